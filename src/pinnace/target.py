@@ -1,0 +1,25 @@
+"""What an executable is built for: the device, the precision, the threads."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Target:
+    """One place to run, and how.
+
+    `threads` is the number of threads that compute one request, the caller's included; `parallel_requests`
+    how many requests run at the same time, each with that many threads. 0 threads means automatic: the
+    cores this process may use, divided by the requests. `cores` are the processors that these threads
+    are bound to, in order; () binds none.
+    """
+
+    device: str = "cpu"
+    device_id: int = 0
+    provider: str = ""
+    precision: str = "enforce_fp32"
+    threads: int = 0
+    inter_op_threads: int = 0
+    cores: tuple[int, ...] = ()
+    parallel_requests: int = 1

@@ -1,0 +1,118 @@
+"""The enumerations of the API: element types, layouts, kinds of model file.
+
+Names and numbers of `DataType`, `Format` and `ModelType` are mindspore_lite's; members that are ours
+are marked.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+import ml_dtypes
+import numpy as np
+import numpy.typing as npt
+
+
+class DataType(Enum):
+    """Element type of a tensor."""
+
+    UNKNOWN = 0
+    BOOL = 30
+    INT8 = 32
+    INT16 = 33
+    INT32 = 34
+    INT64 = 35
+    UINT8 = 37
+    UINT16 = 38
+    UINT32 = 39
+    UINT64 = 40
+    FLOAT16 = 42
+    FLOAT32 = 43
+    FLOAT64 = 44
+    BFLOAT16 = 45  # ours; the number is MindSpore's own for this type
+    INVALID = 2147483647
+
+    def to_numpy(self) -> np.dtype[np.generic]:
+        """The numpy dtype of the elements; ValueError for UNKNOWN and INVALID."""
+        try:
+            return _NUMPY[self]
+        except KeyError:
+            raise ValueError(f"{self} has no numpy dtype") from None
+
+    @classmethod
+    def from_numpy(cls, dtype: npt.DTypeLike) -> DataType:
+        """The member for a numpy dtype; ValueError where there is none."""
+        try:
+            return _FROM_NUMPY[np.dtype(dtype)]
+        except (KeyError, TypeError):
+            raise ValueError(f"no DataType for numpy dtype {dtype!r}") from None
+
+
+_NUMPY: dict[DataType, np.dtype[np.generic]] = {
+    DataType.BOOL: np.dtype(np.bool_),
+    DataType.INT8: np.dtype(np.int8),
+    DataType.INT16: np.dtype(np.int16),
+    DataType.INT32: np.dtype(np.int32),
+    DataType.INT64: np.dtype(np.int64),
+    DataType.UINT8: np.dtype(np.uint8),
+    DataType.UINT16: np.dtype(np.uint16),
+    DataType.UINT32: np.dtype(np.uint32),
+    DataType.UINT64: np.dtype(np.uint64),
+    DataType.FLOAT16: np.dtype(np.float16),
+    DataType.FLOAT32: np.dtype(np.float32),
+    DataType.FLOAT64: np.dtype(np.float64),
+    DataType.BFLOAT16: np.dtype(ml_dtypes.bfloat16),
+}
+_FROM_NUMPY = {dtype: member for member, dtype in _NUMPY.items()}
+
+
+class Format(Enum):
+    """Layout of a tensor's dimensions."""
+
+    DEFAULT = -1
+    NCHW = 0
+    NHWC = 1
+    NHWC4 = 2
+    HWKC = 3
+    HWCK = 4
+    KCHW = 5
+    CKHW = 6
+    KHWC = 7
+    CHWK = 8
+    HW = 9
+    HW4 = 10
+    NC = 11
+    NC4 = 12
+    NC4HW4 = 13
+    NCDHW = 15
+    NWC = 16
+    NCW = 17
+    NDHWC = 18
+    NC8HW8 = 19
+
+
+class ModelType(Enum):
+    """Kind of model file."""
+
+    MINDIR = 0
+    ONNX = 3  # ours; the number is free in mindspore_lite's enumeration
+    MINDIR_LITE = 4
+
+
+class ModelGroupFlag(Enum):
+    """What the models of a `ModelGroup` share."""
+
+    SHARE_WEIGHT = 1
+    SHARE_WORKSPACE = 2
+    SHARE_WEIGHT_WORKSPACE = 3
+
+
+@dataclass(frozen=True)
+class Port:
+    """One input or output of an executable. A free dimension is -1."""
+
+    name: str
+    dtype: DataType
+    shape: tuple[int, ...]
+    format: Format = Format.NCHW
