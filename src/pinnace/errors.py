@@ -6,12 +6,26 @@ same place, so that both `except PinnaceError` and an old script's `except Runti
 
 from __future__ import annotations
 
+import sys
+import warnings
 from collections.abc import Sequence
 from typing import NamedTuple
 
 
 class PinnaceError(Exception):
     """Base of all errors that Pinnace raises on purpose."""
+
+
+class PinnaceWarning(UserWarning):
+    """Something works, but not as the caller may think."""
+
+
+def warn(message: str) -> None:
+    """Warn with a `PinnaceWarning` that points at the line outside of Pinnace that called in."""
+    level, frame = 1, sys._getframe()
+    while frame.f_back and frame.f_globals.get("__name__", "").partition(".")[0] == "pinnace":
+        level, frame = level + 1, frame.f_back
+    warnings.warn(message, PinnaceWarning, stacklevel=level)
 
 
 class ArgumentTypeError(PinnaceError, TypeError):
@@ -28,6 +42,14 @@ class ModelFormatError(PinnaceError, RuntimeError):
 
 class ModelStateError(PinnaceError, RuntimeError):
     """A method was called at the wrong time: predict before build, use after close, and the like."""
+
+
+class ConfigError(PinnaceError, RuntimeError):
+    """A configuration (file, dict or context) cannot be used; the message names file and line, or the key."""
+
+
+class NotSupportedError(PinnaceError, NotImplementedError):
+    """mindspore_lite has it and Pinnace does not yet; the message says what to do instead."""
 
 
 class DeviceUnavailableError(PinnaceError, RuntimeError):

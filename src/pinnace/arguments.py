@@ -1,0 +1,46 @@
+"""Checks of arguments, with the messages that users of mindspore_lite know."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pinnace.errors import ArgumentTypeError, ArgumentValueError
+
+
+def check_type(name: str, value: object, kind: type) -> None:
+    """Raise `ArgumentTypeError` unless `value` is a `kind`."""
+    if not isinstance(value, kind):
+        raise ArgumentTypeError(f"{name} must be {kind.__name__}, but got {type(value)}.")
+
+
+def check_list(name: str, value: object, kind: type) -> None:
+    """Raise `ArgumentTypeError` unless `value` is a list of `kind`."""
+    check_type(name, value, list)
+    check_elements(name, value, kind)
+
+
+def check_elements(name: str, values: Any, kind: type) -> None:
+    """Raise `ArgumentTypeError` unless every element of `values` is a `kind`."""
+    for index, element in enumerate(values):
+        if not isinstance(element, kind):
+            raise ArgumentTypeError(
+                f"{name} element must be {kind.__name__}, but got {type(element)} at index {index}."
+            )
+
+
+def check_count(name: str, value: object, prefix: str = "") -> None:
+    """Raise unless `value` is an int that is not negative; `prefix` opens the message of the latter."""
+    check_type(name, value, int)
+    if value < 0:  # type: ignore[operator]
+        raise ArgumentValueError(f"{prefix}{name} must be a non-negative int.")
+
+
+def check_sections(name: str, value: object) -> None:
+    """Raise `ArgumentTypeError` unless `value` is a dict {str: {str: str}}."""
+    check_type(name, value, dict)
+    for section, options in value.items():  # type: ignore[attr-defined]
+        check_type(f"{name}_key", section, str)
+        check_type(f"{name}_value", options, dict)
+        for key, option in options.items():
+            check_type(f"{name}_value_key", key, str)
+            check_type(f"{name}_value_value", option, str)
