@@ -1,0 +1,50 @@
+"""The command `pinnace`, one module a command.
+
+A command module imports what it runs inside its function, so that `pinnace --help` starts at once.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+import typer
+
+from pinnace.cli.exec import exec_command
+from pinnace.cli.inspect import inspect
+from pinnace.cli.quickstart import quickstart
+from pinnace.cli.run import run
+from pinnace.errors import PinnaceError
+
+__all__ = ["app", "main"]
+
+app = typer.Typer(
+    help="Run MindSpore, MindSpore Lite and ONNX models.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich" if sys.stdout.isatty() else None,
+)
+app.command()(run)
+app.command()(inspect)
+app.command()(quickstart)
+app.command(
+    "exec",
+    no_args_is_help=True,
+    # What follows `exec` is for python and for the script: nothing of it is an option of ours.
+    context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False},
+)(exec_command)
+
+
+def main() -> None:
+    """Run one command; exit with 1 and one message where it fails, with 2 where it is called wrongly.
+
+    PINNACE_TRACEBACK=1 in the environment lets the error through with its traceback.
+    """
+    try:
+        app()
+    except (PinnaceError, OSError) as error:
+        if os.environ.get("PINNACE_TRACEBACK") == "1":
+            raise
+        print(f"pinnace: {error}", file=sys.stderr)
+        sys.exit(1)

@@ -1,0 +1,193 @@
+"""What a model is fed from the command line: files, or values made up where no file is given."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+from PIL import Image, UnidentifiedImageError
+
+from pinnace.cli.picture import Layout, Preparation, read_picture
+from pinnace.errors import ArgumentValueError
+from pinnace.types import DataType, Format
+
+Shape = tuple[int, ...]
+Array = npt.NDArray[Any]
+
+
+class Slot(Protocol):
+    """What is read of an input of a model. A free dimension is -1."""
+
+    @property
+    def name(self) -> str:
+        """Name of the input."""
+
+    @property
+    def dtype(self) -> DataType:
+        """Type of the elements."""
+
+    @property
+    def shape(self) -> Sequence[int]:
+        """Dimensions."""
+
+    @property
+    def format(self) -> Format:
+        """Layout of an image."""
+
+
+@dataclass(frozen=True)
+class Pictures:
+    """How picture files become inputs; None takes size (height, width) and layout from the model."""
+
+    preparation: Preparation
+    size: tuple[int, int] | None = None
+    layout: Layout | None = None
+
+
+@dataclass(frozen=True)
+class Fed:
+    """The array for one input, and where it came from in words."""
+
+    array: Array
+    source: str
+
+
+def assign(given: Sequence[str], names: Sequence[str]) -> dict[str, Path]:
+    """Which input takes which file, of "name=file" and, in the order of the inputs, of plain "file"."""
+    files: dict[str, Path] = {}
+    unnamed = []
+    for text in given:
+        name, equals, file = text.partition("=")
+        if not equals or (name not in names and Path(text).exists()):
+            unnamed.append(text)
+        elif name not in names:
+            raise ArgumentValueError(f"--input {text}: the model has no input {name!r}; it has {_listed(names)}")
+        elif name in files:
+            raise ArgumentValueError(f"--input {text}: {name!r} was given {files[name]} already")
+        else:
+            files[name] = Path(file)
+    free = [name for name in names if name not in files]
+    if len(unnamed) > len(free):
+        raise ArgumentValueError(f"--input {unnamed[len(free)]}: the model has only {_listed(names)}")
+    return files | dict(zip(free, map(Path, unnamed), strict=False))
+
+
+def parse_shapes(given: Sequence[str], names: Sequence[str]) -> dict[str, Shape]:
+    """Shapes of "name=1,3,224,224", or of "1,3,224,224" where there is one input."""
+    shapes = {}
+    for text in given:
+        name, _, numbers = text.rpartition("=")
+        if not name and len(names) == 1:
+            name = names[0]
+        if name not in names:
+            raise ArgumentValueError(f"--shape {text}: name one of {_listed(names)}, as in {names[0]}=1,3")
+        shapes[name] = _shape(text, numbers)
+    return shapes
+
+
+def _shape(text: str, numbers: str) -> Shape:
+    try:
+        shape = tuple(int(number) for number in numbers.split(",") if number)
+    except ValueError:
+        raise ArgumentValueError(f"--shape {text}: {numbers!r} is no list of whole numbers") from None
+    if any(size < 1 for size in shape):
+        raise ArgumentValueError(f"--shape {text}: every dimension must be at least 1")
+    return shape
+
+
+def feed(
+    slots: Sequence[Slot], files: Mapping[str, Path], shapes: Mapping[str, Shape], pictures: Pictures
+) -> list[Fed]:
+    """An array for every input, in order: from its file, or made up."""
+    return [_feed_one(slot, files.get(slot.name), shapes.get(slot.name), pictures) for slot in slots]
+
+
+def _feed_one(slot: Slot, file: Path | None, given: Shape | None, pictures: Pictures) -> Fed:
+    shape = given if given is not None else tuple(slot.shape)
+    if file is None:
+        return _made_up(slot, shape)
+    try:
+        return Fed(_read(file, slot, shape, pictures), str(file))
+    except (OSError, EOFError, ValueError) as error:
+        raise ArgumentValueError(f"input {slot.name!r} from {file}: {error}") from error
+
+
+def _made_up(slot: Slot, shape: Shape) -> Fed:
+    """Random numbers for floats, zeros for all else (they may be indices); a free dimension becomes 1."""
+    fixed = tuple(1 if size < 0 else size for size in shape)
+    dtype = slot.dtype.to_numpy()
+    free = ", free dimensions taken as 1" if fixed != shape else ""
+    if slot.dtype in (DataType.FLOAT16, DataType.FLOAT32, DataType.FLOAT64, DataType.BFLOAT16):
+        array = np.random.default_rng(0).random(fixed).astype(dtype)
+        return Fed(array, f"no file, so random numbers in 0..1 from seed 0{free}")
+    return Fed(np.zeros(fixed, dtype), f"no file, so zeros{free}")
+
+
+def _read(file: Path, slot: Slot, shape: Shape, pictures: Pictures) -> Array:
+    if file.suffix == ".bin":
+        return _fit(np.fromfile(file, slot.dtype.to_numpy()), shape)
+    with file.open("rb") as stream:
+        if stream.read(6) == b"\x93NUMPY":
+            stream.seek(0)
+            return _fit(_typed(np.load(stream, allow_pickle=False), slot), shape)
+    if _is_picture(file):
+        return _picture(file, slot, shape, pictures)
+    raise ArgumentValueError("neither a .npy file nor a picture; raw values need the suffix .bin")
+
+
+def _typed(array: Array, slot: Slot) -> Array:
+    wanted = slot.dtype.to_numpy()
+    if array.dtype != wanted:
+        raise ArgumentValueError(f"holds {array.dtype}, and the input takes {wanted}")
+    return array
+
+
+def _fit(array: Array, shape: Shape) -> Array:
+    """The array in the input's shape, whose free dimensions are told from the array's."""
+    free = shape.count(-1)
+    if array.ndim == len(shape) and all(want in (-1, have) for want, have in zip(shape, array.shape, strict=True)):
+        return array
+    if free > 1:
+        raise ArgumentValueError(f"holds shape {list(array.shape)}, and the input takes {list(shape)}: give --shape")
+    rest = int(np.prod([size for size in shape if size != -1]))
+    if array.size % rest if free else array.size != rest:
+        raise ArgumentValueError(
+            f"holds {array.size} elements of {array.dtype}, and the input takes {list(shape)}"
+            f"{'' if free else f', {rest} elements'}"
+        )
+    return array.reshape(shape)
+
+
+def _is_picture(file: Path) -> bool:
+    try:
+        with Image.open(file):
+            return True
+    except UnidentifiedImageError:
+        return False
+
+
+def _picture(file: Path, slot: Slot, shape: Shape, pictures: Pictures) -> Array:
+    if len(shape) != 4 or shape[0] not in (-1, 1):
+        raise ArgumentValueError(f"a picture does not fit the shape {list(shape)}; it needs 4 dimensions, the first 1")
+    layout = pictures.layout or _layout(slot, shape)
+    height, width, channels = shape[1:] if layout == "NHWC" else (*shape[2:], shape[1])
+    size = pictures.size or (height, width)
+    if -1 in size:
+        raise ArgumentValueError("the model leaves height and width free: give --size, as in --size 224,224")
+    return read_picture(file, size, channels, layout, pictures.preparation).astype(slot.dtype.to_numpy())
+
+
+def _layout(slot: Slot, shape: Shape) -> Layout:
+    """Where the channels are: the dimension that can only be channels, else what the model says."""
+    first, last = shape[1] in (1, 3), shape[3] in (1, 3)
+    if first != last:
+        return "NCHW" if first else "NHWC"
+    return "NHWC" if slot.format is Format.NHWC else "NCHW"
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(map(repr, names))

@@ -1,0 +1,61 @@
+"""`pinnace inspect`: what is in a model file."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from pinnace.build import ModelReport
+    from pinnace.types import Port
+
+
+def inspect(
+    model: Annotated[Path, typer.Argument(help="A .mindir, .ms or .onnx file.")],
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Show what a model holds: dialect, inputs, outputs, weights, primitives, and what cannot run."""
+    from pinnace.build import inspect_model
+    from pinnace.cli.console import progress
+
+    with progress(f"Reading {model.name}"):
+        report = inspect_model(model)
+    if as_json:
+        print(json.dumps(_as_json(model, report), indent=2))
+    else:
+        _show(model, report)
+
+
+def _as_json(model: Path, report: ModelReport) -> dict[str, Any]:
+    return {"model": str(model)} | asdict(report) | {
+        "inputs": [_port(port) for port in report.inputs],
+        "outputs": [_port(port) for port in report.outputs],
+        "unsupported": [primitive._asdict() for primitive in report.unsupported],
+    }
+
+
+def _port(port: Port) -> dict[str, Any]:
+    return {"name": port.name, "shape": list(port.shape), "dtype": port.dtype.name}
+
+
+def _show(model: Path, report: ModelReport) -> None:
+    from pinnace.cli.console import table
+
+    megabytes = f"{report.parameter_bytes / 1e6:.1f} MB"
+    facts = [
+        ("model", str(model)),
+        ("dialect", report.dialect),
+        ("producer", report.producer or "not said"),
+        ("parameters", f"{report.parameters} with {report.parameter_bytes} bytes ({megabytes})"),
+        *report.user_info.items(),
+    ]
+    table(None, facts)
+    for title, ports in (("inputs", report.inputs), ("outputs", report.outputs)):
+        table(title, [(port.name, port.dtype.name, str(list(port.shape))) for port in ports])
+    table("primitives", [(f"{count:5}", name) for name, count in report.primitives.items()])
+    refused = [(f"{p.count:5}", p.name, f"first at {p.first_node}: {p.reason}") for p in report.unsupported]
+    table("unsupported", refused or [("nothing",)])

@@ -1,0 +1,82 @@
+"""From a picture file to the array that a vision model takes."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+from PIL import Image, UnidentifiedImageError
+
+from pinnace.errors import ArgumentValueError
+
+Layout = Literal["NCHW", "NHWC"]
+
+
+@dataclass(frozen=True)
+class Preparation:
+    """How pixels become values: value = (pixel * scale - mean) / std, pixel in 0..255.
+
+    `mean` and `std` hold one number, or one for each channel. `crop` is the part of the picture that is
+    kept: from the centre, the largest rectangle of the wanted proportions, times this factor; None keeps
+    the whole picture and so stretches it.
+    """
+
+    scale: float = 1.0
+    mean: tuple[float, ...] = (0.0,)
+    std: tuple[float, ...] = (1.0,)
+    crop: float | None = None
+
+
+def read_picture(
+    path: str | os.PathLike[str], size: tuple[int, int], channels: int, layout: Layout, how: Preparation
+) -> npt.NDArray[np.float32]:
+    """Read a picture as a batch of one, in `layout`; `size` is (height, width), `channels` 1 or 3.
+
+    It is cropped, then resized with Pillow's bicubic filter, then normalised, as `how` says. Raises
+    ArgumentValueError where the file is no picture, or `how` does not fit the channels.
+    """
+    _check(how, channels)
+    picture = _open(path, "RGB" if channels == 3 else "L")
+    if how.crop is not None:
+        picture = picture.crop(_centre(picture.size, size, how.crop))
+    pixels = np.asarray(picture.resize(size[::-1], Image.Resampling.BICUBIC), np.float32)
+    pixels = pixels.reshape(*size, channels)
+    values = (pixels * np.float32(how.scale) - np.array(how.mean, np.float32)) / np.array(how.std, np.float32)
+    if layout == "NCHW":
+        values = values.transpose(2, 0, 1)
+    return np.ascontiguousarray(values[np.newaxis])
+
+
+def _check(how: Preparation, channels: int) -> None:
+    if channels not in (1, 3):
+        raise ArgumentValueError(f"a picture has 1 or 3 channels, and the input wants {channels}")
+    for name, numbers in (("mean", how.mean), ("std", how.std)):
+        if len(numbers) not in (1, channels):
+            raise ArgumentValueError(f"{name} holds {len(numbers)} numbers for a picture of {channels} channel(s)")
+    if 0 in how.std:
+        raise ArgumentValueError("std must not be 0: the values are divided by it")
+    if how.crop is not None and not 0 < how.crop <= 1:
+        raise ArgumentValueError(f"crop must be above 0 and at most 1, but got {how.crop}")
+
+
+def _open(path: str | os.PathLike[str], mode: str) -> Image.Image:
+    try:
+        with Image.open(path) as picture:
+            return picture.convert(mode)
+    except UnidentifiedImageError as error:
+        raise ArgumentValueError(f"{os.fspath(path)}: not a picture that Pillow can read") from error
+    except OSError as error:
+        raise ArgumentValueError(f"{os.fspath(path)}: cannot be read: {error}") from error
+
+
+def _centre(have: tuple[int, int], size: tuple[int, int], factor: float) -> tuple[int, int, int, int]:
+    """The box (left, top, right, bottom) of a picture of `have` (width, height) that a crop keeps."""
+    proportion = Fraction(size[1], size[0])
+    width = max(1, int(factor * min(have[0], have[1] * proportion)))
+    height = max(1, int(factor * min(have[1], have[0] / proportion)))
+    left, top = (have[0] - width) // 2, (have[1] - height) // 2
+    return left, top, left + width, top + height

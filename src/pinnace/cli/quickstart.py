@@ -1,0 +1,154 @@
+"""`pinnace quickstart`: the demonstration of concurrent inference, with the model that Pinnace brings along."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from importlib.resources import files
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+    from pinnace import ModelParallelRunner
+    from pinnace.cli.picture import Preparation
+
+MODEL = "efficientnet_lite0.mindir"
+PICTURES = ("chelsea.png", "coffee.png")
+SIZE = (224, 224)
+TOP = 5
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How many clients ask for how many tasks, and with how many workers and threads they are served."""
+
+    workers: int
+    clients: int
+    tasks: int
+    threads: int
+
+
+@dataclass(frozen=True)
+class Done:
+    """One task that is done: whose, which, on what, in how many seconds, with what probabilities."""
+
+    client: int
+    task: int
+    picture: str
+    seconds: float
+    probabilities: npt.NDArray[np.float32]
+
+
+def quickstart(
+    workers: Annotated[int, typer.Option(min=1, help="Workers that serve, over one model.")] = 3,
+    clients: Annotated[int, typer.Option(min=1, help="Clients that ask, at the same time.")] = 5,
+    tasks: Annotated[int, typer.Option(min=1, help="Tasks of each client, one after the other.")] = 2,
+    threads: Annotated[int, typer.Option(min=1, help="Threads of each worker.")] = 1,
+) -> None:
+    """Let several clients classify two photographs at the same time with EfficientNet-Lite0."""
+    from pinnace.cli.console import note, progress
+
+    settings = Settings(workers, clients, tasks, threads)
+    pictures = {name: _prepared(name) for name in PICTURES}
+    note(f"{MODEL}: {workers} worker(s) of {threads} thread(s), {clients} client(s), {tasks} task(s) each")
+    with progress(f"Opening {MODEL}"):
+        total, done = _demonstrate(settings, pictures)
+    labels = _labels()
+    for one in done:
+        _show(one, labels)
+    print(f"total run time: {total:.4f} s")
+    if workers > 1:
+        with progress("The same with 1 worker"):
+            alone, _ = _demonstrate(Settings(1, clients, tasks, threads), pictures)
+        print(f"1 worker: {alone:.4f} s, {workers} workers: {total:.4f} s, {alone / total:.2f} times as fast")
+
+
+def data(name: str) -> Path:
+    """Where a file of the demonstration lies."""
+    return Path(str(files("pinnace") / "data" / name))
+
+
+def preparation() -> Preparation:
+    """What EfficientNet-Lite was trained on: 7/8 of the picture from its centre, (pixel - 127) / 128.
+
+    Source: the preprocessing of EfficientNet-Lite's authors, which keeps 224 / (224 + 32) of the
+    shorter side and resizes that with a bicubic filter.
+    """
+    from pinnace.cli.picture import Preparation
+
+    return Preparation(scale=1.0, mean=(127.0,), std=(128.0,), crop=224 / 256)
+
+
+def _prepared(name: str) -> npt.NDArray[np.float32]:
+    from pinnace.cli.picture import read_picture
+
+    return read_picture(data(name), SIZE, 3, "NCHW", preparation())
+
+
+def _demonstrate(
+    settings: Settings, pictures: dict[str, npt.NDArray[np.float32]]
+) -> tuple[float, list[Done]]:
+    """Total seconds from first request to last answer, and what was done, in the order of completion."""
+    with _runner(settings) as runner:
+        _predict(runner, pictures[PICTURES[0]])  # the first prediction is never like the others
+        done: list[Done] = []
+        started = time.perf_counter()
+        with ThreadPoolExecutor(settings.clients) as pool:
+            for client in [pool.submit(_client, runner, i, settings.tasks, pictures, done) for i in range(settings.clients)]:
+                client.result()
+        return time.perf_counter() - started, done
+
+
+def _runner(settings: Settings) -> ModelParallelRunner:
+    from pinnace import Context, ModelParallelRunner, ModelType
+
+    context = Context()
+    context.target = ["cpu"]
+    context.cpu.thread_num = settings.threads
+    context.parallel.workers_num = settings.workers
+    runner = ModelParallelRunner()
+    runner.build_from_file(str(data(MODEL)), ModelType.MINDIR, context)
+    return runner
+
+
+def _client(
+    runner: ModelParallelRunner,
+    client: int,
+    tasks: int,
+    pictures: dict[str, npt.NDArray[np.float32]],
+    done: list[Done],
+) -> None:
+    """Ask for `tasks` predictions, one after the other; each client begins with another picture."""
+    for task in range(tasks):
+        name = PICTURES[(client + task) % len(PICTURES)]
+        started = time.perf_counter()
+        probabilities = _predict(runner, pictures[name])
+        done.append(Done(client, task + 1, name, time.perf_counter() - started, probabilities))
+
+
+def _predict(runner: ModelParallelRunner, picture: npt.NDArray[np.float32]) -> npt.NDArray[Any]:
+    inputs = runner.get_inputs()
+    inputs[0].set_data_from_numpy(picture)
+    return runner.predict(inputs)[0].get_data_to_numpy().flatten()
+
+
+def _labels() -> list[str]:
+    """The first name of each of the 1000 classes, by index."""
+    names = json.loads(data("imagenet_labels.json").read_text())
+    return [names[str(index)].split(",")[0] for index in range(len(names))]
+
+
+def _show(done: Done, labels: Sequence[str]) -> None:
+    best = done.probabilities.argsort()[::-1][:TOP]
+    print(
+        f"parallel id: {done.client} | task index: {done.task} | run once time: {done.seconds:.4f} s | {done.picture}"
+    )
+    print("  " + ", ".join(f"{labels[i]} ({i}) {done.probabilities[i]:.4f}" for i in best))

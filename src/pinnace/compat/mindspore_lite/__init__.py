@@ -1,0 +1,14 @@
+"""Pinnace under the name of mindspore_lite, for scripts that were written for that.
+
+Nothing is defined here: every name is Pinnace's. Found by `import mindspore_lite` only where
+`pinnace exec` has put the folder above on the path.
+"""
+
+from .context import *
+from .converter import *
+from .lite_infer import *
+from .model import *
+from .tensor import *
+
+__version__ = "2.0.0"
+"""The release of mindspore_lite whose behaviour Pinnace follows: what a script that asks wants to know."""

@@ -1,0 +1,5 @@
+"""`mindspore_lite.context`."""
+
+from pinnace import AscendDeviceInfo, Context, CPUDeviceInfo, GPUDeviceInfo
+
+__all__ = ["AscendDeviceInfo", "CPUDeviceInfo", "Context", "GPUDeviceInfo"]

@@ -1,0 +1,31 @@
+"""`mindspore_lite.converter`, whose names can be imported and not yet used.
+
+A script that imports the converter beside the rest should run as long as it does not convert.
+"""
+
+from enum import Enum
+from typing import NoReturn
+
+__all__ = ["Converter", "FmkType"]
+
+
+class FmkType(Enum):
+    """The framework that a model to convert comes from."""
+
+    TF = 0
+    CAFFE = 1
+    ONNX = 2
+    MINDIR = 3
+    TFLITE = 4
+    PYTORCH = 5
+
+
+class Converter:
+    """Stands in for the converter until Pinnace has one."""
+
+    def __init__(self) -> NoReturn:
+        """Raise NotImplementedError."""
+        raise NotImplementedError(
+            "Converter: this version of Pinnace does not convert models, a later one will. It runs .mindir, "
+            ".ms and .onnx files as they are: give the file to Model.build_from_file"
+        )

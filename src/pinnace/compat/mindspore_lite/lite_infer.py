@@ -1,0 +1,5 @@
+"""`mindspore_lite.lite_infer`."""
+
+from pinnace import LiteInfer
+
+__all__ = ["LiteInfer"]

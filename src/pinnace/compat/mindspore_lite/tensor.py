@@ -1,0 +1,5 @@
+"""`mindspore_lite.tensor`."""
+
+from pinnace import DataType, Format, Tensor, TensorMeta
+
+__all__ = ["DataType", "Format", "Tensor", "TensorMeta"]

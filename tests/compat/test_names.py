@@ -1,0 +1,43 @@
+"""The modules and names that scripts written for mindspore_lite import."""
+
+import subprocess
+import sys
+from importlib import import_module
+
+import pytest
+
+import pinnace
+
+# The public names of mindspore_lite's modules, from its API listing and, for the older ones (device infos,
+# RunnerConfig), from its tutorials.
+NAMES = {
+    "context": ["AscendDeviceInfo", "CPUDeviceInfo", "Context", "GPUDeviceInfo"],
+    "lite_infer": ["LiteInfer"],
+    "model": ["Model", "ModelGroup", "ModelGroupFlag", "ModelParallelRunner", "ModelType", "RunnerConfig"],
+    "tensor": ["DataType", "Format", "Tensor", "TensorMeta"],
+}
+
+
+@pytest.mark.parametrize("module", NAMES)
+def test_a_module_gives_pinnaces_own_names(module):
+    package = import_module("pinnace.compat.mindspore_lite")
+    stand_in = import_module(f"pinnace.compat.mindspore_lite.{module}")
+    assert sorted(stand_in.__all__) == sorted(NAMES[module])
+    for name in NAMES[module]:
+        assert getattr(stand_in, name) is getattr(pinnace, name)
+        assert getattr(package, name) is getattr(pinnace, name)
+
+
+def test_the_converter_can_be_imported_and_says_that_it_comes_later():
+    from pinnace.compat.mindspore_lite import Converter, FmkType
+
+    assert {member.name: member.value for member in FmkType} == {
+        "TF": 0, "CAFFE": 1, "ONNX": 2, "MINDIR": 3, "TFLITE": 4, "PYTORCH": 5,
+    }  # fmt: skip
+    with pytest.raises(RuntimeError, match="later"):
+        Converter()
+
+
+def test_nobody_is_given_the_stand_in_without_asking():
+    code = "import pinnace, importlib.util as u, sys; sys.exit(u.find_spec('mindspore_lite') is not None)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
