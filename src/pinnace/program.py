@@ -65,7 +65,8 @@ class Node:
     `primitive` is the bare name ("Conv2D"); for a call it is "" and `inputs[0]` names what is called:
     a function or a value that holds one. `inputs` name node outputs, function inputs, parameters,
     constants, or functions. `attributes` carries those of the primitive and of the node, under the names
-    that MindSpore gives them. `types[i]` is what the file declares of output i, where it does.
+    that MindSpore gives them. `types` is what the file declares of the results, where it does: one for
+    each tensor, those of nested tuples in order.
     """
 
     name: str
@@ -103,7 +104,9 @@ class Program:
     """A whole model: `main` is the entry, `functions` holds every function by name, `main` included.
 
     `folder` is the directory against which external weights are named, None for a model that came as
-    bytes. `output_names` and `user_info` are what the user is shown.
+    bytes. `input_names`, `output_names` and `user_info` are what the user is shown; names that are not
+    given are those of `main`. In MindIR a node with several results has one output that stands for the
+    tuple of them (`tuple_results`); in `.ms` it has one output for each.
     """
 
     main: Function
@@ -115,4 +118,6 @@ class Program:
     source: str = ""
     folder: str | None = None
     user_info: Mapping[str, str] = field(default_factory=dict)
+    input_names: Sequence[str] = ()
     output_names: Sequence[str] = ()
+    tuple_results: bool = True

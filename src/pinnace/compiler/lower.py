@@ -1,0 +1,115 @@
+"""`Program` -> `onnx_ir.Model`: the MindSpore dialects become standard ONNX."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+
+import onnx_ir as ir
+
+import pinnace.ops as _ops  # noqa: F401  (fills the table)
+from pinnace.compiler.trace import NodeFailure, Tracer
+from pinnace.errors import UnsupportedModelError, UnsupportedPrimitive
+from pinnace.ops.builder import OPSET, Builder, Unsupported
+from pinnace.ops.table import find
+from pinnace.ops.values import AlwaysRaises, Effects, Value, flatten
+from pinnace.program import Function, Input, Program
+
+STATE = "pinnace.state"
+"""Metadata key of a graph input that holds state; the value names the output that replaces it."""
+
+_IR_VERSION = 10  # of ONNX 1.16 and newer, which came with operator set 21
+
+
+def lower(program: Program) -> ir.Model:
+    """The ONNX graph that computes what the program does.
+
+    A Parameter that the program assigns becomes a graph input after the others, marked with `STATE`,
+    with its first value as `const_value`; the output named there holds its next value. Raises
+    `UnsupportedModelError` naming everything that stands in the way.
+    """
+    unknown = unsupported(program)
+    if unknown:
+        raise UnsupportedModelError(program.source, unknown)
+    builder = Builder(program.layout)
+    tracer = Tracer(program, builder)
+    inputs = [_graph_input(builder, i, name) for i, name in zip(program.main.inputs, _input_names(program), strict=True)]
+    try:
+        value, effects = _run_main(tracer, inputs)
+    except NodeFailure as failure:
+        row = UnsupportedPrimitive(failure.node.primitive or "call", 1, failure.node.name, failure.reason)
+        raise UnsupportedModelError(program.source, [row]) from None
+    except (Unsupported, AlwaysRaises) as error:
+        reason = str(error) or "the model always raises"
+        row = UnsupportedPrimitive(program.main.name, 1, program.main.name, reason)
+        raise UnsupportedModelError(program.source, [row]) from None
+    return _assemble(program, builder, inputs, value, effects)
+
+
+def unsupported(program: Program) -> list[UnsupportedPrimitive]:
+    """The primitives of a program that the table does not hold, most used first."""
+    count: Counter[str] = Counter()
+    first: dict[str, str] = {}
+    for function in program.functions.values():
+        for node in function.nodes:
+            if node.primitive and find(program.dialect, node.primitive) is None:
+                count[node.primitive] += 1
+                first.setdefault(node.primitive, node.name)
+    reason = "Pinnace does not know this primitive"
+    return [UnsupportedPrimitive(name, n, first[name], reason) for name, n in count.most_common()]
+
+
+def _input_names(program: Program) -> Iterable[str]:
+    return program.input_names or [i.name for i in program.main.inputs]
+
+
+def _graph_input(b: Builder, declared: Input, name: str) -> ir.Value:
+    if declared.type is None:
+        raise Unsupported(f"input {name!r} is no tensor")
+    shape = None if declared.type.shape is None else ir.Shape(declared.type.shape)
+    return ir.Value(name=name, shape=shape, type=ir.TensorType(declared.type.dtype))
+
+
+def _run_main(tracer: Tracer, inputs: list[ir.Value]) -> tuple[Value, Effects]:
+    from pinnace.ops.values import Closure
+
+    frame = tracer.enter(Closure(tracer.program.main, None), inputs)
+    return tracer.leave(frame)
+
+
+def _assemble(
+    program: Program, b: Builder, inputs: list[ir.Value], value: Value, effects: Effects
+) -> ir.Model:
+    outputs = [b.tensor(leaf) for leaf in flatten(value) if not isinstance(leaf, Effects)]
+    states = [t for t in effects.memory if t in b.initializers.values() and not t.is_graph_input()]
+    outputs = _named(b, outputs, program.output_names or program.main.outputs)
+    replaced = _named(b, [effects.read(t) for t in states], [f"{t.name}.next" for t in states])
+    for target, output in zip(states, replaced, strict=True):
+        target.metadata_props[STATE] = output.name or ""
+    used = {i for node in ir.traversal.RecursiveGraphIterator(b.nodes) for i in node.inputs}
+    graph = ir.Graph(
+        [*inputs, *states],
+        [*outputs, *replaced],
+        nodes=b.nodes,
+        initializers=[v for v in b.initializers.values() if v in used and v not in states],
+        opset_imports={"": OPSET, "com.microsoft": 1},
+        name=program.main.name,
+    )
+    return ir.Model(graph, ir_version=_IR_VERSION, producer_name="pinnace")
+
+
+def _named(b: Builder, values: list[ir.Value], names: Iterable[str]) -> list[ir.Value]:
+    """Values that may be graph outputs under these names: computed by a node, and each but once."""
+    given = list(names)
+    if len(given) != len(values):
+        given = [f"{given[0] if given else 'output'}_{i}" for i in range(len(values))]
+    result: list[ir.Value] = []
+    for value, name in zip(values, given, strict=True):
+        fits = value.producer() is not None and value not in result
+        own = value if fits else b.op("Identity", value)
+        own.dtype, own.shape = value.dtype, value.shape
+        own.name = name
+        result.append(own)
+    return result
+
+

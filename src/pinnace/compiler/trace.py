@@ -1,0 +1,276 @@
+"""Lower a program by walking it with symbols in place of tensors.
+
+Every function is evaluated where it is called, so calls are inlined, tuples and scalars vanish, and a
+condition over what is known now picks its branch. What only the run knows becomes ONNX control flow:
+`If` for a call of one of two functions, `Loop` for a function that ends by calling itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import cache
+from typing import Any, TypeVar
+
+import onnx_ir as ir
+
+from pinnace.compiler.control import lower_branches, lower_loop
+from pinnace.ops.builder import Builder, Unsupported
+from pinnace.ops.table import find
+from pinnace.ops.values import Branches, Closure, Effects, TailCall, Value, flatten
+from pinnace.program import Function, FunctionRef, Monad, Node, Program, TypeInfo
+
+
+_T = TypeVar("_T")
+_SMALL = 256
+"""Elements up to which a constant is copied into the graph, where equal ones become one."""
+
+
+class NodeFailure(Exception):
+    """A node that cannot be lowered, and why."""
+
+    def __init__(self, node: Node, reason: str) -> None:
+        super().__init__(f"node {node.name!r} ({node.primitive or 'call'}): {reason}")
+        self.node = node
+        self.reason = reason
+
+
+class Frame:
+    """The names of one application of a function."""
+
+    def __init__(self, function: Function, outer: Frame | None) -> None:
+        self.function = function
+        self.outer = outer
+        self.values: dict[str, Value] = {}
+        self.effects: dict[str, Effects] = {}
+
+    def holding(self, name: str) -> Frame | None:
+        """The frame that has a value for a name: this one, or the nearest around it."""
+        frame: Frame | None = self
+        while frame is not None and name not in frame.values:
+            frame = frame.outer
+        return frame
+
+
+class Tracer:
+    """Evaluates the functions of one program, writing nodes into a builder."""
+
+    def __init__(self, program: Program, builder: Builder) -> None:
+        self.program = program
+        self.b = builder
+        self._schedules: dict[str, list[Node]] = {}
+        self._open_loops: list[Function] = []
+        self._reachable = cache(self._find_reachable)
+        self._producers = {
+            f.name: {out: node for node in f.nodes for out in node.outputs} for f in program.functions.values()
+        }
+
+    # -- calling -----------------------------------------------------------------------------------
+
+    def call(self, callee: Value, arguments: Sequence[Value], effects: Effects) -> tuple[Value, Effects]:
+        """Apply a function value; returns its value and the memory after it."""
+        if isinstance(callee, Branches):
+            return lower_branches(self, callee, arguments, effects)
+        if not isinstance(callee, Closure):
+            raise Unsupported(f"calls a {type(callee).__name__}, which is no function")
+        function, values = callee.function, (*callee.bound, *arguments)
+        if function in self._open_loops:
+            return TailCall(function, values, effects), effects
+        if self._starts_loop(function):
+            return lower_loop(self, callee, values, effects)
+        frame = self.enter(callee, values)
+        return self.leave(frame)
+
+    def enter(self, callee: Closure, arguments: Sequence[Value]) -> Frame:
+        """A frame of the function with its inputs bound."""
+        function = callee.function
+        frame = Frame(function, callee.frame)
+        if len(arguments) != len(function.inputs):
+            raise Unsupported(
+                f"gives {len(arguments)} arguments to function {function.name!r}, which takes {len(function.inputs)}"
+            )
+        for declared, value in zip(function.inputs, arguments, strict=True):
+            frame.values[declared.name] = value
+        self.bind_constants(frame)
+        return frame
+
+    def leave(self, frame: Frame) -> tuple[Value, Effects]:
+        """Evaluate a frame's outputs; a function with several gives a tuple."""
+        for node in self.schedule(frame.function):
+            self.evaluate(frame, node)
+        outputs = [self.value(frame, name) for name in frame.function.outputs]
+        effects = Effects()
+        for name in frame.function.outputs:
+            effects = effects.join(self.effects(frame, name))
+        return (outputs[0] if len(outputs) == 1 else tuple(outputs)), effects
+
+    def bind_constants(self, frame: Frame) -> None:
+        """Give a frame the weights and constants of its function."""
+        for name, tensor in frame.function.parameters.items():
+            frame.values[name] = self.b.weight(tensor)
+        for name, literal in frame.function.constants.items():
+            frame.values[name] = self._literal(frame, literal)
+
+    def _literal(self, frame: Frame, literal: Any) -> Value:
+        match literal:
+            case Monad():
+                return Effects()
+            case FunctionRef(name):
+                return Closure(self.program.functions[name], frame)
+            case tuple():
+                return tuple(self._literal(frame, item) for item in literal)
+            case ir.TensorProtocol():
+                return self.b.weight(literal) if literal.size > _SMALL else self.b.constant(literal.numpy())
+            case _:
+                return literal
+
+    # -- evaluating --------------------------------------------------------------------------------
+
+    def evaluate(self, frame: Frame, node: Node) -> None:
+        """Give a frame the values of a node's outputs."""
+        inputs = [self.value(frame, name) for name in node.inputs]
+        before = Effects()
+        for name, value in zip(node.inputs, inputs, strict=True):
+            before = before.join(value if isinstance(value, Effects) else self.effects(frame, name))
+        try:
+            value, after = self._apply(node, inputs, before)
+        except Unsupported as error:
+            raise NodeFailure(node, str(error)) from None
+        self._declare(value, node.types)
+        for name, part in self._results(node, value):
+            frame.values[name] = part
+            frame.effects[name] = after.join(before)
+
+    def _apply(self, node: Node, inputs: list[Value], before: Effects) -> tuple[Value, Effects]:
+        if not node.primitive:
+            return self.call(inputs[0], inputs[1:], before)
+        row = find(self.program.dialect, node.primitive)
+        if row is None:
+            raise Unsupported("Pinnace does not know this primitive")
+        self.b.effects, self.b.declared = before, node.types
+        value = row.lower(self.b, inputs, node.attributes)
+        return value, self.b.effects
+
+    def _results(self, node: Node, value: Value) -> Iterator[tuple[str, Value]]:
+        if self.program.tuple_results:
+            yield node.outputs[0], value
+            return
+        parts = value if isinstance(value, tuple) else (value,)
+        if len(parts) < len(node.outputs):
+            raise NodeFailure(node, f"has {len(node.outputs)} outputs, and its lowering gives {len(parts)}")
+        yield from zip(node.outputs, parts, strict=False)
+
+    def _declare(self, value: Value, types: Sequence[TypeInfo | None]) -> None:
+        leaves = [leaf for leaf in flatten(value) if not isinstance(leaf, Effects)]
+        if len(leaves) != len(types):
+            return
+        for leaf, declared in zip(leaves, types, strict=True):
+            if not isinstance(leaf, ir.Value) or declared is None:
+                continue
+            if leaf.dtype is None:
+                leaf.dtype = declared.dtype
+            if leaf.shape is None and declared.shape is not None:
+                leaf.shape = ir.Shape(declared.shape)
+
+    def value(self, frame: Frame, name: str) -> Value:
+        """What a name stands for in a frame."""
+        holder = frame.holding(name)
+        if holder is not None:
+            return holder.values[name]
+        if name in self.program.functions:
+            return Closure(self.program.functions[name], frame)
+        raise Unsupported(f"refers to {name!r}, which nothing defines")
+
+    def effects(self, frame: Frame, name: str) -> Effects:
+        """The memory after what a name stands for was computed."""
+        holder = frame.holding(name)
+        if holder is None:
+            return Effects()
+        value = holder.values[name]
+        return value if isinstance(value, Effects) else holder.effects.get(name, Effects())
+
+    # -- order -------------------------------------------------------------------------------------
+
+    def schedule(self, function: Function) -> list[Node]:
+        """The nodes that a function's outputs need, each after those that it needs.
+
+        The file's own order is not relied on. A function used as a value needs the free names that its
+        body takes from here.
+        """
+        if function.name not in self._schedules:
+            self._schedules[function.name] = self._sorted(function)
+        return self._schedules[function.name]
+
+    def _sorted(self, function: Function) -> list[Node]:
+        producers = self._producers[function.name]
+        order: list[Node] = []
+        state: dict[int, bool] = {}  # by id of node: False while its needs are visited, True when placed
+        stack = [producers[name] for name in reversed(function.outputs) if name in producers]
+        while stack:
+            node = stack[-1]
+            if id(node) in state:
+                stack.pop()
+                if not state[id(node)]:
+                    state[id(node)] = True
+                    order.append(node)
+                continue
+            state[id(node)] = False
+            for name in reversed(self._needs(node)):
+                needed = producers.get(name)
+                if needed is not None and id(needed) not in state:
+                    stack.append(needed)
+                elif needed is not None and not state[id(needed)]:
+                    raise NodeFailure(needed, "needs its own result: the graph has a cycle")
+        return order
+
+    def _needs(self, node: Node) -> list[str]:
+        names: list[str] = []
+        for name in node.inputs:
+            names.append(name)
+            if name in self.program.functions:
+                names += sorted(self._free_names(name))
+        return names
+
+    def _free_names(self, name: str) -> set[str]:
+        seen: set[str] = set()
+        free: set[str] = set()
+        pending = [name]
+        while pending:
+            current = pending.pop()
+            if current in seen:
+                continue
+            seen.add(current)
+            for used in self._used(self.program.functions[current]):
+                (pending.append if used in self.program.functions else free.add)(used)
+        return free
+
+    def _used(self, function: Function) -> set[str]:
+        used = {name for node in function.nodes for name in node.inputs}
+        used |= {literal.name for literal in function.constants.values() if isinstance(literal, FunctionRef)}
+        return used | set(function.outputs)
+
+    def reaches(self, start: Function, goal: Function) -> bool:
+        """Whether a call of `start` is, or leads to, a call of `goal`."""
+        return start is goal or goal.name in self._reachable(start.name, frozenset())
+
+    def _starts_loop(self, function: Function) -> bool:
+        # Inside an open loop, going through its head is a turn of that loop and not one of our own.
+        heads = frozenset(f.name for f in self._open_loops)
+        return function.name in self._reachable(function.name, heads)
+
+    def _find_reachable(self, start: str, without: frozenset[str]) -> set[str]:
+        functions = self.program.functions
+        seen: set[str] = set()
+        pending = [start]
+        while pending:
+            called = self._used(functions[pending.pop()]) & functions.keys() - seen - without
+            seen |= called
+            pending += called
+        return seen
+
+    def in_loop(self, function: Function, turn: Callable[[], _T]) -> _T:
+        """Run `turn()` while calls of `function` mean: next turn."""
+        self._open_loops.append(function)
+        try:
+            return turn()
+        finally:
+            self._open_loops.pop()

@@ -1,0 +1,242 @@
+"""MindIR, as MindSpore and as MindSpore Lite's converter write it -> `Program`.
+
+What the field table does not tell:
+
+* A node's `op_type` is "Constant", "REF::name" of an entry of `primitives`, "REF::name" of a function
+  or of a value that holds one (a call), or, in files of MindSpore 1, the primitive itself.
+* The attribute "shape" of a node declares the types of its results, tuples nested as in the value.
+* Names of values begin with the graph's name and a colon, and are unique in the file.
+* Weights lie in `GraphProto.parameter`, in this file or in `external_data` beside it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import onnx_ir as ir
+from google.protobuf.message import DecodeError
+
+from pinnace.errors import ModelFormatError
+from pinnace.formats.mindir.schema import model_class, number_of
+from pinnace.formats.wire import PAYLOAD, Fields, delimited, number, outline
+from pinnace.program import Dialect, Function, FunctionRef, Input, Literal, Monad, Node, Program, TypeInfo
+from pinnace.weights.source import SMALL, Source
+
+_REF = "REF::"
+_TENSOR: Fields = {9: PAYLOAD}
+_GRAPH: Fields = {3: _TENSOR, 1: {5: {6: _TENSOR, 12: _TENSOR}}}
+_MODEL: Fields = {7: _GRAPH, 8: _GRAPH}
+_EXTERNAL, _OFFSET, _LENGTH = 12, 2, 3  # fields of TensorProto and its ExternalDataProto
+_OWN_FILE = ""  # the location that stands for the model's own bytes
+
+_DTYPES = {
+    number_of("TensorProto.DataType")[name]: dtype
+    for name, dtype in {
+        "FLOAT": ir.DataType.FLOAT,
+        "UINT8": ir.DataType.UINT8,
+        "INT8": ir.DataType.INT8,
+        "UINT16": ir.DataType.UINT16,
+        "INT16": ir.DataType.INT16,
+        "INT32": ir.DataType.INT32,
+        "INT64": ir.DataType.INT64,
+        "STRING": ir.DataType.STRING,
+        "BOOL": ir.DataType.BOOL,
+        "FLOAT16": ir.DataType.FLOAT16,
+        "DOUBLE": ir.DataType.DOUBLE,
+        "FLOAT64": ir.DataType.DOUBLE,
+        "UINT32": ir.DataType.UINT32,
+        "UINT64": ir.DataType.UINT64,
+        "COMPLEX64": ir.DataType.COMPLEX64,
+        "COMPLEX128": ir.DataType.COMPLEX128,
+        "BFLOAT16": ir.DataType.BFLOAT16,
+    }.items()
+}
+_KINDS = {value: key for key, value in number_of("AttributeProto.AttributeType").items()}
+_INTS = {"UINT8", "INT8", "UINT16", "INT16", "INT32", "INT64", "UINT32", "UINT64"}
+_FLOATS = {"FLOAT": "f", "DOUBLE": "d"}
+
+
+def read(source: Source) -> Program:
+    """Read a MindIR model; ModelFormatError, with file and place, where it is damaged."""
+    skeleton = outline(source.data, _MODEL, _reference, SMALL, source.name)
+    model = model_class()()
+    try:
+        model.ParseFromString(skeleton)
+    except DecodeError as error:
+        raise ModelFormatError(f"{source.name}: is no MindIR model: {error}") from None
+    if not model.HasField("graph"):
+        raise ModelFormatError(f"{source.name}: is no MindIR model: it holds no graph")
+    return _Reader(source, model).program()
+
+
+def _reference(offset: int, length: int) -> bytes:
+    return delimited(_EXTERNAL, number(_OFFSET, offset) + number(_LENGTH, length))
+
+
+class _Reader:
+    def __init__(self, source: Source, model: Any) -> None:
+        self.source, self.model = source, model
+        self.primitives = {p.name: p for p in model.primitives}
+        self.functions = {g.name for g in model.functions} | {model.graph.name}
+
+    def program(self) -> Program:
+        main = self._function(self.model.graph)
+        functions = {main.name: main, **{g.name: self._function(g) for g in self.model.functions}}
+        lite = any(self._is_lite(n) for f in functions.values() for n in f.nodes)
+        return Program(
+            main=main,
+            functions=functions,
+            dialect=Dialect.LITE if lite else Dialect.MINDSPORE,
+            producer=self.model.producer_name,
+            version=self.model.model_version or self.model.producer_version,
+            source=self.source.name,
+            folder=None if self.source.folder is None else str(self.source.folder),
+            user_info={u.key: u.value for u in self.model.user_info},
+            input_names=[self._shown(main, i.name) for i in main.inputs],
+            output_names=[self._shown(main, o) for o in main.outputs],
+        )
+
+    @staticmethod
+    def _is_lite(node: Node) -> bool:
+        # The converter notes on every primitive how its tensors are quantised; MindSpore does not.
+        return "quant_type" in node.attributes or "infer_done" in node.attributes
+
+    @staticmethod
+    def _shown(function: Function, name: str) -> str:
+        return name.removeprefix(f"{function.name}:")
+
+    def _function(self, graph: Any) -> Function:
+        parameters = {p.name: self._tensor(p, p.name.removeprefix(f"{graph.name}:")) for p in graph.parameter}
+        constants: dict[str, Literal] = {}
+        nodes: list[Node] = []
+        for node in graph.node:
+            if not node.output:
+                raise ModelFormatError(f"{self.source.name}: node {node.name!r} has no output")
+            if node.op_type == "Constant":
+                constants[node.output[0]] = self._constant(node)
+            else:
+                nodes.append(self._node(node))
+        return Function(
+            name=graph.name,
+            inputs=[Input(i.name, self._type(i.tensor[0]) if i.tensor else None) for i in graph.input],
+            outputs=[o.name for o in graph.output],
+            nodes=nodes,
+            parameters=parameters,
+            constants=constants,
+        )
+
+    def _node(self, node: Any) -> Node:
+        op_type = node.op_type.removeprefix(_REF)
+        primitive = self.primitives.get(op_type) if node.op_type.startswith(_REF) else None
+        is_call = node.op_type.startswith(_REF) and primitive is None
+        attributes: dict[str, Any] = {}
+        types: tuple[TypeInfo | None, ...] = ()
+        own = (*node.attribute, *node.node_attr) if not is_call else node.attribute
+        for attribute in (*(primitive.attribute if primitive is not None else ()), *own):
+            if attribute.name == "shape" and attribute in node.attribute:
+                types = tuple(self._types(attribute))
+            else:
+                attributes[attribute.name] = self._value(attribute, node.name)
+        name = primitive.op_type if primitive is not None else op_type
+        inputs = tuple(i.removeprefix(_REF) for i in node.input)
+        return Node(
+            name=node.name,
+            primitive="" if is_call else name,
+            inputs=(op_type, *inputs) if is_call else inputs,
+            outputs=tuple(node.output),
+            attributes=attributes,
+            types=types,
+        )
+
+    def _constant(self, node: Any) -> Literal:
+        for attribute in node.attribute:
+            if attribute.name == "value":
+                return self._value(attribute, node.output[0])
+        raise ModelFormatError(f"{self.source.name}: constant {node.name!r} has no value")
+
+    def _types(self, attribute: Any) -> Iterator[TypeInfo | None]:
+        kind = _KINDS.get(attribute.type)
+        if kind in ("TUPLE", "LIST"):
+            for item in attribute.values:
+                yield from self._types(item)
+        elif kind == "TENSORS":
+            for tensor in attribute.tensors:
+                yield self._type(tensor)
+        elif kind not in ("UMONAD", "IOMONAD"):
+            yield None
+
+    def _type(self, tensor: Any) -> TypeInfo | None:
+        dtype = _DTYPES.get(tensor.data_type)
+        if dtype is None:
+            return None
+        # A lone -2 is MindSpore's way to say that not even the rank is known.
+        shape = None if list(tensor.dims) == [-2] else tuple(None if d < 0 else d for d in tensor.dims)
+        return TypeInfo(dtype, shape)
+
+    def _value(self, attribute: Any, where: str) -> Any:
+        kind = _KINDS.get(attribute.type, "")
+        if kind in ("TUPLE", "LIST"):
+            if attribute.values or not attribute.ints:
+                return tuple(self._value(item, where) for item in attribute.values)
+            return tuple(attribute.ints)
+        if kind in ("TENSOR", "TENSORS"):
+            tensors = tuple(self._tensor(t, f"{where}.{attribute.name}") for t in attribute.tensors)
+            single = tensors or (self._tensor(attribute.t, f"{where}.{attribute.name}"),)
+            return single[0] if len(single) == 1 else single
+        if kind in ("UMONAD", "IOMONAD"):
+            return Monad.U if kind == "UMONAD" else Monad.IO
+        if kind == "NONE":
+            return None
+        return self._scalar(attribute, kind)
+
+    def _scalar(self, attribute: Any, kind: str) -> Any:
+        if kind == "BOOL":
+            return bool(attribute.ints[0] if attribute.ints else attribute.i)
+        if kind in _INTS:
+            return _one_or_all(attribute.ints, attribute.i)
+        if kind in _FLOATS:
+            many = attribute.floats if kind == "FLOAT" else attribute.doubles
+            return _one_or_all(many, getattr(attribute, _FLOATS[kind]))
+        if kind == "STRING":
+            one = attribute.strings[0] if attribute.strings else attribute.s
+            text = one.decode("utf-8", "replace")
+            return FunctionRef(text[len(_REF) :]) if text.startswith(_REF) else text
+        return None
+
+    def _tensor(self, tensor: Any, name: str) -> ir.TensorProtocol:
+        dtype = _DTYPES.get(tensor.data_type)
+        if dtype is None or dtype is ir.DataType.STRING:
+            raise ModelFormatError(
+                f"{self.source.name}: tensor {name!r} has element type {tensor.data_type}, which cannot be read"
+            )
+        if tensor.compression_type:
+            raise ModelFormatError(
+                f"{self.source.name}: tensor {name!r} is compressed (type {tensor.compression_type}), "
+                "which is not supported"
+            )
+        shape = tuple(tensor.dims)
+        if tensor.HasField("external_data"):
+            data = tensor.external_data
+            if data.location == _OWN_FILE:
+                return self.source.tensor(name, dtype, shape, data.offset, data.length)
+            return self.source.external(name, dtype, shape, data.location, data.offset, data.length or -1)
+        return _inline(self.source.name, tensor, name, dtype, shape)
+
+
+def _one_or_all(many: Any, one: Any) -> Any:
+    if not many:
+        return one
+    return many[0] if len(many) == 1 else tuple(many)
+
+
+def _inline(where: str, tensor: Any, name: str, dtype: ir.DataType, shape: tuple[int, ...]) -> ir.TensorProtocol:
+    for field in ("float_data", "double_data", "int32_data", "int64_data", "uint64_data"):
+        values = getattr(tensor, field)
+        if values and not tensor.raw_data:
+            import numpy as np
+
+            return Source(where, memoryview(np.asarray(values, dtype.numpy()).tobytes())).tensor(
+                name, dtype, shape, 0, len(values) * dtype.bitwidth // 8
+            )
+    return Source(where, memoryview(tensor.raw_data)).tensor(name, dtype, shape, 0, len(tensor.raw_data))

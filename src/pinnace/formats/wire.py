@@ -1,0 +1,120 @@
+"""Take the weights out of a protobuf message before it is parsed.
+
+A parser of protobuf copies every byte of a message, weights included. `outline` copies a message
+without its large payloads and puts in their place where they lie, so that what is left to parse is
+small and the weights stay in the file. It works on the wire format
+(protobuf.dev/programming-guides/encoding): a message is a row of fields, each a varint key (number
+shifted by three, and wire type) and a value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from pinnace.errors import ModelFormatError
+
+Fields = Mapping[int, Any]
+"""Field number -> the `Fields` of the message there, or PAYLOAD."""
+
+PAYLOAD = object()
+"""Marks a bytes field that may be large."""
+
+_DEPTH = 64
+_VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5  # wire types
+
+
+def outline(
+    data: memoryview,
+    fields: Fields,
+    reference: Callable[[int, int], bytes],
+    smallest: int,
+    name: str,
+) -> bytes:
+    """The message with every payload longer than `smallest` bytes replaced.
+
+    `reference(offset, length)` gives the encoded fields that stand for the payload at that place of
+    `data`. Raises ModelFormatError, with `name` and the byte offset, where the message is damaged.
+    """
+    return _Outline(data, reference, smallest, name).message(0, len(data), fields, 0)
+
+
+class _Outline:
+    def __init__(
+        self, data: memoryview, reference: Callable[[int, int], bytes], smallest: int, name: str
+    ) -> None:
+        self.data, self.reference, self.smallest, self.name = data, reference, smallest, name
+
+    def message(self, start: int, end: int, fields: Fields, depth: int) -> bytes:
+        if depth > _DEPTH:
+            raise ModelFormatError(f"{self.name}: messages are nested too deeply at byte {start}")
+        parts: list[bytes | memoryview] = []
+        copied = position = start
+        while position < end:
+            begin = position
+            key, position = self._varint(position, end)
+            body, position = self._value(key, position, end)
+            inner = fields.get(key >> 3)
+            if inner is None or key & 7 != _BYTES:
+                continue
+            if position - body <= self.smallest:
+                continue
+            parts.append(self.data[copied:begin])
+            copied = position
+            if inner is PAYLOAD:
+                parts.append(self.reference(body, position - body))
+            else:
+                message = self.message(body, position, inner, depth + 1)
+                parts.append(delimited(key >> 3, message))
+        parts.append(self.data[copied:end])
+        return b"".join(parts)
+
+    def _value(self, key: int, position: int, end: int) -> tuple[int, int]:
+        """Where the value behind a key begins (after its length) and ends."""
+        kind = key & 7
+        if kind == _VARINT:
+            return position, self._varint(position, end)[1]
+        if kind == _BYTES:
+            length, position = self._varint(position, end)
+        elif kind in (_FIXED64, _FIXED32):
+            length = 8 if kind == _FIXED64 else 4
+        else:
+            raise ModelFormatError(f"{self.name}: byte {position - 1} is no protobuf field (wire type {kind})")
+        if not key >> 3 or length > end - position:
+            raise ModelFormatError(
+                f"{self.name}: field {key >> 3} at byte {position} declares {length} bytes, "
+                f"and {end - position} are left"
+            )
+        return position, position + length
+
+    def _varint(self, position: int, end: int) -> tuple[int, int]:
+        result = 0
+        for shift in range(0, 70, 7):
+            if position >= end:
+                raise ModelFormatError(f"{self.name}: the data ends in the middle of a field, at byte {position}")
+            byte = self.data[position]
+            position += 1
+            result |= (byte & 0x7F) << shift
+            if byte < 0x80:
+                return result, position
+        raise ModelFormatError(f"{self.name}: a number at byte {position - 10} is too long")
+
+
+def varint(number: int) -> bytes:
+    """A number of 0 or more, encoded."""
+    out = bytearray()
+    while number > 0x7F:
+        out.append(number & 0x7F | 0x80)
+        number >>= 7
+    out.append(number)
+    return bytes(out)
+
+
+def delimited(field: int, value: bytes) -> bytes:
+    """A field of bytes, text or message, encoded."""
+    return varint(field << 3 | _BYTES) + varint(len(value)) + value
+
+
+def number(field: int, value: int) -> bytes:
+    """A field of an integer, encoded."""
+    return varint(field << 3 | _VARINT) + varint(value)

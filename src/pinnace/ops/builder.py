@@ -1,0 +1,377 @@
+"""What a lowering writes with: ONNX nodes, constants, and questions about tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, NoReturn, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+import onnx
+import onnx_ir as ir
+
+from pinnace.ops.values import Effects, Value
+from pinnace.program import Layout, TypeInfo
+
+OPSET = 21
+"""The ONNX operator set that lowerings write: the newest that all our engines read."""
+
+Operand = ir.Value | npt.NDArray[Any] | Sequence[int] | int | float | bool | None
+
+
+_N = TypeVar("_N", int, float, bool)
+
+
+class Unsupported(Exception):
+    """A node that cannot be lowered; the message is the reason, without node or primitive."""
+
+
+class Builder:
+    """Collects the nodes of one ONNX graph; nested graphs open a scope of their own."""
+
+    def __init__(self, layout: Layout = Layout.NCHW) -> None:
+        self.layout = layout
+        """Order of the dimensions of image activations in the model that is lowered."""
+        self.initializers: dict[str, ir.Value] = {}
+        self.effects = Effects()
+        """The memory at the node that is lowered."""
+        self.declared: tuple[TypeInfo | None, ...] = ()
+        """What the file declares of the results of the node that is lowered."""
+        self._scopes: list[list[ir.Node]] = [[]]
+        self._constants: dict[tuple[str, tuple[int, ...], bytes], ir.Value] = {}
+        self._weights: dict[int, ir.Value] = {}
+        self._assignments = 0
+        # What was assigned stands for what it was assigned to: assigning to it again assigns there.
+        self._roots: dict[ir.Value, ir.Value] = {}
+        self._names = 0
+
+    # -- writing ---------------------------------------------------------------------------------
+
+    @property
+    def nodes(self) -> list[ir.Node]:
+        """The nodes of the innermost open graph."""
+        return self._scopes[-1]
+
+    @contextmanager
+    def scope(self) -> Iterator[list[ir.Node]]:
+        """Collect nodes for a nested graph."""
+        self._scopes.append([])
+        try:
+            yield self._scopes[-1]
+        finally:
+            self._scopes.pop()
+
+    def op(self, op_type: str, *inputs: Operand, domain: str = "", **attributes: Any) -> ir.Value:
+        """Add a node with one output.
+
+        A number among the inputs becomes a constant of the first tensor's type, a sequence of ints an
+        int64 vector. An attribute that is None is left out.
+        """
+        return self.ops(op_type, 1, *inputs, domain=domain, **attributes)[0]
+
+    def ops(
+        self, op_type: str, outputs: int, *inputs: Operand, domain: str = "", **attributes: Any
+    ) -> tuple[ir.Value, ...]:
+        """Add a node with several outputs."""
+        like = next((i for i in inputs if isinstance(i, ir.Value)), None)
+        operands = [self._operand(i, like) for i in inputs]
+        while operands and operands[-1] is None:
+            operands.pop()
+        kept = {k: v for k, v in attributes.items() if v is not None}
+        node = ir.node(op_type, operands, kept, domain=domain, num_outputs=outputs)
+        for output in node.outputs:
+            output.name = self.fresh()
+        self.nodes.append(node)
+        return tuple(node.outputs)
+
+    def fresh(self) -> str:
+        """A name that nothing else has."""
+        self._names += 1
+        return f"%{self._names}"
+
+    def constant(self, array: npt.ArrayLike, dtype: npt.DTypeLike = None) -> ir.Value:
+        """A constant tensor; equal ones are one value."""
+        data = np.asarray(array, dtype)
+        key = (data.dtype.name, data.shape, data.tobytes())
+        if key not in self._constants:
+            name = f"%const{len(self._constants)}"
+            value = ir.Value(
+                name=name,
+                const_value=ir.tensor(data, name=name),
+                shape=ir.Shape(data.shape),
+                type=ir.TensorType(ir.tensor(data).dtype),
+            )
+            self._constants[key] = self.initializers[name] = value
+        return self._constants[key]
+
+    def weight(self, tensor: ir.TensorProtocol) -> ir.Value:
+        """The value of a tensor that stays where it lies; the same tensor is one value."""
+        known = self._weights.get(id(tensor))
+        if known is None:
+            name = tensor.name or self.fresh()
+            while name in self.initializers:
+                name = f"{name}_{self.fresh()}"
+            known = ir.Value(
+                name=name, const_value=tensor, shape=ir.Shape(tensor.shape), type=ir.TensorType(tensor.dtype)
+            )
+            self._weights[id(tensor)] = self.initializers[name] = known
+        return known
+
+    def like(self, number: float | int | bool, x: ir.Value) -> ir.Value:
+        """A scalar constant of the element type of `x`."""
+        return self.constant(number, self.dtype(x).numpy())
+
+    def cast(self, x: ir.Value, dtype: ir.DataType) -> ir.Value:
+        """`x` as `dtype`; `x` itself where it is already."""
+        return x if self.dtype(x) is dtype else self.op("Cast", x, to=dtype.value)
+
+    def scalar(self, x: ir.Value) -> ir.Value:
+        """`x`, which has one element, as a tensor of rank 0."""
+        return x if self.rank(x) == 0 else self.op("Reshape", x, self.constant([], np.int64))
+
+    def transpose(self, x: ir.Value, perm: Sequence[int]) -> ir.Value:
+        """Dimensions reordered: result dimension i is dimension perm[i] of `x`."""
+        return self.op("Transpose", x, perm=list(perm))
+
+    def reshape(self, x: ir.Value, dims: Sequence[int | ir.Value]) -> ir.Value:
+        """`x` with other dimensions; -1 at most once, 0 is a dimension of size zero."""
+        return self.op("Reshape", x, self.vector(dims), allowzero=1 if 0 in dims else None)
+
+    def vector(self, dims: Sequence[int | ir.Value]) -> ir.Value:
+        """An int64 vector of ints and scalar tensors."""
+        if all(isinstance(d, int) for d in dims):
+            return self.constant([int(d) for d in dims if isinstance(d, int)], np.int64)
+        parts = [
+            self.op("Reshape", self.cast(d, ir.DataType.INT64), [1])
+            if isinstance(d, ir.Value)
+            else self.constant([d], np.int64)
+            for d in dims
+        ]
+        return self.op("Concat", *parts, axis=0)
+
+    def assign(self, target: ir.Value, value: ir.Value) -> ir.Value:
+        """Let `target` hold `value` from here on; returns `value`."""
+        self._assignments += 1
+        root = self._roots.get(target, target)
+        self.effects = self.effects.wrote(root, self._assignments, value)
+        self._roots[value] = root
+        return value
+
+    def _operand(self, operand: Operand, like: ir.Value | None) -> ir.Value | None:
+        if operand is None or isinstance(operand, ir.Value):
+            return operand
+        if isinstance(operand, np.ndarray):
+            return self.constant(operand)
+        if isinstance(operand, Sequence):
+            return self.constant(list(operand), np.int64)
+        if like is None:
+            raise TypeError("a number needs a tensor beside it to tell its type")
+        return self.like(operand, like)
+
+    # -- asking ----------------------------------------------------------------------------------
+
+    def dtype(self, x: ir.Value) -> ir.DataType:
+        """Element type of a tensor."""
+        if x.dtype is None:
+            _infer(x)
+        if x.dtype is None:
+            raise Unsupported(f"the element type of {x.name!r} is unknown")
+        return x.dtype
+
+    def shape(self, x: ir.Value) -> tuple[int | None, ...]:
+        """Dimensions of a tensor, None where free; Unsupported where not even the rank is known."""
+        if x.shape is None:
+            _infer(x)
+        if x.shape is None:
+            raise Unsupported(f"the rank of {x.name!r} is unknown")
+        return tuple(d if isinstance(d, int) else None for d in x.shape)
+
+    def rank(self, x: ir.Value) -> int:
+        """Number of dimensions."""
+        return len(self.shape(x))
+
+    def axis(self, axis: int, x: ir.Value) -> int:
+        """`axis` counted from the front."""
+        return axis % self.rank(x) if axis < 0 else axis
+
+    def static_shape(self, x: ir.Value) -> tuple[int, ...]:
+        """Dimensions of a tensor that has no free one."""
+        shape = self.shape(x)
+        known = tuple(d for d in shape if d is not None)
+        if len(known) != len(shape):
+            raise Unsupported(f"needs all dimensions fixed, and they are {list(shape)}")
+        return known
+
+    def dim(self, x: ir.Value, axis: int) -> int | ir.Value:
+        """One dimension: an int where it is known, else a scalar int64 tensor."""
+        axis = self.axis(axis, x)
+        known = self.shape(x)[axis]
+        if known is not None:
+            return known
+        size = self.op("Shape", x, start=axis, end=axis + 1)
+        return self.op("Squeeze", size, [0])
+
+    def known(self, value: Value) -> Any:
+        """A value as Python or numpy sees it now; None where only the run knows."""
+        if not isinstance(value, ir.Value):
+            return value
+        if value.const_value is not None:
+            return value.const_value.numpy()
+        node = value.producer()
+        if node is not None and node.op_type == "Identity" and node.inputs[0] is not None:
+            return self.known(node.inputs[0])
+        return None
+
+    # -- converting arguments (see `table`) --------------------------------------------------------
+
+    def tensor(self, value: Value) -> ir.Value:
+        """`value` as a tensor; Python floats become float32, ints int64, bools bool."""
+        if isinstance(value, ir.Value):
+            return value
+        if isinstance(value, bool | np.bool_):
+            return self.constant(value, np.bool_)
+        if isinstance(value, int):
+            return self.constant(value, np.int64)
+        if isinstance(value, float):
+            return self.constant(value, np.float32)
+        if isinstance(value, tuple) and value:
+            return self._stacked(value)
+        if isinstance(value, np.ndarray):
+            return self.constant(value)
+        if isinstance(value, tuple):
+            return self.constant([], np.int64)
+        return _refuse(value, "a tensor")
+
+    def _stacked(self, values: tuple[Value, ...]) -> ir.Value:
+        if all(isinstance(v, bool | int | float) for v in values):
+            whole = all(isinstance(v, int) for v in values)
+            return self.constant(values, np.int64 if whole else np.float32)
+        return self.op("Concat", *(self.op("Unsqueeze", self.tensor(v), [0]) for v in values), axis=0)
+
+    def tensors(self, value: Value) -> tuple[ir.Value, ...]:
+        """A tuple of tensors; a single tensor stands for a tuple of one."""
+        return tuple(self.tensor(v) for v in (value if isinstance(value, tuple) else (value,)))
+
+    def int_(self, value: Value) -> int:
+        """An int known now."""
+        return self._number(value, int, "an int")
+
+    def float_(self, value: Value) -> float:
+        """A float known now."""
+        return self._number(value, float, "a float")
+
+    def bool_(self, value: Value) -> bool:
+        """A bool known now."""
+        return self._number(value, bool, "a bool")
+
+    def str_(self, value: Value) -> str:
+        """A string known now; numbers of enumerations are given in decimal."""
+        return value if isinstance(value, str) else str(self.int_(value))
+
+    def ints(self, value: Value) -> tuple[int, ...]:
+        """Ints known now."""
+        return self._numbers(value, int, "ints")
+
+    def floats(self, value: Value) -> tuple[float, ...]:
+        """Floats known now."""
+        return self._numbers(value, float, "floats")
+
+    def dims(self, value: Value) -> tuple[int | ir.Value, ...]:
+        """Ints and scalar tensors; a vector that only the run knows is taken apart."""
+        known = self.known(value)
+        if isinstance(known, tuple):
+            return tuple(d if isinstance(d, ir.Value) and self.known(d) is None else self.int_(d) for d in known)
+        if known is not None:
+            return self.ints(known)
+        if not isinstance(value, ir.Value):
+            return _refuse(value, "dimensions")
+        if self.rank(value) == 0:
+            return (value,)
+        (count,) = self.static_shape(value)
+        return tuple(self.op("Gather", value, np.asarray(i, np.int64), axis=0) for i in range(count))
+
+    def _number(self, value: Value, kind: Callable[[Any], _N], what: str) -> _N:
+        known = self.known(value)
+        if known is None and value is not None:
+            raise Unsupported("must be known before the run, and it is computed by the graph")
+        if isinstance(known, np.ndarray | tuple) and np.size(known) == 1:
+            known = np.asarray(known).reshape(-1)[0]
+        if isinstance(known, bool | int | float | np.generic):
+            return kind(known)
+        return _refuse(value, what)
+
+    def _numbers(self, value: Value, kind: Callable[[Any], _N], what: str) -> tuple[_N, ...]:
+        known = self.known(value)
+        if known is None and value is not None:
+            raise Unsupported("must be known before the run, and it is computed by the graph")
+        if isinstance(known, np.ndarray):
+            known = known.reshape(-1).tolist()
+        if isinstance(known, bool | int | float | np.generic):
+            known = (known,)
+        if isinstance(known, tuple | list):
+            return tuple(self._number(v, kind, what) for v in known)
+        return _refuse(value, what)
+
+
+def _refuse(value: Value, wanted: str) -> NoReturn:
+    raise Unsupported(f"must be {wanted}, and it is {type(value).__name__}")
+
+
+def _infer(x: ir.Value) -> None:
+    """Fill in type and shape of `x` by ONNX's own inference over the nodes that compute it."""
+    pending = [x]
+    while pending:
+        node = pending[-1].producer()
+        if node is None or pending[-1].shape is not None and pending[-1].dtype is not None:
+            pending.pop()
+            continue
+        unknown = [
+            i
+            for i in node.inputs
+            if i is not None and (i.shape is None or i.dtype is None) and i.producer() and i not in pending
+        ]
+        if unknown:
+            pending += unknown
+            continue
+        pending.pop()
+        _infer_node(node)
+
+
+def _infer_node(node: ir.Node) -> None:
+    if node.domain or any(a.type is ir.AttributeType.GRAPH for a in node.attributes.values()):
+        return
+    proto = ir.to_proto(node)
+    types, data = {}, {}
+    for value in node.inputs:
+        if value is None or value.dtype is None:
+            continue
+        types[value.name] = _type_proto(value)
+        if value.const_value is not None and value.const_value.size <= 64:
+            data[value.name] = ir.to_proto(value.const_value)
+            data[value.name].name = value.name or ""
+    schema = onnx.defs.get_schema(node.op_type, OPSET)
+    try:
+        inferred = onnx.shape_inference.infer_node_outputs(
+            schema, proto, types, data, opset_imports=[onnx.helper.make_opsetid("", OPSET)]
+        )
+    except onnx.shape_inference.InferenceError:
+        return
+    for output in node.outputs:
+        if output.name in inferred and inferred[output.name].HasField("tensor_type"):
+            _take(output, inferred[output.name].tensor_type)
+
+
+def _type_proto(value: ir.Value) -> onnx.TypeProto:
+    assert value.dtype is not None
+    shape = None if value.shape is None else [d if isinstance(d, int) else None for d in value.shape]
+    return onnx.helper.make_tensor_type_proto(value.dtype.value, shape)
+
+
+def _take(value: ir.Value, inferred: onnx.TypeProto.Tensor) -> None:
+    if value.dtype is None and inferred.elem_type:
+        value.dtype = ir.DataType(inferred.elem_type)
+    if value.shape is None and inferred.HasField("shape"):
+        value.shape = ir.Shape(
+            [d.dim_value if d.HasField("dim_value") else None for d in inferred.shape.dim]
+        )

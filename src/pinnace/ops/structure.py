@@ -1,0 +1,94 @@
+"""Primitives that compute nothing: tuples, functions as values, the order of effects."""
+
+from __future__ import annotations
+
+from pinnace.ops.builder import Builder, Unsupported
+from pinnace.ops.table import Tensor, primitive
+from pinnace.ops.values import AlwaysRaises, Branches, Closure, Value
+
+
+@primitive("MakeTuple", "make_list", "MakeList", "make_tuple")
+def make_tuple(b: Builder, *items: Value) -> Value:
+    """Nothing: a tuple exists only while lowering."""
+    return items
+
+
+@primitive("TupleGetItem", "tuple_getitem", "list_getitem", "RealTupleGetItem")
+def tuple_get_item(b: Builder, items: Value, index: Value) -> Value:
+    """Nothing, or Gather where only the run knows the index."""
+    known = b.known(index)
+    if isinstance(items, tuple) and known is not None:
+        return items[b.int_(known)]
+    stacked = b.tensor(items)
+    return b.op("Gather", stacked, b.cast(b.tensor(index), b.dtype(b.tensor(index))), axis=0)
+
+
+@primitive("UpdateState")
+def update_state(b: Builder, *after: Value) -> Value:
+    """Nothing: the order of effects is the order of nodes."""
+    return b.effects
+
+
+@primitive("Load")
+def load(b: Builder, parameter: Value, monad: Value) -> Value:
+    """Nothing: the parameter, or what was last assigned to it."""
+    return b.effects.read(b.tensor(parameter))
+
+
+@primitive("Depend")
+def depend(b: Builder, value: Value, *after: Value) -> Value:
+    """Nothing: the value."""
+    return value
+
+
+@primitive("TensorMove", "Identity", "StopGradient", "stop_gradient", "identity", "DeepCopy")
+def identity(b: Builder, x: Value) -> Value:
+    """Nothing: the value."""
+    return x
+
+
+@primitive("Partial", "PartialFusion")
+def partial(b: Builder, function: Value, *arguments: Value) -> Value:
+    """Nothing: a call is inlined."""
+    if not isinstance(function, Closure):
+        raise Unsupported("binds arguments to what is no function")
+    return Closure(function.function, function.frame, (*function.bound, *arguments))
+
+
+@primitive("Switch", "switch")
+def switch(b: Builder, condition: Value, when_true: Value, when_false: Value) -> Value:
+    """Nothing where the condition is known; else If, or Loop."""
+    known = b.known(condition)
+    if known is not None:
+        return when_true if b.bool_(known) else when_false
+    return Branches(condition, when_true, when_false)
+
+
+@primitive("raise", "Raise")
+def raise_(b: Builder, *message: Value) -> Value:
+    """Nothing: the branch that leads here is taken to be dead."""
+    raise AlwaysRaises
+
+
+@primitive("JoinedStr")
+def joined_str(b: Builder, *parts: Value) -> Value:
+    """Nothing: the text of an error."""
+    return "".join(p if isinstance(p, str) else "..." for p in parts)
+
+
+@primitive("Assign")
+def assign(b: Builder, variable: Tensor, value: Tensor) -> Value:
+    """Nothing: the variable stands for the value from here on."""
+    return b.assign(variable, value)
+
+
+@primitive("AssignAdd")
+def assign_add(b: Builder, variable: Tensor, value: Tensor) -> Value:
+    """Add, and the variable stands for the sum from here on."""
+    return b.assign(variable, b.op("Add", b.effects.read(variable), value))
+
+
+@primitive("AssignSub")
+def assign_sub(b: Builder, variable: Tensor, value: Tensor) -> Value:
+    """Sub, and the variable stands for the difference from here on."""
+    return b.assign(variable, b.op("Sub", b.effects.read(variable), value))

@@ -1,0 +1,95 @@
+"""What a name of a MindSpore graph can stand for while the graph is lowered.
+
+A tensor is an `onnx_ir.Value`; what is known now is a plain Python value (int, float, bool, str, None);
+tuples are tuples. The classes here are the rest: functions as values, and the order of effects.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import onnx_ir as ir
+
+from pinnace.program import Function
+
+Value = Any
+"""ir.Value, bool, int, float, str, None, Closure, Branches, Effects, TailCall, or a tuple of these."""
+
+
+@dataclass(frozen=True)
+class Effects:
+    """The order of effects, as a value: what every assigned tensor holds at this point.
+
+    MindSpore threads a monad through everything that reads or writes a Parameter. Taking the monad's
+    value to be the memory itself makes that order exact, whatever the order of the nodes in the file.
+    The number beside a tensor counts assignments, so that of two memories the later one wins.
+    """
+
+    memory: Mapping[ir.Value, tuple[int, ir.Value]] = field(default_factory=dict)
+
+    def read(self, target: ir.Value) -> ir.Value:
+        """What `target` holds here; itself where nothing was assigned."""
+        return self.memory[target][1] if target in self.memory else target
+
+    def wrote(self, target: ir.Value, order: int, value: ir.Value) -> Effects:
+        """This memory after an assignment."""
+        return Effects({**self.memory, target: (order, value)})
+
+    def join(self, other: Effects) -> Effects:
+        """The memory after both."""
+        if other is self or not other.memory:
+            return self
+        merged = dict(self.memory)
+        for target, entry in other.memory.items():
+            if target not in merged or merged[target][0] < entry[0]:
+                merged[target] = entry
+        return Effects(merged)
+
+
+@dataclass(frozen=True, eq=False)
+class Closure:
+    """A function with its first arguments; `frame` is where its free names are looked up."""
+
+    function: Function
+    frame: Any
+    bound: tuple[Value, ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class Branches:
+    """One of two functions, told by a condition that only the run knows."""
+
+    condition: ir.Value
+    when_true: Value
+    when_false: Value
+
+
+@dataclass(frozen=True, eq=False)
+class TailCall:
+    """A call of the loop that is being lowered: the end of one turn."""
+
+    function: Function
+    arguments: tuple[Value, ...]
+    effects: Effects
+
+
+class AlwaysRaises(Exception):
+    """The code that is lowered ends in a `raise`; the branch that leads here is taken to be dead."""
+
+
+def flatten(value: Value) -> Iterator[Value]:
+    """The leaves of nested tuples, in order."""
+    if isinstance(value, tuple):
+        for item in value:
+            yield from flatten(item)
+    else:
+        yield value
+
+
+def rebuild(value: Value, leaves: Iterator[Value]) -> Value:
+    """The structure of `value` with other leaves: the inverse of `flatten`."""
+    if isinstance(value, tuple):
+        return tuple(rebuild(item, leaves) for item in value)
+    return next(leaves)

@@ -1,0 +1,147 @@
+"""Where the bytes of a model lie, and tensors that stay there."""
+
+from __future__ import annotations
+
+import mmap
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+import ml_dtypes
+import numpy as np
+import onnx_ir as ir
+
+from pinnace.errors import ModelFormatError
+
+Buffer = bytes | bytearray | memoryview
+
+SMALL = 1024
+"""Bytes up to which a constant is taken into the graph; what is larger stays in its file."""
+
+
+@dataclass(frozen=True)
+class Source:
+    """A model's bytes: a mapped file, or a buffer of the caller.
+
+    `name` is what errors call it; `folder` is where the files that it refers to lie, None where there
+    is no such place.
+    """
+
+    name: str
+    data: memoryview
+    path: Path | None = None
+    folder: Path | None = None
+
+    @classmethod
+    def of_file(cls, path: str | os.PathLike[str]) -> Source:
+        """Map a file; ModelFormatError where it is missing, empty or cannot be read."""
+        where = Path(path)
+        data = _map(where)
+        if not len(data):
+            raise ModelFormatError(f"{where}: the file is empty")
+        return cls(str(where), data, where, where.absolute().parent)
+
+    @classmethod
+    def of_buffer(cls, data: Buffer, folder: str | os.PathLike[str] | None = None) -> Source:
+        """Bytes in memory; `folder` holds the weights that lie beside the graph."""
+        view = memoryview(data).cast("B")
+        if not len(view):
+            raise ModelFormatError("the model buffer is empty")
+        return cls("model buffer", view, None, None if folder is None else Path(folder).absolute())
+
+    def tensor(
+        self, name: str, dtype: ir.DataType, shape: tuple[int, ...], offset: int, length: int
+    ) -> ir.TensorProtocol:
+        """A tensor over `length` bytes at `offset` of this source, not copied."""
+        check_size(f"{self.name}: tensor {name!r}", dtype, shape, length)
+        if offset < 0 or offset + length > len(self.data):
+            raise ModelFormatError(
+                f"{self.name}: tensor {name!r} lies at bytes {offset} to {offset + length}, "
+                f"and the data ends at {len(self.data)}"
+            )
+        if self.path is None or length <= SMALL:
+            return _view(name, dtype, shape, self.data[offset : offset + length])
+        return ir.ExternalTensor(
+            self.path.name, offset, length, dtype, shape=ir.Shape(shape), name=name, base_dir=self.folder or ""
+        )
+
+    def external(
+        self, name: str, dtype: ir.DataType, shape: tuple[int, ...], location: str, offset: int, length: int
+    ) -> ir.TensorProtocol:
+        """A tensor in another file of the model's folder; the path may not leave that folder."""
+        path = self._beside(name, location)
+        size = path.stat().st_size
+        if length < 0:
+            length = size - offset
+        check_size(f"{self.name}: tensor {name!r} in {location!r}", dtype, shape, length)
+        if offset < 0 or offset + length > size:
+            raise ModelFormatError(
+                f"{self.name}: tensor {name!r} lies at bytes {offset} to {offset + length} "
+                f"of {location!r}, which has {size}"
+            )
+        if length == 0:
+            return ir.tensor(np.zeros(shape, dtype.numpy()), name=name)
+        return ir.ExternalTensor(
+            os.path.relpath(path, self.folder),
+            offset,
+            length,
+            dtype,
+            shape=ir.Shape(shape),
+            name=name,
+            base_dir=self.folder or "",
+        )
+
+    def _beside(self, name: str, location: str) -> Path:
+        if self.folder is None:
+            raise ModelFormatError(
+                f"{self.name}: the weights of {name!r} lie in another file, {location!r}; say where the model "
+                "lies with [model_file] mindir_path"
+            )
+        path = self.folder / location
+        try:
+            real = path.resolve(strict=True)
+        except (OSError, ValueError) as error:
+            raise ModelFormatError(
+                f"{self.name}: cannot open {location!r}, which holds the weights of {name!r}: {error}"
+            ) from None
+        if os.path.isabs(location) or not real.is_relative_to(self.folder.resolve()):
+            raise ModelFormatError(
+                f"{self.name}: the weights of {name!r} are said to lie at {location!r}, outside of the model's folder"
+            )
+        if not real.is_file():
+            raise ModelFormatError(f"{self.name}: {location!r}, which holds the weights of {name!r}, is no file")
+        return path
+
+
+def _map(path: Path) -> memoryview:
+    try:
+        with path.open("rb") as file:
+            if not os.fstat(file.fileno()).st_size:
+                return memoryview(b"")
+            return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
+    except FileNotFoundError:
+        raise ModelFormatError(f"{path}: there is no such file") from None
+    except IsADirectoryError:
+        raise ModelFormatError(f"{path}: is a directory, and a model file is expected") from None
+    except (OSError, ValueError) as error:
+        raise ModelFormatError(f"{path}: cannot be read: {error}") from None
+
+
+def check_size(what: str, dtype: ir.DataType, shape: tuple[int, ...], length: int) -> None:
+    """Raise where `length` bytes are not what a tensor of this type and shape takes."""
+    if any(d < 0 for d in shape):
+        raise ModelFormatError(f"{what} has a negative dimension: {list(shape)}")
+    elements = 1
+    for d in shape:
+        elements *= d
+    needed = (elements * dtype.bitwidth + 7) // 8
+    if needed != length:
+        raise ModelFormatError(f"{what} is {dtype.name}{list(shape)}, {needed} bytes, and {length} are there")
+
+
+def _view(name: str, dtype: ir.DataType, shape: tuple[int, ...], data: memoryview) -> ir.TensorProtocol:
+    if dtype.bitwidth < 8:
+        packed = np.frombuffer(data, np.uint8)
+        return ir.PackedTensor(packed, dtype, shape=ir.Shape(shape), name=name)
+    kind = ml_dtypes.bfloat16 if dtype is ir.DataType.BFLOAT16 else dtype.numpy()
+    return ir.Tensor(np.frombuffer(data, kind).reshape(shape), dtype=dtype, shape=ir.Shape(shape), name=name)
