@@ -15,7 +15,13 @@ WHOSE = "import mindspore_lite as mslite; print(mslite.Tensor.__module__)"
 
 def run(command, folder, **environment):
     return subprocess.run(
-        command, cwd=folder, env=os.environ | environment, capture_output=True, text=True, timeout=60, check=False
+        command,
+        cwd=folder,
+        env=os.environ | environment,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
     )
 
 
@@ -54,7 +60,9 @@ def both(arguments, folder, **environment):
 def test_a_script_sees_and_answers_what_it_does_under_python(tmp_path, arguments):
     folder = tmp_path / "there"
     folder.mkdir()
-    script(folder, "import sys; print(__name__, __file__, __package__, sys.argv, sys.path[0], sys.executable)")
+    script(
+        folder, "import sys; print(__name__, __file__, __package__, sys.argv, sys.path[0], sys.executable)"
+    )
     script(folder, "def inner():\n    raise KeyError('gone')\ninner()", "fails.py")
     script(folder, "import sys; print('out'); print('err', file=sys.stderr); sys.exit(7)", "exits.py")
     python, ours = both(arguments, tmp_path)
@@ -64,7 +72,13 @@ def test_a_script_sees_and_answers_what_it_does_under_python(tmp_path, arguments
 def test_standard_input_reaches_the_script(tmp_path):
     script(tmp_path, "import sys; print(sys.stdin.read().upper())")
     answer = subprocess.run(
-        [*EXEC, "script.py"], cwd=tmp_path, input="text", capture_output=True, text=True, timeout=60, check=True
+        [*EXEC, "script.py"],
+        cwd=tmp_path,
+        input="text",
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
     )
     assert answer.stdout == "TEXT\n"
 
@@ -128,7 +142,9 @@ if __name__ == "__main__":
 
 
 def test_a_subprocess_of_the_same_python_imports_pinnace(tmp_path):
-    path = script(tmp_path, f"import subprocess, sys; subprocess.run([sys.executable, '-c', {WHOSE!r}], check=True)")
+    path = script(
+        tmp_path, f"import subprocess, sys; subprocess.run([sys.executable, '-c', {WHOSE!r}], check=True)"
+    )
     assert run([*EXEC, str(path)], tmp_path).stdout == "pinnace.tensor\n"
 
 

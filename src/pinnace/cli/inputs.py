@@ -65,14 +65,14 @@ def assign(given: Sequence[str], names: Sequence[str]) -> dict[str, Path]:
         if not equals or (name not in names and Path(text).exists()):
             unnamed.append(text)
         elif name not in names:
-            raise ArgumentValueError(f"--input {text}: the model has no input {name!r}; it has {_listed(names)}")
+            raise ArgumentValueError(f"--input {text}: there is no input {name!r}; there is {_listed(names)}")
         elif name in files:
             raise ArgumentValueError(f"--input {text}: {name!r} was given {files[name]} already")
         else:
             files[name] = Path(file)
     free = [name for name in names if name not in files]
     if len(unnamed) > len(free):
-        raise ArgumentValueError(f"--input {unnamed[len(free)]}: the model has only {_listed(names)}")
+        raise ArgumentValueError(f"--input {unnamed[len(free)]}: there is only {_listed(names)}")
     return files | dict(zip(free, map(Path, unnamed), strict=False))
 
 
@@ -148,18 +148,19 @@ def _typed(array: Array, slot: Slot) -> Array:
 
 def _fit(array: Array, shape: Shape) -> Array:
     """The array in the input's shape, whose free dimensions are told from the array's."""
-    free = shape.count(-1)
-    if array.ndim == len(shape) and all(want in (-1, have) for want, have in zip(shape, array.shape, strict=True)):
+    if _fits(array.shape, shape):
         return array
-    if free > 1:
-        raise ArgumentValueError(f"holds shape {list(array.shape)}, and the input takes {list(shape)}: give --shape")
-    rest = int(np.prod([size for size in shape if size != -1]))
-    if array.size % rest if free else array.size != rest:
+    try:
+        return array.reshape(shape)  # refuses more than one free dimension
+    except ValueError:
+        hint = ": give --shape" if -1 in shape else ""
         raise ArgumentValueError(
-            f"holds {array.size} elements of {array.dtype}, and the input takes {list(shape)}"
-            f"{'' if free else f', {rest} elements'}"
-        )
-    return array.reshape(shape)
+            f"holds {array.size} elements, shape {list(array.shape)}, and the input takes {list(shape)}{hint}"
+        ) from None
+
+
+def _fits(have: Shape, want: Shape) -> bool:
+    return len(have) == len(want) and all(w in (-1, h) for h, w in zip(have, want, strict=True))
 
 
 def _is_picture(file: Path) -> bool:
@@ -172,7 +173,7 @@ def _is_picture(file: Path) -> bool:
 
 def _picture(file: Path, slot: Slot, shape: Shape, pictures: Pictures) -> Array:
     if len(shape) != 4 or shape[0] not in (-1, 1):
-        raise ArgumentValueError(f"a picture does not fit the shape {list(shape)}; it needs 4 dimensions, the first 1")
+        raise ArgumentValueError(f"a picture fills 4 dimensions, the first of them 1, and not {list(shape)}")
     layout = pictures.layout or _layout(slot, shape)
     height, width, channels = shape[1:] if layout == "NHWC" else (*shape[2:], shape[1])
     size = pictures.size or (height, width)

@@ -31,11 +31,15 @@ def inspect(
 
 
 def _as_json(model: Path, report: ModelReport) -> dict[str, Any]:
-    return {"model": str(model)} | asdict(report) | {
-        "inputs": [_port(port) for port in report.inputs],
-        "outputs": [_port(port) for port in report.outputs],
-        "unsupported": [primitive._asdict() for primitive in report.unsupported],
-    }
+    return (
+        {"model": str(model)}
+        | asdict(report)
+        | {
+            "inputs": [_port(port) for port in report.inputs],
+            "outputs": [_port(port) for port in report.outputs],
+            "unsupported": [primitive._asdict() for primitive in report.unsupported],
+        }
+    )
 
 
 def _port(port: Port) -> dict[str, Any]:

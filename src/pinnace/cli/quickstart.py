@@ -1,4 +1,4 @@
-"""`pinnace quickstart`: the demonstration of concurrent inference, with the model that Pinnace brings along."""
+"""`pinnace quickstart`: the demonstration of concurrent inference, on the model that Pinnace carries."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -102,8 +103,8 @@ def _demonstrate(
         done: list[Done] = []
         started = time.perf_counter()
         with ThreadPoolExecutor(settings.clients) as pool:
-            for client in [pool.submit(_client, runner, i, settings.tasks, pictures, done) for i in range(settings.clients)]:
-                client.result()
+            ask = partial(_client, runner, settings.tasks, pictures, done)
+            list(pool.map(ask, range(settings.clients)))  # raises what a client raised
         return time.perf_counter() - started, done
 
 
@@ -121,10 +122,10 @@ def _runner(settings: Settings) -> ModelParallelRunner:
 
 def _client(
     runner: ModelParallelRunner,
-    client: int,
     tasks: int,
     pictures: dict[str, npt.NDArray[np.float32]],
     done: list[Done],
+    client: int,
 ) -> None:
     """Ask for `tasks` predictions, one after the other; each client begins with another picture."""
     for task in range(tasks):
@@ -148,7 +149,6 @@ def _labels() -> list[str]:
 
 def _show(done: Done, labels: Sequence[str]) -> None:
     best = done.probabilities.argsort()[::-1][:TOP]
-    print(
-        f"parallel id: {done.client} | task index: {done.task} | run once time: {done.seconds:.4f} s | {done.picture}"
-    )
+    task = f"parallel id: {done.client} | task index: {done.task}"
+    print(f"{task} | run once time: {done.seconds:.4f} s | {done.picture}")
     print("  " + ", ".join(f"{labels[i]} ({i}) {done.probabilities[i]:.4f}" for i in best))

@@ -3,24 +3,18 @@
 from __future__ import annotations
 
 import json
-import math
-import re
 import time
 from collections.abc import Sequence
 from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, cast
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
-
-from pinnace.errors import ArgumentValueError
 
 if TYPE_CHECKING:
     from pinnace import Model, Tensor
     from pinnace.cli.inputs import Fed, Pictures
-
-FIRST_VALUES = 50
-"""How many values of an output are shown."""
+    from pinnace.cli.picture import Layout
 
 MANY = "Repeat for more inputs."
 
@@ -36,26 +30,26 @@ def run(
         typer.Option("--shape", metavar="[NAME=]1,3,224,224", help=f"Resize an input. {MANY}"),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
-    save: Annotated[
+    folder: Annotated[
         Path | None,
-        typer.Option(metavar="DIR", help="Write every output there as NAME.npy.", file_okay=False),
+        typer.Option("--save", metavar="DIR", help="Write every output there as NAME.npy.", file_okay=False),
     ] = None,
     threads: Annotated[int, typer.Option(min=0, help="Threads of the model; 0 is automatic.")] = 0,
     config: Annotated[Path | None, typer.Option(help="A configuration file (.ini).")] = None,
     size: Annotated[
-        str | None, typer.Option(metavar="HEIGHT,WIDTH", help="Picture: size, where the model leaves it free.")
+        str | None, typer.Option(metavar="HEIGHT,WIDTH", help="Picture: size where the model leaves it free.")
     ] = None,
     crop: Annotated[
         float | None,
-        typer.Option(help="Picture: keep this part of it, from the centre, in the model's proportions; else stretch."),
+        typer.Option(help="Picture: part to keep, from its centre; without this it is stretched."),
     ] = None,
     scale: Annotated[
         str, typer.Option(help="Picture: value = (pixel * scale - mean) / std, pixel in 0..255.")
     ] = "1/255",
-    mean: Annotated[str, typer.Option(metavar="M[,M,M]", help="Picture: one number, or one a channel.")] = "0",
-    std: Annotated[str, typer.Option(metavar="S[,S,S]", help="Picture: one number, or one a channel.")] = "1",
+    mean: Annotated[str, typer.Option(metavar="M[,M,M]", help="Picture: one, or one a channel.")] = "0",
+    std: Annotated[str, typer.Option(metavar="S[,S,S]", help="Picture: one, or one a channel.")] = "1",
     layout: Annotated[
-        str | None, typer.Option(metavar="NCHW|NHWC", help="Picture: layout, where the model's shape leaves it open.")
+        Literal["NCHW", "NHWC"] | None, typer.Option(help="Picture: layout where the shape leaves it open.")
     ] = None,
 ) -> None:
     """Run a model once, and print name, shape, type and first values of every output.
@@ -63,6 +57,7 @@ def run(
     An input without a file gets seeded random numbers or zeros, and the command says so.
     """
     from pinnace.cli.console import note, progress
+    from pinnace.cli.outputs import facts, first_values, save, show
 
     pictures = _pictures(size, crop, scale, mean, std, layout)
     with progress(f"Opening {model.name}"):
@@ -74,15 +69,21 @@ def run(
         started = time.perf_counter()
         outputs = opened.predict(tensors)
         seconds["predict"] = time.perf_counter() - started
-    saved = _save(save, outputs) if save else []
-    if as_json:
-        print(json.dumps(_as_json(model, tensors, fed, outputs, seconds), indent=2))
-        return
-    for tensor, one in zip(tensors, fed, strict=True):
+    filled = list(zip(tensors, fed, strict=True))
+    for tensor, one in filled:
         note(f"input {tensor.name} {list(tensor.shape)} {tensor.dtype.name}: {one.source}")
-    for output in outputs:
-        _show(output)
-    for path in saved:
+    if as_json:
+        report = {
+            "model": str(model),
+            "inputs": [facts(tensor) | {"source": one.source} for tensor, one in filled],
+            "outputs": [facts(output) | {"values": first_values(output)} for output in outputs],
+            "seconds": seconds,
+        }
+        print(json.dumps(report, indent=2))
+    else:
+        for output in outputs:
+            show(output)
+    for path in save(folder, outputs) if folder else []:
         note(f"wrote {path}")
 
 
@@ -115,18 +116,16 @@ def _fill(
 
 
 def _pictures(
-    size: str | None, crop: float | None, scale: str, mean: str, std: str, layout: str | None
+    size: str | None, crop: float | None, scale: str, mean: str, std: str, layout: Layout | None
 ) -> Pictures:
     from pinnace.cli.inputs import Pictures
-    from pinnace.cli.picture import Layout, Preparation
+    from pinnace.cli.picture import Preparation
 
-    if layout not in (None, "NCHW", "NHWC"):
-        raise typer.BadParameter(f"--layout must be NCHW or NHWC, but got {layout}")
     (factor,) = _numbers("--scale", scale, 1)
     how = Preparation(factor, _numbers("--mean", mean), _numbers("--std", std), crop)
     height_width = _numbers("--size", size, 2) if size else None
     pixels = (int(height_width[0]), int(height_width[1])) if height_width else None
-    return Pictures(how, pixels, cast(Layout | None, layout))
+    return Pictures(how, pixels, layout)
 
 
 def _numbers(flag: str, text: str, count: int | None = None) -> tuple[float, ...]:
@@ -138,53 +137,3 @@ def _numbers(flag: str, text: str, count: int | None = None) -> tuple[float, ...
     if count is not None and len(numbers) != count:
         raise typer.BadParameter(f"{flag} {text}: {count} number(s) wanted, but got {len(numbers)}")
     return numbers
-
-
-def _show(output: Tensor) -> None:
-    """The two lines that mindspore_lite's examples print of an output, with shape and type between."""
-    print(
-        f"tensor's name is:{output.name} data size is:{output.data_size} "
-        f"tensor elements num is:{output.element_num}"
-    )
-    print(f"tensor's shape is:{list(output.shape)} data type is:{output.dtype.name}")
-    print("output data is:", *output.get_data_to_numpy().flatten()[:FIRST_VALUES])
-
-
-def _as_json(
-    model: Path, tensors: Sequence[Tensor], fed: Sequence[Fed], outputs: Sequence[Tensor], seconds: dict[str, float]
-) -> dict[str, Any]:
-    return {
-        "model": str(model),
-        "inputs": [_facts(tensor) | {"source": one.source} for tensor, one in zip(tensors, fed, strict=True)],
-        "outputs": [_facts(output) | {"values": _values(output)} for output in outputs],
-        "seconds": seconds,
-    }
-
-
-def _facts(tensor: Tensor) -> dict[str, Any]:
-    return {
-        "name": tensor.name,
-        "shape": list(tensor.shape),
-        "dtype": tensor.dtype.name,
-        "size": tensor.data_size,
-        "elements": tensor.element_num,
-    }
-
-
-def _values(output: Tensor) -> list[Any]:
-    """The first values; JSON has no word for NaN and the infinities, so these are strings."""
-    values = output.get_data_to_numpy().flatten()[:FIRST_VALUES].tolist()
-    return [value if math.isfinite(value) else str(value) for value in values]
-
-
-def _save(folder: Path, outputs: Sequence[Tensor]) -> list[Path]:
-    """Write the outputs; a character that does not belong into a file name becomes _."""
-    import numpy as np
-
-    paths = [folder / (re.sub(r"[^\w.-]", "_", output.name) + ".npy") for output in outputs]
-    if len(set(paths)) < len(paths):
-        raise ArgumentValueError(f"--save: two outputs would both be written to {folder}")
-    folder.mkdir(parents=True, exist_ok=True)
-    for path, output in zip(paths, outputs, strict=True):
-        np.save(path, output.get_data_to_numpy())
-    return paths

@@ -1,0 +1,55 @@
+"""What a run gave: as lines, as JSON, as files."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from pinnace.errors import ArgumentValueError
+
+if TYPE_CHECKING:
+    from pinnace import Tensor
+
+FIRST_VALUES = 50
+"""How many values of an output are shown."""
+
+
+def show(output: Tensor) -> None:
+    """Print the two lines that mindspore_lite's examples print, and between them shape and type."""
+    elements = f"tensor elements num is:{output.element_num}"
+    print(f"tensor's name is:{output.name} data size is:{output.data_size} {elements}")
+    print(f"tensor's shape is:{list(output.shape)} data type is:{output.dtype.name}")
+    print("output data is:", *output.get_data_to_numpy().flatten()[:FIRST_VALUES])
+
+
+def facts(tensor: Tensor) -> dict[str, Any]:
+    """What a tensor is, for JSON; `size` in bytes."""
+    return {
+        "name": tensor.name,
+        "shape": list(tensor.shape),
+        "dtype": tensor.dtype.name,
+        "size": tensor.data_size,
+        "elements": tensor.element_num,
+    }
+
+
+def first_values(output: Tensor) -> list[Any]:
+    """The first values, for JSON, which has no word for NaN and the infinities: these are strings."""
+    values = output.get_data_to_numpy().flatten()[:FIRST_VALUES].tolist()
+    return [value if math.isfinite(value) else str(value) for value in values]
+
+
+def save(folder: Path, outputs: Sequence[Tensor]) -> list[Path]:
+    """Write every output as NAME.npy; a character that does not belong into a file name becomes _."""
+    paths = [folder / (re.sub(r"[^\w.-]", "_", output.name) + ".npy") for output in outputs]
+    if len(set(paths)) < len(paths):
+        raise ArgumentValueError(f"--save: two outputs would both be written to the same file of {folder}")
+    folder.mkdir(parents=True, exist_ok=True)
+    for path, output in zip(paths, outputs, strict=True):
+        np.save(path, output.get_data_to_numpy())
+    return paths
