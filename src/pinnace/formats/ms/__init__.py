@@ -1,0 +1,3 @@
+"""MindSpore Lite's `.ms`: a FlatBuffer."""
+
+from pinnace.formats.ms.reader import read as read

@@ -1,0 +1,212 @@
+"""Reads MindSpore Lite's `.ms` files into a `Program`.
+
+A file is one FlatBuffer: a list of all tensors, a list of all nodes (`CNode`) that name tensors by index,
+and sub-graphs that name nodes by index; the first sub-graph is the model, the others are functions. What
+the Program holds of it:
+
+* A value is called as its tensor, with `@` and the tensor's index where that name is taken or empty.
+  Names of the model's inputs and outputs are the ones that mindspore_lite shows.
+* A node's attributes are all fields of its primitive's table under the schema's names, with the schema's
+  defaults where the file leaves a field out: enumerations as numbers, vectors as tuples (() where
+  absent), tables inside as dicts, tables and strings that are absent as None and "". `quantType` and
+  `deviceType` of the node are there where they are not the default.
+* A node that refers to a sub-graph (`sub_graph_index`) has that function as its first input.
+* Constants of up to 1 KiB that are no floating point numbers (axes, shapes, permutations) are
+  `constants`, all others `parameters`; see `tensors` for how their data stays in the file.
+* Weights that are quantised for storage only (`quantType` of their node) are float32 tensors, unpacked
+  when they are asked for, and so are packed ones; see `packing`. Other quantised constants keep their
+  integers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import onnx_ir as ir
+
+from pinnace.formats.ms import schema, tensors
+from pinnace.formats.ms.flatbuffer import Buffer, Table
+from pinnace.program import Dialect, Function, Input, Layout, Node, Program, TypeInfo
+from pinnace.weights.source import SMALL, Source
+
+_FRAMEWORKS = ("TensorFlow", "Caffe", "ONNX", "MindSpore", "TensorFlow Lite", "PyTorch")
+"""What `MetaGraph.fmkType` counts: where the converter had the model from."""
+_CALL = "Call"
+"""The primitive that is no operator: it applies the function that its first input is."""
+_FUNCTION = "sub_graph_index"
+"""The attribute that names a function, by the index of its sub-graph."""
+_STORAGE_ONLY = (2, 4)
+"""The `QuantType`s of nodes that compute with what their quantised weights stand for."""
+
+
+def read(source: Source) -> Program:
+    """Read a `.ms` file; ModelFormatError, with file, byte and field, where it is damaged."""
+    root = Buffer(source.data, source.name, schema.load()).root()
+    if root["obfuscate"]:
+        raise root.error("obfuscate", "the model is obfuscated, and only its key makes it readable")
+    return _Reader(root, source).program()
+
+
+class _Reader:
+    """One reading of one file."""
+
+    def __init__(self, root: Table, source: Source) -> None:
+        self.root = root
+        self.source = source
+        self.tensors: tuple[Table, ...] = root["allTensors"]
+        self.nodes: tuple[Table, ...] = root["nodes"]
+        self.graphs: tuple[Table, ...] = root["subGraph"]
+        self.functions = _unique([str(g["name"]) or f"graph{i}" for i, g in enumerate(self.graphs)])
+        self.labels = [str(t["name"]) for t in self.tensors]
+        self.names = self._value_names()
+        self._axes = self._channel_axes()
+        self._constants: dict[int, ir.TensorProtocol | None] = {}
+
+    def program(self) -> Program:
+        """The whole file."""
+        functions = [self._graph(n, g) for n, g in zip(self.functions, self.graphs, strict=True)]
+        main = functions[0] if functions else self._whole()
+        framework = self.root["fmkType"]
+        labels = dict(zip(self.names, self.labels, strict=True))
+        origin = f", from {_FRAMEWORKS[framework]}" if 0 <= framework < len(_FRAMEWORKS) else ""
+        return Program(
+            main=main,
+            functions={f.name: f for f in functions or [main]},
+            dialect=Dialect.LITE,
+            layout=Layout.NHWC,
+            producer=(self.root["name"] or "MindSpore Lite") + origin,
+            version=self.root["version"],
+            source=self.source.name,
+            folder=None if self.source.folder is None else str(self.source.folder),
+            output_names=[labels[name] or name for name in main.outputs],
+            tuple_results=False,
+        )
+
+    def _graph(self, name: str, graph: Table) -> Function:
+        nodes = self._pick(self.nodes, graph, "nodeIndices")
+        return self._function(name, graph, "inputIndices", "outputIndices", nodes)
+
+    def _whole(self) -> Function:
+        """The function of a file without sub-graphs, as early converters wrote it."""
+        return self._function("main", self.root, "inputIndex", "outputIndex", self.nodes)
+
+    def _function(
+        self, name: str, owner: Table, inputs: str, outputs: str, tables: Sequence[Table]
+    ) -> Function:
+        results = self._indices(owner, outputs)
+        nodes = [self._node(t) for t in tables]
+        used = {i for t in tables for i in self._indices(t, "inputIndex")} | set(results)
+        constants = {self.names[i]: c for i in sorted(used) if (c := self._constant(i)) is not None}
+        small = {n: c for n, c in constants.items() if c.nbytes <= SMALL and not c.dtype.is_floating_point()}
+        function = Function(
+            name,
+            [Input(self.names[i], tensors.type_of(self.tensors[i])) for i in self._indices(owner, inputs)],
+            [self.names[i] for i in results],
+            nodes,
+            {n: c for n, c in constants.items() if n not in small},
+            small,
+        )
+        self._check_single_assignment(function, tables)
+        return function
+
+    def _node(self, table: Table) -> Node:
+        primitive: Table | None = table["primitive"] and table["primitive"]["value"]
+        if primitive is None:
+            raise table.error("primitive", f"node {table['name']!r} has no primitive")
+        attributes = self._attributes(table, primitive)
+        inputs = [self.names[i] for i in self._indices(table, "inputIndex")]
+        outputs = self._indices(table, "outputIndex")
+        if _FUNCTION in attributes:
+            inputs.insert(0, self._function_name(primitive, attributes.pop(_FUNCTION)))
+        return Node(
+            name=table["name"],
+            primitive="" if primitive.name == _CALL else primitive.name,
+            inputs=tuple(inputs),
+            outputs=tuple(self.names[i] for i in outputs),
+            attributes=attributes,
+            types=tuple(self._result_type(i) for i in outputs),
+        )
+
+    def _attributes(self, table: Table, primitive: Table) -> dict[str, Any]:
+        fields = schema.load().tables["CNode"]
+        own = {name: table[name] for name in ("quantType", "deviceType")}
+        return primitive.fields() | {n: v for n, v in own.items() if v != fields[n].default}
+
+    def _function_name(self, primitive: Table, index: int) -> str:
+        if not 0 <= index < len(self.functions):
+            raise primitive.error(_FUNCTION, f"there is no sub-graph {index}, only {len(self.functions)}")
+        return self.functions[index]
+
+    def _result_type(self, index: int) -> TypeInfo | None:
+        """The type of what a node computes; the converter writes [-1] where it does not know the rank."""
+        declared = tensors.type_of(self.tensors[index])
+        unknown = declared is not None and declared.shape == (None,)
+        return TypeInfo(declared.dtype, None) if declared is not None and unknown else declared
+
+    def _constant(self, index: int) -> ir.TensorProtocol | None:
+        if index not in self._constants:
+            tensor, axis = self.tensors[index], self._axes.get(index)
+            self._constants[index] = tensors.constant(tensor, self.source, axis)
+        return self._constants[index]
+
+    def _channel_axes(self) -> dict[int, int]:
+        """For each tensor that is quantised for storage only, the axis of its scales.
+
+        Channels are the first axis of a weight, but for the second operand of a product that is not
+        transposed.
+        """
+        axes = {}
+        for table in self.nodes:
+            if table["quantType"] not in _STORAGE_ONLY:
+                continue
+            primitive = table["primitive"] and table["primitive"]["value"]
+            product = primitive is not None and primitive.fields().get("transpose_b") is False
+            for position, index in enumerate(self._indices(table, "inputIndex")):
+                axes[index] = -1 if product and position == 1 else 0
+        return axes
+
+    def _value_names(self) -> list[str]:
+        """A name for each tensor; the model's inputs and outputs take theirs first."""
+        first = self.graphs[0] if self.graphs else None
+        inputs = self._indices(first, "inputIndices") if first else self._indices(self.root, "inputIndex")
+        outputs = self._indices(first, "outputIndices") if first else self._indices(self.root, "outputIndex")
+        order = dict.fromkeys([*inputs, *outputs, *range(len(self.tensors))])
+        names = _unique([self.labels[i] for i in order], order, taken=self.functions)
+        return [name for _, name in sorted(zip(order, names, strict=True))]
+
+    def _indices(self, table: Table, field: str) -> tuple[int, ...]:
+        """A field that lists tensors by index."""
+        indices: tuple[int, ...] = table[field]
+        if max(indices, default=-1) >= len(self.tensors):
+            raise table.error(field, f"there is no tensor {max(indices)}, only {len(self.tensors)}")
+        return indices
+
+    def _pick(self, nodes: Sequence[Table], table: Table, field: str) -> list[Table]:
+        indices: tuple[int, ...] = table[field]
+        if max(indices, default=-1) >= len(nodes):
+            raise table.error(field, f"there is no node {max(indices)}, only {len(nodes)}")
+        return [nodes[i] for i in indices]
+
+    def _check_single_assignment(self, function: Function, tables: Sequence[Table]) -> None:
+        seen = {i.name for i in function.inputs} | function.parameters.keys() | function.constants.keys()
+        for node, table in zip(function.nodes, tables, strict=True):
+            for name in node.outputs:
+                if name in seen:
+                    raise table.error("outputIndex", f"node {node.name!r} is not the first to give {name!r}")
+                seen.add(name)
+
+
+def _unique(
+    labels: Sequence[str], marks: Iterable[int] | None = None, taken: Iterable[str] = ()
+) -> list[str]:
+    """The labels, with `@` and the mark (by default the position) where one is empty or was there before."""
+    seen = set(taken)
+    names = []
+    for label, mark in zip(labels, marks or range(len(labels)), strict=True):
+        name = label if label and label not in seen else f"{label}@{mark}"
+        while name in seen:
+            name += "@"
+        seen.add(name)
+        names.append(name)
+    return names

@@ -1,0 +1,94 @@
+"""The tensors of a `.ms` file: what it declares of each, and the data of those that are constants.
+
+Data that engines read as it stands stays where it lies (see `weights.source`), in the `.ms` file or in
+the file that `externalData` names. Data that is packed or quantised is unpacked when it is asked for (see
+`packing`).
+"""
+
+from __future__ import annotations
+
+import math
+
+import onnx_ir as ir
+
+from pinnace.formats.ms import packing
+from pinnace.formats.ms.flatbuffer import Span, Table
+from pinnace.program import TypeInfo
+from pinnace.types import DataType
+from pinnace.weights.source import Source
+
+_ABSURD = 1 << 48
+"""More elements than any memory holds."""
+
+# `int` and `float` without a width are 31 and 41 among MindSpore's type numbers, and have 32 bits.
+_DTYPES = {31: ir.DataType.INT32, 41: ir.DataType.FLOAT} | {
+    t.value: ir.DataType.from_numpy(t.to_numpy())
+    for t in DataType
+    if t not in (DataType.UNKNOWN, DataType.INVALID)
+}
+
+
+def type_of(tensor: Table) -> TypeInfo | None:
+    """What the file declares of a tensor; None of what is no plain tensor, such as a list of tensors.
+
+    -1 is a free dimension.
+    """
+    dtype = _DTYPES.get(tensor["dataType"])
+    return None if dtype is None else TypeInfo(dtype, tuple(d if d >= 0 else None for d in tensor["dims"]))
+
+
+def constant(tensor: Table, source: Source, channel_axis: int | None) -> ir.TensorProtocol | None:
+    """The data of a tensor; None of one that the graph computes.
+
+    `channel_axis` is given where the nodes that use the tensor want what its quantised elements stand
+    for: the axis along which scales differ. Raises `ModelFormatError` where data and declaration do not
+    agree.
+    """
+    span: Span = tensor["data"]
+    outside: tuple[Table, ...] = tensor["externalData"]
+    if not span.length and not outside and 0 not in tensor["dims"]:
+        return None
+    name, (dtype, shape) = str(tensor["name"]), _declared(tensor)
+    pack = packing.of(tensor, shape, channel_axis)
+    if pack is not None:
+        raw = _stored(source, name, ir.DataType.UINT8, (_length(span, outside),), span, outside)
+        return ir.LazyTensor(
+            lambda: ir.Tensor(pack.unpack(raw.numpy()), name=name), ir.DataType.FLOAT, ir.Shape(shape), name=name
+        )
+    size = math.prod(shape) * dtype.itemsize
+    if not outside and span.length != size:
+        what = f"{name!r} is {dtype.name}{list(shape)}, {size} bytes, and {span.length} are there"
+        raise tensor.error("data", what)
+    return _stored(source, name, dtype, shape, span, outside)
+
+
+def _declared(tensor: Table) -> tuple[ir.DataType, tuple[int, ...]]:
+    dtype = _DTYPES.get(tensor["dataType"])
+    if dtype is None:
+        what = f"constant {tensor['name']!r} has elements of type {tensor['dataType']}, which are no numbers"
+        raise tensor.error("dataType", what)
+    shape: tuple[int, ...] = tensor["dims"]
+    if min(shape, default=0) < 0 or math.prod(shape) > _ABSURD:
+        raise tensor.error("dims", f"constant {tensor['name']!r} cannot have dimensions {list(shape)[:16]}")
+    return dtype, shape
+
+
+def _length(span: Span, outside: tuple[Table, ...]) -> int:
+    length: int = outside[0]["length"] if outside else span.length
+    if length < 0:
+        raise outside[0].error("length", "packed weights in another file need a length")
+    return length
+
+
+def _stored(
+    source: Source,
+    name: str,
+    dtype: ir.DataType,
+    shape: tuple[int, ...],
+    span: Span,
+    outside: tuple[Table, ...],
+) -> ir.TensorProtocol:
+    if not outside:
+        return source.tensor(name, dtype, shape, *span)
+    entry = outside[0]
+    return source.external(name, dtype, shape, entry["location"], entry["offset"], entry["length"])
