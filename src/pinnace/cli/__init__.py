@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import os
 import sys
+import warnings
+from typing import TextIO
 
 import typer
 
@@ -41,6 +43,7 @@ def main() -> None:
 
     PINNACE_TRACEBACK=1 in the environment lets the error through with its traceback.
     """
+    warnings.showwarning = _show_warning
     try:
         app()
     except (PinnaceError, OSError) as error:
@@ -48,3 +51,15 @@ def main() -> None:
             raise
         print(f"pinnace: {error}", file=sys.stderr)
         sys.exit(1)
+
+
+def _show_warning(
+    message: Warning | str,
+    category: type[Warning],
+    filename: str,
+    lineno: int,
+    file: TextIO | None = None,
+    line: str | None = None,
+) -> None:
+    """One line as for errors: which line of ours called the library is nothing to the user."""
+    print(f"pinnace: {message}", file=sys.stderr)

@@ -6,6 +6,8 @@ A script that imports the converter beside the rest should run as long as it doe
 from enum import Enum
 from typing import NoReturn
 
+from pinnace.errors import NotSupportedError
+
 __all__ = ["Converter", "FmkType"]
 
 
@@ -24,8 +26,8 @@ class Converter:
     """Stands in for the converter until Pinnace has one."""
 
     def __init__(self) -> NoReturn:
-        """Raise NotImplementedError."""
-        raise NotImplementedError(
+        """Raise NotSupportedError."""
+        raise NotSupportedError(
             "Converter: this version of Pinnace does not convert models, a later one will. It runs .mindir, "
             ".ms and .onnx files as they are: give the file to Model.build_from_file"
         )

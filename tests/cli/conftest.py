@@ -1,0 +1,76 @@
+"""Commands run in this process, as `pinnace` on the command line would run them."""
+
+import json
+from dataclasses import dataclass
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper
+
+from pinnace.cli import main
+
+
+@dataclass
+class Answer:
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self):
+        return json.loads(self.out)
+
+
+@pytest.fixture
+def pinnace(monkeypatch, capsys):
+    """Call `pinnace ARGUMENTS`."""
+
+    def call(*arguments):
+        monkeypatch.setattr("sys.argv", ["pinnace", *map(str, arguments)])
+        capsys.readouterr()
+        with pytest.raises(SystemExit) as stopped:
+            main()
+        streams = capsys.readouterr()
+        return Answer(stopped.value.code or 0, streams.out, streams.err)
+
+    return call
+
+
+@pytest.fixture
+def onnx_file(tmp_path):
+    """Write an ONNX model of nodes "Op inputs -> output", and of ports "name dtype 1,3,?"."""
+
+    def port(text):
+        name, dtype, *shape = text.split()
+        dimensions = [None if size == "?" else int(size) for size in shape[0].split(",")] if shape else []
+        return helper.make_tensor_value_info(name, getattr(TensorProto, dtype.upper()), dimensions)
+
+    def write(nodes, inputs, outputs, name="model.onnx"):
+        made = []
+        for node in nodes:
+            left, _, right = node.partition(" -> ")
+            operator, *names = left.split()
+            made.append(helper.make_node(operator, names, right.split()))
+        graph = helper.make_graph(made, "graph", list(map(port, inputs)), list(map(port, outputs)))
+        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+        path = tmp_path / name
+        onnx.save(model, path)
+        return path
+
+    return write
+
+
+@pytest.fixture
+def array_file(tmp_path):
+    """Write an array as .npy, or as .bin where the name says so."""
+
+    def write(name, array):
+        path = tmp_path / name
+        if path.suffix == ".bin":
+            np.asarray(array).tofile(path)
+        else:
+            np.save(path, array)
+        return path
+
+    return write

@@ -1,0 +1,276 @@
+"""`pinnace run` on small models whose answers are known by arithmetic."""
+
+import numpy as np
+import pytest
+from PIL import Image
+
+A = np.arange(6, dtype=np.float32).reshape(2, 3)
+B = np.full((2, 3), 0.5, np.float32)
+
+
+@pytest.fixture
+def two(onnx_file):
+    """Two inputs, and two outputs, one with a name that no file can have."""
+    return onnx_file(
+        ["Add a b -> sum", "Mul a b -> scaled/product:0"],
+        ["a float 2,3", "b float 2,3"],
+        ["sum float 2,3", "scaled/product:0 float 2,3"],
+    )
+
+
+@pytest.fixture
+def free(onnx_file):
+    return onnx_file(["Add x x -> y"], ["x float ?,?"], ["y float ?,?"])
+
+
+@pytest.fixture
+def identity(onnx_file):
+    def make(shape, dtype="float"):
+        return onnx_file(["Identity x -> y"], [f"x {dtype} {shape}"], [f"y {dtype} {shape}"])
+
+    return make
+
+
+def test_outputs_are_printed_as_the_examples_of_mindspore_lite_print_them(pinnace, two, array_file):
+    files = [f"--input=b={array_file('b.npy', B)}", f"--input=a={array_file('a.bin', A)}"]
+    answer = pinnace("run", two, *files)
+    assert answer.code == 0
+    assert answer.out.splitlines() == [
+        "tensor's name is:sum data size is:24 tensor elements num is:6",
+        "tensor's shape is:[2, 3] data type is:FLOAT32",
+        "output data is: 0.5 1.5 2.5 3.5 4.5 5.5",
+        "tensor's name is:scaled/product:0 data size is:24 tensor elements num is:6",
+        "tensor's shape is:[2, 3] data type is:FLOAT32",
+        "output data is: 0.0 0.5 1.0 1.5 2.0 2.5",
+    ]
+    assert "\x1b" not in answer.out + answer.err
+
+
+def test_files_without_a_name_go_to_the_inputs_in_order(pinnace, onnx_file, array_file):
+    model = onnx_file(["Sub a b -> y"], ["a float 2,3", "b float 2,3"], ["y float 2,3"])
+    answer = pinnace(
+        "run", model, "--input", array_file("one.npy", A), "--input", array_file("two.npy", B), "--json"
+    )
+    assert answer.json["outputs"][0]["values"] == [-0.5, 0.5, 1.5, 2.5, 3.5, 4.5]
+
+
+def test_json_says_what_went_in_and_what_came_out(pinnace, two, array_file):
+    path = array_file("a.npy", A)
+    report = pinnace(
+        "run", two, "--json", "--input", f"a={path}", "--input", f"b={array_file('b.npy', B)}"
+    ).json
+    assert report["model"] == str(two)
+    assert report["inputs"][0] == {
+        "name": "a", "shape": [2, 3], "dtype": "FLOAT32", "size": 24, "elements": 6, "source": str(path),
+    }  # fmt: skip
+    assert [output["name"] for output in report["outputs"]] == ["sum", "scaled/product:0"]
+    assert report["outputs"][0]["values"] == [0.5, 1.5, 2.5, 3.5, 4.5, 5.5]
+    assert report["seconds"].keys() == {"build", "predict"}
+
+
+def test_json_stays_json_where_a_value_is_not_finite(pinnace, onnx_file, array_file):
+    model = onnx_file(["Log x -> y"], ["x float 3"], ["y float 3"])
+    path = array_file("x.npy", np.array([-1, 0, 1], np.float32))
+    assert pinnace("run", model, "--json", "--input", path).json["outputs"][0]["values"] == [
+        "nan",
+        "-inf",
+        0.0,
+    ]
+
+
+def test_saved_outputs_can_be_loaded(pinnace, two, array_file, tmp_path):
+    files = [f"--input=a={array_file('a.npy', A)}", f"--input=b={array_file('b.npy', B)}"]
+    answer = pinnace("run", two, *files, "--save", tmp_path / "new" / "folder")
+    np.testing.assert_array_equal(np.load(tmp_path / "new/folder/sum.npy"), A + B)
+    np.testing.assert_array_equal(np.load(tmp_path / "new/folder/scaled_product_0.npy"), A * B)
+    assert "scaled_product_0.npy" in answer.err
+
+
+def test_two_outputs_are_never_written_to_one_file(pinnace, onnx_file, tmp_path):
+    model = onnx_file(["Identity x -> y/1", "Neg x -> y:1"], ["x float 2"], ["y/1 float 2", "y:1 float 2"])
+    answer = pinnace("run", model, "--save", tmp_path / "out")
+    assert answer.code == 1
+    assert not list((tmp_path / "out").glob("*"))
+
+
+def test_an_input_without_a_file_is_made_up_and_said_to_be(pinnace, onnx_file):
+    model = onnx_file(
+        ["Identity x -> y", "Identity i -> j"],
+        ["x float 2,3", "i int64 2"],
+        ["y float 2,3", "j int64 2"],
+    )
+    first, second = pinnace("run", model, "--json"), pinnace("run", model, "--json")
+    numbers, indices = (output["values"] for output in first.json["outputs"])
+    assert "random numbers" in first.json["inputs"][0]["source"]
+    assert "zeros" in first.json["inputs"][1]["source"]
+    assert "input x [2, 3] FLOAT32: no file" in first.err
+    assert len(set(numbers)) == 6
+    assert all(0 <= number < 1 for number in numbers)
+    assert indices == [0, 0]
+    assert second.json["outputs"] == first.json["outputs"]
+
+
+def test_free_dimensions_come_from_the_file_the_shape_or_are_one(pinnace, free, array_file):
+    path = array_file("x.npy", A)
+    assert pinnace("run", free, "--input", path, "--json").json["outputs"][0]["shape"] == [2, 3]
+    assert pinnace("run", free, "--shape", "4,2", "--json").json["outputs"][0]["shape"] == [4, 2]
+    flat = array_file("x.bin", A)
+    answer = pinnace("run", free, "--input", flat, "--shape", "x=3,2", "--json")
+    assert answer.json["outputs"][0]["values"] == [0, 2, 4, 6, 8, 10]
+    alone = pinnace("run", free, "--json")
+    assert alone.json["outputs"][0]["shape"] == [1, 1]
+    assert "free dimensions taken as 1" in alone.err
+
+
+def test_one_free_dimension_is_told_from_the_size_of_a_bin_file(pinnace, onnx_file, array_file):
+    model = onnx_file(["Add x x -> y"], ["x float ?,3"], ["y float ?,3"])
+    answer = pinnace("run", model, "--input", array_file("x.bin", A), "--json")
+    assert answer.json["outputs"][0]["shape"] == [2, 3]
+
+
+def test_a_shape_in_vain_is_an_error_that_names_it(pinnace, free):
+    for text in ("y=1,2", "x=1,two", "x=1,0", "x=1,-1"):
+        answer = pinnace("run", free, "--shape", text)
+        assert answer.code == 1
+        assert f"--shape {text}" in answer.err
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ("c={a}", "there is no input 'c'; there is 'a', 'b'"),
+        ("a={missing}", "No such file"),
+        ("a={float64}", "holds float64, and the input takes float32"),
+        ("a={small}", "holds 4 elements, shape [2, 2], and the input takes [2, 3]"),
+        ("a={cut}", "holds 5 elements"),
+        ("a={text}", "neither a .npy file nor a picture"),
+        ("a={objects}", "pickle"),
+        ("a={broken}", "broken.npy"),
+        ("a={picture}", "a picture fills 4 dimensions"),
+    ],
+)
+def test_a_file_that_does_not_fit_is_refused_by_name(pinnace, two, array_file, tmp_path, given, said):
+    files = {
+        "a": array_file("a.npy", A),
+        "missing": tmp_path / "missing.npy",
+        "float64": array_file("float64.npy", A.astype(np.float64)),
+        "small": array_file("small.npy", A[:, :2]),
+        "cut": array_file("cut.bin", A.ravel()[:5]),
+        "text": tmp_path / "text.npy",
+        "objects": array_file("objects.npy", np.array([{}, None])),
+        "broken": tmp_path / "broken.npy",
+        "picture": tmp_path / "picture.png",
+    }
+    files["text"].write_text("1 2 3")
+    files["broken"].write_bytes(files["a"].read_bytes()[:-8])
+    Image.new("RGB", (4, 4)).save(files["picture"])
+    answer = pinnace("run", two, "--input", given.format(**files))
+    assert answer.code == 1
+    assert said in answer.err
+    assert answer.err.startswith("pinnace: ")
+    assert "Traceback" not in answer.err
+
+
+def test_an_input_is_given_once_and_no_more_than_there_are(pinnace, two, array_file):
+    path = array_file("a.npy", A)
+    twice = pinnace("run", two, "--input", f"a={path}", "--input", f"a={path}")
+    assert "given" in twice.err
+    many = pinnace("run", two, "--input", path, "--input", path, "--input", path)
+    assert "there is only 'a', 'b'" in many.err
+    assert twice.code == many.code == 1
+
+
+@pytest.fixture
+def gradient(tmp_path):
+    """A picture whose every pixel is known: red is the column, green the row, blue 7."""
+    rows, columns = np.mgrid[:4, :6].astype(np.uint8)
+    pixels = np.stack([columns, rows, np.full_like(rows, 7)], axis=-1)
+    path = tmp_path / "gradient.png"
+    Image.fromarray(pixels).save(path)
+    return path, pixels
+
+
+def test_a_picture_is_normalised_by_the_flags(pinnace, identity, gradient, tmp_path):
+    path, pixels = gradient
+    model = identity("1,3,4,6")
+    flags = ("--scale", "1/2", "--mean", "0.5,1,2", "--std", "2,4,8")
+    pinnace("run", model, "--input", path, *flags, "--save", tmp_path)
+    wanted = (pixels / 2 - [0.5, 1, 2]) / [2, 4, 8]  # exact in float32: powers of two
+    np.testing.assert_array_equal(np.load(tmp_path / "y.npy")[0], wanted.transpose(2, 0, 1))
+
+
+def test_a_picture_is_laid_out_as_the_shape_says(pinnace, identity, gradient, tmp_path):
+    path, pixels = gradient
+    pinnace("run", identity("1,4,6,3"), "--input", path, "--scale", "1", "--save", tmp_path)
+    np.testing.assert_array_equal(np.load(tmp_path / "y.npy")[0], pixels)
+
+
+def test_a_picture_takes_the_type_of_the_input(pinnace, identity, gradient, tmp_path):
+    path, pixels = gradient
+    pinnace("run", identity("1,3,4,6", "uint8"), "--input", path, "--scale", "1", "--save", tmp_path)
+    values = np.load(tmp_path / "y.npy")
+    assert values.dtype == np.uint8
+    np.testing.assert_array_equal(values[0], pixels.transpose(2, 0, 1))
+
+
+def test_the_layout_flag_decides_where_the_shape_does_not(pinnace, identity, tmp_path):
+    pixels = np.arange(3 * 3 * 3, dtype=np.uint8).reshape(3, 3, 3)
+    Image.fromarray(pixels).save(tmp_path / "p.png")
+    for layout, wanted in (("NHWC", pixels), ("NCHW", pixels.transpose(2, 0, 1))):
+        command = (
+            "run",
+            identity("1,3,3,3"),
+            "--input",
+            tmp_path / "p.png",
+            "--scale",
+            1,
+            "--layout",
+            layout,
+        )
+        pinnace(*command, "--save", tmp_path)
+        np.testing.assert_array_equal(np.load(tmp_path / "y.npy")[0], wanted)
+
+
+def test_a_free_picture_size_is_asked_for(pinnace, identity, gradient):
+    path, _ = gradient
+    model = identity("1,3,?,?")
+    assert "--size" in pinnace("run", model, "--input", path).err
+    assert pinnace("run", model, "--input", path, "--size", "2,5", "--json").json["outputs"][0]["shape"] == [
+        1,
+        3,
+        2,
+        5,
+    ]
+
+
+@pytest.mark.parametrize("flags", [("--mean", "1,2"), ("--std", "0"), ("--crop", "0"), ("--crop", "1.5")])
+def test_flags_that_do_not_fit_the_picture_are_errors(pinnace, identity, gradient, flags):
+    answer = pinnace("run", identity("1,3,4,6"), "--input", gradient[0], *flags)
+    assert answer.code == 1
+    assert flags[0].strip("-") in answer.err
+
+
+@pytest.mark.parametrize(
+    "flags", [("--mean", "x"), ("--scale", "1,2"), ("--size", "3"), ("--layout", "NCWH")]
+)
+def test_flags_that_cannot_be_read_are_wrong_use(pinnace, identity, gradient, flags):
+    assert pinnace("run", identity("1,3,4,6"), "--input", gradient[0], *flags).code == 2
+
+
+def test_a_config_file_is_read(pinnace, two, tmp_path):
+    config = tmp_path / "config.ini"
+    config.write_text("[ms_cache]\nserialise_path=x\n")
+    answer = pinnace("run", two, "--config", config)
+    assert "serialise_path" in answer.err
+    assert answer.code == 0
+
+
+def test_a_failure_is_one_message_and_the_traceback_on_demand(pinnace, tmp_path, monkeypatch):
+    missing = tmp_path / "missing.mindir"
+    answer = pinnace("run", missing)
+    assert (answer.code, answer.out) == (1, "")
+    assert str(missing) in answer.err
+    assert "Traceback" not in answer.err
+    monkeypatch.setenv("PINNACE_TRACEBACK", "1")
+    with pytest.raises(RuntimeError, match=r"missing\.mindir"):
+        pinnace("run", missing)
