@@ -1,0 +1,3 @@
+"""MindIR: a protobuf message."""
+
+from pinnace.formats.mindir.reader import read as read

@@ -1,0 +1,62 @@
+"""What the compiler hands to an engine: an ONNX graph and what the user is to be shown of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import onnx_ir as ir
+
+from pinnace.compiler.lower import STATE, lower
+from pinnace.errors import UnsupportedModelError, UnsupportedPrimitive
+from pinnace.program import Layout, Program
+from pinnace.types import DataType, Format, Port
+
+
+@dataclass(frozen=True)
+class Compilable:
+    """A graph ready for an engine.
+
+    `states` pairs graph inputs that hold a model instance's state with the outputs that replace them;
+    `inputs` and `outputs` are without them. `folder` is where external weights lie.
+    """
+
+    model: ir.Model
+    name: str
+    folder: str | None
+    inputs: tuple[Port, ...]
+    outputs: tuple[Port, ...]
+    states: tuple[tuple[ir.Value, str], ...]
+    info: Mapping[str, str]
+
+
+def compilable(graph: Program | ir.Model, name: str, folder: str | None) -> Compilable:
+    """Lower a graph where it is a MindSpore program, and describe it; UnsupportedModelError."""
+    model = lower(graph) if isinstance(graph, Program) else graph
+    layout = graph.layout if isinstance(graph, Program) else Layout.NCHW
+    info = graph.user_info if isinstance(graph, Program) else graph.metadata_props
+    states = tuple((i, i.metadata_props[STATE]) for i in model.graph.inputs if STATE in i.metadata_props)
+    hidden = {i.name for i, _ in states} | {o for _, o in states} | set(model.graph.initializers)
+    return Compilable(
+        model=model,
+        name=name,
+        folder=folder,
+        inputs=tuple(_port(name, i, layout) for i in model.graph.inputs if i.name not in hidden),
+        outputs=tuple(_port(name, o, layout) for o in model.graph.outputs if o.name not in hidden),
+        states=states,
+        info=dict(info),
+    )
+
+
+def _port(model: str, value: ir.Value, layout: Layout) -> Port:
+    if not isinstance(value.type, ir.TensorType):
+        reason = f"graph input or output {value.name!r} is a {value.type}, and only tensors can be given"
+        raise UnsupportedModelError(model, [UnsupportedPrimitive("graph", 1, value.name or "", reason)])
+    try:
+        dtype = DataType.from_numpy(value.type.dtype.numpy())
+    except (TypeError, ValueError):
+        reason = f"element type {value.type.dtype.name} of {value.name!r} is not supported"
+        raise UnsupportedModelError(model, [UnsupportedPrimitive("graph", 1, value.name or "", reason)]) from None
+    dims = () if value.shape is None else tuple(d if isinstance(d, int) else -1 for d in value.shape)
+    nhwc = layout is Layout.NHWC and len(dims) == 4
+    return Port(value.name or "", dtype, dims, Format.NHWC if nhwc else Format.NCHW)

@@ -1,0 +1,140 @@
+"""onnxruntime on the processor."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+
+
+import numpy as np
+import onnx_ir as ir
+import onnxruntime as ort
+
+from pinnace.compiler.graph import Compilable
+from pinnace.engines.protocol import Array, State
+from pinnace.errors import EngineError
+from pinnace.target import Target
+from pinnace.types import Port
+from pinnace.weights.source import SMALL
+
+_FATAL = 4  # log severity: what goes wrong is raised, not printed as well
+
+
+class OnnxruntimeExecutable:
+    """A session over weights that stay in their file."""
+
+    def __init__(self, graph: Compilable, target: Target) -> None:
+        self._inputs, self._outputs = graph.inputs, graph.outputs
+        self._names = [p.name for p in graph.inputs] + [i.name or "" for i, _ in graph.states]
+        self._first_state = [i.const_value.numpy() for i, _ in graph.states if i.const_value is not None]
+        self._fetch = [p.name for p in graph.outputs] + [o for _, o in graph.states]
+        self._cores = frozenset(target.cores[: max(target.parallel_requests, 1)])
+        self._info = {**graph.info, "engine": f"onnxruntime {ort.__version__}", "precision": "float32"}
+        self._session, self._held = _session(graph, target)
+
+    @property
+    def inputs(self) -> tuple[Port, ...]:
+        """What `run` takes, in order."""
+        return self._inputs
+
+    @property
+    def outputs(self) -> tuple[Port, ...]:
+        """What `run` gives, in order."""
+        return self._outputs
+
+    @property
+    def info(self) -> Mapping[str, str]:
+        """User info of the file, and the engine's name and version."""
+        return self._info
+
+    def new_state(self) -> State:
+        """The first values of what the model keeps between predictions."""
+        return [np.array(value) for value in self._first_state]
+
+    def run(self, arrays: Sequence[Array], state: State) -> list[Array]:
+        """Compute the outputs; `EngineError` where onnxruntime fails."""
+        feed = dict(zip(self._names, (*arrays, *state), strict=True))
+        try:
+            with _bound(self._cores):
+                results = self._session.run(self._fetch, feed)
+        except Exception as error:
+            raise EngineError(f"onnxruntime: {error}") from None
+        if state:
+            count = len(self._outputs)
+            state[:] = results[count:]
+            return results[:count]  # type: ignore[no-any-return]
+        return results  # type: ignore[no-any-return]
+
+    def close(self) -> None:
+        """Free the session."""
+        del self._session, self._held
+
+
+def _session(graph: Compilable, target: Target) -> tuple[ort.InferenceSession, list[Array]]:
+    options = _options(target)
+    if graph.folder is not None:
+        options.add_session_config_entry("session.model_external_initializers_file_folder_path", graph.folder)
+    held = _hand_over(graph.model, options)
+    try:
+        data = ir.to_proto(graph.model).SerializeToString()
+        return ort.InferenceSession(data, options, providers=["CPUExecutionProvider"]), held
+    except Exception as error:
+        raise EngineError(f"{graph.name}: onnxruntime cannot build it: {error}") from None
+
+
+def _options(target: Target) -> ort.SessionOptions:
+    """Threads: those of one session serve all its requests, and every request brings its caller's."""
+    threads = target.threads or max(1, len(os.sched_getaffinity(0)) // target.parallel_requests)
+    pool = target.parallel_requests * (threads - 1) + 1
+    options = ort.SessionOptions()
+    options.log_severity_level = _FATAL
+    options.intra_op_num_threads = pool
+    if target.inter_op_threads > 1:
+        options.execution_mode = ort.ExecutionMode.ORT_PARALLEL
+        options.inter_op_num_threads = target.inter_op_threads
+    if target.parallel_requests > 1:
+        # A thread that spins for work takes the core from the other requests' threads.
+        options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+    if target.cores and pool > 1:
+        # One entry for each thread but the caller's; processors are counted from 1 here.
+        rest = target.cores[target.parallel_requests :] or target.cores
+        bound = [str(rest[i % len(rest)] + 1) for i in range(pool - 1)]
+        options.add_session_config_entry("session.intra_op_thread_affinities", ";".join(bound))
+    return options
+
+
+def _hand_over(model: ir.Model, options: ort.SessionOptions) -> list[Array]:
+    """Give large weights that lie in memory to the session as they are; returns what it refers to."""
+    names, values, held = [], [], []
+    for name, value in model.graph.initializers.items():
+        tensor = value.const_value
+        if tensor is None or isinstance(tensor, ir.ExternalTensor) or tensor.nbytes <= SMALL:
+            continue
+        array = np.ascontiguousarray(tensor.numpy())
+        held.append(array)
+        names.append(name)
+        values.append(ort.OrtValue.ortvalue_from_numpy_with_onnx_type(array, tensor.dtype.value))
+        # Only a place holder: the session takes the value above.
+        value.const_value = ir.ExternalTensor(
+            "memory", 0, tensor.nbytes, tensor.dtype, shape=ir.Shape(tensor.shape), name=name
+        )
+    if names:
+        options.add_external_initializers(names, values)
+    return held
+
+
+@contextmanager
+def _bound(cores: frozenset[int]) -> Iterator[None]:
+    """Bind the calling thread to `cores` for a while; () leaves it as it is."""
+    if not cores:
+        yield
+        return
+    before = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, cores)
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, before)
+
+

@@ -1,0 +1,61 @@
+"""ONNX -> `onnx_ir.Model`, with the weights left where they lie."""
+
+from __future__ import annotations
+
+import onnx
+import onnx_ir as ir
+from google.protobuf.message import DecodeError
+
+from pinnace.errors import ModelFormatError
+from pinnace.formats.wire import PAYLOAD, Fields, delimited, number, outline
+from pinnace.weights.source import SMALL, Source
+
+_TENSOR: Fields = {9: PAYLOAD}
+_GRAPH: dict[int, Fields] = {5: _TENSOR}
+_GRAPH[1] = {5: {5: _TENSOR, 6: _GRAPH, 10: _TENSOR, 11: _GRAPH}}  # nodes, their attributes, nested graphs
+_MODEL: Fields = {7: _GRAPH, 25: {7: _GRAPH[1]}}
+_LOCATION, _EXTERNAL_DATA = 14, 13  # fields of TensorProto
+_OWN_FILE = ":own:"  # the location that stands for the model's own bytes; no file can have this name
+
+
+def read(source: Source) -> ir.Model:
+    """Read an ONNX model; ModelFormatError, with file and place, where it is damaged."""
+    proto = onnx.ModelProto()
+    try:
+        proto.ParseFromString(outline(source.data, _MODEL, _reference, SMALL, source.name))
+        if not proto.HasField("graph"):
+            raise ModelFormatError(f"{source.name}: is no ONNX model: it holds no graph")
+        model = ir.from_proto(proto)
+    except ModelFormatError:
+        raise
+    except (DecodeError, ValueError, TypeError, KeyError, AttributeError, ir.serde.SerdeError) as error:
+        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise ModelFormatError(f"{source.name}: is no valid ONNX model: {reason}") from None
+    _place_weights(model, source)
+    return model
+
+
+def _reference(offset: int, length: int) -> bytes:
+    entries = {b"location": _OWN_FILE.encode(), b"offset": b"%d" % offset, b"length": b"%d" % length}
+    fields = [delimited(_EXTERNAL_DATA, delimited(1, k) + delimited(2, v)) for k, v in entries.items()]
+    return b"".join(fields) + number(_LOCATION, onnx.TensorProto.EXTERNAL)
+
+
+def _place_weights(model: ir.Model, source: Source) -> None:
+    graphs = [model.graph, *(f.graph for f in model.functions.values()), *model.graph.subgraphs()]
+    for graph in graphs:
+        for value in getattr(graph, "initializers", {}).values():
+            if isinstance(value.const_value, ir.ExternalTensor):
+                value.const_value = _placed(value.const_value, source)
+        for node in graph:
+            for attribute in list(node.attributes.values()):
+                if isinstance(attribute, ir.Attr) and isinstance(attribute.value, ir.ExternalTensor):
+                    node.attributes.add(ir.AttrTensor(attribute.name, _placed(attribute.value, source)))
+
+
+def _placed(tensor: ir.ExternalTensor, source: Source) -> ir.TensorProtocol:
+    name, shape = tensor.name or "", tuple(int(d) for d in tensor.shape)
+    offset, length = tensor.offset or 0, -1 if tensor.length is None else tensor.length
+    if tensor.location == _OWN_FILE:
+        return source.tensor(name, tensor.dtype, shape, offset, length)
+    return source.external(name, tensor.dtype, shape, str(tensor.location), offset, length)

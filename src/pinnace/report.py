@@ -1,0 +1,87 @@
+"""What a model file holds, told without building it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import onnx_ir as ir
+
+from pinnace.compiler.graph import compilable
+from pinnace.compiler.lower import unsupported
+from pinnace.errors import UnsupportedModelError, UnsupportedPrimitive
+from pinnace.formats import kind_of
+from pinnace.program import Program
+from pinnace.types import ModelType, Port
+from pinnace.weights.source import Source
+
+_DIALECTS = {
+    ("mindspore", ModelType.MINDIR): "MindIR of MindSpore",
+    ("lite", ModelType.MINDIR): "MindIR of MindSpore Lite",
+    ("lite", ModelType.MINDIR_LITE): "MindSpore Lite .ms",
+    ("onnx", ModelType.ONNX): "ONNX",
+}
+
+
+@dataclass(frozen=True)
+class ModelReport:
+    """What `pinnace inspect` shows. `primitives` counts, most used first; sizes are in bytes."""
+
+    dialect: str
+    producer: str
+    inputs: tuple[Port, ...]
+    outputs: tuple[Port, ...]
+    parameters: int
+    parameter_bytes: int
+    primitives: dict[str, int]
+    unsupported: tuple[UnsupportedPrimitive, ...]
+    user_info: dict[str, str]
+
+
+def report(source: Source, graph: Program | ir.Model) -> ModelReport:
+    """Describe a graph that was read from a source."""
+    missing, inputs, outputs = _ports(source, graph)
+    weights = list(_weights(graph))
+    program = isinstance(graph, Program)
+    kind = kind_of(source.data) or ModelType.MINDIR
+    return ModelReport(
+        dialect=_DIALECTS[graph.dialect.value if program else "onnx", kind],
+        producer=f"{graph.producer} {graph.version}" if program else _onnx_producer(graph),
+        inputs=inputs,
+        outputs=outputs,
+        parameters=len(weights),
+        parameter_bytes=sum(w.nbytes for w in weights),
+        primitives=dict(Counter(_primitives(graph)).most_common()),
+        unsupported=missing,
+        user_info=dict(graph.user_info if program else graph.metadata_props),
+    )
+
+
+def _ports(
+    source: Source, graph: Program | ir.Model
+) -> tuple[tuple[UnsupportedPrimitive, ...], tuple[Port, ...], tuple[Port, ...]]:
+    missing = tuple(unsupported(graph)) if isinstance(graph, Program) else ()
+    if missing:
+        return missing, (), ()
+    try:
+        compiled = compilable(graph, source.name, None)
+    except UnsupportedModelError as error:
+        return error.primitives, (), ()
+    return (), compiled.inputs, compiled.outputs
+
+
+def _weights(graph: Program | ir.Model) -> Iterable[ir.TensorProtocol]:
+    if isinstance(graph, Program):
+        return [w for f in graph.functions.values() for w in f.parameters.values()]
+    return [v.const_value for v in graph.graph.initializers.values() if v.const_value is not None]
+
+
+def _primitives(graph: Program | ir.Model) -> Iterable[str]:
+    if isinstance(graph, Program):
+        return [n.primitive for f in graph.functions.values() for n in f.nodes if n.primitive]
+    return [node.op_type for node in ir.traversal.RecursiveGraphIterator(graph.graph)]
+
+
+def _onnx_producer(model: ir.Model) -> str:
+    return f"{model.producer_name or ''} {model.producer_version or ''}".strip()
