@@ -3,20 +3,10 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from rich.console import Console
-from rich.table import Table
-
-WIDE = 1_000
-"""Columns of a pipe: lines that a program reads must not be folded."""
-
-
-def stdout() -> Console:
-    """Where results go: as wide as the terminal, never folded in a pipe, and nothing in a text is markup."""
-    width = None if sys.stdout.isatty() else WIDE
-    return Console(width=width, highlight=False, markup=False, emoji=False)
 
 
 def note(text: str) -> None:
@@ -31,12 +21,10 @@ def progress(doing: str) -> Iterator[None]:
         yield
 
 
-def table(title: str | None, rows: Iterable[Sequence[str]]) -> None:
-    """Print rows in aligned columns, under a title."""
-    grid = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
-    for row in rows:
-        grid.add_row(*row)
-    console = stdout()
-    if title:
-        console.print(f"\n{title}", style="bold")
-    console.print(grid)
+def table(title: str, rows: Sequence[Sequence[str]]) -> None:
+    """Print rows in aligned columns under a title, bold in a terminal."""
+    Console(highlight=False, markup=False).print(title, style="bold")
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows or [("none",)]:
+        cells = (cell.ljust(width) for cell, width in zip(row, widths or [0], strict=True))
+        print("  " + "  ".join(cells).rstrip())

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 if TYPE_CHECKING:
-    from pinnace.build import ModelReport
+    from pinnace.report import ModelReport
     from pinnace.types import Port
 
 
@@ -51,15 +51,14 @@ def _show(model: Path, report: ModelReport) -> None:
 
     megabytes = f"{report.parameter_bytes / 1e6:.1f} MB"
     facts = [
-        ("model", str(model)),
         ("dialect", report.dialect),
         ("producer", report.producer or "not said"),
         ("parameters", f"{report.parameters} with {report.parameter_bytes} bytes ({megabytes})"),
         *report.user_info.items(),
     ]
-    table(None, facts)
+    table(str(model), facts)
     for title, ports in (("inputs", report.inputs), ("outputs", report.outputs)):
         table(title, [(port.name, port.dtype.name, str(list(port.shape))) for port in ports])
     table("primitives", [(f"{count:5}", name) for name, count in report.primitives.items()])
     refused = [(f"{p.count:5}", p.name, f"first at {p.first_node}: {p.reason}") for p in report.unsupported]
-    table("unsupported", refused or [("nothing",)])
+    table("unsupported", refused)

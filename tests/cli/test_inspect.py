@@ -1,0 +1,50 @@
+"""`pinnace inspect` on the carried model, whose facts MindSpore 2.10 and its exporter give."""
+
+import re
+
+import pytest
+
+from pinnace.cli.quickstart import MODEL, data
+
+# Parameters and their bytes: mindspore.nn.GraphCell(mindspore.load(...)).get_parameters() of MindSpore 2.10.
+# Primitives: those of the nodes in the file. The network has as many Conv nodes in its ONNX export, too.
+PARAMETERS, PARAMETER_BYTES = 247, 18776096
+PRIMITIVES = {"Conv2D": 49, "BatchNorm": 49, "ReLU6": 33, "Add": 9, "ReduceMean": 1, "MatMul": 1, "Softmax": 1}
+
+
+def test_json_tells_all_there_is(pinnace):
+    report = pinnace("inspect", data(MODEL), "--json").json
+    assert report["dialect"] == "MindIR of MindSpore"
+    assert "MindSpore" in report["producer"]
+    assert "2.10" in report["producer"]
+    (given,), (made,) = report["inputs"], report["outputs"]
+    assert (given["shape"], given["dtype"]) == ([1, 3, 224, 224], "FLOAT32")
+    assert (made["shape"], made["dtype"]) == ([1, 1000], "FLOAT32")
+    assert (report["parameters"], report["parameter_bytes"]) == (PARAMETERS, PARAMETER_BYTES)
+    assert report["primitives"].items() >= PRIMITIVES.items()
+    assert report["unsupported"] == []
+
+
+def test_the_text_reads_in_a_pipe(pinnace):
+    answer = pinnace("inspect", data(MODEL))
+    assert re.search(rf"parameters\s+{PARAMETERS} with {PARAMETER_BYTES} bytes \(18\.8 MB\)", answer.out)
+    assert re.search(r"^\s*49\s+Conv2D\s*$", answer.out, re.MULTILINE)
+    assert re.search(r"unsupported\n\s+none\n", answer.out)
+    assert "\x1b" not in answer.out + answer.err
+
+
+def test_what_cannot_run_is_named_with_count_and_first_node(pinnace, onnx_file):
+    model = onnx_file(["NoSuchOperator x -> y", "NoSuchOperator y -> z"], ["x float 2"], ["z float 2"])
+    (refused,) = pinnace("inspect", model, "--json").json["unsupported"]
+    assert (refused["name"], refused["count"]) == ("NoSuchOperator", 2)
+    assert re.search(r"unsupported\n\s+2\s+NoSuchOperator\s+first at", pinnace("inspect", model).out)
+
+
+@pytest.mark.parametrize("content", [b"", b"not a model", b"\x00" * 100])
+def test_a_file_that_is_no_model_is_one_error(pinnace, tmp_path, content):
+    path = tmp_path / "some.mindir"
+    path.write_bytes(content)
+    answer = pinnace("inspect", path)
+    assert answer.code == 1
+    assert "some.mindir" in answer.err
+    assert "Traceback" not in answer.err
