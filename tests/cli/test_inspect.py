@@ -9,7 +9,15 @@ from pinnace.cli.quickstart import MODEL, data
 # Parameters and their bytes: mindspore.nn.GraphCell(mindspore.load(...)).get_parameters() of MindSpore 2.10.
 # Primitives: those of the nodes in the file. The network has as many Conv nodes in its ONNX export, too.
 PARAMETERS, PARAMETER_BYTES = 247, 18776096
-PRIMITIVES = {"Conv2D": 49, "BatchNorm": 49, "ReLU6": 33, "Add": 9, "ReduceMean": 1, "MatMul": 1, "Softmax": 1}
+PRIMITIVES = {
+    "Conv2D": 49,
+    "BatchNorm": 49,
+    "ReLU6": 33,
+    "Add": 9,
+    "ReduceMean": 1,
+    "MatMul": 1,
+    "Softmax": 1,
+}
 
 
 def test_json_tells_all_there_is(pinnace):

@@ -8,7 +8,8 @@ from __future__ import annotations
 import os
 import sys
 import warnings
-from typing import TextIO
+from importlib.metadata import version
+from typing import Annotated, TextIO
 
 import typer
 
@@ -21,12 +22,29 @@ from pinnace.errors import PinnaceError
 __all__ = ["app", "main"]
 
 app = typer.Typer(
-    help="Run MindSpore, MindSpore Lite and ONNX models.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode="rich" if sys.stdout.isatty() else None,
 )
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        print(f"pinnace {version('pinnace')}")
+        raise typer.Exit
+
+
+@app.callback()
+def pinnace(
+    show_version: Annotated[
+        bool,
+        typer.Option("--version", callback=_print_version, is_eager=True, help="Show the version and exit."),
+    ] = False,
+) -> None:
+    """Run MindSpore, MindSpore Lite and ONNX models."""
+
+
 app.command()(run)
 app.command()(inspect)
 app.command()(quickstart)

@@ -1,0 +1,48 @@
+"""The command itself: it starts at once, and says what it can do."""
+
+import subprocess
+import sys
+from importlib.metadata import PackageNotFoundError, entry_points, version
+
+import pytest
+
+import pinnace.cli
+
+COMMANDS = ("run", "inspect", "quickstart", "exec")
+
+try:
+    VERSION = version("pinnace")
+except PackageNotFoundError:
+    VERSION = None
+installed = pytest.mark.skipif(VERSION is None, reason="Pinnace runs from its sources and is not installed")
+
+
+@installed
+def test_the_package_installs_the_command():
+    (script,) = entry_points(group="console_scripts", name="pinnace")
+    assert script.load() is pinnace.cli.main
+
+
+def test_help_waits_for_no_engine_and_no_picture_library():
+    code = "import sys, pinnace.cli; print(*sys.modules)"
+    loaded = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    ).stdout.split()
+    assert {"onnxruntime", "onnx", "onnx_ir", "PIL"}.isdisjoint(loaded)
+
+
+def test_help_names_every_command(pinnace):
+    answer = pinnace("--help")
+    assert answer.code == 0
+    assert all(f"  {command} " in answer.out for command in COMMANDS)
+    assert "\x1b" not in answer.out
+
+
+@installed
+def test_version(pinnace):
+    assert pinnace("--version").out == f"pinnace {VERSION}\n"
+
+
+@pytest.mark.parametrize("arguments", [(), ("no-such-command",), ("run",), ("run", "m", "--no-such-flag")])
+def test_wrong_use_exits_with_2(pinnace, arguments):
+    assert pinnace(*arguments).code == 2
