@@ -4,59 +4,275 @@ A quantised weight holds integers q, and stands for
 
     (q - zeroPoint) * scale * varCorr + meanCorr
 
-with one set of the four numbers for the tensor, or one for each index of its channel axis; the two
-corrections make mean and variance of a channel those of the weight that was quantised. Integers of a
-width that no type has are packed, `weightQuantCompressType` says how:
+with one set of the four numbers for the tensor, or one for each index of its channel axis; the
+corrections give a channel the mean and variance that it had before. `weightQuantCompressType` says how
+the integers, of `numBits` bits, are packed. Signed ones are packed as q + 2^(numBits - 1), unsigned.
 
 * NONE: as they are, int8 or int16.
-* BITPACKING: `numBits` bits each.
+* BITPACKING: one after the other, the lowest bit first.
+* INDEXING: a table of the distinct values, and for each element its place there. `numBits` bits give
+  the number of values (0 stands for all that there can be), then come the values, then the places with
+  as many bits as the last place needs; the highest bit first, here and in the next.
+* SPARSE: the elements that are not their channel's zero point. 8 bits give the width of a distance, 32
+  the number of elements, then comes a table as above, the elements' places in it, and for each element
+  its distance: how many elements after the previous one are left out.
+* FSE: no integers but places in a table of float values, as a finite state entropy code; see `_fse`.
 
-What is not listed is refused by name, and so are Huffman codes (`enableHuffmanCode`) and `quantClusters`,
-which no converter since 1.x writes.
+All of this was found by giving weights to MindSpore Lite's converter, and checked against what its
+runtime computes with them. FSE_INT and FSE_INFER, which later releases write, Huffman codes
+(`enableHuffmanCode`) and `quantClusters` are refused.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import onnx_ir as ir
 
 from pinnace.errors import ModelFormatError
 from pinnace.formats.ms import schema
 from pinnace.formats.ms.flatbuffer import Table
 
 Bytes = npt.NDArray[np.uint8]
+Floats = npt.NDArray[np.float32]
+Integers = npt.NDArray[np.int32]
+
+_EXPANSION = 1024
+"""Elements for each byte stored: weights of one bit, nearly all alike, have been seen at 278."""
+_STORED: Mapping[int, np.dtype[Any]] = {32: np.dtype("i1"), 33: np.dtype("<i2")}
+"""Element types of quantised weights, by their number in the file."""
+
+_IDENTITY = {"zeroPoint": 0, "scale": 1.0, "varCorr": 1.0, "meanCorr": 0.0}
+"""The parameters of values that are not quantised."""
 
 
 @dataclass(frozen=True)
 class Pack:
-    """How one tensor is packed. `where` begins an error message."""
+    """How one tensor is packed; `where` is the file, byte and field that errors name."""
 
     kind: str
-    stored: np.dtype[Any]
     shape: tuple[int, ...]
+    dtype: np.dtype[Any]
     bits: int
-    scale: npt.NDArray[np.float32]
-    zero_point: npt.NDArray[np.int32]
-    offset: npt.NDArray[np.float32]
-    axis: int
+    quantised: bool
+    zero_point: Integers
+    scale: Floats
+    shift: Floats
     where: str
 
-    result = ir.DataType.FLOAT
+    def unpack(self, data: Bytes) -> Floats:
+        """The values of a tensor whose stored bytes are `data`; `ModelFormatError` where they are damaged."""
+        count = math.prod(self.shape)
+        if count > _EXPANSION * len(data):
+            raise self.error(f"{len(data)} bytes cannot hold {count} elements")
+        if not self.quantised:
+            return _fse(self, data, count).reshape(self.shape)
+        integers = _INTEGERS[self.kind](self, data, count).reshape(self.shape)
+        return (integers - self.zero_point).astype(np.float32) * self.scale + self.shift
 
-    def unpack(self, data: Bytes) -> npt.NDArray[np.float32]:
-        """The float32 values of a tensor whose stored bytes are `data`."""
-        raise NotImplementedError
+    def error(self, what: str) -> ModelFormatError:
+        """What is wrong with the packed bytes."""
+        return ModelFormatError(f"{self.where}: {self.kind}: {what}")
 
 
 def of(tensor: Table, shape: tuple[int, ...], channel_axis: int | None) -> Pack | None:
-    """How a constant is packed, or None where its data is as its type says."""
+    """How a constant is packed, or None where its data is as its type says.
+
+    `channel_axis` None means that quantised elements are wanted as they are. Raises `ModelFormatError`
+    where it is packed in a way that is not known.
+    """
     kind = schema.load().name_of("WeightQuantCompressType", tensor["weightQuantCompressType"])
-    parameters: tuple[Table, ...] = tensor["quantParams"]
-    if kind == "NONE" and not tensor["enableHuffmanCode"] and (channel_axis is None or not parameters):
+    parameters = [p.fields() for p in tensor["quantParams"]]
+    if tensor["enableHuffmanCode"] or tensor["quantClusters"]:
+        what = f"{tensor['name']!r} is Huffman coded or clustered, which is not supported"
+        raise tensor.error("enableHuffmanCode", what)
+    if kind == "NONE" and (channel_axis is None or not parameters):
         return None
-    raise tensor.error("weightQuantCompressType", f"{tensor['name']!r} is packed ({kind})")
+    quantised = kind != "FSE"
+    if quantised and kind not in _INTEGERS:
+        what = f"{tensor['name']!r} is packed as {kind}, which is not supported"
+        raise tensor.error("weightQuantCompressType", what)
+    if quantised and (not parameters or tensor["dataType"] not in _STORED):
+        raise tensor.error("quantParams", f"{tensor['name']!r} is packed as {kind} without what unpacks it")
+    dtype = _STORED.get(tensor["dataType"], np.dtype("<f4"))
+    bits = parameters[0]["numBits"] if parameters else 0
+    if quantised and not 1 <= bits <= 8 * dtype.itemsize:
+        raise tensor.error("quantParams", f"{tensor['name']!r} has {bits} bits in {dtype.name}")
+    layout = _channel_shape(tensor, shape, channel_axis or 0, len(parameters))
+
+    rows = parameters or [_IDENTITY]
+
+    def column(formula: Callable[[Mapping[str, Any]], float]) -> npt.NDArray[np.float64]:
+        return np.array([formula(row) for row in rows], np.float64).reshape(layout)
+
+    return Pack(
+        kind=kind,
+        shape=shape,
+        dtype=dtype,
+        bits=bits,
+        quantised=quantised,
+        zero_point=column(lambda p: p["zeroPoint"]).astype(np.int32),
+        scale=column(lambda p: p["scale"] * p["varCorr"]).astype(np.float32),
+        shift=column(lambda p: p["meanCorr"]).astype(np.float32),
+        where=tensor.where("data"),
+    )
+
+
+def _channel_shape(tensor: Table, shape: tuple[int, ...], axis: int, count: int) -> list[int]:
+    """The dimensions that align one number for each channel with the tensor."""
+    layout = [1] * len(shape)
+    if count <= 1:
+        return layout
+    if not shape or shape[axis] != count:
+        what = f"{tensor['name']!r} has {count} scales, which fit no axis of {list(shape)}"
+        raise tensor.error("quantParams", what)
+    layout[axis] = count
+    return layout
+
+
+class _Bits:
+    """Numbers of any width from a row of bits, the highest bit first."""
+
+    def __init__(self, pack: Pack, data: Bytes) -> None:
+        self._pack, self._bits, self._at = pack, data, 0
+
+    def take(self, count: int, width: int) -> Integers:
+        """The next `count` numbers of `width` bits."""
+        end = self._at + count * width
+        if end > 8 * len(self._bits):
+            raise self._pack.error(f"ends at bit {8 * len(self._bits)}, in {count} numbers of {width} bits")
+        first = self._at // 8
+        bits = np.unpackbits(self._bits[first : -(-end // 8)])[self._at - 8 * first :][: count * width]
+        self._at = end
+        weights = 1 << np.arange(width, dtype=np.int64)[::-1]
+        return (bits.reshape(count, width) @ weights).astype(np.int32)
+
+    def number(self, width: int) -> int:
+        """The next number."""
+        return int(self.take(1, width)[0]) & ((1 << width) - 1)
+
+    def table(self, width: int) -> Integers:
+        """A table of distinct signed values."""
+        count = self.number(width) or 1 << width
+        return self.take(count, width) - (1 << (width - 1))
+
+    def looked_up(self, table: Integers, count: int) -> Integers:
+        """Values by their place in a table."""
+        places = self.take(count, (len(table) - 1).bit_length())
+        if places.max(initial=0) >= len(table):
+            raise self._pack.error(f"refers to value {places.max()} of {len(table)}")
+        return table[places]
+
+
+def _plain(pack: Pack, data: Bytes, count: int) -> Integers:
+    if len(data) != count * pack.dtype.itemsize:
+        raise pack.error(f"{len(data)} bytes are not {count} elements of {pack.dtype.name}")
+    return data.view(pack.dtype).astype(np.int32)
+
+
+def _bit_packed(pack: Pack, data: Bytes, count: int) -> Integers:
+    if count * pack.bits > 8 * len(data):
+        raise pack.error(f"{len(data)} bytes are not {count} numbers of {pack.bits} bits")
+    bits = np.unpackbits(data, count=count * pack.bits, bitorder="little").reshape(count, pack.bits)
+    return (bits @ (1 << np.arange(pack.bits))).astype(np.int32) - (1 << (pack.bits - 1))
+
+
+def _indexed(pack: Pack, data: Bytes, count: int) -> Integers:
+    bits = _Bits(pack, data)
+    return bits.looked_up(bits.table(pack.bits), count)
+
+
+def _sparse(pack: Pack, data: Bytes, count: int) -> Integers:
+    bits = _Bits(pack, data)
+    width, present = bits.number(8), bits.number(32)
+    if width > 32 or present > count:
+        raise pack.error(f"{present} of {count} elements at distances of {width} bits")
+    values = bits.looked_up(bits.table(pack.bits), present)
+    places = np.cumsum(bits.take(present, width).astype(np.int64) + 1) - 1
+    if places.max(initial=-1) >= count:
+        raise pack.error(f"an element at {places.max()} of {count}")
+    result = np.broadcast_to(pack.zero_point, pack.shape).reshape(-1).copy()
+    result[places] = values
+    return result
+
+
+_INTEGERS = {"NONE": _plain, "BITPACKING": _bit_packed, "INDEXING": _indexed, "SPARSE": _sparse}
+
+
+def _fse(pack: Pack, data: Bytes, count: int) -> Floats:
+    """Decode a finite state entropy code (tabled asymmetric numeral system, as zstd has it, RFC 8878).
+
+    Layout: u16 number of symbols, u16 log2 of the table's size, u32 number of words; u32 frequency for
+    each symbol, and float32 value for each, both filled up to 8 bytes; the words, of 64 bits; u8 number of
+    bits in the last word, which fill it from the top. Words are read from the last to the first, each from
+    its lowest bit on; elements come from the last to the first, too.
+    """
+    if len(data) < 9:
+        raise pack.error("has no header")
+    symbols, log, words = (int(n) for n in (*data[:4].view("<u2"), data[4:8].view("<u4")[0]))
+    column = 4 * symbols + 4 * (symbols & 1)
+    start = 8 + 2 * column
+    if not words or log > 15 or len(data) != start + 8 * words + 1:
+        raise pack.error(f"{len(data)} bytes are not {symbols} symbols and {words} words")
+    frequencies = data[8 : 8 + 4 * symbols].view("<u4").astype(np.int64)
+    values = data[8 + column : 8 + column + 4 * symbols].view("<f4")
+    if frequencies.sum() != 1 << log:
+        raise pack.error(f"frequencies add up to {frequencies.sum()}, and must to {1 << log}")
+    stream = _word_stream(data[start:-1], int(data[-1]))
+    if stream is None:
+        raise pack.error(f"{data[-1]} bits in a word of 64")
+    found = _decode(frequencies.tolist(), log, stream, 64 * (words - 1) + int(data[-1]), count)
+    if found is None:
+        raise pack.error(f"the code ends before {count} elements")
+    return values[found[::-1]].astype(np.float32)
+
+
+def _word_stream(words: Bytes, used: int) -> Bytes | None:
+    """The words as one row of bytes, read from the lowest bit on, without the unused bits of the first."""
+    if used > 64:
+        return None
+    bits = np.unpackbits(words.reshape(-1, 8)[::-1].reshape(-1), bitorder="little")
+    return np.packbits(bits[64 - used :], bitorder="little")
+
+
+def _decode(
+    frequencies: Sequence[int], log: int, stream: Bytes, total: int, count: int
+) -> npt.NDArray[np.int32] | None:
+    """`count` symbols of a stream of `total` bits; None where it is too short for them."""
+    symbol, width, base = _decoding_table(frequencies, log)
+    # windows[i] holds the 24 bits from byte i on: enough for any state at any bit of that byte.
+    padded = np.concatenate([stream, np.zeros(4, np.uint8)]).astype(np.uint32)
+    windows = (padded[:-2] | padded[1:-1] << 8 | padded[2:] << 16).tolist()
+    found = np.empty(count, np.int32)
+    state, at = windows[0] & ((1 << log) - 1), log
+    for i in range(count):
+        found[i] = symbol[state]
+        if i == count - 1:
+            break
+        bits = width[state]
+        if at + bits > total:
+            return None
+        state = base[state] + (windows[at >> 3] >> (at & 7) & ((1 << bits) - 1))
+        at += bits
+    return found
+
+
+def _decoding_table(frequencies: Sequence[int], log: int) -> tuple[list[int], list[int], list[int]]:
+    """For each state: its symbol, how many bits lead to the next state, and what these are added to."""
+    size = 1 << log
+    step = (size >> 1) + (size >> 3) + 3
+    symbol, at = [0] * size, 0
+    for s, frequency in enumerate(frequencies):
+        for _ in range(frequency):
+            symbol[at] = s
+            at = (at + step) % size
+    nexts, width, base = list(frequencies), [0] * size, [0] * size
+    for state, s in enumerate(symbol):
+        width[state] = log - (nexts[s].bit_length() - 1)
+        base[state] = (nexts[s] << width[state]) - size
+        nexts[s] += 1
+    return symbol, width, base

@@ -52,9 +52,11 @@ def constant(tensor: Table, source: Source, channel_axis: int | None) -> ir.Tens
     pack = packing.of(tensor, shape, channel_axis)
     if pack is not None:
         raw = _stored(source, name, ir.DataType.UINT8, (_length(span, outside),), span, outside)
-        return ir.LazyTensor(
-            lambda: ir.Tensor(pack.unpack(raw.numpy()), name=name), ir.DataType.FLOAT, ir.Shape(shape), name=name
-        )
+
+        def unpack() -> ir.TensorProtocol:
+            return ir.Tensor(pack.unpack(raw.numpy()), name=name)
+
+        return ir.LazyTensor(unpack, ir.DataType.FLOAT, ir.Shape(shape), name=name)
     size = math.prod(shape) * dtype.itemsize
     if not outside and span.length != size:
         what = f"{name!r} is {dtype.name}{list(shape)}, {size} bytes, and {span.length} are there"
