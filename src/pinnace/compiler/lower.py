@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import onnx_ir as ir
 
@@ -82,8 +82,10 @@ def _assemble(
 ) -> ir.Model:
     outputs = [b.tensor(leaf) for leaf in flatten(value) if not isinstance(leaf, Effects)]
     states = [t for t in effects.memory if t in b.initializers.values() and not t.is_graph_input()]
-    outputs = _named(b, outputs, program.output_names or program.main.outputs)
-    replaced = _named(b, [effects.read(t) for t in states], [f"{t.name}.next" for t in states])
+    names = [*_output_names(program, len(outputs)), *(f"{t.name}.next" for t in states)]
+    taken = {i.name or "" for i in inputs} | b.initializers.keys()
+    named = _named(b, [*outputs, *(effects.read(t) for t in states)], _unique(names, taken))
+    outputs, replaced = named[: len(outputs)], named[len(outputs) :]
     for target, output in zip(states, replaced, strict=True):
         target.metadata_props[STATE] = output.name or ""
     used = {i for node in ir.traversal.RecursiveGraphIterator(b.nodes) for i in node.inputs}
@@ -98,18 +100,28 @@ def _assemble(
     return ir.Model(graph, ir_version=_IR_VERSION, producer_name="pinnace")
 
 
-def _named(b: Builder, values: list[ir.Value], names: Iterable[str]) -> list[ir.Value]:
+def _output_names(program: Program, count: int) -> Sequence[str]:
+    names = program.output_names or program.main.outputs
+    # One output that is a tuple gives several tensors, and has one name for all of them.
+    return names if len(names) == count else [f"{names[0]}_{i}" for i in range(count)]
+
+
+def _unique(names: Iterable[str], taken: set[str]) -> list[str]:
+    unique: list[str] = []
+    for name in names:
+        candidates = (name, *(f"{name}_{i}" for i in range(1, len(taken) + 2)))
+        unique.append(next(c for c in candidates if c not in taken))
+        taken.add(unique[-1])
+    return unique
+
+
+def _named(b: Builder, values: list[ir.Value], names: list[str]) -> list[ir.Value]:
     """Values that may be graph outputs under these names: computed by a node, and each but once."""
-    given = list(names)
-    if len(given) != len(values):
-        given = [f"{given[0] if given else 'output'}_{i}" for i in range(len(values))]
     result: list[ir.Value] = []
-    for value, name in zip(values, given, strict=True):
+    for value, name in zip(values, names, strict=True):
         fits = value.producer() is not None and value not in result
         own = value if fits else b.op("Identity", value)
         own.dtype, own.shape = value.dtype, value.shape
         own.name = name
         result.append(own)
     return result
-
-

@@ -93,8 +93,8 @@ class _Reader:
             source=self.source.name,
             folder=None if self.source.folder is None else str(self.source.folder),
             user_info={u.key: u.value for u in self.model.user_info},
-            input_names=[self._shown(main, i.name) for i in main.inputs],
-            output_names=[self._shown(main, o) for o in main.outputs],
+            input_names=[self._shown(i) for i in self.model.graph.input],
+            output_names=[self._shown(o) for o in self.model.graph.output],
         )
 
     @staticmethod
@@ -102,9 +102,10 @@ class _Reader:
         # The converter notes on every primitive how its tensors are quantised; MindSpore does not.
         return "quant_type" in node.attributes or "infer_done" in node.attributes
 
-    @staticmethod
-    def _shown(function: Function, name: str) -> str:
-        return name.removeprefix(f"{function.name}:")
+    def _shown(self, port: Any) -> str:
+        # The converter gives the names of the model it came from; MindSpore has only those of its values.
+        given: str = port.tensor[0].name if port.tensor else ""
+        return given or port.name.removeprefix(f"{self.model.graph.name}:")
 
     def _function(self, graph: Any) -> Function:
         parameters = {p.name: self._tensor(p, p.name.removeprefix(f"{graph.name}:")) for p in graph.parameter}

@@ -1,0 +1,31 @@
+"""What tests of all rooms use."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from pinnace.build import build
+from pinnace.config import Settings
+from pinnace.target import Target
+
+
+@pytest.fixture(scope="session")
+def data() -> Path:
+    return Path(__file__).parent / "data"
+
+
+@pytest.fixture
+def run_model():
+    """Outputs of a model (file or bytes) for arrays, through the one door."""
+
+    def run(model, arrays, settings=None):
+        executable = build(model, None, Target(threads=1), Settings.load(options=settings))
+        try:
+            return executable.run([np.ascontiguousarray(a) for a in arrays], executable.new_state())
+        finally:
+            executable.close()
+
+    return run

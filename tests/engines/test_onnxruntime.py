@@ -1,0 +1,124 @@
+"""Threads and cores as asked, weights in memory, errors of the engine."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import helper, numpy_helper
+
+from pinnace.build import build
+from pinnace.config import Settings
+from pinnace.errors import ArgumentValueError, DeviceUnavailableError, EngineError
+from pinnace.target import Target
+
+W = np.random.RandomState(0).randn(64, 64).astype(np.float32)
+CORES = sorted(os.sched_getaffinity(0))
+
+
+@pytest.fixture
+def model() -> bytes:
+    graph = helper.make_graph(
+        [helper.make_node("MatMul", ["x", "w"], ["y"])],
+        "g",
+        [helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, ["n", 64])],
+        [helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, ["n", 64])],
+        [numpy_helper.from_array(W, "w")],
+    )
+    proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    return proto.SerializeToString()
+
+
+@pytest.fixture(autouse=True)
+def _libraries_have_started(model):
+    # What the libraries start once in a process is not the executable's.
+    build(model, None, Target(threads=1), Settings()).close()
+
+
+def tasks() -> set[int]:
+    return {int(t.name) for t in Path("/proc/self/task").iterdir()}
+
+
+def allowed(task: int) -> set[int]:
+    return set(os.sched_getaffinity(task))
+
+
+def started(model, **target) -> tuple[object, set[int]]:
+    before = tasks()
+    executable = build(model, None, Target(**target), Settings())
+    return executable, tasks() - before
+
+
+@pytest.mark.parametrize(
+    ("threads", "requests", "expected"),
+    [(1, 1, 0), (2, 1, 1), (4, 1, 3), (1, 3, 0), (2, 3, 3)],
+)
+def test_the_threads_that_were_asked_for_exist(model, threads, requests, expected):
+    # One of a request's threads is its caller's; the others are the engine's.
+    executable, new = started(model, threads=threads, parallel_requests=requests)
+    assert len(new) == expected
+    executable.close()
+    assert not new & tasks()
+
+
+def test_zero_threads_are_the_cores_of_this_process(model):
+    executable, new = started(model, threads=0)
+    assert len(new) == len(CORES) - 1
+    executable.close()
+
+
+def test_threads_are_bound_to_their_cores(model):
+    wanted = [CORES[-1], CORES[0]]
+    executable, new = started(model, threads=2, cores=tuple(wanted))
+    assert [allowed(task) for task in new] == [{wanted[1]}]
+    executable.close()
+
+
+def test_the_caller_is_bound_while_it_computes_and_free_after(model, monkeypatch):
+    calls = []
+    real = os.sched_setaffinity
+    monkeypatch.setattr(os, "sched_setaffinity", lambda pid, cores: (calls.append(set(cores)), real(pid, cores)))
+    executable, _ = started(model, threads=1, cores=(CORES[-1],))
+    executable.run([np.zeros((1, 64), np.float32)], [])
+    assert calls == [{CORES[-1]}, set(CORES)]
+    assert os.sched_getaffinity(0) == set(CORES)
+
+
+def test_weights_of_a_buffer_run_from_the_buffer(model):
+    executable = build(model, None, Target(threads=1), Settings())
+    x = np.random.RandomState(1).randn(3, 64).astype(np.float32)
+    (y,) = executable.run([x], executable.new_state())
+    # One matrix product in fp32 against numpy's: sums of 64 products.
+    np.testing.assert_allclose(y, x @ W, rtol=1e-5, atol=1e-5)
+
+
+def test_what_the_engine_refuses_is_one_error(model):
+    executable = build(model, None, Target(threads=1), Settings())
+    with pytest.raises(EngineError, match="onnxruntime"):
+        executable.run([np.zeros((1, 7), np.float32)], [])
+
+
+def test_an_operator_that_does_not_exist_is_one_error():
+    graph = helper.make_graph(
+        [helper.make_node("NoSuchOperator", ["x"], ["y"])],
+        "g",
+        [helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, [1])],
+        [helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, [1])],
+    )
+    data = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    with pytest.raises(EngineError, match="NoSuchOperator"):
+        build(data.SerializeToString(), None, Target(), Settings())
+
+
+@pytest.mark.parametrize(("device", "missing"), [("gpu", "NVIDIA GPU"), ("ascend", "CANN")])
+def test_a_device_that_is_not_there_says_what_is_missing(model, device, missing):
+    with pytest.raises(DeviceUnavailableError, match=missing):
+        build(model, None, Target(device=device), Settings())
+
+
+def test_a_provider_that_is_not_known(model):
+    with pytest.raises(ArgumentValueError, match="'tpu'.*'onnxruntime'"):
+        build(model, None, Target(provider="tpu"), Settings())

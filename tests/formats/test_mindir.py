@@ -1,0 +1,101 @@
+"""MindIR files: what is read, where weights stay, what is said of damage."""
+
+from __future__ import annotations
+
+import shutil
+
+import numpy as np
+import onnx_ir as ir
+import pytest
+
+from pinnace.errors import ModelFormatError
+from pinnace.formats import read
+from pinnace.formats.mindir.schema import model_class
+from pinnace.program import Dialect
+from pinnace.weights.source import Source
+
+
+@pytest.fixture
+def split(data, tmp_path):
+    """A model whose weights lie beside its graph, as MindSpore writes big ones."""
+    return shutil.copytree(data / "split", tmp_path / "split")
+
+
+def test_weights_beside_the_graph_run(split, run_model):
+    golden = np.load(split / "big.npz")
+    (y,) = run_model(split / "big_graph.mindir", [golden["x0"]])
+    # fp32, sums of 64 products: rounding differs in the last bits.
+    np.testing.assert_allclose(y, golden["y0"], rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("said", ["graph file", "folder"])
+def test_a_buffer_finds_its_weights_by_mindir_path(split, run_model, said):
+    golden = np.load(split / "big.npz")
+    graph = split / "big_graph.mindir"
+    path = str(graph if said == "graph file" else split)
+    (y,) = run_model(graph.read_bytes(), [golden["x0"]], {"model_file": {"mindir_path": path}})
+    np.testing.assert_allclose(y, golden["y0"], rtol=1e-5, atol=1e-6)
+
+
+def test_a_buffer_without_mindir_path_says_so(split, run_model):
+    with pytest.raises(ModelFormatError, match=r"\[model_file\] mindir_path"):
+        run_model((split / "big_graph.mindir").read_bytes(), [])
+
+
+def test_large_weights_stay_in_their_file(split):
+    program = read(Source.of_file(split / "big_graph.mindir"))
+    weight = program.main.parameters["48_25___main___Net_construct_13:a.weight"]
+    assert isinstance(weight, ir.ExternalTensor)
+    assert weight.location == "big_variables/data_0"
+
+
+def test_what_the_file_says_of_itself(split):
+    program = read(Source.of_file(split / "big_graph.mindir"))
+    assert (program.producer, program.version) == ("MindSpore", "2.10.0")
+    assert program.dialect is Dialect.MINDSPORE
+    assert list(program.input_names) == ["x"]
+
+
+@pytest.mark.parametrize("location", ["../secret", "/etc/hostname", "link"])
+def test_weights_outside_of_the_folder_are_refused(split, location):
+    (split.parent / "secret").write_bytes(bytes(10000))
+    (split / "link").symlink_to(split.parent / "secret")
+    graph = split / "big_graph.mindir"
+    model = model_class().FromString(graph.read_bytes())
+    model.graph.parameter[0].external_data.location = location
+    graph.write_bytes(model.SerializeToString())
+    with pytest.raises(ModelFormatError, match=r"folder"):
+        read(Source.of_file(graph))
+
+
+def test_weights_past_the_end_are_refused(split):
+    with (split / "big_variables" / "data_0").open("r+b") as file:
+        file.truncate(500)
+    with pytest.raises(ModelFormatError, match=r"a\.weight.*320 to 4416.*which has 500"):
+        read(Source.of_file(split / "big_graph.mindir"))
+
+
+def test_missing_weights_are_named(split):
+    (split / "big_variables" / "data_0").unlink()
+    with pytest.raises(ModelFormatError, match=r"big_variables/data_0"):
+        read(Source.of_file(split / "big_graph.mindir"))
+
+
+def test_sizes_that_contradict_the_shape_are_refused(split):
+    graph = split / "big_graph.mindir"
+    model = model_class().FromString(graph.read_bytes())
+    model.graph.parameter[0].dims[0] = 1 << 40
+    graph.write_bytes(model.SerializeToString())
+    with pytest.raises(ModelFormatError, match=r"a\.weight.* and 4096 are there"):
+        read(Source.of_file(graph))
+
+
+def test_every_truncation_is_one_clear_error(split, tmp_path):
+    whole = (split / "big_graph.mindir").read_bytes()
+    for end in range(0, len(whole), 97):
+        try:
+            read(Source.of_buffer(whole[:end], split))
+        except ModelFormatError:
+            continue
+        # A cut between two fields of the outermost message leaves a smaller message that is whole.
+        assert model_class().FromString(whole[:end]).HasField("graph")

@@ -1,0 +1,81 @@
+"""ONNX files: weights inside and beside the file, and damage."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx
+import onnx_ir as ir
+import pytest
+from onnx import helper, numpy_helper
+
+from pinnace.errors import ModelFormatError
+from pinnace.formats import read
+from pinnace.weights.source import Source
+
+W = np.random.RandomState(0).randn(16, 32).astype(np.float32)
+X = np.random.RandomState(1).randn(2, 16).astype(np.float32)
+
+
+def model(weight_node: bool = False) -> onnx.ModelProto:
+    weight = numpy_helper.from_array(W, "w")
+    constant = helper.make_node("Constant", [], ["w"], value=weight)
+    nodes = [helper.make_node("MatMul", ["x", "w"], ["y"])]
+    graph = helper.make_graph(
+        [constant, *nodes] if weight_node else nodes,
+        "g",
+        [helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, ["n", 16])],
+        [helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, ["n", 32])],
+        [] if weight_node else [weight],
+    )
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+
+@pytest.mark.parametrize("weight_node", [False, True])
+@pytest.mark.parametrize("kind", ["file", "buffer"])
+def test_weights_inside_the_file(tmp_path, run_model, kind, weight_node):
+    path = tmp_path / "m.onnx"
+    onnx.save(model(weight_node), path)
+    (y,) = run_model(path if kind == "file" else path.read_bytes(), [X])
+    # One matrix product in fp32 against numpy's: sums of 16 products.
+    np.testing.assert_allclose(y, X @ W, rtol=1e-5, atol=1e-5)
+
+
+def test_weights_inside_the_file_are_not_copied(tmp_path):
+    path = tmp_path / "m.onnx"
+    onnx.save(model(), path)
+    weight = read(Source.of_file(path)).graph.initializers["w"].const_value
+    assert isinstance(weight, ir.ExternalTensor)
+    assert weight.location == "m.onnx"
+    assert path.read_bytes()[weight.offset : weight.offset + weight.length] == W.tobytes()
+
+
+def test_weights_beside_the_file(tmp_path, run_model):
+    path = tmp_path / "m.onnx"
+    onnx.save(model(), path, save_as_external_data=True, location="m.data", size_threshold=0)
+    (y,) = run_model(path, [X])
+    np.testing.assert_allclose(y, X @ W, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("location", ["../m.data", "/etc/hostname"])
+def test_weights_outside_of_the_folder_are_refused(tmp_path, location):
+    folder = tmp_path / "model"
+    folder.mkdir()
+    (tmp_path / "m.data").write_bytes(W.tobytes())
+    proto = model()
+    weight = proto.graph.initializer[0]
+    weight.ClearField("raw_data")
+    weight.data_location = onnx.TensorProto.EXTERNAL
+    weight.external_data.add(key="location", value=location)
+    (folder / "m.onnx").write_bytes(proto.SerializeToString())
+    with pytest.raises(ModelFormatError, match=r"folder"):
+        read(Source.of_file(folder / "m.onnx"))
+
+
+def test_every_truncation_is_one_clear_error():
+    whole = model().SerializeToString()
+    for end in range(0, len(whole), 7):
+        try:
+            read(Source.of_buffer(whole[:end]))
+        except ModelFormatError:
+            continue
+        assert onnx.ModelProto.FromString(whole[:end]).HasField("graph")
