@@ -11,13 +11,8 @@ from pinnace.types import ModelType
 from pinnace.weights.source import Source
 
 
-
-def _read_ms(source: Source) -> Program:
-    return ms.read(source.data, source.name, None if source.path is None else str(source.path))
-
-
 _MS_MARK = b"MSL2"  # at byte 4, FlatBuffers' place for a file's identifier
-_READERS = {ModelType.MINDIR: mindir.read, ModelType.MINDIR_LITE: _read_ms, ModelType.ONNX: onnx.read}
+_READERS = {ModelType.MINDIR: mindir.read, ModelType.MINDIR_LITE: ms.read, ModelType.ONNX: onnx.read}
 _KINDS = {ModelType.MINDIR: "a MindIR model", ModelType.MINDIR_LITE: "a .ms model", ModelType.ONNX: "an ONNX model"}
 
 
