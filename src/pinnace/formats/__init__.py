@@ -10,7 +10,6 @@ from pinnace.program import Program
 from pinnace.types import ModelType
 from pinnace.weights.source import Source
 
-
 _MS_MARK = b"MSL2"  # at byte 4, FlatBuffers' place for a file's identifier
 _READERS = {ModelType.MINDIR: mindir.read, ModelType.MINDIR_LITE: ms.read, ModelType.ONNX: onnx.read}
 _KINDS = {ModelType.MINDIR: "a MindIR model", ModelType.MINDIR_LITE: "a .ms model", ModelType.ONNX: "an ONNX model"}
