@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 import warnings
 from collections.abc import Sequence
-from typing import NamedTuple
+from dataclasses import dataclass
 
 
 class PinnaceError(Exception):
@@ -44,6 +44,10 @@ class ModelStateError(PinnaceError, RuntimeError):
     """A method was called at the wrong time: predict before build, use after close, and the like."""
 
 
+class DataMismatchError(PinnaceError, RuntimeError):
+    """Data does not fit the dtype, size or shape of the tensor or input that it was given to."""
+
+
 class ConfigError(PinnaceError, RuntimeError):
     """A configuration (file, dict or context) cannot be used; the message names file and line, or the key."""
 
@@ -60,7 +64,8 @@ class EngineError(PinnaceError, RuntimeError):
     """An engine refused a model or failed while running it."""
 
 
-class UnsupportedPrimitive(NamedTuple):
+@dataclass(frozen=True)
+class UnsupportedPrimitive:
     """A primitive that a model uses and Pinnace cannot run."""
 
     name: str

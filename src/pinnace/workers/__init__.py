@@ -1,0 +1,1 @@
+"""Where executables run: admission, cores."""

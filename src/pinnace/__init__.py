@@ -1,0 +1,46 @@
+"""Runs MindSpore, MindSpore Lite and ONNX models, with the API of mindspore_lite.
+
+import pinnace as mslite
+
+model = mslite.Model()
+model.build_from_file("net.mindir", mslite.ModelType.MINDIR)
+outputs = model.predict([mslite.Tensor(image)])
+"""
+
+from importlib.metadata import PackageNotFoundError, version
+
+from pinnace.context import AscendDeviceInfo, Context, CPUDeviceInfo, DeviceInfo, GPUDeviceInfo
+from pinnace.errors import PinnaceError, PinnaceWarning
+from pinnace.group import ModelGroup
+from pinnace.infer import LiteInfer
+from pinnace.model import Model
+from pinnace.runner import ModelParallelRunner, RunnerConfig
+from pinnace.tensor import Tensor, TensorMeta
+from pinnace.types import DataType, Format, ModelGroupFlag, ModelType
+
+try:
+    __version__ = version("pinnace")
+except PackageNotFoundError:  # run from a source tree that is not installed
+    __version__ = "0+unknown"
+
+__all__ = [
+    "AscendDeviceInfo",
+    "CPUDeviceInfo",
+    "Context",
+    "DataType",
+    "DeviceInfo",
+    "Format",
+    "GPUDeviceInfo",
+    "LiteInfer",
+    "Model",
+    "ModelGroup",
+    "ModelGroupFlag",
+    "ModelParallelRunner",
+    "ModelType",
+    "PinnaceError",
+    "PinnaceWarning",
+    "RunnerConfig",
+    "Tensor",
+    "TensorMeta",
+    "__version__",
+]

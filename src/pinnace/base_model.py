@@ -1,0 +1,202 @@
+"""What everything that predicts has in common."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Sequence
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+
+from pinnace.arguments import check_type
+from pinnace.errors import (
+    ArgumentTypeError,
+    DeviceUnavailableError,
+    EngineError,
+    ModelStateError,
+    NotSupportedError,
+)
+from pinnace.ports import (
+    Shape,
+    arrays_of,
+    check_inputs,
+    check_outputs,
+    check_resize,
+    fill,
+    is_free,
+    meta,
+    resized,
+)
+from pinnace.tensor import Array, Tensor, TensorMeta
+from pinnace.workers.pool import Workers
+
+if TYPE_CHECKING:  # importing an engine takes long, and this is imported by all
+    from pinnace.engines.protocol import Executable
+
+
+class BaseModel:
+    """Inputs, outputs and predictions over workers; `_start` gives it these."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._live: _Live | None = None
+        self._closed = False
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Wait for the predictions that run, turn away those that wait, and free the model.
+
+        Everything but `get_model_info("current_pid")` raises `ModelStateError` after.
+        """
+        with self._lock:
+            self._closed = True
+            live, self._live = self._live, None
+        if live:
+            live.workers.close()
+
+    @property
+    def is_built(self) -> bool:
+        """Whether there is a model to predict with."""
+        return self._live is not None
+
+    def get_inputs(self) -> list[Tensor]:
+        """New tensors for the inputs, in order and without data; a free dimension is -1."""
+        live = self._built()
+        ports = live.workers.executable.inputs
+        return [Tensor.of_port(port, shape) for port, shape in zip(ports, live.shapes, strict=True)]
+
+    def get_outputs(self) -> list[TensorMeta]:
+        """What is known of the outputs, in order.
+
+        Dimensions that depend on the input are -1 until `resize` has fixed all inputs; then they are found
+        by one prediction of zeros.
+        """
+        live = self._built()
+        ports = live.workers.executable.outputs
+        return [meta(port, shape) for port, shape in zip(ports, live.output_shapes(), strict=True)]
+
+    def get_model_info(self, key: str) -> str:
+        """A fact about the model, "" where it has none of this name.
+
+        "current_pid" is the number of this process, before a model is built too. Others are the user info
+        of the model file and facts of the engine.
+        """
+        check_type("key", key, str)
+        if key == "current_pid":
+            return str(os.getpid())
+        if key == "shareable_weight_mem_handle":
+            raise DeviceUnavailableError(
+                "shareable_weight_mem_handle is for the memory of Ascend devices; in host memory, processes "
+                "that build the same model file share the pages of its weights by themselves"
+            )
+        return self._built().workers.executable.info.get(key, "")
+
+    def update_weights(self, weights: list[list[Tensor]]) -> None:
+        """Not there yet: checks the arguments and raises `NotSupportedError`."""
+        if not isinstance(weights, list):
+            raise ArgumentTypeError(f"weights must be list, but got {type(weights)}.")
+        for index, group in enumerate(weights):
+            if not isinstance(group, list):
+                raise ArgumentTypeError(f"weight must be list, but got {type(group)}.")
+            for place, tensor in enumerate(group):
+                if not isinstance(tensor, Tensor):
+                    raise ArgumentTypeError(
+                        f"weights element must be Tensor, but got {type(tensor)} at index {index}{place}."
+                    )
+        raise NotSupportedError(
+            "update_weights: this version of Pinnace cannot change the weights of a built model; "
+            "write a model file with the new weights and build a new Model from it"
+        )
+
+    def predict(self, inputs: Sequence[Tensor | Array], outputs: list[Any] | None = None) -> list[Tensor]:
+        """Compute the outputs.
+
+        `inputs` are tensors or numpy arrays in the order of `get_inputs`. `outputs` may be a list to fill:
+        an empty one is extended with the new tensors, tensors in a list of the right length get the data,
+        in place where they hold an array of this dtype and size. Raises `ArgumentTypeError` for other
+        things, `DataMismatchError` where number, dtype or shape of the inputs are not the model's,
+        `EngineError` where the engine fails, `ModelStateError` where the model is not built or closed.
+        """
+        check_inputs(inputs)
+        if outputs is not None:
+            check_outputs(outputs, self._built().workers.executable.outputs)
+        live = self._built()
+        executable = live.workers.executable
+        arrays = live.workers.run(arrays_of(inputs, executable.inputs, live.shapes))
+        results = [
+            Tensor.of_port(port, array.shape, array)
+            for port, array in zip(executable.outputs, arrays, strict=True)
+        ]
+        if outputs is not None:
+            fill(outputs, results)
+        return results
+
+    def resize(self, inputs: Sequence[Tensor], dims: Sequence[Sequence[int]]) -> None:
+        """Fix the free dimensions of the inputs: `dims[i]` is the new shape of input i.
+
+        `inputs` are those of `get_inputs`, and get the new shapes too. Raises `ArgumentTypeError` for other
+        things than lists of tensors and of ints, `ArgumentValueError` where their lengths differ,
+        `DataMismatchError` where a shape is not possible for its input.
+        """
+        check_resize(inputs, dims)
+        live = self._built()
+        shapes = resized(live.workers.executable.inputs, dims)
+        self._live = _Live(live.workers, shapes)
+        for tensor, shape in zip(inputs, shapes, strict=True):
+            tensor.shape = list(shape)
+
+    def _start(self, executable: Executable, workers: int = 1) -> None:
+        """Take the executable to run; the one before is closed."""
+        live = _Live(Workers(executable, workers), tuple(port.shape for port in executable.inputs))
+        with self._lock:
+            old, self._live = self._live, live
+            self._closed = False
+        if old:
+            old.workers.close()
+
+    def _built(self) -> _Live:
+        live = self._live
+        if live is None:
+            raise ModelStateError(
+                "the model is closed"
+                if self._closed
+                else "the model is not built: call build_from_file first"
+            )
+        return live
+
+
+class _Live:
+    """Workers, and the shapes that their inputs have now."""
+
+    def __init__(self, workers: Workers, shapes: tuple[Shape, ...]) -> None:
+        self.workers = workers
+        self.shapes = shapes
+        self._output_shapes: list[Shape] | None = None
+
+    def output_shapes(self) -> list[Shape]:
+        """Shapes of the outputs, with free dimensions where those of the inputs leave them free."""
+        if self._output_shapes is None:
+            declared = [port.shape for port in self.workers.executable.outputs]
+            known = not any(map(is_free, declared)) or any(map(is_free, self.shapes))
+            self._output_shapes = declared if known else self._observed() or declared
+        return self._output_shapes
+
+    def _observed(self) -> list[Shape] | None:
+        """Shapes that a prediction of zeros gives; None where zeros are no input for this model."""
+        zeros = [
+            np.zeros(shape, port.dtype.to_numpy())
+            for shape, port in zip(self.shapes, self.workers.executable.inputs, strict=True)
+        ]
+        try:
+            return [array.shape for array in self.workers.try_out(zeros)]
+        except EngineError:
+            return None

@@ -1,0 +1,496 @@
+"""Where and how models run, as the user says it, and its translation into a `Target`."""
+
+from __future__ import annotations
+
+import difflib
+import os
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from pinnace.arguments import check_count, check_list, check_sections, check_type
+from pinnace.errors import ArgumentValueError, ConfigError, warn
+from pinnace.target import Target
+from pinnace.workers.cores import allowed_cores, cores_by_speed, usable_core_count
+
+__all__ = ["Context"]
+
+_FP16, _FP32 = "preferred_fp16", "enforce_fp32"
+_ASCEND_MODES = (_FP32, "preferred_fp32", "enforce_fp16", "enforce_origin", "preferred_optimal")
+_AFFINITY = {0: "none", 1: "fastest cores first", 2: "slowest cores first"}
+
+
+class Options:
+    """Base of the groups of options: speaks up where an option is set that does not exist."""
+
+    def __setattr__(self, name: str, value: object) -> None:
+        if not name.startswith("_") and not hasattr(self, name):
+            known = [option for option in dir(self) if not option.startswith("_")]
+            near = difflib.get_close_matches(name, known, n=1)
+            hint = f"; did you mean {near[0]!r}?" if near else ""
+            warn(f"{type(self).__name__} has no option {name!r}, it has no effect{hint}")
+        super().__setattr__(name, value)
+
+
+class Device(Options):
+    """What the kinds of device have in common."""
+
+    _kind: Literal["cpu", "gpu", "ascend"]
+    _title: str
+    _modes: tuple[str, ...] = (_FP32, _FP16)
+
+    def __init__(self) -> None:
+        self._precision_mode = _FP32
+        self._provider = ""
+
+    @property
+    def precision_mode(self) -> str:
+        """How exactly to compute: "enforce_fp32" or "preferred_fp16"; more words on Ascend."""
+        return self._precision_mode
+
+    @precision_mode.setter
+    def precision_mode(self, mode: str) -> None:
+        name = f"{self._kind}_precision_mode"
+        check_type(name, mode, str)
+        if mode not in self._modes:
+            raise ArgumentValueError(f"{name} must be in [{', '.join(self._modes)}], but got {mode}.")
+        self._precision_mode = mode
+
+    @property
+    def provider(self) -> str:
+        """Name of the engine to run on; "" leaves the choice to Pinnace."""
+        return self._provider
+
+    @provider.setter
+    def provider(self, provider: str) -> None:
+        check_type(f"{self._kind}_provider", provider, str)
+        self._provider = provider
+
+    @property
+    def enable_fp16(self) -> bool:
+        """Whether `precision_mode` is "preferred_fp16": the name of mindspore_lite 1.8 and 1.9."""
+        return self._precision_mode == _FP16
+
+    @enable_fp16.setter
+    def enable_fp16(self, enable: bool) -> None:
+        check_type("enable_fp16", enable, bool)
+        self._precision_mode = _FP16 if enable else _FP32
+
+
+class CPU(Device):
+    """The processor: threads, cores, precision."""
+
+    _kind = "cpu"
+    _title = "kCPU"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._thread_num = 0
+        self._inter_op_parallel_num = 0
+        self._thread_affinity_mode = 0
+        self._thread_affinity_core_list: list[int] = []
+
+    def __str__(self) -> str:
+        return (
+            f"device_type: DeviceType.{self._title},\n"
+            f"precision_mode: {self.precision_mode},\n"
+            f"thread_num: {self.thread_num},\n"
+            f"inter_op_parallel_num: {self.inter_op_parallel_num},\n"
+            f"thread_affinity_mode: {self.thread_affinity_mode},\n"
+            f"thread_affinity_core_list: {self.thread_affinity_core_list}."
+        )
+
+    @property
+    def thread_num(self) -> int:
+        """Threads that compute one request; 0 chooses by the cores that are there."""
+        return self._thread_num
+
+    @thread_num.setter
+    def thread_num(self, cpu_thread_num: int) -> None:
+        check_count("cpu_thread_num", cpu_thread_num)
+        self._thread_num = int(cpu_thread_num)
+
+    @property
+    def inter_op_parallel_num(self) -> int:
+        """Operators that run at the same time, at most `thread_num`; 0 leaves it to the engine."""
+        return self._inter_op_parallel_num
+
+    @inter_op_parallel_num.setter
+    def inter_op_parallel_num(self, cpu_inter_op_parallel_num: int) -> None:
+        check_count("cpu_inter_op_parallel_num", cpu_inter_op_parallel_num)
+        self._inter_op_parallel_num = int(cpu_inter_op_parallel_num)
+
+    @property
+    def thread_affinity_mode(self) -> int:
+        """Cores to bind threads to: 0 none, 1 the fastest first, 2 the slowest first."""
+        return self._thread_affinity_mode
+
+    @thread_affinity_mode.setter
+    def thread_affinity_mode(self, cpu_thread_affinity_mode: int) -> None:
+        check_type("cpu_thread_affinity_mode", cpu_thread_affinity_mode, int)
+        if cpu_thread_affinity_mode not in _AFFINITY:
+            # mindspore_lite takes the value and binds nothing
+            warn(f"cpu_thread_affinity_mode {cpu_thread_affinity_mode} is not one of {_AFFINITY}: 0 is used")
+            cpu_thread_affinity_mode = 0
+        self._thread_affinity_mode = int(cpu_thread_affinity_mode)
+
+    @property
+    def thread_affinity_core_list(self) -> list[int]:
+        """Cores to bind threads to, in this order; goes before `thread_affinity_mode`."""
+        return list(self._thread_affinity_core_list)
+
+    @thread_affinity_core_list.setter
+    def thread_affinity_core_list(self, cpu_thread_affinity_core_list: list[int]) -> None:
+        check_list("cpu_thread_affinity_core_list", cpu_thread_affinity_core_list, int)
+        self._thread_affinity_core_list = list(cpu_thread_affinity_core_list)
+
+
+class Accelerator(Device):
+    """A device with a number."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._device_id = 0
+        self._rank_id = 0
+
+    @property
+    def device_id(self) -> int:
+        """Number of the device on this machine."""
+        return self._device_id
+
+    @device_id.setter
+    def device_id(self, device_id: int) -> None:
+        check_count(f"{self._kind}_device_id", device_id)
+        self._device_id = int(device_id)
+
+
+class GPU(Accelerator):
+    """A GPU; its rank and the number of ranks come from the launcher (MPI or the like)."""
+
+    _kind = "gpu"
+    _title = "kGPU"
+
+    def __str__(self) -> str:
+        return (
+            f"device_type: DeviceType.{self._title},\n"
+            f"precision_mode: {self.precision_mode},\n"
+            f"device_id: {self.device_id},\n"
+            f"rank_id: {self.rank_id},\n"
+            f"group_size: {self.group_size}."
+        )
+
+    @property
+    def rank_id(self) -> int:
+        """Rank of this process among those that run one model together; 0 where it runs alone."""
+        return _launched("RANK", 0)
+
+    @property
+    def group_size(self) -> int:
+        """Number of processes that run one model together; 1 where it runs alone."""
+        return _launched("SIZE", 1)
+
+    def get_rank_id(self) -> int:
+        """As `rank_id`: the name of mindspore_lite 1.8 and 1.9."""
+        return self.rank_id
+
+    def get_group_size(self) -> int:
+        """As `group_size`: the name of mindspore_lite 1.8 and 1.9."""
+        return self.group_size
+
+
+class Ascend(Accelerator):
+    """An Ascend processor."""
+
+    _kind = "ascend"
+    _title = "kAscend"
+    _modes = _ASCEND_MODES
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._precision_mode = ""
+
+    def __str__(self) -> str:
+        return (
+            f"device_type: DeviceType.{self._title},\n"
+            f"precision_mode: {self.precision_mode},\n"
+            f"device_id: {self.device_id}."
+        )
+
+    @property
+    def rank_id(self) -> int:
+        """Rank of this process among those that run one model together."""
+        return self._rank_id
+
+    @rank_id.setter
+    def rank_id(self, ascend_rank_id: int) -> None:
+        check_count("ascend_rank_id", ascend_rank_id)
+        self._rank_id = int(ascend_rank_id)
+
+
+class Parallel(Options):
+    """What a `ModelParallelRunner` asks for."""
+
+    def __init__(self) -> None:
+        self._workers_num = 0
+        self._config_info: dict[str, dict[str, str]] = {}
+        self._config_path = ""
+        self._device_ids: list[int] = []
+
+    def __str__(self) -> str:
+        return (
+            f"workers num: {self.workers_num},\n"
+            f"config info: {self.config_info},\n"
+            f"config file: {self.config_path}."
+        )
+
+    @property
+    def workers_num(self) -> int:
+        """Requests that run at the same time; 0 chooses by the cores that are there."""
+        return self._workers_num
+
+    @workers_num.setter
+    def workers_num(self, workers_num: int) -> None:
+        check_count("workers_num", workers_num, "Set parallel failed, ")
+        self._workers_num = int(workers_num)
+
+    @property
+    def config_info(self) -> Any:
+        """Options as text: a line "section: key value" for the first key, "key value" for those after.
+
+        Set a dict {section: {key: value}}; a section replaces what it held, other sections stay.
+        """
+        return "\n".join(
+            f"{section}: " + "\n".join(f"{key} {value}" for key, value in sorted(values.items()))
+            for section, values in sorted(self._config_info.items())
+        )
+
+    @config_info.setter
+    def config_info(self, config_info: Mapping[str, Mapping[str, str]]) -> None:
+        check_sections("config_info", config_info)
+        self._config_info.update({section: dict(values) for section, values in config_info.items()})
+
+    @property
+    def sections(self) -> dict[str, dict[str, str]]:
+        """What was set as `config_info`."""
+        return self._config_info
+
+    @property
+    def config_path(self) -> str:
+        """Path of an .ini file with options; those of `config_info` go before."""
+        return self._config_path
+
+    @config_path.setter
+    def config_path(self, config_path: str) -> None:
+        check_type("config_path", config_path, str)
+        if config_path and not os.path.exists(config_path):
+            raise ArgumentValueError("Set parallel failed, config_path does not exist!")
+        self._config_path = config_path or self._config_path
+
+    @property
+    def device_ids(self) -> list[int]:
+        """Devices that the workers are spread over."""
+        return list(self._device_ids)
+
+    @device_ids.setter
+    def device_ids(self, device_ids: list[int]) -> None:
+        check_list("device_ids", device_ids, int)
+        if min(device_ids, default=0) < 0:
+            raise ArgumentValueError("Set parallel failed, device_ids contain a negative number.")
+        self._device_ids = list(device_ids)
+
+
+class DeviceInfo:
+    """Base of the descriptions of devices of mindspore_lite 1.8 and 1.9, for `Context.append_device_info`."""
+
+
+class CPUDeviceInfo(CPU, DeviceInfo):
+    """A processor that computes in float32, or in float16 where `enable_fp16`."""
+
+    def __init__(self, enable_fp16: bool = False) -> None:
+        super().__init__()
+        self.enable_fp16 = enable_fp16
+
+    def __str__(self) -> str:
+        return f"device_type: DeviceType.{self._title},\nenable_fp16: {self.enable_fp16}."
+
+
+class GPUDeviceInfo(GPU, DeviceInfo):
+    """The GPU with number `device_id`."""
+
+    def __init__(self, device_id: int = 0, enable_fp16: bool = False) -> None:
+        super().__init__()
+        check_count("device_id", device_id)
+        self.device_id = device_id
+        self.enable_fp16 = enable_fp16
+
+    def __str__(self) -> str:
+        return (
+            f"device_type: DeviceType.{self._title},\n"
+            f"device_id: {self.device_id},\n"
+            f"enable_fp16: {self.enable_fp16}."
+        )
+
+
+class AscendDeviceInfo(Ascend, DeviceInfo):
+    """The Ascend processor with number `device_id`."""
+
+    def __init__(self, device_id: int = 0) -> None:
+        super().__init__()
+        check_count("device_id", device_id)
+        self.device_id = device_id
+
+    def __str__(self) -> str:
+        return f"device_type: DeviceType.{self._title},\ndevice_id: {self.device_id}."
+
+
+class Context(Options):
+    """The devices to run on, and how.
+
+    `cpu`, `gpu` and `ascend` hold the options of each, `parallel` those of a `ModelParallelRunner`, and
+    `target` says which devices are used. The arguments are those of mindspore_lite 1.8 and 1.9; the first
+    four set the option of `cpu` with the same name.
+    """
+
+    cpu: CPU
+    gpu: GPU
+    ascend: Ascend
+    parallel: Parallel
+    enable_parallel: bool
+
+    def __init__(
+        self,
+        thread_num: int | None = None,
+        inter_op_parallel_num: int | None = None,
+        thread_affinity_mode: int | None = None,
+        thread_affinity_core_list: list[int] | None = None,
+        enable_parallel: bool = False,
+    ) -> None:
+        check_type("enable_parallel", enable_parallel, bool)
+        vars(self).update(cpu=CPU(), gpu=GPU(), ascend=Ascend(), parallel=Parallel())
+        vars(self).update(enable_parallel=enable_parallel)
+        self._target = ["cpu"]
+        self._appended = False
+        self._group_info_file = ""
+        if thread_num is not None:
+            self.cpu.thread_num = thread_num
+        if inter_op_parallel_num is not None:
+            self.cpu.inter_op_parallel_num = inter_op_parallel_num
+        if thread_affinity_mode is not None:
+            self.cpu.thread_affinity_mode = thread_affinity_mode
+        if thread_affinity_core_list is not None:
+            self.cpu.thread_affinity_core_list = thread_affinity_core_list
+
+    def __str__(self) -> str:
+        return f"target: {self.target}."
+
+    @property
+    def target(self) -> list[str]:
+        """Kinds of device to use: "cpu", "gpu", "ascend" in any case. The CPU steps in for the others."""
+        return self._target
+
+    @target.setter
+    def target(self, target: list[str] | None) -> None:
+        target = target or ["cpu"]
+        check_list("target", target, str)
+        for kind in target:
+            if kind.lower() not in ("cpu", "gpu", "ascend"):
+                raise ArgumentValueError(
+                    f"target elements must be in ['cpu', 'gpu', 'ascend'], but got {kind.lower()}."
+                )
+        self._target = target
+
+    @property
+    def group_info_file(self) -> str:
+        """Path of a file that tells which ranks run one model together."""
+        return self._group_info_file
+
+    @group_info_file.setter
+    def group_info_file(self, group_info_file: str) -> None:
+        check_type("group_info_file", group_info_file, str)
+        self._group_info_file = group_info_file
+
+    def append_device_info(self, device_info: DeviceInfo) -> None:
+        """Use one more device: the way of mindspore_lite 1.8 and 1.9. The first call replaces `target`."""
+        check_type("device_info", device_info, DeviceInfo)
+        match device_info:
+            case CPUDeviceInfo():
+                self.cpu.enable_fp16 = device_info.enable_fp16
+                kind = "cpu"
+            case GPUDeviceInfo():
+                self.gpu, kind = device_info, "gpu"
+            case AscendDeviceInfo():
+                self.ascend, kind = device_info, "ascend"
+            case _:
+                raise ArgumentValueError(f"{type(device_info)} describes no kind of device")
+        self._target = [*self._target, kind] if self._appended else [kind]
+        self._appended = True
+
+
+def main_device(context: Context) -> str:
+    """The kind of device that a context wants first. Raises `ConfigError` where the CPU stands before it."""
+    kinds = [kind.lower() for kind in context.target]
+    others = [kind for kind in kinds if kind != "cpu"]
+    if others and kinds[0] == "cpu":
+        raise ConfigError(
+            f"target {context.target} names the CPU before {others[0]!r}: the device goes first, "
+            f"the CPU steps in for it by itself"
+        )
+    return kinds[0]
+
+
+def to_target(context: Context, requests: int = 1) -> Target:
+    """What to build for: the first device of the context, for `requests` at the same time.
+
+    Raises `ConfigError` where options contradict each other or the machine.
+    """
+    kind = main_device(context)
+    options: Device = getattr(context, kind)
+    cpu = context.cpu
+    if 0 < cpu.thread_num < cpu.inter_op_parallel_num:
+        raise ConfigError(
+            f"inter_op_parallel_num ({cpu.inter_op_parallel_num}) must not be greater than "
+            f"thread_num ({cpu.thread_num})"
+        )
+    threads = cpu.thread_num or max(1, cpu.inter_op_parallel_num, usable_core_count() // requests)
+    return Target(
+        device=kind,
+        device_id=getattr(options, "device_id", 0),
+        provider=options.provider,
+        precision=options.precision_mode or _FP32,
+        threads=threads,
+        inter_op_threads=cpu.inter_op_parallel_num,
+        cores=_cores(cpu, threads * requests),
+        parallel_requests=requests,
+    )
+
+
+def _cores(cpu: CPU, threads: int) -> tuple[int, ...]:
+    """Cores to bind to: the list given, or as many of the ranked ones as there are threads."""
+    if cpu.thread_affinity_core_list:
+        return _checked_cores(cpu.thread_affinity_core_list)
+    if cpu.thread_affinity_mode:
+        return cores_by_speed(fastest_first=cpu.thread_affinity_mode == 1)[:threads]
+    return ()
+
+
+def _checked_cores(cores: list[int]) -> tuple[int, ...]:
+    allowed = allowed_cores()
+    absent = [core for core in cores if core not in allowed]
+    if absent:
+        raise ConfigError(
+            f"thread_affinity_core_list {cores}: this process cannot run on {absent}, only on {list(allowed)}"
+        )
+    if len(set(cores)) < len(cores):
+        raise ConfigError(f"thread_affinity_core_list {cores} names a core twice")
+    return tuple(cores)
+
+
+def _launched(what: str, default: int) -> int:
+    """A number that the launcher of ranks left in the environment: Open MPI, MPICH and Slurm, torchrun."""
+    names = {
+        "RANK": ("OMPI_COMM_WORLD_RANK", "PMI_RANK", "RANK"),
+        "SIZE": ("OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "WORLD_SIZE"),
+    }[what]
+    for name in names:
+        if os.environ.get(name, "").isdecimal():
+            return int(os.environ[name])
+    return default

@@ -1,0 +1,76 @@
+"""Models that are used together."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+
+from pinnace.arguments import check_type
+from pinnace.context import Context
+from pinnace.errors import ArgumentTypeError, ModelFormatError, ModelStateError
+from pinnace.model import Model
+from pinnace.types import ModelGroupFlag, ModelType
+
+__all__ = ["ModelGroup", "ModelGroupFlag"]
+
+
+class ModelGroup:
+    """Models that are to share weights, work space, or both.
+
+    Today this class takes the models and checks them; they are built and run as any other, each with
+    weights and work space of its own. (What all processes share already are the pages of a model file that
+    several models map.) A later version shares by what is declared here.
+    """
+
+    def __init__(self, flags: ModelGroupFlag = ModelGroupFlag.SHARE_WORKSPACE) -> None:
+        """`flags` says what the models share. Raises `ModelStateError` for anything else."""
+        if not isinstance(flags, ModelGroupFlag):
+            # a RuntimeError, as there, though it is a wrong argument
+            raise ModelStateError(f"flags must be ModelGroupFlag, but got {type(flags)}.")
+        self._flags = flags
+        self._models: list[str | Model] = []
+
+    def add_model(self, models: Sequence[str] | Sequence[Model]) -> None:
+        """Add model files by path, or `Model` objects before they are built.
+
+        Raises `ArgumentTypeError` where `models` is no list or tuple of only one of the two,
+        `ModelStateError` where it is empty or holds a built model, `ModelFormatError` for a missing file.
+        """
+        if not isinstance(models, list | tuple):
+            raise ArgumentTypeError(f"models must be list/tuple, but got {type(models)}")
+        if not models:
+            raise ModelStateError("models cannot be empty")
+        kind = str if isinstance(models[0], str) else Model
+        for index, model in enumerate(models):
+            if not isinstance(model, kind):
+                raise ArgumentTypeError(
+                    f"models element must be all str or Model, but got {type(model)} at index {index}."
+                )
+            _check_model(model)
+        self._models.extend(models)
+
+    def cal_max_size_of_workspace(self, model_type: ModelType, context: Context) -> None:
+        """Make room for the largest of the models that were added by path.
+
+        Today this checks its arguments only: the engine finds the work space of a model by itself. Raises
+        `ArgumentTypeError` for other types, `ModelStateError` where the group shares no work space or no
+        path was added.
+        """
+        check_type("context", context, Context)
+        check_type("model_type", model_type, ModelType)
+        if self._flags is ModelGroupFlag.SHARE_WEIGHT:
+            raise ModelStateError(
+                "ModelGroup's cal max size of workspace failed: the models of this group share weights only"
+            )
+        if not any(isinstance(model, str) for model in self._models):
+            raise ModelStateError(
+                "ModelGroup's cal max size of workspace failed: add the paths of the models first"
+            )
+
+
+def _check_model(model: str | Model) -> None:
+    if isinstance(model, str):
+        if not os.path.exists(model):
+            raise ModelFormatError(f"ModelGroup's add model failed: {model} does not exist")
+    elif model.is_built:
+        raise ModelStateError("ModelGroup's add model failed: add a Model before it is built")

@@ -1,0 +1,98 @@
+"""Prediction straight from a network of MindSpore."""
+
+from __future__ import annotations
+
+import importlib
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from pinnace.arguments import check_sections, check_type
+from pinnace.base_model import BaseModel
+from pinnace.build import build
+from pinnace.config import Settings
+from pinnace.context import Context, to_target
+from pinnace.errors import ArgumentValueError, ConfigError, NotSupportedError
+from pinnace.types import ModelType
+
+__all__ = ["LiteInfer"]
+
+
+class LiteInfer(BaseModel):
+    """A network that lives in this process as MindSpore object, exported, compiled and ready to predict.
+
+    It needs the package `mindspore`; the network is exported into a temporary `.mindir` that is gone
+    when this returns.
+    """
+
+    def __init__(
+        self,
+        model_or_net: Any,
+        *net_inputs: Any,
+        context: Context | None = None,
+        model_group_id: int | None = None,
+        config: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Compile `model_or_net`, a `mindspore.train.Model` or `mindspore.nn.Cell`, for `net_inputs`.
+
+        `net_inputs` are what `mindspore.export` takes: MindSpore tensors, one for each input. `config` is
+        {section: {key: value}}, and under "configPath" the path of an .ini file. Raises `ImportError`
+        without mindspore, `ArgumentValueError` where `model_or_net` is something else,
+        `NotSupportedError` where `model_group_id` is given, and as `Model.build_from_file` does.
+        """
+        super().__init__()
+        mindspore = _mindspore()
+        network = _network(mindspore, model_or_net)
+        if model_group_id is not None:
+            raise NotSupportedError(
+                "model_group_id: this version of Pinnace shares nothing between models; leave it out"
+            )
+        if context is not None:
+            check_type("context", context, Context)
+        settings = _settings(config)
+        target = to_target(context or Context())
+        with tempfile.TemporaryDirectory(prefix="pinnace-") as folder:
+            path = str(Path(folder, "net"))
+            mindspore.export(network, *net_inputs, file_name=path, file_format="MINDIR")
+            self._start(build(_exported(path), ModelType.MINDIR, target, settings))
+
+
+def _mindspore() -> ModuleType:
+    try:
+        return importlib.import_module("mindspore")
+    except Exception as error:
+        raise ImportError(
+            f"LiteInfer exports a network with MindSpore, and 'import mindspore' failed: {error}. Install "
+            f"mindspore, or export the network elsewhere and give the .mindir file to Model.build_from_file"
+        ) from error
+
+
+def _network(mindspore: ModuleType, model_or_net: Any) -> Any:
+    if isinstance(model_or_net, mindspore.train.Model):
+        return model_or_net.predict_network
+    if isinstance(model_or_net, mindspore.nn.Cell):
+        return model_or_net
+    raise ArgumentValueError(
+        f"model_or_net must be mindspore.train.Model or mindspore.nn.Cell, but got {type(model_or_net)}."
+    )
+
+
+def _settings(config: Mapping[str, Any] | None) -> Settings:
+    if not config:
+        return Settings()
+    check_type("config", config, dict)
+    path = config.get("configPath", "")
+    check_type("config_value", path, str)
+    sections = {key: value for key, value in config.items() if key != "configPath"}
+    check_sections("config", sections)
+    return Settings.load(path, sections, "config")
+
+
+def _exported(path: str) -> str:
+    """The file that MindSpore wrote: a network of more than 1 GB gets a folder of weights beside it."""
+    for name in (f"{path}.mindir", f"{path}_graph.mindir"):
+        if Path(name).exists():
+            return name
+    raise ConfigError(f"mindspore.export wrote no file {path}.mindir")

@@ -1,0 +1,125 @@
+"""A model, built for one place to run."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Any
+
+from pinnace.arguments import check_type
+from pinnace.base_model import BaseModel
+from pinnace.build import Buffer, build
+from pinnace.config import Settings
+from pinnace.context import Context, to_target
+from pinnace.errors import (
+    ArgumentTypeError,
+    ArgumentValueError,
+    ConfigError,
+    ModelFormatError,
+    ModelStateError,
+    NotSupportedError,
+)
+from pinnace.types import ModelGroupFlag, ModelType
+
+__all__ = ["Model", "ModelGroupFlag", "ModelType"]
+
+
+class Model(BaseModel):
+    """A model that is loaded, compiled and run.
+
+    Build it once, then predict. Predictions of several threads run one after the other, in the order of
+    arrival; for predictions at the same time there is `ModelParallelRunner`. Use it in a `with` statement,
+    or call `close`, to free it at once.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._model_path = ""
+
+    def __str__(self) -> str:
+        return f"model_path: {self._model_path}."
+
+    def build_from_file(
+        self,
+        model_path: str,
+        model_type: ModelType,
+        context: Context | None = None,
+        config_path: str = "",
+        config_dict: Mapping[str, Any] | None = None,
+        dec_key: bytes | None = None,
+        dec_mode: str = "AES-GCM",
+        dec_num_parallel: int = 0,
+    ) -> None:
+        """Load and compile the model file at `model_path`.
+
+        `context` None is the CPU. Options come from the .ini file at `config_path` and from `config_dict`,
+        {section: {key: value}}, which goes before. Raises `ArgumentTypeError` for arguments of other types,
+        `ModelFormatError` for a file that is missing or damaged, `UnsupportedModelError` for a model that
+        uses what Pinnace cannot run, `ConfigError` for wrong options, `DeviceUnavailableError` where the
+        device is not there, `ModelStateError` where the model is built already, `NotSupportedError` where a
+        key is given: encrypted models cannot be read yet.
+        """
+        check_type("model_path", model_path, str)
+        self._check_build(model_type, context, config_path)
+        _refuse_key(dec_key, dec_mode, dec_num_parallel)
+        if not os.path.exists(model_path):
+            raise ModelFormatError(f"build_from_file failed, model_path does not exist! ({model_path})")
+        self._build(model_path, model_type, context, config_path, config_dict)
+        self._model_path = model_path
+
+    def build_from_buffer(
+        self,
+        model: Buffer,
+        model_type: ModelType,
+        context: Context | None = None,
+        config_path: str = "",
+        config_dict: Mapping[str, Any] | None = None,
+        dec_key: bytes | None = None,
+        dec_mode: str = "AES-GCM",
+        dec_num_parallel: int = 0,
+    ) -> None:
+        """Compile a model whose file is in memory.
+
+        Where its weights lie in other files, the option `mindir_path` of the section `[model_file]` says
+        beside which file, or in which folder. The rest is as for `build_from_file`.
+        """
+        if not isinstance(model, bytes | bytearray | memoryview):
+            raise ArgumentTypeError(f"model must be bytes, but got {type(model)}.")
+        self._check_build(model_type, context, config_path)
+        _refuse_key(dec_key, dec_mode, dec_num_parallel)
+        self._build(model, model_type, context, config_path, config_dict)
+
+    def _check_build(self, model_type: ModelType, context: Context | None, config_path: str) -> None:
+        check_type("model_type", model_type, ModelType)
+        if context is not None:
+            check_type("context", context, Context)
+        check_type("config_path", config_path, str)
+        if self.is_built:
+            raise ModelStateError("build_from_file failed! This model is built already: use a new Model")
+
+    def _build(
+        self,
+        model: str | Buffer,
+        model_type: ModelType,
+        context: Context | None,
+        config_path: str,
+        config_dict: Mapping[str, Any] | None,
+    ) -> None:
+        if config_path and not os.path.exists(config_path):
+            raise ConfigError(f"build_from_file failed, config_path does not exist! ({config_path})")
+        settings = Settings.load(config_path, config_dict, "config_dict")
+        self._start(build(model, model_type, to_target(context or Context()), settings))
+
+
+def _refuse_key(key: object, mode: object, parallel: object) -> None:
+    if not key:
+        return
+    check_type("dec_key", key, bytes)
+    check_type("dec_mode", mode, str)
+    check_type("dec_num_parallel", parallel, int)
+    if not mode:
+        raise ArgumentValueError("dec_mode must not be empty string!")
+    raise NotSupportedError(
+        "dec_key: this version of Pinnace cannot read encrypted models; decrypt the file first and leave "
+        "dec_key out"
+    )

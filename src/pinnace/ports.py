@@ -1,0 +1,164 @@
+"""How tensors meet the inputs and outputs of a model."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from pinnace.errors import ArgumentTypeError, ArgumentValueError, DataMismatchError, warn
+from pinnace.tensor import Array, Tensor, TensorMeta
+from pinnace.types import Port
+
+Shape = tuple[int, ...]
+
+_INPUT_KINDS = (Tensor, np.ndarray)
+_OUTPUT_KINDS = (Tensor, TensorMeta)
+
+
+def is_free(shape: Shape) -> bool:
+    """Whether a dimension of `shape` is free."""
+    return min(shape, default=0) < 0
+
+
+def meta(port: Port, shape: Shape) -> TensorMeta:
+    """What is known of an output of `shape`."""
+    tensor = Tensor.of_port(port, shape)
+    result = TensorMeta()
+    result.name, result.dtype, result.shape, result.format = port.name, port.dtype, list(shape), port.format
+    result.element_num, result.data_size = tensor.element_num, tensor.data_size
+    return result
+
+
+def check_inputs(inputs: object) -> None:
+    """Raise `ArgumentTypeError` unless `inputs` is a list of tensors or arrays."""
+    if not isinstance(inputs, list | tuple):
+        raise ArgumentTypeError(f"inputs must be list, but got {type(inputs)}.")
+    for index, value in enumerate(inputs):
+        if not isinstance(value, _INPUT_KINDS):
+            raise ArgumentTypeError(f"inputs element must be Tensor, but got {type(value)} at index {index}.")
+
+
+def check_outputs(outputs: object, ports: Sequence[Port]) -> None:
+    """Raise unless `outputs` is a list that `fill` can fill."""
+    if not isinstance(outputs, list):
+        raise ArgumentTypeError(f"outputs must be list, but got {type(outputs)}.")
+    for index, value in enumerate(outputs):
+        if not isinstance(value, _OUTPUT_KINDS):
+            raise ArgumentTypeError(
+                f"outputs element must be Tensor, but got {type(value)} at index {index}."
+            )
+    if outputs and len(outputs) != len(ports):
+        raise ArgumentValueError(
+            f"outputs must be empty or hold one Tensor for each of the model's {len(ports)} outputs, "
+            f"but got {len(outputs)}."
+        )
+
+
+def arrays_of(
+    inputs: Sequence[Tensor | Array], ports: Sequence[Port], shapes: Sequence[Shape]
+) -> list[Array]:
+    """The data of the inputs, as an executable takes it. Raises `DataMismatchError`."""
+    if len(inputs) != len(ports):
+        names = ", ".join(port.name for port in ports)
+        raise DataMismatchError(f"the model has {len(ports)} inputs ({names}), but got {len(inputs)}")
+    return [_array(value, port, shape) for value, port, shape in zip(inputs, ports, shapes, strict=True)]
+
+
+def _array(value: Tensor | Array, port: Port, shape: Shape) -> Array:
+    tensor = value if isinstance(value, Tensor) else Tensor(value)
+    if not tensor.has_data:
+        _warn_of_zeros(tensor, port)
+    if tensor.dtype is not port.dtype:
+        raise DataMismatchError(f"input {port.name!r} must be {port.dtype}, but got {tensor.dtype}")
+    array = tensor.get_data_to_numpy()
+    return array if array.shape == shape else _as_shape(array, port, shape)
+
+
+def _as_shape(array: Array, port: Port, shape: Shape) -> Array:
+    have = array.shape
+    if len(have) == len(shape) and all(w in (-1, h) for w, h in zip(shape, have, strict=True)):
+        return array
+    if len(have) == 1 and array.size == math.prod(shape) and not is_free(shape):
+        return array.reshape(shape)  # flat data, in the order that the input has
+    raise DataMismatchError(f"input {port.name!r} must have shape {list(shape)}, but got {list(have)}")
+
+
+def _warn_of_zeros(tensor: Tensor, port: Port) -> None:
+    if is_free(tuple(tensor.shape)):
+        raise DataMismatchError(
+            f"input {port.name!r} has free dimensions {tensor.shape} and no data: resize the model, or set "
+            f"tensor.shape, then set the data"
+        )
+    # mindspore_lite computes with whatever is in the memory, and scripts warm up in this way
+    warn(f"input {port.name!r} was given no data: zeros are used")
+
+
+def fill(outputs: list[Any], results: list[Tensor]) -> None:
+    """Give `results` to a list of outputs that `check_outputs` has let pass."""
+    if not outputs:
+        outputs.extend(results)
+        return
+    for index, (given, result) in enumerate(zip(outputs, results, strict=True)):
+        if isinstance(given, Tensor):
+            _copy_into(given, result)
+        else:
+            outputs[index] = result  # a TensorMeta can hold no data
+
+
+def _copy_into(given: Tensor, result: Tensor) -> None:
+    array = result.get_data_to_numpy()
+    if given.has_data and given.dtype is result.dtype and given.data_size == array.nbytes:
+        given.shape = result.shape
+        np.copyto(given.get_data_to_numpy(), array)
+        return
+    given.dtype, given.shape = result.dtype, result.shape
+    given.set_data_from_numpy(array)
+
+
+def check_resize(inputs: object, dims: object) -> None:
+    """Raise unless `inputs` is a list of tensors and `dims` a list of as many lists of ints."""
+    if not isinstance(inputs, list | tuple):
+        raise ArgumentTypeError(f"inputs must be list, but got {type(inputs)}.")
+    if not isinstance(dims, list | tuple):
+        raise ArgumentTypeError(f"dims must be list, but got {type(dims)}.")
+    for index, value in enumerate(inputs):
+        if not isinstance(value, Tensor):
+            raise ArgumentTypeError(f"inputs element must be Tensor, but got {type(value)} at index {index}.")
+    for index, shape in enumerate(dims):
+        if not isinstance(shape, list | tuple):
+            raise ArgumentTypeError(f"dims element must be list, but got {type(shape)} at index {index}.")
+        for place, dim in enumerate(shape):
+            if not isinstance(dim, int):
+                raise ArgumentTypeError(
+                    f"dims element's element must be int, but got {type(dim)} at {index}th dims element's "
+                    f"{place}th element."
+                )
+    if len(inputs) != len(dims):
+        raise ArgumentValueError(
+            f"inputs' size does not match dims' size, but got inputs: {len(inputs)} and dims: {len(dims)}."
+        )
+
+
+def resized(ports: Sequence[Port], dims: Sequence[Sequence[int]]) -> tuple[Shape, ...]:
+    """Shapes of the inputs after `resize`. Raises `DataMismatchError` where one is not possible."""
+    if len(dims) != len(ports):
+        raise DataMismatchError(f"resize failed! The model has {len(ports)} inputs, but got {len(dims)}")
+    return tuple(_resized(port, shape) for port, shape in zip(ports, dims, strict=True))
+
+
+def _resized(port: Port, shape: Sequence[int]) -> Shape:
+    wrong = f"resize failed! Input {port.name!r} has shape {list(port.shape)} and cannot get {list(shape)}"
+    if len(shape) != len(port.shape):
+        raise DataMismatchError(f"{wrong}: it has {len(port.shape)} dimensions")
+    for place, (have, want) in enumerate(zip(port.shape, shape, strict=True)):
+        if want < 1:
+            raise DataMismatchError(f"{wrong}: dimension {place} must be positive")
+        if have not in (-1, want):
+            raise DataMismatchError(
+                f"{wrong}: dimension {place} is fixed in the model file; export the model with that "
+                f"dimension free (-1)"
+            )
+    return tuple(shape)

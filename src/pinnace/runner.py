@@ -1,0 +1,127 @@
+"""Many predictions at the same time over one compiled model."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+
+from pinnace.arguments import check_type
+from pinnace.base_model import BaseModel
+from pinnace.build import Buffer, build
+from pinnace.config import Settings
+from pinnace.context import Context, Parallel, to_target
+from pinnace.errors import ArgumentTypeError, ModelFormatError, warn
+from pinnace.workers.cores import usable_core_count
+
+__all__ = ["ModelParallelRunner", "RunnerConfig"]
+
+
+class RunnerConfig(Parallel):
+    """What `ModelParallelRunner.init` takes: the way of mindspore_lite 1.8 and 1.9."""
+
+    context: Context
+
+    def __init__(
+        self,
+        context: Context | None = None,
+        workers_num: int | None = None,
+        config_info: Mapping[str, Mapping[str, str]] | None = None,
+        config_path: str = "",
+    ) -> None:
+        """Keep a context and the options of `Context.parallel`; None is the default of each."""
+        super().__init__()
+        if context is not None:
+            check_type("context", context, Context)
+        vars(self).update(context=context or Context())
+        if workers_num is not None:
+            self.workers_num = workers_num
+        if config_info is not None:
+            self.config_info = config_info
+        if config_path is not None:
+            self.config_path = config_path
+
+    def __str__(self) -> str:
+        cpu = self.context.cpu
+        return (
+            f"workers num: {self.workers_num},\n"
+            f"config info: {self.config_info},\n"
+            f"context: thread num: {cpu.thread_num}, bind mode: {cpu.thread_affinity_mode}."
+        )
+
+
+class ModelParallelRunner(BaseModel):
+    """Workers over one compiled model, for the threads of a server.
+
+    Any number of threads may call `predict`; as many as there are workers run at the same time, the others
+    wait and are served in the order of arrival. All workers share one executable and its weights, each has
+    a state of its own where the model keeps one. Use the runner in a `with` statement, or call `close`:
+    that waits for the predictions that run and turns away those that wait.
+
+    The number of workers is `context.parallel.workers_num`. Where it is 0 there are as many workers as
+    the cores that this process may use allow, divided by `context.cpu.thread_num`, or by 1 where that is
+    0 too. (MindSpore Lite's pages only say that 0 adjusts the number to the machine; mindspore_lite 2.0.0
+    was seen to do this.)
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._model_path = ""
+
+    def __str__(self) -> str:
+        return f"model_path: {self._model_path}."
+
+    def build_from_file(self, model_path: str, context: Context | None = None) -> None:
+        """Load and compile the model file at `model_path`; its kind is told from its content.
+
+        `context` None is the CPU. Options come from `context.parallel.config_path` and from
+        `context.parallel.config_info`, which goes before. Where the runner has a model already, that one is
+        closed. Raises as `Model.build_from_file` does.
+        """
+        check_type("model_path", model_path, str)
+        self._require(model_path)
+        if context is not None:
+            check_type("context", context, Context)
+        context = context or Context()
+        self._build(model_path, context, context.parallel)
+        self._model_path = model_path
+
+    def build_from_buffer(self, model: Buffer, context: Context | None = None) -> None:
+        """Compile a model whose file is in memory; see `Model.build_from_buffer`."""
+        if not isinstance(model, bytes | bytearray | memoryview):
+            raise ArgumentTypeError(f"model must be bytes, but got {type(model)}.")
+        if context is not None:
+            check_type("context", context, Context)
+        context = context or Context()
+        self._build(model, context, context.parallel)
+        self._model_path = ""
+
+    def init(self, model_path: str | Buffer, runner_config: RunnerConfig | None = None) -> None:
+        """Build from a path or from bytes: the way of mindspore_lite 1.8 and 1.9."""
+        if runner_config is not None:
+            check_type("runner_config", runner_config, RunnerConfig)
+        config = runner_config or RunnerConfig()
+        if isinstance(model_path, bytes | bytearray | memoryview):
+            self._build(model_path, config.context, config)
+            self._model_path = ""
+            return
+        check_type("model_path", model_path, str)
+        self._require(model_path)
+        self._build(model_path, config.context, config)
+        self._model_path = model_path
+
+    def _require(self, model_path: str) -> None:
+        if not os.path.exists(model_path):
+            raise ModelFormatError(
+                f"ModelParallelRunner's build from file failed, model_path does not exist! ({model_path})"
+            )
+
+    def _build(self, model: str | Buffer, context: Context, parallel: Parallel) -> None:
+        settings = Settings.load(parallel.config_path, parallel.sections, "config_info")
+        workers = parallel.workers_num or max(1, usable_core_count() // (context.cpu.thread_num or 1))
+        target = to_target(context, workers)
+        if target.device == "cpu" and workers * target.threads > usable_core_count():
+            warn(
+                f"{workers} workers of {target.threads} threads each are more than the {usable_core_count()} "
+                f"cores that this process may use: predictions will wait for each other"
+            )
+        self._start(build(model, None, target, settings), workers)

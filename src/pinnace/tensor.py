@@ -1,0 +1,318 @@
+"""Tensors: what goes into a model and what comes out."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from pinnace.arguments import check_elements, check_type
+from pinnace.errors import (
+    ArgumentTypeError,
+    ArgumentValueError,
+    DataMismatchError,
+    DeviceUnavailableError,
+    ModelStateError,
+)
+from pinnace.types import DataType, Format, Port
+
+__all__ = ["DataType", "Format", "Tensor", "TensorMeta"]
+
+Array = npt.NDArray[np.generic]
+
+
+def _describe(tensor: Tensor | TensorMeta) -> str:
+    return (
+        f"name: {tensor.name},\n"
+        f"dtype: {tensor.dtype},\n"
+        f"shape: {tensor.shape},\n"
+        f"format: {tensor.format},\n"
+        f"element_num: {tensor.element_num},\n"
+        f"data_size: {tensor.data_size}."
+    )
+
+
+class TensorMeta:
+    """What is known of an output before it is computed. A free dimension is -1, and then the sizes are 0."""
+
+    def __init__(self) -> None:
+        self.name = ""
+        self.dtype = DataType.UNKNOWN
+        self.shape: list[int] = []
+        self.format = Format.DEFAULT
+        self.element_num = 0
+        self.data_size = 0
+
+    def __str__(self) -> str:
+        return _describe(self)
+
+
+class Tensor:
+    """A named array with a shape, an element type and a layout.
+
+    The data is a C-contiguous numpy array in native byte order. It is shared with the array it was made
+    of wherever that one has this layout already; a change of one is seen in the other.
+    """
+
+    __slots__ = ("_array", "_dtype", "_format", "_name", "_shape")
+
+    def __init__(
+        self,
+        tensor: Tensor | Array | None = None,
+        shape: Sequence[int] | None = None,
+        dtype: DataType | None = None,
+        device: str | None = None,
+    ) -> None:
+        """Make a tensor of another one, of a numpy array, or of a shape and dtype (data follows later).
+
+        `device` may be None or "cpu". Raises `ArgumentTypeError` where `tensor` is something else or
+        disagrees with `shape` or `dtype`, `DeviceUnavailableError` for other devices.
+        """
+        _check_device(device)
+        if shape is not None:
+            _check_shape(shape)
+        if dtype is not None:
+            check_type("dtype", dtype, DataType)
+        self._name = ""
+        self._format = Format.NCHW
+        self._dtype = dtype or DataType.FLOAT32
+        self._shape = tuple(shape or ())
+        self._array: Array | None = None
+        if isinstance(tensor, Tensor):
+            self._adopt_tensor(tensor)
+        elif isinstance(tensor, np.ndarray):
+            self._dtype, self._array = _native(tensor)
+            self._shape = self._array.shape
+        elif tensor is not None:
+            raise ArgumentTypeError(f"tensor must be Tensor or numpy.ndarray, but got {type(tensor)}.")
+        if shape is not None and tuple(shape) != self._shape:
+            raise ArgumentTypeError(f"shape is {list(shape)}, but the data given has {list(self._shape)}.")
+        if dtype is not None and dtype is not self._dtype:
+            raise ArgumentTypeError(f"dtype is {dtype}, but the data given has {self._dtype}.")
+
+    @classmethod
+    def of_port(cls, port: Port, shape: tuple[int, ...], array: Array | None = None) -> Tensor:
+        """Make the tensor of an input or output, without checks. `array` is C-contiguous."""
+        tensor = object.__new__(cls)
+        tensor._name = port.name
+        tensor._dtype = port.dtype
+        tensor._format = port.format
+        tensor._shape = shape
+        tensor._array = array
+        return tensor
+
+    def _adopt_tensor(self, other: Tensor) -> None:
+        self._name, self._format = other._name, other._format
+        self._dtype, self._shape, self._array = other._dtype, other._shape, other._array
+
+    def __str__(self) -> str:
+        return _describe(self)
+
+    @property
+    def name(self) -> str:
+        """The name, "" where none was given."""
+        return self._name
+
+    @name.setter
+    def name(self, name: str) -> None:
+        check_type("name", name, str)
+        self._name = name
+
+    @property
+    def dtype(self) -> DataType:
+        """Element type. Setting another one drops the data."""
+        return self._dtype
+
+    @dtype.setter
+    def dtype(self, dtype: DataType) -> None:
+        check_type("dtype", dtype, DataType)
+        if dtype is not self._dtype:
+            self._dtype, self._array = dtype, None
+
+    @property
+    def shape(self) -> list[int]:
+        """Dimensions; a free one is -1. Setting a shape of another size drops the data."""
+        return list(self._shape)
+
+    @shape.setter
+    def shape(self, shape: Sequence[int]) -> None:
+        _check_shape(shape)
+        self._shape = tuple(shape)
+        if self._array is not None:
+            fits = self._array.size == self.element_num and min(self._shape, default=0) >= 0
+            self._array = self._array.reshape(self._shape) if fits else None
+
+    @property
+    def format(self) -> Format:
+        """Layout that the dimensions are said to have; the data does not follow it."""
+        return self._format
+
+    @format.setter
+    def format(self, tensor_format: Format) -> None:
+        check_type("format", tensor_format, Format)
+        self._format = tensor_format
+
+    @property
+    def element_num(self) -> int:
+        """Number of elements; 0 where a dimension is free."""
+        return 0 if min(self._shape, default=0) < 0 else math.prod(self._shape)
+
+    @property
+    def data_size(self) -> int:
+        """Size of the data in bytes; 0 where a dimension is free or the dtype is none."""
+        if self._dtype in (DataType.UNKNOWN, DataType.INVALID):
+            return 0
+        return self.element_num * self._dtype.to_numpy().itemsize
+
+    @property
+    def device(self) -> str:
+        """Where the data is: "None:-1", mindspore_lite's word for host memory."""
+        return "None:-1"
+
+    @property
+    def has_data(self) -> bool:
+        """Whether data was set or asked for."""
+        return self._array is not None
+
+    def get_data_to_numpy(self) -> Array:
+        """The data itself, not a copy; zeros of the tensor's shape where none was set.
+
+        Raises `ModelStateError` where a dimension is free or the dtype is UNKNOWN or INVALID.
+        """
+        if self._array is None:
+            self._array = self._zeros()
+        return self._array
+
+    def set_data_from_numpy(self, numpy_obj: Array) -> None:
+        """Take the data of an array of any shape that has as many elements as the tensor.
+
+        Raises `ArgumentTypeError` where `numpy_obj` is no array, `DataMismatchError` (a RuntimeError)
+        where its dtype or size is not the tensor's.
+        """
+        if not isinstance(numpy_obj, np.ndarray):
+            raise ArgumentTypeError(f"numpy_obj must be numpy.ndarray, but got {type(numpy_obj)}.")
+        try:
+            dtype, array = _native(numpy_obj)
+        except ArgumentTypeError:
+            dtype, array = DataType.INVALID, numpy_obj
+        if dtype is not self._dtype:
+            raise DataMismatchError(
+                f"data type not equal! Numpy type: {numpy_obj.dtype.type}, Tensor type: {self._dtype}"
+            )
+        if array.nbytes != self.data_size or min(self._shape, default=0) < 0:
+            raise DataMismatchError(
+                f"data size not equal! Numpy size: {array.nbytes}, Tensor size: {self.data_size}"
+                + self._about_free_dimensions()
+            )
+        self._array = array.reshape(self._shape)
+
+    def __array__(self, dtype: npt.DTypeLike | None = None, copy: bool | None = None) -> Array:
+        array = self.get_data_to_numpy()
+        if dtype is not None and array.dtype != dtype:
+            if copy is False:
+                raise ArgumentValueError(f"a copy is needed to turn {self._dtype} into {np.dtype(dtype)}")
+            return array.astype(dtype)
+        return array.copy() if copy else array
+
+    def __dlpack__(self, **options: Any) -> Any:
+        array: Any = self.get_data_to_numpy()
+        return array.__dlpack__(**options)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        kind, number = self.get_data_to_numpy().__dlpack_device__()
+        return int(kind), number
+
+    def _zeros(self) -> Array:
+        if min(self._shape, default=0) < 0 or self._dtype in (DataType.UNKNOWN, DataType.INVALID):
+            raise ModelStateError(
+                f"tensor {self._name!r} of shape {list(self._shape)} and {self._dtype} can hold no data"
+                + self._about_free_dimensions()
+            )
+        return np.zeros(self._shape, self._dtype.to_numpy())
+
+    def _about_free_dimensions(self) -> str:
+        if min(self._shape, default=0) >= 0:
+            return ""
+        return (
+            f"; shape {list(self._shape)} has free dimensions: resize the model, or set tensor.shape, first"
+        )
+
+    # The names of mindspore_lite 1.8 and 1.9.
+
+    def get_tensor_name(self) -> str:
+        """As `name`."""
+        return self._name
+
+    def set_tensor_name(self, tensor_name: str) -> None:
+        """Set `name`."""
+        check_type("tensor_name", tensor_name, str)
+        self._name = tensor_name
+
+    def get_data_type(self) -> DataType:
+        """As `dtype`."""
+        return self._dtype
+
+    def set_data_type(self, data_type: DataType) -> None:
+        """Set `dtype`."""
+        check_type("data_type", data_type, DataType)
+        self.dtype = data_type
+
+    def get_shape(self) -> list[int]:
+        """As `shape`."""
+        return self.shape
+
+    def set_shape(self, shape: Sequence[int]) -> None:
+        """Set `shape`."""
+        self.shape = shape
+
+    def get_format(self) -> Format:
+        """As `format`."""
+        return self._format
+
+    def set_format(self, tensor_format: Format) -> None:
+        """Set `format`."""
+        check_type("tensor_format", tensor_format, Format)
+        self._format = tensor_format
+
+    def get_element_num(self) -> int:
+        """As `element_num`."""
+        return self.element_num
+
+    def get_data_size(self) -> int:
+        """As `data_size`."""
+        return self.data_size
+
+
+def _native(array: Array) -> tuple[DataType, Array]:
+    """The element type and the data, C-contiguous in native byte order; copied only where it is not."""
+    native = array.dtype.newbyteorder("=")
+    try:
+        dtype = DataType.from_numpy(native)
+    except ValueError:
+        raise ArgumentTypeError(f"tensor cannot hold numpy dtype {array.dtype}.") from None
+    return dtype, np.asarray(array, native, order="C")
+
+
+def _check_shape(shape: Sequence[int]) -> None:
+    if not isinstance(shape, list | tuple):
+        raise ArgumentTypeError(f"shape must be list, but got {type(shape)}.")
+    check_elements("shape", shape, int)
+
+
+def _check_device(device: str | None) -> None:
+    if device is None:
+        return
+    check_type("device", device, str)
+    kind = re.fullmatch(r"(cpu|gpu|ascend)(?::\d+)?", device.lower())
+    if not kind:
+        raise ArgumentValueError(
+            f'device must be "cpu", "gpu[:id]", "ascend[:id]" or None, but got {device!r}.'
+        )
+    if kind[1] != "cpu":
+        raise DeviceUnavailableError(
+            f"tensors on {device!r} are not there yet: leave device out, and the data stays in host memory"
+        )
