@@ -41,11 +41,12 @@ def test_the_text_reads_in_a_pipe(pinnace):
     assert "\x1b" not in answer.out + answer.err
 
 
-def test_what_cannot_run_is_named_with_count_and_first_node(pinnace, onnx_file):
-    model = onnx_file(["NoSuchOperator x -> y", "NoSuchOperator y -> z"], ["x float 2"], ["z float 2"])
+def test_what_cannot_run_is_named_with_count_and_first_node(pinnace, tmp_path):
+    model = tmp_path / "model.mindir"
+    model.write_bytes(data(MODEL).read_bytes().replace(b"ReLU6", b"ReLU9"))
     (refused,) = pinnace("inspect", model, "--json").json["unsupported"]
-    assert (refused["name"], refused["count"]) == ("NoSuchOperator", 2)
-    assert re.search(r"unsupported\n\s+2\s+NoSuchOperator\s+first at", pinnace("inspect", model).out)
+    assert (refused["name"], refused["count"]) == ("ReLU9", PRIMITIVES["ReLU6"])
+    assert re.search(r"unsupported\n\s+33\s+ReLU9\s+first at \S+", pinnace("inspect", model).out)
 
 
 @pytest.mark.parametrize("content", [b"", b"not a model", b"\x00" * 100])

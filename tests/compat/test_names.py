@@ -11,7 +11,7 @@ import pinnace
 # The public names of mindspore_lite's modules, from its API listing and, for the older ones (device infos,
 # RunnerConfig), from its tutorials.
 NAMES = {
-    "context": ["AscendDeviceInfo", "CPUDeviceInfo", "Context", "GPUDeviceInfo"],
+    "context": ["AscendDeviceInfo", "CPUDeviceInfo", "Context", "DeviceInfo", "GPUDeviceInfo"],
     "lite_infer": ["LiteInfer"],
     "model": ["Model", "ModelGroup", "ModelGroupFlag", "ModelParallelRunner", "ModelType", "RunnerConfig"],
     "tensor": ["DataType", "Format", "Tensor", "TensorMeta"],

@@ -8,11 +8,11 @@ from __future__ import annotations
 import os
 import sys
 import warnings
-from importlib.metadata import version
 from typing import Annotated, TextIO
 
 import typer
 
+from pinnace import __version__
 from pinnace.cli.exec import exec_command
 from pinnace.cli.inspect import inspect
 from pinnace.cli.quickstart import quickstart
@@ -31,7 +31,7 @@ app = typer.Typer(
 
 def _print_version(wanted: bool) -> None:
     if wanted:
-        print(f"pinnace {version('pinnace')}")
+        print(f"pinnace {__version__}")
         raise typer.Exit
 
 

@@ -37,7 +37,6 @@ def _as_json(model: Path, report: ModelReport) -> dict[str, Any]:
         | {
             "inputs": [_port(port) for port in report.inputs],
             "outputs": [_port(port) for port in report.outputs],
-            "unsupported": [primitive._asdict() for primitive in report.unsupported],
         }
     )
 

@@ -109,14 +109,14 @@ def _demonstrate(
 
 
 def _runner(settings: Settings) -> ModelParallelRunner:
-    from pinnace import Context, ModelParallelRunner, ModelType
+    from pinnace import Context, ModelParallelRunner
 
     context = Context()
     context.target = ["cpu"]
     context.cpu.thread_num = settings.threads
     context.parallel.workers_num = settings.workers
     runner = ModelParallelRunner()
-    runner.build_from_file(str(data(MODEL)), ModelType.MINDIR, context)
+    runner.build_from_file(str(data(MODEL)), context)
     return runner
 
 

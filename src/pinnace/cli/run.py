@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 if TYPE_CHECKING:
-    from pinnace import Model, Tensor
+    from pinnace import ModelParallelRunner, Tensor
     from pinnace.cli.inputs import Fed, Pictures
     from pinnace.cli.picture import Layout
 
@@ -87,19 +87,22 @@ def run(
         note(f"wrote {path}")
 
 
-def _open(path: Path, threads: int, config: Path | None) -> Model:
-    from pinnace import Context, Model
+def _open(path: Path, threads: int, config: Path | None) -> ModelParallelRunner:
+    """The model, as a runner: that one tells the kind of a file from its content."""
+    from pinnace import Context, ModelParallelRunner
 
     context = Context()
     context.target = ["cpu"]
     context.cpu.thread_num = threads
-    model = Model()
-    model.build_from_file(str(path), None, context, str(config) if config else "")
-    return model
+    context.parallel.workers_num = 1
+    context.parallel.config_path = str(config) if config else ""
+    runner = ModelParallelRunner()
+    runner.build_from_file(str(path), context)
+    return runner
 
 
 def _fill(
-    model: Model, given: Sequence[str], shapes: Sequence[str], pictures: Pictures
+    model: ModelParallelRunner, given: Sequence[str], shapes: Sequence[str], pictures: Pictures
 ) -> tuple[list[Tensor], list[Fed]]:
     """The model's inputs, resized where that is needed, with their data."""
     from pinnace.cli.inputs import assign, feed, parse_shapes

@@ -1,5 +1,5 @@
 """`mindspore_lite.context`."""
 
-from pinnace import AscendDeviceInfo, Context, CPUDeviceInfo, GPUDeviceInfo
+from pinnace import AscendDeviceInfo, Context, CPUDeviceInfo, DeviceInfo, GPUDeviceInfo
 
-__all__ = ["AscendDeviceInfo", "CPUDeviceInfo", "Context", "GPUDeviceInfo"]
+__all__ = ["AscendDeviceInfo", "CPUDeviceInfo", "Context", "DeviceInfo", "GPUDeviceInfo"]
