@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import onnx_ir as ir
@@ -43,19 +43,25 @@ def report(source: Source, graph: Program | ir.Model) -> ModelReport:
     """Describe a graph that was read from a source."""
     missing, inputs, outputs = _ports(source, graph)
     weights = list(_weights(graph))
-    program = isinstance(graph, Program)
-    kind = kind_of(source.data) or ModelType.MINDIR
+    dialect, producer, info = _origin(graph)
     return ModelReport(
-        dialect=_DIALECTS[graph.dialect.value if program else "onnx", kind],
-        producer=f"{graph.producer} {graph.version}" if program else _onnx_producer(graph),
+        dialect=_DIALECTS[dialect, kind_of(source.data) or ModelType.MINDIR],
+        producer=producer.strip(),
         inputs=inputs,
         outputs=outputs,
         parameters=len(weights),
         parameter_bytes=sum(w.nbytes for w in weights),
         primitives=dict(Counter(_primitives(graph)).most_common()),
         unsupported=missing,
-        user_info=dict(graph.user_info if program else graph.metadata_props),
+        user_info=dict(info),
     )
+
+
+def _origin(graph: Program | ir.Model) -> tuple[str, str, Mapping[str, str]]:
+    """Dialect, producer with version, and user info."""
+    if isinstance(graph, Program):
+        return graph.dialect.value, f"{graph.producer} {graph.version}", graph.user_info
+    return "onnx", f"{graph.producer_name or ''} {graph.producer_version or ''}", graph.metadata_props
 
 
 def _ports(
@@ -81,7 +87,3 @@ def _primitives(graph: Program | ir.Model) -> Iterable[str]:
     if isinstance(graph, Program):
         return [n.primitive for f in graph.functions.values() for n in f.nodes if n.primitive]
     return [node.op_type for node in ir.traversal.RecursiveGraphIterator(graph.graph)]
-
-
-def _onnx_producer(model: ir.Model) -> str:
-    return f"{model.producer_name or ''} {model.producer_version or ''}".strip()

@@ -80,7 +80,9 @@ def test_threads_are_bound_to_their_cores(model):
 def test_the_caller_is_bound_while_it_computes_and_free_after(model, monkeypatch):
     calls = []
     real = os.sched_setaffinity
-    monkeypatch.setattr(os, "sched_setaffinity", lambda pid, cores: (calls.append(set(cores)), real(pid, cores)))
+    monkeypatch.setattr(
+        os, "sched_setaffinity", lambda pid, cores: (calls.append(set(cores)), real(pid, cores))
+    )
     executable, _ = started(model, threads=1, cores=(CORES[-1],))
     executable.run([np.zeros((1, 64), np.float32)], [])
     assert calls == [{CORES[-1]}, set(CORES)]
@@ -120,5 +122,5 @@ def test_a_device_that_is_not_there_says_what_is_missing(model, device, missing)
 
 
 def test_a_provider_that_is_not_known(model):
-    with pytest.raises(ArgumentValueError, match="'tpu'.*'onnxruntime'"):
+    with pytest.raises(ArgumentValueError, match=r"'tpu'.*'onnxruntime'"):
         build(model, None, Target(provider="tpu"), Settings())

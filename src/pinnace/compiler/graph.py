@@ -56,7 +56,9 @@ def _port(model: str, value: ir.Value, layout: Layout) -> Port:
         dtype = DataType.from_numpy(value.type.dtype.numpy())
     except (TypeError, ValueError):
         reason = f"element type {value.type.dtype.name} of {value.name!r} is not supported"
-        raise UnsupportedModelError(model, [UnsupportedPrimitive("graph", 1, value.name or "", reason)]) from None
+        raise UnsupportedModelError(
+            model, [UnsupportedPrimitive("graph", 1, value.name or "", reason)]
+        ) from None
     dims = () if value.shape is None else tuple(d if isinstance(d, int) else -1 for d in value.shape)
     nhwc = layout is Layout.NHWC and len(dims) == 4
     return Port(value.name or "", dtype, dims, Format.NHWC if nhwc else Format.NCHW)

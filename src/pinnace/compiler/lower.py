@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import onnx_ir as ir
 
@@ -12,8 +12,8 @@ from pinnace.compiler.trace import NodeFailure, Tracer
 from pinnace.errors import UnsupportedModelError, UnsupportedPrimitive
 from pinnace.ops.builder import OPSET, Builder, Unsupported
 from pinnace.ops.table import find
-from pinnace.ops.values import AlwaysRaises, Effects, Value, flatten
-from pinnace.program import Function, Input, Program
+from pinnace.ops.values import AlwaysRaises, Closure, Effects, Value, flatten
+from pinnace.program import Input, Program
 
 STATE = "pinnace.state"
 """Metadata key of a graph input that holds state; the value names the output that replaces it."""
@@ -33,7 +33,8 @@ def lower(program: Program) -> ir.Model:
         raise UnsupportedModelError(program.source, unknown)
     builder = Builder(program.layout)
     tracer = Tracer(program, builder)
-    inputs = [_graph_input(builder, i, name) for i, name in zip(program.main.inputs, _input_names(program), strict=True)]
+    names = _input_names(program)
+    inputs = [_graph_input(i, name) for i, name in zip(program.main.inputs, names, strict=True)]
     try:
         value, effects = _run_main(tracer, inputs)
     except NodeFailure as failure:
@@ -63,7 +64,7 @@ def _input_names(program: Program) -> Iterable[str]:
     return program.input_names or [i.name for i in program.main.inputs]
 
 
-def _graph_input(b: Builder, declared: Input, name: str) -> ir.Value:
+def _graph_input(declared: Input, name: str) -> ir.Value:
     if declared.type is None:
         raise Unsupported(f"input {name!r} is no tensor")
     shape = None if declared.type.shape is None else ir.Shape(declared.type.shape)
@@ -71,8 +72,6 @@ def _graph_input(b: Builder, declared: Input, name: str) -> ir.Value:
 
 
 def _run_main(tracer: Tracer, inputs: list[ir.Value]) -> tuple[Value, Effects]:
-    from pinnace.ops.values import Closure
-
     frame = tracer.enter(Closure(tracer.program.main, None), inputs)
     return tracer.leave(frame)
 
@@ -88,7 +87,7 @@ def _assemble(
     outputs, replaced = named[: len(outputs)], named[len(outputs) :]
     for target, output in zip(states, replaced, strict=True):
         target.metadata_props[STATE] = output.name or ""
-    used = {i for node in ir.traversal.RecursiveGraphIterator(b.nodes) for i in node.inputs}
+    used = set(_read_values(b.nodes))
     graph = ir.Graph(
         [*inputs, *states],
         [*outputs, *replaced],
@@ -98,6 +97,15 @@ def _assemble(
         name=program.main.name,
     )
     return ir.Model(graph, ir_version=_IR_VERSION, producer_name="pinnace")
+
+
+def _read_values(nodes: Iterable[ir.Node]) -> Iterator[ir.Value | None]:
+    """What nodes read, those of nested graphs too."""
+    for node in nodes:
+        yield from node.inputs
+        for attribute in node.attributes.values():
+            if attribute.type is ir.AttributeType.GRAPH:
+                yield from _read_values(attribute.as_graph())
 
 
 def _output_names(program: Program, count: int) -> Sequence[str]:
@@ -121,7 +129,7 @@ def _named(b: Builder, values: list[ir.Value], names: list[str]) -> list[ir.Valu
     for value, name in zip(values, names, strict=True):
         fits = value.producer() is not None and value not in result
         own = value if fits else b.op("Identity", value)
-        own.dtype, own.shape = value.dtype, value.shape
+        own.type, own.shape = value.type, value.shape
         own.name = name
         result.append(own)
     return result

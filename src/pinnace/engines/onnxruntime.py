@@ -6,7 +6,6 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
-
 import numpy as np
 import onnx_ir as ir
 import onnxruntime as ort
@@ -117,7 +116,7 @@ def _hand_over(model: ir.Model, options: ort.SessionOptions) -> list[Array]:
         values.append(ort.OrtValue.ortvalue_from_numpy_with_onnx_type(array, tensor.dtype.value))
         # Only a place holder: the session takes the value above.
         value.const_value = ir.ExternalTensor(
-            "memory", 0, tensor.nbytes, tensor.dtype, shape=ir.Shape(tensor.shape), name=name
+            "memory", 0, tensor.nbytes, tensor.dtype, shape=ir.Shape(tensor.shape.numpy()), name=name
         )
     if names:
         options.add_external_initializers(names, values)
@@ -136,5 +135,3 @@ def _bound(cores: frozenset[int]) -> Iterator[None]:
         yield
     finally:
         os.sched_setaffinity(0, before)
-
-

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import onnx_ir as ir
 
 from pinnace.errors import ModelFormatError
@@ -11,8 +13,16 @@ from pinnace.types import ModelType
 from pinnace.weights.source import Source
 
 _MS_MARK = b"MSL2"  # at byte 4, FlatBuffers' place for a file's identifier
-_READERS = {ModelType.MINDIR: mindir.read, ModelType.MINDIR_LITE: ms.read, ModelType.ONNX: onnx.read}
-_KINDS = {ModelType.MINDIR: "a MindIR model", ModelType.MINDIR_LITE: "a .ms model", ModelType.ONNX: "an ONNX model"}
+_READERS: dict[ModelType, Callable[[Source], Program | ir.Model]] = {
+    ModelType.MINDIR: mindir.read,
+    ModelType.MINDIR_LITE: ms.read,
+    ModelType.ONNX: onnx.read,
+}
+_KINDS = {
+    ModelType.MINDIR: "a MindIR model",
+    ModelType.MINDIR_LITE: "a .ms model",
+    ModelType.ONNX: "an ONNX model",
+}
 
 
 def read(source: Source, model_type: ModelType | None = None) -> Program | ir.Model:

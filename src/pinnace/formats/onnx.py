@@ -54,7 +54,7 @@ def _place_weights(model: ir.Model, source: Source) -> None:
 
 
 def _placed(tensor: ir.ExternalTensor, source: Source) -> ir.TensorProtocol:
-    name, shape = tensor.name or "", tuple(int(d) for d in tensor.shape)
+    name, shape = tensor.name or "", tuple(tensor.shape.numpy())
     offset, length = tensor.offset or 0, -1 if tensor.length is None else tensor.length
     if tensor.location == _OWN_FILE:
         return source.tensor(name, tensor.dtype, shape, offset, length)

@@ -79,7 +79,7 @@ class _Outline:
         elif kind in (_FIXED64, _FIXED32):
             length = 8 if kind == _FIXED64 else 4
         else:
-            raise ModelFormatError(f"{self.name}: byte {position - 1} is no protobuf field (wire type {kind})")
+            raise ModelFormatError(f"{self.name}: byte {position - 1} begins no field (wire type {kind})")
         if not key >> 3 or length > end - position:
             raise ModelFormatError(
                 f"{self.name}: field {key >> 3} at byte {position} declares {length} bytes, "
@@ -91,7 +91,7 @@ class _Outline:
         result = 0
         for shift in range(0, 70, 7):
             if position >= end:
-                raise ModelFormatError(f"{self.name}: the data ends in the middle of a field, at byte {position}")
+                raise ModelFormatError(f"{self.name}: the data ends inside a field, at byte {position}")
             byte = self.data[position]
             position += 1
             result |= (byte & 0x7F) << shift

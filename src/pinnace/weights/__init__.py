@@ -1,0 +1,1 @@
+"""Weights that stay where they lie."""

@@ -62,7 +62,13 @@ class Source:
         if self.path is None or length <= SMALL:
             return _view(name, dtype, shape, self.data[offset : offset + length])
         return ir.ExternalTensor(
-            self.path.name, offset, length, dtype, shape=ir.Shape(shape), name=name, base_dir=self.folder or ""
+            self.path.name,
+            offset,
+            length,
+            dtype,
+            shape=ir.Shape(shape),
+            name=name,
+            base_dir=self.folder or "",
         )
 
     def external(
@@ -106,10 +112,13 @@ class Source:
             ) from None
         if os.path.isabs(location) or not real.is_relative_to(self.folder.resolve()):
             raise ModelFormatError(
-                f"{self.name}: the weights of {name!r} are said to lie at {location!r}, outside of the model's folder"
+                f"{self.name}: the weights of {name!r} are said to lie at {location!r}, "
+                "outside of the model's folder"
             )
         if not real.is_file():
-            raise ModelFormatError(f"{self.name}: {location!r}, which holds the weights of {name!r}, is no file")
+            raise ModelFormatError(
+                f"{self.name}: {location!r}, which holds the weights of {name!r}, is no file"
+            )
         return path
 
 

@@ -153,7 +153,8 @@ class _Reader:
     def _constant(self, node: Any) -> Literal:
         for attribute in node.attribute:
             if attribute.name == "value":
-                return self._value(attribute, node.output[0])
+                value: Literal = self._value(attribute, node.output[0])
+                return value
         raise ModelFormatError(f"{self.source.name}: constant {node.name!r} has no value")
 
     def _types(self, attribute: Any) -> Iterator[TypeInfo | None]:
@@ -231,7 +232,9 @@ def _one_or_all(many: Any, one: Any) -> Any:
     return many[0] if len(many) == 1 else tuple(many)
 
 
-def _inline(where: str, tensor: Any, name: str, dtype: ir.DataType, shape: tuple[int, ...]) -> ir.TensorProtocol:
+def _inline(
+    where: str, tensor: Any, name: str, dtype: ir.DataType, shape: tuple[int, ...]
+) -> ir.TensorProtocol:
     for field in ("float_data", "double_data", "int32_data", "int64_data", "uint64_data"):
         values = getattr(tensor, field)
         if values and not tensor.raw_data:

@@ -31,7 +31,7 @@ def model_class() -> Any:
         for line in lines:
             _add_field(messages[name], line.split())
     pool = descriptor_pool.DescriptorPool()
-    pool.Add(file)  # type: ignore[no-untyped-call]
+    pool.Add(file)
     return message_factory.GetMessageClass(pool.FindMessageTypeByName("mind_ir.ModelProto"))
 
 
