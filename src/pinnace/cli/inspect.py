@@ -31,14 +31,12 @@ def inspect(
 
 
 def _as_json(model: Path, report: ModelReport) -> dict[str, Any]:
-    return (
-        {"model": str(model)}
-        | asdict(report)
-        | {
-            "inputs": [_port(port) for port in report.inputs],
-            "outputs": [_port(port) for port in report.outputs],
-        }
-    )
+    return {
+        "model": str(model),
+        **asdict(report),
+        "inputs": [_port(port) for port in report.inputs],
+        "outputs": [_port(port) for port in report.outputs],
+    }
 
 
 def _port(port: Port) -> dict[str, Any]:

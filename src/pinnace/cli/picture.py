@@ -75,8 +75,8 @@ def _open(path: str | os.PathLike[str], mode: str) -> Image.Image:
 
 def _centre(have: tuple[int, int], size: tuple[int, int], factor: float) -> tuple[int, int, int, int]:
     """The box (left, top, right, bottom) of a picture of `have` (width, height) that a crop keeps."""
-    proportion = Fraction(size[1], size[0])
-    width = max(1, int(factor * min(have[0], have[1] * proportion)))
-    height = max(1, int(factor * min(have[1], have[0] / proportion)))
+    full_width, full_height, proportion = Fraction(have[0]), Fraction(have[1]), Fraction(size[1], size[0])
+    width = max(1, int(factor * min(full_width, full_height * proportion)))
+    height = max(1, int(factor * min(full_height, full_width / proportion)))
     left, top = (have[0] - width) // 2, (have[1] - height) // 2
     return left, top, left + width, top + height
