@@ -100,8 +100,8 @@ class Source:
     def _beside(self, name: str, location: str) -> Path:
         if self.folder is None:
             raise ModelFormatError(
-                f"{self.name}: the weights of {name!r} lie in another file, {location!r}; say where the model "
-                "lies with [model_file] mindir_path"
+                f"{self.name}: the weights of {name!r} lie in another file, {location!r}; "
+                "say where the model lies with [model_file] mindir_path"
             )
         path = self.folder / location
         try:

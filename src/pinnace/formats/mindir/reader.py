@@ -210,7 +210,8 @@ class _Reader:
         dtype = _DTYPES.get(tensor.data_type)
         if dtype is None or dtype is ir.DataType.STRING:
             raise ModelFormatError(
-                f"{self.source.name}: tensor {name!r} has element type {tensor.data_type}, which cannot be read"
+                f"{self.source.name}: tensor {name!r} has element type {tensor.data_type}, "
+                "which cannot be read"
             )
         if tensor.compression_type:
             raise ModelFormatError(
