@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from pinnace.errors import ModelFormatError
+
 if TYPE_CHECKING:
     from pinnace import ModelParallelRunner, Tensor
     from pinnace.cli.inputs import Fed, Pictures
@@ -91,6 +93,8 @@ def _open(path: Path, threads: int, config: Path | None) -> ModelParallelRunner:
     """The model, as a runner: that one tells the kind of a file from its content."""
     from pinnace import Context, ModelParallelRunner
 
+    if not path.exists():
+        raise ModelFormatError(f"{path}: there is no such file")
     context = Context()
     context.target = ["cpu"]
     context.cpu.thread_num = threads
