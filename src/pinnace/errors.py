@@ -78,8 +78,11 @@ class UnsupportedModelError(PinnaceError, RuntimeError):
     """A model uses primitives that Pinnace cannot run: all of them, with counts and first nodes."""
 
     def __init__(self, model: str, primitives: Sequence[UnsupportedPrimitive]) -> None:
-        self.primitives = tuple(primitives)
+        self.model, self.primitives = model, tuple(primitives)
         lines = [
             f"  {p.name} x{p.count}, first at node {p.first_node!r}: {p.reason}" for p in self.primitives
         ]
         super().__init__(f"{model} uses {len(lines)} unsupported primitive(s):\n" + "\n".join(lines))
+
+    def __reduce__(self) -> tuple[type[UnsupportedModelError], tuple[str, Sequence[UnsupportedPrimitive]]]:
+        return type(self), (self.model, self.primitives)  # so that it can cross to another process

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 
 import onnx_ir as ir
 
-from pinnace.compiler.graph import compilable
-from pinnace.compiler.lower import unsupported
+from pinnace.compiler.graph import compilable, declared_inputs
 from pinnace.errors import UnsupportedModelError, UnsupportedPrimitive
 from pinnace.formats import kind_of
 from pinnace.program import Program
@@ -67,13 +66,11 @@ def _origin(graph: Program | ir.Model) -> tuple[str, str, Mapping[str, str]]:
 def _ports(
     source: Source, graph: Program | ir.Model
 ) -> tuple[tuple[UnsupportedPrimitive, ...], tuple[Port, ...], tuple[Port, ...]]:
-    missing = tuple(unsupported(graph)) if isinstance(graph, Program) else ()
-    if missing:
-        return missing, (), ()
     try:
         compiled = compilable(graph, source.name, None)
     except UnsupportedModelError as error:
-        return error.primitives, (), ()
+        # What goes in is in the file; what comes out is only known of a graph that could be made.
+        return error.primitives, declared_inputs(graph) if isinstance(graph, Program) else (), ()
     return (), compiled.inputs, compiled.outputs
 
 

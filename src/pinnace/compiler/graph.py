@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import onnx_ir as ir
 
-from pinnace.compiler.lower import STATE, lower
+from pinnace.compiler.lower import STATE, graph_inputs, lower
 from pinnace.errors import UnsupportedModelError, UnsupportedPrimitive
 from pinnace.program import Layout, Program
 from pinnace.types import DataType, Format, Port
@@ -46,6 +46,11 @@ def compilable(graph: Program | ir.Model, name: str, folder: str | None) -> Comp
         states=states,
         info=dict(info),
     )
+
+
+def declared_inputs(program: Program) -> tuple[Port, ...]:
+    """The tensors that a program takes, as its file says."""
+    return tuple(_port(program.source, value, program.layout) for value in graph_inputs(program))
 
 
 def _port(model: str, value: ir.Value, layout: Layout) -> Port:

@@ -33,8 +33,7 @@ def lower(program: Program) -> ir.Model:
         raise UnsupportedModelError(program.source, unknown)
     builder = Builder(program.layout)
     tracer = Tracer(program, builder)
-    names = _input_names(program)
-    inputs = [_graph_input(i, name) for i, name in zip(program.main.inputs, names, strict=True)]
+    inputs = graph_inputs(program)
     try:
         value, effects = _run_main(tracer, inputs)
     except NodeFailure as failure:
@@ -60,13 +59,17 @@ def unsupported(program: Program) -> list[UnsupportedPrimitive]:
     return [UnsupportedPrimitive(name, n, first[name], reason) for name, n in count.most_common()]
 
 
-def _input_names(program: Program) -> Iterable[str]:
-    return program.input_names or [i.name for i in program.main.inputs]
+def graph_inputs(program: Program) -> list[ir.Value]:
+    """The entry function's inputs as those of a graph; UnsupportedModelError where one is no tensor."""
+    names = program.input_names or [i.name for i in program.main.inputs]
+    pairs = zip(program.main.inputs, names, strict=True)
+    return [_graph_input(program.source, declared, name) for declared, name in pairs]
 
 
-def _graph_input(declared: Input, name: str) -> ir.Value:
+def _graph_input(source: str, declared: Input, name: str) -> ir.Value:
     if declared.type is None:
-        raise Unsupported(f"input {name!r} is no tensor")
+        row = UnsupportedPrimitive("input", 1, name, f"input {name!r} is no tensor")
+        raise UnsupportedModelError(source, [row])
     shape = None if declared.type.shape is None else ir.Shape(declared.type.shape)
     return ir.Value(name=name, shape=shape, type=ir.TensorType(declared.type.dtype))
 
