@@ -84,7 +84,8 @@ def open_pinnace(path: str, threads: int) -> object:
     context.target = ["cpu"]
     context.cpu.thread_num = threads
     model = mslite.Model()
-    model.build_from_file(path, mslite.ModelType.MINDIR, context)
+    kinds = {".ms": mslite.ModelType.MINDIR_LITE, ".onnx": mslite.ModelType.ONNX}
+    model.build_from_file(path, kinds.get(Path(path).suffix, mslite.ModelType.MINDIR), context)
     return model
 
 
