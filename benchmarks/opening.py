@@ -93,6 +93,9 @@ def imports(which: str) -> None:
     import onnxruntime  # noqa: F401
 
     if which == "pinnace":
+        from pinnace.deferred import import_onnx_ir
+
+        import_onnx_ir()
         import pinnace.engines
         import pinnace.formats  # noqa: F401
 

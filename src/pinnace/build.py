@@ -6,6 +6,7 @@ import os
 from typing import TYPE_CHECKING
 
 from pinnace.config import Settings
+from pinnace.deferred import import_onnx_ir
 from pinnace.target import Target
 from pinnace.types import ModelType
 
@@ -16,8 +17,8 @@ if TYPE_CHECKING:
 
 Buffer = bytes | bytearray | memoryview
 
-# Formats, compiler and engines are imported where they are used: together they take half a second,
-# which a process that only forks workers or prints help should not pay.
+# Formats, compiler and engines are imported where they are used: a process that only forks workers or
+# prints help should not pay for them.
 
 
 def build(
@@ -32,6 +33,7 @@ def build(
     `[model_file] mindir_path` names. `model_type` None means: told from the content. Raises
     `ModelFormatError`, `UnsupportedModelError`, `DeviceUnavailableError` or `EngineError`.
     """
+    import_onnx_ir()
     from pinnace import engines, formats
     from pinnace.compiler.graph import compilable
 
@@ -42,6 +44,7 @@ def build(
 
 def inspect_model(path: str | os.PathLike[str]) -> ModelReport:
     """What a model file holds, and what of it Pinnace cannot run; ModelFormatError."""
+    import_onnx_ir()
     from pinnace import formats
     from pinnace.report import report
     from pinnace.weights.source import Source

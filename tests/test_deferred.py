@@ -1,0 +1,44 @@
+"""onnx-ir without sympy: lean where it can be, whole where it must be."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+
+def python(code: str) -> str:
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    return done.stdout.strip()
+
+
+LEAN = "import sys; from pinnace.deferred import import_onnx_ir; import_onnx_ir(); import onnx_ir; "
+
+
+def test_opening_a_model_imports_no_sympy(data):
+    model = data / "split" / "big_graph.mindir"
+    out = python(
+        f"{LEAN}from pinnace.build import inspect_model; inspect_model({str(model)!r}); print('sympy' in sys.modules)"
+    )
+    assert out == "False"
+
+
+def test_sympy_is_whole_for_everybody_else():
+    assert python(f"{LEAN}import sympy; print(sympy.Symbol('x') + 1)") == "x + 1"
+
+
+def test_symbolic_dimensions_still_compute():
+    code = "print(onnx_ir.SymbolicDim('n') * 2 + 1, 'sympy' in sys.modules)"
+    assert python(LEAN + code) == "2*n + 1 True"
+
+
+def test_functions_in_symbolic_dimensions_still_compute():
+    code = "print(onnx_ir.SymbolicDim('max(n, 3)').evaluate({'n': 5}))"
+    assert python(LEAN + code) == "5"
+
+
+@pytest.mark.parametrize("first", ["sympy", "onnx_ir"])
+def test_what_is_imported_already_is_left_alone(first):
+    code = f"import {first}; {LEAN}print(onnx_ir.SymbolicDim('n') + 1, type(sys.modules['sympy']).__name__)"
+    assert python(code) == "n + 1 module"
