@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
 import onnx_ir as ir
+from onnx_ir.passes.common import RemoveUnusedNodesPass
 
 import pinnace.ops as _ops  # noqa: F401  (fills the table)
 from pinnace.compiler.trace import NodeFailure, Tracer
@@ -99,7 +100,10 @@ def _assemble(
         opset_imports={"": OPSET, "com.microsoft": 1},
         name=program.main.name,
     )
-    return ir.Model(graph, ir_version=_IR_VERSION, producer_name="pinnace")
+    model = ir.Model(graph, ir_version=_IR_VERSION, producer_name="pinnace")
+    # A lowering may write what nothing reads, and onnxruntime lays out weights for it all the same.
+    RemoveUnusedNodesPass()(model)
+    return model
 
 
 def _read_values(nodes: Iterable[ir.Node]) -> Iterator[ir.Value | None]:

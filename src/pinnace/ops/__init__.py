@@ -2,5 +2,16 @@
 
 from __future__ import annotations
 
+from pinnace.ops import activation as activation
+from pinnace.ops import array as array
+from pinnace.ops import conv as conv
+from pinnace.ops import image as image
+from pinnace.ops import index as index
+from pinnace.ops import linalg as linalg
 from pinnace.ops import math as math
+from pinnace.ops import norm as norm
+from pinnace.ops import pool as pool
+from pinnace.ops import recurrent as recurrent
+from pinnace.ops import reduce as reduce
+from pinnace.ops import scalar as scalar
 from pinnace.ops import structure as structure

@@ -15,9 +15,12 @@ what the lowering needs:
 * `Ints`, `Floats`: a tuple of them known now; one number stands for a tuple of one.
 * `Dims`: a tuple whose elements are ints or scalar tensors (a shape that may be dynamic).
 * `Tensors`: a tuple of tensors.
+* `Dtype`: an element type known now.
 * `Value`: whatever it is.
 
-Any of them may be `| None`. The docstring's first line is the operator table's column "lowered to".
+Any of them may be `| None`. An argument after `*` comes from the attributes alone; an underscore at the
+end of a name (`global_`) is for Python and no part of it. The docstring's first line is the operator
+table's column "lowered to".
 """
 
 from __future__ import annotations
@@ -41,6 +44,7 @@ Tensors = tuple[ir.Value, ...]
 Ints = tuple[int, ...]
 Floats = tuple[float, ...]
 Dims = tuple[int | ir.Value, ...]
+Dtype = ir.DataType
 
 Lowering = Callable[..., Value]
 
@@ -54,6 +58,7 @@ _CONVERT: dict[Any, str] = {
     Ints: "ints",
     Floats: "floats",
     Dims: "dims",
+    ir.DataType: "dtype_",
 }
 
 
@@ -63,7 +68,8 @@ class _Parameter:
     convert: str | None
     optional: bool
     default: Any
-    variadic: bool
+    kind: Any
+    keyword: str
 
 
 @dataclass(frozen=True)
@@ -95,26 +101,18 @@ class Primitive:
 
         Raises `Unsupported` where an argument is missing or of a kind that cannot be lowered.
         """
-        return self.lowering(b, *self._bind(b, inputs, attributes))
-
-    def _bind(self, b: Builder, inputs: Sequence[Value], attributes: Mapping[str, Any]) -> list[Any]:
         bound: list[Any] = []
+        named: dict[str, Any] = {}
         rest = list(inputs)
         for p in self._parameters:
-            if p.variadic:
+            if p.kind is inspect.Parameter.VAR_POSITIONAL:
                 bound += [_convert(b, p, value) for value in rest]
                 rest = []
-            elif rest:
-                bound.append(_convert(b, p, rest.pop(0)))
-            elif p.name in attributes:
-                bound.append(_convert(b, p, attributes[p.name]))
-            elif p.default is not inspect.Parameter.empty:
-                bound.append(p.default)
-            elif p.optional:
-                bound.append(None)
+            elif p.kind is inspect.Parameter.KEYWORD_ONLY:
+                named[p.keyword] = _attribute(b, p, attributes)
             else:
-                raise Unsupported(f"argument {p.name!r} is missing")
-        return bound
+                bound.append(_convert(b, p, rest.pop(0)) if rest else _attribute(b, p, attributes))
+        return self.lowering(b, *bound, **named)
 
 
 def _parameter(p: inspect.Parameter, hint: Any) -> _Parameter:
@@ -123,7 +121,17 @@ def _parameter(p: inspect.Parameter, hint: Any) -> _Parameter:
         members = [m for m in typing.get_args(hint) if m is not NoneType]
         optional = len(members) < len(typing.get_args(hint))
         hint = members[0] if len(members) == 1 else Any
-    return _Parameter(p.name, _CONVERT.get(hint), optional, p.default, p.kind is p.VAR_POSITIONAL)
+    return _Parameter(p.name.rstrip("_"), _CONVERT.get(hint), optional, p.default, p.kind, p.name)
+
+
+def _attribute(b: Builder, p: _Parameter, attributes: Mapping[str, Any]) -> Any:
+    if p.name in attributes:
+        return _convert(b, p, attributes[p.name])
+    if p.default is not inspect.Parameter.empty:
+        return p.default
+    if p.optional:
+        return None
+    raise Unsupported(f"argument {p.name!r} is missing")
 
 
 def _convert(b: Builder, p: _Parameter, value: Value) -> Any:

@@ -1,0 +1,79 @@
+"""Order of dimensions: what images and weights look like to ONNX, which knows channels first only.
+
+A model whose images have their channels last (`b.layout`) is lowered with a `Transpose` before and one
+after each operator on images. Neighbouring ones meet and vanish here; those with elementwise operators
+between them are moved together and cancelled by the engine.
+"""
+
+from __future__ import annotations
+
+import onnx_ir as ir
+
+from pinnace.ops.builder import Builder
+from pinnace.program import Layout
+
+
+def permuted(b: Builder, x: ir.Value, perm: tuple[int, ...]) -> ir.Value:
+    """Dimensions reordered, with as few nodes as that takes; result dimension i is dimension perm[i].
+
+    1. A permutation that changes nothing is no node.
+    2. A weight of which only dimensions of size 1 move has the same bytes: it stays where it lies.
+    3. A transposed tensor is transposed from where it came.
+    """
+    if perm == tuple(range(len(perm))):
+        return x
+    if x.const_value is not None and _keeps_bytes(x.const_value.shape.numpy(), perm):
+        dims = x.const_value.shape.numpy()
+        return reshaped_weight(b, x.const_value, tuple(dims[p] for p in perm))
+    node = x.producer()
+    if node is not None and node.op_type == "Transpose" and node.inputs[0] is not None:
+        before = tuple(node.attributes["perm"].as_ints())
+        return permuted(b, node.inputs[0], tuple(before[p] for p in perm))
+    return b.transpose(x, perm)
+
+
+def channels_first(b: Builder, x: ir.Value) -> ir.Value:
+    """An image of the model's layout as N, C, spatial dimensions."""
+    rank = b.rank(x)
+    return x if b.layout is Layout.NCHW else permuted(b, x, (0, rank - 1, *range(1, rank - 1)))
+
+
+def channels_back(b: Builder, x: ir.Value) -> ir.Value:
+    """N, C, spatial dimensions in the model's layout."""
+    rank = b.rank(x)
+    return x if b.layout is Layout.NCHW else permuted(b, x, (0, *range(2, rank), 1))
+
+
+def channel_axis(b: Builder, x: ir.Value) -> int:
+    """Where the channels of an image are."""
+    return 1 if b.layout is Layout.NCHW else b.rank(x) - 1
+
+
+def reshaped_weight(b: Builder, tensor: ir.TensorProtocol, dims: tuple[int, ...]) -> ir.Value:
+    """A weight with other dimensions over the same bytes."""
+    name = tensor.name or ""
+    if isinstance(tensor, ir.ExternalTensor):
+        return b.weight(
+            ir.ExternalTensor(
+                tensor.location,
+                tensor.offset,
+                tensor.length,
+                tensor.dtype,
+                shape=ir.Shape(dims),
+                name=name,
+                base_dir=tensor.base_dir,
+            )
+        )
+    return b.weight(
+        ir.LazyTensor(
+            lambda: ir.Tensor(tensor.numpy().reshape(dims), dtype=tensor.dtype, name=name),
+            tensor.dtype,
+            ir.Shape(dims),
+            name=name,
+        )
+    )
+
+
+def _keeps_bytes(dims: tuple[int, ...], perm: tuple[int, ...]) -> bool:
+    large = [p for p in perm if dims[p] != 1]
+    return large == sorted(large)

@@ -1,0 +1,122 @@
+"""MindSpore Lite: shapes, slices and selection."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx_ir as ir
+
+from pinnace.ops.builder import Builder, Unsupported
+from pinnace.ops.layout import permuted
+from pinnace.ops.lite_math import lite
+from pinnace.ops.table import Dtype, Ints, Tensor
+from pinnace.ops.values import Value
+
+
+@lite("Reshape")
+def reshape(b: Builder, x: Tensor, shape: Tensor | None = None) -> Value:
+    """Reshape; 0 keeps a dimension."""
+    if shape is None:
+        raise Unsupported("has no shape")
+    return b.op("Reshape", x, b.cast(shape, ir.DataType.INT64))
+
+
+@lite("Transpose")
+def transpose(b: Builder, x: Tensor, perm: Ints = ()) -> Value:
+    """Transpose; nothing where the permutation is for tensors of another rank."""
+    perm = perm or tuple(reversed(range(b.rank(x))))
+    return permuted(b, x, perm) if len(perm) == b.rank(x) else x
+
+
+@lite("Flatten")
+def flatten(b: Builder, x: Tensor, axis: int = 1) -> Value:
+    """Flatten."""
+    return b.op("Flatten", x, axis=axis)
+
+
+@lite("Shape")
+def shape(b: Builder, x: Tensor) -> Value:
+    """Shape, as int32."""
+    return b.cast(b.op("Shape", x), ir.DataType.INT32)
+
+
+@lite("Size")
+def size(b: Builder, x: Tensor) -> Value:
+    """Size, as int32."""
+    return b.cast(b.op("Size", x), ir.DataType.INT32)
+
+
+@lite("Rank")
+def rank(b: Builder, x: Tensor) -> Value:
+    """A constant."""
+    return b.constant(b.rank(x), np.int32)
+
+
+@lite("Squeeze")
+def squeeze(b: Builder, x: Tensor, axis: Ints = ()) -> Value:
+    """Squeeze."""
+    return b.op("Squeeze", x, list(axis) or None)
+
+
+@lite("Unsqueeze")
+def unsqueeze(b: Builder, x: Tensor, axis: Ints) -> Value:
+    """Unsqueeze."""
+    return b.op("Unsqueeze", x, list(axis))
+
+
+@lite("ExpandDims")
+def expand_dims(b: Builder, x: Tensor, axis: Ints) -> Value:
+    """Unsqueeze."""
+    return b.op("Unsqueeze", x, list(axis))
+
+
+@lite("Concat")
+def concat(b: Builder, *x: Tensor, axis: int = 0) -> Value:
+    """Concat."""
+    return b.op("Concat", *x, axis=axis)
+
+
+@lite("Cast")
+def cast(b: Builder, x: Tensor, dst_type: Dtype) -> Value:
+    """Cast."""
+    return b.cast(x, dst_type)
+
+
+@lite("Split")
+def split(b: Builder, x: Tensor, axis: int = 0, size_splits: Ints = (), output_num: int = 0) -> Value:
+    """Split."""
+    outputs = output_num or len(size_splits) or len(b.declared)
+    sizes = list(size_splits) or None
+    if sizes is None:
+        return b.ops("Split", outputs, x, axis=axis, num_outputs=outputs)
+    return b.ops("Split", outputs, x, sizes, axis=axis)
+
+
+@lite("Where")
+def where(b: Builder, condition: Tensor, x: Tensor | None = None, y: Tensor | None = None) -> Value:
+    """Where; with a condition alone, the places where it holds."""
+    if x is None or y is None:
+        return b.cast(b.transpose(b.op("NonZero", condition), (1, 0)), ir.DataType.INT32)
+    return b.op("Where", b.cast(condition, ir.DataType.BOOL), x, y)
+
+
+_PADDING = {0: "constant", 1: "reflect"}
+"""By number of `PaddingMode`. 2, SYMMETRIC, repeats the border too, which ONNX has no word for."""
+
+
+@lite("PadFusion")
+def pad(
+    b: Builder,
+    x: Tensor,
+    paddings: Tensor,
+    fill: Tensor | None = None,
+    padding_mode: int = 0,
+    constant_value: float = 0.0,
+) -> Value:
+    """Pad; paddings hold before and after for each dimension."""
+    if padding_mode not in _PADDING:
+        raise Unsupported(f"has padding_mode {padding_mode}, which is not supported")
+    pairs = b.op("Reshape", b.cast(paddings, ir.DataType.INT64), [-1, 2])
+    pads = b.op("Reshape", b.transpose(pairs, (1, 0)), [-1])
+    if padding_mode:
+        return b.op("Pad", x, pads, mode=_PADDING[padding_mode])
+    return b.op("Pad", x, pads, b.like(constant_value, x) if fill is None else b.scalar(fill))

@@ -1,0 +1,235 @@
+"""MindSpore Lite: elementwise arithmetic with fused activations, and reductions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+
+import numpy as np
+import onnx_ir as ir
+
+from pinnace.ops.builder import Builder, Unsupported
+from pinnace.ops.math import promoted
+from pinnace.ops.table import Ints, Tensor, primitive
+from pinnace.ops.values import Value
+from pinnace.program import Dialect
+
+lite = partial(primitive, dialect=Dialect.LITE)
+
+Activation = Callable[[Builder, Tensor, float], Tensor]
+
+
+def _one(op_type: str, **attributes: float) -> Activation:
+    return lambda b, x, alpha: b.op(op_type, x, **attributes)
+
+
+def _with_alpha(op_type: str) -> Activation:
+    return lambda b, x, alpha: b.op(op_type, x, alpha=alpha)
+
+
+def _clip(low: float, high: float) -> Activation:
+    return lambda b, x, alpha: b.op("Clip", x, low, high)
+
+
+def _swish(b: Builder, x: Tensor, alpha: float) -> Tensor:
+    return b.op("Mul", x, b.op("Sigmoid", x))
+
+
+_ACTIVATIONS: Mapping[int, Activation] = {
+    0: lambda b, x, alpha: x,
+    1: _one("Relu"),
+    2: _one("Sigmoid"),
+    3: _clip(0, 6),
+    4: _with_alpha("Elu"),
+    5: _with_alpha("LeakyRelu"),
+    6: _one("Abs"),
+    7: _clip(-1, 1),
+    8: _one("Softsign"),
+    9: _one("Softplus"),
+    10: _one("Tanh"),
+    11: _one("Selu"),
+    12: _one("HardSwish"),
+    13: _one("HardSigmoid", alpha=1 / 6, beta=0.5),
+    14: _with_alpha("ThresholdedRelu"),
+    15: lambda b, x, alpha: x,
+    17: _one("Sign"),
+    18: _swish,
+    19: lambda b, x, alpha: b.op("Gelu", x),
+    20: lambda b, x, alpha: b.op("Gelu", x, approximate="tanh"),
+}
+"""By number of MindSpore Lite's `ActivationType`. 16, HARD_TANH, has bounds of its own."""
+_HARD_TANH, _GELU, _FAST_GELU = 16, 19, 20
+
+
+def activated(b: Builder, x: Tensor, activation_type: int) -> Tensor:
+    """`x` after the activation that is fused into the operator that computes it."""
+    if activation_type not in _ACTIVATIONS:
+        raise Unsupported(f"has activation_type {activation_type}, which is not known")
+    return _ACTIVATIONS[activation_type](b, x, 0.0)
+
+
+@lite("Activation")
+def activation(
+    b: Builder,
+    x: Tensor,
+    activation_type: int,
+    alpha: float = 0.0,
+    min_val: float = -1.0,
+    max_val: float = 1.0,
+    approximate: bool = False,
+) -> Value:
+    """The operator that activation_type names."""
+    if activation_type == _HARD_TANH:
+        return b.op("Clip", x, min_val, max_val)
+    if activation_type == _GELU and approximate:
+        activation_type = _FAST_GELU
+    if activation_type not in _ACTIVATIONS:
+        raise Unsupported(f"has activation_type {activation_type}, which is not known")
+    return _ACTIVATIONS[activation_type](b, x, alpha)
+
+
+def _arithmetic(op_type: str, *names: str) -> None:
+    def lowering(b: Builder, x: Tensor, y: Tensor, activation_type: int = 0) -> Value:
+        return activated(b, b.op(op_type, *promoted(b, x, y)), activation_type)
+
+    lowering.__doc__ = f"{op_type}, and the fused activation."
+    lite(*names)(lowering)
+
+
+_arithmetic("Add", "AddFusion")
+_arithmetic("Sub", "SubFusion")
+_arithmetic("Mul", "MulFusion")
+_arithmetic("Div", "DivFusion", "RealDiv")
+
+
+@lite("Eltwise")
+def eltwise(b: Builder, x: Tensor, y: Tensor, mode: int) -> Value:
+    """Mul, Add or Max, by mode."""
+    operators = {0: "Mul", 1: "Add", 2: "Max"}
+    if mode not in operators:
+        raise Unsupported(f"has mode {mode}, which is not known")
+    return b.op(operators[mode], x, y)
+
+
+@lite("AddN")
+def add_n(b: Builder, *x: Tensor) -> Value:
+    """Sum."""
+    return b.op("Sum", *x)
+
+
+@lite("Mod")
+def mod(b: Builder, x: Tensor, y: Tensor) -> Value:
+    """Mod, with the sign of the dividend."""
+    return b.op("Mod", *promoted(b, x, y), fmod=1)
+
+
+@lite("SquaredDifference")
+def squared_difference(b: Builder, x: Tensor, y: Tensor) -> Value:
+    """Sub, Mul."""
+    difference = b.op("Sub", x, y)
+    return b.op("Mul", difference, difference)
+
+
+@lite("ExpFusion")
+def exp(b: Builder, x: Tensor, base: float = -1.0, scale: float = 1.0, shift: float = 0.0) -> Value:
+    """Exp of scale * x + shift, times the logarithm of base where that is not e."""
+    factor = 1.0 if base == -1 else float(np.log(base))
+    return b.op("Exp", _affine(b, x, scale * factor, shift * factor))
+
+
+@lite("PowFusion")
+def power(b: Builder, x: Tensor, exponent: Tensor, scale: float = 1.0, shift: float = 0.0) -> Value:
+    """Pow of scale * x + shift."""
+    return b.op("Pow", _affine(b, x, scale, shift), exponent)
+
+
+def _affine(b: Builder, x: Tensor, scale: float, shift: float) -> Tensor:
+    scaled = x if scale == 1 else b.op("Mul", x, scale)
+    return scaled if shift == 0 else b.op("Add", scaled, shift)
+
+
+@lite("Clip")
+def clip(
+    b: Builder,
+    x: Tensor,
+    low: Tensor | None = None,
+    high: Tensor | None = None,
+    min: float | None = None,
+    max: float | None = None,
+) -> Value:
+    """Clip."""
+    return b.op("Clip", x, min if low is None else low, max if high is None else high)
+
+
+# -- reductions ------------------------------------------------------------------------------------
+
+_REDUCTIONS: Mapping[int, str] = {
+    0: "ReduceMean",
+    1: "ReduceMax",
+    2: "ReduceMin",
+    3: "ReduceProd",
+    4: "ReduceSum",
+    5: "ReduceSumSquare",
+    6: "ReduceL1",
+    7: "ReduceMin",  # of booleans: whether all are true
+    8: "ReduceL2",
+}
+"""By number of `ReduceMode`."""
+
+
+@lite("ReduceFusion")
+def reduce(
+    b: Builder,
+    x: Tensor,
+    axes: Ints = (),
+    mode: int = 0,
+    keep_dims: bool = False,
+    reduce_to_end: bool = False,
+    coeff: float = 0.0,
+) -> Value:
+    """ReduceMean, -Max, -Min, -Prod, -Sum, -SumSquare, -L1 or -L2 over axes, all where none are given."""
+    if mode not in _REDUCTIONS:
+        raise Unsupported(f"has mode {mode}, which is not known")
+    if reduce_to_end:
+        axes = tuple(range(b.axis(axes[0], x), b.rank(x))) if axes else ()
+    result = b.op(_REDUCTIONS[mode], x, list(axes) or None, keepdims=int(keep_dims))
+    return b.op("Mul", result, coeff) if reduce_to_end and coeff not in (0.0, 1.0) else result
+
+
+@lite("All")
+def all_(b: Builder, x: Tensor, axes: Ints = (), keep_dims: int = 0) -> Value:
+    """ReduceMin of booleans."""
+    return b.op("ReduceMin", x, list(axes) or None, keepdims=keep_dims)
+
+
+def _arg(op_type: str, reduction: str, name: str) -> None:
+    def lowering(
+        b: Builder,
+        x: Tensor,
+        axis: int = 0,
+        top_k: int = 1,
+        keep_dims: bool = False,
+        out_max_value: bool = False,
+    ) -> Value:
+        if top_k != 1:
+            raise Unsupported(f"asks for the best {top_k}, and only the best one is supported")
+        index = b.cast(b.op(op_type, x, axis=axis, keepdims=int(keep_dims)), ir.DataType.INT32)
+        if not out_max_value and len(b.declared) < 2:
+            return index
+        value = b.op(reduction, x, [axis], keepdims=int(keep_dims))
+        return value if len(b.declared) < 2 else (index, value)
+
+    lowering.__doc__ = f"{op_type} as int32; {reduction} for the value."
+    lite(name)(lowering)
+
+
+_arg("ArgMax", "ReduceMax", "ArgMaxFusion")
+_arg("ArgMin", "ReduceMin", "ArgMinFusion")
+
+
+@lite("CumSum")
+def cumulative_sum(
+    b: Builder, x: Tensor, axis: Tensor, exclusive: bool = False, reverse: bool = False
+) -> Value:
+    """CumSum."""
+    return b.op("CumSum", x, b.scalar(axis), exclusive=int(exclusive), reverse=int(reverse))

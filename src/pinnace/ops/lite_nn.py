@@ -1,0 +1,308 @@
+"""MindSpore Lite: layers, in the layout of the model's images."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from pinnace.ops.builder import Builder, Unsupported
+from pinnace.ops.layout import channel_axis, channels_back, channels_first, permuted
+from pinnace.ops.lite_math import activated, lite
+from pinnace.ops.table import Ints, Tensor
+from pinnace.ops.values import Value
+from pinnace.program import Layout
+
+_PAD, _SAME, _VALID = 0, 1, 2  # PadMode
+
+
+def _padding(pad_mode: int, pads: Ints) -> dict[str, object]:
+    """ONNX's attributes for MindSpore Lite's: pads are top, bottom, left, right."""
+    if pad_mode == _SAME:
+        return {"auto_pad": "SAME_UPPER"}
+    if pad_mode == _VALID or not any(pads):
+        return {}
+    if len(pads) != 4:
+        raise Unsupported(f"has pads {list(pads)}, and top, bottom, left and right are expected")
+    top, bottom, left, right = pads
+    return {"pads": [top, left, bottom, right]}
+
+
+def _kernel(b: Builder, weight: Tensor) -> Tensor:
+    """A convolution's weight with the input channels before the spatial dimensions."""
+    rank = b.rank(weight)
+    return weight if b.layout is Layout.NCHW else permuted(b, weight, (0, rank - 1, *range(1, rank - 1)))
+
+
+@lite("Conv2DFusion")
+def conv(
+    b: Builder,
+    x: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    stride: Ints = (1, 1),
+    dilation: Ints = (1, 1),
+    pad_mode: int = _PAD,
+    pad_list: Ints = (),
+    group: int = 1,
+    activation_type: int = 0,
+) -> Value:
+    """Conv, and the fused activation."""
+    y = b.op(
+        "Conv",
+        channels_first(b, x),
+        _kernel(b, weight),
+        bias,
+        strides=list(stride),
+        dilations=list(dilation),
+        group=group,
+        **_padding(pad_mode, pad_list),
+    )
+    return channels_back(b, activated(b, y, activation_type))
+
+
+@lite("Conv2dTransposeFusion")
+def conv_transpose(
+    b: Builder,
+    x: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    stride: Ints = (1, 1),
+    dilation: Ints = (1, 1),
+    pad_mode: int = _PAD,
+    pad_list: Ints = (),
+    output_paddings: Ints = (),
+    group: int = 1,
+    activation_type: int = 0,
+) -> Value:
+    """ConvTranspose, and the fused activation."""
+    y = b.op(
+        "ConvTranspose",
+        channels_first(b, x),
+        _kernel(b, weight),
+        bias,
+        strides=list(stride),
+        dilations=list(dilation),
+        group=group,
+        output_padding=list(output_paddings) if any(output_paddings) else None,
+        **_padding(pad_mode, pad_list),
+    )
+    return channels_back(b, activated(b, y, activation_type))
+
+
+def _pool(op_type: str, name: str) -> None:
+    def lowering(
+        b: Builder,
+        x: Tensor,
+        kernel_size: Ints = (),
+        strides: Ints = (1, 1),
+        pad: Ints = (),
+        pad_mode: int = _PAD,
+        round_mode: int = 0,
+        global_: bool = False,
+        activation_type: int = 0,
+    ) -> Value:
+        image = channels_first(b, x)
+        if global_:
+            y = b.op(f"Global{op_type}", image)
+        else:
+            y = b.op(
+                op_type,
+                image,
+                kernel_shape=list(kernel_size),
+                strides=list(strides),
+                ceil_mode=round_mode or None,
+                **_padding(pad_mode, pad),
+            )
+        return channels_back(b, activated(b, y, activation_type))
+
+    lowering.__doc__ = f"{op_type} or Global{op_type}, and the fused activation."
+    lite(name)(lowering)
+
+
+_pool("AveragePool", "AvgPoolFusion")
+_pool("MaxPool", "MaxPoolFusion")
+
+
+@lite("MatMulFusion")
+def matmul(
+    b: Builder,
+    x: Tensor,
+    y: Tensor,
+    bias: Tensor | None = None,
+    transpose_a: bool = False,
+    transpose_b: bool = False,
+    activation_type: int = 0,
+) -> Value:
+    """Gemm of matrices, MatMul of more; and the fused activation."""
+    if b.rank(x) == b.rank(y) == 2 and b.dtype(x).is_floating_point():
+        result = b.op("Gemm", x, y, bias, transA=int(transpose_a), transB=int(transpose_b))
+        return activated(b, result, activation_type)
+    left = _last_two_swapped(b, x) if transpose_a else x
+    right = _last_two_swapped(b, y) if transpose_b else y
+    result = b.op("MatMul", left, right)
+    return activated(b, result if bias is None else b.op("Add", result, bias), activation_type)
+
+
+def _last_two_swapped(b: Builder, x: Tensor) -> Tensor:
+    rank = b.rank(x)
+    return x if rank < 2 else permuted(b, x, (*range(rank - 2), rank - 1, rank - 2))
+
+
+@lite("FullConnection")
+def full_connection(
+    b: Builder,
+    x: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    axis: int = 1,
+    use_axis: bool = False,
+    activation_type: int = 0,
+) -> Value:
+    """Flatten, Gemm with the weight transposed, and the fused activation."""
+    flat = b.op("Flatten", x, axis=axis if use_axis else 1)
+    return activated(b, b.op("Gemm", flat, weight, bias, transB=1), activation_type)
+
+
+# -- normalisation ---------------------------------------------------------------------------------
+
+
+@lite("BatchNorm")
+def batch_norm(b: Builder, x: Tensor, mean: Tensor, variance: Tensor, epsilon: float = 1e-5) -> Value:
+    """BatchNormalization with scale 1 and bias 0."""
+    ones = b.op("Div", mean, mean) if b.known(mean) is None else b.constant(np.ones_like(b.known(mean)))
+    zeros = b.op("Sub", ones, ones) if b.known(mean) is None else b.constant(np.zeros_like(b.known(mean)))
+    return _normalised(b, x, ones, zeros, mean, variance, epsilon)
+
+
+@lite("FusedBatchNorm")
+def fused_batch_norm(
+    b: Builder,
+    x: Tensor,
+    scale: Tensor,
+    bias: Tensor,
+    mean: Tensor,
+    variance: Tensor,
+    epsilon: float = 1e-4,
+) -> Value:
+    """BatchNormalization."""
+    return _normalised(b, x, scale, bias, mean, variance, epsilon)
+
+
+def _normalised(
+    b: Builder, x: Tensor, scale: Tensor, bias: Tensor, mean: Tensor, variance: Tensor, epsilon: float
+) -> Tensor:
+    image = channels_first(b, x)
+    return channels_back(b, b.op("BatchNormalization", image, scale, bias, mean, variance, epsilon=epsilon))
+
+
+@lite("InstanceNorm")
+def instance_norm(b: Builder, x: Tensor, scale: Tensor, bias: Tensor, epsilon: float = 1e-5) -> Value:
+    """InstanceNormalization."""
+    return channels_back(b, b.op("InstanceNormalization", channels_first(b, x), scale, bias, epsilon=epsilon))
+
+
+@lite("LayerNormFusion")
+def layer_norm(
+    b: Builder,
+    x: Tensor,
+    scale: Tensor | None = None,
+    bias: Tensor | None = None,
+    begin_norm_axis: int = -1,
+    epsilon: float = 1e-5,
+) -> Value:
+    """LayerNormalization."""
+    if scale is None:
+        scale = b.constant(np.ones(b.static_shape(x)[b.axis(begin_norm_axis, x) :], np.float32))
+    return b.op("LayerNormalization", x, scale, bias, axis=begin_norm_axis, epsilon=epsilon)
+
+
+@lite("LRN")
+def local_response_norm(
+    b: Builder, x: Tensor, depth_radius: int, bias: float = 1.0, alpha: float = 1.0, beta: float = 0.5
+) -> Value:
+    """LRN; ONNX divides alpha by the number of channels that it looks at. Div where alpha is 0."""
+    if alpha == 0:
+        return b.op("Div", x, bias**beta)
+    size = 2 * depth_radius + 1
+    image = channels_first(b, x)
+    return channels_back(b, b.op("LRN", image, size=size, bias=bias, alpha=alpha * size, beta=beta))
+
+
+@lite("ScaleFusion")
+def scale(
+    b: Builder,
+    x: Tensor,
+    factor: Tensor,
+    offset: Tensor | None = None,
+    axis: int = 0,
+    activation_type: int = 0,
+) -> Value:
+    """Mul, Add, and the fused activation; the operands' first dimension is dimension axis of x."""
+    y = b.op("Mul", x, _aligned(b, factor, x, axis))
+    if offset is not None:
+        y = b.op("Add", y, _aligned(b, offset, x, axis))
+    return activated(b, y, activation_type)
+
+
+def _aligned(b: Builder, operand: Tensor, x: Tensor, axis: int) -> Tensor:
+    missing = b.rank(x) - b.axis(axis, x) - b.rank(operand)
+    if missing <= 0:
+        return operand
+    return b.op("Unsqueeze", operand, list(range(b.rank(operand), b.rank(operand) + missing)))
+
+
+@lite("BiasAdd")
+def bias_add(b: Builder, x: Tensor, bias: Tensor) -> Value:
+    """Add along the channels."""
+    return b.op("Add", x, _aligned(b, bias, x, channel_axis(b, x)))
+
+
+@lite("PReLUFusion")
+def prelu(b: Builder, x: Tensor, slope: Tensor, channel_shared: bool = False) -> Value:
+    """PRelu, with a slope for each channel or one."""
+    return b.op("PRelu", x, slope if channel_shared else _aligned(b, slope, x, channel_axis(b, x)))
+
+
+@lite("Softmax")
+def softmax(b: Builder, x: Tensor, axis: Ints = (-1,)) -> Value:
+    """Softmax."""
+    return b.op("Softmax", x, axis=axis[0] if axis else -1)
+
+
+@lite("LogSoftmax")
+def log_softmax(b: Builder, x: Tensor, axis: int = -1) -> Value:
+    """LogSoftmax."""
+    return b.op("LogSoftmax", x, axis=axis)
+
+
+@lite("Elu")
+def elu(b: Builder, x: Tensor, alpha: float = 1.0) -> Value:
+    """Elu."""
+    return b.op("Elu", x, alpha=alpha)
+
+
+@lite("LeakyRelu")
+def leaky_relu(b: Builder, x: Tensor, negative_slope: float = 0.01) -> Value:
+    """LeakyRelu."""
+    return b.op("LeakyRelu", x, alpha=negative_slope)
+
+
+@lite("Dropout")
+def dropout(b: Builder, x: Tensor) -> Value:
+    """Nothing: inference keeps everything."""
+    return x
+
+
+# -- space and depth -------------------------------------------------------------------------------
+
+
+@lite("DepthToSpace")
+def depth_to_space(b: Builder, x: Tensor, block_size: int, mode: str = "DCR") -> Value:
+    """DepthToSpace."""
+    image = channels_first(b, x)
+    return channels_back(b, b.op("DepthToSpace", image, blocksize=block_size, mode=mode or "DCR"))
+
+
+@lite("SpaceToDepth")
+def space_to_depth(b: Builder, x: Tensor, block_size: int) -> Value:
+    """SpaceToDepth."""
+    return channels_back(b, b.op("SpaceToDepth", channels_first(b, x), blocksize=block_size))
