@@ -8,6 +8,9 @@ from pinnace.ops import conv as conv
 from pinnace.ops import image as image
 from pinnace.ops import index as index
 from pinnace.ops import linalg as linalg
+from pinnace.ops import lite_array as lite_array
+from pinnace.ops import lite_math as lite_math
+from pinnace.ops import lite_nn as lite_nn
 from pinnace.ops import math as math
 from pinnace.ops import norm as norm
 from pinnace.ops import pool as pool
