@@ -11,6 +11,7 @@ import numpy.typing as npt
 import onnx
 import onnx_ir as ir
 
+from pinnace.ops import kernels
 from pinnace.ops.values import Effects, Value
 from pinnace.program import Layout, TypeInfo
 
@@ -21,6 +22,23 @@ Operand = ir.Value | npt.NDArray[Any] | Sequence[int] | int | float | bool | Non
 
 
 _N = TypeVar("_N", int, float, bool)
+
+_DTYPES = {
+    30: ir.DataType.BOOL,
+    32: ir.DataType.INT8,
+    33: ir.DataType.INT16,
+    34: ir.DataType.INT32,
+    35: ir.DataType.INT64,
+    37: ir.DataType.UINT8,
+    38: ir.DataType.UINT16,
+    39: ir.DataType.UINT32,
+    40: ir.DataType.UINT64,
+    42: ir.DataType.FLOAT16,
+    43: ir.DataType.FLOAT,
+    44: ir.DataType.DOUBLE,
+    45: ir.DataType.BFLOAT16,
+}
+"""MindSpore's numbers of element types, as `Cast` of an exported graph has them."""
 
 
 class Unsupported(Exception):
@@ -79,11 +97,44 @@ class Builder:
         while operands and operands[-1] is None:
             operands.pop()
         kept = {k: v for k, v in attributes.items() if v is not None}
-        node = ir.node(op_type, operands, kept, domain=domain, num_outputs=outputs)
+        if not domain and kernels.is_limited(op_type):
+            return self._around(op_type, outputs, operands, kept)
+        return self._emit(op_type, outputs, operands, kept, domain)
+
+    def _emit(
+        self,
+        op_type: str,
+        outputs: int,
+        operands: Sequence[ir.Value | None],
+        attributes: dict[str, Any],
+        domain: str = "",
+    ) -> tuple[ir.Value, ...]:
+        node = ir.node(op_type, operands, attributes, domain=domain, num_outputs=outputs)
         for output in node.outputs:
             output.name = self.fresh()
         self.nodes.append(node)
         return tuple(node.outputs)
+
+    def _around(
+        self, op_type: str, outputs: int, operands: Sequence[ir.Value | None], attributes: dict[str, Any]
+    ) -> tuple[ir.Value, ...]:
+        """Compute in a type that has a kernel, and give the results the type that they should have."""
+        dtypes = [None if x is None else self._dtype(x) for x in operands]
+        detour = kernels.detour(op_type, dtypes, OPSET)
+        if not detour:
+            return self._emit(op_type, outputs, operands, attributes)
+        taken = kernels.variables(op_type, len(operands), OPSET)
+        own = dict(zip(taken, dtypes, strict=True))
+        wide = [
+            x if x is None or v not in detour else self.cast(x, detour[v])
+            for x, v in zip(operands, taken, strict=True)
+        ]
+        results = self._emit(op_type, outputs, wide, attributes)
+        given = kernels.variables(op_type, outputs, OPSET, outputs=True)
+        return tuple(
+            r if v not in detour else self._emit("Cast", 1, [r], {"to": (own[v] or detour[v]).value})[0]
+            for r, v in zip(results, given, strict=True)
+        )
 
     def fresh(self) -> str:
         """A name that nothing else has."""
@@ -125,6 +176,16 @@ class Builder:
     def cast(self, x: ir.Value, dtype: ir.DataType) -> ir.Value:
         """`x` as `dtype`; `x` itself where it is already."""
         return x if self.dtype(x) is dtype else self.op("Cast", x, to=dtype.value)
+
+    def operand(self, value: Value, beside: ir.Value) -> ir.Value:
+        """`value` as an operand beside a tensor: a Python number takes the tensor's type where it fits.
+
+        A float beside ints makes both float32, as MindSpore has it.
+        """
+        if isinstance(value, bool | int | float):
+            whole = not isinstance(value, float) or self.dtype(beside).is_floating_point()
+            return self.like(value, beside) if whole else self.constant(value, np.float32)
+        return self.tensor(value)
 
     def scalar(self, x: ir.Value) -> ir.Value:
         """`x`, which has one element, as a tensor of rank 0."""
@@ -173,11 +234,20 @@ class Builder:
 
     def dtype(self, x: ir.Value) -> ir.DataType:
         """Element type of a tensor."""
+        dtype = self._dtype(x)
+        if dtype is None:
+            raise Unsupported(f"the element type of {x.name!r} is unknown")
+        return dtype
+
+    def _dtype(self, x: ir.Value) -> ir.DataType | None:
         if x.dtype is None:
             _infer(x)
-        if x.dtype is None:
-            raise Unsupported(f"the element type of {x.name!r} is unknown")
         return x.dtype
+
+    def result(self, x: ir.Value, index: int = 0) -> ir.DataType:
+        """Element type that the file declares of a result of the node; that of `x` where it does not."""
+        declared = self.declared[index] if index < len(self.declared) else None
+        return self.dtype(x) if declared is None else declared.dtype
 
     def shape(self, x: ir.Value) -> tuple[int | None, ...]:
         """Dimensions of a tensor, None where free; Unsupported where not even the rank is known."""
@@ -264,6 +334,15 @@ class Builder:
     def bool_(self, value: Value) -> bool:
         """A bool known now."""
         return self._number(value, bool, "a bool")
+
+    def dtype_(self, value: Value) -> ir.DataType:
+        """An element type known now, which MindSpore gives as a number of its own."""
+        if isinstance(value, ir.DataType):
+            return value
+        number = self.int_(value)
+        if number not in _DTYPES:
+            raise Unsupported(f"is the element type {number}, which is not supported")
+        return _DTYPES[number]
 
     def str_(self, value: Value) -> str:
         """A string known now; numbers of enumerations are given in decimal."""

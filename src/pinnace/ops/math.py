@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
+
+import numpy as np
 import onnx_ir as ir
 
 from pinnace.ops.builder import Builder
@@ -12,63 +16,536 @@ same(
     __name__,
     {
         "Abs": "Abs",
-        "ACos": "Acos",
-        "Acosh": "Acosh",
-        "Asin": "Asin",
-        "Asinh": "Asinh",
-        "Atan": "Atan",
-        "Atanh": "Atanh",
-        "Ceil": "Ceil",
-        "Cos": "Cos",
-        "Cosh": "Cosh",
-        "Erf": "Erf",
-        "Exp": "Exp",
-        "Floor": "Floor",
-        "IsNan": "IsNaN",
-        "IsInf": "IsInf",
+        "BitwiseNot": "BitwiseNot",
+        "Invert": "BitwiseNot",
         "LogicalNot": "Not",
-        "Log": "Log",
         "Neg": "Neg",
-        "Reciprocal": "Reciprocal",
         "Sign": "Sign",
-        "Sin": "Sin",
-        "Sinh": "Sinh",
-        "Sqrt": "Sqrt",
-        "Tan": "Tan",
     },
 )
 
 
-def _promoted(b: Builder, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+# -- one operand -----------------------------------------------------------------------------------
+
+
+def floating(b: Builder, x: Tensor) -> Tensor:
+    """`x` as what MindSpore computes it in: the declared type of the result, or float32 for ints."""
+    if b.dtype(x).is_floating_point():
+        return x
+    wanted = b.result(x)
+    return b.cast(x, wanted if wanted.is_floating_point() else ir.DataType.FLOAT)
+
+
+def _floating_unary(names: Mapping[str, str]) -> None:
+    for name, op_type in names.items():
+        primitive(name)(_floating_operator(op_type))
+
+
+def _floating_operator(op_type: str):  # type: ignore[no-untyped-def]
+    def lowering(b: Builder, x: Tensor) -> Value:
+        return b.op(op_type, floating(b, x))
+
+    lowering.__doc__ = f"{op_type}; ints as floats."
+    return lowering
+
+
+_floating_unary(
+    {
+        "ACos": "Acos",
+        "AcosExt": "Acos",
+        "Acosh": "Acosh",
+        "AcoshExt": "Acosh",
+        "Asin": "Asin",
+        "AsinExt": "Asin",
+        "Asinh": "Asinh",
+        "AsinhExt": "Asinh",
+        "Atan": "Atan",
+        "AtanExt": "Atan",
+        "Atanh": "Atanh",
+        "Cos": "Cos",
+        "Cosh": "Cosh",
+        "Erf": "Erf",
+        "Exp": "Exp",
+        "Inv": "Reciprocal",
+        "Reciprocal": "Reciprocal",
+        "Sin": "Sin",
+        "Sinh": "Sinh",
+        "Sqrt": "Sqrt",
+        "Tan": "Tan",
+    }
+)
+
+
+@primitive("Ceil")
+def ceil(b: Builder, x: Tensor) -> Value:
+    """Ceil; nothing for ints."""
+    return b.op("Ceil", x) if b.dtype(x).is_floating_point() else x
+
+
+@primitive("Floor")
+def floor(b: Builder, x: Tensor) -> Value:
+    """Floor; nothing for ints."""
+    return b.op("Floor", x) if b.dtype(x).is_floating_point() else x
+
+
+@primitive("Trunc")
+def trunc(b: Builder, x: Tensor) -> Value:
+    """Sign, Abs, Floor, Mul; nothing for ints."""
+    if not b.dtype(x).is_floating_point():
+        return x
+    return b.op("Mul", b.op("Sign", x), b.op("Floor", b.op("Abs", x)))
+
+
+@primitive("Frac")
+def frac(b: Builder, x: Tensor) -> Value:
+    """The value less its Trunc."""
+    return b.op("Sub", x, trunc(b, x))
+
+
+@primitive("Round")
+def round_(b: Builder, x: Tensor, decimals: int = 0) -> Value:
+    """Round, between Mul and Div where decimals are asked for; nothing for ints."""
+    if not b.dtype(x).is_floating_point():
+        return x
+    if not decimals:
+        return b.op("Round", x)
+    scale = float(10 ** abs(decimals))
+    first, second = ("Mul", "Div") if decimals > 0 else ("Div", "Mul")
+    return b.op(second, b.op("Round", b.op(first, x, scale)), scale)
+
+
+@primitive("Rint")
+def rint(b: Builder, x: Tensor) -> Value:
+    """Round."""
+    return b.op("Round", x)
+
+
+@primitive("Square")
+def square(b: Builder, x: Tensor) -> Value:
+    """Mul with itself."""
+    return b.op("Mul", x, x)
+
+
+@primitive("Rsqrt")
+def rsqrt(b: Builder, x: Tensor) -> Value:
+    """Sqrt and Reciprocal."""
+    return b.op("Reciprocal", b.op("Sqrt", floating(b, x)))
+
+
+@primitive("Log")
+def log(b: Builder, x: Tensor) -> Value:
+    """Log."""
+    return b.op("Log", floating(b, x))
+
+
+@primitive("Log2")
+def log2(b: Builder, x: Tensor) -> Value:
+    """Log and Div by log 2."""
+    return b.op("Div", log(b, x), math.log(2.0))
+
+
+@primitive("Log10")
+def log10(b: Builder, x: Tensor) -> Value:
+    """Log and Div by log 10."""
+    return b.op("Div", log(b, x), math.log(10.0))
+
+
+@primitive("Log1p")
+def log1p(b: Builder, x: Tensor) -> Value:
+    """Twice Atanh of x / (x + 2), which is exact near zero; Log from 1 on."""
+    x = floating(b, x)
+    near = b.op("Mul", b.op("Atanh", b.op("Div", x, b.op("Add", x, 2.0))), 2.0)
+    return b.op("Where", b.op("Less", x, 1.0), near, b.op("Log", b.op("Add", x, 1.0)))
+
+
+@primitive("Expm1")
+def expm1(b: Builder, x: Tensor) -> Value:
+    """Twice Sinh of x / 2 by Exp of x / 2, which is exact near zero."""
+    half = b.op("Mul", floating(b, x), 0.5)
+    return b.op("Mul", b.op("Mul", b.op("Sinh", half), b.op("Exp", half)), 2.0)
+
+
+@primitive("Exp2")
+def exp2(b: Builder, x: Tensor) -> Value:
+    """Pow of 2."""
+    x = floating(b, x)
+    return b.op("Pow", b.like(2.0, x), x)
+
+
+@primitive("Erfc")
+def erfc(b: Builder, x: Tensor) -> Value:
+    """1 less Erf."""
+    x = floating(b, x)
+    return b.op("Sub", b.like(1.0, x), b.op("Erf", x))
+
+
+@primitive("Sinc")
+def sinc(b: Builder, x: Tensor) -> Value:
+    """Sin of x times pi over itself, and 1 at 0."""
+    turn = b.op("Mul", floating(b, x), math.pi)
+    zero = b.op("Equal", turn, 0.0)
+    safe = b.op("Where", zero, b.like(1.0, turn), turn)
+    return b.op("Where", zero, b.like(1.0, turn), b.op("Div", b.op("Sin", safe), safe))
+
+
+@primitive("Logit")
+def logit(b: Builder, x: Tensor, eps: float = -1.0) -> Value:
+    """Log of x / (1 - x), x clipped to [eps, 1 - eps] where eps is not negative."""
+    if eps >= 0:
+        x = b.op("Clip", x, b.like(eps, x), b.like(1.0 - eps, x))
+    return b.op("Log", b.op("Div", x, b.op("Sub", b.like(1.0, x), x)))
+
+
+@primitive("IsNan")
+def is_nan(b: Builder, x: Tensor) -> Value:
+    """IsNaN; false for ints."""
+    return b.op("IsNaN", x) if b.dtype(x).is_floating_point() else never(b, x)
+
+
+@primitive("IsInf")
+def is_inf(b: Builder, x: Tensor) -> Value:
+    """IsInf; false for ints."""
+    return b.op("IsInf", x) if b.dtype(x).is_floating_point() else never(b, x)
+
+
+@primitive("IsNegInf")
+def is_neg_inf(b: Builder, x: Tensor) -> Value:
+    """IsInf of the negative side; false for ints."""
+    return b.op("IsInf", x, detect_positive=0) if b.dtype(x).is_floating_point() else never(b, x)
+
+
+@primitive("IsFinite")
+def is_finite(b: Builder, x: Tensor) -> Value:
+    """Neither IsInf nor IsNaN; true for ints."""
+    if not b.dtype(x).is_floating_point():
+        return b.op("Not", never(b, x))
+    return b.op("Not", b.op("Or", b.op("IsInf", x), b.op("IsNaN", x)))
+
+
+def never(b: Builder, x: Tensor) -> Tensor:
+    """False for every element of `x`, which has no NaN."""
+    return b.op("Not", b.op("Equal", x, x))
+
+
+@primitive("NanToNum")
+def nan_to_num(
+    b: Builder, x: Tensor, nan: float | None = None, posinf: float | None = None, neginf: float | None = None
+) -> Value:
+    """Where, for NaN and both infinities."""
+    if not b.dtype(x).is_floating_point():
+        return x
+    limits = np.finfo(b.dtype(x).numpy()) if b.dtype(x) is not ir.DataType.BFLOAT16 else None
+    largest = float(limits.max) if limits is not None else 3.3895313892515355e38
+    cases = (
+        (b.op("IsNaN", x), 0.0 if nan is None else nan),
+        (b.op("IsInf", x, detect_negative=0), largest if posinf is None else posinf),
+        (b.op("IsInf", x, detect_positive=0), -largest if neginf is None else neginf),
+    )
+    for condition, number in cases:
+        x = b.op("Where", condition, b.like(number, x), x)
+    return x
+
+
+# -- two operands ----------------------------------------------------------------------------------
+
+
+def promoted(b: Builder, x: Value, y: Value) -> tuple[Tensor, Tensor]:
     """Both in the type that holds both: MindSpore's binary primitives mix types, ONNX's do not."""
-    first, second = b.dtype(x), b.dtype(y)
-    if first is second:
-        return x, y
-    wide = _wider(first, second)
-    return b.cast(x, wide), b.cast(y, wide)
+    if isinstance(x, ir.Value):
+        first, second = x, b.operand(y, x)
+    else:
+        second = b.tensor(y)
+        first = b.operand(x, second)
+    wide = _wider(b.dtype(first), b.dtype(second))
+    return b.cast(first, wide), b.cast(second, wide)
 
 
 def _wider(first: ir.DataType, second: ir.DataType) -> ir.DataType:
     if first.is_floating_point() != second.is_floating_point():
         return first if first.is_floating_point() else second
-    return first if first.bitwidth >= second.bitwidth else second
+    if first.bitwidth == second.bitwidth and first is not second:
+        if first.is_floating_point():  # float16 and bfloat16
+            return ir.DataType.FLOAT
+        return _signed_holder(first)
+    wide, narrow = (first, second) if first.bitwidth > second.bitwidth else (second, first)
+    return _signed_holder(wide) if wide.is_integer() and narrow.is_signed() > wide.is_signed() else wide
+
+
+def _signed_holder(dtype: ir.DataType) -> ir.DataType:
+    """The signed type that holds an unsigned one."""
+    if dtype.bitwidth <= 8:
+        return ir.DataType.INT16
+    return ir.DataType.INT32 if dtype.bitwidth <= 16 else ir.DataType.INT64
 
 
 def _binary(op_type: str, *names: str) -> None:
-    def lowering(b: Builder, x: Tensor, y: Tensor) -> Value:
-        return b.op(op_type, *_promoted(b, x, y))
+    def lowering(b: Builder, x: Value, y: Value) -> Value:
+        return b.op(op_type, *promoted(b, x, y))
 
     lowering.__doc__ = f"{op_type}, both operands in the wider type."
     primitive(*names)(lowering)
 
 
-_binary("Add", "Add", "ScalarAdd")
-_binary("Sub", "Sub", "ScalarSub")
-_binary("Mul", "Mul", "Muls", "ScalarMul")
-_binary("Equal", "Equal", "ScalarEq")
-_binary("Greater", "Greater", "ScalarGt")
-_binary("GreaterOrEqual", "GreaterEqual", "ScalarGe")
-_binary("Less", "Less", "ScalarLt")
-_binary("LessOrEqual", "LessEqual", "ScalarLe")
+_binary("Add", "Add")
+_binary("Sub", "Sub")
+_binary("Mul", "Mul", "Muls")
+_binary("Equal", "Equal")
+_binary("Greater", "Greater")
+_binary("GreaterOrEqual", "GreaterEqual")
+_binary("Less", "Less")
+_binary("LessOrEqual", "LessEqual")
 _binary("Max", "Maximum")
 _binary("Min", "Minimum")
+_binary("BitwiseAnd", "BitwiseAnd", "BitwiseAndTensor", "BitwiseAndScalar")
+_binary("BitwiseOr", "BitwiseOr", "BitwiseOrTensor", "BitwiseOrScalar")
+_binary("BitwiseXor", "BitwiseXor", "BitwiseXorTensor", "BitwiseXorScalar")
+
+
+def _truth(b: Builder, x: Value) -> Tensor:
+    return b.cast(b.tensor(x), ir.DataType.BOOL)
+
+
+def _logical(op_type: str, *names: str) -> None:
+    def lowering(b: Builder, x: Value, y: Value) -> Value:
+        return b.op(op_type, _truth(b, x), _truth(b, y))
+
+    lowering.__doc__ = f"{op_type}, of operands that are not zero."
+    primitive(*names)(lowering)
+
+
+_logical("And", "LogicalAnd")
+_logical("Or", "LogicalOr")
+_logical("Xor", "LogicalXor")
+
+
+@primitive("NotEqual")
+def not_equal(b: Builder, x: Value, y: Value) -> Value:
+    """Equal and Not."""
+    return b.op("Not", b.op("Equal", *promoted(b, x, y)))
+
+
+@primitive("ApproximateEqual")
+def approximate_equal(b: Builder, x: Tensor, y: Tensor, tolerance: float = 1e-5) -> Value:
+    """Less, of the absolute difference."""
+    return b.op("Less", b.op("Abs", b.op("Sub", *promoted(b, x, y))), tolerance)
+
+
+@primitive("AddExt")
+def add_ext(b: Builder, x: Value, y: Value, alpha: Value = 1) -> Value:
+    """Add, the second operand times alpha."""
+    return b.op("Add", *_scaled(b, x, y, alpha))
+
+
+@primitive("SubExt")
+def sub_ext(b: Builder, x: Value, y: Value, alpha: Value = 1) -> Value:
+    """Sub, the second operand times alpha."""
+    return b.op("Sub", *_scaled(b, x, y, alpha))
+
+
+def _scaled(b: Builder, x: Value, y: Value, alpha: Value) -> tuple[Tensor, Tensor]:
+    first, second = promoted(b, x, y)
+    if b.known(alpha) is None or float(b.known(alpha)) != 1.0:
+        second = b.op("Mul", second, b.cast(b.tensor(alpha), b.dtype(second)))
+    return first, second
+
+
+@primitive("Div", "RealDiv")
+def div(b: Builder, x: Value, y: Value) -> Value:
+    """Div; ints as floats."""
+    first, second = promoted(b, x, y)
+    return b.op("Div", floating(b, first), floating(b, second))
+
+
+@primitive("DivNoNan")
+def div_no_nan(b: Builder, x: Value, y: Value) -> Value:
+    """Div, and 0 where the divisor is 0."""
+    first, second = promoted(b, x, y)
+    zero = b.op("Equal", second, b.like(0, second))
+    safe = b.op("Where", zero, b.like(1, second), second)
+    quotient = b.op("Div", first, safe)
+    return b.op("Where", zero, b.like(0, quotient), quotient)
+
+
+@primitive("Xdivy")
+def xdivy(b: Builder, x: Value, y: Value) -> Value:
+    """Div, and 0 where the dividend is 0."""
+    first, second = promoted(b, x, y)
+    return b.op("Where", b.op("Equal", first, 0), b.like(0, first), b.op("Div", first, second))
+
+
+@primitive("Xlogy")
+def xlogy(b: Builder, x: Value, y: Value) -> Value:
+    """Mul with Log, and 0 where the first operand is 0."""
+    first, second = promoted(b, x, y)
+    first, second = floating(b, first), floating(b, second)
+    product = b.op("Mul", first, b.op("Log", second))
+    nothing = b.op("And", b.op("Equal", first, 0.0), b.op("Not", b.op("IsNaN", second)))
+    return b.op("Where", nothing, b.like(0.0, first), product)
+
+
+@primitive("FloorDiv")
+def floor_div(b: Builder, x: Value, y: Value) -> Value:
+    """Div and Floor; for ints Mod, Sub, Div."""
+    first, second = promoted(b, x, y)
+    if b.dtype(first).is_floating_point():
+        return b.op("Floor", b.op("Div", first, second))
+    return b.op("Div", b.op("Sub", first, b.op("Mod", first, second)), second)
+
+
+@primitive("FloorMod", "RemainderTensorTensor", "RemainderTensorScalar", "RemainderScalarTensor")
+def floor_mod(b: Builder, x: Value, y: Value) -> Value:
+    """Mod; for floats the rest of Floor of Div."""
+    first, second = promoted(b, x, y)
+    if not b.dtype(first).is_floating_point():
+        return b.op("Mod", first, second)
+    whole = b.op("Floor", b.op("Div", first, second))
+    return b.op("Sub", first, b.op("Mul", whole, second))
+
+
+@primitive("TruncateDiv")
+def truncate_div(b: Builder, x: Value, y: Value) -> Value:
+    """Div, for floats then rounded towards zero."""
+    return trunc(b, b.op("Div", *promoted(b, x, y)))
+
+
+@primitive("TruncateMod", "Mod", "FmodTensor", "FmodScalar")
+def truncate_mod(b: Builder, x: Value, y: Value) -> Value:
+    """Mod with the dividend's sign."""
+    return b.op("Mod", *promoted(b, x, y), fmod=1)
+
+
+@primitive("DivMod", "DivMods")
+def div_mod(b: Builder, x: Value, y: Value, rounding_mode: int | None = None) -> Value:
+    """Div, and then what the rounding mode (1 towards zero, 2 down) asks for."""
+    if not rounding_mode:
+        return div(b, x, y)
+    return truncate_div(b, x, y) if rounding_mode == 1 else floor_div(b, x, y)
+
+
+@primitive("Pow", "PowTensorScalar", "PowScalarTensor")
+def pow_(b: Builder, x: Value, y: Value) -> Value:
+    """Pow; Mul for a square."""
+    first, second = promoted(b, x, y)
+    exponent = b.known(second)
+    if exponent is not None and np.size(exponent) == 1 and float(np.reshape(exponent, -1)[0]) == 2.0:
+        if b.rank(second) <= b.rank(first):
+            return b.op("Mul", first, first)
+    return b.op("Pow", first, second)
+
+
+@primitive("SquaredDifference")
+def squared_difference(b: Builder, x: Value, y: Value) -> Value:
+    """Sub, and Mul with itself."""
+    return square(b, b.op("Sub", *promoted(b, x, y)))
+
+
+@primitive("MulNoNan")
+def mul_no_nan(b: Builder, x: Value, y: Value) -> Value:
+    """Mul, and 0 where the second operand is 0."""
+    first, second = promoted(b, x, y)
+    product = b.op("Mul", first, second)
+    return b.op("Where", b.op("Equal", second, b.like(0, second)), b.like(0, product), product)
+
+
+@primitive("Atan2", "Atan2Ext")
+def atan2(b: Builder, y: Value, x: Value) -> Value:
+    """Atan of the quotient, put into its quadrant by Where."""
+    first, second = promoted(b, y, x)
+    y, x = floating(b, first), floating(b, second)
+    zero, pi = b.like(0.0, x), b.like(math.pi, x)
+    base = b.op("Atan", b.op("Div", y, x))
+    turn = b.op("Where", b.op("Less", y, zero), b.op("Neg", pi), pi)
+    turned = b.op("Add", base, b.op("Where", b.op("Less", x, zero), turn, zero))
+    origin = b.op("And", b.op("Equal", x, zero), b.op("Equal", y, zero))
+    return b.op("Where", origin, zero, turned)
+
+
+@primitive("Hypot")
+def hypot(b: Builder, x: Value, y: Value) -> Value:
+    """Sqrt of the sum of squares, the larger operand taken out."""
+    first, second = (b.op("Abs", v) for v in promoted(b, x, y))
+    large, small = b.op("Max", first, second), b.op("Min", first, second)
+    ratio = div_no_nan(b, small, large)
+    return b.op("Mul", large, b.op("Sqrt", b.op("Add", b.op("Mul", ratio, ratio), 1.0)))
+
+
+@primitive("LogAddExp")
+def log_add_exp(b: Builder, x: Value, y: Value) -> Value:
+    """The larger operand, and Softplus of the negative distance."""
+    first, second = promoted(b, x, y)
+    distance = b.op("Abs", b.op("Sub", first, second))
+    return b.op("Add", b.op("Max", first, second), log1p(b, b.op("Exp", b.op("Neg", distance))))
+
+
+@primitive("LogAddExp2")
+def log_add_exp2(b: Builder, x: Value, y: Value) -> Value:
+    """The same as LogAddExp, in powers of 2."""
+    first, second = promoted(b, x, y)
+    distance = b.op("Abs", b.op("Sub", first, second))
+    rest = log1p(b, exp2(b, b.op("Neg", distance)))
+    return b.op("Add", b.op("Max", first, second), b.op("Div", rest, math.log(2.0)))
+
+
+@primitive("CopySign")
+def copy_sign(b: Builder, x: Value, other: Value) -> Value:
+    """Abs, and Neg where the other is negative."""
+    first, second = promoted(b, x, other)
+    size = b.op("Abs", floating(b, first))
+    # 1 / -0 is negative, which tells it from 0.
+    flipped = b.op("Less", b.op("Reciprocal", floating(b, second)), 0.0)
+    negative = b.op("Or", b.op("Less", second, b.like(0, second)), flipped)
+    return b.op("Where", negative, b.op("Neg", size), size)
+
+
+@primitive("Heaviside")
+def heaviside(b: Builder, x: Value, values: Value) -> Value:
+    """Where: 0 below zero, 1 above, and the second operand at zero."""
+    first, second = promoted(b, x, values)
+    step = b.cast(b.op("Greater", first, b.like(0, first)), b.dtype(first))
+    return b.op("Where", b.op("Equal", first, b.like(0, first)), second, step)
+
+
+@primitive("Lerp", "LerpScalar")
+def lerp(b: Builder, start: Tensor, end: Tensor, weight: Value) -> Value:
+    """The start, and the weight times the distance."""
+    distance = b.op("Sub", end, start)
+    return b.op("Add", start, b.op("Mul", distance, b.operand(weight, start)))
+
+
+@primitive("Addcmul", "AddcmulExt")
+def addcmul(b: Builder, x: Tensor, first: Tensor, second: Tensor, value: Value = 1) -> Value:
+    """Add, of value times the product."""
+    return b.op("Add", x, b.op("Mul", b.op("Mul", first, second), b.cast(b.operand(value, x), b.dtype(x))))
+
+
+@primitive("Addcdiv", "AddcdivExt")
+def addcdiv(b: Builder, x: Tensor, first: Tensor, second: Tensor, value: Value = 1) -> Value:
+    """Add, of value times the quotient."""
+    return b.op("Add", x, b.op("Mul", b.op("Div", first, second), b.cast(b.operand(value, x), b.dtype(x))))
+
+
+@primitive("AddN", "Addn", "AccumulateNV2")
+def add_n(b: Builder, *items: Value) -> Value:
+    """Add, one after the other."""
+    total, *rest = b.tensors(items[0] if isinstance(items[0], tuple) else items)
+    for item in rest:
+        total = b.op("Add", total, item)
+    return total
+
+
+# -- bounds ----------------------------------------------------------------------------------------
+
+
+@primitive("ClampScalar", "ClampTensor", "ClipByValue")
+def clamp(b: Builder, x: Tensor, clip_min: Value = None, clip_max: Value = None) -> Value:
+    """Max and Min, or Clip where the bounds are numbers; in the type of the result."""
+    wanted = b.result(x)
+    if wanted is not b.dtype(x) and wanted.is_floating_point():
+        x = b.cast(x, wanted)
+    if all(bound is None or isinstance(bound, bool | int | float) for bound in (clip_min, clip_max)):
+        bounds = [None if v is None else b.like(v, x) for v in (clip_min, clip_max)]
+        return b.op("Clip", x, *bounds)
+    for op_type, bound in (("Max", clip_min), ("Min", clip_max)):
+        if bound is not None:
+            x = b.op(op_type, x, b.cast(b.tensor(bound), b.dtype(x)))
+    return x

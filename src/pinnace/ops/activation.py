@@ -1,0 +1,167 @@
+"""Activation functions."""
+
+from __future__ import annotations
+
+
+from pinnace.ops.builder import Builder
+from pinnace.ops.table import Ints, Tensor, primitive, same
+from pinnace.ops.values import Value
+
+same(
+    __name__,
+    {
+        "ReLU": "Relu",
+        "Sigmoid": "Sigmoid",
+        "Softplus": "Softplus",
+        "Softsign": "Softsign",
+        "Tanh": "Tanh",
+        "HSwish": "HardSwish",
+        "Mish": "Mish",
+        "MishExt": "Mish",
+    },
+)
+
+
+@primitive("ReLU6", "Relu6")
+def relu6(b: Builder, x: Tensor) -> Value:
+    """Clip to [0, 6]."""
+    return b.op("Clip", x, b.like(0, x), b.like(6, x))
+
+
+@primitive("Hardtanh")
+def hardtanh(b: Builder, x: Tensor, min_val: float = -1.0, max_val: float = 1.0) -> Value:
+    """Clip."""
+    return b.op("Clip", x, b.like(min_val, x), b.like(max_val, x))
+
+
+@primitive("HSigmoid")
+def hsigmoid(b: Builder, x: Tensor) -> Value:
+    """HardSigmoid."""
+    return b.op("HardSigmoid", x, alpha=1 / 6, beta=0.5)
+
+
+@primitive("SiLU", "Swish")
+def silu(b: Builder, x: Tensor) -> Value:
+    """Sigmoid and Mul."""
+    return b.op("Mul", x, b.op("Sigmoid", x))
+
+
+@primitive("LogSigmoid", "LogSigmoidExt")
+def log_sigmoid(b: Builder, x: Tensor) -> Value:
+    """Neg of Softplus of Neg."""
+    return b.op("Neg", b.op("Softplus", b.op("Neg", x)))
+
+
+@primitive("GeLU")
+def gelu(b: Builder, x: Tensor) -> Value:
+    """Gelu, the tanh form."""
+    return b.op("Gelu", x, approximate="tanh")
+
+
+@primitive("GeluExt")
+def gelu_ext(b: Builder, x: Tensor, approximate: int = 0) -> Value:
+    """Gelu."""
+    return b.op("Gelu", x, approximate="tanh" if approximate else "none")
+
+
+@primitive("FastGeLU", "FastGelu")
+def fast_gelu(b: Builder, x: Tensor) -> Value:
+    """Sigmoid of 1.702 x, and Mul."""
+    return b.op("Mul", x, b.op("Sigmoid", b.op("Mul", x, 1.702)))
+
+
+@primitive("Elu", "EluExt")
+def elu(b: Builder, x: Tensor, alpha: float = 1.0) -> Value:
+    """Elu."""
+    return b.op("Elu", x, alpha=alpha)
+
+
+@primitive("CeLU")
+def celu(b: Builder, x: Tensor, alpha: float = 1.0) -> Value:
+    """Celu."""
+    return b.op("Celu", x, alpha=alpha)
+
+
+@primitive("SeLU", "SeLUExt")
+def selu(b: Builder, x: Tensor) -> Value:
+    """Selu."""
+    return b.op("Selu", x)
+
+
+@primitive("LeakyReLU", "LeakyRelu", "LeakyReLUExt")
+def leaky_relu(b: Builder, x: Tensor, negative_slope: float = 0.01) -> Value:
+    """LeakyRelu."""
+    return b.op("LeakyRelu", x, alpha=negative_slope)
+
+
+@primitive("PReLU")
+def prelu(b: Builder, x: Tensor, weight: Tensor) -> Value:
+    """PRelu, a slope for each channel."""
+    if b.rank(x) > 2 and b.static_shape(weight) not in ((1,), ()):
+        weight = b.reshape(weight, [-1, *[1] * (b.rank(x) - 2)])
+    return b.op("PRelu", x, weight)
+
+
+@primitive("HShrink")
+def hshrink(b: Builder, x: Tensor, lambd: float = 0.5) -> Value:
+    """Where: 0 between the bounds."""
+    return b.op("Where", b.op("LessOrEqual", b.op("Abs", x), lambd), b.like(0, x), x)
+
+
+@primitive("SoftShrink")
+def soft_shrink(b: Builder, x: Tensor, lambd: float = 0.5) -> Value:
+    """Shrink."""
+    return b.op("Shrink", x, lambd=lambd, bias=lambd)
+
+
+@primitive("Threshold")
+def threshold(b: Builder, x: Tensor, threshold: float, value: float) -> Value:
+    """Where: the value where the threshold is not passed."""
+    return b.op("Where", b.op("Greater", x, b.like(threshold, x)), x, b.like(value, x))
+
+
+@primitive("SoftplusExt")
+def softplus_ext(b: Builder, x: Tensor, beta: float = 1.0, threshold: float = 20.0) -> Value:
+    """Softplus of beta times x over beta, and x itself over the threshold."""
+    scaled = x if beta == 1 else b.op("Mul", x, beta)
+    soft = b.op("Softplus", scaled)
+    soft = soft if beta == 1 else b.op("Div", soft, beta)
+    return b.op("Where", b.op("Greater", scaled, threshold), x, soft)
+
+
+@primitive("Softmax")
+def softmax(b: Builder, x: Tensor, axis: Ints = (-1,)) -> Value:
+    """Softmax; over several dimensions as Exp over its sum."""
+    if len(axis) == 1:
+        return b.op("Softmax", x, axis=axis[0])
+    peak = b.op("ReduceMax", x, list(axis), keepdims=1)
+    grown = b.op("Exp", b.op("Sub", x, peak))
+    return b.op("Div", grown, b.op("ReduceSum", grown, list(axis), keepdims=1))
+
+
+@primitive("LogSoftmax", "LogSoftmaxExt")
+def log_softmax(b: Builder, x: Tensor, axis: int = -1) -> Value:
+    """LogSoftmax."""
+    return b.op("LogSoftmax", x, axis=axis)
+
+
+@primitive("GLU")
+def glu(b: Builder, x: Tensor, dim: int = -1) -> Value:
+    """Split, Sigmoid, Mul."""
+    value, gate = b.ops("Split", 2, x, axis=dim, num_outputs=2)
+    return b.op("Mul", value, b.op("Sigmoid", gate))
+
+
+@primitive("Swiglu")
+def swiglu(b: Builder, x: Tensor, dim: int = -1) -> Value:
+    """Split, Sigmoid, Mul."""
+    gate, value = b.ops("Split", 2, x, axis=dim, num_outputs=2)
+    return b.op("Mul", silu(b, gate), value)
+
+
+@primitive("QuickGelu")
+def quick_gelu(b: Builder, x: Tensor) -> Value:
+    """Sigmoid of 1.702 x, and Mul."""
+    return fast_gelu(b, x)
+
+

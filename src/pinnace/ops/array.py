@@ -1,0 +1,551 @@
+"""Shapes, types, joining and splitting, filling, padding."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+import onnx_ir as ir
+
+from pinnace.ops.builder import Builder, Unsupported
+from pinnace.ops.table import Dims, Dtype, Ints, Tensor, Tensors, primitive
+from pinnace.ops.values import Value
+
+# -- shape -----------------------------------------------------------------------------------------
+
+
+@primitive("Shape", "TensorShape", "shape_", "Shape_")
+def shape(b: Builder, x: Value) -> Value:
+    """Nothing for dimensions that are known, else Shape."""
+    x = b.tensor(x)
+    return tuple(b.dim(x, i) for i in range(b.rank(x)))
+
+
+@primitive("DynamicShape", "TensorShapeV2")
+def tensor_shape(b: Builder, x: Tensor) -> Value:
+    """Shape."""
+    return b.vector([b.dim(x, i) for i in range(b.rank(x))])
+
+
+@primitive("Rank")
+def rank(b: Builder, x: Tensor) -> Value:
+    """Nothing: the rank is known."""
+    return b.rank(x)
+
+
+@primitive("Size")
+def size(b: Builder, x: Tensor) -> Value:
+    """Nothing where the dimensions are known, else Size."""
+    dims = b.shape(x)
+    known = [d for d in dims if d is not None]
+    return math.prod(known) if len(known) == len(dims) else b.op("Size", x)
+
+
+@primitive("Reshape", "View", "ReshapeExt", "reshape_")
+def reshape(b: Builder, x: Tensor, shape: Dims) -> Value:
+    """Reshape."""
+    return b.reshape(x, _one_free(b, x, shape))
+
+
+def _one_free(b: Builder, x: Tensor, dims: Dims) -> Dims:
+    """With a single dimension that only the run knows, -1 says as much and keeps the graph plain."""
+    free = [i for i, d in enumerate(dims) if isinstance(d, ir.Value)]
+    if len(free) != 1 or -1 in dims or 0 in dims:
+        return dims
+    return tuple(-1 if i in free else d for i, d in enumerate(dims))
+
+
+@primitive("Flatten")
+def flatten(b: Builder, x: Tensor, axis: int = 1) -> Value:
+    """Flatten."""
+    return b.op("Flatten", x, axis=axis)
+
+
+@primitive("FlattenExt")
+def flatten_ext(b: Builder, x: Tensor, start_dim: int = 0, end_dim: int = -1) -> Value:
+    """Reshape."""
+    if b.rank(x) == 0:
+        return b.reshape(x, [1])
+    first, last = b.axis(start_dim, x), b.axis(end_dim, x)
+    dims = [b.dim(x, i) for i in range(b.rank(x))]
+    return b.reshape(x, [*dims[:first], -1, *dims[last + 1 :]])
+
+
+@primitive("Transpose", "TransposeView", "transpose_view")
+def transpose(b: Builder, x: Tensor, perm: Ints) -> Value:
+    """Transpose."""
+    return b.transpose(x, [b.axis(p, x) for p in perm])
+
+
+@primitive("TransposeExtView", "SwapAxes", "TransposeExt")
+def transpose_ext(b: Builder, x: Tensor, dim0: int, dim1: int) -> Value:
+    """Transpose."""
+    perm = list(range(b.rank(x)))
+    first, second = b.axis(dim0, x), b.axis(dim1, x)
+    perm[first], perm[second] = perm[second], perm[first]
+    return b.transpose(x, perm)
+
+
+@primitive("TExt", "T")
+def transposed(b: Builder, x: Tensor) -> Value:
+    """Transpose of all dimensions."""
+    return b.transpose(x, range(b.rank(x))[::-1])
+
+
+@primitive("ExpandDims", "ExpandDimsView", "Unsqueeze")
+def expand_dims(b: Builder, x: Value, axis: int) -> Value:
+    """Unsqueeze."""
+    return b.op("Unsqueeze", b.tensor(x), [axis])
+
+
+@primitive("Squeeze", "SqueezeView")
+def squeeze(b: Builder, x: Tensor, axis: Ints = ()) -> Value:
+    """Squeeze."""
+    return b.op("Squeeze", x, list(axis) if axis else None)
+
+
+@primitive("BroadcastTo", "BroadcastToView", "ExpandTo")
+def broadcast_to(b: Builder, x: Tensor, shape: Dims) -> Value:
+    """Expand."""
+    # -1 keeps a dimension; Expand of 1 does.
+    return b.op("Expand", x, b.vector([1 if isinstance(d, int) and d == -1 else d for d in shape]))
+
+
+@primitive("ExpandAs", "DynamicBroadcastTo")
+def expand_as(b: Builder, x: Tensor, other: Tensor) -> Value:
+    """Expand."""
+    return b.op("Expand", x, b.op("Shape", other))
+
+
+@primitive("Tile")
+def tile(b: Builder, x: Tensor, dims: Dims) -> Value:
+    """Tile."""
+    missing = len(dims) - b.rank(x)
+    if missing > 0:
+        x = b.op("Unsqueeze", x, list(range(missing)))
+    return b.op("Tile", x, b.vector((1,) * -missing + tuple(dims)))
+
+
+@primitive("Repeat")
+def repeat(b: Builder, x: Tensor, repeats: Dims) -> Value:
+    """Tile."""
+    return tile(b, x, repeats)
+
+
+@primitive("RepeatInterleaveInt")
+def repeat_interleave(
+    b: Builder, x: Tensor, repeats: int, dim: int | None = None, output_size: int | None = None
+) -> Value:
+    """Unsqueeze, Expand, Reshape."""
+    if dim is None:
+        x, dim = b.reshape(x, [-1]), 0
+    axis = b.axis(dim, x)
+    dims = [b.dim(x, i) for i in range(b.rank(x))]
+    tall = b.op("Unsqueeze", x, [axis + 1])
+    wide = b.op("Expand", tall, b.vector([*[1] * (axis + 1), repeats, *[1] * (len(dims) - axis - 1)]))
+    return b.reshape(wide, [*dims[:axis], -1, *dims[axis + 1 :]])
+
+
+# -- type ------------------------------------------------------------------------------------------
+
+
+@primitive("Cast", "CastExt", "cast")
+def cast(b: Builder, x: Value, dtype: Dtype) -> Value:
+    """Cast; to bool, what is not zero."""
+    return b.cast(b.tensor(x), dtype)
+
+
+@primitive("TensorToType", "TypeAs")
+def type_as(b: Builder, x: Tensor, other: Tensor) -> Value:
+    """Cast."""
+    return b.cast(x, b.dtype(other))
+
+
+# -- joining and splitting -------------------------------------------------------------------------
+
+
+def same_type(b: Builder, tensors: Sequence[Tensor]) -> list[Tensor]:
+    """Tensors in the type of the first."""
+    return [b.cast(t, b.dtype(tensors[0])) for t in tensors]
+
+
+@primitive("Concat", "ConcatD", "Cat")
+def concat(b: Builder, items: Tensors, axis: int = 0) -> Value:
+    """Concat."""
+    return items[0] if len(items) == 1 else b.op("Concat", *same_type(b, items), axis=axis)
+
+
+@primitive("Stack", "StackExt", "Pack")
+def stack(b: Builder, items: Tensors, axis: int = 0) -> Value:
+    """Unsqueeze of each, and Concat."""
+    axis = axis % (b.rank(items[0]) + 1)
+    raised = [b.op("Unsqueeze", t, [axis]) for t in items]
+    return b.op("Concat", *same_type(b, raised), axis=axis)
+
+
+@primitive("Unstack", "UnstackExtView", "Unpack")
+def unstack(b: Builder, x: Tensor, axis: int = 0) -> Value:
+    """Split, and Squeeze of each."""
+    count = b.dim(x, axis)
+    if not isinstance(count, int):
+        raise Unsupported("takes apart a dimension that only the run knows")
+    return tuple(b.op("Squeeze", part, [axis]) for part in split_into(b, x, [1] * count, axis))
+
+
+def split_into(b: Builder, x: Tensor, sizes: Sequence[int], axis: int) -> tuple[Tensor, ...]:
+    """Parts of the given sizes."""
+    return (x,) if len(sizes) == 1 else b.ops("Split", len(sizes), x, list(sizes), axis=axis)
+
+
+@primitive("Split")
+def split(b: Builder, x: Tensor, axis: int = 0, output_num: int = 1) -> Value:
+    """Split into equal parts."""
+    return (x,) if output_num == 1 else b.ops("Split", output_num, x, axis=axis, num_outputs=output_num)
+
+
+@primitive("SplitTensor", "SplitTensorView")
+def split_tensor(b: Builder, x: Tensor, split_size: int, dim: int = 0) -> Value:
+    """Split into parts of one size, the last one smaller."""
+    total = b.dim(x, dim)
+    if not isinstance(total, int):
+        raise Unsupported("splits a dimension that only the run knows")
+    return split_into(b, x, [min(split_size, total - i) for i in range(0, total, split_size)], dim)
+
+
+@primitive("SplitWithSize", "SplitWithSizeView")
+def split_with_size(b: Builder, x: Tensor, split_sections: Ints, dim: int = 0) -> Value:
+    """Split."""
+    return split_into(b, x, split_sections, dim)
+
+
+@primitive("SplitV")
+def split_v(b: Builder, x: Tensor, size_splits: Ints = (), split_dim: int = 0, num_split: int = 0) -> Value:
+    """Split; one size may be -1."""
+    sizes = list(size_splits)
+    total = b.dim(x, split_dim)
+    if -1 in sizes and isinstance(total, int):
+        sizes[sizes.index(-1)] = total - sum(s for s in sizes if s != -1)
+    return split_into(b, x, sizes, split_dim)
+
+
+@primitive("Chunk", "ChunkView")
+def chunk(b: Builder, x: Tensor, chunks: int, dim: int = 0) -> Value:
+    """Split into parts of one size, the last one smaller."""
+    total = b.dim(x, dim)
+    if not isinstance(total, int):
+        raise Unsupported("splits a dimension that only the run knows")
+    return split_tensor(b, x, -(-total // chunks), dim)
+
+
+@primitive("Meshgrid")
+def meshgrid(b: Builder, items: Tensors, indexing: str = "xy") -> Value:
+    """Reshape and Expand of each."""
+    order = list(range(len(items)))
+    if indexing in ("xy", "0") and len(items) > 1:
+        order[:2] = [1, 0]
+    sizes = [b.dim(items[i], 0) for i in order]
+    return tuple(
+        b.op("Expand", b.reshape(t, [-1 if o == i else 1 for o in order]), b.vector(sizes))
+        for i, t in enumerate(items)
+    )
+
+
+# -- filling ---------------------------------------------------------------------------------------
+
+
+def filled(b: Builder, number: float | int | bool, dims: Sequence[int | ir.Value], dtype: Dtype) -> Tensor:
+    """A tensor of one number: a constant where that is small."""
+    known = [d for d in dims if isinstance(d, int)]
+    if len(known) == len(dims) and math.prod(known) <= 64:
+        return b.constant(np.full(known, number, dtype.numpy()))
+    value = ir.tensor(np.asarray([number], dtype.numpy()))
+    return b.op("ConstantOfShape", b.vector(dims), value=value)
+
+
+def _shape_of(b: Builder, x: Tensor) -> list[int | Tensor]:
+    return [b.dim(x, i) for i in range(b.rank(x))]
+
+
+@primitive("ZerosLike", "ZerosLikeExt")
+def zeros_like(b: Builder, x: Tensor, dtype: Dtype | None = None) -> Value:
+    """ConstantOfShape."""
+    return filled(b, 0, _shape_of(b, x), dtype or b.dtype(x))
+
+
+@primitive("OnesLike", "OnesLikeExt")
+def ones_like(b: Builder, x: Tensor, dtype: Dtype | None = None) -> Value:
+    """ConstantOfShape."""
+    return filled(b, 1, _shape_of(b, x), dtype or b.dtype(x))
+
+
+@primitive("Zeros")
+def zeros(b: Builder, shape: Dims, dtype: Dtype = ir.DataType.FLOAT) -> Value:
+    """ConstantOfShape."""
+    return filled(b, 0, shape, dtype)
+
+
+@primitive("Ones")
+def ones(b: Builder, shape: Dims, dtype: Dtype = ir.DataType.FLOAT) -> Value:
+    """ConstantOfShape."""
+    return filled(b, 1, shape, dtype)
+
+
+@primitive("FillScalar", "FillTensor", "FillV2")
+def fill(b: Builder, shape: Dims, value: Value, dtype: Dtype | None = None) -> Value:
+    """Expand."""
+    number = b.tensor(value)
+    number = b.cast(number, dtype or b.result(number))
+    return b.op("Expand", b.scalar(number), b.vector(shape))
+
+
+@primitive("Fill")
+def fill_typed(b: Builder, dtype: Dtype, shape: Dims, value: Value) -> Value:
+    """Expand."""
+    return fill(b, shape, value, dtype)
+
+
+@primitive("FullLike")
+def full_like(b: Builder, x: Tensor, value: Value, dtype: Dtype | None = None) -> Value:
+    """Expand."""
+    return fill(b, tuple(_shape_of(b, x)), value, dtype or b.dtype(x))
+
+
+@primitive("Fills")
+def fills(b: Builder, x: Tensor, value: Value) -> Value:
+    """Expand."""
+    return fill(b, tuple(_shape_of(b, x)), value, b.dtype(x))
+
+
+@primitive("Range", "Arange")
+def range_(b: Builder, start: Value, limit: Value, delta: Value, *rest: Value) -> Value:
+    """Range, or a constant."""
+    known = [b.known(v) for v in (start, limit, delta)]
+    dtype = b.declared[0].dtype if b.declared and b.declared[0] is not None else None
+    if all(k is not None for k in known):
+        numbers = np.arange(*(np.asarray(k).reshape(-1)[0] for k in known))
+        if dtype is None:
+            dtype = ir.DataType.FLOAT if numbers.dtype.kind == "f" else ir.DataType.INT64
+        if numbers.size <= 64:
+            return b.constant(numbers.astype(dtype.numpy()))
+    tensors = [b.scalar(b.tensor(v)) for v in (start, limit, delta)]
+    dtype = dtype or b.dtype(tensors[0])
+    return b.op("Range", *(b.cast(t, dtype) for t in tensors))
+
+
+@primitive("LinSpace", "LinSpaceExt")
+def lin_space(b: Builder, start: Value, stop: Value, num: Value, dtype: Dtype | None = None) -> Value:
+    """Range, scaled."""
+    first, last = b.tensor(start), b.tensor(stop)
+    kind = dtype or b.result(first)
+    count = b.known(num)
+    ends = b.known(first), b.known(last)
+    if count is not None and all(e is not None for e in ends):
+        lo, hi = (float(np.reshape(e, -1)[0]) for e in ends)
+        return b.constant(np.linspace(lo, hi, int(count)).astype(kind.numpy()))
+    steps = b.cast(b.op("Range", b.constant(0, np.int64), b.scalar(b.tensor(num)), b.constant(1, np.int64)), kind)
+    gaps = b.op("Max", b.cast(b.op("Sub", b.scalar(b.tensor(num)), b.constant(1, np.int64)), kind), 1)
+    slope = b.op("Div", b.op("Sub", b.cast(last, kind), b.cast(first, kind)), gaps)
+    return b.op("Add", b.scalar(b.cast(first, kind)), b.op("Mul", steps, b.scalar(slope)))
+
+
+@primitive("Eye")
+def eye(b: Builder, n: int, m: int | None = None, dtype: Dtype = ir.DataType.FLOAT) -> Value:
+    """A constant."""
+    return b.constant(np.eye(n, m if m is not None and m >= 0 else n, dtype=dtype.numpy()))
+
+
+@primitive("OneHot", "OneHotExt")
+def one_hot(
+    b: Builder, indices: Tensor, depth: Value, on_value: Value = 1, off_value: Value = 0, axis: int = -1
+) -> Value:
+    """Equal with Range, and Where."""
+    axis = axis % (b.rank(indices) + 1)
+    number = b.cast(b.scalar(b.tensor(depth)), ir.DataType.INT64)
+    known = b.known(number)
+    if known is not None:
+        classes = b.constant(np.arange(int(known)), np.int64)
+    else:
+        classes = b.op("Range", b.constant(0, np.int64), number, b.constant(1, np.int64))
+    classes = b.reshape(classes, [-1, *[1] * (b.rank(indices) - axis)])
+    place = b.op("Unsqueeze", b.cast(indices, ir.DataType.INT64), [axis])
+    on = b.tensor(on_value)
+    off = b.cast(b.tensor(off_value), b.dtype(on))
+    return b.op("Where", b.op("Equal", place, classes), b.scalar(on), b.scalar(off))
+
+
+# -- choosing --------------------------------------------------------------------------------------
+
+
+@primitive("Select", "SelectV2", "Where")
+def select(b: Builder, condition: Tensor, x: Value, y: Value) -> Value:
+    """Where."""
+    from pinnace.ops.math import promoted
+
+    return b.op("Where", b.cast(condition, ir.DataType.BOOL), *promoted(b, x, y))
+
+
+@primitive("MaskedFill", "MaskedFillScalar")
+def masked_fill(b: Builder, x: Tensor, mask: Tensor, value: Value) -> Value:
+    """Where."""
+    filler = b.cast(b.operand(value, x), b.dtype(x))
+    return b.op("Where", mask, filler, x)
+
+
+@primitive("Tril", "TrilExt")
+def tril(b: Builder, x: Tensor, diagonal: int = 0) -> Value:
+    """Trilu."""
+    return b.op("Trilu", x, b.constant(diagonal, np.int64), upper=0)
+
+
+@primitive("Triu")
+def triu(b: Builder, x: Tensor, diagonal: int = 0) -> Value:
+    """Trilu."""
+    return b.op("Trilu", x, b.constant(diagonal, np.int64), upper=1)
+
+
+# -- diagonals -------------------------------------------------------------------------------------
+
+
+@primitive("Diag")
+def diag(b: Builder, x: Tensor) -> Value:
+    """Where, of an identity matrix."""
+    sizes = b.static_shape(x)
+    count = math.prod(sizes)
+    same_place = b.constant(np.eye(count, dtype=np.bool_))
+    square = b.op("Where", same_place, b.reshape(x, [1, -1]), b.like(0, x))
+    return b.reshape(square, [*sizes, *sizes])
+
+
+@primitive("DiagPart")
+def diag_part(b: Builder, x: Tensor) -> Value:
+    """Reshape and Gather."""
+    sizes = b.static_shape(x)
+    half = sizes[: len(sizes) // 2]
+    count = math.prod(half)
+    places = b.constant(np.arange(count) * (count + 1), np.int64)
+    return b.reshape(b.op("Gather", b.reshape(x, [-1]), places, axis=0), half)
+
+
+# -- order -----------------------------------------------------------------------------------------
+
+
+@primitive("ReverseV2", "Flip", "Reverse")
+def reverse(b: Builder, x: Tensor, axis: Ints) -> Value:
+    """Slice with step -1."""
+    count = len(axis)
+    least = int(np.iinfo(np.int64).min)
+    return b.op("Slice", x, [-1] * count, [least] * count, [b.axis(a, x) for a in axis], [-1] * count)
+
+
+@primitive("ReverseSequence")
+def reverse_sequence(b: Builder, x: Tensor, seq_lengths: Tensor, seq_dim: int, batch_dim: int = 0) -> Value:
+    """ReverseSequence, where the first two dimensions are batch and sequence."""
+    lengths = b.cast(seq_lengths, ir.DataType.INT64)
+    rest = [i for i in range(b.rank(x)) if i not in (b.axis(seq_dim, x), b.axis(batch_dim, x))]
+    perm = [b.axis(batch_dim, x), b.axis(seq_dim, x), *rest]
+    turned = b.op("ReverseSequence", b.transpose(x, perm), lengths, batch_axis=0, time_axis=1)
+    return b.transpose(turned, [perm.index(i) for i in range(len(perm))])
+
+
+@primitive("Roll")
+def roll(b: Builder, x: Tensor, shift: Ints, axis: Ints = ()) -> Value:
+    """Slice twice and Concat, for each dimension."""
+    if not axis:
+        flat = roll(b, b.reshape(x, [-1]), shift, (0,))
+        return b.reshape(flat, _shape_of(b, x))
+    for step, dim in zip(shift, axis, strict=True):
+        x = _rolled(b, x, step, b.axis(dim, x))
+    return x
+
+
+def _rolled(b: Builder, x: Tensor, step: int, axis: int) -> Tensor:
+    size = b.dim(x, axis)
+    if isinstance(size, int):
+        step %= max(size, 1)
+    if step == 0:
+        return x
+    end = int(np.iinfo(np.int64).max)
+    tail = b.op("Slice", x, [-step], [end], [axis])
+    return b.op("Concat", tail, b.op("Slice", x, [0], [-step], [axis]), axis=axis)
+
+
+# -- padding ---------------------------------------------------------------------------------------
+
+
+def padded(
+    b: Builder, x: Tensor, pairs: Sequence[tuple[int | Tensor, int | Tensor]], mode: str, value: Value = None
+) -> Tensor:
+    """Pad, with a pair (before, after) for each dimension."""
+    pads = b.vector([p[0] for p in pairs] + [p[1] for p in pairs])
+    filler = None if value is None else b.scalar(b.cast(b.tensor(value), b.dtype(x)))
+    return b.op("Pad", x, pads, filler, mode=mode)
+
+
+@primitive("Pad")
+def pad(b: Builder, x: Tensor, paddings: Value) -> Value:
+    """Pad with zeros."""
+    flat = b.ints(paddings if not isinstance(paddings, tuple) else tuple(n for pair in paddings for n in pair))
+    return padded(b, x, list(zip(flat[::2], flat[1::2], strict=True)), "constant")
+
+
+@primitive("PadV3")
+def pad_v3(
+    b: Builder,
+    x: Tensor,
+    paddings: Dims,
+    constant_value: Value = None,
+    mode: str = "constant",
+    paddings_contiguous: bool = True,
+) -> Value:
+    """Pad; the pairs begin with the last dimension."""
+    if paddings_contiguous:
+        pairs = list(zip(paddings[::2], paddings[1::2], strict=True))
+    else:
+        half = len(paddings) // 2
+        pairs = list(zip(paddings[:half], paddings[half:], strict=True))
+    return padded(b, x, _from_last(b, x, pairs), _PAD_MODES.get(mode, mode), constant_value)
+
+
+_PAD_MODES = {"circular": "wrap", "replicate": "edge"}
+
+
+def _from_last(
+    b: Builder, x: Tensor, pairs: Sequence[tuple[int | Tensor, int | Tensor]]
+) -> list[tuple[int | Tensor, int | Tensor]]:
+    return [(0, 0)] * (b.rank(x) - len(pairs)) + list(reversed(pairs))
+
+
+def _pad_last(mode: str, *names: str) -> None:
+    def lowering(b: Builder, x: Tensor, padding: Dims) -> Value:
+        pairs = list(zip(padding[::2], padding[1::2], strict=True))
+        return padded(b, x, _from_last(b, x, pairs), mode)
+
+    lowering.__doc__ = f"Pad, mode {mode}."
+    primitive(*names)(lowering)
+
+
+_pad_last("reflect", "ReflectionPad1D", "ReflectionPad2D", "ReflectionPad3D")
+_pad_last("edge", "ReplicationPad1D", "ReplicationPad2D", "ReplicationPad3D")
+
+
+@primitive("ConstantPadND")
+def constant_pad(b: Builder, x: Tensor, padding: Dims, value: Value = 0.0) -> Value:
+    """Pad."""
+    pairs = list(zip(padding[::2], padding[1::2], strict=True))
+    return padded(b, x, _from_last(b, x, pairs), "constant", value)
+
+
+@primitive("MirrorPad")
+def mirror_pad(b: Builder, x: Tensor, paddings: Value, mode: str = "REFLECT") -> Value:
+    """Pad, mode reflect; for SYMMETRIC Gather along each dimension."""
+    flat = b.ints(paddings)
+    pairs = list(zip(flat[::2], flat[1::2], strict=True))
+    if mode.upper() == "REFLECT":
+        return padded(b, x, pairs, "reflect")
+    for axis, (before, after) in enumerate(pairs):
+        if before or after:
+            size = b.static_shape(x)[axis]
+            places = np.pad(np.arange(size), (before, after), mode="symmetric")
+            x = b.op("Gather", x, b.constant(places, np.int64), axis=axis)
+    return x

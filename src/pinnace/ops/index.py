@@ -1,0 +1,296 @@
+"""Gathering, scattering and slicing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import onnx_ir as ir
+
+from pinnace.ops.array import filled
+from pinnace.ops.builder import Builder, Unsupported
+from pinnace.ops.table import Dims, Tensor, primitive
+from pinnace.ops.values import Value
+
+_END = int(np.iinfo(np.int64).max)
+_BEGIN = int(np.iinfo(np.int64).min)
+
+
+def places(b: Builder, x: Tensor) -> Tensor:
+    """Indices in a type that ONNX takes."""
+    return x if b.dtype(x) in (ir.DataType.INT32, ir.DataType.INT64) else b.cast(x, ir.DataType.INT64)
+
+
+def wide_places(b: Builder, x: Tensor) -> Tensor:
+    """Indices as int64, which the ND operators want."""
+    return b.cast(x, ir.DataType.INT64)
+
+
+# -- gathering -------------------------------------------------------------------------------------
+
+
+@primitive("Gather", "GatherV2", "SparseGatherV2")
+def gather(b: Builder, params: Tensor, indices: Tensor, axis: int, batch_dims: int = 0) -> Value:
+    """Gather; with batch_dims GatherND."""
+    if batch_dims == 0:
+        return b.op("Gather", params, places(b, indices), axis=axis)
+    axis, batch_dims = b.axis(axis, params), batch_dims % b.rank(indices)
+    rest = [i for i in range(b.rank(params)) if i != axis]
+    moved = [*rest[:batch_dims], axis, *rest[batch_dims:]]
+    deep = b.op("Unsqueeze", wide_places(b, indices), [-1])
+    found = b.op("GatherND", b.transpose(params, moved), deep, batch_dims=batch_dims)
+    # Now: batch, the indices' own dimensions, then the others; the indices belong where the axis was.
+    own = b.rank(indices) - batch_dims
+    others = list(range(batch_dims + own, b.rank(found)))
+    before = others[: axis - batch_dims]
+    after = others[axis - batch_dims :]
+    middle = list(range(batch_dims, batch_dims + own))
+    return b.transpose(found, [*range(batch_dims), *before, *middle, *after])
+
+
+@primitive("GatherD", "GatherDV2", "GatherDExt")
+def gather_d(b: Builder, x: Tensor, dim: int, index: Tensor) -> Value:
+    """GatherElements; the index may be smaller in other dimensions."""
+    return b.op("GatherElements", x, places(b, index), axis=dim)
+
+
+@primitive("GatherNd")
+def gather_nd(b: Builder, x: Tensor, indices: Tensor) -> Value:
+    """GatherND."""
+    return b.op("GatherND", x, wide_places(b, indices))
+
+
+@primitive("Embedding", "EmbeddingLookup")
+def embedding(b: Builder, first: Tensor, second: Tensor, *rest: Value) -> Value:
+    """Gather."""
+    ids, table = (first, second) if b.rank(second) == 2 and b.dtype(first).is_integer() else (second, first)
+    return b.op("Gather", table, places(b, ids), axis=0)
+
+
+@primitive("IndexSelect")
+def index_select(b: Builder, x: Tensor, axis: int, index: Tensor) -> Value:
+    """Gather."""
+    if b.rank(index) == 0:
+        index = b.reshape(index, [1])
+    return b.op("Gather", x, places(b, index), axis=axis)
+
+
+@primitive("SelectExt", "SelectExtView", "SelectView")
+def select_ext(b: Builder, x: Tensor, dim: int, index: Value) -> Value:
+    """Gather of one place."""
+    return b.op("Gather", x, places(b, b.tensor(index)), axis=dim)
+
+
+@primitive("Take")
+def take(b: Builder, x: Tensor, index: Tensor) -> Value:
+    """Reshape and Gather."""
+    return b.op("Gather", b.reshape(x, [-1]), places(b, index), axis=0)
+
+
+@primitive("MaskedSelect")
+def masked_select(b: Builder, x: Tensor, mask: Tensor) -> Value:
+    """Expand, Reshape, Compress."""
+    if b.shape(x) != b.shape(mask) or None in b.shape(x):
+        both = b.op("Where", mask, x, x)
+        mask = b.op("Expand", mask, b.op("Shape", both))
+        x = both
+    return b.op("Compress", b.reshape(x, [-1]), b.reshape(mask, [-1]), axis=0)
+
+
+@primitive("NonZero")
+def non_zero(b: Builder, x: Tensor) -> Value:
+    """NonZero and Transpose."""
+    return b.transpose(b.op("NonZero", x), (1, 0))
+
+
+@primitive("NonZeroExt")
+def non_zero_ext(b: Builder, x: Tensor) -> Value:
+    """NonZero, its rows as a tuple."""
+    found = b.op("NonZero", x)
+    return tuple(b.op("Gather", found, b.constant(i, np.int64), axis=0) for i in range(b.rank(x)))
+
+
+@primitive("Index")
+def index(b: Builder, x: Tensor, indices: Value) -> Value:
+    """GatherND of the indices, side by side."""
+    wanted = b.tensors(indices)
+    if any(b.dtype(t) is ir.DataType.BOOL for t in wanted):
+        raise Unsupported("indexes with a mask among other indices")
+    return b.op("GatherND", x, _side_by_side(b, wanted))
+
+
+def _side_by_side(b: Builder, indices: Sequence[Tensor]) -> Tensor:
+    """Index tensors that broadcast, as one whose last dimension runs over them."""
+    wide = [wide_places(b, i) for i in indices]
+    total = wide[0]
+    for other in wide[1:]:
+        total = b.op("Add", total, other)
+    nought = b.op("Mul", total, b.constant(0, np.int64))
+    return b.op("Concat", *(b.op("Unsqueeze", b.op("Add", i, nought), [-1]) for i in wide), axis=-1)
+
+
+# -- scattering ------------------------------------------------------------------------------------
+
+
+def scattered_nd(b: Builder, x: Tensor, indices: Tensor, updates: Tensor, reduction: str = "none") -> Tensor:
+    """ScatterND."""
+    return b.op("ScatterND", x, wide_places(b, indices), b.cast(updates, b.dtype(x)), reduction=reduction)
+
+
+def _tensor_scatter(reduction: str, *names: str) -> None:
+    def lowering(b: Builder, x: Tensor, indices: Tensor, updates: Tensor) -> Value:
+        return scattered_nd(b, x, indices, updates, reduction)
+
+    lowering.__doc__ = f"ScatterND, reduction {reduction}."
+    primitive(*names)(lowering)
+
+
+_tensor_scatter("none", "TensorScatterUpdate")
+_tensor_scatter("add", "TensorScatterAdd")
+_tensor_scatter("mul", "TensorScatterMul")
+_tensor_scatter("max", "TensorScatterMax")
+_tensor_scatter("min", "TensorScatterMin")
+
+
+@primitive("TensorScatterSub")
+def tensor_scatter_sub(b: Builder, x: Tensor, indices: Tensor, updates: Tensor) -> Value:
+    """Neg and ScatterND, reduction add."""
+    return scattered_nd(b, x, indices, b.op("Neg", updates), "add")
+
+
+@primitive("ScatterNd")
+def scatter_nd(b: Builder, indices: Tensor, updates: Tensor, shape: Dims) -> Value:
+    """ScatterND into zeros, reduction add."""
+    return scattered_nd(b, filled(b, 0, shape, b.dtype(updates)), indices, updates, "add")
+
+
+_REDUCTIONS = {"0": "none", "1": "add", "none": "none", "add": "add", "update": "none"}
+
+
+@primitive("TensorScatterElements", "Scatter")
+def tensor_scatter_elements(
+    b: Builder, x: Tensor, indices: Tensor, updates: Tensor, axis: int = 0, reduce: str = "none"
+) -> Value:
+    """ScatterElements."""
+    return scattered(b, x, axis, indices, updates, _REDUCTIONS[reduce])
+
+
+def scattered(
+    b: Builder, x: Tensor, axis: int, indices: Tensor, updates: Value, reduction: str = "none"
+) -> Tensor:
+    """ScatterElements."""
+    values = b.cast(b.operand(updates, x), b.dtype(x))
+    if b.rank(values) == 0 and b.rank(x):
+        values = b.op("Expand", values, b.op("Shape", indices))
+    return b.op("ScatterElements", x, places(b, indices), values, axis=axis, reduction=reduction)
+
+
+@primitive("ScatterAddExt")
+def scatter_add_ext(b: Builder, x: Tensor, dim: int, index: Tensor, src: Tensor) -> Value:
+    """ScatterElements, reduction add."""
+    return scattered(b, x, dim, index, src, "add")
+
+
+@primitive("ScatterValue")
+def scatter_value(b: Builder, x: Tensor, dim: int, index: Tensor, src: Value, reduce: str = "none") -> Value:
+    """ScatterElements."""
+    return scattered(b, x, dim, index, src, _REDUCTIONS[reduce])
+
+
+# -- slicing ---------------------------------------------------------------------------------------
+
+
+@primitive("Slice")
+def slice_(b: Builder, x: Tensor, begin: Dims, size: Dims) -> Value:
+    """Slice."""
+    ends = [_plus(b, start, length) for start, length in zip(begin, size, strict=True)]
+    return b.op("Slice", x, b.vector(begin), b.vector(ends), list(range(len(begin))))
+
+
+def _plus(b: Builder, start: int | Tensor, length: int | Tensor) -> int | Tensor:
+    if isinstance(length, int) and length == -1:
+        return _END
+    if isinstance(start, int) and isinstance(length, int):
+        return start + length
+    if isinstance(start, int) and start == 0:
+        return length
+    return b.op("Add", *(b.cast(b.tensor(v), ir.DataType.INT64) for v in (start, length)))
+
+
+@primitive("SliceExt", "SliceExtView")
+def slice_ext(b: Builder, x: Tensor, dim: int, start: Value, end: Value, step: Value = 1) -> Value:
+    """Slice."""
+    return sliced(b, x, dim, start, end, step)
+
+
+def sliced(b: Builder, x: Tensor, axis: int, start: Value, end: Value, step: Value = 1) -> Tensor:
+    """Slice of one dimension."""
+    bounds = (b.vector(b.dims(v)) for v in (start, end))
+    return b.op("Slice", x, *bounds, [axis], b.vector(b.dims(step)))
+
+
+@primitive("Narrow", "NarrowView")
+def narrow(b: Builder, x: Tensor, dim: int, start: Value, length: Value) -> Value:
+    """Slice."""
+    first, size = b.dims(start)[0], b.dims(length)[0]
+    return sliced(b, x, dim, first, _plus(b, first, size))
+
+
+@primitive("StridedSlice")
+def strided_slice(
+    b: Builder,
+    x: Tensor,
+    begin: Dims,
+    end: Dims,
+    strides: Dims,
+    begin_mask: int = 0,
+    end_mask: int = 0,
+    ellipsis_mask: int = 0,
+    new_axis_mask: int = 0,
+    shrink_axis_mask: int = 0,
+) -> Value:
+    """Slice, Gather for a single place, Unsqueeze for a new axis."""
+    specs = len(begin)
+    own = specs - bin(new_axis_mask & ((1 << specs) - 1)).count("1")
+    axis, fresh = 0, []
+    picked: list[tuple[int, int | Tensor]] = []
+    cuts: list[tuple[int, int | Tensor, int | Tensor, int | Tensor]] = []
+    place = 0  # in the result
+    for i in range(specs):
+        bit = 1 << i
+        if ellipsis_mask & bit:
+            skipped = b.rank(x) - (own - 1)
+            axis, place = axis + skipped, place + skipped
+        elif new_axis_mask & bit:
+            fresh.append(place)
+            place += 1
+        elif shrink_axis_mask & bit:
+            picked.append((axis, begin[i]))
+            axis += 1
+        else:
+            cut = _cut(axis, begin[i], end[i], strides[i], bool(begin_mask & bit), bool(end_mask & bit))
+            cuts += [cut] if cut is not None else []
+            axis, place = axis + 1, place + 1
+    if cuts:
+        axes, starts, ends, steps = zip(*cuts, strict=True)
+        x = b.op("Slice", x, b.vector(starts), b.vector(ends), list(axes), b.vector(steps))
+    for axis, where in reversed(picked):
+        x = b.op("Gather", x, places(b, b.tensor(where)), axis=axis)
+    return b.op("Unsqueeze", x, fresh) if fresh else x
+
+
+def _cut(
+    axis: int, begin: int | Tensor, end: int | Tensor, step: int | Tensor, from_edge: bool, to_edge: bool
+) -> tuple[int, int | Tensor, int | Tensor, int | Tensor] | None:
+    """One dimension's part of Slice; None where all of it stays."""
+    backwards = isinstance(step, int) and step < 0
+    if from_edge:
+        begin = _END if backwards else 0
+    if to_edge:
+        end = _BEGIN if backwards else _END
+    if isinstance(step, int) and step == 1 and isinstance(begin, int) and begin == 0:
+        if isinstance(end, int) and end == _END:
+            return None
+    return axis, begin, end, step
+
+

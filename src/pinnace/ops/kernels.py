@@ -1,0 +1,66 @@
+"""Element types that engines compute in, where ONNX allows more than they have kernels for.
+
+`kernels.json` says what onnxruntime's CPU kernels take (`tools/make_kernel_types.py` writes it). An
+operator that lacks a type is computed in the nearest type that holds its values, between two casts.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from functools import cache
+from importlib import resources
+
+import onnx
+import onnx_ir as ir
+
+_T = ir.DataType
+_WIDER = {
+    _T.BOOL: (_T.UINT8, _T.INT32, _T.INT64, _T.FLOAT),
+    _T.INT8: (_T.INT32, _T.INT64, _T.FLOAT),
+    _T.INT16: (_T.INT32, _T.INT64, _T.FLOAT),
+    _T.UINT8: (_T.INT32, _T.INT64, _T.FLOAT),
+    _T.UINT16: (_T.INT32, _T.INT64, _T.FLOAT),
+    _T.INT32: (_T.INT64, _T.DOUBLE, _T.FLOAT),
+    _T.UINT32: (_T.INT64, _T.DOUBLE, _T.FLOAT),
+    _T.INT64: (_T.DOUBLE, _T.FLOAT),
+    _T.UINT64: (_T.INT64, _T.DOUBLE, _T.FLOAT),
+    _T.BFLOAT16: (_T.FLOAT,),
+    _T.DOUBLE: (_T.FLOAT,),  # not wider, but all there is: such results have the precision of float32
+}
+"""The types that stand in for one, best first."""
+
+
+@cache
+def _kernels() -> dict[str, dict[str, frozenset[str]]]:
+    table = json.loads(resources.files(__package__).joinpath("kernels.json").read_text())
+    return {op: {v: frozenset(types) for v, types in row.items()} for op, row in table.items()}
+
+
+def is_limited(op_type: str) -> bool:
+    """Whether some element type of this operator has no kernel."""
+    return op_type in _kernels()
+
+
+def detour(op_type: str, dtypes: Sequence[_T | None], opset: int) -> dict[str, _T]:
+    """For type variables of an operator's schema, the types to compute in; {} where all have kernels."""
+    row = _kernels()[op_type]
+    found: dict[str, _T] = {}
+    for variable, dtype in zip(variables(op_type, len(dtypes), opset), dtypes, strict=True):
+        if dtype is None or variable not in row or dtype not in _WIDER or _name(dtype) in row[variable]:
+            continue
+        better = next((wide for wide in _WIDER[dtype] if _name(wide) in row[variable]), None)
+        if better is not None:
+            found[variable] = better
+    return found
+
+
+def variables(op_type: str, count: int, opset: int, outputs: bool = False) -> list[str]:
+    """The type variables of an operator's first `count` inputs, or outputs."""
+    schema = onnx.defs.get_schema(op_type, opset)
+    formal = [p.type_str for p in (schema.outputs if outputs else schema.inputs)]
+    return [formal[min(i, len(formal) - 1)] for i in range(count)]
+
+
+def _name(dtype: _T) -> str:
+    return dtype.name.lower()

@@ -1,0 +1,362 @@
+"""Reductions over dimensions, and what runs along one: cumulative sums, sorting, the largest."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+import onnx_ir as ir
+
+from pinnace.ops.builder import Builder, Unsupported
+from pinnace.ops.math import floating
+from pinnace.ops.table import Dtype, Ints, Tensor, primitive
+from pinnace.ops.values import Value
+
+
+def reduce(b: Builder, op_type: str, x: Tensor, axes: Sequence[int] | None, keep: bool = False) -> Tensor:
+    """A reduction operator over `axes`; over all dimensions where there are none."""
+    return b.op(op_type, x, list(axes) if axes else None, keepdims=int(keep))
+
+
+def _reduction(op_type: str, *names: str) -> None:
+    def lowering(b: Builder, x: Tensor, axis: Ints | None = (), keep_dims: bool = False) -> Value:
+        return reduce(b, op_type, x, axis, keep_dims)
+
+    lowering.__doc__ = f"{op_type}."
+    primitive(*names)(lowering)
+
+
+_reduction("ReduceMax", "ReduceMax", "AMax", "Amax")
+_reduction("ReduceMin", "ReduceMin", "AMin", "Amin")
+_reduction("ReduceMax", "ReduceAny", "Any")
+_reduction("ReduceMin", "ReduceAll", "All")
+
+
+@primitive("Max")
+def max_(b: Builder, x: Tensor) -> Value:
+    """ReduceMax over everything."""
+    return reduce(b, "ReduceMax", x, None)
+
+
+@primitive("Min")
+def min_(b: Builder, x: Tensor) -> Value:
+    """ReduceMin over everything."""
+    return reduce(b, "ReduceMin", x, None)
+
+
+@primitive("MaxDim")
+def max_dim(b: Builder, x: Tensor, dim: int, keepdim: bool = False) -> Value:
+    """ReduceMax, and ArgMax."""
+    return _best(b, "Max", x, dim, keepdim)
+
+
+@primitive("MinDim")
+def min_dim(b: Builder, x: Tensor, dim: int, keepdim: bool = False) -> Value:
+    """ReduceMin, and ArgMin."""
+    return _best(b, "Min", x, dim, keepdim)
+
+
+def _best(b: Builder, which: str, x: Tensor, axis: int, keep: bool) -> tuple[Tensor, Tensor]:
+    if b.rank(x) == 0:
+        return x, b.constant(0, np.int64)
+    value = reduce(b, f"Reduce{which}", x, [axis], keep)
+    return value, b.op(f"Arg{which}", x, axis=axis, keepdims=int(keep))
+
+
+@primitive("ReduceSum")
+def reduce_sum(
+    b: Builder, x: Tensor, axis: Ints | None = (), keep_dims: bool = False, skip_mode: bool = False
+) -> Value:
+    """ReduceSum, in the type of the result."""
+    return x if skip_mode and not axis else _summed(b, "ReduceSum", x, axis, keep_dims, None)
+
+
+@primitive("SumExt")
+def sum_ext(
+    b: Builder, x: Tensor, dim: Ints | None = None, keepdim: bool = False, dtype: Dtype | None = None
+) -> Value:
+    """ReduceSum, in the type of the result."""
+    return _summed(b, "ReduceSum", x, dim, keepdim, dtype)
+
+
+@primitive("ReduceProd")
+def reduce_prod(b: Builder, x: Tensor, axis: Ints | None = (), keep_dims: bool = False) -> Value:
+    """ReduceProd, in the type of the result."""
+    return _summed(b, "ReduceProd", x, axis, keep_dims, None)
+
+
+@primitive("ProdExt")
+def prod_ext(
+    b: Builder, x: Tensor, axis: Ints | None = None, keep_dims: bool = False, dtype: Dtype | None = None
+) -> Value:
+    """ReduceProd, in the type of the result."""
+    return _summed(b, "ReduceProd", x, axis, keep_dims, dtype)
+
+
+@primitive("ReduceMean")
+def reduce_mean(b: Builder, x: Tensor, axis: Ints | None = (), keep_dims: bool = False) -> Value:
+    """ReduceMean, in the type of the result."""
+    return _summed(b, "ReduceMean", x, axis, keep_dims, None)
+
+
+@primitive("MeanExt")
+def mean_ext(
+    b: Builder, x: Tensor, axis: Ints | None = None, keep_dims: bool = False, dtype: Dtype | None = None
+) -> Value:
+    """ReduceMean, in the type of the result."""
+    return _summed(b, "ReduceMean", x, axis, keep_dims, dtype)
+
+
+def _summed(
+    b: Builder, op_type: str, x: Tensor, axes: Sequence[int] | None, keep: bool, dtype: Dtype | None
+) -> Tensor:
+    return reduce(b, op_type, b.cast(x, dtype or b.result(x)), axes, keep)
+
+
+# -- spread ----------------------------------------------------------------------------------------
+
+
+def variance(
+    b: Builder, x: Tensor, axes: Sequence[int] | None, correction: int, keep: bool = False
+) -> tuple[Tensor, Tensor]:
+    """The variance, its sum of squares divided by the count less `correction`, and the mean."""
+    mean = reduce(b, "ReduceMean", x, axes, True)
+    distance = b.op("Sub", x, mean)
+    if correction:
+        total = reduce(b, "ReduceSumSquare", distance, axes, keep)
+        spread = b.op("Div", total, b.op("Sub", count(b, x, axes), b.like(correction, x)))
+    else:
+        spread = reduce(b, "ReduceMean", b.op("Mul", distance, distance), axes, keep)
+    if not keep:
+        mean = b.op("Squeeze", mean, [b.axis(a, x) for a in axes] if axes else None)
+    return spread, mean
+
+
+def count(b: Builder, x: Tensor, axes: Sequence[int] | None) -> Tensor:
+    """How many elements a reduction takes together, as a scalar of the type of `x`."""
+    sizes = [b.dim(x, a) for a in (axes or range(b.rank(x)))]
+    known = [d for d in sizes if isinstance(d, int)]
+    total = b.constant(math.prod(known), np.int64)
+    for size in sizes:
+        if isinstance(size, ir.Value):
+            total = b.op("Mul", total, size)
+    return b.constant(math.prod(known), b.dtype(x).numpy()) if len(known) == len(sizes) else b.cast(total, b.dtype(x))
+
+
+@primitive("ReduceStd")
+def reduce_std(
+    b: Builder, x: Tensor, axis: Ints | None = (), unbiased: bool = True, keep_dims: bool = False
+) -> Value:
+    """Sqrt of the mean square distance, and ReduceMean."""
+    spread, mean = variance(b, x, axis, int(unbiased), keep_dims)
+    return b.op("Sqrt", spread), mean
+
+
+@primitive("Std")
+def std(b: Builder, x: Tensor, dim: Ints | None = None, correction: int = 1, keepdim: bool = False) -> Value:
+    """Sqrt of the mean square distance."""
+    return b.op("Sqrt", variance(b, x, dim, correction, keepdim)[0])
+
+
+@primitive("Var")
+def var(b: Builder, x: Tensor, dim: Ints | None = None, correction: int = 1, keepdim: bool = False) -> Value:
+    """The mean square distance."""
+    return variance(b, x, dim, correction, keepdim)[0]
+
+
+@primitive("VarMean")
+def var_mean(b: Builder, x: Tensor, dim: Ints | None = None, correction: int = 1, keepdim: bool = False) -> Value:
+    """The mean square distance, and ReduceMean."""
+    return variance(b, x, dim, correction, keepdim)
+
+
+@primitive("StdMean")
+def std_mean(b: Builder, x: Tensor, dim: Ints | None = None, correction: int = 1, keepdim: bool = False) -> Value:
+    """Sqrt of the mean square distance, and ReduceMean."""
+    spread, mean = variance(b, x, dim, correction, keepdim)
+    return b.op("Sqrt", spread), mean
+
+
+# -- norms -----------------------------------------------------------------------------------------
+
+
+def norm(b: Builder, x: Tensor, p: float, axes: Sequence[int] | None, keep: bool) -> Tensor:
+    """The p-norm of vectors along `axes`."""
+    if p == 2:
+        return reduce(b, "ReduceL2", x, axes, keep)
+    if p == 1:
+        return reduce(b, "ReduceL1", x, axes, keep)
+    size = b.op("Abs", x)
+    if math.isinf(p):
+        return reduce(b, "ReduceMax" if p > 0 else "ReduceMin", size, axes, keep)
+    if p == 0:
+        return reduce(b, "ReduceSum", b.cast(b.op("Not", b.op("Equal", x, 0.0)), b.dtype(x)), axes, keep)
+    return b.op("Pow", reduce(b, "ReduceSum", b.op("Pow", size, p), axes, keep), 1.0 / p)
+
+
+@primitive("LpNorm")
+def lp_norm(
+    b: Builder, x: Tensor, axis: Ints | None = None, p: int = 2, keep_dims: bool = False, epsilon: float = 1e-12
+) -> Value:
+    """ReduceL1, ReduceL2, or Pow of a sum of Pow; not under epsilon."""
+    return norm(b, x, p, axis, keep_dims)
+
+
+@primitive("Norm", "LinalgVectorNorm")
+def vector_norm(
+    b: Builder,
+    x: Tensor,
+    ord: float = 2.0,
+    dim: Ints | None = None,
+    keepdim: bool = False,
+    dtype: Dtype | None = None,
+) -> Value:
+    """ReduceL1, ReduceL2, ReduceMax, ReduceMin, or Pow of a sum of Pow."""
+    return norm(b, b.cast(x, dtype or b.result(x)), ord, dim, keepdim)
+
+
+@primitive("L2Normalize")
+def l2_normalize(b: Builder, x: Tensor, axis: Ints = (0,), epsilon: float = 1e-4) -> Value:
+    """Div by Sqrt of ReduceSumSquare, not under epsilon."""
+    total = reduce(b, "ReduceSumSquare", x, axis, True)
+    return b.op("Div", x, b.op("Sqrt", b.op("Max", total, epsilon)))
+
+
+@primitive("LogSumExp", "ReduceLogSumExp")
+def log_sum_exp(b: Builder, x: Tensor, dim: Ints | None = None, keepdim: bool = False) -> Value:
+    """ReduceLogSumExp."""
+    return reduce(b, "ReduceLogSumExp", floating(b, x), dim, keepdim)
+
+
+@primitive("CountNonZero")
+def count_non_zero(b: Builder, x: Tensor, dim: Ints | None = None) -> Value:
+    """ReduceSum of what is not zero."""
+    there = b.cast(b.cast(x, ir.DataType.BOOL), ir.DataType.INT64)
+    return b.cast(reduce(b, "ReduceSum", there, dim), b.result(there))
+
+
+# -- places ----------------------------------------------------------------------------------------
+
+
+def _arg(b: Builder, op_type: str, x: Tensor, axis: int | None, keep: bool, dtype: Dtype) -> Tensor:
+    if axis is None or b.rank(x) == 0:
+        x, axis = b.reshape(x, [-1]), 0
+        keep = False
+    return b.cast(b.op(op_type, x, axis=axis, keepdims=int(keep)), dtype)
+
+
+@primitive("Argmax", "ArgMax")
+def argmax(b: Builder, x: Tensor, axis: int | None = -1, output_type: Dtype = ir.DataType.INT32) -> Value:
+    """ArgMax."""
+    return _arg(b, "ArgMax", x, axis, False, output_type)
+
+
+@primitive("Argmin", "ArgMin")
+def argmin(b: Builder, x: Tensor, axis: int | None = -1, output_type: Dtype = ir.DataType.INT32) -> Value:
+    """ArgMin."""
+    return _arg(b, "ArgMin", x, axis, False, output_type)
+
+
+@primitive("ArgMaxExt")
+def argmax_ext(b: Builder, x: Tensor, dim: int | None = None, keepdim: bool = False) -> Value:
+    """ArgMax."""
+    return _arg(b, "ArgMax", x, dim, keepdim, ir.DataType.INT64)
+
+
+@primitive("ArgMinExt")
+def argmin_ext(b: Builder, x: Tensor, dim: int | None = None, keepdim: bool = False) -> Value:
+    """ArgMin."""
+    return _arg(b, "ArgMin", x, dim, keepdim, ir.DataType.INT64)
+
+
+@primitive("ArgMaxWithValue")
+def arg_max_with_value(b: Builder, x: Tensor, axis: int = 0, keep_dims: bool = False) -> Value:
+    """ArgMax, and ReduceMax."""
+    value, index = _best(b, "Max", x, axis, keep_dims)
+    return b.cast(index, b.result(index)), value
+
+
+@primitive("ArgMinWithValue")
+def arg_min_with_value(b: Builder, x: Tensor, axis: int = 0, keep_dims: bool = False) -> Value:
+    """ArgMin, and ReduceMin."""
+    value, index = _best(b, "Min", x, axis, keep_dims)
+    return b.cast(index, b.result(index)), value
+
+
+@primitive("TopK")
+def top_k(b: Builder, x: Tensor, k: Value, sorted: bool = True) -> Value:
+    """TopK of the last dimension."""
+    values, places = b.ops("TopK", 2, x, b.op("Reshape", b.cast(b.tensor(k), ir.DataType.INT64), [1]), axis=-1)
+    return values, b.cast(places, ir.DataType.INT32)
+
+
+@primitive("TopkExt")
+def top_k_ext(
+    b: Builder, x: Tensor, k: Value, dim: int = -1, largest: bool = True, sorted: bool = True
+) -> Value:
+    """TopK."""
+    size = b.op("Reshape", b.cast(b.tensor(k), ir.DataType.INT64), [1])
+    return b.ops("TopK", 2, x, size, axis=dim, largest=int(largest))
+
+
+def sorted_along(b: Builder, x: Tensor, axis: int, descending: bool) -> tuple[Tensor, Tensor]:
+    """The elements along one dimension in order, and where they were; equal ones keep their order."""
+    size = b.vector([b.dim(x, axis)])
+    values, places = b.ops("TopK", 2, x, size, axis=axis, largest=int(descending))
+    return values, places
+
+
+@primitive("Sort")
+def sort(b: Builder, x: Tensor, axis: int = -1, descending: bool = False) -> Value:
+    """TopK of all elements."""
+    values, places = sorted_along(b, x, axis, descending)
+    return values, b.cast(places, ir.DataType.INT32)
+
+
+@primitive("SortExt")
+def sort_ext(b: Builder, x: Tensor, dim: int = -1, descending: bool = False, stable: bool = False) -> Value:
+    """TopK of all elements."""
+    return sorted_along(b, x, dim, descending)
+
+
+# -- along a dimension -----------------------------------------------------------------------------
+
+
+@primitive("CumSum", "Cumsum")
+def cum_sum(b: Builder, x: Tensor, axis: int, exclusive: bool = False, reverse: bool = False) -> Value:
+    """CumSum."""
+    return _cumulative(b, x, axis, b.result(x), exclusive, reverse)
+
+
+@primitive("CumsumExt")
+def cum_sum_ext(b: Builder, x: Tensor, dim: int, dtype: Dtype | None = None) -> Value:
+    """CumSum, in the type of the result."""
+    return _cumulative(b, x, dim, dtype or b.result(x))
+
+
+def _cumulative(
+    b: Builder, x: Tensor, axis: int, dtype: Dtype, exclusive: bool = False, reverse: bool = False
+) -> Tensor:
+    where = b.constant(axis, np.int64)
+    return b.op("CumSum", b.cast(x, dtype), where, exclusive=int(exclusive), reverse=int(reverse))
+
+
+@primitive("CumProd")
+def cum_prod(b: Builder, x: Tensor, axis: int, exclusive: bool = False, reverse: bool = False) -> Value:
+    """Mul of each slice with the product before it; the dimension must be known."""
+    size = b.dim(x, axis)
+    if not isinstance(size, int):
+        raise Unsupported("multiplies along a dimension that only the run knows")
+    if size < 2 and not exclusive:
+        return x
+    parts = list(b.ops("Split", size, x, [1] * size, axis=axis)) if size > 1 else [x]
+    if reverse:
+        parts.reverse()
+    if exclusive:
+        parts = [b.op("Sub", b.op("Add", parts[0], b.like(1, x)), parts[0]), *parts[:-1]]
+    for i in range(1, size):
+        parts[i] = b.op("Mul", parts[i - 1], parts[i])
+    if reverse:
+        parts.reverse()
+    return b.op("Concat", *parts, axis=axis)

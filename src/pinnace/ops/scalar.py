@@ -1,0 +1,207 @@
+"""Python's numbers and tuples in the graph: computed now where they are known, else as scalar tensors."""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+
+from pinnace.ops.builder import Builder, Unsupported
+from pinnace.ops.table import Dtype, Tensor, find, primitive
+from pinnace.ops.values import Value, flatten
+from pinnace.program import Dialect
+
+
+def _scalar(names: str, now: Callable[..., Any], later: str) -> None:
+    def lowering(b: Builder, *operands: Value) -> Value:
+        known = [_number(b, operand) for operand in operands]
+        if all(k is not None for k in known):
+            return now(*known)
+        row = find(Dialect.MINDSPORE, later)
+        assert row is not None  # `later` is a name of this package
+        return row.lower(b, operands, {})
+
+    lowering.__doc__ = f"Nothing where the numbers are known, else as {later}."
+    primitive(*names.split())(lowering)
+
+
+def _number(b: Builder, value: Value) -> Any:
+    known = b.known(value)
+    return known.item() if isinstance(known, np.ndarray) and known.size == 1 else known
+
+
+_scalar("ScalarAdd scalar_add", operator.add, "Add")
+_scalar("ScalarSub scalar_sub", operator.sub, "Sub")
+_scalar("ScalarMul scalar_mul", operator.mul, "Mul")
+_scalar("ScalarDiv scalar_div", operator.truediv, "Div")
+_scalar("ScalarFloorDiv scalar_floordiv", operator.floordiv, "FloorDiv")
+_scalar("ScalarMod scalar_mod", operator.mod, "FloorMod")
+_scalar("ScalarPow scalar_pow", operator.pow, "Pow")
+_scalar("ScalarEq scalar_eq", operator.eq, "Equal")
+_scalar("ScalarNe scalar_ne", operator.ne, "NotEqual")
+_scalar("ScalarGt scalar_gt", operator.gt, "Greater")
+_scalar("ScalarGe scalar_ge", operator.ge, "GreaterEqual")
+_scalar("ScalarLt scalar_lt", operator.lt, "Less")
+_scalar("ScalarLe scalar_le", operator.le, "LessEqual")
+_scalar("ScalarMax", max, "Maximum")
+_scalar("ScalarMin", min, "Minimum")
+_scalar("ScalarAbs", abs, "Abs")
+_scalar("ScalarUsub scalar_usub", operator.neg, "Neg")
+_scalar("ScalarLog scalar_log", math.log, "Log")
+_scalar("BoolNot bool_not", operator.not_, "LogicalNot")
+_scalar("BoolAnd bool_and", lambda x, y: x and y, "LogicalAnd")
+_scalar("BoolOr bool_or", lambda x, y: x or y, "LogicalOr")
+_scalar("BoolEq bool_eq", operator.eq, "Equal")
+_scalar("bit_and", operator.and_, "BitwiseAnd")
+_scalar("bit_or", operator.or_, "BitwiseOr")
+_scalar("bit_xor", operator.xor, "BitwiseXor")
+_scalar("string_eq", operator.eq, "Equal")
+
+
+@primitive("ScalarUadd", "scalar_uadd")
+def scalar_uadd(b: Builder, x: Value) -> Value:
+    """Nothing: the number."""
+    return x
+
+
+@primitive("ScalarBool", "scalar_bool")
+def scalar_bool(b: Builder, x: Value) -> Value:
+    """Nothing where the number is known, else Cast."""
+    known = _number(b, x)
+    return b.cast(b.tensor(x), ir.DataType.BOOL) if known is None else bool(known)
+
+
+@primitive("ScalarCast", "scalar_cast")
+def scalar_cast(b: Builder, x: Value, dtype: Dtype) -> Value:
+    """Nothing where the number is known, else Cast."""
+    known = _number(b, x)
+    if known is None:
+        return b.cast(b.tensor(x), dtype)
+    if dtype is ir.DataType.BOOL:
+        return bool(known)
+    return float(known) if dtype.is_floating_point() else int(known)
+
+
+@primitive("ScalarToTensor")
+def scalar_to_tensor(b: Builder, x: Value, dtype: Dtype | None = None) -> Value:
+    """A constant, or Cast."""
+    tensor = b.tensor(x)
+    if dtype is None or b.dtype(tensor) is dtype:
+        return tensor
+    known = b.known(tensor)
+    return b.cast(tensor, dtype) if known is None else b.constant(known, dtype.numpy())
+
+
+@primitive("TensorToScalar", "item", "Item")
+def tensor_to_scalar(b: Builder, x: Tensor) -> Value:
+    """Nothing where the tensor is known, else Reshape."""
+    known = b.known(x)
+    return b.scalar(x) if known is None else known.reshape(-1)[0].item()
+
+
+@primitive("TupleToTensor", "ListToTensor", "tuple_to_array")
+def tuple_to_tensor(b: Builder, items: Value, dtype: Dtype | None = None) -> Value:
+    """A constant, or Concat."""
+    tensor = b.tensor(items)
+    return tensor if dtype is None else b.cast(tensor, dtype)
+
+
+@primitive("TensorToTuple", "TensorToList")
+def tensor_to_tuple(b: Builder, x: Value) -> Value:
+    """Nothing where the tensor is known, else Gather for each element."""
+    known = b.known(x)
+    return b.dims(x) if known is None else tuple(known.reshape(-1).tolist())
+
+
+# -- tuples ----------------------------------------------------------------------------------------
+
+
+@primitive("tuple_equal", "list_equal")
+def tuple_equal(b: Builder, x: Value, y: Value) -> Value:
+    """Nothing where the tuples are known or the same, else Equal of all elements."""
+    if not isinstance(x, tuple) or not isinstance(y, tuple) or len(x) != len(y):
+        return False
+    result: Value = True
+    for first, second in zip(flatten(x), flatten(y), strict=True):
+        if first is second:
+            continue
+        equal = _equal(b, first, second)
+        if isinstance(equal, bool):
+            if not equal:
+                return False
+        else:
+            result = equal if result is True else b.op("And", result, equal)
+    return result
+
+
+def _equal(b: Builder, x: Value, y: Value) -> Value:
+    first, second = _number(b, x), _number(b, y)
+    if first is not None and second is not None:
+        return bool(first == second)
+    if isinstance(x, ir.Value) and isinstance(y, ir.Value) and _same_dimension(x, y):
+        return True
+    return b.op("Equal", b.tensor(x), b.tensor(y))
+
+
+def _same_dimension(x: ir.Value, y: ir.Value) -> bool:
+    """Whether two scalars are the same dimension of the same tensor."""
+    return _dimension(x) is not None and _dimension(x) == _dimension(y)
+
+
+def _dimension(x: ir.Value) -> tuple[int, int] | None:
+    squeeze = x.producer()
+    shape = squeeze.inputs[0].producer() if squeeze is not None and squeeze.inputs[0] is not None else None
+    if shape is None or shape.op_type != "Shape":
+        return None
+    return id(shape.inputs[0]), shape.attributes["start"].as_int()
+
+
+@primitive("SequenceLen", "sequence_len", "tuple_len", "list_len", "array_len")
+def sequence_len(b: Builder, items: Value) -> Value:
+    """Nothing: the length is known; the first dimension of a tensor."""
+    return b.dim(items, 0) if isinstance(items, ir.Value) else len(items)
+
+
+@primitive("InSequence", "in_sequence")
+def in_sequence(b: Builder, x: Value, items: Value) -> Value:
+    """Nothing: the elements are known."""
+    numbers = [_number(b, item) for item in items]
+    if _number(b, x) is None or any(n is None for n in numbers):
+        raise Unsupported("looks for a value that only the run knows")
+    return _number(b, x) in numbers
+
+
+@primitive("SequenceSlice", "sequence_slice")
+def sequence_slice(b: Builder, items: Value, start: int, stop: int, step: int = 1) -> Value:
+    """Nothing: a tuple exists only while lowering."""
+    return tuple(items[start:stop:step])
+
+
+@primitive("SequenceAdd", "tuple_add", "list_add")
+def sequence_add(b: Builder, x: Value, y: Value) -> Value:
+    """Nothing: a tuple exists only while lowering."""
+    return (*x, *y)
+
+
+@primitive("SequenceMul", "sequence_mul")
+def sequence_mul(b: Builder, items: Value, times: int) -> Value:
+    """Nothing: a tuple exists only while lowering."""
+    return tuple(items) * times
+
+
+@primitive("tuple_setitem", "list_setitem", "RealTupleSetItem")
+def tuple_setitem(b: Builder, items: Value, index: int, value: Value) -> Value:
+    """Nothing: a tuple exists only while lowering."""
+    changed = list(items)
+    changed[index] = value
+    return tuple(changed)
+
+
+@primitive("make_range", "MakeRange")
+def make_range(b: Builder, *bounds: int) -> Value:
+    """Nothing: a tuple exists only while lowering."""
+    return tuple(range(*bounds))

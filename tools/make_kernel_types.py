@@ -1,0 +1,50 @@
+"""Write src/pinnace/ops/kernels.json: the element types that onnxruntime's CPU kernels compute.
+
+Usage: python tools/make_kernel_types.py src/pinnace/ops/kernels.json
+
+Only operators that lack some type are listed: operator -> type variable of its schema -> types.
+float16 is left out: onnxruntime itself puts casts around nodes that have no kernel for it.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections import defaultdict
+from pathlib import Path
+
+import onnx
+from onnxruntime.capi import onnxruntime_pybind11_state as runtime
+
+from pinnace.ops.builder import OPSET
+
+_TYPES = "bool int8 int16 int32 int64 uint8 uint16 uint32 uint64 bfloat16 float double".split()
+
+
+def main(path: str) -> None:
+    kernels: dict[str, dict[str, set[str]]] = defaultdict(lambda: defaultdict(set))
+    for kernel in runtime.get_all_opkernel_def():
+        first, last = kernel.version_range
+        if kernel.domain or kernel.provider != "CPUExecutionProvider" or not first <= OPSET <= last:
+            continue
+        for variable, types in kernel.type_constraints.items():
+            kernels[kernel.op_name][variable] |= {t[len("tensor(") : -1] for t in types}
+    table: dict[str, dict[str, list[str]]] = {}
+    for name in sorted(kernels):
+        if not onnx.defs.has(name, max_inclusive_version=OPSET, domain=""):
+            continue
+        schema = onnx.defs.get_schema(name, OPSET)
+        variables = {p.type_str for p in schema.inputs}
+        lacking = {
+            variable: [t for t in _TYPES if t in types]
+            for variable, types in kernels[name].items()
+            if variable in variables and not set(_TYPES) <= types and types & set(_TYPES)
+        }
+        if lacking:
+            table[name] = lacking
+    lines = [f'  {json.dumps(name)}: {json.dumps(row)}' for name, row in table.items()]
+    Path(path).write_text("{\n" + ",\n".join(lines) + "\n}\n")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])
