@@ -1,0 +1,84 @@
+"""ONNX's own operator tests through Pinnace's ONNX door and through plain onnxruntime, side by side.
+
+    python tools/onnx_backend.py [--verbose]
+
+Wherever onnxruntime passes, Pinnace must, with the same outputs bit for bit: it hands the same graph to
+the same engine. Prints the counts and every difference; exits with 1 where there is one.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections import Counter
+
+import numpy as np
+import onnxruntime as ort
+from onnx.backend.test.case.test_case import TestCase
+from onnx.backend.test.loader import load_model_tests
+
+from pinnace.build import build
+from pinnace.config import Settings
+from pinnace.errors import PinnaceError
+from pinnace.target import Target
+
+Arrays = list[np.ndarray]
+
+
+def by_onnxruntime(model: bytes, inputs: Arrays) -> Arrays:
+    options = ort.SessionOptions()
+    options.log_severity_level = 4
+    options.intra_op_num_threads = 1
+    session = ort.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+    names = [i.name for i in session.get_inputs()]
+    return session.run(None, dict(zip(names, inputs, strict=False)))
+
+
+def by_pinnace(model: bytes, inputs: Arrays) -> Arrays:
+    executable = build(model, None, Target(threads=1), Settings())
+    try:
+        return executable.run([np.asarray(x, order="C") for x in inputs], executable.new_state())
+    finally:
+        executable.close()
+
+
+def same(a: Arrays, b: Arrays) -> bool:
+    return len(a) == len(b) and all(
+        x.dtype == y.dtype and x.shape == y.shape and x.tobytes() == y.tobytes()
+        for x, y in zip(a, b, strict=True)
+    )
+
+
+def judge(case: TestCase) -> tuple[str, str]:
+    """The verdict on one case, and what to say of it."""
+    model, (inputs, _) = case.model.SerializeToString(), case.data_sets[0]
+    if not all(isinstance(x, np.ndarray) for x in inputs):
+        return "takes what is no tensor", ""
+    try:
+        expected = by_onnxruntime(model, inputs)
+    except Exception as error:
+        return "onnxruntime refuses it", str(error)
+    if not all(isinstance(y, np.ndarray) for y in expected):
+        return "gives what is no tensor", ""
+    try:
+        return ("same" if same(by_pinnace(model, inputs), expected) else "different"), ""
+    except PinnaceError as error:
+        return "only onnxruntime runs it", str(error)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--verbose", action="store_true", help="name the cases of every verdict")
+    verbose = parser.parse_args().verbose
+    counts: Counter[str] = Counter()
+    for case in load_model_tests(kind="node"):
+        verdict, reason = judge(case)
+        counts[verdict] += 1
+        if verbose or verdict in ("different", "only onnxruntime runs it"):
+            print(f"{case.name}: {verdict}: {reason.splitlines()[0] if reason else ''}")
+    for verdict, count in counts.most_common():
+        print(f"{count:6} {verdict}")
+    raise SystemExit(bool(counts["different"] or counts["only onnxruntime runs it"]))
+
+
+if __name__ == "__main__":
+    main()
