@@ -1,0 +1,62 @@
+"""What the one door says of models that cannot run, and how it is kept light."""
+
+from __future__ import annotations
+
+import pickle
+import shutil
+
+import pytest
+
+from pinnace.build import build, inspect_model
+from pinnace.config import Settings
+from pinnace.errors import UnsupportedModelError
+from pinnace.formats.mindir.schema import model_class
+from pinnace.target import Target
+
+
+@pytest.fixture
+def strange(data, tmp_path):
+    """A model of MindSpore's with three primitives that nobody knows, one of them used twice."""
+    model = model_class().FromString((data / "split" / "big_graph.mindir").read_bytes())
+    names = {"MatMul": "MatWhat", "BiasAdd": "BiasWhy", "ReLU": "ReWho"}
+    for primitive in model.primitives:
+        primitive.op_type = names.get(primitive.op_type, primitive.op_type)
+    path = tmp_path / "strange.mindir"
+    path.write_bytes(model.SerializeToString())
+    shutil.copytree(data / "split" / "big_variables", tmp_path / "big_variables")
+    return path
+
+
+def test_one_error_names_all_unsupported_primitives(strange):
+    with pytest.raises(UnsupportedModelError) as caught:
+        build(strange, None, Target(), Settings())
+    found = {p.name: (p.count, p.first_node) for p in caught.value.primitives}
+    assert found.keys() == {"MatWhat", "BiasWhy", "ReWho"}
+    assert [found[n][0] for n in ("MatWhat", "BiasWhy", "ReWho")] == [2, 2, 1]
+    for name, (count, node) in found.items():
+        assert f"{name} x{count}, first at node {node!r}" in str(caught.value)
+
+
+def test_inspect_names_them_too_and_still_tells_the_inputs(strange):
+    report = inspect_model(strange)
+    assert {p.name for p in report.unsupported} == {"MatWhat", "BiasWhy", "ReWho"}
+    assert [(p.name, p.shape) for p in report.inputs] == [("x", (3, 16))]
+
+
+def test_the_error_survives_a_process_boundary(strange):
+    with pytest.raises(UnsupportedModelError) as caught:
+        build(strange, None, Target(), Settings())
+    copy = pickle.loads(pickle.dumps(caught.value))
+    assert (str(copy), copy.primitives) == (str(caught.value), caught.value.primitives)
+
+
+def test_inspect_counts_what_is_there(data):
+    report = inspect_model(data / "split" / "big_graph.mindir")
+    assert report.dialect == "MindIR of MindSpore"
+    assert report.producer == "MindSpore 2.10.0"
+    # Dense(16, 64) and Dense(64, 8): four tensors of fp32.
+    assert (report.parameters, report.parameter_bytes) == (4, 4 * (16 * 64 + 64 + 64 * 8 + 8))
+    assert report.primitives["MatMul"] == 2
+    assert report.unsupported == ()
+    assert [(p.name, p.shape) for p in report.inputs] == [("x", (3, 16))]
+    assert [p.shape for p in report.outputs] == [(3, 8)]
