@@ -71,8 +71,7 @@ class BaseModel:
     def get_inputs(self) -> list[Tensor]:
         """New tensors for the inputs, in order and without data; a free dimension is -1."""
         live = self._built()
-        ports = live.workers.executable.inputs
-        return [Tensor.of_port(port, shape) for port, shape in zip(ports, live.shapes, strict=True)]
+        return [Tensor.of_port(port, shape) for port, shape in zip(live.inputs, live.shapes, strict=True)]
 
     def get_outputs(self) -> list[TensorMeta]:
         """What is known of the outputs, in order.
@@ -81,8 +80,7 @@ class BaseModel:
         by one prediction of zeros.
         """
         live = self._built()
-        ports = live.workers.executable.outputs
-        return [meta(port, shape) for port, shape in zip(ports, live.output_shapes(), strict=True)]
+        return [meta(port, shape) for port, shape in zip(live.outputs, live.output_shapes(), strict=True)]
 
     def get_model_info(self, key: str) -> str:
         """A fact about the model, "" where it has none of this name.
@@ -127,14 +125,12 @@ class BaseModel:
         `EngineError` where the engine fails, `ModelStateError` where the model is not built or closed.
         """
         check_inputs(inputs)
-        if outputs is not None:
-            check_outputs(outputs, self._built().workers.executable.outputs)
         live = self._built()
-        executable = live.workers.executable
-        arrays = live.workers.run(arrays_of(inputs, executable.inputs, live.shapes))
+        if outputs is not None:
+            check_outputs(outputs, live.outputs)
+        arrays = live.workers.run(arrays_of(inputs, live.inputs, live.shapes))
         results = [
-            Tensor.of_port(port, array.shape, array)
-            for port, array in zip(executable.outputs, arrays, strict=True)
+            Tensor.of_port(port, array.shape, array) for port, array in zip(live.outputs, arrays, strict=True)
         ]
         if outputs is not None:
             fill(outputs, results)
@@ -148,9 +144,10 @@ class BaseModel:
         `DataMismatchError` where a shape is not possible for its input.
         """
         check_resize(inputs, dims)
-        live = self._built()
-        shapes = resized(live.workers.executable.inputs, dims)
-        self._live = _Live(live.workers, shapes)
+        with self._lock:
+            live = self._built()
+            shapes = resized(live.inputs, dims)
+            self._live = _Live(live.workers, shapes)
         for tensor, shape in zip(inputs, shapes, strict=True):
             tensor.shape = list(shape)
 
@@ -179,13 +176,15 @@ class _Live:
 
     def __init__(self, workers: Workers, shapes: tuple[Shape, ...]) -> None:
         self.workers = workers
+        self.inputs = workers.executable.inputs
+        self.outputs = workers.executable.outputs
         self.shapes = shapes
         self._output_shapes: list[Shape] | None = None
 
     def output_shapes(self) -> list[Shape]:
         """Shapes of the outputs, with free dimensions where those of the inputs leave them free."""
         if self._output_shapes is None:
-            declared = [port.shape for port in self.workers.executable.outputs]
+            declared = [port.shape for port in self.outputs]
             known = not any(map(is_free, declared)) or any(map(is_free, self.shapes))
             self._output_shapes = declared if known else self._observed() or declared
         return self._output_shapes
@@ -194,7 +193,7 @@ class _Live:
         """Shapes that a prediction of zeros gives; None where zeros are no input for this model."""
         zeros = [
             np.zeros(shape, port.dtype.to_numpy())
-            for shape, port in zip(self.shapes, self.workers.executable.inputs, strict=True)
+            for shape, port in zip(self.shapes, self.inputs, strict=True)
         ]
         try:
             return [array.shape for array in self.workers.try_out(zeros)]

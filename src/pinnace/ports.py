@@ -14,6 +14,8 @@ from pinnace.types import Port
 
 Shape = tuple[int, ...]
 
+# Tuples, because `list | tuple` is a new object at each call and predictions can take microseconds.
+_LISTS = (list, tuple)
 _INPUT_KINDS = (Tensor, np.ndarray)
 _OUTPUT_KINDS = (Tensor, TensorMeta)
 
@@ -34,7 +36,7 @@ def meta(port: Port, shape: Shape) -> TensorMeta:
 
 def check_inputs(inputs: object) -> None:
     """Raise `ArgumentTypeError` unless `inputs` is a list of tensors or arrays."""
-    if not isinstance(inputs, list | tuple):
+    if not isinstance(inputs, _LISTS):
         raise ArgumentTypeError(f"inputs must be list, but got {type(inputs)}.")
     for index, value in enumerate(inputs):
         if not isinstance(value, _INPUT_KINDS):
@@ -64,10 +66,16 @@ def arrays_of(
     if len(inputs) != len(ports):
         names = ", ".join(port.name for port in ports)
         raise DataMismatchError(f"the model has {len(ports)} inputs ({names}), but got {len(inputs)}")
-    return [_array(value, port, shape) for value, port, shape in zip(inputs, ports, shapes, strict=True)]
+    return [
+        array
+        if value.__class__ is Tensor and (array := value.array_of(port.dtype, shape)) is not None
+        else _array(value, port, shape)
+        for value, port, shape in zip(inputs, ports, shapes, strict=True)
+    ]
 
 
 def _array(value: Tensor | Array, port: Port, shape: Shape) -> Array:
+    """The data of an input that is not at hand in the right form."""
     tensor = value if isinstance(value, Tensor) else Tensor(value)
     if not tensor.has_data:
         _warn_of_zeros(tensor, port)

@@ -178,6 +178,11 @@ class Tensor:
         """Whether data was set or asked for."""
         return self._array is not None
 
+    def array_of(self, dtype: DataType, shape: tuple[int, ...]) -> Array | None:
+        """The data where it is there, of this dtype and shape."""
+        array = self._array
+        return array if array is not None and self._dtype is dtype and self._shape == shape else None
+
     def get_data_to_numpy(self) -> Array:
         """The data itself, not a copy; zeros of the tensor's shape where none was set.
 
@@ -289,7 +294,7 @@ class Tensor:
 
 def _native(array: Array) -> tuple[DataType, Array]:
     """The element type and the data, C-contiguous in native byte order; copied only where it is not."""
-    native = array.dtype.newbyteorder("=")
+    native = array.dtype if array.dtype.isnative else array.dtype.newbyteorder("=")
     try:
         dtype = DataType.from_numpy(native)
     except ValueError:
