@@ -17,7 +17,7 @@ GOLDEN = np.load(ROOT / "tests" / "data" / "efficientnet_lite0_expected.npz")
 TOLERANCE = 1e-5  # what the project promises against MindSpore
 
 
-# Threads that print at the same time mix their lines, and even what one print writes. This makes a print one write.
+# Threads that print at the same time mix even what one print writes. This makes a print one write.
 WHOLE_PRINTS = """
 import builtins, io, runpy, sys
 
