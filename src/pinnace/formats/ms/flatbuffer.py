@@ -108,9 +108,7 @@ class Buffer:
         """The tables of the vector at a place."""
         start, count = self.vector(at, 4, path)
         self.spend(4 * count, at, path)
-        return tuple(
-            self.table(name, self.follow(start + 4 * i, path), f"{path}[{i}]") for i in range(count)
-        )
+        return tuple(self.table(name, self.follow(start + 4 * i, path), f"{path}[{i}]") for i in range(count))
 
     def table(self, name: str, at: int, path: str) -> Table:
         """The table at a place."""

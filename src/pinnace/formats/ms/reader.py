@@ -13,9 +13,9 @@ the Program holds of it:
 * A node that refers to a sub-graph (`sub_graph_index`) has that function as its first input.
 * Constants of up to 1 KiB that are no floating point numbers (axes, shapes, permutations) are
   `constants`, all others `parameters`; see `tensors` for how their data stays in the file.
-* Weights that are quantised for storage only (`quantType` of their node) are float32 tensors, unpacked
-  when they are asked for, and so are packed ones; see `packing`. Other quantised constants keep their
-  integers.
+* Weights that are packed, or quantised for storage only (`quantType` of their node), or float16 beside
+  float32, are float32 tensors, unpacked when they are asked for; see `packing`. Other quantised constants
+  keep their integers.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ import onnx_ir as ir
 from pinnace.formats.ms import schema, tensors
 from pinnace.formats.ms.flatbuffer import Buffer, Table
 from pinnace.program import Dialect, Function, Input, Layout, Node, Program, TypeInfo
+from pinnace.types import DataType
 from pinnace.weights.source import SMALL, Source
 
 _FRAMEWORKS = ("TensorFlow", "Caffe", "ONNX", "MindSpore", "TensorFlow Lite", "PyTorch")
@@ -60,7 +61,7 @@ class _Reader:
         self.functions = _unique([str(g["name"]) or f"graph{i}" for i, g in enumerate(self.graphs)])
         self.labels = [str(t["name"]) for t in self.tensors]
         self.names = self._value_names()
-        self._axes = self._channel_axes()
+        self._uses = self._find_uses()
         self._constants: dict[int, ir.TensorProtocol | None] = {}
 
     def program(self) -> Program:
@@ -111,9 +112,7 @@ class _Reader:
         return function
 
     def _node(self, table: Table) -> Node:
-        primitive: Table | None = table["primitive"] and table["primitive"]["value"]
-        if primitive is None:
-            raise table.error("primitive", f"node {table['name']!r} has no primitive")
+        primitive = self._primitive(table)
         attributes = self._attributes(table, primitive)
         inputs = [self.names[i] for i in self._indices(table, "inputIndex")]
         outputs = self._indices(table, "outputIndex")
@@ -127,6 +126,12 @@ class _Reader:
             attributes=attributes,
             types=tuple(self._result_type(i) for i in outputs),
         )
+
+    def _primitive(self, node: Table) -> Table:
+        primitive: Table | None = node["primitive"] and node["primitive"]["value"]
+        if primitive is None:
+            raise node.error("primitive", f"node {node['name']!r} has no primitive")
+        return primitive
 
     def _attributes(self, table: Table, primitive: Table) -> dict[str, Any]:
         fields = schema.load().tables["CNode"]
@@ -146,25 +151,29 @@ class _Reader:
 
     def _constant(self, index: int) -> ir.TensorProtocol | None:
         if index not in self._constants:
-            tensor, axis = self.tensors[index], self._axes.get(index)
-            self._constants[index] = tensors.constant(tensor, self.source, axis)
+            use = self._uses.get(index, tensors.Use())
+            self._constants[index] = tensors.constant(self.tensors[index], self.source, use)
         return self._constants[index]
 
-    def _channel_axes(self) -> dict[int, int]:
-        """For each tensor that is quantised for storage only, the axis of its scales.
+    def _find_uses(self) -> dict[int, tensors.Use]:
+        """For each tensor that nodes use, what they make of it if it is a constant.
 
         Channels are the first axis of a weight, but for the second operand of a product that is not
         transposed.
         """
-        axes = {}
+        uses: dict[int, tensors.Use] = {}
         for table in self.nodes:
-            if table["quantType"] not in _STORAGE_ONLY:
-                continue
-            primitive = table["primitive"] and table["primitive"]["value"]
-            product = primitive is not None and primitive.fields().get("transpose_b") is False
-            for position, index in enumerate(self._indices(table, "inputIndex")):
-                axes[index] = -1 if product and position == 1 else 0
-        return axes
+            inputs, outputs = self._indices(table, "inputIndex"), self._indices(table, "outputIndex")
+            stored = table["quantType"] in _STORAGE_ONLY
+            product = stored and self._primitive(table).fields().get("transpose_b") is False
+            in_float32 = any(self.tensors[i]["dataType"] == DataType.FLOAT32.value for i in outputs)
+            for position, index in enumerate(inputs):
+                axis = -1 if product and position == 1 else 0
+                before = uses.get(index, tensors.Use())
+                uses[index] = tensors.Use(
+                    axis if stored else before.channel_axis, in_float32 or before.in_float32
+                )
+        return uses
 
     def _value_names(self) -> list[str]:
         """A name for each tensor; the model's inputs and outputs take theirs first."""

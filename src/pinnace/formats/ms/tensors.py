@@ -1,14 +1,18 @@
 """The tensors of a `.ms` file: what it declares of each, and the data of those that are constants.
 
 Data that engines read as it stands stays where it lies (see `weights.source`), in the `.ms` file or in
-the file that `externalData` names. Data that is packed or quantised is unpacked when it is asked for (see
-`packing`).
+the file that `externalData` names. Data that is packed, quantised or of half precision for storage only is
+unpacked when it is asked for (see `packing`).
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from typing import NamedTuple
 
+import numpy as np
+import numpy.typing as npt
 import onnx_ir as ir
 
 from pinnace.formats.ms import packing
@@ -37,31 +41,48 @@ def type_of(tensor: Table) -> TypeInfo | None:
     return None if dtype is None else TypeInfo(dtype, tuple(d if d >= 0 else None for d in tensor["dims"]))
 
 
-def constant(tensor: Table, source: Source, channel_axis: int | None) -> ir.TensorProtocol | None:
+class Use(NamedTuple):
+    """What the nodes that use a constant make of it.
+
+    `channel_axis` is given where they want what its quantised elements stand for: the axis along which
+    scales differ. `in_float32`: they compute in float32, whatever floats are stored.
+    """
+
+    channel_axis: int | None = None
+    in_float32: bool = False
+
+
+def constant(tensor: Table, source: Source, use: Use) -> ir.TensorProtocol | None:
     """The data of a tensor; None of one that the graph computes.
 
-    `channel_axis` is given where the nodes that use the tensor want what its quantised elements stand
-    for: the axis along which scales differ. Raises `ModelFormatError` where data and declaration do not
-    agree.
+    Raises `ModelFormatError` where data and declaration do not agree.
     """
     span: Span = tensor["data"]
     outside: tuple[Table, ...] = tensor["externalData"]
     if not span.length and not outside and 0 not in tensor["dims"]:
         return None
     name, (dtype, shape) = str(tensor["name"]), _declared(tensor)
-    pack = packing.of(tensor, shape, channel_axis)
+    pack = packing.of(tensor, shape, use.channel_axis)
     if pack is not None:
         raw = _stored(source, name, ir.DataType.UINT8, (_length(span, outside),), span, outside)
-
-        def unpack() -> ir.TensorProtocol:
-            return ir.Tensor(pack.unpack(raw.numpy()), name=name)
-
-        return ir.LazyTensor(unpack, ir.DataType.FLOAT, ir.Shape(shape), name=name)
+        return _float32(name, shape, lambda: pack.unpack(raw.numpy()))
     size = math.prod(shape) * dtype.itemsize
     if not outside and span.length != size:
         what = f"{name!r} is {dtype.name}{list(shape)}, {size} bytes, and {span.length} are there"
         raise tensor.error("data", what)
-    return _stored(source, name, dtype, shape, span, outside)
+    stored = _stored(source, name, dtype, shape, span, outside)
+    if dtype is ir.DataType.FLOAT16 and use.in_float32:
+        return _float32(name, shape, lambda: stored.numpy().astype(np.float32))
+    return stored
+
+
+def _float32(
+    name: str, shape: tuple[int, ...], values: Callable[[], npt.NDArray[np.float32]]
+) -> ir.TensorProtocol:
+    """A tensor whose values are computed when they are asked for."""
+    return ir.LazyTensor(
+        lambda: ir.Tensor(values(), name=name), ir.DataType.FLOAT, ir.Shape(shape), name=name
+    )
 
 
 def _declared(tensor: Table) -> tuple[ir.DataType, tuple[int, ...]]:
