@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any
+from typing import Any, NamedTuple
 
 import onnx_ir as ir
 
@@ -46,8 +46,7 @@ class FunctionRef:
     name: str
 
 
-@dataclass(frozen=True)
-class TypeInfo:
+class TypeInfo(NamedTuple):
     """What a file declares of a tensor. A free dimension is None; shape None is an unknown rank."""
 
     dtype: ir.DataType
@@ -58,7 +57,7 @@ Literal = None | bool | int | float | str | bytes | ir.TensorProtocol | Monad | 
 """A constant of a program; a tuple holds literals."""
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True, eq=False)
 class Node:
     """One application of a primitive, or a call.
 

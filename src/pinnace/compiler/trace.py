@@ -8,7 +8,7 @@ condition over what is known now picks its branch. What only the run knows becom
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from functools import cache
+from functools import cache, cached_property
 from typing import Any, TypeVar
 
 import onnx_ir as ir
@@ -18,7 +18,6 @@ from pinnace.ops.builder import Builder, Unsupported
 from pinnace.ops.table import find
 from pinnace.ops.values import Branches, Closure, Effects, TailCall, Value, flatten
 from pinnace.program import Function, FunctionRef, Monad, Node, Program, TypeInfo
-
 
 _T = TypeVar("_T")
 _SMALL = 256
@@ -32,6 +31,11 @@ class NodeFailure(Exception):
         super().__init__(f"node {node.name!r} ({node.primitive or 'call'}): {reason}")
         self.node = node
         self.reason = reason
+
+
+def _defined(function: Function) -> set[str]:
+    names = {output for node in function.nodes for output in node.outputs}
+    return names | {i.name for i in function.inputs} | {*function.parameters, *function.constants}
 
 
 class Frame:
@@ -61,7 +65,8 @@ class Tracer:
         self._open_loops: list[Function] = []
         self._reachable = cache(self._find_reachable)
         self._producers = {
-            f.name: {out: node for node in f.nodes for out in node.outputs} for f in program.functions.values()
+            f.name: {out: node for node in f.nodes for out in node.outputs}
+            for f in program.functions.values()
         }
 
     # -- calling -----------------------------------------------------------------------------------
@@ -112,16 +117,16 @@ class Tracer:
 
     def _literal(self, frame: Frame, literal: Any) -> Value:
         match literal:
+            case None | bool() | int() | float() | str() | bytes():
+                return literal
             case Monad():
                 return Effects()
             case FunctionRef(name):
                 return Closure(self.program.functions[name], frame)
             case tuple():
                 return tuple(self._literal(frame, item) for item in literal)
-            case ir.TensorProtocol():
-                return self.b.weight(literal) if literal.size > _SMALL else self.b.constant(literal.numpy())
             case _:
-                return literal
+                return self.b.weight(literal) if literal.size > _SMALL else self.b.constant(literal.numpy())
 
     # -- evaluating --------------------------------------------------------------------------------
 
@@ -227,20 +232,22 @@ class Tracer:
         for name in node.inputs:
             names.append(name)
             if name in self.program.functions:
-                names += sorted(self._free_names(name))
+                names += sorted(self._free_names[name])
         return names
 
-    def _free_names(self, name: str) -> set[str]:
-        seen: set[str] = set()
-        free: set[str] = set()
-        pending = [name]
-        while pending:
-            current = pending.pop()
-            if current in seen:
-                continue
-            seen.add(current)
-            for used in self._used(self.program.functions[current]):
-                (pending.append if used in self.program.functions else free.add)(used)
+    @cached_property
+    def _free_names(self) -> dict[str, set[str]]:
+        """For each function the names that it, or what it refers to, takes from outside of it."""
+        functions = self.program.functions
+        free = {f.name: self._used(f) - functions.keys() - _defined(f) for f in functions.values()}
+        settled = False
+        while not settled:
+            settled = True
+            for f in functions.values():
+                inner = {n for g in self._used(f) & functions.keys() for n in free[g]} - _defined(f)
+                if not inner <= free[f.name]:
+                    free[f.name] |= inner
+                    settled = False
         return free
 
     def _used(self, function: Function) -> set[str]:

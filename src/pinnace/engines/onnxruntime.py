@@ -76,10 +76,18 @@ def _session(graph: Compilable, target: Target) -> tuple[ort.InferenceSession, l
         options.add_session_config_entry("session.model_external_initializers_file_folder_path", graph.folder)
     held = _hand_over(graph.model, options)
     try:
-        data = ir.to_proto(graph.model).SerializeToString()
-        return ort.InferenceSession(data, options, providers=["CPUExecutionProvider"]), held
+        return ort.InferenceSession(_encoded(graph.model), options, providers=["CPUExecutionProvider"]), held
     except Exception as error:
         raise EngineError(f"{graph.name}: onnxruntime cannot build it: {error}") from None
+
+
+def _encoded(model: ir.Model) -> bytes:
+    """The model as bytes, without the types of intermediate values: the engine infers them by itself."""
+    for node in model.graph:
+        for output in node.outputs:
+            if not output.is_graph_output():
+                output.type = output.shape = None
+    return ir.serde.serialize_model(model).SerializeToString()
 
 
 def _options(target: Target) -> ort.SessionOptions:

@@ -109,7 +109,8 @@ class Builder:
         attributes: dict[str, Any],
         domain: str = "",
     ) -> tuple[ir.Value, ...]:
-        node = ir.node(op_type, operands, attributes, domain=domain, num_outputs=outputs)
+        given = [_attribute(name, value) for name, value in attributes.items()]
+        node = ir.Node(domain, op_type, operands, given, num_outputs=outputs)
         for output in node.outputs:
             output.name = self.fresh()
         self.nodes.append(node)
@@ -119,7 +120,7 @@ class Builder:
         self, op_type: str, outputs: int, operands: Sequence[ir.Value | None], attributes: dict[str, Any]
     ) -> tuple[ir.Value, ...]:
         """Compute in a type that has a kernel, and give the results the type that they should have."""
-        dtypes = [None if x is None else self._dtype(x) for x in operands]
+        dtypes = tuple(None if x is None else self._dtype(x) for x in operands)
         detour = kernels.detour(op_type, dtypes, OPSET)
         if not detour:
             return self._emit(op_type, outputs, operands, attributes)
@@ -141,7 +142,7 @@ class Builder:
         self._names += 1
         return f"%{self._names}"
 
-    def constant(self, array: npt.ArrayLike, dtype: npt.DTypeLike = None) -> ir.Value:
+    def constant(self, array: npt.ArrayLike, dtype: npt.DTypeLike | None = None) -> ir.Value:
         """A constant tensor; equal ones are one value."""
         data = np.asarray(array, dtype)
         key = (data.dtype.name, data.shape, data.tobytes())
@@ -164,7 +165,10 @@ class Builder:
             while name in self.initializers:
                 name = f"{name}_{self.fresh()}"
             known = ir.Value(
-                name=name, const_value=tensor, shape=ir.Shape(tensor.shape), type=ir.TensorType(tensor.dtype)
+                name=name,
+                const_value=tensor,
+                shape=ir.Shape(tuple(tensor.shape)),
+                type=ir.TensorType(tensor.dtype),
             )
             self._weights[id(tensor)] = self.initializers[name] = known
         return known
@@ -218,6 +222,11 @@ class Builder:
         self.effects = self.effects.wrote(root, self._assignments, value)
         self._roots[value] = root
         return value
+
+    def read(self, target: ir.Value) -> ir.Value:
+        """What `target`, or what it was assigned to, holds at the node that is lowered."""
+        root = self._roots.get(target, target)
+        return self.effects.read(root) if root in self.effects.memory else target
 
     def _operand(self, operand: Operand, like: ir.Value | None) -> ir.Value | None:
         if operand is None or isinstance(operand, ir.Value):
@@ -360,7 +369,9 @@ class Builder:
         """Ints and scalar tensors; a vector that only the run knows is taken apart."""
         known = self.known(value)
         if isinstance(known, tuple):
-            return tuple(d if isinstance(d, ir.Value) and self.known(d) is None else self.int_(d) for d in known)
+            return tuple(
+                d if isinstance(d, ir.Value) and self.known(d) is None else self.int_(d) for d in known
+            )
         if known is not None:
             return self.ints(known)
         if not isinstance(value, ir.Value):
@@ -393,6 +404,20 @@ class Builder:
         return _refuse(value, what)
 
 
+_ATTRIBUTES = {bool: ir.AttrInt64, int: ir.AttrInt64, float: ir.AttrFloat32, str: ir.AttrString}
+_LISTS = {int: ir.AttrInt64s, float: ir.AttrFloat32s}
+
+
+def _attribute(name: str, value: Any) -> ir.Attr:
+    # onnx-ir's own conversion asks every value whether it keeps each of its protocols: most of the time
+    # that lowering took.
+    if type(value) in _ATTRIBUTES:
+        return _ATTRIBUTES[type(value)](name, value)
+    if isinstance(value, list | tuple) and value and type(value[0]) in _LISTS:
+        return _LISTS[type(value[0])](name, value)
+    return ir.convenience.convert_attribute(name, value)
+
+
 def _refuse(value: Value, wanted: str) -> NoReturn:
     raise Unsupported(f"must be {wanted}, and it is {type(value).__name__}")
 
@@ -402,7 +427,7 @@ def _infer(x: ir.Value) -> None:
     pending = [x]
     while pending:
         node = pending[-1].producer()
-        if node is None or pending[-1].shape is not None and pending[-1].dtype is not None:
+        if node is None or (pending[-1].shape is not None and pending[-1].dtype is not None):
             pending.pop()
             continue
         unknown = [
@@ -420,14 +445,14 @@ def _infer(x: ir.Value) -> None:
 def _infer_node(node: ir.Node) -> None:
     if node.domain or any(a.type is ir.AttributeType.GRAPH for a in node.attributes.values()):
         return
-    proto = ir.to_proto(node)
+    proto = ir.serde.serialize_node(node)
     types, data = {}, {}
     for value in node.inputs:
         if value is None or value.dtype is None:
             continue
         types[value.name] = _type_proto(value)
         if value.const_value is not None and value.const_value.size <= 64:
-            data[value.name] = ir.to_proto(value.const_value)
+            data[value.name] = ir.serde.serialize_tensor(value.const_value)
             data[value.name].name = value.name or ""
     schema = onnx.defs.get_schema(node.op_type, OPSET)
     try:
@@ -451,6 +476,4 @@ def _take(value: ir.Value, inferred: onnx.TypeProto.Tensor) -> None:
     if value.dtype is None and inferred.elem_type:
         value.dtype = ir.DataType(inferred.elem_type)
     if value.shape is None and inferred.HasField("shape"):
-        value.shape = ir.Shape(
-            [d.dim_value if d.HasField("dim_value") else None for d in inferred.shape.dim]
-        )
+        value.shape = ir.Shape([d.dim_value if d.HasField("dim_value") else None for d in inferred.shape.dim])

@@ -7,7 +7,6 @@ operator that lacks a type is computed in the nearest type that holds its values
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from functools import cache
 from importlib import resources
 
@@ -42,7 +41,8 @@ def is_limited(op_type: str) -> bool:
     return op_type in _kernels()
 
 
-def detour(op_type: str, dtypes: Sequence[_T | None], opset: int) -> dict[str, _T]:
+@cache
+def detour(op_type: str, dtypes: tuple[_T | None, ...], opset: int) -> dict[str, _T]:
     """For type variables of an operator's schema, the types to compute in; {} where all have kernels."""
     row = _kernels()[op_type]
     found: dict[str, _T] = {}
@@ -55,11 +55,12 @@ def detour(op_type: str, dtypes: Sequence[_T | None], opset: int) -> dict[str, _
     return found
 
 
-def variables(op_type: str, count: int, opset: int, outputs: bool = False) -> list[str]:
+@cache
+def variables(op_type: str, count: int, opset: int, outputs: bool = False) -> tuple[str, ...]:
     """The type variables of an operator's first `count` inputs, or outputs."""
     schema = onnx.defs.get_schema(op_type, opset)
     formal = [p.type_str for p in (schema.outputs if outputs else schema.inputs)]
-    return [formal[min(i, len(formal) - 1)] for i in range(count)]
+    return tuple(formal[min(i, len(formal) - 1)] for i in range(count))
 
 
 def _name(dtype: _T) -> str:

@@ -11,7 +11,7 @@ What the field table does not tell:
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import onnx_ir as ir
@@ -131,14 +131,10 @@ class _Reader:
         op_type = node.op_type.removeprefix(_REF)
         primitive = self.primitives.get(op_type) if node.op_type.startswith(_REF) else None
         is_call = node.op_type.startswith(_REF) and primitive is None
-        attributes: dict[str, Any] = {}
-        types: tuple[TypeInfo | None, ...] = ()
-        own = (*node.attribute, *node.node_attr) if not is_call else node.attribute
-        for attribute in (*(primitive.attribute if primitive is not None else ()), *own):
-            if attribute.name == "shape" and attribute in node.attribute:
-                types = tuple(self._types(attribute))
-            else:
-                attributes[attribute.name] = self._value(attribute, node.name)
+        own = {a.name: a for a in node.attribute}
+        declared = own.pop("shape", None)
+        shared = {} if primitive is None else {a.name: a for a in primitive.attribute}
+        attributes = {**shared, **own, **{a.name: a for a in node.node_attr}}
         name = primitive.op_type if primitive is not None else op_type
         inputs = tuple(i.removeprefix(_REF) for i in node.input)
         return Node(
@@ -146,8 +142,8 @@ class _Reader:
             primitive="" if is_call else name,
             inputs=(op_type, *inputs) if is_call else inputs,
             outputs=tuple(node.output),
-            attributes=attributes,
-            types=types,
+            attributes=_Attributes(attributes, lambda a: self._value(a, node.name)),
+            types=() if declared is None else tuple(self._types(declared)),
         )
 
     def _constant(self, node: Any) -> Literal:
@@ -172,9 +168,11 @@ class _Reader:
         dtype = _DTYPES.get(tensor.data_type)
         if dtype is None:
             return None
+        dims = tuple(tensor.dims)
+        if min(dims, default=0) >= 0:
+            return TypeInfo(dtype, dims)
         # A lone -2 is MindSpore's way to say that not even the rank is known.
-        shape = None if list(tensor.dims) == [-2] else tuple(None if d < 0 else d for d in tensor.dims)
-        return TypeInfo(dtype, shape)
+        return TypeInfo(dtype, None if dims == (-2,) else tuple(None if d < 0 else d for d in dims))
 
     def _value(self, attribute: Any, where: str) -> Any:
         kind = _KINDS.get(attribute.type, "")
@@ -225,6 +223,25 @@ class _Reader:
                 return self.source.tensor(name, dtype, shape, data.offset, data.length)
             return self.source.external(name, dtype, shape, data.location, data.offset, data.length or -1)
         return _inline(self.source.name, tensor, name, dtype, shape)
+
+
+class _Attributes(Mapping[str, Any]):
+    """Attributes that are decoded when they are asked for: most never are."""
+
+    def __init__(self, protos: dict[str, Any], decode: Callable[[Any], Any]) -> None:
+        self._protos, self._decode = protos, decode
+
+    def __getitem__(self, name: str) -> Any:
+        return self._decode(self._protos[name])
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._protos
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._protos)
+
+    def __len__(self) -> int:
+        return len(self._protos)
 
 
 def _one_or_all(many: Any, one: Any) -> Any:
