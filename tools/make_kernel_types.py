@@ -18,7 +18,20 @@ from onnxruntime.capi import onnxruntime_pybind11_state as runtime
 
 from pinnace.ops.builder import OPSET
 
-_TYPES = "bool int8 int16 int32 int64 uint8 uint16 uint32 uint64 bfloat16 float double".split()
+_TYPES = [
+    "bool",
+    "int8",
+    "int16",
+    "int32",
+    "int64",
+    "uint8",
+    "uint16",
+    "uint32",
+    "uint64",
+    "bfloat16",
+    "float",
+    "double",
+]
 
 
 def main(path: str) -> None:
@@ -42,7 +55,7 @@ def main(path: str) -> None:
         }
         if lacking:
             table[name] = lacking
-    lines = [f'  {json.dumps(name)}: {json.dumps(row)}' for name, row in table.items()]
+    lines = [f"  {json.dumps(name)}: {json.dumps(row)}" for name, row in table.items()]
     Path(path).write_text("{\n" + ",\n".join(lines) + "\n}\n")
 
 

@@ -1,0 +1,1 @@
+"""From a MindSpore program to an ONNX graph that an engine can run."""

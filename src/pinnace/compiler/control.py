@@ -76,7 +76,9 @@ def _trace_side(tracer: Tracer, callee: Value, arguments: Sequence[Value], effec
     return _Side(nodes, value, after)
 
 
-def _join(b: Builder, condition: ir.Value, then: _Side, other: _Side, before: Effects) -> tuple[Value, Effects]:
+def _join(
+    b: Builder, condition: ir.Value, then: _Side, other: _Side, before: Effects
+) -> tuple[Value, Effects]:
     if not _same_structure(then.value, other.value):
         raise Unsupported("gives tuples of different structure in the two branches of a condition")
     leaves = list(zip(flatten(then.value), flatten(other.value), strict=True))
@@ -281,9 +283,7 @@ class _Loop:
                 new.effects.read(t) for t in self.targets
             ]
             outputs = [_own(b, b.scalar(b.tensor(condition)))]
-            outputs += [
-                _own(b, b.cast(r, b.dtype(v))) for r, v in zip(results, variables, strict=True)
-            ]
+            outputs += [_own(b, b.cast(r, b.dtype(v))) for r, v in zip(results, variables, strict=True)]
         turn, going = (
             ir.Value(name=b.fresh(), type=ir.TensorType(t), shape=ir.Shape([]))
             for t in (ir.DataType.INT64, ir.DataType.BOOL)
@@ -306,7 +306,9 @@ class _Loop:
         arguments = rebuild(self.arguments, iter(self._inside(variables)))
         head = _head(self.tracer, self.callee, arguments, self._memory(variables))
         if head.turn is None:
-            raise Unsupported(f"calls itself in a way that is no loop (function {self.callee.function.name!r})")
+            raise Unsupported(
+                f"calls itself in a way that is no loop (function {self.callee.function.name!r})"
+            )
         turn = head.turn
         end, _ = self.tracer.in_loop(
             self.callee.function, lambda: self.tracer.call(turn, head.arguments, head.effects)

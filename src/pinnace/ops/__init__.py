@@ -17,4 +17,5 @@ from pinnace.ops import pool as pool
 from pinnace.ops import recurrent as recurrent
 from pinnace.ops import reduce as reduce
 from pinnace.ops import scalar as scalar
+from pinnace.ops import state as state
 from pinnace.ops import structure as structure

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-
 from pinnace.ops.builder import Builder
 from pinnace.ops.table import Ints, Tensor, primitive, same
 from pinnace.ops.values import Value
@@ -163,5 +162,3 @@ def swiglu(b: Builder, x: Tensor, dim: int = -1) -> Value:
 def quick_gelu(b: Builder, x: Tensor) -> Value:
     """Sigmoid of 1.702 x, and Mul."""
     return fast_gelu(b, x)
-
-

@@ -239,10 +239,10 @@ def chunk(b: Builder, x: Tensor, chunks: int, dim: int = 0) -> Value:
 
 
 @primitive("Meshgrid")
-def meshgrid(b: Builder, items: Tensors, indexing: str = "xy") -> Value:
+def meshgrid(b: Builder, items: Tensors, indexing: str = "1") -> Value:
     """Reshape and Expand of each."""
     order = list(range(len(items)))
-    if indexing in ("xy", "0") and len(items) > 1:
+    if indexing in ("xy", "1") and len(items) > 1:
         order[:2] = [1, 0]
     sizes = [b.dim(items[i], 0) for i in order]
     return tuple(
@@ -343,7 +343,9 @@ def lin_space(b: Builder, start: Value, stop: Value, num: Value, dtype: Dtype | 
     if count is not None and all(e is not None for e in ends):
         lo, hi = (float(np.reshape(e, -1)[0]) for e in ends)
         return b.constant(np.linspace(lo, hi, int(count)).astype(kind.numpy()))
-    steps = b.cast(b.op("Range", b.constant(0, np.int64), b.scalar(b.tensor(num)), b.constant(1, np.int64)), kind)
+    steps = b.cast(
+        b.op("Range", b.constant(0, np.int64), b.scalar(b.tensor(num)), b.constant(1, np.int64)), kind
+    )
     gaps = b.op("Max", b.cast(b.op("Sub", b.scalar(b.tensor(num)), b.constant(1, np.int64)), kind), 1)
     slope = b.op("Div", b.op("Sub", b.cast(last, kind), b.cast(first, kind)), gaps)
     return b.op("Add", b.scalar(b.cast(first, kind)), b.op("Mul", steps, b.scalar(slope)))
@@ -485,7 +487,9 @@ def padded(
 @primitive("Pad")
 def pad(b: Builder, x: Tensor, paddings: Value) -> Value:
     """Pad with zeros."""
-    flat = b.ints(paddings if not isinstance(paddings, tuple) else tuple(n for pair in paddings for n in pair))
+    flat = b.ints(
+        paddings if not isinstance(paddings, tuple) else tuple(n for pair in paddings for n in pair)
+    )
     return padded(b, x, list(zip(flat[::2], flat[1::2], strict=True)), "constant")
 
 

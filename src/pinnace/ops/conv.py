@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 from pinnace.ops.builder import Builder
 from pinnace.ops.table import Dims, Ints, Tensor, primitive
@@ -26,7 +27,7 @@ def edges(values: Sequence[int], rank: int) -> list[int]:
     return pairs[::2] + pairs[1::2]
 
 
-def window(pad_mode: str, pad: Sequence[int], rank: int) -> dict[str, object]:
+def window(pad_mode: str, pad: Sequence[int], rank: int) -> dict[str, Any]:
     """The attributes `auto_pad` and `pads` for MindSpore's `pad_mode` and `pad`."""
     match pad_mode.lower():
         case "same" | "1":
@@ -46,10 +47,12 @@ def convolution(
     stride: Sequence[int],
     dilation: Sequence[int],
     group: int,
-    padding: dict[str, object],
+    padding: dict[str, Any],
 ) -> Tensor:
     """Conv."""
     rank = b.rank(weight) - 2
+    if "auto_pad" in padding:
+        padding = same(b, x, weight, spatial(stride, rank), spatial(dilation, rank))
     return b.op(
         "Conv",
         x,
@@ -60,6 +63,22 @@ def convolution(
         group=group,
         **padding,
     )
+
+
+def same(
+    b: Builder, x: Tensor, weight: Tensor, stride: Sequence[int], dilation: Sequence[int]
+) -> dict[str, Any]:
+    """Padding that makes the result as long as the input over the stride, as far as it can be told now."""
+    rank = len(stride)
+    before, after = [], []
+    reach = [d * (k - 1) + 1 for d, k in zip(dilation, b.static_shape(weight)[2:], strict=True)]
+    for length, step, long in zip(b.shape(x)[-rank:], stride, reach, strict=True):
+        if length is None and step > 1:
+            return {"auto_pad": "SAME_UPPER"}
+        total = max(long - step if length is None or length % step == 0 else long - length % step, 0)
+        before.append(total // 2)
+        after.append(total - total // 2)
+    return {"pads": before + after} if any(after) else {}
 
 
 def _conv(rank: int, name: str) -> None:
@@ -137,14 +156,16 @@ def _conv_padding(rank: int, name: str) -> None:
             b,
             x,
             rank,
-            lambda whole: convolution(b, whole, weight, bias, stride, dilation, groups, window(padding, (), rank)),
+            lambda whole: convolution(
+                b, whole, weight, bias, stride, dilation, groups, window(padding, (), rank)
+            ),
         )
 
     lowering.__doc__ = "Conv; an input without batch gets one on the way."
     primitive(name)(lowering)
 
 
-def _unbatched(b: Builder, x: Tensor, rank: int, apply):  # type: ignore[no-untyped-def]
+def _unbatched(b: Builder, x: Tensor, rank: int, apply: Callable[[Tensor], Tensor]) -> Tensor:
     if b.rank(x) == rank + 1:
         return b.op("Squeeze", apply(b.op("Unsqueeze", x, [0])), [0])
     return apply(x)
@@ -193,7 +214,8 @@ def transposed(
         pads=pads if any(pads) else None,
         output_padding=extra if any(extra) else None,
     )
-    if all(isinstance(v, int) for v in (*sizes, *(b.dim(x, i + 2) for i in range(rank)))) or "same" in pad_mode.lower():
+    known = None not in b.shape(x)[2:] and all(isinstance(s, int) for s in sizes)
+    if known or pad_mode.lower() in ("same", "1"):
         return whole
     return b.op("Slice", whole, [0] * rank, b.vector(sizes), list(range(2, rank + 2)))
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from pinnace.ops.builder import Builder
 from pinnace.ops.table import Dims, Tensor, primitive
@@ -20,7 +23,7 @@ def resized(
     mode: str,
     align_corners: bool,
     half_pixel_centers: bool,
-    **attributes: object,
+    **attributes: Any,
 ) -> Tensor:
     """Resize of the last dimensions to `sizes`."""
     where = "align_corners" if align_corners else "half_pixel" if half_pixel_centers else "asymmetric"
@@ -58,11 +61,63 @@ def resize_nearest(
 def resize_bicubic(
     b: Builder, x: Tensor, size: Dims, align_corners: bool = False, half_pixel_centers: bool = False
 ) -> Value:
-    """Resize, cubic."""
-    return resized(b, x, size, "cubic", align_corners, half_pixel_centers, cubic_coeff_a=-0.75)
+    """MatMul with the weights of each place; Resize, cubic, where only the run knows the sizes."""
+    lengths = b.shape(x)[-2:]
+    if None in lengths or not all(isinstance(s, int) for s in size):
+        a = -0.5 if half_pixel_centers else -0.75
+        outside = int(half_pixel_centers)
+        return resized(
+            b, x, size, "cubic", align_corners, half_pixel_centers, cubic_coeff_a=a, exclude_outside=outside
+        )
+    down, along = (
+        b.constant(cubic_weights(n or 0, int(s), align_corners, half_pixel_centers), b.dtype(x).numpy())
+        for n, s in zip(lengths, size, strict=True)
+        if isinstance(s, int)
+    )
+    return b.op("MatMul", b.op("MatMul", down, x), b.transpose(along, (1, 0)))
 
 
-_TRANSFORMS = {"align_corners": (True, False), "0": (True, False), "half_pixel": (False, True), "2": (False, True)}
+_CUBIC_STEPS = 1024
+"""MindSpore reads the cubic's weights from a table of so many places between two pixels."""
+
+
+def cubic_weights(
+    length: int, size: int, align_corners: bool, half_pixel_centers: bool
+) -> npt.NDArray[np.float64]:
+    """What each of `length` pixels gives to each of `size`.
+
+    Keys' cubic with a = -1/2, pixels outside left out, for half-pixel centres; else a = -3/4, and the
+    pixels at the edge stand for those outside.
+    """
+    a = -0.5 if half_pixel_centers else -0.75
+    scale = (length - 1) / (size - 1) if align_corners and size > 1 else length / size
+    weights = np.zeros((size, length))
+    for i in range(size):
+        place = (i + 0.5) * scale - 0.5 if half_pixel_centers else i * scale
+        first = math.floor(place)
+        rest = round((place - first) * _CUBIC_STEPS) / _CUBIC_STEPS
+        for k, share in enumerate((_far(1 + rest, a), _near(rest, a), _near(1 - rest, a), _far(2 - rest, a))):
+            pixel = first - 1 + k
+            if half_pixel_centers and not 0 <= pixel < length:
+                continue
+            weights[i, min(max(pixel, 0), length - 1)] += share
+    return weights / weights.sum(1, keepdims=True) if half_pixel_centers else weights
+
+
+def _near(x: float, a: float) -> float:
+    return ((a + 2) * x - (a + 3)) * x * x + 1
+
+
+def _far(x: float, a: float) -> float:
+    return ((a * x - 5 * a) * x + 8 * a) * x - 4 * a
+
+
+_TRANSFORMS = {
+    "align_corners": (True, False),
+    "0": (True, False),
+    "half_pixel": (False, True),
+    "2": (False, True),
+}
 
 
 @primitive("ResizeLinear1D")
@@ -131,5 +186,3 @@ def roi_align(
         sampling_ratio=sample_num,
         spatial_scale=spatial_scale,
     )
-
-

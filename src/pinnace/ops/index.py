@@ -288,9 +288,6 @@ def _cut(
         begin = _END if backwards else 0
     if to_edge:
         end = _BEGIN if backwards else _END
-    if isinstance(step, int) and step == 1 and isinstance(begin, int) and begin == 0:
-        if isinstance(end, int) and end == _END:
-            return None
+    if all(isinstance(v, int) for v in (begin, end, step)) and (begin, end, step) == (0, _END, 1):
+        return None
     return axis, begin, end, step
-
-

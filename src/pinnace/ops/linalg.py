@@ -115,7 +115,10 @@ def cdist(b: Builder, x: Tensor, y: Tensor, p: float = 2.0) -> Value:
 def cross(b: Builder, x: Tensor, y: Tensor, dim: int = -65530) -> Value:
     """Split, and Mul and Sub of the parts."""
     axis = next(i for i, d in enumerate(b.shape(x)) if d == 3) if dim == -65530 else dim
-    first, second = b.ops("Split", 3, x, axis=axis, num_outputs=3), b.ops("Split", 3, y, axis=axis, num_outputs=3)
+    first, second = (
+        b.ops("Split", 3, x, axis=axis, num_outputs=3),
+        b.ops("Split", 3, y, axis=axis, num_outputs=3),
+    )
     parts = [
         b.op("Sub", b.op("Mul", first[i], second[j]), b.op("Mul", first[j], second[i]))
         for i, j in ((1, 2), (2, 0), (0, 1))
@@ -133,5 +136,3 @@ def trace(b: Builder, x: Tensor) -> Value:
 def det(b: Builder, x: Tensor) -> Value:
     """Det."""
     return b.op("Det", x)
-
-

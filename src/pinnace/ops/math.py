@@ -9,7 +9,7 @@ import numpy as np
 import onnx_ir as ir
 
 from pinnace.ops.builder import Builder
-from pinnace.ops.table import Tensor, primitive, same
+from pinnace.ops.table import Lowering, Tensor, primitive, same
 from pinnace.ops.values import Value
 
 same(
@@ -41,7 +41,7 @@ def _floating_unary(names: Mapping[str, str]) -> None:
         primitive(name)(_floating_operator(op_type))
 
 
-def _floating_operator(op_type: str):  # type: ignore[no-untyped-def]
+def _floating_operator(op_type: str) -> Lowering:
     def lowering(b: Builder, x: Tensor) -> Value:
         return b.op(op_type, floating(b, x))
 
@@ -426,11 +426,8 @@ def div_mod(b: Builder, x: Value, y: Value, rounding_mode: int | None = None) ->
 def pow_(b: Builder, x: Value, y: Value) -> Value:
     """Pow; Mul for a square."""
     first, second = promoted(b, x, y)
-    exponent = b.known(second)
-    if exponent is not None and np.size(exponent) == 1 and float(np.reshape(exponent, -1)[0]) == 2.0:
-        if b.rank(second) <= b.rank(first):
-            return b.op("Mul", first, first)
-    return b.op("Pow", first, second)
+    exponent = b.known(second) if b.shape(second) == () else None
+    return b.op("Pow", first, second) if exponent is None or exponent != 2 else square(b, first)
 
 
 @primitive("SquaredDifference")

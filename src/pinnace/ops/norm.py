@@ -179,4 +179,3 @@ def lrn(
     """LRN."""
     size = 2 * depth_radius + 1
     return b.op("LRN", x, size=size, bias=bias, alpha=alpha * size, beta=beta)
-

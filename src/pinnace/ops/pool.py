@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -75,7 +76,14 @@ def avg_pool_3d(
 ) -> Value:
     """AveragePool."""
     return average(
-        b, x, spatial(kernel_size, 3), strides, window(pad_mode, pad, 3), ceil_mode, count_include_pad, divisor_override
+        b,
+        x,
+        spatial(kernel_size, 3),
+        strides,
+        window(pad_mode, pad, 3),
+        ceil_mode,
+        count_include_pad,
+        divisor_override,
     )
 
 
@@ -84,7 +92,7 @@ def average(
     x: Tensor,
     kernel: Sequence[int],
     strides: Sequence[int],
-    padding: dict[str, object],
+    padding: dict[str, Any],
     ceil_mode: bool,
     count_include_pad: bool,
     divisor: int | None,
@@ -260,5 +268,3 @@ def _adaptive_max(b: Builder, x: Tensor, sizes: Sequence[int | None]) -> Tensor:
         ]
         x = b.op("Concat", *parts, axis=axis)
     return x
-
-

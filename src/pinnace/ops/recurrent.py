@@ -74,7 +74,14 @@ class _Pieces:
     """The weights of an LSTM, cut out of MindSpore's one vector: all of W and R, then the biases."""
 
     def __init__(
-        self, b: Builder, w: Tensor, layers: int, directions: int, input_size: int, hidden: int, has_bias: bool
+        self,
+        b: Builder,
+        w: Tensor,
+        layers: int,
+        directions: int,
+        input_size: int,
+        hidden: int,
+        has_bias: bool,
     ) -> None:
         self.b, self.directions, self.hidden = b, directions, hidden
         self.widths = [input_size] + [hidden * directions] * (layers - 1)
@@ -106,8 +113,7 @@ class _Pieces:
         gates = 4 * self.hidden
         if size == gates:
             part = self.b.op("Concat", part, self.b.constant(np.zeros(gates, np.float32)), axis=0)
-        turned = self._in_order(self.b.reshape(part, [2, 4, self.hidden]), [1, 2 * gates])
-        return turned
+        return self._in_order(self.b.reshape(part, [2, 4, self.hidden]), [1, 2 * gates])
 
     def _in_order(self, x: Tensor, dims: Sequence[int]) -> Tensor:
         return self.b.reshape(self.b.op("Gather", x, list(_LSTM_GATES), axis=1), dims)

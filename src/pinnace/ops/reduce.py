@@ -141,7 +141,11 @@ def count(b: Builder, x: Tensor, axes: Sequence[int] | None) -> Tensor:
     for size in sizes:
         if isinstance(size, ir.Value):
             total = b.op("Mul", total, size)
-    return b.constant(math.prod(known), b.dtype(x).numpy()) if len(known) == len(sizes) else b.cast(total, b.dtype(x))
+    return (
+        b.constant(math.prod(known), b.dtype(x).numpy())
+        if len(known) == len(sizes)
+        else b.cast(total, b.dtype(x))
+    )
 
 
 @primitive("ReduceStd")
@@ -166,13 +170,17 @@ def var(b: Builder, x: Tensor, dim: Ints | None = None, correction: int = 1, kee
 
 
 @primitive("VarMean")
-def var_mean(b: Builder, x: Tensor, dim: Ints | None = None, correction: int = 1, keepdim: bool = False) -> Value:
+def var_mean(
+    b: Builder, x: Tensor, dim: Ints | None = None, correction: int = 1, keepdim: bool = False
+) -> Value:
     """The mean square distance, and ReduceMean."""
     return variance(b, x, dim, correction, keepdim)
 
 
 @primitive("StdMean")
-def std_mean(b: Builder, x: Tensor, dim: Ints | None = None, correction: int = 1, keepdim: bool = False) -> Value:
+def std_mean(
+    b: Builder, x: Tensor, dim: Ints | None = None, correction: int = 1, keepdim: bool = False
+) -> Value:
     """Sqrt of the mean square distance, and ReduceMean."""
     spread, mean = variance(b, x, dim, correction, keepdim)
     return b.op("Sqrt", spread), mean
@@ -197,7 +205,12 @@ def norm(b: Builder, x: Tensor, p: float, axes: Sequence[int] | None, keep: bool
 
 @primitive("LpNorm")
 def lp_norm(
-    b: Builder, x: Tensor, axis: Ints | None = None, p: int = 2, keep_dims: bool = False, epsilon: float = 1e-12
+    b: Builder,
+    x: Tensor,
+    axis: Ints | None = None,
+    p: int = 2,
+    keep_dims: bool = False,
+    epsilon: float = 1e-12,
 ) -> Value:
     """ReduceL1, ReduceL2, or Pow of a sum of Pow; not under epsilon."""
     return norm(b, x, p, axis, keep_dims)
@@ -287,7 +300,9 @@ def arg_min_with_value(b: Builder, x: Tensor, axis: int = 0, keep_dims: bool = F
 @primitive("TopK")
 def top_k(b: Builder, x: Tensor, k: Value, sorted: bool = True) -> Value:
     """TopK of the last dimension."""
-    values, places = b.ops("TopK", 2, x, b.op("Reshape", b.cast(b.tensor(k), ir.DataType.INT64), [1]), axis=-1)
+    values, places = b.ops(
+        "TopK", 2, x, b.op("Reshape", b.cast(b.tensor(k), ir.DataType.INT64), [1]), axis=-1
+    )
     return values, b.cast(places, ir.DataType.INT32)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pinnace.ops.builder import Builder, Unsupported
-from pinnace.ops.table import Tensor, primitive
+from pinnace.ops.table import primitive
 from pinnace.ops.values import AlwaysRaises, Branches, Closure, Value
 
 
@@ -32,7 +32,7 @@ def update_state(b: Builder, *after: Value) -> Value:
 @primitive("Load")
 def load(b: Builder, parameter: Value, monad: Value) -> Value:
     """Nothing: the parameter, or what was last assigned to it."""
-    return b.effects.read(b.tensor(parameter))
+    return b.read(b.tensor(parameter))
 
 
 @primitive("Depend")
@@ -74,21 +74,3 @@ def raise_(b: Builder, *message: Value) -> Value:
 def joined_str(b: Builder, *parts: Value) -> Value:
     """Nothing: the text of an error."""
     return "".join(p if isinstance(p, str) else "..." for p in parts)
-
-
-@primitive("Assign")
-def assign(b: Builder, variable: Tensor, value: Tensor) -> Value:
-    """Nothing: the variable stands for the value from here on."""
-    return b.assign(variable, value)
-
-
-@primitive("AssignAdd")
-def assign_add(b: Builder, variable: Tensor, value: Tensor) -> Value:
-    """Add, and the variable stands for the sum from here on."""
-    return b.assign(variable, b.op("Add", b.effects.read(variable), value))
-
-
-@primitive("AssignSub")
-def assign_sub(b: Builder, variable: Tensor, value: Tensor) -> Value:
-    """Sub, and the variable stands for the difference from here on."""
-    return b.assign(variable, b.op("Sub", b.effects.read(variable), value))

@@ -1,0 +1,118 @@
+"""Primitives that change a tensor: what was changed stands for the new value from there on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from pinnace.ops.builder import Builder
+from pinnace.ops.table import Tensor, find, primitive
+from pinnace.ops.values import Effects, Value
+from pinnace.program import Dialect
+
+
+@primitive("Assign", "InplaceCopy")
+def assign(b: Builder, variable: Tensor, value: Tensor) -> Value:
+    """Nothing, or Expand: the variable stands for the value from here on."""
+    value = b.cast(value, b.dtype(variable))
+    if b.shape(value) != b.shape(variable):
+        value = b.op("Expand", value, b.vector([b.dim(variable, i) for i in range(b.rank(variable))]))
+    # A value of its own: what is assigned next must not change what was assigned here.
+    return b.assign(variable, b.op("Identity", value))
+
+
+def _in_place(names: Mapping[str, str]) -> None:
+    for name, plain in names.items():
+        primitive(name)(_changing(plain))
+
+
+def _changing(plain: str) -> Any:
+    def lowering(b: Builder, variable: Tensor, *rest: Value) -> Value:
+        row = find(Dialect.MINDSPORE, plain)
+        assert row is not None  # `plain` is a name of this package
+        arguments = [v for v in rest if not isinstance(v, Effects)]
+        value = row.lower(b, [b.read(variable), *arguments], {})
+        return b.assign(variable, b.cast(value, b.dtype(variable)))
+
+    lowering.__doc__ = f"As {plain}, and the variable stands for the result from here on."
+    return lowering
+
+
+_in_place(
+    {
+        "AssignAdd": "Add",
+        "AssignSub": "Sub",
+        "InplaceAddExt": "AddExt",
+        "InplaceAddsExt": "AddExt",
+        "InplaceSubExt": "SubExt",
+        "InplaceSubScalar": "SubExt",
+        "InplaceMul": "Mul",
+        "InplaceMuls": "Mul",
+        "InplaceDiv": "Div",
+        "InplaceDivs": "Div",
+        "InplaceDivMod": "DivMod",
+        "InplaceDivMods": "DivMod",
+        "InplaceFloorDivide": "FloorDiv",
+        "InplaceFloorDivides": "FloorDiv",
+        "InplaceRemainderTensorTensor": "FloorMod",
+        "InplaceRemainderTensorScalar": "FloorMod",
+        "InplaceExp": "Exp",
+        "InplaceLog": "Log",
+        "InplaceFloor": "Floor",
+        "InplaceSign": "Sign",
+        "InplaceTanh": "Tanh",
+        "InplaceSigmoid": "Sigmoid",
+        "InplaceSiLU": "SiLU",
+        "InplaceReLU": "ReLU",
+        "InplaceElu": "Elu",
+        "InplaceHardtanh": "Hardtanh",
+        "InplaceThreshold": "Threshold",
+        "InplaceClampScalar": "ClampScalar",
+        "InplaceClampTensor": "ClampTensor",
+        "InplaceMaskedFillScalar": "MaskedFill",
+        "InplaceMaskedFillTensor": "MaskedFill",
+        "InplaceZero": "ZerosLike",
+        "InplaceFillScalar": "FullLike",
+        "InplaceFillTensor": "FullLike",
+        "InplaceAddmm": "Addmm",
+        "InplaceScatterAdd": "ScatterAddExt",
+        "InplaceScatterSrc": "Scatter",
+        "InplaceScatterSrcReduce": "Scatter",
+        "InplaceScatterValue": "ScatterValue",
+        "InplaceScatterValueReduce": "ScatterValue",
+        "ScatterNdUpdate": "TensorScatterUpdate",
+        "ScatterNdAdd": "TensorScatterAdd",
+        "ScatterNdSub": "TensorScatterSub",
+        "ScatterNdMul": "TensorScatterMul",
+        "ScatterNdMax": "TensorScatterMax",
+        "ScatterNdMin": "TensorScatterMin",
+    }
+)
+
+
+def _scatter_rows(names: Mapping[str, str]) -> None:
+    for name, plain in names.items():
+        primitive(name)(_scattering(plain))
+
+
+def _scattering(plain: str) -> Any:
+    def lowering(b: Builder, variable: Tensor, indices: Tensor, updates: Tensor) -> Value:
+        row = find(Dialect.MINDSPORE, plain)
+        assert row is not None  # `plain` is a name of this package
+        value = row.lower(b, [b.read(variable), b.op("Unsqueeze", indices, [-1]), updates], {})
+        return b.assign(variable, value)
+
+    lowering.__doc__ = f"As {plain}, by rows, and the variable stands for the result from here on."
+    return lowering
+
+
+_scatter_rows(
+    {
+        "ScatterUpdate": "TensorScatterUpdate",
+        "ScatterAdd": "TensorScatterAdd",
+        "ScatterSub": "TensorScatterSub",
+        "ScatterMul": "TensorScatterMul",
+        "ScatterMax": "TensorScatterMax",
+        "ScatterMin": "TensorScatterMin",
+    }
+)
