@@ -2,7 +2,8 @@
 
 Usage: python tools/make_kernel_types.py src/pinnace/ops/kernels.json
 
-Only operators that lack some type are listed: operator -> type variable of its schema -> types.
+Only operators that lack some type are listed: operator -> the type variables of its schema's inputs and
+outputs, and for each variable the types that have kernels.
 float16 is left out: onnxruntime itself puts casts around nodes that have no kernel for it.
 """
 
@@ -42,7 +43,7 @@ def main(path: str) -> None:
             continue
         for variable, types in kernel.type_constraints.items():
             kernels[kernel.op_name][variable] |= {t[len("tensor(") : -1] for t in types}
-    table: dict[str, dict[str, list[str]]] = {}
+    table: dict[str, dict[str, object]] = {}
     for name in sorted(kernels):
         if not onnx.defs.has(name, max_inclusive_version=OPSET, domain=""):
             continue
@@ -54,7 +55,11 @@ def main(path: str) -> None:
             if variable in variables and not set(_TYPES) <= types and types & set(_TYPES)
         }
         if lacking:
-            table[name] = lacking
+            table[name] = {
+                "inputs": [p.type_str for p in schema.inputs],
+                "outputs": [p.type_str for p in schema.outputs],
+                "types": lacking,
+            }
     lines = [f"  {json.dumps(name)}: {json.dumps(row)}" for name, row in table.items()]
     Path(path).write_text("{\n" + ",\n".join(lines) + "\n}\n")
 

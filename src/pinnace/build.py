@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from pinnace.config import Settings
@@ -37,9 +40,26 @@ def build(
     from pinnace import engines, formats
     from pinnace.compiler.graph import compilable
 
-    source = _source(model, settings)
-    folder = None if source.folder is None else str(source.folder)
-    return engines.build(compilable(formats.read(source, model_type), source.name, folder), target)
+    with _no_garbage_collection():
+        source = _source(model, settings)
+        folder = None if source.folder is None else str(source.folder)
+        return engines.build(compilable(formats.read(source, model_type), source.name, folder), target)
+
+
+@contextmanager
+def _no_garbage_collection() -> Iterator[None]:
+    """Put the collector off for a while.
+
+    A build makes many small objects that live until its end, and every one of the collector's rounds goes
+    through all that was ever imported: it took a third of the time.
+    """
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
 
 
 def inspect_model(path: str | os.PathLike[str]) -> ModelReport:

@@ -121,17 +121,17 @@ class Builder:
     ) -> tuple[ir.Value, ...]:
         """Compute in a type that has a kernel, and give the results the type that they should have."""
         dtypes = tuple(None if x is None else self._dtype(x) for x in operands)
-        detour = kernels.detour(op_type, dtypes, OPSET)
+        detour = kernels.detour(op_type, dtypes)
         if not detour:
             return self._emit(op_type, outputs, operands, attributes)
-        taken = kernels.variables(op_type, len(operands), OPSET)
+        taken = kernels.variables(op_type, len(operands))
         own = dict(zip(taken, dtypes, strict=True))
         wide = [
             x if x is None or v not in detour else self.cast(x, detour[v])
             for x, v in zip(operands, taken, strict=True)
         ]
         results = self._emit(op_type, outputs, wide, attributes)
-        given = kernels.variables(op_type, outputs, OPSET, outputs=True)
+        given = kernels.variables(op_type, outputs, outputs=True)
         return tuple(
             r if v not in detour else self._emit("Cast", 1, [r], {"to": (own[v] or detour[v]).value})[0]
             for r, v in zip(results, given, strict=True)

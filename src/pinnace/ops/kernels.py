@@ -9,8 +9,8 @@ from __future__ import annotations
 import json
 from functools import cache
 from importlib import resources
+from typing import TypedDict
 
-import onnx
 import onnx_ir as ir
 
 _T = ir.DataType
@@ -30,10 +30,16 @@ _WIDER = {
 """The types that stand in for one, best first."""
 
 
+class _Row(TypedDict):
+    inputs: list[str]  # type variables of the operator's schema; of the last one where it takes any number
+    outputs: list[str]
+    types: dict[str, list[str]]  # type variable -> types that have kernels
+
+
 @cache
-def _kernels() -> dict[str, dict[str, frozenset[str]]]:
-    table = json.loads(resources.files(__package__).joinpath("kernels.json").read_text())
-    return {op: {v: frozenset(types) for v, types in row.items()} for op, row in table.items()}
+def _kernels() -> dict[str, _Row]:
+    table: dict[str, _Row] = json.loads(resources.files(__package__).joinpath("kernels.json").read_text())
+    return table
 
 
 def is_limited(op_type: str) -> bool:
@@ -42,11 +48,11 @@ def is_limited(op_type: str) -> bool:
 
 
 @cache
-def detour(op_type: str, dtypes: tuple[_T | None, ...], opset: int) -> dict[str, _T]:
+def detour(op_type: str, dtypes: tuple[_T | None, ...]) -> dict[str, _T]:
     """For type variables of an operator's schema, the types to compute in; {} where all have kernels."""
-    row = _kernels()[op_type]
+    row = _kernels()[op_type]["types"]
     found: dict[str, _T] = {}
-    for variable, dtype in zip(variables(op_type, len(dtypes), opset), dtypes, strict=True):
+    for variable, dtype in zip(variables(op_type, len(dtypes)), dtypes, strict=True):
         if dtype is None or variable not in row or dtype not in _WIDER or _name(dtype) in row[variable]:
             continue
         better = next((wide for wide in _WIDER[dtype] if _name(wide) in row[variable]), None)
@@ -56,10 +62,10 @@ def detour(op_type: str, dtypes: tuple[_T | None, ...], opset: int) -> dict[str,
 
 
 @cache
-def variables(op_type: str, count: int, opset: int, outputs: bool = False) -> tuple[str, ...]:
+def variables(op_type: str, count: int, outputs: bool = False) -> tuple[str, ...]:
     """The type variables of an operator's first `count` inputs, or outputs."""
-    schema = onnx.defs.get_schema(op_type, opset)
-    formal = [p.type_str for p in (schema.outputs if outputs else schema.inputs)]
+    row = _kernels()[op_type]
+    formal = row["outputs"] if outputs else row["inputs"]
     return tuple(formal[min(i, len(formal) - 1)] for i in range(count))
 
 
