@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
 import onnx_ir as ir
-from onnx_ir.passes.common import RemoveUnusedNodesPass
 
 import pinnace.ops as _ops  # noqa: F401  (fills the table)
 from pinnace.compiler.trace import NodeFailure, Tracer
@@ -88,22 +87,37 @@ def _assemble(
     names = [*_output_names(program, len(outputs)), *(f"{t.name}.next" for t in states)]
     taken = {i.name or "" for i in inputs} | b.initializers.keys()
     named = _named(b, [*outputs, *(effects.read(t) for t in states)], _unique(names, taken))
-    outputs, replaced = named[: len(outputs)], named[len(outputs) :]
-    for target, output in zip(states, replaced, strict=True):
+    for target, output in zip(states, named[len(outputs) :], strict=True):
         target.metadata_props[STATE] = output.name or ""
-    used = set(_read_values(b.nodes))
+    nodes, used = _needed(b.nodes, named)
     graph = ir.Graph(
         [*inputs, *states],
-        [*outputs, *replaced],
-        nodes=b.nodes,
+        named,
+        nodes=nodes,
         initializers=[v for v in b.initializers.values() if v in used and v not in states],
         opset_imports={"": OPSET, "com.microsoft": 1},
         name=program.main.name,
     )
-    model = ir.Model(graph, ir_version=_IR_VERSION, producer_name="pinnace")
-    # A lowering may write what nothing reads, and onnxruntime lays out weights for it all the same.
-    RemoveUnusedNodesPass()(model)
-    return model
+    return ir.Model(graph, ir_version=_IR_VERSION, producer_name="pinnace")
+
+
+def _needed(
+    nodes: Sequence[ir.Node], outputs: Iterable[ir.Value]
+) -> tuple[list[ir.Node], set[ir.Value | None]]:
+    """The nodes that the outputs need, in order, and all values that these read.
+
+    A lowering may write what nothing reads, and onnxruntime lays out weights for it all the same.
+    """
+    kept: list[ir.Node] = []
+    read: set[ir.Value | None] = set(outputs)
+    for node in reversed(nodes):
+        if read.isdisjoint(node.outputs):
+            for i in range(len(node.inputs)):
+                node.replace_input_with(i, None)
+        else:
+            kept.append(node)
+            read.update(_read_values([node]))
+    return kept[::-1], read
 
 
 def _read_values(nodes: Iterable[ir.Node]) -> Iterator[ir.Value | None]:

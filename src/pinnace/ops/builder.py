@@ -122,16 +122,19 @@ class Builder:
         """Compute in a type that has a kernel, and give the results the type that they should have."""
         dtypes = tuple(None if x is None else self._dtype(x) for x in operands)
         detour = kernels.detour(op_type, dtypes)
-        if not detour:
-            return self._emit(op_type, outputs, operands, attributes)
         taken = kernels.variables(op_type, len(operands))
+        given = kernels.variables(op_type, outputs, outputs=True)
         own = dict(zip(taken, dtypes, strict=True))
+        if not detour:
+            results = self._emit(op_type, outputs, operands, attributes)
+            for result, variable in zip(results, given, strict=True):
+                result.dtype = own.get(variable)
+            return results
         wide = [
             x if x is None or v not in detour else self.cast(x, detour[v])
             for x, v in zip(operands, taken, strict=True)
         ]
         results = self._emit(op_type, outputs, wide, attributes)
-        given = kernels.variables(op_type, outputs, outputs=True)
         return tuple(
             r if v not in detour else self._emit("Cast", 1, [r], {"to": (own[v] or detour[v]).value})[0]
             for r, v in zip(results, given, strict=True)
@@ -446,14 +449,15 @@ def _infer_node(node: ir.Node) -> None:
     if node.domain or any(a.type is ir.AttributeType.GRAPH for a in node.attributes.values()):
         return
     proto = ir.serde.serialize_node(node)
-    types, data = {}, {}
+    types: dict[str, onnx.TypeProto] = {}
+    data: dict[str, onnx.TensorProto] = {}
     for value in node.inputs:
-        if value is None or value.dtype is None:
+        if value is None or value.name is None or value.dtype is None:
             continue
         types[value.name] = _type_proto(value)
         if value.const_value is not None and value.const_value.size <= 64:
             data[value.name] = ir.serde.serialize_tensor(value.const_value)
-            data[value.name].name = value.name or ""
+            data[value.name].name = value.name
     schema = onnx.defs.get_schema(node.op_type, OPSET)
     try:
         inferred = onnx.shape_inference.infer_node_outputs(
