@@ -148,7 +148,7 @@ def _emit_if(
         else_branch=ir.Graph([], else_outputs, nodes=second, name=b.fresh()),
     )
     for result, x, y in zip(results, then_outputs, else_outputs, strict=True):
-        result.dtype = x.dtype
+        result.type = x.type
         result.shape = _common(b, x, y)
     return results
 
@@ -293,7 +293,7 @@ class _Loop:
         body = ir.Graph([turn, going, *variables], outputs, nodes=nodes, name=b.fresh())
         finals = b.ops("Loop", len(initial), None, b.scalar(b.tensor(first.condition)), *initial, body=body)
         for final, variable in zip(finals, variables, strict=True):
-            final.dtype, final.shape = variable.dtype, variable.shape
+            final.type, final.shape = variable.type, variable.shape
         inside = self._inside(list(finals))
         effects = self._memory(list(finals))
         last = _head(self.tracer, self.callee, rebuild(self.arguments, iter(inside)), effects)

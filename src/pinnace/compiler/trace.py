@@ -91,7 +91,8 @@ class Tracer:
         frame = Frame(function, callee.frame)
         if len(arguments) != len(function.inputs):
             raise Unsupported(
-                f"gives {len(arguments)} arguments to function {function.name!r}, which takes {len(function.inputs)}"
+                f"gives {len(arguments)} arguments to function {function.name!r}, "
+                f"which takes {len(function.inputs)}"
             )
         for declared, value in zip(function.inputs, arguments, strict=True):
             frame.values[declared.name] = value

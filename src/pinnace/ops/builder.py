@@ -128,7 +128,8 @@ class Builder:
         if not detour:
             results = self._emit(op_type, outputs, operands, attributes)
             for result, variable in zip(results, given, strict=True):
-                result.dtype = own.get(variable)
+                dtype = own.get(variable)
+                result.type = None if dtype is None else ir.TensorType(dtype)
             return results
         wide = [
             x if x is None or v not in detour else self.cast(x, detour[v])
@@ -170,7 +171,7 @@ class Builder:
             known = ir.Value(
                 name=name,
                 const_value=tensor,
-                shape=ir.Shape(tuple(tensor.shape)),
+                shape=ir.Shape(tensor.shape.numpy()),
                 type=ir.TensorType(tensor.dtype),
             )
             self._weights[id(tensor)] = self.initializers[name] = known
@@ -407,8 +408,13 @@ class Builder:
         return _refuse(value, what)
 
 
-_ATTRIBUTES = {bool: ir.AttrInt64, int: ir.AttrInt64, float: ir.AttrFloat32, str: ir.AttrString}
-_LISTS = {int: ir.AttrInt64s, float: ir.AttrFloat32s}
+_ATTRIBUTES: dict[type, Callable[[str, Any], ir.Attr]] = {
+    bool: ir.AttrInt64,
+    int: ir.AttrInt64,
+    float: ir.AttrFloat32,
+    str: ir.AttrString,
+}
+_LISTS: dict[type, Callable[[str, Any], ir.Attr]] = {int: ir.AttrInt64s, float: ir.AttrFloat32s}
 
 
 def _attribute(name: str, value: Any) -> ir.Attr:
