@@ -1,0 +1,45 @@
+"""Every network that MindSpore exported gives what MindSpore computes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+DATA = Path(__file__).parent / "data"
+CASES = sorted(DATA.glob("mindspore_ops/*.mindir")) + sorted(DATA.glob("mindspore_primitives/*.mindir"))
+
+TOLERANCE = {
+    # One step of float32 is 1.2e-7; both sides sum up to some hundred products, each in an order of its own,
+    # and their approximations of transcendental functions differ by a few steps.
+    np.dtype(np.float32): (2e-5, 2e-6),
+    # One step of float16 is 1e-3; onnxruntime computes in float32 and rounds once, MindSpore at every operator.
+    np.dtype(np.float16): (2e-3, 1e-3),
+    # Where onnxruntime has no kernel for float64, the result has float32's precision.
+    np.dtype(np.float64): (2e-5, 2e-6),
+}
+LOOSER = {
+    # Computed in float16, given as float32.
+    "ctl_fp16_dense": (2e-3, 1e-3),
+}
+
+
+def test_all_files_are_there():
+    assert len(list(DATA.glob("mindspore_ops/*.mindir"))) == 149
+
+
+@pytest.mark.parametrize("path", CASES, ids=lambda p: p.stem)
+def test_gives_what_mindspore_computes(path, run_model):
+    golden = np.load(path.with_suffix(".npz"))
+    results = run_model(path, [golden[f"x{i}"] for i in range(_count(golden, "x"))])
+    assert len(results) == _count(golden, "y")
+    for i, result in enumerate(results):
+        expected = golden[f"y{i}"]
+        assert (result.shape, result.dtype) == (expected.shape, expected.dtype)
+        relative, absolute = LOOSER.get(path.stem) or TOLERANCE.get(result.dtype, (0, 0))
+        np.testing.assert_allclose(result, expected, rtol=relative, atol=absolute)
+
+
+def _count(golden, letter: str) -> int:
+    return sum(key.startswith(letter) for key in golden)
