@@ -123,8 +123,9 @@ def test_rows_that_differ_are_the_engines_to_tell(build) -> None:
 
 def test_an_input_without_data_is_zeros_and_said(build) -> None:
     model = build("add")
-    with pytest.warns(PinnaceWarning, match="input 'x' was given no data") as caught:
+    with pytest.warns(PinnaceWarning, match="was given no data: zeros are used") as caught:
         (result,) = model.predict(model.get_inputs())
+    assert [str(w.message)[:9] for w in caught] == ["input 'x'", "input 'y'"]
     assert caught[0].filename == __file__
     assert not result.get_data_to_numpy().any()
     with pytest.raises(DataMismatchError, match=r"'x' has free dimensions \[-1, 3\] and no data"):
