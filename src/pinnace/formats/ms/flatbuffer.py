@@ -2,7 +2,8 @@
 
 The generated readers and the `flatbuffers` runtime follow whatever offset a file holds. Here each offset,
 length and string is held against the buffer before it is used, so a damaged file ends in one
-`ModelFormatError` that names the file, the byte and the field.
+`ModelFormatError` that names the file, the byte and the field. All tables are read at once, those that
+nobody asks for too: a file that is cut short has lost something.
 
 A file may also point at the same place many times, and so ask for far more work than it has bytes. No
 writer does that, so what is decoded is counted, and a file that asks for several times its own size is
@@ -16,213 +17,197 @@ or 0; strings and vectors begin with a length; all offsets are relative to where
 from __future__ import annotations
 
 from struct import Struct, unpack_from
-from typing import Any, NamedTuple
+from typing import Any
 
 from pinnace.errors import ModelFormatError
-from pinnace.formats.ms.schema import SCALARS, Field, Schema
+from pinnace.formats.ms.schema import Field, Schema, Span
 
-_U16, _U32, _I32 = Struct("<H"), Struct("<I"), Struct("<i")
+_U8, _U16, _U32, _I32 = Struct("<B"), Struct("<H"), Struct("<I"), Struct("<i")
+_VTABLE = Struct("<HH")
 _WORK_FACTOR = 8
-"""What may be decoded, as a multiple of the file's size: names and vtables shared by a writer fit well."""
+"""What may be decoded, as a multiple of the file's size: real files stay below 2."""
 _WORK_LIMIT = 1 << 26
 """What may be decoded of any file; a graph of 100 000 nodes takes half of it."""
 _TABLE_COST = 16
 """What a table counts, for the object that is made for it."""
 
 
-class Span(NamedTuple):
-    """Bytes of the file."""
-
-    offset: int
-    length: int
-
-
-class Buffer:
-    """The bytes of one file, with the reading of what lies at an offset."""
-
-    def __init__(self, data: memoryview, source: str, schema: Schema) -> None:
-        self.data = data
-        self.source = source
-        self.schema = schema
-        self._work = min(_WORK_FACTOR * len(data), _WORK_LIMIT)
-
-    def root(self) -> Table:
-        """The root table. ModelFormatError where the buffer does not begin as a file of this schema."""
-        if len(self.data) < 8:
-            raise self.error(0, "header", f"only {len(self.data)} bytes, too short for a .ms model")
-        identifier = bytes(self.data[4:8])
-        if identifier != self.schema.identifier.encode():
-            raise self.error(4, "header", f"identifier {identifier!r} is not {self.schema.identifier!r}")
-        return self.table(self.schema.root, self.follow(0, self.schema.root), self.schema.root)
-
-    def error(self, at: int, path: str, what: str) -> ModelFormatError:
-        """A ModelFormatError for byte `at` and the field called `path`."""
-        return ModelFormatError(f"{self.source}: byte {at}: {path}: {what}")
-
-    def check(self, at: int, size: int, path: str) -> None:
-        """ModelFormatError unless the bytes `at` to `at + size` are in the file."""
-        if at < 0 or at + size > len(self.data):
-            what = f"needs {size} bytes, but the file ends at byte {len(self.data)}"
-            raise self.error(at, path, what)
-
-    def scalar(self, form: Struct, at: int, path: str) -> Any:
-        """The number at a place."""
-        self.check(at, form.size, path)
-        return form.unpack_from(self.data, at)[0]
-
-    def follow(self, at: int, path: str) -> int:
-        """Where the offset that stands at `at` leads."""
-        return at + int(self.scalar(_U32, at, path))
-
-    def vector(self, at: int, item: int, path: str) -> Span:
-        """The elements, of `item` bytes each, of the vector at a place; `length` counts elements."""
-        count = self.scalar(_U32, at, path)
-        if at + 4 + count * item > len(self.data):
-            what = f"a vector of {count} elements of {item} bytes runs past the end, byte {len(self.data)}"
-            raise self.error(at, path, what)
-        return Span(at + 4, count)
-
-    def spend(self, amount: int, at: int, path: str) -> None:
-        """Count work; ModelFormatError where the file asks for more than any real one."""
-        self._work -= amount
-        if self._work < 0:
-            raise self.error(at, path, "the file points at the same bytes again and again")
-
-    def string(self, at: int, path: str) -> str:
-        """The UTF-8 string at a place."""
-        start, length = self.vector(at, 1, path)
-        self.spend(length, at, path)
-        try:
-            return str(self.data[start : start + length], "utf-8")
-        except UnicodeDecodeError as error:
-            raise self.error(start + error.start, path, "the string is not UTF-8") from None
-
-    def scalars(self, kind: str, at: int, path: str) -> tuple[Any, ...]:
-        """The numbers of the vector at a place."""
-        form = self.schema.scalars[kind]
-        start, count = self.vector(at, form.size, path)
-        self.spend(8 * count, at, path)
-        return unpack_from(f"<{count}{form.format[1:]}", self.data, start)
-
-    def tables(self, name: str, at: int, path: str) -> tuple[Table, ...]:
-        """The tables of the vector at a place."""
-        start, count = self.vector(at, 4, path)
-        self.spend(4 * count, at, path)
-        return tuple(self.table(name, self.follow(start + 4 * i, path), f"{path}[{i}]") for i in range(count))
-
-    def table(self, name: str, at: int, path: str) -> Table:
-        """The table at a place."""
-        return Table(self, name, at, path)
-
-
 class Table:
-    """One table of the file; a field is read when it is asked for.
+    """One table of the file.
 
-    `name` is the table's in the schema, `path` its place in the file for error messages.
+    A field is a number (of a scalar or enumeration; the default where the file leaves it out), a str, a
+    `Span` of a vector of bytes, a tuple of another vector, a `Table` of a table or union. Of what is no
+    scalar and not in the file it is "", an empty `Span`, (), None. A table of a later release, which the
+    schema does not know, has no fields.
     """
 
-    def __init__(self, buffer: Buffer, name: str, at: int, path: str) -> None:
-        self.name, self.at, self.path = name, at, path
-        self._buffer = buffer
-        self._vtable = at - buffer.scalar(_I32, at, path)
-        self._slots = (buffer.scalar(_U16, self._vtable, path) - 4) // 2
-        self._size = buffer.scalar(_U16, self._vtable + 2, path)
-        if self._slots < 0 or self._size < 4:
-            raise buffer.error(self._vtable, path, "the table's layout is damaged")
-        buffer.check(self._vtable, 4 + 2 * self._slots, path)
-        buffer.check(at, self._size, path)
-        buffer.spend(_TABLE_COST + self._size, at, path)
+    __slots__ = ("_buffer", "_label", "_parent", "_values", "at", "name")
+
+    def __init__(self, buffer: Buffer, name: str, at: int, parent: Table | None, label: str) -> None:
+        self.name, self.at = name, at
+        self._buffer, self._parent, self._label = buffer, parent, label
+        self._values: dict[str, Any] = {}
+
+    def __getitem__(self, field: str) -> Any:
+        """The value of a field."""
+        return self._values[field]
+
+    @property
+    def path(self) -> str:
+        """Its place in the file, for people."""
+        return self._label if self._parent is None else f"{self._parent.path}.{self._label}"
 
     def where(self, field: str) -> str:
         """File, byte and field, to begin an error message with."""
-        slot = self._buffer.schema.tables[self.name][field].slot
-        at = self._place(slot, 1, field) or self.at
+        at = self._buffer.place(self, self._buffer.schema.tables[self.name][field])
         return f"{self._buffer.source}: byte {at}: {self.path}.{field}"
 
     def error(self, field: str, what: str) -> ModelFormatError:
         """A ModelFormatError for a field of this table."""
         return ModelFormatError(f"{self.where(field)}: {what}")
 
-    def __getitem__(self, name: str) -> Any:
-        """The value of a field.
-
-        A scalar or enumeration is a number (of a file that leaves it out: the default), a string a str, a
-        vector of bytes a `Span`, another vector a tuple, a table or union a `Table`. Of what is no scalar
-        and not in the file: "", (), an empty `Span`, None.
-        """
-        field = self._buffer.schema.tables[self.name][name]
-        if field.type in self._buffer.schema.scalars:
-            return self._scalar(field)
-        if field.type.startswith("["):
-            return self._vector(field)
-        if field.type in self._buffer.schema.unions:
-            return self._union(field)
-        target = self._target(field.slot, name)
-        if field.type == "string":
-            return "" if target is None else self._buffer.string(target, f"{self.path}.{name}")
-        return None if target is None else self._buffer.table(field.type, target, f"{self.path}.{name}")
-
     def fields(self) -> dict[str, Any]:
         """All fields by name, with tables resolved to their own fields and vectors of bytes to bytes.
 
         FlatBuffers has no vector of vectors; a table with the one field `data` stands for a vector, and is
-        given as that. A table of a later release, which the schema does not know, has no fields.
+        given as that.
         """
-        names = self._buffer.schema.tables.get(self.name, {})
-        return {name: self._resolve(self[name], f"{self.path}.{name}") for name in names}
+        return {name: self._resolved(value) for name, value in self._values.items()}
 
-    def _resolve(self, value: Any, path: str) -> Any:
+    def _resolved(self, value: Any) -> Any:
         if isinstance(value, Table):
             fields = value.fields()
             return fields["data"] if fields.keys() == {"data"} else fields
         if isinstance(value, Span):
-            self._buffer.spend(value.length, value.offset, path)
-            return bytes(self._buffer.data[value.offset : value.offset + value.length])
+            return self._buffer.copy(value, self)
         if isinstance(value, tuple):
-            return tuple(self._resolve(item, path) for item in value)
+            return tuple(self._resolved(item) for item in value)
         return value
 
-    def _place(self, slot: int, size: int, name: str) -> int | None:
-        """Where the field of a slot lies; None where the file leaves it out."""
-        if slot >= self._slots:
+
+class Buffer:
+    """The bytes of one file."""
+
+    def __init__(self, data: memoryview, source: str, schema: Schema) -> None:
+        self.data, self.source, self.schema = data, source, schema
+        self._end = len(data)
+        self._work = min(_WORK_FACTOR * len(data), _WORK_LIMIT)
+
+    def root(self) -> Table:
+        """The root table; ModelFormatError where the buffer is no whole file of this schema."""
+        if self._end < 8:
+            raise ModelFormatError(f"{self.source}: byte 0: {self._end} bytes are too few for a .ms model")
+        identifier = bytes(self.data[4:8])
+        if identifier != self.schema.identifier.encode():
+            what = f"the identifier is {identifier!r}, and {self.schema.identifier!r} is expected"
+            raise ModelFormatError(f"{self.source}: byte 4: {what}")
+        return self._table(self.schema.root, _U32.unpack_from(self.data, 0)[0], None, self.schema.root)
+
+    def place(self, table: Table, field: Field) -> int:
+        """The byte at which a field of a table lies; that of the table where the file leaves it out."""
+        vtable = table.at - _I32.unpack_from(self.data, table.at)[0]
+        if 4 + 2 * field.slot >= _U16.unpack_from(self.data, vtable)[0]:
+            return table.at
+        return table.at + int(_U16.unpack_from(self.data, vtable + 4 + 2 * field.slot)[0])
+
+    def copy(self, span: Span, table: Table) -> bytes:
+        """The bytes of a span."""
+        self._spend(span.length, span.offset, table)
+        return bytes(self.data[span.offset : span.offset + span.length])
+
+    # -- reading: every method checks the bytes that it reads, and what they promise ----------------
+
+    def _table(self, name: str, at: int, parent: Table | None, label: str) -> Table:
+        table = Table(self, name, at, parent, label)
+        if at + 4 > self._end:
+            raise self._damage(at, table, "", f"the table is past the end, byte {self._end}")
+        vtable = at - _I32.unpack_from(self.data, at)[0]
+        if not 0 <= vtable <= self._end - 4:
+            raise self._damage(at, table, "", f"its layout is said to be at byte {vtable}")
+        layout, size = _VTABLE.unpack_from(self.data, vtable)
+        if layout < 4 or vtable + layout > self._end or size < 4 or at + size > self._end:
+            what = (
+                f"{size} bytes with a layout of {layout} bytes are no table before the end, byte {self._end}"
+            )
+            raise self._damage(vtable, table, "", what)
+        self._spend(_TABLE_COST + size, at, table)
+        fields = self.schema.tables.get(name, {})
+        count = min(layout // 2 - 2, self.schema.slots.get(name, 0))
+        places = unpack_from(f"<{count}H", self.data, vtable + 4)
+        for field in fields.values():
+            inside = places[field.slot] if field.slot < count else 0
+            if inside and (inside < 4 or inside + field.size > size):
+                raise self._damage(vtable, table, field.name, "the field lies outside of its table")
+            value = self._field(table, field, places, at, size) if inside else field.absent
+            table._values[field.name] = value
+        return table
+
+    def _field(self, table: Table, field: Field, places: tuple[int, ...], start: int, size: int) -> Any:
+        at = start + places[field.slot]
+        if field.form is not None and not field.is_vector:
+            value = field.form.unpack_from(self.data, at)[0]
+            return bool(value) if field.type == "bool" else value
+        if field.is_union:
+            return self._union(table, field, places, start, size)
+        target = at + _U32.unpack_from(self.data, at)[0]
+        if field.is_vector:
+            return self._vector(table, field, target)
+        if field.type == "string":
+            return self._string(table, field, target)
+        return self._table(field.type, target, table, field.name)
+
+    def _vector(self, table: Table, field: Field, at: int) -> Any:
+        span = self._span(table, field, at, 4 if field.form is None else field.form.size)
+        if field.type == "[ubyte]":
+            return span
+        start, count = span
+        self._spend(8 * count, at, table)
+        if field.form is not None:
+            return unpack_from(f"<{count}{field.form.format[1:]}", self.data, start)
+        offsets = unpack_from(f"<{count}I", self.data, start)
+        return tuple(
+            self._table(field.type[1:-1], start + 4 * i + offset, table, f"{field.name}[{i}]")
+            for i, offset in enumerate(offsets)
+        )
+
+    def _string(self, table: Table, field: Field, at: int) -> str:
+        start, length = self._span(table, field, at, 1)
+        if start + length + 1 > self._end:
+            raise self._damage(at, table, field.name, "the string has no end")
+        self._spend(length, at, table)
+        try:
+            return str(self.data[start : start + length], "utf-8")
+        except UnicodeDecodeError as error:
+            raise self._damage(start + error.start, table, field.name, "the string is not UTF-8") from None
+
+    def _union(
+        self, table: Table, field: Field, places: tuple[int, ...], start: int, size: int
+    ) -> Table | None:
+        number = _U8.unpack_from(self.data, start + places[field.slot])[0]
+        inside = places[field.slot + 1] if field.slot + 1 < len(places) else 0
+        if not number or not inside:
             return None
-        inside = _U16.unpack_from(self._buffer.data, self._vtable + 4 + 2 * slot)[0]
-        if inside == 0:
-            return None
-        if inside < 4 or inside + size > self._size:
-            at = self._vtable + 4 + 2 * slot
-            raise self._buffer.error(at, f"{self.path}.{name}", "the field lies outside of its table")
-        return self.at + int(inside)
+        if inside < 4 or inside + 4 > size:
+            raise self._damage(start, table, field.name, "the field lies outside of its table")
+        at = start + inside
+        member = self.schema.unions[field.type].get(number, f"{field.type}_{number}")
+        return self._table(member, at + _U32.unpack_from(self.data, at)[0], table, field.name)
 
-    def _target(self, slot: int, name: str) -> int | None:
-        at = self._place(slot, 4, name)
-        return None if at is None else self._buffer.follow(at, f"{self.path}.{name}")
+    def _span(self, table: Table, field: Field, at: int, item: int) -> Span:
+        """The elements, of `item` bytes each, of the vector at a place; `length` counts elements."""
+        if at + 4 > self._end:
+            raise self._damage(at, table, field.name, f"the vector is past the end, byte {self._end}")
+        count = _U32.unpack_from(self.data, at)[0]
+        if at + 4 + count * item > self._end:
+            what = f"{count} elements of {item} bytes run past the end, byte {self._end}"
+            raise self._damage(at, table, field.name, what)
+        return Span(at + 4, count)
 
-    def _scalar(self, field: Field) -> Any:
-        form = self._buffer.schema.scalars[field.type]
-        at = self._place(field.slot, form.size, field.name)
-        value = field.default if at is None else form.unpack_from(self._buffer.data, at)[0]
-        return bool(value) if field.type == "bool" else value
+    def _spend(self, amount: int, at: int, table: Table) -> None:
+        self._work -= amount
+        if self._work < 0:
+            raise self._damage(at, table, "", "the file points at the same bytes again and again")
 
-    def _vector(self, field: Field) -> Any:
-        kind, path = field.type[1:-1], f"{self.path}.{field.name}"
-        target = self._target(field.slot, field.name)
-        if kind == "ubyte":
-            return Span(0, 0) if target is None else self._buffer.vector(target, 1, path)
-        if target is None:
-            return ()
-        if kind in self._buffer.schema.scalars:
-            return self._buffer.scalars(kind, target, path)
-        return self._buffer.tables(kind, target, path)
-
-    def _union(self, field: Field) -> Table | None:
-        at = self._place(field.slot, 1, field.name)
-        number = SCALARS["ubyte"].unpack_from(self._buffer.data, at)[0] if at is not None else 0
-        target = self._target(field.slot + 1, field.name)
-        if number == 0 or target is None:
-            return None
-        member = self._buffer.schema.unions[field.type].get(number)
-        if member is None:
-            # a primitive of a later release: it has a number and no name or fields here
-            return self._buffer.table(f"{field.type}_{number}", target, f"{self.path}.{field.name}")
-        return self._buffer.table(member, target, f"{self.path}.{field.name}")
+    def _damage(self, at: int, table: Table, field: str, what: str) -> ModelFormatError:
+        path = f"{table.path}.{field}" if field else table.path
+        return ModelFormatError(f"{self.source}: byte {at}: {path}: {what}")

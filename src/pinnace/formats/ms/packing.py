@@ -46,6 +46,7 @@ _EXPANSION = 1024
 _STORED: Mapping[int, np.dtype[Any]] = {32: np.dtype("i1"), 33: np.dtype("<i2")}
 """Element types of quantised weights, by their number in the file."""
 
+_LARGEST = float(np.finfo(np.float32).max)
 _IDENTITY = {"zeroPoint": 0, "scale": 1.0, "varCorr": 1.0, "meanCorr": 0.0}
 """The parameters of values that are not quantised."""
 
@@ -72,7 +73,8 @@ class Pack:
         if not self.quantised:
             return _fse(self, data, count).reshape(self.shape)
         integers = _INTEGERS[self.kind](self, data, count).reshape(self.shape)
-        return (integers - self.zero_point).astype(np.float32) * self.scale + self.shift
+        with np.errstate(over="ignore"):
+            return (integers - self.zero_point).astype(np.float32) * self.scale + self.shift
 
     def error(self, what: str) -> ModelFormatError:
         """What is wrong with the packed bytes."""
@@ -107,7 +109,10 @@ def of(tensor: Table, shape: tuple[int, ...], channel_axis: int | None) -> Pack 
     rows = parameters or [_IDENTITY]
 
     def column(formula: Callable[[Mapping[str, Any]], float]) -> npt.NDArray[np.float64]:
-        return np.array([formula(row) for row in rows], np.float64).reshape(layout)
+        numbers = np.array([formula(row) for row in rows], np.float64).reshape(layout)
+        if not (np.abs(numbers) <= _LARGEST).all():
+            raise tensor.error("quantParams", f"{tensor['name']!r} has scales beyond float32")
+        return numbers
 
     return Pack(
         kind=kind,

@@ -57,6 +57,7 @@ class _Reader:
         self.source = source
         self.tensors: tuple[Table, ...] = root["allTensors"]
         self.nodes: tuple[Table, ...] = root["nodes"]
+        self._untaken = dict(enumerate(self.nodes))
         self.graphs: tuple[Table, ...] = root["subGraph"]
         self.functions = _unique([str(g["name"]) or f"graph{i}" for i, g in enumerate(self.graphs)])
         self.labels = [str(t["name"]) for t in self.tensors]
@@ -85,8 +86,7 @@ class _Reader:
         )
 
     def _graph(self, name: str, graph: Table) -> Function:
-        nodes = self._pick(self.nodes, graph, "nodeIndices")
-        return self._function(name, graph, "inputIndices", "outputIndices", nodes)
+        return self._function(name, graph, "inputIndices", "outputIndices", self._take(graph))
 
     def _whole(self) -> Function:
         """The function of a file without sub-graphs, as early converters wrote it."""
@@ -136,7 +136,7 @@ class _Reader:
     def _attributes(self, table: Table, primitive: Table) -> dict[str, Any]:
         fields = schema.load().tables["CNode"]
         own = {name: table[name] for name in ("quantType", "deviceType")}
-        return primitive.fields() | {n: v for n, v in own.items() if v != fields[n].default}
+        return primitive.fields() | {n: v for n, v in own.items() if v != fields[n].absent}
 
     def _function_name(self, primitive: Table, index: int) -> str:
         if not 0 <= index < len(self.functions):
@@ -191,11 +191,18 @@ class _Reader:
             raise table.error(field, f"there is no tensor {max(indices)}, only {len(self.tensors)}")
         return indices
 
-    def _pick(self, nodes: Sequence[Table], table: Table, field: str) -> list[Table]:
-        indices: tuple[int, ...] = table[field]
-        if max(indices, default=-1) >= len(nodes):
-            raise table.error(field, f"there is no node {max(indices)}, only {len(nodes)}")
-        return [nodes[i] for i in indices]
+    def _take(self, graph: Table) -> list[Table]:
+        """The nodes of a sub-graph; each belongs to one."""
+        taken = []
+        for index in graph["nodeIndices"]:
+            node = self._untaken.pop(index, None)
+            if node is None:
+                state = (
+                    "is taken twice" if index < len(self.nodes) else f"is not there, only {len(self.nodes)}"
+                )
+                raise graph.error("nodeIndices", f"node {index} {state}")
+            taken.append(node)
+        return taken
 
     def _check_single_assignment(self, function: Function, tables: Sequence[Table]) -> None:
         seen = {i.name for i in function.inputs} | function.parameters.keys() | function.constants.keys()

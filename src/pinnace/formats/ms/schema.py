@@ -13,8 +13,9 @@ from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 from struct import Struct
+from typing import Any, NamedTuple
 
-SCALARS: Mapping[str, Struct] = {
+_SCALARS: Mapping[str, Struct] = {
     "bool": Struct("<B"),
     "byte": Struct("<b"),
     "ubyte": Struct("<B"),
@@ -28,17 +29,31 @@ SCALARS: Mapping[str, Struct] = {
 """How each scalar type lies in the file. `long` has 64 bits, as everywhere in FlatBuffers."""
 
 
+class Span(NamedTuple):
+    """Bytes of the file, a vector of bytes."""
+
+    offset: int
+    length: int
+
+
 @dataclass(frozen=True)
 class Field:
-    """One slot of a table. `name` is "" where the slot is out of use; `default` is that of a scalar.
+    """One slot of a table.
 
+    `size` is what it takes in its table: a scalar's bytes, the byte of a union's number, or an offset's.
+    `form` is how a scalar, or an element of a vector of scalars, lies in the file. `absent` is the value
+    of a field that the file leaves out: the default of a scalar; "", (), an empty `Span`, None of others.
     A union takes two slots, the number of the member in `slot` and the member's table in `slot + 1`.
     """
 
     name: str
     type: str
-    default: bool | int | float | None
     slot: int
+    size: int
+    form: Struct | None
+    absent: Any
+    is_vector: bool
+    is_union: bool
 
 
 @dataclass(frozen=True)
@@ -47,10 +62,11 @@ class Schema:
 
     identifier: str
     root: str
-    scalars: Mapping[str, Struct]
     enums: Mapping[str, Mapping[str, int]]
     unions: Mapping[str, Mapping[int, str]]
     tables: Mapping[str, Mapping[str, Field]]
+    slots: Mapping[str, int]
+    """The number of slots of each table."""
 
     def name_of(self, enum: str, number: int) -> str:
         """The name of an enumeration's number, or the number where it has none."""
@@ -62,20 +78,37 @@ def load() -> Schema:
     """The schema that travels with the package."""
     raw = json.loads(resources.files(__package__).joinpath("schema.json").read_text(encoding="utf-8"))
     unions = {name: {number: member for member, number in u.items()} for name, u in raw["unions"].items()}
+    forms = {**_SCALARS, **{name: _SCALARS[base] for name, (base, _) in raw["enums"].items()}}
+    slots = {
+        name: sum(2 if kind in unions else 1 for _, kind, *_ in rows) for name, rows in raw["tables"].items()
+    }
     return Schema(
         identifier=raw["identifier"],
         root=raw["root"],
-        scalars={**SCALARS, **{name: SCALARS[base] for name, (base, _) in raw["enums"].items()}},
         enums={name: values for name, (_, values) in raw["enums"].items()},
         unions=unions,
-        tables={name: _slots(rows, unions) for name, rows in raw["tables"].items()},
+        tables={name: _fields(rows, forms, unions) for name, rows in raw["tables"].items()},
+        slots=slots,
     )
 
 
-def _slots(rows: list[list[object]], unions: Mapping[str, object]) -> dict[str, Field]:
+def _fields(
+    rows: list[list[Any]], forms: Mapping[str, Struct], unions: Mapping[str, Any]
+) -> dict[str, Field]:
     fields, slot = {}, 0
     for name, kind, *default in rows:
         if name:
-            fields[str(name)] = Field(str(name), str(kind), default[0] if default else None, slot)  # type: ignore[arg-type]
+            form, is_vector = forms.get(kind.strip("[]")), kind.startswith("[")
+            size = 1 if kind in unions else 4 if form is None or is_vector else form.size
+            absent = default[0] if default else _absent(kind)
+            fields[name] = Field(name, kind, slot, size, form, absent, is_vector, kind in unions)
         slot += 2 if kind in unions else 1
     return fields
+
+
+def _absent(kind: str) -> Any:
+    if kind == "string":
+        return ""
+    if kind == "[ubyte]":
+        return Span(0, 0)
+    return () if kind.startswith("[") else None

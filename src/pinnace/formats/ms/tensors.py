@@ -16,7 +16,8 @@ import numpy.typing as npt
 import onnx_ir as ir
 
 from pinnace.formats.ms import packing
-from pinnace.formats.ms.flatbuffer import Span, Table
+from pinnace.formats.ms.flatbuffer import Table
+from pinnace.formats.ms.schema import Span
 from pinnace.program import TypeInfo
 from pinnace.types import DataType
 from pinnace.weights.source import Source
