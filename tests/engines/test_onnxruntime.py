@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from pathlib import Path
 
 import numpy as np
@@ -73,7 +74,12 @@ def test_zero_threads_are_the_cores_of_this_process(model):
 def test_threads_are_bound_to_their_cores(model):
     wanted = [CORES[-1], CORES[0]]
     executable, new = started(model, threads=2, cores=tuple(wanted))
-    assert [allowed(task) for task in new] == [{wanted[1]}]
+    (task,) = new
+    for _ in range(100):  # a thread of onnxruntime binds itself, a moment after it was started
+        if allowed(task) == {wanted[1]}:
+            break
+        time.sleep(0.05)
+    assert allowed(task) == {wanted[1]}
     executable.close()
 
 
