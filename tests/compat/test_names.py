@@ -41,3 +41,11 @@ def test_the_converter_can_be_imported_and_says_that_it_comes_later():
 def test_nobody_is_given_the_stand_in_without_asking():
     code = "import pinnace, importlib.util as u, sys; sys.exit(u.find_spec('mindspore_lite') is not None)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+@pytest.mark.parametrize("module", [*NAMES, "converter"])
+def test_a_module_can_be_imported_by_its_old_name_under_exec(module):
+    code = f"import mindspore_lite as top, mindspore_lite.{module} as m; print(set(m.__all__) <= set(dir(top)))"
+    command = [sys.executable, "-m", "pinnace", "exec", "-c", code]
+    answer = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert answer.stdout == "True\n"
