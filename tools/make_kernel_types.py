@@ -1,9 +1,9 @@
-"""Write src/pinnace/ops/kernels.json: the element types that onnxruntime's CPU kernels compute.
+"""Write src/pinnace/ops/kernels.json: operators' types, and those that onnxruntime's CPU kernels compute.
 
 Usage: python tools/make_kernel_types.py src/pinnace/ops/kernels.json
 
-Only operators that lack some type are listed: operator -> the type variables of its schema's inputs and
-outputs, and for each variable the types that have kernels.
+Operator -> the type variables of its schema's inputs and outputs and, where kernels are lacking, for each
+variable the types that have one.
 float16 is left out: onnxruntime itself puts casts around nodes that have no kernel for it.
 """
 
@@ -48,18 +48,19 @@ def main(path: str) -> None:
         if not onnx.defs.has(name, max_inclusive_version=OPSET, domain=""):
             continue
         schema = onnx.defs.get_schema(name, OPSET)
+        if any(a.type == onnx.defs.OpSchema.AttrType.GRAPH for a in schema.attributes.values()):
+            continue  # control flow: its one variable stands for many types
         variables = {p.type_str for p in schema.inputs}
         lacking = {
             variable: [t for t in _TYPES if t in types]
             for variable, types in kernels[name].items()
             if variable in variables and not set(_TYPES) <= types and types & set(_TYPES)
         }
-        if lacking:
-            table[name] = {
-                "inputs": [p.type_str for p in schema.inputs],
-                "outputs": [p.type_str for p in schema.outputs],
-                "types": lacking,
-            }
+        table[name] = {
+            "inputs": [p.type_str for p in schema.inputs],
+            "outputs": [p.type_str for p in schema.outputs],
+            "types": lacking,
+        }
     lines = [f"  {json.dumps(name)}: {json.dumps(row)}" for name, row in table.items()]
     Path(path).write_text("{\n" + ",\n".join(lines) + "\n}\n")
 

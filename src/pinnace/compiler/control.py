@@ -201,9 +201,10 @@ def _head(tracer: Tracer, callee: Closure, arguments: Sequence[Value], effects: 
         if node is tail:
             break
         tracer.evaluate(frame, node)
-    choice, *rest = (tracer.value(frame, name) for name in tail.inputs)
-    for name in tail.inputs:
-        effects = effects.join(tracer.effects(frame, name))
+    found = [tracer.look_up(frame, name) for name in tail.inputs]
+    choice, *rest = (value for value, _ in found)
+    for _, after in found:
+        effects = effects.join(after)
     here = callee.function
     if isinstance(choice, Closure):
         back = tracer.reaches(choice.function, here)

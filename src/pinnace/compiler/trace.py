@@ -20,6 +20,7 @@ from pinnace.ops.values import Branches, Closure, Effects, TailCall, Value, flat
 from pinnace.program import Function, FunctionRef, Monad, Node, Program, TypeInfo
 
 _T = TypeVar("_T")
+_NOTHING = Effects()
 _SMALL = 256
 """Elements up to which a constant is copied into the graph, where equal ones become one."""
 
@@ -46,13 +47,6 @@ class Frame:
         self.outer = outer
         self.values: dict[str, Value] = {}
         self.effects: dict[str, Effects] = {}
-
-    def holding(self, name: str) -> Frame | None:
-        """The frame that has a value for a name: this one, or the nearest around it."""
-        frame: Frame | None = self
-        while frame is not None and name not in frame.values:
-            frame = frame.outer
-        return frame
 
 
 class Tracer:
@@ -103,16 +97,16 @@ class Tracer:
         """Evaluate a frame's outputs; a function with several gives a tuple."""
         for node in self.schedule(frame.function):
             self.evaluate(frame, node)
-        outputs = [self.value(frame, name) for name in frame.function.outputs]
+        outputs: list[Value] = []
         effects = Effects()
         for name in frame.function.outputs:
-            effects = effects.join(self.effects(frame, name))
+            value, after = self.look_up(frame, name)
+            outputs.append(value)
+            effects = effects.join(after)
         return (outputs[0] if len(outputs) == 1 else tuple(outputs)), effects
 
     def bind_constants(self, frame: Frame) -> None:
-        """Give a frame the weights and constants of its function."""
-        for name, tensor in frame.function.parameters.items():
-            frame.values[name] = self.b.weight(tensor)
+        """Give a frame the constants of its function."""
         for name, literal in frame.function.constants.items():
             frame.values[name] = self._literal(frame, literal)
 
@@ -133,10 +127,12 @@ class Tracer:
 
     def evaluate(self, frame: Frame, node: Node) -> None:
         """Give a frame the values of a node's outputs."""
-        inputs = [self.value(frame, name) for name in node.inputs]
+        inputs: list[Value] = []
         before = Effects()
-        for name, value in zip(node.inputs, inputs, strict=True):
-            before = before.join(value if isinstance(value, Effects) else self.effects(frame, name))
+        for name in node.inputs:
+            value, effects = self.look_up(frame, name)
+            inputs.append(value)
+            before = before.join(effects)
         try:
             value, after = self._apply(node, inputs, before)
         except Unsupported as error:
@@ -177,22 +173,20 @@ class Tracer:
             if leaf.shape is None and declared.shape is not None:
                 leaf.shape = ir.Shape(declared.shape)
 
-    def value(self, frame: Frame, name: str) -> Value:
-        """What a name stands for in a frame."""
-        holder = frame.holding(name)
-        if holder is not None:
-            return holder.values[name]
+    def look_up(self, frame: Frame, name: str) -> tuple[Value, Effects]:
+        """What a name stands for in a frame, and the memory after that was computed."""
+        holder: Frame | None = frame
+        while holder is not None:
+            if name in holder.values:
+                value = holder.values[name]
+                return value, value if isinstance(value, Effects) else holder.effects.get(name, _NOTHING)
+            if name in holder.function.parameters:
+                value = holder.values[name] = self.b.weight(holder.function.parameters[name])
+                return value, _NOTHING
+            holder = holder.outer
         if name in self.program.functions:
-            return Closure(self.program.functions[name], frame)
+            return Closure(self.program.functions[name], frame), _NOTHING
         raise Unsupported(f"refers to {name!r}, which nothing defines")
-
-    def effects(self, frame: Frame, name: str) -> Effects:
-        """The memory after what a name stands for was computed."""
-        holder = frame.holding(name)
-        if holder is None:
-            return Effects()
-        value = holder.values[name]
-        return value if isinstance(value, Effects) else holder.effects.get(name, Effects())
 
     # -- order -------------------------------------------------------------------------------------
 

@@ -55,7 +55,10 @@ class OnnxruntimeExecutable:
         """Compute the outputs; `EngineError` where onnxruntime fails."""
         feed = dict(zip(self._names, (*arrays, *state), strict=True))
         try:
-            with _bound(self._cores):
+            if self._cores:
+                with _bound(self._cores):
+                    results = self._session.run(self._fetch, feed)
+            else:
                 results = self._session.run(self._fetch, feed)
         except Exception as error:
             raise EngineError(f"onnxruntime: {error}") from None
@@ -83,10 +86,10 @@ def _session(graph: Compilable, target: Target) -> tuple[ort.InferenceSession, l
 
 def _encoded(model: ir.Model) -> bytes:
     """The model as bytes, without the types of intermediate values: the engine infers them by itself."""
-    for node in model.graph:
-        for output in node.outputs:
-            if not output.is_graph_output():
-                output.type = output.shape = None
+    computed = (output for node in model.graph for output in node.outputs)
+    for value in (*computed, *model.graph.initializers.values()):
+        if not value.is_graph_output() and not value.is_graph_input():
+            value.type = value.shape = None
     return ir.serde.serialize_model(model).SerializeToString()
 
 
@@ -133,10 +136,7 @@ def _hand_over(model: ir.Model, options: ort.SessionOptions) -> list[Array]:
 
 @contextmanager
 def _bound(cores: frozenset[int]) -> Iterator[None]:
-    """Bind the calling thread to `cores` for a while; () leaves it as it is."""
-    if not cores:
-        yield
-        return
+    """Bind the calling thread to `cores` for a while."""
     before = os.sched_getaffinity(0)
     os.sched_setaffinity(0, cores)
     try:

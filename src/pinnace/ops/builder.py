@@ -97,7 +97,7 @@ class Builder:
         while operands and operands[-1] is None:
             operands.pop()
         kept = {k: v for k, v in attributes.items() if v is not None}
-        if not domain and kernels.is_limited(op_type):
+        if not domain and kernels.is_known(op_type):
             return self._around(op_type, outputs, operands, kept)
         return self._emit(op_type, outputs, operands, kept, domain)
 
@@ -124,11 +124,11 @@ class Builder:
         detour = kernels.detour(op_type, dtypes)
         taken = kernels.variables(op_type, len(operands))
         given = kernels.variables(op_type, outputs, outputs=True)
-        own = dict(zip(taken, dtypes, strict=True))
+        own = {v: t for v, t in zip(taken, dtypes, strict=True) if t is not None}
         if not detour:
             results = self._emit(op_type, outputs, operands, attributes)
             for result, variable in zip(results, given, strict=True):
-                dtype = own.get(variable)
+                dtype = own.get(variable) or kernels.fixed(variable) or _named(attributes.get("to"))
                 result.type = None if dtype is None else ir.TensorType(dtype)
             return results
         wide = [
@@ -137,7 +137,7 @@ class Builder:
         ]
         results = self._emit(op_type, outputs, wide, attributes)
         return tuple(
-            r if v not in detour else self._emit("Cast", 1, [r], {"to": (own[v] or detour[v]).value})[0]
+            r if v not in detour else self._emit("Cast", 1, [r], {"to": own.get(v, detour[v]).value})[0]
             for r, v in zip(results, given, strict=True)
         )
 
@@ -425,6 +425,11 @@ def _attribute(name: str, value: Any) -> ir.Attr:
     if isinstance(value, list | tuple) and value and type(value[0]) in _LISTS:
         return _LISTS[type(value[0])](name, value)
     return ir.convenience.convert_attribute(name, value)
+
+
+def _named(to: int | None) -> ir.DataType | None:
+    """The type that `Cast` has in its attribute."""
+    return None if to is None else ir.DataType(to)
 
 
 def _refuse(value: Value, wanted: str) -> NoReturn:

@@ -1,7 +1,8 @@
-"""Element types that engines compute in, where ONNX allows more than they have kernels for.
+"""Element types of operators, and those that engines compute in where ONNX allows more.
 
-`kernels.json` says what onnxruntime's CPU kernels take (`tools/make_kernel_types.py` writes it). An
-operator that lacks a type is computed in the nearest type that holds its values, between two casts.
+`kernels.json` has the type variables of ONNX's schemas and what onnxruntime's CPU kernels take
+(`tools/make_kernel_types.py` writes it; asking the schemas themselves would load all of them). An operator
+that lacks a type is computed in the nearest type that holds its values, between two casts.
 """
 
 from __future__ import annotations
@@ -42,8 +43,8 @@ def _kernels() -> dict[str, _Row]:
     return table
 
 
-def is_limited(op_type: str) -> bool:
-    """Whether some element type of this operator has no kernel."""
+def is_known(op_type: str) -> bool:
+    """Whether the table has this operator."""
     return op_type in _kernels()
 
 
@@ -67,6 +68,13 @@ def variables(op_type: str, count: int, outputs: bool = False) -> tuple[str, ...
     row = _kernels()[op_type]
     formal = row["outputs"] if outputs else row["inputs"]
     return tuple(formal[min(i, len(formal) - 1)] for i in range(count))
+
+
+@cache
+def fixed(variable: str) -> _T | None:
+    """The type in place of a variable where a schema allows but one: "tensor(int64)"."""
+    name = variable.removeprefix("tensor(").removesuffix(")").upper()
+    return None if name == variable.upper() else _T[name]
 
 
 def _name(dtype: _T) -> str:

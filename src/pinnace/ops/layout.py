@@ -34,14 +34,17 @@ def permuted(b: Builder, x: ir.Value, perm: tuple[int, ...]) -> ir.Value:
 
 def channels_first(b: Builder, x: ir.Value) -> ir.Value:
     """An image of the model's layout as N, C, spatial dimensions."""
+    if b.layout is Layout.NCHW:
+        return x
     rank = b.rank(x)
-    return x if b.layout is Layout.NCHW else permuted(b, x, (0, rank - 1, *range(1, rank - 1)))
+    return permuted(b, x, (0, rank - 1, *range(1, rank - 1)))
 
 
-def channels_back(b: Builder, x: ir.Value) -> ir.Value:
-    """N, C, spatial dimensions in the model's layout."""
-    rank = b.rank(x)
-    return x if b.layout is Layout.NCHW else permuted(b, x, (0, *range(2, rank), 1))
+def channels_back(b: Builder, y: ir.Value, x: ir.Value) -> ir.Value:
+    """`y`, which is N, C, spatial dimensions and was made of the image `x`, in the model's layout."""
+    if b.layout is Layout.NCHW:
+        return y
+    return permuted(b, y, (0, *range(2, b.rank(x)), 1))
 
 
 def channel_axis(b: Builder, x: ir.Value) -> int:

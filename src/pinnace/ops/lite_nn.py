@@ -9,7 +9,6 @@ from pinnace.ops.layout import channel_axis, channels_back, channels_first, perm
 from pinnace.ops.lite_math import activated, lite
 from pinnace.ops.table import Ints, Tensor
 from pinnace.ops.values import Value
-from pinnace.program import Layout
 
 _PAD, _SAME, _VALID = 0, 1, 2  # PadMode
 
@@ -28,8 +27,7 @@ def _padding(pad_mode: int, pads: Ints) -> dict[str, object]:
 
 def _kernel(b: Builder, weight: Tensor) -> Tensor:
     """A convolution's weight with the input channels before the spatial dimensions."""
-    rank = b.rank(weight)
-    return weight if b.layout is Layout.NCHW else permuted(b, weight, (0, rank - 1, *range(1, rank - 1)))
+    return channels_first(b, weight)
 
 
 @lite("Conv2DFusion")
@@ -56,7 +54,7 @@ def conv(
         group=group,
         **_padding(pad_mode, pad_list),
     )
-    return channels_back(b, activated(b, y, activation_type))
+    return channels_back(b, activated(b, y, activation_type), x)
 
 
 @lite("Conv2dTransposeFusion")
@@ -85,7 +83,7 @@ def conv_transpose(
         output_padding=list(output_paddings) if any(output_paddings) else None,
         **_padding(pad_mode, pad_list),
     )
-    return channels_back(b, activated(b, y, activation_type))
+    return channels_back(b, activated(b, y, activation_type), x)
 
 
 def _pool(op_type: str, name: str) -> None:
@@ -112,7 +110,7 @@ def _pool(op_type: str, name: str) -> None:
                 ceil_mode=round_mode or None,
                 **_padding(pad_mode, pad),
             )
-        return channels_back(b, activated(b, y, activation_type))
+        return channels_back(b, activated(b, y, activation_type), x)
 
     lowering.__doc__ = f"{op_type} or Global{op_type}, and the fused activation."
     lite(name)(lowering)
@@ -191,13 +189,17 @@ def _normalised(
     b: Builder, x: Tensor, scale: Tensor, bias: Tensor, mean: Tensor, variance: Tensor, epsilon: float
 ) -> Tensor:
     image = channels_first(b, x)
-    return channels_back(b, b.op("BatchNormalization", image, scale, bias, mean, variance, epsilon=epsilon))
+    return channels_back(
+        b, b.op("BatchNormalization", image, scale, bias, mean, variance, epsilon=epsilon), x
+    )
 
 
 @lite("InstanceNorm")
 def instance_norm(b: Builder, x: Tensor, scale: Tensor, bias: Tensor, epsilon: float = 1e-5) -> Value:
     """InstanceNormalization."""
-    return channels_back(b, b.op("InstanceNormalization", channels_first(b, x), scale, bias, epsilon=epsilon))
+    return channels_back(
+        b, b.op("InstanceNormalization", channels_first(b, x), scale, bias, epsilon=epsilon), x
+    )
 
 
 @lite("LayerNormFusion")
@@ -224,7 +226,7 @@ def local_response_norm(
         return b.op("Div", x, bias**beta)
     size = 2 * depth_radius + 1
     image = channels_first(b, x)
-    return channels_back(b, b.op("LRN", image, size=size, bias=bias, alpha=alpha * size, beta=beta))
+    return channels_back(b, b.op("LRN", image, size=size, bias=bias, alpha=alpha * size, beta=beta), x)
 
 
 @lite("ScaleFusion")
@@ -299,10 +301,10 @@ def dropout(b: Builder, x: Tensor) -> Value:
 def depth_to_space(b: Builder, x: Tensor, block_size: int, mode: str = "DCR") -> Value:
     """DepthToSpace."""
     image = channels_first(b, x)
-    return channels_back(b, b.op("DepthToSpace", image, blocksize=block_size, mode=mode or "DCR"))
+    return channels_back(b, b.op("DepthToSpace", image, blocksize=block_size, mode=mode or "DCR"), x)
 
 
 @lite("SpaceToDepth")
 def space_to_depth(b: Builder, x: Tensor, block_size: int) -> Value:
     """SpaceToDepth."""
-    return channels_back(b, b.op("SpaceToDepth", channels_first(b, x), blocksize=block_size))
+    return channels_back(b, b.op("SpaceToDepth", channels_first(b, x), blocksize=block_size), x)

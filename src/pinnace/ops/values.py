@@ -41,6 +41,8 @@ class Effects:
         """The memory after both."""
         if other is self or not other.memory:
             return self
+        if not self.memory:
+            return other
         merged = dict(self.memory)
         for target, entry in other.memory.items():
             if target not in merged or merged[target][0] < entry[0]:

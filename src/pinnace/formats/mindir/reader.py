@@ -12,7 +12,7 @@ What the field table does not tell:
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 import onnx_ir as ir
 from google.protobuf.message import DecodeError
@@ -23,6 +23,7 @@ from pinnace.formats.wire import PAYLOAD, Fields, delimited, number, outline
 from pinnace.program import Dialect, Function, FunctionRef, Input, Literal, Monad, Node, Program, TypeInfo
 from pinnace.weights.source import SMALL, Source
 
+_T = TypeVar("_T")
 _REF = "REF::"
 _TENSOR: Fields = {9: PAYLOAD}
 _GRAPH: Fields = {3: _TENSOR, 1: {5: {6: _TENSOR, 12: _TENSOR}}}
@@ -108,7 +109,9 @@ class _Reader:
         return given or port.name.removeprefix(f"{self.model.graph.name}:")
 
     def _function(self, graph: Any) -> Function:
-        parameters = {p.name: self._tensor(p, p.name.removeprefix(f"{graph.name}:")) for p in graph.parameter}
+        def weight(proto: Any) -> ir.TensorProtocol:
+            return self._tensor(proto, proto.name.removeprefix(f"{graph.name}:"))
+
         constants: dict[str, Literal] = {}
         nodes: list[Node] = []
         for node in graph.node:
@@ -123,7 +126,7 @@ class _Reader:
             inputs=[Input(i.name, self._type(i.tensor[0]) if i.tensor else None) for i in graph.input],
             outputs=[o.name for o in graph.output],
             nodes=nodes,
-            parameters=parameters,
+            parameters=_Decoded({p.name: p for p in graph.parameter}, weight),
             constants=constants,
         )
 
@@ -142,7 +145,7 @@ class _Reader:
             primitive="" if is_call else name,
             inputs=(op_type, *inputs) if is_call else inputs,
             outputs=tuple(node.output),
-            attributes=_Attributes(attributes, lambda a: self._value(a, node.name)),
+            attributes=_Decoded(attributes, lambda a: self._value(a, node.name)),
             types=() if declared is None else tuple(self._types(declared)),
         )
 
@@ -225,14 +228,17 @@ class _Reader:
         return _inline(self.source.name, tensor, name, dtype, shape)
 
 
-class _Attributes(Mapping[str, Any]):
-    """Attributes that are decoded when they are asked for: most never are."""
+class _Decoded(Mapping[str, _T]):
+    """Messages that are decoded when they are first asked for: most attributes and many weights never are."""
 
-    def __init__(self, protos: dict[str, Any], decode: Callable[[Any], Any]) -> None:
+    def __init__(self, protos: dict[str, Any], decode: Callable[[Any], _T]) -> None:
         self._protos, self._decode = protos, decode
+        self._known: dict[str, _T] = {}
 
-    def __getitem__(self, name: str) -> Any:
-        return self._decode(self._protos[name])
+    def __getitem__(self, name: str) -> _T:
+        if name not in self._known:
+            self._known[name] = self._decode(self._protos[name])
+        return self._known[name]
 
     def __contains__(self, name: object) -> bool:
         return name in self._protos
