@@ -1,19 +1,26 @@
-"""Convolutions."""
+"""Convolutions, and windows of images as vectors."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from pinnace.ops.builder import Builder
+import numpy as np
+
+from pinnace.ops.builder import Builder, Unsupported
+from pinnace.ops.layout import permuted
 from pinnace.ops.table import Dims, Ints, Tensor, primitive
 from pinnace.ops.values import Value
 
+# -- windows ---------------------------------------------------------------------------------------
 
-def spatial(values: Sequence[int], rank: int) -> list[int]:
-    """One number for each spatial dimension: of one for all, or of one for each dimension of the tensor."""
+
+def spatial(values: Sequence[int], rank: int, channels_last: bool = False) -> list[int]:
+    """One number for each spatial dimension, of one for all or of one for each dimension of the tensor."""
     values = list(values)
-    return values * rank if len(values) == 1 else values[-rank:]
+    if len(values) == 1:
+        return values * rank
+    return values[1 : rank + 1] if channels_last and len(values) == rank + 2 else values[-rank:]
 
 
 def edges(values: Sequence[int], rank: int) -> list[int]:
@@ -27,16 +34,44 @@ def edges(values: Sequence[int], rank: int) -> list[int]:
     return pairs[::2] + pairs[1::2]
 
 
+def is_same(pad_mode: str) -> bool:
+    """Whether a `pad_mode`, by name or by number, is SAME."""
+    return pad_mode.lower() in ("same", "1")
+
+
+def is_valid(pad_mode: str) -> bool:
+    """Whether a `pad_mode`, by name or by number, is VALID."""
+    return pad_mode.lower() in ("valid", "2")
+
+
 def window(pad_mode: str, pad: Sequence[int], rank: int) -> dict[str, Any]:
     """The attributes `auto_pad` and `pads` for MindSpore's `pad_mode` and `pad`."""
-    match pad_mode.lower():
-        case "same" | "1":
-            return {"auto_pad": "SAME_UPPER"}
-        case "valid" | "2":
-            return {}
-        case _:
-            pads = edges(pad, rank)
-            return {"pads": pads} if any(pads) else {}
+    if is_same(pad_mode):
+        return {"auto_pad": "SAME_UPPER"}
+    pads = [] if is_valid(pad_mode) else edges(pad, rank)
+    return {"pads": pads} if any(pads) else {}
+
+
+_LAST = ("1", "NHWC", "NDHWC")
+
+
+def images_first(b: Builder, x: Tensor, data_format: str) -> Tensor:
+    """Images of a `data_format`, by name or by number, with channels first."""
+    rank = b.rank(x)
+    return permuted(b, x, (0, rank - 1, *range(1, rank - 1))) if is_last(data_format) else x
+
+
+def images_back(b: Builder, x: Tensor, data_format: str) -> Tensor:
+    """Images with channels first in their `data_format`."""
+    return permuted(b, x, (0, *range(2, b.rank(x)), 1)) if is_last(data_format) else x
+
+
+def is_last(data_format: str) -> bool:
+    """Whether a `data_format`, by name or by number, has the channels last."""
+    return data_format in _LAST
+
+
+# -- convolution -----------------------------------------------------------------------------------
 
 
 def convolution(
@@ -47,38 +82,45 @@ def convolution(
     stride: Sequence[int],
     dilation: Sequence[int],
     group: int,
-    padding: dict[str, Any],
+    pad_mode: str,
+    pad: Sequence[int] = (),
 ) -> Tensor:
-    """Conv."""
+    """Conv of what has its channels first."""
     rank = b.rank(weight) - 2
-    if "auto_pad" in padding:
-        padding = same(b, x, weight, spatial(stride, rank), spatial(dilation, rank))
-    return b.op(
-        "Conv",
-        x,
-        weight,
-        bias,
-        strides=spatial(stride, rank),
-        dilations=spatial(dilation, rank),
-        group=group,
-        **padding,
-    )
+    steps, holes = spatial(stride, rank), spatial(dilation, rank)
+    padding = window(pad_mode, pad, rank)
+    if is_same(pad_mode) and any(d > 1 for d in holes):
+        # onnxruntime has no auto_pad for kernels with holes.
+        x, padding = _same_by_hand(b, x, [d * (k - 1) + 1 for d, k in _pairs(holes, weight, b)], steps)
+    return b.op("Conv", x, weight, bias, strides=steps, dilations=holes, group=group, **padding)
 
 
-def same(
-    b: Builder, x: Tensor, weight: Tensor, stride: Sequence[int], dilation: Sequence[int]
-) -> dict[str, Any]:
-    """Padding that makes the result as long as the input over the stride, as far as it can be told now."""
-    rank = len(stride)
-    before, after = [], []
-    reach = [d * (k - 1) + 1 for d, k in zip(dilation, b.static_shape(weight)[2:], strict=True)]
-    for length, step, long in zip(b.shape(x)[-rank:], stride, reach, strict=True):
-        if length is None and step > 1:
-            return {"auto_pad": "SAME_UPPER"}
-        total = max(long - step if length is None or length % step == 0 else long - length % step, 0)
-        before.append(total // 2)
-        after.append(total - total // 2)
-    return {"pads": before + after} if any(after) else {}
+def _pairs(holes: Sequence[int], weight: Tensor, b: Builder) -> zip[tuple[int, int]]:
+    return zip(holes, b.static_shape(weight)[2:], strict=True)
+
+
+def _same_by_hand(
+    b: Builder, x: Tensor, reach: Sequence[int], steps: Sequence[int]
+) -> tuple[Tensor, dict[str, Any]]:
+    """SAME as attribute `pads` where they are known now; else `x` padded by Pad."""
+    lengths = b.shape(x)[2:]
+    totals = [_same_total(n, r, s) for n, r, s in zip(lengths, reach, steps, strict=True)]
+    known = [t for t in totals if t is not None]
+    if len(known) == len(totals):
+        return x, {"pads": [t // 2 for t in known] + [t - t // 2 for t in known]}
+    step, far = b.constant(list(steps), np.int64), b.constant(list(reach), np.int64)
+    length = b.op("Shape", x, start=2)
+    last = b.op("Mul", b.op("Div", b.op("Sub", length, 1), step), step)
+    total = b.op("Max", b.op("Sub", b.op("Add", last, far), length), b.constant(0, np.int64))
+    before = b.op("Div", total, 2)
+    pads = b.op("Concat", [0, 0], before, [0, 0], b.op("Sub", total, before), axis=0)
+    return b.op("Pad", x, pads), {}
+
+
+def _same_total(length: int | None, reach: int, step: int) -> int | None:
+    if step == 1:
+        return reach - 1
+    return None if length is None else max((length - 1) // step * step + reach - length, 0)
 
 
 def _conv(rank: int, name: str) -> None:
@@ -91,8 +133,21 @@ def _conv(rank: int, name: str) -> None:
         stride: Ints = (1,),
         dilation: Ints = (1,),
         group: int = 1,
+        format: str = "NCHW",
     ) -> Value:
-        return convolution(b, x, weight, None, stride, dilation, group, window(pad_mode, pad, rank))
+        last = is_last(format)
+        y = convolution(
+            b,
+            images_first(b, x, format),
+            images_first(b, weight, format),
+            None,
+            spatial(stride, rank, last),
+            spatial(dilation, rank, last),
+            group,
+            pad_mode,
+            pad,
+        )
+        return images_back(b, y, format)
 
     lowering.__doc__ = "Conv."
     primitive(name)(lowering)
@@ -108,13 +163,23 @@ def depthwise(
     x: Tensor,
     weight: Tensor,
     pad_mode: str = "valid",
-    pad: Ints = (0,),
+    pads: Ints = (0,),
     stride: Ints = (1,),
     dilation: Ints = (1,),
 ) -> Value:
     """Conv, a group for each channel."""
-    (channels,) = b.static_shape(weight)[:1]
-    return convolution(b, x, weight, None, stride, dilation, channels, window(pad_mode, pad, 2))
+    multiplier, channels, *kernel = b.static_shape(weight)
+    if multiplier != 1:
+        raise Unsupported(f"has a channel_multiplier of {multiplier}, and MindSpore knows only 1")
+    weight = b.reshape(weight, [channels, 1, *kernel])
+    return convolution(b, x, weight, None, stride, dilation, channels, pad_mode, pads)
+
+
+def unbatched(b: Builder, x: Tensor, rank: int, apply: Callable[[Tensor], Tensor]) -> Tensor:
+    """`apply(x)`, where x without batch gets one on the way."""
+    if b.rank(x) == rank + 1:
+        return b.op("Squeeze", apply(b.op("Unsqueeze", x, [0])), [0])
+    return apply(x)
 
 
 def _conv_ext(rank: int, name: str) -> None:
@@ -128,13 +193,8 @@ def _conv_ext(rank: int, name: str) -> None:
         dilation: Ints = (1,),
         groups: int = 1,
     ) -> Value:
-        return _unbatched(
-            b,
-            x,
-            rank,
-            lambda whole: convolution(
-                b, whole, weight, bias, stride, dilation, groups, window("pad", padding, rank)
-            ),
+        return unbatched(
+            b, x, rank, lambda x: convolution(b, x, weight, bias, stride, dilation, groups, "pad", padding)
         )
 
     lowering.__doc__ = "Conv; an input without batch gets one on the way."
@@ -152,28 +212,20 @@ def _conv_padding(rank: int, name: str) -> None:
         dilation: Ints = (1,),
         groups: int = 1,
     ) -> Value:
-        return _unbatched(
-            b,
-            x,
-            rank,
-            lambda whole: convolution(
-                b, whole, weight, bias, stride, dilation, groups, window(padding, (), rank)
-            ),
+        return unbatched(
+            b, x, rank, lambda x: convolution(b, x, weight, bias, stride, dilation, groups, padding)
         )
 
     lowering.__doc__ = "Conv; an input without batch gets one on the way."
     primitive(name)(lowering)
 
 
-def _unbatched(b: Builder, x: Tensor, rank: int, apply: Callable[[Tensor], Tensor]) -> Tensor:
-    if b.rank(x) == rank + 1:
-        return b.op("Squeeze", apply(b.op("Unsqueeze", x, [0])), [0])
-    return apply(x)
-
-
 for _rank in (1, 2, 3):
     _conv_ext(_rank, f"Conv{_rank}DExt")
     _conv_padding(_rank, f"Conv{_rank}DPadding")
+
+
+# -- transposed convolution ------------------------------------------------------------------------
 
 
 def transposed(
@@ -187,44 +239,57 @@ def transposed(
     pad_mode: str,
     pad: Sequence[int],
 ) -> Tensor:
-    """ConvTranspose to the given spatial sizes."""
-    rank = len(sizes)
-    kernel = b.static_shape(weight)[2:]
+    """ConvTranspose to the given spatial sizes; with SAME a size is the input's times the stride."""
+    rank = b.rank(weight) - 2
     steps, holes = spatial(stride, rank), spatial(dilation, rank)
-    reach = [d * (k - 1) + 1 for d, k in zip(holes, kernel, strict=True)]
-    if pad_mode.lower() in ("same", "1"):
-        # The size is the input's times the stride, so this is known even where the size is not.
-        total = [max(r - s, 0) for r, s in zip(reach, steps, strict=True)]
-        before = [t // 2 for t in total]
-        pads = before + [t - p for t, p in zip(total, before, strict=True)]
+    reach = [d * (k - 1) + 1 for d, k in _pairs(holes, weight, b)]
+    if is_same(pad_mode):
+        over = [max(r - s, 0) for r, s in zip(reach, steps, strict=True)]
+        pads = [n // 2 for n in over] + [n - n // 2 for n in over]
         extra = [max(s - r, 0) for r, s in zip(reach, steps, strict=True)]
-    else:
-        pads = [0] * 2 * rank if pad_mode.lower() in ("valid", "2") else edges(pad, rank)
-        extra = [
-            _extra(b.dim(x, i + 2), size, steps[i], reach[i] - pads[i] - pads[i + rank])
-            for i, size in enumerate(sizes)
-        ]
-    whole = b.op(
+        return _conv_transpose_op(b, x, weight, None, steps, holes, group, pads, extra)
+    pads = [0] * 2 * rank if is_valid(pad_mode) else edges(pad, rank)
+    rest = [r - pads[i] - pads[i + rank] for i, r in enumerate(reach)]
+    exact = [_extra(b.dim(x, i + 2), size, steps[i], rest[i]) for i, size in enumerate(sizes)]
+    # How much longer than its least a result is. Only the run knows: as long as can be, then cut to size.
+    extra = [step - 1 if e is None else e for e, step in zip(exact, steps, strict=True)]
+    whole = _conv_transpose_op(b, x, weight, None, steps, holes, group, pads, extra)
+    cut = [i for i, e in enumerate(exact) if e is None and steps[i] > 1]
+    if not cut:
+        return whole
+    return b.op("Slice", whole, [0] * len(cut), b.vector([sizes[i] for i in cut]), [i + 2 for i in cut])
+
+
+def _extra(length: int | Tensor, size: int | Tensor, step: int, rest: int) -> int | None:
+    if isinstance(length, int) and isinstance(size, int):
+        return size - ((length - 1) * step + rest)
+    return None
+
+
+def _conv_transpose_op(
+    b: Builder,
+    x: Tensor,
+    weight: Tensor,
+    bias: Tensor | None,
+    steps: list[int],
+    holes: list[int],
+    group: int,
+    pads: list[int],
+    extra: list[int],
+) -> Tensor:
+    if any(e >= max(s, d) for e, s, d in zip(extra, steps, holes, strict=True)):
+        raise Unsupported(f"is longer by {extra} than a stride of {steps} can tell apart")
+    return b.op(
         "ConvTranspose",
         x,
         weight,
+        bias,
         strides=steps,
         dilations=holes,
         group=group,
         pads=pads if any(pads) else None,
         output_padding=extra if any(extra) else None,
     )
-    known = None not in b.shape(x)[2:] and all(isinstance(s, int) for s in sizes)
-    if known or pad_mode.lower() in ("same", "1"):
-        return whole
-    return b.op("Slice", whole, [0] * rank, b.vector(sizes), list(range(2, rank + 2)))
-
-
-def _extra(length: int | Tensor, size: int | Tensor, step: int, rest: int) -> int:
-    """How much longer than its least a result is; at most stride - 1, which is then cut to size."""
-    if isinstance(length, int) and isinstance(size, int):
-        return size - ((length - 1) * step + rest)
-    return step - 1
 
 
 def _conv_transpose(rank: int, *names: str) -> None:
@@ -238,7 +303,9 @@ def _conv_transpose(rank: int, *names: str) -> None:
         stride: Ints = (1,),
         dilation: Ints = (1,),
         group: int = 1,
+        pad_list: Ints | None = None,
     ) -> Value:
+        pad = pad_list if pad_list and not is_same(pad_mode) else pad
         return transposed(b, x, weight, input_size[-rank:], stride, dilation, group, pad_mode, pad)
 
     lowering.__doc__ = "ConvTranspose."
@@ -262,20 +329,48 @@ def conv3d_transpose(
     output_padding: Ints = (0,),
 ) -> Value:
     """ConvTranspose."""
-    extra = spatial(output_padding, 3)
-    steps = spatial(stride, 3)
-    if pad_mode.lower() in ("same", "1"):
-        return transposed(b, x, weight, (0, 0, 0), stride, dilation, group, pad_mode, pad)
-    return b.op(
-        "ConvTranspose",
-        x,
-        weight,
-        strides=steps,
-        dilations=spatial(dilation, 3),
-        group=group,
-        output_padding=extra if any(extra) else None,
-        **window(pad_mode, pad, 3),
+    if is_same(pad_mode):
+        return transposed(b, x, weight, (), stride, dilation, group, pad_mode, pad)
+    pads = [0] * 6 if is_valid(pad_mode) else edges(pad, 3)
+    steps, holes, extra = spatial(stride, 3), spatial(dilation, 3), spatial(output_padding, 3)
+    return _conv_transpose_op(b, x, weight, None, steps, holes, group, pads, extra)
+
+
+@primitive("ConvTranspose2D")
+def conv_transpose_2d(
+    b: Builder,
+    x: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    stride: Ints = (1,),
+    padding: Ints = (0,),
+    output_padding: Ints = (0,),
+    groups: int = 1,
+    dilation: Ints = (1,),
+) -> Value:
+    """ConvTranspose; an input without batch gets one on the way."""
+    steps, holes, extra = spatial(stride, 2), spatial(dilation, 2), spatial(output_padding, 2)
+    pads = edges(padding, 2)
+    return unbatched(
+        b, x, 2, lambda x: _conv_transpose_op(b, x, weight, bias, steps, holes, groups, pads, extra)
     )
+
+
+# -- windows as vectors ----------------------------------------------------------------------------
+
+
+def _windows(
+    b: Builder, x: Tensor, kernel: Ints, stride: Ints, dilation: Ints, pad: Ints
+) -> tuple[Tensor, int, list[int | Tensor]]:
+    """Every window of every channel, (batch * channels, places, height, width), by a Conv that picks."""
+    places = int(np.prod(spatial(kernel, 2)))
+    kernels = np.eye(places, dtype=b.dtype(x).numpy()).reshape(places, 1, *spatial(kernel, 2))
+    flat = b.reshape(x, [-1, 1, b.dim(x, 2), b.dim(x, 3)])
+    found = convolution(b, flat, b.constant(kernels), None, stride, dilation, 1, "pad", pad)
+    height, width = b.dim(found, 2), b.dim(found, 3)
+    if isinstance(height, int) and isinstance(width, int):
+        return found, places, [height * width]
+    return found, places, [b.op("Mul", b.tensor(height), b.tensor(width))]
 
 
 @primitive("Im2Col")
@@ -286,50 +381,62 @@ def im2col(
     strides: Ints = (1,),
     dilations: Ints = (1,),
     pads: Ints = (0,),
-    padding_mode: str = "CALCULATED",
 ) -> Value:
     """Conv with a kernel for each place of the window, and Reshape."""
-    import numpy as np
-
-    channels = b.static_shape(x)[1] if None not in b.shape(x) else b.shape(x)[1]
-    places = int(np.prod(spatial(ksizes, 2)))
-    kernels = np.eye(places, dtype=b.dtype(x).numpy()).reshape(places, 1, *spatial(ksizes, 2))
-    flat = b.reshape(x, [-1, 1, b.dim(x, 2), b.dim(x, 3)])
-    found = convolution(
-        b, flat, b.constant(kernels), None, strides, dilations, 1, window(_IM2COL_PAD[padding_mode], pads, 2)
-    )
-    return b.reshape(found, [-1, channels or b.dim(x, 1), places, *_joined(b, found)])
+    found, places, count = _windows(b, x, ksizes, strides, dilations, pads)
+    return b.reshape(found, [b.dim(x, 0), b.dim(x, 1), places, *count])
 
 
-_IM2COL_PAD = {"CALCULATED": "pad", "SAME": "same", "VALID": "valid"}
+@primitive("Im2ColExt")
+def im2col_ext(
+    b: Builder,
+    x: Tensor,
+    kernel_size: Ints,
+    dilation: Ints = (1,),
+    padding: Ints = (0,),
+    stride: Ints = (1,),
+) -> Value:
+    """Conv with a kernel for each place of the window, and Reshape."""
+    channels = b.shape(x)[1]
+    if channels is None:
+        raise Unsupported("needs the number of channels fixed")
+    found, places, count = _windows(b, x, kernel_size, stride, dilation, padding)
+    return b.reshape(found, [b.dim(x, 0), channels * places, *count])
 
 
-def _joined(b: Builder, x: Tensor) -> list[int | Tensor]:
-    height, width = b.dim(x, 2), b.dim(x, 3)
-    if isinstance(height, int) and isinstance(width, int):
-        return [height * width]
-    return [b.op("Mul", b.tensor(height), b.tensor(width))]
-
-
-@primitive("Col2Im")
+@primitive("Col2Im", "Col2ImExt")
 def col2im(
     b: Builder,
     x: Tensor,
     output_size: Ints,
     kernel_size: Ints = (1,),
     dilation: Ints = (1,),
-    padding_value: Ints = (0,),
+    padding: Ints = (0,),
     stride: Ints = (1,),
 ) -> Value:
-    """Reshape and Col2Im."""
+    """Col2Im, after Reshape where the places of a window are a dimension of their own."""
+    if b.rank(x) == 2:
+        return b.op(
+            "Squeeze",
+            _col2im(b, b.op("Unsqueeze", x, [0]), output_size, kernel_size, dilation, padding, stride),
+            [0],
+        )
     if b.rank(x) == 4:
-        x = b.reshape(x, [b.dim(x, 0), -1, b.dim(x, 3)])
+        batch, channels, places, count = (b.dim(x, i) for i in range(4))
+        known = isinstance(channels, int) and isinstance(places, int)
+        x = b.reshape(x, [batch, channels * places if known else -1, count])
+    return _col2im(b, x, output_size, kernel_size, dilation, padding, stride)
+
+
+def _col2im(
+    b: Builder, x: Tensor, size: Ints, kernel: Ints, dilation: Ints, padding: Ints, stride: Ints
+) -> Tensor:
     return b.op(
         "Col2Im",
         x,
-        list(output_size),
-        spatial(kernel_size, 2),
+        list(size),
+        spatial(kernel, 2),
         dilations=spatial(dilation, 2),
-        pads=edges(padding_value, 2),
+        pads=edges(padding, 2),
         strides=spatial(stride, 2),
     )

@@ -6,39 +6,39 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import onnx_ir as ir
 
 from pinnace.ops.builder import Builder, Unsupported
-from pinnace.ops.conv import edges, spatial, window
+from pinnace.ops.conv import edges, images_back, images_first, is_last, spatial, unbatched, window
 from pinnace.ops.table import Ints, Tensor, primitive
 from pinnace.ops.values import Value
 
 
-@primitive("MaxPool")
-def max_pool(
-    b: Builder, x: Tensor, kernel_size: Ints = (1,), strides: Ints = (1,), pad_mode: str = "VALID"
-) -> Value:
-    """MaxPool."""
-    return b.op(
-        "MaxPool",
-        x,
-        kernel_shape=spatial(kernel_size, 2),
-        strides=spatial(strides, 2),
-        **window(pad_mode, (0,), 2),
-    )
+def _pool(op_type: str, rank: int, *names: str) -> None:
+    def lowering(
+        b: Builder,
+        x: Tensor,
+        kernel_size: Ints = (1,),
+        strides: Ints = (1,),
+        pad_mode: str = "VALID",
+        format: str = "NCHW",
+    ) -> Value:
+        last = is_last(format)
+        y = b.op(
+            op_type,
+            images_first(b, x, format),
+            kernel_shape=spatial(kernel_size, rank, last),
+            strides=spatial(strides, rank, last),
+            **window(pad_mode, (0,), rank),
+        )
+        return images_back(b, y, format)
+
+    lowering.__doc__ = f"{op_type}; padding does not count."
+    primitive(*names)(lowering)
 
 
-@primitive("AvgPool")
-def avg_pool(
-    b: Builder, x: Tensor, kernel_size: Ints = (1,), strides: Ints = (1,), pad_mode: str = "VALID"
-) -> Value:
-    """AveragePool; padding does not count."""
-    return b.op(
-        "AveragePool",
-        x,
-        kernel_shape=spatial(kernel_size, 2),
-        strides=spatial(strides, 2),
-        **window(pad_mode, (0,), 2),
-    )
+_pool("MaxPool", 2, "MaxPool", "MaxPoolV1")
+_pool("AveragePool", 2, "AvgPool", "AvgPoolV1")
 
 
 @primitive("MaxPool3D")
@@ -69,22 +69,15 @@ def avg_pool_3d(
     kernel_size: Ints = (1,),
     strides: Ints = (1,),
     pad_mode: str = "VALID",
-    pad: Ints = (0,),
+    pad_list: Ints = (0,),
     ceil_mode: bool = False,
     count_include_pad: bool = True,
     divisor_override: int = 0,
 ) -> Value:
     """AveragePool."""
-    return average(
-        b,
-        x,
-        spatial(kernel_size, 3),
-        strides,
-        window(pad_mode, pad, 3),
-        ceil_mode,
-        count_include_pad,
-        divisor_override,
-    )
+    padding = window(pad_mode, pad_list, 3)
+    kernel = spatial(kernel_size, 3)
+    return average(b, x, kernel, strides, padding, ceil_mode, count_include_pad, divisor_override)
 
 
 def average(
@@ -98,16 +91,37 @@ def average(
     divisor: int | None,
 ) -> Tensor:
     """AveragePool; with a divisor of its own, what it gives for the whole window is scaled."""
+    steps = spatial(strides, len(kernel))
+    if ceil_mode and divisor:
+        padding, ceil_mode = _overhanging(b, x, kernel, steps, padding), False
     pooled = b.op(
         "AveragePool",
         x,
         kernel_shape=list(kernel),
-        strides=spatial(strides, len(kernel)),
+        strides=steps,
         ceil_mode=int(ceil_mode),
         count_include_pad=int(count_include_pad or bool(divisor)),
         **padding,
     )
     return b.op("Mul", pooled, float(np.prod(kernel)) / divisor) if divisor else pooled
+
+
+def _overhanging(
+    b: Builder, x: Tensor, kernel: Sequence[int], steps: Sequence[int], padding: dict[str, Any]
+) -> dict[str, Any]:
+    """Padding that takes in where windows hang over the end: such a window counts as whole."""
+    rank = len(kernel)
+    lengths = [n for n in b.shape(x)[-rank:] if n is not None]
+    if len(lengths) != rank:
+        raise Unsupported("needs the size of the image fixed for a divisor together with ceil_mode")
+    pads = padding.get("pads") or [0] * 2 * rank
+    ends = []
+    for n, k, s, before, after in zip(lengths, kernel, steps, pads[:rank], pads[rank:], strict=True):
+        count = -(-(n + before + after - k) // s) + 1
+        # The last window has to begin before the padding at the end.
+        count -= (count - 1) * s >= n + before
+        ends.append(max((count - 1) * s + k - n - before, after))
+    return {"pads": [*pads[:rank], *ends]}
 
 
 def _average_ext(rank: int, name: str) -> None:
@@ -121,25 +135,60 @@ def _average_ext(rank: int, name: str) -> None:
         count_include_pad: bool = True,
         divisor_override: int | None = None,
     ) -> Value:
-        kernel = spatial(kernel_size, rank)
-        return average(
+        kernel, sides = spatial(kernel_size, rank), window("pad", padding, rank)
+        return unbatched(
             b,
             x,
-            kernel,
-            stride or kernel,
-            window("pad", padding, rank),
-            ceil_mode,
-            count_include_pad,
-            divisor_override,
+            rank,
+            lambda x: average(
+                b, x, kernel, stride or kernel, sides, ceil_mode, count_include_pad, divisor_override
+            ),
         )
 
-    lowering.__doc__ = "AveragePool."
+    lowering.__doc__ = "AveragePool; an input without batch gets one on the way."
     primitive(name)(lowering)
 
 
 _average_ext(1, "AvgPool1D")
 _average_ext(2, "AvgPool2D")
 _average_ext(3, "AvgPool3DExt")
+
+
+# -- with the places of the largest ----------------------------------------------------------------
+
+
+def _with_indices(
+    b: Builder,
+    x: Tensor,
+    kernel: list[int],
+    strides: Sequence[int],
+    pads: Sequence[int],
+    dilation: Sequence[int],
+    ceil_mode: bool,
+) -> tuple[Tensor, Tensor]:
+    """MaxPool and the places of what it took, counted within a channel."""
+    rank = len(kernel)
+    value, place = b.ops(
+        "MaxPool",
+        2,
+        x,
+        kernel_shape=kernel,
+        strides=spatial(strides, rank),
+        pads=edges(pads, rank),
+        dilations=spatial(dilation, rank),
+        ceil_mode=int(ceil_mode),
+    )
+    # ONNX counts through the whole tensor.
+    within = b.op("Mod", place, _area(b, x, rank))
+    return value, b.cast(within, b.result(within, 1))
+
+
+def _area(b: Builder, x: Tensor, rank: int) -> Tensor:
+    """How many places a channel has."""
+    known = [d for d in b.shape(x)[-rank:] if d is not None]
+    if len(known) == rank:
+        return b.constant(int(np.prod(known)), np.int64)
+    return b.op("ReduceProd", b.op("Shape", x, start=-rank), keepdims=0)
 
 
 @primitive("MaxPoolWithArgmaxV2", "MaxPoolWithMask", "MaxPoolWithIndices")
@@ -155,58 +204,124 @@ def max_pool_with_indices(
 ) -> Value:
     """MaxPool, its indices counted within a channel."""
     kernel = spatial(kernel_size, 2)
-    value, place = b.ops(
-        "MaxPool",
-        2,
-        x,
-        kernel_shape=kernel,
-        strides=spatial(strides or kernel, 2),
-        pads=edges(pads, 2),
-        dilations=spatial(dilation, 2),
-        ceil_mode=int(ceil_mode),
+    return _with_indices(b, x, kernel, strides or kernel, spatial(pads, 2), dilation, ceil_mode)
+
+
+@primitive("MaxPool3DWithArgmax")
+def max_pool_3d_with_argmax(
+    b: Builder,
+    x: Tensor,
+    ksize: Ints,
+    strides: Ints = (1,),
+    pads: Ints = (0,),
+    dilation: Ints = (1,),
+    ceil_mode: bool = False,
+) -> Value:
+    """MaxPool, its indices counted within a channel."""
+    return _with_indices(b, x, spatial(ksize, 3), strides, spatial(pads, 3), dilation, ceil_mode)
+
+
+def _unpool(rank: int, name: str) -> None:
+    def lowering(
+        b: Builder,
+        x: Tensor,
+        argmax: Tensor,
+        ksize: Ints = (1,),
+        strides: Ints = (0,),
+        pads: Ints = (0,),
+        output_shape: Ints = (),
+    ) -> Value:
+        kernel = spatial(ksize, rank)
+        steps = spatial(strides, rank) if any(strides) else kernel
+        return _unpooled(b, x, argmax, kernel, steps, spatial(pads, rank), output_shape[-rank:])
+
+    lowering.__doc__ = "ScatterElements into zeros."
+    primitive(name)(lowering)
+
+
+_unpool(2, "MaxUnpool2D")
+_unpool(3, "MaxUnpool3D")
+
+
+@primitive("MaxUnpool2DExt")
+def max_unpool_2d_ext(
+    b: Builder,
+    x: Tensor,
+    indices: Tensor,
+    kernel_size: Ints,
+    stride: Ints | None = None,
+    padding: Ints = (0,),
+    output_size: Ints | None = None,
+) -> Value:
+    """ScatterElements into zeros."""
+    kernel = spatial(kernel_size, 2)
+    sizes = output_size[-2:] if output_size else ()
+    return _unpooled(b, x, indices, kernel, spatial(stride or kernel, 2), spatial(padding, 2), sizes)
+
+
+def _unpooled(
+    b: Builder,
+    x: Tensor,
+    places: Tensor,
+    kernel: Sequence[int],
+    steps: Sequence[int],
+    pads: Sequence[int],
+    sizes: Sequence[int],
+) -> Tensor:
+    rank = len(kernel)
+    lead = [b.dim(x, i) for i in range(b.rank(x) - rank)]
+    if not sizes:
+        lengths = [n for n in b.shape(x)[-rank:] if n is not None]
+        if len(lengths) != rank:
+            raise Unsupported("needs the size of the image fixed, or output_size")
+        sizes = [(n - 1) * s - 2 * p + k for n, s, p, k in zip(lengths, steps, pads, kernel, strict=True)]
+    zeros = b.op(
+        "ConstantOfShape",
+        b.vector([*lead, int(np.prod(sizes))]),
+        value=ir.tensor(np.zeros(1, b.dtype(x).numpy())),
     )
-    height, width = b.static_shape(x)[-2:]
-    within = b.op("Mod", place, b.constant(height * width, np.int64))
-    return value, b.cast(within, b.result(within, 1))
+    flat = [b.reshape(v, [*lead, -1]) for v in (b.cast(places, ir.DataType.INT64), x)]
+    return b.reshape(b.op("ScatterElements", zeros, *flat, axis=len(lead)), [*lead, *sizes])
 
 
 # -- to a given size -------------------------------------------------------------------------------
 
 
-@primitive("AdaptiveAvgPool2D", "AdaptiveAvgPool2DExt")
-def adaptive_avg_pool_2d(b: Builder, x: Tensor, output_size: Value) -> Value:
-    """GlobalAveragePool, AveragePool, or MatMul with weights of means."""
-    return _adaptive_average(b, x, _sizes(b, output_size, 2))
+def _adaptive(rank: int, *names: str) -> None:
+    def lowering(b: Builder, x: Tensor, output_size: Value) -> Value:
+        return _adaptive_average(b, x, _sizes(b, output_size, rank))
+
+    lowering.__doc__ = "GlobalAveragePool, AveragePool, or MatMul with weights of means."
+    primitive(*names)(lowering)
 
 
-@primitive("AdaptiveAvgPool3D", "AdaptiveAvgPool3DExt")
-def adaptive_avg_pool_3d(b: Builder, x: Tensor, output_size: Value) -> Value:
-    """GlobalAveragePool, AveragePool, or MatMul with weights of means."""
-    return _adaptive_average(b, x, _sizes(b, output_size, 3))
+_adaptive(1, "AdaptiveAvgPool1D")
+_adaptive(2, "AdaptiveAvgPool2D", "AdaptiveAvgPool2DExt")
+_adaptive(3, "AdaptiveAvgPool3D", "AdaptiveAvgPool3DExt")
 
 
-@primitive("AdaptiveAvgPool1D")
-def adaptive_avg_pool_1d(b: Builder, x: Tensor, output_size: Value) -> Value:
-    """GlobalAveragePool, AveragePool, or MatMul with weights of means."""
-    return _adaptive_average(b, x, _sizes(b, output_size, 1))
+def _adaptive_with_indices(rank: int, *names: str) -> None:
+    def lowering(b: Builder, x: Tensor, output_size: Value) -> Value:
+        value, place = _adaptive_max(b, x, _sizes(b, output_size, rank))
+        return value, b.cast(place, b.result(place, 1))
+
+    lowering.__doc__ = "MaxPool, or Gather of every cell, ReduceMax and ArgMax."
+    primitive(*names)(lowering)
 
 
-@primitive("AdaptiveMaxPool2D", "AdaptiveMaxPool2DExt")
-def adaptive_max_pool_2d(b: Builder, x: Tensor, output_size: Value) -> Value:
-    """MaxPool, or ReduceMax of every cell; the indices are not given."""
-    pooled = _adaptive_max(b, x, _sizes(b, output_size, 2))
-    return pooled, None
+_adaptive_with_indices(2, "AdaptiveMaxPool2D")
+_adaptive_with_indices(3, "AdaptiveMaxPool3D")
 
 
 @primitive("AdaptiveMaxPool1D")
 def adaptive_max_pool_1d(b: Builder, x: Tensor, output_size: Value) -> Value:
-    """MaxPool, or ReduceMax of every cell; the indices are not given."""
-    return _adaptive_max(b, x, _sizes(b, output_size, 1))
+    """MaxPool, or Gather of every cell and ReduceMax."""
+    return _adaptive_max(b, x, _sizes(b, output_size, 1))[0]
 
 
 def _sizes(b: Builder, value: Value, rank: int) -> list[int | None]:
     known = value if isinstance(value, tuple) else b.ints(value)
-    sizes = [None if v is None or v == -1 else int(v) for v in known]
+    sizes = [None if v is None or b.int_(v) == -1 else b.int_(v) for v in known]
     return sizes * rank if len(sizes) == 1 else sizes
 
 
@@ -226,10 +341,37 @@ def _adaptive_average(b: Builder, x: Tensor, sizes: Sequence[int | None]) -> Ten
 
 
 def _even_steps(b: Builder, x: Tensor, sizes: Sequence[int | None]) -> list[int] | None:
+    """The size of the cells where all are of one."""
     lengths = b.shape(x)[-len(sizes) :]
-    if any(n is None or (s is not None and n % s) for n, s in zip(lengths, sizes, strict=True)):
+    if any(s is not None and (n is None or n % s) for n, s in zip(lengths, sizes, strict=True)):
         return None
-    return [1 if s is None else n // s for n, s in zip(lengths, sizes, strict=True) if n is not None]
+    return [1 if s is None or n is None else n // s for n, s in zip(lengths, sizes, strict=True)]
+
+
+def _averaged(b: Builder, x: Tensor, axis: int, size: int) -> Tensor:
+    means = _means(b, x, axis, size)
+    last = b.rank(x) - 1
+    if axis == last:
+        return b.op("MatMul", x, means)
+    perm = [last if i == axis else axis if i == last else i for i in range(last + 1)]
+    return b.transpose(b.op("MatMul", b.transpose(x, perm), means), perm)
+
+
+def _means(b: Builder, x: Tensor, axis: int, size: int) -> Tensor:
+    """(length, size): the share that each element has in each cell."""
+    length = b.dim(x, axis)
+    if isinstance(length, int):
+        known = np.zeros((length, size), b.dtype(x).numpy())
+        for i, (start, stop) in enumerate(_cells(length, size)):
+            known[start:stop, i] = 1 / (stop - start)
+        return b.constant(known)
+    index, parts = np.arange(size), b.constant(size, np.int64)
+    starts = b.op("Div", b.op("Mul", b.constant(index), length), parts)
+    stops = b.op("Div", b.op("Add", b.op("Mul", b.constant(index + 1), length), size - 1), parts)
+    places = b.op("Unsqueeze", b.op("Range", b.constant(0, np.int64), length, b.constant(1, np.int64)), [1])
+    inside = b.op("And", b.op("GreaterOrEqual", places, starts), b.op("Less", places, stops))
+    dtype = b.dtype(x)
+    return b.op("Div", b.cast(inside, dtype), b.cast(b.op("Sub", stops, starts), dtype))
 
 
 def _cells(length: int, size: int) -> list[tuple[int, int]]:
@@ -237,34 +379,34 @@ def _cells(length: int, size: int) -> list[tuple[int, int]]:
     return [(i * length // size, -(-(i + 1) * length // size)) for i in range(size)]
 
 
-def _averaged(b: Builder, x: Tensor, axis: int, size: int) -> Tensor:
-    length = b.shape(x)[axis]
-    if length is None:
-        raise Unsupported("pools a dimension that only the run knows to a size of its own")
-    means = np.zeros((length, size), b.dtype(x).numpy())
-    for i, (start, stop) in enumerate(_cells(length, size)):
-        means[start:stop, i] = 1 / (stop - start)
-    last = b.rank(x) - 1
-    perm = [last if i == axis else axis if i == last else i for i in range(last + 1)]
-    if axis == last:
-        return b.op("MatMul", x, b.constant(means))
-    return b.transpose(b.op("MatMul", b.transpose(x, perm), b.constant(means)), perm)
-
-
-def _adaptive_max(b: Builder, x: Tensor, sizes: Sequence[int | None]) -> Tensor:
-    first = b.rank(x) - len(sizes)
+def _adaptive_max(b: Builder, x: Tensor, sizes: Sequence[int | None]) -> tuple[Tensor, Tensor]:
+    """The largest of every cell, and their places counted within a channel."""
+    rank = len(sizes)
     steps = _even_steps(b, x, sizes)
-    if steps is not None and first == 2:
-        return b.op("MaxPool", x, kernel_shape=steps, strides=steps)
-    for axis, size in enumerate(sizes, first):
-        length = b.shape(x)[axis]
-        if size is None:
-            continue
-        if length is None:
-            raise Unsupported("pools a dimension that only the run knows to a size of its own")
-        parts = [
-            b.op("ReduceMax", b.op("Slice", x, [start], [stop], [axis]), [axis], keepdims=1)
-            for start, stop in _cells(length, size)
-        ]
-        x = b.op("Concat", *parts, axis=axis)
-    return x
+    if steps is not None and b.rank(x) == rank + 2:
+        return _with_indices(b, x, steps, steps, (0,), (1,), False)
+    lengths = [n for n in b.shape(x)[-rank:] if n is not None]
+    if len(lengths) != rank:
+        raise Unsupported("pools a dimension that only the run knows to a size of its own")
+    lead = [b.dim(x, i) for i in range(b.rank(x) - rank)]
+    places, counts = _places(lengths, sizes)
+    flat = b.reshape(x, [*lead, -1])
+    cells = b.op("Gather", flat, places, axis=len(lead))
+    value = b.op("ReduceMax", cells, [-1], keepdims=0)
+    taken = b.op("ArgMax", cells, axis=-1, keepdims=1)
+    grid = b.op("Expand", b.constant(places), b.op("Shape", cells))
+    place = b.op("Squeeze", b.op("GatherElements", grid, taken, axis=-1), [-1])
+    return b.reshape(value, [*lead, *counts]), b.reshape(place, [*lead, *counts])
+
+
+def _places(lengths: Sequence[int], sizes: Sequence[int | None]) -> tuple[np.ndarray[Any, Any], list[int]]:
+    """(cells, elements): the elements of every cell, the last one again where a cell has fewer."""
+    counts = [n if s is None else s for n, s in zip(lengths, sizes, strict=True)]
+    flat = np.zeros((1, 1), np.int64)
+    for length, size in zip(lengths, counts, strict=True):
+        cells = _cells(length, size)
+        widest = max(stop - start for start, stop in cells)
+        axis = np.asarray([[min(start + i, stop - 1) for i in range(widest)] for start, stop in cells])
+        flat = flat[:, None, :, None] * length + axis[None, :, None, :]
+        flat = flat.reshape(flat.shape[0] * size, -1)
+    return flat, counts
