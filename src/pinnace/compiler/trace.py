@@ -90,7 +90,6 @@ class Tracer:
             )
         for declared, value in zip(function.inputs, arguments, strict=True):
             frame.values[declared.name] = value
-        self.bind_constants(frame)
         return frame
 
     def leave(self, frame: Frame) -> tuple[Value, Effects]:
@@ -104,11 +103,6 @@ class Tracer:
             outputs.append(value)
             effects = effects.join(after)
         return (outputs[0] if len(outputs) == 1 else tuple(outputs)), effects
-
-    def bind_constants(self, frame: Frame) -> None:
-        """Give a frame the constants of its function."""
-        for name, literal in frame.function.constants.items():
-            frame.values[name] = self._literal(frame, literal)
 
     def _literal(self, frame: Frame, literal: Any) -> Value:
         match literal:
@@ -183,6 +177,9 @@ class Tracer:
             if name in holder.function.parameters:
                 value = holder.values[name] = self.b.weight(holder.function.parameters[name])
                 return value, _NOTHING
+            if name in holder.function.constants:
+                value = holder.values[name] = self._literal(holder, holder.function.constants[name])
+                return value, value if isinstance(value, Effects) else _NOTHING
             holder = holder.outer
         if name in self.program.functions:
             return Closure(self.program.functions[name], frame), _NOTHING

@@ -349,7 +349,7 @@ def _scaled(b: Builder, x: Value, y: Value, alpha: Value) -> tuple[Tensor, Tenso
     return first, second
 
 
-@primitive("Div", "RealDiv")
+@primitive("Div", "Divs", "RealDiv")
 def div(b: Builder, x: Value, y: Value) -> Value:
     """Div; ints as floats."""
     first, second = promoted(b, x, y)

@@ -5,7 +5,7 @@ What the field table does not tell:
 * A node's `op_type` is "Constant", "REF::name" of an entry of `primitives`, "REF::name" of a function
   or of a value that holds one (a call), or, in files of MindSpore 1, the primitive itself.
 * The attribute "shape" of a node declares the types of its results, tuples nested as in the value.
-* Names of values begin with the graph's name and a colon, and are unique in the file.
+* Names of values are unique in the file; those that are computed begin with the graph's name and a colon.
 * Weights lie in `GraphProto.parameter`, in this file or in `external_data` beside it.
 """
 
@@ -79,7 +79,8 @@ class _Reader:
     def __init__(self, source: Source, model: Any) -> None:
         self.source, self.model = source, model
         self.primitives = {p.name: p for p in model.primitives}
-        self.functions = {g.name for g in model.functions} | {model.graph.name}
+        # MindSpore writes equal constants of all functions once, in one of them.
+        self.constants: dict[str, Literal] = {}
 
     def program(self) -> Program:
         main = self._function(self.model.graph)
@@ -112,13 +113,12 @@ class _Reader:
         def weight(proto: Any) -> ir.TensorProtocol:
             return self._tensor(proto, proto.name.removeprefix(f"{graph.name}:"))
 
-        constants: dict[str, Literal] = {}
         nodes: list[Node] = []
         for node in graph.node:
             if not node.output:
                 raise ModelFormatError(f"{self.source.name}: node {node.name!r} has no output")
             if node.op_type == "Constant":
-                constants[node.output[0]] = self._constant(node)
+                self.constants[node.output[0]] = self._constant(node)
             else:
                 nodes.append(self._node(node))
         return Function(
@@ -127,7 +127,7 @@ class _Reader:
             outputs=[o.name for o in graph.output],
             nodes=nodes,
             parameters=_Decoded({p.name: p for p in graph.parameter}, weight),
-            constants=constants,
+            constants=self.constants,
         )
 
     def _node(self, node: Any) -> Node:
