@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
+import onnx_ir as ir
 
 from pinnace.ops.builder import Builder
+from pinnace.ops.conv import images_back, images_first
 from pinnace.ops.reduce import variance
 from pinnace.ops.table import Ints, Tensor, primitive
 from pinnace.ops.values import Value
@@ -24,9 +26,11 @@ def batch_norm(
     data_format: str = "NCHW",
 ) -> Value:
     """BatchNormalization; in training with the batch's own mean and variance."""
+    image = images_first(b, x, data_format)
     if is_training:
-        mean, variance = _batch_statistics(b, x)
-    return _normalised(b, x, scale, bias, mean, variance, epsilon), scale, bias, mean, variance
+        mean, variance = _batch_statistics(b, image)
+    y = _normalised(b, image, scale, bias, mean, variance, epsilon)
+    return images_back(b, y, data_format), scale, bias, mean, variance
 
 
 @primitive("BatchNormExt")
@@ -39,14 +43,14 @@ def batch_norm_ext(
     running_var: Tensor | None,
     training: bool = False,
     momentum: float = 0.1,
-    eps: float = 1e-5,
+    epsilon: float = 1e-5,
 ) -> Value:
     """BatchNormalization; in training with the batch's own mean and variance."""
     if training or running_mean is None or running_var is None:
         running_mean, running_var = _batch_statistics(b, x)
     scale = _plain(b, running_mean, 1) if weight is None else weight
     shift = _plain(b, running_mean, 0) if bias is None else bias
-    y = _normalised(b, x, scale, shift, running_mean, running_var, eps)
+    y = _normalised(b, x, scale, shift, running_mean, running_var, epsilon)
     return y, running_mean, running_var
 
 
@@ -63,6 +67,24 @@ def _batch_statistics(b: Builder, x: Tensor) -> tuple[Tensor, Tensor]:
 
 def _plain(b: Builder, like: Tensor, number: float) -> Tensor:
     return b.constant(np.full(b.static_shape(like), number, b.dtype(like).numpy()))
+
+
+@primitive("BatchNormElemt")
+def batch_norm_elemt(
+    b: Builder,
+    x: Tensor,
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    mean: Tensor | None = None,
+    invstd: Tensor | None = None,
+    eps: float = 1e-5,
+) -> Value:
+    """Sub, Mul, Mul, Add along the channels."""
+    aside = [-1, *[1] * (b.rank(x) - 2)]
+    for op_type, operand in (("Sub", mean), ("Mul", invstd), ("Mul", weight), ("Add", bias)):
+        if operand is not None:
+            x = b.op(op_type, x, b.reshape(operand, aside))
+    return x
 
 
 @primitive("LayerNorm")
@@ -99,6 +121,37 @@ def layer_norm_ext(
     return y, mean, reciprocal_root(b, spread, eps)
 
 
+@primitive("LayerNormV3")
+def layer_norm_v3(
+    b: Builder,
+    x: Tensor,
+    gamma: Tensor,
+    beta: Tensor,
+    begin_norm_axis: int = 1,
+    begin_params_axis: int = 1,
+    epsilon: float = 1e-7,
+) -> Value:
+    """LayerNormalization, with the reciprocal of the standard deviation in place of the variance."""
+    y, mean, spread = layer_norm(b, x, gamma, beta, begin_norm_axis, begin_params_axis, epsilon)
+    return y, mean, reciprocal_root(b, spread, epsilon)
+
+
+@primitive("AddLayerNormV2")
+def add_layer_norm(
+    b: Builder,
+    x1: Tensor,
+    x2: Tensor,
+    gamma: Tensor,
+    beta: Tensor,
+    epsilon: float = 1e-5,
+    additional_out: bool = False,
+) -> Value:
+    """Add and LayerNormalization."""
+    total = b.op("Add", x1, x2)
+    y, mean, rstd = layer_norm_v3(b, total, gamma, beta, -1, -1, epsilon)
+    return y, mean, rstd, total
+
+
 def reciprocal_root(b: Builder, x: Tensor, epsilon: float) -> Tensor:
     """1 / sqrt(x + epsilon)."""
     return b.op("Reciprocal", b.op("Sqrt", b.op("Add", x, epsilon)))
@@ -123,15 +176,23 @@ def group_norm(
     bias: Tensor | None = None,
     eps: float = 1e-5,
 ) -> Value:
-    """GroupNormalization."""
-    channels = b.shape(x)[1]
-    ones = b.constant(np.ones(channels or 1, b.dtype(x).numpy()))
-    scale = ones if weight is None else weight
-    shift = b.op("Sub", ones, ones) if bias is None else bias
-    y = b.op("GroupNormalization", x, scale, shift, num_groups=num_groups, epsilon=eps)
-    grouped = b.reshape(x, [b.dim(x, 0), num_groups, -1])
-    spread, mean = variance(b, grouped, [2], 0)
+    """InstanceNormalization of the groups, Mul and Add."""
+    # onnxruntime has no kernel for GroupNormalization: what it takes apart itself is twice as slow as this.
+    groups = b.reshape(x, [b.dim(x, 0), num_groups, -1])
+    dtype = b.dtype(x).numpy()
+    one, zero = b.constant(np.ones(num_groups, dtype)), b.constant(np.zeros(num_groups, dtype))
+    y = reshaped_like(b, b.op("InstanceNormalization", groups, one, zero, epsilon=eps), x)
+    for op_type, operand in (("Mul", weight), ("Add", bias)):
+        if operand is not None:
+            y = b.op(op_type, y, b.reshape(operand, [-1, *[1] * (b.rank(x) - 2)]))
+    spread, mean = variance(b, groups, [2], 0)
     return y, mean, reciprocal_root(b, spread, eps)
+
+
+def reshaped_like(b: Builder, y: Tensor, x: Tensor) -> Tensor:
+    """`y` with the dimensions of `x`, which has as many elements."""
+    dims = [-1 if d is None else d for d in b.shape(x)]
+    return b.reshape(y, dims) if dims.count(-1) < 2 else b.op("Reshape", y, b.op("Shape", x))
 
 
 @primitive("InstanceNorm", "InstanceNormV2")
@@ -142,20 +203,28 @@ def instance_norm(
     beta: Tensor,
     mean: Value = None,
     variance: Value = None,
+    *,
     is_training: bool = True,
-    momentum: float = 0.1,
     epsilon: float = 1e-5,
 ) -> Value:
-    """InstanceNormalization."""
-    return b.op("InstanceNormalization", x, gamma, beta, epsilon=epsilon), mean, variance
+    """InstanceNormalization; with given mean and variance Sub, Div, Mul, Add."""
+    if is_training:
+        return b.op("InstanceNormalization", x, gamma, beta, epsilon=epsilon), mean, variance
+    spread = b.op("Sqrt", b.op("Add", variance, epsilon))
+    y = b.op("Div", b.op("Sub", x, mean), spread)
+    return b.op("Add", b.op("Mul", y, gamma), beta), mean, variance
 
 
 @primitive("RmsNorm")
 def rms_norm(b: Builder, x: Tensor, gamma: Tensor, epsilon: float = 1e-6) -> Value:
-    """Div by the root of the mean square, and Mul."""
+    """Div by the root of the mean square, and Mul: what engines fuse into one; in float32."""
+    dtype = b.dtype(x)
+    wide = x if dtype is ir.DataType.DOUBLE else b.cast(x, ir.DataType.FLOAT)
     axes = list(range(b.rank(x) - b.rank(gamma), b.rank(x)))
-    rstd = reciprocal_root(b, b.op("ReduceMean", b.op("Mul", x, x), axes, keepdims=1), epsilon)
-    return b.op("Mul", b.op("Mul", x, rstd), gamma), rstd
+    mean = b.op("ReduceMean", b.op("Pow", wide, 2.0), axes, keepdims=1)
+    root = b.op("Sqrt", b.op("Add", mean, epsilon))
+    y = b.op("Mul", b.cast(b.op("Div", wide, root), dtype), gamma)
+    return y, b.op("Reciprocal", root)
 
 
 @primitive("AddRmsNorm")
@@ -174,7 +243,6 @@ def lrn(
     bias: float = 1.0,
     alpha: float = 1.0,
     beta: float = 0.5,
-    norm_region: str = "ACROSS_CHANNELS",
 ) -> Value:
     """LRN."""
     size = 2 * depth_radius + 1

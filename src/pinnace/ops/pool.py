@@ -309,14 +309,9 @@ def _adaptive_with_indices(rank: int, *names: str) -> None:
     primitive(*names)(lowering)
 
 
+_adaptive_with_indices(1, "AdaptiveMaxPool1D")
 _adaptive_with_indices(2, "AdaptiveMaxPool2D")
 _adaptive_with_indices(3, "AdaptiveMaxPool3D")
-
-
-@primitive("AdaptiveMaxPool1D")
-def adaptive_max_pool_1d(b: Builder, x: Tensor, output_size: Value) -> Value:
-    """MaxPool, or Gather of every cell and ReduceMax."""
-    return _adaptive_max(b, x, _sizes(b, output_size, 1))[0]
 
 
 def _sizes(b: Builder, value: Value, rank: int) -> list[int | None]:
