@@ -7,19 +7,22 @@ Rules:
 2. What both sides agree on now (equal scalars, the same tensor) stays outside the `If`.
 3. A function that ends by choosing between a function that leads back to it and one that does not is a
    loop. Only what changes from turn to turn is carried; that is found by tracing a turn until it agrees.
-4. Assignments inside either are results of the `If` or carried by the `Loop`, so their order holds.
+4. A turn that leaves the loop from inside (break, or return) stops it, and the loop carries its result.
+5. Assignments inside either are results of the `If` or carried by the `Loop`, so their order holds.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeVar
 
+import numpy as np
 import onnx_ir as ir
 
 from pinnace.ops.builder import Builder, Unsupported
 from pinnace.ops.values import (
+    NOTHING,
     AlwaysRaises,
     Branches,
     Closure,
@@ -57,14 +60,7 @@ def lower_branches(
     if len(alive) == 1:
         b.nodes.extend(alive[0].nodes)
         return alive[0].value, alive[0].effects
-    then, other = alive
-    if isinstance(then.value, TailCall) != isinstance(other.value, TailCall):
-        raise Unsupported("leaves a loop from inside a condition (break, or return in a loop)")
-    turn = then.value if isinstance(then.value, TailCall) else None
-    if turn is not None:
-        then.value, other.value = then.value.arguments, other.value.arguments
-    value, after = _join(b, branches.condition, then, other, effects)
-    return (TailCall(turn.function, value, after) if turn is not None else value), after
+    return _merge(tracer, branches.condition, *alive, effects)
 
 
 def _trace_side(tracer: Tracer, callee: Value, arguments: Sequence[Value], effects: Effects) -> _Side | None:
@@ -74,6 +70,48 @@ def _trace_side(tracer: Tracer, callee: Value, arguments: Sequence[Value], effec
         except AlwaysRaises:
             return None
     return _Side(nodes, value, after)
+
+
+def _merge(
+    tracer: Tracer, condition: ir.Value, then: _Side, other: _Side, effects: Effects
+) -> tuple[Value, Effects]:
+    then.value, other.value = _aligned(tracer, then.value, other.value, len(tracer.open_loops) - 1)
+    value, after = _join(tracer.b, condition, then, other, effects)
+    return (replace(value, effects=after) if isinstance(value, TailCall) else value), after
+
+
+def _aligned(tracer: Tracer, x: Value, y: Value, depth: int) -> tuple[Value, Value]:
+    """Two values as ends of a turn of the same loop, where one of them is one: the other leaves that loop.
+
+    `depth` counts the open loops from the outermost; what leaves one may be a turn of the next.
+    """
+    if depth < 0:
+        return x, y
+    head, arguments = tracer.open_loops[depth]
+    ends = [isinstance(v, TailCall) and v.function is head for v in (x, y)]
+    if not any(ends):
+        return _aligned(tracer, x, y, depth - 1)
+    first, second = (
+        v if end else TailCall(head, arguments, Effects(), stop=True, result=v)
+        for v, end in zip((x, y), ends, strict=True)
+    )
+    if first.result is NOTHING:
+        results = _placeholder(tracer.b, second.result), second.result
+    elif second.result is NOTHING:
+        results = first.result, _placeholder(tracer.b, first.result)
+    else:
+        results = _aligned(tracer, first.result, second.result, depth - 1)
+    return replace(first, result=results[0]), replace(second, result=results[1])
+
+
+def _placeholder(b: Builder, value: Value) -> Value:
+    """A value of the same structure and types that nobody will read."""
+    leaves = [_zero(b, leaf) if isinstance(leaf, ir.Value) else leaf for leaf in flatten(value)]
+    return rebuild(value, iter(leaves))
+
+
+def _zero(b: Builder, x: ir.Value) -> ir.Value:
+    return b.constant(np.zeros([1] * b.rank(x), b.dtype(x).numpy()))
 
 
 def _join(
@@ -98,6 +136,8 @@ def _join(
 
 
 def _same_structure(a: Value, b: Value) -> bool:
+    if isinstance(a, TailCall) and isinstance(b, TailCall):
+        return _same_structure((a.arguments, a.result), (b.arguments, b.result))
     if isinstance(a, tuple) or isinstance(b, tuple):
         return (
             isinstance(a, tuple)
@@ -237,11 +277,13 @@ class _Loop:
         self.leaves = list(flatten(arguments))
         self.carried: dict[int, ir.Shape | None] = {}  # index of a leaf -> the shape that all turns share
         self.targets: dict[ir.Value, ir.Shape | None] = {}  # what turns assign to
+        self.result: Value = NOTHING  # what the loop gives where a turn leaves it
 
     def settled(self) -> bool:
         """Trace a turn; whether it changed only what is carried, and carried shapes held."""
         with self.b.scope():
             variables, new, _ = self._turn()
+        self.result = new.result
         before = len(self.carried), len(self.targets)
         leaves = list(flatten(new.arguments))
         for i, (old, value) in enumerate(zip(self._inside(variables), leaves, strict=True)):
@@ -276,13 +318,23 @@ class _Loop:
         initial = [b.tensor(self.leaves[i]) for i in self.carried] + [
             self.effects.read(t) for t in self.targets
         ]
+        leaving = (
+            []
+            if self.result is NOTHING
+            else [b.tensor(v) for v in flatten((False, _placeholder(b, self.result)))]
+        )
+        initial += leaving
         first = _head(self.tracer, self.callee, self.arguments, self.effects)
         with b.scope() as nodes:
             variables, new, condition = self._turn()
+            variables += [self._variable(v, ir.Shape([None] * b.rank(v))) for v in leaving]
             leaves = list(flatten(new.arguments))
             results = [b.tensor(leaves[i]) for i in self.carried] + [
                 new.effects.read(t) for t in self.targets
             ]
+            if leaving:
+                results += [b.tensor(v) for v in flatten((new.stop, new.result))]
+                condition = b.op("And", b.op("Not", b.tensor(new.stop)), b.scalar(b.tensor(condition)))
             outputs = [_own(b, b.scalar(b.tensor(condition)))]
             outputs += [_own(b, b.cast(r, b.dtype(v))) for r, v in zip(results, variables, strict=True)]
         turn, going = (
@@ -295,10 +347,17 @@ class _Loop:
         finals = b.ops("Loop", len(initial), None, b.scalar(b.tensor(first.condition)), *initial, body=body)
         for final, variable in zip(finals, variables, strict=True):
             final.type, final.shape = variable.type, variable.shape
-        inside = self._inside(list(finals))
-        effects = self._memory(list(finals))
-        last = _head(self.tracer, self.callee, rebuild(self.arguments, iter(inside)), effects)
-        return self.tracer.call(last.leave, last.arguments, last.effects)
+        own = finals[: len(finals) - len(leaving)]
+        effects = self._memory(own)
+        with b.scope() as after:
+            last = _head(self.tracer, self.callee, rebuild(self.arguments, iter(self._inside(own))), effects)
+            value, effects_after = self.tracer.call(last.leave, last.arguments, last.effects)
+        if not leaving:
+            b.nodes.extend(after)
+            return value, effects_after
+        stopped, *results = finals[len(own) :]
+        left = _Side([], rebuild(self.result, iter(results)), effects)
+        return _merge(self.tracer, stopped, left, _Side(after, value, effects_after), effects)
 
     def _turn(self) -> tuple[list[ir.Value], TailCall, Value]:
         """Trace one turn: its variables, how it ends, and whether another follows."""
@@ -312,9 +371,11 @@ class _Loop:
             )
         turn = head.turn
         end, _ = self.tracer.in_loop(
-            self.callee.function, lambda: self.tracer.call(turn, head.arguments, head.effects)
+            self.callee.function,
+            arguments,
+            lambda: self.tracer.call(turn, head.arguments, head.effects),
         )
-        if not isinstance(end, TailCall):
+        if not isinstance(end, TailCall) or end.function is not self.callee.function:
             raise Unsupported(f"calls itself other than at its end (function {self.callee.function.name!r})")
         again = _head(self.tracer, self.callee, end.arguments, end.effects)
         return variables, end, again.condition if again.turn is not None else False
@@ -322,13 +383,13 @@ class _Loop:
     def _variable(self, initial: ir.Value, shape: ir.Shape | None) -> ir.Value:
         return ir.Value(name=self.b.fresh(), type=ir.TensorType(self.b.dtype(initial)), shape=shape)
 
-    def _inside(self, variables: list[ir.Value]) -> list[Value]:
+    def _inside(self, variables: Sequence[ir.Value]) -> list[Value]:
         leaves = list(self.leaves)
         for i, variable in zip(self.carried, variables, strict=False):
             leaves[i] = variable
         return leaves
 
-    def _memory(self, variables: list[ir.Value]) -> Effects:
+    def _memory(self, variables: Sequence[ir.Value]) -> Effects:
         self.b.effects = self.effects
         for target, variable in zip(self.targets, variables[len(self.carried) :], strict=True):
             self.b.assign(target, variable)

@@ -56,7 +56,8 @@ class Tracer:
         self.program = program
         self.b = builder
         self._schedules: dict[str, list[Node]] = {}
-        self._open_loops: list[Function] = []
+        self.open_loops: list[tuple[Function, tuple[Value, ...]]] = []
+        """The loops that are being lowered, outermost first: function, and arguments in this turn."""
         self._reachable = cache(self._find_reachable)
         self._producers = {
             f.name: {out: node for node in f.nodes for out in node.outputs}
@@ -72,7 +73,7 @@ class Tracer:
         if not isinstance(callee, Closure):
             raise Unsupported(f"calls a {type(callee).__name__}, which is no function")
         function, values = callee.function, (*callee.bound, *arguments)
-        if function in self._open_loops:
+        if any(function is head for head, _ in self.open_loops):
             return TailCall(function, values, effects), effects
         if self._starts_loop(function):
             return lower_loop(self, callee, values, effects)
@@ -253,7 +254,7 @@ class Tracer:
 
     def _starts_loop(self, function: Function) -> bool:
         # Inside an open loop, going through its head is a turn of that loop and not one of our own.
-        heads = frozenset(f.name for f in self._open_loops)
+        heads = frozenset(f.name for f, _ in self.open_loops)
         return function.name in self._reachable(function.name, heads)
 
     def _find_reachable(self, start: str, without: frozenset[str]) -> set[str]:
@@ -266,10 +267,10 @@ class Tracer:
             pending += called
         return seen
 
-    def in_loop(self, function: Function, turn: Callable[[], _T]) -> _T:
-        """Run `turn()` while calls of `function` mean: next turn."""
-        self._open_loops.append(function)
+    def in_loop(self, function: Function, arguments: tuple[Value, ...], turn: Callable[[], _T]) -> _T:
+        """Run `turn()` while calls of `function` mean: next turn. `arguments` are those of this one."""
+        self.open_loops.append((function, arguments))
         try:
             return turn()
         finally:
-            self._open_loops.pop()
+            self.open_loops.pop()

@@ -68,13 +68,23 @@ class Branches:
     when_false: Value
 
 
+NOTHING: Any = object()
+"""In the place of a value that is not there."""
+
+
 @dataclass(frozen=True, eq=False)
 class TailCall:
-    """A call of the loop that is being lowered: the end of one turn."""
+    """The end of a turn of the loop that is being lowered: the arguments of the next one.
+
+    Where `stop` holds there is none, and `result` is the value of the whole loop; it is NOTHING in a loop
+    that is only left by its head.
+    """
 
     function: Function
     arguments: tuple[Value, ...]
     effects: Effects
+    stop: Value = False
+    result: Value = NOTHING
 
 
 class AlwaysRaises(Exception):
@@ -82,8 +92,10 @@ class AlwaysRaises(Exception):
 
 
 def flatten(value: Value) -> Iterator[Value]:
-    """The leaves of nested tuples, in order."""
-    if isinstance(value, tuple):
+    """The leaves of nested tuples and ends of turns, in order."""
+    if isinstance(value, TailCall):
+        yield from flatten((value.arguments, value.stop, value.result))
+    elif isinstance(value, tuple):
         for item in value:
             yield from flatten(item)
     else:
@@ -92,6 +104,9 @@ def flatten(value: Value) -> Iterator[Value]:
 
 def rebuild(value: Value, leaves: Iterator[Value]) -> Value:
     """The structure of `value` with other leaves: the inverse of `flatten`."""
+    if isinstance(value, TailCall):
+        parts = rebuild((value.arguments, value.stop, value.result), leaves)
+        return TailCall(value.function, parts[0], value.effects, *parts[1:])
     if isinstance(value, tuple):
         return tuple(rebuild(item, leaves) for item in value)
     return next(leaves)
