@@ -132,7 +132,12 @@ def _join(
     b.effects = effects
     for target, result in zip(targets, results[len(pairs) :], strict=True):
         b.assign(target, result)
-    return rebuild(then.value, iter(joined)), b.effects
+    return rebuild(then.value, iter(_remembering(joined, b.effects))), b.effects
+
+
+def _remembering(leaves: Sequence[Value], effects: Effects) -> list[Value]:
+    """The leaves with `effects` in place of every memory among them."""
+    return [effects if isinstance(leaf, Effects) else leaf for leaf in leaves]
 
 
 def _same_structure(a: Value, b: Value) -> bool:
@@ -350,7 +355,7 @@ class _Loop:
         own = finals[: len(finals) - len(leaving)]
         effects = self._memory(own)
         with b.scope() as after:
-            last = _head(self.tracer, self.callee, rebuild(self.arguments, iter(self._inside(own))), effects)
+            last = _head(self.tracer, self.callee, self._arguments(own, effects), effects)
             value, effects_after = self.tracer.call(last.leave, last.arguments, last.effects)
         if not leaving:
             b.nodes.extend(after)
@@ -363,8 +368,9 @@ class _Loop:
         """Trace one turn: its variables, how it ends, and whether another follows."""
         variables = [self._variable(self.b.tensor(self.leaves[i]), s) for i, s in self.carried.items()]
         variables += [self._variable(self.effects.read(t), s) for t, s in self.targets.items()]
-        arguments = rebuild(self.arguments, iter(self._inside(variables)))
-        head = _head(self.tracer, self.callee, arguments, self._memory(variables))
+        memory = self._memory(variables)
+        arguments = self._arguments(variables, memory)
+        head = _head(self.tracer, self.callee, arguments, memory)
         if head.turn is None:
             raise Unsupported(
                 f"calls itself in a way that is no loop (function {self.callee.function.name!r})"
@@ -390,6 +396,10 @@ class _Loop:
         for i, variable in zip(self.carried, variables, strict=False):
             leaves[i] = variable
         return leaves
+
+    def _arguments(self, variables: Sequence[ir.Value], memory: Effects) -> tuple[Value, ...]:
+        leaves = _remembering(self._inside(variables), memory)
+        return tuple(rebuild(self.arguments, iter(leaves)))
 
     def _memory(self, variables: Sequence[ir.Value]) -> Effects:
         self.b.effects = self.effects

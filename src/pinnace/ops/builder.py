@@ -232,6 +232,10 @@ class Builder:
         root = self._roots.get(target, target)
         return self.effects.read(root) if root in self.effects.memory else target
 
+    def changed(self, x: ir.Value) -> ir.Value:
+        """What a computed tensor holds here; a weight is read by `Load` alone, which comes at its own time."""
+        return x if self._roots.get(x, x).const_value is not None else self.read(x)
+
     def _operand(self, operand: Operand, like: ir.Value | None) -> ir.Value | None:
         if operand is None or isinstance(operand, ir.Value):
             return operand

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import onnx_ir as ir
+
 from pinnace.ops.builder import Builder, Unsupported
 from pinnace.ops.table import primitive
-from pinnace.ops.values import AlwaysRaises, Branches, Closure, Value
+from pinnace.ops.values import AlwaysRaises, Branches, Closure, Value, flatten, rebuild
 
 
 @primitive("MakeTuple", "make_list", "MakeList", "make_tuple")
@@ -37,11 +39,18 @@ def load(b: Builder, parameter: Value, monad: Value) -> Value:
 
 @primitive("Depend")
 def depend(b: Builder, value: Value, *after: Value) -> Value:
-    """Nothing: the value."""
-    return value
+    """Nothing: the value; what was changed in place meanwhile is read again."""
+    leaves = [b.changed(v) if isinstance(v, ir.Value) else v for v in flatten(value)]
+    return rebuild(value, iter(leaves))
 
 
-@primitive("TensorMove", "Identity", "StopGradient", "stop_gradient", "identity", "DeepCopy")
+@primitive("TensorMove")
+def tensor_move(b: Builder, x: Value) -> Value:
+    """Identity: a copy that stays what it is when the tensor is changed in place."""
+    return b.op("Identity", b.tensor(x))
+
+
+@primitive("Identity", "StopGradient", "stop_gradient", "identity", "DeepCopy")
 def identity(b: Builder, x: Value) -> Value:
     """Nothing: the value."""
     return x
