@@ -60,3 +60,11 @@ def test_inspect_counts_what_is_there(data):
     assert report.unsupported == ()
     assert [(p.name, p.shape) for p in report.inputs] == [("x", (3, 16))]
     assert [p.shape for p in report.outputs] == [(3, 8)]
+
+
+@pytest.mark.parametrize(("name", "reason"), [("rank", "free rank"), ("complex", "COMPLEX64")])
+def test_what_cannot_be_an_input_is_refused_by_name(data, name, reason):
+    path = data / "refused" / f"{name}.mindir"  # written by MindSpore 2.10.0: x + x, relu(x) + 1
+    with pytest.raises(UnsupportedModelError, match=f"'x'.*{reason}|{reason}.*'x'"):
+        build(path, None, Target(), Settings())
+    assert [p.name for p in inspect_model(path).unsupported]

@@ -87,6 +87,8 @@ def _array(value: Tensor | Array, port: Port, shape: Shape) -> Array:
 
 def _as_shape(array: Array, port: Port, shape: Shape) -> Array:
     have = array.shape
+    if shape == (-2,):
+        return array
     if len(have) == len(shape) and all(w in (-1, h) for w, h in zip(shape, have, strict=True)):
         return array
     if len(have) == 1 and array.size == math.prod(shape) and not is_free(shape):

@@ -110,7 +110,7 @@ class ModelGroupFlag(Enum):
 
 @dataclass(frozen=True)
 class Port:
-    """One input or output of an executable. A free dimension is -1."""
+    """One input or output of an executable. A free dimension is -1; the shape (-2,) is one of any rank."""
 
     name: str
     dtype: DataType

@@ -390,7 +390,7 @@ class _Loop:
         return ir.Value(name=self.b.fresh(), type=ir.TensorType(self.b.dtype(initial)), shape=shape)
 
     def _inside(self, variables: Sequence[ir.Value]) -> list[Value]:
-        """The leaves of the arguments in a turn: what is carried is a variable, memory is that of the turn."""
+        """The leaves of the arguments in a turn: what is carried is a variable, memory the turn's."""
         memory = self._memory(variables)
         leaves = [memory if isinstance(leaf, Effects) else leaf for leaf in self.leaves]
         for i, variable in zip(self.carried, variables, strict=False):

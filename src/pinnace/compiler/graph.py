@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 
 import onnx_ir as ir
@@ -49,8 +50,12 @@ def compilable(graph: Program | ir.Model, name: str, folder: str | None) -> Comp
 
 
 def declared_inputs(program: Program) -> tuple[Port, ...]:
-    """The tensors that a program takes, as its file says."""
-    return tuple(_port(program.source, value, program.layout) for value in graph_inputs(program))
+    """The tensors that a program takes, as its file says; without those that no Pinnace can take."""
+    ports: list[Port] = []
+    for value in graph_inputs(program):
+        with suppress(UnsupportedModelError):
+            ports.append(_port(program.source, value, program.layout))
+    return tuple(ports)
 
 
 def _port(model: str, value: ir.Value, layout: Layout) -> Port:
@@ -64,6 +69,6 @@ def _port(model: str, value: ir.Value, layout: Layout) -> Port:
         raise UnsupportedModelError(
             model, [UnsupportedPrimitive("graph", 1, value.name or "", reason)]
         ) from None
-    dims = () if value.shape is None else tuple(d if isinstance(d, int) else -1 for d in value.shape)
+    dims = (-2,) if value.shape is None else tuple(d if isinstance(d, int) else -1 for d in value.shape)
     nhwc = layout is Layout.NHWC and len(dims) == 4
     return Port(value.name or "", dtype, dims, Format.NHWC if nhwc else Format.NCHW)

@@ -34,6 +34,7 @@ def lower(program: Program) -> ir.Model:
     builder = Builder(program.layout)
     tracer = Tracer(program, builder)
     inputs = graph_inputs(program)
+    _check_inputs(program.source, inputs)
     try:
         value, effects = _run_main(tracer, inputs)
     except NodeFailure as failure:
@@ -60,18 +61,26 @@ def unsupported(program: Program) -> list[UnsupportedPrimitive]:
 
 
 def graph_inputs(program: Program) -> list[ir.Value]:
-    """The entry function's inputs as those of a graph; UnsupportedModelError where one is no tensor."""
+    """The entry function's inputs as those of a graph; what is no tensor has no type."""
     names = program.input_names or [i.name for i in program.main.inputs]
-    pairs = zip(program.main.inputs, names, strict=True)
-    return [_graph_input(program.source, declared, name) for declared, name in pairs]
+    return [_graph_input(i, name) for i, name in zip(program.main.inputs, names, strict=True)]
 
 
-def _graph_input(source: str, declared: Input, name: str) -> ir.Value:
+def _graph_input(declared: Input, name: str) -> ir.Value:
     if declared.type is None:
-        row = UnsupportedPrimitive("input", 1, name, f"input {name!r} is no tensor")
-        raise UnsupportedModelError(source, [row])
+        return ir.Value(name=name)
     shape = None if declared.type.shape is None else ir.Shape(declared.type.shape)
     return ir.Value(name=name, shape=shape, type=ir.TensorType(declared.type.dtype))
+
+
+def _check_inputs(source: str, inputs: Iterable[ir.Value]) -> None:
+    for value in inputs:
+        if value.shape is None:
+            lack = (
+                "is no tensor" if value.type is None else "has a free rank: export the model with a fixed one"
+            )
+            row = UnsupportedPrimitive("input", 1, value.name or "", f"input {value.name!r} {lack}")
+            raise UnsupportedModelError(source, [row])
 
 
 def _run_main(tracer: Tracer, inputs: list[ir.Value]) -> tuple[Value, Effects]:
