@@ -54,7 +54,7 @@ DIFFERENT: dict[str, Any] = {
     # Python's own message, which names the class in newer versions.
     "m.Model().build_from_file()": TypeError,
 }
-OURS = {"DataType": [["BFLOAT16", 45]], "ModelType": [["ONNX", 3]]}
+OURS = {"DataType": [["BFLOAT16", 45], ["STRING", 12]], "ModelType": [["ONNX", 3]]}
 
 
 def show(value: Any) -> Any:

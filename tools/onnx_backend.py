@@ -42,10 +42,13 @@ def by_pinnace(model: bytes, inputs: Arrays) -> Arrays:
 
 
 def same(a: Arrays, b: Arrays) -> bool:
-    return len(a) == len(b) and all(
-        x.dtype == y.dtype and x.shape == y.shape and x.tobytes() == y.tobytes()
-        for x, y in zip(a, b, strict=True)
-    )
+    return len(a) == len(b) and all(map(same_array, a, b))
+
+
+def same_array(x: np.ndarray, y: np.ndarray) -> bool:
+    if (x.dtype, x.shape) != (y.dtype, y.shape):
+        return False
+    return x.tolist() == y.tolist() if x.dtype == object else x.tobytes() == y.tobytes()
 
 
 def judge(case: TestCase) -> tuple[str, str]:

@@ -299,7 +299,7 @@ def _native(array: Array) -> tuple[DataType, Array]:
         dtype = DataType.from_numpy(native)
     except ValueError:
         raise ArgumentTypeError(f"tensor cannot hold numpy dtype {array.dtype}.") from None
-    return dtype, np.asarray(array, native, order="C")
+    return dtype, np.asarray(array, dtype.to_numpy(), order="C")
 
 
 def _check_shape(shape: Sequence[int]) -> None:

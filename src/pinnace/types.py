@@ -18,6 +18,7 @@ class DataType(Enum):
     """Element type of a tensor."""
 
     UNKNOWN = 0
+    STRING = 12  # ours, as BFLOAT16; the number is MindSpore's own
     BOOL = 30
     INT8 = 32
     INT16 = 33
@@ -30,7 +31,7 @@ class DataType(Enum):
     FLOAT16 = 42
     FLOAT32 = 43
     FLOAT64 = 44
-    BFLOAT16 = 45  # ours; the number is MindSpore's own for this type
+    BFLOAT16 = 45
     INVALID = 2147483647
 
     def to_numpy(self) -> np.dtype[np.generic]:
@@ -42,14 +43,16 @@ class DataType(Enum):
 
     @classmethod
     def from_numpy(cls, dtype: npt.DTypeLike) -> DataType:
-        """The member for a numpy dtype; ValueError where there is none."""
+        """The member for a numpy dtype; ValueError where there is none. Text and objects are STRING."""
         try:
-            return _FROM_NUMPY[np.dtype(dtype)]
+            known = np.dtype(dtype)
+            return cls.STRING if known.kind == "U" else _FROM_NUMPY[known]
         except (KeyError, TypeError):
             raise ValueError(f"no DataType for numpy dtype {dtype!r}") from None
 
 
 _NUMPY: dict[DataType, np.dtype[np.generic]] = {
+    DataType.STRING: np.dtype(object),
     DataType.BOOL: np.dtype(np.bool_),
     DataType.INT8: np.dtype(np.int8),
     DataType.INT16: np.dtype(np.int16),

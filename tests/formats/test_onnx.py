@@ -8,6 +8,7 @@ import onnx_ir as ir
 import pytest
 from onnx import helper, numpy_helper
 
+import pinnace as mslite
 from pinnace.errors import ModelFormatError
 from pinnace.formats import read
 from pinnace.weights.source import Source
@@ -79,3 +80,16 @@ def test_every_truncation_is_one_clear_error():
         except ModelFormatError:
             continue
         assert onnx.ModelProto.FromString(whole[:end]).HasField("graph")
+
+
+def test_text_goes_in_and_comes_out(tmp_path):
+    node = helper.make_node("StringConcat", ["x", "x"], ["y"])
+    port = [helper.make_tensor_value_info(name, onnx.TensorProto.STRING, ["n"]) for name in "xy"]
+    graph = helper.make_graph([node], "g", port[:1], port[1:])
+    proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=9)
+    onnx.save(proto, tmp_path / "m.onnx")
+    with mslite.Model() as text:
+        text.build_from_file(str(tmp_path / "m.onnx"), mslite.ModelType.ONNX)
+        (output,) = text.predict([mslite.Tensor(np.array(["ab", "ö"]))])
+    assert output.dtype is mslite.DataType.STRING
+    assert output.get_data_to_numpy().tolist() == ["abab", "öö"]

@@ -62,8 +62,9 @@ def _port(model: str, value: ir.Value, layout: Layout) -> Port:
     if not isinstance(value.type, ir.TensorType):
         reason = f"graph input or output {value.name!r} is a {value.type}, and only tensors can be given"
         raise UnsupportedModelError(model, [UnsupportedPrimitive("graph", 1, value.name or "", reason)])
+    kind = value.type.dtype
     try:
-        dtype = DataType.from_numpy(value.type.dtype.numpy())
+        dtype = DataType.STRING if kind is ir.DataType.STRING else DataType.from_numpy(kind.numpy())
     except (TypeError, ValueError):
         reason = f"element type {value.type.dtype.name} of {value.name!r} is not supported"
         raise UnsupportedModelError(
