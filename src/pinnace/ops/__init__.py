@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pinnace.ops import activation as activation
 from pinnace.ops import array as array
+from pinnace.ops import boxes as boxes
 from pinnace.ops import conv as conv
 from pinnace.ops import image as image
 from pinnace.ops import index as index
@@ -17,5 +18,6 @@ from pinnace.ops import pool as pool
 from pinnace.ops import recurrent as recurrent
 from pinnace.ops import reduce as reduce
 from pinnace.ops import scalar as scalar
+from pinnace.ops import special as special
 from pinnace.ops import state as state
 from pinnace.ops import structure as structure

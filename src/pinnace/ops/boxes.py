@@ -1,0 +1,236 @@
+"""Boxes in images: regions cut out, overlap, suppression."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+
+from pinnace.ops.builder import Builder, Unsupported
+from pinnace.ops.table import Floats, Ints, Tensor, primitive
+from pinnace.ops.values import Value
+
+_INT32, _INT64 = ir.DataType.INT32, ir.DataType.INT64
+
+# -- regions ---------------------------------------------------------------------------------------
+
+
+@primitive("ROIAlign")
+def roi_align(
+    b: Builder,
+    features: Tensor,
+    rois: Tensor,
+    pooled_height: int,
+    pooled_width: int,
+    spatial_scale: float,
+    sample_num: int = 2,
+    roi_end_mode: int = 1,
+) -> Value:
+    """RoiAlign, the regions taken apart into batch index and corners."""
+    number, corners = b.ops("Split", 2, rois, [1, 4], axis=1)
+    if roi_end_mode:
+        # The end counts as inside, so a region reaches one further.
+        corners = b.op("Add", corners, b.constant(np.asarray([0, 0, 1, 1], b.dtype(rois).numpy())))
+    return b.op(
+        "RoiAlign",
+        features,
+        corners,
+        b.cast(b.op("Squeeze", number, [1]), _INT64),
+        coordinate_transformation_mode="output_half_pixel",
+        output_height=pooled_height,
+        output_width=pooled_width,
+        sampling_ratio=sample_num,
+        spatial_scale=spatial_scale,
+    )
+
+
+@primitive("CropAndResize")
+def crop_and_resize(
+    b: Builder,
+    x: Tensor,
+    boxes: Tensor,
+    box_index: Tensor,
+    crop_size: Ints,
+    method: str = "bilinear",
+    extrapolation_value: float = 0.0,
+) -> Value:
+    """Gather, GridSample, and Where for what lies outside."""
+    if method not in ("bilinear", "nearest"):
+        raise Unsupported(f"has the method {method}, and only bilinear and nearest are lowered")
+    images = b.transpose(b.cast(x, ir.DataType.FLOAT), (0, 3, 1, 2))
+    images = b.op("Gather", images, box_index, axis=0)
+    corners = b.ops("Split", 4, boxes, axis=1, num_outputs=4)
+    rows = _positions(b, corners[0], corners[2], crop_size[0])
+    columns = _positions(b, corners[1], corners[3], crop_size[1])
+    # (boxes, height, width): the two fractions of the image, and whether both are inside of it.
+    inside = b.op(
+        "And", b.op("Unsqueeze", _inside(b, rows), [2]), b.op("Unsqueeze", _inside(b, columns), [1])
+    )
+    one = b.constant(np.ones((1, *crop_size), np.float32))
+    rows = b.op("Mul", b.op("Unsqueeze", rows, [2]), one)
+    columns = b.op("Mul", b.op("Unsqueeze", columns, [1]), one)
+    grid = b.op("Concat", b.op("Unsqueeze", columns, [-1]), b.op("Unsqueeze", rows, [-1]), axis=-1)
+    taken = b.op(
+        "GridSample",
+        images,
+        b.op("Sub", b.op("Mul", grid, 2.0), 1.0),
+        mode="linear" if method == "bilinear" else "nearest",
+        padding_mode="border",
+        align_corners=1,
+    )
+    taken = b.transpose(taken, (0, 2, 3, 1))
+    return b.op("Where", b.op("Unsqueeze", inside, [-1]), taken, b.like(extrapolation_value, taken))
+
+
+def _positions(b: Builder, start: Tensor, stop: Tensor, count: int) -> Tensor:
+    """(boxes, count): evenly from start to stop, of one the middle; 0 and 1 are the image's ends."""
+    steps = np.linspace(0, 1, count) if count > 1 else np.asarray([0.5])
+    return b.op("Add", start, b.op("Mul", b.op("Sub", stop, start), steps[None].astype(np.float32)))
+
+
+def _inside(b: Builder, x: Tensor) -> Tensor:
+    return b.op("And", b.op("GreaterOrEqual", x, 0.0), b.op("LessOrEqual", x, 1.0))
+
+
+# -- overlap ---------------------------------------------------------------------------------------
+
+
+def _sides(b: Builder, boxes: Tensor) -> tuple[Tensor, ...]:
+    """Left, top, right and bottom of boxes (n, 4), each (n, 1)."""
+    return b.ops("Split", 4, boxes, axis=1, num_outputs=4)
+
+
+@primitive("IOU")
+def iou(b: Builder, anchor_boxes: Tensor, gt_boxes: Tensor, mode: str = "iou") -> Value:
+    """Min, Max, Sub, Mul, Div of all pairs."""
+    one = b.like(1.0, anchor_boxes)
+    x1, y1, x2, y2 = (b.op("Transpose", side, perm=[1, 0]) for side in _sides(b, anchor_boxes))
+    u1, v1, u2, v2 = _sides(b, gt_boxes)
+
+    def length(start: Tensor, stop: Tensor) -> Tensor:
+        return b.op("Add", b.op("Sub", stop, start), one)
+
+    width = b.op("Relu", length(b.op("Max", x1, u1), b.op("Min", x2, u2)))
+    height = b.op("Relu", length(b.op("Max", y1, v1), b.op("Min", y2, v2)))
+    common = b.op("Mul", width, height)
+    area = b.op("Mul", length(u1, u2), length(v1, v2))
+    if mode == "iou":
+        area = b.op("Sub", b.op("Add", area, b.op("Mul", length(x1, x2), length(y1, y2))), common)
+    return b.op("Div", common, area)
+
+
+@primitive("CheckValid")
+def check_valid(b: Builder, bboxes: Tensor, img_metas: Tensor) -> Value:
+    """GreaterOrEqual and LessOrEqual: the boxes inside of the image."""
+    height, width, ratio = b.ops("Split", 3, img_metas, axis=0, num_outputs=3)
+    last = [b.op("Sub", b.op("Mul", side, ratio), 1) for side in (width, height)]
+    x1, y1, x2, y2 = _sides(b, bboxes)
+    zero = b.like(0, bboxes)
+    inside = b.op("And", b.op("GreaterOrEqual", x1, zero), b.op("GreaterOrEqual", y1, zero))
+    inside = b.op("And", inside, b.op("LessOrEqual", x2, last[0]))
+    inside = b.op("And", inside, b.op("LessOrEqual", y2, last[1]))
+    return b.op("Squeeze", inside, [1])
+
+
+def _center_and_size(b: Builder, boxes: Tensor) -> tuple[Tensor, Tensor]:
+    """(n, 2) each; a box of one pixel has the size 1."""
+    start, stop = b.ops("Split", 2, boxes, axis=1, num_outputs=2)
+    return b.op("Mul", b.op("Add", start, stop), 0.5), b.op("Add", b.op("Sub", stop, start), 1.0)
+
+
+@primitive("BoundingBoxEncode")
+def bounding_box_encode(
+    b: Builder,
+    anchor_box: Tensor,
+    groundtruth_box: Tensor,
+    means: Floats = (0.0, 0.0, 0.0, 0.0),
+    stds: Floats = (1.0, 1.0, 1.0, 1.0),
+) -> Value:
+    """Sub, Div, Log: how a box lies from its anchor."""
+    center, size = _center_and_size(b, anchor_box)
+    wanted, wanted_size = _center_and_size(b, groundtruth_box)
+    moved = b.op("Div", b.op("Sub", wanted, center), size)
+    grown = b.op("Log", b.op("Div", wanted_size, size))
+    deltas = b.op("Concat", moved, grown, axis=1)
+    mean, spread = (_row(b, anchor_box, numbers) for numbers in (means, stds))
+    return b.op("Div", b.op("Sub", deltas, mean), spread)
+
+
+def _row(b: Builder, like: Tensor, numbers: Floats) -> Tensor:
+    return b.constant(np.asarray([numbers], b.dtype(like).numpy()))
+
+
+@primitive("BoundingBoxDecode")
+def bounding_box_decode(
+    b: Builder,
+    anchor_box: Tensor,
+    deltas: Tensor,
+    max_shape: Ints,
+    means: Floats = (0.0, 0.0, 0.0, 0.0),
+    stds: Floats = (1.0, 1.0, 1.0, 1.0),
+    wh_ratio_clip: float = 0.016,
+) -> Value:
+    """Mul, Add, Exp, Clip: the box that lies so from its anchor, inside of the image."""
+    center, size = _center_and_size(b, anchor_box)
+    deltas = b.op("Add", b.op("Mul", deltas, _row(b, deltas, stds)), _row(b, deltas, means))
+    moved, grown = b.ops("Split", 2, deltas, axis=1, num_outputs=2)
+    limit = abs(float(np.log(wh_ratio_clip)))
+    grown = b.op("Clip", grown, b.like(-limit, grown), b.like(limit, grown))
+    center = b.op("Add", center, b.op("Mul", size, moved))
+    half = b.op("Mul", b.op("Sub", b.op("Mul", size, b.op("Exp", grown)), 1.0), 0.5)
+    height, width = max_shape[:2]
+    last = _row(b, deltas, (width, height))
+    zero = b.like(0.0, deltas)
+    corners = [b.op(way, center, half) for way in ("Sub", "Add")]
+    return b.op("Concat", *(b.op("Min", b.op("Max", c, zero), last) for c in corners), axis=1)
+
+
+# -- suppression -----------------------------------------------------------------------------------
+
+
+@primitive("NMSWithMask")
+def nms_with_mask(b: Builder, bboxes: Tensor, iou_threshold: float = 0.5) -> Value:
+    """TopK for the order, NonMaxSuppression, ScatterElements for the mask."""
+    wide = b.cast(bboxes, ir.DataType.FLOAT)
+    count = b.op("Shape", bboxes, start=0, end=1)
+    scores = b.op("Slice", wide, [4], [5], [1])
+    _, order = b.ops("TopK", 2, b.op("Squeeze", scores, [1]), count, axis=0)
+    ranked = b.op("Gather", wide, order, axis=0)
+    corners, _ = b.ops("Split", 2, ranked, [4, 1], axis=1)
+    # The scores are those of a rank, so that those without an order of their own keep it.
+    rank = b.op("Range", b.scalar(count), b.constant(0, np.int64), b.constant(-1, np.int64))
+    chosen = _suppressed(b, corners, b.cast(rank, ir.DataType.FLOAT), b.scalar(count), iou_threshold)
+    nothing = b.op("Expand", b.constant(False), count)
+    truth = b.op("Expand", b.constant(True), b.op("Shape", chosen))
+    mask = b.op("ScatterElements", nothing, chosen, truth, axis=0)
+    numbers = b.op("Range", b.constant(0, np.int64), b.scalar(count), b.constant(1, np.int64))
+    return b.cast(ranked, b.dtype(bboxes)), b.cast(numbers, _INT32), mask
+
+
+def _suppressed(b: Builder, boxes: Tensor, scores: Tensor, count: Tensor, *limits: Any) -> Tensor:
+    """The numbers of the boxes that NonMaxSuppression leaves, best first."""
+    limits_ = [b.cast(b.operand(v, scores), ir.DataType.FLOAT) for v in limits]
+    found = b.op(
+        "NonMaxSuppression",
+        b.op("Unsqueeze", boxes, [0]),
+        b.op("Unsqueeze", scores, [0, 1]),
+        b.cast(count, _INT64),
+        *(b.reshape(v, [1]) for v in limits_),
+    )
+    return b.op("Squeeze", b.op("Slice", found, [2], [3], [1]), [1])
+
+
+@primitive("NonMaxSuppressionV3")
+def non_max_suppression(
+    b: Builder,
+    boxes: Tensor,
+    scores: Tensor,
+    max_output_size: Tensor,
+    iou_threshold: Tensor,
+    score_threshold: Tensor,
+) -> Value:
+    """NonMaxSuppression."""
+    boxes, scores = (b.cast(v, ir.DataType.FLOAT) for v in (boxes, scores))
+    count = b.reshape(max_output_size, [1])
+    return b.cast(_suppressed(b, boxes, scores, count, iou_threshold, score_threshold), _INT32)
