@@ -12,7 +12,9 @@ import argparse
 from collections import Counter
 
 import numpy as np
+import onnx
 import onnxruntime as ort
+from onnx import numpy_helper
 from onnx.backend.test.case.test_case import TestCase
 from onnx.backend.test.loader import load_model_tests
 
@@ -53,9 +55,10 @@ def same_array(x: np.ndarray, y: np.ndarray) -> bool:
 
 def judge(case: TestCase) -> tuple[str, str]:
     """The verdict on one case, and what to say of it."""
-    model, (inputs, _) = case.model.SerializeToString(), case.data_sets[0]
-    if not all(isinstance(x, np.ndarray) for x in inputs):
+    model, given = case.model.SerializeToString(), case.data_sets[0][0]
+    if any(x is None or isinstance(x, list) for x in given):
         return "takes what is no tensor", ""
+    inputs = [numpy_helper.to_array(x) if isinstance(x, onnx.TensorProto) else np.asarray(x) for x in given]
     try:
         expected = by_onnxruntime(model, inputs)
     except Exception as error:
