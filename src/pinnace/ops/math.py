@@ -20,12 +20,18 @@ same(
         "Invert": "BitwiseNot",
         "LogicalNot": "Not",
         "Neg": "Neg",
-        "Sign": "Sign",
     },
 )
 
 
 # -- one operand -----------------------------------------------------------------------------------
+
+
+@primitive("Sign", "Sgn")
+def sign(b: Builder, x: Tensor) -> Value:
+    """Sign; NaN stays NaN."""
+    signs = b.op("Sign", x)
+    return b.op("Where", b.op("IsNaN", x), x, signs) if b.dtype(x).is_floating_point() else signs
 
 
 def floating(b: Builder, x: Tensor) -> Tensor:
@@ -196,6 +202,12 @@ def logit(b: Builder, x: Tensor, eps: float = -1.0) -> Value:
     return b.op("Log", b.op("Div", x, b.op("Sub", b.like(1.0, x), x)))
 
 
+@primitive("IsPosInf")
+def is_pos_inf(b: Builder, x: Tensor) -> Value:
+    """IsInf of the positive side; false for ints."""
+    return b.op("IsInf", x, detect_negative=0) if b.dtype(x).is_floating_point() else never(b, x)
+
+
 @primitive("IsNan")
 def is_nan(b: Builder, x: Tensor) -> Value:
     """IsNaN; false for ints."""
@@ -289,10 +301,10 @@ def _binary(op_type: str, *names: str) -> None:
 _binary("Add", "Add")
 _binary("Sub", "Sub")
 _binary("Mul", "Mul", "Muls")
-_binary("Equal", "Equal")
+_binary("Equal", "Equal", "EqScalar")
 _binary("Greater", "Greater")
-_binary("GreaterOrEqual", "GreaterEqual")
-_binary("Less", "Less")
+_binary("GreaterOrEqual", "GreaterEqual", "GreaterEqualScalar")
+_binary("Less", "Less", "LessScalar")
 _binary("LessOrEqual", "LessEqual")
 _binary("Max", "Maximum")
 _binary("Min", "Minimum")
@@ -330,13 +342,13 @@ def approximate_equal(b: Builder, x: Tensor, y: Tensor, tolerance: float = 1e-5)
     return b.op("Less", b.op("Abs", b.op("Sub", *promoted(b, x, y))), tolerance)
 
 
-@primitive("AddExt")
+@primitive("AddExt", "AddScalar")
 def add_ext(b: Builder, x: Value, y: Value, alpha: Value = 1) -> Value:
     """Add, the second operand times alpha."""
     return b.op("Add", *_scaled(b, x, y, alpha))
 
 
-@primitive("SubExt")
+@primitive("SubExt", "SubScalar")
 def sub_ext(b: Builder, x: Value, y: Value, alpha: Value = 1) -> Value:
     """Sub, the second operand times alpha."""
     return b.op("Sub", *_scaled(b, x, y, alpha))
@@ -373,7 +385,7 @@ def xdivy(b: Builder, x: Value, y: Value) -> Value:
     return b.op("Where", b.op("Equal", first, 0), b.like(0, first), b.op("Div", first, second))
 
 
-@primitive("Xlogy")
+@primitive("Xlogy", "XLogYScalarOther", "XLogYScalarSelf")
 def xlogy(b: Builder, x: Value, y: Value) -> Value:
     """Mul with Log, and 0 where the first operand is 0."""
     first, second = promoted(b, x, y)
@@ -383,7 +395,7 @@ def xlogy(b: Builder, x: Value, y: Value) -> Value:
     return b.op("Where", nothing, b.like(0.0, first), product)
 
 
-@primitive("FloorDiv")
+@primitive("FloorDiv", "FloorDivScalar")
 def floor_div(b: Builder, x: Value, y: Value) -> Value:
     """Div and Floor; for ints Mod, Sub, Div."""
     first, second = promoted(b, x, y)
@@ -412,6 +424,99 @@ def truncate_div(b: Builder, x: Value, y: Value) -> Value:
 def truncate_mod(b: Builder, x: Value, y: Value) -> Value:
     """Mod with the dividend's sign."""
     return b.op("Mod", *promoted(b, x, y), fmod=1)
+
+
+@primitive("Fmax")
+def fmax(b: Builder, x: Value, y: Value) -> Value:
+    """Max, NaN only where both are."""
+    return _without_nan(b, "Max", x, y)
+
+
+@primitive("Fmin")
+def fmin(b: Builder, x: Value, y: Value) -> Value:
+    """Min, NaN only where both are."""
+    return _without_nan(b, "Min", x, y)
+
+
+def _without_nan(b: Builder, op_type: str, x: Value, y: Value) -> Tensor:
+    first, second = promoted(b, x, y)
+    best = b.op(op_type, first, second)
+    if not b.dtype(first).is_floating_point():
+        return best
+    best = b.op("Where", b.op("IsNaN", second), first, best)
+    return b.op("Where", b.op("IsNaN", first), second, best)
+
+
+@primitive("IsClose")
+def is_close(
+    b: Builder, x: Value, y: Value, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False
+) -> Value:
+    """LessOrEqual of the distance and what is allowed; equal infinities are close."""
+    first, second = (floating(b, v) for v in promoted(b, x, y))
+    allowed = b.op("Add", b.op("Mul", b.op("Abs", second), rtol), atol)
+    near = b.op("LessOrEqual", b.op("Abs", b.op("Sub", first, second)), allowed)
+    finite = b.op("Not", b.op("IsInf", second))
+    close = b.op("Or", b.op("And", near, finite), b.op("Equal", first, second))
+    if equal_nan:
+        close = b.op("Or", close, b.op("And", b.op("IsNaN", first), b.op("IsNaN", second)))
+    return close
+
+
+@primitive("LeftShift")
+def left_shift(b: Builder, x: Value, y: Value) -> Value:
+    """Mul with a power of 2."""
+    first, second = promoted(b, x, y)
+    return b.op("Mul", first, _power_of_two(b, second))
+
+
+@primitive("RightShift")
+def right_shift(b: Builder, x: Value, y: Value) -> Value:
+    """FloorDiv by a power of 2."""
+    first, second = promoted(b, x, y)
+    return floor_div(b, first, _power_of_two(b, second))
+
+
+def _power_of_two(b: Builder, exponent: Tensor) -> Tensor:
+    powers = b.op("Pow", b.constant(2, np.int64), b.cast(exponent, ir.DataType.INT64))
+    return b.cast(powers, b.dtype(exponent))
+
+
+@primitive("PopulationCount")
+def population_count(b: Builder, x: Tensor) -> Value:
+    """The sum of all bits, each told by BitwiseAnd."""
+    powers = b.constant([1 << i for i in range(min(b.dtype(x).bitwidth, 63))], np.int64)
+    wide = b.op("Unsqueeze", b.cast(x, ir.DataType.INT64), [-1])
+    bits = b.cast(b.cast(b.op("BitwiseAnd", wide, powers), ir.DataType.BOOL), ir.DataType.INT64)
+    return b.cast(b.op("ReduceSum", bits, [-1], keepdims=0), ir.DataType.UINT8)
+
+
+_EUCLID_STEPS = {8: 13, 16: 24, 32: 46, 64: 92}
+"""Turns that Euclid's algorithm takes at most, by bits: the longest are those of Fibonacci's numbers."""
+
+
+def greatest_divisor(b: Builder, x: Tensor, y: Tensor) -> Tensor:
+    """Euclid's algorithm, as many turns as the type may need."""
+    first, second = b.op("Abs", x), b.op("Abs", y)
+    large, small = b.op("Max", first, second), b.op("Min", first, second)
+    for _ in range(_EUCLID_STEPS[b.dtype(x).bitwidth]):
+        done = b.op("Equal", small, 0)
+        rest = b.op("Mod", large, b.op("Where", done, b.like(1, small), small))
+        large, small = b.op("Where", done, large, small), b.op("Where", done, small, rest)
+    return large
+
+
+@primitive("Gcd")
+def gcd(b: Builder, x: Value, y: Value) -> Value:
+    """Mod, as often as Euclid's algorithm may need."""
+    return greatest_divisor(b, *promoted(b, x, y))
+
+
+@primitive("Lcm")
+def lcm(b: Builder, x: Value, y: Value) -> Value:
+    """The product over Gcd."""
+    first, second = promoted(b, x, y)
+    divisor = b.op("Max", greatest_divisor(b, first, second), 1)
+    return b.op("Abs", b.op("Mul", b.op("Div", first, divisor), second))
 
 
 @primitive("DivMod", "DivMods")

@@ -9,7 +9,7 @@ import numpy as np
 import onnx_ir as ir
 
 from pinnace.ops.builder import Builder, Unsupported
-from pinnace.ops.math import floating
+from pinnace.ops.math import floating, promoted
 from pinnace.ops.table import Dtype, Ints, Tensor, primitive
 from pinnace.ops.values import Value
 
@@ -375,3 +375,165 @@ def cum_prod(b: Builder, x: Tensor, axis: int, exclusive: bool = False, reverse:
     if reverse:
         parts.reverse()
     return b.op("Concat", *parts, axis=axis)
+
+
+# -- by comparing all with all ---------------------------------------------------------------------
+
+
+def _running_best(b: Builder, op_type: str, x: Tensor, axis: int) -> tuple[Tensor, Tensor]:
+    """The best so far along a dimension, and where it was last seen: slice by slice."""
+    size = b.dim(x, axis)
+    if not isinstance(size, int):
+        raise Unsupported("runs along a dimension that only the run knows")
+    parts = list(b.ops("Split", size, x, [1] * size, axis=axis)) if size > 1 else [x]
+    best, place = parts[0], b.op("Expand", b.constant(0, np.int64), b.op("Shape", parts[0]))
+    bests, places = [best], [place]
+    for i, part in enumerate(parts[1:], 1):
+        better = b.op("GreaterOrEqual" if op_type == "Max" else "LessOrEqual", part, best)
+        best = b.op("Where", better, part, best)
+        place = b.op("Where", better, b.constant(i, np.int64), place)
+        bests.append(best)
+        places.append(place)
+    return b.op("Concat", *bests, axis=axis), b.op("Concat", *places, axis=axis)
+
+
+@primitive("Cummax", "CummaxExt")
+def cummax(b: Builder, x: Tensor, axis: int) -> Value:
+    """Where, slice by slice."""
+    best, place = _running_best(b, "Max", x, axis)
+    return best, b.cast(place, b.result(place, 1))
+
+
+@primitive("Cummin", "CumminExt")
+def cummin(b: Builder, x: Tensor, axis: int) -> Value:
+    """Where, slice by slice."""
+    best, place = _running_best(b, "Min", x, axis)
+    return best, b.cast(place, b.result(place, 1))
+
+
+@primitive("CumulativeLogsumexp")
+def cumulative_log_sum_exp(
+    b: Builder, x: Tensor, axis: int, exclusive: bool = False, reverse: bool = False
+) -> Value:
+    """Log of CumSum of Exp, the largest taken out."""
+    peak = reduce(b, "ReduceMax", x, [axis], True)
+    total = b.op(
+        "CumSum",
+        b.op("Exp", b.op("Sub", x, peak)),
+        b.constant(axis, np.int64),
+        exclusive=int(exclusive),
+        reverse=int(reverse),
+    )
+    return b.op("Add", b.op("Log", total), peak)
+
+
+@primitive("SearchSorted")
+def search_sorted(
+    b: Builder,
+    sorted_sequence: Tensor,
+    values: Tensor,
+    sorter: Tensor | None = None,
+    dtype: Dtype = ir.DataType.INT64,
+    right: bool = False,
+) -> Value:
+    """ReduceSum of what is less: each value is compared with all."""
+    if sorter is not None:
+        sorted_sequence = b.op("GatherElements", sorted_sequence, b.cast(sorter, ir.DataType.INT64), axis=-1)
+    wanted = b.op("Unsqueeze", values, [-1])
+    if b.rank(sorted_sequence) > 1:
+        sorted_sequence = b.op("Unsqueeze", sorted_sequence, [-2])
+    less = b.op("LessOrEqual" if right else "Less", *promoted(b, sorted_sequence, wanted))
+    return b.cast(b.op("ReduceSum", b.cast(less, ir.DataType.INT64), [-1], keepdims=0), dtype)
+
+
+@primitive("InTopK")
+def in_top_k(b: Builder, x: Tensor, target: Tensor, k: int) -> Value:
+    """Less: fewer than k elements are larger than the target's."""
+    place = b.op("Unsqueeze", b.cast(target, ir.DataType.INT64), [-1])
+    larger = b.op("Greater", x, b.op("GatherElements", x, place, axis=-1))
+    number = b.op("ReduceSum", b.cast(larger, ir.DataType.INT64), [-1], keepdims=0)
+    return b.op("Less", number, b.constant(k, np.int64))
+
+
+def middle(b: Builder, x: Tensor, axis: int, keep: bool) -> tuple[Tensor, Tensor]:
+    """The lower median along a dimension, and where it is."""
+    values, places = sorted_along(b, x, axis, False)
+    size = b.dim(x, axis)
+    if isinstance(size, int):
+        at = b.constant([(size - 1) // 2], np.int64)
+    else:
+        two = b.constant(2, np.int64)
+        at = b.reshape(b.op("Div", b.op("Sub", size, b.constant(1, np.int64)), two), [1])
+    found = [b.op("Gather", t, at, axis=axis) for t in (values, places)]
+    first, second = found if keep else [b.op("Squeeze", t, [axis]) for t in found]
+    return first, second
+
+
+@primitive("Median")
+def median(
+    b: Builder,
+    x: Tensor,
+    global_median: bool = False,
+    axis: int = 0,
+    keep_dims: bool = False,
+    ignore_nan: bool = False,
+) -> Value:
+    """TopK of all elements, and Gather of the middle."""
+    if ignore_nan:
+        raise Unsupported("leaves out NaN")
+    if global_median:
+        return middle(b, b.reshape(x, [-1]), 0, False)
+    return middle(b, x, axis, keep_dims)
+
+
+@primitive("MedianDim")
+def median_dim(b: Builder, x: Tensor, dim: int = -1, keepdim: bool = False) -> Value:
+    """TopK of all elements, and Gather of the middle."""
+    return middle(b, x, dim, keepdim)
+
+
+@primitive("MedianExt")
+def median_ext(b: Builder, x: Tensor) -> Value:
+    """TopK of all elements, and Gather of the middle."""
+    return middle(b, b.reshape(x, [-1]), 0, False)[0]
+
+
+@primitive("Kthvalue")
+def kth_value(b: Builder, x: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> Value:
+    """TopK of all elements, and Gather of one."""
+    found = [b.op("Gather", t, [k - 1], axis=dim) for t in sorted_along(b, x, dim, False)]
+    return tuple(found if keepdim else [b.op("Squeeze", t, [dim]) for t in found])
+
+
+@primitive("ArgSort")
+def arg_sort(b: Builder, x: Tensor, dim: int = -1, descending: bool = False, stable: bool = False) -> Value:
+    """TopK of all elements."""
+    return sorted_along(b, x, dim, descending)[1]
+
+
+@primitive("Nansum")
+def nansum(
+    b: Builder, x: Tensor, dim: Ints | None = None, keepdim: bool = False, dtype: Dtype | None = None
+) -> Value:
+    """Where and ReduceSum."""
+    if b.dtype(x).is_floating_point():
+        x = b.op("Where", b.op("IsNaN", x), b.like(0, x), x)
+    return _summed(b, "ReduceSum", x, dim, keepdim, dtype)
+
+
+@primitive("AnyExt")
+def any_ext(b: Builder, x: Tensor, dim: Ints | None = None, keepdim: bool = False) -> Value:
+    """ReduceMax of what is not zero."""
+    return reduce(b, "ReduceMax", b.cast(x, ir.DataType.BOOL), dim, keepdim)
+
+
+@primitive("Bincount", "BincountExt")
+def bincount(b: Builder, x: Tensor, weights: Tensor | None = None, minlength: int = 0) -> Value:
+    """ScatterElements, reduction add, into zeros."""
+    places = b.cast(x, ir.DataType.INT64)
+    longest = b.op("Add", reduce(b, "ReduceMax", places, None), b.constant(1, np.int64))
+    size = b.reshape(b.op("Max", longest, b.constant(minlength, np.int64)), [1])
+    own = b.constant(1, np.int64) if weights is None else weights
+    zeros = b.op("Expand", b.like(0, own), size)
+    each = b.op("Expand", own, b.op("Shape", places)) if weights is None else own
+    return b.op("ScatterElements", zeros, places, each, axis=0, reduction="add")

@@ -1,0 +1,259 @@
+"""Special functions, in float64 where the engine can, by their textbook series.
+
+The formulas are those of Abramowitz and Stegun, "Handbook of Mathematical Functions": 6.1.17 and 6.1.41
+(log-gamma), 6.3.7 and 6.3.18 (digamma), 6.4.10 (polygamma), 23.1.30 (Euler's and Maclaurin's sum).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+import onnx_ir as ir
+
+from pinnace.ops.builder import Builder
+from pinnace.ops.math import floating
+from pinnace.ops.table import Tensor, primitive
+from pinnace.ops.values import Value
+
+_STEPS = 8
+"""How far an argument is moved up before the series for large arguments is used: exact to 1e-13 there."""
+
+
+def _exact(b: Builder, x: Tensor) -> Tensor:
+    return b.cast(floating(b, x), ir.DataType.DOUBLE)
+
+
+def _polynomial(b: Builder, x: Tensor, coefficients: Sequence[float]) -> Tensor:
+    """Horner's scheme; the coefficient of the highest power comes first."""
+    total = b.like(coefficients[0], x)
+    for number in coefficients[1:]:
+        total = b.op("Add", b.op("Mul", total, x), number)
+    return total
+
+
+def _lgamma_above_zero(b: Builder, x: Tensor) -> Tensor:
+    product = x
+    for k in range(1, _STEPS):
+        product = b.op("Mul", product, b.op("Add", x, float(k)))
+    z = b.op("Add", x, float(_STEPS))
+    inverse = b.op("Reciprocal", z)
+    tail = _polynomial(b, b.op("Mul", inverse, inverse), (1 / 1188, -1 / 1680, 1 / 1260, -1 / 360, 1 / 12))
+    main = b.op("Sub", b.op("Mul", b.op("Sub", z, 0.5), b.op("Log", z)), z)
+    whole = b.op("Add", b.op("Add", main, 0.5 * math.log(2 * math.pi)), b.op("Mul", tail, inverse))
+    return b.op("Sub", whole, b.op("Log", product))
+
+
+def _reflected(b: Builder, x: Tensor) -> tuple[Tensor, Tensor]:
+    """Whether `x` lies below 1/2, and 1 - x there."""
+    below = b.op("Less", x, 0.5)
+    return below, b.op("Where", below, b.op("Sub", b.like(1.0, x), x), x)
+
+
+def _turn(b: Builder, x: Tensor) -> Tensor:
+    """Pi times x less the nearest whole number, for functions of period pi."""
+    return b.op("Mul", b.op("Sub", x, b.op("Round", x)), math.pi)
+
+
+def lgamma(b: Builder, x: Tensor) -> Tensor:
+    """The logarithm of the gamma function's absolute value, of float64."""
+    below, there = _reflected(b, x)
+    value = _lgamma_above_zero(b, there)
+    sine = b.op("Abs", b.op("Sin", _turn(b, x)))
+    mirrored = b.op("Sub", b.op("Sub", b.like(math.log(math.pi), x), b.op("Log", sine)), value)
+    return b.op("Where", below, mirrored, value)
+
+
+@primitive("Lgamma")
+def lgamma_(b: Builder, x: Tensor) -> Value:
+    """Stirling's series, and the reflection formula below 1/2."""
+    return b.cast(lgamma(b, _exact(b, x)), b.result(x))
+
+
+@primitive("Digamma")
+def digamma(b: Builder, x: Tensor) -> Value:
+    """The derivative of Stirling's series, and the reflection formula below 1/2."""
+    exact = _exact(b, x)
+    below, there = _reflected(b, exact)
+    z = b.op("Add", there, float(_STEPS))
+    inverse = b.op("Reciprocal", z)
+    square = b.op("Mul", inverse, inverse)
+    tail = _polynomial(b, square, (-1 / 240, 1 / 252, -1 / 120, 1 / 12))
+    value = b.op("Sub", b.op("Log", z), b.op("Mul", inverse, 0.5))
+    value = b.op("Sub", value, b.op("Mul", tail, square))
+    for k in range(_STEPS):
+        value = b.op("Sub", value, b.op("Reciprocal", b.op("Add", there, float(k))))
+    turn = _turn(b, exact)
+    cotangent = b.op("Div", b.op("Cos", turn), b.op("Sin", turn))
+    mirrored = b.op("Sub", value, b.op("Mul", cotangent, math.pi))
+    whole = b.op("And", b.op("Equal", exact, b.op("Floor", exact)), b.op("Less", exact, 0.5))
+    value = b.op("Where", below, mirrored, value)
+    return b.cast(b.op("Where", whole, b.like(math.nan, exact), value), b.result(x))
+
+
+def hurwitz_zeta(b: Builder, s: Tensor, q: Tensor) -> Tensor:
+    """The sum of (q + k) ** -s over k = 0, 1, ..., of float64."""
+    power = b.op("Neg", s)
+    total = b.op("Pow", q, power)
+    for k in range(1, _STEPS + 1):
+        total = b.op("Add", total, b.op("Pow", b.op("Add", q, float(k)), power))
+    z = b.op("Add", q, float(_STEPS + 1))
+    first = b.op("Pow", z, power)
+    total = b.op("Add", total, b.op("Div", b.op("Mul", first, z), b.op("Sub", s, 1.0)))
+    total = b.op("Add", total, b.op("Mul", first, 0.5))
+    term = b.op("Div", b.op("Mul", first, s), z)
+    for k, number in enumerate((1 / 12, -1 / 720, 1 / 30240, -1 / 1209600, 1 / 47900160)):
+        total = b.op("Add", total, b.op("Mul", term, number))
+        step = b.op("Mul", b.op("Add", s, 2.0 * k + 1), b.op("Add", s, 2.0 * k + 2))
+        term = b.op("Div", b.op("Mul", term, step), b.op("Mul", z, z))
+    return total
+
+
+@primitive("Zeta")
+def zeta(b: Builder, x: Tensor, q: Tensor) -> Value:
+    """Euler's and Maclaurin's sum."""
+    return b.cast(hurwitz_zeta(b, _exact(b, x), _exact(b, q)), b.result(x))
+
+
+@primitive("Polygamma")
+def polygamma(b: Builder, a: Tensor, x: Tensor) -> Value:
+    """The factorial times Zeta; Digamma for order 0 where the order is known."""
+    order = b.known(a)
+    if order is not None and int(np.reshape(order, -1)[0]) == 0:
+        return digamma(b, x)
+    exact = _exact(b, x)
+    s = b.op("Add", b.cast(a, ir.DataType.DOUBLE), 1.0)
+    sign = b.op("Sub", b.op("Mul", b.op("Mod", s, 2.0, fmod=1), -2.0), -1.0)
+    size = b.op("Mul", b.op("Exp", lgamma(b, s)), hurwitz_zeta(b, s, exact))
+    return b.cast(b.op("Mul", size, sign), b.result(x, 0) if not b.declared else b.result(exact))
+
+
+@primitive("Mvlgamma")
+def mvlgamma(b: Builder, x: Tensor, p: int) -> Value:
+    """A sum of log-gammas."""
+    exact = _exact(b, x)
+    total = lgamma(b, exact)
+    for k in range(1, p):
+        total = b.op("Add", total, lgamma(b, b.op("Sub", exact, k / 2)))
+    return b.cast(b.op("Add", total, p * (p - 1) / 4 * math.log(math.pi)), b.result(x))
+
+
+_ERFINV_NEAR = (
+    2.81022636e-08, 3.43273939e-07, -3.5233877e-06, -4.39150654e-06, 0.00021858087,
+    -0.00125372503, -0.00417768164, 0.246640727, 1.50140941,
+)  # fmt: skip
+_ERFINV_FAR = (
+    -0.000200214257, 0.000100950558, 0.00134934322, -0.00367342844, 0.00573950773,
+    -0.0076224613, 0.00943887047, 1.00167406, 2.83297682,
+)  # fmt: skip
+
+
+@primitive("Erfinv")
+def erfinv(b: Builder, x: Tensor) -> Value:
+    """Polynomials in log(1 - x * x), from M. Giles, "Approximating the erfinv function" (2010)."""
+    exact = _exact(b, x)
+    one = b.like(1.0, exact)
+    w = b.op("Neg", b.op("Log", b.op("Mul", b.op("Sub", one, exact), b.op("Add", one, exact))))
+    near = _polynomial(b, b.op("Sub", w, 2.5), _ERFINV_NEAR)
+    far = _polynomial(b, b.op("Sub", b.op("Sqrt", w), 3.0), _ERFINV_FAR)
+    factor = b.op("Where", b.op("Less", w, 5.0), near, far)
+    # At the ends the polynomial is infinite less infinite.
+    limit = b.op("Where", b.op("IsInf", w), b.like(math.inf, w), factor)
+    return b.cast(b.op("Mul", limit, exact), b.result(x))
+
+
+# -- Bessel functions ------------------------------------------------------------------------------
+
+_NODES = 256
+"""Points at which the integrals are summed up: enough for arguments up to about 200."""
+
+
+def _around(power: int) -> tuple[np.ndarray, np.ndarray]:  # type: ignore[type-arg]
+    """Angles of a full turn, and cos(power * angle) over their number."""
+    angles = (np.arange(_NODES) + 0.5) * (2 * math.pi / _NODES)
+    return angles, np.cos(power * angles) / _NODES
+
+
+def _exponential(order: int, scaled: bool, name: str) -> None:
+    def lowering(b: Builder, x: Tensor) -> Value:
+        exact = b.op("Unsqueeze", _exact(b, x), [-1])
+        angles, weights = _around(order)
+        power = b.op("Mul", exact, np.cos(angles))
+        if scaled:
+            power = b.op("Sub", power, b.op("Abs", exact))
+        return b.cast(b.op("MatMul", b.op("Exp", power), weights), b.result(x))
+
+    lowering.__doc__ = "The mean of Exp of x times a cosine over a full turn."
+    primitive(name)(lowering)
+
+
+_exponential(0, False, "BesselI0")
+_exponential(1, False, "BesselI1")
+_exponential(0, True, "BesselI0e")
+_exponential(1, True, "BesselI1e")
+
+
+def _decaying(order: int, scaled: bool, name: str) -> None:
+    def lowering(b: Builder, x: Tensor) -> Value:
+        exact = b.op("Unsqueeze", _exact(b, x), [-1])
+        step = 12.8 / _NODES
+        places = (np.arange(_NODES) + 0.5) * step
+        growth = np.cosh(places) - (1 if scaled else 0)
+        power = b.op("Exp", b.op("Mul", exact, -growth))
+        return b.cast(b.op("MatMul", power, np.cosh(order * places) * step), b.result(x))
+
+    lowering.__doc__ = "The integral of Exp of -x times a hyperbolic cosine."
+    primitive(name)(lowering)
+
+
+_decaying(0, False, "BesselK0")
+_decaying(1, False, "BesselK1")
+_decaying(0, True, "BesselK0e")
+_decaying(1, True, "BesselK1e")
+
+
+def _half_turn() -> tuple[np.ndarray, np.ndarray]:  # type: ignore[type-arg]
+    """Gauss's points between 0 and 1, and their weights."""
+    places, weights = np.polynomial.legendre.leggauss(_NODES)
+    return (places + 1) / 2, weights / 2
+
+
+def _bessel_j(order: int, name: str) -> None:
+    def lowering(b: Builder, x: Tensor) -> Value:
+        exact = b.op("Unsqueeze", _exact(b, x), [-1])
+        angles = (np.arange(_NODES) + 0.5) * (2 * math.pi / _NODES)
+        phase = b.op("Sub", b.op("Mul", exact, np.sin(angles)), order * angles)
+        return b.cast(b.op("MatMul", b.op("Cos", phase), np.full(_NODES, 1 / _NODES)), b.result(x))
+
+    lowering.__doc__ = "The mean of Cos of x times a sine over a full turn."
+    primitive(name)(lowering)
+
+
+_bessel_j(0, "BesselJ0")
+_bessel_j(1, "BesselJ1")
+
+
+def _bessel_y(order: int, name: str) -> None:
+    def lowering(b: Builder, x: Tensor) -> Value:
+        exact = b.op("Unsqueeze", _exact(b, x), [-1])
+        places, weights = _half_turn()
+        angles = places * math.pi
+        phase = b.op("Sub", b.op("Mul", exact, np.sin(angles)), order * angles)
+        waves = b.op("MatMul", b.op("Sin", phase), weights)
+        # Where x * sinh(t) passes 50, nothing is left of the second integral.
+        reach = b.op("Log", b.op("Add", b.op("Div", b.like(120.0, exact), exact), 2.0))
+        t = b.op("Mul", reach, places)
+        up, down = b.op("Exp", t), b.op("Exp", b.op("Neg", t))
+        sinh = b.op("Mul", b.op("Sub", up, down), 0.5)
+        grown = b.op("Exp", b.op("Neg", b.op("Mul", exact, sinh)))
+        shape = b.op("Sub", up, down) if order else b.like(2.0, exact)
+        rest = b.op("MatMul", b.op("Mul", b.op("Mul", grown, shape), reach), weights / math.pi)
+        return b.cast(b.op("Sub", waves, rest), b.result(x))
+
+    lowering.__doc__ = "The integral of Sin over a half turn, less that of a decaying Exp."
+    primitive(name)(lowering)
+
+
+_bessel_y(0, "BesselY0")
+_bessel_y(1, "BesselY1")
