@@ -6,6 +6,7 @@ import os
 import time
 from pathlib import Path
 
+import ml_dtypes
 import numpy as np
 import onnx
 import pytest
@@ -130,3 +131,29 @@ def test_a_device_that_is_not_there_says_what_is_missing(model, device, missing)
 def test_a_provider_that_is_not_known(model):
     with pytest.raises(ArgumentValueError, match=r"'tpu'.*'onnxruntime'"):
         build(model, None, Target(provider="tpu"), Settings())
+
+
+def test_bfloat16_goes_in_and_comes_out():
+    nodes = [
+        helper.make_node("Cast", ["x"], ["wide"], to=onnx.TensorProto.FLOAT),
+        helper.make_node("Add", ["wide", "z"], ["sum"]),
+        helper.make_node("Cast", ["sum"], ["y"], to=onnx.TensorProto.BFLOAT16),
+    ]
+    graph = helper.make_graph(
+        nodes,
+        "g",
+        [
+            helper.make_tensor_value_info("x", onnx.TensorProto.BFLOAT16, [2, 3]),
+            helper.make_tensor_value_info("z", onnx.TensorProto.FLOAT, [3]),
+        ],
+        [
+            helper.make_tensor_value_info("y", onnx.TensorProto.BFLOAT16, [2, 3]),
+            helper.make_tensor_value_info("sum", onnx.TensorProto.FLOAT, [2, 3]),
+        ],
+    )
+    proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    executable = build(proto.SerializeToString(), None, Target(threads=1), Settings())
+    x = np.arange(6).reshape(2, 3).astype(ml_dtypes.bfloat16)
+    y, total = executable.run([x, np.full(3, 0.5, np.float32)], [])
+    assert (y.dtype, total.dtype) == (ml_dtypes.bfloat16, np.float32)
+    assert y.tolist() == total.tolist() == [[0.5, 1.5, 2.5], [3.5, 4.5, 5.5]]

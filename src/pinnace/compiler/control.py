@@ -60,7 +60,8 @@ def lower_branches(
     if len(alive) == 1:
         b.nodes.extend(alive[0].nodes)
         return alive[0].value, alive[0].effects
-    return _merge(tracer, branches.condition, *alive, effects)
+    then, other = alive
+    return _merge(tracer, branches.condition, then, other, effects)
 
 
 def _trace_side(tracer: Tracer, callee: Value, arguments: Sequence[Value], effects: Effects) -> _Side | None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ctypes
+import math
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -14,9 +16,10 @@ from pinnace.compiler.graph import Compilable
 from pinnace.engines.protocol import Array, State
 from pinnace.errors import EngineError
 from pinnace.target import Target
-from pinnace.types import Port
+from pinnace.types import DataType, Port
 from pinnace.weights.source import SMALL
 
+_BFLOAT16 = DataType.BFLOAT16.to_numpy()
 _FATAL = 4  # log severity: what goes wrong is raised, not printed as well
 
 
@@ -31,6 +34,9 @@ class OnnxruntimeExecutable:
         self._cores = frozenset(target.cores[: max(target.parallel_requests, 1)])
         self._info = {**graph.info, "engine": f"onnxruntime {ort.__version__}", "precision": "float32"}
         self._session, self._held = _session(graph, target)
+        dtypes = [p.dtype.to_numpy() for p in (*graph.inputs, *graph.outputs)]
+        dtypes += [value.dtype for value in self._first_state]
+        self._compute = self._session.run if _BFLOAT16 not in dtypes else self._run_with_values
 
     @property
     def inputs(self) -> tuple[Port, ...]:
@@ -57,20 +63,41 @@ class OnnxruntimeExecutable:
         try:
             if self._cores:
                 with _bound(self._cores):
-                    results = self._session.run(self._fetch, feed)
+                    results = self._compute(self._fetch, feed)
             else:
-                results = self._session.run(self._fetch, feed)
+                results = self._compute(self._fetch, feed)
         except Exception as error:
             raise EngineError(f"onnxruntime: {error}") from None
         if state:
             count = len(self._outputs)
             state[:] = results[count:]
-            return results[:count]  # type: ignore[no-any-return]
-        return results  # type: ignore[no-any-return]
+            return results[:count]
+        return results
+
+    def _run_with_values(self, fetch: list[str], feed: dict[str, Array]) -> list[Array]:
+        # onnxruntime's arrays know no bfloat16, its values do.
+        values = {name: _as_value(array) for name, array in feed.items()}
+        return [_as_array(value) for value in self._session.run_with_ort_values(fetch, values)]
 
     def close(self) -> None:
         """Free the session."""
-        del self._session, self._held
+        del self._session, self._held, self._compute
+
+
+def _as_value(array: Array) -> ort.OrtValue:
+    if array.dtype != _BFLOAT16:
+        return ort.OrtValue.ortvalue_from_numpy(array)
+    bits = array.view(np.uint16)
+    return ort.OrtValue.ortvalue_from_numpy_with_onnx_type(bits, ir.DataType.BFLOAT16.value)
+
+
+def _as_array(value: ort.OrtValue) -> Array:
+    if value.data_type() != "tensor(bfloat16)":
+        array: Array = value.numpy()
+        return array
+    shape = tuple(value.shape())
+    memory = (ctypes.c_uint16 * math.prod(shape)).from_address(value.data_ptr())
+    return np.array(np.frombuffer(memory, _BFLOAT16).reshape(shape))
 
 
 def _session(graph: Compilable, target: Target) -> tuple[ort.InferenceSession, list[Array]]:

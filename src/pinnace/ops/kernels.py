@@ -74,7 +74,7 @@ def variables(op_type: str, count: int, outputs: bool = False) -> tuple[str, ...
 def fixed(variable: str) -> _T | None:
     """The type in place of a variable where a schema allows but one: "tensor(int64)"."""
     name = variable.removeprefix("tensor(").removesuffix(")").upper()
-    return None if name == variable.upper() else _T[name]
+    return None if name == variable.upper() else ir.DataType[name]
 
 
 def _name(dtype: _T) -> str:

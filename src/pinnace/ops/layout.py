@@ -7,6 +7,8 @@ between them are moved together and cancelled by the engine.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import onnx_ir as ir
 
 from pinnace.ops.builder import Builder
@@ -77,6 +79,6 @@ def reshaped_weight(b: Builder, tensor: ir.TensorProtocol, dims: tuple[int, ...]
     )
 
 
-def _keeps_bytes(dims: tuple[int, ...], perm: tuple[int, ...]) -> bool:
+def _keeps_bytes(dims: Sequence[int], perm: tuple[int, ...]) -> bool:
     large = [p for p in perm if dims[p] != 1]
     return large == sorted(large)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import partial
+from typing import Any
 
 import numpy as np
 import onnx_ir as ir
@@ -19,7 +20,7 @@ lite = partial(primitive, dialect=Dialect.LITE)
 Activation = Callable[[Builder, Tensor, float], Tensor]
 
 
-def _one(op_type: str, **attributes: float) -> Activation:
+def _one(op_type: str, **attributes: Any) -> Activation:
     return lambda b, x, alpha: b.op(op_type, x, **attributes)
 
 

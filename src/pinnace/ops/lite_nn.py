@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from pinnace.ops.builder import Builder, Unsupported
@@ -13,7 +15,7 @@ from pinnace.ops.values import Value
 _PAD, _SAME, _VALID = 0, 1, 2  # PadMode
 
 
-def _padding(pad_mode: int, pads: Ints) -> dict[str, object]:
+def _padding(pad_mode: int, pads: Ints) -> dict[str, Any]:
     """ONNX's attributes for MindSpore Lite's: pads are top, bottom, left, right."""
     if pad_mode == _SAME:
         return {"auto_pad": "SAME_UPPER"}
