@@ -12,9 +12,9 @@ import onnx
 import pytest
 from onnx import helper, numpy_helper
 
-from pinnace.build import build
+from pinnace.build import build, inspect_model
 from pinnace.config import Settings
-from pinnace.errors import ArgumentValueError, DeviceUnavailableError, EngineError
+from pinnace.errors import ArgumentValueError, DeviceUnavailableError, EngineError, UnsupportedModelError
 from pinnace.target import Target
 
 W = np.random.RandomState(0).randn(64, 64).astype(np.float32)
@@ -110,16 +110,27 @@ def test_what_the_engine_refuses_is_one_error(model):
         executable.run([np.zeros((1, 7), np.float32)], [])
 
 
-def test_an_operator_that_does_not_exist_is_one_error():
-    graph = helper.make_graph(
-        [helper.make_node("NoSuchOperator", ["x"], ["y"])],
-        "g",
-        [helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, [1])],
-        [helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, [1])],
-    )
-    data = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
-    with pytest.raises(EngineError, match="NoSuchOperator"):
-        build(data.SerializeToString(), None, Target(), Settings())
+@pytest.fixture
+def strange(tmp_path):
+    """A model with two operators that nobody has, one of them twice."""
+    names = ["NoSuch", "Relu", "NoSuch", "Neither"]
+    nodes = [helper.make_node(n, [f"v{i}"], [f"v{i + 1}"], name=f"node{i}") for i, n in enumerate(names)]
+    port = [helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, [1]) for name in ("v0", "v4")]
+    graph = helper.make_graph(nodes, "g", port[:1], port[1:])
+    proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    onnx.save(proto, tmp_path / "strange.onnx")
+    return tmp_path / "strange.onnx"
+
+
+def test_one_error_names_all_operators_that_do_not_exist(strange):
+    with pytest.raises(UnsupportedModelError) as caught:
+        build(strange, None, Target(), Settings())
+    found = [(p.name, p.count, p.first_node) for p in caught.value.primitives]
+    assert found == [("NoSuch", 2, "node0"), ("Neither", 1, "node3")]
+
+
+def test_inspect_names_them_too(strange):
+    assert [p.name for p in inspect_model(strange).unsupported] == ["NoSuch", "Neither"]
 
 
 @pytest.mark.parametrize(("device", "missing"), [("gpu", "NVIDIA GPU"), ("ascend", "CANN")])

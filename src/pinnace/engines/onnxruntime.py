@@ -5,16 +5,21 @@ from __future__ import annotations
 import ctypes
 import math
 import os
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import cache
+from typing import Any
 
 import numpy as np
+import onnx
 import onnx_ir as ir
 import onnxruntime as ort
+from onnxruntime.capi import onnxruntime_pybind11_state as _state
 
 from pinnace.compiler.graph import Compilable
 from pinnace.engines.protocol import Array, State
-from pinnace.errors import EngineError
+from pinnace.errors import EngineError, UnsupportedModelError, UnsupportedPrimitive
 from pinnace.target import Target
 from pinnace.types import DataType, Port
 from pinnace.weights.source import SMALL
@@ -108,7 +113,43 @@ def _session(graph: Compilable, target: Target) -> tuple[ort.InferenceSession, l
     try:
         return ort.InferenceSession(_encoded(graph.model), options, providers=["CPUExecutionProvider"]), held
     except Exception as error:
+        missing = lacking(graph.model)
+        if missing:
+            raise UnsupportedModelError(graph.name, missing) from None
         raise EngineError(f"{graph.name}: onnxruntime cannot build it: {error}") from None
+
+
+def lacking(model: ir.Model) -> list[UnsupportedPrimitive]:
+    """The operators of a model that onnxruntime has no kernel for, most used first."""
+    count: Counter[tuple[str, str]] = Counter()
+    first: dict[tuple[str, str], str] = {}
+    own = {(f.domain, f.name) for f in model.functions.values()}
+    for node in ir.traversal.RecursiveGraphIterator(model.graph):
+        operator = (node.domain, node.op_type)
+        if operator not in own and operator not in _kernels() and not _is_function(*operator):
+            count[operator] += 1
+            first.setdefault(operator, node.name or "")
+    return [
+        UnsupportedPrimitive(
+            name, n, first[domain, name], f"onnxruntime has no {domain or 'ONNX'} kernel for it"
+        )
+        for (domain, name), n in count.most_common()
+    ]
+
+
+@cache
+def _kernels() -> frozenset[tuple[str, str]]:
+    # Constants become initializers before kernels are looked for.
+    return frozenset((k.domain, k.op_name) for k in _state.get_all_opkernel_def()) | {("", "Constant")}
+
+
+def _is_function(domain: str, name: str) -> bool:
+    """Whether ONNX defines an operator by others, so that no kernel is needed."""
+    if not onnx.defs.has(name, domain=domain):
+        return False
+    # The stubs of onnx lack these two.
+    schema: Any = onnx.defs.get_schema(name, domain=domain)
+    return bool(schema.has_function or schema.has_context_dependent_function)
 
 
 def _encoded(model: ir.Model) -> bytes:
