@@ -1,4 +1,498 @@
-"""Being written by another helper (nn families: conv, pool, norm, linalg, recurrent, image, attention).
+"""Attention and what large language models have beside it.
 
-The helper with math, scalar, activation, reduce, array, index, loss: leave these primitives to it.
+MindSpore has these for Ascend alone. They are lowered to what their documentation says that they compute,
+in float32 and rounded once, as the device does.
 """
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import onnx_ir as ir
+
+from pinnace.ops.builder import Builder, Unsupported
+from pinnace.ops.table import Tensor, Tensors, primitive
+from pinnace.ops.values import Value
+
+_FLOAT, _INT64 = ir.DataType.FLOAT, ir.DataType.INT64
+_LAYOUTS = {"0": "BSH", "1": "BNSD", "2": "SBH", "3": "BSND", "4": "TND"}
+_EVERYTHING = 2147483647
+_LOWEST = float(np.finfo(np.float32).min)
+
+
+@dataclass(frozen=True)
+class _Layout:
+    """Order of the dimensions: batch B, sequence S, heads N, D of a head, H of all heads."""
+
+    name: str
+    heads: int
+
+    @staticmethod
+    def of(name: str, heads: int) -> _Layout:
+        """A layout by name or by number."""
+        found = _LAYOUTS.get(name, name)
+        if found not in ("BSH", "BNSD", "SBH", "BSND"):
+            raise Unsupported(f"has the layout {found}, and BSH, SBH, BSND and BNSD are lowered")
+        return _Layout(found, heads)
+
+    def apart(self, b: Builder, x: Tensor) -> Tensor:
+        """`x` as batch, heads, sequence, dimension."""
+        match self.name:
+            case "BNSD":
+                return x
+            case "BSND":
+                return b.transpose(x, (0, 2, 1, 3))
+            case "BSH":
+                return b.transpose(self._split(b, x), (0, 2, 1, 3))
+            case _:
+                return b.transpose(self._split(b, x), (1, 2, 0, 3))
+
+    def _split(self, b: Builder, x: Tensor) -> Tensor:
+        size = b.shape(x)[2]
+        if size is None:
+            raise Unsupported("needs the size of all heads fixed")
+        return b.reshape(x, [b.dim(x, 0), b.dim(x, 1), self.heads, size // self.heads])
+
+    def together(self, b: Builder, y: Tensor) -> Tensor:
+        """The inverse of `apart`."""
+        match self.name:
+            case "BNSD":
+                return y
+            case "BSND":
+                return b.transpose(y, (0, 2, 1, 3))
+            case "BSH":
+                turned = b.transpose(y, (0, 2, 1, 3))
+            case _:
+                turned = b.transpose(y, (2, 0, 1, 3))
+        return b.reshape(turned, [b.dim(turned, 0), b.dim(turned, 1), -1])
+
+
+# -- scores ----------------------------------------------------------------------------------------
+
+
+def _scores(b: Builder, q: Tensor, k: Tensor) -> Tensor:
+    """Products of all queries and keys (batch, heads, queries, keys); fewer heads of keys serve in groups."""
+    return _grouped_product(b, q, b.transpose(k, (0, 1, 3, 2)))
+
+
+def _grouped_product(b: Builder, x: Tensor, y: Tensor) -> Tensor:
+    (few,) = _known(b, y, 1)
+    (many,) = _known(b, x, 1)
+    if few == many:
+        return b.op("MatMul", x, y)
+    rows = b.dim(x, 2)
+    grouped = b.reshape(x, [b.dim(x, 0), few, many // few, rows, b.dim(x, 3)])
+    product = b.op("MatMul", grouped, b.op("Unsqueeze", y, [2]))
+    return b.reshape(product, [b.dim(x, 0), many, rows, b.dim(y, 3)])
+
+
+def _known(b: Builder, x: Tensor, *axes: int) -> tuple[int, ...]:
+    sizes = tuple(d for d in (b.shape(x)[a] for a in axes) if d is not None)
+    if len(sizes) != len(axes):
+        raise Unsupported("needs the number of heads fixed")
+    return sizes
+
+
+def _hidden(b: Builder, scores: Tensor, mask: Tensor | None) -> Tensor:
+    """Scores with the lowest number where the mask, which may lack dimensions, is not zero."""
+    if mask is None:
+        return scores
+    truth = b.cast(mask, ir.DataType.BOOL)
+    if b.rank(truth) == 3:
+        truth = b.op("Unsqueeze", truth, [1])
+    return b.op("Where", truth, b.like(_LOWEST, scores), scores)
+
+
+def _band_mask(b: Builder, q: Tensor, k: Tensor, mode: int, pre: int, following: int) -> Tensor:
+    """(queries, keys): what a sparse mode hides.
+
+    2 aligns the diagonal to the first query and key, 3 and 4 to the last ones; 4 shows `pre` keys before
+    the diagonal and `following` after it.
+    """
+    rows, columns = (_positions(b, b.dim(x, 2)) for x in (q, k))
+    rows = b.op("Unsqueeze", rows, [1])
+    if mode in (3, 4):
+        shift = b.op("Sub", b.tensor(b.dim(k, 2)), b.tensor(b.dim(q, 2)))
+        rows = b.op("Add", rows, shift)
+    ahead = b.op("Sub", columns, rows)
+    if mode != 4:
+        return b.op("Greater", ahead, 0)
+    return b.op("Or", b.op("Greater", ahead, following), b.op("Less", ahead, -pre))
+
+
+def _positions(b: Builder, count: int | Tensor) -> Tensor:
+    if isinstance(count, int):
+        return b.constant(np.arange(count))
+    return b.op("Range", b.constant(0, np.int64), count, b.constant(1, np.int64))
+
+
+def _beyond(b: Builder, k: Tensor, lengths: Value) -> Tensor:
+    """(batch, 1, 1, keys): the keys behind the length of each batch."""
+    counts = b.reshape(b.cast(b.tensor(lengths), _INT64), [-1, 1, 1, 1])
+    return b.op("GreaterOrEqual", _positions(b, b.dim(k, 2)), counts)
+
+
+def _sparse(
+    b: Builder, scores: Tensor, q: Tensor, k: Tensor, mask: Tensor | None, mode: int, pre: int, following: int
+) -> Tensor:
+    if mode in (2, 3, 4):
+        return _hidden(b, scores, _band_mask(b, q, k, mode, pre, following))
+    if mode not in (0, 1):
+        raise Unsupported(f"has the sparse_mode {mode}, and 0 to 4 are lowered")
+    return _hidden(b, scores, mask)
+
+
+def _mixed(b: Builder, scores: Tensor, v: Tensor) -> Tensor:
+    return _grouped_product(b, b.op("Softmax", scores, axis=-1), v)
+
+
+# -- attention -------------------------------------------------------------------------------------
+
+
+@primitive("FlashAttentionScore")
+def flash_attention_score(
+    b: Builder,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    real_shift: Tensor | None = None,
+    drop_mask: Tensor | None = None,
+    padding_mask: Tensor | None = None,
+    attn_mask: Tensor | None = None,
+    prefix: Value = None,
+    actual_seq_qlen: Value = None,
+    actual_seq_kvlen: Value = None,
+    head_num: int = 1,
+    keep_prob: float = 1.0,
+    scale_value: float = 1.0,
+    pre_tokens: int = _EVERYTHING,
+    next_tokens: int = _EVERYTHING,
+    inner_precise: int = 0,
+    input_layout: str = "BSH",
+    sparse_mode: int = 0,
+) -> Value:
+    """MatMul, Where, Softmax, MatMul."""
+    if drop_mask is not None and keep_prob < 1:
+        raise Unsupported("drops elements, which is for training")
+    layout = _Layout.of(input_layout, head_num)
+    q, k, v = (b.cast(x, _FLOAT) for x in _qkv(b, layout, query, key, value))
+    scores = _scores(b, q, k)
+    if real_shift is not None:
+        scores = b.op("Add", scores, b.cast(real_shift, _FLOAT))
+    scores = b.op("Mul", scores, scale_value)
+    scores = _sparse(b, scores, q, k, attn_mask, sparse_mode, pre_tokens, next_tokens)
+    peak = b.op("ReduceMax", scores, [-1], keepdims=1)
+    total = b.op("ReduceSum", b.op("Exp", b.op("Sub", scores, peak)), [-1], keepdims=1)
+    # The device keeps both in eight equal columns.
+    columns = b.constant([1, 1, 1, 8], np.int64)
+    y = layout.together(b, b.cast(_mixed(b, scores, v), b.dtype(query)))
+    nothing = b.constant(np.zeros(1, b.dtype(query).numpy()))
+    return b.op("Expand", peak, columns), b.op("Expand", total, columns), nothing, y
+
+
+def _qkv(b: Builder, layout: _Layout, query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, ...]:
+    q = layout.apart(b, query)
+    if layout.name in ("BNSD", "BSND"):
+        return q, layout.apart(b, key), layout.apart(b, value)
+    (size,) = _known(b, q, 3)
+    (width,) = _known(b, key, 2)
+    few = _Layout(layout.name, width // size)
+    return q, few.apart(b, key), few.apart(b, value)
+
+
+def _inferred(
+    b: Builder,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    mask: Tensor | None,
+    lengths: Value,
+    shift: Tensor | None,
+    heads: int,
+    scale: float,
+    layout_name: str,
+    mode: int = 0,
+    pre: int = _EVERYTHING,
+    following: int = _EVERYTHING,
+) -> Tensor:
+    """Attention for inference: the scores are scaled before they are shifted."""
+    layout = _Layout.of(layout_name, heads)
+    q, k, v = (b.cast(x, _FLOAT) for x in _qkv(b, layout, query, key, value))
+    scores = b.op("Mul", _scores(b, q, k), scale)
+    if shift is not None:
+        scores = b.op("Add", scores, b.cast(shift, _FLOAT))
+    scores = _sparse(b, scores, q, k, mask, mode, pre, following)
+    if lengths is not None:
+        scores = _hidden(b, scores, _beyond(b, k, lengths))
+    return layout.together(b, b.cast(_mixed(b, scores, v), b.dtype(query)))
+
+
+def _refuse_quantised(*scales: Value) -> None:
+    if any(s is not None for s in scales):
+        raise Unsupported("has quantised operands, and only floating ones are lowered")
+
+
+def _only(tensors: Tensors) -> Tensor:
+    if len(tensors) != 1:
+        raise Unsupported("has keys or values in several tensors, and one is lowered")
+    return tensors[0]
+
+
+@primitive("PromptFlashAttention")
+def prompt_flash_attention(
+    b: Builder,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attn_mask: Tensor | None = None,
+    actual_seq_lengths: Value = None,
+    actual_seq_lengths_kv: Value = None,
+    pse_shift: Tensor | None = None,
+    deq_scale1: Value = None,
+    quant_scale1: Value = None,
+    deq_scale2: Value = None,
+    quant_scale2: Value = None,
+    quant_offset2: Value = None,
+    num_heads: int = 1,
+    scale_value: float = 1.0,
+    pre_tokens: int = _EVERYTHING,
+    next_tokens: int = 0,
+    input_layout: str = "BSH",
+    num_key_value_heads: int = 0,
+    sparse_mode: int = 0,
+    inner_precise: int = 1,
+) -> Value:
+    """MatMul, Where, Softmax, MatMul; queries behind actual_seq_lengths are computed like the others."""
+    _refuse_quantised(deq_scale1, quant_scale1, deq_scale2, quant_scale2)
+    return _inferred(
+        b,
+        query,
+        key,
+        value,
+        attn_mask,
+        actual_seq_lengths_kv,
+        pse_shift,
+        num_heads,
+        scale_value,
+        input_layout,
+        sparse_mode,
+        pre_tokens,
+        next_tokens,
+    )
+
+
+@primitive("IncreFlashAttention")
+def incre_flash_attention(
+    b: Builder,
+    query: Tensor,
+    key: Tensors,
+    value: Tensors,
+    attn_mask: Tensor | None = None,
+    actual_seq_lengths: Value = None,
+    pse_shift: Tensor | None = None,
+    dequant_scale1: Value = None,
+    quant_scale1: Value = None,
+    dequant_scale2: Value = None,
+    quant_scale2: Value = None,
+    quant_offset2: Value = None,
+    antiquant_scale: Value = None,
+    antiquant_offset: Value = None,
+    block_table: Value = None,
+    kv_padding_size: Value = None,
+    num_heads: int = 1,
+    input_layout: str = "BSH",
+    scale_value: float = 1.0,
+    num_key_value_heads: int = 0,
+) -> Value:
+    """MatMul, Where, Softmax, MatMul."""
+    _refuse_quantised(dequant_scale1, quant_scale1, dequant_scale2, quant_scale2, antiquant_scale)
+    if block_table is not None or kv_padding_size is not None:
+        raise Unsupported("has its keys in blocks or padded at their front")
+    if attn_mask is not None and b.rank(attn_mask) < 4:
+        # (batch, keys) or (batch, 1, keys): all heads and the one query alike.
+        attn_mask = b.reshape(attn_mask, [b.dim(attn_mask, 0), 1, 1, b.dim(attn_mask, -1)])
+    return _inferred(
+        b,
+        query,
+        _only(key),
+        _only(value),
+        attn_mask,
+        actual_seq_lengths,
+        pse_shift,
+        num_heads,
+        scale_value,
+        input_layout,
+    )
+
+
+@primitive("FusedInferAttentionScore")
+def fused_infer_attention_score(
+    b: Builder,
+    query: Tensor,
+    key: Tensors,
+    value: Tensors,
+    pse_shift: Tensor | None = None,
+    attn_mask: Tensor | None = None,
+    actual_seq_lengths: Value = None,
+    actual_seq_lengths_kv: Value = None,
+    dequant_scale1: Value = None,
+    quant_scale1: Value = None,
+    dequant_scale2: Value = None,
+    quant_scale2: Value = None,
+    quant_offset2: Value = None,
+    antiquant_scale: Value = None,
+    antiquant_offset: Value = None,
+    block_table: Value = None,
+    query_padding_size: Value = None,
+    kv_padding_size: Value = None,
+    key_antiquant_scale: Value = None,
+    key_antiquant_offset: Value = None,
+    value_antiquant_scale: Value = None,
+    value_antiquant_offset: Value = None,
+    key_shared_prefix: Value = None,
+    value_shared_prefix: Value = None,
+    actual_shared_prefix_len: Value = None,
+    num_heads: int = 1,
+    scale_value: float = 1.0,
+    pre_tokens: int = _EVERYTHING,
+    next_tokens: int = _EVERYTHING,
+    input_layout: str = "BSH",
+    num_key_value_heads: int = 0,
+    sparse_mode: int = 0,
+) -> Value:
+    """MatMul, Where, Softmax, MatMul."""
+    _refuse_quantised(dequant_scale1, quant_scale1, dequant_scale2, quant_scale2, antiquant_scale)
+    _refuse_quantised(key_antiquant_scale, value_antiquant_scale)
+    if any(v is not None for v in (block_table, query_padding_size, kv_padding_size, key_shared_prefix)):
+        raise Unsupported("has its keys in blocks, padded at their front, or with a shared prefix")
+    y = _inferred(
+        b,
+        query,
+        _only(key),
+        _only(value),
+        attn_mask,
+        actual_seq_lengths_kv,
+        pse_shift,
+        num_heads,
+        scale_value,
+        input_layout,
+        sparse_mode,
+        pre_tokens,
+        next_tokens,
+    )
+    return y, b.constant(np.zeros(1, np.float32))
+
+
+# -- rotary positions ------------------------------------------------------------------------------
+
+
+def _turned(b: Builder, x: Tensor) -> Tensor:
+    """The second half negative and before the first."""
+    first, second = b.ops("Split", 2, x, axis=-1, num_outputs=2)
+    return b.op("Concat", b.op("Neg", second), first, axis=-1)
+
+
+def _turned_pairs(b: Builder, x: Tensor) -> Tensor:
+    """Of each pair the second negative and before the first."""
+    (size,) = _known(b, x, -1)
+    lead = [b.dim(x, i) for i in range(b.rank(x) - 1)]
+    first, second = b.ops("Split", 2, b.reshape(x, [*lead, size // 2, 2]), axis=-1, num_outputs=2)
+    return b.reshape(b.op("Concat", b.op("Neg", second), first, axis=-1), [*lead, size])
+
+
+@primitive("RotaryPositionEmbedding")
+def rotary_position_embedding(b: Builder, x: Tensor, cos: Tensor, sin: Tensor, mode: int = 0) -> Value:
+    """Mul by the cosines, and Add of the turned halves or pairs by the sines."""
+    turned = _turned_pairs(b, x) if mode else _turned(b, x)
+    return b.op("Add", b.op("Mul", x, cos), b.op("Mul", turned, sin))
+
+
+@primitive("ApplyRotaryPosEmb")
+def apply_rotary_pos_emb(
+    b: Builder, query: Tensor, key: Tensor, cos: Tensor, sin: Tensor, position_ids: Value, cos_format: int = 0
+) -> Value:
+    """As RotaryPositionEmbedding, of the halves of every head of query and key."""
+    (size,) = _known(b, cos, -1)
+    return tuple(_by_heads(b, x, cos, sin, size) for x in (query, key))
+
+
+def _by_heads(b: Builder, x: Tensor, cos: Tensor, sin: Tensor, size: int) -> Tensor:
+    lead = [b.dim(x, i) for i in range(b.rank(x) - 1)]
+    heads = b.reshape(x, [*lead, -1, size])
+    cosines, sines = (b.op("Unsqueeze", t, [-2]) if b.rank(t) < b.rank(heads) else t for t in (cos, sin))
+    return b.reshape(rotary_position_embedding(b, heads, cosines, sines), [*lead, b.dim(x, -1)])
+
+
+# -- caches ----------------------------------------------------------------------------------------
+
+
+@primitive("ReshapeAndCache")
+def reshape_and_cache(
+    b: Builder,
+    key: Tensor,
+    value: Tensor | None,
+    key_cache: Tensor,
+    value_cache: Tensor | None,
+    slot_mapping: Tensor,
+) -> Value:
+    """ScatterND into the slots of the caches, which hold the result from here on."""
+    slots = b.op("Unsqueeze", b.reshape(b.cast(slot_mapping, _INT64), [-1]), [1])
+    for new, cache in ((key, key_cache), (value, value_cache)):
+        if new is None or cache is None:
+            continue
+        held = b.effects.read(cache)
+        heads = [b.dim(held, i) for i in (2, 3)]
+        flat = b.reshape(held, [-1, *heads])
+        filled = b.op("ScatterND", flat, slots, b.reshape(new, [-1, *heads]))
+        b.assign(cache, b.op("Reshape", filled, b.op("Shape", held)))
+    return key
+
+
+@primitive("PagedAttention")
+def paged_attention(
+    b: Builder,
+    query: Tensor,
+    key_cache: Tensor,
+    value_cache: Tensor,
+    block_tables: Tensor,
+    context_lens: Tensor,
+    antiquant_scale: Value = None,
+    antiquant_offset: Value = None,
+    attn_mask: Tensor | None = None,
+    q_seq_lens: Value = None,
+    alibi_mask: Value = None,
+    head_num: int = 1,
+    scale_value: float = 1.0,
+    kv_head_num: int = 1,
+) -> Value:
+    """Gather of the blocks of each sequence, then MatMul, Where, Softmax, MatMul."""
+    _refuse_quantised(antiquant_scale)
+    if q_seq_lens is not None or alibi_mask is not None or attn_mask is not None:
+        raise Unsupported("has several queries of a sequence or a mask of its own")
+    (size,) = _known(b, key_cache, 3)
+    blocks = b.op("Max", b.cast(block_tables, _INT64), b.constant(0, np.int64))
+
+    def gathered(cache: Tensor) -> Tensor:
+        parts = b.op("Gather", b.cast(b.effects.read(cache), _FLOAT), blocks, axis=0)
+        return b.transpose(b.reshape(parts, [b.dim(blocks, 0), -1, kv_head_num, size]), (0, 2, 1, 3))
+
+    k, v = gathered(key_cache), gathered(value_cache)
+    q = b.cast(b.reshape(query, [-1, head_num, 1, size]), _FLOAT)
+    scores = _hidden(b, b.op("Mul", _scores(b, q, k), scale_value), _beyond(b, k, context_lens))
+    y = b.cast(_mixed(b, scores, v), b.dtype(query))
+    return b.op("Reshape", y, b.op("Shape", query))
+
+
+@primitive("KVCacheScatterUpdate")
+def kv_cache_scatter_update(
+    b: Builder, var: Tensor, indices: Tensor, updates: Tensor, axis: int, reduce: str = "none"
+) -> Value:
+    """ScatterElements from each batch's index on; the cache holds the result from here on."""
+    place = b.axis(axis, var)
+    steps = _positions(b, b.dim(updates, place))
+    starts = b.reshape(b.cast(indices, _INT64), [-1, *[1] * (b.rank(var) - 1)])
+    places = b.op("Add", starts, b.reshape(steps, [-1, *[1] * (b.rank(var) - 1 - place)]))
+    places = b.op("Expand", places, b.op("Shape", updates))
+    held = b.effects.read(var)
+    return b.assign(var, b.op("ScatterElements", held, places, updates, axis=place))

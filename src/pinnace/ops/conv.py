@@ -356,6 +356,46 @@ def conv_transpose_2d(
     )
 
 
+@primitive("Convolution")
+def any_convolution(
+    b: Builder,
+    x: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    stride: Ints = (1,),
+    padding: Ints = (0,),
+    dilation: Ints = (1,),
+    transposed: bool = False,
+    output_padding: Ints = (0,),
+    groups: int = 1,
+) -> Value:
+    """Conv, or ConvTranspose."""
+    if not transposed:
+        return convolution(b, x, weight, bias, stride, dilation, groups, "pad", padding)
+    rank = b.rank(weight) - 2
+    steps, holes, extra = (spatial(v, rank) for v in (stride, dilation, output_padding))
+    return _conv_transpose_op(b, x, weight, bias, steps, holes, groups, edges(padding, rank), extra)
+
+
+@primitive("ConvolutionStr")
+def convolution_by_name(
+    b: Builder,
+    x: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    stride: Ints = (1,),
+    padding: str = "valid",
+    dilation: Ints = (1,),
+    transposed: bool = False,
+    output_padding: Ints = (0,),
+    groups: int = 1,
+) -> Value:
+    """Conv."""
+    if transposed:
+        raise Unsupported("is transposed with a padding by name")
+    return convolution(b, x, weight, bias, stride, dilation, groups, padding)
+
+
 # -- windows as vectors ----------------------------------------------------------------------------
 
 
