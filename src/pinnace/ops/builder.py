@@ -188,8 +188,10 @@ class Builder:
     def operand(self, value: Value, beside: ir.Value) -> ir.Value:
         """`value` as an operand beside a tensor: a Python number takes the tensor's type where it fits.
 
-        A float beside ints makes both float32, as MindSpore has it.
+        A float beside ints makes both float32, and an int beside bools both int64, as MindSpore has it.
         """
+        if type(value) is int and self.dtype(beside) is ir.DataType.BOOL:
+            return self.constant(value, np.int64)
         if isinstance(value, bool | int | float):
             whole = not isinstance(value, float) or self.dtype(beside).is_floating_point()
             return self.like(value, beside) if whole else self.constant(value, np.float32)
@@ -233,7 +235,7 @@ class Builder:
         return self.effects.read(root) if root in self.effects.memory else target
 
     def changed(self, x: ir.Value) -> ir.Value:
-        """What a computed tensor holds here; a weight is read by `Load` alone, which comes at its own time."""
+        """What a computed tensor holds here; a weight is read by `Load` alone, at a time of its own."""
         return x if self._roots.get(x, x).const_value is not None else self.read(x)
 
     def _operand(self, operand: Operand, like: ir.Value | None) -> ir.Value | None:
@@ -478,7 +480,7 @@ def _infer_node(node: ir.Node) -> None:
         inferred = onnx.shape_inference.infer_node_outputs(
             schema, proto, types, data, opset_imports=[onnx.helper.make_opsetid("", OPSET)]
         )
-    except onnx.shape_inference.InferenceError:
+    except (onnx.shape_inference.InferenceError, onnx.checker.ValidationError):
         return
     for output in node.outputs:
         if output.name in inferred and inferred[output.name].HasField("tensor_type"):

@@ -29,9 +29,9 @@ same(
 
 @primitive("Sign", "Sgn")
 def sign(b: Builder, x: Tensor) -> Value:
-    """Sign; NaN stays NaN."""
+    """Sign; 0 for NaN."""
     signs = b.op("Sign", x)
-    return b.op("Where", b.op("IsNaN", x), x, signs) if b.dtype(x).is_floating_point() else signs
+    return b.op("Where", b.op("IsNaN", x), b.like(0, x), signs) if b.dtype(x).is_floating_point() else signs
 
 
 def floating(b: Builder, x: Tensor) -> Tensor:

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import onnx_ir as ir
 
 from pinnace.ops.builder import Builder
@@ -169,7 +171,7 @@ _NODES = 256
 """Points at which the integrals are summed up: enough for arguments up to about 200."""
 
 
-def _around(power: int) -> tuple[np.ndarray, np.ndarray]:  # type: ignore[type-arg]
+def _around(power: int) -> tuple[npt.NDArray[np.floating[Any]], npt.NDArray[np.floating[Any]]]:
     """Angles of a full turn, and cos(power * angle) over their number."""
     angles = (np.arange(_NODES) + 0.5) * (2 * math.pi / _NODES)
     return angles, np.cos(power * angles) / _NODES
@@ -213,7 +215,7 @@ _decaying(0, True, "BesselK0e")
 _decaying(1, True, "BesselK1e")
 
 
-def _half_turn() -> tuple[np.ndarray, np.ndarray]:  # type: ignore[type-arg]
+def _half_turn() -> tuple[npt.NDArray[np.floating[Any]], npt.NDArray[np.floating[Any]]]:
     """Gauss's points between 0 and 1, and their weights."""
     places, weights = np.polynomial.legendre.leggauss(_NODES)
     return (places + 1) / 2, weights / 2
