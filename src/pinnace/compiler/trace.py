@@ -13,7 +13,9 @@ from typing import Any, TypeVar
 
 import onnx_ir as ir
 
-from pinnace.compiler.control import lower_branches, lower_loop
+from pinnace.compiler.branches import lower_branches
+from pinnace.compiler.frame import Frame
+from pinnace.compiler.loops import lower_loop
 from pinnace.ops.builder import Builder, Unsupported
 from pinnace.ops.table import find
 from pinnace.ops.values import Branches, Closure, Effects, TailCall, Value, flatten
@@ -23,6 +25,11 @@ _T = TypeVar("_T")
 _NOTHING = Effects()
 _SMALL = 256
 """Elements up to which a constant is copied into the graph, where equal ones become one."""
+
+_MOST_NODES = 1_000_000
+"""Nodes evaluated before a program counts as one whose calls multiply without end."""
+_MISFITS = (ArithmeticError, AttributeError, LookupError, MemoryError, RecursionError, TypeError, ValueError)
+"""What a lowering ends in that was given what no valid model gives."""
 
 
 class NodeFailure(Exception):
@@ -39,16 +46,6 @@ def _defined(function: Function) -> set[str]:
     return names | {i.name for i in function.inputs} | {*function.parameters, *function.constants}
 
 
-class Frame:
-    """The names of one application of a function."""
-
-    def __init__(self, function: Function, outer: Frame | None) -> None:
-        self.function = function
-        self.outer = outer
-        self.values: dict[str, Value] = {}
-        self.effects: dict[str, Effects] = {}
-
-
 class Tracer:
     """Evaluates the functions of one program, writing nodes into a builder."""
 
@@ -56,8 +53,8 @@ class Tracer:
         self.program = program
         self.b = builder
         self._schedules: dict[str, list[Node]] = {}
+        self._evaluated = 0
         self.open_loops: list[tuple[Function, tuple[Value, ...]]] = []
-        """The loops that are being lowered, outermost first: function, and arguments in this turn."""
         self._reachable = cache(self._find_reachable)
         self._producers = {
             f.name: {out: node for node in f.nodes for out in node.outputs}
@@ -122,6 +119,9 @@ class Tracer:
 
     def evaluate(self, frame: Frame, node: Node) -> None:
         """Give a frame the values of a node's outputs."""
+        self._evaluated += 1
+        if self._evaluated > _MOST_NODES:
+            raise NodeFailure(node, f"is one of more than {_MOST_NODES} nodes, with all calls inlined")
         inputs: list[Value] = []
         before = Effects()
         for name in node.inputs:
@@ -132,6 +132,10 @@ class Tracer:
             value, after = self._apply(node, inputs, before)
         except Unsupported as error:
             raise NodeFailure(node, str(error)) from None
+        except _MISFITS as error:
+            # Lowerings take shapes and attributes to fit together; in a damaged model they do not.
+            reason = f"its inputs and attributes do not fit together ({error or type(error).__name__})"
+            raise NodeFailure(node, reason) from error
         self._declare(value, node.types)
         for name, part in self._results(node, value):
             frame.values[name] = part
@@ -139,6 +143,8 @@ class Tracer:
 
     def _apply(self, node: Node, inputs: list[Value], before: Effects) -> tuple[Value, Effects]:
         if not node.primitive:
+            if not inputs:
+                raise Unsupported("names nothing to call")
             return self.call(inputs[0], inputs[1:], before)
         row = find(self.program.dialect, node.primitive)
         if row is None:

@@ -1,0 +1,204 @@
+"""A call that only the run can decide, as ONNX `If`.
+
+Rules:
+
+1. A call of one of two functions becomes an `If` over both, traced one after the other; a side that
+   always raises is taken to be dead.
+2. What both sides agree on now (equal scalars, the same tensor) stays outside the `If`.
+3. Where one side ends a turn of a loop and the other does not, the other leaves that loop: it stops it,
+   and its value is the loop's result.
+4. What either side assigns is a result of the `If`, so the order of effects holds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import onnx_ir as ir
+
+from pinnace.compiler.frame import Evaluator
+from pinnace.ops.builder import Builder, Unsupported
+from pinnace.ops.values import NOTHING, AlwaysRaises, Branches, Effects, TailCall, Value, flatten, rebuild
+
+
+@dataclass
+class Side:
+    """One of two ways, traced: its nodes, what it gives, and the memory after it."""
+
+    nodes: list[ir.Node]
+    value: Value
+    effects: Effects
+
+
+def lower_branches(
+    tracer: Evaluator, branches: Branches, arguments: Sequence[Value], effects: Effects
+) -> tuple[Value, Effects]:
+    """Call one of two functions, told by a condition of the run; returns value and memory after."""
+    b = tracer.b
+    sides = [_trace_side(tracer, s, arguments, effects) for s in (branches.when_true, branches.when_false)]
+    alive = [side for side in sides if side is not None]
+    if not alive:
+        raise AlwaysRaises
+    if len(alive) == 1:
+        b.nodes.extend(alive[0].nodes)
+        return alive[0].value, alive[0].effects
+    then, other = alive
+    return merge(tracer, branches.condition, then, other, effects)
+
+
+def _trace_side(
+    tracer: Evaluator, callee: Value, arguments: Sequence[Value], effects: Effects
+) -> Side | None:
+    with tracer.b.scope() as nodes:
+        try:
+            value, after = tracer.call(callee, arguments, effects)
+        except AlwaysRaises:
+            return None
+    return Side(nodes, value, after)
+
+
+def merge(
+    tracer: Evaluator, condition: ir.Value, then: Side, other: Side, effects: Effects
+) -> tuple[Value, Effects]:
+    """Make one value of two ways; returns it and the memory after. `effects` is the memory before."""
+    then.value, other.value = _aligned(tracer, then.value, other.value, len(tracer.open_loops) - 1)
+    value, after = _join(tracer.b, condition, then, other, effects)
+    return (replace(value, effects=after) if isinstance(value, TailCall) else value), after
+
+
+def _aligned(tracer: Evaluator, x: Value, y: Value, depth: int) -> tuple[Value, Value]:
+    """Two values as ends of a turn of the same loop, where one of them is one: the other leaves that loop.
+
+    `depth` counts the open loops from the outermost; what leaves one may be a turn of the next.
+    """
+    if depth < 0:
+        return x, y
+    head, arguments = tracer.open_loops[depth]
+    ends = [isinstance(v, TailCall) and v.function is head for v in (x, y)]
+    if not any(ends):
+        return _aligned(tracer, x, y, depth - 1)
+    first, second = (
+        v if end else TailCall(head, arguments, Effects(), stop=True, result=v)
+        for v, end in zip((x, y), ends, strict=True)
+    )
+    if first.result is NOTHING:
+        results = placeholder(tracer.b, second.result), second.result
+    elif second.result is NOTHING:
+        results = first.result, placeholder(tracer.b, first.result)
+    else:
+        results = _aligned(tracer, first.result, second.result, depth - 1)
+    return replace(first, result=results[0]), replace(second, result=results[1])
+
+
+def placeholder(b: Builder, value: Value) -> Value:
+    """A value of the same structure and types that nobody will read."""
+    leaves = [_zero(b, leaf) if isinstance(leaf, ir.Value) else leaf for leaf in flatten(value)]
+    return rebuild(value, iter(leaves))
+
+
+def _zero(b: Builder, x: ir.Value) -> ir.Value:
+    return b.constant(np.zeros([1] * b.rank(x), b.dtype(x).numpy()))
+
+
+def _join(b: Builder, condition: ir.Value, then: Side, other: Side, before: Effects) -> tuple[Value, Effects]:
+    if not _same_structure(then.value, other.value):
+        raise Unsupported("gives tuples of different structure in the two branches of a condition")
+    leaves = list(zip(flatten(then.value), flatten(other.value), strict=True))
+    targets = [t for t in {**then.effects.memory, **other.effects.memory} if _changed(t, then, other, before)]
+    pairs = [(i, x, y) for i, (x, y) in enumerate(leaves) if differs(x, y)]
+    first = [x for _, x, _ in pairs] + [then.effects.read(t) for t in targets]
+    second = [y for _, _, y in pairs] + [other.effects.read(t) for t in targets]
+    results = _emit_if(b, condition, then.nodes, first, other.nodes, second)
+    joined: list[Value] = [x for x, _ in leaves]
+    for (i, _, _), result in zip(pairs, results, strict=False):
+        joined[i] = result
+    effects = then.effects.join(other.effects)
+    b.effects = effects
+    for target, result in zip(targets, results[len(pairs) :], strict=True):
+        b.assign(target, result)
+    return rebuild(then.value, iter(remembering(joined, b.effects))), b.effects
+
+
+def remembering(leaves: Sequence[Value], effects: Effects) -> list[Value]:
+    """The leaves with `effects` in place of every memory among them."""
+    return [effects if isinstance(leaf, Effects) else leaf for leaf in leaves]
+
+
+def _same_structure(a: Value, b: Value) -> bool:
+    if isinstance(a, TailCall) and isinstance(b, TailCall):
+        return _same_structure((a.arguments, a.result), (b.arguments, b.result))
+    if isinstance(a, tuple) or isinstance(b, tuple):
+        return (
+            isinstance(a, tuple)
+            and isinstance(b, tuple)
+            and len(a) == len(b)
+            and all(map(_same_structure, a, b))
+        )
+    return True
+
+
+def _changed(target: ir.Value, then: Side, other: Side, before: Effects) -> bool:
+    return then.effects.read(target) is not before.read(target) or other.effects.read(
+        target
+    ) is not before.read(target)
+
+
+def differs(x: Value, y: Value) -> bool:
+    """Whether two leaves are not the same now; memories do not count."""
+    if isinstance(x, Effects):
+        return False
+    if isinstance(x, ir.Value) or isinstance(y, ir.Value):
+        return x is not y
+    return type(x) is not type(y) or x != y
+
+
+def _emit_if(
+    b: Builder,
+    condition: ir.Value,
+    then_nodes: list[ir.Node],
+    then_values: Sequence[Value],
+    else_nodes: list[ir.Node],
+    else_values: Sequence[Value],
+) -> tuple[ir.Value, ...]:
+    if not then_values:
+        return ()
+    with b.scope() as first:
+        first.extend(then_nodes)
+        then_outputs = [own_copy(b, b.tensor(v)) for v in then_values]
+    with b.scope() as second:
+        second.extend(else_nodes)
+        else_outputs = [
+            own_copy(b, b.cast(b.tensor(v), b.dtype(t)))
+            for v, t in zip(else_values, then_outputs, strict=True)
+        ]
+    results = b.ops(
+        "If",
+        len(then_outputs),
+        b.scalar(b.cast(condition, ir.DataType.BOOL)),
+        then_branch=ir.Graph([], then_outputs, nodes=first, name=b.fresh()),
+        else_branch=ir.Graph([], else_outputs, nodes=second, name=b.fresh()),
+    )
+    for result, x, y in zip(results, then_outputs, else_outputs, strict=True):
+        result.type = x.type
+        result.shape = common_shape(b, x, y)
+    return results
+
+
+def common_shape(b: Builder, x: ir.Value, y: ir.Value) -> ir.Shape | None:
+    """The dimensions that two tensors share, free where they differ; None where the ranks do."""
+    try:
+        first, second = b.shape(x), b.shape(y)
+    except Unsupported:
+        return None
+    if len(first) != len(second):
+        return None
+    return ir.Shape([m if m == n else None for m, n in zip(first, second, strict=True)])
+
+
+def own_copy(b: Builder, value: ir.Value) -> ir.Value:
+    """A copy of a value that belongs to the open graph: its outputs may not come from outside."""
+    copy = b.op("Identity", value)
+    copy.dtype, copy.shape = b.dtype(value), value.shape
+    return copy
