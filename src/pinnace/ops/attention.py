@@ -16,14 +16,14 @@ from pinnace.ops.table import Tensor, Tensors, primitive
 from pinnace.ops.values import Value
 
 _FLOAT, _INT64 = ir.DataType.FLOAT, ir.DataType.INT64
-_LAYOUTS = {"0": "BSH", "1": "BNSD", "2": "SBH", "3": "BSND", "4": "TND"}
+_LAYOUTS = {"0": "BSH", "1": "BNSD", "2": "SBH", "3": "BSND", "4": "TND", "8": "BNSD_BSND"}
 _EVERYTHING = 2147483647
 _LOWEST = float(np.finfo(np.float32).min)
 
 
 @dataclass(frozen=True)
 class _Layout:
-    """Order of the dimensions: batch B, sequence S, heads N, D of a head, H of all heads."""
+    """Batch B, sequence S, heads N, dimension D of a head, all heads H; of two, the second is the result's."""
 
     name: str
     heads: int
@@ -32,14 +32,14 @@ class _Layout:
     def of(name: str, heads: int) -> _Layout:
         """A layout by name or by number."""
         found = _LAYOUTS.get(name, name)
-        if found not in ("BSH", "BNSD", "SBH", "BSND"):
-            raise Unsupported(f"has the layout {found}, and BSH, SBH, BSND and BNSD are lowered")
+        if found not in ("BSH", "BNSD", "SBH", "BSND", "BNSD_BSND"):
+            raise Unsupported(f"has the layout {found}, and BSH, SBH, BSND, BNSD and BNSD_BSND are lowered")
         return _Layout(found, heads)
 
     def apart(self, b: Builder, x: Tensor) -> Tensor:
         """`x` as batch, heads, sequence, dimension."""
         match self.name:
-            case "BNSD":
+            case "BNSD" | "BNSD_BSND":
                 return x
             case "BSND":
                 return b.transpose(x, (0, 2, 1, 3))
@@ -59,7 +59,7 @@ class _Layout:
         match self.name:
             case "BNSD":
                 return y
-            case "BSND":
+            case "BSND" | "BNSD_BSND":
                 return b.transpose(y, (0, 2, 1, 3))
             case "BSH":
                 turned = b.transpose(y, (0, 2, 1, 3))
@@ -193,7 +193,7 @@ def flash_attention_score(
 
 def _qkv(b: Builder, layout: _Layout, query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, ...]:
     q = layout.apart(b, query)
-    if layout.name in ("BNSD", "BSND"):
+    if layout.name not in ("BSH", "SBH"):
         return q, layout.apart(b, key), layout.apart(b, value)
     (size,) = _known(b, q, 3)
     (width,) = _known(b, key, 2)
