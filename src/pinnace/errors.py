@@ -82,8 +82,9 @@ class UnsupportedModelError(PinnaceError, RuntimeError):
         lines = [
             f"  {p.name} x{p.count}, first at node {p.first_node!r}: {p.reason}" for p in self.primitives
         ]
-        lines.append("What runs is listed in docs/operators.md of the project.")
-        super().__init__(f"{model} uses {len(self.primitives)} unsupported primitive(s):\n" + "\n".join(lines))
+        first = f"{model} uses {len(lines)} unsupported primitive(s):"
+        last = "What runs is listed in docs/operators.md of the project."
+        super().__init__("\n".join((first, *lines, last)))
 
     def __reduce__(self) -> tuple[type[UnsupportedModelError], tuple[str, Sequence[UnsupportedPrimitive]]]:
         return type(self), (self.model, self.primitives)  # so that it can cross to another process
