@@ -163,6 +163,8 @@ class Tracer:
         yield from zip(node.outputs, parts, strict=False)
 
     def _declare(self, value: Value, types: Sequence[TypeInfo | None]) -> None:
+        if isinstance(value, ir.Value) and value.type is not None and value.shape is not None:
+            return
         leaves = [leaf for leaf in flatten(value) if not isinstance(leaf, Effects)]
         if len(leaves) != len(types):
             return
