@@ -37,6 +37,7 @@ def lower(program: Program) -> ir.Model:
     _check_inputs(program.source, inputs)
     try:
         value, effects = _run_main(tracer, inputs)
+        return _assemble(program, builder, inputs, value, effects)
     except NodeFailure as failure:
         row = UnsupportedPrimitive(failure.node.primitive or "call", 1, failure.node.name, failure.reason)
         raise UnsupportedModelError(program.source, [row]) from None
@@ -44,7 +45,6 @@ def lower(program: Program) -> ir.Model:
         reason = str(error) or "the model always raises"
         row = UnsupportedPrimitive(program.main.name, 1, program.main.name, reason)
         raise UnsupportedModelError(program.source, [row]) from None
-    return _assemble(program, builder, inputs, value, effects)
 
 
 def unsupported(program: Program) -> list[UnsupportedPrimitive]:

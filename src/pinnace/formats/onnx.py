@@ -47,10 +47,20 @@ def _place_weights(model: ir.Model, source: Source) -> None:
         for value in getattr(graph, "initializers", {}).values():
             if isinstance(value.const_value, ir.ExternalTensor):
                 value.const_value = _placed(value.const_value, source)
+            elif value.const_value is not None:
+                _check(value.const_value, source)
         for node in graph:
             for attribute in list(node.attributes.values()):
                 if isinstance(attribute, ir.Attr) and isinstance(attribute.value, ir.ExternalTensor):
                     node.attributes.add(ir.AttrTensor(attribute.name, _placed(attribute.value, source)))
+
+
+def _check(tensor: ir.TensorProtocol, source: Source) -> None:
+    """ModelFormatError where the data of a small tensor, which is parsed, is not what it declares."""
+    try:
+        tensor.numpy()
+    except (AssertionError, TypeError, ValueError) as error:
+        raise ModelFormatError(f"{source.name}: tensor {tensor.name!r} is damaged: {error}") from None
 
 
 def _placed(tensor: ir.ExternalTensor, source: Source) -> ir.TensorProtocol:

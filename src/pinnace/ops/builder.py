@@ -445,18 +445,17 @@ def _refuse(value: Value, wanted: str) -> NoReturn:
 def _infer(x: ir.Value) -> None:
     """Fill in type and shape of `x` by ONNX's own inference over the nodes that compute it."""
     pending = [x]
+    seen: set[ir.Value] = set()  # whose inputs are known, or have been asked: what failed once fails again
     while pending:
-        node = pending[-1].producer()
-        if node is None or (pending[-1].shape is not None and pending[-1].dtype is not None):
+        value = pending[-1]
+        node = value.producer()
+        if node is None or (value.shape is not None and value.dtype is not None):
             pending.pop()
             continue
-        unknown = [
-            i
-            for i in node.inputs
-            if i is not None and (i.shape is None or i.dtype is None) and i.producer() and i not in pending
-        ]
-        if unknown:
-            pending += unknown
+        if value not in seen:
+            seen.add(value)
+            unknown = [i for i in node.inputs if i is not None and (i.shape is None or i.dtype is None)]
+            pending += [i for i in unknown if i.producer() and i not in seen]
             continue
         pending.pop()
         _infer_node(node)

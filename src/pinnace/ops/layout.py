@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 import onnx_ir as ir
 
-from pinnace.ops.builder import Builder
+from pinnace.ops.builder import Builder, Unsupported
 from pinnace.program import Layout
 
 
@@ -22,6 +22,8 @@ def permuted(b: Builder, x: ir.Value, perm: tuple[int, ...]) -> ir.Value:
     2. A weight of which only dimensions of size 1 move has the same bytes: it stays where it lies.
     3. A transposed tensor is transposed from where it came.
     """
+    if sorted(perm) != list(range(b.rank(x))):
+        raise Unsupported(f"has {list(perm)} as an order of {b.rank(x)} dimensions")
     if perm == tuple(range(len(perm))):
         return x
     if x.const_value is not None and _keeps_bytes(x.const_value.shape.numpy(), perm):

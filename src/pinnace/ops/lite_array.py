@@ -84,7 +84,7 @@ def cast(b: Builder, x: Tensor, dst_type: Dtype) -> Value:
 @lite("Split")
 def split(b: Builder, x: Tensor, axis: int = 0, size_splits: Ints = (), output_num: int = 0) -> Value:
     """Split."""
-    outputs = output_num or len(size_splits) or len(b.declared)
+    outputs = len(b.declared) or output_num or len(size_splits)
     sizes = list(size_splits) or None
     if sizes is None:
         return b.ops("Split", outputs, x, axis=axis, num_outputs=outputs)

@@ -27,6 +27,13 @@ def _padding(pad_mode: int, pads: Ints) -> dict[str, Any]:
     return {"pads": [top, left, bottom, right]}
 
 
+def _both(what: str, sizes: Ints) -> list[int] | None:
+    """Numbers for height and width; None, which is ONNX's default, where there are none."""
+    if len(sizes) not in (0, 2):
+        raise Unsupported(f"has {what} {list(sizes)}, and one for height and one for width are expected")
+    return list(sizes) or None
+
+
 def _kernel(b: Builder, weight: Tensor) -> Tensor:
     """A convolution's weight with the input channels before the spatial dimensions."""
     return channels_first(b, weight)
@@ -38,8 +45,8 @@ def conv(
     x: Tensor,
     weight: Tensor,
     bias: Tensor | None = None,
-    stride: Ints = (1, 1),
-    dilation: Ints = (1, 1),
+    stride: Ints = (),
+    dilation: Ints = (),
     pad_mode: int = _PAD,
     pad_list: Ints = (),
     group: int = 1,
@@ -51,8 +58,8 @@ def conv(
         channels_first(b, x),
         _kernel(b, weight),
         bias,
-        strides=list(stride),
-        dilations=list(dilation),
+        strides=_both("stride", stride),
+        dilations=_both("dilation", dilation),
         group=group,
         **_padding(pad_mode, pad_list),
     )
@@ -65,8 +72,8 @@ def conv_transpose(
     x: Tensor,
     weight: Tensor,
     bias: Tensor | None = None,
-    stride: Ints = (1, 1),
-    dilation: Ints = (1, 1),
+    stride: Ints = (),
+    dilation: Ints = (),
     pad_mode: int = _PAD,
     pad_list: Ints = (),
     output_paddings: Ints = (),
@@ -79,8 +86,8 @@ def conv_transpose(
         channels_first(b, x),
         _kernel(b, weight),
         bias,
-        strides=list(stride),
-        dilations=list(dilation),
+        strides=_both("stride", stride),
+        dilations=_both("dilation", dilation),
         group=group,
         output_padding=list(output_paddings) if any(output_paddings) else None,
         **_padding(pad_mode, pad_list),
@@ -93,7 +100,7 @@ def _pool(op_type: str, name: str) -> None:
         b: Builder,
         x: Tensor,
         kernel_size: Ints = (),
-        strides: Ints = (1, 1),
+        strides: Ints = (),
         pad: Ints = (),
         pad_mode: int = _PAD,
         round_mode: int = 0,
@@ -107,8 +114,8 @@ def _pool(op_type: str, name: str) -> None:
             y = b.op(
                 op_type,
                 image,
-                kernel_shape=list(kernel_size),
-                strides=list(strides),
+                kernel_shape=_both("kernel_size", kernel_size),
+                strides=_both("strides", strides),
                 ceil_mode=round_mode or None,
                 **_padding(pad_mode, pad),
             )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import mmap
 import os
 from dataclasses import dataclass
@@ -14,6 +15,9 @@ import onnx_ir as ir
 from pinnace.errors import ModelFormatError
 
 Buffer = bytes | bytearray | memoryview
+
+_MOST_DIMENSIONS = 64  # numpy's own limit
+_MOST_ELEMENTS = 1 << 48  # more than any memory holds; dimensions of size 0 hide what others say
 
 SMALL = 1024
 """Bytes up to which a constant is taken into the graph; what is larger stays in its file."""
@@ -136,14 +140,18 @@ def _map(path: Path) -> memoryview:
         raise ModelFormatError(f"{path}: cannot be read: {error}") from None
 
 
+def check_shape(what: str, shape: tuple[int, ...]) -> None:
+    """Raise where these are the dimensions of no tensor."""
+    if any(d < 0 for d in shape):
+        raise ModelFormatError(f"{what} has a negative dimension: {list(shape[:_MOST_DIMENSIONS])}")
+    if len(shape) > _MOST_DIMENSIONS or math.prod(max(d, 1) for d in shape) > _MOST_ELEMENTS:
+        raise ModelFormatError(f"{what} cannot have dimensions {list(shape[:_MOST_DIMENSIONS])}")
+
+
 def check_size(what: str, dtype: ir.DataType, shape: tuple[int, ...], length: int) -> None:
     """Raise where `length` bytes are not what a tensor of this type and shape takes."""
-    if any(d < 0 for d in shape):
-        raise ModelFormatError(f"{what} has a negative dimension: {list(shape)}")
-    elements = 1
-    for d in shape:
-        elements *= d
-    needed = (elements * dtype.bitwidth + 7) // 8
+    check_shape(what, shape)
+    needed = (math.prod(shape) * dtype.bitwidth + 7) // 8
     if needed != length:
         raise ModelFormatError(f"{what} is {dtype.name}{list(shape)}, {needed} bytes, and {length} are there")
 

@@ -15,21 +15,19 @@ import numpy as np
 import numpy.typing as npt
 import onnx_ir as ir
 
+from pinnace.errors import ModelFormatError
 from pinnace.formats.ms import packing
 from pinnace.formats.ms.flatbuffer import Table
 from pinnace.formats.ms.schema import Span
 from pinnace.program import TypeInfo
 from pinnace.types import DataType
-from pinnace.weights.source import Source
-
-_ABSURD = 1 << 48
-"""More elements than any memory holds."""
+from pinnace.weights.source import Source, check_shape
 
 # `int` and `float` without a width are 31 and 41 among MindSpore's type numbers, and have 32 bits.
 _DTYPES = {31: ir.DataType.INT32, 41: ir.DataType.FLOAT} | {
     t.value: ir.DataType.from_numpy(t.to_numpy())
     for t in DataType
-    if t not in (DataType.UNKNOWN, DataType.INVALID)
+    if t not in (DataType.UNKNOWN, DataType.STRING, DataType.INVALID)
 }
 
 
@@ -92,8 +90,10 @@ def _declared(tensor: Table) -> tuple[ir.DataType, tuple[int, ...]]:
         what = f"constant {tensor['name']!r} has elements of type {tensor['dataType']}, which are no numbers"
         raise tensor.error("dataType", what)
     shape: tuple[int, ...] = tensor["dims"]
-    if min(shape, default=0) < 0 or math.prod(shape) > _ABSURD:
-        raise tensor.error("dims", f"constant {tensor['name']!r} cannot have dimensions {list(shape)[:16]}")
+    try:
+        check_shape(f"constant {tensor['name']!r}", shape)
+    except ModelFormatError as error:
+        raise tensor.error("dims", str(error)) from None
     return dtype, shape
 
 
