@@ -19,7 +19,7 @@ from pinnace.compiler.loops import lower_loop
 from pinnace.ops.builder import Builder, Unsupported
 from pinnace.ops.table import find
 from pinnace.ops.values import Branches, Closure, Effects, TailCall, Value, flatten
-from pinnace.program import Function, FunctionRef, Monad, Node, Program, TypeInfo
+from pinnace.program import Dialect, Function, FunctionRef, Monad, Node, Program, TypeInfo
 
 _T = TypeVar("_T")
 _NOTHING = Effects()
@@ -173,7 +173,9 @@ class Tracer:
                 continue
             if leaf.dtype is None:
                 leaf.dtype = declared.dtype
-            if leaf.shape is None and declared.shape is not None:
+            # MindSpore Lite's converter writes no dimensions where it does not know them.
+            unknown = declared.shape == () and self.program.dialect is Dialect.LITE
+            if leaf.shape is None and declared.shape is not None and not unknown:
                 leaf.shape = ir.Shape(declared.shape)
 
     def look_up(self, frame: Frame, name: str) -> tuple[Value, Effects]:

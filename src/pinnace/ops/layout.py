@@ -22,8 +22,8 @@ def permuted(b: Builder, x: ir.Value, perm: tuple[int, ...]) -> ir.Value:
     2. A weight of which only dimensions of size 1 move has the same bytes: it stays where it lies.
     3. A transposed tensor is transposed from where it came.
     """
-    if sorted(perm) != list(range(b.rank(x))):
-        raise Unsupported(f"has {list(perm)} as an order of {b.rank(x)} dimensions")
+    if sorted(perm) != list(range(len(perm))):
+        raise Unsupported(f"has {list(perm)} as an order of dimensions")
     if perm == tuple(range(len(perm))):
         return x
     if x.const_value is not None and _keeps_bytes(x.const_value.shape.numpy(), perm):

@@ -5,10 +5,11 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as ir
 
+from pinnace.ops import index
 from pinnace.ops.builder import Builder, Unsupported
 from pinnace.ops.layout import permuted
 from pinnace.ops.lite_math import lite
-from pinnace.ops.table import Dtype, Ints, Tensor
+from pinnace.ops.table import Dtype, Floats, Ints, Tensor
 from pinnace.ops.values import Value
 
 
@@ -120,3 +121,77 @@ def pad(
     if padding_mode:
         return b.op("Pad", x, pads, mode=_PADDING[padding_mode])
     return b.op("Pad", x, pads, b.like(constant_value, x) if fill is None else b.scalar(fill))
+
+
+@lite("StridedSlice")
+def strided_slice(
+    b: Builder,
+    x: Tensor,
+    begin: Tensor,
+    end: Tensor,
+    axes: Tensor,
+    strides: Tensor | None = None,
+    *,
+    begin_mask: int = 0,
+    end_mask: int = 0,
+    ellipsis_mask: int = 0,
+    new_axis_mask: int = 0,
+    shrink_axis_mask: int = 0,
+) -> Value:
+    """Slice; with four inputs, the last of which holds strides, as MindSpore's own."""
+    if strides is None:
+        masks = (begin_mask, end_mask, ellipsis_mask, new_axis_mask, shrink_axis_mask)
+        return index.strided_slice(b, x, b.dims(begin), b.dims(end), b.dims(axes), *masks)
+    return b.op("Slice", x, *(b.cast(v, ir.DataType.INT64) for v in (begin, end, axes, strides)))
+
+
+@lite("TileFusion")
+def tile(b: Builder, x: Tensor, multiples: Tensor) -> Value:
+    """Tile."""
+    return b.op("Tile", x, b.cast(multiples, ir.DataType.INT64))
+
+
+@lite("TopKFusion")
+def top_k(b: Builder, x: Tensor, k: Ints, axis: int = -1, sorted_: bool = True) -> Value:
+    """TopK, the largest, whatever `largest` says: the converter loses it, and the runtime does not look."""
+    values, places = b.ops("TopK", 2, x, list(k), axis=axis, sorted=int(sorted_))
+    return values, b.cast(places, ir.DataType.INT32)
+
+
+@lite("ConstantOfShape")
+def constant_of_shape(b: Builder, shape: Tensor, data_type: Dtype, value: Floats) -> Value:
+    """ConstantOfShape."""
+    fill = np.asarray(value[:1] or (0,), data_type.numpy())
+    return b.op("ConstantOfShape", b.cast(shape, ir.DataType.INT64), value=ir.tensor(fill))
+
+
+@lite("ScatterElements")
+def scatter_elements(b: Builder, x: Tensor, places: Tensor, updates: Tensor, axis: int = 0) -> Value:
+    """ScatterElements."""
+    return b.op("ScatterElements", x, places, updates, axis=axis)
+
+
+@lite("OneHot")
+def one_hot(
+    b: Builder, x: Tensor, depth: Tensor, values: Tensor, off: Tensor | None = None, *, axis: int = -1
+) -> Value:
+    """OneHot; values holds off and on, or on where off follows."""
+    if off is not None:
+        values = b.op("Concat", *(b.op("Reshape", v, [1]) for v in (off, values)), axis=0)
+    return b.op("OneHot", b.cast(x, ir.DataType.INT64), b.scalar(depth), values, axis=axis)
+
+
+@lite("NonMaxSuppression")
+def non_max_suppression(
+    b: Builder,
+    boxes: Tensor,
+    scores: Tensor,
+    most: Tensor | None = None,
+    overlap: Tensor | None = None,
+    score: Tensor | None = None,
+    center_point_box: int = 0,
+) -> Value:
+    """NonMaxSuppression, as int32."""
+    count = None if most is None else b.cast(most, ir.DataType.INT64)
+    kept = b.op("NonMaxSuppression", boxes, scores, count, overlap, score, center_point_box=center_point_box)
+    return b.cast(kept, ir.DataType.INT32)

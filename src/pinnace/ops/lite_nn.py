@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import onnx_ir as ir
 
 from pinnace.ops.builder import Builder, Unsupported
 from pinnace.ops.layout import channel_axis, channels_back, channels_first, permuted
@@ -205,10 +206,8 @@ def _normalised(
 
 @lite("InstanceNorm")
 def instance_norm(b: Builder, x: Tensor, scale: Tensor, bias: Tensor, epsilon: float = 1e-5) -> Value:
-    """InstanceNormalization."""
-    return channels_back(
-        b, b.op("InstanceNormalization", channels_first(b, x), scale, bias, epsilon=epsilon), x
-    )
+    """InstanceNormalization; its channels are first in either layout."""
+    return b.op("InstanceNormalization", x, scale, bias, epsilon=epsilon)
 
 
 @lite("LayerNormFusion")
@@ -268,9 +267,9 @@ def bias_add(b: Builder, x: Tensor, bias: Tensor) -> Value:
 
 
 @lite("PReLUFusion")
-def prelu(b: Builder, x: Tensor, slope: Tensor, channel_shared: bool = False) -> Value:
+def prelu(b: Builder, x: Tensor, slope: Tensor) -> Value:
     """PRelu, with a slope for each channel or one."""
-    return b.op("PRelu", x, slope if channel_shared else _aligned(b, slope, x, channel_axis(b, x)))
+    return b.op("PRelu", x, _aligned(b, b.op("Reshape", slope, [-1]), x, channel_axis(b, x)))
 
 
 @lite("Softmax")
@@ -317,3 +316,59 @@ def depth_to_space(b: Builder, x: Tensor, block_size: int, mode: str = "DCR") ->
 def space_to_depth(b: Builder, x: Tensor, block_size: int) -> Value:
     """SpaceToDepth."""
     return channels_back(b, b.op("SpaceToDepth", channels_first(b, x), blocksize=block_size), x)
+
+
+# -- resizing --------------------------------------------------------------------------------------
+
+_METHODS = {0: "linear", 1: "nearest", 2: "cubic"}
+_COORDINATES = {0: "asymmetric", 1: "align_corners", 2: "half_pixel"}
+_NEAREST = {1: "round_prefer_floor", 2: "round_prefer_ceil", 3: "floor", 4: "ceil"}
+_NORMAL = 0
+
+
+@lite("Resize")
+def resize(
+    b: Builder,
+    x: Tensor,
+    target: Tensor | None = None,
+    new_height: int = 0,
+    new_width: int = 0,
+    method: int = 0,
+    coordinate_transform_mode: int = 0,
+    nearest_mode: int = _NORMAL,
+    cubic_coeff: float = -0.75,
+    exclude_outside: int = 0,
+) -> Value:
+    """Resize; target holds factors (floats) or sizes (ints) for height and width."""
+    if method not in _METHODS or coordinate_transform_mode not in _COORDINATES:
+        raise Unsupported(f"has method {method} and coordinate_transform_mode {coordinate_transform_mode}")
+    image = channels_first(b, x)
+    factors, sizes = _target(b, target, (new_height, new_width))
+    # Rounding as usual is what MindSpore Lite does between aligned corners, and cutting off elsewhere.
+    aligned = _COORDINATES[coordinate_transform_mode] == "align_corners"
+    nearest = _NEAREST.get(nearest_mode, "round_prefer_ceil" if aligned else "floor")
+    y = b.op(
+        "Resize",
+        image,
+        None,
+        factors,
+        sizes,
+        axes=[2, 3],
+        mode=_METHODS[method],
+        coordinate_transformation_mode=_COORDINATES[coordinate_transform_mode],
+        nearest_mode=nearest if method == 1 else None,
+        cubic_coeff_a=cubic_coeff if method == 2 else None,
+        exclude_outside=exclude_outside or None,
+    )
+    return channels_back(b, y, x)
+
+
+def _target(b: Builder, target: Tensor | None, size: tuple[int, int]) -> tuple[Tensor | None, Tensor | None]:
+    """ONNX's scales and sizes: one of them, for height and width."""
+    if target is None:
+        return None, b.constant(size, np.int64)
+    if b.static_shape(target) != (2,):
+        raise Unsupported(f"has a target of shape {b.shape(target)}, and height and width are expected")
+    if b.dtype(target).is_floating_point():
+        return target, None
+    return None, b.cast(target, ir.DataType.INT64)
