@@ -19,6 +19,7 @@ from pinnace.ops import pool as pool
 from pinnace.ops import recurrent as recurrent
 from pinnace.ops import reduce as reduce
 from pinnace.ops import scalar as scalar
+from pinnace.ops import solve as solve
 from pinnace.ops import special as special
 from pinnace.ops import state as state
 from pinnace.ops import structure as structure

@@ -23,7 +23,10 @@ _LOWEST = float(np.finfo(np.float32).min)
 
 @dataclass(frozen=True)
 class _Layout:
-    """Batch B, sequence S, heads N, dimension D of a head, all heads H; of two, the second is the result's."""
+    """Order of batch B, sequence S, heads N, dimension D of a head, all heads together H.
+
+    Of two names the second is that of the result.
+    """
 
     name: str
     heads: int

@@ -1,0 +1,190 @@
+"""Systems of linear equations, which ONNX has no operator for: elimination in a Loop over the columns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import onnx_ir as ir
+
+from pinnace.ops.builder import Builder
+from pinnace.ops.linalg import flipped
+from pinnace.ops.table import Tensor, primitive
+from pinnace.ops.values import Value
+
+_INT64, _BOOL = ir.DataType.INT64, ir.DataType.BOOL
+
+
+def repeated(
+    b: Builder,
+    count: Tensor,
+    first: Sequence[Tensor],
+    turn: Callable[[Tensor, Sequence[Tensor]], Sequence[Tensor]],
+) -> tuple[Tensor, ...]:
+    """Loop: `turn` takes the number of the turn and what is carried, and gives what is carried on."""
+    number, going = (
+        ir.Value(name=b.fresh(), type=ir.TensorType(t), shape=ir.Shape([])) for t in (_INT64, _BOOL)
+    )
+    carried = [
+        ir.Value(name=b.fresh(), type=ir.TensorType(b.dtype(v)), shape=ir.Shape(b.shape(v))) for v in first
+    ]
+    with b.scope() as nodes:
+        results = [b.op("Identity", v) for v in (going, *turn(number, carried))]
+    for result, variable in zip(results, (going, *carried), strict=True):
+        result.type, result.shape = variable.type, variable.shape
+    body = ir.Graph([number, going, *carried], results, nodes=nodes, name=b.fresh())
+    finals = b.ops("Loop", len(first), count, b.constant(True), *first, body=body)
+    for final, variable in zip(finals, carried, strict=True):
+        final.type, final.shape = variable.type, variable.shape
+    return finals
+
+
+def solved(b: Builder, matrix: Tensor, right: Tensor) -> Tensor:
+    """The solution of `matrix @ x = right`, (..., n, n) and (..., n, m), by Gauss-Jordan with row pivots."""
+    size = b.op("Squeeze", b.op("Shape", matrix, start=-1), [0])
+    rows = b.op("Range", b.constant(0, np.int64), size, b.constant(1, np.int64))
+    joined = b.op("Concat", matrix, right, axis=-1)
+
+    def turn(i: Tensor, carried: Sequence[Tensor]) -> Sequence[Tensor]:
+        m = _exchanged(b, carried[0], i, rows)
+        pivot = b.op("Gather", m, b.op("Unsqueeze", i, [0]), axis=-2)
+        pivot = b.op("Div", pivot, b.op("Gather", pivot, b.op("Unsqueeze", i, [0]), axis=-1))
+        column = b.op("Gather", m, b.op("Unsqueeze", i, [0]), axis=-1)
+        own = b.op("Unsqueeze", b.cast(b.op("Equal", rows, i), b.dtype(m)), [-1])
+        return [b.op("Sub", m, b.op("Mul", b.op("Sub", column, own), pivot))]
+
+    (done,) = repeated(b, size, [joined], turn)
+    end = b.constant([int(np.iinfo(np.int64).max)], np.int64)
+    return b.op("Slice", done, b.op("Unsqueeze", size, [0]), end, [-1])
+
+
+def _exchanged(b: Builder, m: Tensor, i: Tensor, rows: Tensor) -> Tensor:
+    """Row `i` exchanged with the one below that is largest in column `i`."""
+    size = b.op("Abs", b.op("Gather", m, i, axis=-1))
+    below = b.op("Where", b.op("GreaterOrEqual", rows, i), size, b.like(-1.0, m))
+    largest = b.op("ArgMax", below, axis=-1, keepdims=1)
+    order = b.op("Where", b.op("Equal", rows, largest), i, rows)
+    order = b.op("Where", b.op("Equal", rows, i), largest, order)
+    return b.op(
+        "GatherElements", m, b.op("Expand", b.op("Unsqueeze", order, [-1]), b.op("Shape", m)), axis=-2
+    )
+
+
+def inverse(b: Builder, x: Tensor) -> Tensor:
+    """The inverses of matrices (..., n, n)."""
+    return solved(b, x, b.op("Expand", _identity(b, x), b.op("Shape", x)))
+
+
+def _identity(b: Builder, x: Tensor) -> Tensor:
+    matrix = b.op("Expand", b.like(1.0, x), b.op("Shape", x, start=-2))
+    return b.op("EyeLike", matrix)
+
+
+def triangle(b: Builder, x: Tensor, upper: bool, unit: bool = False) -> Tensor:
+    """Half of a matrix; with `unit` its diagonal is 1."""
+    if not unit:
+        return b.op("Trilu", x, upper=int(upper))
+    half = b.op("Trilu", x, b.constant(1 if upper else -1, np.int64), upper=int(upper))
+    return b.op("Add", half, _identity(b, x))
+
+
+@primitive("MatrixInverse", "MatrixInverseExt")
+def matrix_inverse(b: Builder, x: Tensor, adjoint: bool = False) -> Value:
+    """Gauss-Jordan elimination in a Loop."""
+    return inverse(b, flipped(b, x) if adjoint else x)
+
+
+@primitive("MatrixSolve")
+def matrix_solve(b: Builder, matrix: Tensor, rhs: Tensor, adjoint: bool = False) -> Value:
+    """Gauss-Jordan elimination in a Loop."""
+    return solved(b, flipped(b, matrix) if adjoint else matrix, rhs)
+
+
+@primitive("MatrixPower")
+def matrix_power(b: Builder, x: Tensor, n: int) -> Value:
+    """MatMul of squares; of the inverse where n is negative."""
+    base = inverse(b, x) if n < 0 else x
+    result: Tensor | None = None
+    for bit in bin(abs(n))[:1:-1]:
+        if bit == "1":
+            result = base if result is None else b.op("MatMul", result, base)
+        base = b.op("MatMul", base, base)
+    return b.op("Expand", _identity(b, x), b.op("Shape", x)) if result is None else result
+
+
+@primitive("MatrixTriangularSolve")
+def matrix_triangular_solve(
+    b: Builder, matrix: Tensor, rhs: Tensor, lower: bool = True, adjoint: bool = False
+) -> Value:
+    """Trilu, and Gauss-Jordan elimination in a Loop."""
+    half = triangle(b, matrix, not lower)
+    return solved(b, flipped(b, half) if adjoint else half, rhs)
+
+
+@primitive("TriangularSolve")
+def triangular_solve(
+    b: Builder,
+    right: Tensor,
+    a: Tensor,
+    upper: bool = True,
+    transpose: bool = False,
+    unitriangular: bool = False,
+) -> Value:
+    """Trilu, and Gauss-Jordan elimination in a Loop."""
+    half = triangle(b, a, upper, unitriangular)
+    return solved(b, flipped(b, half) if transpose else half, right), a
+
+
+@primitive("SolveTriangular")
+def solve_triangular(
+    b: Builder,
+    a: Tensor,
+    right: Tensor,
+    trans: int = 0,
+    lower: bool = False,
+    unit_diagonal: bool = False,
+) -> Value:
+    """Trilu, and Gauss-Jordan elimination in a Loop."""
+    half = triangle(b, a, not lower, unit_diagonal)
+    half = flipped(b, half) if trans else half
+    if b.rank(right) == b.rank(a):
+        return solved(b, half, right)
+    return b.op("Squeeze", solved(b, half, b.op("Unsqueeze", right, [-1])), [-1])
+
+
+@primitive("Cholesky")
+def cholesky(b: Builder, x: Tensor, upper: bool = False) -> Value:
+    """A column a turn of a Loop."""
+    size = b.op("Squeeze", b.op("Shape", x, start=-1), [0])
+    rows = b.op("Range", b.constant(0, np.int64), size, b.constant(1, np.int64))
+    zero = b.like(0.0, x)
+
+    def turn(i: Tensor, carried: Sequence[Tensor]) -> Sequence[Tensor]:
+        rest, found = carried
+        place = b.op("Unsqueeze", i, [0])
+        column = b.op("Gather", rest, place, axis=-1)
+        column = b.op("Div", column, b.op("Sqrt", b.op("Gather", column, place, axis=-2)))
+        from_here = b.op("Unsqueeze", b.op("GreaterOrEqual", rows, i), [-1])
+        column = b.op("Where", from_here, column, zero)
+        rest = b.op("Sub", rest, b.op("Mul", column, flipped(b, column)))
+        return rest, b.op("Add", found, b.op("Mul", column, b.cast(b.op("Equal", rows, i), b.dtype(x))))
+
+    _, lower = repeated(b, size, [x, b.op("Mul", x, zero)], turn)
+    return flipped(b, lower) if upper else lower
+
+
+@primitive("CholeskyInverse")
+def cholesky_inverse(b: Builder, x: Tensor, upper: bool = False) -> Value:
+    """MatMul, and Gauss-Jordan elimination in a Loop."""
+    half = triangle(b, x, upper)
+    inverted = inverse(b, half)
+    first, second = (inverted, flipped(b, inverted)) if upper else (flipped(b, inverted), inverted)
+    return b.op("MatMul", first, second)
+
+
+@primitive("CholeskySolve")
+def cholesky_solve(b: Builder, right: Tensor, factor: Tensor, upper: bool = False) -> Value:
+    """Gauss-Jordan elimination in a Loop, twice."""
+    half = triangle(b, factor, upper)
+    first, second = (flipped(b, half), half) if upper else (half, flipped(b, half))
+    return solved(b, second, solved(b, first, right))
