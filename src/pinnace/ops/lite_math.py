@@ -118,6 +118,18 @@ def add_n(b: Builder, *x: Tensor) -> Value:
     return b.op("Sum", *x)
 
 
+def _extreme(op_type: str, name: str) -> None:
+    def lowering(b: Builder, *x: Tensor) -> Value:
+        return b.op(op_type, *x)
+
+    lowering.__doc__ = f"{op_type} of any number of tensors."
+    lite(name)(lowering)
+
+
+_extreme("Max", "Maximum")
+_extreme("Min", "Minimum")
+
+
 @lite("Mod")
 def mod(b: Builder, x: Tensor, y: Tensor) -> Value:
     """Mod, with the sign of the dividend."""

@@ -112,6 +112,8 @@ class Primitive:
                 named[p.keyword] = _attribute(b, p, attributes)
             else:
                 bound.append(_convert(b, p, rest.pop(0)) if rest else _attribute(b, p, attributes))
+        if any(isinstance(value, ir.Value) for value in rest):
+            raise Unsupported(f"has {len(inputs)} inputs, and only {len(inputs) - len(rest)} are understood")
         return self.lowering(b, *bound, **named)
 
 
