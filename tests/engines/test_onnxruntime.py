@@ -168,3 +168,22 @@ def test_bfloat16_goes_in_and_comes_out():
     y, total = executable.run([x, np.full(3, 0.5, np.float32)], [])
     assert (y.dtype, total.dtype) == (ml_dtypes.bfloat16, np.float32)
     assert y.tolist() == total.tolist() == [[0.5, 1.5, 2.5], [3.5, 4.5, 5.5]]
+
+
+def test_zeros_before_a_maximum_take_part_in_it():
+    nodes = [
+        helper.make_node("Pad", ["x", "pads"], ["padded"]),
+        helper.make_node("MaxPool", ["padded"], ["y"], kernel_shape=[3, 3], strides=[2, 2]),
+    ]
+    graph = helper.make_graph(
+        nodes,
+        "g",
+        [helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, [1, 1, 4, 4])],
+        [helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, None)],
+        [numpy_helper.from_array(np.array([0, 0, 1, 1, 0, 0, 1, 1]), "pads")],
+    )
+    proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    executable = build(proto.SerializeToString(), None, Target(threads=1), Settings())
+    (y,) = executable.run([np.full((1, 1, 4, 4), -1, np.float32)], [])
+    # By the definition of Pad: windows that touch the border hold zeros, the inner one only -1.
+    assert y.tolist() == [[[[0, 0], [0, -1]]]]

@@ -111,12 +111,30 @@ def _session(graph: Compilable, target: Target) -> tuple[ort.InferenceSession, l
         options.add_session_config_entry("session.model_external_initializers_file_folder_path", graph.folder)
     held = _hand_over(graph.model, options)
     try:
-        return ort.InferenceSession(_encoded(graph.model), options, providers=["CPUExecutionProvider"]), held
+        wrong = _wrong_optimizers(graph.model)
+        data = _encoded(graph.model)
+        session = ort.InferenceSession(
+            data, options, providers=["CPUExecutionProvider"], disabled_optimizers=wrong
+        )
+        return session, held
     except Exception as error:
         missing = lacking(graph.model)
         if missing:
             raise UnsupportedModelError(graph.name, missing) from None
         raise EngineError(f"{graph.name}: onnxruntime cannot build it: {error}") from None
+
+
+def _wrong_optimizers(model: ir.Model) -> list[str]:
+    """Optimizers of onnxruntime that would change the results of this model.
+
+    Pad_Fusion (seen in 1.31) makes the zeros of a Pad before a MaxPool the pool's own padding, which never
+    wins the maximum: wrong wherever all values of a window are negative.
+    """
+    for node in ir.traversal.RecursiveGraphIterator(model.graph):
+        before = node.inputs[0].producer() if node.op_type == "MaxPool" and node.inputs[0] else None
+        if before is not None and before.op_type == "Pad":
+            return ["Pad_Fusion"]
+    return []
 
 
 def lacking(model: ir.Model) -> list[UnsupportedPrimitive]:
