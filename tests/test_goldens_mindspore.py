@@ -20,8 +20,9 @@ TOLERANCE = {
     np.dtype(np.float64): (2e-5, 2e-6),
 }
 LOOSER = {
-    # Computed in float64 it differs as much from MindSpore's result.
+    # Computed in float64 these differ as much from MindSpore's results.
     "nn_rnn_bi": (1e-4, 2e-5),
+    "dynamic_gru_rzh": (1e-4, 2e-5),
     # Computed in float16, given as float32.
     "ctl_fp16_dense": (2e-3, 1e-3),
 }

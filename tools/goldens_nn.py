@@ -688,6 +688,37 @@ case("nn_rnn_relu", "f32[3,2,3]", op="nn.RNN(3, 4, nonlinearity='relu')")
 case("nn_rnn_cell", "f32[2,3]", "f32[2,4]", op="nn.RNNCell(3, 4, nonlinearity='relu')")
 case("nn_lstm_cell", "f32[2,3]", "f32[2,4]", "f32[2,4]", op="nn.LSTMCell(3, 4)", call="self.op(x0, (x1, x2))")
 case("nn_gru_cell", "f32[2,3]", "f32[2,4]", op="nn.GRUCell(3, 4, has_bias=True)")
+case(
+    "dynamic_rnn",
+    "f16[3,2,3]",
+    "f16[7,16]",
+    "f16[16]",
+    "f16[1,2,4]",
+    "f16[1,2,4]",
+    op="ops.DynamicRNN()",
+    call="(lambda r: (r[0], r[2][-1]))(self.op(x0, x1, x2, None, x3, x4))",
+    setup="self.cell = nn.layer.rnns._DynamicRNNBase('LSTM')",
+    reference="(lambda w, r: (r[0].half(), r[1][1].half()))(None, self.cell(x0.float(), (x3[0].float(), x4[0].float()), "
+    "None, *(ops.concat([x1[rows].T.float()[g * 4 : g * 4 + 4] for g in (0, 2, 1, 3)]) "
+    "for rows in (slice(0, 3), slice(3, 7))), ops.concat([x2[g * 4 : g * 4 + 4].float() for g in (0, 2, 1, 3)]), ops.zeros(16)))",
+)
+for _order in ("rzh", "zrh"):
+    _swap = "0, 1, 2" if _order == "rzh" else "1, 0, 2"
+    case(
+        f"dynamic_gru_{_order}",
+        "f16[3,2,3]",
+        "f16[3,12]",
+        "f16[4,12]",
+        "f32[12]",
+        "f32[12]",
+        "f32[2,4]",
+        op=f"ops.DynamicGRUV2(gate_order='{_order}')",
+        call="self.op(x0, x1, x2, x3, x4, None, x5)[0]",
+        setup="self.cell = nn.layer.rnns._DynamicRNNBase('GRU')",
+        reference="self.cell(x0.float(), x5, None, "
+        f"*(ops.concat([w.T.float()[g * 4 : g * 4 + 4] for g in ({_swap})]) for w in (x1, x2)), "
+        f"*(ops.concat([w[g * 4 : g * 4 + 4] for g in ({_swap})]) for w in (x3, x4)))[0]",
+    )
 case("ops_ctc_greedy", "f32[6,2,5]", call="ops.ctc_greedy_decoder(x0, ms.Tensor([4, 6], ms.int32))")
 
 # -- images ----------------------------------------------------------------------------------------

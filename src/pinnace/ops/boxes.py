@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
-from pinnace.ops.builder import Builder, Unsupported
+from pinnace.ops.builder import Builder
 from pinnace.ops.table import Floats, Ints, Tensor, primitive
 from pinnace.ops.values import Value
 
@@ -56,37 +56,45 @@ def crop_and_resize(
     extrapolation_value: float = 0.0,
 ) -> Value:
     """Gather, GridSample, and Where for what lies outside."""
-    if method not in ("bilinear", "nearest"):
-        raise Unsupported(f"has the method {method}, and only bilinear and nearest are lowered")
     images = b.transpose(b.cast(x, ir.DataType.FLOAT), (0, 3, 1, 2))
-    images = b.op("Gather", images, box_index, axis=0)
     corners = b.ops("Split", 4, boxes, axis=1, num_outputs=4)
-    rows = _positions(b, corners[0], corners[2], crop_size[0])
-    columns = _positions(b, corners[1], corners[3], crop_size[1])
-    # (boxes, height, width): the two fractions of the image, and whether both are inside of it.
-    inside = b.op(
-        "And", b.op("Unsqueeze", _inside(b, rows), [2]), b.op("Unsqueeze", _inside(b, columns), [1])
-    )
+    spans = [(corners[i], corners[i + 2], b.dim(images, i + 2), crop_size[i]) for i in (0, 1)]
+    positions = _pixel_positions if method == "bilinear_v2" else _corner_positions
+    rows, columns = (positions(b, *span) for span in spans)
+    rows, columns = b.op("Unsqueeze", rows, [2]), b.op("Unsqueeze", columns, [1])
+    # (boxes, height, width): fractions of the image's width and height.
     one = b.constant(np.ones((1, *crop_size), np.float32))
-    rows = b.op("Mul", b.op("Unsqueeze", rows, [2]), one)
-    columns = b.op("Mul", b.op("Unsqueeze", columns, [1]), one)
-    grid = b.op("Concat", b.op("Unsqueeze", columns, [-1]), b.op("Unsqueeze", rows, [-1]), axis=-1)
+    grid = b.op("Concat", *(b.op("Unsqueeze", b.op("Mul", v, one), [-1]) for v in (columns, rows)), axis=-1)
     taken = b.op(
         "GridSample",
-        images,
+        b.op("Gather", images, box_index, axis=0),
         b.op("Sub", b.op("Mul", grid, 2.0), 1.0),
-        mode="linear" if method == "bilinear" else "nearest",
+        mode="nearest" if method == "nearest" else "linear",
         padding_mode="border",
         align_corners=1,
     )
     taken = b.transpose(taken, (0, 2, 3, 1))
+    if method == "bilinear_v2":
+        return taken
+    inside = b.op("And", _inside(b, rows), _inside(b, columns))
     return b.op("Where", b.op("Unsqueeze", inside, [-1]), taken, b.like(extrapolation_value, taken))
 
 
-def _positions(b: Builder, start: Tensor, stop: Tensor, count: int) -> Tensor:
+def _corner_positions(b: Builder, start: Tensor, stop: Tensor, length: int | Tensor, count: int) -> Tensor:
     """(boxes, count): evenly from start to stop, of one the middle; 0 and 1 are the image's ends."""
     steps = np.linspace(0, 1, count) if count > 1 else np.asarray([0.5])
     return b.op("Add", start, b.op("Mul", b.op("Sub", stop, start), steps[None].astype(np.float32)))
+
+
+def _pixel_positions(b: Builder, start: Tensor, stop: Tensor, length: int | Tensor, count: int) -> Tensor:
+    """(boxes, count): the middles of equal parts of the pixels from start's to stop's, both included."""
+    pixels = b.cast(b.tensor(length), ir.DataType.FLOAT)
+    first, last = (b.op("Floor", b.op("Mul", v, pixels)) for v in (start, stop))
+    ahead = b.op("Relu", b.op("Sub", last, first))
+    middles = ((np.arange(count) + 0.5) / count)[None].astype(np.float32)
+    places = b.op("Sub", b.op("Mul", b.op("Add", ahead, 1.0), middles), 0.5)
+    places = b.op("Add", first, b.op("Min", b.op("Relu", places), ahead))
+    return b.op("Div", places, b.op("Max", b.op("Sub", pixels, 1.0), b.like(1.0, pixels)))
 
 
 def _inside(b: Builder, x: Tensor) -> Tensor:

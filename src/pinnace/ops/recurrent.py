@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+import onnx_ir as ir
 
 from pinnace.ops.array import split_into
-from pinnace.ops.builder import Builder
+from pinnace.ops.builder import Builder, Unsupported
 from pinnace.ops.table import Tensor, primitive
 from pinnace.ops.values import Value
 
@@ -31,6 +32,8 @@ def lstm(
     proj_size: int = 0,
 ) -> Value:
     """LSTM for each layer, its weights cut out of the one vector of weights."""
+    if proj_size:
+        raise Unsupported("projects its state, which ONNX's LSTM does not")
     directions = 2 if bidirectional else 1
     pieces = _Pieces(b, w, num_layers, directions, input_size, hidden_size, has_bias)
     starts_h = split_into(b, h, [directions] * num_layers, 0)
@@ -112,8 +115,157 @@ class _Pieces:
         (size,) = self.b.static_shape(part)
         gates = 4 * self.hidden
         if size == gates:
-            part = self.b.op("Concat", part, self.b.constant(np.zeros(gates, np.float32)), axis=0)
+            part = self.b.op(
+                "Concat", part, self.b.constant(np.zeros(gates, self.b.dtype(part).numpy())), axis=0
+            )
         return self._in_order(self.b.reshape(part, [2, 4, self.hidden]), [1, 2 * gates])
 
     def _in_order(self, x: Tensor, dims: Sequence[int]) -> Tensor:
         return self.b.reshape(self.b.op("Gather", x, list(_LSTM_GATES), axis=1), dims)
+
+
+# -- as MindSpore writes them for Ascend -----------------------------------------------------------
+
+
+def _gate_rows(b: Builder, x: Tensor, gates: int, order: Sequence[int]) -> Tensor:
+    """Weights (inputs, gates * hidden) as ONNX has them, (1, gates * hidden, inputs), in another order."""
+    parts = b.ops("Split", gates, x, axis=-1, num_outputs=gates)
+    return b.op("Unsqueeze", b.transpose(b.op("Concat", *(parts[i] for i in order), axis=1), (1, 0)), [0])
+
+
+def _gate_bias(b: Builder, x: Tensor, gates: int, order: Sequence[int]) -> Tensor:
+    parts = b.ops("Split", gates, x, axis=0, num_outputs=gates)
+    return b.op("Unsqueeze", b.op("Concat", *(parts[i] for i in order), axis=0), [0])
+
+
+def _one_way(direction: str) -> None:
+    if direction not in ("UNIDIRECTIONAL", "FORWARD"):
+        raise Unsupported(f"has the direction {direction}, and only UNIDIRECTIONAL is lowered")
+
+
+@primitive("DynamicRNN")
+def dynamic_rnn(
+    b: Builder,
+    x: Tensor,
+    w: Tensor,
+    bias: Tensor,
+    seq_length: Value,
+    init_h: Tensor,
+    init_c: Tensor,
+    *,
+    direction: str = "UNIDIRECTIONAL",
+    forget_bias: float = 0.0,
+) -> Value:
+    """LSTM; the gates of all steps by MatMul, and the cells by Scan."""
+    _one_way(direction)
+    if seq_length is not None:
+        raise Unsupported("has lengths of its own for each batch")
+    dtype = b.dtype(x)
+    x, w, bias, init_h, init_c = (b.cast(t, ir.DataType.FLOAT) for t in (x, w, bias, init_h, init_c))
+    hidden = b.static_shape(w)[1] // 4
+    if forget_bias:
+        steps = np.repeat(np.asarray([0, 0, forget_bias, 0], np.float32), hidden)
+        bias = b.op("Add", bias, steps)
+    # The gates are in the order input, cell, forget, output.
+    order = (0, 3, 2, 1)
+    own, back = b.ops("Split", 2, w, [b.static_shape(w)[0] - hidden, hidden], axis=0)
+    given = _gate_bias(b, bias, 4, order)
+    both = b.op("Concat", given, b.op("Sub", given, given), axis=1)
+    rows = (_gate_rows(b, own, 4, order), _gate_rows(b, back, 4, order))
+    y = b.op("LSTM", x, *rows, both, None, init_h, init_c, hidden_size=hidden)
+    y = b.op("Squeeze", y, [1])
+    before = b.op("Concat", init_h, b.op("Slice", y, [0], [-1], [0]), axis=0)
+    sums = b.op("Add", b.op("MatMul", b.op("Concat", x, before, axis=-1), w), bias)
+    i, j, f, o = b.ops("Split", 4, sums, axis=-1, num_outputs=4)
+    i, j, f, o = b.op("Sigmoid", i), b.op("Tanh", j), b.op("Sigmoid", f), b.op("Sigmoid", o)
+    cells = _cells(b, b.op("Squeeze", init_c, [0]), b.op("Mul", i, j), f)
+    return tuple(b.cast(t, dtype) for t in (y, y, cells, i, j, f, o, b.op("Tanh", cells)))
+
+
+def _cells(b: Builder, first: Tensor, added: Tensor, kept: Tensor) -> Tensor:
+    """All of c = kept * c + added, step by step."""
+    cell, more, share = (
+        ir.Value(name=b.fresh(), type=ir.TensorType(b.dtype(first)), shape=ir.Shape(b.shape(first)))
+        for _ in range(3)
+    )
+    with b.scope() as nodes:
+        last = b.op("Add", b.op("Mul", share, cell), more)
+        shown = b.op("Identity", last)
+    for value in (last, shown):
+        value.type, value.shape = cell.type, cell.shape
+    body = ir.Graph([cell, more, share], [last, shown], nodes=nodes, name=b.fresh())
+    _, cells = b.ops("Scan", 2, first, added, kept, body=body, num_scan_inputs=2)
+    cells.type, cells.shape = added.type, ir.Shape(b.shape(added))
+    return cells
+
+
+@primitive("DynamicGRUV2")
+def dynamic_gru(
+    b: Builder,
+    x: Tensor,
+    weight_input: Tensor,
+    weight_hidden: Tensor,
+    bias_input: Tensor | None,
+    bias_hidden: Tensor | None,
+    seq_length: Value,
+    init_h: Tensor,
+    *,
+    direction: str = "UNIDIRECTIONAL",
+    gate_order: str = "rzh",
+    reset_after: bool = True,
+) -> Value:
+    """GRU; its gates, which training needs, are not given."""
+    _one_way(direction)
+    if seq_length is not None:
+        raise Unsupported("has lengths of its own for each batch")
+    hidden = b.static_shape(weight_hidden)[0]
+    order = (1, 0, 2) if gate_order == "rzh" else (0, 1, 2)
+    none = b.constant(np.zeros((1, 3 * hidden), np.float32))
+    wide = [b.cast(t, ir.DataType.FLOAT) for t in (x, weight_input, weight_hidden, init_h)]
+    biases = [
+        none if t is None else _gate_bias(b, b.cast(t, ir.DataType.FLOAT), 3, order)
+        for t in (bias_input, bias_hidden)
+    ]
+    start = wide[3] if b.rank(init_h) == 3 else b.op("Unsqueeze", wide[3], [0])
+    y = b.op(
+        "GRU",
+        wide[0],
+        _gate_rows(b, wide[1], 3, order),
+        _gate_rows(b, wide[2], 3, order),
+        b.op("Concat", *biases, axis=1),
+        None,
+        start,
+        hidden_size=hidden,
+        linear_before_reset=int(reset_after),
+    )
+    y = b.cast(b.op("Squeeze", y, [1]), b.result(init_h))
+    return y, y, None, None, None, None
+
+
+# -- decoding --------------------------------------------------------------------------------------
+
+
+@primitive("CTCGreedyDecoder")
+def ctc_greedy_decoder(b: Builder, x: Tensor, sequence_length: Tensor, merge_repeated: bool = True) -> Value:
+    """ArgMax, and NonZero of what is no blank, no repetition and within the length."""
+    classes = b.shape(x)[2]
+    if classes is None:
+        raise Unsupported("needs the number of classes fixed")
+    best = b.transpose(b.op("ArgMax", x, axis=2, keepdims=0), (1, 0))
+    steps = b.op("Range", b.constant(0, np.int64), b.tensor(b.dim(x, 0)), b.constant(1, np.int64))
+    lengths = b.op("Unsqueeze", b.cast(sequence_length, ir.DataType.INT64), [1])
+    within = b.op("Less", steps, lengths)
+    kept = b.op("And", within, b.op("Less", best, classes - 1))
+    if merge_repeated:
+        # The first has none before it: -1 is no class.
+        before = b.op("Pad", b.op("Slice", best, [0], [-1], [1]), [0, 1, 0, 0], b.constant(-1, np.int64))
+        kept = b.op("And", kept, b.op("Not", b.op("Equal", best, before)))
+    counted = b.op("CumSum", b.cast(kept, ir.DataType.INT64), b.constant(1, np.int64))
+    places = b.op("Transpose", b.op("NonZero", kept), perm=[1, 0])
+    columns = b.op("Unsqueeze", b.op("Sub", b.op("GatherND", counted, places), 1), [1])
+    indices = b.op("Concat", b.op("Slice", places, [0], [1], [1]), columns, axis=1)
+    longest = b.op("ReduceMax", counted, keepdims=0)
+    size = b.op("Concat", b.op("Shape", x, start=1, end=2), b.op("Unsqueeze", longest, [0]), axis=0)
+    peaks = b.transpose(b.op("ReduceMax", x, [2], keepdims=0), (1, 0))
+    likely = b.op("ReduceSum", b.op("Where", within, peaks, b.like(0.0, x)), [1], keepdims=1)
+    return indices, b.op("GatherND", best, places), size, b.op("Neg", likely)
