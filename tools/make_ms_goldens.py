@@ -41,10 +41,10 @@ def run(path):
     for i, tensor in enumerate(inputs):
         whole = tensor.dtype == mslite.DataType.INT32
         array = np.arange(tensor.shape[0], dtype=np.int32) if whole else random.standard_normal(tensor.shape)
-        arrays["x{}".format(i)] = array if whole else array.astype(np.float32)
-        tensor.set_data_from_numpy(arrays["x{}".format(i)])
+        arrays[f"x{i}"] = array if whole else array.astype(np.float32)
+        tensor.set_data_from_numpy(arrays[f"x{i}"])
     for i, tensor in enumerate(model.predict(inputs)):
-        arrays["y{}".format(i)] = tensor.get_data_to_numpy()
+        arrays[f"y{i}"] = tensor.get_data_to_numpy()
     np.savez(str(path.with_suffix(".npz")), **arrays)
 
 
@@ -57,7 +57,7 @@ def main(models, out):
     jobs += [("convolution", bits, False) for bits in (None, 0, 4)]
     jobs += [(name, 8, False) for name in ("network", "product")]
     for name, bits, half in jobs:
-        kind = "_half" if half else "" if bits is None else "_mixed" if bits == 0 else "_{}bit".format(bits)
+        kind = "_half" if half else "" if bits is None else "_mixed" if bits == 0 else f"_{bits}bit"
         target = out / (name + kind)
         convert(models / (name + ".onnx"), target, bits, half)
         try:
