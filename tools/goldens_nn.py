@@ -88,17 +88,24 @@ case("ops_conv3d", "f32[1,3,5,6,7]", "f32[4,3,2,2,2]", call="ops.conv3d(x0, x1, 
 for _rank, _spatial in ((1, "9"), (2, "9,8"), (3, "5,6,7")):
     _kernel = ",".join("3" * _rank)
     _in = (f"f32[2,4,{_spatial}]", f"f32[6,2,{_kernel}]", "f32[6]")
-    case(f"mint_conv{_rank}d", *_in, call=f"F.conv{_rank}d(x0, x1, x2, stride=2, padding=1, groups=2)", reference=f"ops.conv{_rank}d(x0, x1, x2, 2, 'pad', 1, 1, 2)")
+    case(
+        f"mint_conv{_rank}d",
+        *_in,
+        call=f"F.conv{_rank}d(x0, x1, x2, stride=2, padding=1, groups=2)",
+        reference=f"ops.conv{_rank}d(x0, x1, x2, 2, 'pad', 1, 1, 2)",
+    )
     case(
         f"mint_conv{_rank}d_same",
         *_in[:2],
-        call=f"F.conv{_rank}d(x0, x1, padding='same', dilation={_rank % 3 + 1}, groups=2)", reference=f"ops.conv{_rank}d(x0, x1, None, 1, 'same', 0, {_rank % 3 + 1}, 2)",
+        call=f"F.conv{_rank}d(x0, x1, padding='same', dilation={_rank % 3 + 1}, groups=2)",
+        reference=f"ops.conv{_rank}d(x0, x1, None, 1, 'same', 0, {_rank % 3 + 1}, 2)",
     )
     case(
         f"mint_conv{_rank}d_unbatched",
         _in[0].replace("2,", "", 1),
         *_in[1:],
-        call=f"F.conv{_rank}d(x0, x1, x2, groups=2)", reference=f"ops.conv{_rank}d(x0.expand_dims(0), x1, x2, 1, 'valid', 0, 1, 2)[0]",
+        call=f"F.conv{_rank}d(x0, x1, x2, groups=2)",
+        reference=f"ops.conv{_rank}d(x0.expand_dims(0), x1, x2, 1, 'valid', 0, 1, 2)[0]",
     )
 case(
     "mint_conv_transpose2d",
@@ -267,7 +274,7 @@ case("ops_max_pool3d", "f32[1,2,6,7,8]", call="ops.max_pool3d(x0, 3, 2, 1, 1, Tr
 case("ops_max_pool_argmax", "f32[1,2,6,7]", call="ops.max_pool2d(x0, 2, 2, return_indices=True)")
 for _rank, _spatial in ((1, "9"), (2, "9,10"), (3, "6,7,9")):
     _in = f"f32[2,3,{_spatial}]"
-    _uneven = ("4", "(4, 3)", "(4, 3, 5)")[_rank - 1]
+    _uneven = ("3", "(4, 3)", "(4, 3, 5)")[_rank - 1]
     case(
         f"nn_adaptive_avg_pool{_rank}d", _in, op=f"nn.AdaptiveAvgPool{_rank}d({_uneven if _rank > 1 else 3})"
     )
@@ -643,7 +650,11 @@ case(
     "f32[2,3,4]",
     call="ops.matrix_diag(x0, ms.Tensor([-1, 1], ms.int32), align='LEFT_RIGHT')",
 )
-case("ops_matrix_diag_part", "f32[2,4,5]", call="ops.matrix_diag_part(x0, 0, 0.0)")
+case(
+    "ops_matrix_diag_part",
+    "f32[2,4,5]",
+    call="ops.matrix_diag_part(x0, ms.Tensor(0, ms.int32), ms.Tensor(0.0))",
+)
 case(
     "ops_matrix_diag_part_k",
     "f32[2,4,5]",
@@ -741,13 +752,17 @@ for _mode in ("bilinear", "bicubic"):
         f"mint_interpolate_{_mode}",
         "f32[1,2,5,6]",
         call=f"F.interpolate(x0, (9, 4), mode='{_mode}')",
-        reference=_RESIZE.format(mode="linear" if _mode == "bilinear" else "cubic", where="half_pixel", size="(9, 4)"),
+        reference=_RESIZE.format(
+            mode="linear" if _mode == "bilinear" else "cubic", where="half_pixel", size="(9, 4)"
+        ),
     )
     case(
         f"mint_interpolate_{_mode}_corners",
         "f32[1,2,5,6]",
         call=f"F.interpolate(x0, scale_factor=(2.0, 1.5), mode='{_mode}', align_corners=True)",
-        reference=_RESIZE.format(mode="linear" if _mode == "bilinear" else "cubic", where="align_corners", size="(10, 9)"),
+        reference=_RESIZE.format(
+            mode="linear" if _mode == "bilinear" else "cubic", where="align_corners", size="(10, 9)"
+        ),
     )
 case("ops_interpolate_linear", "f32[2,3,7]", call="ops.interpolate(x0, 11, mode='linear')")
 case(
@@ -822,7 +837,7 @@ case(
     call="self.op(x0, ms.Tensor([9, 4], ms.int32))",
 )
 for _mode in ("nearest", "linear", "cubic"):
-    for _where in ("half_pixel", "align_corners"):
+    for _where in ("half_pixel", "align_corners") if _mode != "nearest" else ("half_pixel",):
         _size = 9 if _mode == "cubic" else 1
         case(
             f"ops_resize_v2_{_mode}_{_where}",
@@ -880,12 +895,18 @@ case(
     op="ops.NMSWithMask(0.3)",
     call=f"self.op(ops.concat(({_BOXES}, x0[:, 4:]), 1))",
 )
+_SPAN = "ops.relu(ops.minimum(b[:, {1}], b[:, {1}:{1} + 1]) - ops.maximum(b[:, {0}], b[:, {0}:{0} + 1]))"
+_AREA = "((b[:, 2] - b[:, 0]) * (b[:, 3] - b[:, 1]))"
+_COMMON = f"({_SPAN.format(0, 2)} * {_SPAN.format(1, 3)})"
+_IOUS = f"{_COMMON} / ({_AREA} + {_AREA}.reshape(-1, 1) - {_COMMON})"
 case(
     "ops_nms_v3",
     "f32[12,4]>0<1",
     "f32[12]>0<1",
     op="ops.operations.image_ops.NonMaxSuppressionV3()",
     call=f"self.op({_BOXES}, x1, ms.Tensor(6, ms.int32), ms.Tensor(0.4, ms.float32), ms.Tensor(0.2, ms.float32))",
+    reference=f"(lambda b: ops.operations.image_ops.NonMaxSuppressionWithOverlaps()({_IOUS}, x1, "
+    f"ms.Tensor(6, ms.int32), ms.Tensor(0.4, ms.float32), ms.Tensor(0.2, ms.float32)))({_BOXES})",
 )
 case(
     "ops_nms_overlaps",
@@ -893,13 +914,6 @@ case(
     "f32[6]>0<1",
     op="ops.operations.image_ops.NonMaxSuppressionWithOverlaps()",
     call="self.op(x0, x1, ms.Tensor(4, ms.int32), ms.Tensor(0.5, ms.float32), ms.Tensor(0.1, ms.float32))",
-)
-case(
-    "ops_nms_combined",
-    "f32[1,8,1,4]>0<1",
-    "f32[1,8,2]>0<1",
-    op="ops.operations.image_ops.CombinedNonMaxSuppression()",
-    call="self.op(ops.concat((x0[..., :2], x0[..., :2] + x0[..., 2:] * 0.5), 3), x1, ms.Tensor(3, ms.int32), ms.Tensor(5, ms.int32), ms.Tensor(0.3, ms.float32), ms.Tensor(0.1, ms.float32))",
 )
 case("ops_pixel_shuffle", "f32[2,12,3,4]", call="ops.pixel_shuffle(x0, 2)")
 case("ops_pixel_unshuffle", "f32[2,3,4,6]", call="ops.pixel_unshuffle(x0, 2)")
@@ -1081,7 +1095,10 @@ case(
         "ops.reshape("
         + attend(
             "ops.reshape(x0.float(), (2, 4, 1, 4))",
-            *(f"ops.repeat_interleave(ops.reshape(x{i}.float(), (2, 5, 2, 4)).swapaxes(1, 2), 2, 1)" for i in (1, 2)),
+            *(
+                f"ops.repeat_interleave(ops.reshape(x{i}.float(), (2, 5, 2, 4)).swapaxes(1, 2), 2, 1)"
+                for i in (1, 2)
+            ),
             0.5,
             "(ops.arange(5) >= ms.Tensor([3, 5]).reshape(2, 1, 1, 1))",
         )
@@ -1126,8 +1143,19 @@ case(
     call="self.op(x0, 0)",
     reference="x0[:2] * ops.sigmoid(x0[:2]) * x0[2:]",
 )
-case("nn_multihead_attention", "f32[2,3,8]", "f32[2,5,8]", op="nn.MultiheadAttention(8, 2, batch_first=True).set_train(False)", call="self.op(x0, x1, x1)")
-case("nn_transformer_decoder", "f32[2,3,8]", "f32[2,5,8]", op="nn.TransformerDecoderLayer(8, 2, 16, batch_first=True).set_train(False)")
+case(
+    "nn_multihead_attention",
+    "f32[2,3,8]",
+    "f32[2,5,8]",
+    op="nn.MultiheadAttention(8, 2, batch_first=True).set_train(False)",
+    call="self.op(x0, x1, x1)",
+)
+case(
+    "nn_transformer_decoder",
+    "f32[2,3,8]",
+    "f32[2,5,8]",
+    op="nn.TransformerDecoderLayer(8, 2, 16, batch_first=True).set_train(False)",
+)
 case(
     "reshape_and_cache",
     "f16[3,8]",
@@ -1179,7 +1207,9 @@ case(
         + ".half(), (2, 16))"
     ),
 )
-_HALVES = "ops.reshape({x}, (3, 2, 4)) * x2.expand_dims(1) + ops.concat((-ops.reshape({x}, (3, 2, 4))[..., 2:], "
+_HALVES = (
+    "ops.reshape({x}, (3, 2, 4)) * x2.expand_dims(1) + ops.concat((-ops.reshape({x}, (3, 2, 4))[..., 2:], "
+)
 _HALVES += "ops.reshape({x}, (3, 2, 4))[..., :2]), -1) * x3.expand_dims(1)"
 case(
     "apply_rotary",
@@ -1197,6 +1227,144 @@ case(
     op="P.PromptFlashAttention(4, 0.5, input_layout='BNSD_BSND', num_key_value_heads=2)",
     call="self.op(x0, x1, x2)",
     reference=attend(*_REPEATED, 0.5) + ".half().swapaxes(1, 2)",
+)
+
+
+# -- other types, and dimensions that only the run knows -------------------------------------------
+
+case("half_conv1d", "f16[2,4,9]", op="nn.Conv1d(4, 6, 3, pad_mode='same', has_bias=True, dtype=ms.float16)")
+case("half_conv_transpose", "f16[2,4,5,6]", op="nn.Conv2dTranspose(4, 6, 3, stride=2, dtype=ms.float16)")
+case("half_avg_pool2d", "f16[2,3,9,10]", op="nn.AvgPool2d(3, 2, pad_mode='same')")
+case("half_avg_pool3d", "f16[1,2,6,7,8]", op="nn.AvgPool3d(3, 2, pad_mode='pad', padding=1)")
+case("half_max_pool2d_indices", "f16[2,3,8,10]", call="ops.max_pool2d(x0, 2, 2, return_indices=True)")
+case("half_adaptive_avg_pool2d", "f16[2,3,9,10]", op="nn.AdaptiveAvgPool2d((4, 3))")
+case("half_adaptive_max_pool2d", "f16[2,3,9,10]", op="nn.AdaptiveMaxPool2d((4, 3))")
+case("half_resize_nearest", "f16[1,2,6,5]", op="ops.ResizeNearestNeighborV2()", call="self.op(x0, (9, 4))")
+case(
+    "half_resize_bicubic",
+    "f16[1,2,6,5]",
+    op="ops.operations.image_ops.ResizeBicubic()",
+    call="self.op(x0, (9, 4))",
+)
+case("half_batch_matmul", "f16[2,3,5]", "f16[2,4,5]", op="ops.BatchMatMul(False, True)")
+case("half_dense_3d", "f16[2,3,5]", op="nn.Dense(5, 6, dtype=ms.float16)")
+case(
+    "half_fold",
+    "f16[2,3,6,18]",
+    call="ops.fold(x0, ms.Tensor([6, 8], ms.int32), (2, 3), padding=0, stride=(2, 1))",
+)
+case("half_unfold", "f16[2,3,6,7]", call="ops.unfold(x0, (2, 3), padding=1, stride=2)")
+case("half_depth_to_space", "f16[2,12,3,4]", op="ops.DepthToSpace(2)")
+case("half_matrix_diag", "f16[2,4]", call="ops.matrix_diag(x0)")
+case("double_layer_norm", "f64[2,3,8]", "f64[8]", "f64[8]", op="ops.LayerNorm(-1, -1, 1e-5)")
+case("double_inverse", "f64[4,4]", call="ops.inverse(x0)")
+case("double_grid_sample", "f64[1,2,5,6]", "f64[1,4,3,2]", call="ops.grid_sample(x0, x1)")
+case("nn_batch_norm1d_plain", "f32[6,3]", op="nn.BatchNorm1d(3, affine=False).set_train(False)")
+case("dynamic_conv1d", "f32[2*,4,9*]", op="nn.Conv1d(4, 6, 3, stride=2, pad_mode='same', has_bias=True)")
+case("dynamic_conv3d", "f32[1*,3,5*,6*,7*]", op="nn.Conv3d(3, 4, 3, stride=2, pad_mode='pad', padding=1)")
+case("dynamic_conv1d_transpose", "f32[2*,4,9*]", op="nn.Conv1dTranspose(4, 6, 3, stride=2, pad_mode='valid')")
+case("dynamic_max_pool_pad", "f32[2*,3,9*,10*]", op="nn.MaxPool2d(3, 2, pad_mode='pad', padding=1)")
+case("dynamic_avg_pool_pad", "f32[2*,3,9*,10*]", op="nn.AvgPool2d(3, 2, pad_mode='pad', padding=1)")
+case("dynamic_adaptive_avg_pool1d", "f32[2*,3,9]", op="nn.AdaptiveAvgPool1d(3)")
+case("dynamic_adaptive_avg_pool3d", "f32[2*,3,5*,6*,7*]", op="nn.AdaptiveAvgPool3d((2, 3, 1))")
+case("dynamic_adaptive_max_pool2d", "f32[2*,3,9,10]", op="nn.AdaptiveMaxPool2d((4, 3), return_indices=True)")
+case(
+    "dynamic_layer_norm", "f32[2*,3*,4,5]", op="nn.LayerNorm((4, 5), begin_norm_axis=2, begin_params_axis=2)"
+)
+case("dynamic_batch_norm1d", "f32[6*,3]", op="nn.BatchNorm1d(3).set_train(False)")
+case("dynamic_matmul", "f32[3*,5]", "f32[4*,5]", op="ops.MatMul(transpose_b=True)")
+case("dynamic_dense", "f32[2*,3*,5]", op="nn.Dense(5, 6)")
+case("dynamic_cdist", "f32[2*,3*,5]", "f32[2*,4*,5]", call="ops.cdist(x0, x1)")
+case(
+    "dynamic_resize",
+    "f32[1*,2,5*,6*]",
+    op="ops.ResizeBilinearV2(half_pixel_centers=True)",
+    call="self.op(x0, (x0.shape[2] * 2, x0.shape[3] + 3))",
+)
+case(
+    "dynamic_resize_like",
+    "f32[1*,2,5*,6*]",
+    "f32[1*,2,9*,8*]",
+    op="ops.ResizeNearestNeighborV2()",
+    call="self.op(x0, x1.shape[2:])",
+)
+case("dynamic_grid_sample", "f32[1*,2,5*,6*]", "f32[1*,4*,3*,2]", call="ops.grid_sample(x0, x1)")
+case(
+    "dynamic_roi_align",
+    "f32[1*,3,8*,9*]",
+    "f32[3*,4]>0<4",
+    op="ops.ROIAlign(3, 2, 0.9)",
+    call="self.op(x0, ops.concat((ops.zeros_like(x1[:, :1]), x1[:, :2], x1[:, 2:] + 4), 1))",
+)
+case(
+    "dynamic_crop_and_resize",
+    "f32[2*,6*,7*,3]",
+    "f32[4*,4]>0<1",
+    "i32[4*]<2",
+    call="ops.crop_and_resize(x0, x1, x2, (4, 3), 'bilinear', 0.5)",
+)
+case(
+    "dynamic_nms",
+    "f32[12*,5]>0<1",
+    op="ops.NMSWithMask(0.3)",
+    call=f"self.op(ops.concat(({_BOXES}, x0[:, 4:]), 1))",
+)
+case("dynamic_iou", "f32[5*,4]>0<1", "f32[3*,4]>0<1", call="ops.iou(x0 * 9, x1 * 9)")
+case("dynamic_depth_to_space", "f32[2*,12,3*,4*]", op="ops.DepthToSpace(2)")
+case("dynamic_pixel_shuffle", "f32[2*,12,3*,4*]", call="ops.pixel_shuffle(x0, 2)")
+case("dynamic_channel_shuffle", "f32[2*,6,3*,4*]", op="nn.ChannelShuffle(3)")
+case("dynamic_unfold", "f32[2*,3,6*,7*]", call="ops.unfold(x0, (2, 3), padding=1, stride=2)")
+case(
+    "dynamic_matrix_diag_part",
+    "f32[2*,4,5]",
+    call="ops.matrix_diag_part(x0, ms.Tensor(0, ms.int32), ms.Tensor(0.0))",
+)
+case("dynamic_band_part", "f32[2*,4*,5*]", call="ops.matrix_band_part(x0, 1, 2)")
+case("dynamic_inverse", "f32[2*,4,4]", call="ops.inverse(x0)")
+case("dynamic_bias_add", "f32[2*,3,4*]", "f32[3]", op="ops.BiasAdd()")
+case("dynamic_lrn", "f32[2*,7,4*,5*]", op="ops.LRN(2, 1.5, 0.1, 0.75)")
+case(
+    "dynamic_lstm",
+    "f32[3,2*,3]",
+    "f32[1,2*,4]",
+    "f32[1,2*,4]",
+    op="nn.LSTM(3, 4)",
+    call="self.op(x0, (x1, x2))",
+)
+case(
+    "dynamic_flash_attention",
+    "f16[2*,4,3*,4]",
+    "f16[2*,2,5*,4]",
+    "f16[2*,2,5*,4]",
+    op="P.FlashAttentionScore(4, scale_value=0.5, input_layout='BNSD')",
+    call="self.op(x0, x1, x2)[3]",
+    reference=attend(*_REPEATED, 0.5) + ".half()",
+)
+case(
+    "dynamic_flash_attention_bsh",
+    "f16[2*,3*,16]",
+    "f16[2*,5*,8]",
+    "f16[2*,5*,8]",
+    op="P.FlashAttentionScore(4, scale_value=0.5, input_layout='BSH')",
+    call="self.op(x0, x1, x2)[3]",
+    reference="ops.reshape("
+    + attend(
+        "ops.reshape(x0.float(), (2, 3, 4, 4)).swapaxes(1, 2)",
+        *(
+            f"ops.repeat_interleave(ops.reshape(x{i}.float(), (2, 5, 2, 4)).swapaxes(1, 2), 2, 1)"
+            for i in (1, 2)
+        ),
+        0.5,
+    )
+    + ".half().swapaxes(1, 2), (2, 3, 16))",
+)
+case(
+    "dynamic_rms_norm",
+    "f16[2*,3*,8]",
+    "f16[8]",
+    op="P.RmsNorm(1e-5)",
+    call="self.op(x0, x1)[0]",
+    reference="(x0.float() / ops.sqrt((x0.float() * x0.float()).mean(-1, keep_dims=True) + 1e-5)).half() * x1",
 )
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import onnx_ir as ir
 
 from pinnace.ops.builder import Builder
+from pinnace.ops.solve import repeated
 from pinnace.ops.table import Floats, Ints, Tensor, primitive
 from pinnace.ops.values import Value
 
@@ -242,3 +244,34 @@ def non_max_suppression(
     boxes, scores = (b.cast(v, ir.DataType.FLOAT) for v in (boxes, scores))
     count = b.reshape(max_output_size, [1])
     return b.cast(_suppressed(b, boxes, scores, count, iou_threshold, score_threshold), _INT32)
+
+
+@primitive("NonMaxSuppressionWithOverlaps")
+def non_max_suppression_with_overlaps(
+    b: Builder,
+    overlaps: Tensor,
+    scores: Tensor,
+    max_output_size: Tensor,
+    overlap_threshold: Tensor,
+    score_threshold: Tensor,
+) -> Value:
+    """TopK for the order; a Loop keeps each box unless a better one that is kept overlaps it."""
+    count = b.op("Shape", scores)
+    ranked, order = b.ops("TopK", 2, scores, count, axis=0)
+    shown = b.op("Greater", ranked, score_threshold)
+    ordered = b.op("Gather", b.op("Gather", overlaps, order, axis=0), order, axis=1)
+    close = b.op("Greater", ordered, overlap_threshold)
+    numbers = b.op("Range", b.constant(0, np.int64), b.scalar(count), b.constant(1, np.int64))
+
+    def turn(i: Tensor, carried: Sequence[Tensor]) -> Sequence[Tensor]:
+        (kept,) = carried
+        own = b.op("And", b.op("Equal", numbers, i), b.op("Gather", kept, i, axis=0))
+        chosen = b.op("ReduceMax", b.cast(own, ir.DataType.UINT8), keepdims=0)
+        hidden = b.op("And", b.op("Gather", close, i, axis=1), b.op("Greater", numbers, i))
+        hidden = b.op("And", hidden, b.cast(chosen, ir.DataType.BOOL))
+        return [b.op("And", kept, b.op("Not", hidden))]
+
+    (kept,) = repeated(b, b.scalar(count), [shown], turn)
+    chosen = b.op("Compress", order, kept, axis=0)
+    limit = b.reshape(b.cast(max_output_size, _INT64), [1])
+    return b.cast(b.op("Slice", chosen, [0], limit, [0]), _INT32)

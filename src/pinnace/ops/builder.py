@@ -207,7 +207,11 @@ class Builder:
 
     def reshape(self, x: ir.Value, dims: Sequence[int | ir.Value]) -> ir.Value:
         """`x` with other dimensions; -1 at most once, 0 is a dimension of size zero."""
-        return self.op("Reshape", x, self.vector(dims), allowzero=1 if 0 in dims else None)
+        y = self.op("Reshape", x, self.vector(dims), allowzero=1 if 0 in dims else None)
+        if y.shape is None and any(isinstance(d, ir.Value) for d in dims):
+            # Inference sees nothing of dimensions that are computed.
+            y.shape = ir.Shape([d if isinstance(d, int) and d >= 0 else None for d in dims])
+        return y
 
     def vector(self, dims: Sequence[int | ir.Value]) -> ir.Value:
         """An int64 vector of ints and scalar tensors."""

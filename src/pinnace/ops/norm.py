@@ -101,7 +101,7 @@ def layer_norm(
     axis = b.axis(begin_norm_axis, x)
     y = _layer_normalised(b, x, axis, gamma, beta, epsilon, b.axis(begin_params_axis, x))
     spread, mean = variance(b, x, range(axis, b.rank(x)), 0, True)
-    return y, mean, spread
+    return y, b.cast(mean, b.result(x, 1)), b.cast(spread, b.result(x, 2))
 
 
 @primitive("LayerNormExt")

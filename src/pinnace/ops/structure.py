@@ -79,7 +79,7 @@ def raise_(b: Builder, *message: Value) -> Value:
     raise AlwaysRaises
 
 
-@primitive("JoinedStr")
+@primitive("JoinedStr", "Format")
 def joined_str(b: Builder, *parts: Value) -> Value:
     """Nothing: the text of an error."""
     return "".join(p if isinstance(p, str) else "..." for p in parts)
