@@ -56,7 +56,7 @@ def conv(x, w, y, stride=1, group=1, size=3):
 
 
 def network():
-    """An image network in small: strided, depthwise and pointwise convolutions, a residual, pools, a product."""
+    """An image network in small: convolutions of all kinds, a residual, pools, an activation, a product."""
     nodes = [
         conv("image", "stem", "a", stride=2),
         helper.make_node("Relu", ["a"], ["b"]),

@@ -48,8 +48,8 @@ def corpus(*patterns: str) -> list[bytes]:
     return files
 
 
-MS = corpus("ms/*.ms", "lite_ops/*.ms")
-MINDIR = corpus("lite_ops/*.mindir", "mindspore_ops/*.mindir", "split/*.mindir")
+MS = corpus("ms/*.ms", "lite_ops/*.ms", "lite_layers/*.ms")
+MINDIR = corpus("lite_ops/*.mindir", "lite_layers/*.mindir", "mindspore_ops/*.mindir", "split/*.mindir")
 ONNX = corpus("**/*.onnx")
 
 NUMBERS = [

@@ -57,6 +57,9 @@ def _place_weights(model: ir.Model, source: Source) -> None:
 
 def _check(tensor: ir.TensorProtocol, source: Source) -> None:
     """ModelFormatError where the data of a small tensor, which is parsed, is not what it declares."""
+    if tensor.size > 8 * len(source.data):
+        what = f"tensor {tensor.name!r} says that it has {tensor.size} elements, more than there is data for"
+        raise ModelFormatError(f"{source.name}: {what}")
     try:
         tensor.numpy()
     except (AssertionError, TypeError, ValueError) as error:
