@@ -113,7 +113,8 @@ case(
     "f32[4,3,3,3]",
     "f32[6]",
     call="F.conv_transpose2d(x0, x1, x2, stride=2, padding=1, output_padding=1, groups=2, dilation=2)",
-    reference="ops.operations.nn_ops.Conv2DTranspose(6, 3, 'pad', 1, dilation=2, stride=2, group=2)(x0, x1, (2, 6, 20, 22)) + x2.reshape(6, 1, 1)",
+    reference="ops.operations.nn_ops.Conv2DTranspose(6, 3, 'pad', 1, dilation=2, stride=2, "
+    "group=2)(x0, x1, (2, 6, 20, 22)) + x2.reshape(6, 1, 1)",
 )
 case(
     "mint_conv2d_reflect",
@@ -363,7 +364,8 @@ case(
     "mint_batch_norm1d",
     "f32[2,3,7]",
     op="mint.nn.BatchNorm1d(3).set_train(False)",
-    reference="ops.batch_norm(x0.expand_dims(3), self.op.running_mean, self.op.running_var, self.op.weight, self.op.bias).squeeze(3)",
+    reference="ops.batch_norm(x0.expand_dims(3), self.op.running_mean, self.op.running_var, "
+    "self.op.weight, self.op.bias).squeeze(3)",
 )
 case(
     "mint_batch_norm2d",
@@ -375,7 +377,8 @@ case(
     "mint_batch_norm3d",
     "f32[2,3,2,4,5]",
     op="mint.nn.BatchNorm3d(3, affine=False).set_train(False)",
-    reference="ops.batch_norm(x0.reshape(2, 3, 8, 5), self.op.running_mean, self.op.running_var, ops.ones(3), ops.zeros(3)).reshape(2, 3, 2, 4, 5)",
+    reference="ops.batch_norm(x0.reshape(2, 3, 8, 5), self.op.running_mean, self.op.running_var, "
+    "ops.ones(3), ops.zeros(3)).reshape(2, 3, 2, 4, 5)",
 )
 case(
     "ops_batch_norm",
@@ -439,7 +442,9 @@ for _rank, _spatial in ((1, "7"), (2, "4,5"), (3, "2,3,4")):
         f"nn_instance_norm{_rank}d",
         f"f32[2,3,{_spatial}]",
         op=f"nn.InstanceNorm{_rank}d(3)",
-        reference=f"(x0 - x0.mean({tuple(range(2, _rank + 2))}, keep_dims=True)) / ops.sqrt(x0.var({tuple(range(2, _rank + 2))}, keepdims=True) + 1e-5) * self.op.gamma.reshape({(3,) + (1,) * _rank}) + self.op.beta.reshape({(3,) + (1,) * _rank})",
+        reference=f"(x0 - x0.mean({tuple(range(2, _rank + 2))}, keep_dims=True)) / "
+        f"ops.sqrt(x0.var({tuple(range(2, _rank + 2))}, keepdims=True) + 1e-5) * "
+        f"self.op.gamma.reshape({(3,) + (1,) * _rank}) + self.op.beta.reshape({(3,) + (1,) * _rank})",
     )
 case(
     "nn_rms_norm",
@@ -453,7 +458,8 @@ case(
     "f16[2,3,8]",
     "f16[8]",
     call="ops.rms_norm(x0, x1, 1e-5)[0]",
-    reference="(x0.float() / ops.sqrt((x0.float() * x0.float()).mean(-1, keep_dims=True) + 1e-5)).half() * x1",
+    reference="(x0.float() / ops.sqrt((x0.float() * x0.float()).mean(-1, keep_dims=True) + "
+    "1e-5)).half() * x1",
 )
 case(
     "ops_rms_norm_2",
@@ -627,7 +633,8 @@ case(
     "f32[4,2]",
     "f32[4,4]",
     call="mint.triangular_solve(x0, x1 + 3 * ops.eye(4, 4, ms.float32))",
-    reference="ops.inverse(ops.triu(x1 + 3 * ops.eye(4, 4, ms.float32))) @ x0, x1 + 3 * ops.eye(4, 4, ms.float32)",
+    reference="ops.inverse(ops.triu(x1 + 3 * ops.eye(4, 4, ms.float32))) @ x0, x1 + 3 * ops.eye(4, "
+    "4, ms.float32)",
 )
 case("ops_matrix_solve", "f32[2,4,4]", "f32[2,4,3]", call="ops.matrix_solve(x0, x1)")
 case("ops_matrix_power", "f32[2,4,4]", call="ops.matrix_power(x0, 3)")
@@ -709,9 +716,11 @@ case(
     op="ops.DynamicRNN()",
     call="(lambda r: (r[0], r[2][-1]))(self.op(x0, x1, x2, None, x3, x4))",
     setup="self.cell = nn.layer.rnns._DynamicRNNBase('LSTM')",
-    reference="(lambda w, r: (r[0].half(), r[1][1].half()))(None, self.cell(x0.float(), (x3[0].float(), x4[0].float()), "
+    reference="(lambda w, r: (r[0].half(), r[1][1].half()))(None, self.cell(x0.float(), "
+    "(x3[0].float(), x4[0].float()), "
     "None, *(ops.concat([x1[rows].T.float()[g * 4 : g * 4 + 4] for g in (0, 2, 1, 3)]) "
-    "for rows in (slice(0, 3), slice(3, 7))), ops.concat([x2[g * 4 : g * 4 + 4].float() for g in (0, 2, 1, 3)]), ops.zeros(16)))",
+    "for rows in (slice(0, 3), slice(3, 7))), ops.concat([x2[g * 4 : g * 4 + 4].float() for g in (0, "
+    "2, 1, 3)]), ops.zeros(16)))",
 )
 for _order in ("rzh", "zrh"):
     _swap = "0, 1, 2" if _order == "rzh" else "1, 0, 2"
@@ -843,7 +852,8 @@ for _mode in ("nearest", "linear", "cubic"):
             f"ops_resize_v2_{_mode}_{_where}",
             f"f32[1,2,{6 if _size > 1 else 1},5]",
             op=f"ops.operations.image_ops.ResizeV2('{_where}', '{_mode}')",
-            call=f"self.op(x0, ms.Tensor([], ms.float32), ms.Tensor([1.0, 1.0, 1.5, 0.8], ms.float32), ms.Tensor([1, 2, {_size}, 4], ms.int64))",
+            call=f"self.op(x0, ms.Tensor([], ms.float32), ms.Tensor([1.0, 1.0, 1.5, 0.8], "
+            f"ms.float32), ms.Tensor([1, 2, {_size}, 4], ms.int64))",
         )
 for _mode in ("bilinear", "nearest"):
     for _pad in ("zeros", "border", "reflection"):
@@ -904,7 +914,8 @@ case(
     "f32[12,4]>0<1",
     "f32[12]>0<1",
     op="ops.operations.image_ops.NonMaxSuppressionV3()",
-    call=f"self.op({_BOXES}, x1, ms.Tensor(6, ms.int32), ms.Tensor(0.4, ms.float32), ms.Tensor(0.2, ms.float32))",
+    call=f"self.op({_BOXES}, x1, ms.Tensor(6, ms.int32), ms.Tensor(0.4, ms.float32), ms.Tensor(0.2, "
+    f"ms.float32))",
     reference=f"(lambda b: ops.operations.image_ops.NonMaxSuppressionWithOverlaps()({_IOUS}, x1, "
     f"ms.Tensor(6, ms.int32), ms.Tensor(0.4, ms.float32), ms.Tensor(0.2, ms.float32)))({_BOXES})",
 )
@@ -955,7 +966,8 @@ case(
     "f32[5,4]>0<9",
     "f32[5,4]>0<9",
     op="ops.BoundingBoxEncode()",
-    call="self.op(ops.concat((x0[:, :2], x0[:, :2] + x0[:, 2:] + 1), 1), ops.concat((x1[:, :2], x1[:, :2] + x1[:, 2:] + 1), 1))",
+    call="self.op(ops.concat((x0[:, :2], x0[:, :2] + x0[:, 2:] + 1), 1), ops.concat((x1[:, :2], "
+    "x1[:, :2] + x1[:, 2:] + 1), 1))",
 )
 case(
     "ops_extract_volume_patches",
@@ -975,13 +987,6 @@ case(
     "f32[8,3,2,4]",
     op="ops.BatchToSpace(2, [[0, 0], [1, 1]])",
     reference="ops.batch_to_space_nd(x0, [2, 2], [[0, 0], [1, 1]])",
-)
-case(
-    "ops_ps_roi_pooling",
-    "f32[1,12,6,7]",
-    "f32[1,5,3]>0<1",
-    op="ops.operations.nn_ops.PSROIPooling(0.9, 2, 3)",
-    call="self.op(x0, x1 * 6)",
 )
 
 
@@ -1170,7 +1175,8 @@ case(
     return self.k * 2, self.v * 2
     """,
     reference="tuple("
-    "ops.tensor_scatter_update(c.reshape(8, 2, 4), ms.Tensor([[5], [0], [3]]), x.reshape(3, 2, 4)).reshape(4, 2, 2, 4)"
+    "ops.tensor_scatter_update(c.reshape(8, 2, 4), ms.Tensor([[5], [0], [3]]), x.reshape(3, 2, "
+    "4)).reshape(4, 2, 2, 4)"
     " * 2 for c, x in ((self.k, x0), (self.v, x1)))",
 )
 case(
@@ -1364,7 +1370,8 @@ case(
     "f16[8]",
     op="P.RmsNorm(1e-5)",
     call="self.op(x0, x1)[0]",
-    reference="(x0.float() / ops.sqrt((x0.float() * x0.float()).mean(-1, keep_dims=True) + 1e-5)).half() * x1",
+    reference="(x0.float() / ops.sqrt((x0.float() * x0.float()).mean(-1, keep_dims=True) + "
+    "1e-5)).half() * x1",
 )
 
 
