@@ -38,6 +38,9 @@ def run(path):
     random = np.random.RandomState(3)
     arrays = {}
     inputs = model.get_inputs()
+    if any(-1 in tensor.shape for tensor in inputs):
+        model.resize(inputs, [[3 if d == -1 else d for d in tensor.shape] for tensor in inputs])
+        inputs = model.get_inputs()
     for i, tensor in enumerate(inputs):
         whole = tensor.dtype == mslite.DataType.INT32
         array = np.arange(tensor.shape[0], dtype=np.int32) if whole else random.standard_normal(tensor.shape)
@@ -49,7 +52,7 @@ def run(path):
 
 
 def main(models, out):
-    jobs = [(name, None, False) for name in ("network", "product")]
+    jobs = [(name, None, False) for name in ("network", "network_free", "product")]
     jobs += [(name, None, True) for name in ("network", "dense")]
     jobs += [("dense", bits, False) for bits in (1, 2, 3, 4, 5, 7, 8, 9, 12, 16)]
     jobs += [("few", bits, False) for bits in (4, 8)]

@@ -55,7 +55,7 @@ def conv(x, w, y, stride=1, group=1, size=3):
     )
 
 
-def network():
+def network(batch=1):
     """An image network in small: convolutions of all kinds, a residual, pools, an activation, a product."""
     nodes = [
         conv("image", "stem", "a", stride=2),
@@ -82,8 +82,8 @@ def network():
         "zero": np.float32(0),
         "six": np.float32(6),
     }
-    inputs = [("image", TensorProto.FLOAT, [1, 3, 16, 16])]
-    return model(nodes, inputs, [("scores", TensorProto.FLOAT, [1, 5])], weights)
+    inputs = [("image", TensorProto.FLOAT, [batch, 3, 16, 16])]
+    return model(nodes, inputs, [("scores", TensorProto.FLOAT, [batch, 5])], weights)
 
 
 def convolution():
@@ -111,6 +111,7 @@ def main(folder):
         "network": network(),
         "convolution": convolution(),
         "product": product(),
+        "network_free": network("N"),
     }
     for name, made in models.items():
         onnx.save(made, folder / f"{name}.onnx")
