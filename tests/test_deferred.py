@@ -18,9 +18,8 @@ LEAN = "import sys; from pinnace.deferred import import_onnx_ir; import_onnx_ir(
 
 def test_opening_a_model_imports_no_sympy(data):
     model = data / "split" / "big_graph.mindir"
-    out = python(
-        f"{LEAN}from pinnace.build import inspect_model; inspect_model({str(model)!r}); print('sympy' in sys.modules)"
-    )
+    code = f"from pinnace.build import inspect_model; inspect_model({str(model)!r}); "
+    out = python(f"{LEAN}{code}print('sympy' in sys.modules)")
     assert out == "False"
 
 

@@ -14,7 +14,7 @@ TOLERANCE = {
     # One step of float32 is 1.2e-7; both sides sum up to some hundred products, each in an order of its own,
     # and their approximations of transcendental functions differ by a few steps.
     np.dtype(np.float32): (2e-5, 2e-6),
-    # One step of float16 is 1e-3; onnxruntime computes in float32 and rounds once, MindSpore at every operator.
+    # One step of float16 is 1e-3; onnxruntime computes in float32 and rounds once, MindSpore often.
     np.dtype(np.float16): (2e-3, 1e-3),
     # Where onnxruntime has no kernel for float64, the result has float32's precision.
     np.dtype(np.float64): (2e-5, 2e-6),
