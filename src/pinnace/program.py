@@ -73,7 +73,7 @@ class Node:
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
     attributes: Mapping[str, Any] = field(default_factory=dict)
-    types: tuple[TypeInfo | None, ...] = ()
+    types: Sequence[TypeInfo | None] = ()
 
 
 @dataclass(frozen=True)

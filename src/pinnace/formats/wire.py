@@ -52,7 +52,11 @@ class _Outline:
         copied = position = start
         while position < end:
             begin = position
-            key, position = self._varint(position, end)
+            key = self.data[position]
+            if key < 0x80:  # almost all are
+                position += 1
+            else:
+                key, position = self._varint(position, end)
             body, position = self._value(key, position, end)
             inner = fields.get(key >> 3)
             if inner is None or key & 7 != _BYTES:
@@ -75,7 +79,11 @@ class _Outline:
         if kind == _VARINT:
             return position, self._varint(position, end)[1]
         if kind == _BYTES:
-            length, position = self._varint(position, end)
+            length = self.data[position] if position < end else 0x80
+            if length < 0x80:
+                position += 1
+            else:
+                length, position = self._varint(position, end)
         elif kind in (_FIXED64, _FIXED32):
             length = 8 if kind == _FIXED64 else 4
         else:

@@ -54,7 +54,7 @@ class Builder:
         self.initializers: dict[str, ir.Value] = {}
         self.effects = Effects()
         """The memory at the node that is lowered."""
-        self.declared: tuple[TypeInfo | None, ...] = ()
+        self.declared: Sequence[TypeInfo | None] = ()
         """What the file declares of the results of the node that is lowered."""
         self._scopes: list[list[ir.Node]] = [[]]
         self._constants: dict[tuple[str, tuple[int, ...], bytes], ir.Value] = {}

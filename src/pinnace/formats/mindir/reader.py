@@ -11,7 +11,8 @@ What the field table does not tell:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cached_property
 from typing import Any, TypeVar
 
 import onnx_ir as ir
@@ -29,6 +30,7 @@ _TENSOR: Fields = {9: PAYLOAD}
 _GRAPH: Fields = {3: _TENSOR, 1: {5: {6: _TENSOR, 12: _TENSOR}}}
 _MODEL: Fields = {7: _GRAPH, 8: _GRAPH}
 _EXTERNAL, _OFFSET, _LENGTH = 12, 2, 3  # fields of TensorProto and its ExternalDataProto
+_DECLARED = "shape"  # the attribute that declares the types of a node's results
 _OWN_FILE = ""  # the location that stands for the model's own bytes
 
 _DTYPES = {
@@ -126,7 +128,7 @@ class _Reader:
             inputs=[Input(i.name, self._type(i.tensor[0]) if i.tensor else None) for i in graph.input],
             outputs=[o.name for o in graph.output],
             nodes=nodes,
-            parameters=_Decoded({p.name: p for p in graph.parameter}, weight),
+            parameters=_Decoded(lambda: {p.name: p for p in graph.parameter}, weight),
             constants=self.constants,
         )
 
@@ -134,10 +136,12 @@ class _Reader:
         op_type = node.op_type.removeprefix(_REF)
         primitive = self.primitives.get(op_type) if node.op_type.startswith(_REF) else None
         is_call = node.op_type.startswith(_REF) and primitive is None
-        own = {a.name: a for a in node.attribute}
-        declared = own.pop("shape", None)
-        shared = {} if primitive is None else {a.name: a for a in primitive.attribute}
-        attributes = {**shared, **own, **{a.name: a for a in node.node_attr}}
+        shared = () if primitive is None else primitive.attribute
+
+        def protos() -> dict[str, Any]:
+            every = (*shared, *node.attribute, *node.node_attr)
+            return {a.name: a for a in every if a.name != _DECLARED}
+
         name = primitive.op_type if primitive is not None else op_type
         inputs = tuple(i.removeprefix(_REF) for i in node.input)
         return Node(
@@ -145,8 +149,8 @@ class _Reader:
             primitive="" if is_call else name,
             inputs=(op_type, *inputs) if is_call else inputs,
             outputs=tuple(node.output),
-            attributes=_Decoded(attributes, lambda a: self._value(a, node.name)),
-            types=() if declared is None else tuple(self._types(declared)),
+            attributes=_Decoded(protos, lambda a: self._value(a, node.name)),
+            types=_Types(self, node),
         )
 
     def _constant(self, node: Any) -> Literal:
@@ -155,6 +159,10 @@ class _Reader:
                 value: Literal = self._value(attribute, node.output[0])
                 return value
         raise ModelFormatError(f"{self.source.name}: constant {node.name!r} has no value")
+
+    def declared(self, node: Any) -> tuple[TypeInfo | None, ...]:
+        """What a node's attribute declares of its results."""
+        return tuple(t for a in node.attribute if a.name == _DECLARED for t in self._types(a))
 
     def _types(self, attribute: Any) -> Iterator[TypeInfo | None]:
         kind = _KINDS.get(attribute.type)
@@ -231,9 +239,13 @@ class _Reader:
 class _Decoded(Mapping[str, _T]):
     """Messages that are decoded when they are first asked for: most attributes and many weights never are."""
 
-    def __init__(self, protos: dict[str, Any], decode: Callable[[Any], _T]) -> None:
-        self._protos, self._decode = protos, decode
+    def __init__(self, protos: Callable[[], dict[str, Any]], decode: Callable[[Any], _T]) -> None:
+        self._make, self._decode = protos, decode
         self._known: dict[str, _T] = {}
+
+    @cached_property
+    def _protos(self) -> dict[str, Any]:
+        return self._make()
 
     def __getitem__(self, name: str) -> _T:
         if name not in self._known:
@@ -248,6 +260,23 @@ class _Decoded(Mapping[str, _T]):
 
     def __len__(self) -> int:
         return len(self._protos)
+
+
+class _Types(Sequence[TypeInfo | None]):
+    """Declared types that are decoded when they are first looked at: most are known otherwise by then."""
+
+    def __init__(self, reader: _Reader, node: Any) -> None:
+        self._reader, self._node = reader, node
+
+    @cached_property
+    def _known(self) -> tuple[TypeInfo | None, ...]:
+        return self._reader.declared(self._node)
+
+    def __getitem__(self, index: Any) -> Any:
+        return self._known[index]
+
+    def __len__(self) -> int:
+        return len(self._known)
 
 
 def _one_or_all(many: Any, one: Any) -> Any:
