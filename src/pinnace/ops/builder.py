@@ -171,7 +171,7 @@ class Builder:
             known = ir.Value(
                 name=name,
                 const_value=tensor,
-                shape=ir.Shape(tensor.shape.numpy()),
+                shape=_shape_of(tensor),
                 type=ir.TensorType(tensor.dtype),
             )
             self._weights[id(tensor)] = self.initializers[name] = known
@@ -440,6 +440,11 @@ def _attribute(name: str, value: Any) -> ir.Attr:
 def _named(to: int | None) -> ir.DataType | None:
     """The type that `Cast` has in its attribute."""
     return None if to is None else ir.DataType(to)
+
+
+def _shape_of(tensor: ir.TensorProtocol) -> ir.Shape:
+    shape = tensor.shape
+    return shape if isinstance(shape, ir.Shape) else ir.Shape(shape.numpy())
 
 
 def _refuse(value: Value, wanted: str) -> NoReturn:

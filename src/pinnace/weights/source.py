@@ -57,7 +57,9 @@ class Source:
         self, name: str, dtype: ir.DataType, shape: tuple[int, ...], offset: int, length: int
     ) -> ir.TensorProtocol:
         """A tensor over `length` bytes at `offset` of this source, not copied."""
-        check_size(f"{self.name}: tensor {name!r}", dtype, shape, length)
+        fits = min(shape, default=1) > 0 and math.prod(shape) * dtype.bitwidth == length * 8
+        if not fits or len(shape) > _MOST_DIMENSIONS:
+            check_size(f"{self.name}: tensor {name!r}", dtype, shape, length)
         if offset < 0 or offset + length > len(self.data):
             raise ModelFormatError(
                 f"{self.name}: tensor {name!r} lies at bytes {offset} to {offset + length}, "

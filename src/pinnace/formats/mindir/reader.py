@@ -56,7 +56,7 @@ _DTYPES = {
     }.items()
 }
 _KINDS = {value: key for key, value in number_of("AttributeProto.AttributeType").items()}
-_INTS = {"UINT8", "INT8", "UINT16", "INT16", "INT32", "INT64", "UINT32", "UINT64"}
+_INTS = {number for number, kind in _KINDS.items() if kind.removeprefix("U").startswith("INT")}
 _FLOATS = {"FLOAT": "f", "DOUBLE": "d"}
 
 
@@ -186,6 +186,8 @@ class _Reader:
         return TypeInfo(dtype, None if dims == (-2,) else tuple(None if d < 0 else d for d in dims))
 
     def _value(self, attribute: Any, where: str) -> Any:
+        if attribute.type in _INTS:  # most are
+            return _one_or_all(attribute.ints, attribute.i)
         kind = _KINDS.get(attribute.type, "")
         if kind in ("TUPLE", "LIST"):
             if attribute.values or not attribute.ints:
@@ -204,8 +206,6 @@ class _Reader:
     def _scalar(self, attribute: Any, kind: str) -> Any:
         if kind == "BOOL":
             return bool(attribute.ints[0] if attribute.ints else attribute.i)
-        if kind in _INTS:
-            return _one_or_all(attribute.ints, attribute.i)
         if kind in _FLOATS:
             many = attribute.floats if kind == "FLOAT" else attribute.doubles
             return _one_or_all(many, getattr(attribute, _FLOATS[kind]))
