@@ -1,6 +1,6 @@
 """Write the small ONNX models that `make_ms_goldens.py` converts to `.ms` files for the tests.
 
-    python tools/make_ms_models.py FOLDER        # needs onnx and numpy
+python tools/make_ms_models.py FOLDER        # needs onnx and numpy
 """
 
 from __future__ import annotations

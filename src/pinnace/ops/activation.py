@@ -47,8 +47,9 @@ def silu(b: Builder, x: Tensor) -> Value:
 
 @primitive("LogSigmoid", "LogSigmoidExt")
 def log_sigmoid(b: Builder, x: Tensor) -> Value:
-    """Neg of Softplus of Neg."""
-    return b.op("Neg", b.op("Softplus", b.op("Neg", x)))
+    """Neg of Softplus of Neg, and the buffer that training would read."""
+    y = b.op("Neg", b.op("Softplus", b.op("Neg", x)))
+    return y, y
 
 
 @primitive("GeLU")

@@ -15,14 +15,14 @@ from pinnace.ops.values import Value
 # -- shape -----------------------------------------------------------------------------------------
 
 
-@primitive("Shape", "TensorShape", "shape_", "Shape_")
+@primitive("Shape", "shape_", "Shape_")
 def shape(b: Builder, x: Value) -> Value:
     """Nothing for dimensions that are known, else Shape."""
     x = b.tensor(x)
     return tuple(b.dim(x, i) for i in range(b.rank(x)))
 
 
-@primitive("DynamicShape", "TensorShapeV2")
+@primitive("TensorShape", "DynamicShape", "TensorShapeV2")
 def tensor_shape(b: Builder, x: Tensor) -> Value:
     """Shape."""
     return b.vector([b.dim(x, i) for i in range(b.rank(x))])
@@ -40,6 +40,18 @@ def size(b: Builder, x: Tensor) -> Value:
     dims = b.shape(x)
     known = [d for d in dims if d is not None]
     return math.prod(known) if len(known) == len(dims) else b.op("Size", x)
+
+
+@primitive("Contiguous", "Clone", "Copy")
+def copied(b: Builder, x: Tensor) -> Value:
+    """Identity."""
+    return b.op("Identity", x)
+
+
+@primitive("ViewAs")
+def view_as(b: Builder, x: Tensor, other: Tensor) -> Value:
+    """Reshape."""
+    return b.reshape(x, [b.dim(other, i) for i in range(b.rank(other))])
 
 
 @primitive("Reshape", "View", "ReshapeExt", "reshape_")
@@ -451,7 +463,7 @@ def reverse_sequence(b: Builder, x: Tensor, seq_lengths: Tensor, seq_dim: int, b
 
 
 @primitive("Roll")
-def roll(b: Builder, x: Tensor, shift: Ints, axis: Ints = ()) -> Value:
+def roll(b: Builder, x: Tensor, shift: Ints, axis: Ints | None = None) -> Value:
     """Slice twice and Concat, for each dimension."""
     if not axis:
         flat = roll(b, b.reshape(x, [-1]), shift, (0,))
@@ -553,3 +565,90 @@ def mirror_pad(b: Builder, x: Tensor, paddings: Value, mode: str = "REFLECT") ->
             places = np.pad(np.arange(size), (before, after), mode="symmetric")
             x = b.op("Gather", x, b.constant(places, np.int64), axis=axis)
     return x
+
+
+@primitive("Padding")
+def padding_(b: Builder, x: Tensor, pad_dim_size: int = 8) -> Value:
+    """Pad of the last dimension, which has one element."""
+    return padded(b, x, [(0, 0)] * (b.rank(x) - 1) + [(0, pad_dim_size - 1)], "constant")
+
+
+# -- unique elements -------------------------------------------------------------------------------
+
+
+def _first_seen(b: Builder, x: Tensor) -> tuple[Tensor, Tensor]:
+    values, _, inverse, _ = b.ops("Unique", 4, b.reshape(x, [-1]), sorted=0)
+    return values, inverse
+
+
+@primitive("Unique")
+def unique(b: Builder, x: Tensor) -> Value:
+    """Unique, not sorted, and where each element is in it."""
+    values, inverse = _first_seen(b, x)
+    return values, b.cast(inverse, b.result(inverse, 1))
+
+
+@primitive("Unique2")
+def unique2(
+    b: Builder,
+    x: Tensor,
+    sorted: bool = True,
+    return_inverse: bool = False,
+    return_counts: bool = False,
+) -> Value:
+    """Unique, where each element is in it, and how many are equal."""
+    values, _, inverse, counts = b.ops("Unique", 4, b.reshape(x, [-1]), sorted=1)
+    return values, b.op("Reshape", inverse, b.op("Shape", x)), counts
+
+
+@primitive("UniqueConsecutive")
+def unique_consecutive(
+    b: Builder,
+    x: Tensor,
+    return_inverse: bool = False,
+    return_counts: bool = False,
+    dim: int | None = None,
+) -> Value:
+    """Compress where an element differs from the one before it."""
+    if dim is not None and b.rank(x) > 1:
+        raise Unsupported("compares slices")
+    flat = b.reshape(x, [-1])
+    end = int(np.iinfo(np.int64).max)
+    changes = b.op("Not", b.op("Equal", b.op("Slice", flat, [1], [end]), b.op("Slice", flat, [0], [-1])))
+    first = b.op("Concat", b.constant([True], np.bool_), changes, axis=0)
+    number = b.op("CumSum", b.cast(first, ir.DataType.INT64), b.constant(0, np.int64))
+    inverse = b.op("Sub", number, b.constant(1, np.int64))
+    starts = b.op("Squeeze", b.op("NonZero", first), [0])
+    ends = b.op("Concat", b.op("Slice", starts, [1], [end]), b.op("Shape", flat), axis=0)
+    placed = b.op("Reshape", inverse, b.op("Shape", x))
+    return b.op("Compress", flat, first, axis=0), placed, b.op("Sub", ends, starts)
+
+
+@primitive("RepeatInterleaveTensor")
+def repeat_interleave_tensor(
+    b: Builder, x: Tensor, repeats: Tensor, dim: int | None = None, output_size: int | None = None
+) -> Value:
+    """Gather, each place as often as it is asked for."""
+    if dim is None:
+        x, dim = b.reshape(x, [-1]), 0
+    ends = b.op("CumSum", b.cast(repeats, ir.DataType.INT64), b.constant(0, np.int64))
+    total = b.op("ReduceMax", ends, keepdims=0)
+    numbers = b.op("Range", b.constant(0, np.int64), total, b.constant(1, np.int64))
+    passed = b.op("GreaterOrEqual", b.op("Unsqueeze", numbers, [1]), b.op("Unsqueeze", ends, [0]))
+    places = b.op("ReduceSum", b.cast(passed, ir.DataType.INT64), [1], keepdims=0)
+    return b.op("Gather", x, places, axis=dim)
+
+
+@primitive("DiagExt")
+def diag_ext(b: Builder, x: Tensor, diagonal: int = 0) -> Value:
+    """A vector on a diagonal of zeros, or the diagonal of a matrix."""
+    if b.rank(x) == 1:
+        (count,) = b.static_shape(x)
+        size = count + abs(diagonal)
+        rows = np.arange(count) + max(-diagonal, 0)
+        places = np.stack([rows, rows + diagonal], axis=1)
+        return b.op("ScatterND", filled(b, 0, (size, size), b.dtype(x)), b.constant(places, np.int64), x)
+    height, width = b.static_shape(x)
+    rows = np.arange(max(-diagonal, 0), height)
+    rows = rows[(rows + diagonal >= 0) & (rows + diagonal < width)]
+    return b.op("GatherND", x, b.constant(np.stack([rows, rows + diagonal], axis=1), np.int64))

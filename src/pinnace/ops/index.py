@@ -160,6 +160,12 @@ _tensor_scatter("max", "TensorScatterMax")
 _tensor_scatter("min", "TensorScatterMin")
 
 
+@primitive("TensorScatterDiv")
+def tensor_scatter_div(b: Builder, x: Tensor, indices: Tensor, updates: Tensor) -> Value:
+    """Reciprocal and ScatterND, reduction mul."""
+    return scattered_nd(b, x, indices, b.op("Reciprocal", updates), "mul")
+
+
 @primitive("TensorScatterSub")
 def tensor_scatter_sub(b: Builder, x: Tensor, indices: Tensor, updates: Tensor) -> Value:
     """Neg and ScatterND, reduction add."""
@@ -175,7 +181,7 @@ def scatter_nd(b: Builder, indices: Tensor, updates: Tensor, shape: Dims) -> Val
 _REDUCTIONS = {"0": "none", "1": "add", "none": "none", "add": "add", "update": "none"}
 
 
-@primitive("TensorScatterElements", "Scatter")
+@primitive("TensorScatterElements")
 def tensor_scatter_elements(
     b: Builder, x: Tensor, indices: Tensor, updates: Tensor, axis: int = 0, reduce: str = "none"
 ) -> Value:
@@ -196,16 +202,110 @@ def scattered(
     return b.cast(result, own)
 
 
+@primitive("Scatter")
+def scatter(b: Builder, x: Tensor, dim: int, index: Tensor, src: Value, reduce: str = "none") -> Value:
+    """ScatterElements; the source may be larger than the index."""
+    return scattered(b, x, dim, index, _cropped(b, src, index), _REDUCTIONS[reduce])
+
+
 @primitive("ScatterAddExt")
 def scatter_add_ext(b: Builder, x: Tensor, dim: int, index: Tensor, src: Tensor) -> Value:
-    """ScatterElements, reduction add."""
-    return scattered(b, x, dim, index, src, "add")
+    """ScatterElements, reduction add; the source may be larger than the index."""
+    return scattered(b, x, dim, index, _cropped(b, src, index), "add")
+
+
+def _cropped(b: Builder, x: Value, like: Tensor) -> Value:
+    if not isinstance(x, ir.Value) or b.rank(x) == 0 or b.shape(x) == b.shape(like):
+        return x
+    rank = b.rank(x)
+    return b.op("Slice", x, [0] * rank, b.op("Shape", like), list(range(rank)))
 
 
 @primitive("ScatterValue")
 def scatter_value(b: Builder, x: Tensor, dim: int, index: Tensor, src: Value, reduce: str = "none") -> Value:
     """ScatterElements."""
     return scattered(b, x, dim, index, src, _REDUCTIONS[reduce])
+
+
+@primitive("IndexAddExt")
+def index_add_ext(b: Builder, x: Tensor, dim: int, index: Tensor, source: Tensor, alpha: Value = 1) -> Value:
+    """ScatterElements, reduction add."""
+    if b.known(alpha) != 1:
+        source = b.op("Mul", source, b.cast(b.operand(alpha, source), b.dtype(source)))
+    return added_slices(b, x, index, source, dim)
+
+
+def added_slices(b: Builder, x: Tensor, index: Tensor, source: Tensor, axis: int) -> Tensor:
+    """The slices of `source` added to those of `x` that the index names."""
+    return scattered(b, x, axis, _spread(b, index, source, axis), source, "add")
+
+
+def _spread(b: Builder, index: Tensor, like: Tensor, axis: int) -> Tensor:
+    """An index of slices, as one for every element of `like`."""
+    where = b.axis(axis, like)
+    column = b.reshape(places(b, index), [-1 if i == where else 1 for i in range(b.rank(like))])
+    return b.op("Expand", column, b.op("Shape", like))
+
+
+@primitive("IndexFillScalar", "IndexFillTensor", "IndexFill")
+def index_fill(b: Builder, x: Tensor, dim: int, index: Tensor, value: Value) -> Value:
+    """Where a slice's number is among the indices."""
+    size = b.dim(x, dim)
+    numbers = b.op("Range", b.constant(0, np.int64), b.tensor(size), b.constant(1, np.int64))
+    wanted = wide_places(b, b.reshape(index, [-1]))
+    wanted = b.op("Where", b.op("Less", wanted, 0), b.op("Add", wanted, b.tensor(size)), wanted)
+    same = b.op("Equal", b.op("Unsqueeze", numbers, [1]), b.op("Unsqueeze", wanted, [0]))
+    named = b.cast(b.op("ReduceMax", b.cast(same, ir.DataType.INT32), [1], keepdims=0), ir.DataType.BOOL)
+    axis = b.axis(dim, x)
+    mask = b.reshape(named, [-1 if i == axis else 1 for i in range(b.rank(x))])
+    return b.op("Where", mask, b.cast(b.operand(value, x), b.dtype(x)), x)
+
+
+@primitive("MaskedScatter")
+def masked_scatter(b: Builder, x: Tensor, mask: Tensor, source: Tensor) -> Value:
+    """Where the mask holds, Gather of the source's next element."""
+    dims = [b.dim(x, i) for i in range(b.rank(x))]
+    whole = b.op("Expand", mask, b.vector(dims))
+    flat = b.cast(b.reshape(whole, [-1]), ir.DataType.INT64)
+    number = b.op("Sub", b.op("CumSum", flat, b.constant(0, np.int64)), b.constant(1, np.int64))
+    taken = b.op("Gather", b.reshape(source, [-1]), b.op("Max", number, 0), axis=0)
+    return b.op("Where", whole, b.reshape(taken, dims), x)
+
+
+@primitive("IndexPut")
+def index_put(b: Builder, x: Tensor, values: Tensor, indices: Value, accumulate: bool = False) -> Value:
+    """ScatterND at the indices, side by side."""
+    where = _side_by_side(b, b.tensors(indices))
+    rest = b.op("Shape", x, start=len(b.tensors(indices)))
+    shape = b.op("Concat", b.op("Shape", where, end=-1), rest, axis=0)
+    return scattered_nd(b, x, where, b.op("Expand", values, shape), "add" if accumulate else "none")
+
+
+# -- segments --------------------------------------------------------------------------------------
+
+
+def _segments(reduction: str, name: str) -> None:
+    def lowering(b: Builder, x: Tensor, segment_ids: Tensor, num_segments: Dims) -> Value:
+        dims = [b.dim(x, i) for i in range(b.rank(segment_ids), b.rank(x))]
+        start = filled(b, _neutral(reduction, b.dtype(x)), [*num_segments, *dims], b.dtype(x))
+        where = b.op("Unsqueeze", wide_places(b, segment_ids), [-1])
+        return scattered_nd(b, start, where, x, reduction)
+
+    lowering.__doc__ = f"ScatterND, reduction {reduction}."
+    primitive(name)(lowering)
+
+
+def _neutral(reduction: str, dtype: ir.DataType) -> float:
+    if reduction in ("add", "mul"):
+        return float(reduction == "mul")
+    limits = np.finfo(dtype.numpy()) if dtype.is_floating_point() else np.iinfo(dtype.numpy())
+    return limits.min if reduction == "max" else limits.max
+
+
+_segments("add", "UnsortedSegmentSum")
+_segments("mul", "UnsortedSegmentProd")
+_segments("max", "UnsortedSegmentMax")
+_segments("min", "UnsortedSegmentMin")
 
 
 # -- slicing ---------------------------------------------------------------------------------------

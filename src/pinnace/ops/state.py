@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from pinnace.ops.builder import Builder
+from pinnace.ops.index import added_slices
 from pinnace.ops.table import Tensor, find, primitive
 from pinnace.ops.values import Effects, Value
 from pinnace.program import Dialect
@@ -84,6 +85,12 @@ _in_place(
         "ScatterNdAdd": "TensorScatterAdd",
         "ScatterNdSub": "TensorScatterSub",
         "ScatterNdMul": "TensorScatterMul",
+        "ScatterNdDiv": "TensorScatterDiv",
+        "InplaceIndexAddExt": "IndexAddExt",
+        "InplaceIndexFillScalar": "IndexFillScalar",
+        "InplaceIndexFillTensor": "IndexFillTensor",
+        "InplaceMaskedScatter": "MaskedScatter",
+        "InplaceErfinv": "Erfinv",
         "ScatterNdMax": "TensorScatterMax",
         "ScatterNdMin": "TensorScatterMin",
     }
@@ -112,7 +119,16 @@ _scatter_rows(
         "ScatterAdd": "TensorScatterAdd",
         "ScatterSub": "TensorScatterSub",
         "ScatterMul": "TensorScatterMul",
+        "ScatterDiv": "TensorScatterDiv",
         "ScatterMax": "TensorScatterMax",
         "ScatterMin": "TensorScatterMin",
     }
 )
+
+
+@primitive("IndexAdd")
+def index_add(
+    b: Builder, variable: Tensor, indices: Tensor, updates: Tensor, *rest: Value, axis: int
+) -> Value:
+    """ScatterElements, reduction add, and the variable stands for the result from here on."""
+    return b.assign(variable, added_slices(b, b.read(variable), indices, updates, axis))

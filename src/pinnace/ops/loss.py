@@ -1,0 +1,210 @@
+"""Losses."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx_ir as ir
+
+from pinnace.ops.builder import Builder, Unsupported
+from pinnace.ops.math import log1p, xlogy
+from pinnace.ops.table import Tensor, primitive
+from pinnace.ops.values import Value
+
+_REDUCED = {"0": "sum", "1": "mean", "2": "none"}
+
+
+def reduced(b: Builder, x: Tensor, reduction: str) -> Tensor:
+    """ReduceMean, ReduceSum or nothing."""
+    match _REDUCED.get(reduction, reduction):
+        case "mean":
+            return b.op("ReduceMean", x, keepdims=0)
+        case "sum":
+            return b.op("ReduceSum", x, keepdims=0)
+        case "none":
+            return x
+    raise Unsupported(f"reduces by {reduction!r}, which is not known")
+
+
+def _weighted(b: Builder, x: Tensor, weight: Tensor | None) -> Tensor:
+    return x if weight is None else b.op("Mul", x, weight)
+
+
+@primitive("L1LossExt")
+def l1_loss(b: Builder, x: Tensor, target: Tensor, reduction: str = "mean") -> Value:
+    """Abs of the difference."""
+    return reduced(b, b.op("Abs", b.op("Sub", x, target)), reduction)
+
+
+@primitive("MSELossExt")
+def mse_loss(b: Builder, x: Tensor, target: Tensor, reduction: str = "mean") -> Value:
+    """The difference, times itself."""
+    distance = b.op("Sub", x, target)
+    return reduced(b, b.op("Mul", distance, distance), reduction)
+
+
+@primitive("SmoothL1Loss")
+def smooth_l1_loss(
+    b: Builder, prediction: Tensor, target: Tensor, beta: float = 1.0, reduction: str = "none"
+) -> Value:
+    """Half the square over beta below beta, the difference less half of beta from there on."""
+    distance = b.op("Abs", b.op("Sub", prediction, target))
+    far = b.op("Sub", distance, 0.5 * beta)
+    if beta == 0:
+        return reduced(b, far, reduction)
+    near = b.op("Mul", b.op("Mul", distance, distance), 0.5 / beta)
+    return reduced(b, b.op("Where", b.op("Less", distance, beta), near, far), reduction)
+
+
+@primitive("BinaryCrossEntropy")
+def binary_cross_entropy(
+    b: Builder, x: Tensor, target: Tensor, weight: Tensor | None = None, reduction: str = "mean"
+) -> Value:
+    """Logs of the probability and of its rest, weighted by the target."""
+    one = b.like(1.0, x)
+    # MindSpore keeps the logarithms finite by this much.
+    there = b.op("Log", b.op("Max", x, 1e-12))
+    rest = b.op("Log", b.op("Max", b.op("Sub", one, x), 1e-12))
+    value = b.op("Add", b.op("Mul", target, there), b.op("Mul", b.op("Sub", one, target), rest))
+    return reduced(b, _weighted(b, b.op("Neg", value), weight), reduction)
+
+
+@primitive("BCEWithLogitsLoss")
+def bce_with_logits(
+    b: Builder,
+    x: Tensor,
+    target: Tensor,
+    weight: Tensor | None = None,
+    posWeight: Tensor | None = None,
+    reduction: str = "mean",
+) -> Value:
+    """Softplus of both sides, weighted by the target."""
+    off = b.op("Mul", b.op("Sub", b.like(1.0, x), target), b.op("Softplus", x))
+    on = b.op("Mul", target, b.op("Softplus", b.op("Neg", x)))
+    return reduced(b, _weighted(b, b.op("Add", off, _weighted(b, on, posWeight)), weight), reduction)
+
+
+@primitive("SigmoidCrossEntropyWithLogits")
+def sigmoid_cross_entropy(b: Builder, logits: Tensor, label: Tensor) -> Value:
+    """Softplus less the product with the label."""
+    return b.op("Sub", b.op("Softplus", logits), b.op("Mul", logits, label))
+
+
+@primitive("SoftmaxCrossEntropyWithLogits")
+def softmax_cross_entropy(b: Builder, logits: Tensor, labels: Tensor) -> Value:
+    """LogSoftmax times the labels, summed up; and Softmax less the labels."""
+    product = b.op("Mul", b.op("LogSoftmax", logits, axis=-1), labels)
+    loss = b.op("Neg", b.op("ReduceSum", product, [-1], keepdims=0))
+    return loss, b.op("Sub", b.op("Softmax", logits, axis=-1), labels)
+
+
+@primitive("SparseSoftmaxCrossEntropyWithLogits")
+def sparse_softmax_cross_entropy(b: Builder, logits: Tensor, labels: Tensor, is_grad: bool = False) -> Value:
+    """LogSoftmax at the labels, their mean."""
+    if is_grad:
+        raise Unsupported("gives the gradient")
+    return b.op("Neg", b.op("ReduceMean", _at(b, b.op("LogSoftmax", logits, axis=-1), labels), keepdims=0))
+
+
+def _at(b: Builder, x: Tensor, labels: Tensor) -> Tensor:
+    """Each row's element at its label."""
+    places = b.op("Unsqueeze", b.cast(labels, ir.DataType.INT64), [1])
+    return b.op("Squeeze", b.op("GatherElements", x, places, axis=1), [1])
+
+
+@primitive("NLLLoss", "NLLLoss2d")
+def nll_loss(
+    b: Builder,
+    logits: Tensor,
+    labels: Tensor,
+    weight: Tensor | None = None,
+    reduction: str = "mean",
+    ignore_index: int = -100,
+) -> Value:
+    """NegativeLogLikelihoodLoss; the sum of the weights that took part beside it."""
+    places = b.cast(labels, ir.DataType.INT64)
+    if weight is None:
+        weight = b.constant(np.ones(b.shape(logits)[1] or 1, b.dtype(logits).numpy()))
+    counted = b.op("Not", b.op("Equal", places, b.constant(ignore_index, np.int64)))
+    safe = b.op("Where", counted, places, b.constant(0, np.int64))
+    shares = b.op("Mul", b.op("Gather", weight, safe, axis=0), b.cast(counted, b.dtype(weight)))
+    loss = b.op("Neg", b.op("Mul", _at(b, logits, safe), shares))
+    total = b.op("ReduceSum", shares, keepdims=0)
+    if _REDUCED.get(reduction, reduction) == "mean":
+        return b.op("Div", b.op("ReduceSum", loss, keepdims=0), total), total
+    return reduced(b, loss, reduction), total
+
+
+@primitive("KLDivLoss")
+def kl_div_loss(b: Builder, logits: Tensor, labels: Tensor, reduction: str = "mean") -> Value:
+    """The label times the difference of its Log and the input."""
+    value = b.op("Sub", xlogy(b, labels, labels), b.op("Mul", labels, logits))
+    if reduction == "batchmean":
+        total = b.op("ReduceSum", value, keepdims=0)
+        return b.op("Div", total, b.cast(b.tensor(b.dim(logits, 0)), b.dtype(total)))
+    return reduced(b, value, reduction)
+
+
+@primitive("KLDiv")
+def kl_div(b: Builder, x: Tensor, target: Tensor, reduction: str = "mean", log_target: bool = False) -> Value:
+    """The target times the difference of its Log and the input."""
+    if not log_target:
+        return reduced(b, b.op("Sub", xlogy(b, target, target), b.op("Mul", target, x)), reduction)
+    return reduced(b, b.op("Mul", b.op("Exp", target), b.op("Sub", target, x)), reduction)
+
+
+@primitive("SoftMarginLoss")
+def soft_margin_loss(b: Builder, x: Tensor, target: Tensor, reduction: str = "mean") -> Value:
+    """Softplus of the negative product."""
+    return reduced(b, log1p(b, b.op("Exp", b.op("Neg", b.op("Mul", x, target)))), reduction)
+
+
+@primitive("MultiMarginLoss")
+def multi_margin_loss(
+    b: Builder,
+    x: Tensor,
+    target: Tensor,
+    weight: Tensor | None = None,
+    *,
+    p: int = 1,
+    margin: float = 1.0,
+    reduction: str = "mean",
+) -> Value:
+    """What each other class comes nearer to the target's than the margin, over the number of classes."""
+    places = b.op("Unsqueeze", b.cast(target, ir.DataType.INT64), [1])
+    own = b.op("GatherElements", x, places, axis=1)
+    gap = b.op("Relu", b.op("Add", b.op("Sub", x, own), margin))
+    gap = b.op("Mul", gap, gap) if p == 2 else gap
+    if weight is not None:
+        gap = b.op("Mul", gap, b.op("Gather", weight, places, axis=0))
+    classes = b.shape(x)[1]
+    if classes is None:
+        raise Unsupported("has a number of classes that only the run knows")
+    others = b.op("Equal", places, b.constant(np.arange(classes), np.int64))
+    total = b.op("ReduceSum", b.op("Where", others, b.like(0.0, gap), gap), [1], keepdims=0)
+    return reduced(b, b.op("Div", total, float(classes)), reduction)
+
+
+@primitive("TripletMarginLoss")
+def triplet_margin_loss(
+    b: Builder,
+    x: Tensor,
+    positive: Tensor,
+    negative: Tensor,
+    margin: Value = 1.0,
+    *,
+    p: int = 2,
+    swap: bool = False,
+    eps: float = 1e-6,
+    reduction: str = "mean",
+) -> Value:
+    """The distance to the positive less that to the negative, where the margin is not kept."""
+
+    def distance(first: Tensor, second: Tensor) -> Tensor:
+        gap = b.op("Abs", b.op("Add", b.op("Sub", first, second), eps))
+        return b.op("Pow", b.op("ReduceSum", b.op("Pow", gap, float(p)), [-1], keepdims=0), 1.0 / p)
+
+    away = distance(x, negative)
+    if swap:
+        away = b.op("Min", away, distance(positive, negative))
+    beyond = b.op("Add", b.op("Sub", distance(x, positive), away), b.cast(b.operand(margin, x), b.dtype(x)))
+    return reduced(b, b.op("Relu", beyond), reduction)
