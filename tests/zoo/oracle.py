@@ -1,0 +1,155 @@
+"""MindSpore's side: make a network, export it, and say what it computes.
+
+    python -m tests.zoo.oracle NAME FOLDER [MINDYOLO]
+
+Run by the oracle's interpreter. FOLDER gets NAME.mindir, NAME.onnx where MindSpore can write one, and
+NAME.npz: inputs run0_x0, run0_x1, ... and outputs run0_y0, ... of runs one after the other, which differ in
+their inputs. Weights and inputs have fixed seeds. MINDYOLO is a checkout of mindyolo, whose configuration
+files its package lacks.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import math
+import sys
+import types
+import zlib
+from pathlib import Path
+
+import mindspore as ms
+import numpy as np
+from tests.zoo.catalogue import ENTRIES, Entry
+from tests.zoo.talk import Answer, seconds_of, serve
+
+Run = tuple[np.ndarray, ...]
+
+
+class Oracle:
+    """A network as MindSpore runs it."""
+
+    def __init__(self, entry: Entry, folder: Path, mindyolo: str) -> None:
+        self._entry, self._folder, self._mindyolo = entry, folder, mindyolo
+        self._net: ms.nn.Cell
+        self._runs: list[Run]
+
+    def first(self) -> Answer:
+        """Make the files that are not there; {"failed": reason, "stop": True} where MindSpore cannot."""
+        path = self._folder / f"{self._entry.name}.mindir"
+        doing = "make"
+        try:
+            self._net, self._runs = make(self._entry, self._mindyolo)
+            self._net.set_train(False)
+            randomise(self._net, np.random.default_rng(zlib.crc32(self._entry.name.encode())))
+            doing = "export"
+            onnx = self._export(path)
+            doing = "run"
+            moved = self._goldens()
+        except Exception as error:
+            path.unlink(missing_ok=True)
+            return {"failed": f"cannot {doing} it: {_line(error)}", "stop": True}
+        return {"moved": moved, "onnx": onnx, "versions": versions()}
+
+    def further(self) -> Answer:
+        """Seconds of a prediction."""
+        return {"seconds": seconds_of(lambda: self._compute(self._runs[0]))}
+
+    def _export(self, path: Path) -> str | None:
+        """Write the files; returns why there is no ONNX file."""
+        tensors = [ms.Tensor(x) for x in self._runs[0]]
+        if not path.exists():
+            ms.export(self._net, *tensors, file_name=str(path), file_format="MINDIR")
+        if path.with_suffix(".onnx").exists():
+            return None
+        try:
+            ms.export(self._net, *tensors, file_name=str(path.with_suffix(".onnx")), file_format="ONNX")
+        except Exception as error:
+            return _line(error)
+        return None
+
+    def _goldens(self) -> float:
+        """Write inputs and outputs; returns how far the second inputs move the outputs, relatively."""
+        saved: dict[str, np.ndarray] = {}
+        results = [self._compute(run) for run in self._runs]
+        for i, (run, result) in enumerate(zip(self._runs, results, strict=True)):
+            saved |= {f"run{i}_x{j}": x for j, x in enumerate(run)}
+            saved |= {f"run{i}_y{j}": y for j, y in enumerate(result)}
+        np.savez(self._folder / f"{self._entry.name}.npz", **saved)
+        if not all(np.isfinite(y).all() for result in results for y in result):
+            raise ValueError("its outputs are not finite with these weights")
+        pairs = zip(results[0], results[1], strict=True)
+        return max(float(np.abs(a - b).max() / (np.abs(a).max() or 1)) for a, b in pairs)
+
+    def _compute(self, run: Run) -> list[np.ndarray]:
+        return leaves(self._net(*(ms.Tensor(x) for x in run)))
+
+
+def make(entry: Entry, mindyolo: str) -> tuple[ms.nn.Cell, list[Run]]:
+    """The network and the inputs of its runs."""
+    if entry.source == "own":
+        from tests.zoo import networks
+
+        return getattr(networks, entry.name)()
+    random = np.random.default_rng(5)
+    runs = [(random.normal(size=(1, 3, entry.size, entry.size)).astype(np.float32),) for _ in range(2)]
+    if entry.source == "mindcv":
+        import mindcv
+
+        return mindcv.create_model(entry.name, num_classes=10), runs
+    return _yolo(Path(mindyolo), entry.source.removeprefix("mindyolo/")), runs
+
+
+def _yolo(checkout: Path, config: str) -> ms.nn.Cell:
+    # The package's own __init__ imports what only training needs.
+    package = types.ModuleType("mindyolo")
+    package.__path__ = [str(checkout / "mindyolo")]
+    sys.modules["mindyolo"] = package
+    from mindyolo.models.model_factory import create_model
+    from mindyolo.utils.config import Config, load_config
+
+    network = Config(load_config(str(checkout / "configs" / f"{config}.yaml"))[0]).network
+    return create_model(network.model_name, model_cfg=network, num_classes=4)
+
+
+def randomise(net: ms.nn.Cell, random: np.random.Generator) -> None:
+    """Weights that keep a signal alive over many layers, and moving averages that do not hide mistakes."""
+    for parameter in net.get_parameters():
+        if parameter.dtype != ms.float32 or (not parameter.requires_grad and "moving_" not in parameter.name):
+            continue
+        parameter.set_data(ms.Tensor(_weights(parameter.name, parameter.shape, random).astype(np.float32)))
+
+
+def _weights(name: str, shape: tuple[int, ...], random: np.random.Generator) -> np.ndarray:
+    if "moving_variance" in name:
+        return random.uniform(0.5, 1.5, shape)
+    if "moving_mean" in name:
+        return random.uniform(-0.1, 0.1, shape)
+    if name.endswith("gamma"):
+        return random.uniform(0.8, 1.2, shape)
+    if len(shape) < 2:
+        return random.uniform(-0.1, 0.1, shape)
+    return random.normal(scale=1.2 / math.sqrt(max(1, math.prod(shape[1:]))), size=shape)
+
+
+def leaves(value: object) -> list[np.ndarray]:
+    """The tensors of nested tuples, in order."""
+    if isinstance(value, tuple | list):
+        return [leaf for item in value for leaf in leaves(item)]
+    return [value.asnumpy() if isinstance(value, ms.Tensor) else np.asarray(value)]
+
+
+def versions() -> dict[str, str]:
+    """Of the libraries that made the networks."""
+    known = {d.metadata["Name"]: d.version for d in importlib.metadata.distributions()}
+    return {name: known[name] for name in ("mindspore", "mindcv") if name in known}
+
+
+def _line(error: Exception) -> str:
+    lines = [line.strip() for line in str(error).splitlines() if line.strip(" -")]
+    return f"{type(error).__name__}: {lines[0][:200] if lines else ''}"
+
+
+if __name__ == "__main__":
+    ms.set_context(mode=ms.GRAPH_MODE, device_target="CPU", runtime_num_threads=1)
+    side = Oracle(ENTRIES[sys.argv[1]], Path(sys.argv[2]), "".join(sys.argv[3:]))
+    serve(side.first, side.further)

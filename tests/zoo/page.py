@@ -1,0 +1,130 @@
+"""docs/conformance.md: what came of the networks, as a page."""
+
+from __future__ import annotations
+
+import math
+import platform
+from collections import Counter
+from collections.abc import Mapping
+from importlib.metadata import version
+
+from tests.zoo.catalogue import ENTRIES, Entry
+from tests.zoo.talk import Answer
+
+RIGHT = 1e-4
+"""Largest difference to MindSpore's outputs that counts as right, relative to the largest of them."""
+
+_HEAD = "| network | parameters | nodes | primitives | max. error | MindSpore | Pinnace | ratio | to ONNX | |"
+
+
+def verdict(result: Answer) -> str:
+    """In a word: right, wrong, unsupported, failed, or the oracle cannot."""
+    ours = result.get("ours", {})
+    if "failed" in result["oracle"]:
+        return "oracle cannot"
+    if "unsupported" in ours:
+        return "unsupported"
+    if "error" not in ours:
+        return "failed"
+    return "right" if ours["error"] <= RIGHT else "wrong"
+
+
+def row(entry: Entry, result: Answer) -> str:
+    """A line of the table."""
+    ours, seconds = result.get("ours", {}), result.get("seconds", {})
+    cells = [
+        entry.name,
+        f"{ours['bytes'] / 4e6:.1f} M" if "bytes" in ours else "",
+        str(ours.get("nodes", "")),
+        str(ours.get("primitives", "")),
+        f"{ours['error']:.1e}" if "error" in ours else "",
+        _milliseconds(seconds.get("oracle")),
+        _milliseconds(seconds.get("ours")),
+        _ratio(seconds, "oracle"),
+        _ratio(seconds, "onnx"),
+        _remark(result),
+    ]
+    return f"| {' | '.join(cells)} |"
+
+
+def page(results: Mapping[str, Answer]) -> str:
+    """The whole page."""
+    made = next((r["oracle"]["versions"] for r in results.values() if "versions" in r["oracle"]), {})
+    made = made | {"Pinnace's engine: onnxruntime": version("onnxruntime"), "numpy": version("numpy")}
+    used = ", ".join(f"{name} {number}" for name, number in made.items())
+    known = [e for e in ENTRIES.values() if e.name in results]
+    return "\n".join(
+        [
+            "# Conformance",
+            "",
+            "Whole networks, exported by MindSpore with random weights (moving averages too), and run by",
+            "MindSpore and by Pinnace. Made by",
+            "",
+            "    python -m tests.zoo --page docs/conformance.md",
+            "",
+            f"with {used}, Python {platform.python_version()}, on one core of {_processor()}.",
+            "",
+            "* A network is right where no output differs from MindSpore's by more than 1e-4 of the largest value",
+            "  of that output, for two different inputs, or for several steps where the network has a state.",
+            "* Times are milliseconds for a prediction, medians of runs in turn, one thread each on one core.",
+            "  The ratio is Pinnace's time over MindSpore's. *To ONNX* is the time of the `.mindir` over that",
+            "  of the `.onnx` that MindSpore writes of the same network, both in Pinnace, where MindSpore can.",
+            "* Networks of mindcv and mindyolo are those libraries' own; the others are written in",
+            "  `tests/zoo/networks.py`.",
+            "",
+            summary(results),
+            "",
+            _HEAD,
+            "| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | --- |",
+            *(row(e, results[e.name]) for e in known),
+            "",
+        ]
+    )
+
+
+def summary(results: Mapping[str, Answer]) -> str:
+    """Counts of verdicts, and means of ratios."""
+    counts = Counter(verdict(r) for r in results.values())
+    said = ", ".join(f"{n} {what}" for what, n in counts.most_common())
+    lines = [f"{len(results)} networks: {said}."]
+    for base, name in (("oracle", "MindSpore's time"), ("onnx", "the time of the ONNX file")):
+        ratios = [
+            r["seconds"]["ours"] / r["seconds"][base]
+            for r in results.values()
+            if {"ours", base} <= r.get("seconds", {}).keys()
+        ]
+        if ratios:
+            mean = math.exp(sum(map(math.log, ratios)) / len(ratios))
+            lines.append(
+                f"Time over {name}: geometric mean {mean:.2f}, from {min(ratios):.2f} to {max(ratios):.2f}"
+                f" ({len(ratios)} networks)."
+            )
+    return "\n".join(lines)
+
+
+def _remark(result: Answer) -> str:
+    what = verdict(result)
+    if what == "oracle cannot":
+        reason = result["oracle"]["failed"]
+    elif what == "unsupported":
+        reason = "; ".join(result["ours"]["unsupported"])
+    elif what == "failed":
+        reason = result["ours"]["failed"]
+    else:
+        reason = ""
+    reason = reason.replace("|", "/").replace("\n", " ")
+    return f"{what}: {reason}" if reason else what
+
+
+def _milliseconds(seconds: float | None) -> str:
+    return "" if seconds is None else f"{seconds * 1000:.1f}"
+
+
+def _ratio(seconds: Mapping[str, float], base: str) -> str:
+    return f"{seconds['ours'] / seconds[base]:.2f}" if {"ours", base} <= seconds.keys() else ""
+
+
+def _processor() -> str:
+    with open("/proc/cpuinfo", encoding="utf-8") as file:
+        names = [line.split(":")[1].strip() for line in file if line.startswith("model name")]
+    return names[0] if names else platform.machine()
