@@ -23,6 +23,8 @@ LOOSER = {
     # Computed in float64 these differ as much from MindSpore's results.
     "nn_rnn_bi": (1e-4, 2e-5),
     "dynamic_gru_rzh": (1e-4, 2e-5),
+    # MindSpore's own Tanh is off by so much near 1.
+    "activation_tanh": (5e-5, 2e-6),
     # Computed in float16, given as float32.
     "ctl_fp16_dense": (2e-3, 1e-3),
 }
@@ -30,6 +32,7 @@ LOOSER = {
 
 def test_all_files_are_there():
     assert len(list(DATA.glob("mindspore_ops/*.mindir"))) == 149
+    assert len(list(DATA.glob("mindspore_primitives/*.mindir"))) == 1264
 
 
 @pytest.mark.parametrize("path", CASES, ids=lambda p: p.stem)

@@ -229,6 +229,19 @@ def vector_norm(
     return norm(b, b.cast(x, dtype or b.result(x)), ord, dim, keepdim)
 
 
+@primitive("LpNormV2")
+def lp_norm_v2(
+    b: Builder,
+    x: Tensor,
+    p: float = 2.0,
+    dim: Ints | None = None,
+    keepdim: bool = False,
+    epsilon: float = 1e-12,
+) -> Value:
+    """ReduceL1, ReduceL2, ReduceMax, ReduceMin, or Pow of a sum of Pow."""
+    return norm(b, x, p, dim, keepdim)
+
+
 @primitive("L2Normalize")
 def l2_normalize(b: Builder, x: Tensor, axis: Ints = (0,), epsilon: float = 1e-4) -> Value:
     """Div by Sqrt of ReduceSumSquare, not under epsilon."""
@@ -537,3 +550,21 @@ def bincount(b: Builder, x: Tensor, weights: Tensor | None = None, minlength: in
     zeros = b.op("Expand", b.like(0, own), size)
     each = b.op("Expand", own, b.op("Shape", places)) if weights is None else own
     return b.op("ScatterElements", zeros, places, each, axis=0, reduction="add")
+
+
+@primitive("Histogram")
+def histogram(b: Builder, x: Tensor, *, bins: int = 100, min: float = 0.0, max: float = 0.0) -> Value:
+    """The bin of each element by Floor, and ScatterElements, reduction add, of those inside."""
+    flat = b.cast(b.reshape(x, [-1]), ir.DataType.FLOAT)
+    if min == max == 0.0:
+        low, high = reduce(b, "ReduceMin", flat, None), reduce(b, "ReduceMax", flat, None)
+    else:
+        low, high = b.like(min, flat), b.like(max, flat)
+    inside = b.op("And", b.op("GreaterOrEqual", flat, low), b.op("LessOrEqual", flat, high))
+    part = b.op("Div", b.op("Sub", flat, low), b.op("Sub", high, low))
+    number = b.cast(b.op("Floor", b.op("Mul", part, float(bins))), ir.DataType.INT64)
+    number = b.op("Clip", number, b.constant(0, np.int64), b.constant(bins - 1, np.int64))
+    zeros = b.constant(np.zeros(bins, np.int64))
+    counted = b.cast(inside, ir.DataType.INT64)
+    total = b.op("ScatterElements", zeros, number, counted, axis=0, reduction="add")
+    return b.cast(total, b.result(total))

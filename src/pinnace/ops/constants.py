@@ -1,0 +1,76 @@
+"""Tensors that are known now: windows of signal processing, indices of triangles, powers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import onnx_ir as ir
+
+from pinnace.ops.builder import Builder
+from pinnace.ops.table import Tensor, primitive
+from pinnace.ops.values import Value
+
+
+def _given(b: Builder, array: npt.NDArray[np.generic], otherwise: ir.DataType) -> Tensor:
+    """A constant in the type that the file declares."""
+    declared = b.declared[0] if b.declared else None
+    return b.constant(array, (otherwise if declared is None else declared.dtype).numpy())
+
+
+def _angles(length: int, periodic: bool) -> npt.NDArray[np.floating[Any]]:
+    """Parts of a full turn, one for each place of a window."""
+    return np.arange(length) * (2 * np.pi / max(length if periodic else length - 1, 1))
+
+
+@primitive("BartlettWindow")
+def bartlett_window(b: Builder, window_length: int, *, periodic: bool = True) -> Value:
+    """A constant."""
+    part = _angles(window_length, periodic) / (2 * np.pi)
+    return _given(b, 1 - np.abs(2 * part - 1), ir.DataType.FLOAT)
+
+
+@primitive("BlackmanWindow")
+def blackman_window(b: Builder, window_length: int, *, periodic: bool = True) -> Value:
+    """A constant."""
+    turn = _angles(window_length, periodic)
+    return _given(b, 0.42 - 0.5 * np.cos(turn) + 0.08 * np.cos(2 * turn), ir.DataType.FLOAT)
+
+
+@primitive("HammingWindow")
+def hamming_window(
+    b: Builder, length: int, *, periodic: bool = True, alpha: float = 0.54, beta: float = 0.46
+) -> Value:
+    """A constant."""
+    return _given(b, alpha - beta * np.cos(_angles(length, periodic)), ir.DataType.FLOAT)
+
+
+@primitive("LogSpace")
+def log_space(b: Builder, start: float, end: float, *, steps: int = 10, base: int = 10) -> Value:
+    """A constant."""
+    return _given(b, np.power(float(base), np.linspace(start, end, steps)), ir.DataType.FLOAT)
+
+
+@primitive("TrilIndices")
+def tril_indices(b: Builder, *, row: int, col: int, offset: int = 0) -> Value:
+    """A constant."""
+    return _given(b, np.stack(np.tril_indices(row, offset, col)), ir.DataType.INT32)
+
+
+@primitive("TriuIndices")
+def triu_indices(b: Builder, *, row: int, col: int, offset: int = 0) -> Value:
+    """A constant."""
+    return _given(b, np.stack(np.triu_indices(row, offset, col)), ir.DataType.INT32)
+
+
+@primitive("Diagonal", "DiagonalView")
+def diagonal(b: Builder, x: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Value:
+    """Transpose, and GatherND of places that are known."""
+    first, second = b.axis(dim1, x), b.axis(dim2, x)
+    rest = [i for i in range(b.rank(x)) if i not in (first, second)]
+    height, width = (b.static_shape(x)[i] for i in (first, second))
+    rows = np.arange(max(-offset, 0), max(min(height, width - offset), 0))
+    places = b.constant(np.stack([rows, rows + offset], axis=1), np.int64)
+    found = b.op("GatherND", b.transpose(x, [first, second, *rest]), places)
+    return b.transpose(found, [*range(1, len(rest) + 1), 0])
