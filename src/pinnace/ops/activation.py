@@ -21,7 +21,7 @@ same(
 )
 
 
-@primitive("ReLU6", "Relu6")
+@primitive("ReLU6")
 def relu6(b: Builder, x: Tensor) -> Value:
     """Clip to [0, 6]."""
     return b.op("Clip", x, b.like(0, x), b.like(6, x))
@@ -39,13 +39,13 @@ def hsigmoid(b: Builder, x: Tensor) -> Value:
     return b.op("HardSigmoid", x, alpha=1 / 6, beta=0.5)
 
 
-@primitive("SiLU", "Swish")
+@primitive("SiLU")
 def silu(b: Builder, x: Tensor) -> Value:
     """Sigmoid and Mul."""
     return b.op("Mul", x, b.op("Sigmoid", x))
 
 
-@primitive("LogSigmoid", "LogSigmoidExt")
+@primitive("LogSigmoid")
 def log_sigmoid(b: Builder, x: Tensor) -> Value:
     """Neg of Softplus of Neg, and the buffer that training would read."""
     y = b.op("Neg", b.op("Softplus", b.op("Neg", x)))
@@ -88,7 +88,7 @@ def selu(b: Builder, x: Tensor) -> Value:
     return b.op("Selu", x)
 
 
-@primitive("LeakyReLU", "LeakyRelu", "LeakyReLUExt")
+@primitive("LeakyRelu", "LeakyReLUExt")
 def leaky_relu(b: Builder, x: Tensor, negative_slope: float = 0.01) -> Value:
     """LeakyRelu."""
     return b.op("LeakyRelu", x, alpha=negative_slope)
@@ -157,9 +157,3 @@ def swiglu(b: Builder, x: Tensor, dim: int = -1) -> Value:
     """Split, Sigmoid, Mul."""
     gate, value = b.ops("Split", 2, x, axis=dim, num_outputs=2)
     return b.op("Mul", silu(b, gate), value)
-
-
-@primitive("QuickGelu")
-def quick_gelu(b: Builder, x: Tensor) -> Value:
-    """Sigmoid of 1.702 x, and Mul."""
-    return fast_gelu(b, x)

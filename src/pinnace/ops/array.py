@@ -15,14 +15,14 @@ from pinnace.ops.values import Value
 # -- shape -----------------------------------------------------------------------------------------
 
 
-@primitive("Shape", "shape_", "Shape_")
+@primitive("Shape", "shape_")
 def shape(b: Builder, x: Value) -> Value:
     """Nothing for dimensions that are known, else Shape."""
     x = b.tensor(x)
     return tuple(b.dim(x, i) for i in range(b.rank(x)))
 
 
-@primitive("TensorShape", "DynamicShape", "TensorShapeV2")
+@primitive("TensorShape", "DynamicShape")
 def tensor_shape(b: Builder, x: Tensor) -> Value:
     """Shape."""
     return b.vector([b.dim(x, i) for i in range(b.rank(x))])
@@ -84,13 +84,13 @@ def flatten_ext(b: Builder, x: Tensor, start_dim: int = 0, end_dim: int = -1) ->
     return b.reshape(x, [*dims[:first], -1, *dims[last + 1 :]])
 
 
-@primitive("Transpose", "TransposeView", "transpose_view")
+@primitive("Transpose", "TransposeView")
 def transpose(b: Builder, x: Tensor, perm: Ints) -> Value:
     """Transpose."""
     return b.transpose(x, [b.axis(p, x) for p in perm])
 
 
-@primitive("TransposeExtView", "SwapAxes", "TransposeExt")
+@primitive("TransposeExtView")
 def transpose_ext(b: Builder, x: Tensor, dim0: int, dim1: int) -> Value:
     """Transpose."""
     perm = list(range(b.rank(x)))
@@ -99,7 +99,7 @@ def transpose_ext(b: Builder, x: Tensor, dim0: int, dim1: int) -> Value:
     return b.transpose(x, perm)
 
 
-@primitive("TExt", "T")
+@primitive("TExt")
 def transposed(b: Builder, x: Tensor) -> Value:
     """Transpose of all dimensions."""
     return b.transpose(x, range(b.rank(x))[::-1])
@@ -111,13 +111,13 @@ def expand_dims(b: Builder, x: Value, axis: int) -> Value:
     return b.op("Unsqueeze", b.tensor(x), [axis])
 
 
-@primitive("Squeeze", "SqueezeView")
+@primitive("Squeeze")
 def squeeze(b: Builder, x: Tensor, axis: Ints = ()) -> Value:
     """Squeeze."""
     return b.op("Squeeze", x, list(axis) if axis else None)
 
 
-@primitive("BroadcastTo", "BroadcastToView", "ExpandTo")
+@primitive("BroadcastTo", "BroadcastToView")
 def broadcast_to(b: Builder, x: Tensor, shape: Dims) -> Value:
     """Expand."""
     # -1 keeps a dimension; Expand of 1 does.
@@ -162,13 +162,13 @@ def repeat_interleave(
 # -- type ------------------------------------------------------------------------------------------
 
 
-@primitive("Cast", "CastExt", "cast")
+@primitive("Cast", "cast")
 def cast(b: Builder, x: Value, dtype: Dtype) -> Value:
     """Cast; to bool, what is not zero."""
     return b.cast(b.tensor(x), dtype)
 
 
-@primitive("TensorToType", "TypeAs")
+@primitive("TypeAs")
 def type_as(b: Builder, x: Tensor, other: Tensor) -> Value:
     """Cast."""
     return b.cast(x, b.dtype(other))
@@ -182,7 +182,7 @@ def same_type(b: Builder, tensors: Sequence[Tensor]) -> list[Tensor]:
     return [b.cast(t, b.dtype(tensors[0])) for t in tensors]
 
 
-@primitive("Concat", "ConcatD", "Cat")
+@primitive("Concat", "ConcatD")
 def concat(b: Builder, items: Tensors, axis: int = 0) -> Value:
     """Concat."""
     return items[0] if len(items) == 1 else b.op("Concat", *same_type(b, items), axis=axis)
@@ -196,7 +196,7 @@ def stack(b: Builder, items: Tensors, axis: int = 0) -> Value:
     return b.op("Concat", *same_type(b, raised), axis=axis)
 
 
-@primitive("Unstack", "UnstackExtView", "Unpack")
+@primitive("Unstack", "UnstackExtView")
 def unstack(b: Builder, x: Tensor, axis: int = 0) -> Value:
     """Split, and Squeeze of each."""
     count = b.dim(x, axis)
@@ -444,7 +444,7 @@ def diag_part(b: Builder, x: Tensor) -> Value:
 # -- order -----------------------------------------------------------------------------------------
 
 
-@primitive("ReverseV2", "Flip", "Reverse")
+@primitive("ReverseV2")
 def reverse(b: Builder, x: Tensor, axis: Ints) -> Value:
     """Slice with step -1."""
     count = len(axis)

@@ -29,7 +29,7 @@ def wide_places(b: Builder, x: Tensor) -> Tensor:
 # -- gathering -------------------------------------------------------------------------------------
 
 
-@primitive("Gather", "GatherV2", "SparseGatherV2")
+@primitive("Gather", "SparseGatherV2")
 def gather(b: Builder, params: Tensor, indices: Tensor, axis: int, batch_dims: int = 0) -> Value:
     """Gather; with batch_dims GatherND."""
     if batch_dims == 0:
@@ -48,7 +48,7 @@ def gather(b: Builder, params: Tensor, indices: Tensor, axis: int, batch_dims: i
     return b.transpose(found, [*range(batch_dims), *before, *middle, *after])
 
 
-@primitive("GatherD", "GatherDV2", "GatherDExt")
+@primitive("GatherD")
 def gather_d(b: Builder, x: Tensor, dim: int, index: Tensor) -> Value:
     """GatherElements; the index may be smaller in other dimensions."""
     return b.op("GatherElements", x, places(b, index), axis=dim)
@@ -75,7 +75,7 @@ def index_select(b: Builder, x: Tensor, axis: int, index: Tensor) -> Value:
     return b.op("Gather", x, places(b, index), axis=axis)
 
 
-@primitive("SelectExt", "SelectExtView", "SelectView")
+@primitive("SelectExtView", "SelectView")
 def select_ext(b: Builder, x: Tensor, dim: int, index: Value) -> Value:
     """Gather of one place."""
     return b.op("Gather", x, places(b, b.tensor(index)), axis=dim)

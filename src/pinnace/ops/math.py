@@ -27,7 +27,7 @@ same(
 # -- one operand -----------------------------------------------------------------------------------
 
 
-@primitive("Sign", "Sgn")
+@primitive("Sign")
 def sign(b: Builder, x: Tensor) -> Value:
     """Sign; 0 for NaN."""
     signs = b.op("Sign", x)
@@ -200,12 +200,6 @@ def logit(b: Builder, x: Tensor, eps: float = -1.0) -> Value:
     if eps >= 0:
         x = b.op("Clip", x, b.like(eps, x), b.like(1.0 - eps, x))
     return b.op("Log", b.op("Div", x, b.op("Sub", b.like(1.0, x), x)))
-
-
-@primitive("IsPosInf")
-def is_pos_inf(b: Builder, x: Tensor) -> Value:
-    """IsInf of the positive side; false for ints."""
-    return b.op("IsInf", x, detect_negative=0) if b.dtype(x).is_floating_point() else never(b, x)
 
 
 @primitive("IsNan")
@@ -588,17 +582,6 @@ def log_add_exp2(b: Builder, x: Value, y: Value) -> Value:
     return b.op("Add", b.op("Max", first, second), b.op("Div", rest, math.log(2.0)))
 
 
-@primitive("CopySign")
-def copy_sign(b: Builder, x: Value, other: Value) -> Value:
-    """Abs, and Neg where the other is negative."""
-    first, second = promoted(b, x, other)
-    size = b.op("Abs", floating(b, first))
-    # 1 / -0 is negative, which tells it from 0.
-    flipped = b.op("Less", b.op("Reciprocal", floating(b, second)), 0.0)
-    negative = b.op("Or", b.op("Less", second, b.like(0, second)), flipped)
-    return b.op("Where", negative, b.op("Neg", size), size)
-
-
 @primitive("Heaviside")
 def heaviside(b: Builder, x: Value, values: Value) -> Value:
     """Where: 0 below zero, 1 above, and the second operand at zero."""
@@ -626,7 +609,7 @@ def addcdiv(b: Builder, x: Tensor, first: Tensor, second: Tensor, value: Value =
     return b.op("Add", x, b.op("Mul", b.op("Div", first, second), b.cast(b.operand(value, x), b.dtype(x))))
 
 
-@primitive("AddN", "Addn", "AccumulateNV2")
+@primitive("AddN", "AccumulateNV2")
 def add_n(b: Builder, *items: Value) -> Value:
     """Add, one after the other."""
     total, *rest = b.tensors(items[0] if isinstance(items[0], tuple) else items)

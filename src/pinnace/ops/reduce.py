@@ -27,8 +27,8 @@ def _reduction(op_type: str, *names: str) -> None:
     primitive(*names)(lowering)
 
 
-_reduction("ReduceMax", "ReduceMax", "AMax", "Amax")
-_reduction("ReduceMin", "ReduceMin", "AMin", "Amin")
+_reduction("ReduceMax", "ReduceMax")
+_reduction("ReduceMin", "ReduceMin")
 _reduction("ReduceMax", "ReduceAny", "Any")
 _reduction("ReduceMin", "ReduceAll", "All")
 
@@ -249,7 +249,7 @@ def l2_normalize(b: Builder, x: Tensor, axis: Ints = (0,), epsilon: float = 1e-4
     return b.op("Div", x, b.op("Sqrt", b.op("Max", total, epsilon)))
 
 
-@primitive("LogSumExp", "ReduceLogSumExp")
+@primitive("LogSumExp")
 def log_sum_exp(b: Builder, x: Tensor, dim: Ints | None = None, keepdim: bool = False) -> Value:
     """ReduceLogSumExp."""
     return reduce(b, "ReduceLogSumExp", floating(b, x), dim, keepdim)
@@ -351,7 +351,7 @@ def sort_ext(b: Builder, x: Tensor, dim: int = -1, descending: bool = False, sta
 # -- along a dimension -----------------------------------------------------------------------------
 
 
-@primitive("CumSum", "Cumsum")
+@primitive("CumSum")
 def cum_sum(b: Builder, x: Tensor, axis: int, exclusive: bool = False, reverse: bool = False) -> Value:
     """CumSum."""
     return _cumulative(b, x, axis, b.result(x), exclusive, reverse)
@@ -410,7 +410,7 @@ def _running_best(b: Builder, op_type: str, x: Tensor, axis: int) -> tuple[Tenso
     return b.op("Concat", *bests, axis=axis), b.op("Concat", *places, axis=axis)
 
 
-@primitive("Cummax", "CummaxExt")
+@primitive("Cummax")
 def cummax(b: Builder, x: Tensor, axis: int) -> Value:
     """Where, slice by slice."""
     best, place = _running_best(b, "Max", x, axis)

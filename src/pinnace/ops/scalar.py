@@ -49,7 +49,6 @@ _scalar("ScalarLt scalar_lt", operator.lt, "Less")
 _scalar("ScalarLe scalar_le", operator.le, "LessEqual")
 _scalar("ScalarMax", max, "Maximum")
 _scalar("ScalarMin", min, "Minimum")
-_scalar("ScalarAbs", abs, "Abs")
 _scalar("ScalarUsub scalar_usub", operator.neg, "Neg")
 _scalar("ScalarLog scalar_log", math.log, "Log")
 _scalar("BoolNot bool_not", operator.not_, "LogicalNot")
@@ -96,7 +95,7 @@ def scalar_to_tensor(b: Builder, x: Value, dtype: Dtype | None = None) -> Value:
     return b.cast(tensor, dtype) if known is None else b.constant(known, dtype.numpy())
 
 
-@primitive("TensorToScalar", "item", "Item")
+@primitive("TensorToScalar")
 def tensor_to_scalar(b: Builder, x: Tensor) -> Value:
     """Nothing where the tensor is known, else Reshape."""
     known = b.known(x)
@@ -160,13 +159,13 @@ def _dimension(x: ir.Value) -> tuple[int, int] | None:
     return id(shape.inputs[0]), shape.attributes["start"].as_int()
 
 
-@primitive("SequenceLen", "sequence_len", "tuple_len", "list_len", "array_len")
+@primitive("sequence_len", "tuple_len", "array_len")
 def sequence_len(b: Builder, items: Value) -> Value:
     """Nothing: the length is known; the first dimension of a tensor."""
     return b.dim(items, 0) if isinstance(items, ir.Value) else len(items)
 
 
-@primitive("InSequence", "in_sequence")
+@primitive("InSequence")
 def in_sequence(b: Builder, x: Value, items: Value) -> Value:
     """Nothing: the elements are known."""
     numbers = [_number(b, item) for item in items]
@@ -181,7 +180,7 @@ def sequence_slice(b: Builder, items: Value, start: int, stop: int, step: int = 
     return tuple(items[start:stop:step])
 
 
-@primitive("SequenceAdd", "tuple_add", "list_add")
+@primitive("SequenceAdd")
 def sequence_add(b: Builder, x: Value, y: Value) -> Value:
     """Nothing: a tuple exists only while lowering."""
     return (*x, *y)
@@ -193,7 +192,7 @@ def sequence_mul(b: Builder, items: Value, times: int) -> Value:
     return tuple(items) * times
 
 
-@primitive("tuple_setitem", "list_setitem", "RealTupleSetItem")
+@primitive("tuple_setitem", "list_setitem")
 def tuple_setitem(b: Builder, items: Value, index: int, value: Value) -> Value:
     """Nothing: a tuple exists only while lowering."""
     changed = list(items)
@@ -201,7 +200,7 @@ def tuple_setitem(b: Builder, items: Value, index: int, value: Value) -> Value:
     return tuple(changed)
 
 
-@primitive("make_range", "MakeRange")
+@primitive("make_range")
 def make_range(b: Builder, *bounds: int) -> Value:
     """Nothing: a tuple exists only while lowering."""
     return tuple(range(*bounds))
