@@ -15,7 +15,7 @@ class Entry:
 
 
 _MINDCV = """
-    BiT_resnet50 cait_xxs24_224 cmt_tiny coat_lite_tiny coat_tiny convit_tiny convnext_tiny convnextv2_atto
+    BiT_resnet50 cait_xxs24_224 cmt_tiny:160 coat_lite_tiny coat_tiny convit_tiny convnext_tiny convnextv2_atto
     crossvit_9:240 densenet121 dpn92 edgenext_xx_small:256 efficientnet_b0 efficientnet_v2_s ghostnet_050
     googlenet halonet_50t:256 hrnet_w32 inception_v3:299 inception_v4:299 mae_b_16_224_finetune mixnet_s
     mlp_mixer_s_p32 mnasnet_050 mobilenet_v1_025 mobilenet_v2_035_96:96 mobilenet_v3_large_075
