@@ -171,3 +171,25 @@ def test_a_change_in_place_shows_in_every_name():
     changed, copy = p.computed(p.program(main), A)
     np.testing.assert_array_equal(changed, A * A + A)
     np.testing.assert_array_equal(copy, A * A)
+
+
+def test_a_parameter_that_changes_decides_nothing_beforehand():
+    main = p.function(
+        "main",
+        {"a": p.VECTOR},
+        "out",
+        "was = Load flag u",
+        "f = Switch was yes no",
+        "y = call f a",
+        "s1 = UpdateState u y",
+        "w = Assign flag true s1",
+        "s2 = UpdateState s1 w",
+        "out = Depend y s2",
+        true=np.asarray(True),
+        flag=[np.asarray(False)],
+    )
+    yes = p.function("yes", {"v": p.VECTOR}, "x", "x = Add v v")
+    no = p.function("no", {"v": p.VECTOR}, "x", "x = Neg v")
+    model = lower(p.program(main, yes, no))
+    np.testing.assert_array_equal(p.run(model, A)[0], -A)
+    np.testing.assert_array_equal(p.run(model, A, times=2)[0], A + A)

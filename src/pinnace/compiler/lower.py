@@ -31,13 +31,9 @@ def lower(program: Program) -> ir.Model:
     unknown = unsupported(program)
     if unknown:
         raise UnsupportedModelError(program.source, unknown)
-    builder = Builder(program.layout)
-    tracer = Tracer(program, builder)
-    inputs = graph_inputs(program)
-    _check_inputs(program.source, inputs)
+    _check_inputs(program.source, graph_inputs(program))
     try:
-        value, effects = _run_main(tracer, inputs)
-        return _assemble(program, builder, inputs, value, effects)
+        return _traced(program, frozenset())
     except NodeFailure as failure:
         row = UnsupportedPrimitive(failure.node.primitive or "call", 1, failure.node.name, failure.reason)
         raise UnsupportedModelError(program.source, [row]) from None
@@ -45,6 +41,18 @@ def lower(program: Program) -> ir.Model:
         reason = str(error) or "the model always raises"
         row = UnsupportedPrimitive(program.main.name, 1, program.main.name, reason)
         raise UnsupportedModelError(program.source, [row]) from None
+
+
+def _traced(program: Program, changing: frozenset[int]) -> ir.Model:
+    """The graph; `changing` are the ids of weights whose first value must not decide anything."""
+    builder = Builder(program.layout, changing)
+    inputs = graph_inputs(program)
+    value, effects = _run_main(Tracer(program, builder), inputs)
+    hasty = frozenset(id(t.const_value) for t in builder.asked & effects.memory.keys())
+    if hasty:
+        # A branch was chosen by what an assignment changes: once more, without looking.
+        return _traced(program, changing | hasty)
+    return _assemble(program, builder, inputs, value, effects)
 
 
 def unsupported(program: Program) -> list[UnsupportedPrimitive]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, NoReturn, TypeVar
 
@@ -12,7 +12,7 @@ import onnx
 import onnx_ir as ir
 
 from pinnace.ops import kernels
-from pinnace.ops.values import Effects, Value
+from pinnace.ops.values import Effects, TailCall, Value
 from pinnace.program import Layout, TypeInfo
 
 OPSET = 21
@@ -48,9 +48,12 @@ class Unsupported(Exception):
 class Builder:
     """Collects the nodes of one ONNX graph; nested graphs open a scope of their own."""
 
-    def __init__(self, layout: Layout = Layout.NCHW) -> None:
+    def __init__(self, layout: Layout = Layout.NCHW, changing: Container[int] = ()) -> None:
         self.layout = layout
         """Order of the dimensions of image activations in the model that is lowered."""
+        self.asked: set[ir.Value] = set()
+        """Weights and constants whose value something was decided by."""
+        self._changing = changing  # ids of weights that the model assigns: nothing may be decided by these
         self.initializers: dict[str, ir.Value] = {}
         self.effects = Effects()
         """The memory at the node that is lowered."""
@@ -309,7 +312,8 @@ class Builder:
         """A value as Python or numpy sees it now; None where only the run knows."""
         if not isinstance(value, ir.Value):
             return value
-        if value.const_value is not None:
+        if value.const_value is not None and id(value.const_value) not in self._changing:
+            self.asked.add(value)
             return value.const_value.numpy()
         node = value.producer()
         if node is not None and node.op_type == "Identity" and node.inputs[0] is not None:
@@ -448,6 +452,8 @@ def _shape_of(tensor: ir.TensorProtocol) -> ir.Shape:
 
 
 def _refuse(value: Value, wanted: str) -> NoReturn:
+    if isinstance(value, TailCall):
+        raise Unsupported("comes from a function that calls itself other than at its end, which is no loop")
     raise Unsupported(f"must be {wanted}, and it is {type(value).__name__}")
 
 
