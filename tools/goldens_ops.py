@@ -10,7 +10,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from goldens import case, main
+from goldens import CASES, case, main
 
 X = "f32[3,4]"
 U = "f32[3,4]>0.1<3"
@@ -892,6 +892,152 @@ case("loss_multilabel_soft_margin", X, P, call="ops.multilabel_soft_margin_loss(
 case("loss_multi_margin", X, "i64[3]<4", call="ops.multi_margin_loss(x0, x1)")
 case("loss_layer_dice", X, P, op="nn.DiceLoss()")
 case("loss_layer_focal", X, "i32[3,1]<4", op="nn.FocalLoss()")
+
+# -- in place --------------------------------------------------------------------------------------
+
+for _call, _same in {
+    "add_(x1)": "x0 + x1",
+    "add_(2)": "x0 + 2",
+    "sub_(x1)": "x0 - x1",
+    "sub_(2)": "x0 - 2",
+    "mul_(x1)": "x0 * x1",
+    "mul_(2)": "x0 * 2",
+    "div_(x1)": "x0 / x1",
+    "div_(2)": "x0 / 2",
+    "div_(x1, rounding_mode='floor')": "ops.floor(x0 / x1)",
+    "div_(2, rounding_mode='trunc')": "ops.trunc(x0 / 2)",
+    "floor_divide_(x1)": "ops.floor(x0 / x1)",
+    "floor_divide_(2)": "ops.floor(x0 / 2)",
+    "remainder_(x1)": "ops.floor_mod(x0, x1)",
+    "remainder_(2)": "ops.floor_mod(x0, ms.Tensor(2.0))",
+    "exp_()": "ops.exp(x0)",
+    "log_()": "ops.log(x0)",
+    "sigmoid_()": "ops.sigmoid(x0)",
+    "tanh_()": "ops.tanh(x0)",
+    "zero_()": "ops.zeros_like(x0)",
+    "fill_(2.5)": "ops.ones_like(x0) * 2.5",
+    "fill_(x1[0])": "ops.ones_like(x0) * x1[0]",
+    "copy_(x1)": "x0 * 0 + x1",
+    "clamp_(0.5, 1)": "ops.clamp(x0, 0.5, 1)",
+    "clamp_(x1, None)": "ops.maximum(x0, x1)",
+    "masked_fill_(x0 > 1, 0.5)": "ops.masked_fill(x0, x0 > 1, 0.5)",
+    "masked_fill_(x0 > 1, x1[0])": "ops.masked_fill(x0, x0 > 1, x1[0])",
+    "masked_scatter_(x0 > 1, x0 * 2)": "ops.MaskedScatter()(x0, x0 > 1, x0 * 2) if False else x0.masked_scatter(x0 > 1, x0 * 2)",
+    "index_add_(0, ms.Tensor([0, 2]), x0[:2] * 2)": "ops.tensor_scatter_add(x0, ms.Tensor([[0], [2]]), x0[:2] * 2)",
+    "index_fill_(1, ms.Tensor([0, 2]), 7.0)": "ops.index_fill(x0, 1, ms.Tensor([0, 2], ms.int32), 7.0)",
+    "index_fill_(1, ms.Tensor([0, 2]), x1[0])": "ops.index_fill(x0, 1, ms.Tensor([0, 2], ms.int32), x1[0])",
+    "scatter_(1, ms.Tensor([[0], [1], [2]]), x0 * 2)": (
+        "ops.tensor_scatter_elements(x0, ms.Tensor([[0], [1], [2]]), x0[:, :1] * 2, 1)"
+    ),
+    "scatter_(1, ms.Tensor([[0], [1], [2]]), 7.0)": (
+        "ops.tensor_scatter_elements(x0, ms.Tensor([[0], [1], [2]]), ops.ones((3, 1), ms.float32) * 7, 1)"
+    ),
+    "scatter_add_(1, ms.Tensor([[0], [1], [2]]), x0 * 2)": (
+        "ops.tensor_scatter_elements(x0, ms.Tensor([[0], [1], [2]]), x0[:, :1] * 2, 1, 'add')"
+    ),
+}.items():
+    _word = _call.partition("(")[0] + ("scalar" if _call.partition("(")[2][:1].isdigit() else "")
+    while any(c.name == f"inplace_{_word}" for c in CASES):
+        _word += "_again"
+    case(
+        f"inplace_{_word}",
+        U,
+        "f32[4]>0.1<3",
+        # What MindSpore exports forgets a subtraction whose result is not used.
+        body=f"y = x0 * 1\ny = y.{_call}\nreturn y" if "sub" in _call else f"y = x0 * 1\ny.{_call}\nreturn y",
+        reference=_same,
+    )
+for _name, _same in {
+    "elu": "ops.celu(x0 - 1)",
+    "hardtanh": "ops.hardtanh(x0 - 1)",
+    "relu": "ops.relu(x0 - 1)",
+    "silu": "ops.silu(x0 - 1)",
+}.items():
+    case(f"inplace_{_name}", U, body=f"y = x0 - 1\nF.{_name}(y, inplace=True)\nreturn y", reference=_same)
+case(
+    "inplace_threshold",
+    U,
+    body="y = x0 - 1\nF.threshold_(y, 0.1, 2.0)\nreturn y",
+    reference="ops.threshold(x0 - 1, 0.1, 2.0)",
+)
+
+# -- primitives by their own names -----------------------------------------------------------------
+
+for _name, _call, _same in (
+    ("reflection_pad1d", "nn.ReflectionPad1d((1, 2))(x0)", ""),
+    ("replication_pad1d", "nn.ReplicationPad1d((1, 2))(x0)", ""),
+    ("constant_pad1d", "nn.ConstantPad1d((1, 2), 0.5)(x0)", ""),
+    ("select_view", "P.SelectExtView()(x0, 1, 2)", "x0[:, 2]"),
+    ("slice_ext", "P.SliceExt()(x0, 1, 1, 3, 1)", "x0[:, 1:3]"),
+    (
+        "index_fill_scalar",
+        "P.IndexFillScalar()(x0, 1, ms.Tensor([0, 2]), 7.0)",
+        "ops.index_fill(x0, 1, ms.Tensor([0, 2], ms.int32), 7.0)",
+    ),
+    ("any_ext", "P.AnyExt()(x0 > 1, 1, True)", "ops.any(x0 > 1, 1, True)"),
+    ("repeat", "P.Repeat()(x0, (2, 1, 2))", "ops.tile(x0, (2, 1, 2))"),
+    ("split_tensor", "P.SplitTensor()(x0, 2, 1)", "ops.split(x0, 2, 1)"),
+    ("split_with_size", "P.SplitWithSize()(x0, (1, 3), 1)", "ops.split(x0, (1, 3), 1)"),
+    ("kl_div", "P.KLDiv()(x0, x0 * 2, 'sum', False)", "(x0 * 2 * (ops.log(x0 * 2) - x0)).sum()"),
+    ("non_zero_ext", "P.NonZeroExt()(x0 > 1)[0]", "ops.nonzero(x0 > 1)[:, 0]"),
+    ("lerp_scalar", "P.LerpScalar()(x0, x0 * x0, 0.3)", "ops.lerp(x0, x0 * x0, 0.3)"),
+    ("addcmul_ext", "P.AddcmulExt()(x0, x0, x0, 2)", "x0 + 2 * x0 * x0"),
+    ("clone", "P.Clone()(x0), P.Contiguous()(x0)", "x0 * 1, x0 * 1"),
+    (
+        "baddbmm",
+        "ops.baddbmm(x0.expand_dims(0), x0[:, :2].expand_dims(0), x0[:2].expand_dims(0), beta=2, alpha=3)",
+        "",
+    ),
+):
+    case(f"own_{_name}", U, call=_call, reference=_same)
+for _name in [
+    "ScalarAdd",
+    "ScalarSub",
+    "ScalarMul",
+    "ScalarFloorDiv",
+    "ScalarMod",
+    "ScalarEq",
+    "ScalarGt",
+    "ScalarLt",
+    "ScalarGe",
+    "ScalarLe",
+]:
+    _sign = {"Add": "+", "Sub": "-", "Mul": "*", "FloorDiv": "//", "Mod": "%"}.get(_name[6:], "")
+    _sign = _sign or {"Eq": "==", "Gt": ">", "Lt": "<", "Ge": ">=", "Le": "<="}[_name[6:]]
+    if _sign in "+-*//%":
+        case(
+            f"scalar_{_name[6:].lower()}",
+            "f32[3*,5*]",
+            body=f"n = x0.shape[0] {_sign} x0.shape[1]\nreturn x0 * n",
+        )
+    else:
+        case(
+            f"scalar_{_name[6:].lower()}",
+            "f32[3*,5*]",
+            body=f"if x0.shape[0] {_sign} x0.shape[1]:\n    return x0 * 2\nreturn x0 - 1",
+        )
+case("scalar_divide", "f32[3*,5*]", body="return x0 * (x0.shape[0] / x0.shape[1])")
+case("scalar_power", "f32[3*,5*]", body="return x0 * (x0.shape[0] ** 2)")
+case("scalar_negative", "f32[3*,5*]", body="return x0 * -x0.shape[0]")
+case("scalar_not_equal", "f32[3*,5*]", body="if x0.shape[0] != 3:\n    return x0 * 2\nreturn x0 - 1")
+case(
+    "scalar_and_or",
+    "f32[3*,5*]",
+    body="if x0.shape[0] > 1 and (x0.shape[1] > 9 or x0.shape[0] < 4):\n    return x0 * 2\nreturn x0 - 1",
+)
+case("scalar_not", "f32[3*,5*]", body="if not x0.shape[0] > 1:\n    return x0 * 2\nreturn x0 - 1")
+case("scalar_cast", "f32[3*,5*]", body="return x0 * float(x0.shape[0]), x0 + int(x0.shape[0] / 2)")
+case(
+    "scalar_tuple",
+    "f32[3*,5*]",
+    body="s = x0.shape + (2,)\nreturn x0.reshape(s[:1] + (-1,)), ops.ones(s[::-1], ms.float32), x0 * len(s)",
+)
+case(
+    "scalar_from_tensor",
+    "f32[3*,5*]",
+    "i64[2]>1<4",
+    body="return ops.tile(x0, tuple(x1.asnumpy()) if False else (2, 1)) * x1[0]",
+)
 
 if __name__ == "__main__":
     main(Path(sys.argv[1]), sys.argv[2:])
