@@ -37,15 +37,11 @@ def main() -> None:
 
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.zoo", description=__doc__)
-    parser.add_argument("patterns", nargs="*", help="networks to run, as resnet* ; all without one")
-    parser.add_argument(
-        "--oracle", help="a Python that has MindSpore and mindcv; made in the work folder else"
-    )
-    parser.add_argument(
-        "--mindyolo", type=Path, help="a checkout of mindyolo; cloned into the work folder else"
-    )
+    parser.add_argument("patterns", nargs="*", help="networks to run, such as 'resnet*'; all without")
+    parser.add_argument("--oracle", help="a Python with MindSpore and mindcv; without, one is made")
+    parser.add_argument("--mindyolo", type=Path, help="a checkout of mindyolo; without, one is made")
     parser.add_argument("--work", type=Path, default=CACHE, help="where files are made and found again")
-    parser.add_argument("--page", type=Path, help="the page to write, of all results in the work folder")
+    parser.add_argument("--page", type=Path, help="the page to write of all results in --work")
     parser.add_argument(
         "--rounds", type=int, default=5, help="how often the sides take turns for their times"
     )

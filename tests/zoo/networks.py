@@ -329,7 +329,9 @@ def llama():
 class T5Bias(nn.Cell):
     """What the distance of two tokens adds to their score, in buckets that grow with it."""
 
-    def __init__(self, heads: int, both: bool, buckets: int = 32, farthest: int = 128) -> None:
+    # A farthest distance of 128 would put 16, 32 and 64 on the edges of buckets, where MindSpore's logarithm
+    # on CPUs, which is two steps of float32 too small, falls into the bucket before.
+    def __init__(self, heads: int, both: bool, buckets: int = 32, farthest: int = 120) -> None:
         super().__init__()
         self.table = nn.Embedding(buckets, heads)
         self.both, self.buckets, self.farthest = both, buckets // (2 if both else 1), farthest
@@ -355,7 +357,10 @@ class T5Layer(nn.Cell):
         self.norm1, self.norm2, self.norm3 = RmsNorm(width), RmsNorm(width), RmsNorm(width)
         self.attention = Attention(width, heads, bias=False, scale=1)
         self.cross = Attention(width, heads, bias=False, scale=1) if reads else None
-        self.up, self.down = nn.Dense(width, 2 * width, has_bias=False), nn.Dense(2 * width, width, has_bias=False)
+        self.up, self.down = (
+            nn.Dense(width, 2 * width, has_bias=False),
+            nn.Dense(2 * width, width, has_bias=False),
+        )
 
     def construct(self, x: Tensor, added: Tensor, memory=None) -> Tensor:
         y = self.norm1(x)

@@ -11,6 +11,7 @@ files its package lacks.
 from __future__ import annotations
 
 import importlib.metadata
+import json
 import math
 import sys
 import types
@@ -40,27 +41,32 @@ class Oracle:
         try:
             self._net, self._runs = make(self._entry, self._mindyolo)
             self._net.set_train(False)
-            randomise(self._net, np.random.default_rng(zlib.crc32(self._entry.name.encode())))
+            random = np.random.default_rng(zlib.crc32(self._entry.name.encode()))
+            randomise(self._net, random)
+            made = path.with_suffix(".json")
+            if made.exists():
+                return json.loads(made.read_text())
+            doing = "run"
+            settle_averages(self._net, self._runs, random)
             doing = "export"
             onnx = self._export(path)
             doing = "run"
-            moved = self._goldens()
+            answer = {"moved": self._goldens(), "onnx": onnx, "versions": versions()}
+            made.write_text(json.dumps(answer))
         except Exception as error:
-            path.unlink(missing_ok=True)
             return {"failed": f"cannot {doing} it: {_line(error)}", "stop": True}
-        return {"moved": moved, "onnx": onnx, "versions": versions()}
+        return answer
 
     def further(self) -> Answer:
         """Seconds of a prediction."""
-        return {"seconds": seconds_of(lambda: self._compute(self._runs[0]))}
+        return {"seconds": seconds_of(lambda: compute(self._net, self._runs[0]))}
 
     def _export(self, path: Path) -> str | None:
         """Write the files; returns why there is no ONNX file."""
         tensors = [ms.Tensor(x) for x in self._runs[0]]
-        if not path.exists():
-            ms.export(self._net, *tensors, file_name=str(path), file_format="MINDIR")
-        if path.with_suffix(".onnx").exists():
-            return None
+        for old in (path, path.with_suffix(".onnx")):
+            old.unlink(missing_ok=True)
+        ms.export(self._net, *tensors, file_name=str(path), file_format="MINDIR")
         try:
             ms.export(self._net, *tensors, file_name=str(path.with_suffix(".onnx")), file_format="ONNX")
         except Exception as error:
@@ -70,7 +76,7 @@ class Oracle:
     def _goldens(self) -> float:
         """Write inputs and outputs; returns how far the second inputs move the outputs, relatively."""
         saved: dict[str, np.ndarray] = {}
-        results = [self._compute(run) for run in self._runs]
+        results = [compute(self._net, run) for run in self._runs]
         for i, (run, result) in enumerate(zip(self._runs, results, strict=True)):
             saved |= {f"run{i}_x{j}": x for j, x in enumerate(run)}
             saved |= {f"run{i}_y{j}": y for j, y in enumerate(result)}
@@ -78,10 +84,12 @@ class Oracle:
         if not all(np.isfinite(y).all() for result in results for y in result):
             raise ValueError("its outputs are not finite with these weights")
         pairs = zip(results[0], results[1], strict=True)
-        return max(float(np.abs(a - b).max() / (np.abs(a).max() or 1)) for a, b in pairs)
+        return min(float(np.abs(a - b).max() / (np.abs(a).max() or 1)) for a, b in pairs)
 
-    def _compute(self, run: Run) -> list[np.ndarray]:
-        return leaves(self._net(*(ms.Tensor(x) for x in run)))
+
+def compute(net: ms.nn.Cell, run: Run) -> list[np.ndarray]:
+    """The outputs of a network."""
+    return leaves(net(*(ms.Tensor(x) for x in run)))
 
 
 def make(entry: Entry, mindyolo: str) -> tuple[ms.nn.Cell, list[Run]]:
@@ -90,13 +98,20 @@ def make(entry: Entry, mindyolo: str) -> tuple[ms.nn.Cell, list[Run]]:
         from tests.zoo import networks
 
         return getattr(networks, entry.name)()
-    random = np.random.default_rng(5)
-    runs = [(random.normal(size=(1, 3, entry.size, entry.size)).astype(np.float32),) for _ in range(2)]
+    runs = [(picture(entry.size, seed),) for seed in (5, 6)]
     if entry.source == "mindcv":
         import mindcv
 
         return mindcv.create_model(entry.name, num_classes=10), runs
     return _yolo(Path(mindyolo), entry.source.removeprefix("mindyolo/")), runs
+
+
+def picture(size: int, seed: int) -> np.ndarray:
+    """(1, 3, size, size): coloured patches and noise. Pictures of noise alone are one as the other."""
+    random = np.random.default_rng(seed)
+    patches = random.normal(size=(1, 3, 8, 8)).repeat(-(-size // 8), 2).repeat(-(-size // 8), 3)
+    noise = random.normal(size=(1, 3, size, size))
+    return (patches[:, :, :size, :size] + 0.5 * noise).astype(np.float32)
 
 
 def _yolo(checkout: Path, config: str) -> ms.nn.Cell:
@@ -112,23 +127,46 @@ def _yolo(checkout: Path, config: str) -> ms.nn.Cell:
 
 
 def randomise(net: ms.nn.Cell, random: np.random.Generator) -> None:
-    """Weights that keep a signal alive over many layers, and moving averages that do not hide mistakes."""
+    """Weights that keep a signal alive over many layers."""
     for parameter in net.get_parameters():
-        if parameter.dtype != ms.float32 or (not parameter.requires_grad and "moving_" not in parameter.name):
-            continue
-        parameter.set_data(ms.Tensor(_weights(parameter.name, parameter.shape, random).astype(np.float32)))
+        if parameter.dtype == ms.float32 and parameter.requires_grad:
+            parameter.set_data(ms.Tensor(_weights(parameter.name, parameter.shape, random), ms.float32))
 
 
 def _weights(name: str, shape: tuple[int, ...], random: np.random.Generator) -> np.ndarray:
-    if "moving_variance" in name:
-        return random.uniform(0.5, 1.5, shape)
-    if "moving_mean" in name:
-        return random.uniform(-0.1, 0.1, shape)
     if name.endswith("gamma"):
         return random.uniform(0.8, 1.2, shape)
     if len(shape) < 2:
         return random.uniform(-0.1, 0.1, shape)
     return random.normal(scale=1.2 / math.sqrt(max(1, math.prod(shape[1:]))), size=shape)
+
+
+def settle_averages(net: ms.nn.Cell, runs: list[Run], random: np.random.Generator) -> None:
+    """Moving averages near those of all runs together, as training leaves them, each off by a factor of its own.
+
+    With others the signal of many networks dies out on the way, so that their outputs hardly depend on
+    their inputs, and every mistake before the last layers hides.
+    """
+    kind = ms.nn.layer.normalization._BatchNorm
+    if not any(isinstance(cell, kind) for _, cell in net.cells_and_names()):
+        return
+
+    def settling(cell: ms.nn.Cell, x: ms.Tensor) -> ms.Tensor:
+        values = x.asnumpy().astype(np.float64)
+        axes = (0, *range(2, values.ndim))
+        mean, variance = values.mean(axes), values.var(axes)
+        scale = random.uniform(0.7, 1.4, variance.shape)
+        cell.moving_mean.set_data(ms.Tensor(mean * scale, ms.float32))
+        cell.moving_variance.set_data(
+            ms.Tensor((variance + 0.2 * variance.mean() + 1e-3) * scale, ms.float32)
+        )
+        return usual(cell, x)
+
+    usual, kind.construct = kind.construct, settling
+    ms.set_context(mode=ms.PYNATIVE_MODE)
+    compute(net, tuple(np.concatenate(arrays) for arrays in zip(*runs, strict=True)))
+    ms.set_context(mode=ms.GRAPH_MODE)
+    kind.construct = usual
 
 
 def leaves(value: object) -> list[np.ndarray]:
