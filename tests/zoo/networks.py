@@ -1,7 +1,7 @@
 """Networks that are written here: small, and shaped as those that people serve.
 
-Each function gives a network, the inputs of runs one after the other, and where dimensions are free the
-inputs as the export is to declare them.
+Each function of `catalogue` gives a network and the inputs of runs one after the other; its arguments are
+sizes.
 """
 
 from __future__ import annotations
@@ -40,22 +40,22 @@ class ConvNormAct(nn.SequentialCell):
 class Crnn(nn.Cell):
     """Convolutions shrink the height to one, two LSTMs in both directions read the width."""
 
-    def __init__(self, classes: int = 37) -> None:
+    def __init__(self, classes: int = 37, width: int = 32) -> None:
         super().__init__()
         self.features = nn.SequentialCell(
-            ConvNormAct(1, 32),
+            ConvNormAct(1, width),
             nn.MaxPool2d(2, 2),
-            ConvNormAct(32, 64),
+            ConvNormAct(width, 2 * width),
             nn.MaxPool2d(2, 2),
-            ConvNormAct(64, 96),
+            ConvNormAct(2 * width, 3 * width),
             nn.MaxPool2d((2, 1), (2, 1)),
-            ConvNormAct(96, 96),
+            ConvNormAct(3 * width, 3 * width),
             nn.MaxPool2d((2, 1), (2, 1)),
-            nn.Conv2d(96, 96, 2, pad_mode="valid", has_bias=True),
+            nn.Conv2d(3 * width, 3 * width, 2, pad_mode="valid", has_bias=True),
             nn.ReLU(),
         )
-        self.lstm = nn.LSTM(96, 64, num_layers=2, bidirectional=True)
-        self.classes = nn.Dense(128, classes)
+        self.lstm = nn.LSTM(3 * width, 2 * width, num_layers=2, bidirectional=True)
+        self.classes = nn.Dense(4 * width, classes)
 
     def construct(self, image: Tensor) -> Tensor:
         features = self.features(image).squeeze(2).transpose(2, 0, 1)
@@ -63,8 +63,8 @@ class Crnn(nn.Cell):
         return ops.log_softmax(self.classes(read), -1)
 
 
-def crnn():
-    return Crnn(), _images(1, 1, 32, 128)
+def crnn(**sizes: int):
+    return Crnn(**sizes), _images(1, 1, 32, 64 if sizes else 128)
 
 
 class Residual(nn.Cell):
@@ -84,13 +84,13 @@ class Residual(nn.Cell):
 class DbNet(nn.Cell):
     """A residual backbone, a pyramid of features, and maps of probability, threshold and their step."""
 
-    def __init__(self, widths=(24, 48, 96, 192), inner: int = 64) -> None:
+    def __init__(self, widths: tuple[int, ...], inner: int) -> None:
         super().__init__()
-        self.stem = nn.SequentialCell(ConvNormAct(3, 24, 7, 2), nn.MaxPool2d(3, 2, pad_mode="same"))
+        self.stem = nn.SequentialCell(ConvNormAct(3, widths[0], 7, 2), nn.MaxPool2d(3, 2, pad_mode="same"))
         self.stages = nn.CellList(
             [
                 Residual(cin, cout, 1 + (i > 0))
-                for i, (cin, cout) in enumerate(zip((24, *widths), widths, strict=False))
+                for i, (cin, cout) in enumerate(zip((widths[0], *widths), widths, strict=False))
             ]
         )
         self.lateral = nn.CellList([nn.Conv2d(w, inner, 1) for w in widths])
@@ -132,8 +132,8 @@ class DbNet(nn.Cell):
         return probability, threshold, 1 / (1 + ops.exp(-50 * (probability - threshold)))
 
 
-def dbnet():
-    return DbNet(), _images(1, 3, 160, 160)
+def dbnet(widths: tuple[int, ...] = (24, 48, 96, 192), inner: int = 64, size: int = 160):
+    return DbNet(widths, inner), _images(1, 3, size, size)
 
 
 # -- transformers ----------------------------------------------------------------------------------------
@@ -204,11 +204,12 @@ class Bert(nn.Cell):
         return x, self.pooler(x[:, 0])
 
 
-def bert():
+def bert(words: int = 2000, **sizes: int):
     mask = np.ones((2, 48), np.int32)
     mask[1, 30:] = 0
     kinds = np.repeat([[0, 1]], 24, 1).astype(np.int32).repeat(2, 0)
-    return Bert(), [(_ids(2000, 2, 48), mask, kinds), (_ids(2000, 2, 48, seed=6), mask[::-1].copy(), kinds)]
+    runs = [(_ids(words, 2, 48, seed=i), mask[:: 1 - 2 * i].copy(), kinds) for i in range(2)]
+    return Bert(words, **sizes), runs
 
 
 class Gpt2Layer(nn.Cell):
@@ -253,8 +254,8 @@ class Gpt2(nn.Cell):
         return ops.matmul(self.norm(x), self.words.embedding_table.swapaxes(0, 1))
 
 
-def gpt2_cache():
-    return Gpt2(), [(_ids(3000, 1, 1, seed=i), np.array(i, np.int32)) for i in range(6)]
+def gpt2_cache(words: int = 3000, **sizes: int):
+    return Gpt2(words, **sizes), [(_ids(words, 1, 1, seed=i), np.array(i, np.int32)) for i in range(6)]
 
 
 class RmsNorm(nn.Cell):
@@ -322,8 +323,8 @@ class Llama(nn.Cell):
         return self.head(self.norm(x))
 
 
-def llama():
-    return Llama(), [(_ids(3000, 2, 24),), (_ids(3000, 2, 24, seed=6),)]
+def llama(words: int = 3000, **sizes: int):
+    return Llama(words, **sizes), [(_ids(words, 2, 24, seed=i),) for i in range(2)]
 
 
 class T5Bias(nn.Cell):
@@ -393,8 +394,9 @@ class T5(nn.Cell):
         return ops.matmul(self.norm2(x) * self.scale, self.words.embedding_table.T)
 
 
-def t5():
-    return T5(), [(_ids(3000, 1, 40, seed=i), _ids(3000, 1, 12, seed=i + 9)) for i in range(2)]
+def t5(words: int = 3000, **sizes: int):
+    runs = [(_ids(words, 1, 40, seed=i), _ids(words, 1, 12, seed=i + 9)) for i in range(2)]
+    return T5(words, **sizes), runs
 
 
 class WhisperLayer(nn.Cell):
@@ -430,8 +432,8 @@ class WhisperEncoder(nn.Cell):
         return self.norm(x)
 
 
-def whisper_encoder():
-    return WhisperEncoder(), _images(1, 80, 300)
+def whisper_encoder(frames: int = 300, **sizes: int):
+    return WhisperEncoder(frames=frames, **sizes), _images(1, 80, frames)
 
 
 # -- diffusion -------------------------------------------------------------------------------------------
@@ -480,9 +482,8 @@ class TextBlock(nn.Cell):
 class DiffusionUnet(nn.Cell):
     """(sample, timestep, encoder_hidden_states): the noise in a latent picture, under a text."""
 
-    def __init__(self, widths=(32, 64), text: int = 48) -> None:
+    def __init__(self, low: int = 32, high: int = 64, text: int = 48) -> None:
         super().__init__()
-        low, high = widths
         time = 4 * low
         self.speeds = Tensor(np.exp(-math.log(10000) * np.arange(low // 2) / (low // 2)), ms.float32)
         self.time1, self.time2 = nn.Dense(low, time), nn.Dense(time, time)
@@ -510,12 +511,12 @@ class DiffusionUnet(nn.Cell):
         return self.leave(ops.silu(self.norm(x)))
 
 
-def diffusion_unet():
+def diffusion_unet(size: int = 32, **widths: int):
     runs = [
-        (_floats(1, 4, 32, 32, seed=i), np.array([t], np.int32), _floats(1, 13, 48, seed=i + 9))
+        (_floats(1, 4, size, size, seed=i), np.array([t], np.int32), _floats(1, 13, 48, seed=i + 9))
         for i, t in enumerate((981, 21))
     ]
-    return DiffusionUnet(), runs
+    return DiffusionUnet(**widths), runs
 
 
 # -- sequences, recommendation, video --------------------------------------------------------------------
@@ -549,8 +550,8 @@ class LstmTagger(nn.Cell):
         return scores, ops.cat(path, 1)
 
 
-def lstm_tagger():
-    return LstmTagger(), [(_ids(5000, 2, 20),), (_ids(5000, 2, 20, seed=6),)]
+def lstm_tagger(words: int = 5000, **sizes: int):
+    return LstmTagger(words, **sizes), [(_ids(words, 2, 20, seed=i),) for i in range(2)]
 
 
 class Tower(nn.Cell):
@@ -580,14 +581,14 @@ class TwoTower(nn.Cell):
         return ops.sigmoid(ops.matmul(query, document.T) * 5.0), query
 
 
-def two_tower():
+def two_tower(**sizes: int):
     def run(seed: int) -> Run:
         big = 2**31 - 1
         count = np.array([0, 3, 20], np.int32), np.array([1, 2, 3, 4, 5], np.int32)
         user = _ids(big, 3, seed=seed), _ids(big, 3, 20, seed=seed + 1), count[0]
         return (*user, _ids(big, 5, seed=seed + 2), _ids(big, 5, 5, seed=seed + 3), count[1])
 
-    return TwoTower(), [run(5), run(15)]
+    return TwoTower(**sizes), [run(5), run(15)]
 
 
 class Residual3d(nn.Cell):
@@ -606,18 +607,20 @@ class Residual3d(nn.Cell):
 class Conv3dNet(nn.Cell):
     """Clips of (1, 3, frames, height, width) to classes."""
 
-    def __init__(self) -> None:
+    def __init__(self, width: int) -> None:
         super().__init__()
-        self.stem = nn.Conv3d(3, 16, (3, 7, 7), (1, 2, 2), pad_mode="pad", padding=(1, 1, 3, 3, 3, 3))
-        self.norm = nn.BatchNorm3d(16)
+        self.stem = nn.Conv3d(3, width, (3, 7, 7), (1, 2, 2), pad_mode="pad", padding=(1, 1, 3, 3, 3, 3))
+        self.norm = nn.BatchNorm3d(width)
         self.pool = nn.MaxPool3d((1, 2, 2), (1, 2, 2))
-        self.blocks = nn.SequentialCell(Residual3d(16, 16, 1), Residual3d(16, 32, 2), Residual3d(32, 64, 2))
-        self.classes = nn.Dense(64, 10)
+        self.blocks = nn.SequentialCell(
+            Residual3d(width, width, 1), Residual3d(width, 2 * width, 2), Residual3d(2 * width, 4 * width, 2)
+        )
+        self.classes = nn.Dense(4 * width, 10)
 
     def construct(self, clip: Tensor) -> Tensor:
         x = self.blocks(self.pool(ops.relu(self.norm(self.stem(clip)))))
         return self.classes(x.mean((2, 3, 4)))
 
 
-def conv3d():
-    return Conv3dNet(), _images(1, 3, 8, 64, 64)
+def conv3d(width: int = 16, size: int = 64):
+    return Conv3dNet(width), _images(1, 3, 8, size, size)

@@ -16,7 +16,9 @@ import math
 import sys
 import types
 import zlib
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import mindspore as ms
 import numpy as np
@@ -29,8 +31,11 @@ Run = tuple[np.ndarray, ...]
 class Oracle:
     """A network as MindSpore runs it."""
 
-    def __init__(self, entry: Entry, folder: Path, mindyolo: str) -> None:
-        self._entry, self._folder, self._mindyolo = entry, folder, mindyolo
+    def __init__(
+        self, entry: Entry, folder: Path, mindyolo: str = "", sizes: Mapping[str, Any] | None = None
+    ) -> None:
+        self._entry, self._folder = entry, folder
+        self._mindyolo, self._sizes = mindyolo, sizes or {}
         self._net: ms.nn.Cell
         self._runs: list[Run]
 
@@ -39,7 +44,7 @@ class Oracle:
         path = self._folder / f"{self._entry.name}.mindir"
         doing = "make"
         try:
-            self._net, self._runs = make(self._entry, self._mindyolo)
+            self._net, self._runs = make(self._entry, self._mindyolo, self._sizes)
             self._net.set_train(False)
             random = np.random.default_rng(zlib.crc32(self._entry.name.encode()))
             randomise(self._net, random)
@@ -80,7 +85,7 @@ class Oracle:
         for i, (run, result) in enumerate(zip(self._runs, results, strict=True)):
             saved |= {f"run{i}_x{j}": x for j, x in enumerate(run)}
             saved |= {f"run{i}_y{j}": y for j, y in enumerate(result)}
-        np.savez(self._folder / f"{self._entry.name}.npz", **saved)
+        np.savez_compressed(self._folder / f"{self._entry.name}.npz", **saved)
         if not all(np.isfinite(y).all() for result in results for y in result):
             raise ValueError("its outputs are not finite with these weights")
         pairs = zip(results[0], results[1], strict=True)
@@ -92,12 +97,12 @@ def compute(net: ms.nn.Cell, run: Run) -> list[np.ndarray]:
     return leaves(net(*(ms.Tensor(x) for x in run)))
 
 
-def make(entry: Entry, mindyolo: str) -> tuple[ms.nn.Cell, list[Run]]:
+def make(entry: Entry, mindyolo: str, sizes: Mapping[str, Any]) -> tuple[ms.nn.Cell, list[Run]]:
     """The network and the inputs of its runs."""
     if entry.source == "own":
         from tests.zoo import networks
 
-        return getattr(networks, entry.name)()
+        return getattr(networks, entry.name)(**sizes)
     runs = [(picture(entry.size, seed),) for seed in (5, 6)]
     if entry.source == "mindcv":
         import mindcv

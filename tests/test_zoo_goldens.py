@@ -1,0 +1,47 @@
+"""Networks of the zoo, made small: Pinnace gives what MindSpore computed, run after run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from pinnace.build import build
+from pinnace.config import Settings
+from pinnace.target import Target
+
+CASES = sorted((Path(__file__).parent / "data" / "zoo").glob("*.mindir"))
+
+TOLERANCE = 1e-5
+"""Of the largest value: a hundred steps of float32. Hundreds of operators one after the other round in their own
+order each."""
+
+LOOSER = {
+    # The step between its two maps is 50 times as steep as they are: a difference grows up to 12.5 times.
+    "dbnet": 1e-4,
+}
+
+
+def test_all_files_are_there():
+    assert len(CASES) == 11
+
+
+@pytest.mark.parametrize("path", CASES, ids=lambda p: p.stem)
+def test_gives_what_mindspore_computes(path):
+    golden = np.load(path.with_suffix(".npz"))
+    model = build(path, None, Target(threads=1), Settings.load())
+    state = model.new_state()  # goes on from one run to the next
+    for run in range(len({key.split("_")[0] for key in golden})):
+        results = model.run(_arrays(golden, f"run{run}_x"), state)
+        expected = _arrays(golden, f"run{run}_y")
+        assert [(r.shape, r.dtype) for r in results] == [(e.shape, e.dtype) for e in expected]
+        for given, right in zip(results, expected, strict=True):
+            largest = np.abs(right).max() if right.dtype == np.float32 else 0
+            tolerance = LOOSER.get(path.stem, TOLERANCE) * largest
+            np.testing.assert_allclose(given, right, rtol=0, atol=tolerance)
+    model.close()
+
+
+def _arrays(golden, start: str) -> list[np.ndarray]:
+    return [golden[f"{start}{i}"] for i in range(sum(key.startswith(start) for key in golden))]
