@@ -14,8 +14,7 @@ from pinnace.target import Target
 CASES = sorted((Path(__file__).parent / "data" / "zoo").glob("*.mindir"))
 
 TOLERANCE = 1e-5
-"""Of the largest value: a hundred steps of float32. Hundreds of operators one after the other round in their own
-order each."""
+"""Of the largest value: a hundred steps of float32, as hundreds of operators round in their own order."""
 
 LOOSER = {
     # The step between its two maps is 50 times as steep as they are: a difference grows up to 12.5 times.
