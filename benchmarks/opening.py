@@ -17,6 +17,7 @@ import tempfile
 import time
 from importlib import resources
 from pathlib import Path
+from typing import Any
 
 from benchmarks.harness import in_turn, resident, table
 
@@ -69,7 +70,7 @@ def write_onnx(model: Path, path: Path) -> Path:
     return path
 
 
-def open_onnxruntime(path: str, threads: int) -> object:
+def open_onnxruntime(path: str, threads: int) -> Any:
     import onnxruntime
 
     options = onnxruntime.SessionOptions()
@@ -77,7 +78,7 @@ def open_onnxruntime(path: str, threads: int) -> object:
     return onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
 
 
-def open_pinnace(path: str, threads: int) -> object:
+def open_pinnace(path: str, threads: int) -> Any:
     import pinnace as mslite
 
     context = mslite.Context()
