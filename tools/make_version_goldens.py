@@ -10,6 +10,7 @@ import sys
 import mindspore as ms
 import numpy as np
 from mindspore import Parameter, Tensor, nn, ops
+from mindspore.train.serialization import export
 
 
 def randomise(net, seed=7):
@@ -121,7 +122,8 @@ def main(folder):
     folder = os.path.join(folder, ms.__version__)
     os.makedirs(folder, exist_ok=True)
     os.chdir(folder)
-    ms.set_context(mode=ms.GRAPH_MODE, device_target="CPU")
+    set_context = getattr(ms, "set_context", None) or ms.context.set_context  # where MindSpore 1 has it
+    set_context(mode=getattr(ms, "GRAPH_MODE", 0), device_target="CPU")
     for name, (kind, inputs) in CASES.items():
         try:
             make(name, kind, inputs)
@@ -134,7 +136,7 @@ def make(name, kind, inputs):
     net = kind()
     net.set_train(False)
     randomise(net)
-    ms.export(net, *tensors, file_name=name, file_format="MINDIR")
+    export(net, *tensors, file_name=name, file_format="MINDIR")
     # Three runs one after the other: state goes on from one to the next.
     saved = {f"x{i}": x for i, x in enumerate(inputs)}
     for run in range(3):
