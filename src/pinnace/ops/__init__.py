@@ -14,6 +14,7 @@ from pinnace.ops import linalg as linalg
 from pinnace.ops import lite_array as lite_array
 from pinnace.ops import lite_math as lite_math
 from pinnace.ops import lite_nn as lite_nn
+from pinnace.ops import lite_quant as lite_quant
 from pinnace.ops import loss as loss
 from pinnace.ops import math as math
 from pinnace.ops import norm as norm
