@@ -53,6 +53,17 @@ class TypeInfo(NamedTuple):
     shape: tuple[int | None, ...] | None
 
 
+class Quantised(NamedTuple):
+    """What the integers q of a tensor stand for: (q - zero_point) * scale.
+
+    One pair of numbers, and axis None, or one for each index of an axis.
+    """
+
+    scale: tuple[float, ...]
+    zero_point: tuple[int, ...]
+    axis: int | None = None
+
+
 Literal = None | bool | int | float | str | bytes | ir.TensorProtocol | Monad | FunctionRef | tuple[Any, ...]
 """A constant of a program; a tuple holds literals."""
 
@@ -96,6 +107,7 @@ class Function:
     nodes: Sequence[Node]
     parameters: Mapping[str, ir.TensorProtocol] = field(default_factory=dict)
     constants: Mapping[str, Literal] = field(default_factory=dict)
+    quantised: Mapping[str, Quantised] = field(default_factory=dict)
 
 
 @dataclass

@@ -92,8 +92,20 @@ def _check_inputs(source: str, inputs: Iterable[ir.Value]) -> None:
 
 
 def _run_main(tracer: Tracer, inputs: list[ir.Value]) -> tuple[Value, Effects]:
-    frame = tracer.enter(Closure(tracer.program.main, None), inputs)
-    return tracer.leave(frame)
+    main = tracer.program.main
+    meant = [tracer.meant(main, i.name, x) for i, x in zip(main.inputs, inputs, strict=True)]
+    value, effects = tracer.leave(tracer.enter(Closure(main, None), meant))
+    if main.quantised.keys().isdisjoint(main.outputs):
+        return value, effects
+    values = value if isinstance(value, tuple) else (value,)
+    stored = [_integers(v) if n in main.quantised else v for n, v in zip(main.outputs, values, strict=True)]
+    return tuple(stored), effects
+
+
+def _integers(value: Value) -> Value:
+    """The integers of a quantised tensor, which are what a model gives to its user."""
+    node = value.producer() if isinstance(value, ir.Value) else None
+    return value if node is None or node.op_type != "DequantizeLinear" else node.inputs[0]
 
 
 def _assemble(

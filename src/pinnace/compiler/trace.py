@@ -138,6 +138,9 @@ class Tracer:
             raise NodeFailure(node, reason) from error
         self._declare(value, node.types)
         for name, part in self._results(node, value):
+            quantised = frame.function.quantised.get(name)
+            if quantised is not None and isinstance(part, ir.Value):
+                part = self.b.stored(part, quantised)
             frame.values[name] = part
             frame.effects[name] = after.join(before)
 
@@ -186,15 +189,24 @@ class Tracer:
                 value = holder.values[name]
                 return value, value if isinstance(value, Effects) else holder.effects.get(name, _NOTHING)
             if name in holder.function.parameters:
-                value = holder.values[name] = self.b.weight(holder.function.parameters[name])
+                weight = self.b.weight(holder.function.parameters[name])
+                value = holder.values[name] = self.meant(holder.function, name, weight)
                 return value, _NOTHING
             if name in holder.function.constants:
-                value = holder.values[name] = self._literal(holder, holder.function.constants[name])
+                literal = self._literal(holder, holder.function.constants[name])
+                value = holder.values[name] = self.meant(holder.function, name, literal)
                 return value, value if isinstance(value, Effects) else _NOTHING
             holder = holder.outer
         if name in self.program.functions:
             return Closure(self.program.functions[name], frame), _NOTHING
         raise Unsupported(f"refers to {name!r}, which nothing defines")
+
+    def meant(self, function: Function, name: str, value: Value) -> Value:
+        """What a parameter or input stands for: itself, or numbers where it holds quantised integers."""
+        quantised = function.quantised.get(name)
+        if quantised is None or not isinstance(value, ir.Value):
+            return value
+        return self.b.meant(value, quantised)
 
     # -- order -------------------------------------------------------------------------------------
 

@@ -32,19 +32,24 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import onnx_ir as ir
 
 from pinnace.errors import ModelFormatError
-from pinnace.formats.ms import schema
-from pinnace.formats.ms.flatbuffer import Table
+from pinnace.program import Quantised
 
+Row = Mapping[str, Any]
+"""`scale`, `zeroPoint`, `varCorr`, `meanCorr` and `numBits` of one channel."""
 Bytes = npt.NDArray[np.uint8]
 Floats = npt.NDArray[np.float32]
 Integers = npt.NDArray[np.int32]
 
 _EXPANSION = 1024
 """Elements for each byte stored: weights of one bit, nearly all alike, have been seen at 278."""
-_STORED: Mapping[int, np.dtype[Any]] = {32: np.dtype("i1"), 33: np.dtype("<i2")}
-"""Element types of quantised weights, by their number in the file."""
+_STORED: Mapping[ir.DataType, np.dtype[Any]] = {
+    ir.DataType.INT8: np.dtype("i1"),
+    ir.DataType.INT16: np.dtype("<i2"),
+}
+"""Element types of quantised weights."""
 
 _LARGEST = float(np.finfo(np.float32).max)
 _IDENTITY = {"zeroPoint": 0, "scale": 1.0, "varCorr": 1.0, "meanCorr": 0.0}
@@ -53,7 +58,7 @@ _IDENTITY = {"zeroPoint": 0, "scale": 1.0, "varCorr": 1.0, "meanCorr": 0.0}
 
 @dataclass(frozen=True)
 class Pack:
-    """How one tensor is packed; `where` is the file, byte and field that errors name."""
+    """How one tensor is packed; `error` makes the errors of its data."""
 
     kind: str
     shape: tuple[int, ...]
@@ -63,7 +68,7 @@ class Pack:
     zero_point: Integers
     scale: Floats
     shift: Floats
-    where: str
+    error: Callable[[str], ModelFormatError]
 
     def unpack(self, data: Bytes) -> Floats:
         """The values of a tensor whose stored bytes are `data`; `ModelFormatError` where they are damaged."""
@@ -76,65 +81,67 @@ class Pack:
         with np.errstate(over="ignore"):
             return (integers - self.zero_point).astype(np.float32) * self.scale + self.shift
 
-    def error(self, what: str) -> ModelFormatError:
-        """What is wrong with the packed bytes."""
-        return ModelFormatError(f"{self.where}: {self.kind}: {what}")
 
+def of(
+    kind: str,
+    shape: tuple[int, ...],
+    dtype: ir.DataType,
+    rows: Sequence[Row],
+    axis: int,
+    error: Callable[[str], ModelFormatError],
+) -> Pack:
+    """How a tensor of type `dtype` is packed as `kind` with the parameters `rows`, one or one a channel.
 
-def of(tensor: Table, shape: tuple[int, ...], channel_axis: int | None) -> Pack | None:
-    """How a constant is packed, or None where its data is as its type says.
-
-    `channel_axis` None means that quantised elements are wanted as they are. Raises `ModelFormatError`
-    where it is packed in a way that is not known.
+    `axis` is that of the channels. `error` makes the error where this is nothing that can be unpacked.
     """
-    kind = schema.load().name_of("WeightQuantCompressType", tensor["weightQuantCompressType"])
-    parameters = [p.fields() for p in tensor["quantParams"]]
-    if tensor["enableHuffmanCode"] or tensor["quantClusters"]:
-        what = f"{tensor['name']!r} is Huffman coded or clustered, which is not supported"
-        raise tensor.error("enableHuffmanCode", what)
-    if kind == "NONE" and (channel_axis is None or not parameters):
-        return None
     quantised = kind != "FSE"
     if quantised and kind not in _INTEGERS:
-        what = f"{tensor['name']!r} is packed as {kind}, which is not supported"
-        raise tensor.error("weightQuantCompressType", what)
-    if quantised and (not parameters or tensor["dataType"] not in _STORED):
-        raise tensor.error("quantParams", f"{tensor['name']!r} is packed as {kind} without what unpacks it")
-    dtype = _STORED.get(tensor["dataType"], np.dtype("<f4"))
-    bits = parameters[0]["numBits"] if parameters else 0
-    if quantised and not 1 <= bits <= 8 * dtype.itemsize:
-        raise tensor.error("quantParams", f"{tensor['name']!r} has {bits} bits in {dtype.name}")
-    layout = _channel_shape(tensor, shape, channel_axis or 0, len(parameters))
+        raise error(f"is packed as {kind}, which is not supported")
+    if quantised and (not rows or dtype not in _STORED):
+        raise error(f"is packed as {kind} without what unpacks it")
+    stored = _STORED.get(dtype, np.dtype("<f4"))
+    bits = int(rows[0]["numBits"]) if rows else 0
+    if quantised and not 1 <= bits <= 8 * stored.itemsize:
+        raise error(f"has {bits} bits in {stored.name}")
+    layout = _channel_shape(shape, axis, len(rows), error)
+    rows = rows or [_IDENTITY]
 
-    rows = parameters or [_IDENTITY]
-
-    def column(formula: Callable[[Mapping[str, Any]], float]) -> npt.NDArray[np.float64]:
+    def column(formula: Callable[[Row], float]) -> npt.NDArray[np.float64]:
         numbers = np.array([formula(row) for row in rows], np.float64).reshape(layout)
         if not (np.abs(numbers) <= _LARGEST).all():
-            raise tensor.error("quantParams", f"{tensor['name']!r} has scales beyond float32")
+            raise error("has scales beyond float32")
         return numbers
 
     return Pack(
         kind=kind,
         shape=shape,
-        dtype=dtype,
+        dtype=stored,
         bits=bits,
         quantised=quantised,
         zero_point=column(lambda p: p["zeroPoint"]).astype(np.int32),
         scale=column(lambda p: p["scale"] * p["varCorr"]).astype(np.float32),
         shift=column(lambda p: p["meanCorr"]).astype(np.float32),
-        where=tensor.where("data"),
+        error=error,
     )
 
 
-def _channel_shape(tensor: Table, shape: tuple[int, ...], axis: int, count: int) -> list[int]:
+def quantised(rows: Sequence[Row], axis: int) -> Quantised | None:
+    """The parameters of a tensor whose integers are computed with; None where they shift their channels."""
+    if any(row["meanCorr"] for row in rows):
+        return None
+    scale = tuple(float(row["scale"] * row["varCorr"]) for row in rows)
+    return Quantised(scale, tuple(int(row["zeroPoint"]) for row in rows), axis if len(rows) > 1 else None)
+
+
+def _channel_shape(
+    shape: tuple[int, ...], axis: int, count: int, error: Callable[[str], ModelFormatError]
+) -> list[int]:
     """The dimensions that align one number for each channel with the tensor."""
     layout = [1] * len(shape)
     if count <= 1:
         return layout
     if not shape or shape[axis] != count:
-        what = f"{tensor['name']!r} has {count} scales, which fit no axis of {list(shape)}"
-        raise tensor.error("quantParams", what)
+        raise error(f"has {count} scales, which fit no axis of {list(shape)}")
     layout[axis] = count
     return layout
 

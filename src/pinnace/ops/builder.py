@@ -13,7 +13,7 @@ import onnx_ir as ir
 
 from pinnace.ops import kernels
 from pinnace.ops.values import Effects, TailCall, Value
-from pinnace.program import Layout, TypeInfo
+from pinnace.program import Layout, Quantised, TypeInfo
 
 OPSET = 21
 """The ONNX operator set that lowerings write: the newest that all our engines read."""
@@ -227,6 +227,29 @@ class Builder:
             for d in dims
         ]
         return self.op("Concat", *parts, axis=0)
+
+    def stored(self, x: ir.Value, quantised: Quantised) -> ir.Value:
+        """A tensor of floats after it was stored as int8; any other tensor as it is."""
+        dtype = self._dtype(x)
+        if dtype is None or not dtype.is_floating_point():
+            return x
+        scale, zero_point, axis = self._parameters(quantised, ir.DataType.INT8, x)
+        integers = self.op("QuantizeLinear", x, scale, zero_point, axis=axis)
+        return self.op("DequantizeLinear", integers, scale, zero_point, axis=axis)
+
+    def meant(self, integers: ir.Value, quantised: Quantised) -> ir.Value:
+        """What integers stand for."""
+        scale, zero_point, axis = self._parameters(quantised, self.dtype(integers), integers)
+        return self.op("DequantizeLinear", integers, scale, zero_point, axis=axis)
+
+    def _parameters(
+        self, quantised: Quantised, dtype: ir.DataType, x: ir.Value
+    ) -> tuple[ir.Value, ir.Value, int | None]:
+        if quantised.axis is None:
+            scale, zero_point = quantised.scale[0], quantised.zero_point[0]
+            return self.constant(scale, np.float32), self.constant(zero_point, dtype.numpy()), None
+        scales, zero_points = self.constant(quantised.scale, np.float32), quantised.zero_point
+        return scales, self.constant(zero_points, dtype.numpy()), self.axis(quantised.axis, x)
 
     def assign(self, target: ir.Value, value: ir.Value) -> ir.Value:
         """Let `target` hold `value` from here on; returns `value`."""

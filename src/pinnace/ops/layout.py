@@ -21,6 +21,7 @@ def permuted(b: Builder, x: ir.Value, perm: tuple[int, ...]) -> ir.Value:
     1. A permutation that changes nothing is no node.
     2. A weight of which only dimensions of size 1 move has the same bytes: it stays where it lies.
     3. A transposed tensor is transposed from where it came.
+    4. Of a quantised weight the integers are reordered: engines look for their meaning beside its use.
     """
     if sorted(perm) != list(range(len(perm))):
         raise Unsupported(f"has {list(perm)} as an order of dimensions")
@@ -30,6 +31,8 @@ def permuted(b: Builder, x: ir.Value, perm: tuple[int, ...]) -> ir.Value:
         dims = x.const_value.shape.numpy()
         return reshaped_weight(b, x.const_value, tuple(dims[p] for p in perm))
     node = x.producer()
+    if node is not None and node.op_type == "DequantizeLinear" and _is_weight(node.inputs[0]):
+        return _meant(b, node, perm)
     if node is not None and node.op_type == "Transpose" and node.inputs[0] is not None:
         before = tuple(node.attributes["perm"].as_ints())
         return permuted(b, node.inputs[0], tuple(before[p] for p in perm))
@@ -79,6 +82,19 @@ def reshaped_weight(b: Builder, tensor: ir.TensorProtocol, dims: tuple[int, ...]
             name=name,
         )
     )
+
+
+def _is_weight(x: ir.Value | None) -> bool:
+    return x is not None and x.const_value is not None
+
+
+def _meant(b: Builder, node: ir.Node, perm: tuple[int, ...]) -> ir.Value:
+    """What the reordered integers of a quantised weight stand for."""
+    integers, *parameters = node.inputs
+    assert integers is not None
+    axis = node.attributes.get("axis")
+    moved = None if axis is None else perm.index(axis.as_int())
+    return b.op("DequantizeLinear", permuted(b, integers, perm), *parameters, axis=moved)
 
 
 def _keeps_bytes(dims: Sequence[int], perm: tuple[int, ...]) -> bool:

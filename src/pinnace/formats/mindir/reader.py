@@ -19,6 +19,7 @@ import onnx_ir as ir
 from google.protobuf.message import DecodeError
 
 from pinnace.errors import ModelFormatError
+from pinnace.formats.mindir import quantised
 from pinnace.formats.mindir.schema import model_class, number_of
 from pinnace.formats.wire import PAYLOAD, Fields, delimited, number, outline
 from pinnace.program import Dialect, Function, FunctionRef, Input, Literal, Monad, Node, Program, TypeInfo
@@ -57,6 +58,7 @@ _DTYPES = {
 }
 _KINDS = {value: key for key, value in number_of("AttributeProto.AttributeType").items()}
 _INTS = {number for number, kind in _KINDS.items() if kind.removeprefix("U").startswith("INT")}
+_INLINE = ("float_data", "double_data", "int32_data", "int64_data", "uint64_data")
 _FLOATS = {"FLOAT": "f", "DOUBLE": "d"}
 
 
@@ -113,7 +115,11 @@ class _Reader:
 
     def _function(self, graph: Any) -> Function:
         def weight(proto: Any) -> ir.TensorProtocol:
-            return self._tensor(proto, proto.name.removeprefix(f"{graph.name}:"))
+            name = proto.name.removeprefix(f"{graph.name}:")
+            use = uses.get(proto.name, quantised.Use())
+            if quantised.is_stored(proto, use):
+                return self._unpacked(proto, name, use)
+            return self._tensor(proto, name)
 
         nodes: list[Node] = []
         for node in graph.node:
@@ -123,6 +129,9 @@ class _Reader:
                 self.constants[node.output[0]] = self._constant(node)
             else:
                 nodes.append(self._node(node))
+        whole = [p for p in graph.parameter if p.quant_params]
+        uses = quantised.uses(nodes) if whole else {}
+        meanings = {p.name: quantised.meaning(p, uses.get(p.name, quantised.Use())) for p in whole}
         return Function(
             name=graph.name,
             inputs=[Input(i.name, self._type(i.tensor[0]) if i.tensor else None) for i in graph.input],
@@ -130,6 +139,7 @@ class _Reader:
             nodes=nodes,
             parameters=_Decoded(lambda: {p.name: p for p in graph.parameter}, weight),
             constants=self.constants,
+            quantised={name: meaning for name, meaning in meanings.items() if meaning is not None},
         )
 
     def _node(self, node: Any) -> Node:
@@ -194,7 +204,7 @@ class _Reader:
                 return tuple(self._value(item, where) for item in attribute.values)
             return tuple(attribute.ints)
         if kind in ("TENSOR", "TENSORS"):
-            tensors = tuple(self._tensor(t, f"{where}.{attribute.name}") for t in attribute.tensors)
+            tensors = tuple(self._type_or_tensor(t, f"{where}.{attribute.name}") for t in attribute.tensors)
             single = tensors or (self._tensor(attribute.t, f"{where}.{attribute.name}"),)
             return single[0] if len(single) == 1 else single
         if kind in ("UMONAD", "IOMONAD"):
@@ -202,6 +212,14 @@ class _Reader:
         if kind == "NONE":
             return None
         return self._scalar(attribute, kind)
+
+    def _type_or_tensor(self, tensor: Any, name: str) -> Any:
+        """A tensor; an element type is written as a scalar without a value."""
+        if not tensor.dims and not tensor.raw_data and not tensor.HasField("external_data"):
+            dtype = _DTYPES.get(tensor.data_type)
+            if dtype is not None and not any(getattr(tensor, field) for field in _INLINE):
+                return dtype
+        return self._tensor(tensor, name)
 
     def _scalar(self, attribute: Any, kind: str) -> Any:
         if kind == "BOOL":
@@ -215,6 +233,20 @@ class _Reader:
             return FunctionRef(text[len(_REF) :]) if text.startswith(_REF) else text
         return None
 
+    def _unpacked(self, tensor: Any, name: str, use: quantised.Use) -> ir.TensorProtocol:
+        """A weight that is packed, or quantised for storage only."""
+
+        def error(what: str) -> ModelFormatError:
+            return ModelFormatError(f"{self.source.name}: tensor {name!r} {what}")
+
+        outside = tensor.external_data if tensor.HasField("external_data") else None
+        length = len(tensor.raw_data) if outside is None else outside.length
+        if length <= 0:
+            raise error("is packed, and nothing says in how many bytes")
+        raw = self._placed(tensor, name, ir.DataType.UINT8, (length,))
+        dtype = _DTYPES.get(tensor.data_type, ir.DataType.UNDEFINED)
+        return quantised.unpacked(tensor, dtype, use, raw, error)
+
     def _tensor(self, tensor: Any, name: str) -> ir.TensorProtocol:
         dtype = _DTYPES.get(tensor.data_type)
         if dtype is None or dtype is ir.DataType.STRING:
@@ -222,12 +254,12 @@ class _Reader:
                 f"{self.source.name}: tensor {name!r} has element type {tensor.data_type}, "
                 "which cannot be read"
             )
-        if tensor.compression_type:
-            raise ModelFormatError(
-                f"{self.source.name}: tensor {name!r} is compressed (type {tensor.compression_type}), "
-                "which is not supported"
-            )
-        shape = tuple(tensor.dims)
+        return self._placed(tensor, name, dtype, tuple(tensor.dims))
+
+    def _placed(
+        self, tensor: Any, name: str, dtype: ir.DataType, shape: tuple[int, ...]
+    ) -> ir.TensorProtocol:
+        """The bytes of a tensor as elements of a type."""
         if tensor.HasField("external_data"):
             data = tensor.external_data
             if data.location == _OWN_FILE:
@@ -288,7 +320,7 @@ def _one_or_all(many: Any, one: Any) -> Any:
 def _inline(
     where: str, tensor: Any, name: str, dtype: ir.DataType, shape: tuple[int, ...]
 ) -> ir.TensorProtocol:
-    for field in ("float_data", "double_data", "int32_data", "int64_data", "uint64_data"):
+    for field in _INLINE:
         values = getattr(tensor, field)
         if values and not tensor.raw_data:
             import numpy as np

@@ -15,7 +15,7 @@ the Program holds of it:
   `constants`, all others `parameters`; see `tensors` for how their data stays in the file.
 * Weights that are packed, or quantised for storage only (`quantType` of their node), or float16 beside
   float32, are float32 tensors, unpacked when they are asked for; see `packing`. Other quantised constants
-  keep their integers.
+  keep their integers, and `quantised` says what they stand for, as of the tensors that nodes compute.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ import onnx_ir as ir
 
 from pinnace.formats.ms import schema, tensors
 from pinnace.formats.ms.flatbuffer import Buffer, Table
-from pinnace.program import Dialect, Function, Input, Layout, Node, Program, TypeInfo
+from pinnace.program import Dialect, Function, Input, Layout, Node, Program, Quantised, TypeInfo
 from pinnace.types import DataType
 from pinnace.weights.source import SMALL, Source
 
@@ -107,6 +107,7 @@ class _Reader:
             nodes,
             {n: c for n, c in constants.items() if n not in small},
             small,
+            self._quantised(used | set(self._indices(owner, inputs)), tables),
         )
         self._check_single_assignment(function, tables)
         return function
@@ -155,6 +156,12 @@ class _Reader:
             self._constants[index] = tensors.constant(self.tensors[index], self.source, use)
         return self._constants[index]
 
+    def _quantised(self, used: set[int], tables: Sequence[Table]) -> dict[str, Quantised]:
+        """What integers stand for, of tensors that are used or computed."""
+        indices = used | {i for t in tables for i in self._indices(t, "outputIndex")}
+        found = {i: tensors.quantised(self.tensors[i], self._uses.get(i, tensors.Use())) for i in indices}
+        return {self.names[i]: q for i, q in sorted(found.items()) if q is not None}
+
     def _find_uses(self) -> dict[int, tensors.Use]:
         """For each tensor that nodes use, what they make of it if it is a constant.
 
@@ -165,13 +172,13 @@ class _Reader:
         for table in self.nodes:
             inputs, outputs = self._indices(table, "inputIndex"), self._indices(table, "outputIndex")
             stored = table["quantType"] in _STORAGE_ONLY
-            product = stored and self._primitive(table).fields().get("transpose_b") is False
+            product = table["quantType"] and self._primitive(table).fields().get("transpose_b") is False
             in_float32 = any(self.tensors[i]["dataType"] == DataType.FLOAT32.value for i in outputs)
             for position, index in enumerate(inputs):
                 axis = -1 if product and position == 1 else 0
                 before = uses.get(index, tensors.Use())
                 uses[index] = tensors.Use(
-                    axis if stored else before.channel_axis, in_float32 or before.in_float32
+                    axis or before.channel_axis, stored or before.stored, in_float32 or before.in_float32
                 )
         return uses
 

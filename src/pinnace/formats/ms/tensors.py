@@ -16,10 +16,11 @@ import numpy.typing as npt
 import onnx_ir as ir
 
 from pinnace.errors import ModelFormatError
-from pinnace.formats.ms import packing
+from pinnace.formats import packing
+from pinnace.formats.ms import schema
 from pinnace.formats.ms.flatbuffer import Table
 from pinnace.formats.ms.schema import Span
-from pinnace.program import TypeInfo
+from pinnace.program import Quantised, TypeInfo
 from pinnace.types import DataType
 from pinnace.weights.source import Source, check_shape
 
@@ -40,14 +41,19 @@ def type_of(tensor: Table) -> TypeInfo | None:
     return None if dtype is None else TypeInfo(dtype, tuple(d if d >= 0 else None for d in tensor["dims"]))
 
 
+_INTEGERS = (ir.DataType.INT8, ir.DataType.UINT8, ir.DataType.INT16)
+"""Types of what is computed with quantised; constants may also be INT32, as biases are."""
+
+
 class Use(NamedTuple):
     """What the nodes that use a constant make of it.
 
-    `channel_axis` is given where they want what its quantised elements stand for: the axis along which
-    scales differ. `in_float32`: they compute in float32, whatever floats are stored.
+    `channel_axis`: the axis along which scales of quantised elements differ. `stored`: they want what the
+    quantised elements stand for. `in_float32`: they compute in float32, whatever floats are stored.
     """
 
-    channel_axis: int | None = None
+    channel_axis: int = 0
+    stored: bool = False
     in_float32: bool = False
 
 
@@ -61,7 +67,7 @@ def constant(tensor: Table, source: Source, use: Use) -> ir.TensorProtocol | Non
     if not span.length and not outside and 0 not in tensor["dims"]:
         return None
     name, (dtype, shape) = str(tensor["name"]), _declared(tensor)
-    pack = packing.of(tensor, shape, use.channel_axis)
+    pack = _pack(tensor, dtype, shape, use)
     if pack is not None:
         raw = _stored(source, name, ir.DataType.UINT8, (_length(span, outside),), span, outside)
         return _float32(name, shape, lambda: pack.unpack(raw.numpy()))
@@ -73,6 +79,41 @@ def constant(tensor: Table, source: Source, use: Use) -> ir.TensorProtocol | Non
     if dtype is ir.DataType.FLOAT16 and use.in_float32:
         return _float32(name, shape, lambda: stored.numpy().astype(np.float32))
     return stored
+
+
+def quantised(tensor: Table, use: Use) -> Quantised | None:
+    """What the integers of a tensor stand for where nodes compute with them; None of any other tensor."""
+    dtype = _DTYPES.get(tensor["dataType"])
+    constant = bool(tensor["data"].length or tensor["externalData"])
+    rows = [p.fields() for p in tensor["quantParams"]]
+    if not rows or (dtype not in _INTEGERS and not (constant and dtype is ir.DataType.INT32)):
+        return None
+    if constant and (use.stored or _kind(tensor) != "NONE"):
+        return None
+    return packing.quantised(rows, use.channel_axis)
+
+
+def _kind(tensor: Table) -> str:
+    return schema.load().name_of("WeightQuantCompressType", tensor["weightQuantCompressType"])
+
+
+def _pack(tensor: Table, dtype: ir.DataType, shape: tuple[int, ...], use: Use) -> packing.Pack | None:
+    """How a constant is packed, or None where its data is as its type says."""
+    if tensor["enableHuffmanCode"] or tensor["quantClusters"]:
+        what = f"{tensor['name']!r} is Huffman coded or clustered, which is not supported"
+        raise tensor.error("enableHuffmanCode", what)
+    kind = _kind(tensor)
+    rows = [p.fields() for p in tensor["quantParams"]]
+    plain = kind == "NONE"
+    if plain and (not rows or dtype not in _INTEGERS or quantised(tensor, use) is not None):
+        return None
+
+    def error(what: str) -> ModelFormatError:
+        return tensor.error(
+            "quantParams" if plain else "weightQuantCompressType", f"{tensor['name']!r} {what}"
+        )
+
+    return packing.of(kind, shape, dtype, rows, use.channel_axis, error)
 
 
 def _float32(
