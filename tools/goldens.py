@@ -96,6 +96,7 @@ import mindspore as ms
 from mindspore import mint, nn, ops
 from mindspore.mint.nn import functional as F
 from mindspore.ops import auto_generate as P
+from mindspore.ops import operations as O
 
 class Net(nn.Cell):
     def __init__(self):

@@ -9,6 +9,7 @@ from pinnace.ops import boxes as boxes
 from pinnace.ops import constants as constants
 from pinnace.ops import conv as conv
 from pinnace.ops import image as image
+from pinnace.ops import incomplete as incomplete
 from pinnace.ops import index as index
 from pinnace.ops import linalg as linalg
 from pinnace.ops import lite_array as lite_array
@@ -22,6 +23,7 @@ from pinnace.ops import pool as pool
 from pinnace.ops import recurrent as recurrent
 from pinnace.ops import reduce as reduce
 from pinnace.ops import scalar as scalar
+from pinnace.ops import signal as signal
 from pinnace.ops import solve as solve
 from pinnace.ops import special as special
 from pinnace.ops import state as state

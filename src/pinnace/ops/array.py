@@ -54,7 +54,7 @@ def view_as(b: Builder, x: Tensor, other: Tensor) -> Value:
     return b.reshape(x, [b.dim(other, i) for i in range(b.rank(other))])
 
 
-@primitive("Reshape", "View", "ReshapeExt", "reshape_")
+@primitive("Reshape", "View", "ReshapeExt", "reshape_", "TransShape")
 def reshape(b: Builder, x: Tensor, shape: Dims) -> Value:
     """Reshape."""
     return b.reshape(x, _one_free(b, x, shape))
@@ -117,14 +117,14 @@ def squeeze(b: Builder, x: Tensor, axis: Ints = ()) -> Value:
     return b.op("Squeeze", x, list(axis) if axis else None)
 
 
-@primitive("BroadcastTo", "BroadcastToView")
+@primitive("BroadcastTo", "BroadcastToView", "DynamicBroadcastTo", "Expand")
 def broadcast_to(b: Builder, x: Tensor, shape: Dims) -> Value:
     """Expand."""
     # -1 keeps a dimension; Expand of 1 does.
     return b.op("Expand", x, b.vector([1 if isinstance(d, int) and d == -1 else d for d in shape]))
 
 
-@primitive("ExpandAs", "DynamicBroadcastTo")
+@primitive("ExpandAs")
 def expand_as(b: Builder, x: Tensor, other: Tensor) -> Value:
     """Expand."""
     return b.op("Expand", x, b.op("Shape", other))
@@ -162,14 +162,14 @@ def repeat_interleave(
 # -- type ------------------------------------------------------------------------------------------
 
 
-@primitive("Cast", "cast")
-def cast(b: Builder, x: Value, dtype: Dtype) -> Value:
+@primitive("Cast", "cast", "ToDtype")
+def cast(b: Builder, x: Value, dtype: Dtype, *rest: Value) -> Value:
     """Cast; to bool, what is not zero."""
     return b.cast(b.tensor(x), dtype)
 
 
-@primitive("TypeAs")
-def type_as(b: Builder, x: Tensor, other: Tensor) -> Value:
+@primitive("TypeAs", "ToOther")
+def type_as(b: Builder, x: Tensor, other: Tensor, *rest: Value) -> Value:
     """Cast."""
     return b.cast(x, b.dtype(other))
 
@@ -182,7 +182,7 @@ def same_type(b: Builder, tensors: Sequence[Tensor]) -> list[Tensor]:
     return [b.cast(t, b.dtype(tensors[0])) for t in tensors]
 
 
-@primitive("Concat", "ConcatD")
+@primitive("Concat", "ConcatD", "ParallelConcat", "SequenceConcat")
 def concat(b: Builder, items: Tensors, axis: int = 0) -> Value:
     """Concat."""
     return items[0] if len(items) == 1 else b.op("Concat", *same_type(b, items), axis=axis)
@@ -315,6 +315,36 @@ def fill(b: Builder, shape: Dims, value: Value, dtype: Dtype | None = None) -> V
 def fill_typed(b: Builder, dtype: Dtype, shape: Dims, value: Value) -> Value:
     """Expand."""
     return fill(b, shape, value, dtype)
+
+
+@primitive("NewOnes")
+def new_ones(b: Builder, x: Tensor, size: Dims, dtype: Dtype | None = None) -> Value:
+    """ConstantOfShape."""
+    return filled(b, 1, size, dtype or b.dtype(x))
+
+
+@primitive("NewZeros", "NewEmpty")
+def new_zeros(b: Builder, x: Tensor, size: Dims, dtype: Dtype | None = None, *rest: Value) -> Value:
+    """ConstantOfShape."""
+    return filled(b, 0, size, dtype or b.dtype(x))
+
+
+@primitive("NewFull")
+def new_full(b: Builder, x: Tensor, size: Dims, value: Value, dtype: Dtype | None = None) -> Value:
+    """Expand."""
+    return fill(b, size, value, dtype or b.dtype(x))
+
+
+@primitive("Empty")
+def empty(b: Builder, size: Dims, dtype: Dtype | None = None, *rest: Value) -> Value:
+    """ConstantOfShape: what has no value is zero."""
+    return filled(b, 0, size, dtype or ir.DataType.FLOAT)
+
+
+@primitive("EmptyLike")
+def empty_like(b: Builder, x: Tensor, dtype: Dtype | None = None, *rest: Value) -> Value:
+    """ConstantOfShape: what has no value is zero."""
+    return filled(b, 0, _shape_of(b, x), dtype or b.dtype(x))
 
 
 @primitive("FullLike")
@@ -588,6 +618,55 @@ def unique(b: Builder, x: Tensor) -> Value:
     return values, b.cast(inverse, b.result(inverse, 1))
 
 
+@primitive("UniqueWithPad")
+def unique_with_pad(b: Builder, x: Tensor, pad_num: Value) -> Value:
+    """Unique, not sorted, Concat with the filler, and where each element is in it."""
+    values, inverse = _first_seen(b, x)
+    missing = b.op("Sub", b.op("Size", x), b.op("Size", values))
+    filler = b.op("Expand", b.cast(b.operand(pad_num, x), b.dtype(x)), b.op("Unsqueeze", missing, [0]))
+    return b.op("Concat", values, filler, axis=0), b.cast(inverse, b.result(inverse, 1))
+
+
+@primitive("ListDiff")
+def list_diff(b: Builder, x: Tensor, y: Tensor) -> Value:
+    """Compress of what Equal finds nowhere among the others, and NonZero for the places."""
+    same = b.op("Equal", b.op("Unsqueeze", x, [1]), b.op("Unsqueeze", y, [0]))
+    found = b.op("ReduceMax", b.cast(same, ir.DataType.INT32), [1], keepdims=0)
+    rest = b.op("Equal", found, 0)
+    where = b.op("Squeeze", b.op("NonZero", rest), [0])
+    return b.op("Compress", x, rest, axis=0), b.cast(where, b.result(where, 1))
+
+
+@primitive("UnravelIndex")
+def unravel_index(b: Builder, indices: Tensor, dims: Ints) -> Value:
+    """Div by the product of the dimensions that follow, and Mod."""
+    steps = [[math.prod(dims[i + 1 :])] for i in range(len(dims))]
+    kind = b.dtype(indices).numpy()
+    part = b.op("Div", b.op("Unsqueeze", indices, [0]), b.constant(steps, kind))
+    return b.op("Mod", part, b.constant([[d] for d in dims], kind))
+
+
+def _counting(b: Builder, stop: Tensor) -> Tensor:
+    """0, 1, ... as far as a number that the run knows."""
+    return b.op("Range", b.constant(0, np.int64), stop, b.constant(1, np.int64))
+
+
+@primitive("RaggedRange")
+def ragged_range(b: Builder, starts: Tensor, limits: Tensor, deltas: Tensor) -> Value:
+    """CumSum of the lengths, and Gather of each range's start and step, as often as it is long."""
+    exact = [b.cast(t, ir.DataType.DOUBLE) for t in (starts, limits, deltas)]
+    lengths = b.op("Ceil", b.op("Div", b.op("Sub", exact[1], exact[0]), exact[2]))
+    count = b.op("Max", b.cast(lengths, ir.DataType.INT64), 0)
+    ends = b.op("CumSum", count, b.constant(0, np.int64))
+    splits = b.op("Concat", b.constant([0], np.int64), ends, axis=0)
+    numbers = _counting(b, b.op("ReduceMax", splits, keepdims=0))
+    own = repeat_interleave_tensor(b, _counting(b, b.op("Size", starts)), count, 0)
+    place = b.cast(b.op("Sub", numbers, b.op("Gather", splits, own, axis=0)), b.dtype(starts))
+    step = b.op("Mul", place, b.op("Gather", deltas, own, axis=0))
+    values = b.op("Add", b.op("Gather", starts, own, axis=0), step)
+    return b.cast(splits, b.result(splits)), values
+
+
 @primitive("Unique2")
 def unique2(
     b: Builder,
@@ -652,3 +731,29 @@ def diag_ext(b: Builder, x: Tensor, diagonal: int = 0) -> Value:
     rows = np.arange(max(-diagonal, 0), height)
     rows = rows[(rows + diagonal >= 0) & (rows + diagonal < width)]
     return b.op("GatherND", x, b.constant(np.stack([rows, rows + diagonal], axis=1), np.int64))
+
+
+# -- names of layouts ------------------------------------------------------------------------------
+
+
+@primitive("DataFormatDimMap")
+def data_format_dim_map(
+    b: Builder, x: Tensor, *, src_format: str = "NHWC", dst_format: str = "NCHW"
+) -> Value:
+    """Gather from a constant."""
+    table = b.constant([src_format.index(letter) for letter in dst_format], b.dtype(x).numpy())
+    return b.op("Gather", table, x)
+
+
+@primitive("DataFormatVecPermute")
+def data_format_vec_permute(
+    b: Builder, x: Tensor, *, src_format: str = "NHWC", dst_format: str = "NCHW"
+) -> Value:
+    """Gather."""
+    return b.op("Gather", x, [src_format.index(letter) for letter in dst_format], axis=0)
+
+
+@primitive("ToDevice")
+def to_device(b: Builder, x: Tensor, device: Value = None, dtype: Dtype | None = None, *rest: Value) -> Value:
+    """Cast, where a type is asked for."""
+    return x if dtype is None else b.cast(x, dtype)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -9,7 +10,7 @@ import onnx_ir as ir
 
 from pinnace.ops.array import filled
 from pinnace.ops.builder import Builder, Unsupported
-from pinnace.ops.table import Dims, Tensor, primitive
+from pinnace.ops.table import Dims, Ints, Tensor, primitive
 from pinnace.ops.values import Value
 
 _END = int(np.iinfo(np.int64).max)
@@ -29,7 +30,7 @@ def wide_places(b: Builder, x: Tensor) -> Tensor:
 # -- gathering -------------------------------------------------------------------------------------
 
 
-@primitive("Gather", "SparseGatherV2")
+@primitive("Gather", "GatherV2", "SparseGatherV2")
 def gather(b: Builder, params: Tensor, indices: Tensor, axis: int, batch_dims: int = 0) -> Value:
     """Gather; with batch_dims GatherND."""
     if batch_dims == 0:
@@ -54,7 +55,7 @@ def gather_d(b: Builder, x: Tensor, dim: int, index: Tensor) -> Value:
     return b.op("GatherElements", x, places(b, index), axis=dim)
 
 
-@primitive("GatherNd")
+@primitive("GatherNd", "GatherNdExt")
 def gather_nd(b: Builder, x: Tensor, indices: Tensor) -> Value:
     """GatherND."""
     return b.op("GatherND", x, wide_places(b, indices))
@@ -97,7 +98,7 @@ def masked_select(b: Builder, x: Tensor, mask: Tensor) -> Value:
     return b.op("Compress", b.reshape(x, [-1]), b.reshape(mask, [-1]), axis=0)
 
 
-@primitive("NonZero")
+@primitive("NonZero", "InnerNonZero")
 def non_zero(b: Builder, x: Tensor) -> Value:
     """NonZero and Transpose."""
     return b.transpose(b.op("NonZero", x), (1, 0))
@@ -110,7 +111,7 @@ def non_zero_ext(b: Builder, x: Tensor) -> Value:
     return tuple(b.op("Gather", found, b.constant(i, np.int64), axis=0) for i in range(b.rank(x)))
 
 
-@primitive("Index")
+@primitive("Index", "InnerIndex")
 def index(b: Builder, x: Tensor, indices: Value) -> Value:
     """GatherND of the indices, side by side."""
     wanted = b.tensors(indices)
@@ -178,7 +179,15 @@ def scatter_nd(b: Builder, indices: Tensor, updates: Tensor, shape: Dims) -> Val
     return scattered_nd(b, filled(b, 0, shape, b.dtype(updates)), indices, updates, "add")
 
 
-_REDUCTIONS = {"0": "none", "1": "add", "none": "none", "add": "add", "update": "none"}
+_REDUCTIONS = {
+    "0": "none",
+    "1": "add",
+    "2": "mul",
+    "none": "none",
+    "add": "add",
+    "multiply": "mul",
+    "update": "none",
+}
 
 
 @primitive("TensorScatterElements")
@@ -281,6 +290,74 @@ def index_put(b: Builder, x: Tensor, values: Tensor, indices: Value, accumulate:
     return scattered_nd(b, x, where, b.op("Expand", values, shape), "add" if accumulate else "none")
 
 
+def put(b: Builder, x: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) -> Tensor:
+    """Elements put where `index` counts through all of `x`."""
+    flat = scattered(
+        b,
+        b.reshape(x, [-1]),
+        0,
+        b.reshape(index, [-1]),
+        b.reshape(source, [-1]),
+        "add" if accumulate else "none",
+    )
+    return b.op("Reshape", flat, b.op("Shape", x))
+
+
+def copied_slices(b: Builder, x: Tensor, index: Tensor, source: Tensor, axis: int) -> Tensor:
+    """The slices of `source` in the place of those of `x` that the index names."""
+    return scattered(b, x, axis, _spread(b, index, source, axis), source)
+
+
+def _rows(reduction: str, *names: str) -> None:
+    def lowering(b: Builder, x: Tensor, v: Tensor, *, indices: Ints) -> Value:
+        where = b.constant([[i] for i in indices], np.int64)
+        return scattered_nd(b, x, where, b.op("Neg", v) if reduction == "sub" else v, _ROWS[reduction])
+
+    lowering.__doc__ = f"ScatterND, reduction {_ROWS[reduction]}."
+    primitive(*names)(lowering)
+
+
+_ROWS = {"add": "add", "sub": "add", "none": "none"}
+_rows("add", "InplaceAdd")
+_rows("sub", "InplaceSub")
+_rows("none", "InplaceUpdate")
+
+
+@primitive("InplaceUpdateV2")
+def update_rows(b: Builder, x: Tensor, indices: Value, v: Tensor) -> Value:
+    """ScatterND."""
+    where = b.op("Unsqueeze", b.tensor(b.known(indices) or indices), [-1])
+    return scattered_nd(b, x, where, v)
+
+
+@primitive("ScatterAddWithAxis")
+def scatter_add_with_axis(b: Builder, x: Tensor, indices: Tensor, updates: Tensor, axis: int = 0) -> Value:
+    """ScatterElements, reduction add."""
+    return scattered(b, x, axis, indices, updates, "add")
+
+
+@primitive("TensorCopySlices")
+def tensor_copy_slices(b: Builder, x: Tensor, value: Tensor, begin: Ints, end: Ints, strides: Ints) -> Value:
+    """ScatterElements, at places that are known, of all elements in a row."""
+    shape = b.static_shape(x)
+    cut = tuple(slice(*bounds) for bounds in zip(begin, end, strides, strict=True))
+    places = np.arange(math.prod(shape)).reshape(shape)[cut]
+    value = b.op("Expand", b.cast(value, b.dtype(x)), list(places.shape))
+    return put(b, x, b.constant(places, np.int64), value)
+
+
+@primitive("FillDiagonal")
+def fill_diagonal(b: Builder, x: Tensor, fill_value: Value, wrap: bool = False) -> Value:
+    """Where, with a mask of the diagonal."""
+    shape = b.static_shape(x)
+    mask = np.zeros(shape, np.bool_)
+    if len(shape) > 2:
+        mask[np.diag_indices(min(shape), len(shape))] = True
+    else:
+        np.fill_diagonal(mask, True, wrap=wrap)
+    return b.op("Where", b.constant(mask), b.cast(b.operand(fill_value, x), b.dtype(x)), x)
+
+
 # -- segments --------------------------------------------------------------------------------------
 
 
@@ -306,6 +383,71 @@ _segments("add", "UnsortedSegmentSum")
 _segments("mul", "UnsortedSegmentProd")
 _segments("max", "UnsortedSegmentMax")
 _segments("min", "UnsortedSegmentMin")
+
+
+def _sorted_segments(reduction: str, name: str) -> None:
+    def lowering(b: Builder, x: Tensor, segment_ids: Tensor) -> Value:
+        ids = wide_places(b, segment_ids)
+        size = b.op("Add", b.op("ReduceMax", ids, keepdims=0), b.constant(1, np.int64))
+        rest = [b.dim(x, i) for i in range(1, b.rank(x))]
+        result = _scattered_segments(b, x, ids, [size, *rest], "add" if reduction == "mean" else reduction)
+        if reduction in ("add", "mul"):
+            return result
+        ones = filled(b, 1, [b.dim(x, 0), *[1] * len(rest)], b.dtype(x))
+        counts = _scattered_segments(b, ones, ids, [size, *[1] * len(rest)], "add")
+        if reduction == "mean":
+            return b.op("Div", result, b.op("Max", counts, b.like(1, x)))
+        return b.op("Where", b.op("Equal", counts, b.like(0, x)), b.like(0, x), result)
+
+    lowering.__doc__ = (
+        f"ScatterND, reduction {'add, and Div by the counts' if reduction == 'mean' else reduction}."
+    )
+    primitive(name)(lowering)
+
+
+def _scattered_segments(
+    b: Builder, x: Tensor, ids: Tensor, dims: Dims | list[int | Tensor], reduction: str
+) -> Tensor:
+    start = filled(b, _neutral(reduction, b.dtype(x)), dims, b.dtype(x))
+    return scattered_nd(b, start, b.op("Unsqueeze", ids, [-1]), x, reduction)
+
+
+_sorted_segments("add", "SegmentSum")
+_sorted_segments("mean", "SegmentMean")
+_sorted_segments("mul", "SegmentProd")
+_sorted_segments("max", "SegmentMax")
+_sorted_segments("min", "SegmentMin")
+
+
+# -- sparse tensors: the places, (n, rank), and the values, (n,) -------------------------------------
+
+
+@primitive("SparseToDense")
+def sparse_to_dense(b: Builder, indices: Tensor, values: Tensor, shape: Dims) -> Value:
+    """ScatterND into zeros."""
+    return scattered_nd(b, filled(b, 0, shape, b.dtype(values)), indices, values)
+
+
+@primitive("SparseTensorDenseAdd")
+def sparse_dense_add(b: Builder, indices: Tensor, values: Tensor, shape: Value, dense: Tensor) -> Value:
+    """ScatterND, reduction add."""
+    return scattered_nd(b, dense, indices, values, "add")
+
+
+@primitive("SparseTensorDenseMatmul")
+def sparse_dense_matmul(
+    b: Builder,
+    indices: Tensor,
+    values: Tensor,
+    shape: Dims,
+    dense: Tensor,
+    adjoint_st: bool = False,
+    adjoint_dt: bool = False,
+) -> Value:
+    """ScatterND into zeros, reduction add, and MatMul."""
+    matrix = scattered_nd(b, filled(b, 0, shape, b.dtype(values)), indices, values, "add")
+    matrix = b.transpose(matrix, (1, 0)) if adjoint_st else matrix
+    return b.op("MatMul", matrix, b.transpose(dense, (1, 0)) if adjoint_dt else dense)
 
 
 # -- slicing ---------------------------------------------------------------------------------------

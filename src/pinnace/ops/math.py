@@ -8,7 +8,7 @@ from collections.abc import Mapping
 import numpy as np
 import onnx_ir as ir
 
-from pinnace.ops.builder import Builder
+from pinnace.ops.builder import Builder, Unsupported
 from pinnace.ops.table import Lowering, Tensor, primitive, same
 from pinnace.ops.values import Value
 
@@ -634,3 +634,73 @@ def clamp(b: Builder, x: Tensor, clip_min: Value = None, clip_max: Value = None)
         if bound is not None:
             x = b.op(op_type, x, b.cast(b.tensor(bound), b.dtype(x)))
     return x
+
+
+# -- numbers as machines hold them -----------------------------------------------------------------
+
+_FRACTION = {ir.DataType.FLOAT: 23, ir.DataType.DOUBLE: 52}
+_LOWEST = {ir.DataType.FLOAT: -126, ir.DataType.DOUBLE: -1022}
+
+
+@primitive("NextAfter")
+def next_after(b: Builder, x: Tensor, other: Tensor) -> Value:
+    """Add of the distance to the next number, from the exponent, in float64."""
+    kind = b.dtype(x)
+    if kind not in _FRACTION:
+        raise Unsupported(f"computes with {kind.name}, and only float32 and float64 are lowered")
+    here, there = (b.cast(t, ir.DataType.DOUBLE) for t in (x, other))
+    size, way = b.op("Abs", here), b.op("Sign", b.op("Sub", there, here))
+    upwards = b.op("Sign", here)
+    exponent = b.op("Floor", b.op("Div", b.op("Log", size), np.log(2.0)))
+    for _ in range(2):  # The logarithm is rounded: the exponent may be one off.
+        power = b.op("Pow", b.like(2.0, here), exponent)
+        exponent = b.op("Sub", exponent, b.cast(b.op("Greater", power, size), ir.DataType.DOUBLE))
+        twice = b.op("LessOrEqual", b.op("Mul", power, 2.0), size)
+        exponent = b.op("Add", exponent, b.cast(twice, ir.DataType.DOUBLE))
+    # Towards zero from a power of two the numbers lie twice as dense.
+    inwards = b.op("Less", b.op("Mul", way, upwards), 0.0)
+    whole = b.op("Equal", b.op("Pow", b.like(2.0, here), exponent), size)
+    exponent = b.op("Sub", exponent, b.cast(b.op("And", inwards, whole), ir.DataType.DOUBLE))
+    exponent = b.op("Sub", b.op("Max", exponent, float(_LOWEST[kind])), float(_FRACTION[kind]))
+    beyond = b.op("Add", here, b.op("Mul", way, b.op("Pow", b.like(2.0, here), exponent)))
+    beyond = b.op("Where", b.op("IsInf", here), here, beyond)  # as MindSpore has it
+    result = b.op("Where", b.op("Equal", here, there), there, beyond)
+    strange = b.op("Or", b.op("IsNaN", here), b.op("IsNaN", there))
+    return b.cast(b.op("Where", strange, b.like(math.nan, here), result), kind)
+
+
+@primitive("Eps")
+def eps(b: Builder, x: Tensor) -> Value:
+    """Expand of the distance from 1 to the next number."""
+    return b.op("Expand", b.like(float(np.finfo(b.dtype(x).numpy()).eps), x), b.op("Shape", x))
+
+
+@primitive("CompareAndBitpack")
+def compare_and_bitpack(b: Builder, x: Tensor, threshold: Tensor) -> Value:
+    """Greater, and the sum of every eight bits, the first counting most."""
+    bits = b.cast(b.op("Greater", x, b.scalar(threshold)), ir.DataType.FLOAT)
+    bytes_ = b.reshape(bits, [*(b.dim(x, i) for i in range(b.rank(x) - 1)), -1, 8])
+    return b.cast(b.op("MatMul", bytes_, 2.0 ** np.arange(8, dtype=np.float32)[::-1]), ir.DataType.UINT8)
+
+
+# -- numbers that are complex elsewhere ------------------------------------------------------------
+
+
+@primitive("Real", "Conj", "RealView")
+def real(b: Builder, x: Tensor) -> Value:
+    """Nothing: the number is real."""
+    return x
+
+
+@primitive("Imag")
+def imag(b: Builder, x: Tensor) -> Value:
+    """Zeros: the number is real."""
+    return b.op("Expand", b.like(0.0, x), b.op("Shape", x))
+
+
+@primitive("Angle")
+def angle(b: Builder, x: Tensor) -> Value:
+    """Pi where the number is less than 0, else 0."""
+    x = floating(b, x)
+    side = b.op("Where", b.op("Less", x, 0.0), b.like(math.pi, x), b.like(0.0, x))
+    return b.op("Where", b.op("IsNaN", x), x, side)

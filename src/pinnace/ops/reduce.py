@@ -10,7 +10,7 @@ import onnx_ir as ir
 
 from pinnace.ops.builder import Builder, Unsupported
 from pinnace.ops.math import floating, promoted
-from pinnace.ops.table import Dtype, Ints, Tensor, primitive
+from pinnace.ops.table import Dtype, Floats, Ints, Tensor, primitive
 from pinnace.ops.values import Value
 
 
@@ -459,6 +459,24 @@ def search_sorted(
     return b.cast(b.op("ReduceSum", b.cast(less, ir.DataType.INT64), [-1], keepdims=0), dtype)
 
 
+def _bound(name: str, right: bool) -> None:
+    def lowering(b: Builder, x: Tensor, values: Tensor) -> Value:
+        return search_sorted(b, x, values, dtype=b.result(b.constant(0, np.int64)), right=right)
+
+    lowering.__doc__ = "ReduceSum of what is less: each value is compared with all."
+    primitive(name)(lowering)
+
+
+_bound("LowerBound", False)
+_bound("UpperBound", True)
+
+
+@primitive("NthElement")
+def nth_element(b: Builder, x: Tensor, n: int, reverse: bool = False) -> Value:
+    """TopK of all elements, and Gather of one."""
+    return b.op("Gather", sorted_along(b, x, -1, reverse)[0], b.constant(n, np.int64), axis=-1)
+
+
 @primitive("InTopK")
 def in_top_k(b: Builder, x: Tensor, target: Tensor, k: int) -> Value:
     """Less: fewer than k elements are larger than the target's."""
@@ -540,7 +558,15 @@ def any_ext(b: Builder, x: Tensor, dim: Ints | None = None, keepdim: bool = Fals
     return reduce(b, "ReduceMax", b.cast(x, ir.DataType.BOOL), dim, keepdim)
 
 
-@primitive("Bincount", "BincountExt")
+@primitive("Bincount")
+def counted(b: Builder, x: Tensor, size: Tensor, weights: Tensor) -> Value:
+    """ScatterElements, reduction add, into zeros."""
+    length = b.op("Reshape", b.cast(size, ir.DataType.INT64), [1])
+    zeros = b.op("Expand", b.like(0, weights), length)
+    return b.op("ScatterElements", zeros, b.cast(x, ir.DataType.INT64), weights, axis=0, reduction="add")
+
+
+@primitive("BincountExt")
 def bincount(b: Builder, x: Tensor, weights: Tensor | None = None, minlength: int = 0) -> Value:
     """ScatterElements, reduction add, into zeros."""
     places = b.cast(x, ir.DataType.INT64)
@@ -568,3 +594,103 @@ def histogram(b: Builder, x: Tensor, *, bins: int = 100, min: float = 0.0, max: 
     counted = b.cast(inside, ir.DataType.INT64)
     total = b.op("ScatterElements", zeros, number, counted, axis=0, reduction="add")
     return b.cast(total, b.result(total))
+
+
+@primitive("HistcExt")
+def histc_ext(b: Builder, x: Tensor, bins: int = 100, min: float = 0.0, max: float = 0.0) -> Value:
+    """As Histogram."""
+    return histogram(b, x, bins=bins, min=min, max=max)
+
+
+@primitive("HistogramFixedWidth")
+def histogram_fixed_width(b: Builder, x: Tensor, value_range: Floats, nbins: int) -> Value:
+    """As Histogram; what lies outside counts in the outermost bins."""
+    low, high = value_range
+    flat = b.cast(b.reshape(x, [-1]), ir.DataType.DOUBLE)
+    inside = b.op("Clip", flat, b.like(low, flat), b.like(high, flat))
+    return histogram(b, inside, bins=nbins, min=low, max=high)
+
+
+@primitive("ConfusionMatrix")
+def confusion_matrix(
+    b: Builder, labels: Tensor, predictions: Tensor, weights: Tensor | None = None, *, num_classes: int
+) -> Value:
+    """ScatterND, reduction add, into zeros."""
+    columns = [b.op("Unsqueeze", b.cast(t, ir.DataType.INT64), [-1]) for t in (labels, predictions)]
+    each = b.op("Expand", b.constant(1, np.int32), b.op("Shape", labels)) if weights is None else weights
+    zeros = b.constant(np.zeros((num_classes, num_classes), b.dtype(each).numpy()))
+    total = b.op("ScatterND", zeros, b.op("Concat", *columns, axis=-1), each, reduction="add")
+    return b.cast(total, b.result(total))
+
+
+@primitive("L2Loss")
+def l2_loss(b: Builder, x: Tensor) -> Value:
+    """ReduceSumSquare, halved."""
+    return b.op("Mul", reduce(b, "ReduceSumSquare", x, None), 0.5)
+
+
+@primitive("SquareSumAll")
+def square_sum_all(b: Builder, x: Tensor, y: Tensor) -> Value:
+    """ReduceSumSquare of each."""
+    return tuple(reduce(b, "ReduceSumSquare", t, None) for t in (x, y))
+
+
+@primitive("EqualCount")
+def equal_count(b: Builder, x: Tensor, y: Tensor) -> Value:
+    """Equal and ReduceSum."""
+    total = b.op("ReduceSum", b.cast(b.op("Equal", x, y), ir.DataType.INT32), keepdims=0)
+    return b.reshape(b.cast(total, b.result(total)), [1])
+
+
+@primitive("EqualExt")
+def equal_ext(b: Builder, x: Tensor, y: Tensor) -> Value:
+    """Equal and ReduceMin; false where the shapes differ."""
+    if b.static_shape(x) != b.static_shape(y):
+        return b.constant(False)
+    return reduce(b, "ReduceMin", b.op("Equal", *promoted(b, x, y)), None)
+
+
+@primitive("FloatStatus")
+def float_status(b: Builder, x: Tensor) -> Value:
+    """1 where an element is no number or not finite, by IsNaN of the difference with itself."""
+    strange = b.op("IsNaN", b.op("Sub", x, x))
+    return b.reshape(reduce(b, "ReduceMax", b.cast(strange, ir.DataType.FLOAT), None), [1])
+
+
+@primitive("Quantile")
+def quantile(
+    b: Builder,
+    x: Tensor,
+    q: Tensor,
+    dim: int | None = None,
+    keep_dims: bool = False,
+    ignore_nan: bool = False,
+) -> Value:
+    """TopK of all elements, and Gather of the two neighbours of each place."""
+    if ignore_nan:
+        raise Unsupported("leaves out NaN")
+    if dim is None or dim == _ALL:
+        x, dim = b.reshape(x, [-1]), 0
+        if keep_dims:
+            raise Unsupported("keeps the dimensions of a quantile over everything")
+    axis = b.axis(dim, x)
+    values, _ = sorted_along(b, x, axis, False)
+    last = b.cast(b.tensor(b.op("Sub", b.tensor(b.dim(x, axis)), b.constant(1, np.int64))), b.dtype(x))
+    place = b.op("Mul", b.cast(q, b.dtype(x)), last)
+    below, above = (
+        b.op("Gather", values, b.cast(b.op(o, place), ir.DataType.INT64), axis=axis)
+        for o in ("Floor", "Ceil")
+    )
+    part = b.op("Sub", place, b.op("Floor", place))
+    tail = b.rank(x) - 1 - axis
+    if b.rank(q):
+        part = b.reshape(part, [-1, *[1] * tail])
+    result = b.op("Add", below, b.op("Mul", b.op("Sub", above, below), part))
+    if b.rank(q) == 0:
+        return b.op("Unsqueeze", result, [axis]) if keep_dims else result
+    moved = b.transpose(result, [axis, *[i for i in range(b.rank(x)) if i != axis]])
+    return b.op("Unsqueeze", moved, [axis + 1]) if keep_dims else moved
+
+
+_ALL = 10000
+"""What MindSpore writes for `dim` where there is none."""

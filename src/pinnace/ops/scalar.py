@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import operator
 from collections.abc import Callable
@@ -10,7 +11,8 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
-from pinnace.ops.builder import Builder, Unsupported
+from pinnace.ops.builder import Builder
+from pinnace.ops.math import promoted
 from pinnace.ops.table import Dtype, Tensor, find, primitive
 from pinnace.ops.values import Value, flatten
 from pinnace.program import Dialect
@@ -167,11 +169,14 @@ def sequence_len(b: Builder, items: Value) -> Value:
 
 @primitive("InSequence")
 def in_sequence(b: Builder, x: Value, items: Value) -> Value:
-    """Nothing: the elements are known."""
+    """Nothing where the elements are known, else Equal with each, and Or."""
     numbers = [_number(b, item) for item in items]
-    if _number(b, x) is None or any(n is None for n in numbers):
-        raise Unsupported("looks for a value that only the run knows")
-    return _number(b, x) in numbers
+    if _number(b, x) is not None and None not in numbers:
+        return _number(b, x) in numbers
+    if not items:
+        return False
+    found = [b.op("Equal", *promoted(b, x, item)) for item in items]
+    return functools.reduce(lambda one, other: b.op("Or", one, other), found)
 
 
 @primitive("SequenceSlice", "sequence_slice")

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from pinnace.ops.builder import Builder
-from pinnace.ops.index import added_slices
+from pinnace.ops.index import added_slices, copied_slices, index_put, put
 from pinnace.ops.table import Tensor, find, primitive
 from pinnace.ops.values import Effects, Value
 from pinnace.program import Dialect
@@ -83,6 +83,7 @@ _in_place(
         "InplaceScatterValueReduce": "ScatterValue",
         "ScatterNdUpdate": "TensorScatterUpdate",
         "ScatterNdAdd": "TensorScatterAdd",
+        "ScatterNonAliasingAdd": "TensorScatterAdd",
         "ScatterNdSub": "TensorScatterSub",
         "ScatterNdMul": "TensorScatterMul",
         "ScatterNdDiv": "TensorScatterDiv",
@@ -91,6 +92,7 @@ _in_place(
         "InplaceIndexFillTensor": "IndexFillTensor",
         "InplaceMaskedScatter": "MaskedScatter",
         "InplaceErfinv": "Erfinv",
+        "InplaceFillDiagonal": "FillDiagonal",
         "ScatterNdMax": "TensorScatterMax",
         "ScatterNdMin": "TensorScatterMin",
     }
@@ -126,9 +128,33 @@ _scatter_rows(
 )
 
 
-@primitive("IndexAdd")
+@primitive("IndexAdd", "InplaceIndexAdd")
 def index_add(
     b: Builder, variable: Tensor, indices: Tensor, updates: Tensor, *rest: Value, axis: int
 ) -> Value:
     """ScatterElements, reduction add, and the variable stands for the result from here on."""
     return b.assign(variable, added_slices(b, b.read(variable), indices, updates, axis))
+
+
+@primitive("InplaceIndexCopy")
+def inplace_index_copy(
+    b: Builder, variable: Tensor, dim: int, index: Tensor, tensor: Tensor, *rest: Value
+) -> Value:
+    """ScatterElements, and the variable stands for the result from here on."""
+    return b.assign(variable, copied_slices(b, b.read(variable), index, tensor, dim))
+
+
+@primitive("InplaceIndexPut", "InnerInplaceIndexPut")
+def inplace_index_put(
+    b: Builder, variable: Tensor, indices: Value, values: Tensor, accumulate: bool = False, *rest: Value
+) -> Value:
+    """ScatterND at the indices, side by side, and the variable stands for the result from here on."""
+    return b.assign(variable, index_put(b, b.read(variable), values, indices, accumulate))
+
+
+@primitive("InplacePut")
+def inplace_put(
+    b: Builder, variable: Tensor, index: Tensor, source: Tensor, accumulate: bool = False, *rest: Value
+) -> Value:
+    """ScatterElements of all elements in a row, and the variable stands for the result from here on."""
+    return b.assign(variable, put(b, b.read(variable), index, source, accumulate))

@@ -50,10 +50,21 @@ def tensor_move(b: Builder, x: Value) -> Value:
     return b.op("Identity", b.tensor(x))
 
 
-@primitive("Identity", "StopGradient", "stop_gradient", "identity", "DeepCopy")
-def identity(b: Builder, x: Value) -> Value:
+@primitive(
+    *("Identity", "StopGradient", "InplaceStopGradient", "stop_gradient", "identity", "DeepCopy"),
+    *("AShardIdentity", "CheckNumerics", "CopyToDevice", "CopyToHost", "Detach", "FakeQuantParam"),
+    *("HookBackward", "InsertGradientOf", "MoveTo", "Reusing"),
+    *("_MirrorOperator", "_VirtualAdd", "_VirtualDataset", "_VirtualDiv", "_VirtualOutput"),
+)
+def identity(b: Builder, x: Value, *rest: Value) -> Value:
     """Nothing: the value."""
     return x
+
+
+@primitive("IdentityN")
+def identities(b: Builder, items: Value) -> Value:
+    """Nothing: the values."""
+    return items
 
 
 @primitive("Partial", "PartialFusion")

@@ -1,0 +1,107 @@
+"""Signals of real numbers: cosine transforms, and the order of frequencies.
+
+MindSpore computes cosine transforms of type 2, and 3 for the inverse, of orthonormal scale alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import onnx_ir as ir
+
+from pinnace.ops.array import padded, roll
+from pinnace.ops.builder import Builder, Unsupported
+from pinnace.ops.math import floating
+from pinnace.ops.table import Dtype, Ints, Lowering, Tensor, primitive
+from pinnace.ops.values import Value
+
+
+def _cosines(size: int) -> npt.NDArray[np.floating[Any]]:
+    """The orthonormal matrix of the transform: a row for each frequency."""
+    frequency = np.arange(size).reshape(size, 1)
+    turn = np.pi * frequency * (2 * np.arange(size) + 1) / (2 * size)
+    return np.asarray(np.cos(turn) * np.sqrt(np.where(frequency == 0, 1, 2) / size))
+
+
+def _transformed(b: Builder, x: Tensor, size: int | None, axis: int, inverse: bool) -> Tensor:
+    axis = b.axis(axis, x)
+    own = b.dim(x, axis)
+    if not isinstance(own, int):
+        raise Unsupported("transforms a dimension that only the run knows")
+    size = own if size is None else size
+    if size < own:
+        x = b.op("Slice", x, [0], [size], [axis])
+    elif size > own:
+        x = padded(b, x, [(0, size - own if i == axis else 0) for i in range(b.rank(x))], "constant")
+    matrix = _cosines(size) if inverse else _cosines(size).T
+    last = [i for i in range(b.rank(x)) if i != axis] + [axis]
+    result = b.op("MatMul", b.transpose(x, last), b.constant(matrix, b.dtype(x).numpy()))
+    return b.transpose(result, [last.index(i) for i in range(len(last))])
+
+
+def _along_one(inverse: bool) -> Lowering:
+    def lowering(
+        b: Builder, x: Tensor, type_: Value = 2, n: int | None = None, axis: int = -1, norm: Value = None
+    ) -> Value:
+        return _transformed(b, floating(b, x), n, axis, inverse)
+
+    lowering.__doc__ = "MatMul with a matrix of cosines."
+    return lowering
+
+
+def _along_many(inverse: bool) -> Lowering:
+    def lowering(
+        b: Builder,
+        x: Tensor,
+        type_: Value = 2,
+        s: Ints | None = None,
+        axes: Ints | None = None,
+        norm: Value = None,
+    ) -> Value:
+        x = floating(b, x)
+        axes = axes or tuple(range(b.rank(x) - len(s) if s else 0, b.rank(x)))
+        for axis, size in zip(axes, s or [None] * len(axes), strict=True):
+            x = _transformed(b, x, size, axis, inverse)
+        return x
+
+    lowering.__doc__ = "MatMul with a matrix of cosines, for each dimension."
+    return lowering
+
+
+primitive("DCT")(_along_one(False))
+primitive("IDCT")(_along_one(True))
+primitive("DCTN")(_along_many(False))
+primitive("IDCTN")(_along_many(True))
+
+
+def _shifted(b: Builder, x: Tensor, dims: Sequence[int] | None, back: bool) -> Value:
+    axes = [b.axis(d, x) for d in (dims if dims is not None else range(b.rank(x)))]
+    sizes = [b.static_shape(x)[axis] for axis in axes]
+    return roll(b, x, tuple(-(n // 2) if back else n // 2 for n in sizes), tuple(axes))
+
+
+@primitive("FFTShift")
+def fft_shift(b: Builder, x: Tensor, dim: Ints | None = None) -> Value:
+    """Slice twice and Concat, for each dimension."""
+    return _shifted(b, x, dim, False)
+
+
+@primitive("IFFTShift")
+def ifft_shift(b: Builder, x: Tensor, dim: Ints | None = None) -> Value:
+    """Slice twice and Concat, for each dimension."""
+    return _shifted(b, x, dim, True)
+
+
+@primitive("FFTFreq")
+def fft_freq(b: Builder, n: int, d: float = 1.0, dtype: Dtype | None = None) -> Value:
+    """A constant."""
+    return b.constant(np.fft.fftfreq(n, d), (dtype or ir.DataType.FLOAT).numpy())
+
+
+@primitive("RFFTFreq")
+def rfft_freq(b: Builder, n: int, d: float = 1.0, dtype: Dtype | None = None) -> Value:
+    """A constant."""
+    return b.constant(np.fft.rfftfreq(n, d), (dtype or ir.DataType.FLOAT).numpy())
