@@ -9,6 +9,7 @@ import numpy as np
 
 from pinnace.ops.builder import Builder, Unsupported
 from pinnace.ops.layout import permuted
+from pinnace.ops.room import room
 from pinnace.ops.table import Dims, Ints, Tensor, primitive
 from pinnace.ops.values import Value
 
@@ -404,6 +405,7 @@ def _windows(
 ) -> tuple[Tensor, int, list[int | Tensor]]:
     """Every window of every channel, (batch * channels, places, height, width), by a Conv that picks."""
     places = int(np.prod(spatial(kernel, 2)))
+    room(places, places)
     kernels = np.eye(places, dtype=b.dtype(x).numpy()).reshape(places, 1, *spatial(kernel, 2))
     flat = b.reshape(x, [-1, 1, b.dim(x, 2), b.dim(x, 3)])
     found = convolution(b, flat, b.constant(kernels), None, stride, dilation, 1, "pad", pad)

@@ -7,6 +7,7 @@ import onnx_ir as ir
 
 from pinnace.ops.builder import Builder, Unsupported
 from pinnace.ops.math import log1p, xlogy
+from pinnace.ops.room import room, span
 from pinnace.ops.table import Tensor, primitive
 from pinnace.ops.values import Value
 
@@ -123,7 +124,7 @@ def nll_loss(
     """NegativeLogLikelihoodLoss; the sum of the weights that took part beside it."""
     places = b.cast(labels, ir.DataType.INT64)
     if weight is None:
-        weight = b.constant(np.ones(b.shape(logits)[1] or 1, b.dtype(logits).numpy()))
+        weight = b.constant(np.ones(room(b.shape(logits)[1] or 1), b.dtype(logits).numpy()))
     counted = b.op("Not", b.op("Equal", places, b.constant(ignore_index, np.int64)))
     safe = b.op("Where", counted, places, b.constant(0, np.int64))
     shares = b.op("Mul", b.op("Gather", weight, safe, axis=0), b.cast(counted, b.dtype(weight)))
@@ -179,7 +180,7 @@ def multi_margin_loss(
     classes = b.shape(x)[1]
     if classes is None:
         raise Unsupported("has a number of classes that only the run knows")
-    others = b.op("Equal", places, b.constant(np.arange(classes), np.int64))
+    others = b.op("Equal", places, b.constant(np.arange(span(classes)), np.int64))
     total = b.op("ReduceSum", b.op("Where", others, b.like(0.0, gap), gap), [1], keepdims=0)
     return reduced(b, b.op("Div", total, float(classes)), reduction)
 

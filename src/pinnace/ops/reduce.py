@@ -10,6 +10,7 @@ import onnx_ir as ir
 
 from pinnace.ops.builder import Builder, Unsupported
 from pinnace.ops.math import floating, promoted
+from pinnace.ops.room import room
 from pinnace.ops.table import Dtype, Floats, Ints, Tensor, primitive
 from pinnace.ops.values import Value
 
@@ -590,7 +591,7 @@ def histogram(b: Builder, x: Tensor, *, bins: int = 100, min: float = 0.0, max: 
     part = b.op("Div", b.op("Sub", flat, low), b.op("Sub", high, low))
     number = b.cast(b.op("Floor", b.op("Mul", part, float(bins))), ir.DataType.INT64)
     number = b.op("Clip", number, b.constant(0, np.int64), b.constant(bins - 1, np.int64))
-    zeros = b.constant(np.zeros(bins, np.int64))
+    zeros = b.constant(np.zeros(room(bins), np.int64))
     counted = b.cast(inside, ir.DataType.INT64)
     total = b.op("ScatterElements", zeros, number, counted, axis=0, reduction="add")
     return b.cast(total, b.result(total))
@@ -618,7 +619,7 @@ def confusion_matrix(
     """ScatterND, reduction add, into zeros."""
     columns = [b.op("Unsqueeze", b.cast(t, ir.DataType.INT64), [-1]) for t in (labels, predictions)]
     each = b.op("Expand", b.constant(1, np.int32), b.op("Shape", labels)) if weights is None else weights
-    zeros = b.constant(np.zeros((num_classes, num_classes), b.dtype(each).numpy()))
+    zeros = b.constant(np.zeros(room(num_classes, num_classes), b.dtype(each).numpy()))
     total = b.op("ScatterND", zeros, b.op("Concat", *columns, axis=-1), each, reduction="add")
     return b.cast(total, b.result(total))
 
