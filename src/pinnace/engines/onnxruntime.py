@@ -18,6 +18,7 @@ import onnxruntime as ort
 from onnxruntime.capi import onnxruntime_pybind11_state as _state
 
 from pinnace.compiler.graph import Compilable
+from pinnace.compiler.passes import rewrite
 from pinnace.engines.protocol import Array, State
 from pinnace.errors import EngineError, UnsupportedModelError, UnsupportedPrimitive
 from pinnace.target import Target
@@ -25,7 +26,16 @@ from pinnace.types import DataType, Port
 from pinnace.weights.source import SMALL
 
 _BFLOAT16 = DataType.BFLOAT16.to_numpy()
+_SLOW_OPTIMIZERS = ["SkipLayerNormFusion"]
+"""Optimizers of onnxruntime that make a model slower: its sum and LayerNormalization in one (seen in 1.31)
+takes 5 times as long as the two by themselves."""
+
 _FATAL = 4  # log severity: what goes wrong is raised, not printed as well
+_FOLDED = 1 << 26
+"""Bytes that a result computed ahead of the run may have; more where the weights are larger.
+
+Without a bound a file of some hundred bytes makes the engine fill the memory while it is built.
+"""
 
 
 class OnnxruntimeExecutable:
@@ -109,9 +119,14 @@ def _session(graph: Compilable, target: Target) -> tuple[ort.InferenceSession, l
     options = _options(target)
     if graph.folder is not None:
         options.add_session_config_entry("session.model_external_initializers_file_folder_path", graph.folder)
+    if graph.lowered:
+        rewrite(graph.model)
+    options.add_session_config_entry(
+        "optimization.constant_folding_max_output_size_in_bytes", str(max(_FOLDED, _weight_bytes(graph.model)))
+    )
     held = _hand_over(graph.model, options)
     try:
-        wrong = _wrong_optimizers(graph.model)
+        wrong = _wrong_optimizers(graph.model) + (_SLOW_OPTIMIZERS if graph.lowered else [])
         data = _encoded(graph.model)
         session = ort.InferenceSession(
             data, options, providers=["CPUExecutionProvider"], disabled_optimizers=wrong
@@ -198,6 +213,10 @@ def _options(target: Target) -> ort.SessionOptions:
         bound = [str(rest[i % len(rest)] + 1) for i in range(pool - 1)]
         options.add_session_config_entry("session.intra_op_thread_affinities", ";".join(bound))
     return options
+
+
+def _weight_bytes(model: ir.Model) -> int:
+    return sum(v.const_value.nbytes for v in model.graph.initializers.values() if v.const_value is not None)
 
 
 def _hand_over(model: ir.Model, options: ort.SessionOptions) -> list[Array]:

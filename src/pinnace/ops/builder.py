@@ -20,6 +20,8 @@ OPSET = 21
 
 Operand = ir.Value | npt.NDArray[Any] | Sequence[int] | int | float | bool | None
 
+_MOST_VALUES = 1 << 19
+"""Values that one graph may come to; only an attribute that is damaged asks for more."""
 
 _N = TypeVar("_N", int, float, bool)
 
@@ -112,6 +114,8 @@ class Builder:
         attributes: dict[str, Any],
         domain: str = "",
     ) -> tuple[ir.Value, ...]:
+        if self._names + outputs > _MOST_VALUES:
+            raise Unsupported(f"needs more than {_MOST_VALUES} values, and no model has so many")
         given = [_attribute(name, value) for name, value in attributes.items()]
         node = ir.Node(domain, op_type, operands, given, num_outputs=outputs)
         for output in node.outputs:
