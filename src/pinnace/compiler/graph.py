@@ -19,7 +19,8 @@ class Compilable:
     """A graph ready for an engine.
 
     `states` pairs graph inputs that hold a model instance's state with the outputs that replace them;
-    `inputs` and `outputs` are without them. `folder` is where external weights lie.
+    `inputs` and `outputs` are without them. `folder` is where external weights lie. `lowered` tells what we
+    wrote, which an engine may write otherwise, from an ONNX file.
     """
 
     model: ir.Model
@@ -29,6 +30,7 @@ class Compilable:
     outputs: tuple[Port, ...]
     states: tuple[tuple[ir.Value, str], ...]
     info: Mapping[str, str]
+    lowered: bool = False
 
 
 def compilable(graph: Program | ir.Model, name: str, folder: str | None) -> Compilable:
@@ -46,6 +48,7 @@ def compilable(graph: Program | ir.Model, name: str, folder: str | None) -> Comp
         outputs=tuple(_port(name, o, layout) for o in model.graph.outputs if o.name not in hidden),
         states=states,
         info=dict(info),
+        lowered=isinstance(graph, Program),
     )
 
 
