@@ -10,7 +10,6 @@ from pathlib import Path
 
 import onnx
 import onnxruntime
-
 from tests.fuzz.batch import Result, run
 from tests.fuzz.corpus import families
 from tests.fuzz.trial import outcome, trial
@@ -39,7 +38,9 @@ class Summary:
             print(f"{sum(self.counts.values())} trials, {time.monotonic() - self.began:.0f} s", flush=True)
 
     def show(self) -> None:
-        print(f"onnx {onnx.__version__}, onnxruntime {onnxruntime.__version__}, Python {sys.version.split()[0]}")
+        print(
+            f"onnx {onnx.__version__}, onnxruntime {onnxruntime.__version__}, Python {sys.version.split()[0]}"
+        )
         for name, family in families().items():
             print(f"{name}: {len(family.seeds)} files to damage")
         for name, count in sorted(self.counts.items()):

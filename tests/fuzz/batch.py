@@ -42,7 +42,7 @@ def _batch(first: int, end: int, show: Callable[[Result], None]) -> int:
     """Trials in one child; returns the number of the next, which is sooner than `end` where one died."""
     reader, writer = os.pipe()
     with tempfile.TemporaryFile("w+") as log:
-        # A fork has all modules and the corpus already; no session of the engine exists here, and so no threads.
+        # A fork has all modules and the corpus already; the engine has made no threads here.
         child = os.fork()
         if not child:
             os.close(reader)

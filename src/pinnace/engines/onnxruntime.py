@@ -121,9 +121,8 @@ def _session(graph: Compilable, target: Target) -> tuple[ort.InferenceSession, l
         options.add_session_config_entry("session.model_external_initializers_file_folder_path", graph.folder)
     if graph.lowered:
         rewrite(graph.model)
-    options.add_session_config_entry(
-        "optimization.constant_folding_max_output_size_in_bytes", str(max(_FOLDED, _weight_bytes(graph.model)))
-    )
+    room = str(max(_FOLDED, _weight_bytes(graph.model)))
+    options.add_session_config_entry("optimization.constant_folding_max_output_size_in_bytes", room)
     held = _hand_over(graph.model, options)
     try:
         wrong = _wrong_optimizers(graph.model) + (_SLOW_OPTIMIZERS if graph.lowered else [])

@@ -17,6 +17,7 @@ from pinnace.compiler.passes.norm import batch_norm_of_merged, root_mean_square
 from pinnace.compiler.passes.pool import average_pool
 from pinnace.compiler.passes.product import product_of_three
 from pinnace.compiler.passes.sums import sum_of_rows
+from pinnace.compiler.trace import MISFITS
 from pinnace.ops.builder import Builder, Unsupported
 
 Rule = Callable[[Builder, ir.Node], ir.Value | None]
@@ -63,7 +64,7 @@ def _applied(rule: Rule, b: Builder, node: ir.Node) -> ir.Value | None:
     b.nodes.clear()
     try:
         return rule(b, node)
-    except Unsupported:  # it asked for a shape that is not known
+    except (Unsupported, *MISFITS):  # a shape is not known, or the graph is wrong: the engine will say it
         return None
 
 
