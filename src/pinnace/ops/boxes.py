@@ -10,7 +10,7 @@ import onnx_ir as ir
 
 from pinnace.ops.builder import Builder
 from pinnace.ops.room import room, span
-from pinnace.ops.solve import repeated
+from pinnace.ops.running import repeated
 from pinnace.ops.table import Floats, Ints, Tensor, primitive
 from pinnace.ops.values import Value
 

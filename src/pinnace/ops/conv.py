@@ -314,7 +314,20 @@ def _conv_transpose(rank: int, *names: str) -> None:
 
 
 _conv_transpose(2, "Conv2DTranspose", "Conv2DBackpropInput")
-_conv_transpose(3, "Conv3DBackpropInput")
+@primitive("Conv3DBackpropInput")
+def conv3d_backprop_input(
+    b: Builder,
+    weight: Tensor,
+    x: Tensor,
+    input_size: Dims,
+    pad_mode: str = "valid",
+    pad: Ints = (0,),
+    stride: Ints = (1,),
+    dilations: Ints = (1,),
+    groups: int = 1,
+) -> Value:
+    """ConvTranspose."""
+    return transposed(b, x, weight, input_size[-3:], stride, dilations, groups, pad_mode, pad)
 
 
 @primitive("Conv3DTranspose")

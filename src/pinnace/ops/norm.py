@@ -209,6 +209,12 @@ def instance_norm(
     epsilon: float = 1e-5,
 ) -> Value:
     """InstanceNormalization; with given mean and variance Sub, Div, Mul, Add."""
+    if is_training and b.rank(gamma) > 1:  # a number for every channel of every image
+        axes = list(range(2, b.rank(x)))
+        distance = b.op("Sub", x, b.op("ReduceMean", x, axes, keepdims=1))
+        own = b.op("ReduceMean", b.op("Mul", distance, distance), axes, keepdims=1)
+        y = b.op("Div", distance, b.op("Sqrt", b.op("Add", own, epsilon)))
+        return b.op("Add", b.op("Mul", y, gamma), beta), mean, variance
     if is_training:
         return b.op("InstanceNormalization", x, gamma, beta, epsilon=epsilon), mean, variance
     spread = b.op("Sqrt", b.op("Add", variance, epsilon))

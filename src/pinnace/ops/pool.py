@@ -9,7 +9,16 @@ import numpy as np
 import onnx_ir as ir
 
 from pinnace.ops.builder import Builder, Unsupported
-from pinnace.ops.conv import edges, images_back, images_first, is_last, spatial, unbatched, window
+from pinnace.ops.conv import (
+    edges,
+    images_back,
+    images_first,
+    is_last,
+    is_same,
+    spatial,
+    unbatched,
+    window,
+)
 from pinnace.ops.room import room, span
 from pinnace.ops.table import Ints, Tensor, primitive
 from pinnace.ops.values import Value
@@ -206,6 +215,19 @@ def max_pool_with_indices(
     """MaxPool, its indices counted within a channel."""
     kernel = spatial(kernel_size, 2)
     return _with_indices(b, x, kernel, strides or kernel, spatial(pads, 2), dilation, ceil_mode)
+
+
+@primitive("MaxPoolWithArgmax")
+def max_pool_with_argmax(
+    b: Builder, x: Tensor, kernel_size: Ints, strides: Ints, pad_mode: str = "VALID", format: str = "NCHW"
+) -> Value:
+    """MaxPool, its indices counted within a channel."""
+    if is_last(format):
+        raise Unsupported("has its channels last")
+    kernel, steps = spatial(kernel_size, 2, True), spatial(strides, 2, True)
+    if is_same(pad_mode):
+        raise Unsupported("pads as SAME")
+    return _with_indices(b, x, kernel, steps, (0, 0), (1,), False)
 
 
 @primitive("MaxPool3DWithArgmax")
