@@ -41,15 +41,15 @@ class Trial:
     with_engine: bool
 
 
-def trial(number: int) -> Trial:
-    """The trial of a number; the same one always."""
+def trial(number: int, always: bool = False) -> Trial:
+    """The trial of a number, the same one each time; `always` builds the engine in all of them."""
     rng = Random(number)
     every = families()
     (name,) = rng.choices(list(every), [f.share for f in every.values()])
     family = every[name]
     seed, other = family.draw(rng), family.draw(rng)
     data = damaged(rng, seed.data, [seed.data, other.data], family.model_type)
-    return Trial(name, seed.name, family.model_type, data, seed.folder, rng.randrange(_ENGINE) == 0)
+    return Trial(name, seed.name, family.model_type, data, seed.folder, rng.randrange(_ENGINE) == 0 or always)
 
 
 def outcome(data: bytes, kind: ModelType | None, folder: Path | None, with_engine: bool) -> str:

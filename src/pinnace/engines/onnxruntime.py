@@ -19,6 +19,7 @@ from onnxruntime.capi import onnxruntime_pybind11_state as _state
 
 from pinnace.compiler.graph import Compilable
 from pinnace.compiler.passes import rewrite
+from pinnace.engines.divisors import check_divisors
 from pinnace.engines.protocol import Array, State
 from pinnace.errors import EngineError, UnsupportedModelError, UnsupportedPrimitive
 from pinnace.target import Target
@@ -119,6 +120,7 @@ def _session(graph: Compilable, target: Target) -> tuple[ort.InferenceSession, l
     options = _options(target)
     if graph.folder is not None:
         options.add_session_config_entry("session.model_external_initializers_file_folder_path", graph.folder)
+    check_divisors(graph.model, graph.name)
     if graph.lowered:
         rewrite(graph.model)
     room = str(max(_FOLDED, _weight_bytes(graph.model)))
