@@ -104,10 +104,36 @@ def test_weights_of_a_buffer_run_from_the_buffer(model):
     np.testing.assert_allclose(y, x @ W, rtol=1e-5, atol=1e-5)
 
 
-def test_what_the_engine_refuses_is_one_error(model):
+def test_what_the_engine_refuses_is_one_error(model, capfd):
     executable = build(model, None, Target(threads=1), Settings())
     with pytest.raises(EngineError, match="onnxruntime"):
         executable.run([np.zeros((1, 7), np.float32)], [])
+    assert capfd.readouterr() == ("", "")
+
+
+def test_memory_for_results_computed_ahead_is_bounded():
+    shape = helper.make_tensor("shape", onnx.TensorProto.INT64, [1], [1 << 40])
+    nodes = [
+        helper.make_node("ConstantOfShape", ["shape"], ["zeros"]),
+        helper.make_node("ReduceSum", ["zeros"], ["sum"]),
+        helper.make_node("Add", ["x", "sum"], ["y"]),
+    ]
+    ends = [helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, [1]) for name in "xy"]
+    graph = helper.make_graph(nodes, "g", ends[:1], ends[1:], [shape])
+    proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    # 4 TiB: a build that computes them fails.
+    build(proto.SerializeToString(), None, Target(threads=1), Settings()).close()
+
+
+@pytest.mark.parametrize(("key", "value"), [("group", 0), ("strides", [1, 0]), ("dilations", [0, -1])])
+def test_what_the_engine_would_divide_by_is_not_zero(key, value):
+    node = helper.make_node("ConvTranspose", ["x", "w"], ["y"], "up", **{key: value})
+    x, y = (helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, None) for name in "xy")
+    weight = numpy_helper.from_array(np.ones((4, 5, 3, 3), np.float32), "w")
+    graph = helper.make_graph([node], "g", [x], [y], [weight])
+    proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    with pytest.raises(EngineError, match=f"'up'.*{key}"):
+        build(proto.SerializeToString(), None, Target(), Settings())
 
 
 @pytest.fixture

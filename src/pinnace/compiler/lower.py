@@ -166,20 +166,24 @@ def _output_names(program: Program, count: int) -> Sequence[str]:
 
 def _unique(names: Iterable[str], taken: set[str]) -> list[str]:
     unique: list[str] = []
+    tried: Counter[str] = Counter()
     for name in names:
-        candidates = (name, *(f"{name}_{i}" for i in range(1, len(taken) + 2)))
-        unique.append(next(c for c in candidates if c not in taken))
-        taken.add(unique[-1])
+        candidate = name
+        while candidate in taken:
+            tried[name] += 1
+            candidate = f"{name}_{tried[name]}"
+        taken.add(candidate)
+        unique.append(candidate)
     return unique
 
 
 def _named(b: Builder, values: list[ir.Value], names: list[str]) -> list[ir.Value]:
     """Values that may be graph outputs under these names: computed by a node, and each but once."""
-    result: list[ir.Value] = []
+    result: dict[ir.Value, None] = {}
     for value, name in zip(values, names, strict=True):
         fits = value.producer() is not None and value not in result
         own = value if fits else b.op("Identity", value)
         own.type, own.shape = value.type, value.shape
         own.name = name
-        result.append(own)
-    return result
+        result[own] = None
+    return list(result)

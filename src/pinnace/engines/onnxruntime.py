@@ -130,7 +130,11 @@ def _session(graph: Compilable, target: Target) -> tuple[ort.InferenceSession, l
         wrong = _wrong_optimizers(graph.model) + (_SLOW_OPTIMIZERS if graph.lowered else [])
         data = _encoded(graph.model)
         session = ort.InferenceSession(
-            data, options, providers=["CPUExecutionProvider"], disabled_optimizers=wrong
+            data,
+            options,
+            providers=["CPUExecutionProvider"],
+            disabled_optimizers=wrong,
+            enable_fallback=0,  # it prints the error, and does the same once more
         )
         return session, held
     except Exception as error:
