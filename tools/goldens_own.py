@@ -384,5 +384,354 @@ case(
     call="O.SparseTensorDenseMatmul(True, True)(ms.Tensor([[0, 1], [3, 2], [0, 1]], ms.int32), x1, (4, 3), x0)",
 )
 
+# -- layers ----------------------------------------------------------------------------------------
+
+_IMAGES = "f32[1,2,6,7]"
+for _rank, _spatial in ((1, "9"), (2, "6,7"), (3, "4,5,6")):
+    _kernel = ",".join("3" * _rank)
+    for _mode in ("same", "valid"):
+        case(
+            f"own_conv{_rank}d_padding_{_mode}",
+            f"f32[1,2,{_spatial}]",
+            f"f32[3,2,{_kernel}]",
+            "f32[3]",
+            call=f"P.Conv{_rank}DPadding()(x0, x1, x2, 1, '{_mode}', 1, 1)",
+            reference=f"ops.conv{_rank}d(x0, x1, x2, 1, '{_mode}', 0, 1, 1)",
+        )
+for _name, _inputs, _call, _same in (
+    (
+        "convolution_str",
+        (_IMAGES, "f32[3,2,3,3]", "f32[3]"),
+        "P.ConvolutionStr()(x0, x1, x2, 1, 'same', 1, False, 0, 1)",
+        "ops.conv2d(x0, x1, x2, 1, 'same', 0, 1, 1)",
+    ),
+    (
+        "conv3d_backprop_input",
+        ("f32[2,3,2,2,2]", "f32[1,2,3,3,3]"),
+        "O.nn_ops.Conv3DBackpropInput(2, 2, pad_mode='valid')(x0, x1, (1, 3, 4, 4, 4))",
+        "ops.Conv3DTranspose(2, 3, 2)(x1, x0)",
+    ),
+    ("avg_pool_v1", (_IMAGES,), "O.nn_ops.AvgPoolV1(2, 2, 'same')(x0)", "ops.AvgPool(2, 2, 'same')(x0)"),
+    ("max_pool_v1", (_IMAGES,), "O.nn_ops.MaxPoolV1(2, 2, 'valid')(x0)", "ops.MaxPool(2, 2, 'valid')(x0)"),
+    (
+        "max_pool_with_argmax",
+        (_IMAGES,),
+        "O.MaxPoolWithArgmax(2, 2, 'valid')(x0)[0]",
+        "ops.MaxPool(2, 2, 'valid')(x0)",
+    ),
+    (
+        "instance_norm_v2",
+        ("f32[2,3,4,4]", "f32[2,3,1,1]", "f32[2,3,1,1]", "f32[2,3,1,1]", "f32[2,3,1,1]>0.5<2"),
+        "O.nn_ops.InstanceNormV2(False)(x0, x1, x2, x3, x4)[0]",
+        "",
+    ),
+    (
+        "instance_norm_v2_training",
+        ("f32[2,3,4,4]", "f32[2,3,1,1]", "f32[2,3,1,1]", "f32[2,3,1,1]", "f32[2,3,1,1]>0.5<2"),
+        "O.nn_ops.InstanceNormV2(True)(x0, x1, x2, x3, x4)[0]",
+        "",
+    ),
+    ("nll_loss", (X, "i32[3]<4", "f32[4]>0.1<1"), "P.NLLLoss('mean')(x0, x1, x2)[0]", ""),
+    (
+        "nll_loss2d",
+        ("f32[2,3,2,2]", "i64[2,2,2]<3", "f32[3]>0.1<1"),
+        "P.NLLLoss2d()(x0, x1, x2, 'mean', -100)[0]",
+        "ops.nll_loss(x0, ops.cast(x1, ms.int32), x2)",
+    ),
+    (
+        "dynamic_resize_nearest",
+        (_IMAGES,),
+        "O._inner_ops.DynamicResizeNearestNeighbor()(x0, ms.Tensor([3, 9], ms.int64))",
+        "ops.ResizeNearestNeighbor((3, 9))(x0)",
+    ),
+    (
+        "extract_image_patches",
+        (_IMAGES,),
+        "P.ExtractImagePatches((1, 1, 2, 3), (1, 1, 2, 1), (1, 1, 1, 2), 'VALID')(x0)",
+        "ops.concat([x0[:, :, r:r + 5:2, c:c + 3] for r, c in ((0, 0), (0, 2), (0, 4), (1, 0), (1, 2), (1, 4))], 1)",
+    ),
+    (
+        "extract_image_patches_same",
+        (_IMAGES,),
+        "P.ExtractImagePatches((1, 1, 3, 2), (1, 1, 2, 2), (1, 1, 1, 1), 'SAME')(x0)",
+        "ops.concat([ops.pad(x0, (0, 1, 0, 1))[:, :, r:r + 5:2, c:c + 7:2] for r, c in ((0, 0), (0, 1), (1, 0), (1, 1), (2, 0), (2, 1))], 1)",
+    ),
+    (
+        "fractional_max_pool",
+        ("f32[2,2,7,9]", "f32[2,2,2]>0<1"),
+        "O.FractionalMaxPoolWithFixedKsize((2, 3), (3, 4))(x0, x1)",
+        "",
+    ),
+    (
+        "fractional_max_pool3d",
+        ("f32[1,2,5,7,9]", "f32[1,2,3]>0<1"),
+        "O.FractionalMaxPool3DWithFixedKsize((2, 2, 3), (3, 3, 4))(x0, x1)",
+        "",
+    ),
+    (
+        "multilabel_margin_loss",
+        ("f32[4]",),
+        "O.MultilabelMarginLoss('mean')(x0, ms.Tensor([1, 2, -1, 3], ms.int32))",
+        "ops.relu(1 - x0[(1, 2),].reshape(2, 1) + x0[(0, 3),]).sum() / 4, ms.Tensor([0, 1, 1, 0], ms.int32)",
+    ),
+    (
+        "multilabel_margin_loss_none",
+        ("f32[2,4]",),
+        "O.MultilabelMarginLoss('none')(x0, ms.Tensor([[1, 2, -1, 3], [2, -1, 1, 0]], ms.int32))",
+        "ops.stack((ops.relu(1 - x0[0, (1, 2)].reshape(2, 1) + x0[0, (0, 3)]).sum() / 4, ops.relu(1 - x0[1, 2] + x0[1, (0, 1, 3)]).sum() / 4)), ms.Tensor([[0, 1, 1, 0], [0, 0, 1, 0]], ms.int32)",
+    ),
+    (
+        "cosine_embedding_loss",
+        (X, X, "i32[3]<1"),
+        "P.CosineEmbeddingLoss()(x0, x1, x2 * 2 + 1, 0.1, 'mean')",
+        "ops.cosine_embedding_loss(x0, x1, x2 * 2 + 1, 0.1)",
+    ),
+    ("no_repeat_ngram", ("i32[2,2,9]<3", "f32[2,2,5]"), "O.NoRepeatNGram(3)(x0, x1)", ""),
+    ("no_repeat_ngram_1", ("i32[2,2,3]<5", "f32[2,2,5]"), "O.NoRepeatNGram(1)(x0, x1)", ""),
+    (
+        "combined_nms",
+        ("f32[2,6,1,4]>0<1", "f32[2,6,3]>0<1", "i32[]>2<3", "i32[]>5<6", "f32[]>0.4<0.6", "f32[]>0.2<0.4"),
+        "O.CombinedNonMaxSuppression(False, True)(ops.concat((x0[..., :2] * 0.4, 0.4 + x0[..., 2:] * 0.7), -1), x1, x2, x3, x4, x5)",
+        "",
+    ),
+    (
+        "combined_nms_per_class",
+        ("f32[2,6,3,4]>0<1", "f32[2,6,3]>0<1", "i32[]>2<3", "i32[]>9<10", "f32[]>0.4<0.6", "f32[]>0.4<0.6"),
+        "O.CombinedNonMaxSuppression(True, False)(ops.concat((x0[..., :2] * 0.4, 0.4 + x0[..., 2:] * 0.7), -1), x1, x2, x3, x4, x5)",
+        "",
+    ),
+):
+    case(f"own_{_name}", *_inputs, call=_call, reference=_same)
+
+# -- matrices --------------------------------------------------------------------------------------
+
+_EXP = "ops.eye(3, 3, ms.float64)"
+for _number in range(20, 0, -1):
+    _EXP = f"(ops.eye(3, 3, ms.float64) + ops.matmul(ops.cast(x0, ms.float64) / {16 * _number}, {_EXP}))"
+for _ in range(4):
+    _EXP = f"(lambda e: ops.matmul(e, e))({_EXP})"
+for _name, _inputs, _call, _same in (
+    ("det", ("f32[2,4,4]",), "ops.det(x0)", ""),
+    (
+        "matrix_triangular_solve",
+        ("f32[4,4]>1<2", "f32[4,2]"),
+        "O.MatrixTriangularSolve(True, False)(x0, x1)",
+        "",
+    ),
+    (
+        "matrix_triangular_solve_upper",
+        ("f32[2,4,4]>1<2", "f32[2,4,2]"),
+        "O.MatrixTriangularSolve(False, True)(x0, x1)",
+        "",
+    ),
+    ("solve_triangular", ("f32[4,4]>1<2", "f32[4,2]"), "P.SolveTriangular()(x0, x1, 0, True, False)", ""),
+    (
+        "solve_triangular_transposed",
+        ("f32[4,4]>1<2", "f32[4,2]"),
+        "P.SolveTriangular()(x0, x1, 1, False, True)",
+        "",
+    ),
+    ("lu_unpack", ("f32[4,4]",), "O.LuUnpack()(x0, ms.Tensor([2, 4, 3, 4], ms.int32))", ""),
+    ("lu_unpack_tall", ("f32[5,3]",), "O.LuUnpack()(x0, ms.Tensor([2, 5, 3], ms.int32))", ""),
+    ("lu_unpack_batch", ("f32[2,3,4]",), "O.LuUnpack()(x0, ms.Tensor([[2, 3, 3], [3, 2, 3]], ms.int32))", ""),
+    ("lu_solve", ("f32[4,4]>1<3", "f32[4,2]"), "O.LuSolve()(x1, x0, ms.Tensor([2, 4, 3, 4], ms.int32))", ""),
+    ("matrix_exp", ("f32[2,3,3]",), "P.MatrixExp()(x0)", "ops.cast(" + _EXP + ", ms.float32)"),
+    ("qr", ("f32[5,3]",), "P.Qr()(x0)", ""),
+    ("qr_full", ("f32[2,5,3]",), "P.Qr(True)(x0)", ""),
+    ("qr_wide", ("f32[3,5]",), "P.Qr()(x0)", ""),
+    ("linalg_qr", ("f32[4,4]",), "mint.linalg.qr(x0)", "ops.qr(x0)"),
+    ("geqrf", ("f32[5,3]",), "P.Geqrf()(x0)", ""),
+    ("geqrf_wide", ("f32[3,4]",), "P.Geqrf()(x0)", ""),
+    ("orgqr", ("f32[5,3]",), "O.Orgqr()(*P.Geqrf()(x0))", ""),
+    (
+        "ormqr",
+        ("f32[5,3]", "f32[5,2]"),
+        "O.Ormqr(True, True)(*P.Geqrf()(x0), x1)",
+        "ops.matmul(P.Qr(True)(x0)[0].T, x1)",
+    ),
+    ("lstsq", ("f32[5,3]", "f32[5,2]"), "O.Lstsq()(x0, x1)", ""),
+    ("lstsq_wide", ("f32[3,5]", "f32[3,2]"), "O.Lstsq()(x0, x1)", ""),
+    ("svd_values", ("f32[2,5,3]",), "P.Svd(False, False)(x0)[0]", ""),
+    ("nuclear_norm", ("f32[3,5]",), "O.NuclearNorm()(x0)", ""),
+):
+    case(f"own_{_name}", *_inputs, call=_call, reference=_same)
+case(
+    "own_svd",
+    "f32[3,5]",
+    body="s, u, v = P.Svd()(x0)\nreturn s, ops.matmul(u * s, v.T), ops.matmul(u.T, u), ops.matmul(v.T, v)",
+)
+
+# -- along a dimension that only the run knows -----------------------------------------------------
+
+_FREE = "f32[2,7*,3]"
+case("own_running_best", _FREE, call="ops.cummax(x0, 1), ops.cummin(x0, 1)")
+case(
+    "own_running_product",
+    _FREE,
+    call="O.CumProd()(x0, 1), O.CumProd(True, False)(x0, 1), O.CumProd(True, True)(x0, 1)",
+)
+case("own_running_ints", "i32[6*]<4", call="ops.cummax(x0, 0), ops.cummin(x0, 0), ops.cumprod(x0 + 1, 0)")
+case("own_running_one", "f32[1*,3]", call="ops.cummax(x0, 0), ops.cumprod(x0, 0)")
+
+# -- experts ---------------------------------------------------------------------------------------
+
+_TOPK = "f16[4,2]>0<1"
+for _name, _inputs, _call, _same in (
+    (
+        "moe_token_permute",
+        (X, "i32[3,2]<4"),
+        "P.MoeTokenPermute()(x0, x1)",
+        "ops.gather(x0, ops.argsort(ops.cast(x1.reshape(-1), ms.float32) * 8 + ms.Tensor([0., 1, 2, 3, 4, 5])) // 2, 0), ops.argsort(ops.cast(ops.argsort(ops.cast(x1.reshape(-1), ms.float32) * 8 + ms.Tensor([0., 1, 2, 3, 4, 5])), ms.float32))",
+    ),
+    (
+        "moe_token_unpermute",
+        ("f32[6,4]", "f32[3,2]>0<1"),
+        "P.MoeTokenUnpermute()(x0, ms.Tensor([3, 0, 5, 1, 2, 4], ms.int32), x1)",
+        "(ops.gather(x0, ms.Tensor([3, 0, 5, 1, 2, 4]), 0).reshape(3, 2, 4) * x1.expand_dims(-1)).sum(1)",
+    ),
+    (
+        "moe_token_unpermute_plain",
+        ("f32[6,4]",),
+        "P.InnerMoeTokenUnpermute()(x0, ms.Tensor([3, 0, 5, 1, 2, 4], ms.int32), None, False, None)",
+        "ops.gather(x0, ms.Tensor([3, 0, 5, 1, 2, 4]), 0)",
+    ),
+    (
+        "moe_gating",
+        ("f32[3,5]",),
+        "P.MoeGatingTopKSoftmax()(x0, None, 2)",
+        "ops.topk(ops.softmax(x0, -1), 2)[0], ops.cast(ops.topk(ops.softmax(x0, -1), 2)[1], ms.int32), ms.Tensor([[0, 3], [1, 4], [2, 5]], ms.int32)",
+    ),
+    (
+        "moe_init_routing",
+        ("f16[3,4]",),
+        "P.MoeInitRouting()(x0, ms.Tensor([[0, 3], [1, 4], [2, 5]], ms.int32), ms.Tensor([[2, 0], [1, 2], [0, 1]], ms.int32), 3)",
+        "ops.gather(x0, ms.Tensor([0, 2, 1, 2, 0, 1]), 0), ms.Tensor([4, 2, 1, 0, 5, 3], ms.int32), ms.Tensor([0, 0, 1, 1, 2, 2], ms.int32)",
+    ),
+    (
+        "moe_compute_expert_tokens",
+        ("f32[1]",),
+        "P.MoeComputeExpertTokens()(ms.Tensor([0, 0, 1, 3, 3], ms.int32), 5)",
+        "ms.Tensor([2, 3, 3, 5, 5], ms.int32)",
+    ),
+    (
+        "moe_finalize_routing",
+        ("f16[6,4]", "f16[3,4]", "f16[4,4]", "f16[3,2]>0<1"),
+        "P.MoeFinalizeRouting()(x0, x1, None, x2, x3, ms.Tensor([2, 3, 1, 0, 5, 4], ms.int32), ms.Tensor([[0, 1], [0, 2], [1, 3]], ms.int32))",
+        "ops.cast(x1 + ops.cast(x3[:, :1], ms.float32) * (ops.cast(ops.gather(x0, ms.Tensor([2, 3, 1]), 0), ms.float32) + ops.gather(x2, ms.Tensor([0, 0, 1]), 0)) + ops.cast(x3[:, 1:], ms.float32) * (ops.cast(ops.gather(x0, ms.Tensor([0, 5, 4]), 0), ms.float32) + ops.gather(x2, ms.Tensor([1, 2, 3]), 0)), ms.float16)",
+    ),
+    (
+        "grouped_matmul",
+        ("f16[6,4]", "f16[3,4,2]", "f16[3,2]"),
+        "P.GroupedMatmul(3, 0)((x0,), (x1,), (x2,), None, None, None, None, ms.Tensor([1, 3, 6], ms.int64))[0]",
+        "ops.concat((ops.matmul(x0[:1], x1[0]) + x2[0], ops.matmul(x0[1:3], x1[1]) + x2[1], ops.matmul(x0[3:], x1[2]) + x2[2]))",
+    ),
+    (
+        "grouped_matmul_v4",
+        ("f16[6,4]", "f16[3,4,2]"),
+        "P.GroupedMatmulV4()((x0,), (x1,), None, None, None, None, None, None, ms.Tensor([2, 0, 4], ms.int64), None, None, None, 3, 0, 1)[0]",
+        "ops.concat((ops.matmul(x0[:2], x1[0]), ops.matmul(x0[2:], x1[2])))",
+    ),
+    (
+        "grouped_matmul_pairs",
+        ("f16[6,4]", "f16[3,4]", "f16[4,2]", "f16[4,3]"),
+        "P.GroupedMatmulV4()((x0, x1), (x2, x3), None, None, None, None, None, None, None, None, None, None, 0, -1)",
+        "ops.matmul(x0, x2), ops.matmul(x1, x3)",
+    ),
+):
+    case(f"own_{_name}", *_inputs, call=_call, reference=_same)
+
+# -- quantised -------------------------------------------------------------------------------------
+
+_GRID = "ops.floor((ops.clamp(x0, {0}, {1}) - {0}) / {2} + 0.5) * {2} + {0}"
+for _name, _inputs, _call, _same in (
+    (
+        "fake_quant_per_layer",
+        ("f32[2,3,4]",),
+        "O.FakeQuantPerLayer(training=False)(x0, ms.Tensor([-1.1]), ms.Tensor([2.0]))",
+        _GRID.format("(0 - 90) * (3.1 / 255)", "(255 - 90) * (3.1 / 255)", "(3.1 / 255)"),
+    ),
+    (
+        "fake_quant_per_layer_narrow",
+        ("f32[2,3,4]",),
+        "O.FakeQuantPerLayer(num_bits=4, symmetric=True, narrow_range=True, training=False)(x0, ms.Tensor([-1.0]), ms.Tensor([0.5]))",
+        _GRID.format("(-1.0)", "1.0", "(1 / 7)"),
+    ),
+    (
+        "fake_quant_per_channel",
+        ("f32[2,2,4]",),
+        "O.FakeQuantPerChannel(training=False, channel_axis=1)(x0, ms.Tensor([-1.0, -2.0]), ms.Tensor([1.55, 0.55]))",
+        "ops.stack((ops.floor((ops.clamp(x0[:, 0], -1.0, 1.55) + 1) / 0.01 + 0.5) * 0.01 - 1, ops.floor((ops.clamp(x0[:, 1], -2.0, 0.55) + 2) / 0.01 + 0.5) * 0.01 - 2), 1)",
+    ),
+    (
+        "fake_learned_scale",
+        ("f32[2,3,4]",),
+        "O.FakeLearnedScaleQuantPerLayer(training=False)(x0, ms.Tensor([1.5]), ms.Tensor([127.0]))",
+        "ops.floor(ops.clamp(x0 / 1.5, -1, 1) * 127 + 0.5) / 127 * 1.5",
+    ),
+    (
+        "fake_learned_scale_channel",
+        ("f32[2,2,4]",),
+        "O.FakeLearnedScaleQuantPerChannel(neg_trunc=True, training=False)(x0, ms.Tensor([1.5, 2.0]), ms.Tensor([15.0]))",
+        "ops.floor(ops.clamp(x0 / ms.Tensor([[1.5], [2.0]]), 0, 1) * 15 + 0.5) / 15 * ms.Tensor([[1.5], [2.0]])",
+    ),
+    (
+        "fake_quant_with_bounds",
+        ("f32[2,3,4]",),
+        "O.FakeQuantWithMinMaxVars(8, True)(x0, ms.Tensor([-1.27]), ms.Tensor([1.27]))",
+        "ops.floor((ops.clamp(x0, -1.27, 1.27) + 1.27) / 0.01 + 0.5) * 0.01 - 1.27",
+    ),
+    (
+        "fake_quant_with_bounds_channel",
+        ("f32[3,2]",),
+        "O.FakeQuantWithMinMaxVarsPerChannel(8, False)(x0, ms.Tensor([-1.0, -2.0]), ms.Tensor([1.55, 0.55]))",
+        "ops.stack((ops.floor((ops.clamp(x0[:, 0], -1.0, 1.55) + 1) / 0.01 + 0.5) * 0.01 - 1, ops.floor((ops.clamp(x0[:, 1], -2.0, 0.55) + 2) / 0.01 + 0.5) * 0.01 - 2), 1)",
+    ),
+    (
+        "quant_v2",
+        ("f16[3,4]",),
+        "P.QuantV2()(x0, ms.Tensor([50.0, 60.0, 70.0, 80.0], ms.float16), ms.Tensor([1.0, 2.0, 3.0, 4.0], ms.float16), False, 'ROUND', ms.int8)",
+        "ops.cast(ops.clamp(ops.round(ops.cast(x0, ms.float32) * ms.Tensor([50.0, 60.0, 70.0, 80.0]) + ms.Tensor([1.0, 2.0, 3.0, 4.0])), -128, 127), ms.int8)",
+    ),
+    (
+        "dynamic_quant_ext",
+        ("f16[3,4]", "f16[4]>0.5<2"),
+        "P.DynamicQuantExt()(x0, x1)",
+        "ops.cast(ops.round(ops.cast(x0, ms.float32) * x1 / (ops.abs(ops.cast(x0, ms.float32) * x1).max(1, keepdims=True) / 127)), ms.int8), ops.abs(ops.cast(x0, ms.float32) * x1).max(1) / 127",
+    ),
+    (
+        "quant_batch_matmul",
+        ("i8[3,32]>-127<127", "i8[32,16]>-127<127", "i32[16]>-500<500"),
+        "P.QuantBatchMatmul(dtype=ms.float16)(x0, x1, ms.Tensor(np.linspace(0.0001, 0.001, 16), ms.float32), None, x2, None)",
+        "ops.cast((ops.matmul(ops.cast(x0, ms.float32), ops.cast(x1, ms.float32)) + x2) * ms.Tensor(np.linspace(0.0001, 0.001, 16), ms.float32), ms.float16)",
+    ),
+    (
+        "quant_batch_matmul_token",
+        ("i8[3,32]>-127<127", "i8[16,32]>-127<127", "f32[3]>0.01<0.1"),
+        "P.QuantBatchMatmul(False, True, ms.bfloat16)(x0, x1, ms.Tensor(np.linspace(0.001, 0.01, 16), ms.bfloat16), None, None, x2).astype(ms.float32)",
+        "ops.cast(ops.cast(ops.matmul(ops.cast(x0, ms.float32), ops.cast(x1, ms.float32).T) * ops.cast(ms.Tensor(np.linspace(0.001, 0.01, 16), ms.bfloat16), ms.float32) * x2.expand_dims(-1), ms.bfloat16), ms.float32)",
+    ),
+    (
+        "weight_quant_batch_matmul",
+        ("f16[3,8]", "i8[8,4]>-127<127", "f16[4]>0.01<0.02", "f16[4]", "f16[4]"),
+        "P.WeightQuantBatchMatmul()(x0, x1, x2, x3, None, None, x4)",
+        "ops.cast(ops.matmul(ops.cast(x0, ms.float32), (ops.cast(x1, ms.float32) + x3) * x2) + x4, ms.float16)",
+    ),
+):
+    case(f"own_{_name}", *_inputs, call=_call, reference=_same)
+case(
+    "own_fake_quant_param",
+    X,
+    op="O.FakeQuantParam.linear_quant_param(ms.common.dtype.QuantDtype.INT8, 0.5, 1)",
+    reference="x0",
+)
+case(
+    "own_deformable_attention",
+    "f32[2,20,2,8]",
+    "f32[2,3,2,2,4,2]>-0.2<1.2",
+    "f32[2,3,2,2,4]>0<1",
+    call="P.MultiScaleDeformableAttn()(x0, ms.Tensor([[4, 4], [2, 2]], ms.int32), ms.Tensor([0, 16], ms.int32), x1, x2)",
+    reference="(ops.grid_sample(x0[:, :16].transpose(0, 2, 3, 1).reshape(4, 8, 4, 4), x1[:, :, :, 0].transpose(0, 2, 1, 3, 4).reshape(4, 3, 4, 2) * 2 - 1) * x2[:, :, :, 0].transpose(0, 2, 1, 3).reshape(4, 1, 3, 4) + ops.grid_sample(x0[:, 16:].transpose(0, 2, 3, 1).reshape(4, 8, 2, 2), x1[:, :, :, 1].transpose(0, 2, 1, 3, 4).reshape(4, 3, 4, 2) * 2 - 1) * x2[:, :, :, 1].transpose(0, 2, 1, 3).reshape(4, 1, 3, 4)).sum(-1).reshape(2, 16, 3).transpose(0, 2, 1)",
+)
+
 if __name__ == "__main__":
     main(Path(sys.argv[1]), sys.argv[2:])

@@ -46,7 +46,11 @@ def test_what_cannot_run_is_named_with_count_and_first_node(pinnace, tmp_path):
     model.write_bytes(data(MODEL).read_bytes().replace(b"ReLU6", b"ReLU9"))
     (refused,) = pinnace("inspect", model, "--json").json["unsupported"]
     assert (refused["name"], refused["count"]) == ("ReLU9", PRIMITIVES["ReLU6"])
-    assert re.search(r"unsupported\n\s+33\s+ReLU9\s+first at \S+", pinnace("inspect", model).out)
+    answer = pinnace("inspect", model)
+    assert re.search(r"unsupported\n\s+33\s+ReLU9\s+first at \S+", answer.out)
+    assert answer.code == 1
+    assert "ReLU9 x33, first at node" in answer.err
+    assert "docs/operators.md" in answer.err
 
 
 @pytest.mark.parametrize("content", [b"", b"not a model", b"\x00" * 100])

@@ -10,7 +10,6 @@ from pathlib import Path
 
 import onnx
 import onnxruntime
-
 from tests.fuzz.batch import Result, run
 from tests.fuzz.corpus import families
 from tests.fuzz.trial import outcome, trial
@@ -39,7 +38,9 @@ class Summary:
             print(f"{sum(self.counts.values())} trials, {time.monotonic() - self.began:.0f} s", flush=True)
 
     def show(self) -> None:
-        print(f"onnx {onnx.__version__}, onnxruntime {onnxruntime.__version__}, Python {sys.version.split()[0]}")
+        print(
+            f"onnx {onnx.__version__}, onnxruntime {onnxruntime.__version__}, Python {sys.version.split()[0]}"
+        )
         for name, family in families().items():
             print(f"{name}: {len(family.seeds)} files to damage")
         for name, count in sorted(self.counts.items()):
@@ -54,11 +55,14 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.fuzz", description=__doc__)
     parser.add_argument("--files", type=int, default=2000, help="how many files to damage and open")
     parser.add_argument("--first", type=int, default=0, help="the number of the first trial")
+    parser.add_argument(
+        "--engine", action="store_true", help="build the engine each time, not for one in ten"
+    )
     parser.add_argument("--keep", type=Path, help="a folder for the files that are in trouble")
     parser.add_argument("--one", type=int, help="only this trial, here, with its trace")
     arguments = parser.parse_args()
     if arguments.one is not None:
-        case = trial(arguments.one)
+        case = trial(arguments.one, arguments.engine)
         print(case.family, case.origin, len(case.data), "bytes", "with engine" if case.with_engine else "")
         print(outcome(case.data, case.model_type, case.folder, case.with_engine))
         return 0
@@ -66,7 +70,7 @@ def main() -> int:
         arguments.keep.mkdir(parents=True, exist_ok=True)
     families()
     summary = Summary(arguments.keep)
-    run(arguments.first, arguments.files, summary.add)
+    run(arguments.first, arguments.files, summary.add, arguments.engine)
     summary.show()
     return bool(summary.findings)
 

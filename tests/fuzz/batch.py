@@ -31,22 +31,25 @@ class Result:
     peak_bytes: int
 
 
-def run(first: int, count: int, show: Callable[[Result], None]) -> None:
-    """Run trials one after the other, some hundred in a process, and show how each ended."""
+def run(first: int, count: int, show: Callable[[Result], None], engine: bool = False) -> None:
+    """Run trials one after the other, some hundred in a process, and show how each ended.
+
+    `engine`: build the engine in all of them.
+    """
     number, end = first, first + count
     while number < end:
-        number = _batch(number, min(number + _BATCH, end), show)
+        number = _batch(number, min(number + _BATCH, end), show, engine)
 
 
-def _batch(first: int, end: int, show: Callable[[Result], None]) -> int:
+def _batch(first: int, end: int, show: Callable[[Result], None], engine: bool) -> int:
     """Trials in one child; returns the number of the next, which is sooner than `end` where one died."""
     reader, writer = os.pipe()
     with tempfile.TemporaryFile("w+") as log:
-        # A fork has all modules and the corpus already; no session of the engine exists here, and so no threads.
+        # A fork has all modules and the corpus already; the engine has made no threads here.
         child = os.fork()
         if not child:
             os.close(reader)
-            _child(range(first, end), os.fdopen(writer, "w", buffering=1), log)
+            _child(range(first, end), os.fdopen(writer, "w", buffering=1), log, engine)
         os.close(writer)
         number, started = first, time.monotonic()
         with os.fdopen(reader) as lines:
@@ -66,7 +69,7 @@ def _batch(first: int, end: int, show: Callable[[Result], None]) -> int:
     return number
 
 
-def _child(numbers: Iterable[int], out: IO[str], log: IO[str]) -> None:
+def _child(numbers: Iterable[int], out: IO[str], log: IO[str], engine: bool) -> None:
     """Run the trials of one child and end the process."""
     os.dup2(log.fileno(), 2)
     faulthandler.enable(log)
@@ -74,16 +77,16 @@ def _child(numbers: Iterable[int], out: IO[str], log: IO[str]) -> None:
     resource.setrlimit(resource.RLIMIT_AS, (size + MEMORY, resource.RLIM_INFINITY))
     for number in numbers:
         faulthandler.dump_traceback_later(SECONDS, exit=True, file=log)
-        name, trouble = _tried(number)
+        name, trouble = _tried(number, engine)
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10
         out.write(f"{name}\t{peak}\t{trouble}\n".replace("\t\n", "\n"))
     out.flush()
     os._exit(0)
 
 
-def _tried(number: int) -> tuple[str, str]:
+def _tried(number: int, engine: bool) -> tuple[str, str]:
     try:
-        case = trial(number)
+        case = trial(number, engine)
         result = outcome(case.data, case.model_type, case.folder, case.with_engine)
         return f"{case.family} {result}", ""
     except BaseException:

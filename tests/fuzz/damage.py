@@ -17,7 +17,8 @@ from pinnace.formats.ms import schema
 from pinnace.formats.ms.flatbuffer import Buffer, Table
 from pinnace.types import ModelType
 
-INTEGERS = [0, 1, 2, 3, -1, -2, 7, 64, 255, 4096, 65536, 1 << 24, 2**31 - 1, -(2**31), 2**40, 2**63 - 1, -(2**63)]
+INTEGERS = [0, 1, 2, 3, -1, -2, 7, 64, 255, 4096, 65536, 2**24]
+INTEGERS += [2**31 - 1, -(2**31), 2**32, 2**40, 2**63 - 1, -(2**63)]
 NUMBERS = [
     n.to_bytes(size, "little")
     for size in (1, 2, 4, 8)
@@ -75,7 +76,7 @@ def _protobuf(rng: Random, data: bytes, others: Sequence[bytes], kind: ModelType
         return data
     for _ in range(rng.choice([1, 1, 2, 3, 6])):
         messages = _by_class(model)
-        rng.choice([_rewire, _field, _field, _transplant])(rng, messages, _by_class(donor))
+        rng.choice([_rewire, _field, _field, _attribute, _transplant])(rng, messages, _by_class(donor))
     try:
         result: bytes = model.SerializeToString()
     except (ValueError, RecursionError):  # nested deeper than a writer allows
@@ -104,7 +105,7 @@ def _is_repeated(value: Any) -> bool:
 
 
 def _rewire(rng: Random, messages: Messages, _: Messages) -> None:
-    """An input of a node, or its output, or an output of a graph, or what is done, becomes that of another."""
+    """What a node takes, gives or does, or what a graph gives, becomes that of another."""
     nodes = messages["NodeProto"]
     if not nodes:
         return
@@ -122,6 +123,20 @@ def _rewire(rng: Random, messages: Messages, _: Messages) -> None:
         ports = getattr(node, what)
         if ports:
             ports[rng.randrange(len(ports))] = rng.choice([*names, *node.output])
+
+
+def _attribute(rng: Random, messages: Messages, _: Messages) -> None:
+    """A number that an attribute, a constant or a dimension says becomes extreme."""
+    holders = [m for kind in ("AttributeProto", "TensorProto", "Dimension") for m in messages[kind]]
+    message = rng.choice(holders) if holders else _any(rng, messages)
+    numbers = [f.name for f, v in message.ListFields() if f.type == f.TYPE_INT64 and v]
+    if numbers:
+        name = rng.choice(numbers)
+        value = getattr(message, name)
+        if _is_repeated(value):
+            value[rng.randrange(len(value))] = rng.choice(INTEGERS)
+        else:
+            setattr(message, name, rng.choice(INTEGERS))
 
 
 def _field(rng: Random, messages: Messages, _: Messages) -> None:
@@ -187,7 +202,14 @@ def _extreme(rng: Random, value: Any) -> Any:
     longer = value * rng.choice([2, 3, 1000])
     kinds = [value[:0], value[: len(value) // 2], value[1:], longer]
     if isinstance(value, str):
-        kinds += ["REF::", f"REF::{value}", "../../etc/hostname", "\0", value.removeprefix("REF::"), "\u00e9" * 5]
+        kinds += [
+            "REF::",
+            f"REF::{value}",
+            "../../etc/hostname",
+            "\0",
+            value.removeprefix("REF::"),
+            "\u00e9" * 5,
+        ]
     else:
         kinds += [bytes(len(value)), b"\xff" * len(value), b"REF::x"]
     return rng.choice(kinds)
@@ -248,7 +270,7 @@ def _scalar(rng: Random, data: bytearray, table: Table, _: list[Table]) -> None:
     if fields:
         field, at = rng.choice(fields)
         if field.is_union:
-            data[at] = rng.randrange(256)
+            data[at] = rng.randrange(256)  # among them many kinds that there are
         else:
             _write(rng, data, at, field.form)
 
@@ -263,7 +285,9 @@ def _vector(rng: Random, data: bytearray, table: Table, _: list[Table]) -> None:
     count = struct.unpack_from("<I", data, start)[0]
     form = field.form or struct.Struct("<I")
     if not count or rng.random() < 0.3:
-        struct.pack_into("<I", data, start, rng.choice([0, 1, count + 1, max(count - 1, 0), 2**31, 2**32 - 1]))
+        struct.pack_into(
+            "<I", data, start, rng.choice([0, 1, count + 1, max(count - 1, 0), 2**31, 2**32 - 1])
+        )
     elif field.form is None:
         first, second = (start + 4 + 4 * rng.randrange(count) for _ in "ab")
         target = second + struct.unpack_from("<I", data, second)[0]
@@ -278,7 +302,9 @@ def _offset(rng: Random, data: bytearray, table: Table, tables: list[Table]) -> 
     if fields:
         field, at = rng.choice(fields)
         alike = [t.at for t in tables if t.name == field.type]
-        target = rng.choice([*alike[:8], rng.choice(tables).at, at + rng.choice(INTEGERS), rng.randrange(len(data))])
+        target = rng.choice(
+            [*alike[:8], rng.choice(tables).at, at + rng.choice(INTEGERS), rng.randrange(len(data))]
+        )
         struct.pack_into("<I", data, at, (target - at) % 2**32)
 
 
@@ -291,7 +317,9 @@ def _layout(rng: Random, data: bytearray, table: Table, _: list[Table]) -> None:
     else:
         layout = table.at - distance
         slots = struct.unpack_from("<H", data, layout)[0] // 2
-        struct.pack_into("<H", data, layout + 2 * rng.randrange(slots), rng.choice([0, 2, 4, 6, 8, 12, 64, 65535]))
+        struct.pack_into(
+            "<H", data, layout + 2 * rng.randrange(slots), rng.choice([0, 2, 4, 6, 8, 12, 64, 65535])
+        )
 
 
 def _write(rng: Random, data: bytearray, at: int, form: struct.Struct | None) -> None:
@@ -299,7 +327,9 @@ def _write(rng: Random, data: bytearray, at: int, form: struct.Struct | None) ->
         return
     old = form.unpack_from(data, at)[0]
     if isinstance(old, float):
-        form.pack_into(data, at, rng.choice(FLOATS) if form.size == 8 else rng.choice([0.0, -1.0, float("nan")]))
+        form.pack_into(
+            data, at, rng.choice(FLOATS) if form.size == 8 else rng.choice([0.0, -1.0, float("nan")])
+        )
         return
     value = rng.choice([*INTEGERS, old + 1, old - 1]) % 2 ** (8 * form.size)
     data[at : at + form.size] = value.to_bytes(form.size, "little")

@@ -8,6 +8,8 @@ from pathlib import Path
 from random import Random
 
 import onnx_ir as ir
+from tests.fuzz.corpus import families
+from tests.fuzz.damage import damaged
 
 from pinnace import engines
 from pinnace.compiler.graph import compilable
@@ -16,11 +18,9 @@ from pinnace.formats import read
 from pinnace.target import Target
 from pinnace.types import ModelType
 from pinnace.weights.source import Source
-from tests.fuzz.corpus import families
-from tests.fuzz.damage import damaged
 
-MEMORY = 1 << 30  # bytes of address space that one trial may add; the files have some thousand
-GROWTH = 256 << 20  # bytes of resident memory after which a trial took too much
+MEMORY = 2 << 30  # bytes of address space that one trial may add; the files have some thousand
+GROWTH = 768 << 20  # bytes of resident memory after which a trial took too much
 _ENGINE = 10  # the engine is built in one of so many trials
 _NO_MEMORY = ("bad_alloc", "bad allocation", "Failed to allocate", "Available memory")  # of onnxruntime
 
@@ -41,15 +41,15 @@ class Trial:
     with_engine: bool
 
 
-def trial(number: int) -> Trial:
-    """The trial of a number; the same one always."""
+def trial(number: int, always: bool = False) -> Trial:
+    """The trial of a number, the same one each time; `always` builds the engine in all of them."""
     rng = Random(number)
     every = families()
     (name,) = rng.choices(list(every), [f.share for f in every.values()])
     family = every[name]
-    seed, other = rng.choice(family.seeds), rng.choice(family.seeds)
+    seed, other = family.draw(rng), family.draw(rng)
     data = damaged(rng, seed.data, [seed.data, other.data], family.model_type)
-    return Trial(name, seed.name, family.model_type, data, seed.folder, rng.randrange(_ENGINE) == 0)
+    return Trial(name, seed.name, family.model_type, data, seed.folder, rng.randrange(_ENGINE) == 0 or always)
 
 
 def outcome(data: bytes, kind: ModelType | None, folder: Path | None, with_engine: bool) -> str:

@@ -18,9 +18,13 @@ def inspect(
     model: Annotated[Path, typer.Argument(help="A .mindir, .ms or .onnx file.")],
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Show what a model holds: dialect, inputs, outputs, weights, primitives, and what cannot run."""
+    """Show what a model holds: dialect, inputs, outputs, weights, primitives, and what cannot run.
+
+    Where something cannot run, that is the error it ends with, and the exit status is 1.
+    """
     from pinnace.build import inspect_model
     from pinnace.cli.console import progress
+    from pinnace.errors import UnsupportedModelError
 
     with progress(f"Reading {model.name}"):
         report = inspect_model(model)
@@ -28,6 +32,8 @@ def inspect(
         print(json.dumps(_as_json(model, report), indent=2))
     else:
         _show(model, report)
+    if report.unsupported:
+        raise UnsupportedModelError(str(model), report.unsupported)
 
 
 def _as_json(model: Path, report: ModelReport) -> dict[str, Any]:

@@ -28,7 +28,7 @@ _SMALL = 256
 
 _MOST_NODES = 1_000_000
 """Nodes evaluated before a program counts as one whose calls multiply without end."""
-_MISFITS = (ArithmeticError, AttributeError, LookupError, MemoryError, RecursionError, TypeError, ValueError)
+MISFITS = (ArithmeticError, AttributeError, LookupError, MemoryError, RecursionError, TypeError, ValueError)
 """What a lowering ends in that was given what no valid model gives."""
 
 
@@ -132,7 +132,7 @@ class Tracer:
             value, after = self._apply(node, inputs, before)
         except Unsupported as error:
             raise NodeFailure(node, str(error)) from None
-        except _MISFITS as error:
+        except MISFITS as error:
             # Lowerings take shapes and attributes to fit together; in a damaged model they do not.
             reason = f"its inputs and attributes do not fit together ({error or type(error).__name__})"
             raise NodeFailure(node, reason) from error

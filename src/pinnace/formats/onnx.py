@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import onnx
 import onnx_ir as ir
 from google.protobuf.message import DecodeError
@@ -31,8 +33,24 @@ def read(source: Source) -> ir.Model:
     except (DecodeError, ValueError, TypeError, KeyError, AttributeError, ir.serde.SerdeError) as error:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise ModelFormatError(f"{source.name}: is no valid ONNX model: {reason}") from None
+    _check_names(model, source)
     _place_weights(model, source)
     return model
+
+
+def _check_names(model: ir.Model, source: Source) -> None:
+    """ModelFormatError where a name is no UTF-8: protobuf then gives bytes for the text."""
+    damaged = next((name for name in _names(model) if isinstance(name, bytes)), None)
+    if damaged is not None:
+        raise ModelFormatError(f"{source.name}: the name {damaged!r} is no text")
+
+
+def _names(model: ir.Model) -> Iterator[object]:
+    for graph in (model.graph, *model.graph.subgraphs(), *(f.graph for f in model.functions.values())):
+        yield from (value.name for value in (*graph.inputs, *graph.outputs))
+        for node in graph:
+            yield from (node.op_type, node.domain, node.overload, node.name, *node.attributes)
+            yield from (value.name for value in (*node.inputs, *node.outputs) if value is not None)
 
 
 def _reference(offset: int, length: int) -> bytes:
@@ -68,6 +86,9 @@ def _check(tensor: ir.TensorProtocol, source: Source) -> None:
 
 def _placed(tensor: ir.ExternalTensor, source: Source) -> ir.TensorProtocol:
     name, shape = tensor.name or "", tuple(tensor.shape.numpy())
+    if tensor.dtype in (ir.DataType.UNDEFINED, ir.DataType.STRING):
+        what = f"tensor {name!r} is of type {tensor.dtype.name}, which cannot lie in another file"
+        raise ModelFormatError(f"{source.name}: {what}")
     offset, length = tensor.offset or 0, -1 if tensor.length is None else tensor.length
     if tensor.location == _OWN_FILE:
         return source.tensor(name, tensor.dtype, shape, offset, length)

@@ -8,6 +8,9 @@ from pinnace.ops import attention as attention
 from pinnace.ops import boxes as boxes
 from pinnace.ops import constants as constants
 from pinnace.ops import conv as conv
+from pinnace.ops import detection as detection
+from pinnace.ops import experts as experts
+from pinnace.ops import factor as factor
 from pinnace.ops import image as image
 from pinnace.ops import incomplete as incomplete
 from pinnace.ops import index as index
@@ -19,7 +22,9 @@ from pinnace.ops import lite_quant as lite_quant
 from pinnace.ops import loss as loss
 from pinnace.ops import math as math
 from pinnace.ops import norm as norm
+from pinnace.ops import patches as patches
 from pinnace.ops import pool as pool
+from pinnace.ops import quantised as quantised
 from pinnace.ops import recurrent as recurrent
 from pinnace.ops import reduce as reduce
 from pinnace.ops import scalar as scalar
@@ -28,3 +33,4 @@ from pinnace.ops import solve as solve
 from pinnace.ops import special as special
 from pinnace.ops import state as state
 from pinnace.ops import structure as structure
+from pinnace.ops import text as text

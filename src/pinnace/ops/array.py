@@ -9,6 +9,7 @@ import numpy as np
 import onnx_ir as ir
 
 from pinnace.ops.builder import Builder, Unsupported
+from pinnace.ops.room import room, span
 from pinnace.ops.table import Dims, Dtype, Ints, Tensor, Tensors, primitive
 from pinnace.ops.values import Value
 
@@ -365,7 +366,9 @@ def range_(b: Builder, start: Value, limit: Value, delta: Value, *rest: Value) -
     known = [b.known(v) for v in (start, limit, delta)]
     dtype = b.declared[0].dtype if b.declared and b.declared[0] is not None else None
     if all(k is not None for k in known):
-        numbers = np.arange(*(np.asarray(k).reshape(-1)[0] for k in known))
+        first, last, step = (np.asarray(k).reshape(-1)[0].item() for k in known)
+        span(math.ceil((last - first) / step))
+        numbers = np.arange(first, last, step)
         if dtype is None:
             dtype = ir.DataType.FLOAT if numbers.dtype.kind == "f" else ir.DataType.INT64
         if numbers.size <= 64:
@@ -384,7 +387,7 @@ def lin_space(b: Builder, start: Value, stop: Value, num: Value, dtype: Dtype | 
     ends = b.known(first), b.known(last)
     if count is not None and all(e is not None for e in ends):
         lo, hi = (float(np.reshape(e, -1)[0]) for e in ends)
-        return b.constant(np.linspace(lo, hi, int(count)).astype(kind.numpy()))
+        return b.constant(np.linspace(lo, hi, span(int(count))).astype(kind.numpy()))
     steps = b.cast(
         b.op("Range", b.constant(0, np.int64), b.scalar(b.tensor(num)), b.constant(1, np.int64)), kind
     )
@@ -396,7 +399,7 @@ def lin_space(b: Builder, start: Value, stop: Value, num: Value, dtype: Dtype | 
 @primitive("Eye")
 def eye(b: Builder, n: int, m: int | None = None, dtype: Dtype = ir.DataType.FLOAT) -> Value:
     """A constant."""
-    return b.constant(np.eye(n, m if m is not None and m >= 0 else n, dtype=dtype.numpy()))
+    return b.constant(np.eye(*room(n, m if m is not None and m >= 0 else n), dtype=dtype.numpy()))
 
 
 @primitive("OneHot", "OneHotExt")
@@ -408,7 +411,7 @@ def one_hot(
     number = b.cast(b.scalar(b.tensor(depth)), ir.DataType.INT64)
     known = b.known(number)
     if known is not None:
-        classes = b.constant(np.arange(int(known)), np.int64)
+        classes = b.constant(np.arange(span(int(known))), np.int64)
     else:
         classes = b.op("Range", b.constant(0, np.int64), number, b.constant(1, np.int64))
     classes = b.reshape(classes, [-1, *[1] * (b.rank(indices) - axis)])
@@ -456,7 +459,7 @@ def diag(b: Builder, x: Tensor) -> Value:
     """Where, of an identity matrix."""
     sizes = b.static_shape(x)
     count = math.prod(sizes)
-    same_place = b.constant(np.eye(count, dtype=np.bool_))
+    same_place = b.constant(np.eye(*room(count, count), dtype=np.bool_))
     square = b.op("Where", same_place, b.reshape(x, [1, -1]), b.like(0, x))
     return b.reshape(square, [*sizes, *sizes])
 
@@ -467,7 +470,7 @@ def diag_part(b: Builder, x: Tensor) -> Value:
     sizes = b.static_shape(x)
     half = sizes[: len(sizes) // 2]
     count = math.prod(half)
-    places = b.constant(np.arange(count) * (count + 1), np.int64)
+    places = b.constant(np.arange(span(count)) * (count + 1), np.int64)
     return b.reshape(b.op("Gather", b.reshape(x, [-1]), places, axis=0), half)
 
 
@@ -592,6 +595,7 @@ def mirror_pad(b: Builder, x: Tensor, paddings: Value, mode: str = "REFLECT") ->
     for axis, (before, after) in enumerate(pairs):
         if before or after:
             size = b.static_shape(x)[axis]
+            span(size + abs(before) + abs(after))
             places = np.pad(np.arange(size), (before, after), mode="symmetric")
             x = b.op("Gather", x, b.constant(places, np.int64), axis=axis)
     return x
@@ -724,11 +728,11 @@ def diag_ext(b: Builder, x: Tensor, diagonal: int = 0) -> Value:
     if b.rank(x) == 1:
         (count,) = b.static_shape(x)
         size = count + abs(diagonal)
-        rows = np.arange(count) + max(-diagonal, 0)
+        rows = np.arange(span(count)) + max(-diagonal, 0)
         places = np.stack([rows, rows + diagonal], axis=1)
         return b.op("ScatterND", filled(b, 0, (size, size), b.dtype(x)), b.constant(places, np.int64), x)
     height, width = b.static_shape(x)
-    rows = np.arange(max(-diagonal, 0), height)
+    rows = np.arange(max(-diagonal, 0), span(height))
     rows = rows[(rows + diagonal >= 0) & (rows + diagonal < width)]
     return b.op("GatherND", x, b.constant(np.stack([rows, rows + diagonal], axis=1), np.int64))
 

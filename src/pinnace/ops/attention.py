@@ -12,6 +12,7 @@ import numpy as np
 import onnx_ir as ir
 
 from pinnace.ops.builder import Builder, Unsupported
+from pinnace.ops.room import span
 from pinnace.ops.table import Tensor, Tensors, primitive
 from pinnace.ops.values import Value
 
@@ -126,7 +127,7 @@ def _band_mask(b: Builder, q: Tensor, k: Tensor, mode: int, pre: int, following:
 
 def _positions(b: Builder, count: int | Tensor) -> Tensor:
     if isinstance(count, int):
-        return b.constant(np.arange(count))
+        return b.constant(np.arange(span(count)))
     return b.op("Range", b.constant(0, np.int64), count, b.constant(1, np.int64))
 
 

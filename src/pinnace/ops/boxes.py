@@ -9,7 +9,8 @@ import numpy as np
 import onnx_ir as ir
 
 from pinnace.ops.builder import Builder
-from pinnace.ops.solve import repeated
+from pinnace.ops.room import room, span
+from pinnace.ops.running import repeated
 from pinnace.ops.table import Floats, Ints, Tensor, primitive
 from pinnace.ops.values import Value
 
@@ -65,7 +66,7 @@ def crop_and_resize(
     rows, columns = (positions(b, *span) for span in spans)
     rows, columns = b.op("Unsqueeze", rows, [2]), b.op("Unsqueeze", columns, [1])
     # (boxes, height, width): fractions of the image's width and height.
-    one = b.constant(np.ones((1, *crop_size), np.float32))
+    one = b.constant(np.ones(room(1, *crop_size), np.float32))
     grid = b.op("Concat", *(b.op("Unsqueeze", b.op("Mul", v, one), [-1]) for v in (columns, rows)), axis=-1)
     taken = b.op(
         "GridSample",
@@ -84,7 +85,7 @@ def crop_and_resize(
 
 def _corner_positions(b: Builder, start: Tensor, stop: Tensor, length: int | Tensor, count: int) -> Tensor:
     """(boxes, count): evenly from start to stop, of one the middle; 0 and 1 are the image's ends."""
-    steps = np.linspace(0, 1, count) if count > 1 else np.asarray([0.5])
+    steps = np.linspace(0, 1, span(count)) if count > 1 else np.asarray([0.5])
     return b.op("Add", start, b.op("Mul", b.op("Sub", stop, start), steps[None].astype(np.float32)))
 
 

@@ -20,6 +20,9 @@ OPSET = 21
 
 Operand = ir.Value | npt.NDArray[Any] | Sequence[int] | int | float | bool | None
 
+_MOST_DIMENSIONS = 64
+_MOST_VALUES = 1 << 18
+"""Values that one graph may come to; only an attribute that is damaged asks for more."""
 
 _N = TypeVar("_N", int, float, bool)
 
@@ -112,6 +115,8 @@ class Builder:
         attributes: dict[str, Any],
         domain: str = "",
     ) -> tuple[ir.Value, ...]:
+        if self._names + outputs > _MOST_VALUES:
+            raise Unsupported(f"needs more than {_MOST_VALUES} values, and no model has so many")
         given = [_attribute(name, value) for name, value in attributes.items()]
         node = ir.Node(domain, op_type, operands, given, num_outputs=outputs)
         for output in node.outputs:
@@ -420,6 +425,8 @@ class Builder:
         if self.rank(value) == 0:
             return (value,)
         (count,) = self.static_shape(value)
+        if count > _MOST_DIMENSIONS:
+            raise Unsupported(f"has {count} dimensions, and no tensor has more than {_MOST_DIMENSIONS}")
         return tuple(self.op("Gather", value, np.asarray(i, np.int64), axis=0) for i in range(count))
 
     def _number(self, value: Value, kind: Callable[[Any], _N], what: str) -> _N:

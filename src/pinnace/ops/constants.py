@@ -9,6 +9,7 @@ import numpy.typing as npt
 import onnx_ir as ir
 
 from pinnace.ops.builder import Builder
+from pinnace.ops.room import room, span
 from pinnace.ops.table import Tensor, primitive
 from pinnace.ops.values import Value
 
@@ -21,7 +22,7 @@ def _given(b: Builder, array: npt.NDArray[np.generic], otherwise: ir.DataType) -
 
 def _angles(length: int, periodic: bool) -> npt.NDArray[np.floating[Any]]:
     """Parts of a full turn, one for each place of a window."""
-    return np.arange(length) * (2 * np.pi / max(length if periodic else length - 1, 1))
+    return np.arange(span(length)) * (2 * np.pi / max(length if periodic else length - 1, 1))
 
 
 @primitive("BartlettWindow")
@@ -49,19 +50,24 @@ def hamming_window(
 @primitive("LogSpace")
 def log_space(b: Builder, start: float, end: float, *, steps: int = 10, base: int = 10) -> Value:
     """A constant."""
-    return _given(b, np.power(float(base), np.linspace(start, end, steps)), ir.DataType.FLOAT)
+    return _given(b, np.power(float(base), np.linspace(start, end, span(steps))), ir.DataType.FLOAT)
+
+
+def _sized(row: int, offset: int, col: int) -> tuple[int, int, int]:
+    room(row, col)
+    return row, offset, col
 
 
 @primitive("TrilIndices")
 def tril_indices(b: Builder, *, row: int, col: int, offset: int = 0) -> Value:
     """A constant."""
-    return _given(b, np.stack(np.tril_indices(row, offset, col)), ir.DataType.INT32)
+    return _given(b, np.stack(np.tril_indices(*_sized(row, offset, col))), ir.DataType.INT32)
 
 
 @primitive("TriuIndices")
 def triu_indices(b: Builder, *, row: int, col: int, offset: int = 0) -> Value:
     """A constant."""
-    return _given(b, np.stack(np.triu_indices(row, offset, col)), ir.DataType.INT32)
+    return _given(b, np.stack(np.triu_indices(*_sized(row, offset, col))), ir.DataType.INT32)
 
 
 @primitive("Diagonal", "DiagonalView")
@@ -70,6 +76,7 @@ def diagonal(b: Builder, x: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 
     first, second = b.axis(dim1, x), b.axis(dim2, x)
     rest = [i for i in range(b.rank(x)) if i not in (first, second)]
     height, width = (b.static_shape(x)[i] for i in (first, second))
+    room(height, width)
     rows = np.arange(max(-offset, 0), max(min(height, width - offset), 0))
     places = b.constant(np.stack([rows, rows + offset], axis=1), np.int64)
     found = b.op("GatherND", b.transpose(x, [first, second, *rest]), places)

@@ -9,6 +9,7 @@ import numpy as np
 
 from pinnace.ops.builder import Builder, Unsupported
 from pinnace.ops.layout import permuted
+from pinnace.ops.room import room
 from pinnace.ops.table import Dims, Ints, Tensor, primitive
 from pinnace.ops.values import Value
 
@@ -313,7 +314,20 @@ def _conv_transpose(rank: int, *names: str) -> None:
 
 
 _conv_transpose(2, "Conv2DTranspose", "Conv2DBackpropInput")
-_conv_transpose(3, "Conv3DBackpropInput")
+@primitive("Conv3DBackpropInput")
+def conv3d_backprop_input(
+    b: Builder,
+    weight: Tensor,
+    x: Tensor,
+    input_size: Dims,
+    pad_mode: str = "valid",
+    pad: Ints = (0,),
+    stride: Ints = (1,),
+    dilations: Ints = (1,),
+    groups: int = 1,
+) -> Value:
+    """ConvTranspose."""
+    return transposed(b, x, weight, input_size[-3:], stride, dilations, groups, pad_mode, pad)
 
 
 @primitive("Conv3DTranspose")
@@ -404,6 +418,7 @@ def _windows(
 ) -> tuple[Tensor, int, list[int | Tensor]]:
     """Every window of every channel, (batch * channels, places, height, width), by a Conv that picks."""
     places = int(np.prod(spatial(kernel, 2)))
+    room(places, places)
     kernels = np.eye(places, dtype=b.dtype(x).numpy()).reshape(places, 1, *spatial(kernel, 2))
     flat = b.reshape(x, [-1, 1, b.dim(x, 2), b.dim(x, 3)])
     found = convolution(b, flat, b.constant(kernels), None, stride, dilation, 1, "pad", pad)

@@ -12,6 +12,7 @@ import onnx_ir as ir
 
 from pinnace.ops.builder import Builder, Unsupported
 from pinnace.ops.conv import is_same
+from pinnace.ops.room import room
 from pinnace.ops.table import Dims, Floats, Ints, Tensor, primitive
 from pinnace.ops.values import Value
 
@@ -90,7 +91,7 @@ def cubic_weights(
     """
     a = -0.5 if half_pixel_centers else -0.75
     scale = (length - 1) / (size - 1) if align_corners and size > 1 else length / size
-    weights = np.zeros((size, length))
+    weights = np.zeros(room(size, length))
     for i in range(size):
         place = (i + 0.5) * scale - 0.5 if half_pixel_centers else i * scale
         first = math.floor(place)
@@ -183,6 +184,7 @@ def resize_area(b: Builder, x: Tensor, size: Ints, align_corners: bool = False) 
 def _shares(old: int, new: int, align_corners: bool) -> npt.NDArray[np.float32]:
     """(new, old): the share that old pixels have in new ones."""
     scale = (old - 1) / (new - 1) if align_corners and new > 1 else old / new
+    room(new, old)
     starts = np.arange(new)[:, None] * scale
     pixels = np.arange(old)[None]
     overlap = np.minimum(starts + scale, pixels + 1) - np.maximum(starts, pixels)
@@ -260,6 +262,7 @@ def deformable_offsets(
 
 def _tap_places(count: int, kernel: int, step: int, pad: int, hole: int) -> npt.NDArray[Any]:
     """(count * kernel,): where the kernel's elements lie in the image."""
+    room(count, kernel)
     return (np.arange(count)[:, None] * step - pad + np.arange(kernel)[None] * hole).reshape(-1)
 
 
@@ -355,6 +358,7 @@ def extract_volume_patches(b: Builder, x: Tensor, kernel_size: Ints, strides: In
     kernel, steps = kernel_size[-3:], strides[-3:]
     batch, channels, *dims = b.static_shape(x)
     places = int(np.prod(kernel))
+    room(places, places)
     picks = np.eye(places, dtype=b.dtype(x).numpy()).reshape(places, 1, *kernel)
     flat = b.reshape(x, [batch * channels, 1, *dims])
     found = b.op(

@@ -10,6 +10,7 @@ import onnx_ir as ir
 
 from pinnace.ops.array import filled
 from pinnace.ops.builder import Builder, Unsupported
+from pinnace.ops.room import room
 from pinnace.ops.table import Dims, Ints, Tensor, primitive
 from pinnace.ops.values import Value
 
@@ -341,7 +342,7 @@ def tensor_copy_slices(b: Builder, x: Tensor, value: Tensor, begin: Ints, end: I
     """ScatterElements, at places that are known, of all elements in a row."""
     shape = b.static_shape(x)
     cut = tuple(slice(*bounds) for bounds in zip(begin, end, strides, strict=True))
-    places = np.arange(math.prod(shape)).reshape(shape)[cut]
+    places = np.arange(math.prod(room(*shape))).reshape(shape)[cut]
     value = b.op("Expand", b.cast(value, b.dtype(x)), list(places.shape))
     return put(b, x, b.constant(places, np.int64), value)
 
@@ -350,7 +351,7 @@ def tensor_copy_slices(b: Builder, x: Tensor, value: Tensor, begin: Ints, end: I
 def fill_diagonal(b: Builder, x: Tensor, fill_value: Value, wrap: bool = False) -> Value:
     """Where, with a mask of the diagonal."""
     shape = b.static_shape(x)
-    mask = np.zeros(shape, np.bool_)
+    mask = np.zeros(room(*shape), np.bool_)
     if len(shape) > 2:
         mask[np.diag_indices(min(shape), len(shape))] = True
     else:

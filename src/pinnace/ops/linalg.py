@@ -9,6 +9,7 @@ import onnx_ir as ir
 from pinnace.ops.builder import Builder, Unsupported
 from pinnace.ops.math import promoted
 from pinnace.ops.reduce import norm, reduce
+from pinnace.ops.room import room, span
 from pinnace.ops.table import Ints, Tensor, Tensors, primitive
 from pinnace.ops.values import Value
 
@@ -125,7 +126,7 @@ def einsum_ext(b: Builder, equation: str, operands: Tensors) -> Value:
 @primitive("Cross")
 def cross(b: Builder, x: Tensor, y: Tensor, dim: int = -65530) -> Value:
     """Split, and Mul and Sub of the parts."""
-    axis = next(i for i, d in enumerate(b.shape(x)) if d == 3) if dim == -65530 else dim
+    axis = b.shape(x).index(3) if dim == -65530 else dim
     first, second = (
         b.ops("Split", 3, x, axis=axis, num_outputs=3),
         b.ops("Split", 3, y, axis=axis, num_outputs=3),
@@ -234,6 +235,7 @@ def _diagonal_places(rows: int, columns: int, offset: int) -> npt.NDArray[np.int
     """Where a diagonal lies in a flat matrix."""
     row, column = max(-offset, 0), max(offset, 0)
     count = max(min(rows - row, columns - column), 0)
+    room(count)
     return (np.arange(count) + row) * columns + np.arange(count) + column
 
 
@@ -265,14 +267,15 @@ class _Diagonals:
     """How MindSpore packs the diagonals `first` to `last` of a matrix: one a row, the highest first."""
 
     def __init__(self, first: int, last: int, rows: int, columns: int, align: str) -> None:
-        self.first, self.last, self.rows, self.columns = first, last, rows, columns
+        room(rows, columns)
+        self.first, self.last, self.rows, self.columns = first, span(last - first) + first, rows, columns
         self.lengths = {d: min(rows + min(d, 0), columns - max(d, 0)) for d in range(first, last + 1)}
         self.width = max(self.lengths.values())
         self.to_right = {True: align.startswith("RIGHT"), False: align.endswith("RIGHT")}
 
     def places(self) -> npt.NDArray[np.int64]:
         """(diagonals, width): where each element lies in the flat matrix, -1 where a row is filled up."""
-        found = np.full((self.last - self.first + 1, self.width), -1)
+        found = np.full(room(self.last - self.first + 1, self.width), -1)
         for d, count in self.lengths.items():
             start = self.width - count if self.to_right[d >= 0] else 0
             found[self.last - d, start : start + count] = _diagonal_places(self.rows, self.columns, d)

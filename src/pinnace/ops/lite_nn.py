@@ -10,6 +10,7 @@ import onnx_ir as ir
 from pinnace.ops.builder import Builder, Unsupported
 from pinnace.ops.layout import channel_axis, channels_back, channels_first, permuted
 from pinnace.ops.lite_math import activated, lite
+from pinnace.ops.room import room
 from pinnace.ops.table import Ints, Tensor
 from pinnace.ops.values import Value
 
@@ -221,7 +222,7 @@ def layer_norm(
 ) -> Value:
     """LayerNormalization."""
     if scale is None:
-        scale = b.constant(np.ones(b.static_shape(x)[b.axis(begin_norm_axis, x) :], np.float32))
+        scale = b.constant(np.ones(room(*b.static_shape(x)[b.axis(begin_norm_axis, x) :]), np.float32))
     return b.op("LayerNormalization", x, scale, bias, axis=begin_norm_axis, epsilon=epsilon)
 
 

@@ -7,6 +7,7 @@ import onnx_ir as ir
 
 from pinnace.ops.builder import Builder, Unsupported
 from pinnace.ops.math import log1p, xlogy
+from pinnace.ops.room import room, span
 from pinnace.ops.table import Tensor, primitive
 from pinnace.ops.values import Value
 
@@ -123,7 +124,7 @@ def nll_loss(
     """NegativeLogLikelihoodLoss; the sum of the weights that took part beside it."""
     places = b.cast(labels, ir.DataType.INT64)
     if weight is None:
-        weight = b.constant(np.ones(b.shape(logits)[1] or 1, b.dtype(logits).numpy()))
+        weight = b.constant(np.ones(room(b.shape(logits)[1] or 1), b.dtype(logits).numpy()))
     counted = b.op("Not", b.op("Equal", places, b.constant(ignore_index, np.int64)))
     safe = b.op("Where", counted, places, b.constant(0, np.int64))
     shares = b.op("Mul", b.op("Gather", weight, safe, axis=0), b.cast(counted, b.dtype(weight)))
@@ -179,7 +180,7 @@ def multi_margin_loss(
     classes = b.shape(x)[1]
     if classes is None:
         raise Unsupported("has a number of classes that only the run knows")
-    others = b.op("Equal", places, b.constant(np.arange(classes), np.int64))
+    others = b.op("Equal", places, b.constant(np.arange(span(classes)), np.int64))
     total = b.op("ReduceSum", b.op("Where", others, b.like(0.0, gap), gap), [1], keepdims=0)
     return reduced(b, b.op("Div", total, float(classes)), reduction)
 
@@ -208,3 +209,26 @@ def triplet_margin_loss(
         away = b.op("Min", away, distance(positive, negative))
     beyond = b.op("Add", b.op("Sub", distance(x, positive), away), b.cast(b.operand(margin, x), b.dtype(x)))
     return reduced(b, b.op("Relu", beyond), reduction)
+
+
+@primitive("MultilabelMarginLoss")
+def multilabel_margin_loss(b: Builder, x: Tensor, target: Tensor, reduction: str = "mean") -> Value:
+    """Relu of one less every difference between a target's element and one that is none, and which are."""
+    rows = x if b.rank(x) == 2 else b.op("Unsqueeze", x, [0])
+    labels = b.cast(target if b.rank(x) == 2 else b.op("Unsqueeze", target, [0]), ir.DataType.INT64)
+    # What stands after the first -1 is no target.
+    ended = b.op("CumSum", b.cast(b.op("Less", labels, 0), ir.DataType.INT64), b.constant(1, np.int64))
+    named = b.op("Equal", ended, 0)
+    place = b.op("Where", named, labels, b.constant(0, np.int64))
+    ones = b.cast(named, ir.DataType.FLOAT)
+    is_target = b.op("ScatterElements", b.op("Mul", ones, 0.0), place, ones, axis=1, reduction="max")
+    own = b.op("Unsqueeze", b.op("GatherElements", rows, place, axis=1), [2])
+    gap = b.op("Relu", b.op("Add", b.op("Sub", b.op("Unsqueeze", rows, [1]), own), 1.0))
+    others = b.op("Sub", b.like(1.0, ones), is_target)
+    counted = b.op("Mul", b.op("Unsqueeze", ones, [2]), b.op("Unsqueeze", others, [1]))
+    gap = b.op("Mul", gap, b.cast(counted, b.dtype(x)))
+    total = b.op("ReduceMean", b.op("ReduceSum", gap, [1], keepdims=0), [1], keepdims=0)
+    if b.rank(x) == 1:
+        total = b.op("Squeeze", total, [0])
+    marks = b.op("Reshape", b.cast(is_target, ir.DataType.INT32), b.op("Shape", target))
+    return reduced(b, total, reduction), marks

@@ -324,7 +324,7 @@ _logical("Or", "LogicalOr")
 _logical("Xor", "LogicalXor")
 
 
-@primitive("NotEqual")
+@primitive("NotEqual", "NeScalar")
 def not_equal(b: Builder, x: Value, y: Value) -> Value:
     """Equal and Not."""
     return b.op("Not", b.op("Equal", *promoted(b, x, y)))
@@ -621,7 +621,7 @@ def add_n(b: Builder, *items: Value) -> Value:
 # -- bounds ----------------------------------------------------------------------------------------
 
 
-@primitive("ClampScalar", "ClampTensor", "ClipByValue")
+@primitive("ClampScalar", "ClampTensor", "ClampMin", "ClipByValue")
 def clamp(b: Builder, x: Tensor, clip_min: Value = None, clip_max: Value = None) -> Value:
     """Max and Min, or Clip where the bounds are numbers; in the type of the result."""
     wanted = b.result(x)

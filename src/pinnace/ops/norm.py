@@ -8,6 +8,7 @@ import onnx_ir as ir
 from pinnace.ops.builder import Builder
 from pinnace.ops.conv import images_back, images_first
 from pinnace.ops.reduce import variance
+from pinnace.ops.room import room
 from pinnace.ops.table import Ints, Tensor, primitive
 from pinnace.ops.values import Value
 
@@ -66,7 +67,7 @@ def _batch_statistics(b: Builder, x: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _plain(b: Builder, like: Tensor, number: float) -> Tensor:
-    return b.constant(np.full(b.static_shape(like), number, b.dtype(like).numpy()))
+    return b.constant(np.full(room(*b.static_shape(like)), number, b.dtype(like).numpy()))
 
 
 @primitive("BatchNormElemt")
@@ -115,7 +116,7 @@ def layer_norm_ext(
 ) -> Value:
     """LayerNormalization."""
     axis = b.rank(x) - len(normalized_shape)
-    scale = weight if weight is not None else b.constant(np.ones(normalized_shape, b.dtype(x).numpy()))
+    scale = weight if weight is not None else b.constant(np.ones(room(*normalized_shape), b.dtype(x).numpy()))
     y = b.op("LayerNormalization", x, scale, bias, axis=axis, epsilon=eps)
     spread, mean = variance(b, x, range(axis, b.rank(x)), 0, True)
     return y, mean, reciprocal_root(b, spread, eps)
@@ -162,7 +163,7 @@ def _layer_normalised(
 ) -> Tensor:
     if params_axis == axis:
         return b.op("LayerNormalization", x, gamma, beta, axis=axis, epsilon=epsilon)
-    ones = b.constant(np.ones(b.static_shape(x)[axis:], b.dtype(x).numpy()))
+    ones = b.constant(np.ones(room(*b.static_shape(x)[axis:]), b.dtype(x).numpy()))
     plain = b.op("LayerNormalization", x, ones, axis=axis, epsilon=epsilon)
     return b.op("Add", b.op("Mul", plain, gamma), beta)
 
@@ -180,7 +181,7 @@ def group_norm(
     # onnxruntime has no kernel for GroupNormalization: what it takes apart itself is twice as slow as this.
     groups = b.reshape(x, [b.dim(x, 0), num_groups, -1])
     dtype = b.dtype(x).numpy()
-    one, zero = b.constant(np.ones(num_groups, dtype)), b.constant(np.zeros(num_groups, dtype))
+    one, zero = b.constant(np.ones(room(num_groups), dtype)), b.constant(np.zeros(num_groups, dtype))
     y = reshaped_like(b, b.op("InstanceNormalization", groups, one, zero, epsilon=eps), x)
     for op_type, operand in (("Mul", weight), ("Add", bias)):
         if operand is not None:
@@ -208,6 +209,12 @@ def instance_norm(
     epsilon: float = 1e-5,
 ) -> Value:
     """InstanceNormalization; with given mean and variance Sub, Div, Mul, Add."""
+    if is_training and b.rank(gamma) > 1:  # a number for every channel of every image
+        axes = list(range(2, b.rank(x)))
+        distance = b.op("Sub", x, b.op("ReduceMean", x, axes, keepdims=1))
+        own = b.op("ReduceMean", b.op("Mul", distance, distance), axes, keepdims=1)
+        y = b.op("Div", distance, b.op("Sqrt", b.op("Add", own, epsilon)))
+        return b.op("Add", b.op("Mul", y, gamma), beta), mean, variance
     if is_training:
         return b.op("InstanceNormalization", x, gamma, beta, epsilon=epsilon), mean, variance
     spread = b.op("Sqrt", b.op("Add", variance, epsilon))

@@ -9,7 +9,17 @@ import numpy as np
 import onnx_ir as ir
 
 from pinnace.ops.builder import Builder, Unsupported
-from pinnace.ops.conv import edges, images_back, images_first, is_last, spatial, unbatched, window
+from pinnace.ops.conv import (
+    edges,
+    images_back,
+    images_first,
+    is_last,
+    is_same,
+    spatial,
+    unbatched,
+    window,
+)
+from pinnace.ops.room import room, span
 from pinnace.ops.table import Ints, Tensor, primitive
 from pinnace.ops.values import Value
 
@@ -207,6 +217,19 @@ def max_pool_with_indices(
     return _with_indices(b, x, kernel, strides or kernel, spatial(pads, 2), dilation, ceil_mode)
 
 
+@primitive("MaxPoolWithArgmax")
+def max_pool_with_argmax(
+    b: Builder, x: Tensor, kernel_size: Ints, strides: Ints, pad_mode: str = "VALID", format: str = "NCHW"
+) -> Value:
+    """MaxPool, its indices counted within a channel."""
+    if is_last(format):
+        raise Unsupported("has its channels last")
+    kernel, steps = spatial(kernel_size, 2, True), spatial(strides, 2, True)
+    if is_same(pad_mode):
+        raise Unsupported("pads as SAME")
+    return _with_indices(b, x, kernel, steps, (0, 0), (1,), False)
+
+
 @primitive("MaxPool3DWithArgmax")
 def max_pool_3d_with_argmax(
     b: Builder,
@@ -356,11 +379,11 @@ def _means(b: Builder, x: Tensor, axis: int, size: int) -> Tensor:
     """(length, size): the share that each element has in each cell."""
     length = b.dim(x, axis)
     if isinstance(length, int):
-        known = np.zeros((length, size), b.dtype(x).numpy())
+        known = np.zeros(room(length, size), b.dtype(x).numpy())
         for i, (start, stop) in enumerate(_cells(length, size)):
             known[start:stop, i] = 1 / (stop - start)
         return b.constant(known)
-    index, parts = np.arange(size), b.constant(size, np.int64)
+    index, parts = np.arange(span(size)), b.constant(size, np.int64)
     starts = b.op("Div", b.op("Mul", b.constant(index), length), parts)
     stops = b.op("Div", b.op("Add", b.op("Mul", b.constant(index + 1), length), size - 1), parts)
     places = b.op("Unsqueeze", b.op("Range", b.constant(0, np.int64), length, b.constant(1, np.int64)), [1])
@@ -371,7 +394,7 @@ def _means(b: Builder, x: Tensor, axis: int, size: int) -> Tensor:
 
 def _cells(length: int, size: int) -> list[tuple[int, int]]:
     """Where the cells begin and end when `length` elements are shared out to `size`."""
-    return [(i * length // size, -(-(i + 1) * length // size)) for i in range(size)]
+    return [(i * length // size, -(-(i + 1) * length // size)) for i in range(span(size))]
 
 
 def _adaptive_max(b: Builder, x: Tensor, sizes: Sequence[int | None]) -> tuple[Tensor, Tensor]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -86,6 +87,8 @@ class _Pieces:
         hidden: int,
         has_bias: bool,
     ) -> None:
+        if layers > math.prod(b.static_shape(w)):
+            raise Unsupported(f"has {layers} layers, more than its weights have elements")
         self.b, self.directions, self.hidden = b, directions, hidden
         self.widths = [input_size] + [hidden * directions] * (layers - 1)
         sizes = []

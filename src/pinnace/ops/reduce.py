@@ -10,6 +10,8 @@ import onnx_ir as ir
 
 from pinnace.ops.builder import Builder, Unsupported
 from pinnace.ops.math import floating, promoted
+from pinnace.ops.room import room
+from pinnace.ops.running import running
 from pinnace.ops.table import Dtype, Floats, Ints, Tensor, primitive
 from pinnace.ops.values import Value
 
@@ -372,10 +374,10 @@ def _cumulative(
 
 @primitive("CumProd")
 def cum_prod(b: Builder, x: Tensor, axis: int, exclusive: bool = False, reverse: bool = False) -> Value:
-    """Mul of each slice with the product before it; the dimension must be known."""
+    """Mul of each slice with the product before it; in a Loop where the dimension is not known."""
     size = b.dim(x, axis)
     if not isinstance(size, int):
-        raise Unsupported("multiplies along a dimension that only the run knows")
+        return _running_product(b, x, axis, exclusive, reverse)
     if size < 2 and not exclusive:
         return x
     parts = list(b.ops("Split", size, x, [1] * size, axis=axis)) if size > 1 else [x]
@@ -390,6 +392,35 @@ def cum_prod(b: Builder, x: Tensor, axis: int, exclusive: bool = False, reverse:
     return b.op("Concat", *parts, axis=axis)
 
 
+def _running_product(b: Builder, x: Tensor, axis: int, exclusive: bool, reverse: bool) -> Tensor:
+    def turned(t: Tensor) -> Tensor:
+        return b.op("Slice", t, [-1], [int(np.iinfo(np.int64).min)], [axis], [-1]) if reverse else t
+
+    def join(earlier: Sequence[Tensor], later: Sequence[Tensor], there: Tensor) -> Sequence[Tensor]:
+        return [b.op("Mul", later[0], b.op("Where", there, earlier[0], b.like(1, x)))]
+
+    start = turned(x)
+    if exclusive:
+        first = b.op("Slice", start, [0], [1], [axis])
+        one = b.op("Expand", b.like(1, x), b.op("Shape", first))
+        start = b.op("Concat", one, b.op("Slice", start, [0], [-1], [axis]), axis=axis)
+    return turned(running(b, [start], axis, join)[0])
+
+
+def _running_best_free(b: Builder, op_type: str, x: Tensor, axis: int) -> tuple[Tensor, Tensor]:
+    def join(earlier: Sequence[Tensor], later: Sequence[Tensor], there: Tensor) -> Sequence[Tensor]:
+        newer = b.op("GreaterOrEqual" if op_type == "Max" else "LessOrEqual", later[0], earlier[0])
+        kept = b.op("Or", newer, b.op("Not", there))
+        return [b.op("Where", kept, new, old) for old, new in zip(earlier, later, strict=True)]
+
+    size = b.op("Squeeze", b.op("Shape", x, start=axis, end=axis + 1 or None), [0])
+    numbers = b.op("Range", b.constant(0, np.int64), size, b.constant(1, np.int64))
+    column = b.reshape(numbers, [-1 if i == b.axis(axis, x) else 1 for i in range(b.rank(x))])
+    places = b.op("Expand", column, b.op("Shape", x))
+    best, place = running(b, [x, places], axis, join)
+    return best, place
+
+
 # -- by comparing all with all ---------------------------------------------------------------------
 
 
@@ -397,7 +428,7 @@ def _running_best(b: Builder, op_type: str, x: Tensor, axis: int) -> tuple[Tenso
     """The best so far along a dimension, and where it was last seen: slice by slice."""
     size = b.dim(x, axis)
     if not isinstance(size, int):
-        raise Unsupported("runs along a dimension that only the run knows")
+        return _running_best_free(b, op_type, x, axis)
     parts = list(b.ops("Split", size, x, [1] * size, axis=axis)) if size > 1 else [x]
     best, place = parts[0], b.op("Expand", b.constant(0, np.int64), b.op("Shape", parts[0]))
     bests, places = [best], [place]
@@ -412,14 +443,14 @@ def _running_best(b: Builder, op_type: str, x: Tensor, axis: int) -> tuple[Tenso
 
 @primitive("Cummax")
 def cummax(b: Builder, x: Tensor, axis: int) -> Value:
-    """Where, slice by slice."""
+    """Where, slice by slice; in a Loop where the dimension is not known."""
     best, place = _running_best(b, "Max", x, axis)
     return best, b.cast(place, b.result(place, 1))
 
 
 @primitive("Cummin", "CumminExt")
 def cummin(b: Builder, x: Tensor, axis: int) -> Value:
-    """Where, slice by slice."""
+    """Where, slice by slice; in a Loop where the dimension is not known."""
     best, place = _running_best(b, "Min", x, axis)
     return best, b.cast(place, b.result(place, 1))
 
@@ -590,7 +621,7 @@ def histogram(b: Builder, x: Tensor, *, bins: int = 100, min: float = 0.0, max: 
     part = b.op("Div", b.op("Sub", flat, low), b.op("Sub", high, low))
     number = b.cast(b.op("Floor", b.op("Mul", part, float(bins))), ir.DataType.INT64)
     number = b.op("Clip", number, b.constant(0, np.int64), b.constant(bins - 1, np.int64))
-    zeros = b.constant(np.zeros(bins, np.int64))
+    zeros = b.constant(np.zeros(room(bins), np.int64))
     counted = b.cast(inside, ir.DataType.INT64)
     total = b.op("ScatterElements", zeros, number, counted, axis=0, reduction="add")
     return b.cast(total, b.result(total))
@@ -618,7 +649,7 @@ def confusion_matrix(
     """ScatterND, reduction add, into zeros."""
     columns = [b.op("Unsqueeze", b.cast(t, ir.DataType.INT64), [-1]) for t in (labels, predictions)]
     each = b.op("Expand", b.constant(1, np.int32), b.op("Shape", labels)) if weights is None else weights
-    zeros = b.constant(np.zeros((num_classes, num_classes), b.dtype(each).numpy()))
+    zeros = b.constant(np.zeros(room(num_classes, num_classes), b.dtype(each).numpy()))
     total = b.op("ScatterND", zeros, b.op("Concat", *columns, axis=-1), each, reduction="add")
     return b.cast(total, b.result(total))
 

@@ -2,41 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
-import onnx_ir as ir
 
 from pinnace.ops.builder import Builder
 from pinnace.ops.linalg import flipped
+from pinnace.ops.running import repeated
 from pinnace.ops.table import Tensor, primitive
 from pinnace.ops.values import Value
-
-_INT64, _BOOL = ir.DataType.INT64, ir.DataType.BOOL
-
-
-def repeated(
-    b: Builder,
-    count: Tensor,
-    first: Sequence[Tensor],
-    turn: Callable[[Tensor, Sequence[Tensor]], Sequence[Tensor]],
-) -> tuple[Tensor, ...]:
-    """Loop: `turn` takes the number of the turn and what is carried, and gives what is carried on."""
-    number, going = (
-        ir.Value(name=b.fresh(), type=ir.TensorType(t), shape=ir.Shape([])) for t in (_INT64, _BOOL)
-    )
-    carried = [
-        ir.Value(name=b.fresh(), type=ir.TensorType(b.dtype(v)), shape=ir.Shape(b.shape(v))) for v in first
-    ]
-    with b.scope() as nodes:
-        results = [b.op("Identity", v) for v in (going, *turn(number, carried))]
-    for result, variable in zip(results, (going, *carried), strict=True):
-        result.type, result.shape = variable.type, variable.shape
-    body = ir.Graph([number, going, *carried], results, nodes=nodes, name=b.fresh())
-    finals = b.ops("Loop", len(first), count, b.constant(True), *first, body=body)
-    for final, variable in zip(finals, carried, strict=True):
-        final.type, final.shape = variable.type, variable.shape
-    return finals
 
 
 def solved(b: Builder, matrix: Tensor, right: Tensor) -> Tensor:

@@ -61,7 +61,7 @@ def identity(b: Builder, x: Value, *rest: Value) -> Value:
     return x
 
 
-@primitive("IdentityN")
+@primitive("IdentityN", "ListToTuple", "TupleToList")
 def identities(b: Builder, items: Value) -> Value:
     """Nothing: the values."""
     return items

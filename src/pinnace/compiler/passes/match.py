@@ -1,0 +1,60 @@
+"""Questions that rules ask about a graph."""
+
+from __future__ import annotations
+
+import onnx_ir as ir
+
+from pinnace.ops.builder import Builder
+
+
+def made_by(value: ir.Value | None, *op_types: str) -> ir.Node | None:
+    """The node that computes `value`, where it is one of these standard operators."""
+    node = None if value is None else value.producer()
+    return node if node is not None and node.op_type in op_types and not node.domain else None
+
+
+def private(value: ir.Value | None) -> bool:
+    """Whether one node reads a value, and nobody else."""
+    return value is not None and len(value.uses()) == 1 and not value.is_graph_output()
+
+
+def number(value: ir.Value | None) -> float | None:
+    """The value of a constant with one element."""
+    if value is None or value.const_value is None or value.is_graph_input() or value.const_value.size != 1:
+        return None
+    return float(value.const_value.numpy().reshape(-1)[0])
+
+
+def ints(value: ir.Value | None) -> tuple[int, ...] | None:
+    """The elements of a constant vector of a few ints."""
+    if value is None or value.const_value is None or value.is_graph_input() or value.const_value.size > 16:
+        return None
+    return tuple(int(i) for i in value.const_value.numpy().reshape(-1))
+
+
+def scaled(value: ir.Value | None) -> tuple[ir.Value | None, ir.Value | None]:
+    """x and s of `x * s` with a constant number s that nobody else reads; `value` and None otherwise."""
+    node = made_by(value, "Mul")
+    if node is not None and private(value):
+        for x, s in (node.inputs[:2], node.inputs[1::-1]):
+            if number(s) is not None:
+                return x, s
+    return value, None
+
+
+def attribute(node: ir.Node, name: str, default: int) -> int:
+    """An int attribute."""
+    return node.attributes[name].as_int() if name in node.attributes else default
+
+
+def is_float(b: Builder, value: ir.Value | None) -> bool:
+    """Whether a value is of float32."""
+    return value is not None and b.dtype(value) is ir.DataType.FLOAT
+
+
+def permuted(value: ir.Value | None, *perm: int) -> ir.Value | None:
+    """What `value` is the transpose of, where it is one by `perm`."""
+    node = made_by(value, "Transpose")
+    if node is None or tuple(node.attributes["perm"].as_ints()) != perm:
+        return None
+    return node.inputs[0]

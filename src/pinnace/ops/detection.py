@@ -1,0 +1,104 @@
+"""What networks that find things end with: the boxes that are kept, and attention at places of their own."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx_ir as ir
+
+from pinnace.ops.builder import Builder, Unsupported
+from pinnace.ops.room import span
+from pinnace.ops.table import Tensor, primitive
+from pinnace.ops.values import Value
+
+_INT64 = ir.DataType.INT64
+
+
+@primitive("CombinedNonMaxSuppression")
+def combined_non_max_suppression(
+    b: Builder,
+    boxes: Tensor,
+    scores: Tensor,
+    max_output_size_per_class: Tensor,
+    max_total_size: Tensor,
+    iou_threshold: Tensor,
+    score_threshold: Tensor,
+    *,
+    clip_boxes: bool = True,
+    pad_per_class: bool = False,
+) -> Value:
+    """NonMaxSuppression of each class, TopK of what all of them keep, Gather."""
+    batch, count, kinds, _ = b.static_shape(boxes)
+    classes = b.static_shape(scores)[2]
+    each, size = b.transpose(scores, (0, 2, 1)), b.constant([count], np.int64)
+    if kinds > 1:  # every class has boxes of its own: each becomes an image
+        offered = b.reshape(b.transpose(boxes, (0, 2, 1, 3)), [batch * classes, count, 4])
+        each = b.reshape(each, [batch * classes, 1, count])
+    else:
+        offered = b.reshape(boxes, [batch, count, 4])
+    per_class, total = (
+        b.reshape(b.cast(t, _INT64), [1]) for t in (max_output_size_per_class, max_total_size)
+    )
+    limits = (b.reshape(t, [1]) for t in (iou_threshold, score_threshold))
+    chosen = b.op("NonMaxSuppression", offered, each, per_class, *limits)
+    # The scores of what is kept, all else far below: (batch, classes * boxes).
+    nothing = b.op("Expand", b.constant(-np.inf, np.float32), b.op("Shape", each))
+    field = b.op("ScatterND", nothing, chosen, b.op("GatherND", each, chosen))
+    field = b.reshape(field, [batch, classes * count])
+    wanted = b.op("Min", total, b.op("Mul", per_class, classes)) if pad_per_class else total
+    offers = b.op("Min", wanted, classes * count)
+    best, places = b.ops("TopK", 2, field, offers, axis=1, largest=1, sorted=1)
+    there = b.op("Not", b.op("IsInf", best))
+    kind, box = b.op("Div", places, size), b.op("Mod", places, size)
+    table = b.reshape(b.transpose(boxes, (0, 2, 1, 3)), [batch, kinds * count, 4])
+    found = b.op("GatherND", table, b.op("Unsqueeze", places if kinds > 1 else box, [-1]), batch_dims=1)
+    if clip_boxes:
+        found = b.op("Clip", found, b.like(0.0, found), b.like(1.0, found))
+    missing = b.op("Sub", wanted, offers)
+    kept = [
+        _padded(b, b.op("Where", mask, t, b.like(0.0, t)), missing)
+        for t, mask in (
+            (found, b.op("Unsqueeze", there, [-1])),
+            (best, there),
+            (b.cast(kind, ir.DataType.FLOAT), there),
+        )
+    ]
+    return (*kept, b.op("ReduceSum", b.cast(there, ir.DataType.INT32), [1], keepdims=0))
+
+
+def _padded(b: Builder, x: Tensor, missing: Tensor) -> Tensor:
+    """Zeros after the rows of each image."""
+    zeros = b.constant([0] * (b.rank(x) + 1), np.int64)
+    after = b.constant([0] * (b.rank(x) - 2), np.int64)
+    return b.op("Pad", x, b.op("Concat", zeros, missing, after, axis=0))
+
+
+@primitive("MultiScaleDeformableAttn")
+def multi_scale_deformable_attention(
+    b: Builder, value: Tensor, shape: Value, offset: Value, locations: Tensor, weight: Tensor
+) -> Value:
+    """GridSample of each level, Mul by the weights, ReduceSum."""
+    known = b.known(shape)
+    if known is None:
+        raise Unsupported("has levels of a size that only the run knows")
+    levels = np.asarray(known, np.int64).reshape(-1, 2).tolist()
+    batch, _, heads, width = b.static_shape(value)
+    queries, points = b.dim(locations, 1), b.dim(locations, 4)
+    grid = b.op("Sub", b.op("Mul", locations, 2.0), 1.0)
+    start, total = 0, None
+    for level, (height, across) in enumerate(levels):
+        span(height * across)
+        end = start + height * across
+        part = b.transpose(b.op("Slice", value, [start], [end], [1]), (0, 2, 3, 1))
+        images = b.reshape(part, [batch * heads, width, height, across])
+        at = b.constant(level, np.int64)
+        places = b.transpose(b.op("Gather", grid, at, axis=3), (0, 2, 1, 3, 4))
+        places = b.reshape(places, [batch * heads, queries, points, 2])
+        sampled = b.op("GridSample", images, places, mode="linear", padding_mode="zeros", align_corners=0)
+        factor = b.transpose(b.op("Gather", weight, at, axis=3), (0, 2, 1, 3))
+        factor = b.reshape(factor, [batch * heads, 1, queries, points])
+        here = b.op("ReduceSum", b.op("Mul", sampled, factor), [-1], keepdims=0)
+        total = here if total is None else b.op("Add", total, here)
+        start = end
+    if total is None:
+        raise Unsupported("has no levels")
+    return b.transpose(b.reshape(total, [batch, heads * width, queries]), (0, 2, 1))

@@ -1,0 +1,320 @@
+"""Mixtures of experts: where tokens go, what each expert makes of its own, and the way back."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx_ir as ir
+
+from pinnace.ops.builder import Builder, Unsupported
+from pinnace.ops.quantised import widened
+from pinnace.ops.table import Tensor, primitive
+from pinnace.ops.values import Value
+
+_INT64, _INT32, _FLOAT = ir.DataType.INT64, ir.DataType.INT32, ir.DataType.FLOAT
+
+
+def _order(b: Builder, numbers: Tensor) -> Tensor:
+    """Where a stable sort takes each place of a vector from."""
+    # TopK prefers the first of equals, and takes the smallest of halves of ints only as floats or int64.
+    wide = b.cast(numbers, _INT64)
+    return b.ops("TopK", 2, wide, b.op("Shape", wide), axis=0, largest=0, sorted=1)[1]
+
+
+def _inverse(b: Builder, order: Tensor) -> Tensor:
+    """The permutation that undoes another."""
+    count = b.op("Range", b.constant(0, np.int64), b.op("Size", order), b.constant(1, np.int64))
+    return b.op("ScatterElements", count, order, count, axis=0)
+
+
+def _topk(b: Builder, indices: Tensor) -> int | Tensor:
+    return b.dim(indices, 1) if b.rank(indices) == 2 else 1
+
+
+def _divided(b: Builder, x: Tensor, by: int | Tensor) -> Tensor:
+    return x if by == 1 else b.op("Div", x, b.cast(b.tensor(by), b.dtype(x)))
+
+
+@primitive("MoeTokenPermute")
+def moe_token_permute(
+    b: Builder,
+    tokens: Tensor,
+    indices: Tensor,
+    num_out_tokens: int | None = None,
+    padded_mode: bool = False,
+) -> Value:
+    """TopK of all expert numbers, and Gather."""
+    if padded_mode:
+        raise Unsupported("has padded indices")
+    order = _order(b, b.reshape(indices, [-1]))
+    kept = order if not num_out_tokens else b.op("Slice", order, [0], [num_out_tokens], [0])
+    permuted = b.op("Gather", tokens, _divided(b, kept, _topk(b, indices)), axis=0)
+    return permuted, b.cast(_inverse(b, order), _INT32)
+
+
+@primitive("MoeTokenUnpermute", "InnerMoeTokenUnpermute")
+def moe_token_unpermute(
+    b: Builder,
+    permuted_tokens: Tensor,
+    sorted_indices: Tensor,
+    probs: Tensor | None = None,
+    padded_mode: bool = False,
+    restore_shape: Value = None,
+) -> Value:
+    """Gather, Mul by the probabilities, ReduceSum."""
+    if padded_mode:
+        raise Unsupported("has padded indices")
+    found = b.op("Gather", permuted_tokens, b.cast(sorted_indices, _INT64), axis=0)
+    if probs is None:
+        return found
+    width = b.dim(permuted_tokens, 1)
+    apart = b.reshape(b.cast(found, _FLOAT), [-1, b.dim(probs, 1), width])
+    weighted = b.op("Mul", apart, b.op("Unsqueeze", b.cast(probs, _FLOAT), [-1]))
+    return b.cast(b.op("ReduceSum", weighted, [1], keepdims=0), b.dtype(permuted_tokens))
+
+
+@primitive("MoeGatingTopKSoftmax")
+def moe_gating(b: Builder, x: Tensor, finished: Tensor | None = None, k: int = 1) -> Value:
+    """Softmax and TopK; rows are numbered column by column."""
+    experts = b.dim(x, -1)
+    values, places = b.ops("TopK", 2, b.op("Softmax", x, axis=-1), [k], axis=-1, largest=1, sorted=1)
+    chosen = b.cast(places, _INT32)
+    if finished is not None:
+        none = b.cast(b.tensor(experts), _INT32)
+        chosen = b.op("Where", b.op("Unsqueeze", finished, [-1]), none, chosen)
+    count = b.op("Size", values)
+    numbers = b.op("Range", b.constant(0, np.int64), count, b.constant(1, np.int64))
+    rows = b.op("Transpose", b.reshape(numbers, [k, -1]), perm=[1, 0])
+    return values, chosen, b.cast(b.op("Reshape", rows, b.op("Shape", values)), _INT32)
+
+
+@primitive("MoeInitRouting")
+def moe_init_routing(b: Builder, x: Tensor, row_idx: Tensor, expert_idx: Tensor, active_num: int) -> Value:
+    """TopK of all expert numbers, and Gather."""
+    experts = b.reshape(expert_idx, [-1])
+    order = _order(b, experts)
+    rows = b.op("Gather", b.cast(b.reshape(row_idx, [-1]), _INT64), order, axis=0)
+    active = b.op("Mul", b.op("Min", b.op("Shape", x, end=1), active_num), b.op("Shape", expert_idx, start=1))
+    kept = b.op("Slice", rows, [0], active, [0])
+    taken = b.op("Gather", x, b.op("Mod", kept, b.op("Shape", x, end=1)), axis=0)
+    return taken, b.cast(_inverse(b, rows), _INT32), b.op("Gather", experts, order, axis=0)
+
+
+@primitive("MoeInitRoutingV2")
+def moe_init_routing_v2(
+    b: Builder,
+    x: Tensor,
+    expert_idx: Tensor,
+    active_num: int,
+    expert_capacity: int,
+    expert_num: int,
+    drop_pad_mode: int = 0,
+    expert_tokens_count_or_cumsum_flag: int = 0,
+    expert_tokens_before_capacity_flag: bool = False,
+) -> Value:
+    """TopK of all expert numbers, and Gather."""
+    if drop_pad_mode:
+        raise Unsupported("drops tokens beyond the capacity of an expert")
+    experts = b.reshape(expert_idx, [-1])
+    order = _order(b, experts)
+    kept = b.op("Slice", order, [0], [active_num], [0]) if active_num else order
+    taken = b.op("Gather", x, _divided(b, kept, _topk(b, expert_idx)), axis=0)
+    row_idx = b.cast(_inverse(b, order), _INT32)
+    if not expert_tokens_count_or_cumsum_flag:
+        return taken, row_idx
+    counts = _expert_counts(b, experts, expert_num)
+    if expert_tokens_count_or_cumsum_flag == 1:
+        counts = b.op("CumSum", counts, b.constant(0, np.int64))
+    return taken, row_idx, b.cast(counts, _INT32)
+
+
+def _expert_counts(b: Builder, experts: Tensor, count: int) -> Tensor:
+    """How many tokens go to each expert, int64."""
+    numbers = b.op("Range", b.constant(0, np.int64), b.constant(count, np.int64), b.constant(1, np.int64))
+    same = b.op("Equal", b.op("Unsqueeze", b.cast(experts, _INT64), [0]), b.op("Unsqueeze", numbers, [1]))
+    return b.op("ReduceSum", b.cast(same, _INT64), [1], keepdims=0)
+
+
+@primitive("MoeComputeExpertTokens")
+def moe_compute_expert_tokens(b: Builder, sorted_experts: Tensor, num_expert: int) -> Value:
+    """CumSum of the tokens of each expert."""
+    counts = _expert_counts(b, sorted_experts, num_expert)
+    return b.cast(b.op("CumSum", counts, b.constant(0, np.int64)), b.dtype(sorted_experts))
+
+
+@primitive("MoeFinalizeRouting")
+def moe_finalize_routing(
+    b: Builder,
+    expanded_x: Tensor,
+    x1: Tensor,
+    x2: Tensor | None = None,
+    bias: Tensor | None = None,
+    scales: Tensor | None = None,
+    expanded_row_idx: Tensor | None = None,
+    expanded_expert_idx: Tensor | None = None,
+) -> Value:
+    """Gather of each token's rows, Add of the bias, Mul by the scales, ReduceSum, Add."""
+    if expanded_row_idx is None:
+        raise Unsupported("argument 'expanded_row_idx' is missing")
+    rows = b.op("Gather", b.cast(expanded_x, _FLOAT), b.cast(expanded_row_idx, _INT64), axis=0)
+    # The first choices of all tokens come first: (k, tokens, width).
+    apart = b.reshape(rows, [-1, b.dim(x1, 0), b.dim(x1, 1)])
+    if bias is not None and expanded_expert_idx is not None:
+        own = b.op("Gather", b.cast(bias, _FLOAT), b.cast(expanded_expert_idx, _INT64), axis=0)
+        apart = b.op("Add", apart, b.transpose(own, (1, 0, 2)))
+    if scales is not None:
+        factor = b.op("Unsqueeze", b.transpose(b.cast(scales, _FLOAT), (1, 0)), [-1])
+        apart = b.op("Mul", apart, factor)
+    total = b.op("Add", b.op("ReduceSum", apart, [0], keepdims=0), b.cast(x1, _FLOAT))
+    if x2 is not None:
+        total = b.op("Add", total, b.cast(x2, _FLOAT))
+    return b.cast(total, b.dtype(expanded_x))
+
+
+# -- a matrix for each expert ----------------------------------------------------------------------
+
+
+def _lists(b: Builder, *values: Value) -> list[list[Tensor | None]]:
+    """Lists of tensors, as long as the first; one that is not there is a list of None."""
+    first = b.tensors(values[0])
+    return [
+        [None] * len(first) if value is None or value == () else list(b.tensors(value)) for value in values
+    ]
+
+
+def _grouped(
+    b: Builder,
+    x: Tensor,
+    weight: Tensor,
+    bias: Tensor | None,
+    group_list: Tensor,
+    counts: bool,
+    scale: Tensor | None = None,
+    token_scale: Tensor | None = None,
+) -> Tensor:
+    """Rows of `x` (m, k) in groups, each times a matrix of its own of `weight` (experts, k, n)."""
+    experts = b.dim(weight, 0)
+    if not isinstance(experts, int):
+        raise Unsupported("has a number of experts that only the run knows")
+    ends = b.cast(group_list, _INT64)
+    ends = b.op("CumSum", ends, b.constant(0, np.int64)) if counts else ends
+    bounds = b.op("Concat", b.constant([0], np.int64), ends, b.op("Shape", x, end=1), axis=0)
+    parts = []
+    for i in range(experts):
+        limits = [b.op("Slice", bounds, [j], [j + 1], [0]) for j in (i, i + 1)]
+        rows = b.op("Slice", b.cast(x, _FLOAT), *limits, [0])
+        place = b.constant(i, np.int64)
+        part = b.op("MatMul", rows, b.op("Gather", b.cast(weight, _FLOAT), place, axis=0))
+        for other, op_type in ((bias, "Add"), (scale, "Mul")):
+            if other is not None:
+                part = b.op(op_type, part, b.op("Gather", b.cast(other, _FLOAT), place, axis=0))
+        parts.append(part)
+    last = b.op("Sub", *(b.op("Slice", bounds, [j], [j + 1], [0]) for j in (experts + 1, experts)))
+    missing = b.vector([b.op("Squeeze", last, [0]), b.dim(weight, 2)])
+    rest = b.op("Expand", b.constant(0.0, np.float32), missing)
+    result = b.op("Concat", *parts, rest, axis=0)
+    return result if token_scale is None else b.op("Mul", result, b.op("Unsqueeze", token_scale, [-1]))
+
+
+def _all_groups(
+    b: Builder,
+    x: Value,
+    weight: Value,
+    bias: Value,
+    antiquant: tuple[Value, Value],
+    scales: tuple[Value, Value],
+    group_list: Value,
+    counts: bool,
+) -> Value:
+    rows, weights, biases, factors, shifts, steps, tokens = _lists(b, x, weight, bias, *antiquant, *scales)
+    results = []
+    for i, (one, matrix) in enumerate(zip(rows, weights, strict=True)):
+        if one is None or matrix is None:
+            raise Unsupported("has no operands")
+        factor, shift = (_beside(b, t, matrix) for t in (factors[i], shifts[i]))
+        if factor is not None:
+            matrix = widened(b, matrix, factor, shift)
+        if group_list is None:
+            result = _plain(b, one, matrix, biases[i])
+        else:
+            result = _grouped(b, one, matrix, biases[i], b.tensor(group_list), counts, steps[i], tokens[i])
+        results.append(b.cast(result, b.result(one, i)))
+    return tuple(results)
+
+
+def _plain(b: Builder, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+    product = b.op("MatMul", b.cast(x, _FLOAT), b.cast(weight, _FLOAT))
+    return product if bias is None else b.op("Add", product, b.cast(bias, _FLOAT))
+
+
+def _beside(b: Builder, x: Tensor | None, weight: Tensor) -> Tensor | None:
+    """A number for each column, beside (k, n) or (experts, k, n)."""
+    return x if x is None or b.rank(weight) == 2 else b.op("Unsqueeze", x, [-2])
+
+
+@primitive("GroupedMatmul", "GroupedMatmulV2")
+def grouped_matmul(
+    b: Builder,
+    x: Value,
+    weight: Value,
+    bias: Value = None,
+    scale: Value = None,
+    offset: Value = None,
+    antiquant_scale: Value = None,
+    antiquant_offset: Value = None,
+    group_list: Value = None,
+    split_item: int = 0,
+    group_type: int = -1,
+    transpose_a: bool = False,
+    transpose_b: bool = False,
+) -> Value:
+    """MatMul of the rows of each expert, Concat."""
+    if transpose_a or transpose_b or offset not in (None, ()) or scale not in (None, ()):
+        raise Unsupported("transposes or quantises what it multiplies")
+    return _all_groups(
+        b, x, weight, bias, (antiquant_scale, antiquant_offset), (None, None), group_list, False
+    )
+
+
+@primitive("GroupedMatmulV4")
+def grouped_matmul_v4(
+    b: Builder,
+    x: Value,
+    weight: Value,
+    bias: Value = None,
+    scale: Value = None,
+    offset: Value = None,
+    antiquant_scale: Value = None,
+    antiquant_offset: Value = None,
+    pre_token_scale: Value = None,
+    group_list: Value = None,
+    activation_input: Value = None,
+    activation_quant_scale: Value = None,
+    activation_quant_offset: Value = None,
+    split_item: int = 0,
+    group_type: int = -1,
+    group_list_type: int = 0,
+    act_type: int = 0,
+    output_dtype: Value = None,
+) -> Value:
+    """MatMul of the rows of each expert, Mul by the scales, Concat."""
+    if act_type or offset not in (None, ()) or activation_input not in (None, ()):
+        raise Unsupported("activates or shifts what it multiplies")
+    antiquant = antiquant_scale, antiquant_offset
+    scales = scale, pre_token_scale
+    return _all_groups(b, x, weight, bias, antiquant, scales, group_list, bool(group_list_type))
+
+
+@primitive("Gmm", "GmmV2")
+def gmm(
+    b: Builder,
+    x: Value,
+    weight: Value,
+    bias: Value = None,
+    group_list: Value = None,
+    group_type: int = 0,
+    group_list_type: int = 0,
+) -> Value:
+    """MatMul of the rows of each expert, Concat."""
+    if group_type > 0:
+        raise Unsupported(f"groups along {group_type}, and only rows are lowered")
+    return _all_groups(b, x, weight, bias, (None, None), (None, None), group_list, bool(group_list_type))

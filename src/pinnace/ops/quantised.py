@@ -1,0 +1,257 @@
+"""MindSpore's own quantised primitives: those that only simulate, and those that compute with integers.
+
+Integers are small enough to be exact in float32, so products of them are computed there.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx_ir as ir
+
+from pinnace.ops.builder import Builder, Unsupported
+from pinnace.ops.linalg import flipped
+from pinnace.ops.table import Dtype, Tensor, primitive
+from pinnace.ops.values import Value
+
+_FLOAT = ir.DataType.FLOAT
+
+# -- simulated -------------------------------------------------------------------------------------
+
+
+def _nudged(b: Builder, x: Tensor, low: Tensor, high: Tensor, levels: tuple[int, int]) -> Tensor:
+    """`x` on the grid of `levels` between two bounds, moved so that zero is on the grid.
+
+    The grid is that of Jacob et al., "Quantization and Training of Neural Networks" (2018), section 3.
+    """
+    first, last = (b.like(float(n), x) for n in levels)
+    scale = b.op("Div", b.op("Sub", high, low), b.op("Sub", last, first))
+    zero = b.op("Sub", first, b.op("Div", low, scale))
+    zero = b.op("Floor", b.op("Add", b.op("Min", b.op("Max", zero, first), last), 0.5))
+    bottom, top = (b.op("Mul", b.op("Sub", n, zero), scale) for n in (first, last))
+    inside = b.op("Min", b.op("Max", x, bottom), top)
+    steps = b.op("Floor", b.op("Add", b.op("Div", b.op("Sub", inside, bottom), scale), 0.5))
+    return b.op("Add", b.op("Mul", steps, scale), bottom)
+
+
+def _for_channels(b: Builder, bounds: Tensor, x: Tensor, axis: int) -> Tensor:
+    """A number for each channel, broadcast along the other dimensions."""
+    axis = b.axis(axis, x)
+    return b.reshape(bounds, [-1 if i == axis else 1 for i in range(b.rank(x))])
+
+
+def _levels(bits: int, symmetric: bool, narrow: bool) -> tuple[int, int]:
+    if not 2 <= bits <= 16:
+        raise Unsupported(f"quantises to {bits} bits, and 2 to 16 are known")
+    first = -(1 << (bits - 1)) if symmetric else 0
+    return first + int(narrow), first + (1 << bits) - 1
+
+
+def _fake_quant(per_channel: bool, name: str) -> None:
+    def lowering(
+        b: Builder,
+        x: Tensor,
+        low: Tensor,
+        high: Tensor,
+        *,
+        num_bits: int = 8,
+        symmetric: bool = False,
+        narrow_range: bool = False,
+        training: bool = False,
+        quant_delay: int = 0,
+        channel_axis: int = 1,
+    ) -> Value:
+        if training and quant_delay > 0:
+            return x
+        if symmetric:
+            high = b.op("Max", b.op("Neg", low), high)
+            low = b.op("Neg", high)
+        if per_channel:
+            low, high = (_for_channels(b, bound, x, channel_axis) for bound in (low, high))
+        return _nudged(b, x, low, high, _levels(num_bits, symmetric, narrow_range))
+
+    lowering.__doc__ = "Clip to the bounds, Floor of steps, and back."
+    primitive(name)(lowering)
+
+
+_fake_quant(False, "FakeQuantPerLayer")
+_fake_quant(True, "FakeQuantPerChannel")
+
+
+@primitive("FakeQuantWithMinMaxVars", "FakeQuantWithMinMaxVarsPerChannel")
+def fake_quant_with_bounds(
+    b: Builder, x: Tensor, low: Tensor, high: Tensor, *, num_bits: int = 8, narrow_range: bool = False
+) -> Value:
+    """Clip to the bounds, Floor of steps, and back; channels are the last dimension."""
+    return _nudged(b, x, low, high, _levels(num_bits, False, narrow_range))
+
+
+def _learned_scale(per_channel: bool, name: str) -> None:
+    def lowering(
+        b: Builder,
+        x: Tensor,
+        alpha: Tensor,
+        quant_max: Tensor,
+        *,
+        neg_trunc: bool = False,
+        training: bool = False,
+        quant_delay: int = 0,
+        channel_axis: int = 1,
+    ) -> Value:
+        if training and quant_delay > 0:
+            return x
+        if per_channel:
+            alpha = _for_channels(b, alpha, x, channel_axis)
+        part = b.op("Max", b.op("Min", b.op("Div", x, alpha), 1.0), 0.0 if neg_trunc else -1.0)
+        steps = b.op("Floor", b.op("Add", b.op("Mul", part, quant_max), 0.5))
+        return b.op("Mul", b.op("Div", steps, quant_max), alpha)
+
+    lowering.__doc__ = "Clip of the parts of alpha, Floor of steps, and back."
+    primitive(name)(lowering)
+
+
+_learned_scale(False, "FakeLearnedScaleQuantPerLayer")
+_learned_scale(True, "FakeLearnedScaleQuantPerChannel")
+
+# -- stored as integers ----------------------------------------------------------------------------
+
+_ROUNDED = {"ROUND": "Round", "FLOOR": "Floor", "CEIL": "Ceil"}
+_ROUND_NAMES = {"0": "ROUND", "1": "FLOOR", "2": "CEIL", "3": "TRUNC"}
+
+
+def stored(b: Builder, x: Tensor, dtype: Dtype = ir.DataType.INT8, rounding: str = "ROUND") -> Tensor:
+    """Rounded, and cut off at the ends of an integer type."""
+    how = _ROUND_NAMES.get(rounding, rounding.upper())
+    if dtype not in (ir.DataType.INT8, ir.DataType.UINT8) or how not in _ROUNDED:
+        raise Unsupported(f"stores {dtype.name} by {rounding!r}, and int8 by ROUND, FLOOR or CEIL is lowered")
+    limits = np.iinfo(dtype.numpy())
+    steps = b.op("Clip", b.op(_ROUNDED[how], x), b.like(limits.min, x), b.like(limits.max, x))
+    return b.cast(steps, dtype)
+
+
+@primitive("QuantV2")
+def quant(
+    b: Builder,
+    x: Tensor,
+    scale: Tensor,
+    offset: Tensor,
+    sqrt_mode: bool = False,
+    rounding_mode: str = "ROUND",
+    dst_type: Dtype = ir.DataType.INT8,
+) -> Value:
+    """Mul, Add, Round, Clip, Cast."""
+    y, factor, shift = (b.cast(t, _FLOAT) for t in (x, scale, offset))
+    y = b.op("Mul", y, b.op("Mul", factor, factor) if sqrt_mode else factor)
+    return stored(b, b.op("Add", y, shift), dst_type, rounding_mode)
+
+
+@primitive("DynamicQuantExt")
+def dynamic_quant(b: Builder, x: Tensor, smooth_scales: Tensor | None = None) -> Value:
+    """Div by a 127th of the largest of each row, Round, Cast; and what was divided by."""
+    y = b.cast(x, _FLOAT)
+    if smooth_scales is not None:
+        y = b.op("Mul", y, b.cast(smooth_scales, _FLOAT))
+    scale = b.op("Div", b.op("ReduceMax", b.op("Abs", y), [-1], keepdims=1), 127.0)
+    return stored(b, b.op("Div", y, scale)), b.op("Squeeze", scale, [-1])
+
+
+# -- products --------------------------------------------------------------------------------------
+
+
+def dequantising(b: Builder, scale: Tensor) -> Tensor:
+    """A scale as float32; one of uint64 holds the bits of a float32 in its lower half."""
+    if b.dtype(scale) not in (ir.DataType.UINT64, ir.DataType.INT64):
+        return b.cast(scale, _FLOAT)
+    known = b.known(scale)
+    if known is None:
+        raise Unsupported("has a scale that is packed as integers and computed by the graph")
+    return b.constant(np.asarray(known).astype(np.uint32).view(np.float32))
+
+
+def _product(b: Builder, x: Tensor, weight: Tensor, transpose_x: bool, transpose_weight: bool) -> Tensor:
+    first, second = b.cast(x, _FLOAT), b.cast(weight, _FLOAT)
+    first = flipped(b, first) if transpose_x else first
+    return b.op("MatMul", first, flipped(b, second) if transpose_weight else second)
+
+
+def _per_token(b: Builder, y: Tensor, scale: Tensor | None) -> Tensor:
+    return y if scale is None else b.op("Mul", y, b.op("Unsqueeze", b.cast(scale, _FLOAT), [-1]))
+
+
+@primitive("QuantBatchMatmul")
+def quant_batch_matmul(
+    b: Builder,
+    x1: Tensor,
+    x2: Tensor,
+    scale: Tensor,
+    offset: Tensor | None = None,
+    bias: Tensor | None = None,
+    pertoken_scale: Tensor | None = None,
+    transpose_x1: bool = False,
+    transpose_x2: bool = False,
+    dtype: Dtype = ir.DataType.FLOAT16,
+) -> Value:
+    """MatMul in float32, Add of the bias, Mul by the scales, Cast."""
+    y = _product(b, x1, x2, transpose_x1, transpose_x2)
+    whole = bias is not None and b.dtype(bias).is_integer()
+    if bias is not None and whole:
+        y = b.op("Add", y, b.cast(bias, _FLOAT))
+    y = _per_token(b, b.op("Mul", y, dequantising(b, scale)), pertoken_scale)
+    if bias is not None and not whole:
+        y = b.op("Add", y, b.cast(bias, _FLOAT))
+    if offset is not None:
+        y = b.op("Add", y, b.cast(offset, _FLOAT))
+    return stored(b, y) if dtype is ir.DataType.INT8 else b.cast(y, dtype)
+
+
+@primitive("QuantMatmul")
+def quant_matmul(
+    b: Builder,
+    x1: Tensor,
+    x2: Tensor,
+    scale: Tensor,
+    offset: Tensor | None = None,
+    pertoken_scale: Tensor | None = None,
+    bias: Tensor | None = None,
+    output_dtype: Dtype | None = None,
+    *more: Value,
+) -> Value:
+    """MatMul in float32, Add of the bias, Mul by the scales, Cast."""
+    if any(value is not None for value in more):
+        raise Unsupported("has element types of its own for the operands")
+    wanted = output_dtype or b.result(scale)
+    return quant_batch_matmul(b, x1, x2, scale, offset, bias, pertoken_scale, dtype=wanted)
+
+
+@primitive("WeightQuantBatchMatmul")
+def weight_quant_batch_matmul(
+    b: Builder,
+    x: Tensor,
+    weight: Tensor,
+    antiquant_scale: Tensor,
+    antiquant_offset: Tensor | None = None,
+    quant_scale: Tensor | None = None,
+    quant_offset: Tensor | None = None,
+    bias: Tensor | None = None,
+    transpose_x: bool = False,
+    transpose_weight: bool = False,
+    antiquant_group_size: int = 0,
+) -> Value:
+    """Add and Mul of the weight, MatMul in float32, Cast."""
+    if antiquant_group_size:
+        raise Unsupported("has scales for groups of rows")
+    weight = widened(b, weight, antiquant_scale, antiquant_offset)
+    y = _product(b, x, weight, transpose_x, transpose_weight)
+    if bias is not None:
+        y = b.op("Add", y, b.cast(bias, _FLOAT))
+    if quant_scale is None:
+        return b.cast(y, b.dtype(x))
+    y = b.op("Mul", y, dequantising(b, quant_scale))
+    return stored(b, y if quant_offset is None else b.op("Add", y, b.cast(quant_offset, _FLOAT)))
+
+
+def widened(b: Builder, weight: Tensor, scale: Tensor, offset: Tensor | None) -> Tensor:
+    """What the integers of a weight stand for, as float32."""
+    wide = b.cast(weight, _FLOAT)
+    if offset is not None:
+        wide = b.op("Add", wide, b.cast(offset, _FLOAT))
+    return b.op("Mul", wide, b.cast(scale, _FLOAT))
