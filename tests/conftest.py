@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +11,12 @@ import pytest
 from pinnace.build import build
 from pinnace.config import Settings
 from pinnace.target import Target
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _compile_cache(tmp_path_factory: pytest.TempPathFactory):
+    """A compile cache of the tests' own: what they run was compiled, kept and loaded again."""
+    os.environ["PINNACE_CACHE_DIR"] = str(tmp_path_factory.mktemp("cache"))
 
 
 @pytest.fixture(scope="session")

@@ -10,11 +10,14 @@ from typing import TYPE_CHECKING
 
 from pinnace.config import Settings
 from pinnace.deferred import import_onnx_ir
+from pinnace.errors import EngineError, warn
 from pinnace.target import Target
 from pinnace.types import ModelType
 
 if TYPE_CHECKING:
-    from pinnace.engines.protocol import Executable
+    from pinnace.cache.store import Store
+    from pinnace.compiler.graph import Compilable
+    from pinnace.engines.protocol import Engine, Executable
     from pinnace.report import ModelReport
     from pinnace.weights.source import Source
 
@@ -36,14 +39,55 @@ def build(
     `[model_file] mindir_path` names. `model_type` None means: told from the content. Raises
     `ModelFormatError`, `UnsupportedModelError`, `DeviceUnavailableError` or `EngineError`.
     """
-    import_onnx_ir()
     from pinnace import engines, formats
-    from pinnace.compiler.graph import compilable
+    from pinnace.cache.store import Store
 
     with _no_garbage_collection():
         source = _source(model, settings)
-        folder = None if source.folder is None else str(source.folder)
-        return engines.build(compilable(formats.read(source, model_type), source.name, folder), target)
+        kind = formats.kind(source, model_type)
+        engine = engines.choose(target, source.name)
+        store = Store.of(settings)
+        if store is not None:
+            try:
+                return _from_store(store, source, kind, engine, target)
+            except (OSError, EngineError) as error:
+                reason = error
+        executable = engine.build(_compilable(source, kind), target)
+        if store is not None:
+            warn(f"compile cache: {source.name} is built without being kept: {reason}")
+        return executable
+
+
+def _from_store(
+    store: Store, source: Source, kind: ModelType, engine: Engine, target: Target
+) -> Executable:
+    """Load what was compiled before, or compile and keep it."""
+    from pinnace.cache.key import content_of, key_of
+
+    def key() -> str:
+        return key_of(content, source, store.refers(content), engine.name, target)
+
+    content = content_of(source)
+    entry = store.find(key())
+    if entry is None:
+        with store.writing(content) as folder:
+            entry = store.find(key())
+            if entry is None:
+                compiled = engine.compile(_compilable(source, kind), source, target, folder)
+                if source.files:
+                    store.set_refers(content, list(source.files))
+                entry = store.publish(key(), folder, compiled, source.name, engine.name)
+    return engine.load(entry.compiled, source, target, entry.folder)
+
+
+def _compilable(source: Source, kind: ModelType) -> Compilable:
+    """Read and lower a model."""
+    import_onnx_ir()
+    from pinnace import formats
+    from pinnace.compiler.graph import compilable
+
+    folder = None if source.folder is None else str(source.folder)
+    return compilable(formats.read(source, kind), source.name, folder)
 
 
 @contextmanager

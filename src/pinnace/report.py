@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import onnx_ir as ir
 
 from pinnace.compiler.graph import compilable, declared_inputs
-from pinnace.engines.onnxruntime import lacking
+from pinnace.engines.onnxruntime.kernels import lacking
 from pinnace.errors import UnsupportedModelError, UnsupportedPrimitive
 from pinnace.formats import kind_of
 from pinnace.program import Program
@@ -72,7 +72,7 @@ def _ports(
     except UnsupportedModelError as error:
         # What goes in is in the file; what comes out is only known of a graph that could be made.
         return error.primitives, declared_inputs(graph) if isinstance(graph, Program) else (), ()
-    return tuple(lacking(compiled.model)), compiled.inputs, compiled.outputs
+    return tuple(lacking(compiled.model)), compiled.interface.inputs, compiled.interface.outputs
 
 
 def _weights(graph: Program | ir.Model) -> Iterable[ir.TensorProtocol]:

@@ -6,6 +6,7 @@ are marked.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 
@@ -119,3 +120,17 @@ class Port:
     dtype: DataType
     shape: tuple[int, ...]
     format: Format = Format.NCHW
+
+
+@dataclass(frozen=True)
+class Interface:
+    """What a built model shows: its inputs and outputs, and the user info of its file.
+
+    `states` pairs inputs that hold what a model instance keeps between predictions with the outputs that
+    replace them; `inputs` and `outputs` are without these.
+    """
+
+    inputs: tuple[Port, ...]
+    outputs: tuple[Port, ...]
+    states: tuple[tuple[str, str], ...]
+    info: Mapping[str, str]

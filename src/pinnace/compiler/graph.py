@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -11,26 +10,23 @@ import onnx_ir as ir
 from pinnace.compiler.lower import STATE, graph_inputs, lower
 from pinnace.errors import UnsupportedModelError, UnsupportedPrimitive
 from pinnace.program import Layout, Program
-from pinnace.types import DataType, Format, Port
+from pinnace.types import DataType, Format, Interface, Port
 
 
 @dataclass(frozen=True)
 class Compilable:
     """A graph ready for an engine.
 
-    `states` pairs graph inputs that hold a model instance's state with the outputs that replace them;
-    `inputs` and `outputs` are without them. `folder` is where external weights lie. `lowered` tells what we
-    wrote, which an engine may write otherwise, from an ONNX file.
+    `first_state` holds the first values of the interface's states. `folder` is where external weights lie.
+    `lowered` tells what we wrote, which an engine may write otherwise, from an ONNX file.
     """
 
     model: ir.Model
     name: str
     folder: str | None
-    inputs: tuple[Port, ...]
-    outputs: tuple[Port, ...]
-    states: tuple[tuple[ir.Value, str], ...]
-    info: Mapping[str, str]
-    lowered: bool = False
+    interface: Interface
+    first_state: tuple[ir.TensorProtocol, ...]
+    lowered: bool
 
 
 def compilable(graph: Program | ir.Model, name: str, folder: str | None) -> Compilable:
@@ -38,18 +34,17 @@ def compilable(graph: Program | ir.Model, name: str, folder: str | None) -> Comp
     model = lower(graph) if isinstance(graph, Program) else graph
     layout = graph.layout if isinstance(graph, Program) else Layout.NCHW
     info = graph.user_info if isinstance(graph, Program) else graph.metadata_props
-    states = tuple((i, i.metadata_props[STATE]) for i in model.graph.inputs if STATE in i.metadata_props)
-    hidden = {i.name for i, _ in states} | {o for _, o in states} | set(model.graph.initializers)
-    return Compilable(
-        model=model,
-        name=name,
-        folder=folder,
+    kept = [i for i in model.graph.inputs if STATE in i.metadata_props]
+    states = tuple((i.name or "", i.metadata_props[STATE]) for i in kept)
+    hidden = {name for pair in states for name in pair} | set(model.graph.initializers)
+    interface = Interface(
         inputs=tuple(_port(name, i, layout) for i in model.graph.inputs if i.name not in hidden),
         outputs=tuple(_port(name, o, layout) for o in model.graph.outputs if o.name not in hidden),
         states=states,
         info=dict(info),
-        lowered=isinstance(graph, Program),
     )
+    first_state = tuple(i.const_value for i in kept if i.const_value is not None)
+    return Compilable(model, name, folder, interface, first_state, isinstance(graph, Program))
 
 
 def declared_inputs(program: Program) -> tuple[Port, ...]:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from pinnace.compiler.graph import Compilable
-from pinnace.engines import onnxruntime
-from pinnace.engines.protocol import Executable
+from pinnace.engines.protocol import Engine
 from pinnace.errors import ArgumentValueError, DeviceUnavailableError
 from pinnace.target import Target
 
@@ -15,15 +13,17 @@ _MISSING = {
 }
 
 
-def build(graph: Compilable, target: Target) -> Executable:
-    """Build a graph for a target. Raises DeviceUnavailableError or EngineError."""
+def choose(target: Target, model: str) -> Engine:
+    """The engine for a target; `model` is named in errors. Raises DeviceUnavailableError."""
     if target.device != "cpu":
         raise DeviceUnavailableError(
-            f"{graph.name}: target {target.device!r} cannot run here: it needs {_MISSING[target.device]}, "
+            f"{model}: target {target.device!r} cannot run here: it needs {_MISSING[target.device]}, "
             'and this version of Pinnace runs on the processor only; use context.target = ["cpu"]'
         )
     if target.provider not in _PROVIDERS:
         raise ArgumentValueError(
             f"cpu provider {target.provider!r} is not known; choose from {', '.join(map(repr, _PROVIDERS))}"
         )
-    return onnxruntime.OnnxruntimeExecutable(graph, target)
+    from pinnace.engines.onnxruntime.engine import Onnxruntime
+
+    return Onnxruntime()

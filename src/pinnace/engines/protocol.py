@@ -1,18 +1,29 @@
-"""What every engine gives: an executable."""
+"""What every engine gives: executables, and what the compile cache keeps to make them again."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Protocol
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-from pinnace.types import Port
+from pinnace.target import Target
+from pinnace.types import Interface, Port
+
+if TYPE_CHECKING:  # a model from the cache needs no compiler
+    from pinnace.compiler.graph import Compilable
+    from pinnace.weights.source import Source
 
 Array = npt.NDArray[np.generic]
 State = list[Array]
 """The values that a model instance keeps between predictions; [] for most models."""
+
+
+TENSORS = "tensors"
+"""The folder among what an engine keeps whose files are named by the digests of what they hold."""
 
 
 class Executable(Protocol):
@@ -42,3 +53,49 @@ class Executable(Protocol):
 
     def close(self) -> None:
         """Free what the engine holds. `run` must not be called after."""
+
+
+@dataclass(frozen=True)
+class Kept:
+    """A weight that an engine takes as it is in the model's files, and that no entry of the cache holds.
+
+    `file` names it from the model's folder, "" is the model file itself; `offset` and `length` are bytes,
+    `dtype` is ONNX's number of the element type, `digest` that of the bytes.
+    """
+
+    name: str
+    file: str
+    offset: int
+    length: int
+    dtype: int
+    shape: tuple[int, ...]
+    digest: str
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """What an engine made of a graph, and wrote into a folder: enough to load it without the graph."""
+
+    interface: Interface
+    first_state: tuple[Array, ...]
+    weights: tuple[Kept, ...]
+
+
+class Engine(Protocol):
+    """A library that runs graphs."""
+
+    @property
+    def name(self) -> str:
+        """Its name and version."""
+
+    def build(self, graph: Compilable, target: Target) -> Executable:
+        """Make an executable that nothing is kept of. Raises `EngineError` or `UnsupportedModelError`."""
+
+    def compile(self, graph: Compilable, source: Source, target: Target, folder: Path) -> Compiled:
+        """Optimise a graph, and write into the empty `folder`, and into TENSORS there, what `load` needs.
+
+        Raises as `build` does, and `OSError` where the folder cannot be written.
+        """
+
+    def load(self, compiled: Compiled, source: Source, target: Target, folder: Path) -> Executable:
+        """Make an executable of what `compile` wrote. Raises `EngineError`."""

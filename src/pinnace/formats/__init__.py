@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
-import onnx_ir as ir
+from importlib import import_module
+from typing import TYPE_CHECKING, cast
 
 from pinnace.errors import ModelFormatError
-from pinnace.formats import mindir, ms, onnx
-from pinnace.program import Program
 from pinnace.types import ModelType
 from pinnace.weights.source import Source
 
+if TYPE_CHECKING:  # to tell what a file is takes none of these
+    import onnx_ir as ir
+
+    from pinnace.program import Program
+
 _MS_MARK = b"MSL2"  # at byte 4, FlatBuffers' place for a file's identifier
-_READERS: dict[ModelType, Callable[[Source], Program | ir.Model]] = {
-    ModelType.MINDIR: mindir.read,
-    ModelType.MINDIR_LITE: ms.read,
-    ModelType.ONNX: onnx.read,
+_READERS = {
+    ModelType.MINDIR: "pinnace.formats.mindir",
+    ModelType.MINDIR_LITE: "pinnace.formats.ms",
+    ModelType.ONNX: "pinnace.formats.onnx",
 }
 _KINDS = {
     ModelType.MINDIR: "a MindIR model",
@@ -30,16 +32,21 @@ def read(source: Source, model_type: ModelType | None = None) -> Program | ir.Mo
 
     Raises ModelFormatError.
     """
+    reader = import_module(_READERS[kind(source, model_type)])
+    return cast("Program | ir.Model", reader.read(source))
+
+
+def kind(source: Source, model_type: ModelType | None = None) -> ModelType:
+    """The kind of model that a source holds; ModelFormatError where that is none, or not `model_type`."""
     found = kind_of(source.data)
     if model_type is not None and found is not None and found is not model_type:
         raise ModelFormatError(
             f"{source.name}: is {_KINDS[found]}, and ModelType.{model_type.name} was asked for; "
             f"use ModelType.{found.name}"
         )
-    kind = found or model_type
-    if kind is None:
+    if found is None and model_type is None:
         raise ModelFormatError(f"{source.name}: is no model that Pinnace reads (.mindir, .ms or .onnx)")
-    return _READERS[kind](source)
+    return found or cast(ModelType, model_type)
 
 
 def kind_of(data: memoryview) -> ModelType | None:

@@ -5,14 +5,21 @@ from __future__ import annotations
 import math
 import mmap
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import ml_dtypes
 import numpy as np
-import onnx_ir as ir
+import numpy.typing as npt
 
 from pinnace.errors import ModelFormatError
+from pinnace.weights.shared import shared
+
+if TYPE_CHECKING:
+    import onnx_ir as ir
+
+# onnx-ir is imported where a tensor is made: a model from the compile cache has its weights without.
 
 Buffer = bytes | bytearray | memoryview
 
@@ -35,6 +42,8 @@ class Source:
     data: memoryview
     path: Path | None = None
     folder: Path | None = None
+    files: set[str] = field(default_factory=set, compare=False)
+    """Other files that weights were found in, from `folder`."""
 
     @classmethod
     def of_file(cls, path: str | os.PathLike[str]) -> Source:
@@ -65,6 +74,8 @@ class Source:
                 f"{self.name}: tensor {name!r} lies at bytes {offset} to {offset + length}, "
                 f"and the data ends at {len(self.data)}"
             )
+        import onnx_ir as ir
+
         if self.path is None or length <= SMALL:
             return _view(name, dtype, shape, self.data[offset : offset + length])
         return ir.ExternalTensor(
@@ -81,7 +92,10 @@ class Source:
         self, name: str, dtype: ir.DataType, shape: tuple[int, ...], location: str, offset: int, length: int
     ) -> ir.TensorProtocol:
         """A tensor in another file of the model's folder; the path may not leave that folder."""
+        import onnx_ir as ir
+
         path = self._beside(name, location)
+        self.files.add(location)
         size = path.stat().st_size
         if length < 0:
             length = size - offset
@@ -102,6 +116,20 @@ class Source:
             name=name,
             base_dir=self.folder or "",
         )
+
+    def bytes_of(self, file: str) -> memoryview:
+        """All bytes of a file of the model: "" is the model itself, others lie in its folder."""
+        return _map(self._beside(file, file)) if file else self.data
+
+    def weight(
+        self, file: str, offset: int, length: int, shape: tuple[int, ...], digest: str
+    ) -> npt.NDArray[np.generic]:
+        """A weight as it lies in a file of the model, as unsigned integers of its elements' size.
+
+        Where another model of this process holds the same bytes (`digest`), it is that model's.
+        """
+        data = np.frombuffer(self.bytes_of(file)[offset : offset + length], f"u{length // math.prod(shape)}")
+        return shared(digest, data.reshape(shape))
 
     def _beside(self, name: str, location: str) -> Path:
         if self.folder is None:
@@ -159,6 +187,8 @@ def check_size(what: str, dtype: ir.DataType, shape: tuple[int, ...], length: in
 
 
 def _view(name: str, dtype: ir.DataType, shape: tuple[int, ...], data: memoryview) -> ir.TensorProtocol:
+    import onnx_ir as ir
+
     if dtype.bitwidth < 8:
         packed = np.frombuffer(data, np.uint8)
         return ir.PackedTensor(packed, dtype, shape=ir.Shape(shape), name=name)

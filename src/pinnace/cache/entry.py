@@ -1,0 +1,179 @@
+"""One compiled model on disk.
+
+An entry is a folder: what the engine wrote, the first values of the model's state in `state`, and
+`meta.json`, which describes all of it and gives the size and the digest of every file. The digest of
+`meta.json` itself is its first line.
+
+Files are trusted as long as size, time of change and inode are those that `stamp.json` has recorded in
+the same boot of the machine (what was not yet on disk when power failed is seen so, and copies are). Else
+they are read and compared with their digests once.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pinnace.engines.protocol import TENSORS, Array, Compiled, Kept
+from pinnace.types import DataType, Format, Interface, Port
+from pinnace.weights.digest import digest, digest_of_file
+
+_META, _STAMP, _STATE = "meta.json", "stamp.json", "state"
+
+
+class Damaged(Exception):
+    """An entry is not what was written."""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A compiled model and its folder. `model` and `engine` say, for people, what it was made of and by."""
+
+    folder: Path
+    compiled: Compiled
+    model: str
+    engine: str
+
+
+def write(folder: Path, compiled: Compiled, model: str, engine: str) -> None:
+    """Complete a folder into which an engine has written."""
+    (folder / _STATE).write_bytes(b"".join(value.tobytes() for value in compiled.first_state))
+    files = {name: (path.stat().st_size, _digest(path)) for name, path in _files(folder)}
+    meta = {
+        "model": model,
+        "engine": engine,
+        "interface": asdict(compiled.interface, dict_factory=_plain),
+        "state": [(DataType.from_numpy(v.dtype).name, v.shape) for v in compiled.first_state],
+        "weights": [asdict(weight) for weight in compiled.weights],
+        "files": files,
+    }
+    body = json.dumps(meta, indent=1)
+    (folder / _META).write_text(f"{digest(body.encode())}\n{body}", encoding="utf-8")
+
+
+def read(folder: Path) -> Entry:
+    """An entry that is whole; `Damaged` where it is not, FileNotFoundError where there is none."""
+    meta = _meta(folder)
+    if _stamp(folder, meta["files"]) != _recorded(folder):
+        verify(folder)
+        stamp(folder)
+    try:
+        compiled = Compiled(
+            interface=_interface(meta["interface"]),
+            first_state=tuple(_first_state(folder, meta["state"])),
+            weights=tuple(Kept(**{**kept, "shape": tuple(kept["shape"])}) for kept in meta["weights"]),
+        )
+    except (KeyError, TypeError, ValueError) as error:
+        raise Damaged(f"{folder / _META}: {error}") from None
+    return Entry(folder, compiled, meta["model"], meta["engine"])
+
+
+def verify(folder: Path) -> None:
+    """Read every file of an entry; `Damaged` where one is not what was written."""
+    for name, (size, expected) in _meta(folder)["files"].items():
+        path = folder / name
+        if not path.is_file() or path.stat().st_size != size or digest_of_file(path) != expected:
+            raise Damaged(f"{path} is not what was written")
+
+
+def stamp(folder: Path) -> None:
+    """Record that the files are what was written; nothing where the folder cannot be written."""
+    new = folder / f"{_STAMP}.{os.getpid()}"
+    try:
+        new.write_text(json.dumps(_stamp(folder, _meta(folder)["files"])), encoding="utf-8")
+        new.replace(folder / _STAMP)
+    except OSError:
+        pass  # another process, or a folder for reading only: the files are compared again next time
+
+
+def touch(folder: Path) -> None:
+    """Note that an entry was used now."""
+    with suppress(OSError):  # a folder for reading only
+        os.utime(folder / _STAMP)
+
+
+def used(folder: Path) -> float:
+    """When an entry was last used, in seconds since 1970; 0 where that is not known."""
+    try:
+        return (folder / _STAMP).stat().st_mtime
+    except OSError:
+        return 0.0
+
+
+def _meta(folder: Path) -> dict[str, Any]:
+    seal, _, body = (folder / _META).read_text(encoding="utf-8", errors="replace").partition("\n")
+    if digest(body.encode()) != seal:
+        raise Damaged(f"{folder / _META} is not what was written")
+    meta: dict[str, Any] = json.loads(body)
+    return meta
+
+
+def _digest(path: Path) -> str:
+    return path.name if path.parent.name == TENSORS else digest_of_file(path)
+
+
+def _files(folder: Path) -> Iterator[tuple[str, Path]]:
+    for path in sorted(folder.rglob("*")):
+        if path.is_file():
+            yield path.relative_to(folder).as_posix(), path
+
+
+def _stamp(folder: Path, files: Mapping[str, Any]) -> dict[str, Any]:
+    facts: dict[str, Any] = {"boot": _boot()}
+    for name in files:
+        try:
+            status = (folder / name).stat()
+        except OSError:
+            raise Damaged(f"{folder / name} is missing") from None
+        facts[name] = [status.st_size, status.st_mtime_ns, status.st_ino]
+    return facts
+
+
+def _recorded(folder: Path) -> object:
+    try:
+        return json.loads((folder / _STAMP).read_bytes())
+    except (OSError, ValueError):
+        return None
+
+
+@cache
+def _boot() -> str:
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+    except OSError:
+        return ""
+
+
+def _plain(items: list[tuple[str, Any]]) -> dict[str, Any]:
+    return {key: value.name if isinstance(value, DataType | Format) else value for key, value in items}
+
+
+def _interface(said: dict[str, Any]) -> Interface:
+    return Interface(
+        inputs=tuple(map(_port, said["inputs"])),
+        outputs=tuple(map(_port, said["outputs"])),
+        states=tuple((before, after) for before, after in said["states"]),
+        info=said["info"],
+    )
+
+
+def _port(said: dict[str, Any]) -> Port:
+    return Port(said["name"], DataType[said["dtype"]], tuple(said["shape"]), Format[said["format"]])
+
+
+def _first_state(folder: Path, said: list[Any]) -> Iterator[Array]:
+    data = (folder / _STATE).read_bytes()
+    offset = 0
+    for name, shape in said:
+        dtype, count = DataType[name].to_numpy(), math.prod(shape)
+        yield np.frombuffer(data, dtype, count, offset).reshape(shape)
+        offset += count * dtype.itemsize

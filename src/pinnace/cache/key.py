@@ -1,0 +1,57 @@
+"""What a compiled model is filed under: everything that decides what it computes, and how."""
+
+from __future__ import annotations
+
+import mmap
+import platform
+from collections.abc import Iterable
+from functools import cache
+from pathlib import Path
+
+from pinnace.target import Target
+from pinnace.weights.digest import digest
+from pinnace.weights.source import Source
+
+_ROOMS = ("compiler", "engines", "formats", "ops", "weights")
+"""The parts of Pinnace that have a say in what a model becomes."""
+
+
+def content_of(source: Source) -> str:
+    """A name for the content of a model file, without the files that it refers to."""
+    name = digest(source.data)
+    if isinstance(source.data.obj, mmap.mmap):
+        source.data.obj.madvise(mmap.MADV_DONTNEED)  # else all that was read would count as ours
+    return name
+
+
+def key_of(content: str, source: Source, files: Iterable[str], engine: str, target: Target) -> str:
+    """A name for a model (`content`, and the `files` beside it) compiled by an engine for a target.
+
+    Threads and cores are not part of it: they are set when a model is loaded. Raises ModelFormatError where
+    a file is missing.
+    """
+    beside = [part for file in sorted(files) for part in (file, digest(source.bytes_of(file)))]
+    made_for = (engine, target.device, target.provider, target.precision, processor())
+    return digest("\0".join((content, *beside, *made_for, code())).encode())
+
+
+@cache
+def processor() -> str:
+    """The processor's kind and features, as kernels and layouts of weights are chosen by them."""
+    wanted = ("vendor_id", "cpu family", "model", "flags", "CPU implementer", "CPU part", "Features")
+    try:
+        first = Path("/proc/cpuinfo").read_text(encoding="utf-8").partition("\n\n")[0]
+    except OSError:
+        return f"{platform.machine()} {platform.processor()}"
+    lines = (line.partition(":") for line in first.splitlines())
+    facts = [value.strip() for name, _, value in lines if name.strip() in wanted]
+    return " ".join((platform.machine(), *facts))
+
+
+@cache
+def code() -> str:
+    """A name for this version of Pinnace, which changes with every line of what compiles models."""
+    root = Path(__file__).parents[1]
+    found = (file for room in _ROOMS for file in (root / room).rglob("*"))
+    files = sorted(file for file in found if file.suffix in (".py", ".json"))
+    return digest(b"\0".join(file.read_bytes() for file in files))

@@ -1,0 +1,46 @@
+"""Which operators onnxruntime can run."""
+
+from __future__ import annotations
+
+from collections import Counter
+from functools import cache
+from typing import Any
+
+import onnx
+import onnx_ir as ir
+from onnxruntime.capi import onnxruntime_pybind11_state as _state
+
+from pinnace.errors import UnsupportedPrimitive
+
+
+def lacking(model: ir.Model) -> list[UnsupportedPrimitive]:
+    """The operators of a model that onnxruntime has no kernel for, most used first."""
+    count: Counter[tuple[str, str]] = Counter()
+    first: dict[tuple[str, str], str] = {}
+    own = {(f.domain, f.name) for f in model.functions.values()}
+    for node in ir.traversal.RecursiveGraphIterator(model.graph):
+        operator = (node.domain, node.op_type)
+        if operator not in own and operator not in _kernels() and not _is_function(*operator):
+            count[operator] += 1
+            first.setdefault(operator, node.name or "")
+    return [
+        UnsupportedPrimitive(
+            name, n, first[domain, name], f"onnxruntime has no {domain or 'ONNX'} kernel for it"
+        )
+        for (domain, name), n in count.most_common()
+    ]
+
+
+@cache
+def _kernels() -> frozenset[tuple[str, str]]:
+    # Constants become initializers before kernels are looked for.
+    return frozenset((k.domain, k.op_name) for k in _state.get_all_opkernel_def()) | {("", "Constant")}
+
+
+def _is_function(domain: str, name: str) -> bool:
+    """Whether ONNX defines an operator by others, so that no kernel is needed."""
+    if not onnx.defs.has(name, domain=domain):
+        return False
+    # The stubs of onnx lack these two.
+    schema: Any = onnx.defs.get_schema(name, domain=domain)
+    return bool(schema.has_function or schema.has_context_dependent_function)

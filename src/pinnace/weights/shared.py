@@ -1,0 +1,24 @@
+"""Weights of this process, by content: models with the same tensors hold them once."""
+
+from __future__ import annotations
+
+import threading
+from weakref import WeakValueDictionary
+
+import numpy as np
+import numpy.typing as npt
+
+Array = npt.NDArray[np.generic]
+
+_known: WeakValueDictionary[tuple[str, tuple[int, ...], str], Array] = WeakValueDictionary()
+_lock = threading.Lock()
+
+
+def shared(digest: str, array: Array) -> Array:
+    """An array with these bytes that some model of this process holds already; `array` where none does.
+
+    `digest` names the bytes (`weights.digest`). Arrays are forgotten with the last model that holds them.
+    """
+    key = (digest, array.shape, array.dtype.str)
+    with _lock:
+        return _known.setdefault(key, array)
