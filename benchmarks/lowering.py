@@ -1,17 +1,19 @@
 """How fast what we lower runs: MindSpore files beside the ONNX files of the same networks.
 
-    python -m benchmarks lowering PATH ... [--rounds 5] [--turns 20]
+    python -m benchmarks lowering PATH ... [--rounds 5] [--seconds 3]
 
 PATH is a `.mindir` or `.ms` with an `.onnx` of the same name beside it and a `.npz` that holds its inputs as
 run0_x0, run0_x1, ...; or a folder of such, as `python -m tests.zoo --work` makes it. Three routes take
 turns, prediction by prediction, in one process with one thread on one core: the MindSpore file in Pinnace,
-the ONNX file in Pinnace, and the ONNX file in onnxruntime. Every round is a new process, so that where
+the ONNX file in Pinnace, and the ONNX file in onnxruntime. Times are processor times of the one thread, so
+that what else runs on the machine counts as little as can be. Every round is a new process, so that where
 things come to lie in memory differs. A ratio is the median over rounds of the medians over turns.
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import os
 import statistics
@@ -37,12 +39,14 @@ def main(arguments: list[str]) -> None:
     parser = argparse.ArgumentParser(prog="benchmarks lowering")
     parser.add_argument("paths", nargs="+", type=Path)
     parser.add_argument("--rounds", type=int, default=5, help="processes for each network")
-    parser.add_argument("--turns", type=int, default=20, help="predictions of each route in a process")
+    parser.add_argument(
+        "--seconds", type=float, default=3, help="what a process measures for, 5 turns at least"
+    )
     options = parser.parse_args(arguments)
     print(_HEAD)
     means = []
     for path in _networks(options.paths):
-        command = ["-m", "benchmarks.lowering", str(path), str(options.turns)]
+        command = ["-m", "benchmarks.lowering", str(path), str(options.seconds)]
         runs = in_turn({"all": command}, options.rounds)["all"]
         print(_row(path.stem, runs), flush=True)
         means.append([_ratio(runs, base)[0] for base in ROUTES[1:]])
@@ -72,24 +76,35 @@ def _ratio(runs: Sequence[Figures], base: str) -> tuple[float, float, float]:
     return statistics.median(ratios), min(ratios), max(ratios)
 
 
-def child(path: Path, turns: int) -> None:
+def child(path: Path, seconds: float) -> None:
     """One round: milliseconds of each route, and the first one's ratios turn by turn, as medians."""
     os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
     goldens = np.load(path.with_suffix(".npz"))
     inputs = [goldens[f"run0_x{i}"] for i in range(sum(key.startswith("run0_x") for key in goldens))]
     routes = _routes(path, inputs)
     times: dict[str, list[float]] = {name: [] for name in ROUTES}
-    for turn in range(turns + 1):
-        for name, predict in routes.items():
-            start = time.perf_counter()
-            predict()
+    order = list(ROUTES)
+    for turn in _turns(seconds):
+        order.append(order.pop(0))  # each comes first, and after each other, as often
+        for name in order:
+            start = time.thread_time()
+            routes[name]()
             if turn:  # the first is thrown away
-                times[name].append((time.perf_counter() - start) * 1e3)
+                times[name].append((time.thread_time() - start) * 1e3)
     figures = {name: statistics.median(taken) for name, taken in times.items()}
     for base in ROUTES[1:]:
         ratios = (ours / theirs for ours, theirs in zip(times["mindir"], times[base], strict=True))
         figures[f"over {base}"] = statistics.median(ratios)
     print(json.dumps(figures))
+
+
+def _turns(seconds: float) -> Iterator[int]:
+    """Numbers of turns, until so many seconds are over."""
+    start = time.perf_counter()
+    for turn in itertools.count():
+        if turn > 5 and time.perf_counter() - start > seconds:
+            return
+        yield turn
 
 
 def _routes(path: Path, inputs: list[np.ndarray]) -> dict[str, Callable[[], object]]:
@@ -104,4 +119,4 @@ def _routes(path: Path, inputs: list[np.ndarray]) -> dict[str, Callable[[], obje
 
 
 if __name__ == "__main__":
-    child(Path(sys.argv[1]), int(sys.argv[2]))
+    child(Path(sys.argv[1]), float(sys.argv[2]))

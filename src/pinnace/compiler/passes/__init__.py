@@ -13,7 +13,14 @@ from collections.abc import Callable, Iterator
 import onnx_ir as ir
 
 from pinnace.compiler.passes.attention import attention
-from pinnace.compiler.passes.norm import batch_norm_of_merged, root_mean_square
+from pinnace.compiler.passes.gelu import gelu
+from pinnace.compiler.passes.norm import (
+    batch_norm_of_merged,
+    layer_norm,
+    root_mean_square,
+    scale_of_channels,
+    scaled_layer_norm,
+)
 from pinnace.compiler.passes.pool import average_pool
 from pinnace.compiler.passes.product import product_of_three
 from pinnace.compiler.passes.sums import sum_of_rows
@@ -23,9 +30,11 @@ from pinnace.ops.builder import Builder, Unsupported
 Rule = Callable[[Builder, ir.Node], ir.Value | None]
 
 RULES: dict[str, tuple[Rule, ...]] = {
+    "Add": (scaled_layer_norm, scale_of_channels),
     "AveragePool": (average_pool,),
+    "Div": (layer_norm,),
     "MatMul": (product_of_three,),
-    "Mul": (root_mean_square,),
+    "Mul": (layer_norm, scaled_layer_norm, root_mean_square, gelu),
     "ReduceL2": (sum_of_rows,),
     "ReduceMean": (sum_of_rows,),
     "ReduceSum": (sum_of_rows,),
@@ -44,8 +53,12 @@ def rewrite(model: ir.Model) -> None:
         for rule in RULES.get(node.op_type, ()):
             replacement = _applied(rule, b, node)
             if replacement is not None:
-                _put(model.graph, b, node, replacement)
+                _put(b, node, replacement)
                 break
+    for name, value in b.initializers.items():
+        if value.uses():  # what one rule wrote another may have taken away
+            value.name = f"{name}.fused"
+            model.graph.register_initializer(value)
 
 
 def _nodes(graph: ir.Graph) -> Iterator[ir.Node]:
@@ -68,17 +81,13 @@ def _applied(rule: Rule, b: Builder, node: ir.Node) -> ir.Value | None:
         return None
 
 
-def _put(root: ir.Graph, b: Builder, node: ir.Node, replacement: ir.Value) -> None:
+def _put(b: Builder, node: ir.Node, replacement: ir.Value) -> None:
     """Insert what a rule wrote before `node`, whose first output it replaces, and drop what nothing reads."""
     assert isinstance(node.graph, ir.Graph)
     old = node.outputs[0]
     for new in b.nodes:
         for output in new.outputs:
             output.name = f"{output.name}.fused"
-    for name, value in b.initializers.items():
-        if not value.is_initializer():
-            value.name = f"{name}.fused"
-            root.register_initializer(value)
     node.graph.insert_before(node, b.nodes)
     replacement.type, replacement.shape = old.type, old.shape
     old.replace_all_uses_with(replacement, replace_graph_outputs=True)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+import platform
 from collections.abc import Sequence
+from functools import cache
 
 import numpy as np
 import numpy.typing as npt
@@ -12,13 +14,12 @@ import onnx_ir as ir
 from pinnace.compiler.passes.match import attribute, is_float
 from pinnace.ops.builder import Builder
 
-_BLOCK = 16
 _LARGEST = 49
 """Elements of a window up to which a convolution is the faster one."""
 
 
 def average_pool(b: Builder, node: ir.Node) -> ir.Value | None:
-    """AveragePool of images whose channels come in no blocks of 16 -> a Conv of each channel for itself.
+    """AveragePool of images whose channels come in no whole blocks -> a Conv of each channel for itself.
 
     From operator set 19 on onnxruntime (seen in 1.31) goes through such images element by element: this is
     4 to 12 times as fast. Where windows reach over the edge and what lies beyond does not count, their sums
@@ -30,7 +31,7 @@ def average_pool(b: Builder, node: ir.Node) -> ir.Value | None:
     if x is None or len(kernel) != 2 or math.prod(kernel) > _LARGEST or not plain or not is_float(b, x):
         return None
     _, channels, *size = b.static_shape(x)
-    if channels % _BLOCK == 0:
+    if channels % _block() == 0:
         return None
     strides = node.attributes["strides"].as_ints() if "strides" in node.attributes else (1, 1)
     pads = _pads(node, size, kernel, strides)
@@ -39,6 +40,15 @@ def average_pool(b: Builder, node: ir.Node) -> ir.Value | None:
     weight = b.constant(np.full((channels, 1, *kernel), 1 / window if whole else 1, np.float32))
     y = b.op("Conv", x, weight, group=channels, kernel_shape=kernel, strides=strides, pads=pads)
     return y if whole else b.op("Mul", y, 1 / _counts(size, kernel, strides, pads))
+
+
+@cache
+def _block() -> int:
+    """Channels that onnxruntime computes at once, in kernels of their own."""
+    if platform.machine() != "x86_64":
+        return 16
+    with open("/proc/cpuinfo", encoding="ascii", errors="replace") as file:
+        return 16 if "avx512f" in file.read() else 8
 
 
 def _pads(node: ir.Node, size: Sequence[int], kernel: Sequence[int], strides: Sequence[int]) -> list[int]:
