@@ -52,7 +52,7 @@ class Oracle:
             if made.exists():
                 return json.loads(made.read_text())
             doing = "run"
-            settle_averages(self._net, self._runs, random)
+            settle_averages(self._net, self._runs, random, self._entry.calm)
             doing = "export"
             onnx = self._export(path)
             doing = "run"
@@ -146,7 +146,7 @@ def _weights(name: str, shape: tuple[int, ...], random: np.random.Generator) -> 
     return random.normal(scale=1.2 / math.sqrt(max(1, math.prod(shape[1:]))), size=shape)
 
 
-def settle_averages(net: ms.nn.Cell, runs: list[Run], random: np.random.Generator) -> None:
+def settle_averages(net: ms.nn.Cell, runs: list[Run], random: np.random.Generator, calm: float) -> None:
     """Moving averages near those of all runs together, as training leaves them, each off by a factor of its own.
 
     With others the signal of many networks dies out on the way, so that their outputs hardly depend on
@@ -163,7 +163,7 @@ def settle_averages(net: ms.nn.Cell, runs: list[Run], random: np.random.Generato
         scale = random.uniform(0.7, 1.4, variance.shape)
         cell.moving_mean.set_data(ms.Tensor(mean * scale, ms.float32))
         cell.moving_variance.set_data(
-            ms.Tensor((variance + 0.2 * variance.mean() + 1e-3) * scale, ms.float32)
+            ms.Tensor((variance + calm * variance.mean() + 1e-3) * scale, ms.float32)
         )
         return usual(cell, x)
 

@@ -105,7 +105,7 @@ class Store:
             (folder / content).write_text(f"{digest(body.encode())}\n{body}", encoding="utf-8")
             os.replace(folder / content, self._made("refers") / content)
 
-    def keys(self) -> list[str]:
+    def entry_keys(self) -> list[str]:
         """Of all entries, the one used last first."""
         try:
             names = os.listdir(self.root / "entries")
@@ -142,7 +142,7 @@ class Store:
 
     def clear(self) -> None:
         """Take all entries away, and what killed writers left."""
-        for key in self.keys():
+        for key in self.entry_keys():
             self.remove(key)
         self._forget_unused_tensors()
         shutil.rmtree(self.root / "refers", ignore_errors=True)
@@ -200,7 +200,7 @@ class Store:
             return
         try:
             with self._lock("evict", timeout=0):
-                for key in reversed(self.keys()):
+                for key in reversed(self.entry_keys()):
                     if self.size() <= self.limit:
                         break
                     if key != keep:

@@ -13,6 +13,7 @@ from typing import Annotated, TextIO
 import typer
 
 from pinnace import __version__
+from pinnace.cli import cache
 from pinnace.cli.exec import exec_command
 from pinnace.cli.inspect import inspect
 from pinnace.cli.quickstart import quickstart
@@ -48,6 +49,7 @@ def pinnace(
 app.command()(run)
 app.command()(inspect)
 app.command()(quickstart)
+app.add_typer(cache.app, name="cache")
 app.command(
     "exec",
     no_args_is_help=True,

@@ -1,0 +1,89 @@
+"""`pinnace cache`: the models that are kept compiled."""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from pinnace.cache.store import Store
+
+app = typer.Typer(no_args_is_help=True, help="Show, check or clear the models that are kept compiled.")
+
+_Folder = Annotated[
+    Path | None,
+    typer.Option("--folder", help="The cache; PINNACE_CACHE_DIR, or the user's own, where it is not given."),
+]
+
+
+@app.command("list")
+def list_entries(folder: _Folder = None) -> None:
+    """Show what is kept: model, size, last use, engine."""
+    from pinnace.cache.entry import Damaged
+    from pinnace.cli.console import table
+
+    store = _store(folder)
+    rows = []
+    for key in store.entry_keys():
+        try:
+            entry = store.entry(key)
+            what = (entry.model, entry.engine)
+        except (Damaged, FileNotFoundError):
+            what = ("damaged", "")
+        rows.append((key[:12], _megabytes(store.size(key)), _when(store.used(key)), *what))
+    table(f"{store.root}, {_megabytes(store.size())} of at most {_megabytes(store.limit)}", rows)
+
+
+@app.command()
+def verify(folder: _Folder = None) -> None:
+    """Read every byte of what is kept; remove what is damaged, and exit with 1 where something was."""
+    from pinnace.cache.entry import Damaged
+
+    store = _store(folder)
+    whole, damaged = 0, 0
+    for key in store.entry_keys():
+        try:
+            store.verify(key)
+            whole += 1
+        except FileNotFoundError:
+            pass  # removed by another process meanwhile
+        except Damaged as damage:
+            print(f"{damage}; removed", file=sys.stderr)
+            store.remove(key)
+            damaged += 1
+    print(f"{whole} whole, {damaged} damaged")
+    if damaged:
+        raise typer.Exit(1)
+
+
+@app.command()
+def clear(folder: _Folder = None) -> None:
+    """Remove everything that is kept. Models that run keep what they have."""
+    store = _store(folder)
+    size, count = store.size(), len(store.entry_keys())
+    store.clear()
+    print(f"{count} removed, {_megabytes(size)}")
+
+
+def _store(folder: Path | None) -> Store:
+    from pinnace.cache.store import OFF, Store
+    from pinnace.config import Settings
+    from pinnace.errors import ConfigError
+
+    options = None if folder is None else {"ms_cache": {"serialize_path": str(folder)}}
+    store = Store.of(Settings.load(options=options))
+    if store is None:
+        raise ConfigError(f'there is no cache: PINNACE_CACHE_DIR is "{OFF}"')
+    return store
+
+
+def _megabytes(size: int) -> str:
+    return f"{size / 1e6:.1f} MB"
+
+
+def _when(seconds: float) -> str:
+    return time.strftime("%Y-%m-%d %H:%M", time.localtime(seconds)) if seconds else "not known"

@@ -1,0 +1,293 @@
+"""Builds through the compile cache: what is found, what is not, and what goes wrong."""
+
+import os
+import shutil
+import subprocess
+import sys
+import textwrap
+import time
+
+import numpy as np
+import onnx
+import pytest
+
+import pinnace
+from pinnace.engines.onnxruntime.engine import Onnxruntime
+from pinnace.errors import PinnaceWarning
+
+from .conftest import X, close_to, make_model, predict
+
+
+@pytest.fixture
+def compiled(monkeypatch):
+    """The names of the models that were compiled, not loaded."""
+    names = []
+    compile_ = Onnxruntime.compile
+
+    def counting(self, graph, *rest):
+        names.append(graph.name)
+        return compile_(self, graph, *rest)
+
+    monkeypatch.setattr(Onnxruntime, "compile", counting)
+    return names
+
+
+def entries(cache):
+    return sorted((cache / "entries").iterdir())
+
+
+def test_a_model_is_compiled_once_and_its_results_stay(cache, product, compiled):
+    path, weight = product
+    first, second = predict(path), predict(path)
+    assert len(compiled) == 1
+    assert first == close_to(weight)
+    np.testing.assert_array_equal(first, second)
+
+
+def test_name_and_place_do_not_matter(cache, product, compiled, tmp_path):
+    path, weight = product
+    predict(path)
+    other = tmp_path / "elsewhere" / "other.onnx"
+    other.parent.mkdir()
+    shutil.copy(path, other)
+    path.unlink()
+    assert predict(other) == close_to(weight)
+    assert predict(other.read_bytes()) == close_to(weight)
+    assert len(compiled) == 1
+
+
+def test_a_changed_file_of_the_same_name_size_and_time_is_another_model(cache, product, compiled):
+    path, _ = product
+    predict(path)
+    before = path.stat()
+    new = make_model(path, seed=9)
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+    after = path.stat()
+    assert (after.st_size, after.st_mtime_ns) == (before.st_size, before.st_mtime_ns)
+    assert predict(path) == close_to(new)
+    assert len(compiled) == 2
+
+
+def test_weights_beside_the_graph_are_part_of_the_content(cache, tmp_path, compiled):
+    path = tmp_path / "outside.onnx"
+    old = make_model(path, external="weights.bin")
+    graph = path.read_bytes()
+    assert predict(path) == close_to(old)
+    (tmp_path / "weights.bin").unlink()
+    new = make_model(path, seed=9, external="weights.bin")
+    assert path.read_bytes() == graph, "only the weights differ"
+    assert predict(path) == close_to(new)
+    assert predict(path) == close_to(new)
+    assert len(compiled) == 2
+    (tmp_path / "weights.bin").unlink()
+    make_model(path, external="weights.bin")
+    assert predict(path) == close_to(old), "both are kept"
+    assert len(compiled) == 2
+
+
+def damage_a_weight(entry):
+    (tensor,) = (entry / "tensors").iterdir()
+    with tensor.open("r+b") as file:
+        file.seek(1000)
+        file.write(b"\x7f" * 4)
+
+
+def truncate_the_graph(entry):
+    os.truncate(entry / "graph.onnx", 20)
+
+
+def remove_the_graph(entry):
+    (entry / "graph.onnx").unlink()
+
+
+def edit_the_description(entry):
+    meta = entry / "meta.json"
+    meta.write_text(meta.read_text().replace("FLOAT32", "FLOAT16"))
+
+
+@pytest.mark.parametrize(
+    "damage", [damage_a_weight, truncate_the_graph, remove_the_graph, edit_the_description]
+)
+def test_a_damaged_entry_is_noticed_and_made_anew(cache, product, compiled, damage):
+    path, weight = product
+    predict(path)
+    (entry,) = entries(cache)
+    damage(entry)
+    with pytest.warns(PinnaceWarning, match="compiled again"):
+        assert predict(path) == close_to(weight)
+    assert len(compiled) == 2
+    assert predict(path) == close_to(weight)
+    assert len(compiled) == 2
+
+
+def test_an_entry_that_was_copied_is_compared_once_and_trusted_again(cache, product, compiled):
+    path, weight = product
+    predict(path)
+    shutil.copytree(cache, cache.with_name("copy"))
+    shutil.rmtree(cache)
+    cache.with_name("copy").rename(cache)
+    assert predict(path) == close_to(weight)
+    assert len(compiled) == 1
+
+
+@pytest.mark.parametrize("where", ["/proc/pinnace", "/dev/null/pinnace"])
+def test_a_cache_that_cannot_be_written_means_a_warning_and_a_build(product, monkeypatch, where):
+    path, weight = product
+    monkeypatch.setenv("PINNACE_CACHE_DIR", where)
+    with pytest.warns(PinnaceWarning, match="without being kept"):
+        assert predict(path) == close_to(weight)
+
+
+def test_a_full_disk_means_a_warning_and_a_build(cache, product):
+    path, _ = product
+    script = """
+        import resource, sys, warnings
+        import numpy as np
+        import pinnace
+        resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
+        model = pinnace.Model()
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            model.build_from_file(sys.argv[1], pinnace.ModelType.ONNX)
+        assert "without being kept" in str(caught[0].message), caught
+        assert np.isfinite(model.predict([np.ones((3, 128), np.float32)])[0].get_data_to_numpy()).all()
+    """
+    subprocess.run([sys.executable, "-c", textwrap.dedent(script), str(path)], check=True)
+    assert not list((cache / "new").iterdir())
+    assert not (cache / "entries").exists() or not entries(cache)
+
+
+def test_off_means_off(product, monkeypatch, tmp_path, compiled):
+    path, weight = product
+    monkeypatch.setenv("PINNACE_CACHE_DIR", "off")
+    assert predict(path) == close_to(weight)
+    assert not compiled
+
+
+def test_the_configuration_names_a_folder_of_the_users_own(cache, product, tmp_path):
+    path, _ = product
+    own = tmp_path / "own"
+    model = pinnace.Model()
+    options = {"ms_cache": {"serialize_path": str(own)}}
+    model.build_from_file(str(path), pinnace.ModelType.ONNX, config_dict=options)
+    assert len(entries(own)) == 1
+    assert not cache.exists()
+
+
+def test_what_was_not_used_for_longest_goes_first(cache, tmp_path, monkeypatch):
+    paths = [tmp_path / f"{i}.onnx" for i in range(3)]
+    for seed, path in enumerate(paths):
+        make_model(path, seed)
+    predict(paths[0])
+    size = sum(f.stat().st_size for f in entries(cache)[0].rglob("*"))
+    monkeypatch.setenv("PINNACE_CACHE_LIMIT", str(2.5 * size / 1e9))
+    predict(paths[1])
+    time.sleep(0.02)  # so that times of use differ
+    predict(paths[0])
+    (kept,) = [e for e in entries(cache) if "0.onnx" in (e / "meta.json").read_text()]
+    predict(paths[2])
+    assert len(entries(cache)) == 2
+    assert kept in entries(cache)
+    assert len(list((cache / "tensors").iterdir())) == 2, "its weight went with it"
+
+
+def test_models_with_the_same_weight_have_one_file_of_it(cache, tmp_path):
+    make_model(tmp_path / "a.onnx", name="weight")
+    make_model(tmp_path / "b.onnx", name="other")
+    predict(tmp_path / "a.onnx")
+    predict(tmp_path / "b.onnx")
+    inodes = {f.stat().st_ino for e in entries(cache) for f in (e / "tensors").iterdir()}
+    assert len(entries(cache)) == 2
+    assert len(inodes) == 1
+
+
+BUILD = """
+    import sys
+    import numpy as np
+    import pinnace
+    from pinnace.engines.onnxruntime.engine import Onnxruntime
+
+    compile_ = Onnxruntime.compile
+    def counting(self, *arguments):
+        print("compiling", flush=True)
+        return compile_(self, *arguments)
+    Onnxruntime.compile = counting
+    model = pinnace.Model()
+    model.build_from_file(sys.argv[1], pinnace.ModelType.ONNX)
+    x = np.load(sys.argv[2])
+    np.save(sys.argv[3], model.predict([x])[0].get_data_to_numpy())
+"""
+
+
+def build_elsewhere(path, out, **options):
+    x = out.with_name("x.npy")
+    np.save(x, X)
+    command = [sys.executable, "-c", textwrap.dedent(BUILD), str(path), str(x), str(out)]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True, **options)
+
+
+def test_processes_that_build_the_same_model_at_once_compile_it_once(cache, product, tmp_path):
+    path, weight = product
+    outs = [tmp_path / f"{i}.npy" for i in range(4)]
+    said = [p.communicate()[0] for p in [build_elsewhere(path, out) for out in outs]]
+    assert sum(text.count("compiling") for text in said) == 1
+    for out in outs:
+        assert np.load(out) == close_to(weight)
+
+
+def test_builders_that_are_killed_leave_nothing_and_hinder_nobody(cache, tmp_path):
+    path = tmp_path / "large.onnx"
+    weight = make_model(path, outputs=20_000)
+    for delay in (0.0, 0.02, 0.05, 0.1):
+        builder = build_elsewhere(path, tmp_path / "out.npy")
+        assert builder.stdout.readline().startswith("compiling")
+        time.sleep(delay)
+        builder.kill()
+        builder.wait()
+    with pinnace.Model() as model:
+        model.build_from_file(str(path), pinnace.ModelType.ONNX)
+        assert model.predict([X])[0].get_data_to_numpy() == close_to(weight)
+    assert not list((cache / "new").iterdir())
+    assert len(entries(cache)) == 1
+
+
+def test_a_process_that_finds_its_model_imports_no_compiler(cache, product, tmp_path):
+    path, _ = product
+    predict(path)
+    script = """
+        import sys
+        import pinnace
+        model = pinnace.Model()
+        model.build_from_file(sys.argv[1], pinnace.ModelType.ONNX)
+        print(sorted({"onnx", "onnx_ir", "google.protobuf"} & sys.modules.keys()))
+    """
+    command = [sys.executable, "-c", textwrap.dedent(script), str(path)]
+    assert subprocess.check_output(command, text=True).strip() == "[]"
+
+
+def test_a_child_after_a_fork_finds_it_too(cache, tmp_path):
+    path = tmp_path / "large.onnx"
+    make_model(path, outputs=150_000)  # 77 MB: more than one thread hashes it
+    predict(path)
+    child = os.fork()
+    if child == 0:
+        predict(path)
+        os._exit(0)
+    assert os.waitpid(child, 0)[1] == 0
+
+
+def test_a_wrong_limit_is_told(cache, product, monkeypatch):
+    monkeypatch.setenv("PINNACE_CACHE_LIMIT", "much")
+    with pytest.raises(pinnace.errors.ConfigError, match="PINNACE_CACHE_LIMIT must be a number of GB"):
+        predict(product[0])
+
+
+def test_an_impossible_model_is_an_error_and_leaves_nothing(cache, tmp_path):
+    path = tmp_path / "wrong.onnx"
+    make_model(path)
+    model = onnx.load(path)
+    model.graph.node[0].op_type = "NoSuchOperator"
+    path.write_bytes(model.SerializeToString())
+    with pytest.raises(pinnace.errors.UnsupportedModelError):
+        predict(path)
+    assert not list((cache / "new").iterdir())
