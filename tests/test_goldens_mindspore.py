@@ -25,6 +25,9 @@ LOOSER = {
     "dynamic_gru_rzh": (1e-4, 2e-5),
     # MindSpore's own Tanh is off by so much near 1.
     "activation_tanh": (5e-5, 2e-6),
+    # One step of bfloat16 is 8e-3, and the two sides round at different places.
+    "brain_layer_norm": (8e-3, 2e-6),
+    "brain_silu": (8e-3, 2e-6),
     # Computed in float16, given as float32.
     "ctl_fp16_dense": (2e-3, 1e-3),
 }
@@ -32,7 +35,7 @@ LOOSER = {
 
 def test_all_files_are_there():
     assert len(list(DATA.glob("mindspore_ops/*.mindir"))) == 149
-    assert len(list(DATA.glob("mindspore_primitives/*.mindir"))) == 1566
+    assert len(list(DATA.glob("mindspore_primitives/*.mindir"))) == 1742
 
 
 @pytest.mark.parametrize("path", CASES, ids=lambda p: p.stem)

@@ -733,5 +733,226 @@ case(
     reference="(ops.grid_sample(x0[:, :16].transpose(0, 2, 3, 1).reshape(4, 8, 4, 4), x1[:, :, :, 0].transpose(0, 2, 1, 3, 4).reshape(4, 3, 4, 2) * 2 - 1) * x2[:, :, :, 0].transpose(0, 2, 1, 3).reshape(4, 1, 3, 4) + ops.grid_sample(x0[:, 16:].transpose(0, 2, 3, 1).reshape(4, 8, 2, 2), x1[:, :, :, 1].transpose(0, 2, 1, 3, 4).reshape(4, 3, 4, 2) * 2 - 1) * x2[:, :, :, 1].transpose(0, 2, 1, 3).reshape(4, 1, 3, 4)).sum(-1).reshape(2, 16, 3).transpose(0, 2, 1)",
 )
 
+# -- what only the run knows -----------------------------------------------------------------------
+
+for _name, _inputs, _call, _same in (
+    (
+        "arange_free",
+        ("f32[3*,2]",),
+        "P.Arange()(0, x0.shape[0], 1, ms.int64), ops.arange(1, x0.shape[0] * 2, 2)",
+        "ops.arange(0, 3, 1), ops.arange(1, 6, 2)",
+    ),
+    ("ones_like_free", ("f32[3*,2]",), "P.OnesLike()(x0), ops.zeros_like(x0)", ""),
+    ("fill_free", ("f32[3*,2]",), "O.Fill()(ms.float32, x0.shape, 2.5)", ""),
+    ("bucketize", ("f32[3,4]",), "O.Bucketize([-0.5, 0.0, 1.0])(x0)", ""),
+    (
+        "unique_dim",
+        ("i32[5,2]<2",),
+        "P.UniqueDim()(x0, True, True, 0)[1]",
+        "ops.cast(ops.unique_consecutive(ops.sort(x0[:, 0] * 2 + x0[:, 1])[0], True)[1] * 0, ms.int64) + (ops.cast((x0[:, 0] * 2 + x0[:, 1]).reshape(5, 1) > ops.arange(0, 4).reshape(1, 4), ms.int64) * ops.cast(ops.stack([((x0[:, 0] * 2 + x0[:, 1]) == k).any() for k in range(4)]), ms.int64)).sum(1)",
+    ),
+    ("conjugate_transpose", ("f32[2,3]",), "O.ConjugateTranspose()(x0, (1, 0))", "x0.T"),
+    (
+        "transpose_batch_matmul",
+        ("f16[3,2,4]", "f16[2,4,5]"),
+        "P.TransposeBatchMatmulTranspose()(x0, x1, (1, 0, 2), (1, 0, 2), False, False)",
+        "ops.cast(ops.matmul(ops.cast(x0, ms.float32).transpose(1, 0, 2), ops.cast(x1, ms.float32)).transpose(1, 0, 2), ms.float16)",
+    ),
+    (
+        "ffn",
+        ("f16[3,4]", "f16[4,6]", "f16[6,4]", "f16[6]", "f16[4]"),
+        "P.FFNExt('relu', 1)(x0, x1, x2, None, x3, x4)",
+        "ops.cast(ops.matmul(ops.relu(ops.matmul(ops.cast(x0, ms.float32), ops.cast(x1, ms.float32)) + x3), ops.cast(x2, ms.float32)) + x4, ms.float16)",
+    ),
+    (
+        "euclidean_norm",
+        ("f32[2,3]",),
+        "O.EuclideanNorm(True)(x0, ms.Tensor([1], ms.int32))",
+        "ops.norm(x0, 2, 1, True)",
+    ),
+    (
+        "grouped_matmul_v2",
+        ("f16[6,4]", "f16[4,2]"),
+        "P.GroupedMatmulV2()((x0,), (x1,), None, None, None, None, None, None, 0, -1)",
+        "ops.matmul(x0, x1)",
+    ),
+    (
+        "moe_init_routing_v2",
+        ("f16[3,4]",),
+        "P.MoeInitRoutingV2()(x0, ms.Tensor([[2, 0], [1, 2], [0, 1]], ms.int32), 0, 0, 3, 0, 1, False)[:3]",
+        "ops.gather(x0, ms.Tensor([0, 2, 1, 2, 0, 1]), 0), ms.Tensor([4, 0, 2, 5, 1, 3], ms.int32), ms.Tensor([2, 4, 6], ms.int32)",
+    ),
+    (
+        "nll_weighted",
+        ("f32[3,4]", "i64[3]<4"),
+        "F.cross_entropy(x0, x1)",
+        "ops.cross_entropy(x0, ops.cast(x1, ms.int32))",
+    ),
+):
+    case(f"own_{_name}", *_inputs, call=_call, reference=_same)
+_VALUES = "ops.cast(ops.sort(ops.cast(ops.unique(x0)[0], ms.float32))[0], ms.int32)"
+case(
+    "own_inner_unique",
+    "i32[9]<5",
+    call="P.InnerUnique()(x0, True, True)",
+    reference=f"{_VALUES}, ops.cast(x0.reshape(9, 1) > {_VALUES}.reshape(1, -1), ms.int64).sum(1)",
+)
+case("own_print", X, body="print('x0', x0)\nreturn x0 * 2", reference="x0 * 2")
+case(
+    "own_summary",
+    X,
+    setup="self.summary = ops.TensorSummary()\nself.scalar = ops.ScalarSummary()",
+    body="self.summary('x', x0)\nself.scalar('s', x0[0, 0])\nreturn x0 * 2",
+    reference="x0 * 2",
+)
+case(
+    "own_dump",
+    X,
+    setup="self.dump = ops.TensorDump()",
+    body="self.dump('x', x0)\nreturn x0 * 2",
+    reference="x0 * 2",
+)
+case("own_assert", X, body="assert x0.sum() < 1e9, 'too large'\nreturn x0 * 2", reference="x0 * 2")
+case(
+    "own_assert_op",
+    X,
+    setup="self.check = O.Assert()",
+    body="self.check(x0.sum() < 1e9, [x0])\nreturn x0 * 2",
+    reference="x0 * 2",
+)
+case(
+    "own_while_loop",
+    "f32[2]",
+    body="return ops.WhileLoop()(lambda x: x.sum() < 100, lambda x: x * x + 1, x0)",
+)
+case("own_fori_loop", "f32[2]", body="return ops.ForiLoop()(0, 3, lambda i, x: x * 2 + i, x0)")
+case("own_scan", "f32[2]", body="return ops.Scan()(lambda c, x: (c + x, c * x), x0, (1, 2, 3), None)")
+
+# -- element types ---------------------------------------------------------------------------------
+
+_BRAIN = "ops.cast(x0, ms.bfloat16)"
+for _name, _call in {
+    "add": "{x} + {y}",
+    "mul": "{x} * 3",
+    "div": "{x} / {y}",
+    "exp": "ops.exp({x})",
+    "sqrt": "ops.sqrt(ops.abs({x}))",
+    "tanh": "ops.tanh({x})",
+    "sigmoid": "ops.sigmoid({x})",
+    "gelu": "ops.GeLU()({x})",
+    "silu": "ops.silu({x})",
+    "relu": "ops.relu({x})",
+    "softmax": "ops.softmax({x}, -1)",
+    "matmul": "ops.matmul({x}, {y}.T)",
+    "batch_matmul": "ops.BatchMatMul()({x}.reshape(1, 3, 4), {y}.reshape(1, 4, 3))",
+    "sum": "{x}.sum(1)",
+    "mean": "{x}.mean(0)",
+    "max": "ops.ReduceMax()({x}, 1)",
+    "concat": "ops.concat(({x}, {y}), 1)",
+    "stack": "ops.stack(({x}, {y}), 0)",
+    "gather": "ops.gather({x}, ms.Tensor([2, 0]), 0)",
+    "transpose": "{x}.T",
+    "slice": "{x}[1:, ::2]",
+    "split": "ops.split({x}, 2, 1)[1]",
+    "tile": "ops.tile({x}, (2, 1))",
+    "where": "ops.where({x} > {y}, {x}, {y})",
+    "cumsum": "ops.cumsum({x}, 1)",
+    "clamp": "ops.clamp({x}, -0.5, 0.5)",
+    "layer_norm": "ops.LayerNorm(1, 1)({x}, ops.ones(4, ms.bfloat16), ops.zeros(4, ms.bfloat16))[0]",
+    "conv2d": "ops.conv2d({x}.reshape(1, 1, 3, 4), {y}[:, :3].reshape(3, 1, 1, 3))",
+    "avg_pool": "ops.AvgPool(2, 1)({x}.reshape(1, 1, 3, 4))",
+    "max_pool": "ops.MaxPool(2, 1)({x}.reshape(1, 1, 3, 4))",
+    "topk": "ops.topk({x}, 2)[0]",
+    "argmax": "ops.cast(ops.argmax({x}, 1), ms.bfloat16)",
+    "scatter": "ops.tensor_scatter_update({x}, ms.Tensor([[0], [2]]), {y}[:2])",
+    "compare": "ops.cast({x} < {y}, ms.bfloat16)",
+    "pow": "ops.pow(ops.abs({x}), 2)",
+}.items():
+    _exact = _call.format(
+        x="ops.cast(ops.cast(x0, ms.bfloat16), ms.float32)",
+        y="ops.cast(ops.cast(x1, ms.bfloat16), ms.float32)",
+    )
+    _exact = (
+        _exact.replace("ms.bfloat16)", "ms.float32)")
+        if _name in ("layer_norm", "rms_norm", "argmax", "compare", "one_hot")
+        else _exact
+    )
+    case(
+        f"brain_{_name}",
+        X,
+        X,
+        call="ops.cast("
+        + _call.format(x="ops.cast(x0, ms.bfloat16)", y="ops.cast(x1, ms.bfloat16)")
+        + ", ms.float32)",
+        reference=f"ops.cast(ops.cast({_exact}, ms.bfloat16), ms.float32)",
+    )
+_NUMBERS = {"f64": "f64[{}]", "f16": "f16[{}]"}
+for _type in ("f64", "f16"):
+    _dtype = {"f64": "ms.float64", "f16": "ms.float16"}[_type]
+    for _name, _dims, _call in (
+        ("softmax", "3,4", "ops.softmax(x0, -1)"),
+        ("log_softmax", "3,4", "ops.log_softmax(x0, -1)"),
+        ("gelu", "3,4", "ops.gelu(x0)"),
+        ("sigmoid", "3,4", "ops.sigmoid(x0)"),
+        ("erf", "3,4", "ops.erf(x0)"),
+        ("mean", "3,4", "x0.mean(1)"),
+        ("std", "3,4", "ops.std(x0, 1)"),
+        ("max_pool", "1,2,5,5", "ops.MaxPool(2, 2)(x0)"),
+        ("avg_pool", "1,2,5,5", "ops.AvgPool(2, 2)(x0)"),
+        ("adaptive_pool", "1,2,6,6", "ops.adaptive_avg_pool2d(x0, (3, 2))"),
+        ("resize", "1,2,3,3", "ops.ResizeBilinearV2()(x0, (5, 4))"),
+        ("resize_nearest", "1,2,3,3", "ops.ResizeNearestNeighborV2()(x0, (5, 4))"),
+        ("group_norm", "2,4,3", "ops.group_norm(x0, 2, ops.ones(4, {0}), ops.zeros(4, {0}))"),
+        ("layer_norm", "3,4", "ops.LayerNorm(1, 1)(x0, ops.ones(4, {0}), ops.zeros(4, {0}))[0]"),
+        (
+            "batch_norm",
+            "2,3,4,4",
+            "ops.BatchNorm()(x0, ops.ones(3, ms.float32), ops.zeros(3, ms.float32), ops.zeros(3, ms.float32), ops.ones(3, ms.float32))[0]",
+        ),
+        ("cumprod", "3,4", "ops.cumprod(x0, 1)"),
+        ("sort", "3,4", "ops.sort(x0, 1)[0]"),
+        ("einsum", "3,4", "ops.matmul(x0, x0.T)"),
+        ("dense", "3,4", "ops.dense(x0, ops.ones((2, 4), {0}))"),
+        ("inverse", "3,3", "ops.inverse(x0 + 3 * ops.eye(3, 3, {0}))"),
+        ("grid_sample", "1,2,4,4", "ops.grid_sample(x0, ops.zeros((1, 2, 2, 2), {0}) + 0.3)"),
+        ("lgamma", "3,4", "ops.lgamma(ops.abs(x0) + 1)"),
+        ("norm", "3,4", "ops.norm(x0, 2, 1)"),
+        ("l2_normalize", "3,4", "ops.L2Normalize(1)(x0)"),
+    ):
+        if (_type, _name) not in (
+            ("f64", "batch_norm"),
+            ("f64", "norm"),
+            ("f16", "inverse"),
+        ):  # not MindSpore's
+            case(f"{_type}_{_name}", f"{_type}[{_dims}]", call=_call.format(_dtype))
+for _type in ("u8", "i8", "i64", "b"):
+    for _name, _dims, _call in (
+        ("gather", "5,3", "ops.gather(x0, ms.Tensor([4, 0]), 0)"),
+        ("stack", "2,3", "ops.stack((x0, x0), 1)"),
+        ("split", "2,4", "ops.split(x0, 2, 1)"),
+        ("slice", "4,6", "x0[1:, ::2]"),
+        ("flip", "3,4", "ops.flip(x0, (1,))"),
+        ("broadcast", "1,4", "ops.broadcast_to(x0, (3, 4))"),
+        ("expand", "3,4", "x0.expand_dims(1).squeeze(1).reshape(4, 3)"),
+        ("scatter_update", "5,3", "ops.tensor_scatter_update(x0, ms.Tensor([[1], [3]]), x0[:2])"),
+        ("gather_nd", "5,3", "ops.gather_nd(x0, ms.Tensor([[1, 2], [0, 0]]))"),
+        ("gather_elements", "3,4", "ops.gather_elements(x0, 1, ms.Tensor([[0, 2], [1, 1], [3, 0]]))"),
+        (
+            "masked_fill",
+            "3,4",
+            "ops.masked_fill(x0, ops.cast(x0, ms.bool_), ops.cast(ms.Tensor(1), x0.dtype))",
+        ),
+        ("nonzero", "3,4", "ops.nonzero(x0)"),
+        ("equal", "3,4", "ops.equal(x0, x0[:1])"),
+        ("cast", "3,4", "ops.cast(x0, ms.float32), ops.cast(x0, ms.int32), ops.cast(x0, ms.bool_)"),
+        ("meshgrid", "4", "ops.meshgrid(x0, x0)"),
+        ("unique", "9", "ops.unique(x0)[0]"),
+        ("logical", "3,4", "ops.logical_and(x0, x0), ops.logical_not(ops.cast(x0, ms.bool_))"),
+        ("minimum", "3,4", "ops.minimum(x0, x0[:1]), ops.ReduceMax()(x0, 1)"),
+        ("masked_select", "3,4", "ops.masked_select(x0, ops.cast(x0, ms.bool_))"),
+    ):
+        if (_type, _name) not in (("b", "unique"), ("b", "minimum")):  # not MindSpore's
+            case(f"{_type}_{_name}", f"{_type}[{_dims}]<{2 if _type == 'b' else 4}", call=_call)
+
 if __name__ == "__main__":
     main(Path(sys.argv[1]), sys.argv[2:])

@@ -85,7 +85,7 @@ def flatten_ext(b: Builder, x: Tensor, start_dim: int = 0, end_dim: int = -1) ->
     return b.reshape(x, [*dims[:first], -1, *dims[last + 1 :]])
 
 
-@primitive("Transpose", "TransposeView")
+@primitive("Transpose", "TransposeView", "ConjugateTranspose")
 def transpose(b: Builder, x: Tensor, perm: Ints) -> Value:
     """Transpose."""
     return b.transpose(x, [b.axis(p, x) for p in perm])
@@ -678,10 +678,23 @@ def unique2(
     sorted: bool = True,
     return_inverse: bool = False,
     return_counts: bool = False,
-) -> Value:
+) -> tuple[Tensor, Tensor, Tensor]:
     """Unique, where each element is in it, and how many are equal."""
     values, _, inverse, counts = b.ops("Unique", 4, b.reshape(x, [-1]), sorted=1)
     return values, b.op("Reshape", inverse, b.op("Shape", x)), counts
+
+
+@primitive("InnerUnique")
+def inner_unique(b: Builder, x: Tensor, sorted: bool = True, return_inverse: bool = False) -> Value:
+    """Unique, and where each element is in it."""
+    return unique2(b, x)[:2]
+
+
+@primitive("UniqueDim")
+def unique_dim(b: Builder, x: Tensor, sorted: bool, return_inverse: bool, dim: int) -> Value:
+    """Unique slices, where each slice is in them, and how many are equal."""
+    values, _, inverse, counts = b.ops("Unique", 4, x, axis=dim, sorted=1)
+    return values, inverse, counts
 
 
 @primitive("UniqueConsecutive")

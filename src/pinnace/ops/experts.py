@@ -170,6 +170,44 @@ def moe_finalize_routing(
     return b.cast(total, b.dtype(expanded_x))
 
 
+# -- two products with an activation between ---------------------------------------------------------
+
+
+@primitive("FFNExt")
+def feed_forward(
+    b: Builder,
+    x: Tensor,
+    weight1: Tensor,
+    weight2: Tensor,
+    expert_tokens: Value = None,
+    bias1: Tensor | None = None,
+    bias2: Tensor | None = None,
+    *rest: Value,
+) -> Value:
+    """MatMul, Add, the activation, MatMul, Add, in float32."""
+    *scales, activation, _ = rest
+    if any(value is not None for value in (expert_tokens, *scales)):
+        raise Unsupported("has experts or scales")
+    y = _activated(b, _plain(b, x, weight1, bias1), b.int_(activation))
+    return b.cast(_plain(b, y, weight2, bias2), b.dtype(x))
+
+
+def _activated(b: Builder, x: Tensor, number: int) -> Tensor:
+    """By MindSpore's number of the activation."""
+    match number:
+        case 0:
+            return x
+        case 1:
+            return b.op("Relu", x)
+        case 19:
+            return b.op("Gelu", x, approximate="tanh")
+        case 22:
+            return b.op("Mul", x, b.op("Sigmoid", b.op("Mul", x, 1.702)))
+        case 23:
+            return b.op("Mul", x, b.op("Sigmoid", x))
+    raise Unsupported(f"has the activation {number}, which is not lowered")
+
+
 # -- a matrix for each expert ----------------------------------------------------------------------
 
 

@@ -51,6 +51,20 @@ def mat_mul_ext(b: Builder, x: Tensor, y: Tensor) -> Value:
     return b.op("MatMul", *promoted(b, x, y))
 
 
+@primitive("TransposeBatchMatmulTranspose")
+def transposed_product(
+    b: Builder,
+    x: Tensor,
+    weight: Tensor,
+    perm_in: Ints,
+    perm_out: Ints,
+    transpose_a: bool = False,
+    transpose_b: bool = False,
+) -> Value:
+    """Transpose, MatMul, Transpose."""
+    return b.transpose(matmul(b, b.transpose(x, perm_in), weight, transpose_a, transpose_b), perm_out)
+
+
 @primitive("Dense")
 def dense(b: Builder, x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Value:
     """Gemm for a matrix, else Transpose, MatMul and Add."""

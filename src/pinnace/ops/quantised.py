@@ -203,25 +203,6 @@ def quant_batch_matmul(
     return stored(b, y) if dtype is ir.DataType.INT8 else b.cast(y, dtype)
 
 
-@primitive("QuantMatmul")
-def quant_matmul(
-    b: Builder,
-    x1: Tensor,
-    x2: Tensor,
-    scale: Tensor,
-    offset: Tensor | None = None,
-    pertoken_scale: Tensor | None = None,
-    bias: Tensor | None = None,
-    output_dtype: Dtype | None = None,
-    *more: Value,
-) -> Value:
-    """MatMul in float32, Add of the bias, Mul by the scales, Cast."""
-    if any(value is not None for value in more):
-        raise Unsupported("has element types of its own for the operands")
-    wanted = output_dtype or b.result(scale)
-    return quant_batch_matmul(b, x1, x2, scale, offset, bias, pertoken_scale, dtype=wanted)
-
-
 @primitive("WeightQuantBatchMatmul")
 def weight_quant_batch_matmul(
     b: Builder,

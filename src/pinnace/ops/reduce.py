@@ -502,6 +502,20 @@ _bound("LowerBound", False)
 _bound("UpperBound", True)
 
 
+@primitive("Bucketize")
+def bucketize(b: Builder, x: Tensor, *, boundaries: Floats) -> Value:
+    """ReduceSum of the boundaries that are not above."""
+    wide = b.op("Unsqueeze", b.cast(x, ir.DataType.DOUBLE), [-1])
+    passed = b.op("GreaterOrEqual", wide, np.asarray(boundaries, np.float64))
+    return b.op("ReduceSum", b.cast(passed, ir.DataType.INT32), [-1], keepdims=0)
+
+
+@primitive("EuclideanNorm")
+def euclidean_norm(b: Builder, x: Tensor, axes: Ints, *, keep_dims: bool = False) -> Value:
+    """ReduceL2."""
+    return reduce(b, "ReduceL2", x, axes, keep_dims)
+
+
 @primitive("NthElement")
 def nth_element(b: Builder, x: Tensor, n: int, reverse: bool = False) -> Value:
     """TopK of all elements, and Gather of one."""
