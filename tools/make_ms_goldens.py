@@ -2,7 +2,7 @@
 
     python tools/make_ms_goldens.py MODELS tests/data/ms        # needs mindspore_lite 2.0.0
 
-Each NAME.ms gets a NAME.npz with inputs x0.. and outputs y0.. of MindSpore Lite's own runtime, where that
+What is quantised is converted to NAME_lite.mindir too, which shares its NAME.npz. Each NAME.ms gets a NAME.npz with inputs x0.. and outputs y0.. of MindSpore Lite's own runtime, where that
 can run the file: release 2.0.0 fails on products and convolutions with quantised weights. Their files are
 kept all the same.
 """
@@ -17,19 +17,23 @@ import mindspore_lite as mslite
 import numpy as np
 
 QUANTISED = {"quant_type": "WEIGHT_QUANT", "min_quant_weight_size": "0", "min_quant_weight_channel": "1"}
+DYNAMIC = {**QUANTISED, "quant_type": "DYNAMIC_QUANT", "bit_num": "8"}
 MIXED = {"init_scale": "0.02", "auto_tune": "false"}
 
 
-def convert(source, target, bits=None, half=False):
+def convert(source, target, bits=None, half=False, mindir=False):
+    """Write TARGET.ms or TARGET_lite.mindir; `bits` 0 is a width for each layer, -1 dynamic quantisation."""
     converter = mslite.Converter()
-    converter.save_type = mslite.ModelType.MINDIR_LITE
+    converter.save_type = mslite.ModelType.MINDIR if mindir else mslite.ModelType.MINDIR_LITE
     converter.weight_fp16 = half
     if bits is not None:
-        converter.set_config_info("common_quant_param", dict(QUANTISED, bit_num=str(bits)))
+        settings = DYNAMIC if bits == -1 else dict(QUANTISED, bit_num=str(bits))
+        converter.set_config_info("common_quant_param", settings)
     if bits == 0:
         converter.set_config_info("mixed_bit_weight_quant_param", MIXED)
-    converter.convert(mslite.FmkType.ONNX, str(source), str(target))
-    os.chmod(str(target) + ".ms", 0o644)
+    target = str(target) + ("_lite" if mindir else "")
+    converter.convert(mslite.FmkType.ONNX, str(source), target)
+    os.chmod(target + (".mindir" if mindir else ".ms"), 0o644)
 
 
 def run(path):
@@ -59,14 +63,17 @@ def main(models, out):
     jobs += [("sparse", bits, False) for bits in (1, 4, 8, 12)]
     jobs += [("convolution", bits, False) for bits in (None, 0, 4)]
     jobs += [(name, 8, False) for name in ("network", "product")]
+    jobs += [(name, -1, False) for name in ("network", "product")]
     for name, bits, half in jobs:
-        kind = "_half" if half else "" if bits is None else "_mixed" if bits == 0 else f"_{bits}bit"
+        kind = "_half" if half else {None: "", 0: "_mixed", -1: "_dynamic"}.get(bits, f"_{bits}bit")
         target = out / (name + kind)
         convert(models / (name + ".onnx"), target, bits, half)
         try:
+            if bits:
+                convert(models / (name + ".onnx"), target, bits, half, mindir=True)
             run(target.with_suffix(".ms"))
         except RuntimeError as error:
-            print(target.name, "does not run:", error)
+            print(target.name, "does not convert to .mindir, or not run:", error)
 
 
 if __name__ == "__main__":

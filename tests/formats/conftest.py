@@ -15,17 +15,18 @@ SCHEMA = schema.load()
 
 @pytest.fixture
 def write_ms():
+    """The function `ms_file`."""
+    return ms_file
+
+
+def ms_file(**fields: Any) -> bytes:
     """The bytes of a `.ms` file whose root table has the given fields.
 
     A union is given as (name of its table, fields of it). A dict that is there twice is written once.
     """
-
-    def write(**fields: Any) -> bytes:
-        builder = flatbuffers.Builder(1024)
-        builder.Finish(_table(builder, SCHEMA.root, fields, {}), file_identifier=SCHEMA.identifier.encode())
-        return bytes(builder.Output())
-
-    return write
+    builder = flatbuffers.Builder(1024)
+    builder.Finish(_table(builder, SCHEMA.root, fields, {}), file_identifier=SCHEMA.identifier.encode())
+    return bytes(builder.Output())
 
 
 def _table(builder: flatbuffers.Builder, name: str, fields: dict[str, Any], written: dict[int, int]) -> int:

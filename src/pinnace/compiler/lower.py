@@ -98,14 +98,12 @@ def _run_main(tracer: Tracer, inputs: list[ir.Value]) -> tuple[Value, Effects]:
     if main.quantised.keys().isdisjoint(main.outputs):
         return value, effects
     values = value if isinstance(value, tuple) else (value,)
-    stored = [_integers(v) if n in main.quantised else v for n, v in zip(main.outputs, values, strict=True)]
+    # A model gives its user the integers of a quantised tensor.
+    stored = [
+        tracer.b.integers(v, main.quantised[n]) if n in main.quantised and isinstance(v, ir.Value) else v
+        for n, v in zip(main.outputs, values, strict=True)
+    ]
     return tuple(stored), effects
-
-
-def _integers(value: Value) -> Value:
-    """The integers of a quantised tensor, which are what a model gives to its user."""
-    node = value.producer() if isinstance(value, ir.Value) else None
-    return value if node is None or node.op_type != "DequantizeLinear" else node.inputs[0]
 
 
 def _assemble(

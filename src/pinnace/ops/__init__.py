@@ -16,9 +16,13 @@ from pinnace.ops import incomplete as incomplete
 from pinnace.ops import index as index
 from pinnace.ops import linalg as linalg
 from pinnace.ops import lite_array as lite_array
+from pinnace.ops import lite_detect as lite_detect
 from pinnace.ops import lite_math as lite_math
 from pinnace.ops import lite_nn as lite_nn
 from pinnace.ops import lite_quant as lite_quant
+from pinnace.ops import lite_recurrent as lite_recurrent
+from pinnace.ops import lite_sparse as lite_sparse
+from pinnace.ops import lite_speech as lite_speech
 from pinnace.ops import loss as loss
 from pinnace.ops import math as math
 from pinnace.ops import norm as norm

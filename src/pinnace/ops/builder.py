@@ -234,13 +234,23 @@ class Builder:
         return self.op("Concat", *parts, axis=0)
 
     def stored(self, x: ir.Value, quantised: Quantised) -> ir.Value:
-        """A tensor of floats after it was stored as int8; any other tensor as it is."""
+        """A tensor of floats after it was stored in 8 bits; any other tensor as it is.
+
+        The bits are unsigned, 128 above the file's: onnxruntime's kernels want them so, and when it turns
+        signed ones into these itself it may end in a graph that it refuses (seen in 1.31).
+        """
         dtype = self._dtype(x)
         if dtype is None or not dtype.is_floating_point():
             return x
-        scale, zero_point, axis = self._parameters(quantised, ir.DataType.INT8, x)
+        shifted = quantised._replace(zero_point=tuple(z + 128 for z in quantised.zero_point))
+        scale, zero_point, axis = self._parameters(shifted, ir.DataType.UINT8, x)
         integers = self.op("QuantizeLinear", x, scale, zero_point, axis=axis)
         return self.op("DequantizeLinear", integers, scale, zero_point, axis=axis)
+
+    def integers(self, x: ir.Value, quantised: Quantised) -> ir.Value:
+        """The int8 that stand for floats."""
+        scale, zero_point, axis = self._parameters(quantised, ir.DataType.INT8, x)
+        return self.op("QuantizeLinear", x, scale, zero_point, axis=axis)
 
     def meant(self, integers: ir.Value, quantised: Quantised) -> ir.Value:
         """What integers stand for."""

@@ -101,7 +101,7 @@ def where(b: Builder, condition: Tensor, x: Tensor | None = None, y: Tensor | No
 
 
 _PADDING = {0: "constant", 1: "reflect"}
-"""By number of `PaddingMode`. 2, SYMMETRIC, repeats the border too, which ONNX has no word for."""
+_SYMMETRIC = 2  # PaddingMode
 
 
 @lite("PadFusion")
@@ -113,7 +113,9 @@ def pad(
     padding_mode: int = 0,
     constant_value: float = 0.0,
 ) -> Value:
-    """Pad; paddings hold before and after for each dimension."""
+    """Pad, or Gather where the border is repeated too; paddings hold before and after for each dimension."""
+    if padding_mode == _SYMMETRIC:
+        return _mirrored(b, x, b.ints(paddings))
     if padding_mode not in _PADDING:
         raise Unsupported(f"has padding_mode {padding_mode}, which is not supported")
     pairs = b.op("Reshape", b.cast(paddings, ir.DataType.INT64), [-1, 2])
@@ -121,6 +123,50 @@ def pad(
     if padding_mode:
         return b.op("Pad", x, pads, mode=_PADDING[padding_mode])
     return b.op("Pad", x, pads, b.like(constant_value, x) if fill is None else b.scalar(fill))
+
+
+def _mirrored(b: Builder, x: Tensor, paddings: Ints) -> Tensor:
+    """Each dimension between its mirror images, the border included."""
+    sides = zip(paddings[::2], paddings[1::2], strict=True)
+    for axis, (size, (before, after)) in enumerate(zip(b.static_shape(x), sides, strict=True)):
+        if before or after:
+            places = np.pad(np.arange(size), (before, after), mode="symmetric")
+            x = b.op("Gather", x, places.astype(np.int64), axis=axis)
+    return x
+
+
+@lite("Stack")
+def stack(b: Builder, *x: Tensor, axis: int = 0) -> Value:
+    """Unsqueeze, Concat."""
+    return b.op("Concat", *(b.op("Unsqueeze", v, [axis]) for v in x), axis=axis)
+
+
+@lite("Fill")
+def fill(b: Builder, value: Tensor, shape: Tensor) -> Value:
+    """Expand."""
+    return b.op("Expand", b.scalar(value), b.cast(shape, ir.DataType.INT64))
+
+
+@lite("LinSpace")
+def lin_space(b: Builder, start: Tensor, stop: Tensor, num: int) -> Value:
+    """Add of a multiple of the step for each of num numbers."""
+    places = b.constant(np.arange(num), b.dtype(start).numpy())
+    first = b.scalar(start)
+    step = b.op("Div", b.op("Sub", b.scalar(stop), first), float(max(1, num - 1)))
+    return b.op("Add", first, b.op("Mul", places, step))
+
+
+@lite("GLU")
+def glu(b: Builder, x: Tensor, *, axis: int = -1) -> Value:
+    """Split, Sigmoid, Mul."""
+    kept, gate = b.ops("Split", 2, x, axis=axis, num_outputs=2)
+    return b.op("Mul", kept, b.op("Sigmoid", gate))
+
+
+@lite("Assert")
+def assert_(b: Builder, condition: Value, *data: Value) -> Value:
+    """Nothing: what it would stop has been computed."""
+    return condition
 
 
 @lite("StridedSlice")
@@ -195,3 +241,59 @@ def non_max_suppression(
     count = None if most is None else b.cast(most, ir.DataType.INT64)
     kept = b.op("NonMaxSuppression", boxes, scores, count, overlap, score, center_point_box=center_point_box)
     return b.cast(kept, ir.DataType.INT32)
+
+
+@lite("SliceFusion")
+def slice_(b: Builder, x: Tensor, begin: Tensor, size: Tensor, axes: Ints = ()) -> Value:
+    """Slice; a size of -1 is all that is left."""
+    start, count = b.cast(begin, ir.DataType.INT64), b.cast(size, ir.DataType.INT64)
+    last = b.constant(np.iinfo(np.int64).max, np.int64)
+    end = b.op("Where", b.op("Less", count, 0), last, b.op("Add", start, count))
+    return b.op("Slice", x, start, end, list(axes) or None)
+
+
+@lite("Crop")
+def crop(b: Builder, x: Tensor, like: Tensor, axis: int = 0, offsets: Ints = ()) -> Value:
+    """Slice of dimensions from axis on, to the size of the other tensor."""
+    first = b.axis(axis, x)
+    count = b.rank(x) - first
+    start = list(offsets) if len(offsets) == count else [*offsets, *offsets[-1:] * count][:count]
+    size = b.op("Shape", like, start=first)
+    return b.op(
+        "Slice", x, start, b.op("Add", size, np.asarray(start, np.int64)), list(range(first, b.rank(x)))
+    )
+
+
+@lite("SplitWithOverlap")
+def split_with_overlap(
+    b: Builder,
+    x: Tensor,
+    split_dim: int,
+    number_split: int,
+    ratio: Ints,
+    extend_top: Ints = (),
+    extend_bottom: Ints = (),
+) -> Value:
+    """Slice for each part, with what it has of its neighbours."""
+    size = b.static_shape(x)[split_dim]
+    borders = [size * sum(ratio[:i]) // sum(ratio) for i in range(number_split + 1)]
+    parts = []
+    for i in range(number_split):
+        start = max(0, borders[i] - (extend_top[i] if extend_top else 0))
+        end = min(size, borders[i + 1] + (extend_bottom[i] if extend_bottom else 0))
+        parts.append(b.op("Slice", x, [start], [end], [split_dim]))
+    return tuple(parts)
+
+
+_NCHW, _NHWC = 0, 1
+
+
+@lite("FormatTranspose")
+def format_transpose(b: Builder, x: Tensor, src_format: int = _NHWC, dst_format: int = _NHWC) -> Value:
+    """Transpose from channels last to channels first, or back."""
+    if src_format == dst_format:
+        return x
+    orders = {(_NHWC, _NCHW): (0, 3, 1, 2), (_NCHW, _NHWC): (0, 2, 3, 1)}
+    if (src_format, dst_format) not in orders:
+        raise Unsupported(f"goes from format {src_format} to {dst_format}, which is not supported")
+    return permuted(b, x, orders[src_format, dst_format])

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import numpy as np
 import onnx_ir as ir
 
+from pinnace.ops import image
 from pinnace.ops.builder import Builder, Unsupported
 from pinnace.ops.layout import channel_axis, channels_back, channels_first, permuted
 from pinnace.ops.lite_math import activated, lite
@@ -109,13 +111,13 @@ def _pool(op_type: str, name: str) -> None:
         global_: bool = False,
         activation_type: int = 0,
     ) -> Value:
-        image = channels_first(b, x)
+        picture = channels_first(b, x)
         if global_:
-            y = b.op(f"Global{op_type}", image)
+            y = b.op(f"Global{op_type}", picture)
         else:
             y = b.op(
                 op_type,
-                image,
+                picture,
                 kernel_shape=_both("kernel_size", kernel_size),
                 strides=_both("strides", strides),
                 ceil_mode=round_mode or None,
@@ -199,16 +201,19 @@ def fused_batch_norm(
 def _normalised(
     b: Builder, x: Tensor, scale: Tensor, bias: Tensor, mean: Tensor, variance: Tensor, epsilon: float
 ) -> Tensor:
-    image = channels_first(b, x)
+    picture = channels_first(b, x)
     return channels_back(
-        b, b.op("BatchNormalization", image, scale, bias, mean, variance, epsilon=epsilon), x
+        b, b.op("BatchNormalization", picture, scale, bias, mean, variance, epsilon=epsilon), x
     )
 
 
 @lite("InstanceNorm")
 def instance_norm(b: Builder, x: Tensor, scale: Tensor, bias: Tensor, epsilon: float = 1e-5) -> Value:
-    """InstanceNormalization; its channels are first in either layout."""
-    return b.op("InstanceNormalization", x, scale, bias, epsilon=epsilon)
+    """InstanceNormalization; the converter leaves its channels first in either layout."""
+    if b.shape(scale)[0] == b.shape(x)[1]:
+        return b.op("InstanceNormalization", x, scale, bias, epsilon=epsilon)
+    y = b.op("InstanceNormalization", channels_first(b, x), scale, bias, epsilon=epsilon)
+    return channels_back(b, y, x)
 
 
 @lite("LayerNormFusion")
@@ -234,8 +239,8 @@ def local_response_norm(
     if alpha == 0:
         return b.op("Div", x, bias**beta)
     size = 2 * depth_radius + 1
-    image = channels_first(b, x)
-    return channels_back(b, b.op("LRN", image, size=size, bias=bias, alpha=alpha * size, beta=beta), x)
+    picture = channels_first(b, x)
+    return channels_back(b, b.op("LRN", picture, size=size, bias=bias, alpha=alpha * size, beta=beta), x)
 
 
 @lite("ScaleFusion")
@@ -309,8 +314,8 @@ def dropout(b: Builder, x: Tensor) -> Value:
 @lite("DepthToSpace")
 def depth_to_space(b: Builder, x: Tensor, block_size: int, mode: str = "DCR") -> Value:
     """DepthToSpace."""
-    image = channels_first(b, x)
-    return channels_back(b, b.op("DepthToSpace", image, blocksize=block_size, mode=mode or "DCR"), x)
+    picture = channels_first(b, x)
+    return channels_back(b, b.op("DepthToSpace", picture, blocksize=block_size, mode=mode or "DCR"), x)
 
 
 @lite("SpaceToDepth")
@@ -343,18 +348,18 @@ def resize(
     """Resize; target holds factors (floats) or sizes (ints) for height and width."""
     if method not in _METHODS or coordinate_transform_mode not in _COORDINATES:
         raise Unsupported(f"has method {method} and coordinate_transform_mode {coordinate_transform_mode}")
-    image = channels_first(b, x)
-    factors, sizes = _target(b, target, (new_height, new_width))
+    picture = channels_first(b, x)
+    factors, sizes, axes = _target(b, picture, target, (new_height, new_width))
     # Rounding as usual is what MindSpore Lite does between aligned corners, and cutting off elsewhere.
     aligned = _COORDINATES[coordinate_transform_mode] == "align_corners"
     nearest = _NEAREST.get(nearest_mode, "round_prefer_ceil" if aligned else "floor")
     y = b.op(
         "Resize",
-        image,
+        picture,
         None,
         factors,
         sizes,
-        axes=[2, 3],
+        axes=axes,
         mode=_METHODS[method],
         coordinate_transformation_mode=_COORDINATES[coordinate_transform_mode],
         nearest_mode=nearest if method == 1 else None,
@@ -364,12 +369,105 @@ def resize(
     return channels_back(b, y, x)
 
 
-def _target(b: Builder, target: Tensor | None, size: tuple[int, int]) -> tuple[Tensor | None, Tensor | None]:
-    """ONNX's scales and sizes: one of them, for height and width."""
+def _target(
+    b: Builder, picture: Tensor, target: Tensor | None, size: tuple[int, int]
+) -> tuple[Tensor | None, Tensor | None, list[int] | None]:
+    """ONNX's scales and sizes, one of them, and the axes that they are for; None where for all."""
     if target is None:
-        return None, b.constant(size, np.int64)
+        lead = b.shape(picture)[:2]
+        # onnxruntime 1.31 loses constant sizes of two axes when it moves a Transpose over the Resize.
+        if None not in lead:
+            return None, b.constant([*b.static_shape(picture)[:2], *size], np.int64), None
+        target = b.constant(size, np.int64)
     if b.static_shape(target) != (2,):
         raise Unsupported(f"has a target of shape {b.shape(target)}, and height and width are expected")
     if b.dtype(target).is_floating_point():
-        return target, None
-    return None, b.cast(target, ir.DataType.INT64)
+        return target, None, [2, 3]
+    return None, b.cast(target, ir.DataType.INT64), [2, 3]
+
+
+# -- blocks of images ------------------------------------------------------------------------------
+
+
+@lite("SpaceToBatch", "SpaceToBatchND")
+def space_to_batch(
+    b: Builder, x: Tensor, *, block_size: Ints = (), block_shape: Ints = (), paddings: Value = ()
+) -> Value:
+    """Pad, Reshape, Transpose, Reshape."""
+    y = image.space_to_batch(b, channels_first(b, x), block_size or block_shape, paddings)
+    return channels_back(b, b.tensor(y), x)
+
+
+@lite("BatchToSpace", "BatchToSpaceND")
+def batch_to_space(
+    b: Builder, x: Tensor, *, block_size: Ints = (), block_shape: Ints = (), crops: Value = ()
+) -> Value:
+    """Reshape, Transpose, Reshape, Slice."""
+    y = image.batch_to_space(b, channels_first(b, x), block_size or block_shape, crops)
+    return channels_back(b, b.tensor(y), x)
+
+
+# -- more normalisation ----------------------------------------------------------------------------
+
+
+@lite("L2NormalizeFusion")
+def l2_normalize(
+    b: Builder, x: Tensor, *, axis: Ints = (), epsilon: float = 0.0, activation_type: int = 0
+) -> Value:
+    """Div by the root of the sum of squares, which is epsilon at least."""
+    squares = b.op("ReduceSumSquare", x, list(axis) or None, keepdims=1)
+    return activated(b, b.op("Div", x, b.op("Sqrt", b.op("Max", squares, epsilon))), activation_type)
+
+
+@lite("LpNormalization")
+def lp_normalize(b: Builder, x: Tensor, *, axis: int = -1, p: int = 2) -> Value:
+    """LpNormalization."""
+    return b.op("LpNormalization", x, axis=axis, p=p)
+
+
+@lite("GroupNormFusion")
+def group_norm(
+    b: Builder, x: Tensor, scale: Tensor, bias: Tensor, *, num_groups: int, epsilon: float = 1e-5
+) -> Value:
+    """GroupNormalization; its channels are first in either layout."""
+    return b.op("GroupNormalization", x, scale, bias, num_groups=num_groups, epsilon=epsilon)
+
+
+# -- convolution without products ------------------------------------------------------------------
+
+
+@lite("AdderFusion")
+def adder(
+    b: Builder,
+    x: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    *,
+    kernel_size: Ints,
+    stride: Ints = (1, 1),
+    dilation: Ints = (1, 1),
+    pad_mode: int = _PAD,
+    pad_list: Ints = (0, 0, 0, 0),
+    group: int = 1,
+    activation_type: int = 0,
+) -> Value:
+    """For each place of the kernel Slice, Sub, Abs, ReduceSum; Neg of the sum of all."""
+    if group != 1 or pad_mode == _SAME:
+        raise Unsupported(f"has group {group} and pad_mode {pad_mode}, and 1 and {_PAD} are supported")
+    top, bottom, left, right = pad_list if pad_mode == _PAD and pad_list else (0, 0, 0, 0)
+    around = b.op("Pad", channels_first(b, x), [0, 0, top, left, 0, 0, bottom, right])
+    sizes = b.static_shape(around)[2:]
+    spans = [d * (k - 1) for k, d in zip(kernel_size, dilation, strict=True)]
+    kernel = _kernel(b, weight)
+    total: Tensor | None = None
+    for row, column in itertools.product(range(kernel_size[0]), range(kernel_size[1])):
+        start = [row * dilation[0], column * dilation[1]]
+        stop = [s + size - span for s, size, span in zip(start, sizes, spans, strict=True)]
+        seen = b.op("Unsqueeze", b.op("Slice", around, start, stop, [2, 3], list(stride)), [1])
+        own = b.op("Slice", kernel, [row, column], [row + 1, column + 1], [2, 3])
+        distance = b.op("ReduceSum", b.op("Abs", b.op("Sub", seen, own)), [2], keepdims=0)
+        total = distance if total is None else b.op("Add", total, distance)
+    y = b.op("Neg", total)
+    if bias is not None:
+        y = b.op("Add", y, b.op("Unsqueeze", bias, [1, 2]))
+    return channels_back(b, activated(b, y, activation_type), x)

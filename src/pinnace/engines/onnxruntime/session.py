@@ -100,6 +100,8 @@ def options(target: Target, folder: str | None = None) -> ort.SessionOptions:
     threads = target.threads or max(1, len(os.sched_getaffinity(0)) // target.parallel_requests)
     pool = target.parallel_requests * (threads - 1) + 1
     chosen = ort.SessionOptions()
+    # Processors without VNNI add pairs of products in 16 bits: with weights of all 8 bits sums are cut off.
+    chosen.add_session_config_entry("session.x64quantprecision", "1")
     chosen.log_severity_level = _FATAL
     chosen.intra_op_num_threads = pool
     if target.inter_op_threads > 1:

@@ -35,6 +35,8 @@ _FRAMEWORKS = ("TensorFlow", "Caffe", "ONNX", "MindSpore", "TensorFlow Lite", "P
 """What `MetaGraph.fmkType` counts: where the converter had the model from."""
 _CALL = "Call"
 """The primitive that is no operator: it applies the function that its first input is."""
+_CUSTOM = "Custom"
+"""The primitive that stands for all that the schema does not have; its attribute `type` says which."""
 _FUNCTION = "sub_graph_index"
 """The attribute that names a function, by the index of its sub-graph."""
 _STORAGE_ONLY = (2, 4)
@@ -121,12 +123,18 @@ class _Reader:
             inputs.insert(0, self._function_name(primitive, attributes.pop(_FUNCTION)))
         return Node(
             name=table["name"],
-            primitive="" if primitive.name == _CALL else primitive.name,
+            primitive=self._name(primitive, attributes),
             inputs=tuple(inputs),
             outputs=tuple(self.names[i] for i in outputs),
             attributes=attributes,
             types=tuple(self._result_type(i) for i in outputs),
         )
+
+    @staticmethod
+    def _name(primitive: Table, attributes: dict[str, Any]) -> str:
+        if primitive.name == _CALL:
+            return ""
+        return f"{_CUSTOM}:{attributes['type']}" if primitive.name == _CUSTOM else primitive.name
 
     def _primitive(self, node: Table) -> Table:
         primitive: Table | None = node["primitive"] and node["primitive"]["value"]

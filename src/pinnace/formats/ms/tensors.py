@@ -90,7 +90,13 @@ def quantised(tensor: Table, use: Use) -> Quantised | None:
         return None
     if constant and (use.stored or _kind(tensor) != "NONE"):
         return None
-    return packing.quantised(rows, use.channel_axis)
+    meaning = packing.quantised(rows, use.channel_axis)
+    limits = np.iinfo(dtype.numpy())
+    if meaning is not None and not all(limits.min <= z <= limits.max for z in meaning.zero_point):
+        # The converter of release 2.0.0 writes three bytes of rubbish here for ONNX's QuantizeLinear.
+        what = f"{tensor['name']!r} is {dtype.name} and has a zero point of {meaning.zero_point[0]}"
+        raise tensor.error("quantParams", what)
+    return meaning
 
 
 def _kind(tensor: Table) -> str:

@@ -1,0 +1,128 @@
+"""MindSpore Lite: recurrent layers, with weights as ONNX has them, and lists of tensors, which loops fill."""
+
+from __future__ import annotations
+
+import onnx_ir as ir
+
+from pinnace.ops import recurrent
+from pinnace.ops.builder import Builder, Unsupported
+from pinnace.ops.lite_math import lite
+from pinnace.ops.table import Dims, Dtype, Ints, Tensor
+from pinnace.ops.values import Value
+
+
+@lite("LSTM")
+def lstm(
+    b: Builder,
+    x: Tensor,
+    *rest: Tensor,
+    hidden_size: int = 0,
+    input_size: int = 0,
+    num_layers: int = 1,
+    has_bias: bool = True,
+    bidirectional: bool = False,
+    proj_size: int = 0,
+) -> Value:
+    """LSTM; of a model that came from MindSpore as there."""
+    if len(rest) == 3 and b.rank(rest[2]) == 3:
+        h, c, w = rest
+        layers = (input_size, hidden_size, num_layers, has_bias, bidirectional, 0.0, proj_size)
+        return recurrent.lstm(b, x, h, c, w, *layers)[:3]
+    weights, recurrence, bias, *states = rest
+    return b.ops(
+        "LSTM",
+        3,
+        x,
+        weights,
+        recurrence,
+        bias,
+        None,
+        *states,
+        hidden_size=b.static_shape(recurrence)[2],
+        direction="bidirectional" if b.static_shape(weights)[0] == 2 else "forward",
+    )
+
+
+@lite("GRU")
+def gru(
+    b: Builder,
+    x: Tensor,
+    weights: Tensor,
+    recurrence: Tensor,
+    bias: Tensor,
+    start: Tensor | None = None,
+    lengths: Tensor | None = None,
+    bidirectional: bool = False,
+) -> Value:
+    """GRU, which resets before the product."""
+    return b.ops(
+        "GRU",
+        2,
+        x,
+        weights,
+        recurrence,
+        bias,
+        None if lengths is None else b.cast(lengths, ir.DataType.INT32),
+        start,
+        hidden_size=b.static_shape(recurrence)[2],
+        direction="bidirectional" if b.static_shape(weights)[0] == 2 else "forward",
+    )
+
+
+# -- lists of tensors: a list is one tensor, whose first dimension counts its members -----------------
+
+
+@lite("TensorListFromTensor")
+def list_from_tensor(b: Builder, x: Tensor, element_shape: Value = None) -> Value:
+    """Nothing: a list is a tensor with one more dimension."""
+    return x
+
+
+@lite("TensorListReserve")
+def list_reserve(b: Builder, element_shape: Dims, count: Dims, element_dtype: Dtype) -> Value:
+    """Expand of zero."""
+    return _zeros(b, (*count, *element_shape), element_dtype)
+
+
+@lite("TensorListGetItem")
+def list_get_item(b: Builder, items: Tensor, index: Tensor, element_shape: Value = None) -> Value:
+    """Gather."""
+    return b.op("Gather", items, b.scalar(index), axis=0)
+
+
+@lite("TensorListSetItem")
+def list_set_item(b: Builder, items: Tensor, index: Tensor, item: Tensor) -> Value:
+    """ScatterND."""
+    place = b.reshape(b.cast(index, ir.DataType.INT64), [1, 1])
+    return b.op("ScatterND", items, place, b.op("Unsqueeze", item, [0]))
+
+
+@lite("TensorListStack")
+def list_stack(b: Builder, items: Tensor, element_shape: Value = None) -> Value:
+    """Nothing: a list is a tensor with one more dimension."""
+    return b.op("Identity", items)
+
+
+@lite("TensorArray")
+def tensor_array(b: Builder, size: Dims, element_shape: Ints = (), data_type: int = 43) -> Value:
+    """Expand of zero; the second result, the flow, is what the array holds."""
+    empty = _zeros(b, (*size, *element_shape), b.dtype_(data_type))
+    return empty, empty
+
+
+@lite("TensorArrayRead")
+def tensor_array_read(b: Builder, handle: Tensor, index: Tensor, flow: Tensor) -> Value:
+    """Gather."""
+    return b.op("Gather", flow, b.scalar(index), axis=0)
+
+
+@lite("TensorArrayWrite")
+def tensor_array_write(b: Builder, handle: Tensor, index: Tensor, item: Tensor, flow: Tensor) -> Value:
+    """ScatterND."""
+    return list_set_item(b, flow, index, item)
+
+
+def _zeros(b: Builder, dims: Dims, dtype: ir.DataType) -> Tensor:
+    if any(isinstance(d, int) and d < 0 for d in dims):
+        raise Unsupported(f"makes a list of tensors of shape {list(dims)[1:]}, which must be fixed")
+    return b.op("Expand", b.constant(0, dtype.numpy()), b.vector(dims))
