@@ -89,10 +89,13 @@ class Node:
 
 @dataclass(frozen=True)
 class Input:
-    """One input of a function; `type` is None where it is no tensor."""
+    """One input of a function. `parts` are the items of one that is a tuple or list; `type` is None then,
+    and where it is no tensor. A scalar is a tensor without dimensions.
+    """
 
     name: str
     type: TypeInfo | None
+    parts: tuple[Input, ...] = ()
 
 
 @dataclass

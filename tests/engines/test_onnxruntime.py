@@ -125,7 +125,9 @@ def test_memory_for_results_computed_ahead_is_bounded():
     build(proto.SerializeToString(), None, Target(threads=1), Settings()).close()
 
 
-@pytest.mark.parametrize(("key", "value"), [("group", 0), ("strides", [1, 0]), ("dilations", [0, -1])])
+@pytest.mark.parametrize(
+    ("key", "value"), [("group", 0), ("group", 1 << 32), ("strides", [1, 0]), ("dilations", [0, -1])]
+)
 def test_what_the_engine_would_divide_by_is_not_zero(key, value):
     node = helper.make_node("ConvTranspose", ["x", "w"], ["y"], "up", **{key: value})
     x, y = (helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, None) for name in "xy")

@@ -46,13 +46,13 @@ def lower(program: Program) -> ir.Model:
 def _traced(program: Program, changing: frozenset[int]) -> ir.Model:
     """The graph; `changing` are the ids of weights whose first value must not decide anything."""
     builder = Builder(program.layout, changing)
-    inputs = graph_inputs(program)
+    inputs = _entry_inputs(program)
     value, effects = _run_main(Tracer(program, builder), inputs)
     hasty = frozenset(id(t.const_value) for t in builder.asked & effects.memory.keys())
     if hasty:
         # A branch was chosen by what an assignment changes: once more, without looking.
         return _traced(program, changing | hasty)
-    return _assemble(program, builder, inputs, value, effects)
+    return _assemble(program, builder, _leaves(inputs), value, effects)
 
 
 def unsupported(program: Program) -> list[UnsupportedPrimitive]:
@@ -69,16 +69,31 @@ def unsupported(program: Program) -> list[UnsupportedPrimitive]:
 
 
 def graph_inputs(program: Program) -> list[ir.Value]:
-    """The entry function's inputs as those of a graph; what is no tensor has no type."""
-    names = program.input_names or [i.name for i in program.main.inputs]
-    return [_graph_input(i, name) for i, name in zip(program.main.inputs, names, strict=True)]
+    """The entry function's inputs as those of a graph, tuples taken apart; what is no tensor has no type."""
+    return _leaves(_entry_inputs(program))
 
 
-def _graph_input(declared: Input, name: str) -> ir.Value:
+def _entry_inputs(program: Program) -> list[Value]:
+    """The values that the entry function is called with."""
+    shown = program.input_names or [i.name for i in program.main.inputs]
+    inputs = [_entry_input(i, name) for i, name in zip(program.main.inputs, shown, strict=True)]
+    leaves = _leaves(inputs)
+    for leaf, name in zip(leaves, _unique([v.name or "" for v in leaves], set()), strict=True):
+        leaf.name = name
+    return inputs
+
+
+def _entry_input(declared: Input, name: str) -> Value:
+    if declared.parts:
+        return tuple(_entry_input(part, f"{name}_{i}") for i, part in enumerate(declared.parts))
     if declared.type is None:
         return ir.Value(name=name)
     shape = None if declared.type.shape is None else ir.Shape(declared.type.shape)
     return ir.Value(name=name, shape=shape, type=ir.TensorType(declared.type.dtype))
+
+
+def _leaves(values: Iterable[Value]) -> list[ir.Value]:
+    return [leaf for value in values for leaf in flatten(value) if isinstance(leaf, ir.Value)]
 
 
 def _check_inputs(source: str, inputs: Iterable[ir.Value]) -> None:
@@ -91,7 +106,7 @@ def _check_inputs(source: str, inputs: Iterable[ir.Value]) -> None:
             raise UnsupportedModelError(source, [row])
 
 
-def _run_main(tracer: Tracer, inputs: list[ir.Value]) -> tuple[Value, Effects]:
+def _run_main(tracer: Tracer, inputs: list[Value]) -> tuple[Value, Effects]:
     main = tracer.program.main
     meant = [tracer.meant(main, i.name, x) for i, x in zip(main.inputs, inputs, strict=True)]
     value, effects = tracer.leave(tracer.enter(Closure(main, None), meant))
@@ -109,7 +124,8 @@ def _run_main(tracer: Tracer, inputs: list[ir.Value]) -> tuple[Value, Effects]:
 def _assemble(
     program: Program, b: Builder, inputs: list[ir.Value], value: Value, effects: Effects
 ) -> ir.Model:
-    outputs = [b.tensor(leaf) for leaf in flatten(value) if not isinstance(leaf, Effects)]
+    # None among the results is nothing that could be given.
+    outputs = [b.tensor(leaf) for leaf in flatten(value) if not isinstance(leaf, Effects | None)]
     states = [t for t in effects.memory if t in b.initializers.values() and not t.is_graph_input()]
     names = [*_output_names(program, len(outputs)), *(f"{t.name}.next" for t in states)]
     taken = {i.name or "" for i in inputs} | b.initializers.keys()

@@ -1,7 +1,7 @@
 """Attributes that an engine divides by.
 
-onnxruntime believes them: a ConvTranspose of group 0 ends the process with SIGFPE while the session is
-built (seen in 1.31), where no Python can catch it. So they are looked at before.
+onnxruntime believes them: a ConvTranspose of group 0, or a DepthToSpace of blocksize 1 << 32, ends the
+process with SIGFPE while the session is built (seen in 1.31), where no Python can catch it.
 """
 
 from __future__ import annotations
@@ -26,18 +26,16 @@ _DIVISORS = frozenset(
         "strides",
     }
 )
+_LIMIT = 1 << 31
 
 
 def check_divisors(model: ir.Model, name: str) -> None:
-    """EngineError where an attribute that must be at least 1 is not."""
+    """EngineError where an attribute that must be at least 1 is not, or overflows once it is squared."""
     for graph in (model.graph, *(f.graph for f in model.functions.values())):
         for node in ir.traversal.RecursiveGraphIterator(graph):
             for key in _DIVISORS & node.attributes.keys():
                 value = node.attributes[key].value
-                if isinstance(value, int | list | tuple) and _least(value) < 1:
-                    what = f"node {node.name!r} ({node.op_type}) has {key} {value}, which must be 1 or more"
+                numbers = [value] if isinstance(value, int) else value
+                if isinstance(numbers, list | tuple) and not all(0 < n < _LIMIT for n in numbers):
+                    what = f"node {node.name!r} ({node.op_type}) has {key} {value}, which is no size"
                     raise EngineError(f"{name}: {what}")
-
-
-def _least(value: int | list[int] | tuple[int, ...]) -> int:
-    return value if isinstance(value, int) else min(value, default=1)

@@ -10,6 +10,7 @@ import onnx_ir as ir
 
 from pinnace.ops.array import split_into
 from pinnace.ops.builder import Builder, Unsupported
+from pinnace.ops.room import room
 from pinnace.ops.table import Tensor, primitive
 from pinnace.ops.values import Value
 
@@ -119,7 +120,7 @@ class _Pieces:
         gates = 4 * self.hidden
         if size == gates:
             part = self.b.op(
-                "Concat", part, self.b.constant(np.zeros(gates, self.b.dtype(part).numpy())), axis=0
+                "Concat", part, self.b.constant(np.zeros(room(gates), self.b.dtype(part).numpy())), axis=0
             )
         return self._in_order(self.b.reshape(part, [2, 4, self.hidden]), [1, 2 * gates])
 
@@ -223,7 +224,7 @@ def dynamic_gru(
         raise Unsupported("has lengths of its own for each batch")
     hidden = b.static_shape(weight_hidden)[0]
     order = (1, 0, 2) if gate_order == "rzh" else (0, 1, 2)
-    none = b.constant(np.zeros((1, 3 * hidden), np.float32))
+    none = b.constant(np.zeros(room(1, 3 * hidden), np.float32))
     wide = [b.cast(t, ir.DataType.FLOAT) for t in (x, weight_input, weight_hidden, init_h)]
     biases = [
         none if t is None else _gate_bias(b, b.cast(t, ir.DataType.FLOAT), 3, order)

@@ -15,12 +15,14 @@ import onnx_ir as ir
 from pinnace.ops.array import padded, roll
 from pinnace.ops.builder import Builder, Unsupported
 from pinnace.ops.math import floating
+from pinnace.ops.room import room
 from pinnace.ops.table import Dtype, Ints, Lowering, Tensor, primitive
 from pinnace.ops.values import Value
 
 
 def _cosines(size: int) -> npt.NDArray[np.floating[Any]]:
     """The orthonormal matrix of the transform: a row for each frequency."""
+    room(size, size)
     frequency = np.arange(size).reshape(size, 1)
     turn = np.pi * frequency * (2 * np.arange(size) + 1) / (2 * size)
     return np.asarray(np.cos(turn) * np.sqrt(np.where(frequency == 0, 1, 2) / size))

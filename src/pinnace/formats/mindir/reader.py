@@ -134,13 +134,30 @@ class _Reader:
         meanings = {p.name: quantised.meaning(p, uses.get(p.name, quantised.Use())) for p in whole}
         return Function(
             name=graph.name,
-            inputs=[Input(i.name, self._type(i.tensor[0]) if i.tensor else None) for i in graph.input],
+            inputs=[self._input(i) for i in graph.input],
             outputs=[o.name for o in graph.output],
             nodes=nodes,
             parameters=_Decoded(lambda: {p.name: p for p in graph.parameter}, weight),
             constants=self.constants,
             quantised={name: meaning for name, meaning in meanings.items() if meaning is not None},
         )
+
+    def _input(self, port: Any) -> Input:
+        if port.tensor:
+            return Input(port.name, self._type(port.tensor[0]))
+        return self._part(port.name, port.attr_info)
+
+    def _part(self, name: str, attribute: Any) -> Input:
+        """An input, or an item of one, that is no plain tensor: a tuple, a scalar."""
+        kind = _KINDS.get(attribute.type)
+        if kind in ("TUPLE", "LIST") and not attribute.seq_info.is_dyn_len:
+            return Input(
+                name, None, tuple(self._part(f"{name}_{i}", v) for i, v in enumerate(attribute.values))
+            )
+        declared = self._type(attribute.tensors[0]) if attribute.tensors else None
+        if declared is not None and kind == "SCALAR":
+            declared = TypeInfo(declared.dtype, ())
+        return Input(name, declared)
 
     def _node(self, node: Any) -> Node:
         op_type = node.op_type.removeprefix(_REF)
