@@ -27,7 +27,7 @@ LOOSER = {
 
 
 def test_all_files_are_there():
-    assert len(FILES) == 249 + 135
+    assert len(FILES) == 249 + 169
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda p: p.name)

@@ -18,6 +18,7 @@ from pathlib import Path
 import numpy as np
 
 TOLERANCE = 1e-5
+LOOSER = {"lstm_forward": 1e-4, "lstm_bidirectional": 1e-4}  # its Tanh and Sigmoid are approximations
 
 
 def convert_and_run(model, target):
@@ -42,7 +43,8 @@ def convert_and_run(model, target):
     for i, tensor in enumerate(lite.predict(inputs)):
         expected = golden[f"y{i}"].astype(np.float64)
         result = tensor.get_data_to_numpy().astype(np.float64)
-        np.testing.assert_allclose(result, expected, rtol=TOLERANCE, atol=TOLERANCE)
+        tolerance = LOOSER.get(model.stem, TOLERANCE)
+        np.testing.assert_allclose(result, expected, rtol=tolerance, atol=tolerance)
 
 
 def main(models, out):

@@ -406,6 +406,74 @@ case(
     {"x": BLOCK},
     {"l": ints(2, 3)},
 )
+for way, count in (("forward", 1), ("bidirectional", 2)):
+    case(
+        f"lstm_{way}",
+        [
+            (
+                "LSTM",
+                ["x", "W", "R", "B", "", "h", "c"],
+                ["y0", "y1", "y2"],
+                {"hidden_size": 5, "direction": way},
+            )
+        ],
+        {"x": normal(4, 2, 3)},
+        {
+            "W": normal(count, 20, 3),
+            "R": normal(count, 20, 5),
+            "B": normal(count, 40),
+            "h": normal(count, 2, 5),
+            "c": normal(count, 2, 5),
+        },
+        3,
+    )
+case("less_equal", [("LessOrEqual", ["x", "z"], ["y"])], {"x": BLOCK, "z": normal(2, 3, 4)})
+case("not_equal", [("Equal", ["x", "z"], ["a"]), ("Not", ["a"], ["y"])], {"x": BLOCK, "z": BLOCK.copy()})
+case("elu_7", [("Elu", ["x"], ["y"], {"alpha": 0.7})], {"x": BLOCK})
+case("leaky", [("LeakyRelu", ["x"], ["y"], {"alpha": 0.2})], {"x": BLOCK})
+case("trilu", [("Trilu", ["x"], ["y"], {"upper": 0})], {"x": BLOCK}, opset=14)
+case("trilu_up", [("Trilu", ["x"], ["y"], {"upper": 1})], {"x": BLOCK}, opset=14)
+case("unsqueeze2", [("Unsqueeze", ["x"], ["y"], {"axes": [0, 2]})], {"x": BLOCK})
+case(
+    "bn3",
+    [("BatchNormalization", ["x", "s", "b", "m", "v"], ["y"])],
+    {"x": normal(2, 4, 6)},
+    {"s": normal(4), "b": normal(4), "m": normal(4), "v": abs(normal(4))},
+)
+case(
+    "bn_stem",
+    [("Relu", ["x"], ["a"]), ("BatchNormalization", ["a", "s", "b", "m", "v"], ["y"])],
+    {"x": IMAGE},
+    {"s": normal(4), "b": normal(4), "m": normal(4), "v": abs(normal(4))},
+)
+case(
+    "norm_l2",
+    [("ReduceL2", ["x"], ["a"], {"axes": [-1], "keepdims": 1}), ("Div", ["x", "a"], ["y"])],
+    {"x": BLOCK},
+)
+case("rsqrt", [("Sqrt", ["x"], ["a"]), ("Reciprocal", ["a"], ["y"])], {"x": abs(BLOCK) + 0.5})
+case("square", [("Mul", ["x", "x"], ["y"])], {"x": BLOCK})
+case(
+    "onehot_axis",
+    [("OneHot", ["x", "d", "v"], ["y"], {"axis": 0})],
+    {"x": np.array([1, 0, 2], np.int64)},
+    {"d": np.int64(4), "v": floats(0, 1)},
+)
+case(
+    "space_batch",
+    [
+        ("Reshape", ["x", "r"], ["a"]),
+        ("Transpose", ["a"], ["b"], {"perm": [3, 5, 0, 1, 2, 4]}),
+        ("Reshape", ["b", "t"], ["y"]),
+    ],
+    {"x": IMAGE},
+    {"r": ints(1, 4, 3, 2, 3, 2), "t": ints(4, 4, 3, 3)},
+)
+case(
+    "glu",
+    [("Split", ["x"], ["a", "b"], {"axis": 2}), ("Sigmoid", ["b"], ["c"]), ("Mul", ["a", "c"], ["y"])],
+    {"x": BLOCK},
+)
 
 if __name__ == "__main__":
     folder = Path(sys.argv[1])

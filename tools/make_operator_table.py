@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections import defaultdict
 from collections.abc import Iterator
@@ -31,7 +32,8 @@ is made from the primitive table itself by `python tools/make_operator_table.py`
 
 * **lowered to**: the ONNX that it becomes; "nothing" is decided while lowering.
 * **types**: element types of its results in the goldens.
-* **golden**: one of the models under `tests/data`, written and run by MindSpore or MindSpore Lite, that use it.
+* **golden**: one of the models under `tests/data`, written and run by MindSpore or MindSpore Lite, that use it; "by
+  formula" where MindSpore Lite's runtime cannot run it, and what is expected is computed from what is documented.
 
 {count} primitives in {rows} rows, {proven} of the rows with a golden.
 
@@ -70,7 +72,7 @@ def render() -> str:
 
 def line(row: Primitive, seen: Evidence) -> str:
     dialect = row.dialect.value if row.dialect else "both"
-    golden = min(seen.files, key=lambda name: (len(name), name), default="")
+    golden = min(seen.files, key=lambda name: ("(" in name, len(name), name), default="")
     types = ", ".join(sorted(seen.types))
     return f"| {row.name} | {dialect} | {row.family} | {row.lowered_to} | {types} | {golden} |\n"
 
@@ -79,14 +81,22 @@ def evidence() -> dict[tuple[Dialect | None, str], Evidence]:
     """What the goldens show, by dialect and name of the row that serves them."""
     known = {(row.dialect, row.name) for row in rows()}
     found: dict[tuple[Dialect | None, str], Evidence] = defaultdict(Evidence)
+    formulas = by_formula()
     for path, program in programs():
         for function in program.functions.values():
             for node in function.nodes:
                 own = (program.dialect, node.primitive)
                 seen = found[own if own in known else (None, node.primitive)]
-                seen.files.add(path.name)
+                seen.files.add(path.name + (" (by formula)" if path in formulas else ""))
                 seen.types |= {t.dtype.name.lower() for t in node.types if t is not None}
     return found
+
+
+def by_formula() -> set[Path]:
+    """The goldens whose outputs are computed here; the README beside them lists them."""
+    folder = GOLDENS / "ms_primitives"
+    named = re.findall(r"`(\w+)`", (folder / "README.md").read_text(encoding="utf-8"))
+    return {folder / f"{name}.ms" for name in named}
 
 
 def programs() -> Iterator[tuple[Path, Program]]:
