@@ -80,7 +80,8 @@ def _opened(data: bytes, kind: ModelType | None, folder: Path | None, with_engin
             value.const_value.numpy()
     if not with_engine:
         return "lowered"
-    engines.build(graph, Target(threads=1)).close()
+    target = Target(threads=1)
+    engines.choose(target, "model buffer").build(graph, target).close()
     return "built"
 
 
