@@ -406,7 +406,8 @@ class Builder:
             return value
         number = self.int_(value)
         if number not in _DTYPES:
-            raise Unsupported(f"is the element type {number}, which is not supported")
+            name = {51: "complex64", 52: "complex128"}.get(number, number)
+            raise Unsupported(f"is the element type {name}, which is not supported")
         return _DTYPES[number]
 
     def str_(self, value: Value) -> str:
