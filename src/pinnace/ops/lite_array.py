@@ -9,6 +9,7 @@ from pinnace.ops import index
 from pinnace.ops.builder import Builder, Unsupported
 from pinnace.ops.layout import permuted
 from pinnace.ops.lite_math import lite
+from pinnace.ops.room import room, span
 from pinnace.ops.table import Dtype, Floats, Ints, Tensor
 from pinnace.ops.values import Value
 
@@ -130,7 +131,7 @@ def _mirrored(b: Builder, x: Tensor, paddings: Ints) -> Tensor:
     sides = zip(paddings[::2], paddings[1::2], strict=True)
     for axis, (size, (before, after)) in enumerate(zip(b.static_shape(x), sides, strict=True)):
         if before or after:
-            places = np.pad(np.arange(size), (before, after), mode="symmetric")
+            places = np.pad(np.arange(room(size, before, after)[0]), (before, after), mode="symmetric")
             x = b.op("Gather", x, places.astype(np.int64), axis=axis)
     return x
 
@@ -150,7 +151,7 @@ def fill(b: Builder, value: Tensor, shape: Tensor) -> Value:
 @lite("LinSpace")
 def lin_space(b: Builder, start: Tensor, stop: Tensor, num: int) -> Value:
     """Add of a multiple of the step for each of num numbers."""
-    places = b.constant(np.arange(num), b.dtype(start).numpy())
+    places = b.constant(np.arange(span(num)), b.dtype(start).numpy())
     first = b.scalar(start)
     step = b.op("Div", b.op("Sub", b.scalar(stop), first), float(max(1, num - 1)))
     return b.op("Add", first, b.op("Mul", places, step))

@@ -11,6 +11,7 @@ import onnx_ir as ir
 from pinnace.ops.builder import Builder, Unsupported
 from pinnace.ops.layout import channels_back, channels_first
 from pinnace.ops.lite_math import lite
+from pinnace.ops.room import room
 from pinnace.ops.table import Floats, Ints, Tensor
 from pinnace.ops.values import Value
 from pinnace.program import Layout
@@ -50,6 +51,7 @@ def prior_box(
         if max_sizes:
             sizes.append((math.sqrt(least * max_sizes[i]),) * 2)
         sizes += [(least * math.sqrt(r), least / math.sqrt(r)) for r in ratios if abs(r - 1) >= 1e-6]
+    room(rows, columns, len(sizes), 4)
     half = np.array(sizes, np.float64) / 2
     x = (np.arange(columns) + offset) * (width / columns)
     y = (np.arange(rows) + offset) * (height / rows)

@@ -459,6 +459,8 @@ def adder(
     sizes = b.static_shape(around)[2:]
     spans = [d * (k - 1) for k, d in zip(kernel_size, dilation, strict=True)]
     kernel = _kernel(b, weight)
+    if b.static_shape(kernel)[2:] != tuple(kernel_size):
+        raise Unsupported(f"has kernel_size {list(kernel_size)}, and a weight of {b.static_shape(weight)}")
     total: Tensor | None = None
     for row, column in itertools.product(range(kernel_size[0]), range(kernel_size[1])):
         start = [row * dilation[0], column * dilation[1]]

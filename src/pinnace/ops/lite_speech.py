@@ -8,6 +8,7 @@ import numpy as np
 
 from pinnace.ops.builder import Builder, Unsupported
 from pinnace.ops.lite_math import activated, lite
+from pinnace.ops.room import room, span
 from pinnace.ops.table import Ints, Tensor
 from pinnace.ops.values import Value
 
@@ -16,6 +17,7 @@ from pinnace.ops.values import Value
 def splice(b: Builder, x: Tensor, context: Ints, forward_indexes: Ints = (), output_dim: int = 0) -> Value:
     """Gather of the frames that forward_indexes names, or of every one with its context, and Reshape."""
     frames, width = b.static_shape(x)[1:3]
+    room(frames, len(context))
     places = np.array(forward_indexes or _around(frames, context), np.int64).reshape(-1, len(context))
     spliced = b.op("Gather", x, places, axis=1)
     return b.reshape(spliced, [b.dim(x, 0), len(places), len(context) * width])
@@ -71,12 +73,13 @@ def audio_spectrogram(
     b: Builder, x: Tensor, window_size: int, stride: int, mag_square: bool = False
 ) -> Value:
     """STFT with a Hann window, and the length or square of its numbers; x is samples by channels."""
-    bins = 1 << max(0, math.ceil(math.log2(window_size)))
-    window = 0.5 - 0.5 * np.cos(2 * np.pi * np.arange(window_size) / window_size)
+    bins = 1 << max(0, math.ceil(math.log2(max(1, window_size))))
+    window = 0.5 - 0.5 * np.cos(2 * np.pi * np.arange(span(window_size)) / window_size)
     samples = b.static_shape(x)[0]
     count = 1 + (samples - window_size) // stride if samples >= window_size else 0
     if not count:
         raise Unsupported(f"has {samples} samples, and a window takes {window_size}")
+    room(count, window_size)
     places = (np.arange(count) * stride)[:, None] + np.arange(window_size)
     frames = b.op("Gather", b.transpose(x, (1, 0)), places.astype(np.int64), axis=1)
     weighted = b.op("Mul", frames, window.astype(np.float32))
@@ -97,6 +100,7 @@ def mfcc(
 ) -> Value:
     """MatMul with the mel filters of the roots, Log, MatMul with a cosine transform."""
     bins = b.static_shape(spectrogram)[2]
+    room(filter_bank_channel_num, bins, dct_coeff_num)
     filters = _mel_filters(
         bins, b.int_(sample_rate), freq_lower_limit, freq_upper_limit, filter_bank_channel_num
     )
