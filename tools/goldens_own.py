@@ -954,5 +954,42 @@ for _type in ("u8", "i8", "i64", "b"):
         if (_type, _name) not in (("b", "unique"), ("b", "minimum")):  # not MindSpore's
             case(f"{_type}_{_name}", f"{_type}[{_dims}]<{2 if _type == 'b' else 4}", call=_call)
 
+# -- through views ---------------------------------------------------------------------------------
+
+for _name, _body, _same in (
+    (
+        "select",
+        "z = mint.select(y, 0, 1)\nz.add_(1)\nreturn y, z",
+        "ops.concat((x0[:1] * 2, x0[1:2] * 2 + 1, x0[2:] * 2)), x0[1] * 2 + 1",
+    ),
+    (
+        "narrow",
+        "z = mint.narrow(y, 1, 1, 2)\nz.mul_(3)\nreturn y, z",
+        "ops.concat((x0[:, :1] * 2, x0[:, 1:3] * 6, x0[:, 3:] * 2), 1), x0[:, 1:3] * 6",
+    ),
+    (
+        "transposed",
+        "z = mint.transpose(y, 0, 1)\nz.add_(ms.Tensor([1.0, 2.0, 3.0]))\nreturn y, z",
+        "x0 * 2 + ms.Tensor([[1.0], [2.0], [3.0]]), (x0 * 2 + ms.Tensor([[1.0], [2.0], [3.0]])).T",
+    ),
+    (
+        "chunk",
+        "a, c = mint.chunk(y, 2, 1)\na.zero_()\nreturn y + 1, c",
+        "ops.concat((x0[:, :2] * 0, x0[:, 2:] * 2), 1) + 1, x0[:, 2:] * 2",
+    ),
+    (
+        "nested",
+        "z = mint.select(mint.narrow(y, 1, 1, 2), 0, 2)\nz.fill_(5.0)\nreturn y + 0",
+        "ops.concat((x0[:2] * 2, ops.stack((x0[2, 0] * 2, x0[2, 0] * 0 + 5, x0[2, 0] * 0 + 5, x0[2, 3] * 2)).reshape(1, 4)))",
+    ),
+    ("base", "z = mint.select(y, 0, 1)\ny.add_(1)\nreturn z + 0", "x0[1] * 2 + 1"),
+    (
+        "setitem",
+        "y[1] = 7\ny[:, 2] = x0[:, 0]\nreturn y",
+        "ops.stack((ops.concat((x0[0, :2] * 2, x0[0, :1], x0[0, 3:] * 2)), ops.concat((x0[0, :2] * 0 + 7, x0[1, :1], x0[0, 3:] * 0 + 7)), ops.concat((x0[2, :2] * 2, x0[2, :1], x0[2, 3:] * 2))))",
+    ),
+):
+    case(f"view_{_name}", X, body=f"y = x0 * 2\n{_body}", reference=_same)
+
 if __name__ == "__main__":
     main(Path(sys.argv[1]), sys.argv[2:])

@@ -38,3 +38,4 @@ from pinnace.ops import special as special
 from pinnace.ops import state as state
 from pinnace.ops import structure as structure
 from pinnace.ops import text as text
+from pinnace.ops import views as views

@@ -85,13 +85,12 @@ def flatten_ext(b: Builder, x: Tensor, start_dim: int = 0, end_dim: int = -1) ->
     return b.reshape(x, [*dims[:first], -1, *dims[last + 1 :]])
 
 
-@primitive("Transpose", "TransposeView", "ConjugateTranspose")
+@primitive("Transpose", "ConjugateTranspose")
 def transpose(b: Builder, x: Tensor, perm: Ints) -> Value:
     """Transpose."""
     return b.transpose(x, [b.axis(p, x) for p in perm])
 
 
-@primitive("TransposeExtView")
 def transpose_ext(b: Builder, x: Tensor, dim0: int, dim1: int) -> Value:
     """Transpose."""
     perm = list(range(b.rank(x)))
@@ -106,7 +105,7 @@ def transposed(b: Builder, x: Tensor) -> Value:
     return b.transpose(x, range(b.rank(x))[::-1])
 
 
-@primitive("ExpandDims", "ExpandDimsView", "Unsqueeze")
+@primitive("ExpandDims", "Unsqueeze")
 def expand_dims(b: Builder, x: Value, axis: int) -> Value:
     """Unsqueeze."""
     return b.op("Unsqueeze", b.tensor(x), [axis])
@@ -118,7 +117,7 @@ def squeeze(b: Builder, x: Tensor, axis: Ints = ()) -> Value:
     return b.op("Squeeze", x, list(axis) if axis else None)
 
 
-@primitive("BroadcastTo", "BroadcastToView", "DynamicBroadcastTo", "Expand")
+@primitive("BroadcastTo", "DynamicBroadcastTo", "Expand")
 def broadcast_to(b: Builder, x: Tensor, shape: Dims) -> Value:
     """Expand."""
     # -1 keeps a dimension; Expand of 1 does.
@@ -197,7 +196,7 @@ def stack(b: Builder, items: Tensors, axis: int = 0) -> Value:
     return b.op("Concat", *same_type(b, raised), axis=axis)
 
 
-@primitive("Unstack", "UnstackExtView")
+@primitive("Unstack")
 def unstack(b: Builder, x: Tensor, axis: int = 0) -> Value:
     """Split, and Squeeze of each."""
     count = b.dim(x, axis)
@@ -217,7 +216,7 @@ def split(b: Builder, x: Tensor, axis: int = 0, output_num: int = 1) -> Value:
     return (x,) if output_num == 1 else b.ops("Split", output_num, x, axis=axis, num_outputs=output_num)
 
 
-@primitive("SplitTensor", "SplitTensorView")
+@primitive("SplitTensor")
 def split_tensor(b: Builder, x: Tensor, split_size: int, dim: int = 0) -> Value:
     """Split into parts of one size, the last one smaller."""
     total = b.dim(x, dim)
@@ -226,7 +225,7 @@ def split_tensor(b: Builder, x: Tensor, split_size: int, dim: int = 0) -> Value:
     return split_into(b, x, [min(split_size, total - i) for i in range(0, total, split_size)], dim)
 
 
-@primitive("SplitWithSize", "SplitWithSizeView")
+@primitive("SplitWithSize")
 def split_with_size(b: Builder, x: Tensor, split_sections: Ints, dim: int = 0) -> Value:
     """Split."""
     return split_into(b, x, split_sections, dim)
@@ -242,7 +241,7 @@ def split_v(b: Builder, x: Tensor, size_splits: Ints = (), split_dim: int = 0, n
     return split_into(b, x, sizes, split_dim)
 
 
-@primitive("Chunk", "ChunkView")
+@primitive("Chunk")
 def chunk(b: Builder, x: Tensor, chunks: int, dim: int = 0) -> Value:
     """Split into parts of one size, the last one smaller."""
     total = b.dim(x, dim)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, NoReturn, TypeVar
+from typing import Any, NamedTuple, NoReturn, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -48,6 +48,15 @@ class Unsupported(Exception):
     """A node that cannot be lowered; the message is the reason, without node or primitive."""
 
 
+class _View(NamedTuple):
+    """How a tensor shares the memory of another, which held `held` when the view was made."""
+
+    base: ir.Value
+    held: ir.Value
+    again: Callable[[ir.Value], ir.Value]
+    write: Callable[[ir.Value, ir.Value], ir.Value]
+
+
 class Builder:
     """Collects the nodes of one ONNX graph; nested graphs open a scope of their own."""
 
@@ -68,6 +77,7 @@ class Builder:
         self._assignments = 0
         # What was assigned stands for what it was assigned to: assigning to it again assigns there.
         self._roots: dict[ir.Value, ir.Value] = {}
+        self._views: dict[ir.Value, _View] = {}
         self._names = 0
 
     # -- writing ---------------------------------------------------------------------------------
@@ -270,14 +280,37 @@ class Builder:
         """Let `target` hold `value` from here on; returns `value`."""
         self._assignments += 1
         root = self._roots.get(target, target)
-        self.effects = self.effects.wrote(root, self._assignments, value)
+        view = self._views.get(root)
+        if view is None:
+            self.effects = self.effects.wrote(root, self._assignments, value)
+        else:
+            self.assign(view.base, view.write(self.read(view.base), value))
         self._roots[value] = root
         return value
 
     def read(self, target: ir.Value) -> ir.Value:
         """What `target`, or what it was assigned to, holds at the node that is lowered."""
         root = self._roots.get(target, target)
+        view = self._views.get(root)
+        if view is not None:
+            held = self.read(view.base)
+            return root if held is view.held else view.again(held)
         return self.effects.read(root) if root in self.effects.memory else target
+
+    def view(
+        self,
+        result: ir.Value,
+        base: ir.Value,
+        again: Callable[[ir.Value], ir.Value],
+        write: Callable[[ir.Value, ir.Value], ir.Value],
+    ) -> None:
+        """Let `result` share the memory of `base`: `again` makes it of what `base` holds at another time.
+
+        `write` gives what `base` holds, after it held its first argument, when the second is assigned to
+        the view. A weight is read by `Load` alone, and has no views.
+        """
+        if self._roots.get(base, base).const_value is None:
+            self._views[result] = _View(base, self.read(base), again, write)
 
     def changed(self, x: ir.Value) -> ir.Value:
         """What a computed tensor holds here; a weight is read by `Load` alone, at a time of its own."""

@@ -70,7 +70,7 @@ def triu_indices(b: Builder, *, row: int, col: int, offset: int = 0) -> Value:
     return _given(b, np.stack(np.triu_indices(*_sized(row, offset, col))), ir.DataType.INT32)
 
 
-@primitive("Diagonal", "DiagonalView")
+@primitive("Diagonal")
 def diagonal(b: Builder, x: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Value:
     """Transpose, and GatherND of places that are known."""
     first, second = b.axis(dim1, x), b.axis(dim2, x)

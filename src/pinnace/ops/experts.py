@@ -340,19 +340,3 @@ def grouped_matmul_v4(
     antiquant = antiquant_scale, antiquant_offset
     scales = scale, pre_token_scale
     return _all_groups(b, x, weight, bias, antiquant, scales, group_list, bool(group_list_type))
-
-
-@primitive("Gmm", "GmmV2")
-def gmm(
-    b: Builder,
-    x: Value,
-    weight: Value,
-    bias: Value = None,
-    group_list: Value = None,
-    group_type: int = 0,
-    group_list_type: int = 0,
-) -> Value:
-    """MatMul of the rows of each expert, Concat."""
-    if group_type > 0:
-        raise Unsupported(f"groups along {group_type}, and only rows are lowered")
-    return _all_groups(b, x, weight, bias, (None, None), (None, None), group_list, bool(group_list_type))

@@ -77,7 +77,7 @@ def index_select(b: Builder, x: Tensor, axis: int, index: Tensor) -> Value:
     return b.op("Gather", x, places(b, index), axis=axis)
 
 
-@primitive("SelectExtView", "SelectView")
+@primitive("SelectView")
 def select_ext(b: Builder, x: Tensor, dim: int, index: Value) -> Value:
     """Gather of one place."""
     return b.op("Gather", x, places(b, b.tensor(index)), axis=dim)
@@ -471,7 +471,7 @@ def _plus(b: Builder, start: int | Tensor, length: int | Tensor) -> int | Tensor
     return b.op("Add", *(b.cast(b.tensor(v), ir.DataType.INT64) for v in (start, length)))
 
 
-@primitive("SliceExt", "SliceExtView")
+@primitive("SliceExt")
 def slice_ext(b: Builder, x: Tensor, dim: int, start: Value, end: Value, step: Value = 1) -> Value:
     """Slice."""
     return sliced(b, x, dim, start, end, step)
@@ -483,7 +483,7 @@ def sliced(b: Builder, x: Tensor, axis: int, start: Value, end: Value, step: Val
     return b.op("Slice", x, *bounds, [axis], b.vector(b.dims(step)))
 
 
-@primitive("Narrow", "NarrowView")
+@primitive("Narrow")
 def narrow(b: Builder, x: Tensor, dim: int, start: Value, length: Value) -> Value:
     """Slice."""
     first, size = b.dims(start)[0], b.dims(length)[0]
