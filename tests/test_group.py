@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import subprocess
+import sys
+import textwrap
 from pathlib import Path
 
 import numpy as np
@@ -65,3 +68,91 @@ def test_a_built_model_comes_too_late() -> None:
     model.build_from_file(ADD, ModelType.ONNX)
     with pytest.raises(ModelStateError, match="before it is built"):
         ModelGroup().add_model([model])
+
+
+WORK = """
+    import sys
+    import numpy as np
+    from onnx import TensorProto, helper
+    import pinnace
+
+    def network(name):  # 64 MB of intermediate results, then one number
+        nodes = [helper.make_node("Concat", ["x"] * 16, ["wide"], axis=0),
+                 helper.make_node("Exp", ["wide"], [name]),
+                 helper.make_node("ReduceSum", [name], ["y"], keepdims=0)]
+        ports = [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", 1024]),
+                 helper.make_tensor_value_info("y", TensorProto.FLOAT, [])]
+        graph = helper.make_graph(nodes, name, ports[:1], ports[1:])
+        return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=10)
+
+    def used():
+        with open("/proc/self/status") as file:
+            return next(int(line.split()[1]) for line in file if line.startswith("RssAnon")) / 1024
+
+    models = [pinnace.Model(), pinnace.Model()]
+    if sys.argv[1] != "alone":
+        pinnace.ModelGroup(pinnace.ModelGroupFlag[sys.argv[1]]).add_model(models)
+    for model, name in zip(models, "ab"):
+        model.build_from_buffer(network(name).SerializeToString(), pinnace.ModelType.ONNX)
+    x = np.zeros((1024, 1024), np.float32)
+    sizes = [used()]
+    for model in models:
+        model.predict([x])
+        sizes.append(used())
+    print(sizes[1] - sizes[0], sizes[2] - sizes[1])
+"""
+
+
+@pytest.mark.parametrize(
+    ("flags", "shared"),
+    [("alone", False), ("SHARE_WEIGHT", False), ("SHARE_WORKSPACE", True), ("SHARE_WEIGHT_WORKSPACE", True)],
+)
+def test_models_of_a_group_take_turns_in_one_work_space(flags: str, shared: bool) -> None:
+    command = [sys.executable, "-c", textwrap.dedent(WORK), flags]
+    first, second = map(float, subprocess.check_output(command, text=True).split())
+    assert first > 60  # MB: Concat or Exp at least
+    assert (second < 0.2 * first) is shared
+
+
+WEIGHTS = """
+    import sys
+    import numpy as np
+    import onnx
+    from onnx import TensorProto, helper, numpy_helper
+    import pinnace
+
+    def proportional():  # pages that are mapped twice count half each time
+        with open("/proc/self/smaps_rollup") as file:
+            return next(int(line.split()[1]) for line in file if line.startswith("Pss:")) / 1024
+
+    gather = sys.argv[1] == "Gather"
+    weight = np.random.default_rng(0).normal(size=(4096, 4096)).astype(np.float32)  # 64 MB
+    before = proportional()
+    models = [pinnace.Model(), pinnace.Model()]
+    pinnace.ModelGroup(pinnace.ModelGroupFlag.SHARE_WEIGHT).add_model(models)
+    sizes = []
+    for model, after in zip(models, ("Exp", "Tanh")):
+        nodes = [helper.make_node(sys.argv[1], ["w", "x"] if gather else ["x", "w"], ["h"]),
+                 helper.make_node(after, ["h"], ["y"])]
+        kind, shape = (TensorProto.INT64, ["n"]) if gather else (TensorProto.FLOAT, ["n", 4096])
+        y = helper.make_tensor_value_info("y", TensorProto.FLOAT, ["n", 4096])
+        graph = helper.make_graph(nodes, after, [helper.make_tensor_value_info("x", kind, shape)], [y],
+                                  [numpy_helper.from_array(weight, "w")])
+        path = f"{sys.argv[2]}/{after}.onnx"
+        onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=10), path)
+        del graph
+        model.build_from_file(path, pinnace.ModelType.ONNX)
+        for row in range(0, 4096, 64):  # so that all of the weight is read
+            rows = np.arange(row, row + 64)
+            model.predict([rows if gather else np.zeros((2, 4096), np.float32)])
+        sizes.append(proportional() - before)
+    print(*sizes)
+"""
+
+
+@pytest.mark.parametrize("primitive", ["MatMul", "Gather"])
+def test_models_with_the_same_weights_hold_them_once(primitive: str, tmp_path: Path) -> None:
+    command = [sys.executable, "-c", textwrap.dedent(WEIGHTS), primitive, str(tmp_path)]
+    first, second = map(float, subprocess.check_output(command, text=True).split())
+    assert first > 64  # MB
+    assert second - first < 30  # without sharing, 64 more

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from pinnace import Context, LiteInfer
-from pinnace.errors import ConfigError, NotSupportedError
+from pinnace.errors import ConfigError
 
 API = Path(__file__).parent / "data" / "api"
 
@@ -74,8 +74,8 @@ def test_wrong_arguments(exported: list[tuple]) -> None:
         LiteInfer(1)
     with pytest.raises(TypeError, match="context must be Context"):
         LiteInfer(Cell(), context=1)
-    with pytest.raises(NotSupportedError, match="model_group_id"):
-        LiteInfer(Cell(), model_group_id=1)
+    with pytest.raises(TypeError, match="model_group_id must be int"):
+        LiteInfer(Cell(), model_group_id="1")
     assert exported == []
 
 

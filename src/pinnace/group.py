@@ -8,18 +8,21 @@ from collections.abc import Sequence
 from pinnace.arguments import check_type
 from pinnace.context import Context
 from pinnace.errors import ArgumentTypeError, ModelFormatError, ModelStateError
-from pinnace.model import Model
+from pinnace.model import Model, share_workspace
 from pinnace.types import ModelGroupFlag, ModelType
 
 __all__ = ["ModelGroup", "ModelGroupFlag"]
 
 
 class ModelGroup:
-    """Models that are to share weights, work space, or both.
+    """Models that share weights, work space, or both.
 
-    Today this class takes the models and checks them; they are built and run as any other, each with
-    weights and work space of its own. (What all processes share already are the pages of a model file that
-    several models map.) A later version shares by what is declared here.
+    Weights are shared by content: models of one process hold a weight once that is the same in both, such as
+    those of the graphs for prefill and decoding of one language model. That needs the compile cache, where
+    the engine's form of a weight is a file of its own, and it needs no group: all models do it. The work
+    space, the memory for intermediate results, is shared by the models of groups that say so: models that
+    predict in turn need that of the largest only. Where they predict at the same time it grows to what they
+    need together.
     """
 
     def __init__(self, flags: ModelGroupFlag = ModelGroupFlag.SHARE_WORKSPACE) -> None:
@@ -48,13 +51,16 @@ class ModelGroup:
                 )
             _check_model(model)
         self._models.extend(models)
+        if self._flags is not ModelGroupFlag.SHARE_WEIGHT:
+            for model in models:
+                share_workspace(model)
 
     def cal_max_size_of_workspace(self, model_type: ModelType, context: Context) -> None:
-        """Make room for the largest of the models that were added by path.
+        """Build the models that were added by path once, so that what is wrong with one is said here.
 
-        Today this checks its arguments only: the engine finds the work space of a model by itself. Raises
-        `ArgumentTypeError` for other types, `ModelStateError` where the group shares no work space or no
-        path was added.
+        They are in the compile cache then. The size of the work space is not fixed by this: it grows as
+        predictions need it. Raises `ArgumentTypeError` for other types, `ModelStateError` where the group
+        shares no work space or no path was added, and as `Model.build_from_file` does.
         """
         check_type("context", context, Context)
         check_type("model_type", model_type, ModelType)
@@ -62,10 +68,14 @@ class ModelGroup:
             raise ModelStateError(
                 "ModelGroup's cal max size of workspace failed: the models of this group share weights only"
             )
-        if not any(isinstance(model, str) for model in self._models):
+        paths = [model for model in self._models if isinstance(model, str)]
+        if not paths:
             raise ModelStateError(
                 "ModelGroup's cal max size of workspace failed: add the paths of the models first"
             )
+        for path in paths:
+            with Model() as model:
+                model.build_from_file(path, model_type, context)
 
 
 def _check_model(model: str | Model) -> None:

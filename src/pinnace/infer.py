@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import tempfile
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -14,7 +15,7 @@ from pinnace.base_model import BaseModel
 from pinnace.build import build
 from pinnace.config import Settings
 from pinnace.context import Context, to_target
-from pinnace.errors import ArgumentValueError, ConfigError, NotSupportedError
+from pinnace.errors import ArgumentValueError, ConfigError
 from pinnace.types import ModelType
 
 __all__ = ["LiteInfer"]
@@ -38,21 +39,20 @@ class LiteInfer(BaseModel):
         """Compile `model_or_net`, a `mindspore.train.Model` or `mindspore.nn.Cell`, for `net_inputs`.
 
         `net_inputs` are what `mindspore.export` takes: MindSpore tensors, one for each input. `config` is
-        {section: {key: value}}, and under "configPath" the path of an .ini file. Raises `ImportError`
-        without mindspore, `ArgumentValueError` where `model_or_net` is something else,
-        `NotSupportedError` where `model_group_id` is given, and as `Model.build_from_file` does.
+        {section: {key: value}}, and under "configPath" the path of an .ini file. Models with a
+        `model_group_id` share their work space, see `ModelGroup`. Raises `ImportError` without mindspore,
+        `ArgumentValueError` where `model_or_net` is something else, and as `Model.build_from_file` does.
         """
         super().__init__()
         mindspore = _mindspore()
         network = _network(mindspore, model_or_net)
         if model_group_id is not None:
-            raise NotSupportedError(
-                "model_group_id: this version of Pinnace shares nothing between models; leave it out"
-            )
+            check_type("model_group_id", model_group_id, int)
         if context is not None:
             check_type("context", context, Context)
         settings = _settings(config)
-        target = to_target(context or Context())
+        shares = model_group_id is not None
+        target = replace(to_target(context or Context()), shared_workspace=shares)
         with tempfile.TemporaryDirectory(prefix="pinnace-") as folder:
             path = str(Path(folder, "net"))
             mindspore.export(network, *net_inputs, file_name=path, file_format="MINDIR")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from pinnace.arguments import check_type
@@ -35,6 +37,7 @@ class Model(BaseModel):
     def __init__(self) -> None:
         super().__init__()
         self._model_path = ""
+        self._shares_workspace = False
 
     def __str__(self) -> str:
         return f"model_path: {self._model_path}."
@@ -108,7 +111,24 @@ class Model(BaseModel):
         if config_path and not os.path.exists(config_path):
             raise ConfigError(f"build_from_file failed, config_path does not exist! ({config_path})")
         settings = Settings.load(config_path, config_dict, "config_dict")
-        self._start(build(model, model_type, to_target(context or Context()), settings))
+        shares = self._shares_workspace or (isinstance(model, str) and _real(model) in _sharing_workspace)
+        target = replace(to_target(context or Context()), shared_workspace=shares)
+        self._start(build(model, model_type, target, settings))
+
+
+_sharing_workspace: set[Path] = set()
+
+
+def share_workspace(model: str | Model) -> None:
+    """Let a model that is not built yet, or all that are built of a file from now on, share their work space."""
+    if isinstance(model, Model):
+        model._shares_workspace = True
+    else:
+        _sharing_workspace.add(_real(model))
+
+
+def _real(path: str) -> Path:
+    return Path(path).resolve()
 
 
 def _refuse_key(key: object, mode: object, parallel: object) -> None:

@@ -12,7 +12,8 @@ class Target:
     `threads` is the number of threads that compute one request, the caller's included; `parallel_requests`
     how many requests run at the same time, each with that many threads. 0 threads means automatic: the
     cores this process may use, divided by the requests. `cores` are the processors that these threads
-    are bound to, in order; () binds none.
+    are bound to, in order; () binds none. With `shared_workspace` the memory for intermediate results is
+    that of all executables of this process which have it too.
     """
 
     device: str = "cpu"
@@ -23,3 +24,4 @@ class Target:
     inter_op_threads: int = 0
     cores: tuple[int, ...] = ()
     parallel_requests: int = 1
+    shared_workspace: bool = False

@@ -25,7 +25,7 @@ Without a bound a file of some hundred bytes makes the engine fill the memory wh
 """
 
 
-def optimised(graph: Compilable, chosen: ort.SessionOptions) -> tuple[ort.InferenceSession, list[Array]]:
+def optimised(graph: Compilable, chosen: ort.SessionOptions) -> tuple[ort.InferenceSession, list[object]]:
     """A session that optimises the graph by the options given, and what it refers to."""
     check_divisors(graph.model, graph.name)
     if graph.lowered:

@@ -48,7 +48,7 @@ class Onnxruntime:
             for k in compiled.weights
         }
         try:
-            held = session.hand_over(weights, chosen)
+            held = session.lend(weights, chosen)
             started = session.start((folder / GRAPH).read_bytes(), chosen)
         except OSError:
             raise

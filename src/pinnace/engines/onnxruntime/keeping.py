@@ -112,7 +112,7 @@ def _sort_out(folder: Path, places: Mapping[str, _Place], source: Source) -> tup
                 kept.append(
                     Kept(tensor.name, place.file, place.offset, place.length, tensor.data_type, shape, name)
                 )
-                fields |= {"location": "model", "offset": "0"}
+                fields |= {"location": GRAPH, "offset": "0"}  # never read, but it must exist
             elif len(raw) < _ALONE and not packed:
                 fields |= {"location": _TOGETHER, "offset": str(together.tell())}
                 together.write(raw.data)

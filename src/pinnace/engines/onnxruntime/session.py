@@ -7,6 +7,7 @@ import math
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import cache
 
 import numpy as np
 import onnxruntime as ort
@@ -33,7 +34,7 @@ class OnnxruntimeExecutable:
         interface: Interface,
         first_state: Sequence[Array],
         target: Target,
-        held: Sequence[Array],
+        held: Sequence[object],
     ) -> None:
         self._session, self._held = session, held
         self._inputs, self._outputs = interface.inputs, interface.outputs
@@ -115,21 +116,49 @@ def options(target: Target, folder: str | None = None) -> ort.SessionOptions:
         rest = target.cores[target.parallel_requests :] or target.cores
         bound = [str(rest[i % len(rest)] + 1) for i in range(pool - 1)]
         chosen.add_session_config_entry("session.intra_op_thread_affinities", ";".join(bound))
+    if target.shared_workspace:
+        _make_workspace()
+        chosen.add_session_config_entry("session.use_env_allocators", "1")
     if folder is not None:
         chosen.add_session_config_entry("session.model_external_initializers_file_folder_path", folder)
     return chosen
 
 
-def hand_over(weights: Mapping[str, tuple[Array, int]], chosen: ort.SessionOptions) -> list[Array]:
-    """Give weights that lie in memory, with their ONNX types, to a session; returns what it refers to."""
-    held = [np.ascontiguousarray(array) for array, _ in weights.values()]
-    values = [
-        ort.OrtValue.ortvalue_from_numpy_with_onnx_type(array, kind)
-        for array, (_, kind) in zip(held, weights.values(), strict=True)
-    ]
+@cache
+def _make_workspace() -> None:
+    """An arena of the whole process: what one session gave back, the next one takes."""
+    kind = ort.OrtMemoryInfo("Cpu", ort.OrtAllocatorType.ORT_ARENA_ALLOCATOR, 0, ort.OrtMemType.DEFAULT)
+    ort.create_and_register_allocator(kind, None)
+
+
+Weights = Mapping[str, tuple[Array, int]]
+"""Weights in memory by their names, each with the number of its ONNX element type."""
+
+
+def hand_over(weights: Weights, chosen: ort.SessionOptions) -> list[object]:
+    """Give a session that optimises weights that lie in memory: it copies them. Returns what it refers to."""
+    values = _as_values(weights)
     if values:
         chosen.add_external_initializers(list(weights), values)
-    return held
+    return [values]
+
+
+def lend(weights: Weights, chosen: ort.SessionOptions) -> list[object]:
+    """Let a session that does not optimise use weights where they lie; returns what must live as long.
+
+    A session that optimises would compute with the place holders in the model.
+    """
+    values = _as_values(weights)
+    for name, value in zip(weights, values, strict=True):
+        chosen.add_initializer(name, value)
+    return [values, [array for array, _ in weights.values()]]
+
+
+def _as_values(weights: Weights) -> list[ort.OrtValue]:
+    return [
+        ort.OrtValue.ortvalue_from_numpy_with_onnx_type(np.ascontiguousarray(array), kind)
+        for array, kind in weights.values()
+    ]
 
 
 def start(
