@@ -991,5 +991,33 @@ for _name, _body, _same in (
 ):
     case(f"view_{_name}", X, body=f"y = x0 * 2\n{_body}", reference=_same)
 
+# -- what computes nothing -------------------------------------------------------------------------
+
+for _name, _inputs, _setup, _body, _same in (
+    (
+        "histogram_summary",
+        (X,),
+        "self.summary = ops.HistogramSummary()",
+        "self.summary('x', x0)\nreturn x0 * 2",
+        "x0 * 2",
+    ),
+    (
+        "image_summary",
+        ("f32[1,3,4,4]",),
+        "self.summary = ops.ImageSummary()",
+        "self.summary('x', x0)\nreturn x0 * 2",
+        "x0 * 2",
+    ),
+    (
+        "new_empty",
+        (X,),
+        "",
+        "return P.NewEmpty()(x0, (2, 3), ms.float32, None) * 0 + x0[0, 0]",
+        "ops.zeros((2, 3), ms.float32) + x0[0, 0]",
+    ),
+    ("copy_to_device", (X,), "", "return P.CopyToDevice()(x0) * 2", "x0 * 2"),
+):
+    case(f"own_{_name}", *_inputs, setup=_setup, body=_body, reference=_same)
+
 if __name__ == "__main__":
     main(Path(sys.argv[1]), sys.argv[2:])

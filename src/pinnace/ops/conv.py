@@ -314,6 +314,8 @@ def _conv_transpose(rank: int, *names: str) -> None:
 
 
 _conv_transpose(2, "Conv2DTranspose", "Conv2DBackpropInput")
+
+
 @primitive("Conv3DBackpropInput")
 def conv3d_backprop_input(
     b: Builder,

@@ -686,7 +686,7 @@ def compare_and_bitpack(b: Builder, x: Tensor, threshold: Tensor) -> Value:
 # -- numbers that are complex elsewhere ------------------------------------------------------------
 
 
-@primitive("Real", "Conj", "RealView")
+@primitive("Real", "Conj")
 def real(b: Builder, x: Tensor) -> Value:
     """Nothing: the number is real."""
     return x

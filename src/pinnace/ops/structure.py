@@ -52,8 +52,8 @@ def tensor_move(b: Builder, x: Value) -> Value:
 
 @primitive(
     *("Identity", "StopGradient", "InplaceStopGradient", "stop_gradient", "identity", "DeepCopy"),
-    *("AShardIdentity", "CheckNumerics", "CopyToDevice", "CopyToHost", "Detach", "FakeQuantParam"),
-    *("HookBackward", "InsertGradientOf", "MoveTo", "Reusing"),
+    *("CheckNumerics", "CopyToDevice", "CopyToHost", "Detach", "FakeQuantParam"),
+    *("HookBackward", "InsertGradientOf", "MoveTo"),
     *("_MirrorOperator", "_VirtualAdd", "_VirtualDataset", "_VirtualDiv", "_VirtualOutput"),
 )
 def identity(b: Builder, x: Value, *rest: Value) -> Value:
