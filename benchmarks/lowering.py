@@ -114,9 +114,14 @@ def _turns(seconds: float) -> Iterator[int]:
 def _routes(path: Path, inputs: list[np.ndarray]) -> dict[str, Callable[[], object]]:
     onnx = str(path.with_suffix(".onnx"))
     ours, door, plain = open_pinnace(str(path), 1), open_pinnace(onnx, 1), open_onnxruntime(onnx, 1)
+    # The images of a `.ms` have their channels last.
+    own = [
+        x if x.shape == tuple(t.shape) else np.ascontiguousarray(x.transpose(0, 2, 3, 1))
+        for x, t in zip(inputs, ours.get_inputs(), strict=True)
+    ]
     feed = dict(zip((i.name for i in plain.get_inputs()), inputs, strict=True))
     return {
-        "mindir": lambda: ours.predict(inputs),
+        "mindir": lambda: ours.predict(own),
         "onnx": lambda: door.predict(inputs),
         "onnxruntime": lambda: plain.run(None, feed),
     }
