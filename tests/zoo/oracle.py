@@ -150,7 +150,9 @@ def settle_averages(net: ms.nn.Cell, runs: list[Run], random: np.random.Generato
     """Moving averages near those of all runs together, as training leaves them, each off by a factor of its own.
 
     With others the signal of many networks dies out on the way, so that their outputs hardly depend on
-    their inputs, and every mistake before the last layers hides.
+    their inputs, and every mistake before the last layers hides. The opposite happens in very deep ones:
+    every layer that subtracts what its inputs have in common, and stretches the rest, stretches rounding
+    errors with it. There `calm` is the share of the mean that is left in.
     """
     kind = ms.nn.layer.normalization._BatchNorm
     if not any(isinstance(cell, kind) for _, cell in net.cells_and_names()):
@@ -161,10 +163,9 @@ def settle_averages(net: ms.nn.Cell, runs: list[Run], random: np.random.Generato
         axes = (0, *range(2, values.ndim))
         mean, variance = values.mean(axes), values.var(axes)
         scale = random.uniform(0.7, 1.4, variance.shape)
-        cell.moving_mean.set_data(ms.Tensor(mean * scale, ms.float32))
-        cell.moving_variance.set_data(
-            ms.Tensor((variance + calm * variance.mean() + 1e-3) * scale, ms.float32)
-        )
+        spread = variance + calm * mean**2
+        cell.moving_mean.set_data(ms.Tensor((1 - calm) * mean * scale, ms.float32))
+        cell.moving_variance.set_data(ms.Tensor((spread + 0.2 * spread.mean() + 1e-3) * scale, ms.float32))
         return usual(cell, x)
 
     usual, kind.construct = kind.construct, settling
