@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -15,9 +15,11 @@ from pinnace.target import Target
 from pinnace.types import ModelType
 
 if TYPE_CHECKING:
+    from pinnace.cache.entry import Entry
     from pinnace.cache.store import Store
     from pinnace.compiler.graph import Compilable
-    from pinnace.engines.protocol import Engine, Executable
+    from pinnace.compiler.variable import Variable
+    from pinnace.engines.protocol import Executable, Mould
     from pinnace.report import ModelReport
     from pinnace.weights.source import Source
 
@@ -39,55 +41,105 @@ def build(
     `[model_file] mindir_path` names. `model_type` None means: told from the content. Raises
     `ModelFormatError`, `UnsupportedModelError`, `DeviceUnavailableError` or `EngineError`.
     """
-    from pinnace import engines, formats
-    from pinnace.cache.store import Store
-
-    with _no_garbage_collection():
-        source = _source(model, settings)
-        kind = formats.kind(source, model_type)
-        engine = engines.choose(target, source.name)
-        store = Store.of(settings)
-        if store is not None:
-            try:
-                return _from_store(store, source, kind, engine, target)
-            except (OSError, EngineError) as error:
-                reason = error
-        executable = engine.build(_compilable(source, kind), target)
-        if store is not None:
-            warn(f"compile cache: {source.name} is built without being kept: {reason}")
-        return executable
+    return Origin(model, model_type, target, settings).build()
 
 
-def _from_store(
-    store: Store, source: Source, kind: ModelType, engine: Engine, target: Target
-) -> Executable:
-    """Load what was compiled before, or compile and keep it."""
-    from pinnace.cache.key import content_of, key_of
+class Origin:
+    """A model that was opened for a target: what is made of it, at first and with other weights.
 
-    def key() -> str:
-        return key_of(content, source, store.refers(content), engine.name, target)
+    `variable` are the names of the weights that the user's settings say may be exchanged.
+    """
 
-    content = content_of(source)
-    entry = store.find(key())
-    if entry is None:
-        with store.writing(content) as folder:
-            entry = store.find(key())
-            if entry is None:
-                compiled = engine.compile(_compilable(source, kind), source, target, folder)
-                if source.files:
-                    store.set_refers(content, list(source.files))
-                entry = store.publish(key(), folder, compiled, source.name, engine.name)
-    return engine.load(entry.compiled, source, target, entry.folder)
+    def __init__(
+        self,
+        model: str | os.PathLike[str] | Buffer,
+        model_type: ModelType | None,
+        target: Target,
+        settings: Settings,
+    ) -> None:
+        """Map a model, without reading it yet; see `build`."""
+        from pinnace import engines, formats
+        from pinnace.cache.store import Store
+
+        self.source = _source(model, settings)
+        self.variable = settings.variable_weights
+        self._kind = formats.kind(self.source, model_type)
+        self._engine = engines.choose(target, self.source.name)
+        self._target = target
+        self._store = Store.of(settings)
+        self._entry: Entry | None = None
+
+    def build(self) -> Executable:
+        """Compile the model as it is, or load what was compiled before; see `build`."""
+        with _no_garbage_collection():
+            if self._store is not None:
+                try:
+                    self._entry = self._kept(self._store)
+                    return self._load(self._entry)
+                except (OSError, EngineError) as error:
+                    self._entry = None
+                    reason = error
+            executable = self._engine.build(self._compilable(self.variable), self._target)
+            if self._store is not None:
+                warn(f"compile cache: {self.source.name} is built without being kept: {reason}")
+            return executable
+
+    def mould(self, names: Collection[str]) -> tuple[Mould, Mapping[str, Variable]]:
+        """What makes executables with other values of the weights `names`, and what is known of these.
+
+        Raises as `build`; ConfigError where a weight cannot be exchanged.
+        """
+        with _no_garbage_collection():
+            graph = self._compilable(names)
+            same = self._entry if set(names) == set(self.variable) or not graph.held_back else None
+            kept = None if same is None else (same.compiled, same.folder)
+            return self._engine.mould(graph, self.source, self._target, kept), graph.variable
+
+    def modules(self) -> dict[str, str]:
+        """The names of weights by the paths of the modules that they belong to."""
+        import_onnx_ir()
+        from pinnace import formats
+        from pinnace.compiler.variable import modules_of
+
+        with _no_garbage_collection():
+            return modules_of(formats.read(self.source, self._kind))
+
+    def _kept(self, store: Store) -> Entry:
+        """The entry of the compile cache, made now where there is none."""
+        from pinnace.cache.key import content_of, key_of
+
+        def key() -> str:
+            refers = store.refers(content)
+            return key_of(content, self.source, refers, self._engine.name, self._target, self.variable)
+
+        content = content_of(self.source)
+        entry = store.find(key())
+        if entry is None:
+            with store.writing(content) as folder:
+                entry = store.find(key())
+                if entry is None:
+                    graph = self._compilable(self.variable)
+                    compiled = self._engine.compile(graph, self.source, self._target, folder)
+                    if self.source.files:
+                        store.set_refers(content, list(self.source.files))
+                    entry = store.publish(key(), folder, compiled, self.source.name, self._engine.name)
+        return entry
+
+    def _load(self, entry: Entry) -> Executable:
+        return self._engine.load(entry.compiled, self.source, self._target, entry.folder)
+
+    def _compilable(self, variable: Collection[str]) -> Compilable:
+        return _compilable(self.source, self._kind, variable)
 
 
-def _compilable(source: Source, kind: ModelType) -> Compilable:
+def _compilable(source: Source, kind: ModelType, variable: Collection[str]) -> Compilable:
     """Read and lower a model."""
     import_onnx_ir()
     from pinnace import formats
     from pinnace.compiler.graph import compilable
 
     folder = None if source.folder is None else str(source.folder)
-    return compilable(formats.read(source, kind), source.name, folder)
+    return compilable(formats.read(source, kind), source.name, folder, variable)
 
 
 @contextmanager

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import configparser
 import difflib
+import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
@@ -82,7 +83,7 @@ SECTIONS: Mapping[str, Mapping[str, _Values] | None] = {
         "vocab_size": int,
         "device_cache_size": int,
     },
-    "common_context": _anything("compile_graph_parallel"),
+    "common_context": _anything("compile_graph_parallel variable_weights_file"),
     "gpu_context": _anything("input_shape dynamic_dims opt_dims precision_mode dump_ops dump_dir"),
     "ascend_context": _ASCEND,
     "acl_option_cfg_param": _ASCEND,
@@ -146,9 +147,13 @@ _PLAN_TYPES = ("float32", "float16")
 
 @dataclass(frozen=True)
 class Settings:
-    """Options by section and key, checked. `Settings()` has none."""
+    """Options by section and key, checked. `Settings()` has none.
+
+    `folder` is that of the .ini file, "" where there is none.
+    """
 
     sections: Mapping[str, Mapping[str, str]] = field(default_factory=lambda: MappingProxyType({}))
+    folder: str = ""
 
     @classmethod
     def load(cls, path: str = "", options: Mapping[str, Any] | None = None, name: str = "config") -> Settings:
@@ -168,7 +173,7 @@ class Settings:
                 clean = {key: _unquote(value) for key, value in values.items()}
                 _check(origin, section, clean)
                 merged.setdefault(section, {}).update(clean)
-        return cls(merged)
+        return cls(merged, os.path.dirname(path))
 
     def get(self, section: str, key: str, default: str = "") -> str:
         """The value of an option, `default` where it is not given."""
@@ -180,20 +185,54 @@ class Settings:
         plan = self.sections.get("execution_plan", {})
         return {node: kind for node, value in plan.items() if (kind := _plan_type(value))}
 
+    @property
+    def variable_weights(self) -> tuple[str, ...]:
+        """Names of the weights that may be exchanged, a line each in the file `variable_weights_file`.
+
+        The option is one of `[ascend_context]`, as in MindSpore Lite, or of `[common_context]`. A path that
+        leads nowhere from the working directory is tried from the folder of the .ini file. ConfigError.
+        """
+        given = [self.get(section, _VARIABLE_WEIGHTS) for section in _VARIABLE_SECTIONS]
+        path = next(filter(None, given), "")
+        if not path:
+            return ()
+        beside = os.path.join(self.folder, path)
+        path = path if os.path.exists(path) or not os.path.exists(beside) else beside
+        names: dict[str, int] = {}
+        for number, line in enumerate(_text(path, _VARIABLE_WEIGHTS).splitlines(), 1):
+            name = line.strip()
+            if name in names:
+                raise ConfigError(f"{path}:{number}: {name!r} stands in line {names[name]} already")
+            if name:
+                names[name] = number
+        if not names:
+            raise ConfigError(f"{path}: {_VARIABLE_WEIGHTS} names no weights: write one name a line")
+        return tuple(names)
+
+
+_VARIABLE_WEIGHTS = "variable_weights_file"
+_VARIABLE_SECTIONS = ("ascend_context", "acl_option_cfg_param", "common_context")
+
+
+def _text(path: str, what: str) -> str:
+    try:
+        with open(path, encoding="utf-8-sig") as file:
+            return file.read()
+    except OSError as error:
+        raise ConfigError(f"cannot read {what} {path}: {error.strerror}") from None
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{path}: not a text file, byte {error.start} is no UTF-8") from None
+
 
 def _read(path: str) -> dict[str, dict[str, str]]:
     parser = configparser.ConfigParser(
         delimiters=("=",), comment_prefixes=("#", ";"), interpolation=None, default_section="\0"
     )
     parser.optionxform = str  # type: ignore[assignment,method-assign]  # keys keep their case
+    text = _text(path, "configuration file")
     try:
-        with open(path, encoding="utf-8-sig") as file:
-            # MindSpore Lite trims lines; without that an indented key would continue the one above.
-            parser.read_string("\n".join(line.strip() for line in file), source=path)
-    except OSError as error:
-        raise ConfigError(f"cannot read configuration file {path}: {error.strerror}") from None
-    except UnicodeDecodeError as error:
-        raise ConfigError(f"{path}: not a text file, byte {error.start} is no UTF-8") from None
+        # MindSpore Lite trims lines; without that an indented key would continue the one above.
+        parser.read_string("\n".join(line.strip() for line in text.split("\n")), source=path)
     except configparser.Error as error:
         raise ConfigError(_place(path, error)) from None
     return {section: dict(parser[section]) for section in parser.sections()}

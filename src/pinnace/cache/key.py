@@ -24,14 +24,16 @@ def content_of(source: Source) -> str:
     return name
 
 
-def key_of(content: str, source: Source, files: Iterable[str], engine: str, target: Target) -> str:
+def key_of(
+    content: str, source: Source, files: Iterable[str], engine: str, target: Target, variable: Iterable[str]
+) -> str:
     """A name for a model (`content`, and the `files` beside it) compiled by an engine for a target.
 
-    Threads and cores are not part of it: they are set when a model is loaded. Raises ModelFormatError where
-    a file is missing.
+    `variable` are the weights that may be exchanged: nothing rests on their values. Threads and cores are not
+    part of it: they are set when a model is loaded. Raises ModelFormatError where a file is missing.
     """
     beside = [part for file in sorted(files) for part in (file, digest(source.bytes_of(file)))]
-    made_for = (engine, target.device, target.provider, target.precision, processor())
+    made_for = (engine, target.device, target.provider, target.precision, processor(), *sorted(variable))
     return digest("\0".join((content, *beside, *made_for, code())).encode())
 
 

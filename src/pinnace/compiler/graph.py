@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 
 import onnx_ir as ir
 
-from pinnace.compiler.lower import STATE, graph_inputs, lower
+from pinnace.compiler.lower import HELD_BACK, STATE, graph_inputs, lower
+from pinnace.compiler.variable import Variable, chosen, variables
 from pinnace.errors import UnsupportedModelError, UnsupportedPrimitive
 from pinnace.program import Layout, Program
 from pinnace.types import DataType, Format, Interface, Port
@@ -18,7 +20,9 @@ class Compilable:
     """A graph ready for an engine.
 
     `first_state` holds the first values of the interface's states. `folder` is where external weights lie.
-    `lowered` tells what we wrote, which an engine may write otherwise, from an ONNX file.
+    `lowered` tells what we wrote, which an engine may write otherwise, from an ONNX file. `variable` are the
+    weights that may be exchanged, by their names in the file; where `held_back`, the graph would be another
+    one if these were not.
     """
 
     model: ir.Model
@@ -27,11 +31,21 @@ class Compilable:
     interface: Interface
     first_state: tuple[ir.TensorProtocol, ...]
     lowered: bool
+    variable: Mapping[str, Variable]
+    held_back: bool
 
 
-def compilable(graph: Program | ir.Model, name: str, folder: str | None) -> Compilable:
-    """Lower a graph where it is a MindSpore program, and describe it; UnsupportedModelError."""
-    model = lower(graph) if isinstance(graph, Program) else graph
+def compilable(
+    graph: Program | ir.Model, name: str, folder: str | None, variable: Collection[str] = ()
+) -> Compilable:
+    """Lower a graph where it is a MindSpore program, and describe it.
+
+    `variable` names weights that will be exchanged. Raises UnsupportedModelError, also where such a weight
+    decides what the graph is, and ConfigError where there is none of a name.
+    """
+    exchanged = chosen(graph, name, variable)
+    ids = frozenset(id(tensor) for tensors in exchanged.values() for tensor in tensors)
+    model = lower(graph, ids) if isinstance(graph, Program) else graph
     layout = graph.layout if isinstance(graph, Program) else Layout.NCHW
     info = graph.user_info if isinstance(graph, Program) else graph.metadata_props
     kept = [i for i in model.graph.inputs if STATE in i.metadata_props]
@@ -44,7 +58,16 @@ def compilable(graph: Program | ir.Model, name: str, folder: str | None) -> Comp
         info=dict(info),
     )
     first_state = tuple(i.const_value for i in kept if i.const_value is not None)
-    return Compilable(model, name, folder, interface, first_state, isinstance(graph, Program))
+    return Compilable(
+        model,
+        name,
+        folder,
+        interface,
+        first_state,
+        isinstance(graph, Program),
+        variables(model, name, exchanged),
+        bool(model.meta.get(HELD_BACK)),
+    )
 
 
 def declared_inputs(program: Program) -> tuple[Port, ...]:

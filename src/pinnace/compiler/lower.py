@@ -21,8 +21,14 @@ STATE = "pinnace.state"
 _IR_VERSION = 10  # of ONNX 1.16 and newer, which came with operator set 21
 
 
-def lower(program: Program) -> ir.Model:
+HELD_BACK = "pinnace.held_back"
+"""Key of what a graph notes of itself: whether its making would have rested on values that will change."""
+
+
+def lower(program: Program, variable: frozenset[int] = frozenset()) -> ir.Model:
     """The ONNX graph that computes what the program does.
+
+    `variable` are the ids of weights for which the graph has to be right whatever their values are.
 
     A Parameter that the program assigns becomes a graph input after the others, marked with `STATE`,
     with its first value as `const_value`; the output named there holds its next value. Raises
@@ -33,7 +39,7 @@ def lower(program: Program) -> ir.Model:
         raise UnsupportedModelError(program.source, unknown)
     _check_inputs(program.source, graph_inputs(program))
     try:
-        return _traced(program, frozenset())
+        return _traced(program, variable)
     except NodeFailure as failure:
         row = UnsupportedPrimitive(failure.node.primitive or "call", 1, failure.node.name, failure.reason)
         raise UnsupportedModelError(program.source, [row]) from None
@@ -141,7 +147,9 @@ def _assemble(
         opset_imports={"": OPSET, "com.microsoft": 1},
         name=program.main.name,
     )
-    return ir.Model(graph, ir_version=_IR_VERSION, producer_name="pinnace")
+    model = ir.Model(graph, ir_version=_IR_VERSION, producer_name="pinnace")
+    model.meta[HELD_BACK] = b.held_back
+    return model
 
 
 def _needed(

@@ -81,6 +81,17 @@ class Compiled:
     weights: tuple[Kept, ...]
 
 
+class Mould(Protocol):
+    """A graph into which other weights can be poured, again and again."""
+
+    def cast(self, weights: Mapping[str, Array]) -> Executable:
+        """An executable whose weights `weights` hold these values; all others hold what the file says.
+
+        Names are those of the graph's initializers; values have their dtypes and shapes, are C-contiguous,
+        and must not be changed as long as the executable lives. Raises `EngineError`.
+        """
+
+
 class Engine(Protocol):
     """A library that runs graphs."""
 
@@ -99,3 +110,11 @@ class Engine(Protocol):
 
     def load(self, compiled: Compiled, source: Source, target: Target, folder: Path) -> Executable:
         """Make an executable of what `compile` wrote. Raises `EngineError`."""
+
+    def mould(
+        self, graph: Compilable, source: Source, target: Target, kept: tuple[Compiled, Path] | None
+    ) -> Mould:
+        """Make ready to exchange the weights `graph.variable`.
+
+        `kept` is what `compile` made of this graph, and its folder, where there is such. Raises as `build`.
+        """

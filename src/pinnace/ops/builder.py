@@ -65,7 +65,9 @@ class Builder:
         """Order of the dimensions of image activations in the model that is lowered."""
         self.asked: set[ir.Value] = set()
         """Weights and constants whose value something was decided by."""
-        self._changing = changing  # ids of weights that the model assigns: nothing may be decided by these
+        self._changing = changing  # ids of weights that will hold other values: these may decide nothing
+        self.held_back = False
+        """Whether something would have been decided by the value of a weight that will change."""
         self.initializers: dict[str, ir.Value] = {}
         self.effects = Effects()
         """The memory at the node that is lowered."""
@@ -383,13 +385,21 @@ class Builder:
         """A value as Python or numpy sees it now; None where only the run knows."""
         if not isinstance(value, ir.Value):
             return value
-        if value.const_value is not None and id(value.const_value) not in self._changing:
+        if self.changes(value):
+            return None
+        if value.const_value is not None:
             self.asked.add(value)
             return value.const_value.numpy()
         node = value.producer()
         if node is not None and node.op_type == "Identity" and node.inputs[0] is not None:
             return self.known(node.inputs[0])
         return None
+
+    def changes(self, x: ir.Value) -> bool:
+        """Whether `x` is a weight that will hold other values: nothing may rest on its value or place."""
+        changing = x.const_value is not None and id(x.const_value) in self._changing
+        self.held_back = self.held_back or changing
+        return changing
 
     # -- converting arguments (see `table`) --------------------------------------------------------
 

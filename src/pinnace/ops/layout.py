@@ -27,7 +27,7 @@ def permuted(b: Builder, x: ir.Value, perm: tuple[int, ...]) -> ir.Value:
         raise Unsupported(f"has {list(perm)} as an order of dimensions")
     if perm == tuple(range(len(perm))):
         return x
-    if x.const_value is not None and _keeps_bytes(x.const_value.shape.numpy(), perm):
+    if x.const_value is not None and _keeps_bytes(x.const_value.shape.numpy(), perm) and not b.changes(x):
         dims = x.const_value.shape.numpy()
         return reshaped_weight(b, x.const_value, tuple(dims[p] for p in perm))
     node = x.producer()

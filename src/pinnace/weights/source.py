@@ -131,6 +131,18 @@ class Source:
         data = np.frombuffer(self.bytes_of(file)[offset : offset + length], f"u{length // math.prod(shape)}")
         return shared(digest, data.reshape(shape))
 
+    def data_of(self, tensor: ir.TensorProtocol) -> npt.NDArray[np.generic]:
+        """The elements of a tensor of this model, as the mapped file has them whatever its path holds now."""
+        import onnx_ir as ir
+
+        if not isinstance(tensor, ir.ExternalTensor) or tensor.dtype.bitwidth < 8:
+            return tensor.numpy()
+        own = self.path is not None and str(tensor.location) == self.path.name
+        data = self.bytes_of("" if own else str(tensor.location))
+        kind = ml_dtypes.bfloat16 if tensor.dtype is ir.DataType.BFLOAT16 else tensor.dtype.numpy()
+        shape = tuple(tensor.shape.numpy())
+        return np.frombuffer(data, kind, math.prod(shape), tensor.offset or 0).reshape(shape)
+
     def _beside(self, name: str, location: str) -> Path:
         if self.folder is None:
             raise ModelFormatError(

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import NoReturn
+
 import onnx_ir as ir
 import onnxruntime as ort
 
@@ -12,7 +17,8 @@ from pinnace.engines.onnxruntime.kernels import lacking
 from pinnace.engines.onnxruntime.session import hand_over, start
 from pinnace.engines.protocol import Array
 from pinnace.errors import EngineError, UnsupportedModelError
-from pinnace.weights.source import SMALL
+from pinnace.ops.builder import Unsupported
+from pinnace.weights.source import SMALL, Source
 
 _SLOW_OPTIMIZERS = ["SkipLayerNormFusion"]
 """Optimizers of onnxruntime that make a model slower: its sum and LayerNormalization in one (seen in 1.31)
@@ -25,22 +31,85 @@ Without a bound a file of some hundred bytes makes the engine fill the memory wh
 """
 
 
-def optimised(graph: Compilable, chosen: ort.SessionOptions) -> tuple[ort.InferenceSession, list[object]]:
-    """A session that optimises the graph by the options given, and what it refers to."""
+@dataclass(frozen=True)
+class Encoded:
+    """A graph as onnxruntime takes it, to be optimised.
+
+    `weights` lie in memory, and stand beside their ONNX types; `room` are the bytes that what is computed
+    ahead may have; `disabled` are optimizers.
+    """
+
+    model: bytes
+    weights: Mapping[str, tuple[Array, int]]
+    room: int
+    disabled: Sequence[str]
+
+    def start(
+        self, chosen: ort.SessionOptions, weights: Mapping[str, tuple[Array, int]] | None = None
+    ) -> tuple[ort.InferenceSession, list[object]]:
+        """A session by the options given, with `weights` in place of its own, and what it refers to."""
+        room = "optimization.constant_folding_max_output_size_in_bytes"
+        chosen.add_session_config_entry(room, str(self.room))
+        held = hand_over({**self.weights, **(weights or {})}, chosen)
+        return start(self.model, chosen, self.disabled), held
+
+
+def encoded(graph: Compilable, source: Source | None = None) -> Encoded:
+    """Take a graph apart, which is of no use after.
+
+    With a `source`, the model's, no weight is left in its files: all are given as that has them mapped.
+    """
     check_divisors(graph.model, graph.name)
     if graph.lowered:
-        rewrite(graph.model)
-    room = str(max(_FOLDED, _weight_bytes(graph.model)))
-    chosen.add_session_config_entry("optimization.constant_folding_max_output_size_in_bytes", room)
-    held = hand_over(_in_memory(graph.model), chosen)
-    wrong = _wrong_optimizers(graph.model) + (_SLOW_OPTIMIZERS if graph.lowered else [])
+        with _hidden(graph):
+            rewrite(graph.model)
+    room = max(_FOLDED, _weight_bytes(graph.model))
+    disabled = _wrong_optimizers(graph.model) + (_SLOW_OPTIMIZERS if graph.lowered else [])
+    weights = _in_memory(graph, source)
     try:
-        return start(_encoded(graph.model), chosen, wrong), held
+        return Encoded(_serialised(graph.model), weights, room, disabled)
+    except Exception as error:  # a damaged file can hold what cannot be written
+        refuse(graph, error)
+
+
+def optimised(graph: Compilable, chosen: ort.SessionOptions) -> tuple[ort.InferenceSession, list[object]]:
+    """A session that optimises the graph by the options given, and what it refers to."""
+    made = encoded(graph)
+    try:
+        return made.start(chosen)
     except Exception as error:
-        missing = lacking(graph.model)
-        if missing:
-            raise UnsupportedModelError(graph.name, missing) from None
-        raise EngineError(f"{graph.name}: onnxruntime cannot build it: {error}") from None
+        refuse(graph, error)
+
+
+def refuse(graph: Compilable, error: Exception) -> NoReturn:
+    """Say why onnxruntime does not take a graph."""
+    missing = lacking(graph.model)
+    if missing:
+        raise UnsupportedModelError(graph.name, missing) from None
+    raise EngineError(f"{graph.name}: onnxruntime cannot build it: {error}") from None
+
+
+@contextmanager
+def _hidden(graph: Compilable) -> Iterator[None]:
+    """Let no rule see the values of weights that will hold others."""
+    values = [graph.model.graph.initializers[n] for v in graph.variable.values() for n in v.names]
+    tensors = [value.const_value for value in values]
+    for value, tensor in zip(values, tensors, strict=True):
+        if tensor is not None:
+            value.const_value = ir.LazyTensor(_unknown, tensor.dtype, _shape(tensor), name=value.name)
+    try:
+        yield
+    finally:
+        for value, tensor in zip(values, tensors, strict=True):
+            value.const_value = tensor
+
+
+def _unknown() -> NoReturn:
+    raise Unsupported("is a weight that will hold other values")
+
+
+def _shape(tensor: ir.TensorProtocol) -> ir.Shape:
+    return ir.Shape(tensor.shape.numpy())
 
 
 def _wrong_optimizers(model: ir.Model) -> list[str]:
@@ -60,21 +129,29 @@ def _weight_bytes(model: ir.Model) -> int:
     return sum(v.const_value.nbytes for v in model.graph.initializers.values() if v.const_value is not None)
 
 
-def _in_memory(model: ir.Model) -> dict[str, tuple[Array, int]]:
-    """Large weights that lie in memory, which become place holders in the model."""
+def _in_memory(graph: Compilable, source: Source | None) -> dict[str, tuple[Array, int]]:
+    """Weights to be given in memory, which become place holders in the model.
+
+    Those are the large ones that lie in memory or, of a `source`, in files, and those that will hold other
+    values.
+    """
     found: dict[str, tuple[Array, int]] = {}
-    for name, value in model.graph.initializers.items():
+    variable = {name for v in graph.variable.values() for name in v.names}
+    for name, value in graph.model.graph.initializers.items():
         tensor = value.const_value
-        if tensor is None or isinstance(tensor, ir.ExternalTensor) or tensor.nbytes <= SMALL:
+        if tensor is None or (tensor.nbytes <= SMALL and name not in variable) or tensor.nbytes == 0:
             continue
-        found[name] = (tensor.numpy(), tensor.dtype.value)
+        if isinstance(tensor, ir.ExternalTensor) and (source is None or tensor.dtype.bitwidth < 8):
+            continue
+        array = tensor.numpy() if source is None else source.data_of(tensor)
+        found[name] = (array, tensor.dtype.value)
         value.const_value = ir.ExternalTensor(
-            "memory", 0, tensor.nbytes, tensor.dtype, shape=ir.Shape(tensor.shape.numpy()), name=name
+            "memory", 0, tensor.nbytes, tensor.dtype, shape=_shape(tensor), name=name
         )
     return found
 
 
-def _encoded(model: ir.Model) -> bytes:
+def _serialised(model: ir.Model) -> bytes:
     """The model as bytes, without the types of intermediate values: the engine infers them by itself."""
     computed = (output for node in model.graph for output in node.outputs)
     for value in (*computed, *model.graph.initializers.values()):

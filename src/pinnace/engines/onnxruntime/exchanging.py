@@ -1,0 +1,138 @@
+"""Sessions of one graph with other weights.
+
+There are two ways. A graph can always be optimised again, with the other weights in it. And where the
+compile cache has the optimised graph, in which a weight is still what it was, that graph is loaded with the
+other weight instead: the same session, without the time that optimising takes.
+
+A weight is still what it was where the optimised graph has it under its name with the bytes of the file, and
+as many inputs of nodes read it as before, so that nothing was computed of it ahead. Small ones are left out:
+optimisers look at the values of numbers, not of matrices.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import onnx
+
+from pinnace.compiler.graph import Compilable
+from pinnace.engines.onnxruntime import session
+from pinnace.engines.onnxruntime.compiling import encoded, refuse
+from pinnace.engines.onnxruntime.engine import GRAPH, Onnxruntime
+from pinnace.engines.protocol import Array, Compiled, Executable, Kept
+from pinnace.errors import EngineError
+from pinnace.target import Target
+from pinnace.weights.source import SMALL, Source
+
+
+class OnnxruntimeMould:
+    """See `pinnace.engines.protocol.Mould`."""
+
+    def __init__(
+        self, graph: Compilable, source: Source, target: Target, kept: tuple[Compiled, Path] | None
+    ) -> None:
+        self._graph, self._source, self._target = graph, source, target
+        self._first_state = [np.array(value.numpy()) for value in graph.first_state]
+        variable = {name: source.data_of(v.first) for v in graph.variable.values() for name in v.names}
+        self._types = {name: v.first.dtype.value for v in graph.variable.values() for name in v.names}
+        self._encoded = encoded(graph, source)
+        before = _readers(onnx.load_model_from_string(self._encoded.model).graph)
+        self._optimised = None if kept is None else _Optimised.of(*kept, variable, before)
+
+    def cast(self, weights: Mapping[str, Array]) -> Executable:
+        """Load the optimised graph where it has all these weights; else optimise again."""
+        typed = {name: (value, self._types[name]) for name, value in weights.items()}
+        if self._optimised is not None and weights.keys() <= self._optimised.untouched:
+            try:
+                return self._loaded(self._optimised, typed)
+            except (OSError, EngineError):  # the cache was cleared
+                self._optimised = None
+        try:
+            made, held = self._encoded.start(session.options(self._target, self._graph.folder), typed)
+        except Exception as error:
+            refuse(self._graph, error)
+        return session.OnnxruntimeExecutable(
+            made, self._graph.interface, self._first_state, self._target, held
+        )
+
+    def _loaded(self, optimised: _Optimised, weights: session.Weights) -> Executable:
+        model = optimised.without(weights.keys()) if weights else None
+        return Onnxruntime.loaded(
+            optimised.compiled, self._source, self._target, optimised.folder, model, weights
+        )
+
+
+@dataclass(frozen=True)
+class _Optimised:
+    """What the compile cache has of a graph. `untouched` are the weights that can be exchanged in it."""
+
+    compiled: Compiled
+    folder: Path
+    model: onnx.ModelProto
+    untouched: frozenset[str]
+
+    @classmethod
+    def of(
+        cls, compiled: Compiled, folder: Path, variable: Mapping[str, Array], before: Mapping[str, int]
+    ) -> _Optimised | None:
+        """Compare an optimised graph with the weights of the file, and with how often they were read."""
+        try:
+            model = onnx.load_model(str(folder / GRAPH), load_external_data=False)
+            after = _readers(model.graph)
+            kept = {weight.name: weight for weight in compiled.weights}
+            untouched = frozenset(
+                t.name
+                for t in model.graph.initializer
+                if t.name in variable
+                and before[t.name] == after[t.name]
+                and _is(t, variable[t.name], folder, kept)
+            )
+        except OSError:
+            return None
+        return cls(compiled, folder, model, untouched)
+
+    def without(self, names: Collection[str]) -> bytes:
+        """The model with place holders for the weights of these names."""
+        model = onnx.ModelProto()
+        model.CopyFrom(self.model)
+        for tensor in model.graph.initializer:
+            if tensor.name in names:
+                length = next(e.value for e in tensor.external_data if e.key == "length")
+                del tensor.external_data[:]
+                for key, value in {"location": "memory", "offset": "0", "length": length}.items():
+                    tensor.external_data.add(key=key, value=value)
+        return model.SerializeToString()
+
+
+def _readers(graph: onnx.GraphProto) -> Counter[str]:
+    """How many inputs of nodes, in nested graphs too, each value is; being an output counts as well."""
+    return Counter(_read(graph))
+
+
+def _read(graph: onnx.GraphProto) -> Iterator[str]:
+    yield from (output.name for output in graph.output)
+    for node in graph.node:
+        yield from node.input
+        for attribute in node.attribute:
+            for inner in (*attribute.graphs, *([attribute.g] if attribute.HasField("g") else ())):
+                yield from _read(inner)
+
+
+def _is(tensor: onnx.TensorProto, first: Array, folder: Path, kept: Mapping[str, Kept]) -> bool:
+    """Whether an initializer is a weight of the file, bytes, dimensions and all."""
+    if tensor.data_location != onnx.TensorProto.EXTERNAL or first.nbytes <= SMALL:
+        return False
+    if tuple(tensor.dims) != first.shape:
+        return False
+    if tensor.name in kept:
+        return True
+    fields = {entry.key: entry.value for entry in tensor.external_data}
+    offset, length = int(fields["offset"]), int(fields["length"])
+    if length != first.nbytes:
+        return False
+    data = np.memmap(folder / fields["location"], np.uint8, "r", offset, (length,))
+    return np.array_equal(data, np.ascontiguousarray(first).reshape(-1).view(np.uint8))
