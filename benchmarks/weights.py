@@ -129,6 +129,7 @@ def child(what: str, path: Path, count: int) -> None:
     if sys.stdin.readline():
         now = memory()
         print(json.dumps({key: now[key] - before[key] for key in now}), flush=True)
+        sys.stdin.read()  # what it shares is shared as long as it lives
 
 
 @contextmanager
@@ -209,6 +210,7 @@ def workers(models: list[Path], options: argparse.Namespace) -> Iterator[str]:
     """Memory of a runner with eight workers beside one, after one prediction."""
     yield "| model | one worker, MB | eight, MB | ratio |"
     yield "| --- " * 4 + "|"
+    os.environ["PYTHONWARNINGS"] = "ignore"  # of more workers than cores
     for path in models:
         one, eight = (once("runner", path, n)["resident"] for n in (1, 8))
         yield f"| {path.name} | {one:.0f} | {eight:.0f} | {eight / one:.3f} |"
