@@ -20,6 +20,7 @@ from pinnace.errors import (
     NotSupportedError,
 )
 from pinnace.types import Port
+from pinnace.weights.source import Source
 
 API = Path(__file__).parent / "data" / "api"
 
@@ -55,6 +56,15 @@ class Counter:
 
     def close(self):
         self.closed += 1
+
+
+class Opened:
+    """An origin of which `executable` is built."""
+
+    source, variable = Source("a model", memoryview(b"")), ()
+
+    def __init__(self, executable) -> None:
+        self.build = lambda: executable
 
 
 def test_inputs_and_outputs_are_told(build) -> None:
@@ -295,10 +305,8 @@ def test_info(build) -> None:
         model.get_model_info("shareable_weight_mem_handle")
 
 
-def test_update_weights_is_not_there_yet(build) -> None:
+def test_update_weights_takes_lists_of_lists_of_tensors(build) -> None:
     model = build("add")
-    with pytest.raises(NotSupportedError, match="write a model file with the new weights"):
-        model.update_weights([[Tensor(np.ones(1))]])
     with pytest.raises(TypeError, match="weights must be list, but got <class 'int'>"):
         model.update_weights(1)
     with pytest.raises(TypeError, match="weight must be list"):
@@ -346,7 +354,7 @@ def test_a_failed_build_leaves_the_model_as_it_was() -> None:
 
 def test_every_model_has_its_own_state(monkeypatch: pytest.MonkeyPatch) -> None:
     executable = Counter()
-    monkeypatch.setattr("pinnace.model.build", lambda *_: executable)
+    monkeypatch.setattr("pinnace.model.Origin", lambda *_: Opened(executable))
     first, second = Model(), Model()
     for model in (first, second):
         model.build_from_file(str(API / "add.onnx"), ModelType.ONNX)
@@ -363,7 +371,7 @@ def test_asking_for_shapes_does_not_touch_the_state(monkeypatch: pytest.MonkeyPa
         inputs = (Port("x", DataType.FLOAT32, (-1,)),)
         outputs = (Port("sum", DataType.FLOAT32, (-1,)),)
 
-    monkeypatch.setattr("pinnace.model.build", lambda *_: Free())
+    monkeypatch.setattr("pinnace.model.Origin", lambda *_: Opened(Free()))
     model = Model()
     model.build_from_file(str(API / "add.onnx"), ModelType.ONNX)
     one = [np.ones(2, np.float32)]
@@ -385,7 +393,7 @@ def test_threads_on_one_model_take_turns(monkeypatch: pytest.MonkeyPatch) -> Non
             self.busy = False
             return result
 
-    monkeypatch.setattr("pinnace.model.build", lambda *_: Alone())
+    monkeypatch.setattr("pinnace.model.Origin", lambda *_: Opened(Alone()))
     model = Model()
     model.build_from_file(str(API / "add.onnx"), ModelType.ONNX)
     threads = [

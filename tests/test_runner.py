@@ -20,6 +20,7 @@ from pinnace import (
 )
 from pinnace.errors import ConfigError, DataMismatchError, EngineError, ModelFormatError, ModelStateError
 from pinnace.types import Port
+from pinnace.weights.source import Source
 
 API = Path(__file__).parent / "data" / "api"
 ADD, CHAIN = str(API / "add.onnx"), str(API / "chain.onnx")
@@ -67,10 +68,19 @@ class Gate:
         self.closed += 1
 
 
+class Opened:
+    """An origin of which `executable` is built."""
+
+    source, variable = Source("a model", memoryview(b"")), ()
+
+    def __init__(self, executable) -> None:
+        self.build = lambda: executable
+
+
 @pytest.fixture
 def gate(monkeypatch: pytest.MonkeyPatch) -> Gate:
     made = Gate()
-    monkeypatch.setattr("pinnace.runner.build", lambda *_: made)
+    monkeypatch.setattr("pinnace.runner.Origin", lambda *_: Opened(made))
     return made
 
 
@@ -218,7 +228,7 @@ def test_number_of_workers_and_threads(
     monkeypatch: pytest.MonkeyPatch, gate: Gate, cores: int, threads: int, workers: int, want: tuple
 ) -> None:
     targets = []
-    monkeypatch.setattr("pinnace.runner.build", lambda *a: targets.append(a[2]) or gate)
+    monkeypatch.setattr("pinnace.runner.Origin", lambda *a: targets.append(a[2]) or Opened(gate))
     for module in ("runner", "context"):
         monkeypatch.setattr(f"pinnace.{module}.usable_core_count", lambda: cores)
     runner = ModelParallelRunner()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 from pinnace.errors import ArgumentTypeError, ArgumentValueError
@@ -11,6 +12,12 @@ def check_type(name: str, value: object, kind: type) -> None:
     """Raise `ArgumentTypeError` unless `value` is a `kind`."""
     if not isinstance(value, kind):
         raise ArgumentTypeError(f"{name} must be {kind.__name__}, but got {type(value)}.")
+
+
+def check_path(name: str, value: object) -> None:
+    """Raise `ArgumentTypeError` unless `value` is a path."""
+    if not isinstance(value, str | os.PathLike):
+        raise ArgumentTypeError(f"{name} must be str, but got {type(value)}.")
 
 
 def check_list(name: str, value: object, kind: type) -> None:

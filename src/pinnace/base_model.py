@@ -5,19 +5,15 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Sequence
+from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from pinnace.arguments import check_type
-from pinnace.errors import (
-    ArgumentTypeError,
-    DeviceUnavailableError,
-    EngineError,
-    ModelStateError,
-    NotSupportedError,
-)
+from pinnace.arguments import check_path, check_type
+from pinnace.errors import ArgumentTypeError, DeviceUnavailableError, EngineError, ModelStateError
+from pinnace.exchange import Exchange
 from pinnace.ports import (
     Shape,
     arrays_of,
@@ -32,8 +28,8 @@ from pinnace.ports import (
 from pinnace.tensor import Array, Tensor, TensorMeta
 from pinnace.workers.pool import Workers
 
-if TYPE_CHECKING:  # importing an engine takes long, and this is imported by all
-    from pinnace.engines.protocol import Executable
+if TYPE_CHECKING:
+    from pinnace.build import Origin
 
 
 class BaseModel:
@@ -41,6 +37,7 @@ class BaseModel:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
+        self._updating = threading.Lock()
         self._live: _Live | None = None
         self._closed = False
 
@@ -99,21 +96,50 @@ class BaseModel:
         return self._built().workers.executable.info.get(key, "")
 
     def update_weights(self, weights: list[list[Tensor]]) -> None:
-        """Not there yet: checks the arguments and raises `NotSupportedError`."""
-        if not isinstance(weights, list):
-            raise ArgumentTypeError(f"weights must be list, but got {type(weights)}.")
-        for index, group in enumerate(weights):
-            if not isinstance(group, list):
-                raise ArgumentTypeError(f"weight must be list, but got {type(group)}.")
-            for place, tensor in enumerate(group):
-                if not isinstance(tensor, Tensor):
-                    raise ArgumentTypeError(
-                        f"weights element must be Tensor, but got {type(tensor)} at index {index}{place}."
-                    )
-        raise NotSupportedError(
-            "update_weights: this version of Pinnace cannot change the weights of a built model; "
-            "write a model file with the new weights and build a new Model from it"
-        )
+        """Exchange weights, all at once and for all workers.
+
+        Predictions that run finish with the weights they began with, those that begin after this returns
+        have the new ones. The weights must have been named by the option `variable_weights_file` of
+        `[ascend_context]` or `[common_context]`, a file of names, one a line, as the model file has them.
+        Tensors go by their names; where none has one, by that file's order, as many as it has lines. All
+        inner lists count as one. The data is copied. Raises `ArgumentTypeError` for other things than lists
+        of lists of tensors, `ArgumentValueError` for a name that is not in the file, `DataMismatchError`
+        where dtype or shape are not the weight's, `ModelStateError` where no weights were named or the model
+        is not built, `EngineError` where the engine fails; after each of these nothing has changed.
+        """
+        _check_weights(weights)
+        with self._updating:
+            live = self._built()
+            live.exchange.update([t for group in weights for t in group], live.workers.exchange)
+
+    def apply_lora(self, path: str | os.PathLike[str], scale: float = 1.0) -> None:
+        """Merge the LoRA adapter in the `safetensors` file at `path` into the weights.
+
+        Adds `scale` times what the adapter says, over adapters that were applied before, under the same rules
+        as `update_weights`, but for any weight; no names have to be given ahead. `pinnace.weights.lora` tells
+        which names of keys are known. Raises `ImportError` without the package safetensors,
+        `ModelFormatError` for a file that is missing or damaged, `ArgumentValueError` for a key that fits no
+        weight or several, `DataMismatchError` for shapes that do not fit, `ModelStateError` where the model
+        is not built or was built from a buffer without `variable_weights_file`.
+        """
+        check_path("path", path)
+        if isinstance(scale, bool) or not isinstance(scale, int | float):
+            raise ArgumentTypeError(f"scale must be float, but got {type(scale)}.")
+        with self._updating:
+            live = self._built()
+            live.exchange.apply(Path(path).absolute(), float(scale), live.workers.exchange)
+
+    def remove_lora(self, path: str | os.PathLike[str] | None = None) -> None:
+        """Take the adapter of this file out again, None: all of them.
+
+        Weights that no adapter changes any more hold, to the last bit, what the model file says or
+        `update_weights` has set. Raises `ArgumentValueError` where the adapter was not applied.
+        """
+        if path is not None:
+            check_path("path", path)
+        with self._updating:
+            live = self._built()
+            live.exchange.remove(None if path is None else Path(path).absolute(), live.workers.exchange)
 
     def predict(self, inputs: Sequence[Tensor | Array], outputs: list[Any] | None = None) -> list[Tensor]:
         """Compute the outputs.
@@ -147,13 +173,15 @@ class BaseModel:
         with self._lock:
             live = self._built()
             shapes = resized(live.inputs, dims)
-            self._live = _Live(live.workers, shapes)
+            self._live = _Live(live.workers, live.exchange, shapes)
         for tensor, shape in zip(inputs, shapes, strict=True):
             tensor.shape = list(shape)
 
-    def _start(self, executable: Executable, workers: int = 1) -> None:
-        """Take the executable to run; the one before is closed."""
-        live = _Live(Workers(executable, workers), tuple(port.shape for port in executable.inputs))
+    def _start(self, origin: Origin, workers: int = 1) -> None:
+        """Build what is to run; what ran before is closed."""
+        executable = origin.build()
+        shapes = tuple(port.shape for port in executable.inputs)
+        live = _Live(Workers(executable, workers), Exchange(origin), shapes)
         with self._lock:
             old, self._live = self._live, live
             self._closed = False
@@ -172,10 +200,11 @@ class BaseModel:
 
 
 class _Live:
-    """Workers, and the shapes that their inputs have now."""
+    """Workers, their weights, and the shapes that their inputs have now."""
 
-    def __init__(self, workers: Workers, shapes: tuple[Shape, ...]) -> None:
+    def __init__(self, workers: Workers, exchange: Exchange, shapes: tuple[Shape, ...]) -> None:
         self.workers = workers
+        self.exchange = exchange
         self.inputs = workers.executable.inputs
         self.outputs = workers.executable.outputs
         self.shapes = shapes
@@ -199,3 +228,16 @@ class _Live:
             return [array.shape for array in self.workers.try_out(zeros)]
         except EngineError:
             return None
+
+
+def _check_weights(weights: object) -> None:
+    if not isinstance(weights, list):
+        raise ArgumentTypeError(f"weights must be list, but got {type(weights)}.")
+    for index, group in enumerate(weights):
+        if not isinstance(group, list):
+            raise ArgumentTypeError(f"weight must be list, but got {type(group)}.")
+        for place, tensor in enumerate(group):
+            if not isinstance(tensor, Tensor):
+                raise ArgumentTypeError(
+                    f"weights element must be Tensor, but got {type(tensor)} at index {index}{place}."
+                )

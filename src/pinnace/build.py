@@ -120,6 +120,7 @@ class Origin:
                 if entry is None:
                     graph = self._compilable(self.variable)
                     compiled = self._engine.compile(graph, self.source, self._target, folder)
+                    self.source.unload()
                     if self.source.files:
                         store.set_refers(content, list(self.source.files))
                     entry = store.publish(key(), folder, compiled, self.source.name, self._engine.name)

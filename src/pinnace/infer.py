@@ -12,7 +12,7 @@ from typing import Any
 
 from pinnace.arguments import check_sections, check_type
 from pinnace.base_model import BaseModel
-from pinnace.build import build
+from pinnace.build import Origin
 from pinnace.config import Settings
 from pinnace.context import Context, to_target
 from pinnace.errors import ArgumentValueError, ConfigError
@@ -56,7 +56,7 @@ class LiteInfer(BaseModel):
         with tempfile.TemporaryDirectory(prefix="pinnace-") as folder:
             path = str(Path(folder, "net"))
             mindspore.export(network, *net_inputs, file_name=path, file_format="MINDIR")
-            self._start(build(_exported(path), ModelType.MINDIR, target, settings))
+            self._start(Origin(_exported(path), ModelType.MINDIR, target, settings))
 
 
 def _mindspore() -> ModuleType:

@@ -10,7 +10,7 @@ from typing import Any
 
 from pinnace.arguments import check_type
 from pinnace.base_model import BaseModel
-from pinnace.build import Buffer, build
+from pinnace.build import Buffer, Origin
 from pinnace.config import Settings
 from pinnace.context import Context, to_target
 from pinnace.errors import (
@@ -113,14 +113,14 @@ class Model(BaseModel):
         settings = Settings.load(config_path, config_dict, "config_dict")
         shares = self._shares_workspace or (isinstance(model, str) and _real(model) in _sharing_workspace)
         target = replace(to_target(context or Context()), shared_workspace=shares)
-        self._start(build(model, model_type, target, settings))
+        self._start(Origin(model, model_type, target, settings))
 
 
 _sharing_workspace: set[Path] = set()
 
 
 def share_workspace(model: str | Model) -> None:
-    """Let a model that is not built yet, or all that are built of a file from now on, share their work space."""
+    """Let a model that is not built yet, or all that are built of a file later, share their work space."""
     if isinstance(model, Model):
         model._shares_workspace = True
     else:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from pinnace.arguments import check_type
 from pinnace.base_model import BaseModel
-from pinnace.build import Buffer, build
+from pinnace.build import Buffer, Origin
 from pinnace.config import Settings
 from pinnace.context import Context, Parallel, to_target
 from pinnace.errors import ArgumentTypeError, ModelFormatError, warn
@@ -124,4 +124,4 @@ class ModelParallelRunner(BaseModel):
                 f"{workers} workers of {target.threads} threads each are more than the {usable_core_count()} "
                 f"cores that this process may use: predictions will wait for each other"
             )
-        self._start(build(model, None, target, settings), workers)
+        self._start(Origin(model, None, target, settings), workers)

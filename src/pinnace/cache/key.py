@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import mmap
 import platform
 from collections.abc import Iterable
 from functools import cache
@@ -19,8 +18,7 @@ _ROOMS = ("compiler", "engines", "formats", "ops", "weights")
 def content_of(source: Source) -> str:
     """A name for the content of a model file, without the files that it refers to."""
     name = digest(source.data)
-    if isinstance(source.data.obj, mmap.mmap):
-        source.data.obj.madvise(mmap.MADV_DONTNEED)  # else all that was read would count as ours
+    source.unload()  # else all that was read would count as ours
     return name
 
 

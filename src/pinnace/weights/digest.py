@@ -37,4 +37,3 @@ def digest_of_file(path: Path) -> str:
             return digest(b"")
         with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as mapped, memoryview(mapped) as view:
             return digest(view)
-

@@ -143,6 +143,11 @@ class Source:
         shape = tuple(tensor.shape.numpy())
         return np.frombuffer(data, kind, math.prod(shape), tensor.offset or 0).reshape(shape)
 
+    def unload(self) -> None:
+        """Let go of the pages of the mapped file that were read; they come again when they are."""
+        if isinstance(self.data.obj, mmap.mmap):
+            self.data.obj.madvise(mmap.MADV_DONTNEED)
+
     def _beside(self, name: str, location: str) -> Path:
         if self.folder is None:
             raise ModelFormatError(

@@ -6,6 +6,7 @@ import threading
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from pinnace.errors import ModelStateError
 from pinnace.workers.turnstile import Turnstile
 
 if TYPE_CHECKING:  # importing an engine takes long, and this is imported by all
@@ -38,9 +39,21 @@ class Workers:
         """As `run`, on a state that is thrown away."""
         slot = self._turnstile.enter()
         try:
-            return self.executable.run(arrays, self.executable.new_state())
+            executable = self.executable
+            return executable.run(arrays, executable.new_state())
         finally:
             self._turnstile.leave(slot)
+
+    def exchange(self, executable: Executable) -> None:
+        """Run another executable from now on, on the states as they are.
+
+        Requests that run finish on the one before, which is freed with the last of them. Raises
+        `ModelStateError` if closed.
+        """
+        with self._closing:
+            if self._closed:
+                raise ModelStateError("the model was closed while its weights were exchanged")
+            self.executable = executable
 
     def close(self) -> None:
         """Turn away who waits, wait for those who run, and free the executable. May be called again."""

@@ -42,6 +42,7 @@ class OnnxruntimeMould:
         self._encoded = encoded(graph, source)
         before = _readers(onnx.load_model_from_string(self._encoded.model).graph)
         self._optimised = None if kept is None else _Optimised.of(*kept, variable, before)
+        source.unload()
 
     def cast(self, weights: Mapping[str, Array]) -> Executable:
         """Load the optimised graph where it has all these weights; else optimise again."""
@@ -55,6 +56,7 @@ class OnnxruntimeMould:
             made, held = self._encoded.start(session.options(self._target, self._graph.folder), typed)
         except Exception as error:
             refuse(self._graph, error)
+        self._source.unload()
         return session.OnnxruntimeExecutable(
             made, self._graph.interface, self._first_state, self._target, held
         )
@@ -103,7 +105,8 @@ class _Optimised:
             if tensor.name in names:
                 length = next(e.value for e in tensor.external_data if e.key == "length")
                 del tensor.external_data[:]
-                for key, value in {"location": "memory", "offset": "0", "length": length}.items():
+                # The file is never read, but it must be there.
+                for key, value in {"location": GRAPH, "offset": "0", "length": length}.items():
                     tensor.external_data.add(key=key, value=value)
         return model.SerializeToString()
 

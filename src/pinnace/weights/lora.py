@@ -1,0 +1,260 @@
+"""LoRA adapters in `safetensors` files: their names, and what they add to a weight.
+
+An adapter holds for some modules of a network two small matrices each, `down` (rank, inputs) and `up`
+(outputs, rank), which stand for a change of the module's weight W (outputs, inputs):
+
+    W + scale * alpha / rank * (up @ down)
+
+(Hu et al., "LoRA: Low-Rank Adaptation of Large Language Models", 2021, section 4.1; `alpha` is the rank where
+it is not given; PEFT's rank-stabilised kind divides by the root of the rank: Kalajdzievski, "A Rank
+Stabilization Scaling Factor for Fine-Tuning with LoRA", 2023.) Of a convolution, `down` has a kernel behind
+its two dimensions, and `up` one of size 1.
+
+Three families of names are read, X being the path of the module:
+
+* PEFT: `base_model.model.X.lora_A.weight` and `lora_B`, an adapter's name may stand before `weight`; alpha is
+  in `adapter_config.json` beside the file.
+* diffusers: PEFT's with `unet.`, `transformer.` or `text_encoder.` in front; `X.lora.down.weight`,
+  `X.lora_linear_layer.down.weight`; `X.processor.to_q_lora.down.weight` is of `X.to_q`.
+* kohya: `lora_unet_X.lora_down.weight` with X's dots as underscores, and `lora_unet_X.alpha`.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+import math
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import numpy.typing as npt
+
+from pinnace.errors import ArgumentValueError, DataMismatchError, ModelFormatError, warn
+
+Array = npt.NDArray[np.generic]
+_Floats = npt.NDArray[np.float32]
+
+_PART = re.compile(
+    r"(?P<module>.+?)"
+    r"(?:\.lora_(?P<peft>[AB])(?:\.[^.]+)?|\.lora_(?P<kohya>down|up)"
+    r"|[._]lora(?:_linear_layer)?\.(?P<diffusers>down|up))\.weight"
+)
+_DOWN = ("A", "down")
+_NETWORK = re.compile(
+    r"(?:base_model\.model\.)?(lora_(?:unet|te\d*|transformer)_|(?:unet|text_encoder(?:_\d)?|transformer)\.|)"
+)
+_DTYPES: Mapping[str, npt.DTypeLike] = {
+    "F16": np.float16,
+    "BF16": ml_dtypes.bfloat16,
+    "F32": np.float32,
+    "F64": np.float64,
+}
+
+
+@dataclass(frozen=True)
+class Pair:
+    """What a module's weight is changed by: factor * (up @ down). `key` is how the file names the module."""
+
+    key: str
+    down: _Floats
+    up: _Floats
+    factor: float
+
+    def delta(self) -> _Floats:
+        """The change, as outputs, inputs, and the window's dimensions. Raises `DataMismatchError`."""
+        rank, outputs = self.down.shape[0], self.up.shape[0]
+        fits = self.down.ndim > 1 and self.up.ndim > 1 and self.up.size == outputs * rank
+        if not fits or self.up.shape[1] != rank:
+            raise DataMismatchError(
+                f"{self.key}: down {list(self.down.shape)} and up {list(self.up.shape)} are no pair: "
+                f"they must be (rank, inputs, ...) and (outputs, rank)"
+            )
+        product = self.up.reshape(outputs, rank) @ self.down.reshape(rank, -1)
+        return (np.float32(self.factor) * product).reshape(outputs, *self.down.shape[1:])
+
+
+def read(path: Path) -> list[Pair]:
+    """The pairs of an adapter file.
+
+    Raises `ImportError` without the package safetensors, `ModelFormatError` where the file is missing or
+    damaged, `ArgumentValueError` where it holds other things than LoRA's.
+    """
+    tensors = _tensors(path)
+    down: dict[str, _Floats] = {}
+    up: dict[str, _Floats] = {}
+    alphas: dict[str, float] = {}
+    for key, array in tensors.items():
+        if key.endswith(".alpha") and array.size == 1:
+            alphas[_module(key.removesuffix(".alpha"))] = float(array.reshape(-1)[0])
+            continue
+        part = _PART.fullmatch(key)
+        if part is None:
+            raise ArgumentValueError(f"{path}: {key!r} is no name of a LoRA adapter that Pinnace knows")
+        side = down if (part["peft"] or part["kohya"] or part["diffusers"]) in _DOWN else up
+        module = _module(part["module"])
+        if module in side:
+            raise ArgumentValueError(f"{path}: {key!r} is the second one for {module!r}: it is two adapters")
+        side[module] = array
+    lonely = down.keys() ^ up.keys()
+    if lonely or not down:
+        what = f"{min(lonely)!r} has only one of its two matrices" if lonely else "it holds no matrices"
+        raise ModelFormatError(f"{path}: {what}")
+    if stray := alphas.keys() - down.keys():
+        raise ArgumentValueError(f"{path}: {min(stray)!r} has an alpha and no matrices")
+    config = _config(path)
+    return [
+        Pair(key, down[key], up[key], _factor(key, len(down[key]), alphas.get(key), config)) for key in down
+    ]
+
+
+def matched(path: Path, pairs: Iterable[Pair], modules: Mapping[str, str]) -> dict[str, list[Pair]]:
+    """The pairs by the names of the weights that they change; `modules` gives those by their modules' paths.
+
+    Files for pipelines hold parts for several networks: where one network's part fits as a whole, parts of
+    others of which nothing fits are left out, with a warning. Raises `ArgumentValueError` for what fits
+    nothing or several weights.
+    """
+    finder = _Finder(modules)
+    parts: dict[str, list[tuple[Pair, set[str]]]] = {}
+    for pair in pairs:
+        network, module = _network(pair.key)
+        parts.setdefault(network, []).append((pair, finder.weights(network, module)))
+    foreign = [n for n, part in parts.items() if n and not any(weights for _, weights in part)]
+    if foreign and len(foreign) < len(parts):
+        for network in foreign:
+            warn(f"{path}: its part {network!r} is for another network and is left out")
+            del parts[network]
+    found: dict[str, list[Pair]] = {}
+    for part in parts.values():
+        for pair, weights in part:
+            if len(weights) != 1:
+                raise ArgumentValueError(f"{path}: {finder.complaint(pair.key, weights)}")
+            found.setdefault(weights.pop(), []).append(pair)
+    return found
+
+
+def merged(
+    first: Array, axes: tuple[int, ...] | None, name: str, pairs: Iterable[tuple[Pair, float]]
+) -> Array:
+    """A weight with the changes of `pairs`, each beside its scale, added one after the other.
+
+    `axes` reorders the weight's dimensions into outputs, inputs and those of the window; None where that is
+    not known. Computed in float32, or float64 where the weight is. Raises `DataMismatchError`.
+    """
+    total = first.astype(np.promote_types(first.dtype, np.float32))
+    for pair, scale in pairs:
+        delta = pair.delta()
+        order = _order(first.shape, axes, delta.shape) if axes is None else axes
+        oriented = tuple(first.shape[a] for a in order)
+        ones = delta.shape[:2] == oriented[:2] and delta.size == math.prod(oriented)
+        if len(order) != first.ndim or not (delta.shape == oriented or ones):
+            raise DataMismatchError(
+                f"{pair.key} changes a weight of {list(delta.shape)} (outputs, inputs, ...), and {name!r} "
+                f"has the shape {list(first.shape)}"
+            )
+        total += scale * delta.reshape(oriented).transpose(np.argsort(order))
+    return np.ascontiguousarray(total.astype(first.dtype))
+
+
+def _order(shape: tuple[int, ...], axes: None, delta: tuple[int, ...]) -> tuple[int, ...]:
+    """The order of the dimensions of a matrix whose uses do not tell, where its shape does."""
+    if len(shape) == 2 and shape[0] != shape[1]:
+        return (0, 1) if delta[:2] == shape else (1, 0)
+    return ()
+
+
+def _tensors(path: Path) -> dict[str, _Floats]:
+    try:
+        import safetensors
+    except ImportError:
+        raise ImportError(
+            "LoRA adapters are read with the package safetensors: pip install 'pinnace[lora]'"
+        ) from None
+    try:
+        entries = safetensors.deserialize(path.read_bytes())  # type: ignore[no-untyped-call]
+    except OSError as error:
+        raise ModelFormatError(f"{path}: cannot be read: {error.strerror}") from None
+    except safetensors.SafetensorError as error:
+        raise ModelFormatError(f"{path}: is no safetensors file: {error}") from None
+    return {key: _floats(path, key, entry) for key, entry in entries}
+
+
+def _floats(path: Path, key: str, entry: Mapping[str, Any]) -> _Floats:
+    if entry["dtype"] not in _DTYPES:
+        raise ModelFormatError(
+            f"{path}: {key!r} has elements of type {entry['dtype']}, and floats are wanted"
+        )
+    array = np.frombuffer(entry["data"], _DTYPES[entry["dtype"]]).reshape(entry["shape"])
+    return array.astype(np.float32)
+
+
+def _module(name: str) -> str:
+    """The path of a module, without what names of attention processors have in it."""
+    if ".processor." in name:
+        name = name.replace(".processor.", ".")
+        name = f"{name}.0" if name.endswith(".to_out") else name
+    return name
+
+
+def _config(path: Path) -> Mapping[str, Any]:
+    """What PEFT writes beside an adapter; {} where it is not there."""
+    beside = path.with_name("adapter_config.json")
+    try:
+        config = json.loads(beside.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return {}
+    except (OSError, ValueError) as error:
+        raise ModelFormatError(f"{beside}: cannot be read: {error}") from None
+    if not isinstance(config, dict):
+        raise ModelFormatError(f"{beside}: is no configuration of an adapter")
+    return config
+
+
+def _factor(key: str, rank: int, alpha: float | None, config: Mapping[str, Any]) -> float:
+    if alpha is None and "lora_alpha" in config:
+        alpha = float(config["lora_alpha"])
+        for pattern, other in (config.get("alpha_pattern") or {}).items():
+            if re.fullmatch(rf"(.*\.)?({pattern})", key):
+                alpha = float(other)
+        if config.get("use_rslora"):
+            return alpha / math.sqrt(rank)
+    return 1.0 if alpha is None else alpha / rank
+
+
+def _network(key: str) -> tuple[str, str]:
+    """The part of a pipeline that a module is in, "" where the name does not say, and its path there."""
+    prefix = _NETWORK.match(key)
+    assert prefix is not None  # it matches what is empty
+    return prefix[1].strip("_."), key[prefix.end() :]
+
+
+class _Finder:
+    """Finds weights by names of modules, which a file may have longer or with underscores."""
+
+    def __init__(self, modules: Mapping[str, str]) -> None:
+        self._dotted: dict[str, set[str]] = {}
+        self._flat: dict[str, set[str]] = {}
+        for module, weight in modules.items():
+            self._dotted.setdefault(module, set()).add(weight)
+            self._flat.setdefault(module.replace(".", "_"), set()).add(weight)
+        self._modules = modules
+
+    def weights(self, network: str, module: str) -> set[str]:
+        """The weights of the module of this path, or else of all whose paths end with it."""
+        known, dot = (self._flat, "_") if network.startswith("lora_") else (self._dotted, ".")
+        if module in known:
+            return set(known[module])
+        return {w for path, weights in known.items() if path.endswith(dot + module) for w in weights}
+
+    def complaint(self, key: str, weights: set[str]) -> str:
+        if weights:
+            return f"{key!r} may mean any of the weights {', '.join(map(repr, sorted(weights)[:5]))}"
+        flat = {path.replace(".", "_"): path for path in self._modules}
+        near = difflib.get_close_matches(_network(key)[1].replace(".", "_"), flat, n=3, cutoff=0.4)
+        said = f"; the nearest are {', '.join(repr(self._modules[flat[n]]) for n in near)}" if near else ""
+        return f"{key!r} fits no weight of the model{said}"
