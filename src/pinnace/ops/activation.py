@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import onnx_ir as ir
+
 from pinnace.ops.builder import Builder
 from pinnace.ops.table import Ints, Tensor, primitive, same
 from pinnace.ops.values import Value
@@ -11,12 +13,9 @@ same(
     {
         "ReLU": "Relu",
         "Sigmoid": "Sigmoid",
-        "Softplus": "Softplus",
         "Softsign": "Softsign",
         "Tanh": "Tanh",
         "HSwish": "HardSwish",
-        "Mish": "Mish",
-        "MishExt": "Mish",
     },
 )
 
@@ -39,6 +38,28 @@ def hsigmoid(b: Builder, x: Tensor) -> Value:
     return b.op("HardSigmoid", x, alpha=1 / 6, beta=0.5)
 
 
+@primitive("Softplus")
+def softplus(b: Builder, x: Tensor) -> Value:
+    """max(x, 0) + log(u) for u = 1 + e and e = exp(-|x|), less what 1 + e was rounded by, over u.
+
+    onnxruntime's own Softplus (seen in 1.31) takes four times as long, its Mish fifteen times.
+    """
+    e = b.op("Exp", b.op("Neg", b.op("Abs", x)))
+    u = b.op("Add", e, b.like(1, x))
+    rounded = b.op("Sub", b.op("Sub", u, b.like(1, x)), e)
+    return b.op("Add", b.op("Relu", x), b.op("Sub", b.op("Log", u), b.op("Div", rounded, u)))
+
+
+@primitive("Mish", "MishExt")
+def mish(b: Builder, x: Tensor) -> Value:
+    """x tanh(log(1 + e)) for e = exp(x), which is x n / (n + 2) for n = e (e + 2)."""
+    dtype = b.dtype(x)
+    wide = x if dtype is ir.DataType.DOUBLE else b.cast(x, ir.DataType.FLOAT)
+    e = b.op("Exp", b.op("Min", wide, b.like(20, wide)))  # from 20 on the quotient is 1
+    n = b.op("Mul", e, b.op("Add", e, b.like(2, wide)))
+    return b.cast(b.op("Mul", wide, b.op("Div", n, b.op("Add", n, b.like(2, wide)))), dtype)
+
+
 @primitive("SiLU")
 def silu(b: Builder, x: Tensor) -> Value:
     """Sigmoid and Mul."""
@@ -48,7 +69,7 @@ def silu(b: Builder, x: Tensor) -> Value:
 @primitive("LogSigmoid")
 def log_sigmoid(b: Builder, x: Tensor) -> Value:
     """Neg of Softplus of Neg, and the buffer that training would read."""
-    y = b.op("Neg", b.op("Softplus", b.op("Neg", x)))
+    y = b.op("Neg", softplus(b, b.op("Neg", x)))
     return y, y
 
 
@@ -124,7 +145,7 @@ def threshold(b: Builder, x: Tensor, threshold: float, value: float) -> Value:
 def softplus_ext(b: Builder, x: Tensor, beta: float = 1.0, threshold: float = 20.0) -> Value:
     """Softplus of beta times x over beta, and x itself over the threshold."""
     scaled = x if beta == 1 else b.op("Mul", x, beta)
-    soft = b.op("Softplus", scaled)
+    soft = softplus(b, scaled)
     soft = soft if beta == 1 else b.op("Div", soft, beta)
     return b.op("Where", b.op("Greater", scaled, threshold), x, soft)
 
