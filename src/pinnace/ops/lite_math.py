@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
+from pinnace.ops.activation import softplus
 from pinnace.ops.builder import Builder, Unsupported
 from pinnace.ops.math import promoted
 from pinnace.ops.table import Ints, Tensor, primitive
@@ -46,7 +47,7 @@ _ACTIVATIONS: Mapping[int, Activation] = {
     6: _one("Abs"),
     7: _clip(-1, 1),
     8: _one("Softsign"),
-    9: _one("Softplus"),
+    9: lambda b, x, alpha: softplus(b, x),
     10: _one("Tanh"),
     11: _one("Selu"),
     12: _one("HardSwish"),
