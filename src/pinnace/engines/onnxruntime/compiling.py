@@ -12,7 +12,7 @@ import onnxruntime as ort
 
 from pinnace.compiler.graph import Compilable
 from pinnace.compiler.passes import rewrite
-from pinnace.engines.divisors import check_divisors
+from pinnace.engines.onnxruntime.divisors import check_divisors
 from pinnace.engines.onnxruntime.kernels import lacking
 from pinnace.engines.onnxruntime.session import hand_over, start
 from pinnace.engines.protocol import Array

@@ -6,18 +6,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pinnace.engines.onnxruntime import session
+from pinnace.engines.onnxruntime.loading import loaded
 from pinnace.engines.protocol import Compiled, Executable, Mould
-from pinnace.errors import EngineError
 from pinnace.target import Target
 
 if TYPE_CHECKING:
     from pinnace.compiler.graph import Compilable
     from pinnace.weights.source import Source
-
-GRAPH = "graph.onnx"
-"""The optimised graph among the files of an entry."""
-
-_NO_WEIGHTS: session.Weights = {}
 
 # What needs onnx and onnx-ir is imported where it is used: a model from the cache needs neither.
 
@@ -43,33 +38,7 @@ class Onnxruntime:
 
     def load(self, compiled: Compiled, source: Source, target: Target, folder: Path) -> Executable:
         """A session over the optimised graph: its weights are mapped, nothing is optimised again."""
-        return self.loaded(compiled, source, target, folder)
-
-    @staticmethod
-    def loaded(
-        compiled: Compiled,
-        source: Source,
-        target: Target,
-        folder: Path,
-        model: bytes | None = None,
-        weights: session.Weights = _NO_WEIGHTS,
-    ) -> Executable:
-        """See `load`; `model` is the optimised graph with place holders for `weights`."""
-        chosen = session.options(target, str(folder))
-        chosen.graph_optimization_level = session.NO_OPTIMIZATION
-        own = {
-            k.name: (source.weight(k.file, k.offset, k.length, k.shape, k.digest), k.dtype)
-            for k in compiled.weights
-            if k.name not in weights
-        }
-        try:
-            held = session.lend({**own, **weights}, chosen)
-            started = session.start((folder / GRAPH).read_bytes() if model is None else model, chosen)
-        except OSError:
-            raise
-        except Exception as error:
-            raise EngineError(f"{source.name}: onnxruntime cannot load what it compiled: {error}") from None
-        return session.OnnxruntimeExecutable(started, compiled.interface, compiled.first_state, target, held)
+        return loaded(compiled, source, target, folder)
 
     def mould(
         self, graph: Compilable, source: Source, target: Target, kept: tuple[Compiled, Path] | None

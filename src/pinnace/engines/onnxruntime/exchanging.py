@@ -22,7 +22,7 @@ import onnx
 from pinnace.compiler.graph import Compilable
 from pinnace.engines.onnxruntime import session
 from pinnace.engines.onnxruntime.compiling import encoded, refuse
-from pinnace.engines.onnxruntime.engine import GRAPH, Onnxruntime
+from pinnace.engines.onnxruntime.loading import GRAPH, loaded
 from pinnace.engines.protocol import Array, Compiled, Executable, Kept
 from pinnace.errors import EngineError
 from pinnace.target import Target
@@ -63,9 +63,7 @@ class OnnxruntimeMould:
 
     def _loaded(self, optimised: _Optimised, weights: session.Weights) -> Executable:
         model = optimised.without(weights.keys()) if weights else None
-        return Onnxruntime.loaded(
-            optimised.compiled, self._source, self._target, optimised.folder, model, weights
-        )
+        return loaded(optimised.compiled, self._source, self._target, optimised.folder, model, weights)
 
 
 @dataclass(frozen=True)

@@ -29,7 +29,7 @@ import onnx_ir as ir
 from pinnace.compiler.graph import Compilable
 from pinnace.engines.onnxruntime import session
 from pinnace.engines.onnxruntime.compiling import optimised
-from pinnace.engines.onnxruntime.engine import GRAPH
+from pinnace.engines.onnxruntime.loading import GRAPH
 from pinnace.engines.protocol import TENSORS, Compiled, Kept
 from pinnace.target import Target
 from pinnace.weights.digest import digest

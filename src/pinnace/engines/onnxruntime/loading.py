@@ -1,0 +1,42 @@
+"""Sessions of what the compile cache keeps."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pinnace.engines.onnxruntime import session
+from pinnace.engines.protocol import Compiled, Executable
+from pinnace.errors import EngineError
+from pinnace.target import Target
+from pinnace.weights.source import Source
+
+GRAPH = "graph.onnx"
+"""The optimised graph among the files of an entry."""
+
+_NO_WEIGHTS: session.Weights = {}
+
+
+def loaded(
+    compiled: Compiled,
+    source: Source,
+    target: Target,
+    folder: Path,
+    model: bytes | None = None,
+    weights: session.Weights = _NO_WEIGHTS,
+) -> Executable:
+    """See `Engine.load`; `model`, where given, is the optimised graph with place holders for `weights`."""
+    chosen = session.options(target, str(folder))
+    chosen.graph_optimization_level = session.NO_OPTIMIZATION
+    own = {
+        k.name: (source.weight(k.file, k.offset, k.length, k.shape, k.digest), k.dtype)
+        for k in compiled.weights
+        if k.name not in weights
+    }
+    try:
+        held = session.lend({**own, **weights}, chosen)
+        started = session.start((folder / GRAPH).read_bytes() if model is None else model, chosen)
+    except OSError:
+        raise
+    except Exception as error:
+        raise EngineError(f"{source.name}: onnxruntime cannot load what it compiled: {error}") from None
+    return session.OnnxruntimeExecutable(started, compiled.interface, compiled.first_state, target, held)
