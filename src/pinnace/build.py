@@ -80,6 +80,7 @@ class Origin:
                     self._entry = None
                     reason = error
             executable = self._engine.build(self._compilable(self.variable), self._target)
+            self.source.check_unchanged()
             if self._store is not None:
                 warn(f"compile cache: {self.source.name} is built without being kept: {reason}")
             return executable
@@ -121,8 +122,9 @@ class Origin:
                     graph = self._compilable(self.variable)
                     compiled = self._engine.compile(graph, self.source, self._target, folder)
                     self.source.unload()
+                    self.source.check_unchanged()
                     if self.source.files:
-                        store.set_refers(content, list(self.source.files))
+                        store.set_refers(content, self.source.files)
                     entry = store.publish(key(), folder, compiled, self.source.name, self._engine.name)
         return entry
 

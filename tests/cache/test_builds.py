@@ -85,6 +85,30 @@ def test_weights_beside_the_graph_are_part_of_the_content(cache, tmp_path, compi
     assert len(compiled) == 2
 
 
+@pytest.mark.parametrize("place", ["cache", "off"])
+@pytest.mark.parametrize("external", ["", "weights.bin"])
+def test_a_file_that_changes_during_the_build_is_told_and_not_kept(
+    cache, tmp_path, monkeypatch, place, external
+):
+    if place == "off":
+        monkeypatch.setenv("PINNACE_CACHE_DIR", "off")
+    path = tmp_path / "model.onnx"
+    make_model(path, external=external)
+    for method in ("compile", "build"):
+        real = getattr(Onnxruntime, method)
+
+        def changing(self, *arguments, real=real):
+            changed = tmp_path / (external or "model.onnx")
+            changed.unlink()
+            make_model(path, seed=9, external=external)
+            return real(self, *arguments)
+
+        monkeypatch.setattr(Onnxruntime, method, changing)
+    with pytest.raises(pinnace.errors.ModelFormatError, match="was changed while the model was built"):
+        predict(path)
+    assert not cache.exists() or not list(cache.glob("entries/*"))
+
+
 def damage_a_weight(entry):
     (tensor,) = (entry / "tensors").iterdir()
     with tensor.open("r+b") as file:

@@ -42,17 +42,18 @@ class Source:
     data: memoryview
     path: Path | None = None
     folder: Path | None = None
-    files: set[str] = field(default_factory=set, compare=False)
-    """Other files that weights were found in, from `folder`."""
+    seen: dict[Path, tuple[int, ...]] = field(default_factory=dict, compare=False)
+    """The state that each file of the model was in when it was first looked at."""
 
     @classmethod
     def of_file(cls, path: str | os.PathLike[str]) -> Source:
         """Map a file; ModelFormatError where it is missing, empty or cannot be read."""
         where = Path(path)
+        before = _state(where)
         data = _map(where)
         if not len(data):
             raise ModelFormatError(f"{where}: the file is empty")
-        return cls(str(where), data, where, where.absolute().parent)
+        return cls(str(where), data, where, where.absolute().parent, {where.absolute(): before})
 
     @classmethod
     def of_buffer(cls, data: Buffer, folder: str | os.PathLike[str] | None = None) -> Source:
@@ -95,7 +96,7 @@ class Source:
         import onnx_ir as ir
 
         path = self._beside(name, location)
-        self.files.add(location)
+        self.seen.setdefault(path, _state(path))
         size = path.stat().st_size
         if length < 0:
             length = size - offset
@@ -143,6 +144,18 @@ class Source:
         shape = tuple(tensor.shape.numpy())
         return np.frombuffer(data, kind, math.prod(shape), tensor.offset or 0).reshape(shape)
 
+    @property
+    def files(self) -> list[str]:
+        """Other files that weights were found in, from `folder`."""
+        own = None if self.path is None else self.path.absolute()
+        return sorted(os.path.relpath(path, self.folder) for path in self.seen if path != own)
+
+    def check_unchanged(self) -> None:
+        """ModelFormatError where a file is not as it was: an engine opens files again, by their paths."""
+        for path, before in self.seen.items():
+            if _state(path) != before:
+                raise ModelFormatError(f"{path}: was changed while the model was built; build it again")
+
     def unload(self) -> None:
         """Let go of the pages of the mapped file that were read; they come again when they are."""
         if isinstance(self.data.obj, mmap.mmap):
@@ -171,6 +184,15 @@ class Source:
                 f"{self.name}: {location!r}, which holds the weights of {name!r}, is no file"
             )
         return path
+
+
+def _state(path: Path) -> tuple[int, ...]:
+    """What changes with a file; () where there is none."""
+    try:
+        status = path.stat()
+    except OSError:
+        return ()
+    return (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)
 
 
 def _map(path: Path) -> memoryview:
