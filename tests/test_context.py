@@ -216,10 +216,11 @@ def test_a_built_model_reads_its_threads_from_proc() -> None:
     # In a child, so that threads of other tests are not counted; what starts threads at import comes first.
     code = (
         "import onnxruntime, onnx_ir, pinnace.engines, pinnace.formats, pinnace.compiler.graph\n"
-        "import os, sys, pinnace as m\n"
+        "import os, sys, time, pinnace as m\n"
         "before = set(os.listdir('/proc/self/task'))\n"
         "c = m.Context(thread_num=2, thread_affinity_core_list=[min(os.sched_getaffinity(0))])\n"
         "x = m.Model(); x.build_from_file(sys.argv[1], m.ModelType.ONNX, c)\n"
+        "time.sleep(0.5)\n"  # a thread binds itself when it first runs
         "new = set(os.listdir('/proc/self/task')) - before\n"
         "print(len(new), [sorted(os.sched_getaffinity(int(t))) for t in new])\n"
     )
