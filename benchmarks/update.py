@@ -82,18 +82,26 @@ class Trial:
         context.parallel.config_path = str(self.config)
         with pinnace.ModelParallelRunner() as runner:
             runner.build_from_file(str(self.path), context)
-            took = [timed(lambda: runner.update_weights([tensors(self.sets[1])]))]
-            print(f"first update, which prepares: {took[0]:.2f} s", flush=True)
-            counts = {True: Count(), False: Count()}
+            took = timed(lambda: runner.update_weights([tensors(self.sets[1])]))
+            print(f"first update, which prepares: {took:.2f} s", flush=True)
+            with_, without, rest = self._counts = [Count(), Count(), Count()]
+            self._now = rest
+            stop = threading.Event()
+            threads = [threading.Thread(target=self._client, args=(runner, stop)) for _ in range(clients)]
+            for thread in threads:
+                thread.start()
             updates: list[float] = []
-            while counts[False].seconds < seconds:
-                for updating, count in counts.items():
-                    self._slice(runner, clients, count, updates if updating else None)
-        with_, without = counts[True], counts[False]
+            while without.seconds < seconds:
+                self._slice(with_, runner, updates)
+                self._slice(without, runner, None)
+            self._now = rest
+            stop.set()
+            for thread in threads:
+                thread.join()
         middle = statistics.median(updates)
         print(f"{len(updates)} updates in {with_.seconds:.0f} s, {middle:.2f} s each (median)")
         print(f"{clients} clients, {workers} worker(s): {with_.done} and {without.done} predictions")
-        wrong, failed = with_.wrong + without.wrong, with_.failed + without.failed
+        wrong, failed = (sum(getattr(c, key) for c in self._counts) for key in ("wrong", "failed"))
         print(f"outputs by set: {with_.hits}; of no set: {wrong}; failed: {failed}")
         rates = [count.done / count.seconds for count in (with_, without)]
         ratio = rates[0] / rates[1]
@@ -102,32 +110,27 @@ class Trial:
         ratio = times[1] / times[0]
         print(f"processor time of a prediction {times[0]:.1f} and {times[1]:.1f} ms: {ratio:.3f}")
 
-    def _slice(self, runner: Any, clients: int, count: Count, updates: list[float] | None) -> None:
-        stop = threading.Event()
-        threads = [threading.Thread(target=self._client, args=(runner, stop, count)) for _ in range(clients)]
+    def _slice(self, count: Count, runner: Any, updates: list[float] | None) -> None:
+        """Credit to `count` what ends within some seconds; without `updates` none are made."""
+        self._now = count
         begin = time.perf_counter()
-        for thread in threads:
-            thread.start()
         while (now := time.perf_counter() - begin) < SLICE:
             if updates is not None:
                 turn = len(updates) % 2
                 updates.append(timed(lambda turn=turn: runner.update_weights([tensors(self.sets[turn])])))
             time.sleep(max(0.0, now + EVERY - (time.perf_counter() - begin)))
-        stop.set()
-        for thread in threads:
-            thread.join()
         count.seconds += time.perf_counter() - begin
 
-    def _client(self, runner: Any, stop: threading.Event, count: Count) -> None:
+    def _client(self, runner: Any, stop: threading.Event) -> None:
         while not stop.is_set():
             begin = time.thread_time()
             try:
                 result = runner.predict(self.inputs)[0].get_data_to_numpy()
             except Exception as error:
-                count.fail(error)
+                self._now.fail(error)
                 continue
             took = time.thread_time() - begin
-            count.add([np.array_equal(result, expected) for expected in self.expected], took)
+            self._now.add([np.array_equal(result, expected) for expected in self.expected], took)
 
     def latency(self, turns: int) -> None:
         """Time single predictions before and after an update, in turns."""

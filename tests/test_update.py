@@ -435,3 +435,39 @@ def test_resize_keeps_the_weights(tmp_path: Path) -> None:
     model.resize(model.get_inputs(), [[3, 64]])
     model.update_weights([tensors({"first": new["first"]})])
     np.testing.assert_array_equal(first(model, [X]), by_onnxruntime(tmp_path / "b.onnx"))
+
+
+@pytest.mark.parametrize("dtype", ["FLOAT16", "BFLOAT16", "DOUBLE", "INT64", "BOOL", "UINT8"])
+@pytest.mark.parametrize("size", [40, 4096])
+def test_weights_of_other_types(tmp_path: Path, dtype: str, size: int, cache: str) -> None:
+    """Large and small ones, which the engine is given in different ways."""
+    kind = ir.DataType[dtype].numpy()
+    old, new = (np.random.default_rng(seed).integers(0, 2, (size,)).astype(kind) for seed in (1, 2))
+    tensor = TensorProto(
+        name="weight", dims=old.shape, data_type=TensorProto.DataType.Value(dtype), raw_data=old.tobytes()
+    )
+    x = helper.make_tensor_value_info("x", TensorProto.INT64, ["n"])
+    y = helper.make_tensor_value_info("y", TensorProto.FLOAT, ["n"])
+    nodes = [
+        helper.make_node("Gather", ["weight", "x"], ["h"]),
+        helper.make_node("Cast", ["h"], ["y"], to=TensorProto.FLOAT),
+    ]
+    graph = helper.make_graph(nodes, "g", [x], [y], [tensor])
+    path = tmp_path / "model.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=10), path)
+    model = opened(path, ["weight"])
+    places = np.arange(size)
+    np.testing.assert_array_equal(first(model, [places]), old.astype(np.float32))
+    model.update_weights([[Tensor(new)]])
+    np.testing.assert_array_equal(first(model, [places]), new.astype(np.float32))
+
+
+def test_weights_of_half_bytes_are_refused(tmp_path: Path) -> None:
+    tensor = TensorProto(name="weight", dims=[4], data_type=TensorProto.INT4, raw_data=b"12")
+    y = helper.make_tensor_value_info("y", TensorProto.INT8, [4])
+    node = helper.make_node("Cast", ["weight"], ["y"], to=TensorProto.INT8)
+    graph = helper.make_graph([node], "g", [], [y], [tensor])
+    path = tmp_path / "model.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10), path)
+    with pytest.raises(ConfigError, match=r"'weight' cannot be exchanged: it is INT4\[4\]"):
+        opened(path, ["weight"])

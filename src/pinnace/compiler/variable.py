@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import math
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
@@ -75,9 +76,12 @@ def chosen(graph: Program | ir.Model, name: str, wanted: Collection[str]) -> Wei
     for wanted_name in wanted:
         kinds = {(t.dtype, tuple(t.shape.numpy())) for t in there[wanted_name]}
         dtype, shape = next(iter(kinds))
-        if len(kinds) > 1 or dtype is ir.DataType.STRING:
-            raise ConfigError(f"{name}: {wanted_name!r} cannot be exchanged: it is no one tensor of numbers")
-        if isinstance(graph, Program) and not dtype.is_floating_point() and _size(shape) <= _SHAPE_LIKE:
+        if len(kinds) > 1 or dtype is ir.DataType.STRING or dtype.bitwidth < 8 or not math.prod(shape):
+            what = (
+                "functions of the model hold different ones" if len(kinds) > 1 else f"it is {dtype.name}{list(shape)}"
+            )
+            raise ConfigError(f"{name}: {wanted_name!r} cannot be exchanged: {what}")
+        if isinstance(graph, Program) and not dtype.is_floating_point() and math.prod(shape) <= _SHAPE_LIKE:
             what = f"{wanted_name!r} cannot be exchanged: few integers may be a shape, which is fixed"
             raise ConfigError(f"{name}: {what}")
     return {w: there[w] for w in wanted}
@@ -136,10 +140,3 @@ def _axes(value: ir.Value, axes: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
                 yield axes if transposed is bool(use.idx) else flipped
             case _:
                 pass
-
-
-def _size(shape: tuple[int, ...]) -> int:
-    size = 1
-    for dim in shape:
-        size *= dim
-    return size
