@@ -78,7 +78,9 @@ def chosen(graph: Program | ir.Model, name: str, wanted: Collection[str]) -> Wei
         dtype, shape = next(iter(kinds))
         if len(kinds) > 1 or dtype is ir.DataType.STRING or dtype.bitwidth < 8 or not math.prod(shape):
             what = (
-                "functions of the model hold different ones" if len(kinds) > 1 else f"it is {dtype.name}{list(shape)}"
+                "functions of the model hold different ones"
+                if len(kinds) > 1
+                else f"it is {dtype.name}{list(shape)}"
             )
             raise ConfigError(f"{name}: {wanted_name!r} cannot be exchanged: {what}")
         if isinstance(graph, Program) and not dtype.is_floating_point() and math.prod(shape) <= _SHAPE_LIKE:
