@@ -71,7 +71,7 @@ class Gate:
 class Opened:
     """An origin of which `executable` is built."""
 
-    source, variable = Source("a model", memoryview(b"")), ()
+    source, variable, offer = Source("a model", memoryview(b"")), (), None
 
     def __init__(self, executable) -> None:
         self.build = lambda: executable

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from pinnace.arguments import check_path, check_type
-from pinnace.errors import ArgumentTypeError, DeviceUnavailableError, EngineError, ModelStateError
+from pinnace.errors import ArgumentTypeError, EngineError, ModelStateError
 from pinnace.exchange import Exchange
 from pinnace.ports import (
     Shape,
@@ -30,6 +30,7 @@ from pinnace.workers.pool import Workers
 
 if TYPE_CHECKING:
     from pinnace.build import Origin
+    from pinnace.cache.handover import Offer
 
 
 class BaseModel:
@@ -58,7 +59,7 @@ class BaseModel:
             self._closed = True
             live, self._live = self._live, None
         if live:
-            live.workers.close()
+            live.close()
 
     @property
     def is_built(self) -> bool:
@@ -82,17 +83,16 @@ class BaseModel:
     def get_model_info(self, key: str) -> str:
         """A fact about the model, "" where it has none of this name.
 
-        "current_pid" is the number of this process, before a model is built too. Others are the user info
-        of the model file and facts of the engine.
+        "current_pid" is the number of this process, before a model is built too.
+        "shareable_weight_mem_handle" is a number between 0 and 2^63, without these, under which the processes
+        may have the weights that were named when the model was built (`config_dict={"pids": "12, 34"}`);
+        `ModelStateError` where none were. Others are the user info of the model file and facts of the engine.
         """
         check_type("key", key, str)
         if key == "current_pid":
             return str(os.getpid())
         if key == "shareable_weight_mem_handle":
-            raise DeviceUnavailableError(
-                "shareable_weight_mem_handle is for the memory of Ascend devices; in host memory, processes "
-                "that build the same model file share the pages of its weights by themselves"
-            )
+            return self._built().handle()
         return self._built().workers.executable.info.get(key, "")
 
     def update_weights(self, weights: list[list[Tensor]]) -> None:
@@ -173,7 +173,7 @@ class BaseModel:
         with self._lock:
             live = self._built()
             shapes = resized(live.inputs, dims)
-            self._live = _Live(live.workers, live.exchange, shapes)
+            self._live = _Live(live.workers, live.offer, live.exchange, shapes)
         for tensor, shape in zip(inputs, shapes, strict=True):
             tensor.shape = list(shape)
 
@@ -181,12 +181,12 @@ class BaseModel:
         """Build what is to run; what ran before is closed."""
         executable = origin.build()
         shapes = tuple(port.shape for port in executable.inputs)
-        live = _Live(Workers(executable, workers), Exchange(origin), shapes)
+        live = _Live(Workers(executable, workers), origin.offer, Exchange(origin), shapes)
         with self._lock:
             old, self._live = self._live, live
             self._closed = False
         if old:
-            old.workers.close()
+            old.close()
 
     def _built(self) -> _Live:
         live = self._live
@@ -200,15 +200,33 @@ class BaseModel:
 
 
 class _Live:
-    """Workers, their weights, and the shapes that their inputs have now."""
+    """Workers, what other processes may have, the weights, and the shapes that the inputs have now."""
 
-    def __init__(self, workers: Workers, exchange: Exchange, shapes: tuple[Shape, ...]) -> None:
+    def __init__(
+        self, workers: Workers, offer: Offer | None, exchange: Exchange, shapes: tuple[Shape, ...]
+    ) -> None:
         self.workers = workers
+        self.offer = offer
         self.exchange = exchange
         self.inputs = workers.executable.inputs
         self.outputs = workers.executable.outputs
         self.shapes = shapes
         self._output_shapes: list[Shape] | None = None
+
+    def close(self) -> None:
+        """Offer the weights no more, and free all after the predictions that run."""
+        if self.offer is not None:
+            self.offer.close()
+        self.workers.close()
+
+    def handle(self) -> str:
+        """Under which other processes may have the weights."""
+        if self.offer is None:
+            raise ModelStateError(
+                "shareable_weight_mem_handle: name the processes that may have the weights when the model is "
+                'built: config_dict={"pids": "12, 34"}, or shareable_weight_pid_list of [ascend_context]'
+            )
+        return str(self.offer.handle)
 
     def output_shapes(self) -> list[Shape]:
         """Shapes of the outputs, with free dimensions where those of the inputs leave them free."""

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import gc
 import os
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from pinnace.config import Settings
 from pinnace.deferred import import_onnx_ir
-from pinnace.errors import EngineError, warn
+from pinnace.errors import ConfigError, EngineError, warn
 from pinnace.target import Target
 from pinnace.types import ModelType
 
 if TYPE_CHECKING:
     from pinnace.cache.entry import Entry
+    from pinnace.cache.handover import Offer
     from pinnace.cache.store import Store
     from pinnace.compiler.graph import Compilable
     from pinnace.compiler.variable import Variable
@@ -47,7 +49,8 @@ def build(
 class Origin:
     """A model that was opened for a target: what is made of it, at first and with other weights.
 
-    `variable` are the names of the weights that the user's settings say may be exchanged.
+    `variable` are the names of the weights that the user's settings say may be exchanged; `offer` is what
+    other processes may have of it, once it is built, where the settings name such processes.
     """
 
     def __init__(
@@ -68,10 +71,18 @@ class Origin:
         self._target = target
         self._store = Store.of(settings)
         self._entry: Entry | None = None
+        self._admitted = settings.get("ascend_context", "shareable_weight_pid_list")
+        self._handle = settings.get("ascend_context", "shareable_weight_mem_handle")
+        self.offer: Offer | None = None
 
     def build(self) -> Executable:
         """Compile the model as it is, or load what was compiled before; see `build`."""
         with _no_garbage_collection():
+            if self._handle:
+                self._entry = self._received()
+                return self._load(self._entry)
+            if self._admitted:
+                return self._offering()
             if self._store is not None:
                 try:
                     self._entry = self._kept(self._store)
@@ -105,15 +116,50 @@ class Origin:
         with _no_garbage_collection():
             return modules_of(formats.read(self.source, self._kind))
 
+    def _offering(self) -> Executable:
+        """Build through the compile cache, and let the admitted processes have what is kept there."""
+        from pinnace.cache.handover import Offer, admitted
+
+        processes = admitted(self._admitted)
+        if self._store is None:
+            raise ConfigError(
+                "shareable_weight_pid_list: weights are shared through the compile cache, and it is off"
+            )
+        try:
+            self._entry = self._kept(self._store)
+        except OSError as error:
+            raise ConfigError(
+                f"shareable_weight_pid_list: weights are shared by the compile cache, and it fails: {error}"
+            ) from None
+        executable = self._load(self._entry)
+        refers = self._store.refers(self._content)
+        self.offer = Offer(self._entry, self._content, self._key(()), refers, processes)
+        return executable
+
+    def _received(self) -> Entry:
+        """The entry of the process that offers its weights."""
+        from pinnace.cache.handover import receive
+
+        return receive(self._handle, self._content, self._key, self.source.name)
+
+    @cached_property
+    def _content(self) -> str:
+        from pinnace.cache.key import content_of
+
+        return content_of(self.source)
+
+    def _key(self, refers: Sequence[str]) -> str:
+        from pinnace.cache.key import key_of
+
+        return key_of(self._content, self.source, refers, self._engine.name, self._target, self.variable)
+
     def _kept(self, store: Store) -> Entry:
         """The entry of the compile cache, made now where there is none."""
-        from pinnace.cache.key import content_of, key_of
 
         def key() -> str:
-            refers = store.refers(content)
-            return key_of(content, self.source, refers, self._engine.name, self._target, self.variable)
+            return self._key(store.refers(content))
 
-        content = content_of(self.source)
+        content = self._content
         entry = store.find(key())
         if entry is None:
             with store.writing(content) as folder:

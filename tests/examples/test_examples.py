@@ -68,3 +68,12 @@ def test_concurrent_inference(example):
     wanted = GOLDEN["chelsea_mindspore"][:5]
     for value in wanted:
         assert np.sum(np.abs(numbers - value) < TOLERANCE) >= 10
+
+
+def test_shared_weights_inference(example):
+    """The master and two slaves; the tutorial feeds random numbers, so that values are for other tests."""
+    out = example("-c", WHOLE_PRINTS, "examples/shared_weights_inference.py")
+    assert len(re.findall(r"share +\d +spend time: ", out)) == 3
+    handle = int(re.search(r"int shareable_handle: (\d+)", out)[1])
+    assert 0 < handle < 2**63
+    assert out.count(f"sub process sharehandle: {handle}") == 2

@@ -18,7 +18,6 @@ import pinnace
 from pinnace.build import inspect_model
 from pinnace.errors import UnsupportedModelError
 
-
 RIGHT = 1e-4
 """Largest difference to MindSpore's outputs that counts as right, relative to the largest of them."""
 

@@ -77,6 +77,11 @@ def read(folder: Path) -> Entry:
     return Entry(folder, compiled, meta["model"], meta["engine"])
 
 
+def description(folder: Path) -> bytes:
+    """What `read` goes by, with the digests of all files."""
+    return (folder / _META).read_bytes()
+
+
 def verify(folder: Path) -> None:
     """Read every file of an entry; `Damaged` where one is not what was written."""
     for name, (size, expected) in _meta(folder)["files"].items():

@@ -1,0 +1,261 @@
+"""Weights that one process lends to others: compiled once, by the master, for the processes that it admits.
+
+The master serves a socket of the abstract namespace, whose name follows from the handle, a random number. A
+process that comes says the handle and which model it wants. The kernel vouches for its number (SO_PEERCRED),
+which must be one of those admitted, and a pidfd taken when the master was built tells that it is still that
+process and not a later one with its number. What it gets is a sealed memfd with the description of the entry
+of the compile cache: the digests of all its files. The files themselves it maps from the master's cache, as
+the master does: onnxruntime finds packed weights only in files that it opens by path, and a memfd has none.
+
+All of this ends with the process: sockets of the abstract namespace and memfds leave nothing behind.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hmac
+import json
+import os
+import secrets
+import select
+import socket
+import struct
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+from weakref import WeakSet, finalize
+
+from pinnace.cache import entry as entries
+from pinnace.cache.entry import Damaged, Entry
+from pinnace.errors import ConfigError, ModelStateError
+from pinnace.weights.digest import digest
+
+_PATIENCE = 10.0  # seconds that the other side may take for an answer
+_MOST = 1 << 16  # bytes of a message
+_CREDENTIALS = struct.Struct("3i")  # pid, uid, gid
+_SEALS = fcntl.F_SEAL_SEAL | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_WRITE
+_HANDLES = 1 << 63  # from 1: the tutorial's example carries a handle in a signed integer that starts at 0
+
+
+class Offer:
+    """An entry that some processes may have, until `close` or the end of this process.
+
+    `handle` is what these have to know.
+    """
+
+    def __init__(
+        self, entry: Entry, content: str, made_for: str, refers: Sequence[str], admitted: Mapping[int, int]
+    ) -> None:
+        """Begin to serve.
+
+        `content` names the model file, `made_for` that and what it was compiled for, `refers` the files
+        beside it; `admitted` maps the number of each process to its pidfd, which is taken over.
+        """
+        self.handle = 1 + secrets.randbelow(_HANDLES - 1)
+        listening = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET | socket.SOCK_CLOEXEC)
+        listening.bind(_address(self.handle))
+        listening.listen()
+        self._listening = listening
+        asked = {"handle": str(self.handle), "content": content, "made_for": made_for}
+        answer = {"folder": str(entry.folder), "refers": list(refers)}
+        waiting = threading.Thread(
+            target=_serve,
+            args=(listening, asked, answer, dict(admitted)),
+            name="pinnace-offer",
+            daemon=True,
+        )
+        waiting.start()
+        self._end = finalize(self, _end, listening, tuple(admitted.values()), waiting, os.getpid())
+        _offers.add(self)
+
+    def close(self) -> None:
+        """Stop serving. Who has the weights keeps them."""
+        self._end()
+
+    def forget(self) -> None:
+        """In a child after a fork: the socket is the parent's."""
+        self._end.detach()
+        self._listening.close()
+
+
+_offers: WeakSet[Offer] = WeakSet()
+
+
+def _after_fork() -> None:
+    for offer in list(_offers):
+        offer.forget()
+    _offers.clear()
+
+
+os.register_at_fork(after_in_child=_after_fork)
+
+
+def admitted(text: str) -> dict[int, int]:
+    """A pidfd for each process of a list "1, 2, 3"; 0 and this process itself are left out.
+
+    Raises ConfigError for what is no number and for a process that is not there.
+    """
+    found: dict[int, int] = {}
+    try:
+        for part in filter(None, map(str.strip, text.split(","))):
+            pid = int(part)
+            if pid not in (0, os.getpid(), *found):
+                found[pid] = os.pidfd_open(pid)
+    except (ValueError, OverflowError):
+        _close(found.values())
+        raise ConfigError(
+            f"shareable_weight_pid_list must be numbers like '12, 34', but got {text!r}"
+        ) from None
+    except OSError as error:
+        _close(found.values())
+        raise ConfigError(f"shareable_weight_pid_list names process {pid}: {error.strerror}") from None
+    return found
+
+
+def receive(handle: str, content: str, key: Callable[[Sequence[str]], str], model: str) -> Entry:
+    """The entry that the master behind a handle offers for the same model.
+
+    `content` names the model file, and `key` compiled models by the files beside it. Raises ConfigError for a
+    handle that is none, ModelStateError where the master is gone or refuses, with its reason.
+    """
+    number = _handle(handle)
+    asked = {"handle": str(number), "content": content, "made_for": key(())}
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET | socket.SOCK_CLOEXEC) as line:
+        line.settimeout(_PATIENCE)
+        try:
+            line.connect(_address(number))
+            line.sendall(json.dumps(asked).encode())
+            said, descriptors, _, _ = socket.recv_fds(line, _MOST, 1)
+        except TimeoutError:
+            raise ModelStateError(f"{model}: the master of these weights does not answer") from None
+        except OSError:
+            raise ModelStateError(
+                f"{model}: nobody offers weights under this shareable_weight_mem_handle: it is wrong, or the "
+                f"master was closed or has ended"
+            ) from None
+    try:
+        answer = json.loads(said) if said else {"refused": "it ended while it was asked"}
+        if "refused" in answer:
+            raise ModelStateError(f"{model}: the master of these weights refuses: {answer['refused']}")
+        folder = Path(answer["folder"])
+        if key(answer["refers"]) != folder.name:
+            raise ModelStateError(
+                f"{model}: the files of weights beside it are not those of the master's model"
+            )
+        return _entry(folder, _unsealed(descriptors), model)
+    finally:
+        _close(descriptors)
+
+
+def _handle(text: str) -> int:
+    with suppress(ValueError):
+        if 0 < int(text) < _HANDLES:
+            return int(text)
+    raise ConfigError(f"shareable_weight_mem_handle must be the number that a master gave, but got {text!r}")
+
+
+def _address(handle: int) -> str:
+    """The name of the socket; everybody can list these names, so it does not tell the handle."""
+    return f"\0pinnace-{digest(str(handle).encode())[:32]}"
+
+
+def _serve(
+    listening: socket.socket,
+    expected: Mapping[str, str],
+    answer: Mapping[str, Any],
+    admitted: Mapping[int, int],
+) -> None:
+    while True:
+        try:
+            line, _ = listening.accept()
+        except OSError:  # closed
+            return
+        with line, suppress(OSError):
+            line.settimeout(_PATIENCE)
+            asked = _message(line)  # in any case: what is not read takes the answer with it
+            refused = _stranger(line, admitted) or _difference(asked, expected)
+            if refused:
+                line.sendall(json.dumps({"refused": refused}).encode())
+                continue
+            ticket = _sealed(entries.description(Path(answer["folder"])))
+            try:
+                socket.send_fds(line, [json.dumps(answer).encode()], [ticket])
+            finally:
+                os.close(ticket)
+
+
+def _stranger(line: socket.socket, admitted: Mapping[int, int]) -> str:
+    """Why the process at the other end is not admitted, "" where it is."""
+    credentials = line.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
+    pid, _, _ = _CREDENTIALS.unpack(credentials)
+    if pid not in admitted:
+        return f"process {pid} is not in its shareable_weight_pid_list"
+    if select.select([admitted[pid]], [], [], 0)[0]:
+        return f"process {pid} that it admitted has ended, and this is another one with its number"
+    return ""
+
+
+def _difference(asked: Mapping[str, Any], expected: Mapping[str, str]) -> str:
+    """Why what is asked for is not what is offered, "" where it is."""
+    if not hmac.compare_digest(str(asked.get("handle")), expected["handle"]):
+        return "the handle is wrong"
+    if asked.get("content") != expected["content"]:
+        return "it offers another model: both must be built from the same file"
+    if asked.get("made_for") != expected["made_for"]:
+        return "it built this model for another target, with other options, or with another version"
+    return ""
+
+
+def _message(line: socket.socket) -> dict[str, Any]:
+    try:
+        message = json.loads(line.recv(_MOST))
+    except ValueError:
+        return {}
+    return message if isinstance(message, dict) else {}
+
+
+def _sealed(text: bytes) -> int:
+    """A memfd that holds `text`, and that nobody can change."""
+    memory = os.memfd_create("pinnace-weights", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+    with open(memory, "wb", closefd=False) as file:
+        file.write(text)
+    fcntl.fcntl(memory, fcntl.F_ADD_SEALS, _SEALS)
+    return memory
+
+
+def _unsealed(descriptors: list[int]) -> bytes:
+    if not descriptors or fcntl.fcntl(descriptors[0], fcntl.F_GET_SEALS) & _SEALS != _SEALS:
+        raise ModelStateError("what the master of these weights handed over is not sealed")
+    return os.pread(descriptors[0], os.fstat(descriptors[0]).st_size, 0)
+
+
+def _entry(folder: Path, description: bytes, model: str) -> Entry:
+    try:
+        found = entries.read(folder)
+        same = entries.description(folder) == description
+    except (OSError, Damaged) as error:
+        raise ModelStateError(
+            f"{model}: this process cannot open what the master shares: {error}; it must be able to read the "
+            f"master's compile cache, as the same user and in the same container"
+        ) from None
+    if not same:
+        raise ModelStateError(f"{model}: {folder} is not what the master shares; build the master again")
+    return found
+
+
+def _end(listening: socket.socket, pidfds: tuple[int, ...], thread: threading.Thread, owner: int) -> None:
+    if os.getpid() != owner:
+        return
+    with suppress(OSError):
+        listening.shutdown(socket.SHUT_RDWR)  # ends the accept of the thread
+    if thread is not threading.current_thread():
+        thread.join(_PATIENCE)
+    listening.close()
+    _close(pidfds)
+
+
+def _close(descriptors: Any) -> None:
+    for descriptor in descriptors:
+        os.close(descriptor)

@@ -1,0 +1,226 @@
+"""Weights that one process lends to others, through real processes."""
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import pinnace
+from pinnace.errors import ConfigError, ModelStateError
+
+from .conftest import X, close_to, make_model
+
+SLAVE = """
+    import sys
+    import numpy as np
+    import pinnace
+    from pinnace.engines.onnxruntime.engine import Onnxruntime
+
+    def no(*arguments):
+        raise AssertionError("a slave compiles nothing")
+    Onnxruntime.compile = Onnxruntime.build = no
+
+    print(pinnace.Model().get_model_info("current_pid"), flush=True)
+    for line in sys.stdin:
+        path, config, x = eval(line)
+        model = pinnace.Model()
+        try:
+            model.build_from_file(path, pinnace.ModelType.ONNX, config_dict=config)
+            print(model.predict([np.load(x)])[0].get_data_to_numpy().tolist(), flush=True)
+        except Exception as error:
+            print(repr(f"{type(error).__name__}: {error}"), flush=True)
+"""
+
+
+class Slave:
+    """A process that builds models when it is told to."""
+
+    def __init__(self, folder: Path, environment: dict[str, str] | None = None):
+        self._x = folder / "x.npy"
+        np.save(self._x, X)
+        self._process = subprocess.Popen(
+            [sys.executable, "-c", textwrap.dedent(SLAVE)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env=os.environ | (environment or {}),
+        )
+        self.pid = int(self._process.stdout.readline())
+
+    def predict(self, path, config):
+        """Outputs, or an error as text."""
+        self._process.stdin.write(f"{(str(path), config, str(self._x))!r}\n")
+        self._process.stdin.flush()
+        answer = eval(self._process.stdout.readline())
+        return answer if isinstance(answer, str) else np.array(answer, np.float32)
+
+    def end(self):
+        self._process.kill()
+        self._process.wait()
+        self._process.stdin.close()
+        self._process.stdout.close()
+
+
+@pytest.fixture
+def slave(tmp_path):
+    running = Slave(tmp_path)
+    yield running
+    running.end()
+
+
+def master(path, pids, **others):
+    model = pinnace.Model()
+    model.build_from_file(str(path), pinnace.ModelType.ONNX, config_dict={"pids": pids, **others})
+    return model, int(model.get_model_info("shareable_weight_mem_handle"))
+
+
+def in_ascend_spelling(handle):
+    return {"ascend_context": {"shareable_weight_mem_handle": str(handle)}}
+
+
+@pytest.mark.parametrize("spelling", [lambda handle: {"shared_mem_handle": handle}, in_ascend_spelling])
+def test_an_admitted_process_has_the_weights(cache, product, slave, spelling):
+    path, weight = product
+    model, handle = master(path, f"0, {slave.pid}, {os.getpid()}")
+    assert 0 < handle < 2**63
+    assert slave.predict(path, spelling(handle)) == close_to(weight)
+    model.close()
+
+
+def test_a_process_with_a_cache_of_its_own_or_none_has_them_too(cache, tmp_path):
+    path = tmp_path / "outside.onnx"
+    weight = make_model(path, external="weights.bin")
+    for place in ("off", str(tmp_path / "other")):
+        slave = Slave(tmp_path, {"PINNACE_CACHE_DIR": place})
+        model, handle = master(path, str(slave.pid))
+        assert slave.predict(path, {"shared_mem_handle": handle}) == close_to(weight)
+        model.close()
+        slave.end()
+
+
+def test_other_processes_are_refused(cache, product, slave, tmp_path):
+    path, _ = product
+    admitted = Slave(tmp_path)
+    model, handle = master(path, str(admitted.pid))
+    answer = slave.predict(path, {"shared_mem_handle": handle})
+    assert answer.startswith("ModelStateError")
+    assert f"process {slave.pid} is not in its shareable_weight_pid_list" in answer
+    admitted.end()
+    model.close()
+
+
+def test_a_wrong_handle_is_refused(cache, product, slave):
+    path, _ = product
+    model, handle = master(path, str(slave.pid))
+    answer = slave.predict(path, {"shared_mem_handle": handle ^ 1})
+    assert "nobody offers weights under this shareable_weight_mem_handle" in answer
+    for nonsense in ("0", str(2**63), "-1", "x"):
+        answer = slave.predict(path, {"shared_mem_handle": nonsense})
+        assert answer.startswith("ConfigError: shareable_weight_mem_handle must be the number")
+    model.close()
+
+
+def test_another_model_is_refused(cache, product, slave, tmp_path):
+    path, _ = product
+    other = tmp_path / "other.onnx"
+    make_model(other, seed=9)
+    model, handle = master(path, str(slave.pid))
+    answer = slave.predict(other, {"shared_mem_handle": handle})
+    assert "it offers another model: both must be built from the same file" in answer
+    model.close()
+
+
+def test_other_weights_beside_the_same_graph_are_refused(cache, slave, tmp_path):
+    path = tmp_path / "outside.onnx"
+    make_model(path, external="weights.bin")
+    model, handle = master(path, str(slave.pid))
+    (tmp_path / "weights.bin").unlink()
+    make_model(path, seed=9, external="weights.bin")
+    answer = slave.predict(path, {"shared_mem_handle": handle})
+    assert "the files of weights beside it are not those of the master's model" in answer
+    model.close()
+
+
+def test_a_master_that_was_closed_or_collected_is_told(cache, product, slave):
+    path, _ = product
+    model, handle = master(path, str(slave.pid))
+    model.close()
+    assert "was closed or has ended" in slave.predict(path, {"shared_mem_handle": handle})
+    model, handle = master(path, str(slave.pid))
+    del model
+    assert "was closed or has ended" in slave.predict(path, {"shared_mem_handle": handle})
+
+
+MASTER = """
+    import sys
+    import pinnace
+    model = pinnace.Model()
+    model.build_from_file(sys.argv[1], pinnace.ModelType.ONNX, config_dict={"pids": sys.argv[2]})
+    print(model.get_model_info("shareable_weight_mem_handle"), flush=True)
+    sys.stdin.read()
+"""
+
+
+def test_a_slave_outlives_a_master_that_is_killed(cache, product, slave):
+    path, weight = product
+    command = [sys.executable, "-c", textwrap.dedent(MASTER), str(path), str(slave.pid)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as running:
+        config = {"shared_mem_handle": running.stdout.readline().strip()}
+        assert slave.predict(path, config) == close_to(weight)
+        running.send_signal(signal.SIGKILL)
+    assert "was closed or has ended" in slave.predict(path, config)
+
+
+def test_a_child_of_the_master_does_not_take_the_offer_with_it(cache, product, slave):
+    path, weight = product
+    model, handle = master(path, str(slave.pid))
+    child = os.fork()
+    if child == 0:
+        model.close()
+        os._exit(0)
+    assert os.waitpid(child, 0)[1] == 0
+    assert slave.predict(path, {"shared_mem_handle": handle}) == close_to(weight)
+    model.close()
+
+
+def test_nothing_stays_open(cache, product, slave):
+    path, _ = product
+    master(path, str(slave.pid))[0].close()
+    before = sorted(os.listdir("/proc/self/fd"))
+    for _ in range(3):
+        model, handle = master(path, str(slave.pid))
+        slave.predict(path, {"shared_mem_handle": handle})
+        model.close()
+    assert sorted(os.listdir("/proc/self/fd")) == before
+    assert "@pinnace-" not in Path("/proc/net/unix").read_text()
+
+
+@pytest.mark.parametrize("pids", ["one", "1,,x", "1.5"])
+def test_a_list_that_is_none(cache, product, pids):
+    with pytest.raises(ConfigError, match="shareable_weight_pid_list must be numbers"):
+        master(product[0], pids)
+
+
+def test_a_process_that_is_not_there(cache, product):
+    gone = subprocess.Popen(["true"])
+    gone.wait()
+    with pytest.raises(ConfigError, match=f"names process {gone.pid}: No such process"):
+        master(product[0], str(gone.pid))
+
+
+def test_sharing_needs_the_cache(product, monkeypatch):
+    monkeypatch.setenv("PINNACE_CACHE_DIR", "off")
+    with pytest.raises(ConfigError, match="shared through the compile cache, and it is off"):
+        master(product[0], "0")
+
+
+def test_a_master_that_admitted_nobody_says_so(cache, product):
+    model = pinnace.Model()
+    model.build_from_file(str(product[0]), pinnace.ModelType.ONNX)
+    with pytest.raises(ModelStateError, match="name the processes that may have the weights"):
+        model.get_model_info("shareable_weight_mem_handle")
