@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import sys
 from collections import defaultdict
@@ -33,13 +34,40 @@ is made from the primitive table itself by `python tools/make_operator_table.py`
 * **lowered to**: the ONNX that it becomes; "nothing" is decided while lowering.
 * **types**: element types of its results in the goldens.
 * **golden**: one of the models under `tests/data`, written and run by MindSpore or MindSpore Lite, that use it; "by
-  formula" where MindSpore Lite's runtime cannot run it, and what is expected is computed from what is documented.
+  formula" where MindSpore Lite's runtime cannot run it, and what is expected is computed from what is documented;
+  "as X" where the primitive X of that model is given this name in its file, and the outputs must stay what they are.
+  Where there is none, why.
 
-{count} primitives in {rows} rows, {proven} of the rows with a golden.
+{count} primitives in {rows} rows, {proven} of the rows with a golden, {renamed} of these as another name.
 
 | primitive | dialect | family | lowered to | types | golden |
 | --- | --- | --- | --- | --- | --- |
 """
+
+OTHER_NAMES: dict[str, list[str]] = json.loads((GOLDENS / "other_names.json").read_text(encoding="utf-8"))
+"""Name -> the golden in whose file a primitive is given that name, and that primitive; tests run them."""
+
+_TUPLES = "none: nothing is computed, a tuple exists only while lowering"
+_LENGTH = "none: nothing is computed where the length is known"
+_NOT_YET = "none yet"
+_MISSING = {
+    "Assert": "none: nothing is computed",
+    "Conv1DPadding": _NOT_YET,
+    "Conv2DPadding": _NOT_YET,
+    "Conv3DPadding": _NOT_YET,
+    "EinsumExt": _NOT_YET,
+    "FakeQuantWithMinMaxVarsPerChannel": "none of its own: lowered as FakeQuantWithMinMaxVars",
+    "PixelShuffle": _NOT_YET,
+    "Rank": "none: nothing is computed, the rank is known",
+    "SequenceAdd": _TUPLES,
+    "array_len": _LENGTH,
+    "list_setitem": _TUPLES,
+    "make_range": _TUPLES,
+    "sequence_len": _LENGTH,
+    "tuple_len": _LENGTH,
+    "tuple_setitem": _TUPLES,
+}
+"""Why a row has no golden."""
 
 
 @dataclass
@@ -66,13 +94,25 @@ def render() -> str:
     table = list(rows())
     found = evidence()
     lines = [line(row, found[row.dialect, row.name]) for row in table]
-    proven = sum(bool(found[row.dialect, row.name].files) for row in table)
-    return HEAD.format(count=len({r.name for r in table}), rows=len(table), proven=proven) + "".join(lines)
+    proven = [row for row in table if found[row.dialect, row.name].files or renaming(row)]
+    renamed = sum(not found[row.dialect, row.name].files for row in proven)
+    count = len({r.name for r in table})
+    return HEAD.format(count=count, rows=len(table), proven=len(proven), renamed=renamed) + "".join(lines)
+
+
+def renaming(row: Primitive) -> str:
+    """The golden that shows a row under another name, "" where none does."""
+    if row.dialect is Dialect.LITE or row.name not in OTHER_NAMES:
+        return ""
+    file, primitive = OTHER_NAMES[row.name]
+    return f"{Path(file).name} (as {primitive})"
 
 
 def line(row: Primitive, seen: Evidence) -> str:
     dialect = row.dialect.value if row.dialect else "both"
-    golden = min(seen.files, key=lambda name: ("(" in name, len(name), name), default="")
+    golden = min(seen.files, key=lambda name: ("(" in name, len(name), name), default="") or renaming(row)
+    if not golden:
+        golden = _MISSING[row.name]
     types = ", ".join(sorted(seen.types))
     return f"| {row.name} | {dialect} | {row.family} | {row.lowered_to} | {types} | {golden} |\n"
 
