@@ -4,8 +4,8 @@
 
 FOLDER holds model files of well-known stems (bert_base, resnet50), such as `tools/make_benchmark_models.py`
 makes; without it the ONNX files of `benchmarks.models` are written. Sections: building, processes, workers,
-group, kills. The cache is an empty folder of its own. One thread each. Memory is in MB: "private" is what
-one process alone has (USS), "proportional" counts a page that n mappings have 1/n times (PSS).
+group, sharing, kills. The cache is an empty folder of its own. One thread each. Memory is in MB: "private"
+is what one process alone has (USS), "proportional" counts a page that n mappings have 1/n times (PSS).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -82,13 +82,41 @@ def context(workers: int = 1) -> Any:
     return made
 
 
-def opened(path: Path) -> Any:
+def opened(path: Path, config: dict[str, str] | None = None) -> Any:
     import pinnace
 
     kinds = {".ms": pinnace.ModelType.MINDIR_LITE, ".onnx": pinnace.ModelType.ONNX}
+    kind = kinds.get(path.suffix, pinnace.ModelType.MINDIR)
     model = pinnace.Model()
-    model.build_from_file(str(path), kinds.get(path.suffix, pinnace.ModelType.MINDIR), context())
+    model.build_from_file(str(path), kind, context(), config_dict=config)
     return model
+
+
+def partner(what: str, path: Path) -> None:
+    """Lend weights ("master") to the processes that a line of the standard input names, or borrow ("slave").
+
+    Says its number, then the handle or the reason of a refusal, then what memory it has.
+    """
+    import pinnace
+    import pinnace.cache.handover
+    import pinnace.engines.onnxruntime.engine
+
+    before = memory()
+    print(pinnace.Model().get_model_info("current_pid"), flush=True)
+    told = sys.stdin.readline().strip()
+    key = "pids" if what == "master" else "shared_mem_handle"
+    try:
+        model = opened(path, {key: told})
+    except pinnace.errors.PinnaceError as error:
+        print(json.dumps({"refused": str(error)}), flush=True)
+        return
+    handle = model.get_model_info("shareable_weight_mem_handle") if what == "master" else ""
+    model.predict(inputs_of(path, model.get_inputs()))
+    print(json.dumps({"handle": handle}), flush=True)
+    if sys.stdin.readline():
+        now = memory()
+        print(json.dumps({key: now[key] - before[key] for key in now}), flush=True)
+        sys.stdin.read()
 
 
 def child(what: str, path: Path, count: int) -> None:
@@ -240,6 +268,82 @@ def group(models: list[Path], options: argparse.Namespace) -> Iterator[str]:
             yield f"| {path.name} | {kind} | {one[kind]:.0f} | {two[kind]:.0f} | {ratio:.2f} |"
 
 
+class Lending:
+    """A master and its slaves, which live until the block ends."""
+
+    def __init__(self, path: Path, slaves: int) -> None:
+        self._stack = ExitStack()
+        self.master = self._stack.enter_context(process("master", path))
+        self.slaves = [self._stack.enter_context(process("slave", path)) for _ in range(slaves)]
+        self.pids = [side.stdout.readline().strip() for side in self.slaves]
+        self.master.stdout.readline()
+
+    def __enter__(self) -> Lending:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
+
+    def lend(self) -> str:
+        """Build the master, and let the slaves borrow; gives the handle."""
+        handle = json.loads(say(self.master, ",".join(self.pids)))["handle"]
+        for side in self.slaves:
+            side.stdin.write(f"{handle}\n")
+            side.stdin.flush()
+        for side in self.slaves:
+            if "refused" in (answer := json.loads(side.stdout.readline())):
+                raise ValueError(answer["refused"])
+        return handle
+
+
+def say(side: Any, line: str) -> str:
+    side.stdin.write(f"{line}\n")
+    side.stdin.flush()
+    return side.stdout.readline()
+
+
+def sharing(models: list[Path], options: argparse.Namespace) -> Iterator[str]:
+    """A master and two slaves by handle, and a process that is not on the list."""
+    yield "| model | weights, MB | private: master, MB | slaves, MB | of the weights |"
+    yield "| --- " * 5 + "|"
+    refusals = set()
+    for path in models:
+        once("model", path)
+        with Lending(path, 2) as lending, process("slave", path) as stranger:
+            stranger.stdout.readline()
+            handle = lending.lend()
+            refusals.add(json.loads(say(stranger, handle))["refused"].partition(": ")[2])
+            sides = [lending.master, *lending.slaves]
+            master, *slaves = (json.loads(say(side, ""))["private"] for side in sides)
+        weights = path.stat().st_size / MEGA
+        worst = max(slaves)
+        yield (
+            f"| {path.name} | {weights:.0f} | {master:.0f} | {min(slaves):.0f} to {worst:.0f} "
+            f"| {worst / weights:.2f} |"
+        )
+    yield ""
+    yield from (f"An unlisted process: {refusal}" for refusal in sorted(refusals))
+    yield ""
+    path = models[-1]
+    chance = random.Random(0)
+    failed = 0
+    for _ in range(options.kills):
+        with Lending(path, 1) as lending:
+            lending.master.stdin.write(",".join(lending.pids) + "\n")
+            lending.master.stdin.flush()
+            time.sleep(chance.uniform(0, 0.15))
+            chance.choice([lending.master, *lending.slaves]).kill()
+        try:
+            with Lending(path, 1) as lending:
+                lending.lend()
+        except ValueError:
+            failed += 1
+    left = Path("/proc/net/unix").read_text(encoding="ascii").count("@pinnace-")
+    left += len(list((Path(os.environ["PINNACE_CACHE_DIR"]) / "new").iterdir()))
+    yield f"{options.kills} masters or slaves of {path.name} killed: {failed} times the next pair failed,"
+    yield f"{left} sockets, files or folders were left behind."
+
+
 def kills(models: list[Path], options: argparse.Namespace) -> Iterator[str]:
     """Builders that are killed at random moments, each followed by a build that must work."""
     path = models[-1]
@@ -264,7 +368,10 @@ def kills(models: list[Path], options: argparse.Namespace) -> Iterator[str]:
     yield f"{failed} builds after failed, {left} files or folders were left behind."
 
 
-SECTIONS = {f.__name__: f for f in (building, processes, workers, group, kills)}
+SECTIONS = {f.__name__: f for f in (building, processes, workers, group, sharing, kills)}
 
 if __name__ == "__main__":
-    child(sys.argv[1], Path(sys.argv[2]), int(sys.argv[3]))
+    if sys.argv[1] in ("master", "slave"):
+        partner(sys.argv[1], Path(sys.argv[2]))
+    else:
+        child(sys.argv[1], Path(sys.argv[2]), int(sys.argv[3]))
