@@ -49,15 +49,15 @@ OTHER_NAMES: dict[str, list[str]] = json.loads((GOLDENS / "other_names.json").re
 
 _TUPLES = "none: nothing is computed, a tuple exists only while lowering"
 _LENGTH = "none: nothing is computed where the length is known"
-_NOT_YET = "none yet"
+_REPLACED = "none: MindSpore 2.10 exports other primitives in its place"
 _MISSING = {
     "Assert": "none: nothing is computed",
-    "Conv1DPadding": _NOT_YET,
-    "Conv2DPadding": _NOT_YET,
-    "Conv3DPadding": _NOT_YET,
-    "EinsumExt": _NOT_YET,
+    "Conv1DPadding": _REPLACED,
+    "Conv2DPadding": _REPLACED,
+    "Conv3DPadding": _REPLACED,
+    "EinsumExt": _REPLACED,
     "FakeQuantWithMinMaxVarsPerChannel": "none of its own: lowered as FakeQuantWithMinMaxVars",
-    "PixelShuffle": _NOT_YET,
+    "PixelShuffle": _REPLACED,
     "Rank": "none: nothing is computed, the rank is known",
     "SequenceAdd": _TUPLES,
     "array_len": _LENGTH,

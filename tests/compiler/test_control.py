@@ -173,6 +173,23 @@ def test_assignments_in_a_loop_add_up():
     np.testing.assert_array_equal(p.run(model, A, number(3), times=2)[0], A * 7)
 
 
+def test_a_tuple_that_grows_each_turn_is_refused():
+    main = p.function(
+        "main", {"a": p.VECTOR, "n": p.NUMBER}, "y", "t = MakeTuple a", "y = call head t zero", zero=ZERO
+    )
+    head = p.function(
+        "head", {"v": None, "i": p.NUMBER}, "r", "more = Less i n", "go = Partial body v i",
+        "stop = Partial end v", "f = Switch more go stop", "r = call f",
+    )  # fmt: skip
+    turn = p.function(
+        "body", {"v": None, "i": p.NUMBER}, "r", "w = MakeTuple v a", "j = Add i one", "r = call head w j",
+        one=ONE,
+    )  # fmt: skip
+    end = p.function("end", {"v": None}, "x", "x = Neg a")
+    with pytest.raises(UnsupportedModelError, match="another length after each turn of a loop"):
+        lower(p.program(main, head, turn, end))
+
+
 def test_recursion_that_is_no_loop_is_refused():
     main = p.function("main", {"a": p.VECTOR, "n": p.NUMBER}, "y", "y = call f a n")
     f = p.function(

@@ -102,6 +102,11 @@ class _Loop:
         self.result = new.result
         before = len(self.carried), len(self.targets)
         leaves = list(flatten(new.arguments))
+        if len(leaves) != len(self.leaves):
+            raise Unsupported(
+                f"a list or tuple that has another length after each turn of a loop (function "
+                f"{self.callee.function.name!r})"
+            )
         for i, (old, value) in enumerate(zip(self._inside(variables), leaves, strict=True)):
             if i not in self.carried and differs(old, value):
                 self.carried[i] = self.b.tensor(self.leaves[i]).shape
