@@ -1,7 +1,9 @@
 """Weights that one process lends to others, through real processes."""
 
 import os
+import shutil
 import signal
+import socket
 import subprocess
 import sys
 import textwrap
@@ -185,6 +187,34 @@ def test_a_child_of_the_master_does_not_take_the_offer_with_it(cache, product, s
         os._exit(0)
     assert os.waitpid(child, 0)[1] == 0
     assert slave.predict(path, {"shared_mem_handle": handle}) == close_to(weight)
+    model.close()
+
+
+@pytest.mark.parametrize(
+    "message", [b"", b"{", b"[" * 60_000, b"1", b'{"handle": "\xc3\xa9"}', b"{}"], ids=["nothing", *"abcde"]
+)
+def test_nonsense_of_a_process_hinders_no_other(cache, product, slave, message):
+    path, weight = product
+    model, handle = master(path, f"{slave.pid}")
+    # This process is not admitted; what an admitted one sends is read the same way.
+    (name,) = {
+        line.split()[-1][1:]
+        for line in Path("/proc/net/unix").read_text().splitlines()
+        if "@pinnace-" in line
+    }
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as line:
+        line.connect(f"\0{name}")
+        line.send(message)
+        assert slave.predict(path, {"shared_mem_handle": handle}) == close_to(weight)
+    model.close()
+
+
+def test_an_offer_whose_entry_was_cleared_says_so(cache, product, slave):
+    path, _ = product
+    model, handle = master(path, str(slave.pid))
+    shutil.rmtree(cache / "entries")
+    answer = slave.predict(path, {"shared_mem_handle": handle})
+    assert "what it shares is gone from the compile cache" in answer
     model.close()
 
 

@@ -12,6 +12,7 @@ All of this ends with the process: sockets of the abstract namespace and memfds 
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import hmac
 import json
@@ -21,6 +22,7 @@ import select
 import socket
 import struct
 import threading
+import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -33,6 +35,7 @@ from pinnace.errors import ConfigError, ModelStateError
 from pinnace.weights.digest import digest
 
 _PATIENCE = 10.0  # seconds that the other side may take for an answer
+_BRIEFLY = 0.2  # seconds that a process which is not admitted may take for its question
 _MOST = 1 << 16  # bytes of a message
 _CREDENTIALS = struct.Struct("3i")  # pid, uid, gid
 _SEALS = fcntl.F_SEAL_SEAL | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_WRITE
@@ -57,7 +60,7 @@ class Offer:
         listening = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET | socket.SOCK_CLOEXEC)
         listening.bind(_address(self.handle))
         listening.listen()
-        self._listening = listening
+        self._listening, self._pidfds = listening, tuple(admitted.values())
         asked = {"handle": str(self.handle), "content": content, "made_for": made_for}
         answer = {"folder": str(entry.folder), "refers": list(refers)}
         waiting = threading.Thread(
@@ -67,7 +70,7 @@ class Offer:
             daemon=True,
         )
         waiting.start()
-        self._end = finalize(self, _end, listening, tuple(admitted.values()), waiting, os.getpid())
+        self._end = finalize(self, _end, listening, self._pidfds, waiting, os.getpid())
         _offers.add(self)
 
     def close(self) -> None:
@@ -75,9 +78,10 @@ class Offer:
         self._end()
 
     def forget(self) -> None:
-        """In a child after a fork: the socket is the parent's."""
+        """In a child after a fork: the offer is the parent's."""
         self._end.detach()
         self._listening.close()
+        _close(self._pidfds)
 
 
 _offers: WeakSet[Offer] = WeakSet()
@@ -126,6 +130,7 @@ def receive(handle: str, content: str, key: Callable[[Sequence[str]], str], mode
         line.settimeout(_PATIENCE)
         try:
             line.connect(_address(number))
+            _check_master(line, model)
             line.sendall(json.dumps(asked).encode())
             said, descriptors, _, _ = socket.recv_fds(line, _MOST, 1)
         except TimeoutError:
@@ -161,6 +166,20 @@ def _address(handle: int) -> str:
     return f"\0pinnace-{digest(str(handle).encode())[:32]}"
 
 
+def _check_master(line: socket.socket, model: str) -> None:
+    """Raise where another user has taken the name of a master that is gone: all names are listed."""
+    _, uid = _peer(line)
+    if uid not in (0, os.getuid()):
+        raise ModelStateError(f"{model}: who answers to this handle is a process of another user (uid {uid})")
+
+
+def _peer(line: socket.socket) -> tuple[int, int]:
+    """Number and user of the process at the other end, as the kernel has them."""
+    credentials = line.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
+    pid, uid, _ = _CREDENTIALS.unpack(credentials)
+    return pid, uid
+
+
 def _serve(
     listening: socket.socket,
     expected: Mapping[str, str],
@@ -170,50 +189,59 @@ def _serve(
     while True:
         try:
             line, _ = listening.accept()
-        except OSError:  # closed
-            return
-        with line, suppress(OSError):
-            line.settimeout(_PATIENCE)
-            asked = _message(line)  # in any case: what is not read takes the answer with it
-            refused = _stranger(line, admitted) or _difference(asked, expected)
-            if refused:
-                line.sendall(json.dumps({"refused": refused}).encode())
-                continue
-            ticket = _sealed(entries.description(Path(answer["folder"])))
-            try:
-                socket.send_fds(line, [json.dumps(answer).encode()], [ticket])
-            finally:
-                os.close(ticket)
+        except OSError as error:
+            if error.errno in (errno.EBADF, errno.EINVAL):  # closed
+                return
+            time.sleep(0.1)  # too many open files, perhaps not for long
+            continue
+        # Whatever one process says, the others are still to be served.
+        with line, suppress(OSError, ValueError, TypeError, KeyError, RecursionError):
+            _answer(line, expected, answer, admitted)
+
+
+def _answer(
+    line: socket.socket, expected: Mapping[str, str], answer: Mapping[str, Any], admitted: Mapping[int, int]
+) -> None:
+    refused = _stranger(line, admitted)
+    line.settimeout(_BRIEFLY if refused else _PATIENCE)
+    said = line.recv(_MOST)  # in any case: what is not read takes the answer with it
+    refused = refused or _difference(said, expected)
+    try:
+        description = b"" if refused else entries.description(Path(answer["folder"]))
+    except OSError as error:
+        refused = f"what it shares is gone from the compile cache: {error}"
+    if refused:
+        line.sendall(json.dumps({"refused": refused}).encode())
+        return
+    ticket = _sealed(description)
+    try:
+        socket.send_fds(line, [json.dumps(answer).encode()], [ticket])
+    finally:
+        os.close(ticket)
 
 
 def _stranger(line: socket.socket, admitted: Mapping[int, int]) -> str:
     """Why the process at the other end is not admitted, "" where it is."""
-    credentials = line.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
-    pid, _, _ = _CREDENTIALS.unpack(credentials)
+    pid, uid = _peer(line)
     if pid not in admitted:
         return f"process {pid} is not in its shareable_weight_pid_list"
+    if uid not in (0, os.getuid()):
+        return f"process {pid} belongs to another user"
     if select.select([admitted[pid]], [], [], 0)[0]:
         return f"process {pid} that it admitted has ended, and this is another one with its number"
     return ""
 
 
-def _difference(asked: Mapping[str, Any], expected: Mapping[str, str]) -> str:
+def _difference(said: bytes, expected: Mapping[str, str]) -> str:
     """Why what is asked for is not what is offered, "" where it is."""
-    if not hmac.compare_digest(str(asked.get("handle")), expected["handle"]):
+    asked = json.loads(said)
+    if not hmac.compare_digest(str(asked["handle"]).encode(), expected["handle"].encode()):
         return "the handle is wrong"
     if asked.get("content") != expected["content"]:
         return "it offers another model: both must be built from the same file"
     if asked.get("made_for") != expected["made_for"]:
         return "it built this model for another target, with other options, or with another version"
     return ""
-
-
-def _message(line: socket.socket) -> dict[str, Any]:
-    try:
-        message = json.loads(line.recv(_MOST))
-    except ValueError:
-        return {}
-    return message if isinstance(message, dict) else {}
 
 
 def _sealed(text: bytes) -> int:
