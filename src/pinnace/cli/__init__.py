@@ -14,6 +14,7 @@ import typer
 
 from pinnace import __version__
 from pinnace.cli import cache
+from pinnace.cli.bench import bench
 from pinnace.cli.exec import exec_command
 from pinnace.cli.inspect import inspect
 from pinnace.cli.quickstart import quickstart
@@ -48,6 +49,7 @@ def pinnace(
 
 app.command()(run)
 app.command()(inspect)
+app.command()(bench)
 app.command()(quickstart)
 app.add_typer(cache.app, name="cache")
 app.command(

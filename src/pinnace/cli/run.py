@@ -4,18 +4,14 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Sequence
 from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from pinnace.errors import ModelFormatError
-
 if TYPE_CHECKING:
-    from pinnace import ModelParallelRunner, Tensor
-    from pinnace.cli.inputs import Fed, Pictures
+    from pinnace.cli.inputs import Pictures
     from pinnace.cli.picture import Layout
 
 MANY = "Repeat for more inputs."
@@ -59,14 +55,15 @@ def run(
     An input without a file gets seeded random numbers or zeros, and the command says so.
     """
     from pinnace.cli.console import note, progress
+    from pinnace.cli.opening import context_for, fill, open_model
     from pinnace.cli.outputs import facts, first_values, save, show
 
     pictures = _pictures(size, crop, scale, mean, std, layout)
     with progress(f"Opening {model.name}"):
         started = time.perf_counter()
-        opened = _open(model, threads, config)
+        opened = open_model(model, context_for(threads, config))
         seconds = {"build": time.perf_counter() - started}
-    tensors, fed = _fill(opened, inputs or [], shapes or [], pictures)
+    tensors, fed = fill(opened, inputs or [], shapes or [], pictures)
     with progress(f"Running {model.name}"):
         started = time.perf_counter()
         outputs = opened.predict(tensors)
@@ -87,39 +84,6 @@ def run(
             show(output)
     for path in save(folder, outputs) if folder else []:
         note(f"wrote {path}")
-
-
-def _open(path: Path, threads: int, config: Path | None) -> ModelParallelRunner:
-    """The model, as a runner: that one tells the kind of a file from its content."""
-    from pinnace import Context, ModelParallelRunner
-
-    if not path.exists():
-        raise ModelFormatError(f"{path}: there is no such file")
-    context = Context()
-    context.target = ["cpu"]
-    context.cpu.thread_num = threads
-    context.parallel.workers_num = 1
-    context.parallel.config_path = str(config) if config else ""
-    runner = ModelParallelRunner()
-    runner.build_from_file(str(path), context)
-    return runner
-
-
-def _fill(
-    model: ModelParallelRunner, given: Sequence[str], shapes: Sequence[str], pictures: Pictures
-) -> tuple[list[Tensor], list[Fed]]:
-    """The model's inputs, resized where that is needed, with their data."""
-    from pinnace.cli.inputs import assign, feed, parse_shapes
-
-    tensors = model.get_inputs()
-    names = [tensor.name for tensor in tensors]
-    fed = feed(tensors, assign(given, names), parse_shapes(shapes, names), pictures)
-    if [list(one.array.shape) for one in fed] != [list(tensor.shape) for tensor in tensors]:
-        model.resize(tensors, [list(one.array.shape) for one in fed])
-        tensors = model.get_inputs()
-    for tensor, one in zip(tensors, fed, strict=True):
-        tensor.set_data_from_numpy(one.array)
-    return tensors, fed
 
 
 def _pictures(

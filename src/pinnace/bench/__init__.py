@@ -1,0 +1,1 @@
+"""What `pinnace bench` measures with: times, throughput, profiles, accuracy, plots."""

@@ -1,0 +1,66 @@
+"""Where the time of a prediction goes: steps of an engine, summed up, and as a trace."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pinnace.engines.steps import Step
+
+
+@dataclass(frozen=True)
+class Sum:
+    """What steps took together: milliseconds of all, and the part of the whole, 0..1."""
+
+    name: str
+    operator: str
+    calls: int
+    total: float
+    share: float
+
+
+def by_operator(steps: Sequence[Step]) -> list[Sum]:
+    """Steps of one kind of operator together, the longest first."""
+    return _sums(steps, lambda step: (step.operator, step.operator))
+
+
+def by_node(steps: Sequence[Step]) -> list[Sum]:
+    """Steps of one node together, the longest first."""
+    return _sums(steps, lambda step: (step.node, step.operator))
+
+
+def trace(steps: Sequence[Step], process: str) -> str:
+    """Steps in the JSON that chrome://tracing and ui.perfetto.dev open.
+
+    Source: "Trace Event Format" of the Chromium project; "X" is a complete event, times are microseconds.
+    """
+    named = {"name": "process_name", "ph": "M", "pid": 1, "tid": 1, "args": {"name": process}}
+    return json.dumps({"traceEvents": [named, *map(_event, steps)], "displayTimeUnit": "ms"})
+
+
+def _event(step: Step) -> dict[str, Any]:
+    return {
+        "name": step.node,
+        "cat": step.operator,
+        "ph": "X",
+        "pid": 1,
+        "tid": 1,
+        "ts": step.start,
+        "dur": step.duration,
+        "args": {"operator": step.operator},
+    }
+
+
+def _sums(steps: Sequence[Step], key: Callable[[Step], tuple[str, str]]) -> list[Sum]:
+    taken = defaultdict[tuple[str, str], list[float]](list)
+    for step in steps:
+        taken[key(step)].append(step.duration)
+    whole = sum(step.duration for step in steps) or 1.0  # an engine may take less than it counts in
+    sums = [
+        Sum(name, operator, len(times), sum(times) / 1e3, sum(times) / whole)
+        for (name, operator), times in taken.items()
+    ]
+    return sorted(sums, key=lambda entry: -entry.total)

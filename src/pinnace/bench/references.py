@@ -1,0 +1,98 @@
+"""Files that hold what the outputs of a model should be."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from pinnace.errors import ArgumentValueError
+
+Array = npt.NDArray[Any]
+
+
+def read(path: Path) -> dict[str, Array]:
+    """What a reference file holds, by name: .npz, .npy (one array, named ""), or else calibration data.
+
+    Raises ArgumentValueError where it cannot be read.
+    """
+    try:
+        if path.suffix == ".npz":
+            with np.load(path, allow_pickle=False) as arrays:
+                return dict(arrays)
+        if path.suffix == ".npy":
+            return {"": np.load(path, allow_pickle=False)}
+        return calibration(path.read_text(encoding="utf-8"))
+    except (OSError, EOFError, ValueError) as error:
+        raise ArgumentValueError(f"{path}: cannot be read as a reference: {error}") from error
+
+
+def calibration(text: str) -> dict[str, Array]:
+    """The arrays of the text that MindSpore Lite's benchmark tool takes as `benchmarkDataFile`.
+
+    Two lines an output: "name number-of-dimensions dimension ...", then its values in row-major order,
+    which may also go on over more lines here. Source: "Benchmark Tool" of MindSpore Lite's documentation.
+    Raises ValueError with the line where something else stands.
+    """
+    lines = enumerate(text.splitlines(), 1)
+    arrays: dict[str, Array] = {}
+    for number, line in lines:
+        if line.strip():
+            name, shape = _header(number, line)
+            if name in arrays:
+                raise ValueError(f"line {number}: {name!r} stands there a second time")
+            arrays[name] = _values(name, shape, number, lines)
+    return arrays
+
+
+def assign(references: Mapping[str, Array], names: Sequence[str]) -> dict[str, Array]:
+    """References by names of outputs: by their own names where these are outputs', else by order.
+
+    Raises ArgumentValueError where neither fits.
+    """
+    if references and set(references) <= set(names):
+        return dict(references)
+    if len(references) == len(names):
+        return dict(zip(names, references.values(), strict=True))
+    raise ArgumentValueError(
+        f"the reference holds {_listed(references)}, and the outputs are {_listed(names)}: "
+        "it must have their names, or as many in their order"
+    )
+
+
+def _header(number: int, line: str) -> tuple[str, tuple[int, ...]]:
+    name, *numbers = line.split()
+    try:
+        count, *shape = map(int, numbers)
+    except ValueError:
+        count, shape = -1, []
+    if count != len(shape) or any(size < 0 for size in shape):
+        raise ValueError(
+            f'line {number}: "name number-of-dimensions dimension ..." is wanted, as in "prob 2 1 1000", '
+            f"and it begins {line[:40]!r}"
+        )
+    return name, tuple(shape)
+
+
+def _values(name: str, shape: tuple[int, ...], header: int, lines: Iterator[tuple[int, str]]) -> Array:
+    wanted = int(np.prod(shape, dtype=object))
+    found: list[float] = []
+    while len(found) < wanted:
+        number, line = next(lines, (0, ""))
+        if not number:
+            raise ValueError(f"line {header}: {name!r} has {wanted} values, and {len(found)} follow")
+        try:
+            found.extend(map(float, islice(line.split(), wanted - len(found) + 1)))
+        except ValueError as error:
+            raise ValueError(f"line {number}: {error}") from None
+        if len(found) > wanted:
+            raise ValueError(f"line {number}: {name!r} has {wanted} values, and more follow")
+    return np.array(found, np.float64).reshape(shape)
+
+
+def _listed(names: Sequence[str] | Mapping[str, Array]) -> str:
+    return ", ".join(map(repr, names)) or "nothing"

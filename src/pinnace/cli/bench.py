@@ -1,0 +1,246 @@
+"""`pinnace bench`: how fast a model of the user's is here, and how close its outputs are to a reference."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+if TYPE_CHECKING:
+    from pinnace import ModelParallelRunner, Tensor
+    from pinnace.bench.accuracy import Closeness
+    from pinnace.bench.timing import Call, Limit, Spans
+    from pinnace.cli.inputs import Fed
+    from pinnace.cli.measured import Measured
+
+Provider = Literal["automatic", "onnxruntime", "openvino"]
+Precision = Literal["enforce_fp32", "preferred_fp16"]
+
+MANY = "Repeat for more inputs."
+LIST = "N[,N...]"
+
+
+@dataclass(frozen=True)
+class Setup:
+    """What is measured, and for how long."""
+
+    path: Path
+    inputs: Sequence[str]
+    shapes: Sequence[str]
+    config: Path | None
+    provider: str
+    precision: str
+    limit: Limit
+    warm_up: int
+
+
+@dataclass(frozen=True)
+class Opened:
+    """A model, its inputs with their data, and the milliseconds that it took to open it."""
+
+    model: ModelParallelRunner
+    tensors: list[Tensor]
+    fed: list[Fed]
+    milliseconds: float
+
+    def client(self) -> Call:
+        """What one client calls to predict, on inputs of its own."""
+        tensors = self.model.get_inputs()
+        for tensor, one in zip(tensors, self.fed, strict=True):
+            tensor.set_data_from_numpy(one.array)
+        return lambda: self.model.predict(tensors)
+
+
+def bench(
+    model: Annotated[Path, typer.Argument(help="A .mindir, .ms or .onnx file.")],
+    inputs: Annotated[
+        list[str] | None,
+        typer.Option("--input", metavar="[NAME=]FILE", help=f"A .npy, .bin or picture file. {MANY}"),
+    ] = None,
+    shapes: Annotated[
+        list[str] | None,
+        typer.Option("--shape", metavar="[NAME=]1,3,224,224", help=f"Resize an input. {MANY}"),
+    ] = None,
+    threads: Annotated[
+        str, typer.Option(metavar=LIST, help="Threads of the model, each in turn; 0 is automatic.")
+    ] = "0",
+    workers: Annotated[
+        str | None,
+        typer.Option(metavar=LIST, help="Throughput: workers, each in turn; 1 and all cores if not given."),
+    ] = None,
+    clients: Annotated[
+        int, typer.Option(min=0, help="Throughput: clients that ask at the same time; 0 leaves it out.")
+    ] = 5,
+    seconds: Annotated[float, typer.Option(min=0.001, help="How long each measurement lasts.")] = 3.0,
+    runs: Annotated[
+        int | None, typer.Option(min=1, help="Predictions of each measurement and client, for --seconds.")
+    ] = None,
+    warm_up: Annotated[int, typer.Option(min=0, help="Predictions before each, which do not count.")] = 3,
+    provider: Annotated[Provider, typer.Option(help="The engine.")] = "automatic",
+    precision: Annotated[Precision, typer.Option(help="How exactly to compute.")] = "enforce_fp32",
+    config: Annotated[Path | None, typer.Option(help="A configuration file (.ini).")] = None,
+    reference: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="What outputs should be: .npz, .npy, or text as for MindSpore Lite's benchmark tool.",
+        ),
+    ] = None,
+    threshold: Annotated[
+        float, typer.Option(min=0, help="Accuracy: largest mean relative error, in percent.")
+    ] = 0.5,
+    cosine_threshold: Annotated[
+        float | None, typer.Option(min=-1, max=1, help="Accuracy: smallest mean cosine, 1 for the same.")
+    ] = None,
+    plot: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Draw latency and throughput into an .svg or .png.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Measure a model: how fast it opens, its latency for one caller, its throughput over workers.
+
+    With --reference the exit status is 1 where the outputs are too far from it.
+    """
+    from pinnace.bench import plot as plotting
+    from pinnace.bench.timing import Limit
+    from pinnace.cli.console import note
+    from pinnace.cli.measured import Accuracy, Measured, show
+
+    if plot:
+        plotting.check(plot)
+    engine = "" if provider == "automatic" else provider
+    limit = Limit(seconds, runs)
+    setup = Setup(model, inputs or [], shapes or [], config, engine, precision, limit, warm_up)
+    thread_counts = _counts("--threads", threads, 0)
+    worker_counts = (_counts("--workers", workers, 1) if workers else _usual_workers()) if clients else []
+
+    measured = Measured(str(model))
+    _look(setup, thread_counts[0], measured)
+    if reference:
+        compared = _compare(setup, thread_counts[0], reference)
+        measured.accuracy = Accuracy(compared, threshold, cosine_threshold)
+    for count in thread_counts:
+        measured.callers[count] = _time_caller(setup, count)
+    for count in thread_counts:
+        for places in worker_counts:
+            measured.clients[count, places] = _time_clients(setup, count, places, clients)
+    if plot:
+        plotting.draw(plot, model.name, measured.latencies_drawn(), measured.throughputs_drawn())
+        note(f"wrote {plot}")
+    if as_json:
+        print(json.dumps(measured.as_json(), indent=2))
+    else:
+        show(measured)
+    if measured.accuracy and not measured.accuracy.passed:
+        note(f"{model}: its outputs are too far from {reference}")
+        raise typer.Exit(1)
+
+
+def _look(setup: Setup, threads: int, measured: Measured) -> None:
+    """Open the model as the compile cache has it, and once more, and note what it is."""
+    from pinnace.cli.console import note
+    from pinnace.cli.measured import Build
+    from pinnace.cli.outputs import facts
+
+    for name in ("first", "again"):
+        before = _kept_entries(setup.config)
+        with _opened(setup, threads, 1) as opened:
+            compiled = before is None or _kept_entries(setup.config) != before
+            measured.builds.append(Build(name, compiled, opened.milliseconds))
+            measured.engine = opened.model.get_model_info("engine")
+            measured.precision = opened.model.get_model_info("precision")
+    for tensor, one in zip(opened.tensors, opened.fed, strict=True):
+        note(f"input {tensor.name} {list(tensor.shape)} {tensor.dtype.name}: {one.source}")
+        measured.inputs.append(facts(tensor) | {"source": one.source})
+
+
+def _compare(setup: Setup, threads: int, reference: Path) -> list[Closeness]:
+    from pinnace.bench import accuracy, references
+
+    wanted = references.read(reference)
+    with _opened(setup, threads, 1) as opened:
+        outputs = {o.name: o.get_data_to_numpy() for o in opened.model.predict(opened.tensors)}
+    return accuracy.compare(outputs, references.assign(wanted, list(outputs)))
+
+
+def _time_caller(setup: Setup, threads: int) -> Spans:
+    from pinnace.bench.timing import collector_off, spans
+    from pinnace.cli.console import progress
+    from pinnace.cli.measured import in_words
+
+    doing = f"One caller, {in_words(threads)}"
+    with _opened(setup, threads, 1) as opened, progress(doing), collector_off():
+        predict = opened.client()
+        _warm_up(setup, predict)
+        return spans(predict, setup.limit)
+
+
+def _time_clients(setup: Setup, threads: int, workers: int, clients: int) -> list[Spans]:
+    from pinnace.bench.throughput import served
+    from pinnace.bench.timing import collector_off
+    from pinnace.cli.console import progress
+    from pinnace.cli.measured import in_words
+
+    doing = f"{clients} clients, {workers} worker(s) of {in_words(threads)}"
+    with _opened(setup, threads, workers) as opened, progress(doing), collector_off():
+        calls = [opened.client() for _ in range(clients)]
+        _warm_up(setup, *calls)
+        return served(calls, setup.limit)
+
+
+def _warm_up(setup: Setup, *calls: Call) -> None:
+    """Let each predict at the same time as the others, as they will: every worker is warm after."""
+    from pinnace.bench.throughput import served
+    from pinnace.bench.timing import Limit
+
+    served(calls, Limit(0.0, setup.warm_up))
+
+
+@contextmanager
+def _opened(setup: Setup, threads: int, workers: int) -> Iterator[Opened]:
+    from pinnace.cli.console import progress
+    from pinnace.cli.inputs import Pictures
+    from pinnace.cli.opening import context_for, fill, open_model
+    from pinnace.cli.picture import Preparation
+
+    context = context_for(threads, setup.config, workers, setup.provider, setup.precision)
+    with progress(f"Opening {setup.path.name}"):
+        started = time.perf_counter_ns()
+        model = open_model(setup.path, context)
+        taken = (time.perf_counter_ns() - started) / 1e6
+    with model:
+        tensors, fed = fill(model, setup.inputs, setup.shapes, Pictures(Preparation(scale=1 / 255)))
+        yield Opened(model, tensors, fed, taken)
+
+
+def _kept_entries(config: Path | None) -> set[str] | None:
+    """What the compile cache has; None where there is none."""
+    from pinnace.cache.store import Store
+    from pinnace.config import Settings
+
+    store = Store.of(Settings.load(str(config) if config else ""))
+    return None if store is None else set(store.entry_keys())
+
+
+def _usual_workers() -> list[int]:
+    """One worker, and one for each core that this process may use."""
+    from pinnace.workers.cores import usable_core_count
+
+    return sorted({1, usable_core_count()})
+
+
+def _counts(flag: str, text: str, least: int) -> list[int]:
+    """Whole numbers of "1,2,4", each once."""
+    try:
+        counts = [int(part) for part in text.split(",")]
+    except ValueError:
+        raise typer.BadParameter(f"{flag} {text}: whole numbers are wanted, such as 1,2,4") from None
+    if min(counts) < least:
+        raise typer.BadParameter(f"{flag} {text}: every number must be at least {least}")
+    return list(dict.fromkeys(counts))

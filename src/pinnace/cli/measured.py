@@ -1,0 +1,173 @@
+"""What `pinnace bench` measured: as tables, as JSON."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from pinnace.bench.accuracy import Closeness, mean_cosine, mean_relative_error
+from pinnace.bench.throughput import Throughput, throughput
+from pinnace.bench.timing import Latency, Spans, latency, milliseconds
+from pinnace.cli.console import table
+
+
+@dataclass(frozen=True)
+class Build:
+    """One opening of the model: was it compiled, or loaded from the compile cache."""
+
+    name: str
+    compiled: bool
+    milliseconds: float
+
+
+@dataclass(frozen=True)
+class Accuracy:
+    """How close the outputs are to a reference, and how close they must be; `threshold` is in percent."""
+
+    outputs: Sequence[Closeness]
+    threshold: float
+    cosine_threshold: float | None
+
+    @property
+    def relative_error(self) -> float:
+        """Mean over outputs, in percent."""
+        return mean_relative_error(self.outputs)
+
+    @property
+    def cosine(self) -> float:
+        """Mean over outputs."""
+        return mean_cosine(self.outputs)
+
+    @property
+    def passed(self) -> bool:
+        """Whether the outputs are as close as they must be."""
+        near = self.cosine_threshold is None or self.cosine >= self.cosine_threshold
+        return self.relative_error <= self.threshold and near
+
+
+@dataclass
+class Measured:
+    """All that was measured of one model.
+
+    `callers` are the times of one caller by threads; `clients` those of several, one entry a client, by
+    threads and workers. 0 threads are automatic ones.
+    """
+
+    model: str
+    inputs: list[dict[str, Any]] = field(default_factory=list)
+    engine: str = ""
+    precision: str = ""
+    builds: list[Build] = field(default_factory=list)
+    accuracy: Accuracy | None = None
+    callers: dict[int, Spans] = field(default_factory=dict)
+    clients: dict[tuple[int, int], list[Spans]] = field(default_factory=dict)
+
+    def latencies(self) -> dict[int, Latency]:
+        """Of one caller, by threads."""
+        return {threads: latency(noted) for threads, noted in self.callers.items()}
+
+    def throughputs(self) -> dict[tuple[int, int], Throughput]:
+        """By threads and workers."""
+        return {place: throughput(noted) for place, noted in self.clients.items()}
+
+    def latencies_drawn(self) -> dict[str, npt.NDArray[np.float64]]:
+        """Milliseconds of one caller, by what a plot calls them."""
+        return {in_words(threads): milliseconds(noted) for threads, noted in self.callers.items()}
+
+    def throughputs_drawn(self) -> dict[str, list[tuple[int, float]]]:
+        """Workers and predictions a second, by what a plot calls them."""
+        lines: dict[str, list[tuple[int, float]]] = {}
+        for (threads, workers), one in self.throughputs().items():
+            lines.setdefault(f"{in_words(threads)}, {one.clients} clients", []).append(
+                (workers, one.per_second)
+            )
+        return lines
+
+    def as_json(self) -> dict[str, Any]:
+        """For JSON; times in milliseconds, errors in percent, what was not measured None or empty."""
+        return {
+            "model": self.model,
+            "inputs": self.inputs,
+            "engine": self.engine,
+            "precision": self.precision,
+            "build": [asdict(one) for one in self.builds],
+            "accuracy": None if self.accuracy is None else _accuracy_as_json(self.accuracy),
+            "latency": [{"threads": threads} | asdict(one) for threads, one in self.latencies().items()],
+            "throughput": [
+                {"threads": threads, "workers": workers} | asdict(one)
+                for (threads, workers), one in self.throughputs().items()
+            ],
+        }
+
+
+def in_words(threads: int) -> str:
+    """A number of threads."""
+    return f"{threads or 'automatic'} thread{'' if threads == 1 else 's'}"
+
+
+def show(measured: Measured) -> None:
+    """Print tables; all times are milliseconds."""
+    table(measured.model, [("engine", measured.engine), ("precision", measured.precision)])
+    table("build, ms", [_build_row(one) for one in measured.builds])
+    if measured.accuracy:
+        _show_accuracy(measured.accuracy)
+    rows = {str(threads or "automatic"): one for threads, one in measured.latencies().items()}
+    _show_rows("latency of one caller, ms", "threads", rows)
+    if measured.clients:
+        served = {
+            f"{workers} x {threads or 'automatic'}": one
+            for (threads, workers), one in measured.throughputs().items()
+        }
+        _show_rows("throughput, and latency in ms", "workers x threads", served)
+
+
+def _build_row(one: Build) -> tuple[str, str, str]:
+    how = "compiled" if one.compiled else "loaded from the compile cache"
+    return one.name, how, f"{one.milliseconds:10.2f}"
+
+
+def _show_rows(title: str, first: str, rows: Mapping[str, Latency | Throughput]) -> None:
+    names = [name.replace("_", " ") for name in asdict(next(iter(rows.values())))]
+    cells = [[name, *(_number(value) for value in asdict(row).values())] for name, row in rows.items()]
+    table(title, _aligned([[first, *names], *cells]))
+
+
+def _show_accuracy(accuracy: Accuracy) -> None:
+    outputs = [*accuracy.outputs, Closeness("mean of all", accuracy.relative_error, accuracy.cosine)]
+    rows = [[one.name, f"{one.relative_error:.4f} %", f"{one.cosine:.7f}"] for one in outputs]
+    verdict = "passed" if accuracy.passed else "failed"
+    table(f"accuracy: {verdict}", _aligned([["output", "relative error", "cosine"], *rows]))
+
+
+def _number(value: float) -> str:
+    return str(value) if isinstance(value, int) else f"{value:.3f}"
+
+
+def _aligned(rows: Sequence[Sequence[str]]) -> list[list[str]]:
+    """Columns after the first to the right."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return [[row[0], *(cell.rjust(w) for cell, w in zip(row[1:], widths[1:], strict=True))] for row in rows]
+
+
+def _accuracy_as_json(accuracy: Accuracy) -> dict[str, Any]:
+    return {
+        "outputs": [
+            {"name": one.name, "relative_error": _finite(one.relative_error), "cosine": _finite(one.cosine)}
+            for one in accuracy.outputs
+        ],
+        "relative_error": _finite(accuracy.relative_error),
+        "cosine": _finite(accuracy.cosine),
+        "threshold": accuracy.threshold,
+        "cosine_threshold": accuracy.cosine_threshold,
+        "passed": accuracy.passed,
+    }
+
+
+def _finite(value: float) -> float | str:
+    """JSON has no word for NaN and the infinities: these are strings."""
+    return value if math.isfinite(value) else str(value)

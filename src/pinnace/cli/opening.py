@@ -1,0 +1,61 @@
+"""How commands open a model and fill its inputs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pinnace.errors import ModelFormatError
+
+if TYPE_CHECKING:
+    from pinnace import Context, ModelParallelRunner, Tensor
+    from pinnace.cli.inputs import Fed, Pictures
+
+
+def context_for(
+    threads: int,
+    config: Path | None = None,
+    workers: int = 1,
+    provider: str = "",
+    precision: str = "enforce_fp32",
+) -> Context:
+    """The processor, with the options that commands have."""
+    from pinnace import Context
+
+    context = Context()
+    context.target = ["cpu"]
+    context.cpu.thread_num = threads
+    context.cpu.provider = provider
+    context.cpu.precision_mode = precision
+    context.parallel.workers_num = workers
+    context.parallel.config_path = str(config) if config else ""
+    return context
+
+
+def open_model(path: Path, context: Context) -> ModelParallelRunner:
+    """The model, as a runner: that one tells the kind of a file from its content."""
+    from pinnace import ModelParallelRunner
+
+    if not path.exists():
+        raise ModelFormatError(f"{path}: there is no such file")
+    runner = ModelParallelRunner()
+    runner.build_from_file(str(path), context)
+    return runner
+
+
+def fill(
+    model: ModelParallelRunner, given: Sequence[str], shapes: Sequence[str], pictures: Pictures
+) -> tuple[list[Tensor], list[Fed]]:
+    """The model's inputs, resized where that is needed, with their data."""
+    from pinnace.cli.inputs import assign, feed, parse_shapes
+
+    tensors = model.get_inputs()
+    names = [tensor.name for tensor in tensors]
+    fed = feed(tensors, assign(given, names), parse_shapes(shapes, names), pictures)
+    if [list(one.array.shape) for one in fed] != [list(tensor.shape) for tensor in tensors]:
+        model.resize(tensors, [list(one.array.shape) for one in fed])
+        tensors = model.get_inputs()
+    for tensor, one in zip(tensors, fed, strict=True):
+        tensor.set_data_from_numpy(one.array)
+    return tensors, fed

@@ -1,0 +1,18 @@
+"""What an engine notes of a run that it profiles."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Step:
+    """One execution of one node of an engine's graph.
+
+    `start` and `duration` are in microseconds; `start` counts from a moment of the engine's choice.
+    """
+
+    node: str
+    operator: str
+    start: float
+    duration: float

@@ -1,0 +1,43 @@
+"""Sums and traces of steps that are made up."""
+
+import json
+
+import pytest
+
+from pinnace.bench.profile import by_node, by_operator, trace
+from pinnace.engines.steps import Step
+
+STEPS = [
+    Step("conv1", "Conv", 0, 3000),
+    Step("relu", "Relu", 3000, 1000),
+    Step("conv2", "Conv", 4000, 2000),
+    Step("conv1", "Conv", 10000, 4000),
+]
+
+
+def test_steps_are_summed_by_operator_the_longest_first():
+    conv, relu = by_operator(STEPS)
+    assert (conv.name, conv.calls, conv.total, conv.share) == ("Conv", 3, 9.0, pytest.approx(0.9))
+    assert (relu.name, relu.calls, relu.total, relu.share) == ("Relu", 1, 1.0, pytest.approx(0.1))
+
+
+def test_steps_are_summed_by_node():
+    assert [(s.name, s.operator, s.calls, s.total) for s in by_node(STEPS)] == [
+        ("conv1", "Conv", 2, 7.0),
+        ("conv2", "Conv", 1, 2.0),
+        ("relu", "Relu", 1, 1.0),
+    ]
+
+
+def test_no_time_at_all_has_no_share():
+    assert by_node([Step("a", "A", 0, 0)])[0].share == 0
+    assert by_operator([]) == []
+
+
+def test_a_trace_is_in_the_form_that_chrome_and_perfetto_open():
+    made = json.loads(trace(STEPS, "model.onnx"))
+    named, *events = made["traceEvents"]
+    assert (named["ph"], named["args"]) == ("M", {"name": "model.onnx"})
+    assert [(e["name"], e["ts"], e["dur"]) for e in events] == [(s.node, s.start, s.duration) for s in STEPS]
+    assert {(e["ph"], e["pid"], e["tid"]) for e in events} == {("X", named["pid"], named["tid"])}
+    assert [e["cat"] for e in events] == ["Conv", "Relu", "Conv", "Conv"]

@@ -1,0 +1,198 @@
+"""`pinnace bench` on small models: what it says and how it ends. How long anything took is not looked at."""
+
+import json
+import sys
+
+import numpy as np
+import pytest
+
+QUICK = ("--runs", 4, "--warm-up", 1)
+TIMES = {"mean", "min", "p50", "p90", "p95", "p99", "max"}
+X = np.array([[1, 2, 4]], np.float32)
+
+
+@pytest.fixture
+def twice(onnx_file):
+    return onnx_file(["Add x x -> y"], ["x float ?,3"], ["y float ?,3"])
+
+
+@pytest.fixture
+def two(onnx_file):
+    return onnx_file(["Neg x -> n", "Add x x -> y"], ["x float 1,3"], ["n float 1,3", "y float 1,3"])
+
+
+def test_json_has_a_row_for_every_number_of_threads_and_workers(pinnace, twice):
+    answer = pinnace("bench", twice, *QUICK, "--threads", "1,2", "--workers", "1,3", "--clients", 2, "--json")
+    assert answer.code == 0, answer.err
+    found = answer.json
+    assert found.keys() == {
+        "model", "inputs", "engine", "precision", "build", "accuracy", "latency", "throughput",
+    }  # fmt: skip
+    assert found["model"] == str(twice)
+    assert found["engine"].split()[0] in ("onnxruntime", "openvino")
+    assert [(one["name"], one["compiled"]) for one in found["build"]] == [("first", True), ("again", False)]
+    assert [row["threads"] for row in found["latency"]] == [1, 2]
+    assert all(row.keys() == {"threads", "runs", "per_second"} | TIMES for row in found["latency"])
+    assert all(row["runs"] == 4 for row in found["latency"])
+    assert [(row["threads"], row["workers"]) for row in found["throughput"]] == [
+        (1, 1),
+        (1, 3),
+        (2, 1),
+        (2, 3),
+    ]
+    assert all((row["clients"], row["runs"]) == (2, 8) for row in found["throughput"])
+    assert found["accuracy"] is None
+
+
+def test_a_model_that_was_opened_before_is_loaded(pinnace, twice):
+    pinnace("run", twice)
+    found = pinnace("bench", twice, *QUICK, "--clients", 0, "--json").json
+    assert [one["compiled"] for one in found["build"]] == [False, False]
+    assert found["throughput"] == []
+
+
+def test_without_a_compile_cache_every_build_compiles(pinnace, twice, monkeypatch):
+    monkeypatch.setenv("PINNACE_CACHE_DIR", "off")
+    found = pinnace("bench", twice, *QUICK, "--clients", 0, "--json").json
+    assert [one["compiled"] for one in found["build"]] == [True, True]
+
+
+def test_tables_go_to_stdout_and_notes_to_stderr(pinnace, twice):
+    answer = pinnace("bench", twice, *QUICK, "--workers", "1", "--shape", "2,3")
+    assert answer.code == 0, answer.err
+    assert "input x [2, 3] FLOAT32: no file" in answer.err
+    lines = answer.out.splitlines()
+    assert lines[0] == str(twice)
+    for title in ("build, ms", "latency of one caller, ms", "throughput, and latency in ms"):
+        assert title in lines
+    row = lines[lines.index("latency of one caller, ms") + 2].split()
+    assert row[:2] == ["automatic", "4"]
+    assert "accuracy" not in answer.out
+
+
+@pytest.fixture
+def reference(tmp_path):
+    def write(**outputs):
+        np.savez(tmp_path / "reference.npz", **outputs)
+        return tmp_path / "reference.npz"
+
+    return write
+
+
+def checked(pinnace, model, array_file, reference, *options):
+    given = ("--input", array_file("x.npy", X), "--reference", reference)
+    return pinnace("bench", model, *QUICK, "--clients", 0, *given, *options)
+
+
+def test_outputs_that_are_right_pass(pinnace, two, array_file, reference):
+    answer = checked(
+        pinnace, two, array_file, reference(y=2 * X, n=-X), "--json", "--cosine-threshold", 0.999
+    )
+    assert answer.code == 0
+    accuracy = answer.json["accuracy"]
+    assert accuracy["passed"] is True
+    assert (accuracy["relative_error"], accuracy["threshold"]) == (0, 0.5)
+    assert accuracy["cosine"] == pytest.approx(1)
+    assert {one["name"] for one in accuracy["outputs"]} == {"n", "y"}
+
+
+def test_outputs_that_are_wrong_end_with_1_after_everything_is_shown(pinnace, two, array_file, reference):
+    wrong = reference(y=2 * X / 1.02, n=-X)  # 2 percent off, and 0: 1 percent
+    answer = checked(pinnace, two, array_file, wrong)
+    assert answer.code == 1
+    assert "accuracy: failed" in answer.out
+    assert "latency of one caller" in answer.out
+    assert "too far" in answer.err
+    found = checked(pinnace, two, array_file, wrong, "--threshold", 1.1, "--json")
+    assert found.code == 0
+    by_name = {one["name"]: one for one in found.json["accuracy"]["outputs"]}
+    assert by_name["y"]["relative_error"] == pytest.approx(2, rel=1e-4)  # float32 of 1 / 1.02
+    assert by_name["y"]["cosine"] == pytest.approx(1)
+    assert by_name["n"]["relative_error"] == 0
+    assert found.json["accuracy"]["relative_error"] == pytest.approx(1, rel=1e-4)
+
+
+def test_the_cosine_has_a_threshold_of_its_own(pinnace, twice, array_file, reference):
+    turned = reference(y=np.array([[4, 2, 1]], np.float32))  # cosine (4 + 4 + 4) / 21
+    options = ("--threshold", 1e6, "--json", "--cosine-threshold")
+    answer = checked(pinnace, twice, array_file, turned, *options, 0.58)
+    assert answer.code == 1
+    assert answer.json["accuracy"]["cosine"] == pytest.approx(12 / 21)
+    assert checked(pinnace, twice, array_file, turned, *options, 0.57).code == 0
+
+
+def test_a_reference_in_the_form_of_mindspore_lites_benchmark_tool(pinnace, two, array_file, tmp_path):
+    path = tmp_path / "expected.out"
+    path.write_text("n 2 1 3\n-1 -2 -4\ny 2 1 3\n2 4 8\n")
+    answer = checked(pinnace, two, array_file, path, "--json")
+    assert (answer.code, answer.json["accuracy"]["relative_error"]) == (0, 0)
+
+
+def test_json_stays_json_where_an_output_is_not_finite(pinnace, onnx_file, array_file, reference):
+    model = onnx_file(["Log x -> y"], ["x float 1,3"], ["y float 1,3"])
+    given = ("--input", array_file("x.npy", -X), "--reference", reference(y=X), "--json")
+    answer = pinnace("bench", model, *QUICK, "--clients", 0, *given)
+    assert answer.code == 1
+    accuracy = json.loads(answer.out, parse_constant=pytest.fail)["accuracy"]
+    assert (accuracy["relative_error"], accuracy["cosine"]) == ("inf", "nan")
+
+
+def test_a_reference_that_does_not_fit_is_an_error(pinnace, two, array_file, reference, tmp_path):
+    for wrong, said in (
+        (tmp_path / "missing.npz", "missing.npz: cannot be read"),
+        (reference(a=X), "it must have their names"),
+    ):
+        answer = checked(pinnace, two, array_file, wrong)
+        assert (answer.code, answer.out) == (1, "")
+        assert said in answer.err
+    answer = checked(pinnace, two, array_file, reference(y=X[0]))
+    assert "output 'y' has shape [1, 3], and its reference [3]" in answer.err
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ("--threads", "one"),
+        ("--threads", "-1"),
+        ("--workers", "0,1"),
+        ("--workers", "1,,2"),
+        ("--clients", "-1"),
+        ("--runs", "0"),
+        ("--seconds", "0"),
+        ("--provider", "tensorflow"),
+        ("--precision", "fp8"),
+        ("--cosine-threshold", "2"),
+    ],
+)
+def test_options_that_cannot_be_are_wrong_use(pinnace, twice, options):
+    answer = pinnace("bench", twice, *options)
+    assert (answer.code, answer.out) == (2, "")
+    assert options[0] in answer.err
+
+
+def test_a_missing_model_is_one_message(pinnace, tmp_path):
+    answer = pinnace("bench", tmp_path / "none.onnx")
+    assert (answer.code, answer.out) == (1, "")
+    assert "none.onnx" in answer.err
+
+
+@pytest.mark.parametrize(("name", "mark"), [("p.svg", b"<?xml"), ("p.png", b"\x89PNG")])
+def test_a_plot_is_drawn(pinnace, twice, tmp_path, name, mark):
+    pytest.importorskip("matplotlib")
+    options = ("--threads", "1,2", "--workers", "1,2", "--clients", 2)
+    answer = pinnace("bench", twice, *QUICK, *options, "--plot", tmp_path / name)
+    assert answer.code == 0, answer.err
+    drawn = (tmp_path / name).read_bytes()
+    assert drawn.startswith(mark)
+
+
+def test_a_plot_that_cannot_be_drawn_is_said_before_anything_is_measured(
+    pinnace, twice, tmp_path, monkeypatch
+):
+    answer = pinnace("bench", twice, "--plot", tmp_path / "p.bmp")
+    assert (answer.code, answer.out) == (1, "")
+    assert ".svg, .png" in answer.err
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    answer = pinnace("bench", twice, "--plot", tmp_path / "p.svg")
+    assert (answer.code, answer.out) == (1, "")
+    assert "pip install 'pinnace[bench]'" in answer.err
