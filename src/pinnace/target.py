@@ -13,7 +13,8 @@ class Target:
     how many requests run at the same time, each with that many threads. 0 threads means automatic: the
     cores this process may use, divided by the requests. `cores` are the processors that these threads
     are bound to, in order; () binds none. With `shared_workspace` the memory for intermediate results is
-    that of all executables of this process which have it too.
+    that of all executables of this process which have it too. With `profile` an executable notes what each
+    node of each run takes, for which runs take a little longer.
     """
 
     device: str = "cpu"
@@ -25,3 +26,4 @@ class Target:
     cores: tuple[int, ...] = ()
     parallel_requests: int = 1
     shared_workspace: bool = False
+    profile: bool = False

@@ -29,6 +29,20 @@ def test_steps_are_summed_by_node():
     ]
 
 
+def test_what_lies_within_a_step_counts_once():
+    steps = [
+        Step("loop", "Loop", 0, 10_000),
+        Step("if", "If", 1_000, 5_000),
+        Step("add", "Add", 2_000, 3_000),
+        Step("mul", "Mul", 6_000, 1_000),  # begins where the branch ends
+        Step("neg", "Neg", 10_000, 2_000),  # begins where the loop ends
+        Step("conv", "Conv", 0, 8_000, thread=1),
+    ]
+    assert {s.name: s.total for s in by_operator(steps)} == {
+        "Loop": 4.0, "If": 2.0, "Add": 3.0, "Mul": 1.0, "Neg": 2.0, "Conv": 8.0,
+    }  # fmt: skip
+
+
 def test_no_time_at_all_has_no_share():
     assert by_node([Step("a", "A", 0, 0)])[0].share == 0
     assert by_operator([]) == []
@@ -39,5 +53,5 @@ def test_a_trace_is_in_the_form_that_chrome_and_perfetto_open():
     named, *events = made["traceEvents"]
     assert (named["ph"], named["args"]) == ("M", {"name": "model.onnx"})
     assert [(e["name"], e["ts"], e["dur"]) for e in events] == [(s.node, s.start, s.duration) for s in STEPS]
-    assert {(e["ph"], e["pid"], e["tid"]) for e in events} == {("X", named["pid"], named["tid"])}
+    assert {(e["ph"], e["pid"], e["tid"]) for e in events} == {("X", named["pid"], 0)}
     assert [e["cat"] for e in events] == ["Conv", "Relu", "Conv", "Conv"]

@@ -13,7 +13,10 @@ from pinnace.engines.steps import Step
 
 @dataclass(frozen=True)
 class Sum:
-    """What steps took together: milliseconds of all, and the part of the whole, 0..1."""
+    """What steps took together: milliseconds of all, and the part of the whole, 0..1.
+
+    What a step within another took counts as that of the inner one.
+    """
 
     name: str
     operator: str
@@ -37,7 +40,7 @@ def trace(steps: Sequence[Step], process: str) -> str:
 
     Source: "Trace Event Format" of the Chromium project; "X" is a complete event, times are microseconds.
     """
-    named = {"name": "process_name", "ph": "M", "pid": 1, "tid": 1, "args": {"name": process}}
+    named = {"name": "process_name", "ph": "M", "pid": 1, "args": {"name": process}}
     return json.dumps({"traceEvents": [named, *map(_event, steps)], "displayTimeUnit": "ms"})
 
 
@@ -47,7 +50,7 @@ def _event(step: Step) -> dict[str, Any]:
         "cat": step.operator,
         "ph": "X",
         "pid": 1,
-        "tid": 1,
+        "tid": step.thread,
         "ts": step.start,
         "dur": step.duration,
         "args": {"operator": step.operator},
@@ -56,11 +59,31 @@ def _event(step: Step) -> dict[str, Any]:
 
 def _sums(steps: Sequence[Step], key: Callable[[Step], tuple[str, str]]) -> list[Sum]:
     taken = defaultdict[tuple[str, str], list[float]](list)
-    for step in steps:
-        taken[key(step)].append(step.duration)
-    whole = sum(step.duration for step in steps) or 1.0  # an engine may take less than it counts in
+    for step, own in _own_durations(steps):
+        taken[key(step)].append(own)
+    whole = sum(map(sum, taken.values())) or 1.0  # an engine may take less than it counts in
     sums = [
         Sum(name, operator, len(times), sum(times) / 1e3, sum(times) / whole)
         for (name, operator), times in taken.items()
     ]
     return sorted(sums, key=lambda entry: -entry.total)
+
+
+def _own_durations(steps: Sequence[Step]) -> list[tuple[Step, float]]:
+    """Steps, each with its duration less those of the steps right within it."""
+    own: list[tuple[Step, float]] = []
+    around: list[int] = []  # places in `own` of the steps that the next one may lie in, the innermost last
+    for step in sorted(steps, key=lambda step: (step.thread, step.start, -step.duration)):
+        while around and not _within(step, own[around[-1]][0]):
+            around.pop()
+        if around:
+            outer, left = own[around[-1]]
+            own[around[-1]] = outer, max(0.0, left - step.duration)
+        around.append(len(own))
+        own.append((step, step.duration))
+    return own
+
+
+def _within(step: Step, outer: Step) -> bool:
+    # By its beginning alone: ends are off by what was cut from both numbers.
+    return step.thread == outer.thread and step.start < outer.start + outer.duration

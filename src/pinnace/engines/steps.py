@@ -9,10 +9,12 @@ from dataclasses import dataclass
 class Step:
     """One execution of one node of an engine's graph.
 
-    `start` and `duration` are in microseconds; `start` counts from a moment of the engine's choice.
+    `start` and `duration` are in microseconds; `start` counts from a moment of the engine's choice. A step
+    of a graph within a node (a branch, a turn of a loop) lies within that node's step on the same `thread`.
     """
 
     node: str
     operator: str
     start: float
     duration: float
+    thread: int = 0
