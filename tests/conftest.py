@@ -31,7 +31,7 @@ def run_model():
     def run(model, arrays, settings=None):
         executable = build(model, None, Target(threads=1), Settings.load(options=settings))
         try:
-            return executable.run([np.asarray(a, order="C") for a in arrays], executable.new_state())
+            return executable.execution().run([np.asarray(a, order="C") for a in arrays])
         finally:
             executable.close()
 

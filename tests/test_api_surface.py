@@ -101,11 +101,15 @@ PROPERTIES = {
 }
 
 
+OURS = ("timeout",)
+
+
 def plain(function: object, name: str) -> str:
-    """The signature without annotations, written as in the table."""
+    """The signature without annotations and without what only we have, written as in the table."""
     parameters = [
         parameter.replace(annotation=inspect.Parameter.empty)
         for parameter in inspect.signature(function).parameters.values()
+        if parameter.name not in OURS
     ]
     text = str(inspect.Signature(parameters))
     return f"{name}{text}".replace("<ModelGroupFlag.SHARE_WORKSPACE: 2>", "ModelGroupFlag.SHARE_WORKSPACE")

@@ -35,7 +35,7 @@ def test_gives_what_onnx_expects(path):
     golden = np.load(path.parent / f"{path.stem.removesuffix('_lite')}.npz")
     executable = build(path, None, Target(threads=1), Settings.load())
     inputs = [as_the_file_has_it(golden[f"x{i}"], port) for i, port in enumerate(executable.inputs)]
-    results = executable.run(inputs, [])
+    results = executable.execution().run(inputs)
     assert len(results) == sum(key.startswith("y") for key in golden)
     tolerance = LOOSER.get(path.name, TOLERANCE)
     for i, (result, port) in enumerate(zip(results, executable.outputs, strict=True)):

@@ -41,7 +41,7 @@ def test_gives_what_mindspore_lite_gives(path):
     golden = np.load(path.with_suffix(".npz"))
     executable = build(path, None, Target(threads=1), Settings.load())
     inputs = [golden[f"x{i}"] for i in range(len(executable.inputs))]
-    results = executable.run(inputs, [])
+    results = executable.execution().run(inputs)
     assert len(results) == sum(key.startswith("y") for key in golden)
     tolerance = LOOSER.get(path.name, TOLERANCE)
     for i, result in enumerate(results):

@@ -19,6 +19,7 @@ from pinnace.errors import (
     ModelStateError,
     NotSupportedError,
 )
+from pinnace.target import Target
 from pinnace.types import Port
 from pinnace.weights.source import Source
 
@@ -39,6 +40,17 @@ def floats(*shape: int) -> np.ndarray:
     return np.arange(np.prod(shape), dtype=np.float32).reshape(shape)
 
 
+class Running:
+    """A place where one of the executables here runs."""
+
+    def __init__(self, executable, state):
+        self.executable, self.state = executable, executable.first_state() if state is None else state
+
+    def run(self, arrays, outputs=None):
+        assert outputs is None
+        return self.executable.compute(arrays, self.state)
+
+
 class Counter:
     """An executable with a state: it adds its input to what it has."""
 
@@ -47,12 +59,15 @@ class Counter:
     info = {"engine": "counter"}  # noqa: RUF012
     closed = 0
 
-    def new_state(self):
+    def first_state(self):
         return [np.zeros(2, np.float32)]
 
-    def run(self, arrays, state):
+    def compute(self, arrays, state):
         state[0] = state[0] + arrays[0]
         return [state[0]]
+
+    def execution(self, state=None):
+        return Running(self, state)
 
     def close(self):
         self.closed += 1
@@ -61,7 +76,7 @@ class Counter:
 class Opened:
     """An origin of which `executable` is built."""
 
-    source, variable, offer = Source("a model", memoryview(b"")), (), None
+    source, variable, offer, target = Source("a model", memoryview(b"")), (), None, Target()
 
     def __init__(self, executable) -> None:
         self.build = lambda: executable
@@ -385,10 +400,10 @@ def test_threads_on_one_model_take_turns(monkeypatch: pytest.MonkeyPatch) -> Non
     class Alone(Counter):
         busy = False
 
-        def run(self, arrays, state):
+        def compute(self, arrays, state):
             assert not self.busy
             self.busy = True
-            result = super().run(arrays, state)
+            result = super().compute(arrays, state)
             threading.Event().wait(0.0001)
             self.busy = False
             return result

@@ -19,6 +19,7 @@ from pinnace import (
     Tensor,
 )
 from pinnace.errors import ConfigError, DataMismatchError, EngineError, ModelFormatError, ModelStateError
+from pinnace.target import Target
 from pinnace.types import Port
 from pinnace.weights.source import Source
 
@@ -38,6 +39,17 @@ def ones(*shape: int) -> np.ndarray:
     return np.ones(shape, np.float32)
 
 
+class Running:
+    """A place where one of the executables here runs."""
+
+    def __init__(self, executable, state):
+        self.executable, self.state = executable, executable.first_state() if state is None else state
+
+    def run(self, arrays, outputs=None):
+        assert outputs is None
+        return self.executable.compute(arrays, self.state)
+
+
 class Gate:
     """An executable whose requests wait until they are let through."""
 
@@ -50,11 +62,11 @@ class Gate:
         self.states: list[list] = []
         self.inside = self.most = self.closed = 0
 
-    def new_state(self):
+    def first_state(self):
         self.states.append([np.zeros(1, np.float32)])
         return self.states[-1]
 
-    def run(self, arrays, state):
+    def compute(self, arrays, state):
         self.inside += 1
         self.most = max(self.most, self.inside)
         assert self.open.acquire(timeout=20)
@@ -64,6 +76,9 @@ class Gate:
         state[0] = state[0] + arrays[0]
         return [arrays[0]]
 
+    def execution(self, state=None):
+        return Running(self, state)
+
     def close(self):
         self.closed += 1
 
@@ -71,7 +86,7 @@ class Gate:
 class Opened:
     """An origin of which `executable` is built."""
 
-    source, variable, offer = Source("a model", memoryview(b"")), (), None
+    source, variable, offer, target = Source("a model", memoryview(b"")), (), None, Target()
 
     def __init__(self, executable) -> None:
         self.build = lambda: executable
@@ -176,7 +191,7 @@ def test_close_waits_for_those_who_run_and_turns_away_the_rest(gate: Gate) -> No
     running = in_thread(runner.predict, [ones(1)])
     until(lambda: gate.inside == 1)
     waiting = [in_thread(runner.predict, [ones(1)]) for _ in range(3)]
-    until(lambda: len(runner._live.workers._turnstile._waiting) == 3)
+    until(lambda: runner.stats().queued == 3)
     closing = in_thread(runner.close)
     for thread, outcome in waiting:
         thread.join(20)
@@ -274,7 +289,7 @@ def test_the_way_of_older_releases() -> None:
     assert outputs[0].get_tensor_name() == "sum"
     assert (outputs[0].get_data_size(), outputs[0].get_element_num()) == (240, 60)
     assert outputs[0].get_data_to_numpy().sum() == 120
-    assert runner._live.workers.count == 2
+    assert runner.stats().workers == 2
 
 
 def test_runner_config_prints_as_in_the_pages_of_mindspore_lite() -> None:
@@ -338,7 +353,7 @@ def test_building_again_replaces_the_model(gate: Gate) -> None:
     runner.build_from_file(ADD, context(1))
     runner.build_from_file(ADD, context(2))
     assert gate.closed == 1
-    assert runner._live.workers.count == 2
+    assert runner.stats().workers == 2
 
 
 def test_models_of_several_inputs_and_free_dimensions_in_many_threads() -> None:

@@ -183,7 +183,7 @@ def test_both_ways_give_the_same_to_the_last_bit(tmp_path: Path, monkeypatch: py
         mould, _ = origin.mould(origin.variable)
         assert (mould._optimised is not None and mould._optimised.untouched == set(new)) is quick
         executable = mould.cast(new)
-        np.testing.assert_array_equal(executable.run([X], [])[0], expected)
+        np.testing.assert_array_equal(executable.execution().run([X])[0], expected)
 
 
 def test_a_weight_of_which_more_was_computed_ahead_is_replaced_everywhere(tmp_path: Path) -> None:

@@ -38,7 +38,7 @@ def by_onnxruntime(model: bytes, inputs: Arrays) -> Arrays:
 def by_pinnace(model: bytes, inputs: Arrays) -> Arrays:
     executable = build(model, None, Target(threads=1), Settings())
     try:
-        return executable.run([np.asarray(x, order="C") for x in inputs], executable.new_state())
+        return executable.execution().run([np.asarray(x, order="C") for x in inputs])
     finally:
         executable.close()
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import threading
 from collections.abc import Sequence
+from concurrent.futures import Future
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
@@ -12,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from pinnace.arguments import check_path, check_type
-from pinnace.errors import ArgumentTypeError, EngineError, ModelStateError
+from pinnace.errors import ArgumentTypeError, ArgumentValueError, ModelStateError
 from pinnace.exchange import Exchange
 from pinnace.ports import (
     Shape,
@@ -24,9 +26,13 @@ from pinnace.ports import (
     is_free,
     meta,
     resized,
+    tensors_of,
+    writable,
 )
 from pinnace.tensor import Array, Tensor, TensorMeta
+from pinnace.workers.batching import Batching
 from pinnace.workers.pool import Workers
+from pinnace.workers.stats import Stats
 
 if TYPE_CHECKING:
     from pinnace.build import Origin
@@ -141,26 +147,66 @@ class BaseModel:
             live = self._built()
             live.exchange.remove(None if path is None else Path(path).absolute(), live.workers.exchange)
 
-    def predict(self, inputs: Sequence[Tensor | Array], outputs: list[Any] | None = None) -> list[Tensor]:
+    def predict(
+        self,
+        inputs: Sequence[Tensor | Array],
+        outputs: list[Any] | None = None,
+        timeout: float | None = None,
+    ) -> list[Tensor]:
         """Compute the outputs.
 
         `inputs` are tensors or numpy arrays in the order of `get_inputs`. `outputs` may be a list to fill:
-        an empty one is extended with the new tensors, tensors in a list of the right length get the data,
-        in place where they hold an array of this dtype and size. Raises `ArgumentTypeError` for other
-        things, `DataMismatchError` where number, dtype or shape of the inputs are not the model's,
-        `EngineError` where the engine fails, `ModelStateError` where the model is not built or closed.
+        an empty one is extended with the new tensors; tensors in a list of the right length get the data, in
+        place where they hold an array of this dtype and size. Where all of them hold arrays of the model's
+        fixed shapes, the engine writes there, and nothing is copied: bind once, predict often.
+
+        `timeout` is in seconds, waiting for a worker included. Raises `ArgumentTypeError` for other things,
+        `DataMismatchError` where number, dtype or shape of the inputs are not the model's, `EngineError`
+        where the engine fails, `ModelStateError` where the model is not built or closed, `QueueFullError`
+        where `[runner] max_queue` predictions wait already, `PredictTimeoutError`.
         """
         check_inputs(inputs)
         live = self._built()
+        arrays = arrays_of(inputs, live.inputs, live.shapes)
+        if outputs is None and timeout is None:
+            return tensors_of(live.workers.run(arrays), live.outputs)
+        _check_timeout(timeout)
+        into = None
         if outputs is not None:
             check_outputs(outputs, live.outputs)
-        arrays = live.workers.run(arrays_of(inputs, live.inputs, live.shapes))
-        results = [
-            Tensor.of_port(port, array.shape, array) for port, array in zip(live.outputs, arrays, strict=True)
-        ]
-        if outputs is not None:
+            into = writable(outputs, live.outputs, arrays) if timeout is None else None
+        results = tensors_of(live.workers.run(arrays, into, timeout), live.outputs)
+        if outputs is not None and into is None:
             fill(outputs, results)
         return results
+
+    def submit(self, inputs: Sequence[Tensor | Array]) -> Future[list[Tensor]]:
+        """Put a prediction into the queue, and return at once.
+
+        The future gives what `predict` returns, or raises what that raises while it runs; `cancel` calls it
+        off as long as it waits. The data of the inputs must not be changed until it is done. Raises as
+        `predict` for wrong inputs, and `QueueFullError`.
+        """
+        check_inputs(inputs)
+        live = self._built()
+        ports = live.outputs
+        arrays = arrays_of(inputs, live.inputs, live.shapes)
+        return live.workers.submit(arrays, lambda results: tensors_of(results, ports))
+
+    async def apredict(self, inputs: Sequence[Tensor | Array]) -> list[Tensor]:
+        """As `predict`, for coroutines: the event loop goes on meanwhile.
+
+        A task that is cancelled takes its prediction off the queue if that waits still. For a time limit use
+        `asyncio.timeout`.
+        """
+        return await asyncio.wrap_future(self.submit(inputs))
+
+    def stats(self) -> Stats:
+        """How many predictions were served, run and wait, and how long they took.
+
+        Counted since the model was built; `ModelStateError` where it is not.
+        """
+        return self._built().workers.stats()
 
     def resize(self, inputs: Sequence[Tensor], dims: Sequence[Sequence[int]]) -> None:
         """Fix the free dimensions of the inputs: `dims[i]` is the new shape of input i.
@@ -177,11 +223,14 @@ class BaseModel:
         for tensor, shape in zip(inputs, shapes, strict=True):
             tensor.shape = list(shape)
 
-    def _start(self, origin: Origin, workers: int = 1) -> None:
+    def _start(
+        self, origin: Origin, count: int = 1, limit: int = 0, batching: Batching | None = None
+    ) -> None:
         """Build what is to run; what ran before is closed."""
         executable = origin.build()
         shapes = tuple(port.shape for port in executable.inputs)
-        live = _Live(Workers(executable, workers), origin.offer, Exchange(origin), shapes)
+        workers = Workers(executable, count, origin.target.cores, limit, batching)
+        live = _Live(workers, origin.offer, Exchange(origin), shapes)
         with self._lock:
             old, self._live = self._live, live
             self._closed = False
@@ -242,10 +291,17 @@ class _Live:
             np.zeros(shape, port.dtype.to_numpy())
             for shape, port in zip(self.shapes, self.inputs, strict=True)
         ]
-        try:
-            return [array.shape for array in self.workers.try_out(zeros)]
-        except EngineError:
-            return None
+        results = self.workers.try_out(zeros)
+        return None if results is None else [array.shape for array in results]
+
+
+def _check_timeout(timeout: object) -> None:
+    if timeout is None:
+        return
+    if isinstance(timeout, bool) or not isinstance(timeout, int | float):
+        raise ArgumentTypeError(f"timeout must be float or None, but got {type(timeout)}.")
+    if not 0 <= timeout <= threading.TIMEOUT_MAX:
+        raise ArgumentValueError(f"timeout must be a number of seconds that is not negative, not {timeout}")
 
 
 def _check_weights(weights: object) -> None:

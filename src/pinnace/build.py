@@ -49,8 +49,9 @@ def build(
 class Origin:
     """A model that was opened for a target: what is made of it, at first and with other weights.
 
-    `variable` are the names of the weights that the user's settings say may be exchanged; `offer` is what
-    other processes may have of it, once it is built, where the settings name such processes.
+    `target` is what it is built for; `variable` are the names of the weights that the user's settings say
+    may be exchanged; `offer` is what other processes may have of it, once it is built, where the settings
+    name such processes.
     """
 
     def __init__(
@@ -68,7 +69,7 @@ class Origin:
         self.variable = settings.variable_weights
         self._kind = formats.kind(self.source, model_type)
         self._engine = engines.choose(target, self.source.name)
-        self._target = target
+        self.target = target
         self._store = Store.of(settings)
         self._entry: Entry | None = None
         self._admitted = settings.get("ascend_context", "shareable_weight_pid_list")
@@ -90,7 +91,7 @@ class Origin:
                 except (OSError, EngineError) as error:
                     self._entry = None
                     reason = error
-            executable = self._engine.build(self._compilable(self.variable), self._target)
+            executable = self._engine.build(self._compilable(self.variable), self.target)
             self.source.check_unchanged()
             if self._store is not None:
                 warn(f"compile cache: {self.source.name} is built without being kept: {reason}")
@@ -105,7 +106,7 @@ class Origin:
             graph = self._compilable(names)
             same = self._entry if set(names) == set(self.variable) or not graph.held_back else None
             kept = None if same is None else (same.compiled, same.folder)
-            return self._engine.mould(graph, self.source, self._target, kept), graph.variable
+            return self._engine.mould(graph, self.source, self.target, kept), graph.variable
 
     def modules(self) -> dict[str, str]:
         """The names of weights by the paths of the modules that they belong to."""
@@ -151,7 +152,7 @@ class Origin:
     def _key(self, refers: Sequence[str]) -> str:
         from pinnace.cache.key import key_of
 
-        return key_of(self._content, self.source, refers, self._engine.name, self._target, self.variable)
+        return key_of(self._content, self.source, refers, self._engine.name, self.target, self.variable)
 
     def _kept(self, store: Store) -> Entry:
         """The entry of the compile cache, made now where there is none."""
@@ -166,7 +167,7 @@ class Origin:
                 entry = store.find(key())
                 if entry is None:
                     graph = self._compilable(self.variable)
-                    compiled = self._engine.compile(graph, self.source, self._target, folder)
+                    compiled = self._engine.compile(graph, self.source, self.target, folder)
                     self.source.unload()
                     self.source.check_unchanged()
                     if self.source.files:
@@ -175,7 +176,7 @@ class Origin:
         return entry
 
     def _load(self, entry: Entry) -> Executable:
-        return self._engine.load(entry.compiled, self.source, self._target, entry.folder)
+        return self._engine.load(entry.compiled, self.source, self.target, entry.folder)
 
     def _compilable(self, variable: Collection[str]) -> Compilable:
         return _compilable(self.source, self._kind, variable)

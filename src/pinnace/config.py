@@ -130,6 +130,7 @@ SECTIONS: Mapping[str, Mapping[str, _Values] | None] = {
         "inner_sharing_workspace inner_model_path inner_weightspace inner_workspace "
         "inner_calc_workspace_size inner_weightspace_workspace inner_pids inner_sharable_handle"
     ),
+    "runner": {"max_queue": int, "max_batch_size": int, "max_queue_delay_us": int},  # ours
     "inner_model_parallel_runner": _anything(
         "sharing_weight_copy_buf inner_model_id inner_runner_id inner_numa_id inner_worker_num"
     ),
@@ -178,6 +179,10 @@ class Settings:
     def get(self, section: str, key: str, default: str = "") -> str:
         """The value of an option, `default` where it is not given."""
         return self.sections.get(section, {}).get(key, default)
+
+    def number(self, section: str, key: str) -> int:
+        """The value of an option that is a number, 0 where it is not given."""
+        return int(self.get(section, key) or 0)
 
     @property
     def precision_plan(self) -> dict[str, str]:

@@ -60,6 +60,14 @@ class DeviceUnavailableError(PinnaceError, RuntimeError):
     """The device or engine that was asked for is not on this machine; the message names what is missing."""
 
 
+class QueueFullError(PinnaceError, RuntimeError):
+    """As many predictions wait as may wait: come back later, or ask another server."""
+
+
+class PredictTimeoutError(PinnaceError, TimeoutError):
+    """A prediction was not done in the time that its caller gave it."""
+
+
 class EngineError(PinnaceError, RuntimeError):
     """An engine refused a model or failed while running it."""
 

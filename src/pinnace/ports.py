@@ -10,7 +10,7 @@ import numpy as np
 
 from pinnace.errors import ArgumentTypeError, ArgumentValueError, DataMismatchError, warn
 from pinnace.tensor import Array, Tensor, TensorMeta
-from pinnace.types import Port
+from pinnace.types import DataType, Port
 
 Shape = tuple[int, ...]
 
@@ -104,6 +104,26 @@ def _warn_of_zeros(tensor: Tensor, port: Port) -> None:
         )
     # mindspore_lite computes with whatever is in the memory, and scripts warm up in this way
     warn(f"input {port.name!r} was given no data: zeros are used")
+
+
+def tensors_of(arrays: Sequence[Array], ports: Sequence[Port]) -> list[Tensor]:
+    """What a prediction gives of the results of an executable."""
+    return [Tensor.of_port(port, array.shape, array) for port, array in zip(ports, arrays, strict=True)]
+
+
+def writable(
+    outputs: Sequence[Tensor | TensorMeta], ports: Sequence[Port], arrays: Sequence[Array]
+) -> list[Array] | None:
+    """The arrays of outputs where an executable can write all of them while it reads `arrays`; else None."""
+    found: list[Array] = []
+    for output, port in zip(outputs, ports, strict=False):
+        array = output.array_of(port.dtype, port.shape) if isinstance(output, Tensor) else None
+        if array is None or not array.flags.writeable or port.dtype is DataType.STRING:
+            return None
+        if any(np.may_share_memory(array, other) for other in (*arrays, *found)):
+            return None
+        found.append(array)
+    return found or None
 
 
 def fill(outputs: list[Any], results: list[Tensor]) -> None:

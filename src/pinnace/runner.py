@@ -11,6 +11,7 @@ from pinnace.build import Buffer, Origin
 from pinnace.config import Settings
 from pinnace.context import Context, Parallel, to_target
 from pinnace.errors import ArgumentTypeError, ModelFormatError, warn
+from pinnace.workers.batching import Batching
 from pinnace.workers.cores import usable_core_count
 
 __all__ = ["ModelParallelRunner", "RunnerConfig"]
@@ -56,6 +57,12 @@ class ModelParallelRunner(BaseModel):
     wait and are served in the order of arrival. All workers share one executable and its weights, each has
     a state of its own where the model keeps one. Use the runner in a `with` statement, or call `close`:
     that waits for the predictions that run and turns away those that wait.
+
+    Options of the section `[runner]` in `context.parallel.config_info` or `config_path`: `max_queue` is the
+    number of predictions that may wait, and who comes then gets `QueueFullError`; 0, as without it, is any
+    number. `max_batch_size` more than 1 computes predictions that wait together, for a model whose inputs
+    and outputs have a free first dimension, up to so many rows; `max_queue_delay_us` is the time in
+    microseconds that the first of them waits for others, 0: only those are joined that wait anyway.
 
     The number of workers is `context.parallel.workers_num`. Where it is 0 there are as many workers as
     the cores that this process may use allow, divided by `context.cpu.thread_num`, or by 1 where that is
@@ -124,4 +131,7 @@ class ModelParallelRunner(BaseModel):
                 f"{workers} workers of {target.threads} threads each are more than the {usable_core_count()} "
                 f"cores that this process may use: predictions will wait for each other"
             )
-        self._start(Origin(model, None, target, settings), workers)
+        limit, rows = settings.number("runner", "max_queue"), settings.number("runner", "max_batch_size")
+        delay = settings.number("runner", "max_queue_delay_us") * 1000
+        batching = Batching(rows, delay) if rows > 1 else None
+        self._start(Origin(model, None, target, settings), workers, limit, batching)

@@ -84,22 +84,10 @@ def test_threads_are_bound_to_their_cores(model):
     executable.close()
 
 
-def test_the_caller_is_bound_while_it_computes_and_free_after(model, monkeypatch):
-    calls = []
-    real = os.sched_setaffinity
-    monkeypatch.setattr(
-        os, "sched_setaffinity", lambda pid, cores: (calls.append(set(cores)), real(pid, cores))
-    )
-    executable, _ = started(model, threads=1, cores=(CORES[-1],))
-    executable.run([np.zeros((1, 64), np.float32)], [])
-    assert calls == [{CORES[-1]}, set(CORES)]
-    assert os.sched_getaffinity(0) == set(CORES)
-
-
 def test_weights_of_a_buffer_run_from_the_buffer(model):
     executable = build(model, None, Target(threads=1), Settings())
     x = np.random.RandomState(1).randn(3, 64).astype(np.float32)
-    (y,) = executable.run([x], executable.new_state())
+    (y,) = executable.execution().run([x])
     # One matrix product in fp32 against numpy's: sums of 64 products.
     np.testing.assert_allclose(y, x @ W, rtol=1e-5, atol=1e-5)
 
@@ -107,7 +95,7 @@ def test_weights_of_a_buffer_run_from_the_buffer(model):
 def test_what_the_engine_refuses_is_one_error(model, capfd):
     executable = build(model, None, Target(threads=1), Settings())
     with pytest.raises(EngineError, match="onnxruntime"):
-        executable.run([np.zeros((1, 7), np.float32)], [])
+        executable.execution().run([np.zeros((1, 7), np.float32)])
     assert capfd.readouterr() == ("", "")
 
 
@@ -193,7 +181,7 @@ def test_bfloat16_goes_in_and_comes_out():
     proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
     executable = build(proto.SerializeToString(), None, Target(threads=1), Settings())
     x = np.arange(6).reshape(2, 3).astype(ml_dtypes.bfloat16)
-    y, total = executable.run([x, np.full(3, 0.5, np.float32)], [])
+    y, total = executable.execution().run([x, np.full(3, 0.5, np.float32)])
     assert (y.dtype, total.dtype) == (ml_dtypes.bfloat16, np.float32)
     assert y.tolist() == total.tolist() == [[0.5, 1.5, 2.5], [3.5, 4.5, 5.5]]
 
@@ -212,6 +200,6 @@ def test_zeros_before_a_maximum_take_part_in_it():
     )
     proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
     executable = build(proto.SerializeToString(), None, Target(threads=1), Settings())
-    (y,) = executable.run([np.full((1, 1, 4, 4), -1, np.float32)], [])
+    (y,) = executable.execution().run([np.full((1, 1, 4, 4), -1, np.float32)])
     # By the definition of Pad: windows that touch the border hold zeros, the inner one only -1.
     assert y.tolist() == [[[[0, 0], [0, -1]]]]

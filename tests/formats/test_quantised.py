@@ -23,7 +23,7 @@ def run(path, inputs):
         x.transpose(0, 2, 3, 1) if x.ndim == 4 and x.shape != port.shape else x
         for x, port in zip(inputs, executable.inputs, strict=True)
     ]
-    return executable.run([np.ascontiguousarray(a) for a in arrays], [])[0]
+    return executable.execution().run([np.ascontiguousarray(a) for a in arrays])[0]
 
 
 def channels_first(x):
@@ -89,7 +89,7 @@ def test_int8_inputs_and_outputs_are_integers_for_the_user(write_ms):
     node = {"name": "n", "primitive": {"value": ("Abs", {})}, "inputIndex": [0], "outputIndex": [1]}
     file = write_ms(allTensors=tensors, nodes=[node], inputIndex=[0], outputIndex=[1])
     executable = build(file, None, Target(threads=1), Settings.load())
-    (result,) = executable.run([np.array([-6, -2, 120], np.int8)], [])
+    (result,) = executable.execution().run([np.array([-6, -2, 120], np.int8)])
     assert result.dtype == np.int8
     np.testing.assert_array_equal(result, [2, -2, 120])
 

@@ -26,33 +26,43 @@ TENSORS = "tensors"
 """The folder among what an engine keeps whose files are named by the digests of what they hold."""
 
 
+class Execution(Protocol):
+    """One place where an executable runs; one thread at a time may use it.
+
+    It holds what runs one after the other share, as the arrays that were bound last. `state` is what the
+    model keeps between predictions; `run` replaces its values.
+    """
+
+    state: State
+
+    def run(self, arrays: Sequence[Array], outputs: Sequence[Array] | None = None) -> list[Array]:
+        """Compute the outputs for `arrays` (C-contiguous, dtypes as `inputs` say; shapes that fit).
+
+        Results are new arrays, or `outputs` where these are given: C-contiguous, writable, of the dtypes and
+        the shapes that the results have. Raises `EngineError` where the engine fails.
+        """
+
+
 class Executable(Protocol):
     """A model compiled for one target. All methods may be called from any number of threads."""
 
     @property
     def inputs(self) -> tuple[Port, ...]:
-        """What `run` takes, in order."""
+        """What `Execution.run` takes, in order."""
 
     @property
     def outputs(self) -> tuple[Port, ...]:
-        """What `run` gives, in order."""
+        """What `Execution.run` gives, in order."""
 
     @property
     def info(self) -> Mapping[str, str]:
         """Facts for `Model.get_model_info`: user info of the file, engine, precision in use."""
 
-    def new_state(self) -> State:
-        """The initial values of what one model instance keeps between predictions."""
-
-    def run(self, arrays: Sequence[Array], state: State) -> list[Array]:
-        """Compute the outputs for `arrays` (C-contiguous, dtypes as `inputs` say; shapes that fit).
-
-        `state` is read and replaced in place; a caller runs one request at a time on the same state.
-        Raises `EngineError` where the engine fails.
-        """
+    def execution(self, state: State | None = None) -> Execution:
+        """A new place to run, which starts with this state, or with the first one of the model."""
 
     def close(self) -> None:
-        """Free what the engine holds. `run` must not be called after."""
+        """Free what the engine holds. Nothing may run after."""
 
 
 @dataclass(frozen=True)

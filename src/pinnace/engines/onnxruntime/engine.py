@@ -28,7 +28,7 @@ class Onnxruntime:
 
         made, held = optimised(graph, session.options(target, graph.folder))
         first_state = [value.numpy() for value in graph.first_state]
-        return session.OnnxruntimeExecutable(made, graph.interface, first_state, target, held)
+        return session.OnnxruntimeExecutable(made, graph.interface, first_state, held)
 
     def compile(self, graph: Compilable, source: Source, target: Target, folder: Path) -> Compiled:
         """Optimise, and keep the graph with what onnxruntime made of its weights."""

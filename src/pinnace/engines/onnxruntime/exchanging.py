@@ -57,9 +57,7 @@ class OnnxruntimeMould:
         except Exception as error:
             refuse(self._graph, error)
         self._source.unload()
-        return session.OnnxruntimeExecutable(
-            made, self._graph.interface, self._first_state, self._target, held
-        )
+        return session.OnnxruntimeExecutable(made, self._graph.interface, self._first_state, held)
 
     def _loaded(self, optimised: _Optimised, weights: session.Weights) -> Executable:
         model = optimised.without(weights.keys()) if weights else None

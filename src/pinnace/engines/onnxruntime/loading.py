@@ -39,4 +39,4 @@ def loaded(
         raise
     except Exception as error:
         raise EngineError(f"{source.name}: onnxruntime cannot load what it compiled: {error}") from None
-    return session.OnnxruntimeExecutable(started, compiled.interface, compiled.first_state, target, held)
+    return session.OnnxruntimeExecutable(started, compiled.interface, compiled.first_state, held)

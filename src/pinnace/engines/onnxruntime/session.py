@@ -5,14 +5,14 @@ from __future__ import annotations
 import ctypes
 import math
 import os
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from functools import cache
 
 import numpy as np
 import onnxruntime as ort
+from onnxruntime.capi import onnxruntime_pybind11_state as _state
 
-from pinnace.engines.protocol import Array, State
+from pinnace.engines.protocol import Array, Execution, State
 from pinnace.errors import EngineError
 from pinnace.target import Target
 from pinnace.types import DataType, Interface, Port
@@ -21,6 +21,8 @@ NAME = f"onnxruntime {ort.__version__}"
 NO_OPTIMIZATION = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
 
 _BFLOAT16 = DataType.BFLOAT16.to_numpy()
+_Value = _state.OrtValue
+_HOST = ort.OrtDevice.make("cpu", 0)._get_c_device()
 _ONNX_BFLOAT16 = 16  # in onnx.TensorProto.DataType
 _FATAL = 4  # log severity: what goes wrong is raised, not printed as well
 
@@ -33,64 +35,123 @@ class OnnxruntimeExecutable:
         session: ort.InferenceSession,
         interface: Interface,
         first_state: Sequence[Array],
-        target: Target,
         held: Sequence[object],
     ) -> None:
         self._session, self._held = session, held
-        self._inputs, self._outputs = interface.inputs, interface.outputs
-        self._names = [p.name for p in interface.inputs] + [name for name, _ in interface.states]
-        self._fetch = [p.name for p in interface.outputs] + [name for _, name in interface.states]
+        self._interface = interface
         self._first_state = first_state
-        self._cores = frozenset(target.cores[: max(target.parallel_requests, 1)])
         self._info = {**interface.info, "engine": NAME, "precision": "float32"}
-        dtypes = [p.dtype.to_numpy() for p in (*interface.inputs, *interface.outputs)]
-        dtypes += [value.dtype for value in first_state]
-        self._compute = session.run if _BFLOAT16 not in dtypes else self._run_with_values
+        ports = (*interface.inputs, *interface.outputs)
+        kinds = {*(p.dtype for p in ports), *(DataType.from_numpy(value.dtype) for value in first_state)}
+        fixed = all(min(p.shape, default=0) >= 0 for p in ports)
+        if DataType.BFLOAT16 in kinds:
+            self._kind: type[_Execution] = _ValueExecution
+        elif fixed and DataType.STRING not in kinds and not interface.states:
+            self._kind = _BoundExecution
+        else:
+            self._kind = _Execution
 
     @property
     def inputs(self) -> tuple[Port, ...]:
-        """What `run` takes, in order."""
-        return self._inputs
+        """What runs take, in order."""
+        return self._interface.inputs
 
     @property
     def outputs(self) -> tuple[Port, ...]:
-        """What `run` gives, in order."""
-        return self._outputs
+        """What runs give, in order."""
+        return self._interface.outputs
 
     @property
     def info(self) -> Mapping[str, str]:
-        """User info of the file, and the engine's name and version."""
+        """User info of the file, the engine's name and version, the precision."""
         return self._info
 
-    def new_state(self) -> State:
-        """The first values of what the model keeps between predictions."""
-        return [np.array(value) for value in self._first_state]
-
-    def run(self, arrays: Sequence[Array], state: State) -> list[Array]:
-        """Compute the outputs; `EngineError` where onnxruntime fails."""
-        feed = dict(zip(self._names, (*arrays, *state), strict=True))
-        try:
-            if self._cores:
-                with _bound(self._cores):
-                    results = self._compute(self._fetch, feed)
-            else:
-                results = self._compute(self._fetch, feed)
-        except Exception as error:
-            raise EngineError(f"onnxruntime: {error}") from None
-        if state:
-            count = len(self._outputs)
-            state[:] = results[count:]
-            return results[:count]
-        return results
-
-    def _run_with_values(self, fetch: list[str], feed: dict[str, Array]) -> list[Array]:
-        # onnxruntime's arrays know no bfloat16, its values do.
-        values = {name: _as_value(array) for name, array in feed.items()}
-        return [_as_array(value) for value in self._session.run_with_ort_values(fetch, values)]
+    def execution(self, state: State | None = None) -> Execution:
+        """A place to run; places have nothing in common but the session."""
+        first = [np.array(value) for value in self._first_state] if state is None else state
+        return self._kind(self._session, self._interface, first)
 
     def close(self) -> None:
         """Free the session."""
-        del self._session, self._held, self._compute
+        del self._session, self._held
+
+
+class _Execution:
+    """Runs of a model of any shapes.
+
+    Calls go to the session beneath `InferenceSession`: what that one checks, the API has checked before.
+    """
+
+    def __init__(self, session: ort.InferenceSession, interface: Interface, state: State) -> None:
+        self.state = state
+        self._session = session._sess
+        self._names = [p.name for p in interface.inputs] + [name for name, _ in interface.states]
+        self._fetch = [p.name for p in interface.outputs] + [name for _, name in interface.states]
+
+    def run(self, arrays: Sequence[Array], outputs: Sequence[Array] | None = None) -> list[Array]:
+        """Compute the outputs; `EngineError` where onnxruntime fails."""
+        try:
+            results = self._compute(dict(zip(self._names, (*arrays, *self.state), strict=True)))
+        except Exception as error:
+            raise EngineError(f"onnxruntime: {error}") from None
+        if self.state:
+            count = len(results) - len(self.state)
+            results, self.state = results[:count], results[count:]
+        return results if outputs is None else _copied(results, outputs)
+
+    def _compute(self, feed: dict[str, Array]) -> list[Array]:
+        results: list[Array] = self._session.run(self._fetch, feed, None)
+        return results
+
+
+class _ValueExecution(_Execution):
+    """Runs with bfloat16, which onnxruntime's arrays do not know; its values do."""
+
+    def _compute(self, feed: dict[str, Array]) -> list[Array]:
+        values = {name: _as_value(array)._ortvalue for name, array in feed.items()}
+        results = self._session.run_with_ort_values(values, self._fetch, None)
+        return [_as_array(ort.OrtValue(value)) for value in results]
+
+
+class _BoundExecution(_Execution):
+    """Runs of a model of fixed shapes: it writes the results where the caller gets them.
+
+    What was bound by the run before, the same arrays again, is not bound anew: that takes a microsecond
+    each. The arrays are held until others take their place.
+    """
+
+    def __init__(self, session: ort.InferenceSession, interface: Interface, state: State) -> None:
+        super().__init__(session, interface, state)
+        self._binding = session.io_binding()._iobinding
+        self._results = [(p.shape, p.dtype.to_numpy()) for p in interface.outputs]
+        self._bound: list[Array | None] = [None] * len(self._names)
+        self._written: list[Array | None] = [None] * len(self._fetch)
+
+    def run(self, arrays: Sequence[Array], outputs: Sequence[Array] | None = None) -> list[Array]:
+        """Compute the outputs; `EngineError` where onnxruntime fails."""
+        results = [np.empty(*kind) for kind in self._results] if outputs is None else list(outputs)
+        try:
+            for place, array in enumerate(arrays):
+                if array is not self._bound[place]:
+                    self._binding.bind_input(self._names[place], array)
+                    self._bound[place] = array
+            for place, array in enumerate(results):
+                if array is not self._written[place]:
+                    value = _Value.ortvalue_from_numpy(array, _HOST)
+                    self._binding.bind_ortvalue_output(self._fetch[place], value)
+                    self._written[place] = array
+            self._session.run_with_iobinding(self._binding, None)
+        except Exception as error:
+            raise EngineError(f"onnxruntime: {error}") from None
+        if outputs is None:  # they are the caller's
+            self._written = [None] * len(results)
+        return results
+
+
+def _copied(results: Sequence[Array], outputs: Sequence[Array]) -> list[Array]:
+    for result, output in zip(results, outputs, strict=True):
+        np.copyto(output, result)
+    return list(outputs)
 
 
 def options(target: Target, folder: str | None = None) -> ort.SessionOptions:
@@ -187,14 +248,3 @@ def _as_array(value: ort.OrtValue) -> Array:
     shape = tuple(value.shape())
     memory = (ctypes.c_uint16 * math.prod(shape)).from_address(value.data_ptr())
     return np.array(np.frombuffer(memory, _BFLOAT16).reshape(shape))
-
-
-@contextmanager
-def _bound(cores: frozenset[int]) -> Iterator[None]:
-    """Bind the calling thread to `cores` for a while."""
-    before = os.sched_getaffinity(0)
-    os.sched_setaffinity(0, cores)
-    try:
-        yield
-    finally:
-        os.sched_setaffinity(0, before)

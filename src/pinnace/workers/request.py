@@ -1,0 +1,106 @@
+"""Predictions that wait for a worker."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from time import perf_counter_ns
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from pinnace.engines.protocol import Array
+
+
+class Request(Protocol):
+    """A prediction on its way. `arrived` is its time by `perf_counter_ns`."""
+
+    arrays: Sequence[Array]
+    outputs: Sequence[Array] | None
+    arrived: int
+
+    def begin(self) -> bool:
+        """Whether it is to run: nobody has called it off."""
+
+    def succeed(self, results: list[Array]) -> None:
+        """Give the caller its results."""
+
+    def fail(self, error: BaseException) -> None:
+        """Give the caller an error."""
+
+
+class Blocking:
+    """A request whose caller sleeps until it is done."""
+
+    __slots__ = ("_error", "_gate", "_results", "arrays", "arrived", "outputs")
+
+    def __init__(self, arrays: Sequence[Array], outputs: Sequence[Array] | None) -> None:
+        self.arrays, self.outputs = arrays, outputs
+        self.arrived = perf_counter_ns()
+        self._error: BaseException | None = None
+        self._results: list[Array] = []
+        self._gate = threading.Lock()
+        self._gate.acquire()
+
+    def begin(self) -> bool:
+        """Whoever stops to wait takes it off the queue first."""
+        return True
+
+    def succeed(self, results: list[Array]) -> None:
+        """Wake the caller."""
+        self._results = results
+        self._gate.release()
+
+    def fail(self, error: BaseException) -> None:
+        """Wake the caller."""
+        self._error = error
+        self._gate.release()
+
+    def wait(self, seconds: float | None) -> bool:
+        """Sleep until it is done, or for some seconds; whether it is done."""
+        return self._gate.acquire(timeout=-1 if seconds is None else seconds)
+
+    def results(self) -> list[Array]:
+        """What `wait` has waited for: the results, or the error is raised."""
+        if self._error is not None:
+            raise self._error
+        return self._results
+
+
+class Submitted(Future[Any]):
+    """A request whose caller has a future in its hand: itself."""
+
+    def __init__(
+        self,
+        arrays: Sequence[Array],
+        present: Callable[[list[Array]], Any],
+        withdraw: Callable[[Request], bool],
+    ) -> None:
+        """`present` makes of the results what the future gives; `withdraw` takes a request off the queue."""
+        super().__init__()
+        self.arrays = arrays
+        self.outputs: Sequence[Array] | None = None
+        self.arrived = perf_counter_ns()
+        self._present = present
+        self._withdraw: Callable[[Request], bool] | None = withdraw
+
+    def begin(self) -> bool:
+        """Whether it was not cancelled; from now on it cannot be."""
+        self._withdraw = None
+        return self.set_running_or_notify_cancel()
+
+    def succeed(self, results: list[Array]) -> None:
+        """Fulfil the future."""
+        self.set_result(self._present(results))
+
+    def fail(self, error: BaseException) -> None:
+        """Break the future."""
+        if self.running() or self.begin():
+            self.set_exception(error)
+
+    def cancel(self) -> bool:
+        """Call the prediction off; False where it runs already or is done."""
+        withdraw, cancelled = self._withdraw, super().cancel()
+        if cancelled and withdraw is not None and withdraw(self):
+            self.begin()
+        return cancelled

@@ -1,0 +1,91 @@
+"""One place where an executable runs."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from time import perf_counter_ns
+from typing import TYPE_CHECKING
+
+from pinnace.errors import EngineError
+from pinnace.workers.request import Request
+from pinnace.workers.stats import Tally
+
+if TYPE_CHECKING:
+    from pinnace.engines.protocol import Array, Executable
+
+
+class Worker:
+    """A place to run, the processors that it is bound to, and what it has done.
+
+    Whoever has taken it from the pool runs on it: a caller who found it idle, or the worker's own thread.
+    """
+
+    def __init__(self, executable: Executable, cores: frozenset[int]) -> None:
+        self.cores, self.tally = cores, Tally()
+        self.thread: threading.Thread | None = None
+        self.wake = threading.Semaphore(0)
+        self.dismissed = False
+        self.executable = executable
+        self._execution = executable.execution()
+
+    def adopt(self, executable: Executable) -> None:
+        """Run another executable from now on, on the state as it is."""
+        if executable is not self.executable:
+            self.executable, self._execution = executable, executable.execution(self._execution.state)
+
+    def run(
+        self, arrays: Sequence[Array], outputs: Sequence[Array] | None, arrived: int
+    ) -> list[Array]:
+        """Compute and count the outputs of one request. Raises `EngineError`."""
+        try:
+            results = self._execution.run(arrays, outputs)
+        except BaseException:
+            self.tally.failed += 1
+            raise
+        self.tally.count(perf_counter_ns() - arrived)
+        return results
+
+    def serve(self, request: Request) -> None:
+        """Run a request unless it was called off."""
+        if request.begin():
+            self.perform(request)
+
+    def perform(self, request: Request) -> None:
+        """Run a request that has begun, and tell its caller; whatever goes wrong goes there, too."""
+        try:
+            results = self.run(request.arrays, request.outputs, request.arrived)
+        except BaseException as error:
+            request.fail(error)
+        else:
+            request.succeed(results)
+
+    def finish(self, batch: Sequence[Request], results: Sequence[list[Array]]) -> None:
+        """Count requests that were computed together, and tell their callers."""
+        self.tally.batches += 1
+        now = perf_counter_ns()
+        for request, its_own in zip(batch, results, strict=True):
+            self.tally.count(now - request.arrived)
+            request.succeed(its_own)
+
+    def attempt(self, arrays: Sequence[Array]) -> list[Array] | None:
+        """Outputs that no caller waits for; None where there are none."""
+        try:
+            return self._execution.run(arrays)
+        except EngineError:
+            return None
+
+    @contextmanager
+    def bound(self) -> Iterator[None]:
+        """Bind the calling thread to the worker's processors for a while."""
+        if not self.cores:
+            yield
+            return
+        before = os.sched_getaffinity(0)
+        os.sched_setaffinity(0, self.cores)
+        try:
+            yield
+        finally:
+            os.sched_setaffinity(0, before)
