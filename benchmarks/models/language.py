@@ -1,0 +1,82 @@
+"""Transformers for text."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from benchmarks.models.writer import INT64, Dimension, Writer
+
+WIDTH, HEADS, LAYERS = 768, 12, 12
+PAST = 128
+
+
+def bert_base(path: Path, batch: Dimension = 1, words: int = 30522, length: int = 128) -> Path:
+    """BERT-base without pooler, 109 million parameters: ids (batch, 128) of int64."""
+    w = Writer()
+    split = w.constant("split", [0, 0, HEADS, WIDTH // HEADS], np.int64)
+    join = w.constant("join", [0, 0, WIDTH], np.int64)
+    scale = w.constant("scale", (WIDTH // HEADS) ** -0.5)
+
+    def heads(x: str, *perm: int) -> str:
+        return w.node("Transpose", w.node("Reshape", x, split), perm=perm)
+
+    x = w.node("Gather", w.weight("words", words, WIDTH), w.input("ids", [batch, length], INT64))
+    x = w.norm(w.node("Add", x, w.weight("positions", 1, length, WIDTH)), "embeddings", WIDTH)
+    for i in range(LAYERS):
+        query, key, value = (w.dense(x, f"{i}.{part}", WIDTH, WIDTH) for part in ("query", "key", "value"))
+        scores = w.node("Mul", w.node("MatMul", heads(query, 0, 2, 1, 3), heads(key, 0, 2, 3, 1)), scale)
+        seen = w.node("MatMul", w.node("Softmax", scores, axis=-1), heads(value, 0, 2, 1, 3))
+        joined = w.node("Reshape", w.node("Transpose", seen, perm=[0, 2, 1, 3]), join)
+        x = w.norm(w.node("Add", x, w.dense(joined, f"{i}.out", WIDTH, WIDTH)), f"{i}.norm1", WIDTH)
+        up = w.gelu(w.dense(x, f"{i}.up", WIDTH, 4 * WIDTH))
+        x = w.norm(w.node("Add", x, w.dense(up, f"{i}.down", 4 * WIDTH, WIDTH)), f"{i}.norm2", WIDTH)
+    w.output("hidden", x, [batch, length, WIDTH])
+    return w.save(path)
+
+
+def bert_free(path: Path) -> Path:
+    """The same with a free batch."""
+    return bert_base(path, "batch")
+
+
+def gpt2_step(path: Path, words: int = 50257) -> Path:
+    """One token of GPT-2 small after 128 others, whose keys and values are given: 124 million parameters.
+
+    ids and position (1, 1) of int64; key and value of every layer (1, 12, 128, 64). The keys and values
+    with the new token's come back, beside the logits.
+    """
+    w = Writer()
+    size = WIDTH // HEADS
+    split = w.constant("split", [1, 1, HEADS, size], np.int64)
+    join = w.constant("join", [1, 1, WIDTH], np.int64)
+    scale = w.constant("scale", size**0.5)
+
+    def with_past(name: str, x: str) -> str:
+        past = w.input(f"past.{name}", [1, HEADS, PAST, size])
+        return w.node("Concat", past, x, axis=2)
+
+    token = w.node("Gather", w.weight("words", words, WIDTH), w.input("ids", [1, 1], INT64))
+    place = w.node("Gather", w.weight("positions", 1024, WIDTH), w.input("position", [1, 1], INT64))
+    x = w.node("Add", token, place)
+    present = {}
+    for i in range(LAYERS):
+        both = w.dense(w.norm(x, f"{i}.norm1", WIDTH), f"{i}.attention", WIDTH, 3 * WIDTH)
+        thirds = w.nodes("Split", 3, both, w.constant("thirds", [WIDTH] * 3, np.int64), axis=2)
+        query, key, value = (
+            w.node("Transpose", w.node("Reshape", part, split), perm=[0, 2, 1, 3]) for part in thirds
+        )
+        present[f"{i}.key"] = key = with_past(f"{i}.key", key)
+        present[f"{i}.value"] = value = with_past(f"{i}.value", value)
+        scores = w.node("Div", w.node("MatMul", query, w.node("Transpose", key, perm=[0, 1, 3, 2])), scale)
+        seen = w.node("MatMul", w.node("Softmax", scores, axis=-1), value)
+        joined = w.node("Reshape", w.node("Transpose", seen, perm=[0, 2, 1, 3]), join)
+        x = w.node("Add", x, w.dense(joined, f"{i}.out", WIDTH, WIDTH))
+        up = w.gelu_by_tanh(w.dense(w.norm(x, f"{i}.norm2", WIDTH), f"{i}.up", WIDTH, 4 * WIDTH))
+        x = w.node("Add", x, w.dense(up, f"{i}.down", 4 * WIDTH, WIDTH))
+    logits = w.node("MatMul", w.norm(x, "norm", WIDTH), w.weight("head", WIDTH, words))
+    w.output("logits", logits, [1, 1, words])
+    for name, value in present.items():
+        w.output(f"present.{name}", value, [1, HEADS, PAST + 1, size])
+    return w.save(path)
