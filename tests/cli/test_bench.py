@@ -26,7 +26,7 @@ def test_json_has_a_row_for_every_number_of_threads_and_workers(pinnace, twice):
     assert answer.code == 0, answer.err
     found = answer.json
     assert found.keys() == {
-        "model", "inputs", "engine", "precision", "build", "accuracy", "latency", "throughput",
+        "model", "inputs", "engine", "precision", "build", "accuracy", "latency", "throughput", "profile",
     }  # fmt: skip
     assert found["model"] == str(twice)
     assert found["engine"].split()[0] in ("onnxruntime", "openvino")
@@ -42,6 +42,7 @@ def test_json_has_a_row_for_every_number_of_threads_and_workers(pinnace, twice):
     ]
     assert all((row["clients"], row["runs"]) == (2, 8) for row in found["throughput"])
     assert found["accuracy"] is None
+    assert found["profile"] is None
 
 
 def test_a_model_that_was_opened_before_is_loaded(pinnace, twice):
@@ -68,6 +69,52 @@ def test_tables_go_to_stdout_and_notes_to_stderr(pinnace, twice):
     row = lines[lines.index("latency of one caller, ms") + 2].split()
     assert row[:2] == ["automatic", "4"]
     assert "accuracy" not in answer.out
+
+
+@pytest.fixture
+def branchy(onnx_file):
+    """Nodes that onnxruntime can neither fuse nor leave out, more than a table shows."""
+    names = [f"v{i}" for i in range(25)]
+    nodes = ["Sin x -> v0", *(f"{'Cos' if i % 2 else 'Sin'} v{i - 1} -> v{i}" for i in range(1, 25))]
+    return onnx_file(nodes, ["x float 1,3"], [f"{names[-1]} float 1,3"])
+
+
+def test_a_profile_has_every_node_of_every_run_that_counts(pinnace, branchy):
+    answer = pinnace(
+        "bench", branchy, *QUICK, "--clients", 0, "--profile", "--json", "--provider", "onnxruntime"
+    )
+    assert answer.code == 0, answer.err
+    found = answer.json["profile"]
+    assert found["runs"] == 4
+    assert {(one["name"], one["calls"]) for one in found["operators"]} == {("Sin", 4 * 13), ("Cos", 4 * 12)}
+    assert [one["calls"] for one in found["nodes"]] == [4] * 25
+    for sums in (found["operators"], found["nodes"]):
+        assert sum(one["share"] for one in sums) == pytest.approx(1)
+        assert sums == sorted(sums, key=lambda one: -one["total"])
+
+
+def test_the_tables_of_a_profile_show_all_operators_and_the_first_nodes(pinnace, branchy):
+    answer = pinnace(
+        "bench", branchy, "--seconds", 0.01, "--clients", 0, "--profile", "--provider", "onnxruntime"
+    )
+    lines = answer.out.splitlines()
+    operators = lines.index("profile of 20 runs by operator, ms")
+    nodes = lines.index("profile of 20 runs by node, ms, 20 of 25")
+    assert {line.split()[0] for line in lines[operators + 2 : nodes]} == {"Sin", "Cos"}
+    assert len(lines) - nodes - 2 == 20
+
+
+def test_a_trace_holds_all_nodes_of_all_runs_in_chromes_form(pinnace, branchy, tmp_path):
+    path = tmp_path / "trace.json"
+    answer = pinnace("bench", branchy, *QUICK, "--clients", 0, "--trace", path, "--provider", "onnxruntime")
+    assert answer.code == 0, answer.err
+    assert f"wrote {path}" in answer.err
+    events = [event for event in json.loads(path.read_text())["traceEvents"] if event["ph"] == "X"]
+    assert len(events) == 4 * 25
+    assert len({event["name"] for event in events}) == 25
+    assert all(event.keys() >= {"name", "cat", "ts", "dur", "pid", "tid"} for event in events)
+    begins = [event["ts"] for event in events]
+    assert begins == sorted(begins)
 
 
 @pytest.fixture

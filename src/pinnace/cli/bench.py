@@ -6,24 +6,27 @@ import json
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 if TYPE_CHECKING:
-    from pinnace import ModelParallelRunner, Tensor
+    from pinnace import Context, ModelParallelRunner, Tensor
     from pinnace.bench.accuracy import Closeness
     from pinnace.bench.timing import Call, Limit, Spans
     from pinnace.cli.inputs import Fed
     from pinnace.cli.measured import Measured
+    from pinnace.engines.steps import Step
 
 Provider = Literal["automatic", "onnxruntime", "openvino"]
 Precision = Literal["enforce_fp32", "preferred_fp16"]
 
 MANY = "Repeat for more inputs."
 LIST = "N[,N...]"
+PROFILED = 20
+"""How many predictions are profiled where nothing else is said."""
 
 
 @dataclass(frozen=True)
@@ -85,6 +88,13 @@ def bench(
     provider: Annotated[Provider, typer.Option(help="The engine.")] = "automatic",
     precision: Annotated[Precision, typer.Option(help="How exactly to compute.")] = "enforce_fp32",
     config: Annotated[Path | None, typer.Option(help="A configuration file (.ini).")] = None,
+    profile: Annotated[bool, typer.Option("--profile", help="Show which operators take the time.")] = False,
+    trace: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE.json", help="Profile into a file for ui.perfetto.dev or chrome://tracing."
+        ),
+    ] = None,
     reference: Annotated[
         Path | None,
         typer.Option(
@@ -108,6 +118,7 @@ def bench(
     With --reference the exit status is 1 where the outputs are too far from it.
     """
     from pinnace.bench import plot as plotting
+    from pinnace.bench.profile import trace as chrome_trace
     from pinnace.bench.timing import Limit
     from pinnace.cli.console import note
     from pinnace.cli.measured import Accuracy, Measured, show
@@ -130,6 +141,11 @@ def bench(
     for count in thread_counts:
         for places in worker_counts:
             measured.clients[count, places] = _time_clients(setup, count, places, clients)
+    if profile or trace:
+        measured.profiled = _profile(setup, thread_counts[0])
+    if trace:
+        trace.write_text(chrome_trace(measured.steps, model.name), encoding="utf-8")
+        note(f"wrote {trace}")
     if plot:
         plotting.draw(plot, model.name, measured.latencies_drawn(), measured.throughputs_drawn())
         note(f"wrote {plot}")
@@ -194,6 +210,30 @@ def _time_clients(setup: Setup, threads: int, workers: int, clients: int) -> lis
         return served(calls, setup.limit)
 
 
+def _profile(setup: Setup, threads: int) -> list[list[Step]]:
+    """The steps of runs of an executable that is built to note them."""
+    import numpy as np
+
+    from pinnace.build import build
+    from pinnace.cli.console import progress
+    from pinnace.config import Settings
+    from pinnace.context import to_target
+
+    with _opened(setup, threads, 1) as opened:
+        arrays = [np.ascontiguousarray(one.array) for one in opened.fed]
+    context = _context(setup, threads, 1)
+    target = replace(to_target(context), profile=True)
+    executable = build(setup.path, None, target, Settings.load(context.parallel.config_path))
+    try:
+        with progress(f"Profiling {setup.path.name}"):
+            execution = executable.execution()
+            for _ in range(setup.warm_up + (setup.limit.runs or PROFILED)):
+                execution.run(arrays)
+        return executable.profile()[setup.warm_up :]
+    finally:
+        executable.close()
+
+
 def _warm_up(setup: Setup, *calls: Call) -> None:
     """Let each predict at the same time as the others, as they will: every worker is warm after."""
     from pinnace.bench.throughput import served
@@ -206,10 +246,10 @@ def _warm_up(setup: Setup, *calls: Call) -> None:
 def _opened(setup: Setup, threads: int, workers: int) -> Iterator[Opened]:
     from pinnace.cli.console import progress
     from pinnace.cli.inputs import Pictures
-    from pinnace.cli.opening import context_for, fill, open_model
+    from pinnace.cli.opening import fill, open_model
     from pinnace.cli.picture import Preparation
 
-    context = context_for(threads, setup.config, workers, setup.provider, setup.precision)
+    context = _context(setup, threads, workers)
     with progress(f"Opening {setup.path.name}"):
         started = time.perf_counter_ns()
         model = open_model(setup.path, context)
@@ -217,6 +257,12 @@ def _opened(setup: Setup, threads: int, workers: int) -> Iterator[Opened]:
     with model:
         tensors, fed = fill(model, setup.inputs, setup.shapes, Pictures(Preparation(scale=1 / 255)))
         yield Opened(model, tensors, fed, taken)
+
+
+def _context(setup: Setup, threads: int, workers: int) -> Context:
+    from pinnace.cli.opening import context_for
+
+    return context_for(threads, setup.config, workers, setup.provider, setup.precision)
 
 
 def _kept_entries(config: Path | None) -> set[str] | None:

@@ -11,9 +11,14 @@ import numpy as np
 import numpy.typing as npt
 
 from pinnace.bench.accuracy import Closeness, mean_cosine, mean_relative_error
+from pinnace.bench.profile import Sum, by_node, by_operator
 from pinnace.bench.throughput import Throughput, throughput
 from pinnace.bench.timing import Latency, Spans, latency, milliseconds
 from pinnace.cli.console import table
+from pinnace.engines.steps import Step
+
+SHOWN_NODES = 20
+"""How many nodes of a profile are shown."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +60,7 @@ class Measured:
     """All that was measured of one model.
 
     `callers` are the times of one caller by threads; `clients` those of several, one entry a client, by
-    threads and workers. 0 threads are automatic ones.
+    threads and workers. 0 threads are automatic ones. `profiled` are the steps of runs.
     """
 
     model: str
@@ -66,6 +71,7 @@ class Measured:
     accuracy: Accuracy | None = None
     callers: dict[int, Spans] = field(default_factory=dict)
     clients: dict[tuple[int, int], list[Spans]] = field(default_factory=dict)
+    profiled: list[list[Step]] = field(default_factory=list)
 
     def latencies(self) -> dict[int, Latency]:
         """Of one caller, by threads."""
@@ -88,6 +94,11 @@ class Measured:
             )
         return lines
 
+    @property
+    def steps(self) -> list[Step]:
+        """Of all profiled runs."""
+        return [step for run in self.profiled for step in run]
+
     def as_json(self) -> dict[str, Any]:
         """For JSON; times in milliseconds, errors in percent, what was not measured None or empty."""
         return {
@@ -102,6 +113,14 @@ class Measured:
                 {"threads": threads, "workers": workers} | asdict(one)
                 for (threads, workers), one in self.throughputs().items()
             ],
+            "profile": self._profile_as_json() if self.profiled else None,
+        }
+
+    def _profile_as_json(self) -> dict[str, Any]:
+        return {
+            "runs": len(self.profiled),
+            "operators": [asdict(one) for one in by_operator(self.steps)],
+            "nodes": [asdict(one) for one in by_node(self.steps)],
         }
 
 
@@ -124,6 +143,8 @@ def show(measured: Measured) -> None:
             for (threads, workers), one in measured.throughputs().items()
         }
         _show_rows("throughput, and latency in ms", "workers x threads", served)
+    if measured.profiled:
+        _show_profile(measured.steps, len(measured.profiled))
 
 
 def _build_row(one: Build) -> tuple[str, str, str]:
@@ -135,6 +156,19 @@ def _show_rows(title: str, first: str, rows: Mapping[str, Latency | Throughput])
     names = [name.replace("_", " ") for name in asdict(next(iter(rows.values())))]
     cells = [[name, *(_number(value) for value in asdict(row).values())] for name, row in rows.items()]
     table(title, _aligned([[first, *names], *cells]))
+
+
+def _show_profile(steps: Sequence[Step], runs: int) -> None:
+    figures = ("calls", "total", "of a run", "share")
+    operators = [[one.name, *_figures(one, runs)] for one in by_operator(steps)]
+    table(f"profile of {runs} runs by operator, ms", _aligned([["operator", *figures], *operators]))
+    nodes = [[one.name, one.operator, *_figures(one, runs)] for one in by_node(steps)]
+    title = f"profile of {runs} runs by node, ms, {min(SHOWN_NODES, len(nodes))} of {len(nodes)}"
+    table(title, _aligned([["node", "operator", *figures], *nodes[:SHOWN_NODES]]))
+
+
+def _figures(one: Sum, runs: int) -> tuple[str, ...]:
+    return str(one.calls), f"{one.total:.3f}", f"{one.total / runs:.4f}", f"{one.share:.1%}"
 
 
 def _show_accuracy(accuracy: Accuracy) -> None:

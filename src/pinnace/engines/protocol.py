@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from pinnace.engines.steps import Step
 from pinnace.target import Target
 from pinnace.types import Interface, Port
 
@@ -60,6 +61,9 @@ class Executable(Protocol):
 
     def execution(self, state: State | None = None) -> Execution:
         """A new place to run, which starts with this state, or with the first one of the model."""
+
+    def profile(self) -> list[list[Step]]:
+        """The steps of each run so far, where the target says `profile`, else []. No more are noted after."""
 
     def close(self) -> None:
         """Free what the engine holds. Nothing may run after."""

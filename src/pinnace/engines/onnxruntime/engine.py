@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from pinnace.engines.onnxruntime import session
 from pinnace.engines.onnxruntime.loading import loaded
+from pinnace.engines.onnxruntime.profiling import notes
 from pinnace.engines.protocol import Compiled, Executable, Mould
 from pinnace.target import Target
 
@@ -26,9 +27,11 @@ class Onnxruntime:
         """Optimise, and keep nothing."""
         from pinnace.engines.onnxruntime.compiling import optimised
 
-        made, held = optimised(graph, session.options(target, graph.folder))
+        chosen = session.options(target, graph.folder)
+        noted = notes(target, chosen)
+        made, held = optimised(graph, chosen)
         first_state = [value.numpy() for value in graph.first_state]
-        return session.OnnxruntimeExecutable(made, graph.interface, first_state, held)
+        return session.OnnxruntimeExecutable(made, graph.interface, first_state, held, noted)
 
     def compile(self, graph: Compilable, source: Source, target: Target, folder: Path) -> Compiled:
         """Optimise, and keep the graph with what onnxruntime made of its weights."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from pinnace.engines.onnxruntime import session
+from pinnace.engines.onnxruntime.profiling import notes
 from pinnace.engines.protocol import Compiled, Executable
 from pinnace.errors import EngineError
 from pinnace.target import Target
@@ -27,6 +28,7 @@ def loaded(
     """See `Engine.load`; `model`, where given, is the optimised graph with place holders for `weights`."""
     chosen = session.options(target, str(folder))
     chosen.graph_optimization_level = session.NO_OPTIMIZATION
+    noted = notes(target, chosen)
     own = {
         k.name: (source.weight(k.file, k.offset, k.length, k.shape, k.digest), k.dtype)
         for k in compiled.weights
@@ -39,4 +41,4 @@ def loaded(
         raise
     except Exception as error:
         raise EngineError(f"{source.name}: onnxruntime cannot load what it compiled: {error}") from None
-    return session.OnnxruntimeExecutable(started, compiled.interface, compiled.first_state, held)
+    return session.OnnxruntimeExecutable(started, compiled.interface, compiled.first_state, held, noted)

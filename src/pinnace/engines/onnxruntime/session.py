@@ -12,7 +12,9 @@ import numpy as np
 import onnxruntime as ort
 from onnxruntime.capi import onnxruntime_pybind11_state as _state
 
+from pinnace.engines.onnxruntime.profiling import Notes
 from pinnace.engines.protocol import Array, Execution, State
+from pinnace.engines.steps import Step
 from pinnace.errors import EngineError
 from pinnace.target import Target
 from pinnace.types import DataType, Interface, Port
@@ -36,8 +38,9 @@ class OnnxruntimeExecutable:
         interface: Interface,
         first_state: Sequence[Array],
         held: Sequence[object],
+        notes: Notes | None = None,
     ) -> None:
-        self._session, self._held = session, held
+        self._session, self._held, self._notes = session, held, notes
         self._interface = interface
         self._first_state = first_state
         self._info = {**interface.info, "engine": NAME, "precision": "float32"}
@@ -71,9 +74,15 @@ class OnnxruntimeExecutable:
         first = [np.array(value) for value in self._first_state] if state is None else state
         return self._kind(self._session, self._interface, first)
 
+    def profile(self) -> list[list[Step]]:
+        """The steps of each run so far, where they are noted."""
+        return self._notes.runs(self._session) if self._notes else []
+
     def close(self) -> None:
         """Free the session."""
         del self._session, self._held
+        if self._notes:
+            self._notes.close()
 
 
 class _Execution:
