@@ -7,6 +7,8 @@ import os
 import threading
 from collections.abc import Sequence
 from concurrent.futures import Future
+from itertools import chain
+from operator import is_not
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
@@ -22,14 +24,14 @@ from pinnace.ports import (
     check_inputs,
     check_outputs,
     check_resize,
+    expected,
     fill,
+    fits,
     is_free,
     meta,
     resized,
-    tensors_of,
-    writable,
 )
-from pinnace.tensor import Array, Tensor, TensorMeta
+from pinnace.tensor import Array, Tensor, TensorMeta, arrays_in, tensors_of
 from pinnace.workers.batching import Batching
 from pinnace.workers.pool import Workers
 from pinnace.workers.stats import Stats
@@ -165,19 +167,20 @@ class BaseModel:
         where the engine fails, `ModelStateError` where the model is not built or closed, `QueueFullError`
         where `[runner] max_queue` predictions wait already, `PredictTimeoutError`.
         """
-        check_inputs(inputs)
-        live = self._built()
-        arrays = arrays_of(inputs, live.inputs, live.shapes)
+        live = self._live or self._unready(inputs)
+        arrays = arrays_of(inputs, live.expected)
         if outputs is None and timeout is None:
-            return tensors_of(live.workers.run(arrays), live.outputs)
+            return tensors_of(live.workers.run(arrays), live.kinds)
         _check_timeout(timeout)
-        into = None
-        if outputs is not None:
-            check_outputs(outputs, live.outputs)
-            into = writable(outputs, live.outputs, arrays) if timeout is None else None
-        results = tensors_of(live.workers.run(arrays, into, timeout), live.outputs)
-        if outputs is not None and into is None:
-            fill(outputs, results)
+        if outputs is None:
+            return tensors_of(live.workers.run(arrays, None, timeout), live.kinds)
+        into = live.writable(outputs, arrays) if timeout is None else None
+        if into is not None:
+            live.workers.run(arrays, into)
+            return list(outputs)
+        check_outputs(outputs, live.outputs)
+        results = tensors_of(live.workers.run(arrays, None, timeout), live.kinds)
+        fill(outputs, results)
         return results
 
     def submit(self, inputs: Sequence[Tensor | Array]) -> Future[list[Tensor]]:
@@ -187,11 +190,10 @@ class BaseModel:
         off as long as it waits. The data of the inputs must not be changed until it is done. Raises as
         `predict` for wrong inputs, and `QueueFullError`.
         """
-        check_inputs(inputs)
-        live = self._built()
-        ports = live.outputs
-        arrays = arrays_of(inputs, live.inputs, live.shapes)
-        return live.workers.submit(arrays, lambda results: tensors_of(results, ports))
+        live = self._live or self._unready(inputs)
+        kinds = live.kinds
+        arrays = arrays_of(inputs, live.expected)
+        return live.workers.submit(arrays, lambda results: tensors_of(results, kinds))
 
     async def apredict(self, inputs: Sequence[Tensor | Array]) -> list[Tensor]:
         """As `predict`, for coroutines: the event loop goes on meanwhile.
@@ -237,6 +239,11 @@ class BaseModel:
         if old:
             old.close()
 
+    def _unready(self, inputs: object) -> _Live:
+        """Raise what is wrong where no model is built: the arguments first."""
+        check_inputs(inputs)
+        return self._built()
+
     def _built(self) -> _Live:
         live = self._live
         if live is None:
@@ -260,6 +267,9 @@ class _Live:
         self.inputs = workers.executable.inputs
         self.outputs = workers.executable.outputs
         self.shapes = shapes
+        self.expected = expected(self.inputs, shapes)
+        self.kinds = [(port.name, port.dtype, port.format) for port in self.outputs]
+        self._proven: tuple[list[Array], list[Array]] | None = None
         self._output_shapes: list[Shape] | None = None
 
     def close(self) -> None:
@@ -276,6 +286,17 @@ class _Live:
                 'built: config_dict={"pids": "12, 34"}, or shareable_weight_pid_list of [ascend_context]'
             )
         return str(self.offer.handle)
+
+    def writable(self, outputs: object, arrays: list[Array]) -> list[Array] | None:
+        """The arrays of outputs where an executable can write them while it reads `arrays`; else None."""
+        found = arrays_in(outputs, self.kinds)
+        if found is None:
+            return None
+        if self._proven is None or any(map(is_not, chain(*self._proven), chain(found, arrays))):
+            if not fits(found, arrays, self.outputs):
+                return None
+            self._proven = found, arrays
+        return found
 
     def output_shapes(self) -> list[Shape]:
         """Shapes of the outputs, with free dimensions where those of the inputs leave them free."""

@@ -10,7 +10,7 @@ import numpy as np
 
 from pinnace.errors import ArgumentTypeError, ArgumentValueError, DataMismatchError, warn
 from pinnace.tensor import Array, Tensor, TensorMeta
-from pinnace.types import DataType, Port
+from pinnace.types import Port
 
 Shape = tuple[int, ...]
 
@@ -59,19 +59,38 @@ def check_outputs(outputs: object, ports: Sequence[Port]) -> None:
         )
 
 
-def arrays_of(
-    inputs: Sequence[Tensor | Array], ports: Sequence[Port], shapes: Sequence[Shape]
-) -> list[Array]:
-    """The data of the inputs, as an executable takes it. Raises `DataMismatchError`."""
-    if len(inputs) != len(ports):
-        names = ", ".join(port.name for port in ports)
-        raise DataMismatchError(f"the model has {len(ports)} inputs ({names}), but got {len(inputs)}")
-    return [
-        array
-        if value.__class__ is Tensor and (array := value.array_of(port.dtype, shape)) is not None
-        else _array(value, port, shape)
-        for value, port, shape in zip(inputs, ports, shapes, strict=True)
-    ]
+Expected = tuple[Port, Shape, np.dtype[np.generic]]
+"""An input, the shape that it has now, and the dtype of its arrays."""
+
+
+def expected(ports: Sequence[Port], shapes: Sequence[Shape]) -> list[Expected]:
+    """What `arrays_of` is to find."""
+    return [(port, shape, port.dtype.to_numpy()) for port, shape in zip(ports, shapes, strict=True)]
+
+
+def arrays_of(inputs: Sequence[Tensor | Array], expected: Sequence[Expected]) -> list[Array]:
+    """The data of the inputs, as an executable takes it.
+
+    Raises `ArgumentTypeError` unless `inputs` is a list of tensors or arrays, `DataMismatchError` where they
+    do not fit.
+    """
+    if not isinstance(inputs, _LISTS) or len(inputs) != len(expected):
+        check_inputs(inputs)
+        names = ", ".join(port.name for port, _, _ in expected)
+        raise DataMismatchError(f"the model has {len(expected)} inputs ({names}), but got {len(inputs)}")
+    arrays = []
+    for value, (port, shape, dtype) in zip(inputs, expected, strict=True):
+        if value.__class__ is Tensor:
+            array = value.array_of(port.dtype, shape)
+        elif value.__class__ is np.ndarray and value.dtype is dtype and value.shape == shape:
+            array = value if value.flags.c_contiguous else None
+        else:
+            array = None
+        if array is None:
+            check_inputs(inputs)
+            array = _array(value, port, shape)
+        arrays.append(array)
+    return arrays
 
 
 def _array(value: Tensor | Array, port: Port, shape: Shape) -> Array:
@@ -106,24 +125,15 @@ def _warn_of_zeros(tensor: Tensor, port: Port) -> None:
     warn(f"input {port.name!r} was given no data: zeros are used")
 
 
-def tensors_of(arrays: Sequence[Array], ports: Sequence[Port]) -> list[Tensor]:
-    """What a prediction gives of the results of an executable."""
-    return [Tensor.of_port(port, array.shape, array) for port, array in zip(ports, arrays, strict=True)]
-
-
-def writable(
-    outputs: Sequence[Tensor | TensorMeta], ports: Sequence[Port], arrays: Sequence[Array]
-) -> list[Array] | None:
-    """The arrays of outputs where an executable can write all of them while it reads `arrays`; else None."""
-    found: list[Array] = []
-    for output, port in zip(outputs, ports, strict=False):
-        array = output.array_of(port.dtype, port.shape) if isinstance(output, Tensor) else None
-        if array is None or not array.flags.writeable or port.dtype is DataType.STRING:
-            return None
-        if any(np.may_share_memory(array, other) for other in (*arrays, *found)):
-            return None
-        found.append(array)
-    return found or None
+def fits(outputs: Sequence[Array], inputs: Sequence[Array], ports: Sequence[Port]) -> bool:
+    """Whether results of the ports can be written into the outputs, which share memory with nothing."""
+    return not any(
+        output.shape != port.shape
+        or not output.flags.writeable
+        or output.dtype == object
+        or any(np.may_share_memory(output, other) for other in (*inputs, *outputs[:place]))
+        for place, (output, port) in enumerate(zip(outputs, ports, strict=True))
+    )
 
 
 def fill(outputs: list[Any], results: list[Tensor]) -> None:

@@ -95,14 +95,14 @@ class Tensor:
             raise ArgumentTypeError(f"dtype is {dtype}, but the data given has {self._dtype}.")
 
     @classmethod
-    def of_port(cls, port: Port, shape: tuple[int, ...], array: Array | None = None) -> Tensor:
-        """Make the tensor of an input or output, without checks. `array` is C-contiguous."""
+    def of_port(cls, port: Port, shape: tuple[int, ...]) -> Tensor:
+        """Make the tensor of an input or output, without checks and without data."""
         tensor = object.__new__(cls)
         tensor._name = port.name
         tensor._dtype = port.dtype
         tensor._format = port.format
         tensor._shape = shape
-        tensor._array = array
+        tensor._array = None
         return tensor
 
     def _adopt_tensor(self, other: Tensor) -> None:
@@ -290,6 +290,33 @@ class Tensor:
     def get_data_size(self) -> int:
         """As `data_size`."""
         return self.data_size
+
+
+Kind = tuple[str, DataType, Format]
+"""Name, dtype and layout of an output."""
+
+
+def tensors_of(arrays: Sequence[Array], kinds: Sequence[Kind]) -> list[Tensor]:
+    """What a prediction gives of the results of an executable. (Written out: it is half of the time.)"""
+    tensors = []
+    for array, (name, dtype, layout) in zip(arrays, kinds, strict=True):
+        tensor = Tensor.__new__(Tensor)
+        tensor._name, tensor._dtype, tensor._format = name, dtype, layout
+        tensor._shape, tensor._array = array.shape, array
+        tensors.append(tensor)
+    return tensors
+
+
+def arrays_in(outputs: object, kinds: Sequence[Kind]) -> list[Array] | None:
+    """The arrays of a list of tensors, one for each output, where all have one of the right dtype."""
+    if not isinstance(outputs, list) or len(outputs) != len(kinds):
+        return None
+    arrays = []
+    for output, (_, dtype, _) in zip(outputs, kinds, strict=True):
+        if output.__class__ is not Tensor or output._dtype is not dtype or output._array is None:
+            return None
+        arrays.append(output._array)
+    return arrays
 
 
 def _native(array: Array) -> tuple[DataType, Array]:

@@ -65,7 +65,9 @@ class Workers:
         """
         if timeout is None and self._direct:
             arrived = perf_counter_ns()
-            worker = self._take()
+            with self._lock:
+                self._check_open()
+                worker = self._idle.pop() if self._idle else None
             if worker is not None:
                 try:
                     if not worker.cores:
@@ -153,12 +155,6 @@ class Workers:
             if worker.thread is not None and worker is not own:
                 worker.thread.join()
 
-    def _take(self) -> Worker | None:
-        """An idle worker; None where all are busy."""
-        with self._lock:
-            self._check_open()
-            return self._idle.pop() if self._idle else None
-
     def _give_back(self, worker: Worker) -> None:
         """Let a worker go on with the queue, in its own thread, or be idle."""
         with self._lock:
@@ -169,7 +165,8 @@ class Workers:
             self._serve(worker)  # no thread can be had: this one has to do
 
     def _rest(self, worker: Worker) -> None:
-        worker.adopt(self.executable)
+        if worker.executable is not self.executable:
+            worker.adopt(self.executable)
         self._idle.append(worker)
         if self._closed:
             self._changed.notify_all()

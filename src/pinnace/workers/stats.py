@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import accumulate
 
-_STEPS = 96  # up to 2**48 ns, three days
+_STEPS = 128  # up to 2**64 ns
 _NS = 1e6  # of a millisecond
 
 
@@ -68,7 +68,7 @@ class Tally:
         self.served += 1
         self.total += nanoseconds
         # the number of bits of a square grows by one where the number grows by the square root of 2
-        self.steps[min((nanoseconds * nanoseconds).bit_length(), _STEPS)] += 1
+        self.steps[(nanoseconds * nanoseconds).bit_length()] += 1
 
 
 def latency(tallies: Iterable[Tally]) -> Latency:

@@ -36,16 +36,15 @@ class Worker:
         if executable is not self.executable:
             self.executable, self._execution = executable, executable.execution(self._execution.state)
 
-    def run(
-        self, arrays: Sequence[Array], outputs: Sequence[Array] | None, arrived: int
-    ) -> list[Array]:
+    def run(self, arrays: Sequence[Array], outputs: Sequence[Array] | None, arrived: int) -> list[Array]:
         """Compute and count the outputs of one request. Raises `EngineError`."""
+        tally = self.tally
         try:
             results = self._execution.run(arrays, outputs)
         except BaseException:
-            self.tally.failed += 1
+            tally.failed += 1
             raise
-        self.tally.count(perf_counter_ns() - arrived)
+        tally.count(perf_counter_ns() - arrived)
         return results
 
     def serve(self, request: Request) -> None:

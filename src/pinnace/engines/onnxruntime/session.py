@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import math
+import operator
 import os
 from collections.abc import Mapping, Sequence
 from functools import cache
@@ -23,7 +24,7 @@ NAME = f"onnxruntime {ort.__version__}"
 NO_OPTIMIZATION = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
 
 _BFLOAT16 = DataType.BFLOAT16.to_numpy()
-_Value = _state.OrtValue
+_value_of = _state.OrtValue.ortvalue_from_numpy
 _HOST = ort.OrtDevice.make("cpu", 0)._get_c_device()
 _ONNX_BFLOAT16 = 16  # in onnx.TensorProto.DataType
 _FATAL = 4  # log severity: what goes wrong is raised, not printed as well
@@ -132,29 +133,38 @@ class _BoundExecution(_Execution):
     def __init__(self, session: ort.InferenceSession, interface: Interface, state: State) -> None:
         super().__init__(session, interface, state)
         self._binding = session.io_binding()._iobinding
-        self._results = [(p.shape, p.dtype.to_numpy()) for p in interface.outputs]
-        self._bound: list[Array | None] = [None] * len(self._names)
-        self._written: list[Array | None] = [None] * len(self._fetch)
+        self._results = [(p.name, p.shape, p.dtype.to_numpy()) for p in interface.outputs]
+        self._read: list[Array | None] = [None] * len(self._names)
+        self._written: list[Array] = []
 
     def run(self, arrays: Sequence[Array], outputs: Sequence[Array] | None = None) -> list[Array]:
         """Compute the outputs; `EngineError` where onnxruntime fails."""
-        results = [np.empty(*kind) for kind in self._results] if outputs is None else list(outputs)
+        read, binding = self._read, self._binding
         try:
             for place, array in enumerate(arrays):
-                if array is not self._bound[place]:
-                    self._binding.bind_input(self._names[place], array)
-                    self._bound[place] = array
-            for place, array in enumerate(results):
-                if array is not self._written[place]:
-                    value = _Value.ortvalue_from_numpy(array, _HOST)
-                    self._binding.bind_ortvalue_output(self._fetch[place], value)
-                    self._written[place] = array
-            self._session.run_with_iobinding(self._binding, None)
+                if array is not read[place]:
+                    binding.bind_input(self._names[place], array)
+                    read[place] = array
+            results = self._new_results() if outputs is None else self._given(outputs)
+            self._session.run_with_iobinding(binding, None)
         except Exception as error:
             raise EngineError(f"onnxruntime: {error}") from None
-        if outputs is None:  # they are the caller's
-            self._written = [None] * len(results)
         return results
+
+    def _new_results(self) -> list[Array]:
+        results, self._written = [], []
+        for name, shape, dtype in self._results:
+            array = np.empty(shape, dtype)
+            self._binding.bind_ortvalue_output(name, _value_of(array, _HOST))
+            results.append(array)
+        return results
+
+    def _given(self, outputs: Sequence[Array]) -> list[Array]:
+        if len(self._written) != len(outputs) or any(map(operator.is_not, outputs, self._written)):
+            for name, array in zip(self._fetch, outputs, strict=True):
+                self._binding.bind_ortvalue_output(name, _value_of(array, _HOST))
+            self._written = list(outputs)
+        return self._written
 
 
 def _copied(results: Sequence[Array], outputs: Sequence[Array]) -> list[Array]:

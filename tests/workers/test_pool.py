@@ -1,0 +1,303 @@
+"""The queue in front of an executable: order, withdrawal, limits, threads, and what is left after."""
+
+from __future__ import annotations
+
+import gc
+import os
+import threading
+import time
+import weakref
+from concurrent.futures import CancelledError
+
+import numpy as np
+import pytest
+
+from pinnace.errors import EngineError, ModelStateError, PredictTimeoutError, QueueFullError
+from pinnace.types import DataType, Port
+from pinnace.workers.pool import Workers
+
+LONG = 20  # seconds after which a test has failed
+
+
+class Running:
+    def __init__(self, executable, state):
+        self.executable, self.state = executable, state or [np.zeros(1, np.float32)]
+
+    def run(self, arrays, outputs=None):
+        return self.executable.compute(arrays, self.state)
+
+
+class Gate:
+    """An executable whose requests wait until they are let through, or none where `open` is None."""
+
+    inputs = (Port("x", DataType.FLOAT32, (1,)),)
+    outputs = (Port("y", DataType.FLOAT32, (1,)),)
+    info: dict[str, str] = {}  # noqa: RUF012
+
+    def __init__(self):
+        self.open = threading.Semaphore(0)
+        self.order: list[float] = []
+        self.threads: list[str] = []
+        self.closed = 0
+
+    def execution(self, state=None):
+        return Running(self, state)
+
+    def compute(self, arrays, state):
+        self.order.append(float(arrays[0][0]))
+        self.threads.append(threading.current_thread().name)
+        assert self.open.acquire(timeout=LONG)
+        if arrays[0][0] < 0:
+            raise EngineError("negative")
+        state[0] = state[0] + arrays[0]
+        return [arrays[0] * 2]
+
+    def close(self):
+        self.closed += 1
+
+
+@pytest.fixture
+def gate():
+    return Gate()
+
+
+def one(value):
+    return [np.array([value], np.float32)]
+
+
+def number(results):
+    return float(results[0][0])
+
+
+def in_thread(work, *arguments):
+    outcome: list = []
+
+    def run():
+        try:
+            outcome.append(work(*arguments))
+        except BaseException as error:
+            outcome.append(error)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    return thread, outcome
+
+
+def until(condition):
+    end = time.monotonic() + LONG
+    while not condition():
+        assert time.monotonic() < end, "it never came"
+        time.sleep(0.001)
+
+
+def queued(workers, count):
+    until(lambda: workers.stats().queued == count)
+
+
+def test_who_finds_a_worker_idle_runs_in_his_own_thread_and_the_queue_in_the_workers(gate):
+    workers = Workers(gate, 1)
+    first = in_thread(workers.run, one(1))
+    until(lambda: gate.order == [1])
+    rest = []
+    for value in range(2, 6):
+        rest.append(in_thread(workers.run, one(value)))
+        queued(workers, value - 1)
+    gate.open.release(5)
+    for thread, outcome in [first, *rest]:
+        thread.join(LONG)
+        assert not thread.is_alive()
+        assert len(outcome) == 1
+    assert [number(outcome[0]) for _, outcome in [first, *rest]] == [2, 4, 6, 8, 10]
+    assert gate.order == [1, 2, 3, 4, 5]  # in the order of arrival
+    assert gate.threads[0] != "pinnace-worker"
+    assert gate.threads[1:] == ["pinnace-worker"] * 4
+    workers.close()
+
+
+def test_a_future_gives_what_is_made_of_the_results(gate):
+    workers = Workers(gate, 2)
+    futures = [workers.submit(one(value), number) for value in (1, 2, -3)]
+    until(lambda: workers.stats().busy == 2)
+    assert futures[0].running()
+    assert not futures[0].cancel()  # too late
+    gate.open.release(3)
+    assert [future.result(LONG) for future in futures[:2]] == [2, 4]
+    with pytest.raises(EngineError, match="negative"):
+        futures[2].result(LONG)
+    stats = workers.stats()
+    assert (stats.served, stats.failed, stats.queued) == (2, 1, 0)
+    assert sum(stats.latency.counts) == 2
+    workers.close()
+
+
+def test_what_was_cancelled_while_it_waited_never_runs(gate):
+    workers = Workers(gate, 1)
+    futures = [workers.submit(one(value), number) for value in (1, 2, 3)]
+    until(lambda: gate.order == [1])
+    assert futures[1].cancel()
+    assert workers.stats().queued == 1
+    gate.open.release(2)
+    assert futures[2].result(LONG) == 6
+    assert gate.order == [1, 3]
+    with pytest.raises(CancelledError):
+        futures[1].result(LONG)
+    assert workers.stats().withdrawn == 1
+    workers.close()
+
+
+def test_who_has_no_time_leaves_the_queue(gate):
+    workers = Workers(gate, 1)
+    first = in_thread(workers.run, one(1))
+    until(lambda: gate.order == [1])
+    with pytest.raises(PredictTimeoutError, match=r"waited for a worker when its 0\.02 s"):
+        workers.run(one(2), timeout=0.02)
+    assert workers.stats().queued == 0
+    gate.open.release()
+    first[0].join(LONG)
+    with pytest.raises(PredictTimeoutError, match=r"was running when its 0\.05 s"):
+        workers.run(one(3), timeout=0.05)
+    gate.open.release()
+    until(lambda: workers.stats().busy == 0)
+    gate.open.release()
+    assert number(workers.run(one(4), timeout=LONG)) == 8
+    assert gate.order == [1, 3, 4]
+    workers.close()
+
+
+def test_a_full_queue_refuses(gate):
+    workers = Workers(gate, 1, limit=2)
+    futures = [workers.submit(one(value), number) for value in (1,)]
+    until(lambda: gate.order == [1])
+    futures += [workers.submit(one(value), number) for value in (2, 3)]
+    with pytest.raises(QueueFullError, match="2 predictions wait for 1 workers, and .* max_queue is 2"):
+        workers.submit(one(4), number)
+    with pytest.raises(QueueFullError):
+        workers.run(one(5))
+    gate.open.release(3)
+    assert [future.result(LONG) for future in futures] == [2, 4, 6]
+    assert workers.stats().refused == 2
+    workers.close()
+
+
+def test_closing_turns_away_who_waits_and_waits_for_who_runs(gate):
+    workers = Workers(gate, 1)
+    futures = [workers.submit(one(value), number) for value in (1, 2)]
+    until(lambda: gate.order == [1])
+    closing = in_thread(workers.close)
+    with pytest.raises(ModelStateError, match="closed while this request waited"):
+        futures[1].result(LONG)
+    assert closing[0].is_alive()
+    assert gate.closed == 0
+    gate.open.release()
+    assert futures[0].result(LONG) == 2
+    closing[0].join(LONG)
+    assert gate.closed == 1
+    for call in (lambda: workers.run(one(1)), lambda: workers.submit(one(1), number)):
+        with pytest.raises(ModelStateError, match="is closed"):
+            call()
+
+
+def test_a_callback_may_predict_and_close(gate):
+    """It runs in the worker's thread: to wait there for a worker would be to wait for itself."""
+    workers = Workers(gate, 1)
+    gate.open.release(2)
+    seen: list = []
+
+    def then(future):
+        seen.append(number(workers.run(one(7))))
+        workers.close()
+
+    workers.submit(one(1), number).add_done_callback(then)
+    until(lambda: gate.closed == 1)
+    assert seen == [14]
+
+
+def test_other_weights_go_on_with_the_state(gate):
+    workers = Workers(gate, 1)
+    gate.open.release(2)
+    workers.run(one(5))
+    other = Gate()
+    other.open.release(1)
+    workers.exchange(other)
+    workers.run(one(6))
+    assert (gate.order, other.order) == ([5], [6])
+    assert workers._workers[0]._execution.state[0].tolist() == [11]
+    workers.close()
+    assert (gate.closed, other.closed) == (0, 1)
+
+
+def test_nothing_is_left_of_a_pool_that_nobody_has(gate):
+    before = threading.active_count()
+    workers = Workers(gate, 2)
+    gate.open.release(8)
+    for future in [workers.submit(one(value), number) for value in range(8)]:
+        future.result(LONG)
+    there = weakref.ref(workers)
+    del workers, future
+    gc.collect()
+    until(lambda: there() is None)
+    until(lambda: threading.active_count() == before)
+
+
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="there is one processor only")
+def test_each_worker_has_its_processor_and_callers_keep_theirs():
+    cores = sorted(os.sched_getaffinity(0))[:2]
+    seen: list = []
+
+    class Where(Gate):
+        def compute(self, arrays, state):
+            seen.append(os.sched_getaffinity(0))
+            return super().compute(arrays, state)
+
+    where = Where()
+    workers = Workers(where, 2, cores)
+    futures = [workers.submit(one(value), number) for value in range(2)]  # in the workers' threads
+    until(lambda: len(seen) == 2)
+    assert sorted(seen, key=min) == [{cores[0]}, {cores[1]}]
+    where.open.release(3)
+    for future in futures:
+        future.result(LONG)
+    until(lambda: workers.stats().busy == 0)
+    workers.run(one(1))  # in this thread
+    assert seen[2] in ({cores[0]}, {cores[1]})
+    assert os.sched_getaffinity(0) == set(cores) | os.sched_getaffinity(0)
+    assert len(os.sched_getaffinity(0)) >= 2
+    workers.close()
+
+
+def test_many_threads_lose_no_request(gate):
+    """Callers, futures, timeouts and cancellations at once: each ends in exactly one way."""
+    workers = Workers(gate, 3, limit=50)
+    gate.open.release(100_000)
+    ends: list[str] = []
+
+    def client(seed):
+        rng = np.random.default_rng(seed)
+        for turn in range(200):
+            value = float(rng.integers(1, 100))
+            try:
+                match turn % 3:
+                    case 0:
+                        assert number(workers.run(one(value))) == 2 * value
+                    case 1:
+                        assert number(workers.run(one(value), timeout=LONG)) == 2 * value
+                    case _:
+                        future = workers.submit(one(value), number)
+                        if rng.random() < 0.5 and future.cancel():
+                            ends.append("withdrawn")
+                            continue
+                        assert future.result(LONG) == 2 * value
+                ends.append("served")
+            except QueueFullError:
+                ends.append("refused")
+
+    threads = [in_thread(client, seed) for seed in range(8)]
+    for thread, outcome in threads:
+        thread.join(60)
+        assert outcome == [None]
+    stats = workers.stats()
+    assert len(ends) == 8 * 200
+    assert ends.count("served") == stats.served == sum(stats.latency.counts)
+    assert ends.count("withdrawn") == stats.withdrawn
+    assert (stats.busy, stats.queued, stats.failed) == (0, 0, 0)
+    workers.close()
