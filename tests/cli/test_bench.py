@@ -2,6 +2,7 @@
 
 import json
 import sys
+from importlib.resources import files
 
 import numpy as np
 import pytest
@@ -168,6 +169,20 @@ def test_the_cosine_has_a_threshold_of_its_own(pinnace, twice, array_file, refer
     assert checked(pinnace, twice, array_file, turned, *options, 0.57).code == 0
 
 
+def test_outputs_are_compared_with_what_mindspore_computed(pinnace, data, array_file):
+    expected = np.load(data / "efficientnet_lite0_expected.npz")
+    model = files("pinnace") / "data" / "efficientnet_lite0.mindir"
+    given = ("--input", array_file("chelsea.npy", expected["chelsea_input"]))
+    right = array_file("right.npy", expected["chelsea_mindspore"][np.newaxis])
+    wrong = array_file("wrong.npy", expected["coffee_mindspore"][np.newaxis])
+    options = ("--runs", 1, "--clients", 0, "--cosine-threshold", 0.999, "--json")
+    passed = pinnace("bench", model, *given, "--reference", right, *options)
+    assert passed.code == 0, passed.err  # at most 0.5 percent, as that tool has it
+    failed = pinnace("bench", model, *given, "--reference", wrong, *options)
+    assert failed.code == 1
+    assert failed.json["accuracy"]["cosine"] < 0.5  # another picture, other probabilities
+
+
 def test_a_reference_in_the_form_of_mindspore_lites_benchmark_tool(pinnace, two, array_file, tmp_path):
     path = tmp_path / "expected.out"
     path.write_text("n 2 1 3\n-1 -2 -4\ny 2 1 3\n2 4 8\n")
@@ -231,6 +246,13 @@ def test_a_plot_is_drawn(pinnace, twice, tmp_path, name, mark):
     assert answer.code == 0, answer.err
     drawn = (tmp_path / name).read_bytes()
     assert drawn.startswith(mark)
+
+
+def test_what_was_measured_is_shown_though_a_file_cannot_be_written(pinnace, twice, tmp_path):
+    answer = pinnace("bench", twice, *QUICK, "--clients", 0, "--trace", tmp_path / "no" / "trace.json")
+    assert answer.code == 1
+    assert "latency of one caller, ms" in answer.out
+    assert "trace.json" in answer.err
 
 
 def test_a_plot_that_cannot_be_drawn_is_said_before_anything_is_measured(

@@ -39,8 +39,8 @@ class Setup:
     config: Path | None
     provider: str
     precision: str
+    warming: Limit
     limit: Limit
-    warm_up: int
 
 
 @dataclass(frozen=True)
@@ -126,8 +126,8 @@ def bench(
     if plot:
         plotting.check(plot)
     engine = "" if provider == "automatic" else provider
-    limit = Limit(seconds, runs)
-    setup = Setup(model, inputs or [], shapes or [], config, engine, precision, limit, warm_up)
+    warming, limit = Limit(0.0, warm_up), Limit(seconds, runs)
+    setup = Setup(model, inputs or [], shapes or [], config, engine, precision, warming, limit)
     thread_counts = _counts("--threads", threads, 0)
     worker_counts = (_counts("--workers", workers, 1) if workers else _usual_workers()) if clients else []
 
@@ -143,16 +143,16 @@ def bench(
             measured.clients[count, places] = _time_clients(setup, count, places, clients)
     if profile or trace:
         measured.profiled = _profile(setup, thread_counts[0])
+    if as_json:
+        print(json.dumps(measured.as_json(), indent=2))
+    else:
+        show(measured)
     if trace:
         trace.write_text(chrome_trace(measured.steps, model.name), encoding="utf-8")
         note(f"wrote {trace}")
     if plot:
         plotting.draw(plot, model.name, measured.latencies_drawn(), measured.throughputs_drawn())
         note(f"wrote {plot}")
-    if as_json:
-        print(json.dumps(measured.as_json(), indent=2))
-    else:
-        show(measured)
     if measured.accuracy and not measured.accuracy.passed:
         note(f"{model}: its outputs are too far from {reference}")
         raise typer.Exit(1)
@@ -193,7 +193,7 @@ def _time_caller(setup: Setup, threads: int) -> Spans:
     doing = f"One caller, {in_words(threads)}"
     with _opened(setup, threads, 1) as opened, progress(doing), collector_off():
         predict = opened.client()
-        _warm_up(setup, predict)
+        spans(predict, setup.warming)
         return spans(predict, setup.limit)
 
 
@@ -206,7 +206,7 @@ def _time_clients(setup: Setup, threads: int, workers: int, clients: int) -> lis
     doing = f"{clients} clients, {workers} worker(s) of {in_words(threads)}"
     with _opened(setup, threads, workers) as opened, progress(doing), collector_off():
         calls = [opened.client() for _ in range(clients)]
-        _warm_up(setup, *calls)
+        served(calls, setup.warming)
         return served(calls, setup.limit)
 
 
@@ -214,32 +214,25 @@ def _profile(setup: Setup, threads: int) -> list[list[Step]]:
     """The steps of runs of an executable that is built to note them."""
     import numpy as np
 
+    from pinnace.bench.timing import Limit, spans
     from pinnace.build import build
     from pinnace.cli.console import progress
     from pinnace.config import Settings
     from pinnace.context import to_target
 
     with _opened(setup, threads, 1) as opened:
-        arrays = [np.ascontiguousarray(one.array) for one in opened.fed]
+        arrays = [np.asarray(one.array, order="C") for one in opened.fed]
     context = _context(setup, threads, 1)
     target = replace(to_target(context), profile=True)
     executable = build(setup.path, None, target, Settings.load(context.parallel.config_path))
     try:
         with progress(f"Profiling {setup.path.name}"):
             execution = executable.execution()
-            for _ in range(setup.warm_up + (setup.limit.runs or PROFILED)):
-                execution.run(arrays)
-        return executable.profile()[setup.warm_up :]
+            not_counted = len(spans(lambda: execution.run(arrays), setup.warming))
+            spans(lambda: execution.run(arrays), Limit(0.0, setup.limit.runs or PROFILED))
+        return executable.profile()[not_counted:]
     finally:
         executable.close()
-
-
-def _warm_up(setup: Setup, *calls: Call) -> None:
-    """Let each predict at the same time as the others, as they will: every worker is warm after."""
-    from pinnace.bench.throughput import served
-    from pinnace.bench.timing import Limit
-
-    served(calls, Limit(0.0, setup.warm_up))
 
 
 @contextmanager
