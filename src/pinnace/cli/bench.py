@@ -142,7 +142,7 @@ def bench(
         for places in worker_counts:
             measured.clients[count, places] = _time_clients(setup, count, places, clients)
     if profile or trace:
-        measured.profiled = _profile(setup, thread_counts[0])
+        measured.profiled = _profile(setup, thread_counts[0], measured.engine)
     if as_json:
         print(json.dumps(measured.as_json(), indent=2))
     else:
@@ -210,8 +210,8 @@ def _time_clients(setup: Setup, threads: int, workers: int, clients: int) -> lis
         return served(calls, setup.limit)
 
 
-def _profile(setup: Setup, threads: int) -> list[list[Step]]:
-    """The steps of runs of an executable that is built to note them."""
+def _profile(setup: Setup, threads: int, engine: str) -> list[list[Step]]:
+    """The steps of runs of an executable that is built to note them, by the engine that was timed."""
     import numpy as np
 
     from pinnace.bench.timing import Limit, spans
@@ -223,7 +223,7 @@ def _profile(setup: Setup, threads: int) -> list[list[Step]]:
     with _opened(setup, threads, 1) as opened:
         arrays = [np.asarray(one.array, order="C") for one in opened.fed]
     context = _context(setup, threads, 1)
-    target = replace(to_target(context), profile=True)
+    target = replace(to_target(context), provider=engine.partition(" ")[0], profile=True)
     executable = build(setup.path, None, target, Settings.load(context.parallel.config_path))
     try:
         with progress(f"Profiling {setup.path.name}"):
