@@ -56,3 +56,34 @@ def test_speed_is_read_from_the_system(tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.setattr(cores, "allowed_cores", lambda: (0, 1, 2, 3))
     assert cores.cores_by_speed(fastest_first=True) == (1, 2, 0, 3)
     assert cores.cores_by_speed(fastest_first=False) == (3, 0, 1, 2)
+
+
+@pytest.fixture
+def two_nodes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Eight processors in two NUMA nodes, numbered as hyper-threads often are."""
+    for node, cpulist in enumerate(("0-1,4-5", "2-3,6-7")):
+        (tmp_path / f"node{node}").mkdir()
+        (tmp_path / f"node{node}" / "cpulist").write_text(cpulist + "\n")
+    monkeypatch.setattr(cores, "_NODES", tmp_path)
+    monkeypatch.setattr(cores, "allowed_cores", lambda: tuple(range(8)))
+    monkeypatch.setattr(cores, "_max_frequency", lambda core: 3000)
+
+
+@pytest.mark.usefixtures("two_nodes")
+def test_threads_of_one_model_stay_in_a_numa_node() -> None:
+    assert cores.numa_nodes() == {0: 0, 1: 0, 4: 0, 5: 0, 2: 1, 3: 1, 6: 1, 7: 1}
+    assert cores.cores_by_speed(fastest_first=True) == (0, 1, 4, 5, 2, 3, 6, 7)
+
+
+@pytest.mark.usefixtures("two_nodes")
+def test_workers_are_spread_over_numa_nodes() -> None:
+    ranked = cores.cores_by_speed(fastest_first=True)
+    assert cores.spread(ranked, 2) == (0, 2, 1, 4, 5, 3, 6, 7)
+    assert cores.spread(ranked, 3)[:3] == (0, 2, 1)
+    assert cores.spread((3,), 2) == (3,)
+
+
+def test_a_system_that_tells_of_no_nodes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cores, "_NODES", tmp_path / "none")
+    assert cores.numa_nodes() == {}
+    assert cores.spread((4, 2), 2) == (4, 2)
