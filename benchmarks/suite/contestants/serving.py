@@ -1,0 +1,158 @@
+"""The loop of a contestant: one process, one library, one model; commands come as lines of JSON.
+
+This file and its neighbours run with the interpreter of the library that they measure, which may be as old
+as Python 3.7. They need numpy and that library, and nothing of Pinnace but in its own contestant.
+
+A library is an object with
+
+    version                                     of the library, as text
+    convert(onnx, folder) -> path               the file that it reads; only where that is not the ONNX file
+    load(job) -> precision                      builds a `Job`, and says what it computes in: "fp32", "fp16"
+                                                or "bf16"
+    caller() -> predict                         for one thread that predicts; predict(arrays) -> arrays
+
+Everybody takes numpy arrays and gives arrays that the caller may keep, in the order of the ONNX file.
+"""
+
+import json
+import os
+import sys
+import threading
+import time
+
+import numpy as np
+
+
+class Job:
+    """What to load: `file`, and how."""
+
+    def __init__(self, file, inputs, outputs, threads=1, precision="fp32", workers=0, cache="", options=None):
+        self.file = file
+        self.inputs = inputs  # names
+        self.outputs = outputs  # names
+        self.threads = threads  # of a worker
+        self.precision = precision  # "fp32" or "16 bit"
+        self.workers = workers  # 0: one model for one caller at a time, else a pool
+        self.cache = cache  # a folder for what was compiled, "" for none
+        self.options = options or {}  # of Pinnace's runner
+
+
+class Commands:
+    """What can be asked of a contestant; a method each."""
+
+    def __init__(self, library, imported):
+        self._library = library
+        self._imported = imported
+        self._inputs = []
+        self._predict = None
+
+    def convert(self, onnx, folder):
+        return {"file": self._library.convert(onnx, folder)}
+
+    def load(self, inputs, **job):
+        """Build the model; `inputs` is a .npz file of arrays by name, the others are those of `Job`."""
+        stored = np.load(inputs)
+        self._inputs = [stored[name] for name in stored.files]
+        start = time.perf_counter()
+        used = self._library.load(Job(inputs=stored.files, **job))
+        built = time.perf_counter() - start
+        self._predict = self._library.caller()
+        return {
+            "import": self._imported, "build": built, "precision": used, "version": self._library.version,
+        }  # fmt: skip
+
+    def outputs(self, file):
+        """Predict once, and write the outputs to a .npz file, in order."""
+        np.savez(file, **{str(i): np.asarray(x) for i, x in enumerate(self._predict(self._inputs))})
+        return {}
+
+    def latency(self, seconds, least=3):
+        """The median time of a prediction, after one that does not count."""
+        self._predict(self._inputs)
+        times = []
+        end = time.perf_counter() + seconds
+        while time.perf_counter() < end or len(times) < least:
+            start = time.perf_counter()
+            self._predict(self._inputs)
+            times.append(time.perf_counter() - start)
+        return {"seconds": float(np.median(times)), "count": len(times)}
+
+    def throughput(self, clients, seconds):
+        """What `clients` threads get who predict again as soon as they have an answer; and one alone."""
+        alone = self.latency(seconds / 4)["seconds"]
+        rate, times = crowd(self._library.caller, self._inputs, clients, seconds)
+        means = [float(np.mean(own)) for own in times if own]
+        every = [one for own in times for one in own]
+        return {
+            "rate": rate, "alone": alone, "p50": float(np.percentile(every, 50)),
+            "p99": float(np.percentile(every, 99)),
+            "slowest over fastest": max(means) / min(means) if len(means) == clients else float("inf"),
+        }  # fmt: skip
+
+    def memory(self, clients=1):
+        """Memory of this process in MB, after every client has predicted a few times."""
+        crowd(self._library.caller, self._inputs, clients, 0.5)
+        with open("/proc/self/smaps_rollup") as file:
+            kb = {line.split(":")[0]: int(line.split()[1]) for line in file if "kB" in line}
+        return {"resident": kb["Rss"] / 1024, "proportional": kb["Pss"] / 1024}
+
+
+def crowd(caller, inputs, clients, seconds):
+    """Answers a second, and the times of each client's predictions that ended while the clock ran.
+
+    The clock starts when every client has had its first answer, so that all of it is steady.
+    """
+    times = [[] for _ in range(clients)]
+    failures = []
+    ready = threading.Barrier(clients + 1)
+    window = {"end": float("inf")}
+
+    def client(own):
+        try:
+            predict = caller()
+            predict(inputs)
+            ready.wait()
+            while True:
+                start = time.perf_counter()
+                predict(inputs)
+                end = time.perf_counter()
+                if end > window["end"]:
+                    return
+                own.append(end - start)
+        except Exception as error:
+            failures.append(error)
+            ready.abort()
+
+    threads = [threading.Thread(target=client, args=(own,)) for own in times]
+    for thread in threads:
+        thread.start()
+    try:
+        ready.wait()
+        window["end"] = time.perf_counter() + seconds
+    except threading.BrokenBarrierError:
+        pass
+    for thread in threads:
+        thread.join()
+    if failures:
+        raise failures[0]
+    return sum(map(len, times)) / seconds, times
+
+
+def serve(open_library):
+    """Answer commands from the standard input until it ends.
+
+    Libraries print what they like: the answers have the standard output for themselves, all else goes to
+    the standard error.
+    """
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)
+    start = time.perf_counter()
+    commands = Commands(open_library(), time.perf_counter() - start)
+    for line in sys.stdin:
+        request = json.loads(line)
+        try:
+            answer = getattr(commands, request.pop("do"))(**request)
+        except Exception as error:
+            answer = {"failed": "{}: {}".format(type(error).__name__, error)}
+        answers.write(json.dumps(answer) + "\n")
+        answers.flush()

@@ -1,0 +1,147 @@
+"""What is measured."""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from benchmarks.suite.environments import LeftOut
+from benchmarks.suite.material import Entrant, Material
+from benchmarks.suite.talk import Failed
+from benchmarks.suite.turns import Notes, Record, rounds, start
+
+SHORT = "16 bit"
+BATCHED = "bert_free"
+"""The model whose first dimension is free."""
+
+
+@dataclass
+class Plan:
+    """What to run, with whom, and for how long."""
+
+    entrants: list[Entrant]
+    models: list[str]
+    folder: Path
+    rounds: int
+    seconds: float
+    threads: list[int]
+    workers: list[int]
+    clients: list[int]
+    notes: Notes = field(default_factory=Notes)
+
+    def materials(self) -> Iterator[Material]:
+        """The models in turn."""
+        for name in self.models:
+            print(f"{name} ...", file=sys.stderr, flush=True)
+            yield Material(name, self.folder)
+
+    @property
+    def pools(self) -> list[Entrant]:
+        """Those that serve many clients."""
+        return [entrant for entrant in self.entrants if entrant.peer.pools]
+
+
+def latency(plan: Plan) -> Iterator[Record]:
+    """One caller, one prediction after the other."""
+    short = [e for e in map(_short, plan.entrants) if e and _has_short(plan, e)]
+    for material in plan.materials():
+        for threads in plan.threads:
+            with ExitStack() as stack:
+                running = start(stack, material, plan.entrants + short, plan.notes, threads=threads)
+                turns = rounds(
+                    running, plan.rounds, plan.notes, material.name, "latency", seconds=plan.seconds
+                )
+                for one, answers in turns:
+                    setting = {"threads": threads}
+                    yield Record("latency", material.name, setting, one.entrant.name, answers, one.facts)
+
+
+def _short(entrant: Entrant) -> Entrant | None:
+    """The same in 16 bits, for those that can."""
+    can = entrant.peer.name in ("pinnace", "openvino")
+    return replace(entrant, precision=SHORT) if can else None
+
+
+def _has_short(plan: Plan, entrant: Entrant) -> bool:
+    """Whether it computes in 16 bits on this processor: tried on the smallest model."""
+    try:
+        with Material("mlp", plan.folder).opened(entrant) as (_, answer):
+            if answer["precision"] != "fp32":
+                return True
+            plan.notes.add(f"{entrant.name}: it says that this processor has none, and computes in fp32")
+    except LeftOut as reason:
+        plan.notes.add(f"{entrant.name}: {reason}")
+    return False
+
+
+def throughput(plan: Plan) -> Iterator[Record]:
+    """Many clients over a pool of workers of one thread each."""
+    for material in plan.materials():
+        for workers in plan.workers:
+            with ExitStack() as stack:
+                running = start(stack, material, plan.pools, plan.notes, workers=workers)
+                for clients in plan.clients:
+                    asked = {"clients": clients, "seconds": 4 * plan.seconds}
+                    setting = {"workers": workers, "clients": clients}
+                    turns = rounds(
+                        running, max(3, plan.rounds // 2), plan.notes, material.name, "throughput", **asked
+                    )
+                    for one, answers in turns:
+                        yield Record(
+                            "throughput", material.name, setting, one.entrant.name, answers, one.facts
+                        )
+
+
+def build(plan: Plan) -> Iterator[Record]:
+    """From a path to a model that can predict: with an empty cache, and again with what that one left."""
+    for material in plan.materials():
+        found: dict[tuple[str, str], list[dict[str, float]]] = {}
+        for _ in range(max(3, plan.rounds // 3)):
+            for entrant in plan.entrants:
+                with tempfile.TemporaryDirectory() as cache:
+                    for state in ("cold", "warm"):
+                        try:
+                            with material.opened(entrant, cache=cache) as (_, answer):
+                                found.setdefault((state, entrant.name), []).append(answer)
+                        except LeftOut as reason:
+                            plan.notes.add(f"{entrant.name}, {material.name}: {reason}")
+                            break
+        for (state, name), answers in found.items():
+            yield Record("build", material.name, {"cache": state}, name, answers)
+
+
+def memory(plan: Plan) -> Iterator[Record]:
+    """Of a process with a pool of workers of one thread, all of which have predicted."""
+    for material in plan.materials():
+        for workers in (1, 4):
+            for entrant in plan.pools:
+                try:
+                    with material.opened(entrant, workers=workers) as (contestant, facts):
+                        answer = contestant.ask("memory", clients=workers)
+                except (LeftOut, Failed) as reason:
+                    plan.notes.add(f"{entrant.name}, {material.name}: {reason}")
+                    continue
+                setting = {"workers": workers}
+                yield Record("memory", material.name, setting, entrant.name, [answer], facts)
+
+
+def batching(plan: Plan) -> Iterator[Record]:
+    """Predictions that wait together computed together, or one by one: BERT, 2 workers, 32 clients."""
+    ours = [entrant for entrant in plan.entrants if entrant.is_ours]
+    batches = [replace(e, options=(("max_batch_size", size),)) for e in ours for size in ("4", "8")]
+    material = Material(BATCHED, plan.folder)
+    with ExitStack() as stack:
+        running = start(stack, material, ours + batches, plan.notes, workers=2)
+        asked = {"clients": 32, "seconds": 8 * plan.seconds}
+        turns = rounds(running, max(3, plan.rounds // 2), plan.notes, BATCHED, "throughput", **asked)
+        for one, answers in turns:
+            yield Record("batching", BATCHED, {"workers": 2, "clients": 32}, one.entrant.name, answers)
+
+
+SECTIONS: dict[str, Callable[[Plan], Iterator[Record]]] = {
+    section.__name__: section for section in (latency, throughput, build, memory, batching)
+}
