@@ -86,16 +86,16 @@ class Gate:
 class Opened:
     """An origin of which `executable` is built."""
 
-    source, variable, offer, target = Source("a model", memoryview(b"")), (), None, Target()
+    source, variable, offer = Source("a model", memoryview(b"")), (), None
 
-    def __init__(self, executable) -> None:
-        self.build = lambda: executable
+    def __init__(self, executable, aim) -> None:
+        self.build, self.target = lambda: executable, aim(None)
 
 
 @pytest.fixture
 def gate(monkeypatch: pytest.MonkeyPatch) -> Gate:
     made = Gate()
-    monkeypatch.setattr("pinnace.runner.Origin", lambda *_: Opened(made))
+    monkeypatch.setattr("pinnace.runner.Origin", lambda _model, _kind, aim, _settings: Opened(made, aim))
     return made
 
 
@@ -243,7 +243,12 @@ def test_number_of_workers_and_threads(
     monkeypatch: pytest.MonkeyPatch, gate: Gate, cores: int, threads: int, workers: int, want: tuple
 ) -> None:
     targets = []
-    monkeypatch.setattr("pinnace.runner.Origin", lambda *a: targets.append(a[2]) or Opened(gate))
+
+    def origin(_model, _kind, aim, _settings):
+        targets.append(aim(None))
+        return Opened(gate, aim)
+
+    monkeypatch.setattr("pinnace.runner.Origin", origin)
     for module in ("runner", "context"):
         monkeypatch.setattr(f"pinnace.{module}.usable_core_count", lambda: cores)
     runner = ModelParallelRunner()

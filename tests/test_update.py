@@ -178,7 +178,7 @@ def test_both_ways_give_the_same_to_the_last_bit(tmp_path: Path, monkeypatch: py
     settings = Settings.load(configuration(tmp_path, list(first_weights)))
     for folder, quick in ((str(tmp_path / "cache"), True), ("off", False)):
         monkeypatch.setenv("PINNACE_CACHE_DIR", folder)
-        origin = Origin(str(tmp_path / "a.onnx"), None, Target(threads=1), settings)
+        origin = Origin(str(tmp_path / "a.onnx"), None, lambda _: Target(threads=1), settings)
         origin.build().close()
         mould, _ = origin.mould(origin.variable)
         assert (mould._optimised is not None and mould._optimised.untouched == set(new)) is quick

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import gc
+import logging
 import os
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -14,8 +16,10 @@ from pinnace.deferred import import_onnx_ir
 from pinnace.errors import ConfigError, EngineError, warn
 from pinnace.target import Target
 from pinnace.types import ModelType
+from pinnace.workers.cores import usable_core_count
 
 if TYPE_CHECKING:
+    from pinnace.cache.choices import Tuning
     from pinnace.cache.entry import Entry
     from pinnace.cache.handover import Offer
     from pinnace.cache.store import Store
@@ -26,6 +30,10 @@ if TYPE_CHECKING:
     from pinnace.weights.source import Source
 
 Buffer = bytes | bytearray | memoryview
+Aim = Callable[["Tuning | None"], Target]
+"""What to build for, told what was measured of the model on this machine."""
+
+_log = logging.getLogger("pinnace")
 
 # Formats, compiler and engines are imported where they are used: a process that only forks workers or
 # prints help should not pay for them.
@@ -43,7 +51,7 @@ def build(
     `[model_file] mindir_path` names. `model_type` None means: told from the content. Raises
     `ModelFormatError`, `UnsupportedModelError`, `DeviceUnavailableError` or `EngineError`.
     """
-    return Origin(model, model_type, target, settings).build()
+    return Origin(model, model_type, lambda _: target, settings).build()
 
 
 class Origin:
@@ -58,19 +66,21 @@ class Origin:
         self,
         model: str | os.PathLike[str] | Buffer,
         model_type: ModelType | None,
-        target: Target,
+        aim: Aim,
         settings: Settings,
     ) -> None:
-        """Map a model, without reading it yet; see `build`."""
+        """Map a model, without reading it yet; see `build`. The engine is chosen for what `aim` says."""
         from pinnace import engines, formats
         from pinnace.cache.store import Store
 
         self.source = _source(model, settings)
         self.variable = settings.variable_weights
         self._kind = formats.kind(self.source, model_type)
-        self._engine = engines.choose(target, self.source.name)
-        self.target = target
         self._store = Store.of(settings)
+        self._wholes: dict[tuple[str, ...], str] = {}
+        tuning = self._remembered()
+        self.target = _with_provider(aim(tuning), tuning)
+        self._engine = engines.choose(self.target, self.source.name)
         self._entry: Entry | None = None
         self._admitted = settings.get("ascend_context", "shareable_weight_pid_list")
         self._handle = settings.get("ascend_context", "shareable_weight_mem_handle")
@@ -149,10 +159,50 @@ class Origin:
 
         return content_of(self.source)
 
+    def _whole(self, refers: Sequence[str]) -> str:
+        """A name for the model with the files that it refers to, each read once."""
+        from pinnace.cache.key import whole_of
+
+        files = tuple(refers)
+        if files not in self._wholes:
+            self._wholes[files] = whole_of(self._content, self.source, files)
+        return self._wholes[files]
+
     def _key(self, refers: Sequence[str]) -> str:
         from pinnace.cache.key import key_of
 
-        return key_of(self._content, self.source, refers, self._engine.name, self.target, self.variable)
+        return key_of(self._whole(refers), self._engine.name, self.target, self.variable)
+
+    @property
+    def _place(self) -> str:
+        """Under what it is remembered how fast the model is here."""
+        from pinnace import engines
+        from pinnace.cache.choices import place_of
+
+        refers = [] if self._store is None else self._store.refers(self._content)
+        versions = map(" ".join, engines.installed().items())
+        return place_of(self._whole(refers), versions, usable_core_count())
+
+    def _remembered(self) -> Tuning | None:
+        from pinnace.cache import choices
+
+        if self._store is None or not choices.any_kept(self._store):
+            return None
+        return choices.find(self._store, self._content, self._place)
+
+    def remember(self, tuning: Tuning) -> bool:
+        """Keep what was measured, for later builds; False where the compile cache is off. OSError."""
+        from pinnace.cache import choices
+
+        if self._store is not None:
+            choices.remember(self._store, self._content, self._place, tuning)
+        return self._store is not None
+
+    def forget(self) -> int:
+        """Forget what was measured of the model file, wherever that was, and say how often it was."""
+        from pinnace.cache import choices
+
+        return 0 if self._store is None else choices.forget(self._store, self._content)
 
     def _kept(self, store: Store) -> Entry:
         """The entry of the compile cache, made now where there is none."""
@@ -190,6 +240,17 @@ def _compilable(source: Source, kind: ModelType, variable: Collection[str]) -> C
 
     folder = None if source.folder is None else str(source.folder)
     return compilable(formats.read(source, kind), source.name, folder, variable)
+
+
+def _with_provider(target: Target, tuning: Tuning | None) -> Target:
+    """The engine that was the fastest in what was measured, where the target leaves it open."""
+    if tuning is None or target.provider or target.device != "cpu":
+        return target
+    best = tuning.best("", target.precision, target.threads, target.parallel_requests)
+    if best is None:
+        return target
+    _log.info("%s was tuned before, which chooses %s", tuning.model, best)
+    return replace(target, provider=best.provider)
 
 
 @contextmanager

@@ -5,12 +5,15 @@ from __future__ import annotations
 import difflib
 import os
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from pinnace.arguments import check_count, check_list, check_sections, check_type
 from pinnace.errors import ArgumentValueError, ConfigError, warn
 from pinnace.target import Target
 from pinnace.workers.cores import allowed_cores, cores_by_speed, usable_core_count
+
+if TYPE_CHECKING:
+    from pinnace.cache.choices import Tuning
 
 __all__ = ["Context"]
 
@@ -437,30 +440,43 @@ def main_device(context: Context) -> str:
     return kinds[0]
 
 
-def to_target(context: Context, requests: int = 1) -> Target:
+def to_target(context: Context, requests: int = 1, tuning: Tuning | None = None) -> Target:
     """What to build for: the first device of the context, for `requests` at the same time.
 
-    Raises `ConfigError` where options contradict each other or the machine.
+    A number that is left open with a 0, of a request's threads or of the requests, is the one that was the
+    fastest in `tuning`, else as many as the cores that this process may use allow. Raises `ConfigError` where
+    options contradict each other or the machine.
     """
     kind = main_device(context)
     options: Device = getattr(context, kind)
+    precision = options.precision_mode or _FP32
     cpu = context.cpu
     if 0 < cpu.thread_num < cpu.inter_op_parallel_num:
         raise ConfigError(
             f"inter_op_parallel_num ({cpu.inter_op_parallel_num}) must not be greater than "
             f"thread_num ({cpu.thread_num})"
         )
-    threads = cpu.thread_num or max(1, cpu.inter_op_parallel_num, usable_core_count() // requests)
+    threads, places = _numbers(cpu, requests)
+    # What was measured decides where it was compared with what the cores allow.
+    if tuning is not None and kind == "cpu" and tuning.compares(threads, places):
+        best = tuning.best(options.provider, precision, cpu.thread_num, requests)
+        threads, places = (best.threads, best.workers) if best else (threads, places)
     return Target(
         device=kind,
         device_id=getattr(options, "device_id", 0),
         provider=options.provider,
-        precision=options.precision_mode or _FP32,
+        precision=precision,
         threads=threads,
         inter_op_threads=cpu.inter_op_parallel_num,
-        cores=_cores(cpu, threads * requests),
-        parallel_requests=requests,
+        cores=_cores(cpu, threads * places),
+        parallel_requests=places,
     )
+
+
+def _numbers(cpu: CPU, requests: int) -> tuple[int, int]:
+    """Threads of a request, and requests; where they are left open, as many as the cores allow."""
+    requests = requests or max(1, usable_core_count() // (cpu.thread_num or 1))
+    return cpu.thread_num or max(1, cpu.inter_op_parallel_num, usable_core_count() // requests), requests
 
 
 def _cores(cpu: CPU, threads: int) -> tuple[int, ...]:

@@ -56,7 +56,7 @@ class LiteInfer(BaseModel):
         with tempfile.TemporaryDirectory(prefix="pinnace-") as folder:
             path = str(Path(folder, "net"))
             mindspore.export(network, *net_inputs, file_name=path, file_format="MINDIR")
-            self._start(Origin(_exported(path), ModelType.MINDIR, target, settings))
+            self._start(Origin(_exported(path), ModelType.MINDIR, lambda _: target, settings))
 
 
 def _mindspore() -> ModuleType:

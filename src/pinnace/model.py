@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pinnace.arguments import check_type
 from pinnace.base_model import BaseModel
@@ -21,7 +21,11 @@ from pinnace.errors import (
     ModelStateError,
     NotSupportedError,
 )
+from pinnace.target import Target
 from pinnace.types import ModelGroupFlag, ModelType
+
+if TYPE_CHECKING:
+    from pinnace.cache.choices import Tuning
 
 __all__ = ["Model", "ModelGroupFlag", "ModelType"]
 
@@ -112,8 +116,11 @@ class Model(BaseModel):
             raise ConfigError(f"build_from_file failed, config_path does not exist! ({config_path})")
         settings = Settings.load(config_path, config_dict, "config_dict")
         shares = self._shares_workspace or (isinstance(model, str) and _real(model) in _sharing_workspace)
-        target = replace(to_target(context or Context()), shared_workspace=shares)
-        self._start(Origin(model, model_type, target, settings))
+
+        def aim(tuning: Tuning | None) -> Target:
+            return replace(to_target(context or Context(), 1, tuning), shared_workspace=shares)
+
+        self._start(Origin(model, model_type, aim, settings))
 
 
 _sharing_workspace: set[Path] = set()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from functools import partial
 
 from pinnace.arguments import check_type
 from pinnace.base_model import BaseModel
@@ -65,6 +66,7 @@ class ModelParallelRunner(BaseModel):
     microseconds that the first of them waits for others, 0: only those are joined that wait anyway.
 
     The number of workers is `context.parallel.workers_num`. Where it is 0 there are as many workers as
+    had the best throughput when `pinnace tune` measured the model on this machine, else as
     the cores that this process may use allow, divided by `context.cpu.thread_num`, or by 1 where that is
     0 too. (MindSpore Lite's pages only say that 0 adjusts the number to the machine; mindspore_lite 2.0.0
     was seen to do this.)
@@ -124,8 +126,8 @@ class ModelParallelRunner(BaseModel):
 
     def _build(self, model: str | Buffer, context: Context, parallel: Parallel) -> None:
         settings = Settings.load(parallel.config_path, parallel.sections, "config_info")
-        workers = parallel.workers_num or max(1, usable_core_count() // (context.cpu.thread_num or 1))
-        target = to_target(context, workers)
+        origin = Origin(model, None, partial(to_target, context, parallel.workers_num), settings)
+        target, workers = origin.target, origin.target.parallel_requests
         if target.device == "cpu" and workers * target.threads > usable_core_count():
             warn(
                 f"{workers} workers of {target.threads} threads each are more than the {usable_core_count()} "
@@ -134,4 +136,4 @@ class ModelParallelRunner(BaseModel):
         limit, rows = settings.number("runner", "max_queue"), settings.number("runner", "max_batch_size")
         delay = settings.number("runner", "max_queue_delay_us") * 1000
         batching = Batching(rows, delay) if rows > 1 else None
-        self._start(Origin(model, None, target, settings), workers, limit, batching)
+        self._start(origin, workers, limit, batching)

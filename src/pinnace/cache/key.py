@@ -22,17 +22,23 @@ def content_of(source: Source) -> str:
     return name
 
 
-def key_of(
-    content: str, source: Source, files: Iterable[str], engine: str, target: Target, variable: Iterable[str]
-) -> str:
-    """A name for a model (`content`, and the `files` beside it) compiled by an engine for a target.
+def whole_of(content: str, source: Source, files: Iterable[str]) -> str:
+    """A name for a model: its file (`content`) and the `files` beside it.
 
-    `variable` are the weights that may be exchanged: nothing rests on their values. Threads and cores are not
-    part of it: they are set when a model is loaded. Raises ModelFormatError where a file is missing.
+    Raises ModelFormatError where a file is missing.
     """
     beside = [part for file in sorted(files) for part in (file, digest(source.bytes_of(file)))]
-    made_for = (engine, target.device, target.provider, target.precision, processor(), *sorted(variable))
-    return digest("\0".join((content, *beside, *made_for, code())).encode())
+    return digest("\0".join((content, *beside)).encode())
+
+
+def key_of(whole: str, engine: str, target: Target, variable: Iterable[str]) -> str:
+    """A name for a model, as `whole_of` names it, compiled by an engine for a target.
+
+    `variable` are the weights that may be exchanged: nothing rests on their values. Threads and cores are not
+    part of it: they are set when a model is loaded. Nor is what chose the engine.
+    """
+    made_for = (engine, target.device, target.precision, processor(), *sorted(variable))
+    return digest("\0".join((whole, *made_for, code())).encode())
 
 
 @cache

@@ -4,6 +4,7 @@
     tensors/DIGEST   weights of entries; the entries' own files are hard links to these, so that models that
                      share a weight share its pages, and what no entry has any more has one link
     refers/CONTENT   the files that a model file refers to
+    choices/...      what was measured of models, see `pinnace.cache.choices`
     new/             entries that are being written; each is locked by its writer
     locks/           for `filelock`
 
@@ -21,6 +22,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 import platformdirs
 from filelock import FileLock, Timeout
@@ -91,19 +93,26 @@ class Store:
 
     def refers(self, content: str) -> list[str]:
         """The files that a model file with this content refers to, as far as it was seen before."""
-        try:
-            seal, _, body = (self.root / "refers" / content).read_text(encoding="utf-8").partition("\n")
-            files: list[str] = json.loads(body) if digest(body.encode()) == seal else []
-        except (OSError, ValueError):
-            return []
-        return files
+        return self.noted("refers", content) or []
 
     def set_refers(self, content: str, files: list[str]) -> None:
         """Remember the files that a model file refers to."""
-        body = json.dumps(sorted(files))
+        self.note("refers", content, sorted(files))
+
+    def noted(self, room: str, name: str) -> Any:
+        """The JSON value that was noted under this name; None where there is none, or where it is damaged."""
+        try:
+            seal, _, body = (self.root / room / name).read_text(encoding="utf-8").partition("\n")
+            return json.loads(body) if digest(body.encode()) == seal else None
+        except (OSError, ValueError):
+            return None
+
+    def note(self, room: str, name: str, value: object) -> None:
+        """Keep a JSON value in the folder `room`; the first line of its file is the digest of the rest."""
+        body = json.dumps(value)
         with self._new_folder() as folder:
-            (folder / content).write_text(f"{digest(body.encode())}\n{body}", encoding="utf-8")
-            os.replace(folder / content, self._made("refers") / content)
+            (folder / name).write_text(f"{digest(body.encode())}\n{body}", encoding="utf-8")
+            os.replace(folder / name, self._made(room) / name)
 
     def entry_keys(self) -> list[str]:
         """Of all entries, the one used last first."""
@@ -141,11 +150,12 @@ class Store:
             os.rename(self._folder(key), folder / key)
 
     def clear(self) -> None:
-        """Take all entries away, and what killed writers left."""
+        """Take all away: entries, what killed writers left, what is remembered of models."""
         for key in self.entry_keys():
             self.remove(key)
         self._forget_unused_tensors()
-        shutil.rmtree(self.root / "refers", ignore_errors=True)
+        for room in ("refers", "choices"):
+            shutil.rmtree(self.root / room, ignore_errors=True)
 
     def _folder(self, key: str) -> Path:
         return self.root / "entries" / key

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
+
 from pinnace.engines.protocol import Engine
 from pinnace.errors import ArgumentValueError, DeviceUnavailableError
 from pinnace.target import Target
@@ -27,3 +30,15 @@ def choose(target: Target, model: str) -> Engine:
     from pinnace.engines.onnxruntime.engine import Onnxruntime
 
     return Onnxruntime()
+
+
+def installed() -> dict[str, str]:
+    """The engines that are here, by their names as providers, with their versions ("" is not known)."""
+    return {name: _version(name) for name in _PROVIDERS if name and find_spec(name)}
+
+
+def _version(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:  # the package came with a distribution of another name
+        return ""
