@@ -20,26 +20,29 @@ _ROOM = "choices"
 
 
 @dataclass(frozen=True)
-class Measured:
-    """How fast a model was in one way to run it.
-
-    `latency` is the median time of an answer in milliseconds, `throughput` are answers a second,
-    `deviation` is the relative error against onnxruntime in fp32.
-    """
+class Way:
+    """One way to run a model; `threads` are those of each worker."""
 
     provider: str
     precision: str
     threads: int
     workers: int
+
+    def __str__(self) -> str:
+        return f"{self.provider}, {self.precision}, {self.workers} worker(s) of {self.threads} thread(s)"
+
+
+@dataclass(frozen=True)
+class Measured(Way):
+    """How fast a model was in one way to run it.
+
+    `latency` is the median time of an answer in milliseconds, waiting included; `throughput` are answers a
+    second; `deviation` is the relative error against onnxruntime in fp32.
+    """
+
     latency: float
     throughput: float
     deviation: float
-
-    def __str__(self) -> str:
-        return (
-            f"{self.provider}, {self.precision}, {self.workers} worker(s) x {self.threads} thread(s): "
-            f"{self.latency:.3f} ms, {self.throughput:.1f}/s"
-        )
 
 
 @dataclass(frozen=True)

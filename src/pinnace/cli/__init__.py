@@ -19,6 +19,7 @@ from pinnace.cli.exec import exec_command
 from pinnace.cli.inspect import inspect
 from pinnace.cli.quickstart import quickstart
 from pinnace.cli.run import run
+from pinnace.cli.tune import tune
 from pinnace.errors import PinnaceError
 
 __all__ = ["app", "main"]
@@ -50,6 +51,7 @@ def pinnace(
 app.command()(run)
 app.command()(inspect)
 app.command()(bench)
+app.command()(tune)
 app.command()(quickstart)
 app.add_typer(cache.app, name="cache")
 app.command(

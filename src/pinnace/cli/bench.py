@@ -122,14 +122,15 @@ def bench(
     from pinnace.bench.timing import Limit
     from pinnace.cli.console import note
     from pinnace.cli.measured import Accuracy, Measured, show
+    from pinnace.cli.numbers import counts, usual_counts
 
     if plot:
         plotting.check(plot)
     engine = "" if provider == "automatic" else provider
     warming, limit = Limit(0.0, warm_up), Limit(seconds, runs)
     setup = Setup(model, inputs or [], shapes or [], config, engine, precision, warming, limit)
-    thread_counts = _counts("--threads", threads, 0)
-    worker_counts = (_counts("--workers", workers, 1) if workers else _usual_workers()) if clients else []
+    thread_counts = counts("--threads", threads, 0)
+    worker_counts = (counts("--workers", workers, 1) if workers else usual_counts()) if clients else []
 
     measured = Measured(str(model))
     _look(setup, thread_counts[0], measured)
@@ -265,21 +266,3 @@ def _kept_entries(config: Path | None) -> set[str] | None:
 
     store = Store.of(Settings.load(str(config) if config else ""))
     return None if store is None else set(store.entry_keys())
-
-
-def _usual_workers() -> list[int]:
-    """One worker, and one for each core that this process may use."""
-    from pinnace.workers.cores import usable_core_count
-
-    return sorted({1, usable_core_count()})
-
-
-def _counts(flag: str, text: str, least: int) -> list[int]:
-    """Whole numbers of "1,2,4", each once."""
-    try:
-        counts = [int(part) for part in text.split(",")]
-    except ValueError:
-        raise typer.BadParameter(f"{flag} {text}: whole numbers are wanted, such as 1,2,4") from None
-    if min(counts) < least:
-        raise typer.BadParameter(f"{flag} {text}: every number must be at least {least}")
-    return list(dict.fromkeys(counts))

@@ -22,7 +22,8 @@ _Folder = Annotated[
 
 @app.command("list")
 def list_entries(folder: _Folder = None) -> None:
-    """Show what is kept: model, size, last use, engine."""
+    """Show what is kept: model, size, last use, engine; and which models were tuned."""
+    from pinnace.cache.choices import all_kept
     from pinnace.cache.entry import Damaged
     from pinnace.cli.console import table
 
@@ -36,6 +37,8 @@ def list_entries(folder: _Folder = None) -> None:
             what = ("damaged", "")
         rows.append((key[:12], _megabytes(store.size(key)), _when(store.used(key)), *what))
     table(f"{store.root}, {_megabytes(store.size())} of at most {_megabytes(store.limit)}", rows)
+    if tuned := [(_when(one.when), one.model, f"{one.measured[0]} ...") for one in all_kept(store)]:
+        table("tuned", tuned)
 
 
 @app.command()

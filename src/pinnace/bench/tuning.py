@@ -1,0 +1,211 @@
+"""Ways to run a model, measured against each other.
+
+Those with the same numbers of threads and workers are open at the same time and take turns, A B A B, so
+that what else the machine does hits all of them; figures are medians over the turns. Between turns there is
+a pause: threads of an engine that has nothing to do spin for a while, and would take cores from the next one.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import asdict, dataclass
+from itertools import groupby
+from statistics import median
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from pinnace.bench.throughput import served, throughput
+from pinnace.bench.timing import Call, Limit, collector_off
+from pinnace.cache.choices import Measured, Way
+from pinnace.context import Context
+from pinnace.errors import EngineError, PinnaceError
+from pinnace.runner import ModelParallelRunner
+
+Array = npt.NDArray[Any]
+
+REFERENCE = Way("onnxruntime", "enforce_fp32", 1, 1)
+"""What the outputs of others are compared with."""
+
+_TURNS = 5
+_WARM_UP = 3  # predictions of each client before the first turn, one before each other
+_PAUSE = 0.02  # seconds; onnxruntime's threads spin for about a millisecond
+_SHORTEST = 0.001  # seconds of a turn: one prediction at least
+
+
+@dataclass(frozen=True)
+class Subject:
+    """The model that is measured: its file, its inputs, and a configuration file or ""."""
+
+    path: str
+    arrays: Sequence[Array]
+    config: str = ""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What came of a way: figures, None where it failed; `reason` says why it cannot be chosen."""
+
+    way: Way
+    measured: Measured | None = None
+    reason: str = ""
+
+
+def ways(
+    providers: Sequence[str],
+    precisions: Sequence[str],
+    threads: Sequence[int],
+    workers: Sequence[int],
+    cores: int,
+) -> list[Way]:
+    """All combinations, but for several workers that together have more threads than there are cores."""
+    return [
+        Way(provider, precision, count, places)
+        for places in workers
+        for count in threads
+        if places == 1 or places * count <= cores
+        for precision in precisions
+        for provider in providers
+    ]
+
+
+def compete(
+    subject: Subject,
+    contestants: Sequence[Way],
+    seconds: float,
+    bounds: Mapping[str, float],
+    watch: Callable[[str], None],
+) -> Iterator[Outcome]:
+    """Measure all ways within about `seconds`, opening included; those of one place stand together.
+
+    `bounds` are the largest deviations by precision. `watch` is told what is being done. Raises what the
+    reference raises.
+    """
+    deadline = time.monotonic() + seconds
+    watch(f"Opening {subject.path}")
+    with _opened(subject, REFERENCE) as reference:
+        wanted = reference.outputs()
+    groups = [list(group) for _, group in groupby(contestants, lambda way: (way.threads, way.workers))]
+    for index, group in enumerate(groups):
+        threads, workers = group[0].threads, group[0].workers
+        watch(f"{workers} worker(s) of {threads} thread(s)")
+        share = (deadline - time.monotonic()) / (len(groups) - index)
+        yield from _compete(subject, group, share, wanted, bounds)
+
+
+def deviation(got: Sequence[Array], wanted: Sequence[Array]) -> float:
+    """The largest relative error of an output: |got - wanted| / |wanted|, in the Euclidean norm.
+
+    Beside zeros it is |got|. Infinite where shapes differ, where text does, and where a value is not the same
+    infinity or NaN.
+    """
+    return max((_error(a, b) for a, b in zip(got, wanted, strict=True)), default=0.0)
+
+
+class _Contestant:
+    """A model that is open in one way, and the figures of its turns."""
+
+    def __init__(self, way: Way, model: ModelParallelRunner, arrays: Sequence[Array]) -> None:
+        self.way, self._model, self._arrays = way, model, arrays
+        inputs = model.get_inputs()
+        shapes = [list(array.shape) for array in arrays]
+        if [list(tensor.shape) for tensor in inputs] != shapes:
+            model.resize(inputs, shapes)
+        clients = 1 if way.workers == 1 else 2 * way.workers  # one more waits for each that is served
+        self._calls = [self._client() for _ in range(clients)]
+        self._latencies: list[float] = []
+        self._throughputs: list[float] = []
+
+    def outputs(self) -> list[Array]:
+        return [output.get_data_to_numpy() for output in self._model.predict(list(self._arrays))]
+
+    def warm_up(self) -> None:
+        served(self._calls, Limit(0.0, _WARM_UP))
+
+    def turn(self, seconds: float) -> None:
+        served(self._calls, Limit(0.0, 1))
+        figures = throughput(served(self._calls, Limit(max(seconds, _SHORTEST))))
+        self._latencies.append(figures.p50)
+        self._throughputs.append(figures.per_second)
+
+    def measured(self, deviation: float) -> Measured:
+        return Measured(
+            **asdict(self.way),
+            latency=median(self._latencies),
+            throughput=median(self._throughputs),
+            deviation=deviation,
+        )
+
+    def _client(self) -> Call:
+        tensors = self._model.get_inputs()
+        for tensor, array in zip(tensors, self._arrays, strict=True):
+            tensor.set_data_from_numpy(array)
+        return lambda: self._model.predict(tensors)
+
+
+def _compete(
+    subject: Subject,
+    group: Sequence[Way],
+    seconds: float,
+    wanted: Sequence[Array],
+    bounds: Mapping[str, float],
+) -> Iterator[Outcome]:
+    deadline = time.monotonic() + seconds
+    failed: dict[Way, str] = {}
+    deviations: dict[Way, float] = {}
+    running: list[_Contestant] = []
+    with ExitStack() as stack:
+        for way in group:
+            try:
+                contestant = stack.enter_context(_opened(subject, way))
+                deviations[way] = deviation(contestant.outputs(), wanted)
+                contestant.warm_up()
+                running.append(contestant)
+            except PinnaceError as error:
+                failed[way] = str(error)
+        with collector_off():
+            slice_ = (deadline - time.monotonic()) / (_TURNS * max(1, len(running)))
+            for _ in range(_TURNS):
+                for contestant in running:
+                    time.sleep(_PAUSE)
+                    contestant.turn(slice_ - _PAUSE)
+    figures = {contestant.way: contestant.measured(deviations[contestant.way]) for contestant in running}
+    for way in group:
+        if way in failed:
+            yield Outcome(way, reason=failed[way])
+        elif deviations[way] > bounds[way.precision]:
+            yield Outcome(way, figures[way], f"deviates by more than {bounds[way.precision]:g}")
+        else:
+            yield Outcome(way, figures[way])
+
+
+@contextmanager
+def _opened(subject: Subject, way: Way) -> Iterator[_Contestant]:
+    context = Context()
+    context.target = ["cpu"]
+    context.cpu.provider, context.cpu.precision_mode = way.provider, way.precision
+    context.cpu.thread_num, context.parallel.workers_num = way.threads, way.workers
+    context.parallel.config_path = subject.config
+    with ModelParallelRunner() as model:
+        model.build_from_file(subject.path, context)
+        engine = model.get_model_info("engine")
+        if engine.partition(" ")[0].lower() != way.provider:
+            raise EngineError(f"{engine} runs it in the place of {way.provider}")
+        yield _Contestant(way, model, subject.arrays)
+
+
+def _error(got: Array, wanted: Array) -> float:
+    if got.shape != wanted.shape:
+        return float("inf")
+    if got.dtype.kind not in "biufV":  # text
+        return 0.0 if np.array_equal(got, wanted) else float("inf")
+    a, b = got.astype(np.float64), wanted.astype(np.float64)
+    finite = np.isfinite(b)
+    if not np.array_equal(a[~finite], b[~finite], equal_nan=True):
+        return float("inf")
+    distance = float(np.linalg.norm(a[finite] - b[finite]))
+    error = distance / (float(np.linalg.norm(b[finite])) or 1.0)
+    return error if np.isfinite(error) else float("inf")

@@ -1,0 +1,23 @@
+"""Lists of numbers on the command line."""
+
+from __future__ import annotations
+
+import typer
+
+
+def usual_counts() -> list[int]:
+    """One, and as many as the cores that this process may use."""
+    from pinnace.workers.cores import usable_core_count
+
+    return sorted({1, usable_core_count()})
+
+
+def counts(flag: str, text: str, least: int) -> list[int]:
+    """Whole numbers of "1,2,4", each once."""
+    try:
+        numbers = [int(part) for part in text.split(",")]
+    except ValueError:
+        raise typer.BadParameter(f"{flag} {text}: whole numbers are wanted, such as 1,2,4") from None
+    if min(numbers) < least:
+        raise typer.BadParameter(f"{flag} {text}: every number must be at least {least}")
+    return list(dict.fromkeys(numbers))

@@ -1,0 +1,183 @@
+"""`pinnace tune`: which engine, with how many threads and workers, is the fastest for a model here."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Sequence
+from dataclasses import asdict
+from math import isfinite
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from pinnace.bench.tuning import Outcome, Subject
+    from pinnace.build import Origin
+    from pinnace.cache.choices import Measured, Tuning
+
+MANY = "Repeat for more inputs."
+LIST = "N[,N...]"
+BOUNDS = {"enforce_fp32": 1e-4, "preferred_fp16": 2e-2}
+"""Largest relative error by precision: sums in another order; 8 bits of bfloat16, over many layers."""
+
+
+def tune(
+    model: Annotated[Path, typer.Argument(help="A .mindir, .ms or .onnx file.")],
+    inputs: Annotated[
+        list[str] | None,
+        typer.Option("--input", metavar="[NAME=]FILE", help=f"A .npy, .bin or picture file. {MANY}"),
+    ] = None,
+    shapes: Annotated[
+        list[str] | None,
+        typer.Option("--shape", metavar="[NAME=]1,3,224,224", help=f"Resize an input. {MANY}"),
+    ] = None,
+    threads: Annotated[
+        str | None,
+        typer.Option(metavar=LIST, help="Threads of a worker; 1 and all cores if not given."),
+    ] = None,
+    workers: Annotated[
+        str | None, typer.Option(metavar=LIST, help="Workers; 1 and all cores if not given.")
+    ] = None,
+    precision: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME[,NAME]",
+            help="enforce_fp32, preferred_fp16. A build only goes by what was measured in its own.",
+        ),
+    ] = "enforce_fp32",
+    seconds: Annotated[float, typer.Option(min=0, help="How long to measure, all in all.")] = 30.0,
+    error: Annotated[
+        float | None,
+        typer.Option(
+            min=0,
+            metavar="BOUND",
+            help="Largest relative error against onnxruntime in fp32; 1e-4, and 0.02 for preferred_fp16.",
+        ),
+    ] = None,
+    config: Annotated[Path | None, typer.Option(help="A configuration file (.ini).")] = None,
+    forget: Annotated[
+        bool, typer.Option("--forget", help="Measure nothing: forget what was measured of this model.")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Measure engines, threads, workers and precisions for a model, and remember the fastest.
+
+    Later builds of the model on this machine go by that, where they leave the engine or numbers open.
+    """
+    from pinnace.bench.tuning import compete, ways
+    from pinnace.cli.console import note
+    from pinnace.cli.numbers import counts, usual_counts
+    from pinnace.engines import installed
+    from pinnace.workers.cores import usable_core_count
+
+    if forget:
+        count = _origin(model, config).forget()
+        print(f"{model}: {count} tuning(s) forgotten")
+        return
+    bounds = {name: BOUNDS[name] if error is None else error for name in _precisions(precision)}
+    contestants = ways(
+        list(installed()),
+        list(bounds),
+        counts("--threads", threads, 1) if threads else usual_counts(),
+        counts("--workers", workers, 1) if workers else usual_counts(),
+        usable_core_count(),
+    )
+    if not contestants:
+        raise typer.BadParameter(f"--workers times --threads are more than the {usable_core_count()} cores")
+    subject = _subject(model, inputs or [], shapes or [], config)
+    outcomes = list(compete(subject, contestants, seconds, bounds, note))
+    tuning = _tuning(subject, outcomes)
+    kept = bool(tuning.measured) and _origin(model, config).remember(tuning)
+    if as_json:
+        print(json.dumps(_as_json(tuning, outcomes, kept), indent=2))
+    else:
+        _show(tuning, outcomes)
+    note(
+        f"remembered for builds that leave this open; pinnace tune --forget {model} takes it back"
+        if kept
+        else "nothing is remembered: " + ("the compile cache is off" if tuning.measured else "nothing fits")
+    )
+
+
+def _precisions(text: str) -> list[str]:
+    names = list(dict.fromkeys(text.split(",")))
+    for name in names:
+        if name not in BOUNDS:
+            raise typer.BadParameter(f"--precision {text}: choose from {', '.join(BOUNDS)}")
+    return names
+
+
+def _subject(path: Path, inputs: Sequence[str], shapes: Sequence[str], config: Path | None) -> Subject:
+    """The model and what it is fed, as `pinnace run` feeds it."""
+    from pinnace.bench.tuning import REFERENCE, Subject
+    from pinnace.cli.console import note
+    from pinnace.cli.inputs import Pictures
+    from pinnace.cli.opening import context_for, fill, open_model
+    from pinnace.cli.picture import Preparation
+
+    with open_model(path, context_for(1, config, provider=REFERENCE.provider)) as model:
+        tensors, fed = fill(model, inputs, shapes, Pictures(Preparation(scale=1 / 255)))
+    for tensor, one in zip(tensors, fed, strict=True):
+        note(f"input {tensor.name} {list(tensor.shape)} {tensor.dtype.name}: {one.source}")
+    return Subject(str(path), [one.array for one in fed], str(config or ""))
+
+
+def _origin(path: Path, config: Path | None) -> Origin:
+    from pinnace.build import Origin
+    from pinnace.config import Settings
+    from pinnace.target import Target
+
+    return Origin(path, None, lambda _: Target(), Settings.load(str(config or "")))
+
+
+def _tuning(subject: Subject, outcomes: Sequence[Outcome]) -> Tuning:
+    """What is worth remembering: all that may be chosen."""
+    from pinnace.cache.choices import Tuning
+
+    fits = tuple(one.measured for one in outcomes if one.measured and not one.reason)
+    shapes = tuple(tuple(array.shape) for array in subject.arrays)
+    return Tuning(subject.path, shapes, time.time(), fits)
+
+
+def _wins(tuning: Tuning, one: Measured) -> list[str]:
+    """What a way is the best for: latency with its threads, throughput with its workers."""
+    wins = []
+    if one.workers == 1 and one == tuning.best("", one.precision, one.threads, 1):
+        wins.append("lowest latency")
+    if one == tuning.best("", one.precision, 0, one.workers):
+        wins.append("highest throughput")
+    return wins
+
+
+def _rows(tuning: Tuning, outcomes: Sequence[Outcome]) -> list[dict[str, Any]]:
+    return [
+        asdict(one.measured or one.way)
+        | {"wins": _wins(tuning, one.measured) if one.measured and not one.reason else []}
+        | {"reason": one.reason}
+        for one in outcomes
+    ]
+
+
+def _as_json(tuning: Tuning, outcomes: Sequence[Outcome], kept: bool) -> dict[str, Any]:
+    rows = [
+        row | ({} if isfinite(row.get("deviation", 0.0)) else {"deviation": str(row["deviation"])})
+        for row in _rows(tuning, outcomes)
+    ]  # JSON has no word for infinity
+    return {"model": tuning.model, "shapes": tuning.shapes, "ways": rows, "remembered": kept}
+
+
+def _show(tuning: Tuning, outcomes: Sequence[Outcome]) -> None:
+    from pinnace.cli.console import table
+
+    rows = [("workers x threads", "precision", "engine", "ms", "per second", "deviation", "")]
+    for row in _rows(tuning, outcomes):
+        figures = ("", "", "")
+        if "latency" in row:
+            figures = f"{row['latency']:.3f}", f"{row['throughput']:.1f}", f"{row['deviation']:.1e}"
+        remark = row["reason"].partition("\n")[0] or ", ".join(row["wins"])
+        rows.append(
+            (f"{row['workers']} x {row['threads']}", row["precision"], row["provider"], *figures, remark)
+        )
+    table(tuning.model, rows)
