@@ -105,7 +105,7 @@ def _peers(options: argparse.Namespace, notes: Notes) -> list[Entrant]:
             python = given.get(name) or interpreter(PEERS[name], options.peers / "environments")
             entrants.append(Entrant(PEERS[name], python))
         except LeftOut as reason:
-            notes.add(f"{name}: {reason}")
+            notes.add(name, reason)
     return entrants
 
 

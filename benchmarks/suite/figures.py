@@ -69,4 +69,4 @@ def geometric_mean(values: Sequence[float]) -> float:
 
 def share_of_allowed(record: Record, workers: int) -> float:
     """Throughput over workers divided by the latency that one client alone has in the same process."""
-    return middle(record, "rate") * middle(record, "alone") / workers
+    return statistics.median(answer["rate"] * answer["alone"] / workers for answer in record.rounds)

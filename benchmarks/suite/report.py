@@ -53,16 +53,17 @@ def _latency(records: Sequence[Record]) -> Iterator[str]:
 
 def _throughput(records: Sequence[Record]) -> Iterator[str]:
     mine = chosen(records, "throughput")
+    if mine:
+        yield (
+            "Workers have one thread each. First predictions a second, then four figures: p50 and p99 in "
+            "milliseconds; the slowest client's mean over the fastest's; and predictions a second over what "
+            "the workers would make at the latency that one client alone has in the same process."
+        )
     for setting in {str(record.setting): record.setting for record in mine}.values():
         here = chosen(mine, "throughput", **setting)
         workers = int(setting["workers"])
-        yield f"{workers} worker(s) of one thread, {setting['clients']} client(s):"
-        yield "Predictions a second:"
+        yield f"{workers} worker(s), {setting['clients']} client(s):"
         yield grid(here, _figure("rate"), "Pinnace over the best peer", "rate", larger=True)
-        yield (
-            "p50 and p99 in milliseconds; the slowest client's mean over the fastest's; predictions a second "
-            + ("over what the workers would make at the latency of one client alone:")
-        )
         yield grid(here, lambda record, workers=workers: _distribution(record, workers))
 
 

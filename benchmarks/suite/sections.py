@@ -72,9 +72,9 @@ def _has_short(plan: Plan, entrant: Entrant) -> bool:
         with Material("mlp", plan.folder).opened(entrant) as (_, answer):
             if answer["precision"] != "fp32":
                 return True
-            plan.notes.add(f"{entrant.name}: it says that this processor has none, and computes in fp32")
+            plan.notes.add(entrant.name, "on this processor it computes in fp32")
     except LeftOut as reason:
-        plan.notes.add(f"{entrant.name}: {reason}")
+        plan.notes.add(entrant.name, reason)
     return False
 
 
@@ -108,7 +108,7 @@ def build(plan: Plan) -> Iterator[Record]:
                             with material.opened(entrant, cache=cache) as (_, answer):
                                 found.setdefault((state, entrant.name), []).append(answer)
                         except LeftOut as reason:
-                            plan.notes.add(f"{entrant.name}, {material.name}: {reason}")
+                            plan.notes.add(f"{entrant.name}, {material.name}", reason)
                             break
         for (state, name), answers in found.items():
             yield Record("build", material.name, {"cache": state}, name, answers)
@@ -123,7 +123,7 @@ def memory(plan: Plan) -> Iterator[Record]:
                     with material.opened(entrant, workers=workers) as (contestant, facts):
                         answer = contestant.ask("memory", clients=workers)
                 except (LeftOut, Failed) as reason:
-                    plan.notes.add(f"{entrant.name}, {material.name}: {reason}")
+                    plan.notes.add(f"{entrant.name}, {material.name}", reason)
                     continue
                 setting = {"workers": workers}
                 yield Record("memory", material.name, setting, entrant.name, [answer], facts)

@@ -44,15 +44,19 @@ class Running:
 
 
 class Notes:
-    """Who did not take part in what, and why; said at once and kept for the report."""
+    """Who did not take part in what, and the first reason; said at once and kept for the report."""
 
     def __init__(self) -> None:
-        self.lines: list[str] = []
+        self._reasons: dict[str, str] = {}
 
-    def add(self, line: str) -> None:
-        if line not in self.lines:
-            self.lines.append(line)
-            print(f"left out: {line}", file=sys.stderr, flush=True)
+    @property
+    def lines(self) -> list[str]:
+        return [f"{who}: {reason}" for who, reason in self._reasons.items()]
+
+    def add(self, who: str, reason: object) -> None:
+        if who not in self._reasons:
+            self._reasons[who] = str(reason)
+            print(f"left out: {self.lines[-1]}", file=sys.stderr, flush=True)
 
 
 def start(
@@ -65,10 +69,10 @@ def start(
             contestant, answer = stack.enter_context(material.opened(entrant, **job))
             difference = material.difference(contestant)
         except (LeftOut, Failed) as reason:
-            notes.add(f"{entrant.name}, {material.name}: {reason}")
+            notes.add(f"{entrant.name}, {material.name}", reason)
             continue
         if entrant.precision == answer["precision"] == "fp32" and difference > WRONG:
-            notes.add(f"{entrant.name}, {material.name}: its outputs are off by {difference:.2g}")
+            notes.add(f"{entrant.name}, {material.name}", f"its outputs are off by {difference:.2g}")
             continue
         running.append(Running(entrant, contestant, answer | {"difference": difference}))
     return running
@@ -85,6 +89,6 @@ def rounds(
             try:
                 answers[i].append(running[i].contestant.ask(do, **arguments))
             except Failed as failure:
-                notes.add(f"{running[i].entrant.name}, {model}: {failure}")
+                notes.add(f"{running[i].entrant.name}, {model}", failure)
                 del answers[i]
     return [(running[i], given) for i, given in answers.items()]
