@@ -11,7 +11,7 @@ import pinnace
 from pinnace import AscendDeviceInfo, Context, CPUDeviceInfo, DeviceInfo, GPUDeviceInfo, PinnaceWarning
 from pinnace.context import to_target
 from pinnace.errors import ConfigError
-from pinnace.workers import cores
+from pinnace import cores
 
 CORES = sorted(os.sched_getaffinity(0))
 

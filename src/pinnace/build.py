@@ -12,11 +12,11 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from pinnace.config import Settings
+from pinnace.cores import usable_core_count
 from pinnace.deferred import import_onnx_ir
-from pinnace.errors import ConfigError, EngineError, warn
+from pinnace.errors import ConfigError, EngineError, UnsupportedModelError, warn
 from pinnace.target import Target
 from pinnace.types import ModelType
-from pinnace.workers.cores import usable_core_count
 
 if TYPE_CHECKING:
     from pinnace.cache.choices import Tuning
@@ -87,7 +87,27 @@ class Origin:
         self.offer: Offer | None = None
 
     def build(self) -> Executable:
-        """Compile the model as it is, or load what was compiled before; see `build`."""
+        """Compile the model as it is, or load what was compiled before; see `build`.
+
+        Where the engine lacks operators of the model and another one is here that has them, that one runs it.
+        """
+        try:
+            return self._build()
+        except UnsupportedModelError as error:
+            from pinnace import engines
+
+            lacking, self._engine = self._engine, engines.other(self._engine) or self._engine
+            if self._engine is lacking:
+                raise
+            try:
+                executable = self._build()
+            except (UnsupportedModelError, EngineError):
+                raise error from None
+            names = ", ".join(p.name for p in error.primitives)
+            warn(f"{self.source.name}: {lacking.name} lacks {names}; {self._engine.name} runs the model")
+            return executable
+
+    def _build(self) -> Executable:
         with _no_garbage_collection():
             if self._handle:
                 self._entry = self._received()

@@ -13,7 +13,7 @@ from pinnace.config import Settings
 from pinnace.context import Context, Parallel, to_target
 from pinnace.errors import ArgumentTypeError, ModelFormatError, warn
 from pinnace.workers.batching import Batching
-from pinnace.workers.cores import usable_core_count
+from pinnace.cores import usable_core_count
 
 __all__ = ["ModelParallelRunner", "RunnerConfig"]
 

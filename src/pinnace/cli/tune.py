@@ -70,7 +70,7 @@ def tune(
     from pinnace.cli.console import note
     from pinnace.cli.numbers import counts, usual_counts
     from pinnace.engines import installed
-    from pinnace.workers.cores import usable_core_count
+    from pinnace.cores import usable_core_count
 
     if forget:
         count = _origin(model, config).forget()

@@ -9,7 +9,7 @@ from pinnace.engines.protocol import Engine
 from pinnace.errors import ArgumentValueError, DeviceUnavailableError
 from pinnace.target import Target
 
-_PROVIDERS = ("", "onnxruntime")
+_PROVIDERS = ("", "onnxruntime", "openvino")
 _MISSING = {
     "gpu": "an NVIDIA GPU with its driver, and onnxruntime with CUDA in place of onnxruntime",
     "ascend": "an Ascend device with CANN, and onnxruntime with the CANN provider in place of onnxruntime",
@@ -27,6 +27,24 @@ def choose(target: Target, model: str) -> Engine:
         raise ArgumentValueError(
             f"cpu provider {target.provider!r} is not known; choose from {', '.join(map(repr, _PROVIDERS))}"
         )
+    return _engine(target.provider or "onnxruntime")
+
+
+def other(engine: Engine) -> Engine | None:
+    """The engine to turn to where this one lacks an operator; None where there is none."""
+    rest = [name for name in installed() if not engine.name.startswith(name)]
+    return _engine(rest[0]) if rest else None
+
+
+def _engine(name: str) -> Engine:
+    if name == "openvino":
+        try:
+            from pinnace.engines.openvino.engine import Openvino
+        except ImportError as error:
+            raise DeviceUnavailableError(
+                f"cpu provider 'openvino' needs its package: pip install 'pinnace[openvino]' ({error})"
+            ) from None
+        return Openvino()
     from pinnace.engines.onnxruntime.engine import Onnxruntime
 
     return Onnxruntime()

@@ -11,6 +11,7 @@ from concurrent.futures import Future
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any
 
+from pinnace.cores import bound
 from pinnace.errors import EngineError, ModelStateError, PredictTimeoutError, QueueFullError, warn
 from pinnace.workers import stats
 from pinnace.workers.batching import Batching, joined, split
@@ -72,7 +73,7 @@ class Workers:
                 try:
                     if not worker.cores:
                         return worker.run(arrays, outputs, arrived)
-                    with worker.bound():
+                    with bound(worker.cores):
                         return worker.run(arrays, outputs, arrived)
                 finally:
                     self._give_back(worker)

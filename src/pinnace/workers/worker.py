@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import threading
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from time import perf_counter_ns
 from typing import TYPE_CHECKING
 
@@ -75,16 +73,3 @@ class Worker:
             return self._execution.run(arrays)
         except EngineError:
             return None
-
-    @contextmanager
-    def bound(self) -> Iterator[None]:
-        """Bind the calling thread to the worker's processors for a while."""
-        if not self.cores:
-            yield
-            return
-        before = os.sched_getaffinity(0)
-        os.sched_setaffinity(0, self.cores)
-        try:
-            yield
-        finally:
-            os.sched_setaffinity(0, before)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
 from itertools import groupby, zip_longest
 from pathlib import Path
 
@@ -46,6 +47,20 @@ def spread(cores: Sequence[int], workers: int) -> tuple[int, ...]:
     turns = zip_longest(*(list(group) for _, group in by_node))
     first = [core for turn in turns for core in turn if core is not None][:workers]
     return (*first, *(core for core in cores if core not in first))
+
+
+@contextmanager
+def bound(cores: Collection[int]) -> Iterator[None]:
+    """Bind the calling thread, and those that it starts, to these processors for a while; none binds none."""
+    if not cores:
+        yield
+        return
+    before = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, cores)
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, before)
 
 
 def numa_nodes() -> dict[int, int]:

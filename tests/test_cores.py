@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from pinnace.workers import cores
+from pinnace import cores
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,59 @@
+"""What OpenVINO is not given: operators that it does not know, or computes otherwise than ONNX says."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+
+import onnx_ir as ir
+
+from pinnace.errors import UnsupportedPrimitive
+
+_WRONG: dict[str, str] = {}
+"""Operators whose results differ from ONNX's, seen in OpenVINO 2026.4."""
+
+_KINDS = {
+    ir.DataType.DOUBLE: "OpenVINO computes float64 in float32",
+    ir.DataType.STRING: "OpenVINO has no strings on the processor",
+    ir.DataType.COMPLEX64: "OpenVINO has no complex numbers",
+    ir.DataType.COMPLEX128: "OpenVINO has no complex numbers",
+    ir.DataType.UINT64: "OpenVINO computes uint64 in int32",
+}
+"""Element types whose values would be others."""
+
+
+def wrong(model: ir.Model) -> list[UnsupportedPrimitive]:
+    """The operators of a model that OpenVINO would compute otherwise, most used first."""
+    reasons: dict[str, str] = {}
+    count: Counter[str] = Counter()
+    first: dict[str, str] = {}
+    for node in ir.traversal.RecursiveGraphIterator(model.graph):
+        reason = _WRONG.get(node.op_type) or _wrong_kind(node)
+        if reason:
+            count[node.op_type] += 1
+            first.setdefault(node.op_type, node.name or "")
+            reasons.setdefault(node.op_type, reason)
+    return [UnsupportedPrimitive(name, n, first[name], reasons[name]) for name, n in count.most_common()]
+
+
+def _wrong_kind(node: ir.Node) -> str:
+    to = node.attributes.get("to")
+    kinds = [value.dtype for value in (*node.inputs, *node.outputs) if value is not None]
+    kinds += [ir.DataType(to.as_int())] if to is not None and node.op_type == "Cast" else []
+    return next((_KINDS[kind] for kind in kinds if kind in _KINDS), "")
+
+
+def unknown(model: ir.Model, message: str) -> list[UnsupportedPrimitive]:
+    """The operators of a model that an error of OpenVINO's reader names, most used first."""
+    named = set(re.findall(r"[\w.]+", message))
+    count: Counter[tuple[str, str]] = Counter()
+    first: dict[tuple[str, str], str] = {}
+    for node in ir.traversal.RecursiveGraphIterator(model.graph):
+        names = {node.op_type, f"{node.domain}.{node.op_type}", f"ai.onnx.{node.op_type}"}
+        if names & named:
+            count[node.domain, node.op_type] += 1
+            first.setdefault((node.domain, node.op_type), node.name or "")
+    return [
+        UnsupportedPrimitive(name, n, first[domain, name], "OpenVINO cannot read it")
+        for (domain, name), n in count.most_common()
+    ]

@@ -1,0 +1,119 @@
+"""Graphs -> OpenVINO's models.
+
+OpenVINO's reader of ONNX copies weights, or wants them in files beside the model. So larger weights are made
+inputs of the graph that it reads, and these inputs are then replaced by constants over the memory in which
+the weights are mapped.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+import openvino as ov
+from openvino.op import Constant
+
+from pinnace.compiler.graph import Compilable
+from pinnace.engines.openvino.lacking import unknown, wrong
+from pinnace.engines.protocol import Array
+from pinnace.errors import EngineError, UnsupportedModelError
+from pinnace.types import Interface
+from pinnace.weights.source import SMALL, Source
+
+_SHARED = frozenset("bfiu?BHIQhqlLe")
+"""Kinds of numpy dtypes that constants share memory with."""
+
+
+@dataclass(frozen=True)
+class Encoded:
+    """A graph as OpenVINO reads it: `weights` are inputs of it by their names."""
+
+    name: str
+    graph: bytes
+    weights: Mapping[str, Array]
+    interface: Interface
+    first_state: Sequence[Array]
+
+    def read(self, weights: Mapping[str, Array]) -> ov.Model:
+        """OpenVINO's model, with `weights` in place of those of these names."""
+        model = ov.Core().read_model(self.graph)
+        for parameter in model.get_parameters():
+            name = parameter.get_friendly_name()
+            if name in self.weights:
+                constant = Constant(writable(weights.get(name, self.weights[name])), shared_memory=True)
+                constant.set_friendly_name(name)
+                for reader in parameter.output(0).get_target_inputs():
+                    reader.replace_source_output(constant.output(0))
+                model.remove_parameter(parameter)
+        model.validate_nodes_and_infer_types()
+        return model
+
+
+def encoded(graph: Compilable, source: Source | None = None) -> Encoded:
+    """Take a graph apart, which is of no use after. Raises `UnsupportedModelError` or `EngineError`.
+
+    With a `source`, the model's, weights are as that has them mapped.
+    """
+    refused = wrong(graph.model)
+    if refused:
+        raise UnsupportedModelError(graph.name, refused)
+    variable = {name for v in graph.variable.values() for name in v.names}
+    weights = {}
+    for name, value in list(graph.model.graph.initializers.items()):
+        tensor = value.const_value
+        if tensor is None:
+            continue
+        array = tensor.numpy() if source is None else source.data_of(tensor)
+        if (tensor.nbytes > SMALL or name in variable) and tensor.nbytes and array.dtype.char in _SHARED:
+            weights[name] = array
+        elif isinstance(tensor, ir.ExternalTensor):
+            value.const_value = ir.Tensor(np.array(array), tensor.dtype, name=name)
+    states = [np.array(value.numpy()) for value in graph.first_state]
+    made = Encoded(graph.name, _serialised(graph.model, weights), weights, graph.interface, states)
+    try:
+        made.read({})
+    except Exception as error:
+        missing = unknown(graph.model, str(error))
+        if missing:
+            raise UnsupportedModelError(graph.name, missing) from None
+        raise EngineError(f"{graph.name}: OpenVINO cannot read it: {_line(error)}") from None
+    return made
+
+
+def _serialised(model: ir.Model, weights: Mapping[str, Array]) -> bytes:
+    """The model as bytes, with the weights as inputs, and with nothing said of what lies between."""
+    values = [model.graph.initializers.pop(name) for name in weights]
+    tensors = [value.const_value for value in values]
+    for value, array in zip(values, weights.values(), strict=True):
+        assert value.const_value is not None
+        value.type = ir.TensorType(value.const_value.dtype)
+        value.shape, value.const_value = ir.Shape(array.shape), None
+        model.graph.inputs.append(value)
+    for node in model.graph:
+        for output in node.outputs:
+            if not output.is_graph_output():
+                output.type = output.shape = None
+    made = ir.serde.serialize_model(model).SerializeToString()
+    del model.graph.inputs[-len(values) or len(model.graph.inputs) :]
+    for value, tensor in zip(values, tensors, strict=True):
+        value.const_value = tensor
+        model.graph.register_initializer(value)
+    return made
+
+
+def writable(array: Array) -> Array:
+    """The same memory, as an array that says it may be written: OpenVINO asks for that, and never does."""
+    array = np.ascontiguousarray(array)
+    if array.flags.writeable or not array.nbytes:
+        return array
+    memory: Any = (ctypes.c_ubyte * array.nbytes).from_address(array.ctypes.data)
+    memory.owner = array  # lives as long as what is made of it
+    return np.ndarray(array.shape, array.dtype, memory)
+
+
+def _line(error: Exception) -> str:
+    return " ".join(str(error).split())[-500:]

@@ -1,0 +1,170 @@
+"""Compiled models of OpenVINO, and the executable around one."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Mapping, Sequence
+from functools import cache
+from typing import Any
+
+import numpy as np
+import openvino as ov
+
+from pinnace.cores import bound, usable_core_count
+from pinnace.engines.openvino.reading import writable
+from pinnace.engines.protocol import Array, Execution, State
+from pinnace.engines.steps import Step
+from pinnace.errors import EngineError
+from pinnace.target import Target
+from pinnace.types import Interface, Port
+
+NAME = f"openvino {ov.__version__.partition('-')[0]}"
+_PRECISIONS = {"f32": "float32", "bf16": "bfloat16", "f16": "float16"}
+
+
+@cache
+def core() -> ov.Core:
+    """One for the process: threads and kernels belong to it."""
+    return ov.Core()
+
+
+def properties(target: Target) -> dict[str, Any]:
+    """What OpenVINO is told of a target. A stream is a request that runs; all have threads of their own."""
+    streams = target.parallel_requests
+    threads = target.threads or max(1, usable_core_count() // streams)
+    return {
+        "INFERENCE_NUM_THREADS": threads * streams,
+        "NUM_STREAMS": streams,
+        "INFERENCE_PRECISION_HINT": sixteen_bit() if target.precision == "preferred_fp16" else "f32",
+        "ENABLE_CPU_PINNING": False,
+        "PERF_COUNT": target.profile,
+    }
+
+
+def sixteen_bit() -> str:
+    """The 16-bit type that this processor computes in, "f32" where there is none."""
+    capabilities = core().get_property("CPU", "OPTIMIZATION_CAPABILITIES")
+    return next((kind.lower() for kind in ("BF16", "FP16") if kind in capabilities), "f32")
+
+
+def compiled(model: ov.Model | ov.Tensor, target: Target) -> ov.CompiledModel:
+    """Compile a model, or load what was compiled, in threads on the target's processors."""
+    make = core().compile_model if isinstance(model, ov.Model) else core().import_model
+    with bound(target.cores):  # threads have the processors of the one that starts them
+        return make(model, "CPU", properties(target))
+
+
+class OpenvinoExecutable:
+    """A compiled model; `held` is the memory that it reads and does not own."""
+
+    def __init__(
+        self,
+        model: ov.CompiledModel,
+        interface: Interface,
+        first_state: Sequence[Array],
+        target: Target,
+        held: object,
+    ) -> None:
+        self._model: ov.CompiledModel | None = model
+        self._interface, self._first_state, self._held = interface, first_state, held
+        self._profiled: list[ov.InferRequest] | None = [] if target.profile else None
+        kind = model.get_property("INFERENCE_PRECISION_HINT").get_type_name()
+        self._info = {**interface.info, "engine": NAME, "precision": _PRECISIONS.get(kind, kind)}
+
+    @property
+    def inputs(self) -> tuple[Port, ...]:
+        """What runs take, in order."""
+        return self._interface.inputs
+
+    @property
+    def outputs(self) -> tuple[Port, ...]:
+        """What runs give, in order."""
+        return self._interface.outputs
+
+    @property
+    def info(self) -> Mapping[str, str]:
+        """User info of the file, the engine's name and version, the precision."""
+        return self._info
+
+    def execution(self, state: State | None = None) -> Execution:
+        """A place to run: a request of OpenVINO's, with tensors of its own."""
+        assert self._model is not None
+        first = [np.array(value) for value in self._first_state] if state is None else state
+        made = _Execution(self._model, self._interface, first)
+        if self._profiled is not None:
+            made.steps = []
+            self._profiled.append(made)
+        return made
+
+    def profile(self) -> list[list[Step]]:
+        """The steps of each run so far, one after the other: OpenVINO tells durations only."""
+        profiled, self._profiled = self._profiled or [], None
+        return [run for execution in profiled for run in execution.steps or ()]
+
+    def close(self) -> None:
+        """Free the model."""
+        self._model = self._held = None
+
+
+class _Execution:
+    """Runs of one request. Calls go beneath `InferRequest.infer`, which takes 50 microseconds of Python.
+
+    Arrays that were bound by the run before are not bound anew; they are held until others take their place.
+    """
+
+    def __init__(self, model: ov.CompiledModel, interface: Interface, state: State) -> None:
+        self.state = state
+        self.steps: list[list[Step]] | None = None
+        self._request = model.create_infer_request()
+        beneath: Any = super(ov.InferRequest, self._request)
+        self._infer = beneath.infer
+        self._results = [(p.shape, p.dtype.to_numpy()) for p in interface.outputs]
+        self._fixed = not interface.states and all(min(p.shape, default=0) > 0 for p in interface.outputs)
+        self._read: list[Array | None] = [None] * (len(interface.inputs) + len(interface.states))
+        self._written: list[Array] = []
+
+    def run(self, arrays: Sequence[Array], outputs: Sequence[Array] | None = None) -> list[Array]:
+        """Compute the outputs; `EngineError` where OpenVINO fails."""
+        read, request = self._read, self._request
+        try:
+            for place, array in enumerate((*arrays, *self.state)):
+                if array is not read[place]:
+                    request.set_input_tensor(place, ov.Tensor(writable(array), shared_memory=True))
+                    read[place] = array
+            if self._fixed:
+                self._write(outputs or [np.empty(*kind) for kind in self._results])
+            self._infer({}, share_outputs=True, decode_strings=False)
+            results = self._written if self._fixed else self._copied()
+        except Exception as error:
+            raise EngineError(f"openvino: {' '.join(str(error).split())}") from None
+        if self.steps is not None:
+            self.steps.append(_steps(request))
+        if self.state:
+            count = len(self._results)
+            results, self.state = results[:count], results[count:]
+        if outputs is not None and not self._fixed:
+            for result, output in zip(results, outputs, strict=True):
+                np.copyto(output, result)
+            return list(outputs)
+        return results
+
+    def _write(self, outputs: Sequence[Array]) -> None:
+        """Let the results go into these arrays."""
+        if len(self._written) != len(outputs) or any(map(operator.is_not, outputs, self._written)):
+            for place, array in enumerate(outputs):
+                self._request.set_output_tensor(place, ov.Tensor(array, shared_memory=True))
+            self._written = list(outputs)
+
+    def _copied(self) -> list[Array]:
+        count = len(self._results) + len(self.state)
+        return [np.array(self._request.get_output_tensor(place).data) for place in range(count)]
+
+
+def _steps(request: ov.InferRequest) -> list[Step]:
+    steps, now = [], 0.0
+    for node in request.get_profiling_info():
+        duration = node.real_time.total_seconds() * 1e6
+        if duration:
+            steps.append(Step(node.node_name, node.node_type, now, duration))
+            now += duration
+    return steps
