@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Literal
 
 from pinnace.arguments import check_count, check_list, check_sections, check_type
+from pinnace.cores import allowed_cores, cores_by_speed, usable_core_count
 from pinnace.errors import ArgumentValueError, ConfigError, warn
 from pinnace.target import Target
-from pinnace.cores import allowed_cores, cores_by_speed, usable_core_count
 
 if TYPE_CHECKING:
     from pinnace.cache.choices import Tuning

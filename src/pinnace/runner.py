@@ -11,9 +11,9 @@ from pinnace.base_model import BaseModel
 from pinnace.build import Buffer, Origin
 from pinnace.config import Settings
 from pinnace.context import Context, Parallel, to_target
+from pinnace.cores import usable_core_count
 from pinnace.errors import ArgumentTypeError, ModelFormatError, warn
 from pinnace.workers.batching import Batching
-from pinnace.cores import usable_core_count
 
 __all__ = ["ModelParallelRunner", "RunnerConfig"]
 

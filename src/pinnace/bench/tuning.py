@@ -8,6 +8,7 @@ a pause: threads of an engine that has nothing to do spin for a while, and would
 from __future__ import annotations
 
 import time
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass
@@ -22,7 +23,7 @@ from pinnace.bench.throughput import served, throughput
 from pinnace.bench.timing import Call, Limit, collector_off
 from pinnace.cache.choices import Measured, Way
 from pinnace.context import Context
-from pinnace.errors import EngineError, PinnaceError
+from pinnace.errors import EngineError, PinnaceError, warn
 from pinnace.runner import ModelParallelRunner
 
 Array = npt.NDArray[Any]
@@ -190,10 +191,14 @@ def _opened(subject: Subject, way: Way) -> Iterator[_Contestant]:
     context.cpu.thread_num, context.parallel.workers_num = way.threads, way.workers
     context.parallel.config_path = subject.config
     with ModelParallelRunner() as model:
-        model.build_from_file(subject.path, context)
-        engine = model.get_model_info("engine")
-        if engine.partition(" ")[0].lower() != way.provider:
-            raise EngineError(f"{engine} runs it in the place of {way.provider}")
+        with warnings.catch_warnings(record=True) as said:
+            warnings.simplefilter("always")
+            model.build_from_file(subject.path, context)
+        messages = [str(warning.message) for warning in said]
+        if model.get_model_info("engine").partition(" ")[0] != way.provider:  # another one stands in
+            raise EngineError("; ".join(messages))
+        for message in messages:
+            warn(message)
         yield _Contestant(way, model, subject.arrays)
 
 

@@ -69,8 +69,8 @@ def tune(
     from pinnace.bench.tuning import compete, ways
     from pinnace.cli.console import note
     from pinnace.cli.numbers import counts, usual_counts
-    from pinnace.engines import installed
     from pinnace.cores import usable_core_count
+    from pinnace.engines import installed
 
     if forget:
         count = _origin(model, config).forget()

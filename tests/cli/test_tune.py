@@ -1,0 +1,225 @@
+"""`pinnace tune`: two engines whose speed is known, one 20 times as slow as the other."""
+
+import time
+
+import numpy as np
+import pytest
+
+from pinnace import engines
+from pinnace.build import build
+from pinnace.config import Settings
+from pinnace.engines.onnxruntime.engine import Onnxruntime
+from pinnace.errors import ArgumentValueError, UnsupportedModelError, UnsupportedPrimitive
+from pinnace.target import Target
+
+SLOW, FAST = 0.02, 0.001  # seconds of a prediction
+FP32, FP16 = "enforce_fp32", "preferred_fp16"
+
+
+class Running:
+    """A place to run that takes its time, and is wrong by a factor."""
+
+    def __init__(self, execution, seconds, error):
+        self.execution, self.seconds, self.error, self.state = execution, seconds, error, []
+
+    def run(self, arrays, outputs=None):
+        time.sleep(self.seconds)
+        results = [np.asarray(a * (1 + self.error), a.dtype) for a in self.execution.run(arrays)]
+        if outputs is None:
+            return results
+        for output, result in zip(outputs, results, strict=True):
+            np.copyto(output, result)
+        return list(outputs)
+
+
+class Built:
+    def __init__(self, executable, engine, error):
+        self.executable, self.engine, self.error = executable, engine, error
+        self.inputs, self.outputs = executable.inputs, executable.outputs
+        self.info = {"engine": engine.name}
+        self.close = executable.close
+
+    def execution(self, state=None):
+        return Running(self.executable.execution(state), self.engine.seconds, self.error)
+
+
+class Fake(Onnxruntime):
+    """onnxruntime under a name, with a speed, an error for each precision, or a reason to refuse."""
+
+    def __init__(self, name, seconds, errors=None, refuses=None):
+        self.name, self.seconds, self.errors, self.refuses = f"{name} 1.0", seconds, errors or {}, refuses
+
+    def build(self, graph, target):
+        return self._built(super().build(graph, target), target)
+
+    def load(self, compiled, source, target, folder):
+        return self._built(super().load(compiled, source, target, folder), target)
+
+    def _built(self, executable, target):
+        if self.refuses:
+            raise self.refuses
+        return Built(executable, self, self.errors.get(target.precision, 0.0))
+
+
+@pytest.fixture
+def fakes(monkeypatch, tmp_path):
+    """Engines by provider; on 2 cores, with a cache of their own."""
+    made = {"onnxruntime": Fake("onnxruntime", SLOW), "openvino": Fake("openvino", FAST)}
+    monkeypatch.setenv("PINNACE_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setattr(engines, "choose", lambda target, *_: made[target.provider or "onnxruntime"])
+    monkeypatch.setattr(engines, "installed", lambda: dict.fromkeys(made, "1.0"))
+    for module in ("build", "context", "runner", "cores"):
+        monkeypatch.setattr(f"pinnace.{module}.usable_core_count", lambda: 2)
+    return made
+
+
+@pytest.fixture
+def model(onnx_file):
+    return onnx_file(["Add x x -> y"], ["x float ?,3"], ["y float ?,3"])
+
+
+def engine(model):
+    """What a build that leaves it open runs by."""
+    executable = build(model, None, Target(threads=1), Settings())
+    executable.close()
+    return executable.info["engine"].split()[0]
+
+
+def place(row):
+    return row["provider"], row["threads"], row["workers"]
+
+
+def test_the_fastest_wins_everywhere_and_is_remembered(pinnace, fakes, model):
+    assert engine(model) == "onnxruntime"
+    answer = pinnace("tune", model, "--seconds", 1, "--shape", "2,3", "--json")
+    assert answer.code == 0, answer.err
+    found = answer.json
+    assert found.keys() == {"model", "shapes", "ways", "remembered"}
+    assert (found["model"], found["shapes"], found["remembered"]) == (str(model), [[2, 3]], True)
+    # as many threads and workers as there are cores, and one
+    assert list(map(place, found["ways"])) == [
+        (provider, threads, workers)
+        for threads, workers in [(1, 1), (2, 1), (1, 2)]
+        for provider in ("onnxruntime", "openvino")
+    ]
+    wins = {place(row): row["wins"] for row in found["ways"]}
+    assert all(won == [] for (provider, *_), won in wins.items() if provider == "onnxruntime")
+    assert "lowest latency" in wins["openvino", 1, 1]
+    assert "lowest latency" in wins["openvino", 2, 1]
+    assert wins["openvino", 1, 2] == ["highest throughput"]
+    for row in found["ways"]:
+        # sleeping takes no less than it should
+        assert row["latency"] >= 1000 * (FAST if row["provider"] == "openvino" else SLOW)
+        assert row["deviation"] == 0
+    assert f"pinnace tune --forget {model} takes it back" in answer.err
+    assert engine(model) == "openvino"
+
+
+def test_forgetting_and_clearing_take_it_back(pinnace, fakes, model):
+    pinnace("tune", model, "--seconds", 0)
+    assert engine(model) == "openvino"
+    answer = pinnace("tune", "--forget", model)
+    assert (answer.code, answer.out) == (0, f"{model}: 1 tuning(s) forgotten\n")
+    assert engine(model) == "onnxruntime"
+    assert pinnace("tune", "--forget", model).out == f"{model}: 0 tuning(s) forgotten\n"
+    pinnace("tune", model, "--seconds", 0)
+    assert engine(model) == "openvino"
+    assert str(model) in pinnace("cache", "list").out.partition("tuned")[2]
+    pinnace("cache", "clear")
+    assert engine(model) == "onnxruntime"
+    assert "tuned" not in pinnace("cache", "list").out
+
+
+def test_what_is_fast_and_wrong_is_not_chosen(pinnace, fakes, model):
+    fakes["openvino"].errors = {FP32: 1e-3}
+    answer = pinnace("tune", model, "--seconds", 0, "--threads", 1, "--workers", 1)
+    assert "deviates by more than 0.0001" in answer.out
+    assert engine(model) == "onnxruntime"
+    pinnace("tune", model, "--seconds", 0, "--threads", 1, "--workers", 1, "--error", 0.01)
+    assert engine(model) == "openvino"
+
+
+def test_precisions_that_are_allowed_compete_among_themselves(pinnace, fakes, model):
+    fakes["onnxruntime"].errors = {FP16: 1e-2}
+    fakes["openvino"].errors = {FP32: 1e-3, FP16: 1e-2}
+    options = ("--seconds", 0, "--threads", 1, "--workers", 1, "--json")
+    found = pinnace("tune", model, *options, "--precision", f"{FP32},{FP16}").json
+    assert [(row["precision"], row["provider"], row["reason"]) for row in found["ways"]] == [
+        (FP32, "onnxruntime", ""),
+        (FP32, "openvino", "deviates by more than 0.0001"),
+        (FP16, "onnxruntime", ""),
+        (FP16, "openvino", ""),
+    ]
+    # of one call in float32: 1 + error is rounded
+    assert [row["deviation"] for row in found["ways"]] == pytest.approx([0, 1e-3, 1e-2, 1e-2], rel=1e-4)
+    assert engine(model) == "onnxruntime"
+    half = build(model, None, Target(threads=1, precision=FP16), Settings())
+    half.close()
+    assert half.info["engine"] == "openvino 1.0"
+
+
+def test_sixteen_bits_only_where_they_are_asked_for(pinnace, fakes, model):
+    found = pinnace("tune", model, "--seconds", 0, "--json").json
+    assert {row["precision"] for row in found["ways"]} == {FP32}
+
+
+def test_who_lacks_an_operator_is_shown_with_its_name(pinnace, fakes, model):
+    lacks = UnsupportedPrimitive("Add", 1, "n", "the engine has none")
+    fakes["openvino"].refuses = UnsupportedModelError("m", [lacks])
+    answer = pinnace("tune", model, "--seconds", 0, "--threads", 1, "--workers", 1)
+    assert answer.code == 0, answer.err
+    (row,) = [line for line in answer.out.splitlines() if " openvino " in line]
+    assert "openvino 1.0 lacks Add" in row
+    assert engine(model) == "onnxruntime"
+
+
+def test_who_fails_is_shown_with_the_reason(pinnace, fakes, model):
+    fakes["openvino"].refuses = ArgumentValueError("it does not like this")
+    found = pinnace("tune", model, "--seconds", 0, "--threads", 1, "--workers", 1, "--json").json
+    assert [row["reason"] for row in found["ways"]] == ["", "it does not like this"]
+    assert engine(model) == "onnxruntime"
+
+
+def test_without_a_cache_it_is_shown_and_not_remembered(pinnace, fakes, model, monkeypatch):
+    monkeypatch.setenv("PINNACE_CACHE_DIR", "off")
+    answer = pinnace("tune", model, "--seconds", 0)
+    assert "lowest latency" in answer.out
+    assert "nothing is remembered: the compile cache is off" in answer.err
+    assert engine(model) == "onnxruntime"
+
+
+def test_nothing_that_fits_is_nothing_to_remember(pinnace, fakes, model):
+    fakes["openvino"].errors = {FP16: np.inf}
+    fakes["onnxruntime"].errors = {FP16: 1.0}
+    answer = pinnace("tune", model, "--seconds", 0, "--precision", FP16, "--json")
+    assert answer.json["remembered"] is False
+    assert {row["deviation"] for row in answer.json["ways"]} == {1.0, "inf"}
+    assert "nothing fits" in answer.err
+
+
+def test_a_runner_takes_threads_and_workers_from_it(pinnace, fakes, model):
+    pinnace("tune", model, "--seconds", 0)
+    answer = pinnace("bench", model, "--runs", 1, "--clients", 0, "--json")
+    assert answer.json["engine"] == "openvino 1.0"
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (("--threads", "0"), "at least 1"),
+        (("--workers", "x"), "whole numbers are wanted"),
+        (("--precision", "int8"), "choose from enforce_fp32, preferred_fp16"),
+        (("--threads", "2", "--workers", "2"), "more than the 2 cores"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(pinnace, fakes, model, options, said):
+    answer = pinnace("tune", model, *options)
+    assert answer.code == 2
+    assert said in " ".join(answer.err.split())
+
+
+def test_a_file_that_is_not_there(pinnace, fakes, tmp_path):
+    answer = pinnace("tune", tmp_path / "none.onnx")
+    assert answer.code == 1
+    assert "there is no such file" in answer.err
+    assert pinnace("tune", "--forget", tmp_path / "none.onnx").code == 1
