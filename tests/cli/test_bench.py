@@ -3,6 +3,7 @@
 import json
 import sys
 from importlib.resources import files
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -116,6 +117,22 @@ def test_a_trace_holds_all_nodes_of_all_runs_in_chromes_form(pinnace, branchy, t
     assert all(event.keys() >= {"name", "cat", "ts", "dur", "pid", "tid"} for event in events)
     begins = [event["ts"] for event in events]
     assert begins == sorted(begins)
+
+
+def test_openvino_is_profiled_in_the_same_form(pinnace, onnx_file, tmp_path):
+    pytest.importorskip("openvino")
+    # OpenVINO tells whole microseconds: a product of this size takes some dozens
+    model = onnx_file(["MatMul x x -> y"], ["x float 256,256"], ["y float 256,256"])
+    path = tmp_path / "trace.json"
+    options = ("--clients", 0, "--trace", path, "--json", "--provider", "openvino")
+    answer = pinnace("bench", model, *QUICK, *options)
+    assert answer.code == 0, answer.err
+    assert answer.json["engine"].startswith("openvino")
+    (product,) = (one for one in answer.json["profile"]["nodes"] if one["operator"] == "MatMul")
+    assert product["calls"] == answer.json["profile"]["runs"] == 4
+    events = [e for e in json.loads(path.read_text())["traceEvents"] if e.get("cat") == "MatMul"]
+    assert [event["args"]["run"] for event in events] == [0, 1, 2, 3]
+    assert all(a["ts"] + a["dur"] <= b["ts"] for a, b in pairwise(events))
 
 
 @pytest.fixture

@@ -10,6 +10,9 @@ from typing import Any
 
 from pinnace.engines.steps import Step
 
+Runs = Sequence[Sequence[Step]]
+"""The steps of each run."""
+
 
 @dataclass(frozen=True)
 class Sum:
@@ -25,42 +28,48 @@ class Sum:
     share: float
 
 
-def by_operator(steps: Sequence[Step]) -> list[Sum]:
+def by_operator(runs: Runs) -> list[Sum]:
     """Steps of one kind of operator together, the longest first."""
-    return _sums(steps, lambda step: (step.operator, step.operator))
+    return _sums(runs, lambda step: (step.operator, step.operator))
 
 
-def by_node(steps: Sequence[Step]) -> list[Sum]:
+def by_node(runs: Runs) -> list[Sum]:
     """Steps of one node together, the longest first."""
-    return _sums(steps, lambda step: (step.node, step.operator))
+    return _sums(runs, lambda step: (step.node, step.operator))
 
 
-def trace(steps: Sequence[Step], process: str) -> str:
-    """Steps in the JSON that chrome://tracing and ui.perfetto.dev open.
+def trace(runs: Runs, process: str) -> str:
+    """Runs, one right after the other, in the JSON that chrome://tracing and ui.perfetto.dev open.
 
     Source: "Trace Event Format" of the Chromium project; "X" is a complete event, times are microseconds.
     """
-    named = {"name": "process_name", "ph": "M", "pid": 1, "args": {"name": process}}
-    return json.dumps({"traceEvents": [named, *map(_event, steps)], "displayTimeUnit": "ms"})
+    events: list[dict[str, Any]] = [{"name": "process_name", "ph": "M", "pid": 1, "args": {"name": process}}]
+    end = 0.0
+    for number, run in enumerate(runs):
+        shift = end - min((step.start for step in run), default=0.0)
+        events += [_event(step, step.start + shift, number) for step in run]
+        end = max((step.start + step.duration + shift for step in run), default=end)
+    return json.dumps({"traceEvents": events, "displayTimeUnit": "ms"})
 
 
-def _event(step: Step) -> dict[str, Any]:
+def _event(step: Step, start: float, run: int) -> dict[str, Any]:
     return {
         "name": step.node,
         "cat": step.operator,
         "ph": "X",
         "pid": 1,
         "tid": step.thread,
-        "ts": step.start,
+        "ts": start,
         "dur": step.duration,
-        "args": {"operator": step.operator},
+        "args": {"operator": step.operator, "run": run},
     }
 
 
-def _sums(steps: Sequence[Step], key: Callable[[Step], tuple[str, str]]) -> list[Sum]:
+def _sums(runs: Runs, key: Callable[[Step], tuple[str, str]]) -> list[Sum]:
     taken = defaultdict[tuple[str, str], list[float]](list)
-    for step, own in _own_durations(steps):
-        taken[key(step)].append(own)
+    for run in runs:
+        for step, own in _own_durations(run):
+            taken[key(step)].append(own)
     whole = sum(map(sum, taken.values())) or 1.0  # an engine may take less than it counts in
     sums = [
         Sum(name, operator, len(times), sum(times) / 1e3, sum(times) / whole)
@@ -70,7 +79,7 @@ def _sums(steps: Sequence[Step], key: Callable[[Step], tuple[str, str]]) -> list
 
 
 def _own_durations(steps: Sequence[Step]) -> list[tuple[Step, float]]:
-    """Steps, each with its duration less those of the steps right within it."""
+    """Steps of a run, each with its duration less those of the steps right within it."""
     own: list[tuple[Step, float]] = []
     around: list[int] = []  # places in `own` of the steps that the next one may lie in, the innermost last
     for step in sorted(steps, key=lambda step: (step.thread, step.start, -step.duration)):

@@ -149,7 +149,7 @@ def bench(
     else:
         show(measured)
     if trace:
-        trace.write_text(chrome_trace(measured.steps, model.name), encoding="utf-8")
+        trace.write_text(chrome_trace(measured.profiled, model.name), encoding="utf-8")
         note(f"wrote {trace}")
     if plot:
         plotting.draw(plot, model.name, measured.latencies_drawn(), measured.throughputs_drawn())

@@ -94,11 +94,6 @@ class Measured:
             )
         return lines
 
-    @property
-    def steps(self) -> list[Step]:
-        """Of all profiled runs."""
-        return [step for run in self.profiled for step in run]
-
     def as_json(self) -> dict[str, Any]:
         """For JSON; times in milliseconds, errors in percent, what was not measured None or empty."""
         return {
@@ -119,8 +114,8 @@ class Measured:
     def _profile_as_json(self) -> dict[str, Any]:
         return {
             "runs": len(self.profiled),
-            "operators": [asdict(one) for one in by_operator(self.steps)],
-            "nodes": [asdict(one) for one in by_node(self.steps)],
+            "operators": [asdict(one) for one in by_operator(self.profiled)],
+            "nodes": [asdict(one) for one in by_node(self.profiled)],
         }
 
 
@@ -144,7 +139,7 @@ def show(measured: Measured) -> None:
         }
         _show_rows("throughput, and latency in ms", "workers x threads", served)
     if measured.profiled:
-        _show_profile(measured.steps, len(measured.profiled))
+        _show_profile(measured.profiled)
 
 
 def _build_row(one: Build) -> tuple[str, str, str]:
@@ -158,11 +153,12 @@ def _show_rows(title: str, first: str, rows: Mapping[str, Latency | Throughput])
     table(title, _aligned([[first, *names], *cells]))
 
 
-def _show_profile(steps: Sequence[Step], runs: int) -> None:
+def _show_profile(profiled: Sequence[Sequence[Step]]) -> None:
+    runs = len(profiled)
     figures = ("calls", "total", "of a run", "share")
-    operators = [[one.name, *_figures(one, runs)] for one in by_operator(steps)]
+    operators = [[one.name, *_figures(one, runs)] for one in by_operator(profiled)]
     table(f"profile of {runs} runs by operator, ms", _aligned([["operator", *figures], *operators]))
-    nodes = [[one.name, one.operator, *_figures(one, runs)] for one in by_node(steps)]
+    nodes = [[one.name, one.operator, *_figures(one, runs)] for one in by_node(profiled)]
     title = f"profile of {runs} runs by node, ms, {min(SHOWN_NODES, len(nodes))} of {len(nodes)}"
     table(title, _aligned([["node", "operator", *figures], *nodes[:SHOWN_NODES]]))
 

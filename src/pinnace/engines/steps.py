@@ -9,9 +9,9 @@ from dataclasses import dataclass
 class Step:
     """One execution of one node of an engine's graph.
 
-    `start` and `duration` are in microseconds; `start` counts from a moment of the engine's choice, the same
-    for all runs of an executable: runs one after the other do not overlap. A step of a graph within a node
-    (a branch, a turn of a loop) lies within that node's step on the same `thread`.
+    `start` and `duration` are in microseconds; `start` counts from a moment of the engine's choice, which may
+    be another one for each run. A step of a graph within a node (a branch, a turn of a loop) lies within that
+    node's step on the same `thread`.
     """
 
     node: str
