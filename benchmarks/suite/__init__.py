@@ -5,9 +5,11 @@
 Every contestant is a process with one library and one model. All of them stay alive and take turns, A B A B,
 so that a drift of the machine meets everybody; figures are medians over rounds, and ratios are taken round by
 round. Everybody has the same networks (random weights, `benchmarks/models`), the same inputs, and the same
-task: numpy arrays in, numpy arrays out. Outputs are compared with onnxruntime's. The peers live in
-environments that are made on first use in the folder of `--peers`, where the models are kept too (10 GB); a
-peer that cannot be installed, or does not run a model, is left out, and the report says why.
+task: numpy arrays in, numpy arrays out. Outputs are compared with onnxruntime's.
+
+The peers live in environments that are made on first use in the folder of `--peers`, where the models and
+what converters make of them are kept too (6 GB; whoever changes `benchmarks/models` deletes them). A peer
+that cannot be installed, or does not run a model, is left out, and the report says why.
 
 FOLDER gets the report (suite.md), every figure of every round (suite.json), and a plot (suite.svg).
 """

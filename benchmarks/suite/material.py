@@ -48,14 +48,23 @@ class Material:
         self.onnx = self._folder / "model.onnx"
         self._given, self._expected = self._folder / "inputs.npz", self._folder / "outputs.npz"
         if not self._expected.exists():
-            MAKERS[name](self.onnx)
-            np.savez(self._given, **INPUTS[name]())
-        graph = onnx.load(self.onnx, load_external_data=False).graph
-        self._outputs = [port.name for port in graph.output]
-        if not self._expected.exists():
-            reference = Entrant(PEERS["onnxruntime"], Path(sys.executable))
-            with self.opened(reference) as (contestant, _):
-                contestant.ask("outputs", file=str(self._expected))
+            self._make()
+        with np.load(self._expected) as arrays:
+            self._outputs = arrays.files
+
+    def _make(self) -> None:
+        MAKERS[self.name](self.onnx)
+        np.savez(self._given, **INPUTS[self.name]())
+        self._outputs = [port.name for port in onnx.load(self.onnx).graph.output]
+        reference = Entrant(PEERS["onnxruntime"], Path(sys.executable))
+        with self.opened(reference) as (contestant, _):
+            self._written(contestant).replace(self._expected)
+
+    def _written(self, contestant: Contestant) -> Path:
+        """A file of the contestant's outputs by name."""
+        file = self._folder / "made.npz"
+        contestant.ask("outputs", file=str(file))
+        return file
 
     @contextmanager
     def opened(self, entrant: Entrant, **job: Any) -> Iterator[tuple[Contestant, dict[str, Any]]]:
@@ -94,10 +103,8 @@ class Material:
 
     def difference(self, contestant: Contestant) -> float:
         """How far a contestant's outputs are from onnxruntime's: see `apart`."""
-        made = self._folder / "made.npz"
-        contestant.ask("outputs", file=str(made))
-        with np.load(made) as ours, np.load(self._expected) as theirs:
-            return apart([ours[key] for key in ours.files], [theirs[key] for key in theirs.files])
+        with np.load(self._written(contestant)) as ours, np.load(self._expected) as theirs:
+            return apart([ours[name] for name in self._outputs], [theirs[name] for name in self._outputs])
 
 
 def apart(ours: list[np.ndarray], theirs: list[np.ndarray]) -> float:

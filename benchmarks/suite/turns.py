@@ -12,7 +12,7 @@ from benchmarks.suite.environments import LeftOut
 from benchmarks.suite.material import Entrant, Material
 from benchmarks.suite.talk import Contestant, Failed
 
-REST = 0.05
+REST = 0.1
 """Seconds between two turns: threads that spin after a prediction, as pools do, have stopped then."""
 
 WRONG = 0.02

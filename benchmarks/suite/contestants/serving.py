@@ -43,7 +43,7 @@ class Commands:
     def __init__(self, library, imported):
         self._library = library
         self._imported = imported
-        self._inputs = []
+        self._inputs, self._names = [], []
         self._predict = None
         self._workers = 0
 
@@ -54,6 +54,7 @@ class Commands:
         """Build the model; `inputs` is a .npz file of arrays by name, the others are those of `Job`."""
         stored = np.load(inputs)
         self._inputs = [stored[name] for name in stored.files]
+        self._names = job["outputs"]
         self._workers = job.get("workers", 0)
         start = time.perf_counter()
         used = self._library.load(Job(inputs=stored.files, **job))
@@ -64,8 +65,8 @@ class Commands:
         }  # fmt: skip
 
     def outputs(self, file):
-        """Predict once, and write the outputs to a .npz file, in order."""
-        np.savez(file, **{str(i): np.asarray(x) for i, x in enumerate(self._predict(self._inputs))})
+        """Predict once, and write the outputs to a .npz file by name."""
+        np.savez(file, **dict(zip(self._names, self._predict(self._inputs))))
         return {}
 
     def latency(self, seconds, least=3):
