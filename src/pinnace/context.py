@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Literal
 
 from pinnace.arguments import check_count, check_list, check_sections, check_type
-from pinnace.cores import allowed_cores, cores_by_speed, usable_core_count
+from pinnace.cores import allowed_cores, cores_by_speed, spread, usable_core_count
 from pinnace.errors import ArgumentValueError, ConfigError, warn
 from pinnace.target import Target
 
@@ -468,7 +468,7 @@ def to_target(context: Context, requests: int = 1, tuning: Tuning | None = None)
         precision=precision,
         threads=threads,
         inter_op_threads=cpu.inter_op_parallel_num,
-        cores=_cores(cpu, threads * places),
+        cores=_cores(cpu, threads, places),
         parallel_requests=places,
     )
 
@@ -479,12 +479,16 @@ def _numbers(cpu: CPU, requests: int) -> tuple[int, int]:
     return cpu.thread_num or max(1, cpu.inter_op_parallel_num, usable_core_count() // requests), requests
 
 
-def _cores(cpu: CPU, threads: int) -> tuple[int, ...]:
-    """Cores to bind to: the list given, or as many of the ranked ones as there are threads."""
+def _cores(cpu: CPU, threads: int, workers: int) -> tuple[int, ...]:
+    """Cores to bind to: the list given, or as many of the ranked ones as there are threads.
+
+    The first ones are the workers', one each, the rest is for all further threads.
+    """
     if cpu.thread_affinity_core_list:
         return _checked_cores(cpu.thread_affinity_core_list)
     if cpu.thread_affinity_mode:
-        return cores_by_speed(fastest_first=cpu.thread_affinity_mode == 1)[:threads]
+        ranked = cores_by_speed(fastest_first=cpu.thread_affinity_mode == 1)
+        return spread(ranked[: threads * workers], workers)
     return ()
 
 

@@ -120,17 +120,21 @@ class _Execution:
         self._infer = beneath.infer
         self._results = [(p.shape, p.dtype.to_numpy()) for p in interface.outputs]
         self._fixed = not interface.states and all(min(p.shape, default=0) > 0 for p in interface.outputs)
-        self._read: list[Array | None] = [None] * (len(interface.inputs) + len(interface.states))
+        names = [p.name for p in interface.inputs] + [name for name, _ in interface.states]
+        there = {name: place for place, port in enumerate(model.inputs) for name in port.get_names()}
+        self._places = [there.get(name) for name in names]  # it drops inputs that nothing reads
+        self._read: list[Array | None] = [None] * len(names)
         self._written: list[Array] = []
 
     def run(self, arrays: Sequence[Array], outputs: Sequence[Array] | None = None) -> list[Array]:
         """Compute the outputs; `EngineError` where OpenVINO fails."""
         read, request = self._read, self._request
         try:
-            for place, array in enumerate((*arrays, *self.state)):
-                if array is not read[place]:
+            for index, array in enumerate((*arrays, *self.state)):
+                place = self._places[index]
+                if array is not read[index] and place is not None:
                     request.set_input_tensor(place, ov.Tensor(writable(array), shared_memory=True))
-                    read[place] = array
+                    read[index] = array
             if self._fixed:
                 self._write(outputs or [np.empty(*kind) for kind in self._results])
             self._infer({}, share_outputs=True, decode_strings=False)
