@@ -11,6 +11,7 @@ import pinnace.ops as _ops  # noqa: F401  (fills the table)
 from pinnace.compiler.trace import NodeFailure, Tracer
 from pinnace.errors import UnsupportedModelError, UnsupportedPrimitive
 from pinnace.ops.builder import OPSET, Builder, Unsupported
+from pinnace.ops.collective import DOMAIN
 from pinnace.ops.table import find
 from pinnace.ops.values import AlwaysRaises, Closure, Effects, Value, flatten
 from pinnace.program import Input, Program
@@ -157,12 +158,13 @@ def _needed(
 ) -> tuple[list[ir.Node], set[ir.Value | None]]:
     """The nodes that the outputs need, in order, and all values that these read.
 
-    A lowering may write what nothing reads, and onnxruntime lays out weights for it all the same.
+    A lowering may write what nothing reads, and onnxruntime lays out weights for it all the same. What ranks do
+    together is always needed: the others wait for it.
     """
     kept: list[ir.Node] = []
     read: set[ir.Value | None] = set(outputs)
     for node in reversed(nodes):
-        if read.isdisjoint(node.outputs):
+        if read.isdisjoint(node.outputs) and node.domain != DOMAIN:
             for i in range(len(node.inputs)):
                 node.replace_input_with(i, None)
         else:

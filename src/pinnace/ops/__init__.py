@@ -6,6 +6,7 @@ from pinnace.ops import activation as activation
 from pinnace.ops import array as array
 from pinnace.ops import attention as attention
 from pinnace.ops import boxes as boxes
+from pinnace.ops import collective as collective
 from pinnace.ops import constants as constants
 from pinnace.ops import conv as conv
 from pinnace.ops import detection as detection
