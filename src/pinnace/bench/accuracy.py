@@ -63,7 +63,7 @@ def relative_error(got: npt.NDArray[np.float64], want: npt.NDArray[np.float64]) 
 
     Values within 1e-8 + 1e-5 |want| of each other do not differ; where 0 is wanted the error is |got|, and
     one up to 1e-5 does not count. A value that is not finite makes the result infinite, since the tool
-    refuses such outputs. Source: the tool's documentation and its behaviour.
+    refuses such outputs. Source: the tool's public source, `tools/benchmark/benchmark_base.h`.
     """
     if not np.isfinite(got).all():
         return float("inf")
