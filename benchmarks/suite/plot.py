@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from benchmarks.suite.figures import OURS, chosen, contestants_of, models_of, of_model, ratio
 from benchmarks.suite.turns import Record
@@ -33,7 +34,7 @@ def plot(records: Sequence[Record], path: Path) -> bool:
     return True
 
 
-def _bars(panel: object, records: Sequence[Record]) -> None:
+def _bars(panel: Any, records: Sequence[Record]) -> None:
     models = [model for model in models_of(records) if OURS in of_model(records, model)]
     names = contestants_of(records)
     width = 0.8 / len(names)
@@ -42,11 +43,12 @@ def _bars(panel: object, records: Sequence[Record]) -> None:
             found = of_model(records, model)
             if name not in found:
                 continue
+            named = panel.get_legend_handles_labels()[1]
             height = ratio(found[name], found[OURS], "seconds")
             spread = [[height.middle - height.least], [height.most - height.middle]]
             panel.bar(
                 place + i * width, height.middle, width, yerr=spread, color=f"C{i}",
-                label=name if place == 0 else None, error_kw={"elinewidth": 0.7},
+                label=None if name in named else name, error_kw={"elinewidth": 0.7},
             )  # fmt: skip
     panel.axhline(1, color="black", linewidth=0.7)
     panel.set_xticks([place + 0.4 - width / 2 for place in range(len(models))], models)

@@ -5,14 +5,13 @@ from __future__ import annotations
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from benchmarks.suite.environments import LeftOut
 from benchmarks.suite.material import Entrant, Material
 from benchmarks.suite.talk import Failed
-from benchmarks.suite.turns import Notes, Record, rounds, start
+from benchmarks.suite.turns import Field, Notes, Record
 
 SHORT = "16 bit"
 BATCHED = "bert_free"
@@ -50,14 +49,11 @@ def latency(plan: Plan) -> Iterator[Record]:
     short = [e for e in map(_short, plan.entrants) if e and _has_short(plan, e)]
     for material in plan.materials():
         for threads in plan.threads:
-            with ExitStack() as stack:
-                running = start(stack, material, plan.entrants + short, plan.notes, threads=threads)
-                turns = rounds(
-                    running, plan.rounds, plan.notes, material.name, "latency", seconds=plan.seconds
+            with Field(material, plan.entrants + short, plan.notes, threads=threads) as contestants:
+                setting = {"threads": threads}
+                yield from contestants.measure(
+                    "latency", setting, plan.rounds, "latency", seconds=plan.seconds
                 )
-                for one, answers in turns:
-                    setting = {"threads": threads}
-                    yield Record("latency", material.name, setting, one.entrant.name, answers, one.facts)
 
 
 def _short(entrant: Entrant) -> Entrant | None:
@@ -82,18 +78,13 @@ def throughput(plan: Plan) -> Iterator[Record]:
     """Many clients over a pool of workers of one thread each."""
     for material in plan.materials():
         for workers in plan.workers:
-            with ExitStack() as stack:
-                running = start(stack, material, plan.pools, plan.notes, workers=workers)
+            with Field(material, plan.pools, plan.notes, workers=workers) as contestants:
                 for clients in plan.clients:
-                    asked = {"clients": clients, "seconds": 4 * plan.seconds}
                     setting = {"workers": workers, "clients": clients}
-                    turns = rounds(
-                        running, max(3, plan.rounds // 2), plan.notes, material.name, "throughput", **asked
+                    asked = {"clients": clients, "seconds": 4 * plan.seconds}
+                    yield from contestants.measure(
+                        "throughput", setting, max(3, plan.rounds // 2), "throughput", **asked
                     )
-                    for one, answers in turns:
-                        yield Record(
-                            "throughput", material.name, setting, one.entrant.name, answers, one.facts
-                        )
 
 
 def build(plan: Plan) -> Iterator[Record]:
@@ -102,16 +93,21 @@ def build(plan: Plan) -> Iterator[Record]:
         found: dict[tuple[str, str], list[dict[str, float]]] = {}
         for _ in range(max(3, plan.rounds // 3)):
             for entrant in plan.entrants:
-                with tempfile.TemporaryDirectory() as cache:
-                    for state in ("cold", "warm"):
-                        try:
-                            with material.opened(entrant, cache=cache) as (_, answer):
-                                found.setdefault((state, entrant.name), []).append(answer)
-                        except LeftOut as reason:
-                            plan.notes.add(f"{entrant.name}, {material.name}", reason)
-                            break
+                try:
+                    for state, answer in zip(("cold", "warm"), _builds(material, entrant), strict=True):
+                        found.setdefault((state, entrant.name), []).append(answer)
+                except LeftOut as reason:
+                    plan.notes.add(f"{entrant.name}, {material.name}", reason)
         for (state, name), answers in found.items():
             yield Record("build", material.name, {"cache": state}, name, answers)
+
+
+def _builds(material: Material, entrant: Entrant) -> Iterator[dict[str, float]]:
+    """Two processes that build with the same cache, which is empty before."""
+    with tempfile.TemporaryDirectory() as cache:
+        for _ in range(2):
+            with material.opened(entrant, cache=cache) as (_, answer):
+                yield answer
 
 
 def memory(plan: Plan) -> Iterator[Record]:
@@ -134,12 +130,10 @@ def batching(plan: Plan) -> Iterator[Record]:
     ours = [entrant for entrant in plan.entrants if entrant.is_ours]
     batches = [replace(e, options=(("max_batch_size", size),)) for e in ours for size in ("4", "8")]
     material = Material(BATCHED, plan.folder)
-    with ExitStack() as stack:
-        running = start(stack, material, ours + batches, plan.notes, workers=2)
+    with Field(material, ours + batches, plan.notes, workers=2) as contestants:
+        setting = {"workers": 2, "clients": 32}
         asked = {"clients": 32, "seconds": 8 * plan.seconds}
-        turns = rounds(running, max(3, plan.rounds // 2), plan.notes, BATCHED, "throughput", **asked)
-        for one, answers in turns:
-            yield Record("batching", BATCHED, {"workers": 2, "clients": 32}, one.entrant.name, answers)
+        yield from contestants.measure("batching", setting, max(3, plan.rounds // 2), "throughput", **asked)
 
 
 SECTIONS: dict[str, Callable[[Plan], Iterator[Record]]] = {

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import Any, Self
 
 from benchmarks.suite.environments import LeftOut
 from benchmarks.suite.material import Entrant, Material
@@ -59,36 +60,49 @@ class Notes:
             print(f"left out: {self.lines[-1]}", file=sys.stderr, flush=True)
 
 
-def start(
-    stack: ExitStack, material: Material, entrants: list[Entrant], notes: Notes, **job: Any
-) -> list[Running]:
-    """All contestants with the model loaded, their outputs compared. Those that cannot are noted."""
-    running = []
-    for entrant in entrants:
-        try:
-            contestant, answer = stack.enter_context(material.opened(entrant, **job))
-            difference = material.difference(contestant)
-        except (LeftOut, Failed) as reason:
-            notes.add(f"{entrant.name}, {material.name}", reason)
-            continue
-        if entrant.precision == answer["precision"] == "fp32" and difference > WRONG:
-            notes.add(f"{entrant.name}, {material.name}", f"its outputs are off by {difference:.2g}")
-            continue
-        running.append(Running(entrant, contestant, answer | {"difference": difference}))
-    return running
+class Field:
+    """Contestants that have one model loaded; a context manager, which ends them.
 
+    `job` is how they load it: see `contestants/serving.py`. Those that cannot, or compute something else,
+    are noted.
+    """
 
-def rounds(
-    running: list[Running], count: int, notes: Notes, model: str, do: str, **arguments: Any
-) -> list[tuple[Running, list[dict[str, Any]]]]:
-    """Ask everybody `count` times, each first as often. Who fails is noted, and has no answers."""
-    answers: dict[int, list[dict[str, Any]]] = {i: [] for i in range(len(running))}
-    for turn in range(count):
-        for i in sorted(answers, key=lambda i: (i - turn) % len(running)):
-            time.sleep(REST)
+    def __init__(self, material: Material, entrants: Sequence[Entrant], notes: Notes, **job: Any) -> None:
+        self._model, self._notes = material.name, notes
+        self._stack = ExitStack()
+        self._running: list[Running] = []
+        for entrant in entrants:
             try:
-                answers[i].append(running[i].contestant.ask(do, **arguments))
-            except Failed as failure:
-                notes.add(f"{running[i].entrant.name}, {model}", failure)
-                del answers[i]
-    return [(running[i], given) for i, given in answers.items()]
+                self._running.append(self._started(material, entrant, job))
+            except (LeftOut, Failed) as reason:
+                notes.add(f"{entrant.name}, {material.name}", reason)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._stack.close()
+
+    def _started(self, material: Material, entrant: Entrant, job: dict[str, Any]) -> Running:
+        contestant, answer = self._stack.enter_context(material.opened(entrant, **job))
+        difference = material.difference(contestant)
+        if entrant.precision == answer["precision"] == "fp32" and difference > WRONG:
+            raise LeftOut(f"its outputs are off by {difference:.2g}")
+        return Running(entrant, contestant, answer | {"difference": difference})
+
+    def measure(
+        self, section: str, setting: dict[str, int | str], count: int, do: str, **arguments: Any
+    ) -> Iterator[Record]:
+        """Ask everybody `count` times, each first as often. Who fails is noted, and has no record."""
+        answers: dict[int, list[dict[str, Any]]] = {i: [] for i in range(len(self._running))}
+        for turn in range(count):
+            for i in sorted(answers, key=lambda i, turn=turn: (i - turn) % len(self._running)):
+                time.sleep(REST)
+                try:
+                    answers[i].append(self._running[i].contestant.ask(do, **arguments))
+                except Failed as failure:
+                    self._notes.add(f"{self._running[i].entrant.name}, {self._model}", failure)
+                    del answers[i]
+        for i, given in answers.items():
+            one = self._running[i]
+            yield Record(section, self._model, setting, one.entrant.name, given, one.facts)

@@ -1,0 +1,166 @@
+"""Which engine is the faster one: onnxruntime beside OpenVINO, through Pinnace, over many networks.
+
+    python -m benchmarks engines PATH ... [--seconds 6] [--json FILE]
+
+PATH is a model file, or a folder of `.onnx` files. Inputs are made up. Each network is measured in a process
+of its own, in three places: 1 and 2 threads for one caller, and 2 workers of 1 thread for 4 callers. The
+engines take turns, A B A B; a ratio is the median over turns of OpenVINO's figure over onnxruntime's in the
+same turn, below 1 where OpenVINO is the better one. With one thread, what counts is processor time, so that
+what else runs on the machine counts as little as can be; the others are times by the clock. Memory is what is
+private to a process of its own that has made a prediction with 1 thread, without what it had before it opened
+the model, which was in the compile cache.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import json
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+from benchmarks.harness import resident
+from pinnace.bench.throughput import served
+from pinnace.bench.timing import Call, Limit, collector_off
+
+ENGINES = ("onnxruntime", "openvino")
+PLACES = {"1 thread": (1, 1, 1), "2 threads": (2, 1, 1), "2 workers": (1, 2, 4)}
+"""Threads, workers, callers."""
+
+_TURNS = 9
+_HEAD = (
+    "| network | onnxruntime, 1 thread, ms | OpenVINO | ratio | 2 threads, ratio | 2 workers, ratio "
+    "| onnxruntime, private MB | OpenVINO | deviation |\n"
+    "| --- " + "| ---: " * 8 + "|"
+)
+
+
+def main(arguments: list[str]) -> None:
+    parser = argparse.ArgumentParser(prog="benchmarks engines")
+    parser.add_argument("paths", nargs="+", type=Path)
+    parser.add_argument("--seconds", type=float, default=6, help="what a network is measured for")
+    parser.add_argument("--json", type=Path, help="where to add a line for each network")
+    options = parser.parse_args(arguments)
+    print(_HEAD, flush=True)
+    rows = []
+    for path in _files(options.paths):
+        try:
+            found = {"network": path.stem} | _child("times", path, options.seconds)
+            found |= {f"private {engine}": _child(engine, path, 0)["private"] for engine in ENGINES}
+        except RuntimeError as failure:
+            print(f"| {path.stem} | {failure} |" + " |" * 7, flush=True)
+            continue
+        rows.append(found)
+        print(_row(found), flush=True)
+        if options.json:
+            with options.json.open("a", encoding="utf-8") as file:
+                file.write(json.dumps(found) + "\n")
+    for place in PLACES:
+        ratios = [row[f"{place}, ratio"] for row in rows]
+        better = sum(ratio < 1 for ratio in ratios)
+        print(
+            f"\n{place}: geometric mean {statistics.geometric_mean(ratios):.3f}, "
+            f"OpenVINO is the better one for {better} of {len(ratios)}"
+        )
+
+
+def _files(paths: Sequence[Path]) -> Iterator[Path]:
+    for path in paths:
+        yield from sorted(path.glob("*.onnx")) if path.is_dir() else [path]
+
+
+def _row(found: dict[str, Any]) -> str:
+    times = [f"{found[f'1 thread, {engine}']:.2f}" for engine in ENGINES]
+    ratios = [f"**{found[f'{place}, ratio']:.2f}**" for place in PLACES]
+    memory = [f"{found[f'private {engine}']:.0f}" for engine in ENGINES]
+    cells = [found["network"], *times, *ratios, *memory, f"{found['deviation']:.0e}"]
+    return f"| {' | '.join(cells)} |"
+
+
+def _child(what: str, path: Path, seconds: float) -> dict[str, Any]:
+    command = [sys.executable, "-m", "benchmarks.engines", what, str(path), str(seconds)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise RuntimeError((done.stderr.strip() or "died").splitlines()[-1][:150])
+    figures: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return figures
+
+
+def measure(path: Path, seconds: float) -> dict[str, float]:
+    """Figures of all places: of a prediction in milliseconds by engine, and their ratio."""
+    from pinnace.bench.tuning import deviation
+
+    figures: dict[str, float] = {}
+    for place, (threads, workers, callers) in PLACES.items():
+        with ExitStack() as stack:
+            calls = {e: stack.enter_context(_Open(path, e, threads, workers)) for e in ENGINES}
+            outputs = [[o.get_data_to_numpy() for o in opened.client()()] for opened in calls.values()]
+            clients = {engine: [opened.client() for _ in range(callers)] for engine, opened in calls.items()}
+            for engine in ENGINES:
+                served(clients[engine], Limit(0, 3))
+            share = seconds / len(PLACES) / len(ENGINES) / _TURNS
+            by_processor = place == "1 thread"
+            with collector_off():
+                turns = [[_turn(clients[e], share, by_processor) for e in ENGINES] for _ in range(_TURNS)]
+        for index, engine in enumerate(ENGINES):
+            figures[f"{place}, {engine}"] = statistics.median(turn[index] for turn in turns)
+        figures[f"{place}, ratio"] = statistics.median(turn[1] / turn[0] for turn in turns)
+        figures["deviation"] = deviation(outputs[1], outputs[0])
+    return figures
+
+
+def _turn(clients: Sequence[Call], seconds: float, by_processor: bool) -> float:
+    """Milliseconds of a prediction, after one that does not count."""
+    time.sleep(0.02)  # threads of the other engine spin for a while
+    served(clients, Limit(0, 1))
+    clock = time.process_time if by_processor else time.perf_counter
+    start = clock()
+    answers = sum(map(len, served(clients, Limit(seconds))))
+    return (clock() - start) / answers * 1e3
+
+
+class _Open:
+    """A model that is open in a `with` block."""
+
+    def __init__(self, path: Path, engine: str, threads: int, workers: int) -> None:
+        from pinnace.cli.inputs import Pictures, feed
+        from pinnace.cli.opening import context_for, open_model
+        from pinnace.cli.picture import Preparation
+
+        self.model = open_model(path, context_for(threads, None, workers, engine))
+        by = self.model.get_model_info("engine")
+        if not by.startswith(engine):
+            raise SystemExit(f"{engine} cannot run it")
+        self._fed = feed(self.model.get_inputs(), {}, {}, Pictures(Preparation()))
+
+    def client(self) -> Call:
+        tensors = self.model.get_inputs()
+        for tensor, one in zip(tensors, self._fed, strict=True):
+            tensor.set_data_from_numpy(one.array)
+        return lambda: self.model.predict(tensors)
+
+    def __enter__(self) -> _Open:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.model.close()
+
+
+def memory(path: Path, engine: str) -> dict[str, float]:
+    """Private memory of this process in MB that came with the model."""
+    importlib.import_module(engine)
+    _, before = resident()
+    with _Open(path, engine, 1, 1) as opened:
+        opened.client()()
+        return {"private": resident()[1] - before}
+
+
+if __name__ == "__main__":
+    kind, file = sys.argv[1], Path(sys.argv[2])
+    print(json.dumps(measure(file, float(sys.argv[3])) if kind == "times" else memory(file, kind)))
