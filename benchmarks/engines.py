@@ -2,7 +2,8 @@
 
     python -m benchmarks engines PATH ... [--seconds 6] [--json FILE]
 
-PATH is a model file, or a folder of `.onnx` files. Inputs are made up. Each network is measured in a process
+PATH is a model file, or a folder of `.mindir` files, as `python -m tests.zoo --work` makes it. Inputs are those
+of the `.npz` beside it (run0_x0, run0_x1, ...), else made up. Each network is measured in a process
 of its own, in three places: 1 and 2 threads for one caller, and 2 workers of 1 thread for 4 callers. The
 engines take turns, A B A B; a ratio is the median over turns of OpenVINO's figure over onnxruntime's in the
 same turn, below 1 where OpenVINO is the better one. With one thread, what counts is processor time, so that
@@ -24,6 +25,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from benchmarks.harness import resident
 from pinnace.bench.throughput import served
@@ -72,7 +75,7 @@ def main(arguments: list[str]) -> None:
 
 def _files(paths: Sequence[Path]) -> Iterator[Path]:
     for path in paths:
-        yield from sorted(path.glob("*.onnx")) if path.is_dir() else [path]
+        yield from sorted(path.glob("*.mindir")) if path.is_dir() else [path]
 
 
 def _row(found: dict[str, Any]) -> str:
@@ -129,20 +132,19 @@ class _Open:
     """A model that is open in a `with` block."""
 
     def __init__(self, path: Path, engine: str, threads: int, workers: int) -> None:
-        from pinnace.cli.inputs import Pictures, feed
         from pinnace.cli.opening import context_for, open_model
-        from pinnace.cli.picture import Preparation
 
         self.model = open_model(path, context_for(threads, None, workers, engine))
         by = self.model.get_model_info("engine")
         if not by.startswith(engine):
             raise SystemExit(f"{engine} cannot run it")
-        self._fed = feed(self.model.get_inputs(), {}, {}, Pictures(Preparation()))
+        self._arrays = _inputs(path, self.model)
+        self.model.resize(self.model.get_inputs(), [list(array.shape) for array in self._arrays])
 
     def client(self) -> Call:
         tensors = self.model.get_inputs()
-        for tensor, one in zip(tensors, self._fed, strict=True):
-            tensor.set_data_from_numpy(one.array)
+        for tensor, array in zip(tensors, self._arrays, strict=True):
+            tensor.set_data_from_numpy(array)
         return lambda: self.model.predict(tensors)
 
     def __enter__(self) -> _Open:
@@ -150,6 +152,17 @@ class _Open:
 
     def __exit__(self, *_: object) -> None:
         self.model.close()
+
+
+def _inputs(path: Path, model: Any) -> list[np.ndarray]:
+    from pinnace.cli.inputs import Pictures, feed
+    from pinnace.cli.picture import Preparation
+
+    beside = path.with_suffix(".npz")
+    if beside.exists():
+        goldens = np.load(beside)
+        return [goldens[f"run0_x{i}"] for i in range(len(model.get_inputs()))]
+    return [one.array for one in feed(model.get_inputs(), {}, {}, Pictures(Preparation()))]
 
 
 def memory(path: Path, engine: str) -> dict[str, float]:

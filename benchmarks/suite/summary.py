@@ -37,10 +37,11 @@ def _latency(records: Sequence[Record]) -> Iterator[str]:
             peer = best_peer(found.values(), "seconds")
             if OURS in found and peer:
                 ratios.append((against := ratio(found[OURS], peer, "seconds")).middle)
-                rows.append([model, str(threads), str(against), peer.contestant])
+                engine = found[OURS].facts.get("engine", "")
+                rows.append([model, str(threads), str(against), peer.contestant, engine])
     if ratios:
         yield "Latency in fp32, Pinnace over the best peer: the median over rounds, and their range."
-        yield table(["model", "threads", "ratio", "best peer"], rows)
+        yield table(["model", "threads", "ratio", "best peer", "engine in Pinnace"], rows)
         yield (
             f"Geometric mean {geometric_mean(ratios):.3f} (goal: at most 0.97), largest {max(ratios):.3f} "
             f"(goal: at most 1.05)."

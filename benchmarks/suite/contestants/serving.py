@@ -6,6 +6,7 @@ as Python 3.7. They need numpy and that library, and nothing of Pinnace but in i
 A library is an object with
 
     version                                     of the library, as text
+    engine                                      that it chose, where it has several
     convert(onnx, folder) -> path               the file that it reads; only where that is not the ONNX file
     load(job) -> precision                      builds a `Job`, and says what it computes in: "fp32", "fp16"
                                                 or "bf16"
@@ -61,8 +62,12 @@ class Commands:
         built = time.perf_counter() - start
         self._predict = self._library.caller()
         return {
-            "import": self._imported, "build": built, "precision": used, "version": self._library.version,
-        }  # fmt: skip
+            "import": self._imported,
+            "build": built,
+            "precision": used,
+            "version": self._library.version,
+            "engine": getattr(self._library, "engine", ""),
+        }
 
     def outputs(self, file):
         """Predict once, and write the outputs to a .npz file by name."""

@@ -9,6 +9,8 @@ NAMES = {"float16": "fp16", "bfloat16": "bf16"}
 
 
 class Library:
+    engine = ""
+
     def __init__(self):
         import pinnace
 
@@ -30,7 +32,7 @@ class Library:
         else:
             self._model = self._pinnace.Model()
             self._model.build_from_file(job.file, self._pinnace.ModelType.ONNX, context)
-        self.version += " ({})".format(self._model.get_model_info("engine"))
+        self.engine = self._model.get_model_info("engine")
         return NAMES.get(self._model.get_model_info("precision"), "fp32")
 
     def caller(self):
