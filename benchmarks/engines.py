@@ -2,12 +2,12 @@
 
     python -m benchmarks engines PATH ... [--seconds 6] [--json FILE]
 
-PATH is a model file, or a folder of `.mindir` files, as `python -m tests.zoo --work` makes it. Inputs are those
-of the `.npz` beside it (run0_x0, run0_x1, ...), else made up. Each network is measured in a process
-of its own, in three places: 1 and 2 threads for one caller, and 2 workers of 1 thread for 4 callers. The
-engines take turns, A B A B; a ratio is the median over turns of OpenVINO's figure over onnxruntime's in the
-same turn, below 1 where OpenVINO is the better one. With one thread, what counts is processor time, so that
-what else runs on the machine counts as little as can be; the others are times by the clock. Memory is what is
+PATH is a model file, or a folder of `.mindir` files, as `python -m tests.zoo --work` makes it. Inputs are
+those of the `.npz` beside it (run0_x0, run0_x1, ...), else made up. Each network is measured in a process of
+its own, in three places: 1 and 2 threads for one caller, and 2 workers of 1 thread for 4 callers. The engines
+take turns, A B A B; a ratio is the median over turns of OpenVINO's figure over onnxruntime's in the same
+turn, below 1 where OpenVINO is the better one. With one thread, what counts is processor time, so that what
+else runs on the machine counts as little as can be; the others are times by the clock. Memory is what is
 private to a process of its own that has made a prediction with 1 thread, without what it had before it opened
 the model, which was in the compile cache.
 """

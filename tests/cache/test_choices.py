@@ -254,3 +254,10 @@ def test_of_other_shapes_the_last_tuning_is_remembered():
 def test_a_tuning_without_figures_decides_nothing():
     assert tuning().best("", FP32, 0, 0) is None
     assert tuning(measured()).best("openvino", FP32, 1, 1) is None
+
+
+def test_an_engine_that_takes_more_memory_has_to_be_clearly_faster():
+    for by, wins in [(0.98, "onnxruntime"), (0.9, "openvino")]:
+        found = tuning(measured(), measured("openvino", latency=10 * by, throughput=100 / by))
+        assert found.best("", FP32, 1, 1).provider == wins
+        assert found.best("", FP32, 1, 0).provider == wins

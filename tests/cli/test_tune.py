@@ -36,7 +36,7 @@ class Built:
     def __init__(self, executable, engine, error):
         self.executable, self.engine, self.error = executable, engine, error
         self.inputs, self.outputs = executable.inputs, executable.outputs
-        self.info = {"engine": engine.name}
+        self.info = {"engine": engine.name, "precision": "float32"}
         self.close = executable.close
 
     def execution(self, state=None):
@@ -104,13 +104,14 @@ def test_the_fastest_wins_everywhere_and_is_remembered(pinnace, fakes, model):
     ]
     wins = {place(row): row["wins"] for row in found["ways"]}
     assert all(won == [] for (provider, *_), won in wins.items() if provider == "onnxruntime")
-    assert "lowest latency" in wins["openvino", 1, 1]
-    assert "lowest latency" in wins["openvino", 2, 1]
-    assert wins["openvino", 1, 2] == ["highest throughput"]
+    assert "for latency" in wins["openvino", 1, 1]
+    assert "for latency" in wins["openvino", 2, 1]
+    assert wins["openvino", 1, 2] == ["for throughput"]
     for row in found["ways"]:
         # sleeping takes no less than it should
         assert row["latency"] >= 1000 * (FAST if row["provider"] == "openvino" else SLOW)
         assert row["deviation"] == 0
+        assert row["computes_in"] == "float32"
     assert f"pinnace tune --forget {model} takes it back" in answer.err
     assert engine(model) == "openvino"
 
@@ -183,7 +184,7 @@ def test_who_fails_is_shown_with_the_reason(pinnace, fakes, model):
 def test_without_a_cache_it_is_shown_and_not_remembered(pinnace, fakes, model, monkeypatch):
     monkeypatch.setenv("PINNACE_CACHE_DIR", "off")
     answer = pinnace("tune", model, "--seconds", 0)
-    assert "lowest latency" in answer.out
+    assert "for latency" in answer.out
     assert "nothing is remembered: the compile cache is off" in answer.err
     assert engine(model) == "onnxruntime"
 

@@ -48,10 +48,14 @@ class Subject:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of a way: figures, None where it failed; `reason` says why it cannot be chosen."""
+    """What came of a way: figures, None where it failed, and the type that the engine computes in.
+
+    `reason` says why it cannot be chosen.
+    """
 
     way: Way
     measured: Measured | None = None
+    computes_in: str = ""
     reason: str = ""
 
 
@@ -111,6 +115,7 @@ class _Contestant:
 
     def __init__(self, way: Way, model: ModelParallelRunner, arrays: Sequence[Array]) -> None:
         self.way, self._model, self._arrays = way, model, arrays
+        self.computes_in = model.get_model_info("precision")
         inputs = model.get_inputs()
         shapes = [list(array.shape) for array in arrays]
         if [list(tensor.shape) for tensor in inputs] != shapes:
@@ -173,14 +178,14 @@ def _compete(
                 for contestant in running:
                     time.sleep(_PAUSE)
                     contestant.turn(slice_ - _PAUSE)
-    figures = {contestant.way: contestant.measured(deviations[contestant.way]) for contestant in running}
+    ran = {contestant.way: contestant for contestant in running}
     for way in group:
         if way in failed:
             yield Outcome(way, reason=failed[way])
-        elif deviations[way] > bounds[way.precision]:
-            yield Outcome(way, figures[way], f"deviates by more than {bounds[way.precision]:g}")
-        else:
-            yield Outcome(way, figures[way])
+            continue
+        far = deviations[way] > bounds[way.precision]
+        reason = f"deviates by more than {bounds[way.precision]:g}" if far else ""
+        yield Outcome(way, ran[way].measured(deviations[way]), ran[way].computes_in, reason)
 
 
 @contextmanager

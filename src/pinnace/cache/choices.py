@@ -17,6 +17,10 @@ from pinnace.cache.store import Store
 from pinnace.weights.digest import digest
 
 _ROOM = "choices"
+_LEANEST, _WORTH = "onnxruntime", 1.03
+"""How many times as fast others have to be: onnxruntime maps its weights, which all processes share, and
+OpenVINO packs them into memory of each process. Less than that is in the noise as well.
+"""
 
 
 @dataclass(frozen=True)
@@ -57,14 +61,19 @@ class Tuning:
     def best(self, provider: str, precision: str, threads: int, workers: int) -> Measured | None:
         """The fastest way to run, "" and 0 leave open how; None where nothing fits.
 
-        One worker is there for latency, several are for throughput. Where just these numbers of workers and
+        One worker is there for latency, several are for throughput. Where engines are about as fast it is
+        onnxruntime, which takes less memory. Where just these numbers of workers and
         threads were not measured, the nearest ones count, workers first.
         """
         fits = [one for one in self.measured if one.precision == precision and provider in ("", one.provider)]
         fits = _nearest(fits, workers, "workers")
         fits = _nearest(fits, threads, "threads")
-        by_latency = workers == 1
-        return min(fits, key=lambda one: one.latency if by_latency else -one.throughput, default=None)
+
+        def cost(one: Measured) -> float:
+            time = one.latency if workers == 1 else 1 / one.throughput
+            return time if one.provider == _LEANEST else time * _WORTH
+
+        return min(fits, key=cost, default=None)
 
     def compares(self, threads: int, workers: int) -> bool:
         """Whether these numbers of threads and workers were measured."""

@@ -142,18 +142,19 @@ def _tuning(subject: Subject, outcomes: Sequence[Outcome]) -> Tuning:
 
 
 def _wins(tuning: Tuning, one: Measured) -> list[str]:
-    """What a way is the best for: latency with its threads, throughput with its workers."""
+    """What a way is chosen for: latency with its threads, throughput with its workers."""
     wins = []
     if one.workers == 1 and one == tuning.best("", one.precision, one.threads, 1):
-        wins.append("lowest latency")
+        wins.append("for latency")
     if one == tuning.best("", one.precision, 0, one.workers):
-        wins.append("highest throughput")
+        wins.append("for throughput")
     return wins
 
 
 def _rows(tuning: Tuning, outcomes: Sequence[Outcome]) -> list[dict[str, Any]]:
     return [
         asdict(one.measured or one.way)
+        | {"computes_in": one.computes_in}
         | {"wins": _wins(tuning, one.measured) if one.measured and not one.reason else []}
         | {"reason": one.reason}
         for one in outcomes
@@ -171,13 +172,14 @@ def _as_json(tuning: Tuning, outcomes: Sequence[Outcome], kept: bool) -> dict[st
 def _show(tuning: Tuning, outcomes: Sequence[Outcome]) -> None:
     from pinnace.cli.console import table
 
-    rows = [("workers x threads", "precision", "engine", "ms", "per second", "deviation", "")]
+    rows = [
+        ("workers x threads", "precision", "computes in", "engine", "ms", "a second", "deviation", "chosen")
+    ]
     for row in _rows(tuning, outcomes):
         figures = ("", "", "")
         if "latency" in row:
             figures = f"{row['latency']:.3f}", f"{row['throughput']:.1f}", f"{row['deviation']:.1e}"
         remark = row["reason"].partition("\n")[0] or ", ".join(row["wins"])
-        rows.append(
-            (f"{row['workers']} x {row['threads']}", row["precision"], row["provider"], *figures, remark)
-        )
+        place = f"{row['workers']} x {row['threads']}"
+        rows.append((place, row["precision"], row["computes_in"], row["provider"], *figures, remark))
     table(tuning.model, rows)
