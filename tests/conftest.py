@@ -10,6 +10,7 @@ import pytest
 
 from pinnace.build import build
 from pinnace.config import Settings
+from pinnace.devices import devices_of
 from pinnace.target import Target
 
 
@@ -17,6 +18,14 @@ from pinnace.target import Target
 def _compile_cache(tmp_path_factory: pytest.TempPathFactory):
     """A compile cache of the tests' own: what they run was compiled, kept and loaded again."""
     os.environ["PINNACE_CACHE_DIR"] = str(tmp_path_factory.mktemp("cache"))
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Skip what needs a GPU where there is none that can be used, and say why."""
+    if item.get_closest_marker("gpu") is not None:
+        found = devices_of("gpu")
+        if not any(device.usable and not device.simulated for device in found):
+            pytest.skip("needs a GPU: " + ("; ".join(map(str, found)) or "this machine has none"))
 
 
 @pytest.fixture(scope="session")

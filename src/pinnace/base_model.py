@@ -33,7 +33,7 @@ from pinnace.ports import (
 )
 from pinnace.tensor import Array, Tensor, TensorMeta, arrays_in, tensors_of
 from pinnace.workers.batching import Batching
-from pinnace.workers.pool import Workers
+from pinnace.workers.pool import Post, Workers
 from pinnace.workers.stats import Stats
 
 if TYPE_CHECKING:
@@ -94,13 +94,17 @@ class BaseModel:
         "current_pid" is the number of this process, before a model is built too.
         "shareable_weight_mem_handle" is a number between 0 and 2^63, without these, under which the processes
         may have the weights that were named when the model was built (`config_dict={"pids": "12, 34"}`);
-        `ModelStateError` where none were. Others are the user info of the model file and facts of the engine.
+        `ModelStateError` where none were. "device" is where it runs, as "gpu:1"; it says so where that is
+        simulated, and several are separated by ", ". Others are the user info of the model file and facts of
+        the engine.
         """
         check_type("key", key, str)
         if key == "current_pid":
             return str(os.getpid())
         if key == "shareable_weight_mem_handle":
             return self._built().handle()
+        if key == "device":
+            return self._built().devices
         return self._built().workers.executable.info.get(key, "")
 
     def update_weights(self, weights: list[list[Tensor]]) -> None:
@@ -221,23 +225,35 @@ class BaseModel:
         with self._lock:
             live = self._built()
             shapes = resized(live.inputs, dims)
-            self._live = _Live(live.workers, live.offer, live.exchange, shapes)
+            self._live = _Live(live.workers, live.offer, live.exchange, shapes, live.devices)
         for tensor, shape in zip(inputs, shapes, strict=True):
             tensor.shape = list(shape)
 
     def _start(
-        self, origin: Origin, count: int = 1, limit: int = 0, batching: Batching | None = None
+        self,
+        origin: Origin,
+        count: int = 1,
+        limit: int = 0,
+        batching: Batching | None = None,
+        others: Sequence[Origin] = (),
     ) -> None:
-        """Build what is to run; what ran before is closed."""
+        """Build what is to run, on the devices of `others` as well; what ran before is closed."""
         executable = origin.build()
+        posts = [Post(other.build(), other.target.parallel_requests, other.target.cores) for other in others]
         shapes = tuple(port.shape for port in executable.inputs)
-        workers = Workers(executable, count, origin.target.cores, limit, batching)
-        live = _Live(workers, origin.offer, Exchange(origin), shapes)
+        workers = Workers(executable, count, origin.target.cores, limit, batching, posts)
+        devices = ", ".join(map(_device, (origin, *others)))
+        live = _Live(workers, origin.offer, Exchange(origin, others), shapes, devices)
         with self._lock:
             old, self._live = self._live, live
             self._closed = False
         if old:
             old.close()
+
+    def _played(self) -> str:
+        """What a description adds where devices are simulated."""
+        live = self._live
+        return f",\ndevice: {live.devices}" if live is not None and "simulated" in live.devices else ""
 
     def _unready(self, inputs: object) -> _Live:
         """Raise what is wrong where no model is built: the arguments first."""
@@ -259,9 +275,15 @@ class _Live:
     """Workers, what other processes may have, the weights, and the shapes that the inputs have now."""
 
     def __init__(
-        self, workers: Workers, offer: Offer | None, exchange: Exchange, shapes: tuple[Shape, ...]
+        self,
+        workers: Workers,
+        offer: Offer | None,
+        exchange: Exchange,
+        shapes: tuple[Shape, ...],
+        devices: str,
     ) -> None:
         self.workers = workers
+        self.devices = devices
         self.offer = offer
         self.exchange = exchange
         self.inputs = workers.executable.inputs
@@ -314,6 +336,11 @@ class _Live:
         ]
         results = self.workers.try_out(zeros)
         return None if results is None else [array.shape for array in results]
+
+
+def _device(origin: Origin) -> str:
+    target = origin.target
+    return target.simulates or f"{target.device}:{target.device_id}"
 
 
 def _check_timeout(timeout: object) -> None:

@@ -75,11 +75,15 @@ class Origin:
 
         self.source = _source(model, settings)
         self.variable = settings.variable_weights
+        self._plan = settings.precision_plan
         self._kind = formats.kind(self.source, model_type)
         self._store = Store.of(settings)
         self._wholes: dict[tuple[str, ...], str] = {}
         tuning = self._remembered()
         self.target = _with_provider(aim(tuning), tuning)
+        if self.target.device != "cpu":
+            self.target = replace(self.target, options=settings.flat)
+            self._store = None  # what was compiled for an accelerator is kept by its provider, or not at all
         self._engine = engines.choose(self.target, self.source.name)
         self._entry: Entry | None = None
         self._admitted = settings.get("ascend_context", "shareable_weight_pid_list")
@@ -191,7 +195,7 @@ class Origin:
     def _key(self, refers: Sequence[str]) -> str:
         from pinnace.cache.key import key_of
 
-        return key_of(self._whole(refers), self._engine.name, self.target, self.variable)
+        return key_of(self._whole(refers), self._engine.name, self.target, self.variable, self._plan)
 
     @property
     def _place(self) -> str:
@@ -249,17 +253,19 @@ class Origin:
         return self._engine.load(entry.compiled, self.source, self.target, entry.folder)
 
     def _compilable(self, variable: Collection[str]) -> Compilable:
-        return _compilable(self.source, self._kind, variable)
+        return _compilable(self.source, self._kind, variable, self._plan)
 
 
-def _compilable(source: Source, kind: ModelType, variable: Collection[str]) -> Compilable:
+def _compilable(
+    source: Source, kind: ModelType, variable: Collection[str], plan: Mapping[str, str]
+) -> Compilable:
     """Read and lower a model."""
     import_onnx_ir()
     from pinnace import formats
     from pinnace.compiler.graph import compilable
 
     folder = None if source.folder is None else str(source.folder)
-    return compilable(formats.read(source, kind), source.name, folder, variable)
+    return compilable(formats.read(source, kind), source.name, folder, variable, plan)
 
 
 def _with_provider(target: Target, tuning: Tuning | None) -> Target:

@@ -185,6 +185,11 @@ class Settings:
         return int(self.get(section, key) or 0)
 
     @property
+    def flat(self) -> tuple[tuple[str, str, str], ...]:
+        """All options as (section, key, value)."""
+        return tuple((s, key, value) for s, values in self.sections.items() for key, value in values.items())
+
+    @property
     def precision_plan(self) -> dict[str, str]:
         """Element types ("float16" or "float32") by node name, of `[execution_plan]`."""
         plan = self.sections.get("execution_plan", {})

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import difflib
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from pinnace.arguments import check_count, check_list, check_sections, check_type
 from pinnace.cores import allowed_cores, cores_by_speed, spread, usable_core_count
 from pinnace.errors import ArgumentValueError, ConfigError, warn
+from pinnace.simulation import Simulated, simulated
 from pinnace.target import Target
 
 if TYPE_CHECKING:
@@ -19,6 +20,7 @@ __all__ = ["Context"]
 
 _FP16, _FP32 = "preferred_fp16", "enforce_fp32"
 _ASCEND_MODES = (_FP32, "preferred_fp32", "enforce_fp16", "enforce_origin", "preferred_optimal")
+_SIMULATED_PROVIDERS = {"gpu": ("", "cuda", "tensorrt"), "ascend": ("", "ge")}
 _AFFINITY = {0: "none", 1: "fastest cores first", 2: "slowest cores first"}
 
 
@@ -440,12 +442,28 @@ def main_device(context: Context) -> str:
     return kinds[0]
 
 
-def to_target(context: Context, requests: int = 1, tuning: Tuning | None = None) -> Target:
+def device_numbers(context: Context, device_ids: Sequence[int]) -> list[int | None]:
+    """The devices to spread over, None for the one of the context alone. Raises `ConfigError`."""
+    if not device_ids:
+        return [None]
+    if main_device(context) == "cpu":
+        warn(f"device_ids {list(device_ids)} have no effect: the target is the CPU")
+        return [None]
+    if len(set(device_ids)) < len(device_ids):
+        raise ConfigError(f"device_ids {list(device_ids)} name a device twice")
+    return list(device_ids)
+
+
+def to_target(
+    context: Context, requests: int = 1, tuning: Tuning | None = None, device_id: int | None = None
+) -> Target:
     """What to build for: the first device of the context, for `requests` at the same time.
+
+    `device_id` goes before that of the context. A device that is simulated becomes the cores that play it.
 
     A number that is left open with a 0, of a request's threads or of the requests, is the one that was the
     fastest in `tuning`, else as many as the cores that this process may use allow. Raises `ConfigError` where
-    options contradict each other or the machine.
+    options contradict each other or the machine, `DeviceUnavailableError` beyond the simulated devices.
     """
     kind = main_device(context)
     options: Device = getattr(context, kind)
@@ -456,14 +474,18 @@ def to_target(context: Context, requests: int = 1, tuning: Tuning | None = None)
             f"inter_op_parallel_num ({cpu.inter_op_parallel_num}) must not be greater than "
             f"thread_num ({cpu.thread_num})"
         )
-    threads, places = _numbers(cpu, requests)
+    number = getattr(options, "device_id", 0) if device_id is None else device_id
+    played = simulated(kind, number)
+    if played is not None:
+        return _playing(played, options, cpu, requests)
+    threads, places = _numbers(cpu, requests, usable_core_count())
     # What was measured decides where it was compared with what the cores allow.
     if tuning is not None and kind == "cpu" and tuning.compares(threads, places):
         best = tuning.best(options.provider, precision, cpu.thread_num, requests)
         threads, places = (best.threads, best.workers) if best else (threads, places)
     return Target(
         device=kind,
-        device_id=getattr(options, "device_id", 0),
+        device_id=number,
         provider=options.provider,
         precision=precision,
         threads=threads,
@@ -473,10 +495,29 @@ def to_target(context: Context, requests: int = 1, tuning: Tuning | None = None)
     )
 
 
-def _numbers(cpu: CPU, requests: int) -> tuple[int, int]:
+def _playing(played: Simulated, options: Device, cpu: CPU, requests: int) -> Target:
+    """The cores that play a device; its own providers and precisions become those of the CPU."""
+    if options.provider not in _SIMULATED_PROVIDERS[played.kind]:
+        known = ", ".join(map(repr, _SIMULATED_PROVIDERS[played.kind]))
+        raise ArgumentValueError(
+            f"{played.kind} provider {options.provider!r} is not known; choose from {known}"
+        )
+    threads, places = _numbers(cpu, requests, len(played.cores))
+    half = options.precision_mode in (_FP16, "enforce_fp16")
+    return Target(
+        precision=_FP16 if half else _FP32,
+        threads=threads,
+        inter_op_threads=cpu.inter_op_parallel_num,
+        cores=played.cores,
+        parallel_requests=places,
+        simulates=str(played),
+    )
+
+
+def _numbers(cpu: CPU, requests: int, cores: int) -> tuple[int, int]:
     """Threads of a request, and requests; where they are left open, as many as the cores allow."""
-    requests = requests or max(1, usable_core_count() // (cpu.thread_num or 1))
-    return cpu.thread_num or max(1, cpu.inter_op_parallel_num, usable_core_count() // requests), requests
+    requests = requests or max(1, cores // (cpu.thread_num or 1))
+    return cpu.thread_num or max(1, cpu.inter_op_parallel_num, cores // requests), requests
 
 
 def _cores(cpu: CPU, threads: int, workers: int) -> tuple[int, ...]:

@@ -16,11 +16,11 @@ from pinnace.types import DataType
 if TYPE_CHECKING:
     from pinnace.build import Origin
     from pinnace.compiler.variable import Variable
-    from pinnace.engines.protocol import Executable, Mould
+    from pinnace.engines.protocol import Mould
     from pinnace.weights.lora import Pair
 
-Install = Callable[["Executable"], None]
-"""Puts an executable in the place of the one that runs."""
+Install = Callable[..., None]
+"""Puts executables, one for each device, in the place of those that run."""
 
 
 @dataclass(frozen=True)
@@ -39,10 +39,12 @@ class Exchange:
     be, and only where that succeeds anything is different. One thread at a time may call methods.
     """
 
-    def __init__(self, origin: Origin) -> None:
+    def __init__(self, origin: Origin, others: Sequence[Origin] = ()) -> None:
+        """`others` are the same model, opened for other devices."""
+        self._others = others
         # A buffer would be held for what may never come.
         self._origin = origin if origin.source.path is not None or origin.variable else None
-        self._mould: Mould | None = None
+        self._moulds: Sequence[Mould] = ()
         self._known: Mapping[str, Variable] = {}
         self._set: dict[str, Array] = {}
         self._adapters: tuple[_Adapter, ...] = ()
@@ -87,18 +89,17 @@ class Exchange:
 
     def _prepare(self, names: Collection[str]) -> None:
         """Have a mould for these weights."""
-        if self._mould is None or not set(names) <= self._known.keys():
+        if not self._moulds or not set(names) <= self._known.keys():
             assert self._origin is not None
             wanted = dict.fromkeys((*self._origin.variable, *self._known, *names))
-            self._mould, self._known = self._origin.mould(tuple(wanted))
+            mould, self._known = self._origin.mould(tuple(wanted))
+            self._moulds = mould, *(origin.mould(tuple(wanted))[0] for origin in self._others)
 
     def _become(self, new: dict[str, Array], adapters: tuple[_Adapter, ...], install: Install) -> None:
-        assert self._mould is not None
         changed = dict.fromkeys((*new, *(name for a in adapters for name in a.pairs)))
         values = {name: self._value(name, new, adapters) for name in changed}
-        install(
-            self._mould.cast({place: v for name, v in values.items() for place in self._known[name].names})
-        )
+        weights = {place: v for name, v in values.items() for place in self._known[name].names}
+        install(*(mould.cast(weights) for mould in self._moulds))
         self._set, self._adapters = new, adapters
 
     def _value(self, name: str, new: Mapping[str, Array], adapters: Sequence[_Adapter]) -> Array:

@@ -44,7 +44,7 @@ class Model(BaseModel):
         self._shares_workspace = False
 
     def __str__(self) -> str:
-        return f"model_path: {self._model_path}."
+        return f"model_path: {self._model_path}{self._played()}."
 
     def build_from_file(
         self,

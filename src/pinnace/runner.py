@@ -10,7 +10,7 @@ from pinnace.arguments import check_type
 from pinnace.base_model import BaseModel
 from pinnace.build import Buffer, Origin
 from pinnace.config import Settings
-from pinnace.context import Context, Parallel, to_target
+from pinnace.context import Context, Parallel, device_numbers, to_target
 from pinnace.cores import usable_core_count
 from pinnace.errors import ArgumentTypeError, ModelFormatError, warn
 from pinnace.workers.batching import Batching
@@ -65,8 +65,11 @@ class ModelParallelRunner(BaseModel):
     and outputs have a free first dimension, up to so many rows; `max_queue_delay_us` is the time in
     microseconds that the first of them waits for others, 0: only those are joined that wait anyway.
 
-    The number of workers is `context.parallel.workers_num`. Where it is 0 there are as many workers as
-    had the best throughput when `pinnace tune` measured the model on this machine, else as
+    `context.parallel.device_ids = [0, 1]` spreads them over devices of the kind that the context's target
+    names: each device has an executable and as many workers, and one queue serves all.
+
+    The number of workers, of each device, is `context.parallel.workers_num`. Where it is 0 there are as
+    many workers as had the best throughput when `pinnace tune` measured the model on this machine, else as
     the cores that this process may use allow, divided by `context.cpu.thread_num`, or by 1 where that is
     0 too. (MindSpore Lite's pages only say that 0 adjusts the number to the machine; mindspore_lite 2.0.0
     was seen to do this.)
@@ -77,7 +80,7 @@ class ModelParallelRunner(BaseModel):
         self._model_path = ""
 
     def __str__(self) -> str:
-        return f"model_path: {self._model_path}."
+        return f"model_path: {self._model_path}{self._played()}."
 
     def build_from_file(self, model_path: str, context: Context | None = None) -> None:
         """Load and compile the model file at `model_path`; its kind is told from its content.
@@ -126,14 +129,18 @@ class ModelParallelRunner(BaseModel):
 
     def _build(self, model: str | Buffer, context: Context, parallel: Parallel) -> None:
         settings = Settings.load(parallel.config_path, parallel.sections, "config_info")
-        origin = Origin(model, None, partial(to_target, context, parallel.workers_num), settings)
+        origin, *others = (
+            Origin(model, None, partial(to_target, context, parallel.workers_num, device_id=number), settings)
+            for number in device_numbers(context, parallel.device_ids)
+        )
         target, workers = origin.target, origin.target.parallel_requests
-        if target.device == "cpu" and workers * target.threads > usable_core_count():
+        here = workers * (1 + len(others))
+        if target.device == "cpu" and here * target.threads > usable_core_count():
             warn(
-                f"{workers} workers of {target.threads} threads each are more than the {usable_core_count()} "
+                f"{here} workers of {target.threads} threads each are more than the {usable_core_count()} "
                 f"cores that this process may use: predictions will wait for each other"
             )
         limit, rows = settings.number("runner", "max_queue"), settings.number("runner", "max_batch_size")
         delay = settings.number("runner", "max_queue_delay_us") * 1000
         batching = Batching(rows, delay) if rows > 1 else None
-        self._start(origin, workers, limit, batching)
+        self._start(origin, workers, limit, batching, others)

@@ -14,7 +14,8 @@ class Target:
     cores this process may use, divided by the requests. `cores` are the processors that these threads
     are bound to, in order; () binds none. With `shared_workspace` the memory for intermediate results is
     that of all executables of this process which have it too. With `profile` an executable notes what each
-    node of each run takes, for which runs take a little longer.
+    node of each run takes, for which runs take a little longer. `simulates` describes the device that the CPU
+    plays here; `options` are (section, key, value) of the configuration, for devices other than the CPU.
     """
 
     device: str = "cpu"
@@ -27,3 +28,5 @@ class Target:
     parallel_requests: int = 1
     shared_workspace: bool = False
     profile: bool = False
+    simulates: str = ""
+    options: tuple[tuple[str, str, str], ...] = ()

@@ -18,6 +18,7 @@ from pinnace.errors import (
     DeviceUnavailableError,
     ModelStateError,
 )
+from pinnace.simulation import simulated
 from pinnace.types import DataType, Format, Port
 
 __all__ = ["DataType", "Format", "Tensor", "TensorMeta"]
@@ -58,7 +59,7 @@ class Tensor:
     of wherever that one has this layout already; a change of one is seen in the other.
     """
 
-    __slots__ = ("_array", "_dtype", "_format", "_name", "_shape")
+    __slots__ = ("_array", "_device", "_dtype", "_format", "_name", "_shape")
 
     def __init__(
         self,
@@ -69,10 +70,13 @@ class Tensor:
     ) -> None:
         """Make a tensor of another one, of a numpy array, or of a shape and dtype (data follows later).
 
-        `device` may be None or "cpu". Raises `ArgumentTypeError` where `tensor` is something else or
-        disagrees with `shape` or `dtype`, `DeviceUnavailableError` for other devices.
+        `device` may be None, "cpu", or a simulated device, whose data is in host memory as well. Raises
+        `ArgumentTypeError` where `tensor` is something else or disagrees with `shape` or `dtype`,
+        `DeviceUnavailableError` for other devices.
         """
-        _check_device(device)
+        played = _checked_device(device)
+        if played:
+            self._device = played
         if shape is not None:
             _check_shape(shape)
         if dtype is not None:
@@ -170,8 +174,8 @@ class Tensor:
 
     @property
     def device(self) -> str:
-        """Where the data is: "None:-1", mindspore_lite's word for host memory."""
-        return "None:-1"
+        """Where the data is: "None:-1", mindspore_lite's word for host memory, or a simulated device."""
+        return getattr(self, "_device", "None:-1")  # most tensors are made without
 
     @property
     def has_data(self) -> bool:
@@ -335,16 +339,21 @@ def _check_shape(shape: Sequence[int]) -> None:
     check_elements("shape", shape, int)
 
 
-def _check_device(device: str | None) -> None:
+def _checked_device(device: str | None) -> str:
+    """What a tensor says of its device; "" is host memory, which also stands in for simulated devices."""
     if device is None:
-        return
+        return ""
     check_type("device", device, str)
-    kind = re.fullmatch(r"(cpu|gpu|ascend)(?::\d+)?", device.lower())
+    kind = re.fullmatch(r"(cpu|gpu|ascend)(?::(\d+))?", device.lower())
     if not kind:
         raise ArgumentValueError(
             f'device must be "cpu", "gpu[:id]", "ascend[:id]" or None, but got {device!r}.'
         )
-    if kind[1] != "cpu":
+    if kind[1] == "cpu":
+        return ""
+    played = simulated(kind[1], int(kind[2] or 0))
+    if played is None:
         raise DeviceUnavailableError(
             f"tensors on {device!r} are not there yet: leave device out, and the data stays in host memory"
         )
+    return f"{played.kind}:{played.id} (simulated, in host memory)"

@@ -15,6 +15,7 @@ import typer
 from pinnace import __version__
 from pinnace.cli import cache
 from pinnace.cli.bench import bench
+from pinnace.cli.devices import devices
 from pinnace.cli.exec import exec_command
 from pinnace.cli.inspect import inspect
 from pinnace.cli.quickstart import quickstart
@@ -52,6 +53,7 @@ app.command()(run)
 app.command()(inspect)
 app.command()(bench)
 app.command()(tune)
+app.command()(devices)
 app.command()(quickstart)
 app.add_typer(cache.app, name="cache")
 app.command(

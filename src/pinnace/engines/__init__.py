@@ -7,27 +7,45 @@ from importlib.util import find_spec
 
 from pinnace.engines.protocol import Engine
 from pinnace.errors import ArgumentValueError, DeviceUnavailableError
+from pinnace.hardware import cards
 from pinnace.target import Target
 
 _PROVIDERS = ("", "onnxruntime", "openvino")
 _MISSING = {
-    "gpu": "an NVIDIA GPU with its driver, and onnxruntime with CUDA in place of onnxruntime",
-    "ascend": "an Ascend device with CANN, and onnxruntime with the CANN provider in place of onnxruntime",
+    "gpu": "an NVIDIA GPU with its driver (nvidia-smi shows it)",
+    "ascend": "an Ascend device with its driver (/dev/davinci0) and CANN",
 }
 
 
 def choose(target: Target, model: str) -> Engine:
     """The engine for a target; `model` is named in errors. Raises DeviceUnavailableError."""
     if target.device != "cpu":
-        raise DeviceUnavailableError(
-            f"{model}: target {target.device!r} cannot run here: it needs {_MISSING[target.device]}, "
-            'and this version of Pinnace runs on the processor only; use context.target = ["cpu"]'
-        )
+        lacking = missing(target)
+        if lacking:
+            raise DeviceUnavailableError(
+                f"{model}: {target.device}:{target.device_id} is not there: {lacking}; for a trial without "
+                f'it set PINNACE_SIMULATE="{target.device}:{target.device_id + 1}", or use '
+                f'context.target = ["cpu"]'
+            )
+        return _engine("onnxruntime")
     if target.provider not in _PROVIDERS:
         raise ArgumentValueError(
             f"cpu provider {target.provider!r} is not known; choose from {', '.join(map(repr, _PROVIDERS))}"
         )
     return _engine(target.provider or "onnxruntime")
+
+
+def missing(target: Target) -> str:
+    """What a target that is an accelerator lacks here, hardware or software; "" is nothing.
+
+    Raises `ArgumentValueError` for a provider that is not known.
+    """
+    from pinnace.engines.onnxruntime import providers
+
+    lacking = providers.missing(target)
+    if all(card.id != target.device_id for card in cards(target.device)):
+        lacking = [_MISSING[target.device], *lacking]
+    return "it needs " + ", and ".join(lacking) if lacking else ""
 
 
 def other(engine: Engine) -> Engine | None:

@@ -8,6 +8,8 @@ import weakref
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
+from dataclasses import dataclass
+from itertools import zip_longest
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +24,21 @@ if TYPE_CHECKING:  # importing an engine takes long, and this is imported by all
     from pinnace.engines.protocol import Array, Executable
 
 
+@dataclass(frozen=True)
+class Post:
+    """An executable, and how many workers run it, bound to `cores`, a worker each in turn."""
+
+    executable: Executable
+    count: int = 1
+    cores: Sequence[int] = ()
+
+    def workers(self, group: int) -> list[Worker]:
+        """New workers, which are told apart from those of other posts by `group`."""
+        cores = self.cores
+        places = [frozenset({cores[i % len(cores)]} if cores else ()) for i in range(self.count)]
+        return [Worker(self.executable, place, group) for place in places]
+
+
 class Workers:
     """`count` places where one executable runs, each with a state of its own, first come first served.
 
@@ -30,7 +47,8 @@ class Workers:
     between, until it is empty. (Callers that hand a worker to the next caller leave a core idle while that
     one wakes: 0.81 of what the kernels allow was measured, and 0.98 in this way.)
 
-    `cores` are bound to, a worker each in turn; `limit` is how many may wait, 0 any number.
+    `cores` are bound to, a worker each in turn; `limit` is how many may wait, 0 any number. `others` are more
+    workers of the same queue with executables of their own: the same model on other devices.
     """
 
     def __init__(
@@ -40,14 +58,17 @@ class Workers:
         cores: Sequence[int] = (),
         limit: int = 0,
         batching: Batching | None = None,
+        others: Sequence[Post] = (),
     ) -> None:
         if batching is not None:
             batching.check(executable)
-        self.executable = executable
+        posts = (Post(executable, count, cores), *others)
+        self._executables = tuple(post.executable for post in posts)
         self._limit, self._batching = limit, batching
-        places = [frozenset({cores[i % len(cores)]} if cores else ()) for i in range(count)]
-        self._workers = [Worker(executable, place) for place in places]
-        self._idle = list(self._workers)
+        # Device by device in turn, so that few requests are spread over all.
+        in_turn = zip_longest(*(post.workers(group) for group, post in enumerate(posts)))
+        self._workers = [worker for turn in in_turn for worker in turn if worker is not None]
+        self._idle = self._workers[::-1]
         self._waiting: deque[Request] = deque()
         self._lock = threading.Lock()
         self._changed = threading.Condition(self._lock)  # all idle, or one more waits for a batch
@@ -55,6 +76,11 @@ class Workers:
         self._closed = self._freed = False
         self._refused = self._withdrawn = 0
         weakref.finalize(self, _dismiss, self._workers)
+
+    @property
+    def executable(self) -> Executable:
+        """What runs, on the first device where there are several."""
+        return self._executables[0]
 
     def run(
         self, arrays: Sequence[Array], outputs: Sequence[Array] | None = None, timeout: float | None = None
@@ -105,18 +131,18 @@ class Workers:
         except EngineError:
             return None
 
-    def exchange(self, executable: Executable) -> None:
-        """Run another executable from now on, on the states as they are.
+    def exchange(self, *executables: Executable) -> None:
+        """Run other executables from now on, one for each device, on the states as they are.
 
-        Requests that run finish on the one before, which is freed with the last of them. Raises
+        Requests that run finish on those before, which are freed with the last of them. Raises
         `ModelStateError` if closed.
         """
         with self._lock:
             if self._closed:
                 raise ModelStateError("the model was closed while its weights were exchanged")
-            self.executable = executable
+            self._executables = executables
             for worker in self._idle:
-                worker.adopt(executable)
+                worker.adopt(executables[worker.group])
 
     def stats(self) -> stats.Stats:
         """What was done, and what is being done."""
@@ -150,7 +176,8 @@ class Workers:
             if self._freed:
                 return
             self._freed = True
-            self.executable.close()
+            for executable in self._executables:
+                executable.close()
         _dismiss(self._workers)
         for worker in self._workers:
             if worker.thread is not None and worker is not own:
@@ -166,8 +193,7 @@ class Workers:
             self._serve(worker)  # no thread can be had: this one has to do
 
     def _rest(self, worker: Worker) -> None:
-        if worker.executable is not self.executable:
-            worker.adopt(self.executable)
+        worker.adopt(self._executables[worker.group])
         self._idle.append(worker)
         if self._closed:
             self._changed.notify_all()
@@ -237,7 +263,7 @@ class Workers:
     def _next(self, worker: Worker) -> list[Request]:
         """The request that has waited longest, with those to be computed together with it."""
         with self._lock:
-            worker.adopt(self.executable)
+            worker.adopt(self._executables[worker.group])
             if not self._waiting:
                 self._rest(worker)
                 return []

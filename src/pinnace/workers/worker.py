@@ -21,8 +21,9 @@ class Worker:
     Whoever has taken it from the pool runs on it: a caller who found it idle, or the worker's own thread.
     """
 
-    def __init__(self, executable: Executable, cores: frozenset[int]) -> None:
-        self.cores, self.tally = cores, Tally()
+    def __init__(self, executable: Executable, cores: frozenset[int], group: int = 0) -> None:
+        """`group` is the number of its device among those of the pool."""
+        self.cores, self.group, self.tally = cores, group, Tally()
         self.thread: threading.Thread | None = None
         self.wake = threading.Semaphore(0)
         self.dismissed = False

@@ -14,9 +14,10 @@ from pinnace.compiler.graph import Compilable
 from pinnace.compiler.passes import rewrite
 from pinnace.engines.onnxruntime.divisors import check_divisors
 from pinnace.engines.onnxruntime.kernels import lacking
+from pinnace.engines.onnxruntime.providers import ON_CPU, Chain
 from pinnace.engines.onnxruntime.session import hand_over, start
 from pinnace.engines.protocol import Array
-from pinnace.errors import EngineError, UnsupportedModelError
+from pinnace.errors import DeviceUnavailableError, EngineError, UnsupportedModelError
 from pinnace.ops.builder import Unsupported
 from pinnace.weights.source import SMALL, Source
 
@@ -45,13 +46,16 @@ class Encoded:
     disabled: Sequence[str]
 
     def start(
-        self, chosen: ort.SessionOptions, weights: Mapping[str, tuple[Array, int]] | None = None
+        self,
+        chosen: ort.SessionOptions,
+        chain: Chain = ON_CPU,
+        weights: Mapping[str, tuple[Array, int]] | None = None,
     ) -> tuple[ort.InferenceSession, list[object]]:
-        """A session by the options given, with `weights` in place of its own, and what it refers to."""
+        """A session by the options given, with `weights` in place of its own; and what it refers to."""
         room = "optimization.constant_folding_max_output_size_in_bytes"
         chosen.add_session_config_entry(room, str(self.room))
         held = hand_over({**self.weights, **(weights or {})}, chosen)
-        return start(self.model, chosen, self.disabled), held
+        return start(self.model, chosen, self.disabled, chain), held
 
 
 def encoded(graph: Compilable, source: Source | None = None) -> Encoded:
@@ -72,11 +76,15 @@ def encoded(graph: Compilable, source: Source | None = None) -> Encoded:
         refuse(graph, error)
 
 
-def optimised(graph: Compilable, chosen: ort.SessionOptions) -> tuple[ort.InferenceSession, list[object]]:
+def optimised(
+    graph: Compilable, chosen: ort.SessionOptions, chain: Chain = ON_CPU
+) -> tuple[ort.InferenceSession, list[object]]:
     """A session that optimises the graph by the options given, and what it refers to."""
     made = encoded(graph)
     try:
-        return made.start(chosen)
+        return made.start(chosen, chain)
+    except DeviceUnavailableError:
+        raise
     except Exception as error:
         refuse(graph, error)
 

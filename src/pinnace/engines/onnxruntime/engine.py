@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from pinnace.engines.onnxruntime import session
 from pinnace.engines.onnxruntime.loading import loaded
 from pinnace.engines.onnxruntime.profiling import notes
+from pinnace.engines.onnxruntime.providers import chain
 from pinnace.engines.protocol import Compiled, Executable, Mould
 from pinnace.target import Target
 
@@ -29,7 +30,7 @@ class Onnxruntime:
 
         chosen = session.options(target, graph.folder)
         noted = notes(target, chosen)
-        made, held = optimised(graph, chosen)
+        made, held = optimised(graph, chosen, chain(target))
         first_state = [value.numpy() for value in graph.first_state]
         return session.OnnxruntimeExecutable(made, graph.interface, first_state, held, noted)
 

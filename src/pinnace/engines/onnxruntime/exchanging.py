@@ -23,6 +23,7 @@ from pinnace.compiler.graph import Compilable
 from pinnace.engines.onnxruntime import session
 from pinnace.engines.onnxruntime.compiling import encoded, refuse
 from pinnace.engines.onnxruntime.loading import GRAPH, loaded
+from pinnace.engines.onnxruntime.providers import chain
 from pinnace.engines.protocol import Array, Compiled, Executable, Kept
 from pinnace.errors import EngineError
 from pinnace.target import Target
@@ -53,7 +54,8 @@ class OnnxruntimeMould:
             except (OSError, EngineError):  # the cache was cleared
                 self._optimised = None
         try:
-            made, held = self._encoded.start(session.options(self._target, self._graph.folder), typed)
+            chosen = session.options(self._target, self._graph.folder)
+            made, held = self._encoded.start(chosen, chain(self._target), typed)
         except Exception as error:
             refuse(self._graph, error)
         self._source.unload()

@@ -13,10 +13,11 @@ import numpy as np
 import onnxruntime as ort
 from onnxruntime.capi import onnxruntime_pybind11_state as _state
 
+from pinnace.engines.onnxruntime import providers
 from pinnace.engines.onnxruntime.profiling import Notes
 from pinnace.engines.protocol import Array, Execution, State
 from pinnace.engines.steps import Step
-from pinnace.errors import EngineError
+from pinnace.errors import DeviceUnavailableError, EngineError
 from pinnace.target import Target
 from pinnace.types import DataType, Interface, Port
 
@@ -242,16 +243,29 @@ def _as_values(weights: Weights) -> list[ort.OrtValue]:
 
 
 def start(
-    model: bytes, chosen: ort.SessionOptions, disabled_optimizers: Sequence[str] = ()
+    model: bytes,
+    chosen: ort.SessionOptions,
+    disabled_optimizers: Sequence[str] = (),
+    chain: providers.Chain = providers.ON_CPU,
 ) -> ort.InferenceSession:
-    """A session on the processor."""
-    return ort.InferenceSession(
+    """A session on the processor, or on the providers of `chain`.
+
+    Raises `DeviceUnavailableError` where onnxruntime leaves out the first of them, as it does where a library
+    that this one needs is missing.
+    """
+    started = ort.InferenceSession(
         model,
         chosen,
-        providers=["CPUExecutionProvider"],
+        providers=chain,
         disabled_optimizers=disabled_optimizers,
         enable_fallback=0,  # it prints the error, and does the same once more
     )
+    if chain[0][0] not in started.get_providers():
+        raise DeviceUnavailableError(
+            f"onnxruntime has {chain[0][0]} and could not start it: a library that it needs (CUDA, cuDNN, "
+            f"TensorRT or CANN) is missing or of another version"
+        )
+    return started
 
 
 def _as_value(array: Array) -> ort.OrtValue:

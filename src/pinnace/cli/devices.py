@@ -1,0 +1,33 @@
+"""`pinnace devices`: what there is to run on."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated
+
+import typer
+
+
+def devices(as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False) -> None:
+    """Show the devices of this machine: number, name, memory, what runs models there, or why nothing can.
+
+    PINNACE_SIMULATE="ascend:2,gpu:2" in the environment makes devices of the cores that are here.
+    """
+    from pinnace.cli.console import table
+    from pinnace.devices import devices
+
+    found = devices()
+    if as_json:
+        print(json.dumps([device.as_json() for device in found], indent=2))
+        return
+    rows = [
+        (
+            f"{device.kind}:{device.id}",
+            device.name,
+            f"{device.memory / 2**30:.1f} GiB" if device.memory else "memory not told",
+            device.provider,
+            f"not usable: {device.problem}" if device.problem else "",
+        )
+        for device in found
+    ]
+    table("devices", rows)

@@ -1,0 +1,360 @@
+"""Devices: what there is, what is simulated, and what onnxruntime's providers are told."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import pinnace
+from pinnace import hardware
+from pinnace.context import Context, to_target
+from pinnace.devices import devices, devices_of
+from pinnace.engines.onnxruntime import providers
+from pinnace.errors import ArgumentValueError, ConfigError, DeviceUnavailableError, PinnaceWarning
+from pinnace.simulation import counts, slice_of
+from pinnace.target import Target
+
+DATA = Path(__file__).parent / "data" / "api"
+NETWORK = Path(pinnace.__file__).parent / "data" / "efficientnet_lite0.mindir"
+CORES = sorted(os.sched_getaffinity(0))
+
+
+@pytest.fixture
+def simulate(monkeypatch):
+    return lambda text: monkeypatch.setenv("PINNACE_SIMULATE", text)
+
+
+@pytest.fixture(autouse=True)
+def _as_asked(monkeypatch):
+    monkeypatch.delenv("PINNACE_SIMULATE", raising=False)
+
+
+def on(kind, number=0):
+    context = Context()
+    context.target = [kind]
+    getattr(context, kind).device_id = number
+    return context
+
+
+# -- what is simulated -----------------------------------------------------------------------------------
+
+
+def test_nothing_is_simulated_unless_asked():
+    assert counts() == {}
+    assert not any(device.simulated for device in devices())
+
+
+def test_kinds_and_counts(simulate):
+    simulate(" Ascend:2, gpu : 3 ")
+    assert counts() == {"ascend": 2, "gpu": 3}
+    assert [(d.kind, d.id) for d in devices() if d.simulated] == [
+        *(("gpu", number) for number in range(3)),
+        *(("ascend", number) for number in range(2)),
+    ]
+    assert all("simulated on core" in str(d) and d.usable and d.memory > 0 for d in devices_of("gpu"))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "gpu",
+        "gpu:",
+        "gpu:0",
+        "gpu:-1",
+        "gpu:x",
+        "tpu:1",
+        "cpu:2",
+        "gpu:1,",
+        "gpu:1,gpu:2",
+        "gpu:5000",
+        "gpu:٢",
+    ],
+)
+def test_what_cannot_be_read_is_refused(simulate, text):
+    simulate(text)
+    with pytest.raises(ConfigError, match="PINNACE_SIMULATE="):
+        counts()
+
+
+@pytest.mark.parametrize(
+    ("cores", "count", "slices"),
+    [
+        (range(4), 2, [(0, 1), (2, 3)]),
+        (range(5), 2, [(0, 1), (2, 3, 4)]),
+        (range(3), 3, [(0,), (1,), (2,)]),
+        ([4, 7], 3, [(4,), (7,), (4,)]),
+    ],
+)
+def test_slices_of_cores(cores, count, slices):
+    assert [slice_of(list(cores), place, count) for place in range(count)] == slices
+
+
+def test_a_simulated_device_is_the_cpu_on_its_slice(simulate):
+    simulate("ascend:2")
+    context = on("ascend", 1)
+    context.ascend.provider = "ge"
+    context.ascend.precision_mode = "enforce_fp16"
+    target = to_target(context)
+    mine = slice_of(CORES, 1, 2)
+    assert (target.device, target.provider, target.precision) == ("cpu", "", "preferred_fp16")
+    assert (target.cores, target.threads, target.parallel_requests) == (mine, len(mine), 1)
+    assert target.simulates.startswith("ascend:1 (simulated on core")
+
+
+def test_the_cpu_comes_after_the_device(simulate):
+    simulate("ascend:1")
+    context = Context()
+    context.target = ["ascend", "cpu"]
+    assert to_target(context).simulates
+    context.target = ["cpu", "ascend"]
+    with pytest.raises(ConfigError, match="the device goes first"):
+        to_target(context)
+
+
+def test_wrong_words_for_a_simulated_device(simulate):
+    simulate("gpu:2,ascend:1")
+    with pytest.raises(DeviceUnavailableError, match=r"gpu:2 is not there: .* makes gpu:0 to gpu:1"):
+        to_target(on("gpu", 2))
+    context = on("gpu")
+    context.gpu.provider = "ge"
+    with pytest.raises(ArgumentValueError, match=r"gpu provider 'ge' is not known.*'tensorrt'"):
+        to_target(context)
+
+
+def test_a_model_says_that_its_device_is_simulated(simulate):
+    with pinnace.Model() as model:
+        model.build_from_file(str(DATA / "add.onnx"), pinnace.ModelType.ONNX)
+        assert model.get_model_info("device") == "cpu:0"
+        assert "simulated" not in str(model)
+    simulate("gpu:2")
+    with pinnace.Model() as model:
+        model.build_from_file(str(DATA / "add.onnx"), pinnace.ModelType.ONNX, on("gpu", 1))
+        assert model.get_model_info("device").startswith("gpu:1 (simulated on core")
+        assert "simulated" in str(model)
+        assert [port.name for port in model.get_inputs()]
+
+
+def test_tensors_on_simulated_devices(simulate):
+    with pytest.raises(DeviceUnavailableError):
+        pinnace.Tensor(np.ones(2), device="gpu:0")
+    simulate("gpu:1")
+    tensor = pinnace.Tensor(np.ones(2), device="GPU")
+    assert tensor.device == "gpu:0 (simulated, in host memory)"
+    np.testing.assert_array_equal(tensor.get_data_to_numpy(), np.ones(2))
+    with pytest.raises(DeviceUnavailableError, match="gpu:1 is not there"):
+        pinnace.Tensor(np.ones(2), device="gpu:1")
+
+
+# -- one runner on several devices -----------------------------------------------------------------------
+
+
+def test_a_runner_on_two_devices(simulate):
+    simulate("ascend:2")
+    context = on("ascend")
+    context.parallel.device_ids = [0, 1]
+    context.parallel.workers_num = 1
+    with pinnace.ModelParallelRunner() as runner:
+        runner.build_from_file(str(DATA / "add.onnx"), context)
+        first, second = runner.get_model_info("device").split("), ")
+        assert first.startswith("ascend:0 (simulated")
+        assert second.startswith("ascend:1 (simulated")
+        assert runner.stats().workers == 2
+        shapes = [[1 if d < 0 else d for d in t.shape] for t in runner.get_inputs()]
+        arrays = [np.full(s, 3, t.dtype.to_numpy()) for s, t in zip(shapes, runner.get_inputs(), strict=True)]
+        futures = [runner.submit(arrays) for _ in range(20)]
+        results = [future.result(20)[0].get_data_to_numpy() for future in futures]
+        for result in results:
+            np.testing.assert_array_equal(result, sum(arrays))
+        assert runner.stats().served == 20
+
+
+def test_devices_named_twice_or_for_nothing(simulate):
+    simulate("ascend:2")
+    context = on("ascend")
+    context.parallel.device_ids = [1, 1]
+    runner = pinnace.ModelParallelRunner()
+    with pytest.raises(ConfigError, match="twice"):
+        runner.build_from_file(str(DATA / "add.onnx"), context)
+    context.target = ["cpu"]
+    with pytest.warns(PinnaceWarning, match="no effect"), runner:
+        runner.build_from_file(str(DATA / "add.onnx"), context)
+
+
+# -- what the machine has --------------------------------------------------------------------------------
+
+
+def test_what_nvidia_smi_says():
+    text = "0, NVIDIA H200, 143771\n1, NVIDIA A100-SXM4-40GB, [N/A]\nno line of a card\n"
+    assert hardware.parse_nvidia_smi(text) == [
+        hardware.Card("gpu", 0, "NVIDIA H200", 143771 << 20),
+        hardware.Card("gpu", 1, "NVIDIA A100-SXM4-40GB", 0),
+    ]
+
+
+def test_what_the_driver_says(tmp_path, monkeypatch):
+    for bus, name in (("0000:17:00.0", "Tesla T4"), ("0000:65:00.0", "NVIDIA L4")):
+        (tmp_path / bus).mkdir()
+        (tmp_path / bus / "information").write_text(f"Model: \t\t {name}\nIRQ:   \t\t 16\n", encoding="utf-8")
+    for node in ("davinci1", "davinci0", "davinci_manager"):
+        (tmp_path / node).touch()
+    monkeypatch.setattr(hardware, "_NVIDIA", tmp_path)
+    monkeypatch.setattr(hardware, "_DEV", tmp_path)
+    monkeypatch.setattr(hardware.shutil, "which", lambda program: None)
+    assert [(c.id, c.name) for c in hardware.cards("gpu")] == [(0, "Tesla T4"), (1, "NVIDIA L4")]
+    assert [c.id for c in hardware.cards("ascend")] == [0, 1]
+
+
+def test_a_card_without_its_provider_says_why_it_is_not_usable(monkeypatch):
+    monkeypatch.setattr("pinnace.devices.cards", lambda kind: [hardware.Card(kind, 0, "Card", 8 << 30)])
+    monkeypatch.setattr("pinnace.engines.cards", lambda kind: [hardware.Card(kind, 0, "Card", 8 << 30)])
+    monkeypatch.setattr(providers.ort, "get_available_providers", lambda: [providers.CPU])
+    gpu, ascend = devices_of("gpu") + devices_of("ascend")
+    assert not gpu.usable
+    assert "onnxruntime-gpu" in str(gpu)
+    assert "onnxruntime-cann" in str(ascend)
+    monkeypatch.setattr(providers.ort, "get_available_providers", lambda: [providers.CUDA, providers.CANN])
+    assert devices_of("gpu")[0].usable
+    assert devices_of("ascend")[0].usable
+
+
+def test_the_command(simulate):
+    simulate("ascend:2")
+    done = subprocess.run(
+        [sys.executable, "-m", "pinnace", "devices", "--json"], capture_output=True, text=True, check=True
+    )
+    found = {(d["kind"], d["id"]): d for d in json.loads(done.stdout)}
+    assert found["cpu", 0]["usable"]
+    assert found["ascend", 1]["simulated"]
+    assert "simulated on" in found["ascend", 1]["name"]
+    simulate("ascend")
+    done = subprocess.run(
+        [sys.executable, "-m", "pinnace", "devices"], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 1
+    assert "'ascend' is not KIND:COUNT" in done.stderr
+
+
+# -- what providers are told: the words are those of onnxruntime's pages of its execution providers --------
+
+
+def options(**sections):
+    return tuple(
+        (s, key.replace("__", "."), v) for s, values in sections.items() for key, v in values.items()
+    )
+
+
+def test_cuda():
+    target = Target(device="gpu", device_id=2)
+    assert providers.chain(target) == [
+        ("CUDAExecutionProvider", {"device_id": "2", "use_tf32": "0"}),
+        ("CPUExecutionProvider", {}),
+    ]
+    assert providers.cuda(Target(device="gpu", precision="preferred_fp16"))["use_tf32"] == "1"
+
+
+def test_tensorrt():
+    target = Target(
+        device="gpu",
+        device_id=1,
+        provider="tensorrt",
+        precision="preferred_fp16",
+        options=options(
+            ms_cache={"serialize_path": "/engines"},
+            gpu_context={
+                "input_shape": "x:[-1,3,-1,224];mask:[1,8];seq:0:[-1]",
+                "dynamic_dims": "[1~8,32~224];[16]",
+                "opt_dims": "[4,128];[16]",
+            },
+        ),
+    )
+    names = [name for name, _ in providers.chain(target)]
+    assert names == ["TensorrtExecutionProvider", "CUDAExecutionProvider", "CPUExecutionProvider"]
+    assert providers.tensorrt(target) == {
+        "device_id": "1",
+        "trt_fp16_enable": "1",
+        "trt_engine_cache_enable": "1",
+        "trt_engine_cache_path": "/engines",
+        "trt_timing_cache_enable": "1",
+        "trt_timing_cache_path": "/engines",
+        "trt_profile_min_shapes": "x:1x3x32x224,seq:0:16",
+        "trt_profile_max_shapes": "x:8x3x224x224,seq:0:16",
+        "trt_profile_opt_shapes": "x:4x3x128x224,seq:0:16",
+    }
+    plain = Target(device="gpu", provider="tensorrt")
+    assert providers.tensorrt(plain) == {"device_id": "0", "trt_fp16_enable": "0"}
+
+
+def test_profiles_without_favourites_favour_the_largest():
+    assert providers.profiles("x:[-1,4]", "[1~8]", "")["trt_profile_opt_shapes"] == "x:8x4"
+    assert providers.profiles("x:[2,4]", "", "") == {}
+
+
+@pytest.mark.parametrize(
+    ("shape", "dims", "best", "message"),
+    [
+        ("x", "[1]", "", "'x' is not NAME:"),
+        ("x:[-1]", "", "", "dynamic_dims=''.*each of the 1 inputs"),
+        ("x:[-1,-1]", "[1~2]", "", "2 free dimensions"),
+        ("x:[-1]", "[5~2]", "", "'5~2' is neither"),
+        ("x:[-1]", "[1~4]", "[5]", "not within"),
+        ("x:[-1]", "[1~4]", "[a]", "one value for each"),
+    ],
+)
+def test_profiles_that_cannot_be(shape, dims, best, message):
+    with pytest.raises(ConfigError, match=message):
+        providers.profiles(shape, dims, best)
+
+
+def test_cann():
+    assert providers.cann(Target(device="ascend", device_id=3)) == {
+        "device_id": "3",
+        "precision_mode": "force_fp32",
+        "enable_cann_graph": "1",
+    }
+    assert providers.cann(Target(device="ascend", precision="preferred_optimal"))["precision_mode"] == (
+        "allow_mix_precision"
+    )
+
+
+def test_cann_takes_options_and_names_those_it_does_not():
+    target = Target(
+        device="ascend",
+        provider="ge",
+        options=options(
+            ascend_context={
+                "precision_mode": "enforce_origin",
+                "provider": "ge",
+                "dynamic_batch_size": "1,2",
+            },
+            acl_init_options={"ge__opSelectImplmode": "high_precision", "ge__deterministic": "1"},
+        ),
+    )
+    with pytest.warns(
+        PinnaceWarning, match=r"\[ascend_context\] dynamic_batch_size, \[acl_init_options\] ge.det"
+    ):
+        found = providers.cann(target)
+    assert found["precision_mode"] == "must_keep_origin_dtype"
+    assert found["op_select_impl_mode"] == "high_precision"
+
+
+# -- a real one ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("provider", ["", "tensorrt"])
+def test_a_gpu_computes_what_mindspore_does(provider):
+    golden = np.load(DATA.parent / "efficientnet_lite0_expected.npz")
+    context = on("gpu")
+    context.gpu.provider = provider
+    with pinnace.Model() as model:
+        model.build_from_file(str(NETWORK), pinnace.ModelType.MINDIR, context)
+        assert model.get_model_info("device") == "gpu:0"
+        (result,) = model.predict([golden["chelsea_input"].reshape(model.get_inputs()[0].shape)])
+    # probabilities; cuDNN's convolutions differ from the CPU's in the order of sums
+    np.testing.assert_allclose(
+        result.get_data_to_numpy().ravel(), golden["chelsea_mindspore"].ravel(), atol=1e-4
+    )
