@@ -4,12 +4,12 @@
 
 PATH is a model file, or a folder of `.mindir` files, as `python -m tests.zoo --work` makes it. Inputs are
 those of the `.npz` beside it (run0_x0, run0_x1, ...), else made up. Each network is measured in a process of
-its own, in three places: 1 and 2 threads for one caller, and 2 workers of 1 thread for 4 callers. The engines
-take turns, A B A B; a ratio is the median over turns of OpenVINO's figure over onnxruntime's in the same
-turn, below 1 where OpenVINO is the better one. With one thread, what counts is processor time, so that what
-else runs on the machine counts as little as can be; the others are times by the clock. Memory is what is
-private to a process of its own that has made a prediction with 1 thread, without what it had before it opened
-the model, which was in the compile cache.
+its own, in three places: 1 and 2 threads for one caller, and 2 workers of 1 thread for 4 callers. The
+engines take turns, A B A B; a ratio is the median over turns of OpenVINO's figure over onnxruntime's in the
+same turn, below 1 where OpenVINO is the better one. With one thread, and with workers of one thread, what
+counts is processor time, so that what else runs on the machine counts as little as can be; with two threads
+it is the clock. Memory is what is private to a process of its own that has made a prediction with 1 thread,
+without what it had before it opened the model, which was in the compile cache.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ ENGINES = ("onnxruntime", "openvino")
 PLACES = {"1 thread": (1, 1, 1), "2 threads": (2, 1, 1), "2 workers": (1, 2, 4)}
 """Threads, workers, callers."""
 
-_TURNS = 9
+_TURNS = 5
 _HEAD = (
     "| network | onnxruntime, 1 thread, ms | OpenVINO | ratio | 2 threads, ratio | 2 workers, ratio "
     "| onnxruntime, private MB | OpenVINO | deviation |\n"
@@ -108,7 +108,7 @@ def measure(path: Path, seconds: float) -> dict[str, float]:
             for engine in ENGINES:
                 served(clients[engine], Limit(0, 3))
             share = seconds / len(PLACES) / len(ENGINES) / _TURNS
-            by_processor = place == "1 thread"
+            by_processor = threads == 1  # several threads spin while they wait for each other
             with collector_off():
                 turns = [[_turn(clients[e], share, by_processor) for e in ENGINES] for _ in range(_TURNS)]
         for index, engine in enumerate(ENGINES):

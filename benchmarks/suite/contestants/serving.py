@@ -46,7 +46,6 @@ class Commands:
         self._imported = imported
         self._inputs, self._names = [], []
         self._predict = None
-        self._workers = 0
 
     def convert(self, onnx, folder):
         return {"file": self._library.convert(onnx, folder)}
@@ -56,7 +55,6 @@ class Commands:
         stored = np.load(inputs)
         self._inputs = [stored[name] for name in stored.files]
         self._names = job["outputs"]
-        self._workers = job.get("workers", 0)
         start = time.perf_counter()
         used = self._library.load(Job(inputs=stored.files, **job))
         built = time.perf_counter() - start
@@ -86,14 +84,13 @@ class Commands:
         return {"seconds": float(np.median(times)), "count": len(times)}
 
     def throughput(self, clients, seconds):
-        """What clients get together, and what one gets who is alone; for three answers each at least."""
+        """What clients get together, and what one gets who is alone."""
         alone = self.latency(seconds / 4)["seconds"]
-        seconds = max(seconds, 3 * alone * clients / max(self._workers, 1))
-        times = crowd(self._library.caller, self._inputs, clients, seconds)
-        means = [float(np.mean(own)) if own else float("inf") for own in times]
+        lasted, times = crowd(self._library.caller, self._inputs, clients, seconds)
+        means = [float(np.mean(own)) for own in times]
         every = [one for own in times for one in own]
         return {
-            "rate": len(every) / seconds,
+            "rate": len(every) / lasted,
             "alone": alone,
             "p50": float(np.percentile(every, 50)),
             "p99": float(np.percentile(every, 99)),
@@ -109,13 +106,13 @@ class Commands:
 
 
 def crowd(caller, inputs, clients, seconds):
-    """The times of the predictions of each client that ended while the clock ran.
+    """How long the clock ran, and the times of the predictions of each client that ended meanwhile.
 
     A client is a thread that predicts again as soon as it has an answer. The clock starts when all of them
-    have had one, so that what it sees is steady.
+    have had one, so that what it sees is steady, and stops after `seconds` and two more answers for each.
     """
     spans = [[] for _ in range(clients)]
-    failures, answered, over = [], threading.Semaphore(0), threading.Event()
+    failures, over = [], threading.Event()
 
     def client(own):
         try:
@@ -124,28 +121,28 @@ def crowd(caller, inputs, clients, seconds):
                 start = time.perf_counter()
                 predict(inputs)
                 own.append((start, time.perf_counter()))
-                if len(own) == 1:
-                    answered.release()
         except Exception as error:
             failures.append(error)
             over.set()
-        finally:
-            answered.release()
+
+    def wait_for(answers):
+        while not over.is_set() and any(len(own) < count for own, count in zip(spans, answers)):
+            time.sleep(0.005)
 
     threads = [threading.Thread(target=client, args=(own,)) for own in spans]
     for thread in threads:
         thread.start()
-    for _ in threads:
-        answered.acquire()
-    begin = time.perf_counter()
+    wait_for([1] * clients)
+    begin, had = time.perf_counter(), [len(own) for own in spans]
     over.wait(seconds)
+    wait_for([count + 2 for count in had])
     finish = time.perf_counter()
     over.set()
     for thread in threads:
         thread.join()
     if failures:
         raise failures[0]
-    return [[end - start for start, end in own if begin < end <= finish] for own in spans]
+    return finish - begin, [[end - start for start, end in own if begin < end <= finish] for own in spans]
 
 
 def serve(open_library):
