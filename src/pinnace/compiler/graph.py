@@ -8,11 +8,14 @@ from dataclasses import dataclass
 
 import onnx_ir as ir
 
+from pinnace.compiler import plan as plans
 from pinnace.compiler.lower import HELD_BACK, STATE, graph_inputs, lower
 from pinnace.compiler.variable import Variable, chosen, variables
 from pinnace.errors import UnsupportedModelError, UnsupportedPrimitive
 from pinnace.program import Layout, Program
 from pinnace.types import DataType, Format, Interface, Port
+
+_NO_PLAN: Mapping[str, str] = {}
 
 
 @dataclass(frozen=True)
@@ -36,24 +39,31 @@ class Compilable:
 
 
 def compilable(
-    graph: Program | ir.Model, name: str, folder: str | None, variable: Collection[str] = ()
+    graph: Program | ir.Model,
+    name: str,
+    folder: str | None,
+    variable: Collection[str] = (),
+    plan: Mapping[str, str] = _NO_PLAN,
 ) -> Compilable:
     """Lower a graph where it is a MindSpore program, and describe it.
 
-    `variable` names weights that will be exchanged. Raises UnsupportedModelError, also where such a weight
-    decides what the graph is, and ConfigError where there is none of a name.
+    `variable` names weights that will be exchanged; `plan` gives element types of nodes by their
+    names. Raises UnsupportedModelError, also where such a weight decides what the graph is, and ConfigError
+    where there is none of a name.
     """
     exchanged = chosen(graph, name, variable)
     ids = frozenset(id(tensor) for tensors in exchanged.values() for tensor in tensors)
     model = lower(graph, ids) if isinstance(graph, Program) else graph
+    if plan:
+        plans.apply(model, plan, name)
     layout = graph.layout if isinstance(graph, Program) else Layout.NCHW
     info = graph.user_info if isinstance(graph, Program) else graph.metadata_props
     kept = [i for i in model.graph.inputs if STATE in i.metadata_props]
     states = tuple((i.name or "", i.metadata_props[STATE]) for i in kept)
     hidden = {name for pair in states for name in pair} | set(model.graph.initializers)
     interface = Interface(
-        inputs=tuple(_port(name, i, layout) for i in model.graph.inputs if i.name not in hidden),
-        outputs=tuple(_port(name, o, layout) for o in model.graph.outputs if o.name not in hidden),
+        inputs=tuple(port(name, i, layout) for i in model.graph.inputs if i.name not in hidden),
+        outputs=tuple(port(name, o, layout) for o in model.graph.outputs if o.name not in hidden),
         states=states,
         info=dict(info),
     )
@@ -75,11 +85,12 @@ def declared_inputs(program: Program) -> tuple[Port, ...]:
     ports: list[Port] = []
     for value in graph_inputs(program):
         with suppress(UnsupportedModelError):
-            ports.append(_port(program.source, value, program.layout))
+            ports.append(port(program.source, value, program.layout))
     return tuple(ports)
 
 
-def _port(model: str, value: ir.Value, layout: Layout) -> Port:
+def port(model: str, value: ir.Value, layout: Layout = Layout.NCHW) -> Port:
+    """What a value of a graph is to those who give or take it; UnsupportedModelError where it is no tensor."""
     if not isinstance(value.type, ir.TensorType):
         reason = f"graph input or output {value.name!r} is a {value.type}, and only tensors can be given"
         raise UnsupportedModelError(model, [UnsupportedPrimitive("graph", 1, value.name or "", reason)])

@@ -20,6 +20,9 @@ OPSET = 21
 
 Operand = ir.Value | npt.NDArray[Any] | Sequence[int] | int | float | bool | None
 
+ORIGIN = "pinnace.origin"
+"""Key of what a node notes of itself: the name of the node of the file that it was made for."""
+
 _MOST_DIMENSIONS = 64
 _MOST_VALUES = 1 << 18
 """Values that one graph may come to; only an attribute that is damaged asks for more."""
@@ -73,6 +76,8 @@ class Builder:
         """The memory at the node that is lowered."""
         self.declared: Sequence[TypeInfo | None] = ()
         """What the file declares of the results of the node that is lowered."""
+        self.origin = ""
+        """The name of the node that is lowered."""
         self._scopes: list[list[ir.Node]] = [[]]
         self._constants: dict[tuple[str, tuple[int, ...], bytes], ir.Value] = {}
         self._weights: dict[int, ir.Value] = {}
@@ -131,6 +136,7 @@ class Builder:
             raise Unsupported(f"needs more than {_MOST_VALUES} values, and no model has so many")
         given = [_attribute(name, value) for name, value in attributes.items()]
         node = ir.Node(domain, op_type, operands, given, num_outputs=outputs)
+        node.meta[ORIGIN] = self.origin
         for output in node.outputs:
             output.name = self.fresh()
         self.nodes.append(node)
@@ -340,7 +346,7 @@ class Builder:
 
     def _dtype(self, x: ir.Value) -> ir.DataType | None:
         if x.dtype is None:
-            _infer(x)
+            infer(x)
         return x.dtype
 
     def result(self, x: ir.Value, index: int = 0) -> ir.DataType:
@@ -351,7 +357,7 @@ class Builder:
     def shape(self, x: ir.Value) -> tuple[int | None, ...]:
         """Dimensions of a tensor, None where free; Unsupported where not even the rank is known."""
         if x.shape is None:
-            _infer(x)
+            infer(x)
         if x.shape is None:
             raise Unsupported(f"the rank of {x.name!r} is unknown")
         return tuple(d if isinstance(d, int) else None for d in x.shape)
@@ -541,7 +547,7 @@ def _refuse(value: Value, wanted: str) -> NoReturn:
     raise Unsupported(f"must be {wanted}, and it is {type(value).__name__}")
 
 
-def _infer(x: ir.Value) -> None:
+def infer(x: ir.Value) -> None:
     """Fill in type and shape of `x` by ONNX's own inference over the nodes that compute it."""
     pending = [x]
     seen: set[ir.Value] = set()  # whose inputs are known, or have been asked: what failed once fails again

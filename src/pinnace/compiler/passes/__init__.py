@@ -24,6 +24,7 @@ from pinnace.compiler.passes.norm import (
 from pinnace.compiler.passes.pool import average_pool
 from pinnace.compiler.passes.product import product_of_three
 from pinnace.compiler.passes.sums import sum_of_rows
+from pinnace.compiler.plan import PLANNED
 from pinnace.compiler.trace import MISFITS
 from pinnace.ops.builder import Builder, Unsupported
 
@@ -72,7 +73,7 @@ def _nodes(graph: ir.Graph) -> Iterator[ir.Node]:
 
 
 def _applied(rule: Rule, b: Builder, node: ir.Node) -> ir.Value | None:
-    if node.graph is None:  # an earlier rule took it away
+    if node.graph is None or PLANNED in node.meta:  # an earlier rule took it away, or a plan holds it
         return None
     b.nodes.clear()
     try:

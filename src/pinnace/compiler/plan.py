@@ -1,0 +1,140 @@
+"""Single operators in float16 or float32, as `[execution_plan]` names them.
+
+Rules:
+
+1. A plan names nodes as the model file does. Where one node of a MindSpore file became several of the graph,
+   all of them follow.
+2. A node follows in those operands whose type its ONNX schema leaves open and allows to be of the wanted one:
+   they are cast, the node computes in that type, and what comes out is cast back. So nothing around it
+   changes.
+3. Weights are cast as well, and stay what they are in the file: engines fold such casts, and a weight that
+   may be exchanged keeps its name and type.
+4. A node that has the wanted type already is only marked: rules that write faster forms leave it alone, and
+   an engine that rounds to 16 bits of its own accord has to compute it as it is (`kept_wide`).
+5. An engine without a kernel for float16 computes such a node in float32, over weights that were rounded.
+6. A node that cannot follow (it has no floats, holds graphs, or is not ONNX's own) stays as it is; a warning
+   says so, as it does for a name that no node has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+import onnx
+import onnx_ir as ir
+from onnx_ir.passes.common import ShapeInferencePass
+
+from pinnace.compiler.variable import nearest
+from pinnace.errors import warn
+from pinnace.ops.builder import ORIGIN
+
+PLANNED = "pinnace.planned"
+"""Key of what a node notes of itself: the element type that a plan gives it."""
+
+_TYPES = {"float16": ir.DataType.FLOAT16, "float32": ir.DataType.FLOAT}
+_OTHER = {ir.DataType.FLOAT16: ir.DataType.FLOAT, ir.DataType.FLOAT: ir.DataType.FLOAT16}
+_NAMED = 5  # complaints in one warning
+
+
+def apply(model: ir.Model, plan: Mapping[str, str], source: str) -> None:
+    """Give nodes the element types of a plan, by their names. `source` names the model in warnings."""
+    found: dict[str, list[ir.Node]] = {}
+    for node in ir.traversal.RecursiveGraphIterator(model.graph):
+        found.setdefault(node.meta.get(ORIGIN) or node.name or "", []).append(node)
+    ShapeInferencePass(check_type=False, strict_mode=False, data_prop=False)(model)
+    complaints = []
+    for name, kind in plan.items():
+        nodes = found.get(name, [])
+        outcomes = [_give(node, _TYPES[kind], model.graph.opset_imports) for node in nodes]
+        if not nodes:
+            complaints.append(f"no node {name!r}{nearest(name, filter(None, found))}")
+        elif not any(outcomes):
+            kinds = ", ".join(sorted({node.op_type for node in nodes}))
+            complaints.append(f"{name!r} ({kinds}) has nothing that could be {kind}")
+    if complaints:
+        more = [f"and {len(complaints) - _NAMED} more"] if len(complaints) > _NAMED else []
+        warn(f"{source}: [execution_plan] is ignored in part: " + "; ".join(complaints[:_NAMED] + more))
+
+
+def kept_wide(model: ir.Model) -> set[str]:
+    """The names of what the nodes give that a plan keeps in float32."""
+    kept = (node for node in model.graph if node.meta.get(PLANNED) is ir.DataType.FLOAT)
+    return {output.name for node in kept for output in node.outputs if output.name}
+
+
+def _give(node: ir.Node, wanted: ir.DataType, opsets: Mapping[str, int]) -> bool:
+    """Let a node compute in a type; False where it cannot."""
+    schema = _schema(node, opsets)
+    if schema is None:
+        return False
+    open_to = _open_to(schema, wanted)
+    operands = list(zip(node.inputs, _variables(schema.inputs, len(node.inputs)), strict=True))
+    there = {variable for x, variable in operands if variable in open_to and _is(x, wanted)}
+    cast = {variable for x, variable in operands if variable in open_to and _is(x, _OTHER[wanted])}
+    if there or cast:
+        node.meta[PLANNED] = wanted
+    for place, (x, variable) in enumerate(operands):
+        if variable in cast and x is not None and _is(x, _OTHER[wanted]):
+            node.replace_input_with(place, _cast_before(node, x, wanted))
+    for y, variable in zip(node.outputs, _variables(schema.outputs, len(node.outputs)), strict=True):
+        if variable in cast and y.name:
+            _cast_after(node, y, wanted)
+    return bool(there or cast)
+
+
+def _schema(node: ir.Node, opsets: Mapping[str, int]) -> onnx.defs.OpSchema | None:
+    """The schema of one of ONNX's own operators that holds no graphs; None for all others."""
+    if node.domain not in ("", "ai.onnx"):
+        return None
+    if any(a.type in (ir.AttributeType.GRAPH, ir.AttributeType.GRAPHS) for a in node.attributes.values()):
+        return None
+    try:
+        return onnx.defs.get_schema(node.op_type, node.version or opsets[""])
+    except (onnx.defs.SchemaError, KeyError):
+        return None
+
+
+def _open_to(schema: onnx.defs.OpSchema, dtype: ir.DataType) -> Collection[str]:
+    """The type variables of a schema that allow a type."""
+    wanted = f"tensor({'float' if dtype is ir.DataType.FLOAT else 'float16'})"
+    return {c.type_param_str for c in schema.type_constraints if wanted in c.allowed_type_strs}
+
+
+def _variables(formal: Collection[onnx.defs.OpSchema.FormalParameter], count: int) -> list[str]:
+    """The type variables of as many operands; the last formal one may stand for any number of them."""
+    named = [parameter.type_str for parameter in formal] or [""]
+    return [named[min(place, len(named) - 1)] for place in range(count)]
+
+
+def _is(x: ir.Value | None, dtype: ir.DataType) -> bool:
+    return x is not None and isinstance(x.type, ir.TensorType) and x.dtype is dtype
+
+
+def _cast_before(node: ir.Node, x: ir.Value, dtype: ir.DataType) -> ir.Value:
+    cast = _cast(x, dtype)
+    cast.outputs[0].name = f"{x.name}.for.{node.outputs[0].name}"
+    _graph(node).insert_before(node, cast)
+    return cast.outputs[0]
+
+
+def _cast_after(node: ir.Node, y: ir.Value, dtype: ir.DataType) -> None:
+    """Let all who read `y` read it cast back, under its name."""
+    cast = _cast(y, _OTHER[dtype])
+    (back,) = cast.outputs
+    y.replace_all_uses_with(back, replace_graph_outputs=True)
+    cast.replace_input_with(0, y)
+    y.name, back.name = f"{y.name}.computed", y.name
+    y.type = ir.TensorType(dtype)
+    _graph(node).insert_after(node, cast)
+
+
+def _cast(x: ir.Value, dtype: ir.DataType) -> ir.Node:
+    """What makes `x` one of another type; it is in no graph yet."""
+    node = ir.Node("", "Cast", [x], [ir.AttrInt64("to", dtype.value)])
+    node.outputs[0].type, node.outputs[0].shape = ir.TensorType(dtype), x.shape
+    return node
+
+
+def _graph(node: ir.Node) -> ir.Graph | ir.Function:
+    assert node.graph is not None
+    return node.graph
