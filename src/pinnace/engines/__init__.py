@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 
 from pinnace.engines.protocol import Engine
+from pinnace.engines.rule import by_rule
 from pinnace.errors import ArgumentValueError, DeviceUnavailableError
 from pinnace.hardware import cards
 from pinnace.target import Target
@@ -32,7 +34,7 @@ def choose(target: Target, model: str) -> Engine:
         raise ArgumentValueError(
             f"cpu provider {target.provider!r} is not known; choose from {', '.join(map(repr, _PROVIDERS))}"
         )
-    return _engine(target.provider or "onnxruntime")
+    return _engine(target.provider or by_rule(target))
 
 
 def missing(target: Target) -> str:
@@ -68,6 +70,7 @@ def _engine(name: str) -> Engine:
     return Onnxruntime()
 
 
+@cache
 def installed() -> dict[str, str]:
     """The engines that are here, by their names as providers, with their versions ("" is not known)."""
     return {name: _version(name) for name in _PROVIDERS if name and find_spec(name)}
