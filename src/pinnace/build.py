@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from pinnace.config import Settings
 from pinnace.cores import usable_core_count
 from pinnace.deferred import import_onnx_ir
-from pinnace.errors import ConfigError, EngineError, UnsupportedModelError, warn
+from pinnace.errors import ConfigError, EngineError, NotSupportedError, UnsupportedModelError, warn
 from pinnace.target import Target
 from pinnace.types import ModelType
 
@@ -75,6 +75,7 @@ class Origin:
 
         self.source = _source(model, settings)
         self.variable = settings.variable_weights
+        self._settings = settings
         self._plan = settings.precision_plan
         self._kind = formats.kind(self.source, model_type)
         self._store = Store.of(settings)
@@ -94,7 +95,23 @@ class Origin:
         """Compile the model as it is, or load what was compiled before; see `build`.
 
         Where the engine lacks operators of the model and another one is here that has them, that one runs it.
+        Where 16 bits are preferred and nothing computes in them, a warning says so.
         """
+        executable = self._build_somewhere()
+        wanted = self.target.precision == "preferred_fp16" and not self.target.simulates
+        if wanted and self.target.device == "cpu" and executable.info["precision"] == "float32":
+            warn(f"{self.source.name} runs in float32, not in 16 bits: {self._no_sixteen_bits()}")
+        return executable
+
+    def _no_sixteen_bits(self) -> str:
+        from pinnace.engines.precision import sixteen_bit_type
+
+        kind = sixteen_bit_type()
+        if kind is None:
+            return "this processor computes in no 16-bit type"
+        return f"{self._engine.name} does not use the {kind} of this processor, as openvino does"
+
+    def _build_somewhere(self) -> Executable:
         try:
             return self._build()
         except UnsupportedModelError as error:
@@ -112,6 +129,14 @@ class Origin:
             return executable
 
     def _build(self) -> Executable:
+        try:
+            return self._alone()
+        except _RankPart as part:
+            graph = part.graph
+        return self._among_ranks(graph)
+
+    def _alone(self) -> Executable:
+        """An executable of a model that is whole."""
         with _no_garbage_collection():
             if self._handle:
                 self._entry = self._received()
@@ -130,6 +155,18 @@ class Origin:
             if self._store is not None:
                 warn(f"compile cache: {self.source.name} is built without being kept: {reason}")
             return executable
+
+    def _among_ranks(self, graph: Compilable) -> Executable:
+        """An executable of one rank's part; the compile cache does not keep such."""
+        from pinnace.distributed.executable import build
+
+        if self._handle or self._admitted:
+            raise NotSupportedError(f"{self.source.name}: the weights of one rank's part cannot be lent")
+        # The segments run one after the other: they share what they compute in.
+        target = replace(self.target, shared_workspace=True)
+        executable = build(graph, lambda s: self._engine.build(s, target), target, self._settings)
+        self.source.check_unchanged()
+        return executable
 
     def mould(self, names: Collection[str]) -> tuple[Mould, Mapping[str, Variable]]:
         """What makes executables with other values of the weights `names`, and what is known of these.
@@ -253,7 +290,20 @@ class Origin:
         return self._engine.load(entry.compiled, self.source, self.target, entry.folder)
 
     def _compilable(self, variable: Collection[str]) -> Compilable:
-        return _compilable(self.source, self._kind, variable, self._plan)
+        from pinnace.distributed.plan import meets
+
+        graph = _compilable(self.source, self._kind, variable, self._plan)
+        if meets(graph.model):
+            raise _RankPart(graph)
+        return graph
+
+
+class _RankPart(NotSupportedError):
+    """What a model turned out to be: one rank's part of it."""
+
+    def __init__(self, graph: Compilable) -> None:
+        super().__init__(f"{graph.name}: the weights of one rank's part of a model cannot be exchanged")
+        self.graph = graph
 
 
 def _compilable(

@@ -2,6 +2,7 @@
 
 import pytest
 
+from pinnace.engines import precision as precision_
 from pinnace.engines import rule
 from pinnace.target import Target
 
@@ -21,18 +22,6 @@ BOTH = ("onnxruntime", "openvino")
     ],
 )
 def test_openvino_only_where_it_computes_in_sixteen_bits(monkeypatch, features, precision, installed, engine):
-    monkeypatch.setattr(rule, "_features", lambda: frozenset(features))
+    monkeypatch.setattr(precision_, "_features", lambda: frozenset(features))
     monkeypatch.setattr(rule, "find_spec", lambda name: name in installed or None)
     assert rule.by_rule(Target(precision=precision)) == engine
-
-
-@pytest.mark.parametrize("name", ["flags\t\t", "Features\t"])
-def test_features_are_those_of_the_first_processor(monkeypatch, tmp_path, name):
-    cpuinfo = tmp_path / "cpuinfo"
-    cpuinfo.write_text(
-        f"processor\t: 0\n{name}: fpu avx512_bf16\nbugs\t: x\n\nprocessor\t: 1\n{name}: other\n"
-    )
-    monkeypatch.setattr(rule, "Path", lambda _: cpuinfo)
-    assert rule._features.__wrapped__() == {"fpu", "avx512_bf16"}
-    cpuinfo.unlink()
-    assert rule._features.__wrapped__() == frozenset()

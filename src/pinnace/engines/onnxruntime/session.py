@@ -6,6 +6,7 @@ import ctypes
 import math
 import operator
 import os
+import platform
 from collections.abc import Mapping, Sequence
 from functools import cache
 
@@ -15,6 +16,7 @@ from onnxruntime.capi import onnxruntime_pybind11_state as _state
 
 from pinnace.engines.onnxruntime import providers
 from pinnace.engines.onnxruntime.profiling import Notes
+from pinnace.engines.precision import sixteen_bit_types
 from pinnace.engines.protocol import Array, Execution, State
 from pinnace.engines.steps import Step
 from pinnace.errors import DeviceUnavailableError, EngineError
@@ -28,6 +30,10 @@ _BFLOAT16 = DataType.BFLOAT16.to_numpy()
 _value_of = _state.OrtValue.ortvalue_from_numpy
 _HOST = ort.OrtDevice.make("cpu", 0)._get_c_device()
 _ONNX_BFLOAT16 = 16  # in onnx.TensorProto.DataType
+_BFLOAT16_PRODUCTS = "mlas.enable_gemm_fastmath_arm64_bfloat16"
+"""Products of matrices in bfloat16, with sums in float32, on Arm: all that onnxruntime has in 16 bits for
+models in float32."""
+
 _FATAL = 4  # log severity: what goes wrong is raised, not printed as well
 
 
@@ -45,7 +51,7 @@ class OnnxruntimeExecutable:
         self._session, self._held, self._notes = session, held, notes
         self._interface = interface
         self._first_state = first_state
-        self._info = {**interface.info, "engine": NAME, "precision": "float32"}
+        self._info = {**interface.info, "engine": NAME, "precision": _precision(session)}
         ports = (*interface.inputs, *interface.outputs)
         kinds = {*(p.dtype for p in ports), *(DataType.from_numpy(value.dtype) for value in first_state)}
         fixed = all(min(p.shape, default=0) >= 0 for p in ports)
@@ -184,6 +190,8 @@ def options(target: Target, folder: str | None = None) -> ort.SessionOptions:
     chosen = ort.SessionOptions()
     # Processors without VNNI add pairs of products in 16 bits: with weights of all 8 bits sums are cut off.
     chosen.add_session_config_entry("session.x64quantprecision", "1")
+    if target.precision == "preferred_fp16" and _has_bfloat16_products():
+        chosen.add_session_config_entry(_BFLOAT16_PRODUCTS, "1")
     chosen.log_severity_level = _FATAL
     chosen.intra_op_num_threads = pool
     if target.inter_op_threads > 1:
@@ -203,6 +211,19 @@ def options(target: Target, folder: str | None = None) -> ort.SessionOptions:
     if folder is not None:
         chosen.add_session_config_entry("session.model_external_initializers_file_folder_path", folder)
     return chosen
+
+
+def _has_bfloat16_products() -> bool:
+    return platform.machine() == "aarch64" and "bfloat16" in sixteen_bit_types()
+
+
+def _precision(session: ort.InferenceSession) -> str:
+    """What a session computes float32 in."""
+    try:
+        session.get_session_options().get_session_config_entry(_BFLOAT16_PRODUCTS)
+    except RuntimeError:  # it was not set
+        return "float32"
+    return "bfloat16"
 
 
 @cache

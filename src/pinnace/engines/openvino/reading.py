@@ -8,7 +8,7 @@ the weights are mapped.
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,6 +18,7 @@ import openvino as ov
 from openvino.op import Constant
 
 from pinnace.compiler.graph import Compilable
+from pinnace.compiler.plan import kept_wide
 from pinnace.engines.openvino.lacking import unknown, wrong
 from pinnace.engines.protocol import Array
 from pinnace.errors import EngineError, UnsupportedModelError
@@ -27,16 +28,24 @@ from pinnace.weights.source import SMALL, Source
 _SHARED = frozenset("bfiu?BHIQhqlLe")
 """Kinds of numpy dtypes that constants share memory with."""
 
+_PRECISE = "precise_0"
+"""What OpenVINO marks nodes with that keep their type where others are computed in 16 bits (see
+transformations/rt_info of its source); that it is there counts."""
+
 
 @dataclass(frozen=True)
 class Encoded:
-    """A graph as OpenVINO reads it: `weights` are inputs of it by their names."""
+    """A graph as OpenVINO reads it: `weights` are inputs of it by their names.
+
+    `kept_wide` are the names of what is computed in float32 whatever the precision of the rest is.
+    """
 
     name: str
     graph: bytes
     weights: Mapping[str, Array]
     interface: Interface
     first_state: Sequence[Array]
+    kept_wide: Collection[str] = ()
 
     def read(self, weights: Mapping[str, Array]) -> ov.Model:
         """OpenVINO's model, with `weights` in place of those of these names."""
@@ -50,6 +59,9 @@ class Encoded:
                     reader.replace_source_output(constant.output(0))
                 model.remove_parameter(parameter)
         model.validate_nodes_and_infer_types()
+        for node in model.get_ops() if self.kept_wide else ():
+            if any(not output.get_names().isdisjoint(self.kept_wide) for output in node.outputs()):
+                node.get_rt_info()[_PRECISE] = ""
         return model
 
 
@@ -73,7 +85,8 @@ def encoded(graph: Compilable, source: Source | None = None) -> Encoded:
         elif isinstance(tensor, ir.ExternalTensor):
             value.const_value = ir.Tensor(np.array(array), tensor.dtype, name=name)
     states = [np.array(value.numpy()) for value in graph.first_state]
-    made = Encoded(graph.name, _serialised(graph.model, weights), weights, graph.interface, states)
+    kept = kept_wide(graph.model)
+    made = Encoded(graph.name, _serialised(graph.model, weights), weights, graph.interface, states, kept)
     try:
         made.read({})
     except Exception as error:
@@ -107,7 +120,7 @@ def _serialised(model: ir.Model, weights: Mapping[str, Array]) -> bytes:
 
 def writable(array: Array) -> Array:
     """The same memory, as an array that says it may be written: OpenVINO asks for that, and never does."""
-    array = np.ascontiguousarray(array)
+    array = np.asarray(array, order="C")
     if array.flags.writeable or not array.nbytes:
         return array
     memory: Any = (ctypes.c_ubyte * array.nbytes).from_address(array.ctypes.data)
