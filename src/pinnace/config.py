@@ -131,6 +131,7 @@ SECTIONS: Mapping[str, Mapping[str, _Values] | None] = {
         "inner_calc_workspace_size inner_weightspace_workspace inner_pids inner_sharable_handle"
     ),
     "runner": {"max_queue": int, "max_batch_size": int, "max_queue_delay_us": int},  # ours
+    "distributed": {"timeout": int},  # ours
     "inner_model_parallel_runner": _anything(
         "sharing_weight_copy_buf inner_model_id inner_runner_id inner_numa_id inner_worker_num"
     ),

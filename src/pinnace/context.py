@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from pinnace.arguments import check_count, check_list, check_sections, check_type
@@ -475,9 +476,10 @@ def to_target(
             f"thread_num ({cpu.thread_num})"
         )
     number = getattr(options, "device_id", 0) if device_id is None else device_id
+    ranks: dict[str, Any] = {"rank": _rank(context, kind), "groups": context.group_info_file}
     played = simulated(kind, number)
     if played is not None:
-        return _playing(played, options, cpu, requests)
+        return replace(_playing(played, options, cpu, requests), **ranks)
     threads, places = _numbers(cpu, requests, usable_core_count())
     # What was measured decides where it was compared with what the cores allow.
     if tuning is not None and kind == "cpu" and tuning.compares(threads, places):
@@ -492,7 +494,13 @@ def to_target(
         inter_op_threads=cpu.inter_op_parallel_num,
         cores=_cores(cpu, threads, places),
         parallel_requests=places,
+        **ranks,
     )
+
+
+def _rank(context: Context, kind: str) -> int:
+    """The rank that a context says this process is; a launcher that says another one goes before."""
+    return context.gpu.rank_id if kind == "gpu" else context.ascend.rank_id
 
 
 def _playing(played: Simulated, options: Device, cpu: CPU, requests: int) -> Target:

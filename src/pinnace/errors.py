@@ -72,6 +72,10 @@ class EngineError(PinnaceError, RuntimeError):
     """An engine refused a model or failed while running it."""
 
 
+class DistributedError(PinnaceError, RuntimeError):
+    """Ranks that run one model together have lost each other, or never agreed; the message names them."""
+
+
 @dataclass(frozen=True)
 class UnsupportedPrimitive:
     """A primitive that a model uses and Pinnace cannot run."""

@@ -16,6 +16,7 @@ class Target:
     that of all executables of this process which have it too. With `profile` an executable notes what each
     node of each run takes, for which runs take a little longer. `simulates` describes the device that the CPU
     plays here; `options` are (section, key, value) of the configuration, for devices other than the CPU.
+    `rank` is that of this process where no launcher says it, `groups` the path of the file of their groups.
     """
 
     device: str = "cpu"
@@ -30,3 +31,5 @@ class Target:
     profile: bool = False
     simulates: str = ""
     options: tuple[tuple[str, str, str], ...] = ()
+    rank: int = 0
+    groups: str = ""

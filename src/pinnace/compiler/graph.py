@@ -90,7 +90,7 @@ def declared_inputs(program: Program) -> tuple[Port, ...]:
 
 
 def port(model: str, value: ir.Value, layout: Layout = Layout.NCHW) -> Port:
-    """What a value of a graph is to those who give or take it; UnsupportedModelError where it is no tensor."""
+    """What a value is to those who give or take it; UnsupportedModelError where it is no tensor."""
     if not isinstance(value.type, ir.TensorType):
         reason = f"graph input or output {value.name!r} is a {value.type}, and only tensors can be given"
         raise UnsupportedModelError(model, [UnsupportedPrimitive("graph", 1, value.name or "", reason)])

@@ -158,8 +158,8 @@ def _needed(
 ) -> tuple[list[ir.Node], set[ir.Value | None]]:
     """The nodes that the outputs need, in order, and all values that these read.
 
-    A lowering may write what nothing reads, and onnxruntime lays out weights for it all the same. What ranks do
-    together is always needed: the others wait for it.
+    A lowering may write what nothing reads, and onnxruntime lays out weights for it all the same. What ranks
+    do together is always needed: the others wait for it.
     """
     kept: list[ir.Node] = []
     read: set[ir.Value | None] = set(outputs)

@@ -68,9 +68,7 @@ def reduce_scatter(
 
 
 @primitive("Broadcast")
-def broadcast(
-    b: Builder, x: Tensors, *, root_rank: int, group: str = "", group_ranks: Value = None
-) -> Value:
+def broadcast(b: Builder, x: Tensors, *, root_rank: int, group: str = "", group_ranks: Value = None) -> Value:
     """`Broadcast` between segments, one for each tensor."""
     results = []
     for one in x:

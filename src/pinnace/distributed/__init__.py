@@ -1,0 +1,1 @@
+"""One model over several ranks: processes that each run a part, and meet in collectives."""

@@ -1,0 +1,182 @@
+"""Whether the ranks have parts of one model: compared once, when they are built."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+
+from pinnace.distributed.communicator import Communicator, Link, Ranks
+from pinnace.distributed.plan import Collective
+from pinnace.errors import ConfigError, DistributedError
+from pinnace.types import Port
+
+
+@dataclass(frozen=True)
+class Part:
+    """Which part of a whole a file says that it is: `pinnace shard` writes it, MindSpore does not."""
+
+    model: str = ""
+    rank: int = 0
+    size: int = 0
+
+
+@dataclass(frozen=True)
+class Meet:
+    """One collective as it is compared: what must be the same in all ranks of `group`.
+
+    `edges` are those of an exchange: "to" or "source", the other rank, and what travels.
+    """
+
+    title: str
+    group: Ranks
+    what: str
+    edges: tuple[tuple[str, int, str], ...] = ()
+
+
+def group_of(collective: Collective, known: Mapping[str, Ranks], size: int, rank: int) -> Ranks:
+    """The ranks that meet. ConfigError where nothing says which, or this rank is not among them."""
+    everyone = tuple(range(size))
+    if collective.kind == "Exchange":
+        return everyone
+    if collective.ranks:
+        group = collective.ranks
+    elif not collective.group or collective.group.endswith("world_group"):
+        group = everyone
+    elif collective.group in known:
+        group = known[collective.group]
+    else:
+        raise ConfigError(
+            f"{collective}: nothing says which ranks are in group {collective.group!r}; name the file that "
+            f"MindSpore wrote with GROUP_INFO_FILE as context.group_info_file"
+        )
+    if rank not in group or max(group) >= size or len(set(group)) < len(group):
+        raise ConfigError(
+            f"{collective}: group {collective.group!r} has the ranks {list(group)}, and this is rank {rank} "
+            f"of {size}"
+        )
+    return group
+
+
+def agree(
+    ranks: Communicator, collectives: Sequence[Collective], groups: Sequence[Ranks], part: Part, model: str
+) -> Link:
+    """A link for the collectives of a model, if all ranks have the same; else DistributedError, in all."""
+    ranks.watch.begin(f"the comparison of {model}")
+    own = {
+        "model": model,
+        "part": asdict(part),
+        "meets": [asdict(_meet(c, g)) for c, g in zip(collectives, groups, strict=True)],
+    }
+    told = [json.loads(text) for text in ranks.gather(json.dumps(own))]
+    try:
+        _compare_parts([Part(**one["part"]) for one in told], [one["model"] for one in told])
+        _Rehearsal([[_read(meet) for meet in one["meets"]] for one in told]).run()
+    except DistributedError as error:
+        ranks.watch.fail(error)
+        raise
+    everywhere = sorted({tuple(meet["group"]) for one in told for meet in one["meets"] if not meet["edges"]})
+    return ranks.link(everywhere)
+
+
+def _meet(collective: Collective, group: Ranks) -> Meet:
+    c = collective
+    edges = [("to", rank, f"{_text(p)} tag {c.tag}") for rank, p in zip(c.to, c.takes, strict=False)]
+    edges += [("source", rank, f"{_text(p)} tag {c.tag}") for rank, p in zip(c.source, c.gives, strict=False)]
+    reduction = f" {c.op}" if c.kind in ("AllReduce", "ReduceScatter") else ""
+    root = f" from rank {c.root}" if c.kind == "Broadcast" else ""
+    what = f"{c.kind}{reduction}{root} of {', '.join(map(_text, c.takes)) or 'nothing'}"
+    return Meet(str(collective), group, what, tuple(edges))
+
+
+def _read(told: dict[str, object]) -> Meet:
+    group, edges = told["group"], told["edges"]
+    assert isinstance(group, list)
+    assert isinstance(edges, list)
+    return Meet(str(told["title"]), tuple(group), str(told["what"]), tuple(map(tuple, edges)))
+
+
+def _text(port: Port) -> str:
+    return f"{port.dtype.name.lower()}{list(port.shape)}"
+
+
+def _compare_parts(parts: Sequence[Part], models: Sequence[str]) -> None:
+    for rank, part in enumerate(parts):
+        if part.size and (part.size != len(parts) or part.rank != rank):
+            raise DistributedError(
+                f"rank {rank} of {len(parts)} has {models[rank]}, which is the part for rank {part.rank} "
+                f"of {part.size}"
+            )
+        if part.model != parts[0].model:
+            raise DistributedError(
+                f"ranks 0 and {rank} have parts of different models: {models[0]} and {models[rank]}"
+            )
+
+
+class _Rehearsal:
+    """Goes through what all ranks do, without doing it."""
+
+    def __init__(self, programs: Sequence[Sequence[Meet]]) -> None:
+        self._programs = programs
+        self._at = [0] * len(programs)
+        self._edges = [list(meet.edges) if (meet := self._head(r)) else [] for r in range(len(programs))]
+
+    def run(self) -> None:
+        """DistributedError where ranks would wait for each other for ever, or exchange what differs."""
+        ranks = range(len(self._programs))
+        while any(self._moves(rank) for rank in ranks):
+            pass
+        stuck = [rank for rank in ranks if self._head(rank)]
+        if stuck:
+            places = "; ".join(f"rank {rank} {self._place(rank)}" for rank in ranks)
+            raise DistributedError(f"the ranks would wait for each other for ever: {places}")
+
+    def _head(self, rank: int) -> Meet | None:
+        program, at = self._programs[rank], self._at[rank]
+        return program[at] if at < len(program) else None
+
+    def _place(self, rank: int) -> str:
+        meet, count = self._head(rank), len(self._programs[rank])
+        if meet is None:
+            return f"is through with its {count} collectives"
+        return f"waits in its collective {self._at[rank] + 1} of {count}, {meet.title} ({meet.what})"
+
+    def _next(self, rank: int) -> None:
+        self._at[rank] += 1
+        meet = self._head(rank)
+        self._edges[rank] = list(meet.edges) if meet else []
+
+    def _moves(self, rank: int) -> bool:
+        meet = self._head(rank)
+        if meet is None:
+            return False
+        return self._exchanges(rank) if meet.what.startswith("Exchange") else self._meets(rank, meet)
+
+    def _meets(self, rank: int, meet: Meet) -> bool:
+        heads = [self._head(other) for other in meet.group]
+        for other, head in zip(meet.group, heads, strict=True):
+            if head is not None and head.group == meet.group and head.what != meet.what:
+                raise DistributedError(
+                    f"the ranks do not run parts of one model: rank {rank} {self._place(rank)}, and rank "
+                    f"{other} {self._place(other)}"
+                )
+        if any(head is None or (head.group, head.what) != (meet.group, meet.what) for head in heads):
+            return False
+        for other in meet.group:
+            self._next(other)
+        return True
+
+    def _exchanges(self, rank: int) -> bool:
+        moved = False
+        for way, other, what in list(self._edges[rank]):
+            back = ("source" if way == "to" else "to", rank, what)
+            if back in self._edges[other]:
+                self._edges[other].remove(back)
+                self._edges[rank].remove((way, other, what))
+                moved = True
+        for place in {rank, *range(len(self._programs))}:
+            head = self._head(place)
+            if head is not None and head.what.startswith("Exchange") and not self._edges[place]:
+                self._next(place)
+                moved = True
+        return moved

@@ -1,0 +1,319 @@
+"""One rank's part of a model, as an executable: segments and collectives in order."""
+
+from __future__ import annotations
+
+import json
+import math
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from itertools import chain
+
+import ml_dtypes
+import numpy as np
+
+from pinnace.compiler.graph import Compilable
+from pinnace.config import Settings
+from pinnace.distributed.agreement import Part, agree, group_of
+from pinnace.distributed.communicator import Communicator, Link, Ranks
+from pinnace.distributed.plan import Collective, Plan, Segment, Step, Wait, cut
+from pinnace.distributed.start import communicator
+from pinnace.distributed.tables import groups_of
+from pinnace.engines.protocol import Array, Executable, Execution, State
+from pinnace.engines.steps import Step as Noted
+from pinnace.errors import DistributedError, UnsupportedModelError, UnsupportedPrimitive
+from pinnace.target import Target
+from pinnace.types import Interface, Port
+
+PART = "pinnace.part"
+"""Key of the metadata that `pinnace shard` leaves in a file: `Part` as JSON."""
+
+_WIDER: dict[np.dtype[np.generic], np.dtype[np.generic]] = {
+    np.dtype(np.float16): np.dtype(np.float32),
+    np.dtype(ml_dtypes.bfloat16): np.dtype(np.float32),
+    np.dtype(np.int16): np.dtype(np.int32),
+    np.dtype(np.uint16): np.dtype(np.int32),
+    np.dtype(np.uint32): np.dtype(np.int64),
+}
+"""Types that not every communicator can reduce, and those that it reduces for them."""
+_REDUCED = ("float32", "float64", "int8", "uint8", "int32", "int64", *(d.name for d in _WIDER))
+
+Values = dict[str, Array]
+
+
+def build(
+    graph: Compilable, engine: Callable[[Compilable], Executable], target: Target, settings: Settings
+) -> Executable:
+    """Cut a graph at its collectives, and let an engine build the segments.
+
+    Raises `UnsupportedModelError`, `EngineError`, `ConfigError`, and `DistributedError` where ranks do not
+    come, or have parts that do not fit together.
+    """
+    interface, first_state = graph.interface, [value.numpy() for value in graph.first_state]
+    part = Part(**json.loads(graph.model.metadata_props.get(PART, "{}")))
+    plan = cut(graph)
+    _check(graph.name, plan.collectives)
+    segments = {segment: engine(segment.graph) for segment in plan.segments}
+    ranks = communicator(target.rank, settings)
+    known = groups_of(target.groups)
+    meeting = {c: group_of(c, known, ranks.size, ranks.rank) for c in plan.collectives}
+    link = agree(ranks, plan.collectives, list(meeting.values()), part, graph.name)
+    return DistributedExecutable(plan, interface, first_state, segments, _Meetings(ranks, link, meeting))
+
+
+def _check(model: str, collectives: Sequence[Collective]) -> None:
+    for one in collectives:
+        reason = ""
+        if one.kind in ("AllReduce", "ReduceScatter"):
+            dtype = one.takes[0].dtype.to_numpy()
+            if dtype.name not in _REDUCED:
+                reason = f"reduces elements of type {dtype.name}"
+        if one.kind == "Exchange" and any(min(p.shape, default=0) < 0 for p in one.gives):
+            reason = "receives a tensor of free dimensions"
+        if reason:
+            raise UnsupportedModelError(model, [UnsupportedPrimitive(one.kind, 1, one.name, reason)])
+
+
+class _Meetings:
+    """The collectives of a plan, run over a link."""
+
+    def __init__(self, ranks: Communicator, link: Link, groups: Mapping[Collective, Ranks]) -> None:
+        self.ranks, self._link, self._groups = ranks, link, groups
+        self._buffers: dict[str, Array] = {}
+
+    def run(self, one: Collective, values: Values, keeps: bool) -> None:
+        """Take from `values`, and give into them; buffers are used again unless `keeps`."""
+        self.ranks.watch.begin(str(one))
+        group = self._groups[one]
+        taken = [values[port.name] for port in one.takes]
+        if any(min(port.shape, default=0) < 0 for port in one.takes):
+            self._compare(one, group, taken)
+        given = [
+            self._buffer(p, s, keeps) for p, s in zip(one.gives, _shapes(one, group, taken), strict=True)
+        ]
+        self._do(one, group, taken, given)
+        for port, array in zip(one.gives, given, strict=True):
+            values[port.name] = array
+
+    def _do(self, one: Collective, group: Ranks, taken: list[Array], given: list[Array]) -> None:
+        link = self._link
+        match one.kind:
+            case "AllReduce" | "ReduceScatter":
+                self._reduce(one, group, taken[0], given[0])
+            case "AllGather":
+                link.all_gather(group, taken[0], given[0])
+            case "Broadcast":
+                link.broadcast(group, taken[0], given[0], one.root)
+            case "AllToAll":
+                link.all_to_all(group, taken[0], given[0])
+            case "Barrier":
+                link.barrier(group)
+            case _:
+                sends = list(zip(one.to, taken, strict=True))
+                link.exchange(sends, list(zip(one.source, given, strict=True)), one.tag)
+
+    def _reduce(self, one: Collective, group: Ranks, x: Array, out: Array) -> None:
+        run = self._link.all_reduce if one.kind == "AllReduce" else self._link.reduce_scatter
+        wide = _WIDER.get(x.dtype)
+        if wide is None:
+            run(group, x, out, one.op)
+            return
+        result = np.empty(out.shape, wide)
+        run(group, x.astype(wide), result, one.op)
+        np.copyto(out, result, casting="unsafe")
+
+    def _buffer(self, port: Port, shape: tuple[int, ...], keeps: bool) -> Array:
+        known = self._buffers.get(port.name)
+        if not keeps and known is not None and known.shape == shape:
+            return known
+        self._buffers[port.name] = made = np.empty(shape, port.dtype.to_numpy())
+        return made
+
+    def _compare(self, one: Collective, group: Ranks, taken: Sequence[Array]) -> None:
+        """Shapes that were free when the parts were compared; DistributedError where they differ."""
+        own = np.zeros(16, np.int64)
+        sizes = [n for array in taken for n in (array.ndim, *array.shape)][:16]
+        own[: len(sizes)] = sizes
+        told = np.empty((len(group), 16), np.int64)
+        self._link.all_gather(group, own, told)
+        for rank, row in zip(group, told, strict=True):
+            if (row != own).any():
+                theirs, ours = row[1 : 1 + row[0]].tolist(), list(taken[0].shape)
+                here = self.ranks.rank
+                raise self.ranks.watch.broken(
+                    f"rank {here} has a tensor of shape {ours} and rank {rank} one of {theirs} in"
+                )
+
+
+def _shapes(one: Collective, group: Ranks, taken: Sequence[Array]) -> list[tuple[int, ...]]:
+    """Shapes of the results."""
+    if one.kind == "Exchange":
+        return [port.shape for port in one.gives]
+    if not taken:
+        return []
+    first, rest = (taken[0].shape or (1,))[0], taken[0].shape[1:]
+    match one.kind:
+        case "AllGather":
+            return [(first * len(group), *rest)]
+        case "ReduceScatter":
+            return [(first // len(group), *rest)]
+        case _:
+            return [taken[0].shape] * len(one.gives)
+
+
+class DistributedExecutable:
+    """See `Executable`. Runs happen one at a time, because the ranks meet in order."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        interface: Interface,
+        first_state: Sequence[Array],
+        segments: Mapping[Segment, Executable],
+        meetings: _Meetings,
+    ) -> None:
+        self._plan, self._interface, self._first_state = plan, interface, first_state
+        self._segments, self._meetings = segments, meetings
+        self._turn = threading.Lock()
+        self._pool: ThreadPoolExecutor | None = None
+        if any(isinstance(s, Collective) and not _ends(plan.steps, i) for i, s in enumerate(plan.steps)):
+            self._pool = ThreadPoolExecutor(1, "pinnace-collectives")
+        ranks = meetings.ranks
+        engine = next((dict(e.info) for e in segments.values()), {})
+        self._info = {
+            **engine,
+            **interface.info,
+            "rank": f"{ranks.rank} of {ranks.size}",
+            "communicator": ranks.name,
+            "segments": str(len(segments)),
+            "collectives": str(len(plan.collectives)),
+        }
+
+    @property
+    def inputs(self) -> tuple[Port, ...]:
+        """What runs take, in order."""
+        return self._interface.inputs
+
+    @property
+    def outputs(self) -> tuple[Port, ...]:
+        """What runs give, in order."""
+        return self._interface.outputs
+
+    @property
+    def info(self) -> Mapping[str, str]:
+        """Facts of the engine, and of the ranks."""
+        return self._info
+
+    def execution(self, state: State | None = None) -> Execution:
+        """A place to run; all take turns."""
+        first = [np.array(value) for value in self._first_state] if state is None else state
+        places = {segment: executable.execution() for segment, executable in self._segments.items()}
+        return _Execution(self._plan, self._interface, places, self._meetings, self._pool, self._turn, first)
+
+    def profile(self) -> list[list[Noted]]:
+        """The steps of the segments, run by run."""
+        noted = [executable.profile() for executable in self._segments.values()]
+        return [list(chain.from_iterable(runs)) for runs in zip(*noted, strict=False)]
+
+    def close(self) -> None:
+        """Free what the engines hold; the ranks stay in touch for other models."""
+        for executable in self._segments.values():
+            executable.close()
+        if self._pool is not None:
+            self._pool.shutdown()
+
+
+def _ends(steps: Sequence[Step], place: int) -> bool:
+    """Whether what is begun here is waited for at once."""
+    return isinstance(steps[place + 1], Wait)
+
+
+class _Execution:
+    def __init__(
+        self,
+        plan: Plan,
+        interface: Interface,
+        places: Mapping[Segment, Execution],
+        meetings: _Meetings,
+        pool: ThreadPoolExecutor | None,
+        turn: threading.Lock,
+        state: State,
+    ) -> None:
+        self.state = state
+        self._inputs = [p.name for p in interface.inputs] + [name for name, _ in interface.states]
+        self._outputs = [p.name for p in interface.outputs]
+        self._states = [name for _, name in interface.states]
+        self._constants = {name: value.numpy() for name, value in plan.constants.items()}
+        self._meetings, self._pool, self._turn = meetings, pool, turn
+        self._begun: list[Future[None]] = []
+        results = {*self._outputs, *self._states}
+        self._steps: list[Callable[[Values], None]] = []
+        for at, step in enumerate(plan.steps):
+            match step:
+                case Segment():
+                    self._steps.append(_Run(step, places[step], results).run)
+                case Collective():
+                    keeps = any(port.name in results for port in step.gives)
+                    self._steps.append(self._collective(step, keeps, _ends(plan.steps, at)))
+                case Wait():
+                    self._steps.append(self._wait)
+
+    def run(self, arrays: Sequence[Array], outputs: Sequence[Array] | None = None) -> list[Array]:
+        """Compute the outputs, together with the other ranks."""
+        with self._turn:
+            values = dict(self._constants)
+            values.update(zip(self._inputs, (*arrays, *self.state), strict=True))
+            try:
+                for step in self._steps:
+                    step(values)
+            except DistributedError:
+                raise
+            except BaseException as error:
+                self._meetings.ranks.watch.fail(error)
+                raise
+            finally:
+                self._begun.clear()
+        self.state = [values[name] for name in self._states]
+        results = [values[name] for name in self._outputs]
+        if outputs is None:
+            return results
+        for result, output in zip(results, outputs, strict=True):
+            np.copyto(output, result)
+        return list(outputs)
+
+    def _collective(self, one: Collective, keeps: bool, waits: bool) -> Callable[[Values], None]:
+        def meet(values: Values) -> None:
+            if self._pool is None or (waits and not self._begun):
+                self._meetings.run(one, values, keeps)
+            else:
+                self._begun.append(self._pool.submit(self._meetings.run, one, values, keeps))
+
+        return meet
+
+    def _wait(self, values: Values) -> None:
+        for future in self._begun:
+            future.result()
+        self._begun.clear()
+
+
+class _Run:
+    """A segment in its place; what it gives to other steps lies in buffers that are bound once."""
+
+    def __init__(self, segment: Segment, place: Execution, results: set[str]) -> None:
+        ports = segment.graph.interface
+        self._place = place
+        self._inputs = [port.name for port in ports.inputs]
+        self._outputs = [port.name for port in ports.outputs]
+        self._new = [port.name in results for port in ports.outputs]
+        self._kinds = [(port.shape, port.dtype.to_numpy()) for port in ports.outputs]
+        self._buffers: list[Array] | None = None
+        if all(min(port.shape, default=0) >= 0 and math.prod(port.shape) for port in ports.outputs):
+            self._buffers = [np.empty(*kind) for kind in self._kinds]
+
+    def run(self, values: Values) -> None:
+        taken = [values[name] for name in self._inputs]
+        into = None
+        if self._buffers is not None:
+            parts = zip(self._buffers, self._new, self._kinds, strict=True)
+            into = [np.empty(*kind) if new else buffer for buffer, new, kind in parts]
+        values.update(zip(self._outputs, self._place.run(taken, into), strict=True))

@@ -1,0 +1,200 @@
+"""Ranks that were started by hand, through torch.distributed's gloo."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from functools import partial
+from typing import Any
+from uuid import uuid4
+
+import numpy as np
+
+from pinnace.distributed.communicator import Link, Ranks
+from pinnace.distributed.roster import Roster
+from pinnace.distributed.watch import Watch
+from pinnace.engines.protocol import Array
+from pinnace.errors import ConfigError, DistributedError
+
+
+@dataclass(frozen=True)
+class Meeting:
+    """Where ranks find each other: `hosts` are the addresses of all, and rank 0 listens on `port`."""
+
+    rank: int
+    hosts: tuple[str, ...]
+    port: int
+
+    def __str__(self) -> str:
+        return f"{self.hosts[0]}:{self.port}"
+
+
+class Gloo:
+    """See `Communicator`."""
+
+    name = "torch.distributed: gloo"
+
+    def __init__(self, meeting: Meeting, seconds: float) -> None:
+        self.rank, self.size = meeting.rank, len(meeting.hosts)
+        self._meeting, self._limit = meeting, timedelta(seconds=seconds)
+        self._dist = _distributed()
+        self._links = 0
+        self._store = self._met(seconds)
+        roster = Roster(self._store.get("pinnace/job").decode(), self.rank, self.size)
+        self.watch = Watch(roster, self.rank, self.size, seconds)
+        self._world = self._group("world", tuple(range(self.size)))
+        self._run(lambda: self._world.barrier())
+        roster.remove()
+
+    def gather(self, text: str) -> list[str]:
+        """What each rank says."""
+        data = np.frombuffer(text.encode(), np.uint8)
+        lengths = np.empty(self.size, np.int64)
+        own = _tensor(np.array([data.size], np.int64))
+        self._run(lambda: self._world._allgather_base(_tensor(lengths), own))
+        padded = np.zeros(max(1, int(lengths.max())), np.uint8)
+        padded[: data.size] = data
+        result = np.empty((self.size, padded.size), np.uint8)
+        self._run(lambda: self._world._allgather_base(_tensor(result).view(-1), _tensor(padded)))
+        return [bytes(row[:n]).decode() for row, n in zip(result, lengths.tolist(), strict=True)]
+
+    def link(self, groups: Sequence[Ranks]) -> Link:
+        """A group of gloo for each group, and one of all for what goes from rank to rank."""
+        self._links += 1
+        names = {group: f"link{self._links}/{'-'.join(map(str, group))}" for group in groups}
+        made = {group: self._group(name, group) for group, name in names.items() if self.rank in group}
+        everyone = self._group(f"link{self._links}", tuple(range(self.size)))
+        return _GlooLink(self._dist, everyone, made, self.rank, self.watch)
+
+    def _met(self, seconds: float) -> Any:
+        """The store of rank 0, when all ranks have come."""
+        deadline = time.monotonic() + seconds
+        where = f"rank 0 listens on {self._meeting}"
+        try:
+            store = self._dist.TCPStore(
+                self._meeting.hosts[0],
+                self._meeting.port,
+                self.size,
+                self.rank == 0,
+                timeout=self._limit,
+                wait_for_workers=False,
+            )
+        except Exception as error:
+            text = str(error).splitlines()[0]
+            raise DistributedError(
+                f"rank {self.rank}: rank 0 did not come within {seconds:g} s ({where}; {text})"
+                if self.rank
+                else f"rank 0 cannot listen on {self._meeting}: {text}"
+            ) from None
+        if self.rank == 0:
+            store.set("pinnace/job", uuid4().hex)
+        store.set(f"pinnace/{self.rank}", "here")
+        missing = list(range(self.size))
+        while missing := [rank for rank in missing if not store.check([f"pinnace/{rank}"])]:
+            if time.monotonic() > deadline:
+                who = ("rank " if len(missing) == 1 else "ranks ") + ", ".join(map(str, missing))
+                raise DistributedError(f"rank {self.rank}: {who} did not come within {seconds:g} s ({where})")
+            time.sleep(0.005)
+        return store
+
+    def _group(self, name: str, group: Ranks) -> Any:
+        kind = self._dist.ProcessGroupGloo
+        options = kind._Options()
+        options._devices = [kind.create_device(hostname=self._meeting.hosts[self.rank], lazy_init=False)]
+        options._timeout = self._limit
+        store = self._dist.PrefixStore(name, self._store)
+        try:
+            return kind(store, group.index(self.rank), len(group), options)
+        except Exception as error:
+            raise self.watch.lost(error) from None
+
+    def _run(self, start: Callable[[], Any]) -> None:
+        _wait(start, self.watch, range(self.size))
+
+
+class _GlooLink:
+    def __init__(self, dist: Any, world: Any, groups: dict[Ranks, Any], rank: int, watch: Watch) -> None:
+        self._world, self._groups, self._rank, self._watch = world, groups, rank, watch
+        self._broadcast, self._reduce = dist.BroadcastOptions, dist.AllreduceOptions
+        kinds = dist.ReduceOp
+        self._ops = {"sum": kinds.SUM, "max": kinds.MAX, "min": kinds.MIN, "prod": kinds.PRODUCT}
+
+    def all_reduce(self, group: Ranks, x: Array, out: Array, op: str) -> None:
+        np.copyto(out, x)
+        options = self._reduce()
+        options.reduceOp = self._ops[op]
+        self._run(group, lambda: self._groups[group].allreduce([_tensor(out)], options))
+
+    def all_gather(self, group: Ranks, x: Array, out: Array) -> None:
+        self._run(group, lambda: self._groups[group]._allgather_base(_bytes(out), _bytes(x)))
+
+    def reduce_scatter(self, group: Ranks, x: Array, out: Array, op: str) -> None:
+        # gloo has the sum alone
+        whole = np.empty_like(x)
+        self.all_reduce(group, x, whole, op)
+        np.copyto(out, whole.reshape(len(group), *out.shape)[group.index(self._rank)])
+
+    def broadcast(self, group: Ranks, x: Array, out: Array, root: int) -> None:
+        if root == self._rank:
+            np.copyto(out, x)
+        options = self._broadcast()
+        options.rootRank = group.index(root)
+        self._run(group, lambda: self._groups[group].broadcast([_bytes(out)], options))
+
+    def all_to_all(self, group: Ranks, x: Array, out: Array) -> None:
+        self._run(group, lambda: self._groups[group].alltoall_base(_bytes(out), _bytes(x), [], []))
+
+    def exchange(
+        self, sends: Sequence[tuple[int, Array]], receives: Sequence[tuple[int, Array]], tag: int
+    ) -> None:
+        started = [(rank, self._world.recv([_bytes(array)], rank, tag)) for rank, array in receives]
+        started += [(rank, self._world.send([_bytes(array)], rank, tag)) for rank, array in sends]
+        for rank, work in started:
+            _wait(partial(_itself, work), self._watch, (rank,))
+
+    def barrier(self, group: Ranks) -> None:
+        self._run(group, lambda: self._groups[group].barrier())
+
+    def _run(self, group: Ranks, start: Callable[[], Any]) -> None:
+        _wait(start, self._watch, group)
+
+
+def _wait(start: Callable[[], Any], watch: Watch, ranks: Sequence[int]) -> None:
+    """Begin something, and wait for its end: gloo sees by itself when a rank has ended."""
+    begun = time.monotonic()
+    try:
+        start().wait()
+    except RuntimeError as error:
+        if time.monotonic() - begun >= watch.seconds:
+            raise watch.late(ranks) from None
+        raise watch.lost(error) from None
+
+
+def _tensor(array: Array) -> Any:
+    import torch
+
+    if not array.flags.writeable:
+        array = array.copy()  # torch has no tensors that cannot be written
+    return torch.from_numpy(array)
+
+
+def _itself(begun: Any) -> Any:
+    return begun
+
+
+def _bytes(array: Array) -> Any:
+    """The memory of an array: what is only moved needs no type that torch knows."""
+    return _tensor(array.reshape(-1).view(np.uint8))
+
+
+def _distributed() -> Any:
+    try:
+        import torch.distributed as dist
+    except ImportError as error:
+        raise ConfigError(
+            f"ranks that are started by hand talk through torch.distributed, and torch is missing ({error}): "
+            "pip install 'pinnace[ranks]', or start them by mpirun"
+        ) from None
+    return dist

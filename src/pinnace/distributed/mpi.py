@@ -1,0 +1,181 @@
+"""Ranks that mpirun has started, through mpi4py."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Sequence
+from functools import partial
+from types import FrameType
+from typing import Any
+
+import numpy as np
+
+from pinnace.distributed.communicator import Link, Ranks
+from pinnace.distributed.roster import Roster
+from pinnace.distributed.watch import Watch
+from pinnace.engines.protocol import Array
+from pinnace.errors import ConfigError, DistributedError
+
+_GRACE = 1.0
+"""Seconds for which a rank that has failed stays, so that others can say so before mpirun ends them."""
+
+
+def number(*names: str, default: int = 0) -> int:
+    """The first of these variables of the environment that holds a number."""
+    return next((int(os.environ[name]) for name in names if os.environ.get(name, "").isdecimal()), default)
+
+
+class Mpi:
+    """See `Communicator`."""
+
+    def __init__(self, seconds: float) -> None:
+        self.rank = number("OMPI_COMM_WORLD_RANK", "PMI_RANK")
+        self.size = number("OMPI_COMM_WORLD_SIZE", "PMI_SIZE", default=1)
+        roster = Roster(_job(), self.rank, self.size)
+        self.watch = Watch(roster, self.rank, self.size, seconds)
+        # MPI_Init would wait for ever for a rank that does not come.
+        local = self.size if number("OMPI_COMM_WORLD_LOCAL_SIZE", default=self.size) == self.size else 0
+        roster.await_all(range(local), seconds, "ranks of mpirun")
+        mpi = _mpi4py()
+        self._mpi: Any = mpi
+        self.name = " ".join(("MPI:", mpi.Get_library_version().split(",")[0]))
+        self._world = mpi.COMM_WORLD.Dup()
+        roster.remove()
+        atexit.register(self._leave)
+        self._tell_when_ended()
+
+    def gather(self, text: str) -> list[str]:
+        """What each rank says."""
+        data = np.frombuffer(text.encode(), np.uint8)
+        lengths = np.empty(self.size, np.int64)
+        self._run(lambda: self._world.Iallgather(np.array([data.size], np.int64), lengths))
+        result = np.empty(int(lengths.sum()), np.uint8)
+        self._run(lambda: self._world.Iallgatherv(data, [result, lengths]))
+        ends = np.cumsum(lengths)
+        return [
+            bytes(result[end - n : end]).decode()
+            for end, n in zip(ends.tolist(), lengths.tolist(), strict=True)
+        ]
+
+    def link(self, groups: Sequence[Ranks]) -> Link:
+        """A communicator of MPI for each group."""
+        made: dict[Ranks, Any] = {}
+        for group in groups:
+            inside = self.rank in group
+            colour = 0 if inside else self._mpi.UNDEFINED
+            made[group] = self._world.Split(colour, group.index(self.rank) if inside else 0)
+        return _MpiLink(self._mpi, self._world.Dup(), made, self.rank, self.watch)
+
+    def _run(self, start: Callable[[], Any]) -> None:
+        wait(start, self._mpi, self.watch, range(self.size))
+
+    def _leave(self) -> None:
+        """End MPI in peace, or not at all: it would wait for ranks that have ended."""
+        if not self.watch.is_broken:
+            self._mpi.Finalize()
+            return
+        time.sleep(_GRACE)
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(1)
+
+    def _tell_when_ended(self) -> None:
+        """mpirun ends all ranks when one has died: say where this one was."""
+        if threading.current_thread() is not threading.main_thread():
+            return
+        if signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
+            return
+
+        def tell(number: int, frame: FrameType | None) -> None:
+            ended = self.watch.ended()
+            who = f"; rank {', '.join(map(str, ended))} has ended" if ended else ""
+            print(f"pinnace: rank {self.rank} is ended by mpirun in {self.watch.what}{who}", file=sys.stderr)
+            sys.stderr.flush()
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
+            os.kill(os.getpid(), signal.SIGTERM)
+
+        signal.signal(signal.SIGTERM, tell)
+
+
+class _MpiLink:
+    def __init__(self, mpi: Any, world: Any, groups: dict[Ranks, Any], rank: int, watch: Watch) -> None:
+        self._mpi, self._world, self._groups = mpi, world, groups
+        self._rank, self._watch = rank, watch
+        self._ops = {"sum": mpi.SUM, "max": mpi.MAX, "min": mpi.MIN, "prod": mpi.PROD}
+
+    def all_reduce(self, group: Ranks, x: Array, out: Array, op: str) -> None:
+        self._run(group, lambda: self._groups[group].Iallreduce(x, out, self._ops[op]))
+
+    def all_gather(self, group: Ranks, x: Array, out: Array) -> None:
+        self._run(group, lambda: self._groups[group].Iallgather(_bytes(x), _bytes(out)))
+
+    def reduce_scatter(self, group: Ranks, x: Array, out: Array, op: str) -> None:
+        self._run(group, lambda: self._groups[group].Ireduce_scatter_block(x, out, self._ops[op]))
+
+    def broadcast(self, group: Ranks, x: Array, out: Array, root: int) -> None:
+        if root == self._rank:
+            np.copyto(out, x)
+        self._run(group, lambda: self._groups[group].Ibcast(_bytes(out), group.index(root)))
+
+    def all_to_all(self, group: Ranks, x: Array, out: Array) -> None:
+        self._run(group, lambda: self._groups[group].Ialltoall(_bytes(x), _bytes(out)))
+
+    def exchange(
+        self, sends: Sequence[tuple[int, Array]], receives: Sequence[tuple[int, Array]], tag: int
+    ) -> None:
+        started = [self._world.Irecv(_bytes(array), rank, tag) for rank, array in receives]
+        started += [self._world.Isend(_bytes(array), rank, tag) for rank, array in sends]
+        ranks = tuple({rank for rank, _ in (*sends, *receives)})
+        for request in started:
+            wait(partial(_itself, request), self._mpi, self._watch, ranks)
+
+    def barrier(self, group: Ranks) -> None:
+        self._run(group, lambda: self._groups[group].Ibarrier())
+
+    def _run(self, group: Ranks, start: Callable[[], Any]) -> None:
+        wait(start, self._mpi, self._watch, group)
+
+
+def wait(start: Callable[[], Any], mpi: Any, watch: Watch, ranks: Sequence[int]) -> None:
+    """Begin something, and wait for its end."""
+    try:
+        watch.wait(start().Test, ranks)
+    except mpi.Exception as error:
+        raise watch.lost(error) from None
+
+
+def _itself(begun: Any) -> Any:
+    return begun
+
+
+def _bytes(array: Array) -> Array:
+    """The memory of an array: what is only moved needs no type that MPI knows."""
+    return array.reshape(-1).view(np.uint8)
+
+
+def _job() -> str:
+    """A name that the ranks of one start have in common, and no others on this machine."""
+    names = ("PMIX_NAMESPACE", "PMI_JOBID", "SLURM_JOB_ID")
+    return next((os.environ[n] for n in names if os.environ.get(n)), f"parent-{os.getppid()}")
+
+
+def _mpi4py() -> Any:
+    try:
+        import mpi4py
+
+        mpi4py.rc.finalize = False
+        from mpi4py import MPI
+    except ImportError as error:
+        raise ConfigError(
+            f"this process was started by mpirun, and mpi4py is missing ({error}): pip install 'pinnace[mpi]'"
+        ) from None
+    except RuntimeError as error:
+        raise DistributedError(f"MPI cannot start: {error}") from None
+    if not MPI.Is_initialized():
+        MPI.Init_thread()
+    return MPI

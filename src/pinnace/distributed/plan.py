@@ -1,0 +1,300 @@
+"""A graph with collectives -> segments without, and the order in which both run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+import onnx_ir as ir
+
+from pinnace.compiler.graph import Compilable, port
+from pinnace.errors import UnsupportedModelError, UnsupportedPrimitive
+from pinnace.ops.builder import infer
+from pinnace.ops.collective import DOMAIN
+from pinnace.types import Interface, Port
+
+KINDS = ("AllReduce", "AllGather", "ReduceScatter", "Broadcast", "AllToAll", "Exchange", "Barrier")
+REDUCTIONS = ("sum", "max", "min", "prod")
+
+
+@dataclass(frozen=True, eq=False)
+class Collective:
+    """One meeting of ranks: a node of the domain `pinnace.distributed`.
+
+    `takes` and `gives` are values of the graph. `group` is MindSpore's name, `ranks` its members where the
+    file says them. `op` is a reduction, `root` the rank whose tensor a Broadcast gives, `to` and `source` are
+    the ranks that an Exchange sends its inputs to, and has its outputs from.
+    """
+
+    kind: str
+    name: str
+    takes: tuple[Port, ...]
+    gives: tuple[Port, ...]
+    group: str = ""
+    ranks: tuple[int, ...] = ()
+    op: str = "sum"
+    root: int = 0
+    to: tuple[int, ...] = ()
+    source: tuple[int, ...] = ()
+    tag: int = 0
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.name!r}" if self.name else self.kind
+
+
+@dataclass(frozen=True, eq=False)
+class Segment:
+    """What an engine runs between collectives; its ports are named as values of the whole graph."""
+
+    graph: Compilable
+
+
+@dataclass(frozen=True)
+class Wait:
+    """Go on when the collectives that were begun are done."""
+
+
+Step = Segment | Collective | Wait
+"""A collective only begins; it is done after the next Wait."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Steps in order; `constants` are weights that a collective takes, or that are outputs themselves."""
+
+    steps: tuple[Step, ...]
+    constants: dict[str, ir.TensorProtocol]
+
+    @property
+    def collectives(self) -> tuple[Collective, ...]:
+        """The collectives, in order."""
+        return tuple(step for step in self.steps if isinstance(step, Collective))
+
+    @property
+    def segments(self) -> tuple[Segment, ...]:
+        """The segments, in order."""
+        return tuple(step for step in self.steps if isinstance(step, Segment))
+
+
+def meets(model: ir.Model) -> bool:
+    """Whether a model has collectives."""
+    return any(node.domain == DOMAIN for node in ir.traversal.RecursiveGraphIterator(model.graph))
+
+
+def cut(graph: Compilable) -> Plan:
+    """Take a graph apart, which is of no use after. Raises UnsupportedModelError.
+
+    Collectives keep the order of the graph, which is the same for all ranks. What does not depend on a
+    collective runs while that is under way.
+    """
+    _check(graph)
+    nodes = list(graph.model.graph)
+    for value in _crossing(nodes):
+        infer(value)
+    return _Cutter(graph, nodes).plan()
+
+
+def _crossing(nodes: Iterable[ir.Node]) -> Iterator[ir.Value]:
+    """Values that may become ports of a segment."""
+    return (output for node in nodes for output in node.outputs if output.name)
+
+
+def _check(graph: Compilable) -> None:
+    wrong: list[UnsupportedPrimitive] = []
+    for node in ir.traversal.RecursiveGraphIterator(graph.model.graph):
+        if node.domain != DOMAIN:
+            continue
+        reason = ""
+        if node.graph is not graph.model.graph:
+            reason = "stands in a branch or loop, which ranks might not all take"
+        elif node.op_type not in KINDS:
+            reason = f"is not one of {', '.join(KINDS)}"
+        elif (op := node.attributes.get_string("op", "sum")) not in REDUCTIONS:
+            reason = f"reduces by {op!r}, which is not one of {', '.join(REDUCTIONS)}"
+        if reason:
+            wrong.append(UnsupportedPrimitive(node.op_type, 1, node.name or "", reason))
+    if wrong:
+        raise UnsupportedModelError(graph.name, wrong)
+
+
+def _reads(node: ir.Node) -> set[ir.Value]:
+    """What a node reads, what its nested graphs take from outside of them included."""
+    found = {value for value in node.inputs if value is not None}
+    for nested in _nested(node):
+        inner = list(nested)
+        own = {*nested.inputs, *nested.initializers.values(), *(o for n in inner for o in n.outputs)}
+        found |= {v for n in inner for v in _reads(n)} - own
+        found |= set(nested.outputs) - own
+    return found
+
+
+def _nested(node: ir.Node) -> list[ir.Graph]:
+    return [a.as_graph() for a in node.attributes.values() if a.type is ir.AttributeType.GRAPH]
+
+
+class _Cutter:
+    def __init__(self, graph: Compilable, nodes: list[ir.Node]) -> None:
+        self._graph = graph
+        self._nodes = nodes
+        self._reads = {node: _reads(node) for node in nodes}
+        self._outputs = list(graph.model.graph.outputs)
+        self._weights = dict(graph.model.graph.initializers)
+        self._readers: dict[ir.Value, list[ir.Node]] = {}
+        for node in nodes:
+            for value in self._reads[node]:
+                self._readers.setdefault(value, []).append(node)
+
+    def plan(self) -> Plan:
+        order = self._scheduled()
+        kept = {
+            value.name or "": value.const_value
+            for value in self._weights.values()
+            if value.const_value is not None and (value in self._outputs or self._is_taken(value))
+        }
+        root = self._graph.model.graph
+        for values in (root.outputs, root.inputs):
+            values.clear()
+        root.initializers.clear()
+        root.remove(self._nodes)
+        return Plan(tuple(self._step(item) for item in order), kept)
+
+    def _is_taken(self, value: ir.Value) -> bool:
+        return any(node.domain == DOMAIN for node in self._readers.get(value, []))
+
+    def _step(self, item: ir.Node | list[ir.Node] | Wait) -> Step:
+        match item:
+            case ir.Node():
+                return self._collective(item)
+            case Wait():
+                return item
+            case _:
+                return self._segment(item)
+
+    def _scheduled(self) -> list[ir.Node | list[ir.Node] | Wait]:
+        """Collectives, groups of nodes that run between them, and waits."""
+        order: list[ir.Node | list[ir.Node] | Wait] = []
+        todo = dict.fromkeys(node for node in self._nodes if node.domain != DOMAIN)
+        begun: set[ir.Node] = set()  # collectives that are under way
+        ahead = {node for node in self._nodes if node.domain == DOMAIN}  # those that have not begun, too
+
+        def run(chosen: Sequence[ir.Node]) -> None:
+            if chosen:
+                order.append(list(chosen))
+            for node in chosen:
+                del todo[node]
+
+        def wait() -> None:
+            order.append(Wait())
+            ahead.difference_update(begun)
+            begun.clear()
+
+        for collective in [node for node in self._nodes if node.domain == DOMAIN]:
+            needed = self._ancestors([collective])
+            if begun & needed:
+                run(self._free(todo, ahead))
+                wait()
+            run([node for node in todo if node in needed])
+            order.append(collective)
+            begun.add(collective)
+        if begun:
+            run(self._free(todo, ahead))
+            wait()
+        run(list(todo))
+        return order
+
+    def _ancestors(self, nodes: Iterable[ir.Node]) -> set[ir.Node]:
+        """The nodes that others need."""
+        found: set[ir.Node] = set()
+        pending = [value for node in nodes for value in self._reads[node]]
+        while pending:
+            node = pending.pop().producer()
+            if node is not None and node not in found:
+                found.add(node)
+                pending += self._reads[node]
+        return found
+
+    def _free(self, todo: Iterable[ir.Node], ahead: set[ir.Node]) -> list[ir.Node]:
+        """Those that need no collective which is not done; nodes stand after those that they need."""
+        held = set(ahead)
+        free = []
+        for node in todo:
+            if any(value.producer() in held for value in self._reads[node]):
+                held.add(node)
+            else:
+                free.append(node)
+        return free
+
+    def _port(self, value: ir.Value) -> Port:
+        if value.dtype is None:
+            reason = f"the element type of {value.name!r}, where the graph is cut, is unknown"
+            row = UnsupportedPrimitive("graph", 1, value.name or "", reason)
+            raise UnsupportedModelError(self._graph.name, [row])
+        return port(self._graph.name, value)
+
+    def _collective(self, node: ir.Node) -> Collective:
+        given = node.attributes
+        return Collective(
+            node.op_type,
+            node.name or (node.outputs[0].name or "" if node.outputs else ""),
+            tuple(self._port(value) for value in node.inputs if value is not None),
+            tuple(self._port(value) for value in node.outputs),
+            given.get_string("group", ""),
+            tuple(given.get_ints("ranks", ())),
+            given.get_string("op", "sum"),
+            given.get_int("root", 0),
+            tuple(given.get_ints("to", ())),
+            tuple(given.get_ints("source", ())),
+            given.get_int("tag", 0),
+        )
+
+    def _segment(self, nodes: list[ir.Node]) -> Segment:
+        inside = set(nodes)
+        own = {output for node in nodes for output in node.outputs}
+        taken = dict.fromkeys(value for node in nodes for value in self._reads[node] if value not in own)
+        stand_ins = {value: _copied(value) for value in taken}
+        weights = [stand_in for value, stand_in in stand_ins.items() if self._is_weight(value)]
+        inputs = [stand_in for value, stand_in in stand_ins.items() if not self._is_weight(value)]
+        for value, stand_in in stand_ins.items():
+            stand_in.const_value = value.const_value if self._is_weight(value) else None
+        given = [v for v in own if v in self._outputs or not inside.issuperset(self._readers.get(v, ()))]
+        given.sort(key=lambda value: value.name or "")
+        for node in nodes:
+            _replace(node, stand_ins.get)
+        graph = ir.Graph(
+            inputs,
+            given,
+            nodes=nodes,
+            initializers=weights,
+            opset_imports={k: v for k, v in self._graph.model.opset_imports.items() if k != DOMAIN},
+            name="segment",
+        )
+        model = ir.Model(graph, ir_version=self._graph.model.ir_version, producer_name="pinnace")
+        for function in self._graph.model.functions.values():
+            model.functions[function.identifier()] = function
+        ports = Interface(
+            tuple(self._port(value) for value in inputs), tuple(self._port(value) for value in given), (), {}
+        )
+        whole = self._graph
+        return Segment(Compilable(model, whole.name, whole.folder, ports, (), whole.lowered, {}, False))
+
+    def _is_weight(self, value: ir.Value) -> bool:
+        return self._weights.get(value.name or "") is value
+
+
+def _copied(value: ir.Value) -> ir.Value:
+    return ir.Value(name=value.name, shape=value.shape, type=value.type)
+
+
+def _replace(node: ir.Node, stand_in: Callable[[ir.Value], ir.Value | None]) -> None:
+    """Let a node, and what is nested in it, read the stand-ins."""
+    for place, value in enumerate(node.inputs):
+        other = None if value is None else stand_in(value)
+        if other is not None:
+            node.replace_input_with(place, other)
+    for nested in _nested(node):
+        for inner in nested:
+            _replace(inner, stand_in)
+        for place, value in enumerate(list(nested.outputs)):
+            other = stand_in(value)
+            if other is not None:
+                nested.outputs[place] = other

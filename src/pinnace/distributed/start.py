@@ -1,0 +1,66 @@
+"""How the ranks were started, and so how they talk: by mpirun, or by hand with a rank table or variables."""
+
+from __future__ import annotations
+
+import os
+from functools import cache
+from pathlib import Path
+
+from pinnace.config import Settings
+from pinnace.distributed.communicator import Communicator
+from pinnace.distributed.gloo import Gloo, Meeting
+from pinnace.distributed.mpi import Mpi, number
+from pinnace.distributed.tables import BASE_PORT, meeting
+from pinnace.errors import ConfigError
+
+_SECONDS = 300
+"""Seconds that a collective may take, unless `[distributed] timeout` says otherwise."""
+
+_HOW = (
+    "start the ranks by mpirun -n N or pinnace launch -n N, or name a rank table as rank_table_file of "
+    "[ascend_context] and set context.ascend.rank_id"
+)
+
+
+def communicator(rank: int, settings: Settings) -> Communicator:
+    """The ranks that this process is one of; `rank` is what the user says, where no launcher does.
+
+    Made once in a process. Raises `ConfigError` where nothing says how many ranks there are, and
+    `DistributedError` where they do not come.
+    """
+    seconds = settings.number("distributed", "timeout") or _SECONDS
+    table = settings.get("ascend_context", "rank_table_file")
+    if number("OMPI_COMM_WORLD_SIZE", "PMI_SIZE"):
+        return _mpi(seconds)
+    if table:
+        return _gloo(meeting(_beside(table, settings), rank), seconds)
+    if os.environ.get("WORLD_SIZE") and os.environ.get("MASTER_ADDR"):
+        return _gloo(_of_environment(), seconds)
+    raise ConfigError(f"the model is one rank's part of a whole, and this process has no other ranks: {_HOW}")
+
+
+@cache
+def _mpi(seconds: float) -> Communicator:
+    return Mpi(seconds)
+
+
+@cache
+def _gloo(meeting: Meeting, seconds: float) -> Communicator:
+    return Gloo(meeting, seconds)
+
+
+def _beside(path: str, settings: Settings) -> Path:
+    """A path as given, or from the folder of the .ini file."""
+    beside = Path(settings.folder, path)
+    return beside if beside.exists() and not Path(path).exists() else Path(path)
+
+
+def _of_environment() -> Meeting:
+    """What torchrun and `pinnace launch` leave in the environment."""
+    address, port = os.environ["MASTER_ADDR"], number("MASTER_PORT", default=BASE_PORT)
+    own = os.environ.get("PINNACE_HOST", address)
+    rank, size = number("RANK"), number("WORLD_SIZE")
+    hosts = [address] * size
+    hosts[rank] = own
+    hosts[0] = address
+    return Meeting(rank, tuple(hosts), port)

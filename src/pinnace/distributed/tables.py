@@ -1,0 +1,118 @@
+"""Files that say which ranks there are: HCCL's rank table, and MindSpore's file of groups."""
+
+from __future__ import annotations
+
+import ipaddress
+import json
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from pinnace.distributed.communicator import Ranks
+from pinnace.distributed.gloo import Meeting
+from pinnace.distributed.mpi import number
+from pinnace.errors import ConfigError
+
+BASE_PORT = 60000
+"""HCCL's, unless HCCL_IF_BASE_PORT says otherwise."""
+
+
+def meeting(path: Path, rank: int) -> Meeting:
+    """Where the ranks of a rank table meet, for one of them; ConfigError where the table cannot be used.
+
+    The table is HCCL's (CANN's "HCCL Collective Communication Library", ranktable file, version 1.0):
+    `server_list[].device[]` with `device_id`, `device_ip` and `rank_id`. What is used is the address of the
+    server (`host_ip`, or `server_id` where that is an address), else the device's; rank 0 listens on the port
+    `HCCL_IF_BASE_PORT` (60000) plus its `device_id`.
+    """
+    devices = _devices(path)
+    if sorted(devices) != list(range(len(devices))):
+        raise ConfigError(f"{path}: rank_id must count from 0 without gaps, and they are {sorted(devices)}")
+    if rank not in devices:
+        raise ConfigError(f"{path}: has ranks 0 to {len(devices) - 1}, and context.ascend.rank_id is {rank}")
+    port = number("HCCL_IF_BASE_PORT", default=BASE_PORT) + devices[0][1]
+    return Meeting(rank, tuple(devices[r][0] for r in range(len(devices))), port)
+
+
+def _devices(path: Path) -> dict[int, tuple[str, int]]:
+    """Address and device number by rank."""
+    table = _table(path)
+    if table.get("status", "completed") != "completed":
+        raise ConfigError(f"{path}: status is {table['status']!r}: the table is not complete yet")
+    found: dict[int, tuple[str, int]] = {}
+    try:
+        for server in table["server_list"]:
+            for device in server["device"]:
+                rank = int(device["rank_id"])
+                if rank in found:
+                    raise ConfigError(f"{path}: rank_id {rank} is there twice")
+                found[rank] = (_address(server, device), int(device["device_id"]))
+    except (KeyError, TypeError, ValueError) as error:
+        raise ConfigError(
+            f"{path}: is no rank table of version 1.0 (server_list, device, device_id, device_ip, rank_id): "
+            f"{type(error).__name__} {error}"
+        ) from None
+    if not found:
+        raise ConfigError(f"{path}: names no device")
+    return found
+
+
+def _table(path: Path) -> dict[str, Any]:
+    try:
+        table = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ConfigError(f"cannot read rank_table_file {path}: {error.strerror}") from None
+    except ValueError as error:
+        raise ConfigError(f"{path}: is no JSON: {error}") from None
+    if not isinstance(table, dict):
+        raise ConfigError(f"{path}: is no rank table: it must be an object with server_list")
+    return table
+
+
+def _address(server: dict[str, str], device: dict[str, str]) -> str:
+    for given in (server.get("host_ip"), server.get("server_id"), device.get("device_ip")):
+        try:
+            return str(ipaddress.ip_address(given or ""))
+        except ValueError:
+            continue
+    raise ValueError("no host_ip, server_id or device_ip is an address")
+
+
+def groups_of(path: str) -> dict[str, Ranks]:
+    """The groups of a file that MindSpore wrote (GROUP_INFO_FILE), ranks by name; {} for "". ConfigError.
+
+    The file is the message ParallelGroupMap of its node_strategy.proto: repeated field 1 holds a name (1) and
+    a message (2) of numbers (1).
+    """
+    if not path:
+        return {}
+    from google.protobuf.message import DecodeError
+
+    try:
+        read = _group_map().FromString(Path(path).read_bytes())
+    except OSError as error:
+        raise ConfigError(f"cannot read group_info_file {path}: {error.strerror}") from None
+    except DecodeError:
+        raise ConfigError(f"{path}: is no group_info_file of MindSpore") from None
+    return {item.group_name: tuple(item.parallel_group_ranks.dim) for item in read.parallel_group_item}
+
+
+@cache
+def _group_map() -> Any:
+    """The protobuf class of ParallelGroupMap."""
+    from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
+
+    repeated, optional, number_, text, message = 3, 1, 13, 9, 11
+    file = descriptor_pb2.FileDescriptorProto(name="groups.proto", package="groups", syntax="proto3")
+    ranks, item, whole = (file.message_type.add(name=name) for name in ("Ranks", "Item", "Map"))
+    ranks.field.add(name="dim", number=1, label=repeated, type=number_)
+    item.field.add(name="group_name", number=1, label=optional, type=text)
+    item.field.add(
+        name="parallel_group_ranks", number=2, label=optional, type=message, type_name=".groups.Ranks"
+    )
+    whole.field.add(
+        name="parallel_group_item", number=1, label=repeated, type=message, type_name=".groups.Item"
+    )
+    pool = descriptor_pool.DescriptorPool()
+    pool.Add(file)
+    return message_factory.GetMessageClass(pool.FindMessageTypeByName("groups.Map"))
