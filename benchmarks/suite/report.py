@@ -30,8 +30,13 @@ def _machine(machine: Mapping[str, str], records: Sequence[Record]) -> str:
     return table(["what", "is"], [[key, value] for key, value in {**machine, **versions}.items()])
 
 
-def _figure(key: str, digits: int = 1, scale: float = 1) -> Callable[[Record], str]:
-    return lambda record: f"{middle(record, key) * scale:.{digits}f}"
+def _figure(key: str, scale: float = 1) -> Callable[[Record], str]:
+    return lambda record: _readable(middle(record, key) * scale)
+
+
+def _readable(value: float) -> str:
+    """Three digits, more where they stand before the point."""
+    return f"{value:.0f}" if value >= 100 else f"{value:.3g}"
 
 
 def _latency(records: Sequence[Record]) -> Iterator[str]:
@@ -40,11 +45,11 @@ def _latency(records: Sequence[Record]) -> Iterator[str]:
         here = chosen(mine, "latency", threads=threads)
         full = [record for record in here if record.facts["precision"] == "fp32"]
         yield f"{threads} thread(s), fp32, milliseconds of a prediction:"
-        yield grid(full, _figure("seconds", 3, 1e3), "Pinnace over the best peer", "seconds")
+        yield grid(full, _figure("seconds", 1e3), "Pinnace over the best peer", "seconds")
         short = [record for record in here if record not in full]
         if short:
             yield f"{threads} thread(s), 16 bit, milliseconds of a prediction, and the format:"
-            yield grid(short, lambda r: f"{_figure('seconds', 3, 1e3)(r)} {r.facts['precision']}")
+            yield grid(short, lambda r: f"{_figure('seconds', 1e3)(r)} {r.facts['precision']}")
     if mine:
         yield "Largest difference to onnxruntime's outputs, over the largest value of the output:"
         once = [record for record in mine if record.setting == mine[0].setting]
@@ -68,9 +73,9 @@ def _throughput(records: Sequence[Record]) -> Iterator[str]:
 
 
 def _distribution(record: Record, workers: int) -> str:
-    p50, p99 = (middle(record, key) * 1e3 for key in ("p50", "p99"))
+    p50, p99 = (_figure(key, 1e3)(record) for key in ("p50", "p99"))
     spread, share = middle(record, "slowest over fastest"), share_of_allowed(record, workers)
-    return f"{p50:.1f}, {p99:.1f}; {spread:.2f}; {share:.2f}"
+    return f"{p50}, {p99}; {spread:.2f}; {share:.2f}"
 
 
 def _build(records: Sequence[Record]) -> Iterator[str]:

@@ -116,6 +116,8 @@ def memory(plan: Plan) -> Iterator[Record]:
         for workers in (1, 4):
             for entrant in plan.pools:
                 try:
+                    with material.opened(entrant, workers=workers):
+                        pass  # who keeps what was compiled has it now
                     with material.opened(entrant, workers=workers) as (contestant, facts):
                         answer = contestant.ask("memory", clients=workers)
                 except (LeftOut, Failed) as reason:
