@@ -18,6 +18,7 @@ from pinnace.cli.bench import bench
 from pinnace.cli.devices import devices
 from pinnace.cli.exec import exec_command
 from pinnace.cli.inspect import inspect
+from pinnace.cli.launch import launch
 from pinnace.cli.quickstart import quickstart
 from pinnace.cli.run import run
 from pinnace.cli.tune import tune
@@ -55,6 +56,11 @@ app.command()(bench)
 app.command()(tune)
 app.command()(devices)
 app.command()(quickstart)
+app.command(
+    no_args_is_help=True,
+    # What follows the script is the script's.
+    context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False},
+)(launch)
 app.add_typer(cache.app, name="cache")
 app.command(
     "exec",

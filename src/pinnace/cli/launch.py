@@ -1,0 +1,47 @@
+"""`pinnace launch`: start the ranks of a script."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated, Literal
+
+import typer
+
+
+def launch(
+    command: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="script.py|-m module [ARGS]...", help="What python is given to run in each rank."
+        ),
+    ],
+    ranks: Annotated[int, typer.Option("-n", "--ranks", min=1, help="How many ranks.")],
+    hosts: Annotated[
+        str, typer.Option(metavar="HOST,HOST", help="Machines for mpirun to start them on; this one if none.")
+    ] = "",
+    way: Annotated[
+        Literal["mpi", "torch"] | None,
+        typer.Option("--with", help="How the ranks talk; by default MPI where it is installed."),
+    ] = None,
+) -> None:
+    """Run a Python script in several ranks that run one model together.
+
+    "{rank}" in its arguments becomes the number of the rank: pinnace launch -n 2 main.py --model_path
+    'part_{rank}.onnx'. Lines that the ranks print get their number before them. When one fails, all are ended,
+    and the exit status is that rank's.
+    """
+    from pinnace.distributed.launch import launch as start
+
+    def show(rank: int | None, is_error: bool, line: str) -> None:
+        print(
+            "pinnace: " if rank is None else f"[{rank}] ",
+            line,
+            sep="",
+            end="",
+            flush=True,
+            file=out[is_error],
+        )
+
+    out = (sys.stdout, sys.stderr)
+    status = start(ranks, [h for h in hosts.split(",") if h], way or "", command, show)
+    raise typer.Exit(status)
