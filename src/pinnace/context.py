@@ -481,8 +481,9 @@ def to_target(
     if played is not None:
         return replace(_playing(played, options, cpu, requests), **ranks)
     threads, places = _numbers(cpu, requests, usable_core_count())
-    # What was measured decides where it was compared with what the cores allow.
-    if tuning is not None and kind == "cpu" and tuning.compares(threads, places):
+    # What was measured decides where it was compared with what the cores allow, one operator at a time.
+    measured = kind == "cpu" and not cpu.inter_op_parallel_num
+    if measured and tuning is not None and tuning.compares(threads, places):
         best = tuning.best(options.provider, precision, cpu.thread_num, requests)
         threads, places = (best.threads, best.workers) if best else (threads, places)
     return Target(

@@ -96,6 +96,11 @@ def test_what_the_user_says_goes_before(tuned, targets):
     assert model_target(targets, tuned, provider="openvino") == ("openvino", 2)
 
 
+def test_operators_at_the_same_time_were_not_measured(tuned, targets):
+    assert model_target(targets, tuned, inter_op_parallel_num=2) == ("onnxruntime", CORES)
+
+
+@pytest.mark.filterwarnings("ignore::pinnace.PinnaceWarning")
 def test_what_was_measured_in_another_precision_does_not_count(tuned, targets):
     # 4 threads, as the cores allow; the engine is the one that was measured with 1
     assert model_target(targets, tuned, precision_mode=FP16)[0] == "openvino"
@@ -109,6 +114,7 @@ def test_runners_are_as_they_had_the_highest_throughput(tuned, targets):
     assert runner_target(targets, tuned, workers=1) == ("onnxruntime", 2, 1)
 
 
+@pytest.mark.filterwarnings("ignore::pinnace.PinnaceWarning")
 def test_the_engine_of_the_nearest_numbers_where_just_these_were_not_measured(tuned, targets):
     assert runner_target(targets, tuned, threads=1, workers=5) == ("openvino", 1, 5)
     assert model_target(targets, tuned, thread_num=3)[1] == 3

@@ -204,6 +204,17 @@ def test_a_runner_takes_threads_and_workers_from_it(pinnace, fakes, model):
     assert answer.json["engine"] == "openvino 1.0"
 
 
+def test_the_engines_that_are_here(pinnace, model, monkeypatch, tmp_path):
+    monkeypatch.setenv("PINNACE_CACHE_DIR", str(tmp_path / "cache"))
+    answer = pinnace("tune", model, "--seconds", 0, "--threads", 1, "--workers", 1, "--json")
+    assert answer.code == 0, answer.err
+    assert [row["provider"] for row in answer.json["ways"]] == list(engines.installed())
+    # 2 x is exact
+    assert [(row["deviation"], row["reason"]) for row in answer.json["ways"]] == [(0, "")] * len(
+        engines.installed()
+    )
+
+
 @pytest.mark.parametrize(
     ("options", "said"),
     [
