@@ -92,6 +92,12 @@ def test_weights_of_a_buffer_run_from_the_buffer(model):
     np.testing.assert_allclose(y, x @ W, rtol=1e-5, atol=1e-5)
 
 
+def test_weights_that_nothing_reads_are_no_matter(model):
+    proto = onnx.load_model_from_string(model)
+    proto.graph.initializer.append(numpy_helper.from_array(W, "unread"))
+    build(proto.SerializeToString(), None, Target(threads=1), Settings()).close()
+
+
 def test_what_the_engine_refuses_is_one_error(model, capfd):
     executable = build(model, None, Target(threads=1), Settings())
     with pytest.raises(EngineError, match="onnxruntime"):

@@ -19,7 +19,7 @@ from pinnace.target import Target
 
 W = np.random.default_rng(0).standard_normal((64, 64)).astype(np.float32)
 
-# Lines as in /proc/cpuinfo of Xeons of 2023, EPYCs of 2022 and 2020, and of Arm Neoverse V1, N1 and Cortex-A72.
+# Lines as in /proc/cpuinfo of Xeons of 2023, EPYCs of 2022 and 2020, and of Arm Neoverse V1, N1, Cortex-A72.
 SAPPHIRE = "flags\t\t: fpu avx2 avx512f avx512_vnni avx512_bf16 avx512_fp16 amx_bf16 amx_tile amx_int8"
 GENOA = "flags\t\t: fpu avx2 avx512f avx512_bf16 avx512_vnni"
 MILAN = "flags\t\t: fpu sse4_2 avx2 f16c"

@@ -47,7 +47,7 @@ def apply(model: ir.Model, plan: Mapping[str, str], source: str) -> None:
         nodes = found.get(name, [])
         outcomes = [_give(node, _TYPES[kind], model.graph.opset_imports) for node in nodes]
         if not nodes:
-            complaints.append(f"no node {name!r}{nearest(name, filter(None, found))}")
+            complaints.append(f"no node {name!r} is run{nearest(name, filter(None, found))}")
         elif not any(outcomes):
             kinds = ", ".join(sorted({node.op_type for node in nodes}))
             complaints.append(f"{name!r} ({kinds}) has nothing that could be {kind}")
@@ -73,9 +73,11 @@ def _give(node: ir.Node, wanted: ir.DataType, opsets: Mapping[str, int]) -> bool
     cast = {variable for x, variable in operands if variable in open_to and _is(x, _OTHER[wanted])}
     if there or cast:
         node.meta[PLANNED] = wanted
+    made: dict[ir.Value, ir.Value] = {}
     for place, (x, variable) in enumerate(operands):
         if variable in cast and x is not None and _is(x, _OTHER[wanted]):
-            node.replace_input_with(place, _cast_before(node, x, wanted))
+            made[x] = made.get(x) or _cast_before(node, x, wanted)
+            node.replace_input_with(place, made[x])
     for y, variable in zip(node.outputs, _variables(schema.outputs, len(node.outputs)), strict=True):
         if variable in cast and y.name:
             _cast_after(node, y, wanted)
