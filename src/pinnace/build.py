@@ -81,11 +81,14 @@ class Origin:
         self._store = Store.of(settings)
         self._wholes: dict[tuple[str, ...], str] = {}
         tuning = self._remembered()
-        self.target = _with_provider(aim(tuning), tuning)
+        aimed = aim(tuning)
+        self.target = _with_provider(aimed, tuning)
         if self.target.device != "cpu":
             self.target = replace(self.target, options=settings.flat)
             self._store = None  # what was compiled for an accelerator is kept by its provider, or not at all
         self._engine = engines.choose(self.target, self.source.name)
+        # Nobody asked for this engine: what it does not like, another one may. onnxruntime has the last word.
+        self._may_fail = not aimed.provider and not self._engine.name.startswith("onnxruntime")
         self._entry: Entry | None = None
         self._admitted = settings.get("ascend_context", "shareable_weight_pid_list")
         self._handle = settings.get("ascend_context", "shareable_weight_mem_handle")
@@ -94,7 +97,8 @@ class Origin:
     def build(self) -> Executable:
         """Compile the model as it is, or load what was compiled before; see `build`.
 
-        Where the engine lacks operators of the model and another one is here that has them, that one runs it.
+        Where the engine lacks operators of the model and another one is here that has them, that one runs it;
+        and where it fails, if the user has not asked for it.
         Where 16 bits are preferred and nothing computes in them, a warning says so.
         """
         executable = self._build_somewhere()
@@ -114,18 +118,22 @@ class Origin:
     def _build_somewhere(self) -> Executable:
         try:
             return self._build()
-        except UnsupportedModelError as error:
+        except (UnsupportedModelError, EngineError) as error:
             from pinnace import engines
 
-            lacking, self._engine = self._engine, engines.other(self._engine) or self._engine
-            if self._engine is lacking:
+            lacking, other = self._engine, engines.other(self._engine)
+            if other is None or not (isinstance(error, UnsupportedModelError) or self._may_fail):
                 raise
+            self._engine = other
             try:
                 executable = self._build()
             except (UnsupportedModelError, EngineError):
                 raise error from None
-            names = ", ".join(p.name for p in error.primitives)
-            warn(f"{self.source.name}: {lacking.name} lacks {names}; {self._engine.name} runs the model")
+            why = str(error)
+            if isinstance(error, UnsupportedModelError):
+                names = ", ".join(primitive.name for primitive in error.primitives)
+                why = f"{self.source.name}: {lacking.name} lacks {names}"
+            warn(f"{why}; {self._engine.name} runs the model")
             return executable
 
     def _build(self) -> Executable:

@@ -9,7 +9,13 @@ from pinnace import engines
 from pinnace.build import build
 from pinnace.config import Settings
 from pinnace.engines.onnxruntime.engine import Onnxruntime
-from pinnace.errors import ArgumentValueError, UnsupportedModelError, UnsupportedPrimitive
+from pinnace.errors import (
+    ArgumentValueError,
+    EngineError,
+    PinnaceWarning,
+    UnsupportedModelError,
+    UnsupportedPrimitive,
+)
 from pinnace.target import Target
 
 SLOW, FAST = 0.02, 0.001  # seconds of a prediction
@@ -235,3 +241,13 @@ def test_a_file_that_is_not_there(pinnace, fakes, tmp_path):
     assert answer.code == 1
     assert "there is no such file" in answer.err
     assert pinnace("tune", "--forget", tmp_path / "none.onnx").code == 1
+
+
+def test_an_engine_that_fails_leaves_the_model_to_onnxruntime_unless_it_was_asked_for(pinnace, fakes, model):
+    pinnace("tune", model, "--seconds", 0, "--threads", 1, "--workers", 1)
+    assert engine(model) == "openvino"
+    fakes["openvino"].refuses = EngineError("it does not like this")
+    with pytest.warns(PinnaceWarning, match=r"it does not like this; onnxruntime \S+ runs the model"):
+        assert engine(model) == "onnxruntime"
+    with pytest.raises(EngineError, match="it does not like this"):
+        build(model, None, Target(threads=1, provider="openvino"), Settings())
