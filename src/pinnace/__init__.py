@@ -10,6 +10,7 @@ outputs = model.predict([mslite.Tensor(image)])
 from importlib.metadata import PackageNotFoundError, version
 
 from pinnace.context import AscendDeviceInfo, Context, CPUDeviceInfo, DeviceInfo, GPUDeviceInfo
+from pinnace.data_parallel import DataParallel
 from pinnace.errors import PinnaceError, PinnaceWarning
 from pinnace.group import ModelGroup
 from pinnace.infer import LiteInfer
@@ -27,6 +28,7 @@ __all__ = [
     "AscendDeviceInfo",
     "CPUDeviceInfo",
     "Context",
+    "DataParallel",
     "DataType",
     "DeviceInfo",
     "Format",

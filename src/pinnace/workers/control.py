@@ -1,0 +1,75 @@
+"""Messages between a process and those that work for it: JSON, one packet each. No data travels here."""
+
+from __future__ import annotations
+
+import json
+import socket
+from contextlib import suppress
+from dataclasses import asdict
+from typing import Any
+
+from pinnace import errors
+from pinnace.errors import EngineError, PinnaceError, UnsupportedModelError, UnsupportedPrimitive
+
+Message = dict[str, Any]
+_LARGEST = 1 << 17  # bytes; less than a socket holds
+_TEXT = 1 << 14  # characters of an error
+
+
+class Control:
+    """One end of a connection."""
+
+    def __init__(self, connected: socket.socket) -> None:
+        """Take a socket of packets."""
+        self._socket = connected
+
+    @classmethod
+    def pair(cls) -> tuple[Control, Control]:
+        """Both ends."""
+        here, there = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        return cls(here), cls(there)
+
+    def fileno(self) -> int:
+        """The file descriptor of this end."""
+        return self._socket.fileno()
+
+    def send(self, message: Message) -> None:
+        """Send; OSError where the other side is gone."""
+        self._socket.send(json.dumps(message).encode(), socket.MSG_NOSIGNAL)
+
+    def receive(self) -> Message | None:
+        """Wait for the next message; None where the other side is gone."""
+        try:
+            data = self._socket.recv(_LARGEST)
+        except OSError:
+            return None
+        found: Message | None = json.loads(data) if data else None
+        return found
+
+    def hang_up(self) -> None:
+        """End the conversation, for a thread of ours that waits for a message as well."""
+        with suppress(OSError):  # the other side was faster
+            self._socket.shutdown(socket.SHUT_RDWR)
+
+    def close(self) -> None:
+        """Free this end."""
+        self._socket.close()
+
+
+def as_message(error: BaseException) -> Message:
+    """An error, for `as_error` on the other side."""
+    said: Message = {"kind": type(error).__name__, "text": str(error)[:_TEXT]}
+    if isinstance(error, UnsupportedModelError):
+        said["model"], said["primitives"] = error.model, [asdict(p) for p in error.primitives[:100]]
+    return said
+
+
+def as_error(said: Message, where: str) -> PinnaceError:
+    """The error that happened in another process, `where`, of the class that it had there."""
+    if "primitives" in said:
+        found = [UnsupportedPrimitive(**primitive) for primitive in said["primitives"]]
+        return UnsupportedModelError(f"{where}: {said['model']}", found)
+    kind = getattr(errors, said["kind"], None)
+    if isinstance(kind, type) and issubclass(kind, PinnaceError):
+        return kind(f"{where}: {said['text']}")
+    return EngineError(f"{where}: {said['kind']}: {said['text']}")
