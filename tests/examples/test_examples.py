@@ -11,6 +11,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from pinnace import Context, DataParallel, Model, ModelType
+
 ROOT = Path(__file__).parents[2]
 GOLDEN = np.load(ROOT / "tests" / "data" / "efficientnet_lite0_expected.npz")
 
@@ -77,3 +79,38 @@ def test_shared_weights_inference(example):
     handle = int(re.search(r"int shareable_handle: (\d+)", out)[1])
     assert 0 < handle < 2**63
     assert out.count(f"sub process sharehandle: {handle}") == 2
+
+
+def test_multicard_inference(example, monkeypatch, tmp_path):
+    """Two models with a batch of 1 on two devices give what MindSpore computes with a batch of 2."""
+    golden = np.load(ROOT / "tests" / "data" / "small_diffusion.npz")
+    monkeypatch.setenv("PINNACE_SIMULATE", "ascend:2")
+    out = example("examples/multicard_inference.py", str(tmp_path / "joined.npy"))
+    first, second, total, *leave, end = out.splitlines()
+    assert (first, second) == ("Success to build model 0", "Success to build model 1")
+    assert re.fullmatch(r"Total predict time =  \d+\.\d+(e-\d+)?", total)
+    assert leave == ["Receive exit message  and start to exit"] * 2
+    assert end == "=========== success ==========="
+    joined = np.load(tmp_path / "joined.npy")
+    np.testing.assert_allclose(joined[:, :, ::8, ::8], golden["y"], rtol=0, atol=TOLERANCE)
+    both = Model()
+    both.build_from_file(str(ROOT / "examples" / "small_diffusion_bs2.mindir"), ModelType.MINDIR)
+    random = np.random.default_rng(1)
+    sample = random.normal(size=(2, 4, 64, 64)).astype(np.float32)
+    states = random.normal(size=(2, 77, 64)).astype(np.float32)
+    (whole,) = both.predict([sample, np.array([981], np.int32), states])
+    np.testing.assert_allclose(joined, whole.get_data_to_numpy(), rtol=0, atol=TOLERANCE)
+    context = Context()
+    context.target = ["ascend"]
+    one = str(ROOT / "examples" / "small_diffusion_bs1.mindir")
+    with DataParallel(one, context) as model:  # the same in three lines
+        (result,) = model.predict([sample, np.array([981], np.int32), states])
+    np.testing.assert_allclose(result.get_data_to_numpy(), joined, rtol=0, atol=TOLERANCE)
+
+
+def test_without_devices_the_example_says_what_is_missing(monkeypatch):
+    monkeypatch.delenv("PINNACE_SIMULATE", raising=False)
+    command = [sys.executable, "-m", "pinnace", "exec", "examples/multicard_inference.py"]
+    answer = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120, check=False)
+    assert answer.returncode == 1
+    assert "ascend:0 is not there: it needs an Ascend device" in answer.stderr
