@@ -33,12 +33,21 @@ def data() -> Path:
     return Path(__file__).parent / "data"
 
 
+def pytest_addoption(parser):
+    parser.addoption("--provider", default="", help="the engine that goldens run on, where they can")
+
+
+@pytest.fixture(scope="session")
+def target(request) -> Target:
+    return Target(threads=1, provider=request.config.getoption("--provider"))
+
+
 @pytest.fixture
-def run_model():
+def run_model(target):
     """Outputs of a model (file or bytes) for arrays, through the one door."""
 
     def run(model, arrays, settings=None):
-        executable = build(model, None, Target(threads=1), Settings.load(options=settings))
+        executable = build(model, None, target, Settings.load(options=settings))
         try:
             return executable.execution().run([np.asarray(a, order="C") for a in arrays])
         finally:

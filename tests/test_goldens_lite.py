@@ -9,7 +9,6 @@ import pytest
 
 from pinnace.build import build
 from pinnace.config import Settings
-from pinnace.target import Target
 
 DATA = Path(__file__).parent / "data"
 FILES = sorted(
@@ -31,9 +30,9 @@ def test_all_files_are_there():
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda p: p.name)
-def test_gives_what_onnx_expects(path):
+def test_gives_what_onnx_expects(path, target):
     golden = np.load(path.parent / f"{path.stem.removesuffix('_lite')}.npz")
-    executable = build(path, None, Target(threads=1), Settings.load())
+    executable = build(path, None, target, Settings.load())
     inputs = [as_the_file_has_it(golden[f"x{i}"], port) for i, port in enumerate(executable.inputs)]
     results = executable.execution().run(inputs)
     assert len(results) == sum(key.startswith("y") for key in golden)

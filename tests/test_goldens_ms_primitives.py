@@ -9,7 +9,6 @@ import pytest
 
 from pinnace.build import build
 from pinnace.config import Settings
-from pinnace.target import Target
 
 DATA = Path(__file__).parent / "data" / "ms_primitives"
 FILES = sorted(DATA.glob("*.ms"))
@@ -37,9 +36,9 @@ def test_all_files_are_there():
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda p: p.name)
-def test_gives_what_mindspore_lite_gives(path):
+def test_gives_what_mindspore_lite_gives(path, target):
     golden = np.load(path.with_suffix(".npz"))
-    executable = build(path, None, Target(threads=1), Settings.load())
+    executable = build(path, None, target, Settings.load())
     inputs = [golden[f"x{i}"] for i in range(len(executable.inputs))]
     results = executable.execution().run(inputs)
     assert len(results) == sum(key.startswith("y") for key in golden)

@@ -9,7 +9,6 @@ import pytest
 
 from pinnace.build import build
 from pinnace.config import Settings
-from pinnace.target import Target
 
 CASES = sorted((Path(__file__).parent / "data" / "zoo").glob("*.mindir"))
 
@@ -27,9 +26,9 @@ def test_all_files_are_there():
 
 
 @pytest.mark.parametrize("path", CASES, ids=lambda p: p.stem)
-def test_gives_what_mindspore_computes(path):
+def test_gives_what_mindspore_computes(path, target):
     golden = np.load(path.with_suffix(".npz"))
-    model = build(path, None, Target(threads=1), Settings.load())
+    model = build(path, None, target, Settings.load())
     execution = model.execution()  # its state goes on from one run to the next
     for run in range(len({key.split("_")[0] for key in golden})):
         results = execution.run(_arrays(golden, f"run{run}_x"))

@@ -34,9 +34,8 @@ class Blocking:
 
     __slots__ = ("_error", "_gate", "_results", "arrays", "arrived", "outputs")
 
-    def __init__(self, arrays: Sequence[Array], outputs: Sequence[Array] | None) -> None:
-        self.arrays, self.outputs = arrays, outputs
-        self.arrived = perf_counter_ns()
+    def __init__(self, arrays: Sequence[Array], outputs: Sequence[Array] | None, arrived: int) -> None:
+        self.arrays, self.outputs, self.arrived = arrays, outputs, arrived
         self._error: BaseException | None = None
         self._results: list[Array] = []
         self._gate = threading.Lock()
