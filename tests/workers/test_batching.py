@@ -33,9 +33,7 @@ def dense(tmp_path):
 def started(path, rows=8, delay=20_000, workers=1):
     context = Context(thread_num=1)
     context.parallel.workers_num = workers
-    context.parallel.config_info = {
-        "runner": {"max_batch_size": str(rows), "max_queue_delay_us": str(delay)}
-    }
+    context.parallel.config_info = {"runner": {"max_batch_size": str(rows), "max_queue_delay_us": str(delay)}}
     runner = ModelParallelRunner()
     runner.build_from_file(str(path), context)
     return runner
@@ -104,10 +102,11 @@ def test_results_that_are_no_rows_end_the_batching(tmp_path):
     path = model(tmp_path, [helper.make_node("NonZero", ["x"], ["y"])], (("n", 16), ("k", "m")),
                  (TensorProto.FLOAT, TensorProto.INT64))  # fmt: skip
     x = np.eye(1, 16, dtype=np.float32)
-    with started(path, delay=1_000_000) as runner, pytest.warns(PinnaceWarning, match="one by one"):
-        futures = [runner.submit([x]) for _ in range(8)]
-        for future in futures:
-            np.testing.assert_array_equal(np.asarray(future.result(LONG)[0]), [[0], [0]])
+    with started(path, delay=1_000_000) as runner:
+        with pytest.warns(PinnaceWarning, match="one by one"):
+            results = [future.result(LONG) for future in [runner.submit([x]) for _ in range(8)]]
+        for (positions,) in results:
+            np.testing.assert_array_equal(np.asarray(positions), [[0], [0]])
 
 
 def test_models_that_cannot_say_why(tmp_path):

@@ -169,7 +169,7 @@ def test_a_full_queue_refuses(gate):
     futures = [workers.submit(one(value), number) for value in (1,)]
     until(lambda: gate.order == [1])
     futures += [workers.submit(one(value), number) for value in (2, 3)]
-    with pytest.raises(QueueFullError, match="2 predictions wait for 1 workers, and .* max_queue is 2"):
+    with pytest.raises(QueueFullError, match=r"2 predictions wait for 1 workers, and .* max_queue is 2"):
         workers.submit(one(4), number)
     with pytest.raises(QueueFullError):
         workers.run(one(5))
