@@ -14,6 +14,7 @@ import onnx_ir as ir
 
 from pinnace.compiler.passes.attention import attention
 from pinnace.compiler.passes.gelu import gelu
+from pinnace.compiler.passes.integers import activation_of_integers, bias_of_integers
 from pinnace.compiler.passes.norm import (
     batch_norm_of_merged,
     layer_norm,
@@ -34,8 +35,10 @@ RULES: dict[str, tuple[Rule, ...]] = {
     "Add": (scaled_layer_norm, scale_of_channels),
     "AveragePool": (average_pool,),
     "Div": (layer_norm,),
+    "Gemm": (bias_of_integers,),
     "MatMul": (product_of_three,),
     "Mul": (layer_norm, scaled_layer_norm, root_mean_square, gelu),
+    "QuantizeLinear": (activation_of_integers,),
     "ReduceL2": (sum_of_rows,),
     "ReduceMean": (sum_of_rows,),
     "ReduceSum": (sum_of_rows,),
