@@ -40,7 +40,8 @@ def apply(model: ir.Model, plan: Mapping[str, str], source: str) -> None:
     """Give nodes the element types of a plan, by their names. `source` names the model in warnings."""
     found: dict[str, list[ir.Node]] = {}
     for node in ir.traversal.RecursiveGraphIterator(model.graph):
-        found.setdefault(node.meta.get(ORIGIN) or node.name or "", []).append(node)
+        for name in node.meta.get(ORIGIN) or (node.name or "",):
+            found.setdefault(name, []).append(node)
     ShapeInferencePass(check_type=False, strict_mode=False, data_prop=False)(model)
     complaints = []
     for name, kind in plan.items():

@@ -152,7 +152,7 @@ class Tracer:
         row = find(self.program.dialect, node.primitive)
         if row is None:
             raise Unsupported("Pinnace does not know this primitive")
-        self.b.effects, self.b.declared, self.b.origin = before, node.types, node.name
+        self.b.effects, self.b.declared, self.b.origins = before, node.types, (node.name,)
         value = row.lower(self.b, inputs, node.attributes)
         return value, self.b.effects
 

@@ -21,7 +21,7 @@ OPSET = 21
 Operand = ir.Value | npt.NDArray[Any] | Sequence[int] | int | float | bool | None
 
 ORIGIN = "pinnace.origin"
-"""Key of what a node notes of itself: the name of the node of the file that it was made for."""
+"""Key of what a node notes of itself: the names of the nodes of the file that it was made for."""
 
 _MOST_DIMENSIONS = 64
 _MOST_VALUES = 1 << 18
@@ -76,8 +76,8 @@ class Builder:
         """The memory at the node that is lowered."""
         self.declared: Sequence[TypeInfo | None] = ()
         """What the file declares of the results of the node that is lowered."""
-        self.origin = ""
-        """The name of the node that is lowered."""
+        self.origins: tuple[str, ...] = ()
+        """The name of the node that is lowered; before it those of nodes whose result it replaces."""
         self._scopes: list[list[ir.Node]] = [[]]
         self._constants: dict[tuple[str, tuple[int, ...], bytes], ir.Value] = {}
         self._weights: dict[int, ir.Value] = {}
@@ -136,7 +136,7 @@ class Builder:
             raise Unsupported(f"needs more than {_MOST_VALUES} values, and no model has so many")
         given = [_attribute(name, value) for name, value in attributes.items()]
         node = ir.Node(domain, op_type, operands, given, num_outputs=outputs)
-        node.meta[ORIGIN] = self.origin
+        node.meta[ORIGIN] = self.origins
         for output in node.outputs:
             output.name = self.fresh()
         self.nodes.append(node)

@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 import onnx_ir as ir
 
-from pinnace.ops.builder import Builder, Unsupported
+from pinnace.ops.builder import ORIGIN, Builder, Unsupported
 from pinnace.ops.math import promoted
 from pinnace.ops.reduce import norm, reduce
 from pinnace.ops.room import room, span
@@ -94,6 +94,7 @@ def _into_producer(b: Builder, x: Tensor, bias: Tensor) -> Tensor | None:
     if node is None or node.op_type not in _BIASED or node.domain or len(node.inputs) != 2:
         return None
     attributes = {a.name: a.value for a in node.attributes.values()}
+    b.origins = (*node.meta[ORIGIN], *b.origins)
     return b.op(node.op_type, *node.inputs, bias, **attributes)
 
 
