@@ -1,0 +1,49 @@
+"""Recurrent operators with OpenVINO as the engine: right on the first build and from the compile cache."""
+
+import numpy as np
+import onnxruntime
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+import pinnace
+
+pytest.importorskip("openvino")
+
+STEPS, BATCH, INPUTS, HIDDEN = 5, 2, 8, 16
+
+
+def model(operator, gates, direction):
+    rng = np.random.default_rng(0)
+    directions = 2 if direction == "bidirectional" else 1
+    shapes = {
+        "W": (directions, gates * HIDDEN, INPUTS),
+        "R": (directions, gates * HIDDEN, HIDDEN),
+        "B": (directions, 2 * gates * HIDDEN),
+    }
+    weights = [numpy_helper.from_array(rng.normal(size=s).astype(np.float32), n) for n, s in shapes.items()]
+    node = helper.make_node(operator, ["x", *shapes], ["y"], hidden_size=HIDDEN, direction=direction)
+    graph = helper.make_graph(
+        [node],
+        "recurrent",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [STEPS, BATCH, INPUTS])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [STEPS, directions, BATCH, HIDDEN])],
+        weights,
+    )
+    made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
+    return made.SerializeToString()
+
+
+@pytest.mark.filterwarnings("ignore::pinnace.PinnaceWarning")  # another engine may run it
+@pytest.mark.parametrize("direction", ["forward", "reverse", "bidirectional"])
+@pytest.mark.parametrize(("operator", "gates"), [("LSTM", 4), ("GRU", 3), ("RNN", 1)])
+def test_recurrent_operators(operator, gates, direction):
+    file = model(operator, gates, direction)
+    x = np.random.default_rng(1).normal(size=(STEPS, BATCH, INPUTS)).astype(np.float32)
+    (wanted,) = onnxruntime.InferenceSession(file).run(None, {"x": x})
+    context = pinnace.Context()
+    context.cpu.provider = "openvino"
+    for _ in range(2):
+        with pinnace.Model() as built:
+            built.build_from_buffer(file, pinnace.ModelType.ONNX, context)
+            # five steps of sums in another order
+            np.testing.assert_allclose(built.predict([x])[0].get_data_to_numpy(), wanted, atol=1e-5)
