@@ -1,0 +1,185 @@
+"""Quantised models run in integer kernels: what the engines have made of their graphs says so."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnx_ir as ir
+import pytest
+from onnx import helper, numpy_helper
+from onnx.reference import ReferenceEvaluator
+
+from pinnace.build import build
+from pinnace.compiler.graph import compilable
+from pinnace.compiler.passes import rewrite
+from pinnace.config import Settings
+from pinnace.formats import read
+from pinnace.target import Target
+from pinnace.weights.source import Source
+
+DATA = Path(__file__).parents[1] / "data"
+HEAD = '<ir_version: 10, opset_import: ["": 21]>'
+CONV, MATMUL = (1, 8, 12, 12), (4, 64)
+
+
+def quantised_net(kind: str) -> onnx.ModelProto:
+    """Two layers with a Relu between them: QDQ, as quantisers write it. Weights use all 8 bits."""
+    convolves = kind == "Conv"
+    nodes, weights, random = (
+        [],
+        {"s": np.float32(0.05), "128": np.uint8(128), "0": np.uint8(0)},
+        np.random.default_rng(4),
+    )
+    before, zero = "x", "128"
+    for layer in ("first", "second"):
+        shape = (8, 8, 3, 3) if convolves else (64, 64)
+        weights[f"{layer}.w"] = random.integers(-127, 128, shape, np.int8)
+        weights[f"{layer}.s"] = np.float32(0.001)
+        names = [f"{layer}.{part}" for part in ("q", "d", "v", "y", "r")]
+        nodes += [
+            helper.make_node("QuantizeLinear", [before, "s", zero], [names[0]]),
+            helper.make_node("DequantizeLinear", [names[0], "s", zero], [names[1]]),
+            helper.make_node("DequantizeLinear", [f"{layer}.w", f"{layer}.s"], [names[2]]),
+            helper.make_node(kind, names[1:3], [names[3]], **({"pads": [1] * 4} if convolves else {})),
+            helper.make_node("Relu", [names[3]], [names[4]]),
+        ]
+        before, zero = names[4], "0"  # what a Relu gives is never below zero
+    nodes += [
+        helper.make_node("QuantizeLinear", [before, "s", zero], ["last"]),
+        helper.make_node("DequantizeLinear", ["last", "s", zero], ["y"]),
+    ]
+    ends = [
+        helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, CONV if convolves else MATMUL)
+        for name in "xy"
+    ]
+    held = [numpy_helper.from_array(np.asarray(value), name) for name, value in weights.items()]
+    graph = helper.make_graph(nodes, "g", ends[:1], ends[1:], held)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
+
+
+def kept_operators(model, folder: Path) -> Counter[str]:
+    """The operators of the graph that the compile cache keeps of a model for onnxruntime."""
+    target = Target(threads=1, provider="onnxruntime")
+    build(model, None, target, Settings.load(options={"ms_cache": {"serialize_path": str(folder)}})).close()
+    (path,) = folder.rglob("graph.onnx")
+    kept = onnx.load_model(str(path), load_external_data=False)
+    return Counter(node.op_type for node in kept.graph.node)
+
+
+def openvino_kernels(model: bytes | Path) -> set[tuple[str, str]]:
+    """Kinds of layers of the model that OpenVINO runs, with the type of what each reads."""
+    pytest.importorskip("openvino")
+    from pinnace.engines.openvino import session
+    from pinnace.engines.openvino.reading import encoded
+
+    source = Source.of_buffer(model) if isinstance(model, bytes) else Source.of_file(model)
+    made = encoded(compilable(read(source), source.name, source.folder and str(source.folder)), source)
+    layers = session.compiled(made.read({}), Target(threads=1)).get_runtime_model().get_ops()
+    facts = (
+        [layer.get_rt_info()[key].astype(str) for key in ("layerType", "runtimePrecision")]
+        for layer in layers
+    )
+    return {(kind, precision) for kind, precision in facts}
+
+
+@pytest.mark.parametrize(
+    ("kind", "kernels"),
+    [("Conv", {"QLinearConv"}), ("MatMul", {"QLinearMatMul", "MatMulIntegerToFloat", "QGemm"})],
+)
+def test_networks_of_onnx_on_onnxruntime(kind, kernels, tmp_path):
+    kept = kept_operators(quantised_net(kind).SerializeToString(), tmp_path)
+    assert sum(kept[kernel] for kernel in kernels) == 2
+    assert kind not in kept
+    assert f"Fused{kind}" not in kept
+
+
+@pytest.mark.parametrize(("kind", "layer"), [("Conv", "Convolution"), ("MatMul", "FullyConnected")])
+def test_networks_of_onnx_on_openvino(kind, layer):
+    ran = {(name, precision) for name, precision in openvino_kernels(quantised_net(kind).SerializeToString())}
+    assert {precision for name, precision in ran if name == layer} <= {"u8", "i8"}
+    assert any(name == layer for name, _ in ran)
+
+
+@pytest.mark.parametrize("kind", ["Conv", "MatMul"])
+def test_what_integer_kernels_compute(kind):
+    model = quantised_net(kind)
+    x = np.random.default_rng(5).standard_normal(CONV if kind == "Conv" else MATMUL).astype(np.float32)
+    (expected,) = ReferenceEvaluator(model).run(None, {"x": x})
+    executable = build(model.SerializeToString(), None, Target(threads=1, provider="onnxruntime"), Settings())
+    (y,) = executable.execution().run([x])
+    # A value halfway between two steps of 0.05 may fall to either side, in each of the two layers.
+    np.testing.assert_allclose(y, expected, rtol=0, atol=0.1001)
+    assert (np.abs(y - expected) < 1e-6).mean() > 0.98
+
+
+@pytest.mark.parametrize(
+    ("file", "kernel"),
+    [
+        ("ms_primitives/int8_conv.ms", "QLinearConv"),  # with a Relu whose zero is not the lowest integer
+        ("ms_primitives/int8_depthwise.ms", "QLinearConv"),  # likewise with Relu6
+        ("ms_primitives/int8_matmul.ms", "QGemm"),
+        ("ms_primitives/int8_sigmoid.ms", "QLinearSigmoid"),
+        ("lite_quantised/product_dynamic.ms", "QGemm"),
+        ("lite_quantised/product_dynamic_lite.mindir", "QGemm"),
+        ("lite_quantised/network_dynamic.ms", "QGemm"),  # with a bias in floats
+        ("lite_quantised/network_dynamic_lite.mindir", "QGemm"),
+    ],
+)
+def test_files_of_mindspore_lite(file, kernel, tmp_path):
+    assert kept_operators(DATA / file, tmp_path)[kernel] == 1
+
+
+@pytest.mark.parametrize(("file", "kernel"), [("network_8bit.ms", "Conv"), ("product_8bit.ms", "Gemm")])
+def test_weights_alone_in_integers_are_computed_with_as_floats(file, kernel, tmp_path):
+    kept = kept_operators(DATA / "lite_quantised" / file, tmp_path)
+    assert kept[kernel]
+    assert not {op for op in kept if op.startswith(("QLinear", "QGemm", "Dequantize"))}
+
+
+# -- the rules -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("act", "zero", "left"),
+    [
+        ("Relu(c)", 0, 0),  # what the integers' own ends do
+        ("Relu(c)", 100, 1),
+        ("Clip(c, lo, hi)", 0, 1),  # 6 is 120 steps
+        ("Clip(c, lo)", 0, 0),
+    ],
+)
+def test_an_activation_goes_after_the_integers(act, zero, left):
+    text = f"""{HEAD} g (uint8[1,2,5,5] q, int8[2,2,3,3] k) => (uint8[1,5,5,2] y)
+    <float s = {{0.05}}, float lo = {{0}}, float hi = {{6}}, uint8 z = {{{zero}}}, uint8 m = {{128}}>
+    {{ d = DequantizeLinear(q, s, m)  w = DequantizeLinear(k, s)
+       c = Conv(d, w)  a = {act}  t = Transpose <perm = [0, 2, 3, 1]> (a)  y = QuantizeLinear(t, s, z) }}"""
+    random = np.random.default_rng(6)
+    given = {"k": random.integers(-9, 9, (2, 2, 3, 3), np.int8)}
+    given["q"] = random.integers(0, 256, (1, 2, 5, 5), np.uint8)
+    model = ir.from_onnx_text(text)
+    before = ReferenceEvaluator(ir.serde.serialize_model(model)).run(None, given)
+    rewrite(model)
+    kinds = Counter(node.op_type for node in model.graph)
+    assert kinds["Relu"] + kinds["Clip"] == left
+    conv = next(node for node in model.graph if node.op_type == "Conv")
+    assert [use.node.op_type for use in conv.outputs[0].uses()] == ["Transpose"]
+    # Order is kept by quantisation: to the last bit.
+    np.testing.assert_array_equal(
+        ReferenceEvaluator(ir.serde.serialize_model(model)).run(None, given)[0], before[0]
+    )
+
+
+def test_weights_of_all_eight_bits_do_not_overflow():
+    """Processors without VNNI add two products in 16 bits: 2 * 255 * 127 does not fit."""
+    w = np.full((64, 64), 127, np.int8)
+    text = f"""{HEAD} g (float[1,64] x) => (float[1,64] y) <float s = {{1}}, uint8 z = {{0}}>
+    {{ q = QuantizeLinear(x, s, z)  d = DequantizeLinear(q, s, z)  v = DequantizeLinear(w, s)
+       y = MatMul(d, v) }}"""
+    proto = ir.to_proto(ir.from_onnx_text(text, initializers=[ir.tensor(w, name="w")]))
+    target = Target(threads=1, provider="onnxruntime")
+    executable = build(proto.SerializeToString(), None, target, Settings())
+    (y,) = executable.execution().run([np.full((1, 64), 255, np.float32)])
+    np.testing.assert_array_equal(y, np.full((1, 64), 64 * 255 * 127))
