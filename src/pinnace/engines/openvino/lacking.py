@@ -52,6 +52,8 @@ def _wrong_use(node: ir.Node) -> str:
             return "OpenVINO counts what ceil_mode adds"
         case "TopK" if kind is not None and kind.is_integer():
             return "OpenVINO gives equal values in another order"
+        case "Mod" if kind is not None and kind.is_integer():
+            return "OpenVINO computes integers in float32, which are wrong above 2^24"
         case "ReduceMin" | "ReduceMax" if kind is ir.DataType.BOOL:
             return "OpenVINO gives other dimensions for truth values"
         case "LSTM" | "GRU" | "RNN" if not _both_ways(node):
