@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections import Counter
 from pathlib import Path
 
@@ -16,6 +17,8 @@ from pinnace.build import build
 from pinnace.compiler.graph import compilable
 from pinnace.compiler.passes import rewrite
 from pinnace.config import Settings
+from pinnace.engines.precision import sums_of_bytes_overflow
+from pinnace.errors import PinnaceWarning
 from pinnace.formats import read
 from pinnace.target import Target
 from pinnace.weights.source import Source
@@ -25,8 +28,8 @@ HEAD = '<ir_version: 10, opset_import: ["": 21]>'
 CONV, MATMUL = (1, 8, 12, 12), (4, 64)
 
 
-def quantised_net(kind: str) -> onnx.ModelProto:
-    """Two layers with a Relu between them: QDQ, as quantisers write it. Weights use all 8 bits."""
+def quantised_net(kind: str, largest: int = 127) -> onnx.ModelProto:
+    """Two layers with a Relu between them: QDQ, as quantisers write it."""
     convolves = kind == "Conv"
     nodes, weights, random = (
         [],
@@ -36,7 +39,7 @@ def quantised_net(kind: str) -> onnx.ModelProto:
     before, zero = "x", "128"
     for layer in ("first", "second"):
         shape = (8, 8, 3, 3) if convolves else (64, 64)
-        weights[f"{layer}.w"] = random.integers(-127, 128, shape, np.int8)
+        weights[f"{layer}.w"] = random.integers(-largest, largest + 1, shape, np.int8)
         weights[f"{layer}.s"] = np.float32(0.001)
         names = [f"{layer}.{part}" for part in ("q", "d", "v", "y", "r")]
         nodes += [
@@ -98,9 +101,22 @@ def test_networks_of_onnx_on_onnxruntime(kind, kernels, tmp_path):
 
 @pytest.mark.parametrize(("kind", "layer"), [("Conv", "Convolution"), ("MatMul", "FullyConnected")])
 def test_networks_of_onnx_on_openvino(kind, layer):
-    ran = {(name, precision) for name, precision in openvino_kernels(quantised_net(kind).SerializeToString())}
+    ran = {
+        (name, precision) for name, precision in openvino_kernels(quantised_net(kind, 63).SerializeToString())
+    }
     assert {precision for name, precision in ran if name == layer} <= {"u8", "i8"}
     assert any(name == layer for name, _ in ran)
+
+
+@pytest.mark.skipif(not sums_of_bytes_overflow(), reason="this processor has VNNI")
+def test_openvino_leaves_what_would_overflow_to_onnxruntime():
+    pytest.importorskip("openvino")
+    target = Target(threads=1, provider="openvino")
+    with pytest.warns(PinnaceWarning, match="openvino .* lacks DequantizeLinear; onnxruntime"):
+        wide = build(quantised_net("Conv").SerializeToString(), None, target, Settings())
+    narrow = build(quantised_net("Conv", 64).SerializeToString(), None, target, Settings())
+    assert wide.info["engine"].startswith("onnxruntime")
+    assert narrow.info["engine"].startswith("openvino")
 
 
 @pytest.mark.parametrize("kind", ["Conv", "MatMul"])
@@ -172,14 +188,18 @@ def test_an_activation_goes_after_the_integers(act, zero, left):
     )
 
 
-def test_weights_of_all_eight_bits_do_not_overflow():
+@pytest.mark.parametrize("provider", ["onnxruntime", "openvino"])
+def test_weights_of_all_eight_bits_do_not_overflow(provider):
     """Processors without VNNI add two products in 16 bits: 2 * 255 * 127 does not fit."""
     w = np.full((64, 64), 127, np.int8)
     text = f"""{HEAD} g (float[1,64] x) => (float[1,64] y) <float s = {{1}}, uint8 z = {{0}}>
     {{ q = QuantizeLinear(x, s, z)  d = DequantizeLinear(q, s, z)  v = DequantizeLinear(w, s)
        y = MatMul(d, v) }}"""
     proto = ir.to_proto(ir.from_onnx_text(text, initializers=[ir.tensor(w, name="w")]))
-    target = Target(threads=1, provider="onnxruntime")
-    executable = build(proto.SerializeToString(), None, target, Settings())
+    if provider == "openvino":
+        pytest.importorskip("openvino")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", PinnaceWarning)  # that onnxruntime stands in
+        executable = build(proto.SerializeToString(), None, Target(threads=1, provider=provider), Settings())
     (y,) = executable.execution().run([np.full((1, 64), 255, np.float32)])
     np.testing.assert_array_equal(y, np.full((1, 64), 64 * 255 * 127))

@@ -13,7 +13,12 @@ from pinnace.build import build
 from pinnace.config import Settings
 from pinnace.engines import precision
 from pinnace.engines.onnxruntime import session
-from pinnace.engines.precision import parse_features, sixteen_bit_type, sixteen_bit_types
+from pinnace.engines.precision import (
+    parse_features,
+    sixteen_bit_type,
+    sixteen_bit_types,
+    sums_of_bytes_overflow,
+)
 from pinnace.errors import PinnaceWarning
 from pinnace.target import Target
 
@@ -63,6 +68,21 @@ def test_types_of_processors(processor, line, types):
     processor(line)
     assert sixteen_bit_types() == types
     assert sixteen_bit_type() == (types[0] if types else None)
+
+
+@pytest.mark.parametrize(
+    ("line", "machine", "overflow"),
+    [
+        (MILAN, "x86_64", True),
+        (GENOA, "x86_64", False),
+        (SAPPHIRE, "x86_64", False),
+        (CORTEX_A72, "aarch64", False),
+    ],
+)
+def test_where_sums_of_bytes_overflow(processor, monkeypatch, line, machine, overflow):
+    processor(line)
+    monkeypatch.setattr(precision.platform, "machine", lambda: machine)
+    assert sums_of_bytes_overflow() is overflow
 
 
 def test_no_features_where_the_kernel_tells_none(monkeypatch, tmp_path):

@@ -1,7 +1,8 @@
-"""The 16-bit types that the processor computes in, as the kernel tells its features."""
+"""What the processor computes in 16 and 8 bits, as the kernel tells its features."""
 
 from __future__ import annotations
 
+import platform
 from functools import cache
 from pathlib import Path
 
@@ -31,6 +32,11 @@ def sixteen_bit_types() -> tuple[str, ...]:
 def sixteen_bit_type() -> str | None:
     """The type to prefer; None where the processor has none."""
     return next(iter(sixteen_bit_types()), None)
+
+
+def sums_of_bytes_overflow() -> bool:
+    """Whether products of bytes are added in 16 bits, cut off at the ends: x86 before VNNI and AMX."""
+    return platform.machine() == "x86_64" and not _features() & {"avx512_vnni", "avx_vnni", "amx_int8"}
 
 
 def parse_features(cpuinfo: str) -> frozenset[str]:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import re
 from collections import Counter
 
+import numpy as np
 import onnx_ir as ir
 
+from pinnace.engines.precision import sums_of_bytes_overflow
 from pinnace.errors import UnsupportedPrimitive
 
 _WRONG = {
@@ -27,6 +29,9 @@ _KINDS = {
     ir.DataType.UINT64: "OpenVINO computes uint64 in int32",
 }
 """Element types whose values would be others."""
+
+_SEVEN_BITS = 64
+"""The largest weight of which two products with a byte fit into 16 bits."""
 
 
 def wrong(model: ir.Model) -> list[UnsupportedPrimitive]:
@@ -58,7 +63,19 @@ def _wrong_use(node: ir.Node) -> str:
             return "OpenVINO gives other dimensions for truth values"
         case "LSTM" | "GRU" | "RNN" if not _both_ways(node):
             return "OpenVINO gives other values once the model was exported, as the compile cache does"
+        case "DequantizeLinear" if sums_of_bytes_overflow() and _overflows(node):
+            return "OpenVINO adds products of 8 bits in 16, which overflow: this processor has no VNNI"
     return ""
+
+
+def _overflows(node: ir.Node) -> bool:
+    """Whether weights use the 8th bit, and are multiplied with what was quantised as well."""
+    weight = node.inputs[0].const_value if node.inputs[0] is not None else None
+    middle = {ir.DataType.INT8: 0, ir.DataType.UINT8: 128}.get(weight.dtype) if weight is not None else None
+    if weight is None or middle is None or node.graph is None:
+        return False
+    wide = bool((np.abs(weight.numpy().astype(np.int16) - middle) > _SEVEN_BITS).any())
+    return wide and any(n.op_type in ("QuantizeLinear", "DynamicQuantizeLinear") for n in node.graph)
 
 
 def _both_ways(node: ir.Node) -> bool:
