@@ -21,6 +21,7 @@ from pinnace.cli.inspect import inspect
 from pinnace.cli.launch import launch
 from pinnace.cli.quickstart import quickstart
 from pinnace.cli.run import run
+from pinnace.cli.shard import shard
 from pinnace.cli.tune import tune
 from pinnace.errors import PinnaceError
 
@@ -56,6 +57,7 @@ app.command()(bench)
 app.command()(tune)
 app.command()(devices)
 app.command()(quickstart)
+app.command()(shard)
 app.command(
     no_args_is_help=True,
     # What follows the script is the script's.

@@ -22,7 +22,7 @@ Print = Callable[[int | None, bool, str], None]
 """Takes a line: the rank that it is of, None for the launcher's own, and whether it is of stderr."""
 
 _GRACE = 3.0
-"""Seconds that ranks have to say what they lack, and to end, after one has failed; and after SIGTERM again."""
+"""Seconds that ranks have to end by themselves after one has failed, and again after SIGTERM."""
 _TAGGED = re.compile(r"\[\S+,(\d+)\]<std(?:out|err)>: ?(.*)", re.DOTALL)
 
 

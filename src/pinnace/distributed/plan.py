@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import onnx_ir as ir
 
@@ -274,8 +274,10 @@ class _Cutter:
         ports = Interface(
             tuple(self._port(value) for value in inputs), tuple(self._port(value) for value in given), (), {}
         )
-        whole = self._graph
-        return Segment(Compilable(model, whole.name, whole.folder, ports, (), whole.lowered, {}, False))
+        part = replace(
+            self._graph, model=model, interface=ports, first_state=(), variable={}, held_back=False
+        )
+        return Segment(part)
 
     def _is_weight(self, value: ir.Value) -> bool:
         return self._weights.get(value.name or "") is value

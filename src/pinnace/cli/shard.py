@@ -1,0 +1,66 @@
+"""`pinnace shard`: cut a model into one for each rank."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+
+def shard(
+    model: Annotated[Path, typer.Argument(help="A .mindir, .ms or .onnx file.")],
+    ranks: Annotated[int, typer.Option("-n", "--ranks", min=2, help="How many ranks.")],
+    strategy: Annotated[
+        Literal["tensor", "pipeline"] | None,
+        typer.Option(help="Cut every large product, or the graph across; by default what the model allows."),
+    ] = None,
+    shapes: Annotated[
+        list[str] | None,
+        typer.Option("--shape", metavar="NAME=1,128", help="Fix the shape of an input. Repeat for more."),
+    ] = None,
+    folder: Annotated[
+        Path, typer.Option("--output", metavar="DIR", help="Where the files go.", file_okay=False)
+    ] = Path(),
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Cut a model into one for each rank, and say what each rank has to hold, compute and send.
+
+    Every large weight is in one of the files. They run in as many ranks: pinnace launch -n 2 main.py
+    'NAME_{rank}.onnx', where main.py builds a Model of the file and predicts, all with the same inputs.
+    """
+    import json
+    from dataclasses import asdict
+
+    from pinnace.cli.console import table
+    from pinnace.deferred import import_onnx_ir
+
+    import_onnx_ir()
+    from pinnace.distributed.shard.cutting import shard as cut
+
+    fixed = dict(map(_shape, shapes or []))
+    shares = cut(model, ranks, folder, strategy or "", fixed)
+    if as_json:
+        print(json.dumps([asdict(share) for share in shares], indent=2))
+        return
+    head = ("rank", "file", "weights MB", "of whole", "operations 10^9", "collectives", "sent MB")
+    rows = [
+        (
+            str(rank),
+            share.file,
+            f"{share.weights / 1e6:.1f}",
+            f"{share.weights / max(1, share.whole):.2f}",
+            f"{share.operations / 1e9:.2f}",
+            str(share.collectives),
+            f"{share.sent / 1e6:.2f}",
+        )
+        for rank, share in enumerate(shares)
+    ]
+    table(f"{model.name} in {ranks} ranks", [head, *rows])
+
+
+def _shape(text: str) -> tuple[str, list[int]]:
+    name, found, dims = text.partition("=")
+    if not found or not all(part.strip().isdecimal() for part in dims.split(",")):
+        raise typer.BadParameter(f"{text!r} is not NAME=1,128", param_hint="--shape")
+    return name, [int(part) for part in dims.split(",")]

@@ -1,0 +1,1 @@
+"""`pinnace shard`: a model that is cut into one for each rank."""

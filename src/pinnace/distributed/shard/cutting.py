@@ -1,0 +1,228 @@
+"""Reads a model, cuts it, writes a file for each rank, and says what each has to do."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnx_ir as ir
+
+from pinnace import formats
+from pinnace.compiler.graph import compilable
+from pinnace.distributed.agreement import Part
+from pinnace.distributed.executable import PART
+from pinnace.distributed.shard import pipeline, tensor
+from pinnace.engines.protocol import Array
+from pinnace.errors import ConfigError, UnsupportedModelError, UnsupportedPrimitive
+from pinnace.ops.collective import DOMAIN
+from pinnace.weights.digest import digest
+from pinnace.weights.source import SMALL, Source
+
+_SPARE = 0.15
+"""Part of the weights that each rank may have beyond its own before pipeline is the better cut."""
+_DOUBLED = ("AllReduce",)
+"""Collectives that send each byte about twice."""
+
+
+@dataclass(frozen=True)
+class Share:
+    """What one rank has of a model.
+
+    `weights` and `whole` are bytes, of this rank and of the model; `operations` are additions and
+    multiplications of products and convolutions, `sent` bytes that one prediction sends and receives; a free
+    dimension counts as 1 in both.
+    """
+
+    file: str
+    weights: int
+    whole: int
+    operations: int
+    collectives: int
+    sent: int
+
+
+def shard(
+    model: Path,
+    ranks: int,
+    folder: Path,
+    strategy: str = "",
+    shapes: Mapping[str, Sequence[int]] | None = None,
+) -> list[Share]:
+    """Write `folder`/NAME_RANK.onnx and .data for each rank. `strategy` is "tensor", "pipeline" or "".
+
+    "" is tensor where that divides most of the weights, else pipeline. `shapes` fixes free
+    dimensions of inputs. Raises `ModelFormatError`, `UnsupportedModelError`, `ConfigError`, `OSError`.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    source = Source.of_file(model)
+    name = digest(source.data)
+    strategy = strategy or _chosen(source, ranks, shapes or {})
+    shares = []
+    for rank in range(ranks):
+        made = _prepared(source, shapes or {})
+        whole = _weight_bytes(made)
+        if strategy == "pipeline":
+            pipeline.cut(made, rank, ranks)
+        elif not tensor.cut(made, rank, ranks):
+            what = f"{model}: has no product or table of weights that {ranks} ranks can share"
+            raise ConfigError(f"{what}; use --strategy pipeline")
+        made.metadata_props[PART] = json.dumps(asdict(Part(name, rank, ranks)))
+        made.producer_name = "pinnace"
+        path = folder / f"{model.stem}_{rank}.onnx"
+        shares.append(_share(made, path.name, whole))
+        ir.save(made, path, external_data=f"{path.stem}.data", size_threshold_bytes=SMALL)
+    return shares
+
+
+def _chosen(source: Source, ranks: int, shapes: Mapping[str, Sequence[int]]) -> str:
+    """Tensor parallelism where it leaves a rank not much more than its part of the weights."""
+    made = _prepared(source, shapes)
+    whole = _weight_bytes(made)
+    tensor.cut(made, 0, ranks)
+    return "tensor" if _weight_bytes(made) <= whole * (1 / ranks + _SPARE) else "pipeline"
+
+
+def _prepared(source: Source, shapes: Mapping[str, Sequence[int]]) -> ir.Model:
+    """The graph of a model with types and shapes, products with weights written as MatMul."""
+    graph = compilable(
+        formats.read(source), source.name, None if source.folder is None else str(source.folder)
+    )
+    model = graph.model
+    if graph.interface.states:
+        row = UnsupportedPrimitive("Assign", 1, "", "a model that keeps state cannot be cut yet")
+        raise UnsupportedModelError(source.name, [row])
+    known = {value.name: value for value in model.graph.inputs}
+    for name, dims in shapes.items():
+        if name not in known:
+            raise ConfigError(
+                f"{source.name}: has no input {name!r}; its inputs are {', '.join(map(str, known))}"
+            )
+        known[name].shape = ir.Shape(dims)
+        for value in (v for node in model.graph for v in node.outputs):
+            value.shape = None
+    _plain_products(model.graph)
+    return _inferred(model)
+
+
+def _inferred(model: ir.Model) -> ir.Model:
+    """The model with what ONNX's inference finds; weights are left out of it."""
+    kept = {name: value.const_value for name, value in model.graph.initializers.items()}
+    for name, value in model.graph.initializers.items():
+        tensor_ = kept[name]
+        if tensor_ is not None and tensor_.nbytes > SMALL:
+            value.const_value = ir.ExternalTensor(
+                "left out", 0, tensor_.nbytes, tensor_.dtype, shape=ir.Shape(tensor_.shape.numpy()), name=name
+            )
+    found = onnx.shape_inference.infer_shapes(ir.to_proto(model), data_prop=True)
+    infos = {info.name: info.type for info in (*found.graph.value_info, *found.graph.output)}
+    for name, value in model.graph.initializers.items():
+        value.const_value = kept[name]
+    for node in model.graph:
+        for value in node.outputs:
+            if value.name in infos and infos[value.name].HasField("tensor_type"):
+                kind = infos[value.name].tensor_type
+                if value.type is None:
+                    value.type = ir.TensorType(ir.DataType(kind.elem_type))
+                if kind.HasField("shape"):
+                    value.shape = ir.Shape(
+                        [
+                            d.dim_value if d.HasField("dim_value") else d.dim_param or None
+                            for d in kind.shape.dim
+                        ]
+                    )
+    return model
+
+
+def _plain_products(graph: ir.Graph) -> None:
+    """Transposed weights become weights, Gemm becomes MatMul and Add."""
+    for node in list(graph):
+        weight = node.inputs[0] if node.inputs else None
+        if node.op_type == "Transpose" and weight is not None and weight.const_value is not None:
+            array = np.transpose(weight.const_value.numpy(), node.attributes.get_ints("perm", None))
+            ir.convenience.replace_all_uses_with(node.outputs[0], _added(graph, f"{weight.name}.T", array))
+            graph.remove(node, safe=True)
+        elif node.op_type == "Gemm" and _is_plain(node):
+            _write_matmul(graph, node)
+
+
+def _is_plain(node: ir.Node) -> bool:
+    given = node.attributes
+    weight = node.inputs[1]
+    return (
+        given.get_float("alpha", 1.0) == given.get_float("beta", 1.0) == 1.0
+        and not given.get_int("transA", 0)
+        and weight is not None
+        and weight.const_value is not None
+        and not node.outputs[0].is_graph_output()
+    )
+
+
+def _write_matmul(graph: ir.Graph, node: ir.Node) -> None:
+    weight = node.inputs[1]
+    assert weight is not None
+    assert weight.const_value is not None
+    if node.attributes.get_int("transB", 0):
+        weight = _added(graph, f"{weight.name}.T", weight.const_value.numpy().T)
+    product = ir.Node("", "MatMul", [node.inputs[0], weight], name=node.name)
+    new = [product]
+    if len(node.inputs) > 2 and node.inputs[2] is not None:
+        new.append(ir.Node("", "Add", [product.outputs[0], node.inputs[2]]))
+        new[-1].outputs[0].name = f"{node.outputs[0].name}.sum"
+    product.outputs[0].name = f"{node.outputs[0].name}.product"
+    graph.insert_before(node, new)
+    ir.convenience.replace_all_uses_with(node.outputs[0], new[-1].outputs[0])
+    graph.remove(node, safe=True)
+
+
+def _added(graph: ir.Graph, name: str, array: Array) -> ir.Value:
+    if name not in graph.initializers:
+        held = ir.tensor(array, name=name)
+        graph.initializers[name] = ir.Value(
+            name=name, const_value=held, shape=ir.Shape(array.shape), type=ir.TensorType(held.dtype)
+        )
+    return graph.initializers[name]
+
+
+# -- the report ------------------------------------------------------------------------------------
+
+
+def _share(model: ir.Model, file: str, whole: int) -> Share:
+    meets = [node for node in model.graph if node.domain == DOMAIN]
+    sent = sum(
+        _bytes(value) * (2 if node.op_type in _DOUBLED else 1)
+        for node in meets
+        for value in (node.inputs or node.outputs)
+        if value is not None
+    )
+    operations = sum(_operations(node) for node in model.graph)
+    return Share(file, _weight_bytes(model), whole, operations, len(meets), sent)
+
+
+def _weight_bytes(model: ir.Model) -> int:
+    read = {v for node in ir.traversal.RecursiveGraphIterator(model.graph) for v in node.inputs}
+    weights = (v for v in model.graph.initializers.values() if v in read and v.const_value is not None)
+    return sum(v.const_value.nbytes for v in weights if v.const_value is not None)
+
+
+def _elements(value: ir.Value | None) -> int:
+    return math.prod(d for d in (value.shape or ()) if isinstance(d, int)) if value is not None else 0
+
+
+def _bytes(value: ir.Value) -> int:
+    return _elements(value) * (value.dtype.bitwidth // 8 if value.dtype else 4)
+
+
+def _operations(node: ir.Node) -> int:
+    """Of products and convolutions, which take nearly all of the time."""
+    if node.op_type in ("MatMul", "Gemm") and node.inputs[0] is not None and node.inputs[0].shape:
+        inner = node.inputs[0].shape[-1]
+        return 2 * _elements(node.outputs[0]) * (inner if isinstance(inner, int) else 1)
+    if node.op_type == "Conv" and node.inputs[1] is not None and node.inputs[1].shape:
+        kernel = math.prod(d for d in list(node.inputs[1].shape)[1:] if isinstance(d, int))
+        return 2 * _elements(node.outputs[0]) * kernel
+    return 0

@@ -1,0 +1,136 @@
+"""Pipeline parallelism: the graph is cut across, each rank runs one stretch of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import onnx_ir as ir
+
+from pinnace.errors import ConfigError
+from pinnace.ops.collective import DOMAIN
+
+
+def cut(model: ir.Model, rank: int, size: int) -> None:
+    """Make `model`, whose values have types and fixed shapes, the part of a rank.
+
+    Stretches have about the same bytes of weights. What crosses goes from rank to rank by Exchange, and the
+    outputs are sent to all by Broadcast. Raises `ConfigError` where what crosses has free dimensions.
+    """
+    graph = model.graph
+    nodes = list(graph)
+    place = dict(zip(nodes, _stretches(nodes, size), strict=True))
+    weights = set(graph.initializers.values())
+    homes = {output: place[node] for node in nodes for output in node.outputs}
+    readers: dict[ir.Value, set[int]] = {}
+    for node in nodes:
+        for value in _reads(node):
+            readers.setdefault(value, set()).add(place[node])
+    outputs = list(graph.outputs)
+    crossing = [(v, home, to) for v, home in homes.items() for to in sorted(readers.get(v, ())) if to > home]
+    arrived = _exchanges(graph, crossing, rank, size)
+    for node in nodes:
+        if place[node] == rank:
+            for i, taken in enumerate(node.inputs):
+                if taken is not None and taken in arrived:
+                    node.replace_input_with(i, arrived[taken])
+            if any(value in arrived for value in _reads(node)):
+                raise ConfigError(f"node {node.name!r} takes a value of another rank into a branch or loop")
+    for i, output in enumerate(outputs):
+        graph.outputs[i] = _sent_to_all(graph, output, homes.get(output, 0), rank)
+    _drop([node for node in nodes if place[node] != rank], graph)
+    used = {v for node in graph for v in _reads(node)} | set(graph.outputs)
+    for weight in weights - used:
+        del graph.initializers[weight.name or ""]
+    model.opset_imports[DOMAIN] = 1
+
+
+def _stretches(nodes: Sequence[ir.Node], size: int) -> list[int]:
+    """The rank of each node, by the weights that nodes before it are the first to read."""
+    seen: set[ir.Value] = set()
+    bytes_before: list[int] = []
+    total = 0
+    for node in nodes:
+        fresh = {v for v in _reads(node) if v.const_value is not None and v.producer() is None} - seen
+        seen |= fresh
+        own = sum(v.const_value.nbytes for v in fresh if v.const_value is not None)
+        bytes_before.append(total + own // 2)
+        total += own
+    return [min(size - 1, at * size // max(1, total)) for at in bytes_before]
+
+
+def _reads(node: ir.Node) -> set[ir.Value]:
+    found = {value for value in node.inputs if value is not None}
+    for attribute in node.attributes.values():
+        if attribute.type is ir.AttributeType.GRAPH:
+            found |= {value for inner in attribute.as_graph() for value in _reads(inner)}
+    return found
+
+
+def _exchanges(
+    graph: ir.Graph, crossing: Sequence[tuple[ir.Value, int, int]], rank: int, size: int
+) -> dict[ir.Value, ir.Value]:
+    """Write this rank's Exchanges; what it receives, by what that is in the whole graph."""
+    arrived: dict[ir.Value, ir.Value] = {}
+    first = next(iter(graph), None)
+    for home in range(size):
+        values = [value for value, of, to in crossing if of == home and to == rank]
+        if values:
+            ranks = ir.AttrInt64s("source", [home] * len(values))
+            node = ir.Node(DOMAIN, "Exchange", [], [ranks], num_outputs=len(values), name=f"from {home}")
+            for value, output in zip(values, node.outputs, strict=True):
+                output.name, output.type = f"{value.name}.arrived", value.type
+                output.shape = ir.Shape(_fixed(value))
+                arrived[value] = output
+            assert first is not None
+            graph.insert_before(first, node)
+    for to in range(size):
+        values = [value for value, of, goes in crossing if of == rank and goes == to]
+        if values:
+            ranks = ir.AttrInt64s("to", [to] * len(values))
+            graph.append(ir.Node(DOMAIN, "Exchange", values, [ranks], num_outputs=0, name=f"to {to}"))
+    return arrived
+
+
+def _sent_to_all(graph: ir.Graph, output: ir.Value, home: int, rank: int) -> ir.Value:
+    name = output.name or ""
+    given = output
+    if rank == home:
+        output.name = f"{name}.own"
+    else:
+        zeros = ir.Tensor(np.array([0], output.type.dtype.numpy() if output.type else np.float32))
+        shape = ir.tensor(np.array(_fixed(output), np.int64), name=f"{name}.shape")
+        dims = ir.Value(
+            name=f"{name}.shape",
+            const_value=shape,
+            shape=ir.Shape([shape.size]),
+            type=ir.TensorType(shape.dtype),
+        )
+        graph.initializers[dims.name or ""] = dims
+        filler = ir.Node("", "ConstantOfShape", [dims], [ir.AttrTensor("value", zeros)])
+        given = filler.outputs[0]
+        given.name, given.type, given.shape = f"{name}.room", output.type, ir.Shape(_fixed(output))
+        graph.append(filler)
+    node = ir.Node(DOMAIN, "Broadcast", [given], [ir.AttrInt64("root", home)], name=name)
+    (all_have,) = node.outputs
+    all_have.name, all_have.type, all_have.shape = name, output.type, output.shape
+    graph.append(node)
+    return all_have
+
+
+def _fixed(value: ir.Value) -> list[int]:
+    dims = list(value.shape or [])
+    fixed = [d for d in dims if isinstance(d, int)]
+    if value.shape is None or len(fixed) < len(dims):
+        raise ConfigError(
+            f"{value.name!r} crosses from rank to rank and has free dimensions ({value.shape}): "
+            f"give the inputs shapes with --shape"
+        )
+    return fixed
+
+
+def _drop(nodes: Sequence[ir.Node], graph: ir.Graph) -> None:
+    for node in nodes:
+        for i in range(len(node.inputs)):
+            node.replace_input_with(i, None)
+    graph.remove(nodes)

@@ -1,0 +1,375 @@
+"""Tensor parallelism: every large product is cut among the ranks, columns first, then rows.
+
+Each value of the graph is held in one of three ways: whole in every rank, split along an axis, or as parts
+whose sum it is. A product with a weight takes what is whole and gives columns, or takes columns and gives
+parts; one AllReduce makes parts whole. Heads of an attention, which are columns, stay split through its
+reshapes, products and softmax. What a node cannot take split is made whole before it. (The scheme of
+Megatron-LM, arXiv 1909.08053.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import onnx_ir as ir
+
+from pinnace.engines.protocol import Array
+from pinnace.ops.collective import DOMAIN
+
+SMALL = 1 << 16
+"""Bytes up to which a weight is not worth a collective: every rank has it."""
+
+_UNARY = {
+    *(
+        "Abs",
+        "Cast",
+        "Ceil",
+        "Cos",
+        "Elu",
+        "Erf",
+        "Exp",
+        "Floor",
+        "Gelu",
+        "HardSigmoid",
+        "HardSwish",
+        "Identity",
+    ),
+    *("LeakyRelu", "Log", "Mish", "Neg", "Reciprocal", "Relu", "Round", "Selu", "Sigmoid", "Sign", "Sin"),
+    *("Softplus", "Softsign", "Sqrt", "Swish", "Tanh"),
+}
+_BROADCASTING = {
+    "Add",
+    "And",
+    "Div",
+    "Equal",
+    "Greater",
+    "Less",
+    "Max",
+    "Min",
+    "Mul",
+    "Or",
+    "Pow",
+    "Sub",
+    "Where",
+}
+
+
+@dataclass(frozen=True)
+class Split:
+    """A value of which each rank has an equal part of an axis."""
+
+    axis: int
+
+
+@dataclass(frozen=True)
+class Parts:
+    """A value that is the sum of what the ranks have."""
+
+
+State = Split | Parts | None
+"""How a value is held; None is whole."""
+
+
+def cut(model: ir.Model, rank: int, size: int) -> int:
+    """Make `model`, whose values have types and shapes, a rank's part; returns how many weights were cut."""
+    return _Cutter(model, rank, size).run()
+
+
+class _Cutter:
+    def __init__(self, model: ir.Model, rank: int, size: int) -> None:
+        self._graph, self._rank, self._size = model.graph, rank, size
+        self._opsets = model.opset_imports
+        self._states: dict[ir.Value, State] = {}
+        self._whole: dict[ir.Value, ir.Value] = {}
+        self._slices: dict[tuple[ir.Value, int], ir.Value] = {}
+        self._cut = 0
+
+    def run(self) -> int:
+        for node in list(self._graph):
+            state = self._taken(node)
+            for output in node.outputs:
+                self._states[output] = state
+                if isinstance(state, Split):
+                    self._shrink(output, state.axis)
+        for place, output in enumerate(list(self._graph.outputs)):
+            whole = self._made_whole(output, None)
+            if whole is not output:
+                name, output.name = output.name, f"{output.name}.part"
+                whole.name = name
+                self._graph.outputs[place] = whole
+        self._drop_unread()
+        self._opsets[DOMAIN] = 1
+        return self._cut
+
+    # -- nodes -------------------------------------------------------------------------------------
+
+    def _taken(self, node: ir.Node) -> State:
+        """Let a node take its inputs as they are held, where it can; how its outputs are held then."""
+        state: State = None
+        inputs = [value for value in node.inputs if value is not None]
+        if node.domain == "" and not _has_graphs(node) and _is_known([*inputs, *node.outputs]):
+            if node.op_type == "MatMul":
+                return self._matmul(node)
+            if node.op_type == "Gather" and self._is_table(node):
+                return self._embedding(node)
+            if any(isinstance(self._states.get(value), Split) for value in inputs):
+                state = self._carried(node)
+        if state is None:
+            for place, value in enumerate(node.inputs):
+                if value is not None:
+                    node.replace_input_with(place, self._made_whole(value, node))
+        return state
+
+    def _carried(self, node: ir.Node) -> State:
+        """The state of the output where the node works on each part by itself; None where it does not."""
+        first = node.inputs[0]
+        held = None if first is None else self._states.get(first)
+        if node.op_type in _BROADCASTING:
+            return self._broadcasting(node)
+        if not isinstance(held, Split) or first is None or first.shape is None:
+            return None
+        others = [value for value in node.inputs[1:] if value is not None]
+        if any(self._states.get(value) is not None for value in others):
+            return None
+        rank = len(first.shape)
+        match node.op_type:
+            case kind if kind in _UNARY:
+                return held
+            case "Softmax" | "LogSoftmax":
+                return held if node.attributes.get_int("axis", -1) % rank != held.axis else None
+            case "LayerNormalization" | "RMSNormalization":
+                return held if held.axis < node.attributes.get_int("axis", -1) % rank else None
+            case "Transpose":
+                order = list(node.attributes.get_ints("perm", tuple(reversed(range(rank)))))
+                return Split(order.index(held.axis))
+            case "Reshape":
+                return self._reshaped(node, held)
+            case _:
+                return None
+
+    def _matmul(self, node: ir.Node) -> State:
+        a, b = node.inputs
+        assert a is not None
+        assert b is not None
+        held, other = self._states.get(a), self._states.get(b)
+        if self._is_large(b) and b.shape is not None and len(b.shape) == 2:
+            contraction = a.shape is not None and held == Split(len(a.shape) - 1)
+            if contraction and self._divides(b, 0):
+                node.replace_input_with(1, self._slice(b, 0))
+                return Parts()
+            if self._divides(b, 1) and a.shape is not None:
+                node.replace_input_with(0, self._made_whole(a, node))
+                node.replace_input_with(1, self._slice(b, 1))
+                return Split(len(a.shape) - 1)
+        rank = len(a.shape or ())
+        same = held == other and rank == len(b.shape or ())
+        if same and isinstance(held, Split) and held.axis < rank - 2:
+            return held
+        for place, value in enumerate((a, b)):
+            node.replace_input_with(place, self._made_whole(value, node))
+        return None
+
+    def _embedding(self, node: ir.Node) -> State:
+        table, indices = node.inputs
+        assert table is not None
+        assert indices is not None
+        assert indices.shape is not None
+        node.replace_input_with(0, self._slice(table, 1))
+        node.replace_input_with(1, self._made_whole(indices, node))
+        return Split(len(indices.shape))
+
+    def _is_table(self, node: ir.Node) -> bool:
+        table = node.inputs[0]
+        return (
+            table is not None
+            and self._is_large(table)
+            and table.shape is not None
+            and len(table.shape) == 2
+            and node.attributes.get_int("axis", 0) == 0
+            and self._divides(table, 1)
+        )
+
+    def _broadcasting(self, node: ir.Node) -> State:
+        """Parts of equal axes meet; what is whole is cut where it has the axis, or goes as it is."""
+        inputs = [value for value in node.inputs if value is not None]
+        rank = max(len(v.shape or ()) for v in inputs)
+        from_end = {
+            held.axis - len(value.shape or ())
+            for value in inputs
+            if isinstance(held := self._states.get(value), Split)
+        }
+        if len(from_end) != 1 or any(isinstance(self._states.get(v), Parts) for v in inputs):
+            return None
+        (axis,) = from_end
+        replaced: list[ir.Value] = []
+        for value in inputs:
+            shape = value.shape or ir.Shape(())
+            if self._states.get(value) is not None or -axis > len(shape) or shape[axis] == 1:
+                replaced.append(value)
+            elif value.const_value is not None and self._divides(value, len(shape) + axis):
+                replaced.append(self._slice(value, len(shape) + axis))
+            else:
+                return None
+        for place, value in enumerate(replaced):
+            node.replace_input_with(place, value)
+        return Split(rank + axis)
+
+    def _reshaped(self, node: ir.Node, held: Split) -> State:
+        """Heads come out of columns, and go back: the split stays with the outer one of the dimensions."""
+        before, wanted = node.inputs[0], node.inputs[1]
+        after = node.outputs[0]
+        if before is None or wanted is None or before.shape is None or after.shape is None:
+            return None
+        if wanted.const_value is None:
+            return None
+        full = list(before.shape)
+        part = full[held.axis]
+        if not isinstance(part, int):
+            return None
+        full[held.axis] = part * self._size
+        axis = _follows(full, list(after.shape), held.axis, self._size)
+        if axis is None:
+            return None
+        dims = wanted.const_value.numpy().astype(np.int64).copy()
+        if dims[axis] == 0:
+            return Split(axis)
+        if dims[axis] > 0:
+            dims[axis] //= self._size
+            name = f"{after.name}.shape"
+            node.replace_input_with(1, self._constant(name, dims))
+        return Split(axis)
+
+    # -- values ------------------------------------------------------------------------------------
+
+    def _made_whole(self, value: ir.Value, before: ir.Node | None) -> ir.Value:
+        """The whole of a value, by a collective where that is needed, before a node or at the end."""
+        state = self._states.get(value)
+        if state is None:
+            return value
+        if value in self._whole:
+            return self._whole[value]
+        dims = list(value.shape or ())
+        new: list[ir.Node] = []
+        part = value
+        if isinstance(state, Split):
+            # The sum of parts that are zero elsewhere: to the last bit what was split.
+            width = dims[state.axis]
+            assert isinstance(width, int)
+            pads = np.zeros(2 * len(dims), np.int64)
+            pads[state.axis] = self._rank * width
+            pads[len(dims) + state.axis] = (self._size - 1 - self._rank) * width
+            pad = ir.Node("", "Pad", [value, self._constant(f"{value.name}.pads", pads)])
+            dims[state.axis] = width * self._size
+            part = pad.outputs[0]
+            part.name, part.type, part.shape = f"{value.name}.padded", value.type, ir.Shape(dims)
+            new.append(pad)
+        node = ir.Node(DOMAIN, "AllReduce", [part], [ir.AttrString("op", "sum")], name=f"{value.name}")
+        whole = node.outputs[0]
+        whole.name, whole.type, whole.shape = f"{value.name}.whole", value.type, ir.Shape(dims)
+        new.append(node)
+        producer = value.producer()
+        assert producer is not None
+        # As soon as it is known: what does not need it can run meanwhile.
+        self._graph.insert_after(producer, new)
+        self._whole[value] = whole
+        return whole
+
+    def _slice(self, weight: ir.Value, axis: int) -> ir.Value:
+        """This rank's part of a weight."""
+        if (weight, axis) not in self._slices:
+            tensor = weight.const_value
+            assert tensor is not None
+            width = self._width(weight, axis) // self._size
+            place = [slice(None)] * len(tensor.shape)
+            place[axis] = slice(self._rank * width, (self._rank + 1) * width)
+            array = tensor.numpy()[tuple(place)]
+            self._slices[weight, axis] = self._constant(f"{weight.name}.{axis}", array, tensor.dtype)
+            self._cut += tensor.nbytes > SMALL
+        return self._slices[weight, axis]
+
+    @staticmethod
+    def _width(value: ir.Value, axis: int) -> int:
+        width = (value.shape or ())[axis]
+        assert isinstance(width, int)
+        return width
+
+    def _constant(self, name: str, array: Array, dtype: ir.DataType | None = None) -> ir.Value:
+        tensor = ir.Tensor(array, dtype=dtype, name=name) if dtype else ir.tensor(array, name=name)
+        value = ir.Value(
+            name=name, const_value=tensor, shape=ir.Shape(array.shape), type=ir.TensorType(tensor.dtype)
+        )
+        self._graph.initializers[name] = value
+        return value
+
+    def _shrink(self, value: ir.Value, axis: int) -> None:
+        dims = list(value.shape or ())
+        width = dims[axis]
+        assert isinstance(width, int)
+        dims[axis] = width // self._size
+        value.shape = ir.Shape(dims)
+
+    def _is_large(self, value: ir.Value) -> bool:
+        return (
+            value.const_value is not None
+            and value.name in self._graph.initializers
+            and value.const_value.nbytes > SMALL
+        )
+
+    def _divides(self, value: ir.Value, axis: int) -> bool:
+        width = (value.shape or ())[axis]
+        return isinstance(width, int) and width % self._size == 0
+
+    def _drop_unread(self) -> None:
+        """Weights that are only read in part, and those that nothing reads."""
+        read = {
+            value.name
+            for node in ir.traversal.RecursiveGraphIterator(self._graph)
+            for value in node.inputs
+            if value
+        }
+        read |= {value.name for value in self._graph.outputs}
+        for name in [name for name in self._graph.initializers if name not in read]:
+            del self._graph.initializers[name]
+
+
+def _is_known(values: Sequence[ir.Value]) -> bool:
+    return all(value.shape is not None for value in values)
+
+
+def _has_graphs(node: ir.Node) -> bool:
+    return any(a.type is ir.AttributeType.GRAPH for a in node.attributes.values())
+
+
+def _follows(before: Sequence[object], after: Sequence[object], axis: int, size: int) -> int | None:
+    """The dimension after a reshape that holds the split one, or the outer one of what it became.
+
+    None where the parts would not stay together.
+    """
+    i = j = 0
+    while i < len(before) and j < len(after):
+        if before[i] == after[j] or not (isinstance(before[i], int) and isinstance(after[j], int)):
+            if i == axis:
+                return j
+            i, j = i + 1, j + 1
+            continue
+        left, right, start, begin = before[i], after[j], i, j
+        while left != right:
+            nearer = before if left < right else after  # type: ignore[operator]
+            if nearer is before:
+                i += 1
+                if i >= len(before) or not isinstance(before[i], int):
+                    return None
+                left *= before[i]  # type: ignore[operator]
+            else:
+                j += 1
+                if j >= len(after) or not isinstance(after[j], int):
+                    return None
+                right *= after[j]  # type: ignore[operator]
+        if start <= axis <= i:
+            outer = after[begin]
+            fits = axis == start and isinstance(outer, int) and outer % size == 0
+            return begin if fits else None
+        i, j = i + 1, j + 1
+    return None
