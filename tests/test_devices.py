@@ -31,6 +31,9 @@ def simulate(monkeypatch):
 @pytest.fixture(autouse=True)
 def _as_asked(monkeypatch):
     monkeypatch.delenv("PINNACE_SIMULATE", raising=False)
+    hardware.cards.cache_clear()
+    yield
+    hardware.cards.cache_clear()
 
 
 def on(kind, number=0):

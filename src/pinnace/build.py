@@ -121,7 +121,8 @@ class Origin:
         except (UnsupportedModelError, EngineError) as error:
             from pinnace import engines
 
-            lacking, other = self._engine, engines.other(self._engine)
+            here = self.target.device == "cpu"  # an accelerator is not given up for the CPU in silence
+            lacking, other = self._engine, engines.other(self._engine) if here else None
             if other is None or not (isinstance(error, UnsupportedModelError) or self._may_fail):
                 raise
             self._engine = other

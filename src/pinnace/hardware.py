@@ -10,6 +10,7 @@ import shutil
 import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 _NVIDIA = Path("/proc/driver/nvidia/gpus")
@@ -27,9 +28,10 @@ class Card:
     memory: int
 
 
-def cards(kind: str) -> list[Card]:
-    """The accelerators of a kind ("gpu" or "ascend"), by their numbers."""
-    return _gpus() if kind == "gpu" else _ascends()
+@cache
+def cards(kind: str) -> tuple[Card, ...]:
+    """The accelerators of a kind ("gpu" or "ascend"), by their numbers, when they were first asked for."""
+    return tuple(_gpus() if kind == "gpu" else _ascends())
 
 
 def _gpus() -> list[Card]:
