@@ -31,8 +31,7 @@ Array = npt.NDArray[Any]
 REFERENCE = Way("onnxruntime", "enforce_fp32", 1, 1)
 """What the outputs of others are compared with."""
 
-_TURNS = 5
-_WARM_UP = 3  # predictions of each client before the first turn, one before each other
+_TURNS, _LEAST_TURNS = 5, 3
 _PAUSE = 0.02  # seconds; onnxruntime's threads spin for about a millisecond
 _SHORTEST = 0.001  # seconds of a turn: one prediction at least
 
@@ -128,11 +127,8 @@ class _Contestant:
     def outputs(self) -> list[Array]:
         return [output.get_data_to_numpy() for output in self._model.predict(list(self._arrays))]
 
-    def warm_up(self) -> None:
-        served(self._calls, Limit(0.0, _WARM_UP))
-
     def turn(self, seconds: float) -> None:
-        served(self._calls, Limit(0.0, 1))
+        served(self._calls, Limit(0.0, 1))  # the caches are another one's
         figures = throughput(served(self._calls, Limit(max(seconds, _SHORTEST))))
         self._latencies.append(figures.p50)
         self._throughputs.append(figures.per_second)
@@ -168,16 +164,10 @@ def _compete(
             try:
                 contestant = stack.enter_context(_opened(subject, way))
                 deviations[way] = deviation(contestant.outputs(), wanted)
-                contestant.warm_up()
                 running.append(contestant)
             except PinnaceError as error:
-                failed[way] = str(error)
-        with collector_off():
-            slice_ = (deadline - time.monotonic()) / (_TURNS * max(1, len(running)))
-            for _ in range(_TURNS):
-                for contestant in running:
-                    time.sleep(_PAUSE)
-                    contestant.turn(slice_ - _PAUSE)
+                failed[way] = str(error).removeprefix(f"{subject.path}: ")
+        _take_turns(running, deadline)
     ran = {contestant.way: contestant for contestant in running}
     for way in group:
         if way in failed:
@@ -186,6 +176,17 @@ def _compete(
         far = deviations[way] > bounds[way.precision]
         reason = f"deviates by more than {bounds[way.precision]:g}" if far else ""
         yield Outcome(way, ran[way].measured(deviations[way]), ran[way].computes_in, reason)
+
+
+def _take_turns(running: Sequence[_Contestant], deadline: float) -> None:
+    share = (deadline - time.monotonic()) / (_TURNS * max(1, len(running)))
+    with collector_off():
+        for turn in range(_TURNS):
+            if turn >= _LEAST_TURNS and time.monotonic() > deadline:
+                break
+            for contestant in running:
+                time.sleep(_PAUSE)
+                contestant.turn(share - _PAUSE)
 
 
 @contextmanager
