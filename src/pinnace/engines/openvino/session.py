@@ -90,7 +90,7 @@ class OpenvinoExecutable:
         """A place to run: a request of OpenVINO's, with tensors of its own."""
         assert self._model is not None
         first = [np.array(value) for value in self._first_state] if state is None else state
-        made = _Execution(self._model, self._interface, first)
+        made = _Execution(self._model, self._held, self._interface, first)
         if self._profiled is not None:
             made.steps = []
             self._profiled.append(made)
@@ -112,8 +112,9 @@ class _Execution:
     Arrays that were bound by the run before are not bound anew; they are held until others take their place.
     """
 
-    def __init__(self, model: ov.CompiledModel, interface: Interface, state: State) -> None:
+    def __init__(self, model: ov.CompiledModel, held: object, interface: Interface, state: State) -> None:
         self.state = state
+        self._held = model, held  # a request reads them, and does not keep them
         self.steps: list[list[Step]] | None = None
         self._request = model.create_infer_request()
         beneath: Any = super(ov.InferRequest, self._request)
