@@ -154,6 +154,7 @@ LARGE = {"a": [16777217, 2147483647, -16777219, 100000007], "b": [2, 3, 7, 10]}
     ("operator", "expected"),
     [
         ("Mod", [1, 1, 3, 7]),  # of the divisor's sign
+        ("Div", [8388608, 715827882, -2396745, 10000000]),
     ],
 )
 def test_integers_that_float32_has_not_are_divided_by_the_other_engine(operator, expected, kind):
@@ -201,3 +202,14 @@ def test_shapes_that_do_not_fit_are_an_error_of_the_engine():
     with pytest.raises(EngineError, match="openvino"):
         execution.run([np.zeros((3, 63), np.float32)])
     np.testing.assert_allclose(execution.run([X])[0], X @ W, **CLOSE)
+
+
+def test_lengths_are_divided_by_openvino_itself():
+    nodes = [
+        helper.make_node("Shape", ["x"], ["shape"]),
+        helper.make_node("Div", ["shape", "two"], ["half"]),
+        helper.make_node("Expand", ["one", "half"], ["y"]),
+    ]
+    weights = {"two": np.array([2, 2], np.int64), "one": np.ones((1, 1), np.float32)}
+    execution = built(model(nodes, {"x": ["n", 64]}, {"y": ["m", 32]}, weights)).execution()
+    np.testing.assert_array_equal(execution.run([np.zeros((7, 64), np.float32)])[0], np.ones((3, 32)))

@@ -59,6 +59,8 @@ def _wrong_use(node: ir.Node) -> str:
             return "OpenVINO gives equal values in another order"
         case "Mod" if kind is not None and kind.is_integer():
             return "OpenVINO computes integers in float32, which are wrong above 2^24"
+        case "Div" if kind is not None and kind.is_integer() and not _of_shapes(node.inputs[0]):
+            return "OpenVINO computes integers in float32, which are wrong above 2^24"
         case "ReduceMin" | "ReduceMax" if kind is ir.DataType.BOOL:
             return "OpenVINO gives other dimensions for truth values"
         case "LSTM" | "GRU" | "RNN" if not _both_ways(node):
@@ -76,6 +78,22 @@ def _overflows(node: ir.Node) -> bool:
         return False
     wide = bool((np.abs(weight.numpy().astype(np.int16) - middle) > _SEVEN_BITS).any())
     return wide and any(n.op_type in ("QuantizeLinear", "DynamicQuantizeLinear") for n in node.graph)
+
+
+def _of_shapes(value: ir.Value | None) -> bool:
+    """Whether a value comes of shapes and constants alone. Such integers are small, and right in float32."""
+    todo, seen = [value], {value}
+    while todo:
+        value = todo.pop()
+        if value is None or value.const_value is not None:
+            continue
+        node = value.producer()
+        if node is None or any(a.type is ir.AttributeType.GRAPH for a in node.attributes.values()):
+            return False
+        if node.op_type not in ("Shape", "Size", "Constant"):
+            todo += [given for given in node.inputs if given not in seen]
+            seen.update(node.inputs)
+    return True
 
 
 def _both_ways(node: ir.Node) -> bool:
