@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from pinnace.config import Settings
 from pinnace.cores import usable_core_count
 from pinnace.deferred import import_onnx_ir
-from pinnace.errors import ConfigError, EngineError, NotSupportedError, UnsupportedModelError, warn
+from pinnace.errors import ConfigError, EngineError, LackingKernelsError, NotSupportedError, warn
 from pinnace.target import Target
 from pinnace.types import ModelType
 
@@ -80,7 +80,10 @@ class Origin:
         self._kind = formats.kind(self.source, model_type)
         self._store = Store.of(settings)
         self._wholes: dict[tuple[str, ...], str] = {}
-        tuning = self._remembered()
+        self._admitted = settings.get("ascend_context", "shareable_weight_pid_list")
+        self._handle = settings.get("ascend_context", "shareable_weight_mem_handle")
+        # Who lends and who borrows must come to the same, and the engine that shares weights is onnxruntime.
+        tuning = None if self._admitted or self._handle else self._remembered()
         aimed = aim(tuning)
         self.target = _with_provider(aimed, tuning)
         if self.target.device != "cpu":
@@ -90,8 +93,6 @@ class Origin:
         # Nobody asked for this engine: what it does not like, another one may. onnxruntime has the last word.
         self._may_fail = not aimed.provider and not self._engine.name.startswith("onnxruntime")
         self._entry: Entry | None = None
-        self._admitted = settings.get("ascend_context", "shareable_weight_pid_list")
-        self._handle = settings.get("ascend_context", "shareable_weight_mem_handle")
         self.offer: Offer | None = None
 
     def build(self) -> Executable:
@@ -118,20 +119,20 @@ class Origin:
     def _build_somewhere(self) -> Executable:
         try:
             return self._build()
-        except (UnsupportedModelError, EngineError) as error:
+        except (LackingKernelsError, EngineError) as error:
             from pinnace import engines
 
             here = self.target.device == "cpu"  # an accelerator is not given up for the CPU in silence
             lacking, other = self._engine, engines.other(self._engine) if here else None
-            if other is None or not (isinstance(error, UnsupportedModelError) or self._may_fail):
+            if other is None or not (isinstance(error, LackingKernelsError) or self._may_fail):
                 raise
             self._engine = other
             try:
                 executable = self._build()
-            except (UnsupportedModelError, EngineError):
+            except (LackingKernelsError, EngineError):
                 raise error from None
             why = str(error)
-            if isinstance(error, UnsupportedModelError):
+            if isinstance(error, LackingKernelsError):
                 names = ", ".join(primitive.name for primitive in error.primitives)
                 why = f"{self.source.name}: {lacking.name} lacks {names}"
             warn(f"{why}; {self._engine.name} runs the model")

@@ -127,6 +127,12 @@ def test_numbers_that_were_not_compared_with_all_cores_decide_nothing(cache, pro
     assert runner_target(targets, path) == ("openvino", 1, CORES)
 
 
+def test_models_that_lend_their_weights_are_as_without_a_tuning(tuned, targets):
+    with pinnace.Model() as model:
+        model.build_from_file(str(tuned), pinnace.ModelType.ONNX, config_dict={"pids": str(os.getppid())})
+    assert (targets[-1].provider, targets[-1].threads) == ("", CORES)
+
+
 def test_it_is_said_what_decided(tuned, targets, caplog):
     with caplog.at_level(logging.INFO, "pinnace"):
         model_target(targets, tuned, thread_num=1)
