@@ -100,3 +100,7 @@ class UnsupportedModelError(PinnaceError, RuntimeError):
 
     def __reduce__(self) -> tuple[type[UnsupportedModelError], tuple[str, Sequence[UnsupportedPrimitive]]]:
         return type(self), (self.model, self.primitives)  # so that it can cross to another process
+
+
+class LackingKernelsError(UnsupportedModelError):
+    """An engine lacks operators of a model; another engine may have them."""

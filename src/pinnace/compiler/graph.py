@@ -23,9 +23,8 @@ class Compilable:
     """A graph ready for an engine.
 
     `first_state` holds the first values of the interface's states. `folder` is where external weights lie.
-    `lowered` tells what we wrote, which an engine may write otherwise, from an ONNX file. `variable` are the
-    weights that may be exchanged, by their names in the file; where `held_back`, the graph would be another
-    one if these were not.
+    `variable` are the weights that may be exchanged, by their names in the file; where `held_back`, the graph
+    would be another one if these were not.
     """
 
     model: ir.Model
@@ -33,7 +32,6 @@ class Compilable:
     folder: str | None
     interface: Interface
     first_state: tuple[ir.TensorProtocol, ...]
-    lowered: bool
     variable: Mapping[str, Variable]
     held_back: bool
 
@@ -74,7 +72,6 @@ def compilable(
         folder,
         interface,
         first_state,
-        isinstance(graph, Program),
         variables(model, name, exchanged),
         bool(model.meta.get(HELD_BACK)),
     )

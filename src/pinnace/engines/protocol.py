@@ -114,7 +114,7 @@ class Engine(Protocol):
         """Its name and version."""
 
     def build(self, graph: Compilable, target: Target) -> Executable:
-        """Make an executable that nothing is kept of. Raises `EngineError` or `UnsupportedModelError`."""
+        """Make an executable that nothing is kept of. Raises `EngineError` or `LackingKernelsError`."""
 
     def compile(self, graph: Compilable, source: Source, target: Target, folder: Path) -> Compiled:
         """Optimise a graph, and write into the empty `folder`, and into TENSORS there, what `load` needs.

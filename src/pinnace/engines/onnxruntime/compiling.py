@@ -17,7 +17,7 @@ from pinnace.engines.onnxruntime.kernels import lacking
 from pinnace.engines.onnxruntime.providers import ON_CPU, Chain
 from pinnace.engines.onnxruntime.session import hand_over, start
 from pinnace.engines.protocol import Array
-from pinnace.errors import DeviceUnavailableError, EngineError, UnsupportedModelError
+from pinnace.errors import DeviceUnavailableError, EngineError, LackingKernelsError
 from pinnace.ops.builder import Unsupported
 from pinnace.weights.source import SMALL, Source
 
@@ -64,11 +64,10 @@ def encoded(graph: Compilable, source: Source | None = None) -> Encoded:
     With a `source`, the model's, no weight is left in its files: all are given as that has them mapped.
     """
     check_divisors(graph.model, graph.name)
-    if graph.lowered:
-        with _hidden(graph):
-            rewrite(graph.model)
+    with _hidden(graph):
+        rewrite(graph.model)
     room = max(_FOLDED, _weight_bytes(graph.model))
-    disabled = _wrong_optimizers(graph.model) + (_SLOW_OPTIMIZERS if graph.lowered else [])
+    disabled = _wrong_optimizers(graph.model) + _SLOW_OPTIMIZERS
     weights = _in_memory(graph, source)
     try:
         return Encoded(_serialised(graph.model), weights, room, disabled)
@@ -93,7 +92,7 @@ def refuse(graph: Compilable, error: Exception) -> NoReturn:
     """Say why onnxruntime does not take a graph."""
     missing = lacking(graph.model)
     if missing:
-        raise UnsupportedModelError(graph.name, missing) from None
+        raise LackingKernelsError(graph.name, missing) from None
     raise EngineError(f"{graph.name}: onnxruntime cannot build it: {error}") from None
 
 

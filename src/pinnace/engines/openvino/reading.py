@@ -21,7 +21,7 @@ from pinnace.compiler.graph import Compilable
 from pinnace.compiler.plan import kept_wide
 from pinnace.engines.openvino.lacking import unknown, wrong
 from pinnace.engines.protocol import Array
-from pinnace.errors import EngineError, UnsupportedModelError
+from pinnace.errors import EngineError, LackingKernelsError
 from pinnace.types import Interface
 from pinnace.weights.source import SMALL, Source
 
@@ -66,13 +66,13 @@ class Encoded:
 
 
 def encoded(graph: Compilable, source: Source | None = None) -> Encoded:
-    """Take a graph apart, which is of no use after. Raises `UnsupportedModelError` or `EngineError`.
+    """Take a graph apart, which is of no use after. Raises `LackingKernelsError` or `EngineError`.
 
     With a `source`, the model's, weights are as that has them mapped.
     """
     refused = wrong(graph.model)
     if refused:
-        raise UnsupportedModelError(graph.name, refused)
+        raise LackingKernelsError(graph.name, refused)
     variable = {name for v in graph.variable.values() for name in v.names}
     weights = {}
     for name, value in list(graph.model.graph.initializers.items()):
@@ -92,7 +92,7 @@ def encoded(graph: Compilable, source: Source | None = None) -> Encoded:
     except Exception as error:
         missing = unknown(graph.model, str(error))
         if missing:
-            raise UnsupportedModelError(graph.name, missing) from None
+            raise LackingKernelsError(graph.name, missing) from None
         raise EngineError(f"{graph.name}: OpenVINO cannot read it: {_line(error)}") from None
     return made
 
