@@ -4,10 +4,14 @@ import json
 import os
 import subprocess
 import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
+import onnx
 import pytest
+from onnx import TensorProto, helper
 
 import pinnace
 from pinnace import hardware
@@ -175,6 +179,35 @@ def test_a_runner_on_two_devices(simulate):
         assert runner.stats().served == 20
 
 
+def test_weights_change_on_all_devices_at_once(simulate, tmp_path):
+    value = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [1, 4]) for name in "xy"]
+    w = helper.make_tensor("w", TensorProto.FLOAT, [4, 4], np.eye(4, dtype=np.float32).ravel())
+    graph = helper.make_graph([helper.make_node("MatMul", ["x", "w"], ["y"])], "g", value[:1], value[1:], [w])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    onnx.save(model, tmp_path / "m.onnx")
+    (tmp_path / "names").write_text("w\n", encoding="utf-8")
+    simulate("gpu:2")
+    context = on("gpu")
+    context.parallel.device_ids = [0, 1]
+    context.parallel.workers_num = 1
+    context.parallel.config_info = {"common_context": {"variable_weights_file": str(tmp_path / "names")}}
+    with pinnace.ModelParallelRunner() as runner:
+        runner.build_from_file(str(tmp_path / "m.onnx"), context)
+        x = np.arange(4, dtype=np.float32).reshape(1, 4)
+        new = pinnace.Tensor(2 * np.eye(4, dtype=np.float32))
+        new.name = "w"
+        runner.update_weights([[new]])
+        both = threading.Barrier(2)
+
+        def predicted(_):
+            both.wait(20)  # so that the two take a device each
+            return [runner.predict([x])[0].get_data_to_numpy() for _ in range(20)]
+
+        with ThreadPoolExecutor(2) as clients:
+            for results in clients.map(predicted, range(2)):
+                np.testing.assert_array_equal(results, [2 * x] * 20)
+
+
 def test_devices_named_twice_or_for_nothing(simulate):
     simulate("ascend:2")
     context = on("ascend")
@@ -239,6 +272,15 @@ def test_the_command(simulate):
     )
     assert done.returncode == 1
     assert "'ascend' is not KIND:COUNT" in done.stderr
+
+
+def test_a_provider_that_cannot_start_is_not_taken_for_the_cpu(monkeypatch):
+    """onnxruntime itself goes on with the CPU where a library of CUDA is missing."""
+    monkeypatch.setattr("pinnace.engines.cards", lambda kind: [hardware.Card(kind, 0, "Card", 8 << 30)])
+    monkeypatch.setattr(providers.ort, "get_available_providers", lambda: [providers.CUDA])
+    refused = pytest.raises(DeviceUnavailableError, match="has CUDAExecutionProvider and could not start it")
+    with refused, pytest.warns(UserWarning, match="CUDAExecutionProvider"):
+        pinnace.Model().build_from_file(str(DATA / "add.onnx"), pinnace.ModelType.ONNX, on("gpu"))
 
 
 # -- what providers are told: the words are those of onnxruntime's pages of its execution providers --------
