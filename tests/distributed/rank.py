@@ -1,7 +1,7 @@
 """One rank of a test: `rank.py STEM[,STEM] SIZE [options]`.
 
-Runs each `STEM_SIZE_RANK.mindir` ("{rank}" in a stem is the rank), compares with the `.npz` beside it, and
-prints one line of JSON.
+Runs each `STEM_SIZE_RANK.mindir` and compares with the `.npz` beside it, or NAME_{rank}.onnx and compares
+with NAME.npz of the folder --golden; prints one line of JSON.
 """
 
 import argparse
@@ -24,6 +24,7 @@ parser.add_argument("size", type=int)
 parser.add_argument("--rank", type=int)
 parser.add_argument("--config", default="")
 parser.add_argument("--groups", default="")
+parser.add_argument("--golden", default="")
 parser.add_argument("--timeout", type=int, default=60)
 parser.add_argument("--do", default="")
 options = parser.parse_args()
@@ -46,21 +47,32 @@ def stay_away():
     sys.exit()
 
 
+def scale(expected):
+    """What errors are measured by: 1, or the largest value where that is more."""
+    return max(1.0, float(np.abs(expected).max()))
+
+
 def run(stem):
-    path = Path(f"{stem.format(rank=rank)}_{options.size}_{rank}.mindir")
-    golden = np.load(path.with_suffix(".npz"))
+    if stem.endswith(".onnx"):
+        path = Path(stem.replace("{rank}", str(rank)))
+        golden = np.load(Path(options.golden, path.stem.rpartition("_")[0] + ".npz"))
+        inputs, expected = ([golden[k] for k in golden if k.startswith(f"run0_{c}")] for c in "xy")
+    else:
+        path = Path(f"{stem}_{options.size}_{rank}.mindir")
+        golden = np.load(path.with_suffix(".npz"))
+        inputs, expected = [golden["x"]], [golden[k] for k in golden if k != "x"]
     model = pinnace.Model()
     limit = {"distributed": {"timeout": str(options.timeout)}}
-    model.build_from_file(str(path), pinnace.ModelType.MINDIR, context, options.config, limit)
+    kind = pinnace.ModelType.ONNX if path.suffix == ".onnx" else pinnace.ModelType.MINDIR
+    model.build_from_file(str(path), kind, context, options.config, limit)
     if what == "die" and mine:
         delay = 0.02 + np.random.default_rng().random() * 0.3
         threading.Timer(delay, os.kill, (os.getpid(), signal.SIGKILL)).start()
     for turn in range(10**9 if what == "die" else 2):
         if what == "stops" and mine and turn == 1:
             stay_away()
-        outputs = [output.get_data_to_numpy() for output in model.predict([golden["x"]])]
-    expected = [golden[f"y{i}"] for i in range(len(outputs))]
-    errors = [float(np.abs(y - e).max()) for y, e in zip(outputs, expected, strict=True)]
+        outputs = [output.get_data_to_numpy() for output in model.predict(inputs)]
+    errors = [float(np.abs(y - e).max() / scale(e)) for y, e in zip(outputs, expected, strict=True)]
     answer["error"] = max(answer["error"], *errors)
     answer["shapes"] += [y.shape == e.shape for y, e in zip(outputs, expected, strict=True)]
     answer["info"] = {key: model.get_model_info(key) for key in ("rank", "communicator", "segments")}

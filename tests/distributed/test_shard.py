@@ -1,0 +1,109 @@
+"""Models that `pinnace shard` has cut: together the ranks compute what MindSpore computed of the whole."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnx.numpy_helper
+import pytest
+from typer.testing import CliRunner
+
+from pinnace.cli import app
+from pinnace.deferred import import_onnx_ir
+from pinnace.errors import ConfigError
+
+import_onnx_ir()
+
+from pinnace.distributed.shard import tensor  # noqa: E402
+from pinnace.distributed.shard.cutting import shard  # noqa: E402
+
+ZOO = Path(__file__).parents[1] / "data" / "zoo"
+
+# Of the largest value, as for the whole networks: the sums of the ranks come in another order.
+TOLERANCE = 1e-5
+LOOSER = 1e-4  # dbnet: the step between its two maps is 50 times as steep as they are
+
+TENSOR = ["bert", "llama", "t5", "two_tower", "whisper_encoder", "diffusion_unet"]
+PIPELINE = [*TENSOR, "crnn", "dbnet", "lstm_tagger"]
+
+
+@pytest.fixture
+def small(monkeypatch):
+    """The networks of the zoo are small: their weights count as large from a kilobyte on."""
+    monkeypatch.setattr(tensor, "SMALL", 1024)
+
+
+@pytest.mark.parametrize(("strategy", "names"), [("tensor", TENSOR), ("pipeline", PIPELINE)])
+def test_two_ranks_compute_what_the_whole_does(ranks, way, tmp_path, small, strategy, names):
+    for name in names:
+        shard(ZOO / f"{name}.mindir", 2, tmp_path, strategy)
+    stems = ",".join(f"{tmp_path}/{name}_{{rank}}.onnx" for name in names)
+    answers, _ = ranks(way, stems, 2, "--golden", str(ZOO))
+    assert sorted(answers) == [0, 1]
+    for answer in answers.values():
+        assert answer["error"] <= (LOOSER if "dbnet" in names else TOLERANCE), answer
+        assert all(answer["shapes"])
+
+
+def test_four_ranks(ranks, tmp_path, small):
+    shard(ZOO / "bert.mindir", 4, tmp_path, "pipeline")
+    answers, _ = ranks("mpi", f"{tmp_path}/bert_{{rank}}.onnx", 4, "--golden", str(ZOO))
+    assert [answers[rank]["error"] <= TOLERANCE for rank in range(4)] == [True] * 4
+
+
+def test_every_large_weight_is_in_one_rank(tmp_path, small):
+    """Parameters, that is: a table that lowering has computed, as of positions, may be in both."""
+    shares = shard(ZOO / "t5.mindir", 2, tmp_path, "tensor")
+    assert all(share.weights <= 0.55 * share.whole for share in shares)
+    parts = [_weights(tmp_path / share.file) for share in shares]
+    large = {name for name, array in parts[0].items() if array.nbytes > 1024 and name[0] != "%"}
+    assert large
+    assert not [name for name in large if np.array_equal(parts[0][name], parts[1][name])]
+
+
+def test_pipeline_holds_each_weight_once(tmp_path, small):
+    shares = shard(ZOO / "crnn.mindir", 3, tmp_path, "pipeline")
+    whole = shares[0].whole
+    assert sum(share.weights for share in shares) == pytest.approx(whole, rel=0.01)
+    assert max(share.weights for share in shares) < 0.6 * whole
+
+
+def test_parts_of_another_model_or_place(ranks, tmp_path, small):
+    shard(ZOO / "bert.mindir", 2, tmp_path / "a", "pipeline")
+    (tmp_path / "b").mkdir()
+    for rank in range(2):
+        for kind in ("onnx", "data"):
+            (tmp_path / "b" / f"bert_{rank}.{kind}").write_bytes(
+                (tmp_path / "a" / f"bert_1.{kind}").read_bytes()
+            )
+    for rank in range(2):
+        model = onnx.load(tmp_path / "b" / f"bert_{rank}.onnx", load_external_data=False)
+        for weight in model.graph.initializer:
+            for entry in weight.external_data:
+                entry.value = f"bert_{rank}.data" if entry.key == "location" else entry.value
+        onnx.save(model, tmp_path / "b" / f"bert_{rank}.onnx")
+    answers, _ = ranks("mpi", f"{tmp_path}/b/bert_{{rank}}.onnx", 2, "--golden", str(ZOO), "--timeout", "5")
+    for answer in answers.values():
+        assert "which is the part for rank 1 of 2" in answer["raised"]
+
+
+def test_nothing_to_cut(tmp_path, small):
+    with pytest.raises(ConfigError, match="use --strategy pipeline"):
+        shard(ZOO / "crnn.mindir", 2, tmp_path, "tensor")
+
+
+def test_the_command_reports(tmp_path):
+    command = ["shard", str(ZOO / "bert.mindir"), "-n", "2", "--output", str(tmp_path), "--json"]
+    answer = CliRunner().invoke(app, command)
+    assert answer.exit_code == 0, answer.output
+    shares = json.loads(answer.stdout)
+    assert [share["file"] for share in shares] == ["bert_0.onnx", "bert_1.onnx"]
+    assert all((tmp_path / share["file"]).exists() for share in shares)
+
+
+def _weights(path: Path) -> dict[str, np.ndarray]:
+    model = onnx.load(path)
+    return {weight.name: onnx.numpy_helper.to_array(weight) for weight in model.graph.initializer}
