@@ -220,8 +220,10 @@ def test_another_axis_and_inputs_by_name(tmp_path):
     assert parts == 2
     with pytest.raises(ArgumentValueError, match="split names 'z', and the inputs are table, x"):
         Plan.of(inputs, outputs, 0, ["z"])
-    with pytest.raises(ArgumentValueError, match="axis 2"):
+    with pytest.raises(ArgumentValueError, match="axis 2: no input of the model has"):
         Plan.of(inputs, outputs, 2, None)
+    with pytest.raises(ArgumentValueError, match="axis 2: not all of x have"):
+        Plan.of(inputs, outputs, 2, ["x"])
     with pytest.raises(ArgumentValueError, match="different sizes at axis 0"):
         Plan.of(inputs, outputs, 0, ["table", "x"])
 
@@ -233,6 +235,18 @@ def test_uneven_parts(total, devices, sizes):
     plan = Plan.of([port("x", -1, 2)], [port("y", -1)], 0, None)
     parts = plan.parts([np.zeros((total, 2), np.float32)], devices)
     assert [end - begin for begin, end, _ in parts] == sizes
+
+
+def test_ports_of_any_rank(tmp_path):
+    """An input of any rank goes to all, an output of any rank is joined where it has rows."""
+    nodes = [helper.make_node("Add", ["x", "s"], ["y"])]
+    path = saved(tmp_path / "any.onnx", nodes, [("x", ["n", WIDTH]), ("s", None)], [("y", None)])
+    plan = Plan.of([port("s", -2), port("x", -1, WIDTH)], [port("y", -2)], 0, None)
+    assert (plan.candidates, plan.joined, plan.shapes) == ((False, True), (True,), ((-2,), (-1, WIDTH)))
+    x = rows(3)
+    results, parts = computed(path, [port("s", -2), port("x", -1, WIDTH)], [port("y", -2)], [STEP, x])
+    np.testing.assert_array_equal(results[0], x + STEP)
+    assert parts == 2
 
 
 def test_what_depends_on_all_rows_cannot_be_joined(tmp_path):

@@ -18,6 +18,9 @@ from pinnace.types import Port
 from pinnace.workers.processes import Part
 from pinnace.workers.stats import Tally
 
+_ANY = (-2,)
+"""The shape of a port of any rank."""
+
 
 class SharedTally(Tally):
     """Requests of all threads."""
@@ -54,10 +57,10 @@ class Plan:
         for name in split or ():
             if name not in names:
                 raise ArgumentValueError(f"split names {name!r}, and the inputs are {', '.join(names)}")
-        able = [len(port.shape) > axis and (split is None or port.name in split) for port in inputs]
-        if not any(able) or (split is not None and sum(able) < len(set(split))):
-            what = "the inputs to split have" if split is not None else "the model has an input with"
-            raise ArgumentValueError(f"axis {axis}: not all of {what} such a dimension")
+        able = [_has(port, axis) and (split is None or port.name in split) for port in inputs]
+        if not any(able) or sum(able) < len(set(split or ())):
+            which = "no input of the model has" if split is None else f"not all of {', '.join(split)} have"
+            raise ArgumentValueError(f"axis {axis}: {which} a dimension of this number to split")
         first = able.index(True)
         rows = inputs[first].shape[axis]
         candidates = tuple(can and port.shape[axis] == rows for can, port in zip(able, inputs, strict=True))
@@ -73,7 +76,10 @@ class Plan:
                 freed(port.shape, axis) if may else port.shape
                 for port, may in zip(inputs, candidates, strict=True)
             ),
-            tuple(len(port.shape) > axis and port.shape[axis] == rows for port in outputs),
+            tuple(
+                port.shape[axis] == rows if _has(port, axis) else port.shape == _ANY and rows == -1
+                for port in outputs
+            ),
             tuple(inputs),
         )
 
@@ -200,7 +206,12 @@ class _Piece:
 
 def freed(shape: Shape, axis: int) -> Shape:
     """The shape with the dimension at `axis` free."""
-    return (*shape[:axis], -1, *shape[axis + 1 :])
+    return shape if shape == _ANY else (*shape[:axis], -1, *shape[axis + 1 :])
+
+
+def _has(port: Port, axis: int) -> bool:
+    """Whether it is known to have a dimension of this number."""
+    return port.shape != _ANY and len(port.shape) > axis
 
 
 def _rows(array: Array, axis: int, begin: int, end: int) -> Array:
