@@ -77,7 +77,7 @@ def broadcast(b: Builder, x: Tensors, *, root_rank: int, group: str = "", group_
     return results[0] if len(results) == 1 else tuple(results)
 
 
-@primitive("AlltoAll", "AllToAll")
+@primitive("AlltoAll")
 def all_to_all(
     b: Builder,
     x: Tensor,
