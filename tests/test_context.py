@@ -8,10 +8,9 @@ from pathlib import Path
 import pytest
 
 import pinnace
-from pinnace import AscendDeviceInfo, Context, CPUDeviceInfo, DeviceInfo, GPUDeviceInfo, PinnaceWarning
+from pinnace import AscendDeviceInfo, Context, CPUDeviceInfo, DeviceInfo, GPUDeviceInfo, PinnaceWarning, cores
 from pinnace.context import to_target
 from pinnace.errors import ConfigError
-from pinnace import cores
 
 CORES = sorted(os.sched_getaffinity(0))
 

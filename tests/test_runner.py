@@ -19,7 +19,6 @@ from pinnace import (
     Tensor,
 )
 from pinnace.errors import ConfigError, DataMismatchError, EngineError, ModelFormatError, ModelStateError
-from pinnace.target import Target
 from pinnace.types import Port
 from pinnace.weights.source import Source
 

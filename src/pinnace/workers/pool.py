@@ -53,10 +53,9 @@ class Workers:
     """`count` places where one executable runs, each with a state of its own, first come first served.
 
     A caller who finds a worker idle runs on it in its own thread, unless many had to wait just before. Who
-    does not waits in the queue; then the
-    threads of the workers run what is in the queue, one request after the other without a hand-over in
-    between, until it is empty. (Callers that hand a worker to the next caller leave a core idle while that
-    one wakes: 0.81 of what the kernels allow was measured, and 0.98 in this way.)
+    does not waits in the queue; then the threads of the workers run what is in the queue, one request after
+    the other without a hand-over in between, until it is empty. (Callers that hand a worker to the next caller
+    leave a core idle while that one wakes: 0.81 of what the kernels allow was measured, and 0.98 in this way.)
 
     `cores` are bound to, a worker each in turn; `limit` is how many may wait, 0 any number. `others` are more
     workers of the same queue with executables of their own: the same model on other devices.
