@@ -2,8 +2,9 @@
 
     python -m benchmarks ranks MODEL.onnx --shape ids=1,128 [--rounds 5] [--kills 20]
 
-The model is cut by `pinnace shard`. Contestants run in turn, in fresh processes. With --kills the ranks serve,
-and one of them is killed at a random moment, so often: what the others say, and after what time, is printed.
+The model is cut by `pinnace shard`. Contestants run in turn, in fresh processes. With --kills the ranks
+serve, and one of them is killed at a random moment, so often: what the others say, and after what time, is
+printed.
 """
 
 from __future__ import annotations

@@ -27,20 +27,14 @@ def launch(
     """Run a Python script in several ranks that run one model together.
 
     "{rank}" in its arguments becomes the number of the rank: pinnace launch -n 2 main.py --model_path
-    'part_{rank}.onnx'. Lines that the ranks print get their number before them. When one fails, all are ended,
-    and the exit status is that rank's.
+    'part_{rank}.onnx'. Lines that the ranks print get their number before them. When one fails, all are
+    ended, and the exit status is that rank's.
     """
     from pinnace.distributed.launch import launch as start
 
     def show(rank: int | None, is_error: bool, line: str) -> None:
-        print(
-            "pinnace: " if rank is None else f"[{rank}] ",
-            line,
-            sep="",
-            end="",
-            flush=True,
-            file=out[is_error],
-        )
+        whose = "pinnace: " if rank is None else f"[{rank}] "
+        print(whose, line, sep="", end="", flush=True, file=out[is_error])
 
     out = (sys.stdout, sys.stderr)
     status = start(ranks, [h for h in hosts.split(",") if h], way or "", command, show)
