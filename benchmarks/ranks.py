@@ -73,9 +73,8 @@ def _compare(options: argparse.Namespace, arguments: list[str], folder: Path) ->
             found = run(what)
             if turn:
                 runs.append(found)
-    print(
-        "\n| contestant | ms, median of rounds | least | beside one core | CPU ms a rank | resident MB a rank |"
-    )
+    head = "| contestant | ms, median of rounds | least | beside one core (least) | CPU ms a rank |"
+    print(f"\n{head} resident MB a rank |")
     print("| --- | --- | --- | --- | --- | --- |")
     for what, runs in figures.items():
         times = [max(one["ms"] for one in each) for each in runs]

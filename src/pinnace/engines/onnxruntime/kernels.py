@@ -11,15 +11,21 @@ import onnx_ir as ir
 from onnxruntime.capi import onnxruntime_pybind11_state as _state
 
 from pinnace.errors import UnsupportedPrimitive
+from pinnace.ops.collective import DOMAIN
 
 
 def lacking(model: ir.Model) -> list[UnsupportedPrimitive]:
-    """The operators of a model that onnxruntime has no kernel for, most used first."""
+    """The operators of a model that onnxruntime has no kernel for, most used first.
+
+    Collectives are none of them: they run between sessions.
+    """
     count: Counter[tuple[str, str]] = Counter()
     first: dict[tuple[str, str], str] = {}
     own = {(f.domain, f.name) for f in model.functions.values()}
     for node in ir.traversal.RecursiveGraphIterator(model.graph):
         operator = (node.domain, node.op_type)
+        if node.domain == DOMAIN:
+            continue
         if operator not in own and operator not in _kernels() and not _is_function(*operator):
             count[operator] += 1
             first.setdefault(operator, node.name or "")
