@@ -69,7 +69,7 @@ def _mpi(size, arguments, launched):
 
 def _by_hand(folder, size, arguments):
     config = table(folder, size)
-    free = 20000 + os.getpid() % 20000
+    free = 10000 + os.getpid() % 20000  # below the ports that the system gives out
     started = [
         subprocess.Popen(
             [sys.executable, str(HERE / "rank.py"), *arguments, "--rank", str(rank), "--config", config],

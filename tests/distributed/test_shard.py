@@ -49,6 +49,7 @@ def test_two_ranks_compute_what_the_whole_does(ranks, way, tmp_path, small, stra
 
 
 def test_four_ranks(ranks, tmp_path, small):
+    pytest.importorskip("mpi4py")
     shard(ZOO / "bert.mindir", 4, tmp_path, "pipeline")
     answers, _ = ranks("mpi", f"{tmp_path}/bert_{{rank}}.onnx", 4, "--golden", str(ZOO))
     assert [answers[rank]["error"] <= TOLERANCE for rank in range(4)] == [True] * 4
@@ -71,7 +72,8 @@ def test_pipeline_holds_each_weight_once(tmp_path, small):
     assert max(share.weights for share in shares) < 0.6 * whole
 
 
-def test_parts_of_another_model_or_place(ranks, tmp_path, small):
+def test_parts_of_another_place(ranks, tmp_path, small):
+    pytest.importorskip("mpi4py")
     shard(ZOO / "bert.mindir", 2, tmp_path / "a", "pipeline")
     (tmp_path / "b").mkdir()
     for rank in range(2):

@@ -60,7 +60,7 @@ def test_ascend_ranks_started_by_hand(tmp_path):
     )
     config = tmp_path / "config_file.ini"
     config.write_text("[ascend_context]\nrank_table_file=table.json\n[distributed]\ntimeout=60\n")
-    port = str(40000 + os.getpid() % 10000)
+    port = str(10000 + os.getpid() % 20000)  # below the ports that the system gives out
     started = [
         subprocess.Popen(
             [
