@@ -3,9 +3,9 @@
     python -m benchmarks devices [--rounds 15] [--kills 20] [SECTION ...]
 
 Sections: speed, transport, kills. The machine needs two cores. `speed` runs one device and two in turns, and
-beside them two models of one device each at the same time, half a batch for each: what the machine allows. The machine must be free: where Linux groups processes by
-session (/proc/sys/kernel/sched_autogroup_enabled), two processes of this one have together, beside others, no
-more of a busy machine than one of them has.
+beside them two models of one device each at the same time, half a batch for each: what the machine allows.
+It must be free: where Linux groups processes by session (/proc/sys/kernel/sched_autogroup_enabled), two
+processes of a session have together no more of a busy machine than one has.
 """
 
 from __future__ import annotations
