@@ -51,6 +51,7 @@ class Roster:
         missing = list(ranks)
         while missing := [rank for rank in missing if not self._lives(rank)]:
             if time.monotonic() > deadline:
+                self.remove()
                 names = _named(missing)
                 raise DistributedError(
                     f"rank {self._rank}: {names} did not come within {seconds:g} s ({what}); start "
