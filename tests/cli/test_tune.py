@@ -12,8 +12,8 @@ from pinnace.engines.onnxruntime.engine import Onnxruntime
 from pinnace.errors import (
     ArgumentValueError,
     EngineError,
+    LackingKernelsError,
     PinnaceWarning,
-    UnsupportedModelError,
     UnsupportedPrimitive,
 )
 from pinnace.target import Target
@@ -172,7 +172,7 @@ def test_sixteen_bits_only_where_they_are_asked_for(pinnace, fakes, model):
 
 def test_who_lacks_an_operator_is_shown_with_its_name(pinnace, fakes, model):
     lacks = UnsupportedPrimitive("Add", 1, "n", "the engine has none")
-    fakes["openvino"].refuses = UnsupportedModelError("m", [lacks])
+    fakes["openvino"].refuses = LackingKernelsError("m", [lacks])
     answer = pinnace("tune", model, "--seconds", 0, "--threads", 1, "--workers", 1)
     assert answer.code == 0, answer.err
     (row,) = [line for line in answer.out.splitlines() if " openvino " in line]

@@ -16,7 +16,13 @@ from onnx import TensorProto, helper, numpy_helper
 
 from pinnace.build import Origin, build
 from pinnace.config import Settings
-from pinnace.errors import DeviceUnavailableError, EngineError, PinnaceWarning, UnsupportedModelError
+from pinnace.errors import (
+    DeviceUnavailableError,
+    EngineError,
+    LackingKernelsError,
+    PinnaceWarning,
+    UnsupportedModelError,
+)
 from pinnace.target import Target
 
 pytest.importorskip("openvino")
@@ -179,7 +185,7 @@ def test_openvino_runs_what_onnxruntime_lacks(monkeypatch):
     from pinnace.errors import UnsupportedPrimitive
 
     def lacks(*_):
-        raise UnsupportedModelError("m", [UnsupportedPrimitive("MatMul", 1, "", "no kernel")])
+        raise LackingKernelsError("m", [UnsupportedPrimitive("MatMul", 1, "", "no kernel")])
 
     for method in ("build", "compile"):
         monkeypatch.setattr(Onnxruntime, method, lacks)

@@ -54,8 +54,8 @@ class Workers:
 
     A caller who finds a worker idle runs on it in its own thread, unless many had to wait just before. Who
     does not waits in the queue; then the threads of the workers run what is in the queue, one request after
-    the other without a hand-over in between, until it is empty. (Callers that hand a worker to the next caller
-    leave a core idle while that one wakes: 0.81 of what the kernels allow was measured, and 0.98 in this way.)
+    the other without a hand-over in between, until it is empty. (Callers that hand a worker to the next one
+    leave a core idle while that one wakes: 0.81 of what the kernels allow was measured, 0.98 in this way.)
 
     `cores` are bound to, a worker each in turn; `limit` is how many may wait, 0 any number. `others` are more
     workers of the same queue with executables of their own: the same model on other devices.
@@ -105,7 +105,8 @@ class Workers:
         if timeout is None and self._direct and arrived > self._crowded_until:
             with self._lock:
                 self._check_open()
-                worker = self._idle.pop() if self._idle else None
+                # A worker that was taken for those who wait may not have come to it yet.
+                worker = self._idle.pop() if self._idle and not self._waiting else None
             if worker is not None:
                 try:
                     if not worker.cores:
@@ -213,7 +214,7 @@ class Workers:
         own = self._own()
         if own is not None:  # called from a future's callback: to wait here would be to wait for oneself
             self._check_open()
-            own.serve(request)
+            self._perform(own, [request])
             return
         with self._lock:
             self._check_open()
@@ -268,10 +269,18 @@ class Workers:
     def _serve(self, worker: Worker) -> None:
         """Run what is in the queue, and rest."""
         while batch := self._next(worker):
-            if len(batch) == 1:
-                worker.serve(batch[0])
-            else:
-                self._serve_together(worker, [request for request in batch if request.begin()])
+            self._perform(worker, batch)
+
+    def _perform(self, worker: Worker, batch: Sequence[Request]) -> None:
+        """Run requests but those that were called off after they had left the queue."""
+        begun = [request for request in batch if request.begin()]
+        if len(begun) < len(batch):
+            with self._lock:
+                self._withdrawn += len(batch) - len(begun)
+        if len(begun) == 1:
+            worker.perform(begun[0])
+        elif begun:
+            self._perform_together(worker, begun)
 
     def _next(self, worker: Worker) -> list[Request]:
         """The request that has waited longest, with those to be computed together with it."""
@@ -281,18 +290,18 @@ class Workers:
                 self._rest(worker)
                 return []
             batch = [self._waiting.popleft()]
-            if self._batching is not None:
-                end = batch[0].arrived + self._batching.delay
-                while self._batching.extend(batch, self._waiting) and not self._closed:
+            batching = self._batching
+            if batching is not None:
+                end = batch[0].arrived + batching.delay
+                while batching.extend(batch, self._waiting) and not self._closed:
                     left = end - perf_counter_ns()
                     if left <= 0 or not self._changed.wait(left / 1e9):
                         break
             return batch
 
-    def _serve_together(self, worker: Worker, batch: Sequence[Request]) -> None:
+    def _perform_together(self, worker: Worker, batch: Sequence[Request]) -> None:
         """Run requests as one; where that fails, each by itself, so that only who is wrong gets an error."""
-        arrays = joined(batch) if len(batch) > 1 else None
-        results = worker.attempt(arrays) if arrays is not None else None
+        results = worker.attempt(joined(batch))
         if results is not None:
             try:
                 parts = split(results, batch)

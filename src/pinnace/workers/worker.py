@@ -46,11 +46,6 @@ class Worker:
         tally.count(perf_counter_ns() - arrived)
         return results
 
-    def serve(self, request: Request) -> None:
-        """Run a request unless it was called off."""
-        if request.begin():
-            self.perform(request)
-
     def perform(self, request: Request) -> None:
         """Run a request that has begun, and tell its caller; whatever goes wrong goes there, too."""
         try:
