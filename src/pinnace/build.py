@@ -129,7 +129,7 @@ class Origin:
             self._engine = other
             try:
                 executable = self._build()
-            except (LackingKernelsError, EngineError):
+            except (LackingKernelsError, EngineError, OSError, MemoryError):
                 raise error from None
             why = str(error)
             if isinstance(error, LackingKernelsError):

@@ -10,7 +10,7 @@ import ml_dtypes
 import numpy as np
 import onnx
 import pytest
-from onnx import helper, numpy_helper
+from onnx import TensorProto, helper, numpy_helper
 
 from pinnace.build import build, inspect_model
 from pinnace.config import Settings
@@ -26,8 +26,8 @@ def model() -> bytes:
     graph = helper.make_graph(
         [helper.make_node("MatMul", ["x", "w"], ["y"])],
         "g",
-        [helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, ["n", 64])],
-        [helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, ["n", 64])],
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", 64])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["n", 64])],
         [numpy_helper.from_array(W, "w")],
     )
     proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
@@ -106,13 +106,13 @@ def test_what_the_engine_refuses_is_one_error(model, capfd):
 
 
 def test_memory_for_results_computed_ahead_is_bounded():
-    shape = helper.make_tensor("shape", onnx.TensorProto.INT64, [1], [1 << 40])
+    shape = helper.make_tensor("shape", TensorProto.INT64, [1], [1 << 40])
     nodes = [
         helper.make_node("ConstantOfShape", ["shape"], ["zeros"]),
         helper.make_node("ReduceSum", ["zeros"], ["sum"]),
         helper.make_node("Add", ["x", "sum"], ["y"]),
     ]
-    ends = [helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, [1]) for name in "xy"]
+    ends = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [1]) for name in "xy"]
     graph = helper.make_graph(nodes, "g", ends[:1], ends[1:], [shape])
     proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
     # 4 TiB: a build that computes them fails.
@@ -124,7 +124,7 @@ def test_memory_for_results_computed_ahead_is_bounded():
 )
 def test_what_the_engine_would_divide_by_is_not_zero(key, value):
     node = helper.make_node("ConvTranspose", ["x", "w"], ["y"], "up", **{key: value})
-    x, y = (helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, None) for name in "xy")
+    x, y = (helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in "xy")
     weight = numpy_helper.from_array(np.ones((4, 5, 3, 3), np.float32), "w")
     graph = helper.make_graph([node], "g", [x], [y], [weight])
     proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
@@ -137,7 +137,7 @@ def strange(tmp_path):
     """A model with two operators that nobody has, one of them twice."""
     names = ["NoSuch", "Relu", "NoSuch", "Neither"]
     nodes = [helper.make_node(n, [f"v{i}"], [f"v{i + 1}"], name=f"node{i}") for i, n in enumerate(names)]
-    port = [helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, [1]) for name in ("v0", "v4")]
+    port = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [1]) for name in ("v0", "v4")]
     graph = helper.make_graph(nodes, "g", port[:1], port[1:])
     proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
     onnx.save(proto, tmp_path / "strange.onnx")
@@ -168,20 +168,20 @@ def test_a_provider_that_is_not_known(model):
 
 def test_bfloat16_goes_in_and_comes_out():
     nodes = [
-        helper.make_node("Cast", ["x"], ["wide"], to=onnx.TensorProto.FLOAT),
+        helper.make_node("Cast", ["x"], ["wide"], to=TensorProto.FLOAT),
         helper.make_node("Add", ["wide", "z"], ["sum"]),
-        helper.make_node("Cast", ["sum"], ["y"], to=onnx.TensorProto.BFLOAT16),
+        helper.make_node("Cast", ["sum"], ["y"], to=TensorProto.BFLOAT16),
     ]
     graph = helper.make_graph(
         nodes,
         "g",
         [
-            helper.make_tensor_value_info("x", onnx.TensorProto.BFLOAT16, [2, 3]),
-            helper.make_tensor_value_info("z", onnx.TensorProto.FLOAT, [3]),
+            helper.make_tensor_value_info("x", TensorProto.BFLOAT16, [2, 3]),
+            helper.make_tensor_value_info("z", TensorProto.FLOAT, [3]),
         ],
         [
-            helper.make_tensor_value_info("y", onnx.TensorProto.BFLOAT16, [2, 3]),
-            helper.make_tensor_value_info("sum", onnx.TensorProto.FLOAT, [2, 3]),
+            helper.make_tensor_value_info("y", TensorProto.BFLOAT16, [2, 3]),
+            helper.make_tensor_value_info("sum", TensorProto.FLOAT, [2, 3]),
         ],
     )
     proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
@@ -200,8 +200,8 @@ def test_zeros_before_a_maximum_take_part_in_it():
     graph = helper.make_graph(
         nodes,
         "g",
-        [helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, [1, 1, 4, 4])],
-        [helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, None)],
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 1, 4, 4])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
         [numpy_helper.from_array(np.array([0, 0, 1, 1, 0, 0, 1, 1]), "pads")],
     )
     proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
@@ -209,3 +209,18 @@ def test_zeros_before_a_maximum_take_part_in_it():
     (y,) = executable.execution().run([np.full((1, 1, 4, 4), -1, np.float32)])
     # By the definition of Pad: windows that touch the border hold zeros, the inner one only -1.
     assert y.tolist() == [[[[0, 0], [0, -1]]]]
+
+
+def test_results_of_other_shapes_than_the_file_declares(tmp_path):
+    """onnxruntime runs such files, and says nothing."""
+    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, [2, 3])
+    y = helper.make_tensor_value_info("y", TensorProto.FLOAT, [4])
+    graph = helper.make_graph([helper.make_node("Neg", ["x"], ["y"])], "g", [x], [y])
+    path = tmp_path / "lies.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=10), path)
+    execution = build(path, None, Target(threads=1), Settings()).execution()
+    for value in (1, 2):
+        (result,) = execution.run([np.full((2, 3), value, np.float32)])
+        np.testing.assert_array_equal(result, np.full((2, 3), -value))
+    with pytest.raises(EngineError, match=r"has the shape \[2, 3\], and not \[4\]"):
+        execution.run([np.ones((2, 3), np.float32)], [np.zeros(4, np.float32)])

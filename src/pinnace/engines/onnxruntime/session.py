@@ -143,9 +143,12 @@ class _BoundExecution(_Execution):
         self._results = [(p.name, p.shape, p.dtype.to_numpy()) for p in interface.outputs]
         self._read: list[Array | None] = [None] * len(self._names)
         self._written: list[Array] = []
+        self._misdeclared = False
 
     def run(self, arrays: Sequence[Array], outputs: Sequence[Array] | None = None) -> list[Array]:
         """Compute the outputs; `EngineError` where onnxruntime fails."""
+        if self._misdeclared:
+            return super().run(arrays, outputs)
         read, binding = self._read, self._binding
         try:
             for place, array in enumerate(arrays):
@@ -154,8 +157,10 @@ class _BoundExecution(_Execution):
                     read[place] = array
             results = self._new_results() if outputs is None else self._given(outputs)
             self._session.run_with_iobinding(binding, None)
-        except Exception as error:
-            raise EngineError(f"onnxruntime: {error}") from None
+        except Exception:
+            # A file may declare other shapes than its results have; what else is wrong is said here again.
+            results = super().run(arrays, outputs)
+            self._misdeclared = True
         return results
 
     def _new_results(self) -> list[Array]:
@@ -176,6 +181,11 @@ class _BoundExecution(_Execution):
 
 def _copied(results: Sequence[Array], outputs: Sequence[Array]) -> list[Array]:
     for result, output in zip(results, outputs, strict=True):
+        if result.shape != output.shape:
+            raise EngineError(
+                f"onnxruntime: an output has the shape {list(result.shape)}, and not "
+                f"{list(output.shape)} as the model declares: leave out the arrays to write into"
+            )
         np.copyto(output, result)
     return list(outputs)
 

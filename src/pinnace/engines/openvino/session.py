@@ -120,7 +120,10 @@ class _Execution:
         beneath: Any = super(ov.InferRequest, self._request)
         self._infer = beneath.infer
         self._results = [(p.shape, p.dtype.to_numpy()) for p in interface.outputs]
-        self._fixed = not interface.states and all(min(p.shape, default=0) > 0 for p in interface.outputs)
+        self._fixed = not interface.states and all(
+            made.partial_shape.is_static and tuple(made.shape) == said.shape and 0 not in said.shape
+            for made, said in zip(model.outputs, interface.outputs, strict=True)
+        )
         names = [p.name for p in interface.inputs] + [name for name, _ in interface.states]
         there = {name: place for place, port in enumerate(model.inputs) for name in port.get_names()}
         self._places = [there.get(name) for name in names]  # it drops inputs that nothing reads
