@@ -145,17 +145,6 @@ def test_a_model_says_that_its_device_is_simulated(simulate):
         assert [port.name for port in model.get_inputs()]
 
 
-def test_tensors_on_simulated_devices(simulate):
-    with pytest.raises(DeviceUnavailableError):
-        pinnace.Tensor(np.ones(2), device="gpu:0")
-    simulate("gpu:1")
-    tensor = pinnace.Tensor(np.ones(2), device="GPU")
-    assert tensor.device == "gpu:0 (simulated, in host memory)"
-    np.testing.assert_array_equal(tensor.get_data_to_numpy(), np.ones(2))
-    with pytest.raises(DeviceUnavailableError, match="gpu:1 is not there"):
-        pinnace.Tensor(np.ones(2), device="gpu:1")
-
-
 # -- one runner on several devices -----------------------------------------------------------------------
 
 

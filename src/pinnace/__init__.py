@@ -9,6 +9,7 @@ outputs = model.predict([mslite.Tensor(image)])
 
 from importlib.metadata import PackageNotFoundError, version
 
+from pinnace import devices, memory
 from pinnace.context import AscendDeviceInfo, Context, CPUDeviceInfo, DeviceInfo, GPUDeviceInfo
 from pinnace.data_parallel import DataParallel
 from pinnace.errors import PinnaceError, PinnaceWarning
@@ -18,6 +19,8 @@ from pinnace.model import Model
 from pinnace.runner import ModelParallelRunner, RunnerConfig
 from pinnace.tensor import Tensor, TensorMeta
 from pinnace.types import DataType, Format, ModelGroupFlag, ModelType
+
+memory.opened_by(devices.place)
 
 try:
     __version__ = version("pinnace")

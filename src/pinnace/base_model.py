@@ -19,6 +19,7 @@ from pinnace.arguments import check_path, check_type
 from pinnace.errors import ArgumentTypeError, ArgumentValueError, ModelStateError
 from pinnace.exchange import Exchange
 from pinnace.ports import (
+    Host,
     Shape,
     arrays_of,
     check_inputs,
@@ -27,6 +28,7 @@ from pinnace.ports import (
     expected,
     fill,
     fits,
+    into_devices,
     is_free,
     meta,
     resized,
@@ -166,10 +168,13 @@ class BaseModel:
         place where they hold an array of this dtype and size. Where all of them hold arrays of the model's
         fixed shapes, the engine writes there, and nothing is copied: bind once, predict often.
 
+        Tensors on the model's device (`Tensor(..., device="gpu:0")`) are read and written where they are,
+        inputs and outputs alike; outputs that nobody gave come in host memory.
+
         `timeout` is in seconds, waiting for a worker included. Raises `ArgumentTypeError` for other things,
-        `DataMismatchError` where number, dtype or shape of the inputs are not the model's, `EngineError`
-        where the engine fails, `ModelStateError` where the model is not built or closed, `QueueFullError`
-        where `[runner] max_queue` predictions wait already, `PredictTimeoutError`.
+        `DataMismatchError` where number, dtype, shape or device of the inputs are not the model's,
+        `EngineError` where the engine fails, `ModelStateError` where the model is not built or closed,
+        `QueueFullError` where `[runner] max_queue` predictions wait already, `PredictTimeoutError`.
         """
         live = self._live or self._unready(inputs)
         arrays = arrays_of(inputs, live.expected)
@@ -183,7 +188,12 @@ class BaseModel:
             live.workers.run(arrays, into)
             return list(outputs)
         check_outputs(outputs, live.outputs)
-        results = tensors_of(live.workers.run(arrays, None, timeout), live.kinds)
+        there = into_devices(outputs, arrays, live.outputs, live.host)
+        if timeout is not None:  # a prediction that is given up goes on: it must not write into these later
+            there = None
+        results = tensors_of(live.workers.run(arrays, there, timeout), live.kinds)
+        if there is not None:
+            results = [r if at is None else o for r, o, at in zip(results, outputs, there, strict=True)]
         fill(outputs, results)
         return results
 
@@ -289,7 +299,8 @@ class _Live:
         self.inputs = workers.executable.inputs
         self.outputs = workers.executable.outputs
         self.shapes = shapes
-        self.expected = expected(self.inputs, shapes)
+        self.host = Host(devices, workers.executable.takes_device_memory)
+        self.expected = expected(self.inputs, shapes, self.host)
         self.kinds = [(port.name, port.dtype, port.format) for port in self.outputs]
         self._proven: tuple[list[Array], list[Array]] | None = None
         self._output_shapes: list[Shape] | None = None

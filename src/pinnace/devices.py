@@ -7,8 +7,9 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from pinnace.cores import allowed_cores
-from pinnace.engines import missing
+from pinnace.engines import memory, missing
 from pinnace.hardware import cards
+from pinnace.memory import Place
 from pinnace.simulation import KINDS, counts, simulated
 from pinnace.target import Target
 
@@ -68,6 +69,12 @@ def devices_of(kind: str) -> list[Device]:
         )
         for card in cards(kind)
     ]  # fmt: skip
+
+
+def place(kind: str, number: int) -> Place:
+    """The memory of an accelerator or a simulated one, for tensors. Raises `DeviceUnavailableError`."""
+    played = simulated(kind, number)
+    return memory(Target(simulates=str(played)) if played else Target(device=kind, device_id=number))
 
 
 def _cpu() -> Device:

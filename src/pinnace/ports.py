@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, cast
 
 import numpy as np
 
@@ -59,13 +61,44 @@ def check_outputs(outputs: object, ports: Sequence[Port]) -> None:
         )
 
 
-Expected = tuple[Port, Shape, np.dtype[np.generic]]
-"""An input, the shape that it has now, and the dtype of its arrays."""
+@dataclass(frozen=True)
+class Host:
+    """Where a model runs, as tensors in the memory of devices see it.
+
+    `devices` is what `get_model_info("device")` says, "" of a model that takes such tensors of any device and
+    copies them to the host. With `binds` those of its own device are used where they are.
+    """
+
+    devices: str = ""
+    binds: bool = False
+
+    def data_of(self, tensor: Tensor, what: str) -> Array:
+        """The data of a tensor that is on a device: its memory where it can be used, else a copy.
+
+        Raises `DataMismatchError` where it is another device than the model's; `what` is the tensor's part.
+        """
+        if self.devices and _device(tensor.device) != _device(self.devices):
+            raise DataMismatchError(
+                f"{what} is a tensor on {tensor.device}, and the model runs on {self.devices}: give it one "
+                f"of that device, or one without a device"
+            )
+        # Who hands arrays on to an executable asks for no more than their shape: this passes as one.
+        return cast("Array", tensor.device_array()) if self.binds else tensor.get_data_to_numpy()
 
 
-def expected(ports: Sequence[Port], shapes: Sequence[Shape]) -> list[Expected]:
+def _device(described: str) -> str:
+    """The devices, several with commas, without how they are simulated: that can differ in threads."""
+    return re.sub(r" \(.*?\)", "", described)
+
+
+Expected = tuple[Port, Shape, np.dtype[np.generic], Host]
+"""An input, the shape that it has now, the dtype of its arrays, and who takes it."""
+
+
+def expected(ports: Sequence[Port], shapes: Sequence[Shape], host: Host | None = None) -> list[Expected]:
     """What `arrays_of` is to find."""
-    return [(port, shape, port.dtype.to_numpy()) for port, shape in zip(ports, shapes, strict=True)]
+    host = host or Host()
+    return [(port, shape, port.dtype.to_numpy(), host) for port, shape in zip(ports, shapes, strict=True)]
 
 
 def arrays_of(inputs: Sequence[Tensor | Array], expected: Sequence[Expected]) -> list[Array]:
@@ -76,10 +109,10 @@ def arrays_of(inputs: Sequence[Tensor | Array], expected: Sequence[Expected]) ->
     """
     if not isinstance(inputs, _LISTS) or len(inputs) != len(expected):
         check_inputs(inputs)
-        names = ", ".join(port.name for port, _, _ in expected)
+        names = ", ".join(port.name for port, *_ in expected)
         raise DataMismatchError(f"the model has {len(expected)} inputs ({names}), but got {len(inputs)}")
     arrays = []
-    for value, (port, shape, dtype) in zip(inputs, expected, strict=True):
+    for value, (port, shape, dtype, host) in zip(inputs, expected, strict=True):
         if value.__class__ is Tensor:
             array = value.array_of(port.dtype, shape)
         elif value.__class__ is np.ndarray and value.dtype is dtype and value.shape == shape:
@@ -88,19 +121,19 @@ def arrays_of(inputs: Sequence[Tensor | Array], expected: Sequence[Expected]) ->
             array = None
         if array is None:
             check_inputs(inputs)
-            array = _array(value, port, shape)
+            array = _array(value, port, shape, host)
         arrays.append(array)
     return arrays
 
 
-def _array(value: Tensor | Array, port: Port, shape: Shape) -> Array:
+def _array(value: Tensor | Array, port: Port, shape: Shape, host: Host) -> Array:
     """The data of an input that is not at hand in the right form."""
     tensor = value if isinstance(value, Tensor) else Tensor(value)
     if not tensor.has_data:
         _warn_of_zeros(tensor, port)
     if tensor.dtype is not port.dtype:
         raise DataMismatchError(f"input {port.name!r} must be {port.dtype}, but got {tensor.dtype}")
-    array = tensor.get_data_to_numpy()
+    array = host.data_of(tensor, f"input {port.name!r}") if tensor.on_device else tensor.get_data_to_numpy()
     return array if array.shape == shape else _as_shape(array, port, shape)
 
 
@@ -136,6 +169,40 @@ def fits(outputs: Sequence[Array], inputs: Sequence[Array], ports: Sequence[Port
     )
 
 
+def into_devices(
+    outputs: Sequence[Any], arrays: Sequence[Array], ports: Sequence[Port], host: Host
+) -> list[Any] | None:
+    """The memory of outputs that are on the model's device, None for others; None where there is none.
+
+    Memory that is an input's or another output's too is left out: results are copied there after. Raises
+    `DataMismatchError` where device, dtype or shape are not the results'.
+    """
+    if not any(isinstance(value, Tensor) and value.on_device for value in outputs):
+        return None
+    found: list[Any] = []
+    for value, port in zip(outputs, ports, strict=True):
+        if not isinstance(value, Tensor) or not value.on_device:
+            found.append(None)
+            continue
+        _check_output(value, port)
+        data: Any = host.data_of(value, f"output {port.name!r}")
+        taken = not host.binds or any(data.shares(other) for other in (*arrays, *found))
+        found.append(None if taken else data)
+    return found if any(data is not None for data in found) else None
+
+
+def _check_output(tensor: Tensor, port: Port) -> None:
+    have, want = tuple(tensor.shape), port.shape
+    fits = want == (-2,) or (
+        len(have) == len(want) and all(w in (-1, h) for w, h in zip(want, have, strict=True))
+    )
+    if tensor.dtype is not port.dtype or is_free(have) or not fits:
+        raise DataMismatchError(
+            f"output {port.name!r} has {port.dtype} and shape {list(want)}: the tensor on {tensor.device} "
+            f"that is to hold it has {tensor.dtype} and {list(have)}"
+        )
+
+
 def fill(outputs: list[Any], results: list[Tensor]) -> None:
     """Give `results` to a list of outputs that `check_outputs` has let pass."""
     if not outputs:
@@ -143,14 +210,16 @@ def fill(outputs: list[Any], results: list[Tensor]) -> None:
         return
     for index, (given, result) in enumerate(zip(outputs, results, strict=True)):
         if isinstance(given, Tensor):
-            _copy_into(given, result)
+            if given is not result:
+                _copy_into(given, result)
         else:
             outputs[index] = result  # a TensorMeta can hold no data
 
 
 def _copy_into(given: Tensor, result: Tensor) -> None:
     array = result.get_data_to_numpy()
-    if given.has_data and given.dtype is result.dtype and given.data_size == array.nbytes:
+    in_place = given.has_data and not given.on_device
+    if in_place and given.dtype is result.dtype and given.data_size == array.nbytes:
         given.shape = result.shape
         np.copyto(given.get_data_to_numpy(), array)
         return

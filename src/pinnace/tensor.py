@@ -11,14 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from pinnace.arguments import check_elements, check_type
-from pinnace.errors import (
-    ArgumentTypeError,
-    ArgumentValueError,
-    DataMismatchError,
-    DeviceUnavailableError,
-    ModelStateError,
-)
-from pinnace.simulation import simulated
+from pinnace.errors import ArgumentTypeError, ArgumentValueError, DataMismatchError, ModelStateError
+from pinnace.memory import DeviceArray, Place, place
 from pinnace.types import DataType, Format, Port
 
 __all__ = ["DataType", "Format", "Tensor", "TensorMeta"]
@@ -57,9 +51,17 @@ class Tensor:
 
     The data is a C-contiguous numpy array in native byte order. It is shared with the array it was made
     of wherever that one has this layout already; a change of one is seen in the other.
+
+    Where a device is named the data lies in its memory: it is copied there and back, and a model on that
+    device reads and writes it where it is.
     """
 
-    __slots__ = ("_array", "_device", "_dtype", "_format", "_name", "_shape")
+    # Those with devices have the last two as well: most tensors are made without.
+    __slots__ = ("_array", "_dtype", "_format", "_memory", "_name", "_place", "_shape")
+
+    _array: Array | None
+    _memory: DeviceArray | None
+    _place: Place | None
 
     def __init__(
         self,
@@ -70,13 +72,13 @@ class Tensor:
     ) -> None:
         """Make a tensor of another one, of a numpy array, or of a shape and dtype (data follows later).
 
-        `device` may be None, "cpu", or a simulated device, whose data is in host memory as well. Raises
-        `ArgumentTypeError` where `tensor` is something else or disagrees with `shape` or `dtype`,
-        `DeviceUnavailableError` for other devices.
+        `device` is "cpu", "gpu[:id]" or "ascend[:id]": where the data is to lie; a simulated device has its
+        memory on the host. None is the host, or where the data of `tensor` lies. Raises `ArgumentTypeError`
+        where `tensor` is something else or disagrees with `shape` or `dtype`, `ArgumentValueError` for
+        another device, `DeviceUnavailableError` for one that is not there, `EngineError` where it has no
+        room.
         """
-        played = _checked_device(device)
-        if played:
-            self._device = played
+        there = _place(device)
         if shape is not None:
             _check_shape(shape)
         if dtype is not None:
@@ -85,7 +87,7 @@ class Tensor:
         self._format = Format.NCHW
         self._dtype = dtype or DataType.FLOAT32
         self._shape = tuple(shape or ())
-        self._array: Array | None = None
+        self._array = None
         if isinstance(tensor, Tensor):
             self._adopt_tensor(tensor)
         elif isinstance(tensor, np.ndarray):
@@ -97,6 +99,8 @@ class Tensor:
             raise ArgumentTypeError(f"shape is {list(shape)}, but the data given has {list(self._shape)}.")
         if dtype is not None and dtype is not self._dtype:
             raise ArgumentTypeError(f"dtype is {dtype}, but the data given has {self._dtype}.")
+        if device is not None and str(there or "None:-1") != self.device:
+            self._move(there)
 
     @classmethod
     def of_port(cls, port: Port, shape: tuple[int, ...]) -> Tensor:
@@ -112,6 +116,25 @@ class Tensor:
     def _adopt_tensor(self, other: Tensor) -> None:
         self._name, self._format = other._name, other._format
         self._dtype, self._shape, self._array = other._dtype, other._shape, other._array
+        if other.on_device:
+            self._place, self._memory = other._place, other._memory
+
+    def _move(self, there: Place | None) -> None:
+        """Copy the data, if there is any, to a device, or to host memory."""
+        array = self.get_data_to_numpy() if self.has_data else None
+        self._place, self._memory, self._array = there, None, None
+        if array is not None:
+            self._take(array)
+
+    def _take(self, array: Array) -> None:
+        """Make an array of the tensor's dtype and size its data."""
+        array = array.reshape(self._shape)
+        if not self.on_device:
+            self._array = array
+        elif self._memory is not None:
+            self._memory.write(array)
+        else:
+            self._memory = self._held(array)
 
     def __str__(self) -> str:
         return _describe(self)
@@ -136,6 +159,8 @@ class Tensor:
         check_type("dtype", dtype, DataType)
         if dtype is not self._dtype:
             self._dtype, self._array = dtype, None
+            if self.on_device:
+                self._memory = None
 
     @property
     def shape(self) -> list[int]:
@@ -147,8 +172,12 @@ class Tensor:
         _check_shape(shape)
         self._shape = tuple(shape)
         if self._array is not None:
-            fits = self._array.size == self.element_num and min(self._shape, default=0) >= 0
-            self._array = self._array.reshape(self._shape) if fits else None
+            self._array = self._array.reshape(self._shape) if self._fits(self._array) else None
+        elif self.on_device and self._memory is not None:
+            self._memory = self._memory.reshape(self._shape) if self._fits(self._memory) else None
+
+    def _fits(self, data: Array | DeviceArray) -> bool:
+        return data.size == self.element_num and min(self._shape, default=0) >= 0
 
     @property
     def format(self) -> Format:
@@ -174,13 +203,21 @@ class Tensor:
 
     @property
     def device(self) -> str:
-        """Where the data is: "None:-1", mindspore_lite's word for host memory, or a simulated device."""
-        return getattr(self, "_device", "None:-1")  # most tensors are made without
+        """Where the data is: "None:-1", mindspore_lite's word for host memory, or a device, as "gpu:0".
+
+        It says so where that is simulated.
+        """
+        return str(self._place) if self.on_device else "None:-1"
+
+    @property
+    def on_device(self) -> bool:
+        """Whether the data lies, or will lie, in the memory of a device."""
+        return getattr(self, "_place", None) is not None
 
     @property
     def has_data(self) -> bool:
         """Whether data was set or asked for."""
-        return self._array is not None
+        return self._array is not None or (self.on_device and self._memory is not None)
 
     def array_of(self, dtype: DataType, shape: tuple[int, ...]) -> Array | None:
         """The data where it is there, of this dtype and shape."""
@@ -188,19 +225,36 @@ class Tensor:
         return array if array is not None and self._dtype is dtype and self._shape == shape else None
 
     def get_data_to_numpy(self) -> Array:
-        """The data itself, not a copy; zeros of the tensor's shape where none was set.
+        """The data itself, or a copy of a device's; zeros of the tensor's shape where none was set.
 
         Raises `ModelStateError` where a dimension is free or the dtype is UNKNOWN or INVALID.
         """
         if self._array is None:
+            if self.on_device:
+                return self.device_array().read()
             self._array = self._zeros()
         return self._array
 
+    def device_array(self) -> DeviceArray:
+        """The data on the tensor's device, zeros where none was set.
+
+        Raises as `get_data_to_numpy`; `ArgumentTypeError` for text, `EngineError` where there is no room.
+        """
+        if self._memory is None:
+            self._memory = self._held(self._zeros())
+        return self._memory
+
+    def _held(self, array: Array) -> DeviceArray:
+        if self._dtype is DataType.STRING:
+            raise ArgumentTypeError(f"tensor {self._name!r}: text cannot be on {self.device}.")
+        assert self._place is not None
+        return self._place.hold(array)
+
     def set_data_from_numpy(self, numpy_obj: Array) -> None:
-        """Take the data of an array of any shape that has as many elements as the tensor.
+        """Take the data of an array of any shape that has as many elements as the tensor; devices get a copy.
 
         Raises `ArgumentTypeError` where `numpy_obj` is no array, `DataMismatchError` (a RuntimeError)
-        where its dtype or size is not the tensor's.
+        where its dtype or size is not the tensor's, `EngineError` where the device has no room.
         """
         if not isinstance(numpy_obj, np.ndarray):
             raise ArgumentTypeError(f"numpy_obj must be numpy.ndarray, but got {type(numpy_obj)}.")
@@ -217,7 +271,7 @@ class Tensor:
                 f"data size not equal! Numpy size: {array.nbytes}, Tensor size: {self.data_size}"
                 + self._about_free_dimensions()
             )
-        self._array = array.reshape(self._shape)
+        self._take(array)
 
     def __array__(self, dtype: npt.DTypeLike | None = None, copy: bool | None = None) -> Array:
         array = self.get_data_to_numpy()
@@ -232,8 +286,7 @@ class Tensor:
         return array.__dlpack__(**options)
 
     def __dlpack_device__(self) -> tuple[int, int]:
-        kind, number = self.get_data_to_numpy().__dlpack_device__()
-        return int(kind), number
+        return 1, 0  # kDLCPU of dlpack.h; data of devices is copied
 
     def _zeros(self) -> Array:
         if min(self._shape, default=0) < 0 or self._dtype in (DataType.UNKNOWN, DataType.INVALID):
@@ -339,21 +392,14 @@ def _check_shape(shape: Sequence[int]) -> None:
     check_elements("shape", shape, int)
 
 
-def _checked_device(device: str | None) -> str:
-    """What a tensor says of its device; "" is host memory, which also stands in for simulated devices."""
+def _place(device: str | None) -> Place | None:
+    """The memory of a device; None is the host's."""
     if device is None:
-        return ""
+        return None
     check_type("device", device, str)
-    kind = re.fullmatch(r"(cpu|gpu|ascend)(?::(\d+))?", device.lower())
+    kind = re.fullmatch(r"(cpu|gpu|ascend)(?::(\d+))?", device.lower(), re.ASCII)
     if not kind:
         raise ArgumentValueError(
             f'device must be "cpu", "gpu[:id]", "ascend[:id]" or None, but got {device!r}.'
         )
-    if kind[1] == "cpu":
-        return ""
-    played = simulated(kind[1], int(kind[2] or 0))
-    if played is None:
-        raise DeviceUnavailableError(
-            f"tensors on {device!r} are not there yet: leave device out, and the data stays in host memory"
-        )
-    return f"{played.kind}:{played.id} (simulated, in host memory)"
+    return None if kind[1] == "cpu" else place(kind[1], int(kind[2] or 0))

@@ -204,6 +204,11 @@ class DistributedExecutable:
         """Facts of the engine, and of the ranks."""
         return self._info
 
+    @property
+    def takes_device_memory(self) -> bool:
+        """It does not."""
+        return False
+
     def execution(self, state: State | None = None) -> Execution:
         """A place to run; all take turns."""
         first = [np.array(value) for value in self._first_state] if state is None else state

@@ -10,6 +10,7 @@ from pinnace.engines.protocol import Engine
 from pinnace.engines.rule import by_rule
 from pinnace.errors import ArgumentValueError, DeviceUnavailableError
 from pinnace.hardware import cards
+from pinnace.memory import Place
 from pinnace.target import Target
 
 _PROVIDERS = ("", "onnxruntime", "openvino")
@@ -22,19 +23,31 @@ _MISSING = {
 def choose(target: Target, model: str) -> Engine:
     """The engine for a target; `model` is named in errors. Raises DeviceUnavailableError."""
     if target.device != "cpu":
-        lacking = missing(target)
-        if lacking:
-            raise DeviceUnavailableError(
-                f"{model}: {target.device}:{target.device_id} is not there: {lacking}; for a trial without "
-                f'it set PINNACE_SIMULATE="{target.device}:{target.device_id + 1}", or use '
-                f'context.target = ["cpu"]'
-            )
+        _check_there(target, f"{model}: ", ', or use context.target = ["cpu"]')
         return _engine("onnxruntime")
     if target.provider not in _PROVIDERS:
         raise ArgumentValueError(
             f"cpu provider {target.provider!r} is not known; choose from {', '.join(map(repr, _PROVIDERS))}"
         )
     return _engine(target.provider or by_rule(target))
+
+
+def memory(target: Target) -> Place:
+    """The memory of a target that is an accelerator, or simulates one. Raises DeviceUnavailableError."""
+    from pinnace.engines.onnxruntime.memory import OrtPlace
+
+    if target.device != "cpu":
+        _check_there(target, "", ", or leave device out, and the data stays in host memory")
+    return OrtPlace.of(target)
+
+
+def _check_there(target: Target, subject: str, otherwise: str) -> None:
+    lacking = missing(target)
+    if lacking:
+        raise DeviceUnavailableError(
+            f"{subject}{target.device}:{target.device_id} is not there: {lacking}; for a trial without "
+            f'it set PINNACE_SIMULATE="{target.device}:{target.device_id + 1}"{otherwise}'
+        )
 
 
 def missing(target: Target) -> str:

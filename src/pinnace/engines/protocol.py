@@ -40,7 +40,9 @@ class Execution(Protocol):
         """Compute the outputs for `arrays` (C-contiguous, dtypes as `inputs` say; shapes that fit).
 
         Results are new arrays, or `outputs` where these are given: C-contiguous, writable, of the dtypes and
-        the shapes that the results have. Raises `EngineError` where the engine fails.
+        the shapes that the results have. Of an executable that `takes_device_memory` both may hold a
+        `DeviceArray`, and `outputs` None where a new array is wanted. Raises `EngineError` where the engine
+        fails.
         """
 
 
@@ -58,6 +60,10 @@ class Executable(Protocol):
     @property
     def info(self) -> Mapping[str, str]:
         """Facts for `Model.get_model_info`: user info of the file, engine, precision in use."""
+
+    @property
+    def takes_device_memory(self) -> bool:
+        """Whether runs take and give `DeviceArray`s of the target's device in the place of arrays."""
 
     def execution(self, state: State | None = None) -> Execution:
         """A new place to run, which starts with this state, or with the first one of the model."""

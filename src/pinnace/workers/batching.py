@@ -45,7 +45,7 @@ class Batching:
         Nobody is overtaken: where the head does not fit the batch ends.
         """
         rows = sum(map(rows_of, batch))
-        while waiting:
+        while waiting and rows:
             head = waiting[0]
             if not rows_of(head) or _kind(head) != _kind(batch[0]) or rows + rows_of(head) > self.rows:
                 return False
@@ -55,7 +55,9 @@ class Batching:
 
 
 def rows_of(request: Request) -> int:
-    """The size of the first dimension of all inputs; 0 where they differ."""
+    """The size of the first dimension of all inputs; 0 where they differ, or one is in a device's memory."""
+    if not all(isinstance(array, np.ndarray) for array in request.arrays):
+        return 0
     rows = {array.shape[0] for array in request.arrays}
     return rows.pop() if len(rows) == 1 else 0
 

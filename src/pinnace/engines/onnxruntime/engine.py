@@ -32,7 +32,7 @@ class Onnxruntime:
         noted = notes(target, chosen)
         made, held = optimised(graph, chosen, chain(target))
         first_state = [value.numpy() for value in graph.first_state]
-        return session.OnnxruntimeExecutable(made, graph.interface, first_state, held, noted)
+        return session.OnnxruntimeExecutable(made, graph.interface, first_state, held, target, noted)
 
     def compile(self, graph: Compilable, source: Source, target: Target, folder: Path) -> Compiled:
         """Optimise, and keep the graph with what onnxruntime made of its weights."""

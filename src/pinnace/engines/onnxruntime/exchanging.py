@@ -59,7 +59,8 @@ class OnnxruntimeMould:
         except Exception as error:
             refuse(self._graph, error)
         self._source.unload()
-        return session.OnnxruntimeExecutable(made, self._graph.interface, self._first_state, held)
+        interface = self._graph.interface
+        return session.OnnxruntimeExecutable(made, interface, self._first_state, held, self._target)
 
     def _loaded(self, optimised: _Optimised, weights: session.Weights) -> Executable:
         model = optimised.without(weights.keys()) if weights else None

@@ -41,4 +41,5 @@ def loaded(
         raise
     except Exception as error:
         raise EngineError(f"{source.name}: onnxruntime cannot load what it compiled: {error}") from None
-    return session.OnnxruntimeExecutable(started, compiled.interface, compiled.first_state, held, noted)
+    interface, first_state = compiled.interface, compiled.first_state
+    return session.OnnxruntimeExecutable(started, interface, first_state, held, target, noted)

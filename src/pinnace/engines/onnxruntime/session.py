@@ -15,6 +15,7 @@ import onnxruntime as ort
 from onnxruntime.capi import onnxruntime_pybind11_state as _state
 
 from pinnace.engines.onnxruntime import providers
+from pinnace.engines.onnxruntime.memory import OrtArray
 from pinnace.engines.onnxruntime.profiling import Notes
 from pinnace.engines.precision import sixteen_bit_types
 from pinnace.engines.protocol import Array, Execution, State
@@ -46,6 +47,7 @@ class OnnxruntimeExecutable:
         interface: Interface,
         first_state: Sequence[Array],
         held: Sequence[object],
+        target: Target,
         notes: Notes | None = None,
     ) -> None:
         self._session, self._held, self._notes = session, held, notes
@@ -55,8 +57,10 @@ class OnnxruntimeExecutable:
         ports = (*interface.inputs, *interface.outputs)
         kinds = {*(p.dtype for p in ports), *(DataType.from_numpy(value.dtype) for value in first_state)}
         fixed = all(min(p.shape, default=0) >= 0 for p in ports)
-        if DataType.BFLOAT16 in kinds:
-            self._kind: type[_Execution] = _ValueExecution
+        if (target.device != "cpu" or target.simulates) and DataType.STRING not in kinds:
+            self._kind: type[_Execution] = _DeviceExecution
+        elif DataType.BFLOAT16 in kinds:
+            self._kind = _ValueExecution
         elif fixed and DataType.STRING not in kinds and not interface.states:
             self._kind = _BoundExecution
         else:
@@ -76,6 +80,11 @@ class OnnxruntimeExecutable:
     def info(self) -> Mapping[str, str]:
         """User info of the file, the engine's name and version, the precision."""
         return self._info
+
+    @property
+    def takes_device_memory(self) -> bool:
+        """Whether it was built for a device, and takes and gives more than text."""
+        return self._kind is _DeviceExecution
 
     def execution(self, state: State | None = None) -> Execution:
         """A place to run; places have nothing in common but the session."""
@@ -177,6 +186,56 @@ class _BoundExecution(_Execution):
                 self._binding.bind_ortvalue_output(name, _value_of(array, _HOST))
             self._written = list(outputs)
         return self._written
+
+
+class _DeviceExecution(_Execution):
+    """Runs on a device, from and into its memory, where that is given, or the host's.
+
+    Everything is bound anew for each run: onnxruntime copies what lies in host memory when it is bound, and
+    it may have changed since. Nothing stays bound, so that memory can be freed between runs.
+    """
+
+    def __init__(self, session: ort.InferenceSession, interface: Interface, state: State) -> None:
+        super().__init__(session, interface, state)
+        self._binding = session.io_binding()
+
+    def run(self, arrays: Sequence[Array], outputs: Sequence[Array | None] | None = None) -> list[Array]:
+        """Compute the outputs; `EngineError` where onnxruntime fails."""
+        count = len(self._fetch) - len(self.state)
+        into = [*([None] * count if outputs is None else outputs), *([None] * len(self.state))]
+        binding = self._binding
+        try:
+            for name, array in zip(self._names, (*arrays, *self.state), strict=True):
+                _bind_input(binding, name, array)
+            for name, given in zip(self._fetch, into, strict=True):
+                _bind_output(binding, name, given)
+            self._session.run_with_iobinding(binding._iobinding, None)
+            binding.synchronize_outputs()
+            values = zip(binding.get_outputs(), into, strict=True)
+            results = [_as_array(value) if given is None else given for value, given in values]
+        except Exception as error:
+            raise EngineError(f"onnxruntime: {error}") from None
+        finally:
+            binding.clear_binding_inputs()
+            binding.clear_binding_outputs()
+        results, self.state = results[:count], results[count:]
+        return results
+
+
+def _bind_input(binding: ort.IOBinding, name: str, array: Array | OrtArray) -> None:
+    if isinstance(array, OrtArray):
+        array.bind_input(binding, name)
+    else:
+        binding.bind_ortvalue_input(name, _as_value(array))
+
+
+def _bind_output(binding: ort.IOBinding, name: str, array: Array | OrtArray | None) -> None:
+    if isinstance(array, OrtArray):
+        array.bind_output(binding, name)
+    elif array is None:
+        binding.bind_output(name)  # memory of the host, which onnxruntime allocates
+    else:
+        binding.bind_ortvalue_output(name, _as_value(array))
 
 
 def _copied(results: Sequence[Array], outputs: Sequence[Array]) -> list[Array]:

@@ -86,6 +86,11 @@ class OpenvinoExecutable:
         """User info of the file, the engine's name and version, the precision."""
         return self._info
 
+    @property
+    def takes_device_memory(self) -> bool:
+        """It does not."""
+        return False
+
     def execution(self, state: State | None = None) -> Execution:
         """A place to run: a request of OpenVINO's, with tensors of its own."""
         assert self._model is not None
