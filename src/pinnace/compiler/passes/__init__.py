@@ -2,8 +2,7 @@
 
 A rule looks at one node and what is around it, and writes what takes the place of its first output, as a
 lowering would; None leaves things as they are. `RULES` says at which operator a rule looks. Each rule
-keeps what is computed but for the rounding of floats. Rules are for models that we lowered: what an ONNX
-file computes stays onnxruntime's to the last bit.
+keeps what is computed but for the rounding of floats.
 """
 
 from __future__ import annotations
@@ -25,6 +24,7 @@ from pinnace.compiler.passes.norm import (
 from pinnace.compiler.passes.pool import average_pool
 from pinnace.compiler.passes.product import product_of_three
 from pinnace.compiler.passes.sums import sum_of_rows
+from pinnace.compiler.passes.winograd import winograd
 from pinnace.compiler.plan import PLANNED
 from pinnace.compiler.trace import MISFITS
 from pinnace.ops.builder import Builder, Unsupported
@@ -47,14 +47,22 @@ RULES: dict[str, tuple[Rule, ...]] = {
     "Transpose": (attention,),
 }
 
+ON_CPU: dict[str, tuple[Rule, ...]] = {
+    "BatchNormalization": (winograd,),
+    "Conv": (winograd,),
+    "Relu": (winograd,),
+}
+"""Rules that an accelerator's own kernels make useless."""
+
 _CONTROL = ("If", "Loop", "Scan")
 
 
-def rewrite(model: ir.Model) -> None:
+def rewrite(model: ir.Model, on_cpu: bool = True) -> None:
     """Apply the rules to every node of a model, each once, in order."""
     b = Builder()
+    rules = RULES | ON_CPU if on_cpu else RULES
     for node in list(_nodes(model.graph)):
-        for rule in RULES.get(node.op_type, ()):
+        for rule in rules.get(node.op_type, ()):
             replacement = _applied(rule, b, node)
             if replacement is not None:
                 _put(b, node, replacement)

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
 import onnx_ir as ir
 
 from pinnace.ops.builder import Builder
@@ -58,3 +62,23 @@ def permuted(value: ir.Value | None, *perm: int) -> ir.Value | None:
     if node is None or tuple(node.attributes["perm"].as_ints()) != perm:
         return None
     return node.inputs[0]
+
+
+def pads_of(node: ir.Node, size: Sequence[int], kernel: Sequence[int], strides: Sequence[int]) -> list[int]:
+    """What a Conv or a pool of images of `size` adds to them: top, left, bottom, right."""
+    rule = node.attributes["auto_pad"].as_string() if "auto_pad" in node.attributes else "NOTSET"
+    if rule == "NOTSET":
+        return list(node.attributes["pads"].as_ints()) if "pads" in node.attributes else [0] * 4
+    if rule == "VALID":
+        return [0] * 4
+    sums = [max((-(-n // s) - 1) * s + k - n, 0) for n, k, s in zip(size, kernel, strides, strict=True)]
+    less, more = [p // 2 for p in sums], [p - p // 2 for p in sums]
+    return less + more if rule == "SAME_UPPER" else more + less
+
+
+def floats(value: ir.Value | None) -> npt.NDArray[np.float32] | None:
+    """The elements of a constant of float32."""
+    if value is None or value.const_value is None or value.is_graph_input():
+        return None
+    tensor = value.const_value
+    return tensor.numpy() if tensor.dtype is ir.DataType.FLOAT else None

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import onnx_ir as ir
 
-from pinnace.compiler.passes.match import attribute, is_float
+from pinnace.compiler.passes.match import attribute, is_float, pads_of
 from pinnace.ops.builder import Builder
 
 _LARGEST = 49
@@ -34,7 +34,7 @@ def average_pool(b: Builder, node: ir.Node) -> ir.Value | None:
     if channels % _block() == 0:
         return None
     strides = node.attributes["strides"].as_ints() if "strides" in node.attributes else (1, 1)
-    pads = _pads(node, size, kernel, strides)
+    pads = pads_of(node, size, kernel, strides)
     window = math.prod(kernel)
     whole = not any(pads) or attribute(node, "count_include_pad", 0) == 1
     weight = b.constant(np.full((channels, 1, *kernel), 1 / window if whole else 1, np.float32))
@@ -49,18 +49,6 @@ def _block() -> int:
         return 16
     with open("/proc/cpuinfo", encoding="ascii", errors="replace") as file:
         return 16 if "avx512f" in file.read() else 8
-
-
-def _pads(node: ir.Node, size: Sequence[int], kernel: Sequence[int], strides: Sequence[int]) -> list[int]:
-    """Top, left, bottom, right."""
-    rule = node.attributes["auto_pad"].as_string() if "auto_pad" in node.attributes else "NOTSET"
-    if rule == "NOTSET":
-        return list(node.attributes["pads"].as_ints()) if "pads" in node.attributes else [0] * 4
-    if rule == "VALID":
-        return [0] * 4
-    sums = [max((-(-n // s) - 1) * s + k - n, 0) for n, k, s in zip(size, kernel, strides, strict=True)]
-    less, more = [p // 2 for p in sums], [p - p // 2 for p in sums]
-    return less + more if rule == "SAME_UPPER" else more + less
 
 
 def _counts(

@@ -58,14 +58,14 @@ class Encoded:
         return start(self.model, chosen, self.disabled, chain), held
 
 
-def encoded(graph: Compilable, source: Source | None = None) -> Encoded:
+def encoded(graph: Compilable, source: Source | None = None, chain: Chain = ON_CPU) -> Encoded:
     """Take a graph apart, which is of no use after.
 
     With a `source`, the model's, no weight is left in its files: all are given as that has them mapped.
     """
     check_divisors(graph.model, graph.name)
     with _hidden(graph):
-        rewrite(graph.model)
+        rewrite(graph.model, chain == ON_CPU)
     room = max(_FOLDED, _weight_bytes(graph.model))
     disabled = _wrong_optimizers(graph.model) + _SLOW_OPTIMIZERS
     weights = _in_memory(graph, source)
@@ -79,7 +79,7 @@ def optimised(
     graph: Compilable, chosen: ort.SessionOptions, chain: Chain = ON_CPU
 ) -> tuple[ort.InferenceSession, list[object]]:
     """A session that optimises the graph by the options given, and what it refers to."""
-    made = encoded(graph)
+    made = encoded(graph, chain=chain)
     try:
         return made.start(chosen, chain)
     except DeviceUnavailableError:
