@@ -139,25 +139,6 @@ def test_groups_that_mindspore_wrote():
         groups_of(__file__)
 
 
-def test_launch_ends_all_when_one_fails(tmp_path):
-    import subprocess
-    import sys
-
-    script = tmp_path / "main.py"
-    script.write_text(
-        "import os, sys, time\n"
-        "print('rank', sys.argv[1], flush=True)\n"
-        "if sys.argv[1] == '1': sys.exit(7)\n"
-        "time.sleep(600)\n"
-    )
-    command = [sys.executable, "-m", "pinnace", "launch", "-n", "2", "--with", "torch", str(script), "{rank}"]
-    pytest.importorskip("torch")
-    answer = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
-    assert answer.returncode == 7
-    assert sorted(answer.stdout.splitlines()) == ["[0] rank 0", "[1] rank 1"]
-    assert "rank 1 has failed with 7: the others are ended" in answer.stderr
-
-
 def test_inspect_knows_collectives():
     from pinnace.build import inspect_model
 

@@ -17,10 +17,11 @@ def launch(
     ],
     ranks: Annotated[int, typer.Option("-n", "--ranks", min=1, help="How many ranks.")],
     hosts: Annotated[
-        str, typer.Option(metavar="HOST,HOST", help="Machines for mpirun to start them on; this one if none.")
+        str, typer.Option(metavar="HOST[:RANKS],...", help="Machines that take a rank each, or so many.")
     ] = "",
+    agent: Annotated[str, typer.Option(help="What runs a command on a host, as ssh does.")] = "ssh",
     way: Annotated[
-        Literal["mpi", "torch"] | None,
+        Literal["mpi", "torch", "sockets"] | None,
         typer.Option("--with", help="How the ranks talk; by default MPI where it is installed."),
     ] = None,
 ) -> None:
@@ -37,5 +38,5 @@ def launch(
         print(whose, line, sep="", end="", flush=True, file=out[is_error])
 
     out = (sys.stdout, sys.stderr)
-    status = start(ranks, [h for h in hosts.split(",") if h], way or "", command, show)
+    status = start(ranks, [h for h in hosts.split(",") if h], way or "", agent, command, show)
     raise typer.Exit(status)

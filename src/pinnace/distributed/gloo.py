@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
 from typing import Any
@@ -14,21 +13,10 @@ import numpy as np
 
 from pinnace.distributed.communicator import Link, Ranks
 from pinnace.distributed.roster import Roster
+from pinnace.distributed.tables import Meeting
 from pinnace.distributed.watch import Watch
 from pinnace.engines.protocol import Array
 from pinnace.errors import ConfigError, DistributedError
-
-
-@dataclass(frozen=True)
-class Meeting:
-    """Where ranks find each other: `hosts` are the addresses of all, and rank 0 listens on `port`."""
-
-    rank: int
-    hosts: tuple[str, ...]
-    port: int
-
-    def __str__(self) -> str:
-        return f"{self.hosts[0]}:{self.port}"
 
 
 class Gloo:

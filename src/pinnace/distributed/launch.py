@@ -1,4 +1,4 @@
-"""Starts the ranks of a script on this machine, or by mpirun on several, and ends all when one fails."""
+"""Starts the ranks of a script, on this machine or on several, and ends all when one fails."""
 
 from __future__ import annotations
 
@@ -11,39 +11,46 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import IO
 
+from pinnace.distributed.hosts import check, is_here, places, remote, travelling
+from pinnace.distributed.mpi import number
+from pinnace.distributed.start import COMMUNICATOR
+from pinnace.distributed.tables import BASE_PORT
 from pinnace.errors import ConfigError
 
 Print = Callable[[int | None, bool, str], None]
 """Takes a line: the rank that it is of, None for the launcher's own, and whether it is of stderr."""
 
+_UNBUFFERED = {"PYTHONUNBUFFERED": "1"}
 _GRACE = 3.0
 """Seconds that ranks have to end by themselves after one has failed, and again after SIGTERM."""
 _TAGGED = re.compile(r"\[\S+,(\d+)\]<std(?:out|err)>: ?(.*)", re.DOTALL)
 
 
-def launch(ranks: int, hosts: Sequence[str], way: str, command: Sequence[str], show: Print) -> int:
+def launch(
+    ranks: int, hosts: Sequence[str], way: str, agent: str, command: Sequence[str], show: Print
+) -> int:
     """Run `command` with python in so many ranks; returns the exit status of the first that failed, or 0.
 
-    "{rank}" in an argument becomes the number of the rank. `way` is "mpi", "torch" or "" (MPI where it is
-    here). Raises `ConfigError` where what starts them is missing.
+    "{rank}" in an argument becomes the number of the rank. `hosts` are machines that take a rank each, or
+    several ("a:2"), `agent` is what runs a command there. `way` is "mpi", "torch", "sockets", or "": MPI
+    where it is here. Raises `ConfigError` where what starts the ranks is missing.
     """
     found = mpirun()
-    if way == "mpi" and (not found or not find_spec("mpi4py")):
+    has_mpi = bool(found and find_spec("mpi4py"))
+    if way == "mpi" and not has_mpi:
         raise ConfigError("MPI is not here: pip install 'pinnace[mpi]'")
     if way == "torch" and not find_spec("torch"):
         raise ConfigError("torch is not here: pip install 'pinnace[ranks]'")
-    if hosts and way == "torch":
-        raise ConfigError("--hosts: ranks on other machines are started by mpirun, or there by hand")
-    if not way:
-        way = "mpi" if found and find_spec("mpi4py") else "torch"
-        if way == "torch" and not find_spec("torch"):
-            raise ConfigError("neither MPI nor torch is here: pip install 'pinnace[mpi]'")
-    return _by_mpirun(found, ranks, hosts, command, show) if way == "mpi" else _by_hand(ranks, command, show)
+    where = places(ranks, hosts)
+    check(where, agent)
+    if way == "mpi" or (not way and has_mpi):
+        return _by_mpirun(by_mpirun(found, where, agent, command), show)
+    return _by_hand(where, agent, way, command, show)
 
 
 def mpirun() -> str:
@@ -52,16 +59,26 @@ def mpirun() -> str:
     return str(beside) if beside.exists() else shutil.which("mpirun") or ""
 
 
-def _by_mpirun(program: str, ranks: int, hosts: Sequence[str], command: Sequence[str], show: Print) -> int:
+def by_mpirun(program: str, where: Sequence[str], agent: str, command: Sequence[str]) -> list[str]:
+    """The command line of mpirun that runs `command` with python in a rank for each host of `where`."""
     options = ["--allow-run-as-root", "--oversubscribe", "--output", "tag"]
     # Without it the ranks that live are killed before they can say whom they lost.
     options += ["--with-ft", "mpi"]
-    if hosts:
-        options += ["--host", ",".join(hosts)]
+    variables: list[str] = []
+    if any(where):
+        options += ["--prtemca", "plm_ssh_agent", agent]
+        for name in sorted(travelling({**os.environ, **_UNBUFFERED})):
+            variables += ["-x", name]
     parts: list[str] = []
-    for rank in range(ranks):
-        parts += [*([":"] if rank else []), "-n", "1", *_command(rank, command)]
-    started = _start([program, *options, *parts], None)
+    for rank, host in enumerate(where):
+        # Left to itself mpirun begins with the first host for each of these parts.
+        place = ["--host", host] if host else []
+        parts += [*([":"] if rank else []), "-n", "1", *place, *variables, *_command(rank, command)]
+    return [program, *options, *parts]
+
+
+def _by_mpirun(command: Sequence[str], show: Print) -> int:
+    started = _start(command, {})
     forwards = _forward(started, None, show)
     try:
         status = started.wait()
@@ -72,21 +89,42 @@ def _by_mpirun(program: str, ranks: int, hosts: Sequence[str], command: Sequence
     return status
 
 
-def _by_hand(ranks: int, command: Sequence[str], show: Print) -> int:
-    port = _free_port()
+def _by_hand(where: Sequence[str], agent: str, way: str, command: Sequence[str], show: Print) -> int:
+    address, port = _meeting(where)
     started: list[subprocess.Popen[str]] = []
     forwards: list[threading.Thread] = []
     try:
-        for rank in range(ranks):
-            meeting = {"RANK": rank, "WORLD_SIZE": ranks, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
-            environment = os.environ | {name: str(value) for name, value in meeting.items()}
-            started.append(_start(_command(rank, command), environment))
+        for rank, host in enumerate(where):
+            variables = {
+                "RANK": str(rank),
+                "WORLD_SIZE": str(len(where)),
+                "MASTER_ADDR": address,
+                "MASTER_PORT": str(port),
+                **({COMMUNICATOR: way} if way else {}),
+            }
+            own = _command(rank, command)
+            if is_here(host):
+                started.append(_start(own, variables))
+            else:
+                travel = travelling(os.environ) | _UNBUFFERED | variables
+                started.append(_start(remote(host, agent, travel, own), {}, subprocess.PIPE))
             forwards += _forward(started[-1], rank, show)
         status = _watched(started, show)
     finally:
         _end(started)
     _joined(forwards)
     return status
+
+
+def _meeting(where: Sequence[str]) -> tuple[str, int]:
+    """Where ranks meet: the host of rank 0, and a port of it."""
+    if not is_here(where[0]):
+        return where[0], number("MASTER_PORT", default=BASE_PORT)
+    if all(map(is_here, where)):
+        return "127.0.0.1", _free_port()
+    if where[0] in ("localhost", "127.0.0.1"):
+        raise ConfigError(f"--hosts: ranks on other machines cannot reach rank 0 as {where[0]}: use its name")
+    return where[0], _free_port()
 
 
 def _watched(started: Sequence[subprocess.Popen[str]], show: Print) -> int:
@@ -109,6 +147,9 @@ def _status(process: subprocess.Popen[str]) -> int:
 
 
 def _end(started: Sequence[subprocess.Popen[str]]) -> None:
+    for process in started:
+        if process.stdin:
+            process.stdin.close()
     for sign in (signal.SIGTERM, signal.SIGKILL):
         for process in started:
             if process.poll() is None:
@@ -122,11 +163,13 @@ def _command(rank: int, command: Sequence[str]) -> list[str]:
     return [sys.executable, *(word.replace("{rank}", str(rank)) for word in command)]
 
 
-def _start(command: Sequence[str], environment: dict[str, str] | None) -> subprocess.Popen[str]:
+def _start(
+    command: Sequence[str], variables: Mapping[str, str], stdin: int = subprocess.DEVNULL
+) -> subprocess.Popen[str]:
     return subprocess.Popen(
         command,
-        env={**(environment or os.environ), "PYTHONUNBUFFERED": "1"},
-        stdin=subprocess.DEVNULL,
+        env={**os.environ, **_UNBUFFERED, **variables},
+        stdin=stdin,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import os
+import socket
 from functools import cache
 from pathlib import Path
 
 from pinnace.config import Settings
 from pinnace.distributed.communicator import Communicator
-from pinnace.distributed.gloo import Gloo, Meeting
+from pinnace.distributed.gloo import Gloo
 from pinnace.distributed.mpi import Mpi, number
-from pinnace.distributed.tables import BASE_PORT, meeting
+from pinnace.distributed.tables import BASE_PORT, Meeting, meeting
 from pinnace.errors import ConfigError
 
+COMMUNICATOR = "PINNACE_COMMUNICATOR"
+"""The variable that says how ranks which were started by hand talk."""
 _SECONDS = 300
 """Seconds that a collective may take, unless `[distributed] timeout` says otherwise."""
 
@@ -58,9 +61,19 @@ def _beside(path: str, settings: Settings) -> Path:
 def _of_environment() -> Meeting:
     """What torchrun and `pinnace launch` leave in the environment."""
     address, port = os.environ["MASTER_ADDR"], number("MASTER_PORT", default=BASE_PORT)
-    own = os.environ.get("PINNACE_HOST", address)
     rank, size = number("RANK"), number("WORLD_SIZE")
     hosts = [address] * size
-    hosts[rank] = own
-    hosts[0] = address
+    if rank:
+        hosts[rank] = _own_address(address)
     return Meeting(rank, tuple(hosts), port)
+
+
+def _own_address(other: str) -> str:
+    """The address of this machine on its way to another one."""
+    try:
+        found = socket.getaddrinfo(other, 9, type=socket.SOCK_DGRAM)[0]
+        with socket.socket(found[0], socket.SOCK_DGRAM) as way:
+            way.connect(found[4])  # sends nothing
+            return str(way.getsockname()[0])
+    except OSError as error:
+        raise ConfigError(f"MASTER_ADDR: {other!r} is not known here ({error.strerror or error})") from None

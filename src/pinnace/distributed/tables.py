@@ -4,17 +4,29 @@ from __future__ import annotations
 
 import ipaddress
 import json
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from pinnace.distributed.communicator import Ranks
-from pinnace.distributed.gloo import Meeting
 from pinnace.distributed.mpi import number
 from pinnace.errors import ConfigError
 
 BASE_PORT = 60000
 """HCCL's, unless HCCL_IF_BASE_PORT says otherwise."""
+
+
+@dataclass(frozen=True)
+class Meeting:
+    """Where ranks find each other: `hosts` are the addresses of all, and rank 0 listens on `port`."""
+
+    rank: int
+    hosts: tuple[str, ...]
+    port: int
+
+    def __str__(self) -> str:
+        return f"{self.hosts[0]}:{self.port}"
 
 
 def meeting(path: Path, rank: int) -> Meeting:

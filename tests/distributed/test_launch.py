@@ -1,0 +1,113 @@
+"""`pinnace launch`: ranks of this machine, and of others by an agent that runs here what ssh would there."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from pinnace.distributed import hosts
+from pinnace.distributed.launch import by_mpirun
+from pinnace.errors import ConfigError
+
+HERE = Path(__file__).parent
+DATA = HERE.parent / "data" / "distributed"
+
+# What ssh does: another folder, and nothing of the caller's environment. MPI waits for ever where two hosts
+# have the same name: each gets its own.
+AGENT = """#!/bin/sh
+host=$1; shift
+echo "$host" >> {log}
+cd /
+exec {own} env -i HOME=/nonexistent PATH=/usr/bin:/bin sh -c "{name}$*"
+"""
+
+
+@pytest.fixture
+def agent(way, tmp_path):
+    own, name = "", ""
+    if way == "mpi":
+        own, name = "unshare --uts", "hostname $host && "
+        if subprocess.run(["unshare", "--uts", "true"], capture_output=True, check=False).returncode:
+            pytest.skip("no right to give a process another host name (unshare --uts)")
+    program = tmp_path / "agent"
+    program.write_text(AGENT.format(log=tmp_path / "log", own=own, name=name))
+    program.chmod(0o755)
+    return program
+
+
+def launch(*arguments):
+    command = [sys.executable, "-m", "pinnace", "launch", *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+
+
+def test_ranks_on_two_hosts(way, agent):
+    """Names need no meaning to MPI; the others meet at the address of the first host."""
+    names = "127.0.0.2,127.0.0.3" if way != "mpi" else "pinnace-a,pinnace-b"
+    answer = launch(
+        *("-n", 2, "--with", way, "--hosts", names, "--agent", agent),
+        *(HERE / "rank.py", DATA / "Matmul", 2, *(() if way == "mpi" else ("--rank", "{rank}"))),
+    )
+    assert answer.returncode == 0, answer.stderr
+    told = [json.loads(line.partition("] ")[2]) for line in answer.stdout.splitlines()]
+    assert sorted(one["rank"] for one in told) == [0, 1]
+    assert all(one["error"] <= 1e-5 for one in told)  # float32, as in test_ranks.py
+    assert sorted((agent.parent / "log").read_text().split()) == names.split(",")
+
+
+def test_one_fails_and_all_end(way, agent, tmp_path):
+    script = tmp_path / "main.py"
+    script.write_text(
+        "import sys, time\n"
+        "print('rank', sys.argv[1], flush=True)\n"
+        "if sys.argv[1] == '1': sys.exit(7)\n"
+        "time.sleep(600)\n"
+    )
+    for place in ((), ("--hosts", "127.0.0.2,127.0.0.3", "--agent", agent)):
+        answer = launch("-n", 2, "--with", way, *place, script, "{rank}")
+        assert answer.returncode == 7, answer.stderr
+        assert sorted(answer.stdout.splitlines()) == ["[0] rank 0", "[1] rank 1"]
+        assert way == "mpi" or "rank 1 has failed with 7: the others are ended" in answer.stderr
+
+
+def test_the_command_line_of_mpirun(monkeypatch):
+    monkeypatch.setattr("os.environ", {"PINNACE_SIMULATE": "gpu:2", "HOME": "/x"})
+    where = hosts.places(3, ["a:2", "b"])
+    words = by_mpirun("mpirun", where, "ssh -p 2222", ["main.py", "part_{rank}"])
+    given = ["-x", "PINNACE_SIMULATE", "-x", "PYTHONUNBUFFERED", sys.executable, "main.py"]
+    assert words[words.index("plm_ssh_agent") + 1] == "ssh -p 2222"
+    assert words[words.index("-n") :] == [
+        *("-n", "1", "--host", "a", *given, "part_0", ":"),
+        *("-n", "1", "--host", "a", *given, "part_1", ":"),
+        *("-n", "1", "--host", "b", *given, "part_2"),
+    ]
+    assert "--host" not in by_mpirun("mpirun", hosts.places(2, []), "ssh", ["main.py"])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("-n", 3, "--hosts", "a,b"), "a,b take 2 of 3 ranks"),
+        (("-n", 2, "--hosts", "a:2,b:x"), "'b:x' is not HOST or HOST:RANKS"),
+        (("-n", 2, "--hosts", "127.0.0.2:2", "--agent", "nossh"), "started by nossh, and it is not here"),
+    ],
+)
+def test_hosts_that_cannot_be(arguments, said):
+    answer = launch(*arguments, "main.py")
+    assert answer.returncode == 1
+    assert said in answer.stderr
+
+
+def test_a_host_that_nobody_knows(monkeypatch):
+    monkeypatch.setattr(hosts, "_of_ssh", lambda host: host)
+    monkeypatch.setattr(hosts.shutil, "which", lambda _: "/usr/bin/ssh")
+    with pytest.raises(ConfigError, match=r"there is no host 'none\.invalid'"):
+        hosts.check(["localhost", "none.invalid"], "ssh")
+
+
+def test_rank_0_as_others_reach_it():
+    answer = launch("-n", 2, "--with", "sockets", "--hosts", "localhost,127.0.0.2", "--agent", "env", "x.py")
+    assert "cannot reach rank 0 as localhost: use its name" in answer.stderr
