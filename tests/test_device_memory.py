@@ -187,7 +187,10 @@ def test_what_a_device_cannot_hold():
 def test_a_device_without_room_says_how_much_was_asked_for():
     huge = np.broadcast_to(np.zeros(1, np.int8), (1 << 60,))
     place = OrtPlace.of(Target(simulates="gpu:0 (simulated on core 0)"))
-    with pytest.raises(EngineError, match=r"gpu:0 .* has no room for 1152921504606846976 bytes"):
+    with pytest.raises(
+        EngineError,
+        match=r"gpu:0 .*: 1152921504606846976 bytes cannot be had there: the memory of the device is full",
+    ):
         place.hold(huge)
 
 

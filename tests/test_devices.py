@@ -17,8 +17,14 @@ import pinnace
 from pinnace import hardware
 from pinnace.context import Context, to_target
 from pinnace.devices import devices, devices_of
-from pinnace.engines.onnxruntime import providers
-from pinnace.errors import ArgumentValueError, ConfigError, DeviceUnavailableError, PinnaceWarning
+from pinnace.engines.onnxruntime import providers, starting
+from pinnace.errors import (
+    ArgumentValueError,
+    ConfigError,
+    DeviceUnavailableError,
+    EngineError,
+    PinnaceWarning,
+)
 from pinnace.simulation import counts, slice_of
 from pinnace.target import Target
 
@@ -263,13 +269,111 @@ def test_the_command(simulate):
     assert "'ascend' is not KIND:COUNT" in done.stderr
 
 
-def test_a_provider_that_cannot_start_is_not_taken_for_the_cpu(monkeypatch):
-    """onnxruntime itself goes on with the CPU where a library of CUDA is missing."""
-    monkeypatch.setattr("pinnace.engines.cards", lambda kind: [hardware.Card(kind, 0, "Card", 8 << 30)])
-    monkeypatch.setattr(providers.ort, "get_available_providers", lambda: [providers.CUDA])
-    refused = pytest.raises(DeviceUnavailableError, match="has CUDAExecutionProvider and could not start it")
+# -- what cannot start: the words in it are those of onnxruntime-gpu 1.31 on machines that lack something ---
+
+
+@pytest.fixture
+def has_cards(monkeypatch):
+    """Two cards of each kind, and an onnxruntime that says it has all providers."""
+    found = [hardware.Card("gpu", number, "Card", 8 << 30) for number in range(2)]
+    monkeypatch.setattr("pinnace.engines.cards", lambda kind: found)
+    monkeypatch.setattr("pinnace.devices.cards", lambda kind: found)
+    everything = [providers.TENSORRT, providers.CUDA, providers.CANN, providers.CPU]
+    monkeypatch.setattr(providers.ort, "get_available_providers", lambda: everything)
+    monkeypatch.setattr(starting, "preload", lambda: None)
+
+
+def test_a_provider_that_is_left_out_is_not_taken_for_the_cpu(has_cards, monkeypatch, tmp_path):
+    """onnxruntime goes on with the CPU where a library of CUDA is missing; the loader knows which."""
+    (tmp_path / "lib.so").write_bytes(b"no library at all")
+    monkeypatch.setattr(starting, "_library", lambda provider: tmp_path / "lib.so")
+    refused = pytest.raises(
+        DeviceUnavailableError, match=r"has CUDAExecutionProvider and could not start it: .*lib\.so: .*cuDNN"
+    )
     with refused, pytest.warns(UserWarning, match="CUDAExecutionProvider"):
         pinnace.Model().build_from_file(str(DATA / "add.onnx"), pinnace.ModelType.ONNX, on("gpu"))
+
+
+TROUBLES = [
+    (
+        "CUDA_PATH is set but CUDA wasnt able to be loaded. Please install",
+        DeviceUnavailableError,
+        "could not",
+    ),
+    ("Please install TensorRT libraries as mentioned in the", DeviceUnavailableError, "LD_LIBRARY_PATH"),
+    (
+        "CUDA failure 100: no CUDA-capable device is detected ; GPU=0",
+        DeviceUnavailableError,
+        "no CUDA-capable",
+    ),
+    ("CUDA failure 101: invalid device ordinal ; GPU=7", DeviceUnavailableError, "invalid device ordinal"),
+    ("CUDA driver version is insufficient for CUDA runtime", DeviceUnavailableError, "driver version"),
+    ("CUDA failure 2: out of memory ; GPU=0", EngineError, "add.onnx.*memory of the device is full"),
+    (
+        "Failed to allocate memory for requested buffer of size 9",
+        EngineError,
+        "add.onnx.*memory of the device",
+    ),
+    ("anything else", EngineError, "add.onnx: onnxruntime cannot build it: anything else"),
+]
+
+
+@pytest.mark.parametrize(("words", "kind", "message"), TROUBLES)
+def test_what_is_wrong_with_a_device_is_named(has_cards, monkeypatch, words, kind, message):
+    def refuse(*args, **kwargs):
+        raise RuntimeError(words)
+
+    monkeypatch.setattr("onnxruntime.InferenceSession", refuse)
+    context = on("gpu")
+    context.gpu.provider = "tensorrt"
+    with pytest.raises(kind, match=message):
+        pinnace.Model().build_from_file(str(DATA / "add.onnx"), pinnace.ModelType.ONNX, context)
+
+
+@pytest.mark.parametrize(
+    ("words", "kind", "message"),
+    [
+        ("CUDA Provider not available, can't get interface", DeviceUnavailableError, "could not start"),
+        ("The provided device id doesn't match any available GPUs", DeviceUnavailableError, "doesn't match"),
+        ("CUDA failure 2: out of memory ; GPU=1", EngineError, r"24 bytes cannot be had there: .* is full"),
+    ],
+)
+def test_a_tensor_that_finds_no_memory(has_cards, monkeypatch, words, kind, message):
+    def refuse(shape, element_type, device, number):
+        assert (device, number) == ("cuda", 1)
+        raise RuntimeError(words)
+
+    monkeypatch.setattr("onnxruntime.OrtValue.ortvalue_from_shape_and_type", refuse)
+    with pytest.raises(kind, match=rf"gpu:1: .*{message}"):
+        pinnace.Tensor(np.ones(3), device="gpu:1")
+
+
+def test_memory_that_is_full_when_a_model_runs(simulate, monkeypatch):
+    simulate("gpu:1")
+    with pinnace.Model() as model:
+        model.build_from_file(str(DATA / "add.onnx"), pinnace.ModelType.ONNX, on("gpu"))
+        inputs = [
+            np.zeros([1 if d < 0 else d for d in t.shape], t.dtype.to_numpy()) for t in model.get_inputs()
+        ]
+
+        def refuse(self, name, value):
+            raise RuntimeError("CUDA failure 2: out of memory")
+
+        monkeypatch.setattr("onnxruntime.IOBinding.bind_ortvalue_input", refuse)
+        with pytest.raises(EngineError, match=r"memory of the device is full.*CUDA failure 2"):
+            model.predict(inputs)
+        monkeypatch.undo()
+
+
+def test_an_onnxruntime_for_the_cpu_beside_a_driver(monkeypatch):
+    monkeypatch.setattr("pinnace.engines.cards", lambda kind: [hardware.Card(kind, 0, "Card", 8 << 30)])
+    wanted = (
+        r"gpu:0 is not there: it needs onnxruntime with CUDAExecutionProvider \(pip uninstall onnxruntime; "
+    )
+    with pytest.raises(DeviceUnavailableError, match=wanted):
+        pinnace.Model().build_from_file(str(DATA / "add.onnx"), pinnace.ModelType.ONNX, on("gpu"))
+    with pytest.raises(DeviceUnavailableError, match=wanted):
+        pinnace.Tensor(np.ones(3), device="gpu:0")
 
 
 # -- what providers are told: the words are those of onnxruntime's pages of its execution providers --------
@@ -284,10 +388,10 @@ def options(**sections):
 def test_cuda():
     target = Target(device="gpu", device_id=2)
     assert providers.chain(target) == [
-        ("CUDAExecutionProvider", {"device_id": "2", "use_tf32": "0"}),
+        ("CUDAExecutionProvider", {"device_id": "2", "use_tf32": "False"}),
         ("CPUExecutionProvider", {}),
     ]
-    assert providers.cuda(Target(device="gpu", precision="preferred_fp16"))["use_tf32"] == "1"
+    assert providers.cuda(Target(device="gpu", precision="preferred_fp16"))["use_tf32"] == "True"
 
 
 def test_tensorrt():
@@ -309,17 +413,17 @@ def test_tensorrt():
     assert names == ["TensorrtExecutionProvider", "CUDAExecutionProvider", "CPUExecutionProvider"]
     assert providers.tensorrt(target) == {
         "device_id": "1",
-        "trt_fp16_enable": "1",
-        "trt_engine_cache_enable": "1",
+        "trt_fp16_enable": "True",
+        "trt_engine_cache_enable": "True",
         "trt_engine_cache_path": "/engines",
-        "trt_timing_cache_enable": "1",
+        "trt_timing_cache_enable": "True",
         "trt_timing_cache_path": "/engines",
         "trt_profile_min_shapes": "x:1x3x32x224,seq:0:16",
         "trt_profile_max_shapes": "x:8x3x224x224,seq:0:16",
         "trt_profile_opt_shapes": "x:4x3x128x224,seq:0:16",
     }
     plain = Target(device="gpu", provider="tensorrt")
-    assert providers.tensorrt(plain) == {"device_id": "0", "trt_fp16_enable": "0"}
+    assert providers.tensorrt(plain) == {"device_id": "0", "trt_fp16_enable": "False"}
 
 
 def test_profiles_without_favourites_favour_the_largest():
@@ -347,7 +451,7 @@ def test_cann():
     assert providers.cann(Target(device="ascend", device_id=3)) == {
         "device_id": "3",
         "precision_mode": "force_fp32",
-        "enable_cann_graph": "1",
+        "enable_cann_graph": "True",
     }
     assert providers.cann(Target(device="ascend", precision="preferred_optimal"))["precision_mode"] == (
         "allow_mix_precision"

@@ -58,6 +58,7 @@ class Counter:
     outputs = (Port("sum", DataType.FLOAT32, (2,)),)
     info = {"engine": "counter"}  # noqa: RUF012
     closed = 0
+    takes_device_memory = False
 
     def first_state(self):
         return [np.zeros(2, np.float32)]

@@ -55,6 +55,7 @@ class Gate:
     inputs = (Port("x", DataType.FLOAT32, (1,)),)
     outputs = (Port("y", DataType.FLOAT32, (1,)),)
     info: dict[str, str] = {}  # noqa: RUF012
+    takes_device_memory = False
 
     def __init__(self) -> None:
         self.open = threading.Semaphore(0)

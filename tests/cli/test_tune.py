@@ -39,6 +39,8 @@ class Running:
 
 
 class Built:
+    takes_device_memory = False
+
     def __init__(self, executable, engine, error):
         self.executable, self.engine, self.error = executable, engine, error
         self.inputs, self.outputs = executable.inputs, executable.outputs

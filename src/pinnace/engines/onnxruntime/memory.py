@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import onnxruntime as ort
 
+from pinnace.engines.onnxruntime import providers, starting
 from pinnace.engines.protocol import Array
 from pinnace.errors import EngineError
 from pinnace.target import Target
@@ -17,6 +18,8 @@ from pinnace.types import DataType
 
 _DEVICES = {"gpu": "cuda", "ascend": "cann"}
 """onnxruntime's words, as `OrtValue` and `IOBinding` take them."""
+
+_PROVIDERS = {"cuda": providers.CUDA, "cann": providers.CANN}
 
 _BFLOAT16 = DataType.BFLOAT16.to_numpy()
 _ONNX_BFLOAT16 = 16  # in onnx.TensorProto.DataType
@@ -52,13 +55,16 @@ class _Block:
 
     def __init__(self, place: OrtPlace, size: int) -> None:
         self.place, self.size = place, size
+        if place.device == "cuda":
+            starting.preload()
         try:
             # One byte at least: onnxruntime has no address for none.
             self.value = ort.OrtValue.ortvalue_from_shape_and_type(
                 [max(size, 1)], np.uint8, place.device, place.number
             )
         except Exception as error:
-            raise EngineError(f"{place} has no room for {size} bytes: {error}") from None
+            why = starting.explained(error, _PROVIDERS.get(place.device, providers.CPU))
+            raise type(why)(f"{place}: {size} bytes cannot be had there: {why}") from None
 
     def write(self, data: npt.NDArray[np.uint8]) -> None:
         place = self.place

@@ -30,7 +30,9 @@ _CHAINS = {
     ("ascend", ""): (CANN,),
     ("ascend", "ge"): (CANN,),
 }
-_PACKAGES = {"gpu": "onnxruntime-gpu", "ascend": "onnxruntime-cann"}
+_PACKAGES = {"gpu": "onnxruntime-gpu[cuda,cudnn]", "ascend": "onnxruntime-cann"}
+_YES, _NO = "True", "False"
+"""The only words that TensorRT's options take (those of other providers take 1 and 0 as well)."""
 
 _PRECISIONS = {
     "enforce_fp32": "force_fp32",
@@ -95,22 +97,21 @@ def chain(target: Target) -> Chain:
 def cuda(target: Target) -> Options:
     """Options of the CUDA provider; TF32, which keeps 10 bits of 23, only where less than fp32 will do."""
     exact = target.precision == "enforce_fp32"
-    return {"device_id": str(target.device_id), "use_tf32": "0" if exact else "1"}
+    return {"device_id": str(target.device_id), "use_tf32": _NO if exact else _YES}
 
 
 def tensorrt(target: Target) -> Options:
     """Options of the TensorRT provider; `[ms_cache] serialize_path` is the folder of its engines."""
     settings = _settings(target)
-    chosen = {"device_id": str(target.device_id), "trt_fp16_enable": "0"}
-    in_file = settings.get(("gpu_context", "precision_mode"), target.precision)
-    if in_file in ("preferred_fp16", "enforce_fp16"):
-        chosen["trt_fp16_enable"] = "1"
+    precision = settings.get(("gpu_context", "precision_mode"), target.precision)
+    half = precision in ("preferred_fp16", "enforce_fp16")
+    chosen = {"device_id": str(target.device_id), "trt_fp16_enable": _YES if half else _NO}
     folder = settings.get(("ms_cache", "serialize_path"))
     if folder:
         chosen |= {
-            "trt_engine_cache_enable": "1",
+            "trt_engine_cache_enable": _YES,
             "trt_engine_cache_path": folder,
-            "trt_timing_cache_enable": "1",
+            "trt_timing_cache_enable": _YES,
             "trt_timing_cache_path": folder,
         }
     shapes, ranges, best = (
@@ -159,7 +160,7 @@ def cann(target: Target) -> Options:
         "device_id": settings.get(("ascend_context", "device_id"), str(target.device_id)),
         "precision_mode": _PRECISIONS.get(target.precision, "force_fp32"),
         # GE runs the whole graph, which is what provider "ge" asks for and the default as well.
-        "enable_cann_graph": "1",
+        "enable_cann_graph": _YES,
     }
     for place in _CANN_PRECISIONS:
         if place in settings:

@@ -14,13 +14,13 @@ import numpy as np
 import onnxruntime as ort
 from onnxruntime.capi import onnxruntime_pybind11_state as _state
 
-from pinnace.engines.onnxruntime import providers
+from pinnace.engines.onnxruntime import providers, starting
 from pinnace.engines.onnxruntime.memory import OrtArray
 from pinnace.engines.onnxruntime.profiling import Notes
 from pinnace.engines.precision import sixteen_bit_types
 from pinnace.engines.protocol import Array, Execution, State
 from pinnace.engines.steps import Step
-from pinnace.errors import DeviceUnavailableError, EngineError
+from pinnace.errors import EngineError
 from pinnace.target import Target
 from pinnace.types import DataType, Interface, Port
 
@@ -214,7 +214,7 @@ class _DeviceExecution(_Execution):
             values = zip(binding.get_outputs(), into, strict=True)
             results = [_as_array(value) if given is None else given for value, given in values]
         except Exception as error:
-            raise EngineError(f"onnxruntime: {error}") from None
+            raise EngineError(f"onnxruntime: {starting.with_hint(str(error))}") from None
         finally:
             binding.clear_binding_inputs()
             binding.clear_binding_outputs()
@@ -340,21 +340,26 @@ def start(
 ) -> ort.InferenceSession:
     """A session on the processor, or on the providers of `chain`.
 
-    Raises `DeviceUnavailableError` where onnxruntime leaves out the first of them, as it does where a library
-    that this one needs is missing.
+    Raises `DeviceUnavailableError` where the first of them cannot start, as where a library that it needs is
+    missing.
     """
-    started = ort.InferenceSession(
-        model,
-        chosen,
-        providers=chain,
-        disabled_optimizers=disabled_optimizers,
-        enable_fallback=0,  # it prints the error, and does the same once more
-    )
-    if chain[0][0] not in started.get_providers():
-        raise DeviceUnavailableError(
-            f"onnxruntime has {chain[0][0]} and could not start it: a library that it needs (CUDA, cuDNN, "
-            f"TensorRT or CANN) is missing or of another version"
+    first = chain[0][0]
+    if first in (providers.CUDA, providers.TENSORRT):
+        starting.preload()
+    try:
+        started = ort.InferenceSession(
+            model,
+            chosen,
+            providers=chain,
+            disabled_optimizers=disabled_optimizers,
+            enable_fallback=0,  # it prints the error, and does the same once more
         )
+    except Exception as error:
+        if first == providers.CPU:
+            raise
+        raise starting.explained(error, first) from None
+    if first not in started.get_providers():
+        raise starting.left_out(first)
     return started
 
 
