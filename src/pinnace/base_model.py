@@ -17,7 +17,7 @@ import numpy as np
 
 from pinnace.arguments import check_path, check_type
 from pinnace.errors import ArgumentTypeError, ArgumentValueError, ModelStateError
-from pinnace.exchange import Exchange
+from pinnace.exchange import Exchange, Fixed
 from pinnace.ports import (
     Host,
     Shape,
@@ -250,10 +250,16 @@ class BaseModel:
         """Build what is to run, on the devices of `others` as well; what ran before is closed."""
         executable = origin.build()
         posts = [Post(other.build(), other.target.parallel_requests, other.target.cores) for other in others]
-        shapes = tuple(port.shape for port in executable.inputs)
         workers = Workers(executable, count, origin.target.cores, limit, batching, posts)
         devices = ", ".join(map(_device, (origin, *others)))
-        live = _Live(workers, origin.offer, Exchange(origin, others), shapes, devices)
+        self._run_on(workers, devices, Exchange(origin, others), origin.offer)
+
+    def _run_on(
+        self, workers: Workers, devices: str, exchange: Exchange | Fixed, offer: Offer | None = None
+    ) -> None:
+        """Let these workers be the model; those before are closed."""
+        shapes = tuple(port.shape for port in workers.executable.inputs)
+        live = _Live(workers, offer, exchange, shapes, devices)
         with self._lock:
             old, self._live = self._live, live
             self._closed = False
@@ -288,7 +294,7 @@ class _Live:
         self,
         workers: Workers,
         offer: Offer | None,
-        exchange: Exchange,
+        exchange: Exchange | Fixed,
         shapes: tuple[Shape, ...],
         devices: str,
     ) -> None:

@@ -73,7 +73,7 @@ class Origin:
         from pinnace import engines, formats
         from pinnace.cache.store import Store
 
-        self.source = _source(model, settings)
+        self.source = source_of(model, settings)
         self.variable = settings.variable_weights
         self._settings = settings
         self._plan = settings.precision_plan
@@ -366,7 +366,8 @@ def inspect_model(path: str | os.PathLike[str]) -> ModelReport:
     return report(source, formats.read(source))
 
 
-def _source(model: str | os.PathLike[str] | Buffer, settings: Settings) -> Source:
+def source_of(model: str | os.PathLike[str] | Buffer, settings: Settings) -> Source:
+    """Where the bytes of a model lie; see `build`. ModelFormatError where a file is missing."""
     from pinnace.weights.source import Source
 
     if isinstance(model, str | os.PathLike):

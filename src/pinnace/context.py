@@ -240,6 +240,8 @@ class Parallel(Options):
         self._config_info: dict[str, dict[str, str]] = {}
         self._config_path = ""
         self._device_ids: list[int] = []
+        self._cluster = ""
+        self._address = ""
 
     def __str__(self) -> str:
         return (
@@ -302,6 +304,39 @@ class Parallel(Options):
         if min(device_ids, default=0) < 0:
             raise ArgumentValueError("Set parallel failed, device_ids contain a negative number.")
         self._device_ids = list(device_ids)
+
+    @property
+    def cluster(self) -> str:
+        """Whose processes the workers are: "ray" those of a Ray cluster, "" this machine's.
+
+        The cluster is the one that `address` names, else that of the variable RAY_ADDRESS, else the one that
+        a node on this machine belongs to; where there is none one is started here, for as long as it is used.
+        """
+        return self._cluster or ("ray" if self._address else "")
+
+    @cluster.setter
+    def cluster(self, cluster: str) -> None:
+        check_type("cluster", cluster, str)
+        if cluster not in ("", "ray"):
+            raise ArgumentValueError(
+                f'Set parallel failed, cluster must be "ray" or "", but got {cluster!r}.'
+            )
+        self._cluster = cluster
+
+    @property
+    def address(self) -> str:
+        """The "host:port" of a Ray cluster, as `ray start --head` prints it; it implies `cluster`."""
+        return self._address
+
+    @address.setter
+    def address(self, address: str) -> None:
+        check_type("address", address, str)
+        host, _, port = address.rpartition(":")
+        if address and not (host and "/" not in host and port.isdecimal() and 0 < int(port) < 1 << 16):
+            raise ArgumentValueError(
+                f'Set parallel failed, address must be "host:port" of a Ray cluster, but got {address!r}.'
+            )
+        self._address = address
 
 
 class DeviceInfo:

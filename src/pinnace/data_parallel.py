@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass
 from types import TracebackType
 from typing import Any, Self
 
+from pinnace import cluster
 from pinnace.arguments import check_list, check_type
 from pinnace.config import Settings
 from pinnace.context import Context, main_device, to_target
@@ -24,10 +25,9 @@ from pinnace.errors import (
 from pinnace.ports import arrays_of, meta
 from pinnace.target import Target
 from pinnace.tensor import Array, Tensor, TensorMeta
-from pinnace.types import DataType, Format, Port
+from pinnace.workers.carrier import Carrier
 from pinnace.workers.control import Message
 from pinnace.workers.processes import Job, Processes
-from pinnace.workers.slots import DTypes
 from pinnace.workers.splitting import Plan, Request, SharedTally, freed
 from pinnace.workers.stats import Stats, latency
 
@@ -78,19 +78,13 @@ class DataParallel:
         if not os.path.exists(model_path):
             raise ModelFormatError(f"DataParallel failed, model_path does not exist! ({model_path})")
         settings = Settings.load(config_path, config_dict, "config_dict")
-        targets = _targets(context or Context(), device_ids)
-        jobs = [_job(os.path.abspath(model_path), target, settings) for target in targets]
         self._model_path = model_path
         self._axis = axis
         self._tally = SharedTally()
-        self.devices = [job.device for job in jobs]
-        """What the model runs on, in words."""
-        self._processes = Processes(jobs, _dtypes)
-        self._finalizer = weakref.finalize(self, self._processes.close)
+        self._carrier = _carrier(os.path.abspath(model_path), context or Context(), device_ids, settings)
+        self._finalizer = weakref.finalize(self, self._carrier.close)
         try:
-            said = self._processes.said
-            self._inputs, self._outputs = _ports(said["inputs"]), _ports(said["outputs"])
-            self._info: dict[str, str] = said["info"]
+            self._inputs, self._outputs = self._carrier.inputs, self._carrier.outputs
             self._plan = Plan.of(self._inputs, self._outputs, axis, split)
         except BaseException:
             self.close()
@@ -106,6 +100,11 @@ class DataParallel:
 
     def __str__(self) -> str:
         return f"model_path: {self._model_path},\ndevices: {', '.join(self.devices)}."
+
+    @property
+    def devices(self) -> list[str]:
+        """What the model runs on, in words."""
+        return self._carrier.devices
 
     def close(self) -> None:
         """Wait for the predictions that run, turn away those that wait, and end the processes."""
@@ -129,7 +128,7 @@ class DataParallel:
         check_type("key", key, str)
         if key == "current_pid":
             return str(os.getpid())
-        return ", ".join(self.devices) if key == "device" else self._info.get(key, "")
+        return ", ".join(self.devices) if key == "device" else self._carrier.info.get(key, "")
 
     def predict(self, inputs: Sequence[Tensor | Array], timeout: float | None = None) -> list[Tensor]:
         """Compute the outputs for tensors or numpy arrays in the order of `get_inputs`.
@@ -143,7 +142,7 @@ class DataParallel:
             return request.result(timeout)
         except TimeoutError:
             if not request.done():
-                self._processes.withdraw(request.parts)
+                self._carrier.withdraw(request.parts)
                 raise PredictTimeoutError(f"the prediction was not done after {timeout} s") from None
             raise
 
@@ -157,15 +156,15 @@ class DataParallel:
     def _submit(self, inputs: Sequence[Tensor | Array]) -> Request:
         arrays = arrays_of(inputs, self._plan.expected)
         request = Request(self._plan, arrays, len(self.devices), self._outputs, self._tally)
-        self._processes.submit(request.parts)
+        self._carrier.submit(request.parts)
         return request
 
     def stats(self) -> DeviceStats:
         """How many predictions were served and how long they took, and what became of processes."""
-        processes, tally = self._processes, self._tally
-        busy, queued = processes.occupied()
+        carrier, tally = self._carrier, self._tally
+        busy, queued = carrier.occupied()
         return DeviceStats(
-            workers=len(processes),
+            workers=len(carrier),
             busy=busy,
             queued=queued,
             served=tally.served,
@@ -174,14 +173,14 @@ class DataParallel:
             withdrawn=0,
             batches=0,
             latency=latency([tally]),
-            restarts=processes.restarts,
-            retried=processes.retried,
+            restarts=carrier.restarts,
+            retried=carrier.retried,
         )
 
     @property
     def pids(self) -> list[int]:
-        """The numbers of the processes that run now."""
-        return self._processes.pids
+        """The numbers of the processes that run now; on a cluster, each on its node."""
+        return self._carrier.pids
 
 
 @dataclass(frozen=True)
@@ -195,6 +194,18 @@ class DeviceStats(Stats):
     retried: int
 
 
+def _carrier(path: str, context: Context, device_ids: list[int] | None, settings: Settings) -> Carrier:
+    if context.parallel.cluster:
+        _check_numbers(device_ids)
+        return cluster.carrier(path, context, settings, len(device_ids or ()))
+    return Processes([_job(path, target, settings) for target in _targets(context, device_ids)])
+
+
+def _check_numbers(device_ids: list[int] | None) -> None:
+    if device_ids is not None and (not device_ids or len(set(device_ids)) < len(device_ids)):
+        raise ConfigError(f"device_ids {device_ids} must name at least one device, and none twice")
+
+
 def _targets(context: Context, device_ids: list[int] | None) -> list[Target]:
     kind = main_device(context)
     if device_ids is None:
@@ -203,8 +214,7 @@ def _targets(context: Context, device_ids: list[int] | None) -> list[Target]:
         if not device_ids:
             why = "; ".join(map(str, found)) or f'there is none; PINNACE_SIMULATE="{kind}:2" makes two to try'
             raise DeviceUnavailableError(f"no device of the kind {kind!r} can be used: {why}")
-    if not device_ids or len(set(device_ids)) < len(device_ids):
-        raise ConfigError(f"device_ids {device_ids} must name at least one device, and none twice")
+    _check_numbers(device_ids)
     if kind == "cpu" and device_ids != [0]:
         raise DeviceUnavailableError(
             f"device_ids {device_ids}: there is one device of the kind 'cpu', 0; "
@@ -222,13 +232,3 @@ def _job(path: str, target: Target, settings: Settings) -> Job:
         "folder": settings.folder,
     }
     return Job(device, told)
-
-
-def _ports(said: Sequence[Sequence[Any]]) -> tuple[Port, ...]:
-    return tuple(
-        Port(name, DataType[dtype], tuple(shape), Format[layout]) for name, dtype, shape, layout in said
-    )
-
-
-def _dtypes(said: Message) -> tuple[DTypes, DTypes]:
-    return tuple([port.dtype.to_numpy() for port in _ports(said[which])] for which in ("inputs", "outputs"))  # type: ignore[return-value]

@@ -15,7 +15,7 @@ from pinnace.engines.protocol import Array, Executable
 from pinnace.errors import EngineError
 from pinnace.target import Target
 from pinnace.types import Port
-from pinnace.workers.control import Control, Message, as_message
+from pinnace.workers.control import Control, Message, as_message, ports_said
 from pinnace.workers.slots import Slot
 
 
@@ -32,7 +32,8 @@ def main(told: Message) -> None:
         if target.cores:
             os.sched_setaffinity(0, target.cores)  # all threads of a simulated device stay on its cores
         executable = build(job["model"], None, target, Settings(job["sections"], job["folder"]))
-        ports = {"inputs": _said(executable.inputs), "outputs": _said(executable.outputs)}
+        _check(executable.inputs + executable.outputs)
+        ports = {"inputs": ports_said(executable.inputs), "outputs": ports_said(executable.outputs)}
     except BaseException as error:
         control.send({"error": as_message(error)})
         return
@@ -97,8 +98,7 @@ def _tuple(value: object) -> object:
     return tuple(value) if isinstance(value, list) else value
 
 
-def _said(ports: Sequence[Port]) -> list[list[object]]:
+def _check(ports: Sequence[Port]) -> None:
     for port in ports:
         if port.dtype.name == "STRING":
             raise EngineError(f"{port.name!r} holds text, which has no form in shared memory")
-    return [[port.name, port.dtype.name, list(port.shape), port.format.name] for port in ports]

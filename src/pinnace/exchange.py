@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from pinnace.errors import ArgumentValueError, DataMismatchError, ModelStateError
+from pinnace.errors import ArgumentValueError, DataMismatchError, ModelStateError, NotSupportedError
 from pinnace.tensor import Array, Tensor
 from pinnace.types import DataType
 
@@ -29,6 +29,25 @@ class _Adapter:
     scale: float
     pairs: Mapping[str, Sequence[Pair]]
     """By the weights that they change."""
+
+
+class Fixed:
+    """In the place of `Exchange` where weights cannot be exchanged; `why` says so."""
+
+    def __init__(self, why: str) -> None:
+        self._why = why
+
+    def update(self, tensors: Sequence[Tensor], install: Install) -> None:
+        """Raise `NotSupportedError`, as all of these."""
+        raise NotSupportedError(f"update_weights: {self._why}")
+
+    def apply(self, path: Path, scale: float, install: Install) -> None:
+        """See `Exchange`."""
+        raise NotSupportedError(f"apply_lora: {self._why}")
+
+    def remove(self, path: Path | None, install: Install) -> None:
+        """See `Exchange`."""
+        raise NotSupportedError(f"remove_lora: {self._why}")
 
 
 class Exchange:

@@ -6,6 +6,7 @@ import os
 from collections.abc import Mapping
 from functools import partial
 
+from pinnace import cluster
 from pinnace.arguments import check_type
 from pinnace.base_model import BaseModel
 from pinnace.build import Buffer, Origin
@@ -13,9 +14,12 @@ from pinnace.config import Settings
 from pinnace.context import Context, Parallel, device_numbers, to_target
 from pinnace.cores import usable_core_count
 from pinnace.errors import ArgumentTypeError, ModelFormatError, warn
+from pinnace.exchange import Fixed
 from pinnace.workers.batching import Batching
 
 __all__ = ["ModelParallelRunner", "RunnerConfig"]
+
+_ON_CLUSTER = "weights on a cluster cannot be exchanged; build the runner again, of a file with the new ones"
 
 
 class RunnerConfig(Parallel):
@@ -67,6 +71,9 @@ class ModelParallelRunner(BaseModel):
 
     `context.parallel.device_ids = [0, 1]` spreads them over devices of the kind that the context's target
     names: each device has an executable and as many workers, and one queue serves all.
+
+    `context.parallel.cluster = "ray"` or `address` has the workers on a Ray cluster, each in a process of its
+    own; `device_ids` say by their number how many devices there are.
 
     The number of workers, of each device, is `context.parallel.workers_num`. Where it is 0 there are as
     many workers as had the best throughput when `pinnace tune` measured the model on this machine, else as
@@ -129,6 +136,13 @@ class ModelParallelRunner(BaseModel):
 
     def _build(self, model: str | Buffer, context: Context, parallel: Parallel) -> None:
         settings = Settings.load(parallel.config_path, parallel.sections, "config_info")
+        limit, rows = settings.number("runner", "max_queue"), settings.number("runner", "max_batch_size")
+        delay = settings.number("runner", "max_queue_delay_us") * 1000
+        batching = Batching(rows, delay) if rows > 1 else None
+        if parallel.cluster:
+            actors = cluster.workers(model, context, parallel, settings, limit, batching)
+            self._run_on(actors, ", ".join(actors.fleet.devices), Fixed(_ON_CLUSTER))
+            return
         origin, *others = (
             Origin(model, None, partial(to_target, context, parallel.workers_num, device_id=number), settings)
             for number in device_numbers(context, parallel.device_ids)
@@ -140,7 +154,4 @@ class ModelParallelRunner(BaseModel):
                 f"{here} workers of {target.threads} threads each are more than the {usable_core_count()} "
                 f"cores that this process may use: predictions will wait for each other"
             )
-        limit, rows = settings.number("runner", "max_queue"), settings.number("runner", "max_batch_size")
-        delay = settings.number("runner", "max_queue_delay_us") * 1000
-        batching = Batching(rows, delay) if rows > 1 else None
         self._start(origin, workers, limit, batching, others)

@@ -5,6 +5,7 @@
                      share a weight share its pages, and what no entry has any more has one link
     refers/CONTENT   the files that a model file refers to
     choices/...      what was measured of models, see `pinnace.cache.choices`
+    models/WHOLE/    the files of a model that came from another machine, see `pinnace.cluster.models`
     new/             entries that are being written; each is locked by its writer
     locks/           for `filelock`
 
@@ -19,7 +20,7 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -91,6 +92,31 @@ class Store:
         self._evict(keep=key)
         return entries.read(destination)
 
+    def model(self, whole: str) -> Path | None:
+        """The folder of a model that came from another machine; None where it is not here."""
+        folder = self.root / "models" / whole
+        with suppress(OSError):
+            os.utime(folder)
+            return folder
+        return None
+
+    def keep_model(self, whole: str, fill: Callable[[Path], None]) -> Path:
+        """The folder of a model, which `fill` writes where it is not here; one process at a time does.
+
+        Models that were not used for longest are taken away until the rest is within the limit.
+        """
+        with self.writing(whole) as folder:
+            found = self.model(whole)
+            if found is not None:
+                return found
+            fill(folder)
+            destination = self._made("models") / whole
+            os.rename(folder, destination)
+        by_age = sorted(self._made("models").iterdir(), key=lambda path: path.stat().st_mtime)
+        while by_age[0] != destination and _bytes(*by_age) > self.limit:
+            shutil.rmtree(by_age.pop(0), ignore_errors=True)
+        return destination
+
     def refers(self, content: str) -> list[str]:
         """The files that a model file with this content refers to, as far as it was seen before."""
         return self.noted("refers", content) or []
@@ -132,13 +158,7 @@ class Store:
 
     def size(self, key: str | None = None) -> int:
         """Bytes of an entry, or of all: what several entries share counts once."""
-        folder = self.root / "entries" if key is None else self._folder(key)
-        sizes = {}
-        for path in folder.rglob("*"):
-            with suppress(FileNotFoundError):  # removed meanwhile
-                status = path.stat()
-                sizes[status.st_ino] = status.st_size
-        return sum(sizes.values())
+        return _bytes(self.root / "entries" if key is None else self._folder(key))
 
     def verify(self, key: str) -> None:
         """Read every byte of an entry; `Damaged`."""
@@ -154,7 +174,7 @@ class Store:
         for key in self.entry_keys():
             self.remove(key)
         self._forget_unused_tensors()
-        for room in ("refers", "choices"):
+        for room in ("refers", "choices", "models"):
             shutil.rmtree(self.root / room, ignore_errors=True)
 
     def _folder(self, key: str) -> Path:
@@ -240,6 +260,17 @@ class Store:
                 with suppress(FileNotFoundError):
                     if path.stat().st_nlink == 1:
                         path.unlink()
+
+
+def _bytes(*folders: Path) -> int:
+    """Of all files of these folders, each once."""
+    sizes = {}
+    for folder in folders:
+        for path in folder.rglob("*"):
+            with suppress(FileNotFoundError):  # removed meanwhile
+                status = path.stat()
+                sizes[status.st_ino] = status.st_size
+    return sum(sizes.values())
 
 
 def _limit() -> int:

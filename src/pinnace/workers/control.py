@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import socket
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import asdict
 from typing import Any
 
 from pinnace import errors
 from pinnace.errors import EngineError, PinnaceError, UnsupportedModelError, UnsupportedPrimitive
+from pinnace.types import DataType, Format, Port
 
 Message = dict[str, Any]
 _LARGEST = 1 << 17  # bytes; less than a socket holds
@@ -54,6 +56,18 @@ class Control:
     def close(self) -> None:
         """Free this end."""
         self._socket.close()
+
+
+def ports_said(ports: Sequence[Port]) -> list[list[object]]:
+    """Inputs or outputs, for `ports_of` on the other side."""
+    return [[port.name, port.dtype.name, list(port.shape), port.format.name] for port in ports]
+
+
+def ports_of(said: Sequence[Sequence[Any]]) -> tuple[Port, ...]:
+    """The inputs or outputs that a process has told of."""
+    return tuple(
+        Port(name, DataType[dtype], tuple(shape), Format[layout]) for name, dtype, shape, layout in said
+    )
 
 
 def as_message(error: BaseException) -> Message:

@@ -116,14 +116,14 @@ class Workers:
                 finally:
                     self._give_back(worker)
         request = Blocking(arrays, outputs if timeout is None else None, arrived)
-        self._enqueue(request)
+        self.enqueue(request)
         try:
             done = request.wait(timeout)
         except BaseException:  # KeyboardInterrupt
-            self._withdraw(request)
+            self.withdraw(request)
             raise
         if not done and not request.wait(0):
-            what = "waited for a worker" if self._withdraw(request) else "was running"
+            what = "waited for a worker" if self.withdraw(request) else "was running"
             raise PredictTimeoutError(f"the prediction {what} when its {timeout} s were over")
         return request.results()
 
@@ -132,8 +132,8 @@ class Workers:
 
         Raises as `run`, but for what goes wrong while it runs.
         """
-        request = Submitted(arrays, present, self._withdraw)
-        self._enqueue(request)
+        request = Submitted(arrays, present, self.withdraw)
+        self.enqueue(request)
         return request
 
     def try_out(self, arrays: Sequence[Array]) -> list[Array] | None:
@@ -210,7 +210,8 @@ class Workers:
         if self._closed:
             self._changed.notify_all()
 
-    def _enqueue(self, request: Request) -> None:
+    def enqueue(self, request: Request) -> None:
+        """Put a request into the queue. Raises as `submit`."""
         own = self._own()
         if own is not None:  # called from a future's callback: to wait here would be to wait for oneself
             self._check_open()
@@ -233,7 +234,7 @@ class Workers:
         if worker is not None and not self._start(worker):
             self._serve(worker)
 
-    def _withdraw(self, request: Request) -> bool:
+    def withdraw(self, request: Request) -> bool:
         """Take a request off the queue; False where it is not there any more."""
         with self._lock:
             try:

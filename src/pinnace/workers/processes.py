@@ -15,7 +15,7 @@ import sys
 import tempfile
 import threading
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,7 +24,7 @@ from typing import IO, Protocol
 import numpy as np
 
 from pinnace.errors import DeviceUnavailableError, ModelStateError, PinnaceError
-from pinnace.workers.control import Control, Message, as_error
+from pinnace.workers.control import Control, Message, as_error, ports_of
 from pinnace.workers.slots import Array, DTypes, Slot
 
 _SLOTS = 2
@@ -160,12 +160,8 @@ class _Device:
 class Processes:
     """A process for each job, and the parts that wait for them."""
 
-    def __init__(self, jobs: Sequence[Job], dtypes: Callable[[Message], tuple[DTypes, DTypes]]) -> None:
-        """Start all, and wait until they are ready.
-
-        `dtypes` gives those of the inputs and outputs, of what a process says when it is ready, which is kept
-        as `said`. Raises what goes wrong in one of them.
-        """
+    def __init__(self, jobs: Sequence[Job]) -> None:
+        """Start all, and wait until they are ready. Raises what goes wrong in one of them."""
         self._owner = os.getpid()
         self._changed = threading.Condition()
         self._queue: deque[Part] = deque()
@@ -177,8 +173,11 @@ class Processes:
             for job in jobs:
                 links.append(_Link(job))
             answers = [link.wait_until_ready() for link in links]
-            self.said = answers[0]
-            self._into, self._out = dtypes(self.said)
+            said = answers[0]
+            self.inputs, self.outputs = ports_of(said["inputs"]), ports_of(said["outputs"])
+            self.info: Mapping[str, str] = said["info"]
+            self._into: DTypes = [port.dtype.to_numpy() for port in self.inputs]
+            self._out: DTypes = [port.dtype.to_numpy() for port in self.outputs]
         except BaseException:
             for link in links:
                 link.kill()
@@ -199,6 +198,11 @@ class Processes:
 
     def __len__(self) -> int:
         return len(self._devices)
+
+    @property
+    def devices(self) -> list[str]:
+        """The devices, in words."""
+        return [device.job.device for device in self._devices]
 
     @property
     def pids(self) -> list[int]:

@@ -15,7 +15,6 @@ from pinnace.errors import ArgumentValueError, DataMismatchError
 from pinnace.ports import Expected, Shape, expected
 from pinnace.tensor import Array, Tensor, tensors_of
 from pinnace.types import Port
-from pinnace.workers.processes import Part
 from pinnace.workers.stats import Tally
 
 _ANY = (-2,)
@@ -135,7 +134,7 @@ class Request(Future[list[Tensor]]):
         found = plan.parts(arrays, devices)
         self._total = found[-1][1]
         self._left = len(found)
-        self.parts: list[Part] = [_Piece(self, *part) for part in found]
+        self.parts = [Piece(self, *part) for part in found]
 
     def take(self, begin: int, end: int, results: Sequence[Array]) -> Callable[[], None]:
         """Copy the results of some rows to their place; gives what tells the caller where all are there."""
@@ -188,12 +187,26 @@ class Request(Future[list[Tensor]]):
         self.set_exception(error)
 
 
-class _Piece:
-    """Some rows of a request."""
+class Piece:
+    """Some rows of a request: a `Part`, for processes, and a request by itself, for workers."""
 
     def __init__(self, request: Request, begin: int, end: int, arrays: Sequence[Array]) -> None:
-        self.arrays, self.tried = arrays, 0
+        self.arrays, self.tried, self.arrived = arrays, 0, perf_counter_ns()
+        self.outputs: Sequence[Array] | None = None
         self._request, self._begin, self._end = request, begin, end
+
+    def begin(self) -> bool:
+        """Whether anybody waits for it: no other part has failed."""
+        return not self._request.done()
+
+    def succeed(self, results: Sequence[Array]) -> None:
+        """Take the results, and tell the caller where all are there."""
+        try:
+            tell = self.take(results)
+        except Exception as error:
+            self.fail(error)
+        else:
+            tell()
 
     def take(self, results: Sequence[Array]) -> Callable[[], None]:
         """See `Part`."""
