@@ -157,11 +157,14 @@ def cann(target: Target) -> Options:
     """Options of the CANN provider; warns of those that it has no place for."""
     settings = _settings(target)
     chosen = {
-        "device_id": settings.get(("ascend_context", "device_id"), str(target.device_id)),
+        "device_id": str(target.device_id),
         "precision_mode": _PRECISIONS.get(target.precision, "force_fp32"),
         # GE runs the whole graph, which is what provider "ge" asks for and the default as well.
         "enable_cann_graph": _YES,
     }
+    other = settings.get(("ascend_context", "device_id"), chosen["device_id"])
+    if other != chosen["device_id"]:
+        warn(f"[ascend_context] device_id={other} has no effect: the context says {target.device_id}")
     for place in _CANN_PRECISIONS:
         if place in settings:
             chosen["precision_mode"] = _PRECISIONS.get(settings[place], settings[place])

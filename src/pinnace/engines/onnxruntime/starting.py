@@ -18,7 +18,7 @@ from pinnace.engines.onnxruntime.providers import CANN, CUDA, TENSORRT
 from pinnace.errors import DeviceUnavailableError, EngineError, PinnaceError
 
 _FILES = {CUDA: "cuda", TENSORRT: "tensorrt", CANN: "cann"}
-_FROM_PIP = "pip install 'onnxruntime-gpu[cuda,cudnn]' brings those of CUDA and cuDNN, the driver libcuda.so.1"
+_FROM_PIP = "pip install 'onnxruntime-gpu[cuda,cudnn]' brings those of CUDA and cuDNN, the driver libcuda"
 _SOURCES = {
     CUDA: _FROM_PIP,
     TENSORRT: f"{_FROM_PIP}; TensorRT is installed by itself, its libraries belong into LD_LIBRARY_PATH",
