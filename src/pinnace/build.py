@@ -19,13 +19,16 @@ from pinnace.target import Target
 from pinnace.types import ModelType
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from pinnace.cache.choices import Tuning
     from pinnace.cache.entry import Entry
     from pinnace.cache.handover import Offer
     from pinnace.cache.store import Store
     from pinnace.compiler.graph import Compilable
     from pinnace.compiler.variable import Variable
-    from pinnace.engines.protocol import Executable, Mould
+    from pinnace.distributed.steps import RankPart
+    from pinnace.engines.protocol import Compiled, Executable, Mould
     from pinnace.report import ModelReport
     from pinnace.weights.source import Source
 
@@ -139,44 +142,52 @@ class Origin:
             return executable
 
     def _build(self) -> Executable:
-        try:
-            return self._alone()
-        except _RankPart as part:
-            graph = part.graph
-        return self._among_ranks(graph)
+        from pinnace.distributed.steps import RankPart
 
-    def _alone(self) -> Executable:
-        """An executable of a model that is whole."""
         with _no_garbage_collection():
-            if self._handle:
-                self._entry = self._received()
+            made = self._made()
+        if not isinstance(made, RankPart):
+            return made
+        from pinnace.distributed.executable import join
+
+        return join(made, self.target, self._settings)
+
+    def _made(self) -> Executable | RankPart:
+        """What runs here, through the compile cache where that can be used."""
+        if self._handle:
+            self._entry = self._received()
+            return self._load(self._entry)
+        if self._admitted:
+            return self._offering()
+        if self._store is not None:
+            try:
+                self._entry = self._kept(self._store)
                 return self._load(self._entry)
-            if self._admitted:
-                return self._offering()
-            if self._store is not None:
-                try:
-                    self._entry = self._kept(self._store)
-                    return self._load(self._entry)
-                except (OSError, EngineError) as error:
-                    self._entry = None
-                    reason = error
-            executable = self._engine.build(self._compilable(self.variable), self.target)
-            self.source.check_unchanged()
-            if self._store is not None:
-                warn(f"compile cache: {self.source.name} is built without being kept: {reason}")
-            return executable
-
-    def _among_ranks(self, graph: Compilable) -> Executable:
-        """An executable of one rank's part; the compile cache does not keep such."""
-        from pinnace.distributed.executable import build
-
-        if self._handle or self._admitted:
-            raise NotSupportedError(f"{self.source.name}: the weights of one rank's part cannot be lent")
-        # The segments run one after the other: they share what they compute in.
-        target = replace(self.target, shared_workspace=True)
-        executable = build(graph, lambda s: self._engine.build(s, target), target, self._settings)
+            except (OSError, EngineError) as error:
+                self._entry = None
+                reason = error
+        made = self._unkept()
         self.source.check_unchanged()
-        return executable
+        if self._store is not None:
+            warn(f"compile cache: {self.source.name} is built without being kept: {reason}")
+        return made
+
+    def _unkept(self) -> Executable | RankPart:
+        from pinnace.distributed.plan import cut, meets
+        from pinnace.distributed.steps import RankPart
+
+        graph = self._compilable(self.variable)
+        if not meets(graph.model):
+            return self._engine.build(graph, self.target)
+        first_state = [value.numpy() for value in graph.first_state]
+        plan, parts = cut(graph)
+        segments = [self._engine.build(part, self._of_segments) for part in parts]
+        return RankPart(graph.name, plan, graph.interface, first_state, segments)
+
+    @property
+    def _of_segments(self) -> Target:
+        """What segments of one rank's part are built for: one runs after the other, in the same memory."""
+        return replace(self.target, shared_workspace=True)
 
     def mould(self, names: Collection[str]) -> tuple[Mould, Mapping[str, Variable]]:
         """What makes executables with other values of the weights `names`, and what is known of these.
@@ -185,6 +196,7 @@ class Origin:
         """
         with _no_garbage_collection():
             graph = self._compilable(names)
+            self._check_whole(graph)
             same = self._entry if set(names) == set(self.variable) or not graph.held_back else None
             kept = None if same is None else (same.compiled, same.folder)
             return self._engine.mould(graph, self.source, self.target, kept), graph.variable
@@ -198,7 +210,7 @@ class Origin:
         with _no_garbage_collection():
             return modules_of(formats.read(self.source, self._kind))
 
-    def _offering(self) -> Executable:
+    def _offering(self) -> Executable | RankPart:
         """Build through the compile cache, and let the admitted processes have what is kept there."""
         from pinnace.cache.handover import Offer, admitted
 
@@ -287,8 +299,7 @@ class Origin:
             with store.writing(content) as folder:
                 entry = store.find(key())
                 if entry is None:
-                    graph = self._compilable(self.variable)
-                    compiled = self._engine.compile(graph, self.source, self.target, folder)
+                    compiled = self._compiled(folder)
                     self.source.unload()
                     self.source.check_unchanged()
                     if self.source.files:
@@ -296,24 +307,43 @@ class Origin:
                     entry = store.publish(key(), folder, compiled, self.source.name, self._engine.name)
         return entry
 
-    def _load(self, entry: Entry) -> Executable:
-        return self._engine.load(entry.compiled, self.source, self.target, entry.folder)
-
-    def _compilable(self, variable: Collection[str]) -> Compilable:
+    def _compiled(self, folder: Path) -> Compiled:
+        """What the engine makes of the model, written into a folder."""
+        from pinnace.cache import parts
         from pinnace.distributed.plan import meets
 
-        graph = _compilable(self.source, self._kind, variable, self._plan)
+        graph = self._compilable(self.variable)
+        if not meets(graph.model):
+            return self._engine.compile(graph, self.source, self.target, folder)
+
+        def compile_segment(segment: Compilable, place: Path) -> Compiled:
+            return self._engine.compile(segment, self.source, self._of_segments, place)
+
+        return parts.compile_into(folder, graph, compile_segment)
+
+    def _load(self, entry: Entry) -> Executable | RankPart:
+        from pinnace.cache import parts
+
+        if not parts.is_part(entry):
+            return self._engine.load(entry.compiled, self.source, self.target, entry.folder)
+        if self._handle or self._admitted:
+            raise NotSupportedError(f"{self.source.name}: the weights of one rank's part cannot be lent")
+
+        def load(compiled: Compiled, place: Path) -> Executable:
+            return self._engine.load(compiled, self.source, self._of_segments, place)
+
+        return parts.load(entry, self.source.name, load)
+
+    def _check_whole(self, graph: Compilable) -> None:
+        from pinnace.distributed.plan import meets
+
         if meets(graph.model):
-            raise _RankPart(graph)
-        return graph
+            raise NotSupportedError(
+                f"{self.source.name}: the weights of one rank's part of a model cannot be exchanged"
+            )
 
-
-class _RankPart(NotSupportedError):
-    """What a model turned out to be: one rank's part of it."""
-
-    def __init__(self, graph: Compilable) -> None:
-        super().__init__(f"{graph.name}: the weights of one rank's part of a model cannot be exchanged")
-        self.graph = graph
+    def _compilable(self, variable: Collection[str]) -> Compilable:
+        return _compilable(self.source, self._kind, variable, self._plan)
 
 
 def _compilable(

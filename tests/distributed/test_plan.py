@@ -14,8 +14,9 @@ import_onnx_ir()
 
 from pinnace import formats  # noqa: E402
 from pinnace.compiler.graph import compilable  # noqa: E402
-from pinnace.distributed.agreement import Meet, Part, _compare_parts, _Rehearsal  # noqa: E402
-from pinnace.distributed.plan import Collective, Segment, Wait, cut, meets  # noqa: E402
+from pinnace.distributed.agreement import Meet, _compare_parts, _Rehearsal  # noqa: E402
+from pinnace.distributed.plan import cut, meets  # noqa: E402
+from pinnace.distributed.steps import Collective, Part, Segment, Wait  # noqa: E402
 from pinnace.distributed.tables import groups_of, meeting  # noqa: E402
 from pinnace.weights.source import Source  # noqa: E402
 
@@ -31,22 +32,23 @@ def plan_of(name):
 
 def test_what_needs_no_collective_runs_while_one_is_under_way():
     """The MLP's side path and its AllGather need neither AllReduce."""
-    steps = plan_of("mlp").steps
+    plan, graphs = plan_of("mlp")
+    steps = plan.steps
     first = next(i for i, step in enumerate(steps) if isinstance(step, Collective))
     waits = next(i for i, step in enumerate(steps) if isinstance(step, Wait))
     between = [step for step in steps[first:waits] if isinstance(step, Segment)]
     assert between
-    side = [node.op_type for node in between[0].graph.model.graph]
+    side = [node.op_type for node in graphs[plan.segments.index(between[0])].model.graph]
     assert side == ["MatMul"]
 
 
 def test_collectives_keep_their_order_and_segments_hold_none():
-    plan = plan_of("mlp")
+    plan, graphs = plan_of("mlp")
     assert [c.kind for c in plan.collectives] == ["AllReduce", "AllReduce", "AllGather"]
-    for segment in plan.segments:
-        assert not meets(segment.graph.model)
+    for graph in graphs:
+        assert not meets(graph.model)
     taken = {port.name for c in plan.collectives for port in c.takes}
-    given = {port.name for s in plan.segments for port in s.graph.interface.outputs}
+    given = {port.name for s in plan.segments for port in s.ports.outputs}
     assert taken <= given
 
 

@@ -51,7 +51,7 @@ def write(folder: Path, compiled: Compiled, model: str, engine: str) -> None:
     meta = {
         "model": model,
         "engine": engine,
-        "interface": asdict(compiled.interface, dict_factory=_plain),
+        "interface": asdict(compiled.interface, dict_factory=plain),
         "state": [(DataType.from_numpy(v.dtype).name, v.shape) for v in compiled.first_state],
         "weights": [asdict(weight) for weight in compiled.weights],
         "files": files,
@@ -66,9 +66,15 @@ def read(folder: Path) -> Entry:
     if _stamp(folder, meta["files"]) != _recorded(folder):
         verify(folder)
         stamp(folder)
+    return described(folder)
+
+
+def described(folder: Path) -> Entry:
+    """An entry as its description says, or one that lies in another, which was read; `Damaged`."""
+    meta = _meta(folder)
     try:
         compiled = Compiled(
-            interface=_interface(meta["interface"]),
+            interface=interface(meta["interface"]),
             first_state=tuple(_first_state(folder, meta["state"])),
             weights=tuple(Kept(**{**kept, "shape": tuple(kept["shape"])}) for kept in meta["weights"]),
         )
@@ -158,20 +164,23 @@ def _boot() -> str:
         return ""
 
 
-def _plain(items: list[tuple[str, Any]]) -> dict[str, Any]:
+def plain(items: list[tuple[str, Any]]) -> dict[str, Any]:
+    """What JSON can hold of a dataclass, for `asdict`."""
     return {key: value.name if isinstance(value, DataType | Format) else value for key, value in items}
 
 
-def _interface(said: dict[str, Any]) -> Interface:
+def interface(said: dict[str, Any]) -> Interface:
+    """What `plain` was made of; KeyError, TypeError or ValueError."""
     return Interface(
-        inputs=tuple(map(_port, said["inputs"])),
-        outputs=tuple(map(_port, said["outputs"])),
+        inputs=tuple(map(port, said["inputs"])),
+        outputs=tuple(map(port, said["outputs"])),
         states=tuple((before, after) for before, after in said["states"]),
         info=said["info"],
     )
 
 
-def _port(said: dict[str, Any]) -> Port:
+def port(said: dict[str, Any]) -> Port:
+    """Likewise."""
     return Port(said["name"], DataType[said["dtype"]], tuple(said["shape"]), Format[said["format"]])
 
 

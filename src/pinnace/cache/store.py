@@ -84,7 +84,7 @@ class Store:
     def publish(self, key: str, folder: Path, compiled: Compiled, model: str, engine: str) -> Entry:
         """Make a folder that an engine has written the entry of this key; the names are for people."""
         entries.write(folder, compiled, model, engine)
-        for path in (folder / TENSORS).iterdir():
+        for path in list(folder.rglob(f"{TENSORS}/*")):
             self._share(path)
         entries.stamp(folder)
         destination = self._made("entries") / key

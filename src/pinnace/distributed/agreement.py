@@ -7,18 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 
 from pinnace.distributed.communicator import Communicator, Link, Ranks
-from pinnace.distributed.plan import Collective
+from pinnace.distributed.steps import Collective, Part
 from pinnace.errors import ConfigError, DistributedError
 from pinnace.types import Port
-
-
-@dataclass(frozen=True)
-class Part:
-    """Which part of a whole a file says that it is: `pinnace shard` writes it, MindSpore does not."""
-
-    model: str = ""
-    rank: int = 0
-    size: int = 0
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import threading
 from collections.abc import Callable, Mapping, Sequence
@@ -12,21 +11,17 @@ from itertools import chain
 import ml_dtypes
 import numpy as np
 
-from pinnace.compiler.graph import Compilable
 from pinnace.config import Settings
-from pinnace.distributed.agreement import Part, agree, group_of
+from pinnace.distributed.agreement import agree, group_of
 from pinnace.distributed.communicator import Communicator, Link, Ranks
-from pinnace.distributed.plan import Collective, Plan, Segment, Step, Wait, cut
 from pinnace.distributed.start import communicator
+from pinnace.distributed.steps import Collective, Plan, RankPart, Segment, Step, Wait
 from pinnace.distributed.tables import groups_of
 from pinnace.engines.protocol import Array, Executable, Execution, State
 from pinnace.engines.steps import Step as Noted
 from pinnace.errors import DistributedError, UnsupportedModelError, UnsupportedPrimitive
 from pinnace.target import Target
 from pinnace.types import Interface, Port
-
-PART = "pinnace.part"
-"""Key of the metadata that `pinnace shard` leaves in a file: `Part` as JSON."""
 
 _WIDER: dict[np.dtype[np.generic], np.dtype[np.generic]] = {
     np.dtype(np.float16): np.dtype(np.float32),
@@ -41,24 +36,21 @@ _REDUCED = ("float32", "float64", "int8", "uint8", "int32", "int64", *(d.name fo
 Values = dict[str, Array]
 
 
-def build(
-    graph: Compilable, engine: Callable[[Compilable], Executable], target: Target, settings: Settings
-) -> Executable:
-    """Cut a graph at its collectives, and let an engine build the segments.
+def join(part: RankPart, target: Target, settings: Settings) -> Executable:
+    """Meet the other ranks.
 
-    Raises `UnsupportedModelError`, `EngineError`, `ConfigError`, and `DistributedError` where ranks do not
-    come, or have parts that do not fit together.
+    Raises `UnsupportedModelError`, `ConfigError`, and `DistributedError` where ranks do not come, or have
+    parts that do not fit together.
     """
-    interface, first_state = graph.interface, [value.numpy() for value in graph.first_state]
-    part = Part(**json.loads(graph.model.metadata_props.get(PART, "{}")))
-    plan = cut(graph)
-    _check(graph.name, plan.collectives)
-    segments = {segment: engine(segment.graph) for segment in plan.segments}
-    ranks = communicator(target.rank, settings)
+    plan, collectives = part.plan, part.plan.collectives
+    _check(part.name, collectives)
+    ranks = communicator(target, settings)
     known = groups_of(target.groups)
-    meeting = {c: group_of(c, known, ranks.size, ranks.rank) for c in plan.collectives}
-    link = agree(ranks, plan.collectives, list(meeting.values()), part, graph.name)
-    return DistributedExecutable(plan, interface, first_state, segments, _Meetings(ranks, link, meeting))
+    meeting = {c: group_of(c, known, ranks.size, ranks.rank) for c in collectives}
+    link = agree(ranks, collectives, list(meeting.values()), plan.part, part.name)
+    segments = dict(zip(plan.segments, part.segments, strict=True))
+    meetings = _Meetings(ranks, link, meeting)
+    return DistributedExecutable(plan, part.interface, part.first_state, segments, meetings)
 
 
 def _check(model: str, collectives: Sequence[Collective]) -> None:
@@ -248,7 +240,7 @@ class _Execution:
         self._inputs = [p.name for p in interface.inputs] + [name for name, _ in interface.states]
         self._outputs = [p.name for p in interface.outputs]
         self._states = [name for _, name in interface.states]
-        self._constants = {name: value.numpy() for name, value in plan.constants.items()}
+        self._constants = plan.constants
         self._meetings, self._pool, self._turn = meetings, pool, turn
         self._begun: list[Future[None]] = []
         results = {*self._outputs, *self._states}
@@ -305,7 +297,7 @@ class _Run:
     """A segment in its place; what it gives to other steps lies in buffers that are bound once."""
 
     def __init__(self, segment: Segment, place: Execution, results: set[str]) -> None:
-        ports = segment.graph.interface
+        ports = segment.ports
         self._place = place
         self._inputs = [port.name for port in ports.inputs]
         self._outputs = [port.name for port in ports.outputs]

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import onnx_ir as ir
 
 from pinnace.compiler.graph import Compilable, port
+from pinnace.distributed.steps import Collective, Part, Plan, Segment, Step, Wait
 from pinnace.errors import UnsupportedModelError, UnsupportedPrimitive
 from pinnace.ops.builder import infer
 from pinnace.ops.collective import DOMAIN
@@ -16,64 +18,8 @@ from pinnace.types import Interface, Port
 KINDS = ("AllReduce", "AllGather", "ReduceScatter", "Broadcast", "AllToAll", "Exchange", "Barrier")
 REDUCTIONS = ("sum", "max", "min", "prod")
 
-
-@dataclass(frozen=True, eq=False)
-class Collective:
-    """One meeting of ranks: a node of the domain `pinnace.distributed`.
-
-    `takes` and `gives` are values of the graph. `group` is MindSpore's name, `ranks` its members where the
-    file says them. `op` is a reduction, `root` the rank whose tensor a Broadcast gives, `to` and `source` are
-    the ranks that an Exchange sends its inputs to, and has its outputs from.
-    """
-
-    kind: str
-    name: str
-    takes: tuple[Port, ...]
-    gives: tuple[Port, ...]
-    group: str = ""
-    ranks: tuple[int, ...] = ()
-    op: str = "sum"
-    root: int = 0
-    to: tuple[int, ...] = ()
-    source: tuple[int, ...] = ()
-    tag: int = 0
-
-    def __str__(self) -> str:
-        return f"{self.kind} {self.name!r}" if self.name else self.kind
-
-
-@dataclass(frozen=True, eq=False)
-class Segment:
-    """What an engine runs between collectives; its ports are named as values of the whole graph."""
-
-    graph: Compilable
-
-
-@dataclass(frozen=True)
-class Wait:
-    """Go on when the collectives that were begun are done."""
-
-
-Step = Segment | Collective | Wait
-"""A collective only begins; it is done after the next Wait."""
-
-
-@dataclass(frozen=True)
-class Plan:
-    """Steps in order; `constants` are weights that a collective takes, or that are outputs themselves."""
-
-    steps: tuple[Step, ...]
-    constants: dict[str, ir.TensorProtocol]
-
-    @property
-    def collectives(self) -> tuple[Collective, ...]:
-        """The collectives, in order."""
-        return tuple(step for step in self.steps if isinstance(step, Collective))
-
-    @property
-    def segments(self) -> tuple[Segment, ...]:
-        """The segments, in order."""
-        return tuple(step for step in self.steps if isinstance(step, Segment))
+PART = "pinnace.part"
+"""Key of the metadata that `pinnace shard` leaves in a file: `Part` as JSON."""
 
 
 def meets(model: ir.Model) -> bool:
@@ -81,8 +27,10 @@ def meets(model: ir.Model) -> bool:
     return any(node.domain == DOMAIN for node in ir.traversal.RecursiveGraphIterator(model.graph))
 
 
-def cut(graph: Compilable) -> Plan:
-    """Take a graph apart, which is of no use after. Raises UnsupportedModelError.
+def cut(graph: Compilable) -> tuple[Plan, tuple[Compilable, ...]]:
+    """What a rank does with a graph, and the graphs of its segments; it is of no use after.
+
+    Raises UnsupportedModelError.
 
     Collectives keep the order of the graph, which is the same for all ranks. What does not depend on a
     collective runs while that is under way.
@@ -139,15 +87,17 @@ class _Cutter:
         self._reads = {node: _reads(node) for node in nodes}
         self._outputs = list(graph.model.graph.outputs)
         self._weights = dict(graph.model.graph.initializers)
+        self._segments: list[Compilable] = []
         self._readers: dict[ir.Value, list[ir.Node]] = {}
         for node in nodes:
             for value in self._reads[node]:
                 self._readers.setdefault(value, []).append(node)
 
-    def plan(self) -> Plan:
+    def plan(self) -> tuple[Plan, tuple[Compilable, ...]]:
+        part = Part(**json.loads(self._graph.model.metadata_props.get(PART, "{}")))
         order = self._scheduled()
         kept = {
-            value.name or "": value.const_value
+            value.name or "": value.const_value.numpy()
             for value in self._weights.values()
             if value.const_value is not None and (value in self._outputs or self._is_taken(value))
         }
@@ -156,7 +106,8 @@ class _Cutter:
             values.clear()
         root.initializers.clear()
         root.remove(self._nodes)
-        return Plan(tuple(self._step(item) for item in order), kept)
+        steps = tuple(self._step(item) for item in order)
+        return Plan(part, steps, kept), tuple(self._segments)
 
     def _is_taken(self, value: ir.Value) -> bool:
         return any(node.domain == DOMAIN for node in self._readers.get(value, []))
@@ -274,10 +225,10 @@ class _Cutter:
         ports = Interface(
             tuple(self._port(value) for value in inputs), tuple(self._port(value) for value in given), (), {}
         )
-        part = replace(
-            self._graph, model=model, interface=ports, first_state=(), variable={}, held_back=False
+        self._segments.append(
+            replace(self._graph, model=model, interface=ports, first_state=(), variable={}, held_back=False)
         )
-        return Segment(part)
+        return Segment(ports)
 
     def _is_weight(self, value: ir.Value) -> bool:
         return self._weights.get(value.name or "") is value

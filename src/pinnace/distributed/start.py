@@ -13,6 +13,7 @@ from pinnace.distributed.gloo import Gloo
 from pinnace.distributed.mpi import Mpi, number
 from pinnace.distributed.tables import BASE_PORT, Meeting, meeting
 from pinnace.errors import ConfigError
+from pinnace.target import Target
 
 COMMUNICATOR = "PINNACE_COMMUNICATOR"
 """The variable that says how ranks which were started by hand talk."""
@@ -25,8 +26,8 @@ _HOW = (
 )
 
 
-def communicator(rank: int, settings: Settings) -> Communicator:
-    """The ranks that this process is one of; `rank` is what the user says, where no launcher does.
+def communicator(target: Target, settings: Settings) -> Communicator:
+    """The ranks that this process is one of; `target.rank` is what the user says, where no launcher does.
 
     Made once in a process. Raises `ConfigError` where nothing says how many ranks there are, and
     `DistributedError` where they do not come.
@@ -36,7 +37,7 @@ def communicator(rank: int, settings: Settings) -> Communicator:
     if number("OMPI_COMM_WORLD_SIZE", "PMI_SIZE"):
         return _mpi(seconds)
     if table:
-        return _gloo(meeting(_beside(table, settings), rank), seconds)
+        return _gloo(meeting(_beside(table, settings), target.rank), seconds)
     if os.environ.get("WORLD_SIZE") and os.environ.get("MASTER_ADDR"):
         return _gloo(_of_environment(), seconds)
     raise ConfigError(f"the model is one rank's part of a whole, and this process has no other ranks: {_HOW}")

@@ -14,9 +14,9 @@ import onnx_ir as ir
 
 from pinnace import formats
 from pinnace.compiler.graph import compilable
-from pinnace.distributed.agreement import Part
-from pinnace.distributed.executable import PART
+from pinnace.distributed.plan import PART
 from pinnace.distributed.shard import pipeline, tensor
+from pinnace.distributed.steps import Part
 from pinnace.engines.protocol import Array
 from pinnace.errors import ConfigError, UnsupportedModelError, UnsupportedPrimitive
 from pinnace.ops.collective import DOMAIN

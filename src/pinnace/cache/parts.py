@@ -1,0 +1,91 @@
+"""One rank's part of a model, as an entry: the plan, and for each segment an entry in a folder inside."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pinnace.cache import entry as entries
+from pinnace.cache.entry import Damaged, Entry
+from pinnace.distributed.steps import Collective, Part, Plan, RankPart, Segment, Step, Wait
+from pinnace.engines.protocol import Compiled, Executable
+from pinnace.types import Interface
+
+if TYPE_CHECKING:  # what is loaded needs no compiler
+    from pinnace.compiler.graph import Compilable
+
+_PLAN, _SEGMENTS, _CONSTANTS = "plan.json", "segments", "constants"
+
+
+def compile_into(
+    folder: Path, graph: Compilable, compile_segment: Callable[[Compilable, Path], Compiled]
+) -> Compiled:
+    """Cut a graph, and write into `folder` what `load` needs. Raises as `compile_segment`."""
+    from pinnace.distributed.plan import cut
+
+    whole = Compiled(graph.interface, tuple(value.numpy() for value in graph.first_state), ())
+    plan, segments = cut(graph)
+    for number, segment in enumerate(segments):
+        place = folder / _SEGMENTS / str(number)
+        place.mkdir(parents=True)
+        entries.write(place, compile_segment(segment, place), segment.name, "")
+    place = folder / _CONSTANTS
+    place.mkdir()
+    constants = Compiled(Interface((), (), (), {}), tuple(plan.constants.values()), ())
+    entries.write(place, constants, graph.name, "")
+    said = {
+        "part": asdict(plan.part),
+        "steps": [_said(step) for step in plan.steps],
+        "constants": list(plan.constants),
+    }
+    (folder / _PLAN).write_text(json.dumps(said), encoding="utf-8")
+    return whole
+
+
+def is_part(entry: Entry) -> bool:
+    """Whether an entry is what `compile_into` wrote."""
+    return (entry.folder / _PLAN).exists()
+
+
+def load(entry: Entry, name: str, load_segment: Callable[[Compiled, Path], Executable]) -> RankPart:
+    """What runs the part, when the ranks have met; `name` is the model's. Raises as `load_segment`."""
+    said = json.loads((entry.folder / _PLAN).read_text(encoding="utf-8"))
+    count = sum("segment" in step for step in said["steps"])
+    try:
+        folders = [entry.folder / _SEGMENTS / str(number) for number in range(count)]
+        inner = [entries.described(folder) for folder in folders]
+        constants = entries.described(entry.folder / _CONSTANTS).compiled.first_state
+    except Damaged as damage:  # since the entry was looked at
+        raise OSError(str(damage)) from None
+    plan = Plan(
+        Part(**said["part"]),
+        tuple(map(_step, said["steps"])),
+        dict(zip(said["constants"], constants, strict=True)),
+    )
+    segments = [load_segment(one.compiled, one.folder) for one in inner]
+    return RankPart(name, plan, entry.compiled.interface, entry.compiled.first_state, segments)
+
+
+def _said(step: Step) -> dict[str, Any]:
+    match step:
+        case Segment():
+            return {"segment": asdict(step.ports, dict_factory=entries.plain)}
+        case Collective():
+            return {"collective": asdict(step, dict_factory=entries.plain)}
+        case Wait():
+            return {}
+
+
+def _step(said: dict[str, Any]) -> Step:
+    if "segment" in said:
+        return Segment(entries.interface(said["segment"]))
+    if "collective" not in said:
+        return Wait()
+    fields: dict[str, Any] = {
+        name: tuple(value) if isinstance(value, list) else value for name, value in said["collective"].items()
+    }
+    fields |= {name: tuple(map(entries.port, fields[name])) for name in ("takes", "gives")}
+    return Collective(**fields)

@@ -1,0 +1,89 @@
+"""What one rank does, in order: segments that an engine runs, and collectives between them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from pinnace.engines.protocol import Array, Executable
+from pinnace.types import Interface, Port
+
+
+@dataclass(frozen=True)
+class Part:
+    """Which part of a whole a file says that it is: `pinnace shard` writes it, MindSpore does not."""
+
+    model: str = ""
+    rank: int = 0
+    size: int = 0
+
+
+@dataclass(frozen=True, eq=False)
+class Collective:
+    """One meeting of ranks: a node of the domain `pinnace.distributed`.
+
+    `takes` and `gives` are values of the graph. `group` is MindSpore's name, `ranks` its members where the
+    file says them. `op` is a reduction, `root` the rank whose tensor a Broadcast gives, `to` and `source` are
+    the ranks that an Exchange sends its inputs to, and has its outputs from.
+    """
+
+    kind: str
+    name: str
+    takes: tuple[Port, ...]
+    gives: tuple[Port, ...]
+    group: str = ""
+    ranks: tuple[int, ...] = ()
+    op: str = "sum"
+    root: int = 0
+    to: tuple[int, ...] = ()
+    source: tuple[int, ...] = ()
+    tag: int = 0
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.name!r}" if self.name else self.kind
+
+
+@dataclass(frozen=True, eq=False)
+class Segment:
+    """What an engine runs between collectives; its ports are named as values of the whole graph."""
+
+    ports: Interface
+
+
+@dataclass(frozen=True)
+class Wait:
+    """Go on when the collectives that were begun are done."""
+
+
+Step = Segment | Collective | Wait
+"""A collective only begins; it is done after the next Wait."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Steps in order; `constants` are weights that a collective takes, or that are outputs themselves."""
+
+    part: Part
+    steps: tuple[Step, ...]
+    constants: dict[str, Array]
+
+    @property
+    def collectives(self) -> tuple[Collective, ...]:
+        """The collectives, in order."""
+        return tuple(step for step in self.steps if isinstance(step, Collective))
+
+    @property
+    def segments(self) -> tuple[Segment, ...]:
+        """The segments, in order."""
+        return tuple(step for step in self.steps if isinstance(step, Segment))
+
+
+@dataclass(frozen=True)
+class RankPart:
+    """One rank's part of a model, before the ranks have met; `segments` are those of the plan, in order."""
+
+    name: str
+    plan: Plan
+    interface: Interface
+    first_state: Sequence[Array]
+    segments: Sequence[Executable]
