@@ -1,13 +1,13 @@
 """3x3 convolutions by Winograd's algorithm.
 
 It computes an image in tiles, and spends on one tile of m x m results (m+2)^2 products instead of 9 m^2: the
-tile's data and the kernel are transformed, multiplied place by place, and transformed back. The matrices are
-those of F(2x2, 3x3) and F(4x4, 3x3) in Lavin and Gray, "Fast Algorithms for Convolutional Neural Networks",
-https://arxiv.org/abs/1509.09308, section 4.
+tile's data and the kernel are transformed, multiplied place by place, and transformed back. Lavin and Gray,
+"Fast Algorithms for Convolutional Neural Networks", https://arxiv.org/abs/1509.09308, section 4.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -34,31 +34,26 @@ class _Transform(NamedTuple):
     kernel: _Floats
     result: _Floats
 
+    @classmethod
+    def of(cls, points: Sequence[float]) -> _Transform:
+        """The transform that evaluates polynomials at these points and at infinity (Toom and Cook).
 
-_TRANSFORMS = {
-    2: _Transform(
-        np.array([[1, 0, -1, 0], [0, 1, 1, 0], [0, -1, 1, 0], [0, 1, 0, -1]], np.float32),
-        np.array([[2, 0, 0], [1, 1, 1], [1, -1, 1], [0, 0, 2]]) / 2,
-        np.array([[1, 1, 1, 0], [0, 1, -1, -1]], np.float32),
-    ),
-    4: _Transform(
-        np.array(
-            [
-                [4, 0, -5, 0, 1, 0],
-                [0, -4, -4, 1, 1, 0],
-                [0, 4, -4, -1, 1, 0],
-                [0, -2, -1, 2, 1, 0],
-                [0, 2, -1, -2, 1, 0],
-                [0, 4, 0, -5, 0, 1],
-            ],
-            np.float32,
-        ),
-        np.array([[6, 0, 0], [-4, -4, -4], [-4, 4, -4], [1, 2, 4], [1, -2, 4], [0, 0, 24]]) / 24,
-        np.array(
-            [[1, 1, 1, 1, 1, 0], [0, 1, -1, 2, -2, 0], [0, 1, 1, 4, 4, 0], [0, 1, -1, 8, -8, 1]], np.float32
-        ),
-    ),
-}
+        All numbers in the data's and the results' matrices are exact in float32, where those of `points` and
+        their powers are.
+        """
+        others = [[q for q in points if q != p] for p in points]
+        data = [[*np.poly(rest)[::-1], 0] for rest in others] + [np.poly(points)[::-1]]
+        kernel = [
+            [p**j / np.prod(np.subtract(p, rest)) for j in range(3)]
+            for p, rest in zip(points, others, strict=True)
+        ]
+        size = len(points) - 1
+        result = [[*(p**j for p in points), j == size - 1] for j in range(size)]
+        return cls(np.array(data, np.float32), np.array([*kernel, [0, 0, 1]]), np.array(result, np.float32))
+
+
+_TRANSFORMS = {2: _Transform.of((0, 1, -1)), 4: _Transform.of((0, 5 / 8, -5 / 8, 3 / 2, -3 / 2))}
+"""By the results beside each other. With the usual points 0, 1, -1, 2, -2 errors are twice as large."""
 
 
 @dataclass(frozen=True)
@@ -121,8 +116,8 @@ def winograd(b: Builder, node: ir.Node) -> ir.Value | None:
     """Conv of 3x3 windows, in steps of one -> tiles transformed, multiplied, transformed back.
 
     A BatchNormalization and a Relu after the Conv are taken along. Shapes must be fixed, and it pays for
-    many channels and many tiles only. Rounding is 1e-6 to 4e-6 of the largest result, after 2 or 4 results
-    beside each other, where sums of float32 products have 3e-7; an infinity becomes NaN for its whole tile.
+    many channels and many tiles only. Rounding errors are up to three times those of sums of float32
+    products; an infinity becomes NaN for its whole tile.
     """
     found = _convolution(b, node)
     if found is None:
