@@ -79,7 +79,7 @@ def missing(target: Target) -> list[str]:
     there = ort.get_available_providers()
     package = _PACKAGES[kind]
     return [
-        f"onnxruntime with {name} (pip uninstall onnxruntime; pip install {package!r})"
+        f"onnxruntime with {name} (pip uninstall onnxruntime; pip install --force-reinstall {package!r})"
         for name in _CHAINS[kind, provider]
         if name not in there
     ][:1]
