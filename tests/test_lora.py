@@ -11,10 +11,11 @@ import onnx
 import onnxruntime
 import pytest
 from onnx import TensorProto, helper, numpy_helper
-from safetensors.numpy import save_file
 
 from pinnace import Context, Model, ModelType, PinnaceWarning, Tensor
 from pinnace.errors import ArgumentValueError, DataMismatchError, ModelFormatError, ModelStateError
+
+safetensors = pytest.importorskip("safetensors.numpy", reason="safetensors is missing: pinnace[lora]")
 
 UPDATE = Path(__file__).parent / "data" / "update"
 RANDOM = np.random.default_rng(0)
@@ -136,7 +137,7 @@ def written(path: Path, given: dict, style=peft, **more: np.ndarray) -> Path:
     for module, (down, up) in given.items():
         names = style(module)
         tensors |= {names[0]: down, names[1]: up}
-    save_file({**tensors, **more}, path)
+    safetensors.save_file({**tensors, **more}, path)
     return path
 
 
