@@ -24,7 +24,7 @@ TORCH = pytest.param(
 )
 
 
-@pytest.fixture(params=[MPI, TORCH])
+@pytest.fixture(params=[MPI, TORCH, "sockets"])
 def way(request):
     """How the ranks are started, and so how they talk."""
     return request.param
@@ -50,7 +50,7 @@ def ranks(tmp_path):
         if way == "mpi":
             told, errors = _mpi(size, arguments, launched)
         else:
-            told, errors = _by_hand(tmp_path, size, arguments)
+            told, errors = _by_hand(way, tmp_path, size, arguments)
         found = [json.loads(line) for line in told if line.startswith("{")]
         return {answer["rank"]: answer for answer in found}, errors
 
@@ -67,13 +67,13 @@ def _mpi(size, arguments, launched):
     return [line.partition("] ")[2] if launched else line for line in done.stdout.splitlines()], done.stderr
 
 
-def _by_hand(folder, size, arguments):
+def _by_hand(way, folder, size, arguments):
     config = table(folder, size)
     free = 10000 + os.getpid() % 20000  # below the ports that the system gives out
     started = [
         subprocess.Popen(
             [sys.executable, str(HERE / "rank.py"), *arguments, "--rank", str(rank), "--config", config],
-            env=os.environ | {"HCCL_IF_BASE_PORT": str(free)},
+            env=os.environ | {"HCCL_IF_BASE_PORT": str(free), "PINNACE_COMMUNICATOR": way},
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,

@@ -87,14 +87,17 @@ class Gloo:
             time.sleep(0.005)
         return store
 
+    def store(self, name: str) -> Any:
+        """Where a group finds its members."""
+        return self._dist.PrefixStore(name, self._store)
+
     def _group(self, name: str, group: Ranks) -> Any:
         kind = self._dist.ProcessGroupGloo
         options = kind._Options()
         options._devices = [kind.create_device(hostname=self._meeting.hosts[self.rank], lazy_init=False)]
         options._timeout = self._limit
-        store = self._dist.PrefixStore(name, self._store)
         try:
-            return kind(store, group.index(self.rank), len(group), options)
+            return kind(self.store(name), group.index(self.rank), len(group), options)
         except Exception as error:
             raise self.watch.lost(error) from None
 
@@ -182,7 +185,6 @@ def _distributed() -> Any:
         import torch.distributed as dist
     except ImportError as error:
         raise ConfigError(
-            f"ranks that are started by hand talk through torch.distributed, and torch is missing ({error}): "
-            "pip install 'pinnace[ranks]', or start them by mpirun"
+            f"ranks are to talk through torch.distributed, and it cannot be imported: {error}"
         ) from None
     return dist

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import os
 import socket
+from collections.abc import Callable
 from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
 
 from pinnace.config import Settings
 from pinnace.distributed.communicator import Communicator
 from pinnace.distributed.gloo import Gloo
 from pinnace.distributed.mpi import Mpi, number
+from pinnace.distributed.nccl import Nccl, has_nccl
+from pinnace.distributed.sockets import Sockets
 from pinnace.distributed.tables import BASE_PORT, Meeting, meeting
 from pinnace.errors import ConfigError
 from pinnace.target import Target
@@ -34,12 +38,18 @@ def communicator(target: Target, settings: Settings) -> Communicator:
     """
     seconds = settings.number("distributed", "timeout") or _SECONDS
     table = settings.get("ascend_context", "rank_table_file")
+
+    def by_hand(meeting: Meeting) -> Communicator:
+        wanted = os.environ.get(COMMUNICATOR, "")
+        way = chosen(wanted, target.device, bool(find_spec("torch")), has_nccl)
+        return _by_hand(meeting, way, target.device_id, seconds)
+
     if number("OMPI_COMM_WORLD_SIZE", "PMI_SIZE"):
         return _mpi(seconds)
     if table:
-        return _gloo(meeting(_beside(table, settings), target.rank), seconds)
+        return by_hand(meeting(_beside(table, settings), target.rank))
     if os.environ.get("WORLD_SIZE") and os.environ.get("MASTER_ADDR"):
-        return _gloo(_of_environment(), seconds)
+        return by_hand(_of_environment())
     raise ConfigError(f"the model is one rank's part of a whole, and this process has no other ranks: {_HOW}")
 
 
@@ -49,8 +59,25 @@ def _mpi(seconds: float) -> Communicator:
 
 
 @cache
-def _gloo(meeting: Meeting, seconds: float) -> Communicator:
-    return Gloo(meeting, seconds)
+def _by_hand(meeting: Meeting, way: str, device_id: int, seconds: float) -> Communicator:
+    if way == "sockets":
+        return Sockets(meeting, seconds)
+    return Gloo(meeting, seconds) if way == "gloo" else Nccl(meeting, device_id, seconds)
+
+
+def chosen(wanted: str, device: str, has_torch: bool, has_nccl: Callable[[], bool]) -> str:
+    """How ranks that were started by hand talk: "nccl" for GPUs, "gloo", or "sockets" where torch is missing.
+
+    `wanted` is "torch", "sockets", or "" for what is here; `device` is what the ranks compute on. `has_nccl`
+    is asked only where it matters. Raises `ConfigError`.
+    """
+    if wanted not in ("", "torch", "sockets"):
+        raise ConfigError(f"{COMMUNICATOR} is {wanted!r}: it must be torch or sockets")
+    if wanted == "torch" and not has_torch:
+        raise ConfigError("ranks are to talk through torch.distributed, and torch is missing: pinnace[ranks]")
+    if wanted == "sockets" or not has_torch:
+        return "sockets"
+    return "nccl" if device == "gpu" and has_nccl() else "gloo"
 
 
 def _beside(path: str, settings: Settings) -> Path:

@@ -1,0 +1,120 @@
+"""Ranks on GPUs that were started by hand: NCCL for what they compute together, gloo for the rest.
+
+Segments give their results in host memory: a collective takes them to the GPU and back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from pinnace.distributed.communicator import Link, Ranks
+from pinnace.distributed.gloo import Gloo
+from pinnace.distributed.tables import Meeting
+from pinnace.distributed.watch import Watch
+from pinnace.engines.protocol import Array
+
+
+def has_nccl() -> bool:
+    """Whether torch is here with CUDA, a GPU, and NCCL."""
+    import torch
+
+    return bool(torch.cuda.is_available() and torch.distributed.is_nccl_available())
+
+
+class Nccl(Gloo):
+    """See `Communicator`. Ranks meet and agree through gloo."""
+
+    name = "torch.distributed: NCCL"
+
+    def __init__(self, meeting: Meeting, device_id: int, seconds: float) -> None:
+        super().__init__(meeting, seconds)
+        self._device_id = device_id
+
+    def link(self, groups: Sequence[Ranks]) -> Link:
+        """A group of NCCL for each group."""
+        host, name = super().link(groups), f"nccl{self._links}"
+        made = {}
+        for group in groups:
+            if self.rank in group:
+                store = self.store(f"{name}/{'-'.join(map(str, group))}")
+                place = group.index(self.rank)
+                made[group] = self._dist.ProcessGroupNCCL(store, place, len(group))
+        return _NcclLink(host, made, _Device(self._device_id), self._dist, self.rank, self.watch)
+
+
+class _Device:
+    """Arrays in the memory of a GPU, for the time of a collective."""
+
+    def __init__(self, number: int) -> None:
+        import torch
+
+        self._torch, self._device = torch, torch.device("cuda", number)
+
+    def given(self, array: Array) -> Any:
+        """A copy there."""
+        return self._torch.from_numpy(array if array.flags.writeable else array.copy()).to(self._device)
+
+    def room(self, array: Array) -> Any:
+        """Memory there for what `taken` gives."""
+        return self._torch.empty_like(self._torch.from_numpy(array), device=self._device)
+
+    def taken(self, tensor: Any, array: Array) -> None:
+        """Copy back into host memory."""
+        self._torch.from_numpy(array).copy_(tensor)
+
+
+class _NcclLink:
+    """See `Link`."""
+
+    def __init__(
+        self, host: Link, groups: dict[Ranks, Any], device: _Device, dist: Any, rank: int, watch: Watch
+    ) -> None:
+        self._host, self._groups, self._device = host, groups, device
+        self._dist, self._rank, self._watch = dist, rank, watch
+        self.exchange, self.barrier = host.exchange, host.barrier
+        kinds = dist.ReduceOp
+        self._ops = {"sum": kinds.SUM, "max": kinds.MAX, "min": kinds.MIN, "prod": kinds.PRODUCT}
+
+    def all_reduce(self, group: Ranks, x: Array, out: Array, op: str) -> None:
+        options, there = self._dist.AllreduceOptions(), self._device.given(x)
+        options.reduceOp = self._ops[op]
+        self._run(group, lambda: self._groups[group].allreduce([there], options))
+        self._device.taken(there, out)
+
+    def all_gather(self, group: Ranks, x: Array, out: Array) -> None:
+        self._moved(group, x, out, lambda to, of: self._groups[group]._allgather_base(to, of))
+
+    def reduce_scatter(self, group: Ranks, x: Array, out: Array, op: str) -> None:
+        options = self._dist.ReduceScatterOptions()
+        options.reduceOp = self._ops[op]
+        there, result = self._device.given(x), self._device.room(out)
+        self._run(group, lambda: self._groups[group]._reduce_scatter_base(result, there, options))
+        self._device.taken(result, out)
+
+    def broadcast(self, group: Ranks, x: Array, out: Array, root: int) -> None:
+        options, there = self._dist.BroadcastOptions(), self._device.given(_bytes(x))
+        options.rootRank = group.index(root)
+        self._run(group, lambda: self._groups[group].broadcast([there], options))
+        self._device.taken(there, _bytes(out))
+
+    def all_to_all(self, group: Ranks, x: Array, out: Array) -> None:
+        self._moved(group, x, out, lambda to, of: self._groups[group].alltoall_base(to, of, [], []))
+
+    def _moved(self, group: Ranks, x: Array, out: Array, start: Callable[[Any, Any], Any]) -> None:
+        there, result = self._device.given(_bytes(x)), self._device.room(_bytes(out))
+        self._run(group, lambda: start(result, there))
+        self._device.taken(result, _bytes(out))
+
+    def _run(self, group: Ranks, start: Callable[[], Any]) -> None:
+        """Begin, and look who is there until it is done: NCCL itself would wait for one who died."""
+        try:
+            self._watch.wait(start().is_completed, group)
+        except RuntimeError as error:
+            raise self._watch.lost(error) from None
+
+
+def _bytes(array: Array) -> Array:
+    return array.reshape(-1).view(np.uint8)

@@ -1,0 +1,137 @@
+"""Connections to other ranks, over which many arrays travel both ways at once."""
+
+from __future__ import annotations
+
+import select
+import socket
+import struct
+import time
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from pinnace.distributed.watch import Watch
+from pinnace.engines.protocol import Array
+
+Message = tuple[int, Array]
+"""The other rank, and what it is sent or what is received into: any array in one piece."""
+
+_HEAD = struct.Struct("!qQ")
+"""What goes before the bytes of an array: its tag, and how many they are."""
+_LOOK = 50
+"""Milliseconds between two looks at the roster."""
+
+
+class Peer:
+    """The connection to one rank; it does not block."""
+
+    def __init__(self, rank: int, connection: socket.socket) -> None:
+        self.rank, self._connection = rank, connection
+        connection.setblocking(False)
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self.file = connection.fileno()
+        self._to_send: list[memoryview] = []
+        self._expected: list[tuple[int, memoryview]] = []
+        self._head = memoryview(bytearray(_HEAD.size))
+        self._missing = self._head
+        self._is_body = False
+
+    def give(self, tag: int, data: memoryview) -> None:
+        """Have bytes sent; they must stay as they are until all is sent."""
+        self._to_send += [memoryview(_HEAD.pack(tag, len(data))), *([data] if len(data) else [])]
+
+    def expect(self, tag: int, data: memoryview) -> None:
+        """Have bytes received; messages of one tag come in the order of these calls."""
+        self._expected.append((tag, data))
+
+    def events(self) -> int:
+        """What is waited for, as poll has it; 0 where all is done."""
+        return (select.POLLOUT if self._to_send else 0) | (select.POLLIN if self._receives else 0)
+
+    def go_on(self) -> None:
+        """Send and receive what can be now. OSError where the connection is lost, ValueError."""
+        try:
+            while self._to_send:
+                self._sent(self._connection.sendmsg(self._to_send[:16]))
+        except BlockingIOError:
+            pass
+        try:
+            while self._receives:
+                self._receive()
+        except BlockingIOError:
+            pass
+
+    def close(self) -> None:
+        """Let the other rank see that this one is no more."""
+        self._connection.close()
+
+    def _sent(self, count: int) -> None:
+        while count >= len(self._to_send[0]):
+            count -= len(self._to_send.pop(0))
+            if not self._to_send:
+                return
+        self._to_send[0] = self._to_send[0][count:]
+
+    @property
+    def _receives(self) -> bool:
+        return self._is_body or bool(self._expected)
+
+    def _receive(self) -> None:
+        count = self._connection.recv_into(self._missing)
+        if not count:
+            raise ConnectionError(f"rank {self.rank} has closed the connection")
+        self._missing = self._missing[count:]
+        if len(self._missing):
+            return
+        body = self._head[:0] if self._is_body else self._place(*_HEAD.unpack(self._head))
+        self._is_body = len(body) > 0
+        self._missing = body if self._is_body else self._head
+
+    def _place(self, tag: int, size: int) -> memoryview:
+        """Where the bytes of a message belong; ValueError where nobody expects it."""
+        for number, (wanted, data) in enumerate(self._expected):
+            if (wanted, len(data)) == (tag, size):
+                del self._expected[number]
+                return data
+        raise ValueError(f"rank {self.rank} sends {size} bytes that nobody expects")
+
+
+def move(
+    peers: Mapping[int, Peer], sends: Sequence[Message], receives: Sequence[Message], tag: int, watch: Watch
+) -> None:
+    """Send and receive all of these at once; DistributedError."""
+    for rank, array in sends:
+        peers[rank].give(tag, _bytes(array))
+    for rank, array in receives:
+        peers[rank].expect(tag, _bytes(array))
+    ranks = {rank for rank, _ in (*sends, *receives)}
+    deadline = time.monotonic() + watch.seconds
+    try:
+        _pump([peers[rank] for rank in ranks], deadline, watch)
+    except TimeoutError:
+        raise watch.late(sorted(ranks)) from None
+    except ValueError as error:
+        raise watch.broken(f"{error} in") from None
+    except OSError as error:
+        raise watch.lost(error) from None
+
+
+def _pump(busy: Sequence[Peer], deadline: float, watch: Watch) -> None:
+    for peer in busy:
+        peer.go_on()
+    while busy := [peer for peer in busy if peer.events()]:
+        poll = select.poll()
+        for peer in busy:
+            poll.register(peer.file, peer.events())
+        ready = {file for file, _ in poll.poll(_LOOK)}
+        for peer in busy:
+            if peer.file in ready:
+                peer.go_on()
+        if not ready:
+            watch.look()
+            if time.monotonic() > deadline:
+                raise TimeoutError
+
+
+def _bytes(array: Array) -> memoryview:
+    return array.reshape(-1).view(np.uint8).data

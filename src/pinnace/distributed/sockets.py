@@ -1,0 +1,288 @@
+"""Ranks that were started by hand, over sockets of TCP: nothing needs to be installed.
+
+Every rank has a connection to every other one. Parts travel directly from rank to rank, so that a reduction
+takes two steps however many ranks there are, and one where there is little to send.
+
+What others send is bytes of a size that is known before, or JSON while ranks meet. Who knows the job's token,
+which rank 0 gives all who come to its port, is one of the ranks: use it in networks that you trust.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import socket
+import struct
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+from uuid import uuid4
+
+import numpy as np
+
+from pinnace.distributed.communicator import Link, Ranks
+from pinnace.distributed.peers import Message, Peer, move
+from pinnace.distributed.roster import Roster
+from pinnace.distributed.tables import Meeting
+from pinnace.distributed.watch import Watch
+from pinnace.engines.protocol import Array
+from pinnace.errors import DistributedError
+
+_COME = struct.Struct("!4sIII")
+"""What a rank says to rank 0: `_MAGIC`, its number, how many there are, the port that it listens on."""
+_JOIN = struct.Struct("!4s16sII")
+"""What a rank says to one of a lower number: `_MAGIC`, the token, the number of the link, its own."""
+_MAGIC = b"PNR1"
+_SMALL = 65536
+"""Bytes that every rank sends to all others in one step, in the place of parts in two."""
+_LONGEST = 1 << 28
+"""Bytes that a rank may have to say before it runs."""
+_COLLECTIVE = -1
+"""The tag of what is no exchange."""
+_PATIENCE = 2.0
+"""Seconds for which one that connects may be silent."""
+_OPERATIONS: dict[str, np.ufunc] = {
+    "sum": np.add,
+    "max": np.maximum,
+    "min": np.minimum,
+    "prod": np.multiply,
+}
+
+
+class Sockets:
+    """See `Communicator`."""
+
+    name = "sockets"
+
+    def __init__(self, meeting: Meeting, seconds: float) -> None:
+        self.rank, self.size = meeting.rank, len(meeting.hosts)
+        self._deadline, self._seconds = time.monotonic() + seconds, seconds
+        told = self._listen(meeting) if self.rank == 0 else self._come(meeting)
+        self._token = bytes.fromhex(told["job"])
+        self._places = [(host, port) for host, port in told["places"]]
+        self._links = 0
+        self._early: dict[tuple[int, int], socket.socket] = {}
+        roster = Roster(told["job"], self.rank, self.size)
+        self.watch = Watch(roster, self.rank, self.size, seconds)
+        self._all = self.link([])
+        self._all.barrier(tuple(range(self.size)))
+        roster.remove()
+
+    def gather(self, text: str) -> list[str]:
+        """What each rank says."""
+        everyone, data = tuple(range(self.size)), np.frombuffer(text.encode(), np.uint8)
+        lengths = np.empty(self.size, np.int64)
+        self._all.all_gather(everyone, np.array([data.size], np.int64), lengths)
+        if not 0 <= int(lengths.min()) <= int(lengths.max()) <= _LONGEST:
+            raise self.watch.broken("a rank has more to say than there can be in")
+        padded = np.zeros(max(1, int(lengths.max())), np.uint8)
+        padded[: data.size] = data
+        result = np.empty((self.size, padded.size), np.uint8)
+        self._all.all_gather(everyone, padded, result)
+        return [bytes(row[:n]).decode() for row, n in zip(result, lengths.tolist(), strict=True)]
+
+    def link(self, groups: Sequence[Ranks]) -> Link:
+        """New connections to all: what two links send never meets."""
+        number, self._links = self._links, self._links + 1
+        join = _JOIN.pack(_MAGIC, self._token, number, self.rank)
+        peers: dict[int, Peer] = {}
+        try:
+            for rank in range(self.rank):
+                connection = socket.create_connection(self._places[rank], self.watch.seconds)
+                connection.sendall(join)
+                peers[rank] = Peer(rank, connection)
+            for rank in range(self.rank + 1, self.size):
+                self.watch.wait(lambda rank=rank: self._accepts(number, rank), (rank,))  # type: ignore[misc]
+                peers[rank] = Peer(rank, self._early.pop((number, rank)))
+        except OSError as error:
+            raise self.watch.lost(error) from None
+        return _SocketLink(peers, self.rank, self.watch)
+
+    def _accepts(self, link: int, rank: int) -> bool:
+        """Whether this rank has come for this link; others that have are remembered."""
+        if (link, rank) not in self._early:
+            found = _accepted(self._listening, _JOIN, 0)
+            if found is not None:
+                connection, (magic, token, its_link, its_rank) = found
+                known = self.rank < its_rank < self.size and (its_link, its_rank) not in self._early
+                if (magic, token) == (_MAGIC, self._token) and known and its_link >= link:
+                    self._early[its_link, its_rank] = connection
+                else:
+                    connection.close()
+        return (link, rank) in self._early
+
+    def _listen(self, meeting: Meeting) -> dict[str, Any]:
+        """Rank 0 waits for all, and tells them where they are."""
+        try:
+            self._listening = _listening(meeting.hosts[0], meeting.port)
+        except OSError as error:
+            reason = error.strerror or str(error)
+            raise DistributedError(f"rank 0 cannot listen on {meeting}: {reason}") from None
+        come: dict[int, tuple[socket.socket, tuple[str, int]]] = {}
+        while len(come) < self.size - 1 and time.monotonic() < self._deadline:
+            found = _accepted(self._listening, _COME, 0.05)
+            if found is None:
+                continue
+            connection, (magic, rank, size, port) = found
+            if magic != _MAGIC or not port < 1 << 16:
+                connection.close()
+            elif size != self.size or not 0 < rank < size or rank in come:
+                here = "is here already" if rank in come else f"cannot be: this start has {self.size} ranks"
+                _tell(connection, {"refused": f"rank {rank} of {size} {here}"})
+            else:
+                come[rank] = connection, (connection.getpeername()[0], port)
+        missing = [rank for rank in range(1, self.size) if rank not in come]
+        places = [] if missing else [(meeting.hosts[0], meeting.port), *(come[r][1] for r in sorted(come))]
+        told = {"job": uuid4().hex, "places": places, "missing": missing}
+        for connection, _ in come.values():
+            _tell(connection, told)
+        return self._checked(told, meeting)
+
+    def _come(self, meeting: Meeting) -> dict[str, Any]:
+        """Another rank goes to rank 0, which may not be there yet."""
+        reason = ""
+        while time.monotonic() < self._deadline:
+            try:
+                with socket.create_connection((meeting.hosts[0], meeting.port), _PATIENCE) as connection:
+                    connection.settimeout(self._seconds + _PATIENCE)
+                    self._listening = _listening(connection.getsockname()[0], 0)
+                    port = self._listening.getsockname()[1]
+                    connection.sendall(_COME.pack(_MAGIC, self.rank, self.size, port))
+                    with connection.makefile("rb") as answer:
+                        told = json.loads(answer.readline(_LONGEST))
+                    return self._checked(told, meeting)
+            except (OSError, ValueError) as error:
+                reason = str(error)
+                time.sleep(0.02)
+        raise DistributedError(
+            f"rank {self.rank}: rank 0 did not come within {self._seconds:g} s (rank 0 listens on {meeting}; "
+            f"{reason})"
+        )
+
+    def _checked(self, told: dict[str, Any], meeting: Meeting) -> dict[str, Any]:
+        """What rank 0 says; ValueError where it is no rank 0, DistributedError where not all have come."""
+        if "refused" in told:
+            raise DistributedError(f"rank 0, on {meeting}, refuses this process: {told['refused']}")
+        places = told.get("places", ())
+        if not re.fullmatch("[0-9a-f]{32}", str(told.get("job"))) or len(places) not in (0, self.size):
+            raise ValueError("it does not answer as rank 0 does")
+        if told["missing"]:
+            who = ("rank " if len(told["missing"]) == 1 else "ranks ") + ", ".join(map(str, told["missing"]))
+            where = f"rank 0 listens on {meeting}"
+            raise DistributedError(
+                f"rank {self.rank}: {who} did not come within {self._seconds:g} s ({where})"
+            )
+        return told
+
+
+class _SocketLink:
+    def __init__(self, peers: dict[int, Peer], rank: int, watch: Watch) -> None:
+        self._peers, self._rank, self._watch = peers, rank, watch
+        self._scratch = np.empty(0, np.uint8)
+
+    def all_reduce(self, group: Ranks, x: Array, out: Array, op: str) -> None:
+        own, result, count = x.reshape(-1), out.reshape(-1), len(group)
+        if count == 1 or x.nbytes <= _SMALL:
+            self._reduced(group, lambda _: own, result, op)
+            return
+        ends = [own.size * number // count for number in range(count + 1)]
+        parts = [slice(*ends[number : number + 2]) for number in range(count)]
+        mine = parts[group.index(self._rank)]
+        self._reduced(group, lambda number: own[parts[number]], result[mine], op)
+        self._spread(group, result[mine], lambda number: result[parts[number]])
+
+    def all_gather(self, group: Ranks, x: Array, out: Array) -> None:
+        rows = out.reshape(len(group), -1)
+        np.copyto(rows[group.index(self._rank)], x.reshape(-1))
+        self._spread(group, x, lambda number: rows[number])
+
+    def reduce_scatter(self, group: Ranks, x: Array, out: Array, op: str) -> None:
+        rows = x.reshape(len(group), -1)
+        self._reduced(group, lambda number: rows[number], out.reshape(-1), op)
+
+    def broadcast(self, group: Ranks, x: Array, out: Array, root: int) -> None:
+        others = [rank for rank in group if rank != root]
+        if root == self._rank:
+            np.copyto(out, x)
+            self._move([(rank, out) for rank in others], [])
+        else:
+            self._move([], [(root, out)])
+
+    def all_to_all(self, group: Ranks, x: Array, out: Array) -> None:
+        rows, results = x.reshape(len(group), -1), out.reshape(len(group), -1)
+        others = [(rank, number) for number, rank in enumerate(group) if rank != self._rank]
+        own = group.index(self._rank)
+        np.copyto(results[own], rows[own])
+        self._move([(rank, rows[n]) for rank, n in others], [(rank, results[n]) for rank, n in others])
+
+    def exchange(self, sends: Sequence[Message], receives: Sequence[Message], tag: int) -> None:
+        given, taken = ([a for rank, a in some if rank == self._rank] for some in (sends, receives))
+        for x, out in zip(given, taken, strict=True):
+            np.copyto(out, x)
+        others, theirs = ([one for one in some if one[0] != self._rank] for some in (sends, receives))
+        move(self._peers, others, theirs, tag, self._watch)
+
+    def barrier(self, group: Ranks) -> None:
+        self.all_gather(group, np.zeros(1, np.uint8), np.empty(len(group), np.uint8))
+
+    def _reduced(self, group: Ranks, part: Callable[[int], Array], out: Array, op: str) -> None:
+        """Reduce what all have of the part that this rank gives; others get theirs. In the group's order."""
+        own = group.index(self._rank)
+        others = [(rank, number) for number, rank in enumerate(group) if rank != self._rank]
+        blocks = self._room((len(group), out.size), out.dtype)
+        self._move([(rank, part(n)) for rank, n in others], [(rank, blocks[n]) for rank, n in others])
+        terms = [part(own) if number == own else blocks[number] for number in range(len(group))]
+        np.copyto(out, terms[0])
+        for term in terms[1:]:
+            _OPERATIONS[op](out, term, out=out)
+
+    def _spread(self, group: Ranks, own: Array, place: Callable[[int], Array]) -> None:
+        others = [(rank, number) for number, rank in enumerate(group) if rank != self._rank]
+        self._move([(rank, own) for rank, _ in others], [(rank, place(n)) for rank, n in others])
+
+    def _room(self, shape: tuple[int, int], dtype: np.dtype[Any]) -> Array:
+        """Memory that is used again."""
+        size = shape[0] * shape[1] * dtype.itemsize
+        if self._scratch.size < size:
+            self._scratch = np.empty(size, np.uint8)
+        return self._scratch[:size].view(dtype).reshape(shape)
+
+    def _move(self, sends: Sequence[Message], receives: Sequence[Message]) -> None:
+        move(self._peers, sends, receives, _COLLECTIVE, self._watch)
+
+
+def _listening(host: str, port: int) -> socket.socket:
+    family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
+    return socket.create_server((host, port), family=family, backlog=1024)
+
+
+def _accepted(
+    listening: socket.socket, form: struct.Struct, seconds: float
+) -> tuple[socket.socket, tuple[Any, ...]] | None:
+    """One who has connected, and what it says; None where nobody came, or one who says something else."""
+    listening.settimeout(seconds)
+    try:
+        connection = listening.accept()[0]
+    except (TimeoutError, BlockingIOError):
+        return None
+    connection.settimeout(_PATIENCE)
+    try:
+        said = b""
+        while len(said) < form.size:
+            piece = connection.recv(form.size - len(said))
+            if not piece:
+                raise ConnectionError
+            said += piece
+    except OSError:
+        connection.close()
+        return None
+    return connection, form.unpack(said)
+
+
+def _tell(connection: socket.socket, told: dict[str, Any]) -> None:
+    try:
+        connection.sendall(json.dumps(told).encode() + b"\n")
+    except OSError:
+        pass  # it has ended: that shows
+    finally:
+        connection.close()
