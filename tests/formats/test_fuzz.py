@@ -67,3 +67,18 @@ def test_noise_is_refused(start):
     for _ in range(200):
         with pytest.raises(PinnaceError):
             build(start + rng.randbytes(rng.randint(1, 200)), None, Target(), Settings())
+
+
+def test_text_that_is_none_is_refused_without_protobufs_extension(tmp_path):
+    """Where its wheel has no C (free-threaded Python), protobuf raises another error."""
+    path = tmp_path / "noise.mindir"
+    path.write_bytes(b"\x0a\x01\x95")  # ir_version, a string that is no UTF-8
+    done = subprocess.run(
+        [sys.executable, "-m", "pinnace", "inspect", str(path)],
+        env=os.environ | {"PROTOCOL_BUFFERS_PYTHON_IMPLEMENTATION": "python"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert "is no MindIR model" in done.stderr

@@ -104,7 +104,7 @@ def groups_of(path: str) -> dict[str, Ranks]:
         read = _group_map().FromString(Path(path).read_bytes())
     except OSError as error:
         raise ConfigError(f"cannot read group_info_file {path}: {error.strerror}") from None
-    except DecodeError:
+    except (DecodeError, UnicodeDecodeError):
         raise ConfigError(f"{path}: is no group_info_file of MindSpore") from None
     return {item.group_name: tuple(item.parallel_group_ranks.dim) for item in read.parallel_group_item}
 

@@ -68,7 +68,7 @@ def read(source: Source) -> Program:
     model = model_class()()
     try:
         model.ParseFromString(skeleton)
-    except DecodeError as error:
+    except (DecodeError, UnicodeDecodeError) as error:  # protobuf without its C extension raises the latter
         raise ModelFormatError(f"{source.name}: is no MindIR model: {error}") from None
     if not model.HasField("graph"):
         raise ModelFormatError(f"{source.name}: is no MindIR model: it holds no graph")
