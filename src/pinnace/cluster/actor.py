@@ -70,9 +70,10 @@ class Actor:
     def _build(self, shipment: Shipment | None) -> Message:
         order = self._order
         path = find(order.manifest, order.settings)
-        if path is None and shipment is None:
-            return LACKING
-        path = path or receive(order.manifest, shipment or (), order.settings)
+        if path is None:
+            if shipment is None:
+                return LACKING
+            path = receive(order.manifest, shipment, order.settings)
         target = self._target()
         if target.cores:
             os.sched_setaffinity(0, target.cores)  # all threads of a simulated device stay on its cores

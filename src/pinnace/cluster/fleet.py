@@ -10,6 +10,8 @@ import os
 import threading
 import weakref
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from itertools import repeat
 from time import monotonic
 from typing import Any
 
@@ -74,6 +76,7 @@ class _Place:
         self.running = 0
         self.up = False
         self.lost: BaseException | None = None
+        self.builder: threading.Thread | None = None
 
     def arrived(self, said: Message) -> None:
         """It has built the model."""
@@ -102,10 +105,11 @@ class Fleet:
             **share.options, max_restarts=-1, max_task_retries=0, scheduling_strategy="SPREAD"
         )
         self._places = [_Place(actor.remote(order)) for _ in range(count)]
-        self.close = weakref.finalize(self, _free, os.getpid(), [place.actor for place in self._places])
+        self.close = weakref.finalize(self, _free, os.getpid(), self._places)
         try:
             self._await_placement(share)
-            answers = self._built()
+            with ThreadPoolExecutor(count) as pool:
+                answers = list(pool.map(_build, self._places, repeat(cargo)))
             for place, said in zip(self._places, answers, strict=True):
                 place.arrived(said)
             said = answers[0]
@@ -170,7 +174,7 @@ class Fleet:
                 if tried == _TRIES:
                     raise DeviceUnavailableError(
                         f"{tried} actors died while they computed this request, the last one that of "
-                        f"{place.device}: {_first_line(error)}"
+                        f"{place.device}: {_cause(error)}"
                     ) from None
             else:
                 if not isinstance(found, dict):
@@ -223,21 +227,7 @@ class Fleet:
         try:
             ray.get(asked)
         except RayError as error:
-            raise DeviceUnavailableError(f"an actor cannot be started: {_first_line(error)}") from None
-
-    def _built(self) -> list[Message]:
-        """What all actors say of the model that they have built; it is sent if a node lacks it."""
-        try:
-            answers: list[Message] = ray.get([_build(place, None) for place in self._places])
-            if LACKING in answers:
-                shipment = self._cargo.ship()
-                answers = ray.get([_build(place, shipment) for place in self._places])
-        except RayError as error:
-            raise DeviceUnavailableError(f"an actor died before it was ready: {_first_line(error)}") from None
-        for said in answers:
-            if "error" in said:
-                raise as_error(said["error"], "an actor")
-        return answers
+            raise DeviceUnavailableError(f"an actor cannot be started: {_cause(error)}") from None
 
     def _miss(self, place: _Place) -> None:
         """An actor is gone: build it anew when it is back."""
@@ -245,14 +235,14 @@ class Fleet:
             if not place.up:
                 return
             place.up = False
-        thread = threading.Thread(
-            target=_rebuild, args=(weakref.ref(self), self._cargo, place), name="pinnace-rebuild", daemon=True
+        place.builder = threading.Thread(
+            target=_rebuild, args=(weakref.ref(self), self._cargo, place), name="pinnace-build", daemon=True
         )
-        thread.start()
+        place.builder.start()
 
-    def _back(self, place: _Place, said: Message | BaseException) -> None:
+    def _back(self, place: _Place, said: Message | PinnaceError) -> None:
         with self._changed:
-            if isinstance(said, BaseException):
+            if isinstance(said, PinnaceError):
                 place.lost = said
             else:
                 self.restarts += 1
@@ -277,33 +267,48 @@ class _Anywhere:
         return list(outputs)
 
 
-def _build(place: _Place, shipment: Any) -> Any:
-    """The build waits for Ray to have placed the actor, and begins again where that dies."""
-    return place.actor.build.options(max_task_retries=_STARTS - 1).remote(shipment)
+def _build(place: _Place, cargo: Cargo) -> Message:
+    """What an actor says of the model that it has built, which is sent if its node lacks it.
+
+    Raises what it says has gone wrong, and `DeviceUnavailableError` where it dies again and again over it.
+    """
+    for _ in range(_STARTS):
+        try:
+            # What dies is started by Ray: this waits until it has a place, however long that takes.
+            ray.get(place.actor.node.options(max_task_retries=-1).remote())
+            said: Message = ray.get(place.actor.build.remote(None))
+            if said == LACKING:
+                said = ray.get(place.actor.build.remote(cargo.ship()))
+        except RayError as failure:
+            error = failure
+            continue
+        if "error" in said:
+            raise as_error(said["error"], place.device or "an actor")
+        return said
+    raise DeviceUnavailableError(f"an actor died while it built the model, {_STARTS} times: {_cause(error)}")
 
 
 def _rebuild(fleet: weakref.ref[Fleet], cargo: Cargo, place: _Place) -> None:
     """Wait for an actor, in a thread of its own that does not keep the fleet alive."""
-    found: Message | BaseException
     try:
-        said: Message = ray.get(_build(place, None))
-        if said == LACKING:
-            said = ray.get(_build(place, cargo.ship()))
-        found = as_error(said["error"], place.device) if "error" in said else said
-    except (RayError, PinnaceError) as error:
+        found: Message | PinnaceError = _build(place, cargo)
+    except PinnaceError as error:
         found = error
     here = fleet()
     if here is not None:
         here._back(place, found)
 
 
-def _free(owner: int, actors: Sequence[Any]) -> None:
+def _free(owner: int, places: Sequence[_Place]) -> None:
     """End the actors; not what a fork of this process has inherited."""
     if os.getpid() != owner:
         return
     if ray.is_initialized():
-        for actor in actors:
-            ray.kill(actor)
+        for place in places:
+            ray.kill(place.actor)
+        for place in places:
+            if place.builder is not None and place.builder is not threading.current_thread():
+                place.builder.join()
     membership.leave()
 
 
@@ -318,5 +323,6 @@ def _room() -> str:
     return f"and the cluster has {', '.join(found) or 'nothing'} to give"
 
 
-def _first_line(error: BaseException) -> str:
-    return str(error).strip().partition("\n")[0]
+def _cause(error: BaseException) -> str:
+    """What Ray says, in a line."""
+    return " ".join(str(error).split())[-900:]

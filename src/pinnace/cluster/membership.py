@@ -67,7 +67,7 @@ def _enter(address: str) -> None:
             ray.init(address="auto", **_QUIET)
             return
     _log.warning("no Ray cluster runs on this machine, and RAY_ADDRESS names none: one is started here")
-    # It has no passwords: nobody but this machine is to reach it. And it reports to nobody.
+    # Nobody but this machine is to reach it, and it reports to nobody.
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     _init("local", include_dashboard=False, _node_ip_address="127.0.0.1")
 

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
+import threading
+import weakref
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import ray
 
 from pinnace import formats
@@ -22,8 +25,12 @@ from pinnace.weights.source import Source
 _PIECE = 64 << 20  # bytes of an object in Ray's store
 _BUFFER = "model"
 
-Shipment = Sequence[Sequence[Any]]
-"""For each file of a model, the objects in Ray's store that it consists of."""
+
+@dataclass(frozen=True)
+class Shipment:
+    """For each file of a model, the objects in Ray's store that it consists of."""
+
+    files: Sequence[Sequence[Any]]
 
 
 @dataclass(frozen=True)
@@ -51,15 +58,22 @@ class Cargo:
         whole = whole_of(content_of(source), source, self._beside)
         self.manifest = Manifest(path, whole, (os.path.basename(path) or _BUFFER, *self._beside))
 
+        self._lock = threading.Lock()
+        self._sent: weakref.ref[Shipment] | None = None
+
     def ship(self) -> Shipment:
-        """Put all of it into Ray's store; it stays there as long as the result is held."""
-        self._source.check_unchanged()
-        return [_put(self._source.bytes_of(file)) for file in ("", *self._beside)]
+        """All of it in Ray's store, where it stays as long as anybody holds the result; put there once."""
+        with self._lock:
+            sent = self._sent() if self._sent else None
+            if sent is None:
+                self._source.check_unchanged()
+                sent = Shipment([_put(self._source.bytes_of(file)) for file in ("", *self._beside)])
+                self._source.unload()
+                self._sent = weakref.ref(sent)
+            return sent
 
 
 def _put(data: memoryview) -> list[Any]:
-    import numpy as np
-
     whole = np.frombuffer(data, np.uint8)
     return [ray.put(whole[begin : begin + _PIECE]) for begin in range(0, max(len(whole), 1), _PIECE)]
 
@@ -81,7 +95,7 @@ def receive(manifest: Manifest, shipment: Shipment, settings: Settings) -> Path:
         raise ConfigError("a node keeps models that it is sent in its compile cache, and that is off there")
 
     def fill(folder: Path) -> None:
-        for file, pieces in zip(manifest.files, shipment, strict=True):
+        for file, pieces in zip(manifest.files, shipment.files, strict=True):
             path = folder / file
             path.parent.mkdir(parents=True, exist_ok=True)
             with path.open("wb") as out:
