@@ -47,8 +47,8 @@ def ranks(tmp_path):
 
     def run(way, stem, size, *arguments, launched=True):
         arguments = [str(stem), str(size), *arguments]
-        if way == "mpi":
-            told, errors = _mpi(size, arguments, launched)
+        if way == "mpi" or "--gpu" in arguments:  # on GPUs a launcher says which rank it is
+            told, errors = _launched(way, size, arguments, launched)
         else:
             told, errors = _by_hand(way, tmp_path, size, arguments)
         found = [json.loads(line) for line in told if line.startswith("{")]
@@ -57,10 +57,10 @@ def ranks(tmp_path):
     return run
 
 
-def _mpi(size, arguments, launched):
+def _launched(way, size, arguments, launched):
     start = [mpirun(), "--allow-run-as-root", "--oversubscribe", "-n", str(size), sys.executable]
     if launched:
-        start = [sys.executable, "-m", "pinnace", "launch", "-n", str(size), "--with", "mpi"]
+        start = [sys.executable, "-m", "pinnace", "launch", "-n", str(size), "--with", way]
     done = subprocess.run(
         [*start, str(HERE / "rank.py"), *arguments], capture_output=True, text=True, timeout=100, check=False
     )

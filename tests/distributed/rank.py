@@ -27,6 +27,7 @@ parser.add_argument("--groups", default="")
 parser.add_argument("--golden", default="")
 parser.add_argument("--timeout", type=int, default=60)
 parser.add_argument("--do", default="")
+parser.add_argument("--gpu", action="store_true", help="each rank on a GPU of its own")
 options = parser.parse_args()
 
 context = pinnace.Context()
@@ -35,6 +36,9 @@ context.group_info_file = options.groups
 if options.rank is not None:
     context.ascend.rank_id = options.rank
 rank = context.gpu.rank_id if options.rank is None else options.rank
+if options.gpu:
+    context.target = ["gpu"]
+    context.gpu.device_id = rank
 answer = {"rank": rank, "error": 0.0, "shapes": []}
 
 # "never 1": rank 1 does not come; "stops 1": it comes once; "die 1": it is killed at a random moment

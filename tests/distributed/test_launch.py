@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -41,7 +42,10 @@ def agent(way, tmp_path):
 
 def launch(*arguments):
     command = [sys.executable, "-m", "pinnace", "launch", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    port = {"MASTER_PORT": str(10000 + os.getpid() % 20000)}  # below the ports that the system gives out
+    return subprocess.run(
+        command, env=os.environ | port, capture_output=True, text=True, timeout=60, check=False
+    )
 
 
 def test_ranks_on_two_hosts(way, agent):

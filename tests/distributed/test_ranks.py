@@ -1,4 +1,4 @@
-"""Rank files that real MindSpore exported, run by ranks that talk through MPI or gloo.
+"""Rank files that real MindSpore exported, run by ranks that talk through MPI, gloo or sockets.
 
 Expected values: `tools/make_distributed_goldens.py`; `Matmul` is the pair of the project's first goldens.
 """
@@ -52,6 +52,16 @@ def test_networks_in_four_ranks(ranks, way, name):
 def test_every_collective(ranks, way, size):
     answers, _ = ranks(way, ",".join(str(DATA / name) for name in COLLECTIVES), size)
     check(answers, size)
+
+
+@pytest.mark.gpu
+def test_every_collective_over_nccl(ranks):
+    torch = pytest.importorskip("torch")
+    if torch.cuda.device_count() < 2:
+        pytest.skip("needs two GPUs: NCCL takes one for each rank")
+    answers, _ = ranks("torch", ",".join(str(DATA / name) for name in COLLECTIVES), 2, "--gpu")
+    check(answers, 2)
+    assert answers[0]["info"]["communicator"] == "torch.distributed: NCCL"
 
 
 def test_groups_of_a_file(ranks, way):

@@ -51,8 +51,11 @@ def check(printed):
         np.testing.assert_allclose(values, wanted, rtol=1e-5, atol=TOLERANCE)
 
 
-@pytest.mark.skipif(not find_spec("torch"), reason="torch is missing: pinnace[ranks]")
-def test_ascend_ranks_started_by_hand(tmp_path):
+TORCH = pytest.mark.skipif(not find_spec("torch"), reason="torch is missing: pinnace[ranks]")
+
+
+@pytest.mark.parametrize("way", ["sockets", pytest.param("torch", marks=TORCH)])
+def test_ascend_ranks_started_by_hand(way, tmp_path):
     devices = [{"device_id": str(r), "device_ip": f"192.0.2.{r}", "rank_id": str(r)} for r in range(2)]
     server = {"server_id": "127.0.0.1", "device": devices}
     (tmp_path / "table.json").write_text(
@@ -68,7 +71,8 @@ def test_ascend_ranks_started_by_hand(tmp_path):
                 *(f"--rank_id={rank}", f"--config_file={config}"),
             ],
             cwd=ROOT,
-            env=os.environ | {"PINNACE_SIMULATE": "ascend:2", "HCCL_IF_BASE_PORT": port},
+            env=os.environ
+            | {"PINNACE_SIMULATE": "ascend:2", "HCCL_IF_BASE_PORT": port, "PINNACE_COMMUNICATOR": way},
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,

@@ -1,0 +1,160 @@
+"""Ranks over sockets, as threads of this process; and how ranks that were started by hand talk."""
+
+from __future__ import annotations
+
+import socket
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+
+from pinnace.distributed import sockets
+from pinnace.distributed.sockets import Sockets
+from pinnace.distributed.start import chosen
+from pinnace.distributed.tables import Meeting
+from pinnace.errors import ConfigError, DistributedError
+
+
+def free_port():
+    with socket.socket() as listening:
+        listening.bind(("127.0.0.1", 0))
+        return listening.getsockname()[1]
+
+
+def meeting(rank, size, port):
+    return Meeting(rank, ("127.0.0.1",) * size, port)
+
+
+def in_ranks(size, do, seconds=20):
+    """What `do(ranks, rank)` gives in each of so many ranks, or the error that it ends with."""
+    port = free_port()
+
+    def run(rank):
+        try:
+            return do(Sockets(meeting(rank, size, port), seconds), rank)
+        except DistributedError as error:
+            return error
+
+    with ThreadPoolExecutor(size) as pool:
+        return list(pool.map(run, range(size)))
+
+
+@pytest.mark.parametrize("count", [1, 1000, sockets._SMALL // 4 + 3])
+@pytest.mark.parametrize(("op", "of"), [("sum", np.sum), ("max", np.max), ("min", np.min), ("prod", np.prod)])
+def test_reductions_of_little_and_of_much(count, op, of):
+    group = (0, 1, 2)
+    x = np.random.default_rng(7).normal(size=(3, count))
+
+    def reduce(ranks, rank):
+        out = np.empty(count)
+        ranks.link([group]).all_reduce(group, x[rank], out, op)
+        return out
+
+    results = in_ranks(3, reduce)
+    np.testing.assert_allclose(results[0], of(x, axis=0), rtol=1e-12)  # three float64, in whatever order
+    for other in results[1:]:
+        np.testing.assert_array_equal(other, results[0])  # all ranks have the same bits
+
+
+def test_tags_say_what_is_what_and_a_rank_may_send_to_itself():
+    def exchange(ranks, rank):
+        link = ranks.link([])
+        first, second, own = (np.zeros(3, np.int32) for _ in range(3))
+        mine = np.full(3, rank, np.int32)
+        other = 1 - rank
+        link.exchange([(other, mine), (other, mine + 10), (rank, mine + 20)],
+                      [(other, first), (rank, own), (other, second)], tag=5)  # fmt: skip
+        return [int(array[0]) for array in (first, second, own)]
+
+    assert in_ranks(2, exchange) == [[1, 11, 20], [0, 10, 21]]
+
+
+def test_what_nobody_expects():
+    def differ(ranks, rank):
+        link = ranks.link([])
+        link.all_gather((0, 1), np.zeros(2 + rank), np.empty((2, 2 + rank)))
+
+    assert "sends 24 bytes that nobody expects in" in str(in_ranks(2, differ, seconds=3)[0])
+
+
+def test_a_rank_that_goes():
+    def leave(ranks, rank):
+        if rank == 1:
+            for peer in ranks._all._peers.values():
+                peer.close()
+            return
+        ranks._all.barrier((0, 1))
+
+    assert "rank 0 has lost the others (rank 1 has closed the connection)" in str(in_ranks(2, leave)[0])
+
+
+def test_all_are_told_who_is_missing():
+    port = free_port()
+
+    def come(rank):
+        with pytest.raises(DistributedError, match=f"rank {rank}: rank 1 did not come within 1 s"):
+            Sockets(meeting(rank, 3, port), 1)
+
+    with ThreadPoolExecutor(2) as pool:
+        list(pool.map(come, (0, 2)))
+
+
+def test_nobody_else_takes_part():
+    """Noise, silence and ranks of another start do not keep the ranks from meeting."""
+    port = free_port()
+    with ThreadPoolExecutor(3) as pool:
+        first = pool.submit(Sockets, meeting(0, 2, port), 20)
+        noise = connected(port)
+        noise.sendall(b"GET / HTTP/1.1\r\n\r\n")
+        silent = connected(port)
+        with pytest.raises(DistributedError, match="rank 1 of 4 cannot be: this start has 2 ranks"):
+            Sockets(meeting(1, 4, port), 20)
+        second = pool.submit(Sockets, meeting(1, 2, port), 20)
+        told = pool.submit(first.result().gather, "a"), pool.submit(second.result().gather, "b")
+        assert [one.result() for one in told] == [["a", "b"]] * 2
+        forged = connected(port)
+        forged.sendall(sockets._JOIN.pack(sockets._MAGIC, bytes(16), 1, 1))
+        links = pool.submit(first.result().link, []), pool.submit(second.result().link, [])
+        for done in [pool.submit(link.result().barrier, (0, 1)) for link in links]:
+            done.result()
+        for connection in (noise, silent, forged):
+            connection.close()
+
+
+def connected(port):
+    for _ in range(200):
+        try:
+            return socket.create_connection(("127.0.0.1", port), 0.1)
+        except OSError:
+            continue
+    raise AssertionError("rank 0 does not listen")
+
+
+def test_a_port_that_is_taken():
+    refused = pytest.raises(DistributedError, match="rank 0 cannot listen on 127")
+    with socket.create_server(("127.0.0.1", 0)) as taken, refused:
+        Sockets(meeting(0, 2, taken.getsockname()[1]), 1)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "device", "torch", "nccl", "way"),
+    [
+        ("", "cpu", False, False, "sockets"),
+        ("", "gpu", False, False, "sockets"),
+        ("", "cpu", True, True, "gloo"),
+        ("", "gpu", True, False, "gloo"),
+        ("", "gpu", True, True, "nccl"),
+        ("torch", "gpu", True, True, "nccl"),
+        ("torch", "ascend", True, True, "gloo"),
+        ("sockets", "gpu", True, True, "sockets"),
+    ],
+)
+def test_how_ranks_talk(wanted, device, torch, nccl, way):
+    assert chosen(wanted, device, torch, lambda: nccl) == way
+
+
+def test_what_cannot_be_had():
+    with pytest.raises(ConfigError, match="torch is missing"):
+        chosen("torch", "cpu", False, lambda: False)
+    with pytest.raises(ConfigError, match="must be torch or sockets"):
+        chosen("pigeons", "cpu", True, lambda: False)
