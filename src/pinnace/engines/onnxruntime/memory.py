@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Self
 
@@ -12,7 +14,6 @@ import onnxruntime as ort
 
 from pinnace.engines.onnxruntime import providers, starting
 from pinnace.engines.protocol import Array
-from pinnace.errors import EngineError
 from pinnace.target import Target
 from pinnace.types import DataType
 
@@ -51,37 +52,51 @@ class OrtPlace:
 
 
 class _Block:
-    """Bytes in the memory of a device."""
+    """Bytes in the memory of a device; what they hold is for `write` to say.
+
+    onnxruntime makes empty values, and changes them in place, on the CPU and with CUDA; with CANN there are
+    only new values of data (seen in its source).
+    """
 
     def __init__(self, place: OrtPlace, size: int) -> None:
         self.place, self.size = place, size
         if place.device == "cuda":
             starting.preload()
-        try:
-            # One byte at least: onnxruntime has no address for none.
-            self.value = ort.OrtValue.ortvalue_from_shape_and_type(
-                [max(size, 1)], np.uint8, place.device, place.number
-            )
-        except Exception as error:
-            why = starting.explained(error, _PROVIDERS.get(place.device, providers.CPU))
-            raise type(why)(f"{place}: {size} bytes cannot be had there: {why}") from None
+        with self._named("cannot be had there"):
+            self.value = self._of(np.zeros(1, np.uint8)) if self._is_fixed else self._empty()
+
+    @property
+    def _is_fixed(self) -> bool:
+        return self.place.device == "cann"
+
+    def _empty(self) -> ort.OrtValue:
+        size = max(self.size, 1)  # there is no address for nothing
+        place = self.place
+        return ort.OrtValue.ortvalue_from_shape_and_type([size], np.uint8, place.device, place.number)
+
+    def _of(self, data: npt.NDArray[np.uint8]) -> ort.OrtValue:
+        return ort.OrtValue.ortvalue_from_numpy(data, self.place.device, self.place.number)
 
     def write(self, data: npt.NDArray[np.uint8]) -> None:
-        place = self.place
-        try:
-            if place.device == "cann":  # onnxruntime updates values in place on the CPU and with CUDA only
-                self.value = ort.OrtValue.ortvalue_from_numpy(data, place.device, place.number)
+        with self._named("cannot be copied there"):
+            if self._is_fixed:
+                self.value = self._of(data)
             else:
                 self.value.update_inplace(data)
-        except Exception as error:
-            raise EngineError(f"{place}: {self.size} bytes cannot be copied there: {error}") from None
 
     def read(self) -> npt.NDArray[np.uint8]:
-        try:
+        with self._named("cannot be copied from there"):
             data: npt.NDArray[np.uint8] = self.value.numpy()
-        except Exception as error:
-            raise EngineError(f"{self.place}: {self.size} bytes cannot be copied from it: {error}") from None
         return data.copy() if self.place.device == "cpu" else data  # of the host's memory it is a view
+
+    @contextmanager
+    def _named(self, failure: str) -> Iterator[None]:
+        """Errors of onnxruntime with the device and the size in them."""
+        try:
+            yield
+        except Exception as error:
+            why = starting.explained(error, _PROVIDERS.get(self.place.device, providers.CPU))
+            raise type(why)(f"{self.place}: {self.size} bytes {failure}: {why}") from None
 
 
 @dataclass(frozen=True, eq=False)
