@@ -46,6 +46,9 @@ class DataParallel:
     it is back, and fails with the cause where that goes wrong, too; the process is started again. A model
     that keeps values between predictions keeps them on each device by itself.
 
+    With `context.parallel.cluster` or `address` the devices are those of a Ray cluster, an actor each, where
+    Ray places them: then only the number of `device_ids` counts.
+
     Use it in a `with` statement, or call `close`.
     """
 

@@ -163,6 +163,7 @@ class Fleet:
         Raises the actor's error, `DeviceUnavailableError` where actors died over the request or none is left,
         and `ModelStateError`.
         """
+        arrays = [np.asarray(array, order="C") for array in arrays]  # what else is pickled, and copied twice
         tried = 0
         while True:
             place = self._taken()
