@@ -73,15 +73,17 @@ LAST = ("CPUExecutionProvider", {})
 
 
 @pytest.mark.parametrize(
-    ("context", "chain"),
+    ("context", "precision", "chain"),
     [
-        (on("gpu", 3), [("CUDAExecutionProvider", {"device_id": "3", "use_tf32": "False"}), LAST]),
+        (on("gpu", 3), "float32", [("CUDAExecutionProvider", {"device_id": "3", "use_tf32": "False"}), LAST]),
         (
             on("gpu", precision="preferred_fp16"),
+            "tf32",
             [("CUDAExecutionProvider", {"device_id": "0", "use_tf32": "True"}), LAST],
         ),
         (
             on("gpu", 1, "tensorrt"),
+            "tf32",
             [
                 ("TensorrtExecutionProvider", {"device_id": "1", "trt_fp16_enable": "False"}),
                 ("CUDAExecutionProvider", {"device_id": "1", "use_tf32": "False"}),
@@ -90,6 +92,7 @@ LAST = ("CPUExecutionProvider", {})
         ),
         (
             on("gpu", 1, "tensorrt", "preferred_fp16"),
+            "float16",
             [
                 ("TensorrtExecutionProvider", {"device_id": "1", "trt_fp16_enable": "True"}),
                 ("CUDAExecutionProvider", {"device_id": "1", "use_tf32": "True"}),
@@ -98,6 +101,7 @@ LAST = ("CPUExecutionProvider", {})
         ),
         (
             on("ascend", 2, "ge", "enforce_fp16"),
+            "force_fp16",
             [
                 (
                     "CANNExecutionProvider",
@@ -108,12 +112,13 @@ LAST = ("CPUExecutionProvider", {})
         ),
     ],
 )
-def test_contexts(sessions, path, context, chain):
+def test_contexts(sessions, path, context, precision, chain):
     kind = context.target[0]
     number = getattr(context, kind).device_id
     with built(path, context) as model:
         assert sessions == [chain]
         assert model.get_model_info("device") == f"{kind}:{number}"
+        assert model.get_model_info("precision") == precision
         np.testing.assert_array_equal(model.predict([X])[0].get_data_to_numpy(), X)
     context.target = [kind, "cpu"]  # the CPU comes last in any case
     with built(path, context):

@@ -103,9 +103,8 @@ def cuda(target: Target) -> Options:
 def tensorrt(target: Target) -> Options:
     """Options of the TensorRT provider; `[ms_cache] serialize_path` is the folder of its engines."""
     settings = _settings(target)
-    precision = settings.get(("gpu_context", "precision_mode"), target.precision)
-    half = precision in ("preferred_fp16", "enforce_fp16")
-    chosen = {"device_id": str(target.device_id), "trt_fp16_enable": _YES if half else _NO}
+    half = _YES if _prefers_half(settings, target) else _NO
+    chosen = {"device_id": str(target.device_id), "trt_fp16_enable": half}
     folder = settings.get(("ms_cache", "serialize_path"))
     if folder:
         chosen |= {
@@ -158,17 +157,13 @@ def cann(target: Target) -> Options:
     settings = _settings(target)
     chosen = {
         "device_id": str(target.device_id),
-        "precision_mode": _PRECISIONS.get(target.precision, "force_fp32"),
+        "precision_mode": _cann_precision(settings, target),
         # GE runs the whole graph, which is what provider "ge" asks for and the default as well.
         "enable_cann_graph": _YES,
     }
     other = settings.get(("ascend_context", "device_id"), chosen["device_id"])
     if other != chosen["device_id"]:
         warn(f"[ascend_context] device_id={other} has no effect: the context says {target.device_id}")
-    for place in _CANN_PRECISIONS:
-        if place in settings:
-            chosen["precision_mode"] = _PRECISIONS.get(settings[place], settings[place])
-            break
     for place, name in _CANN_OPTIONS.items():
         if place in settings:
             chosen.setdefault(name, settings[place])
@@ -183,6 +178,26 @@ def cann(target: Target) -> Options:
     if lost:
         warn(f"onnxruntime's CANN provider has no option for {', '.join(lost)}: they have no effect")
     return chosen
+
+
+def precision(target: Target) -> str:
+    """What an accelerator computes float32 in: TensorRT in TF32 at most, on the cards that have it."""
+    settings = _settings(target)
+    if target.device == "ascend":
+        return _cann_precision(settings, target)
+    if target.provider == "tensorrt":
+        return "float16" if _prefers_half(settings, target) else "tf32"
+    return "float32" if target.precision == "enforce_fp32" else "tf32"
+
+
+def _prefers_half(settings: Mapping[tuple[str, str], str], target: Target) -> bool:
+    mode = settings.get(("gpu_context", "precision_mode"), target.precision)
+    return mode in ("preferred_fp16", "enforce_fp16")
+
+
+def _cann_precision(settings: Mapping[tuple[str, str], str], target: Target) -> str:
+    mode = next((settings[place] for place in _CANN_PRECISIONS if place in settings), target.precision)
+    return _PRECISIONS.get(mode, mode)
 
 
 def _settings(target: Target) -> Mapping[tuple[str, str], str]:

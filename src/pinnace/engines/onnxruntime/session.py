@@ -53,7 +53,8 @@ class OnnxruntimeExecutable:
         self._session, self._held, self._notes = session, held, notes
         self._interface = interface
         self._first_state = first_state
-        self._info = {**interface.info, "engine": NAME, "precision": _precision(session)}
+        precision = _precision(session) if target.device == "cpu" else providers.precision(target)
+        self._info = {**interface.info, "engine": NAME, "precision": precision}
         ports = (*interface.inputs, *interface.outputs)
         kinds = {*(p.dtype for p in ports), *(DataType.from_numpy(value.dtype) for value in first_state)}
         fixed = all(min(p.shape, default=0) >= 0 for p in ports)
