@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -75,6 +77,23 @@ def test_one_fails_and_all_end(way, agent, tmp_path):
         assert answer.returncode == 7, answer.stderr
         assert sorted(answer.stdout.splitlines()) == ["[0] rank 0", "[1] rank 1"]
         assert way == "mpi" or "rank 1 has failed with 7: the others are ended" in answer.stderr
+
+
+def test_who_ends_the_launcher_ends_the_ranks(way, agent, tmp_path):
+    script = tmp_path / "main.py"
+    script.write_text("import os, time\nprint(os.getpid(), flush=True)\ntime.sleep(600)\n")
+    for place in ((), ("--hosts", "127.0.0.2,127.0.0.3", "--agent", str(agent))):
+        command = ["-m", "pinnace", "launch", "-n", "2", "--with", way, *place, str(script)]
+        with subprocess.Popen([sys.executable, *command], stdout=subprocess.PIPE, text=True) as launcher:
+            ranks = [int(launcher.stdout.readline().partition("] ")[2]) for _ in range(2)]
+            launcher.terminate()
+            assert launcher.wait(30) == 128 + signal.SIGTERM
+        for _ in range(500):
+            left = [rank for rank in ranks if Path(f"/proc/{rank}").exists()]
+            if not left:
+                break
+            time.sleep(0.02)
+        assert not left
 
 
 def test_the_command_line_of_mpirun(monkeypatch):

@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
+from types import FrameType
 from typing import IO
 
 from pinnace.distributed.hosts import check, is_here, places, remote, travelling
@@ -48,9 +49,15 @@ def launch(
         raise ConfigError("torch is not here: pip install 'pinnace[ranks]'")
     where = places(ranks, hosts)
     check(where, agent)
+    signal.signal(signal.SIGTERM, _leave)
     if way == "mpi" or (not way and has_mpi):
         return _by_mpirun(by_mpirun(found, where, agent, command), show)
     return _by_hand(where, agent, way, command, show)
+
+
+def _leave(number: int, frame: FrameType | None) -> None:
+    """Whoever ends the launcher means its ranks."""
+    sys.exit(128 + number)
 
 
 def mpirun() -> str:
@@ -82,9 +89,8 @@ def _by_mpirun(command: Sequence[str], show: Print) -> int:
     forwards = _forward(started, None, show)
     try:
         status = started.wait()
-    except KeyboardInterrupt:
-        started.terminate()
-        status = started.wait()
+    finally:
+        _end([started])
     _joined(forwards)
     return status
 
