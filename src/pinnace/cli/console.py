@@ -23,7 +23,7 @@ def progress(doing: str) -> Iterator[None]:
 
 def table(title: str, rows: Sequence[Sequence[str]]) -> None:
     """Print rows in aligned columns under a title, bold in a terminal."""
-    Console(highlight=False, markup=False).print(title, style="bold")
+    Console(highlight=False, markup=False).print(title, style="bold", soft_wrap=True)
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for row in rows or [("none",)]:
         cells = (cell.ljust(width) for cell, width in zip(row, widths or [0], strict=True))
