@@ -3,8 +3,8 @@
     python -m benchmarks cluster [--rounds 50] [SECTION ...]
 
 Sections: transport, kill. `transport` predicts in turns through a `Model` of this process, a process of
-`DataParallel`, and an actor of another node; the model reads no more than a column of what it is given, which
-travels on. `kill` ends a node with SIGKILL while four clients predict.
+`DataParallel`, and actors of this node and of another one; the model reads no more than a column of what it
+is given. `kill` ends a node with SIGKILL while four clients predict.
 """
 
 from __future__ import annotations
@@ -54,33 +54,35 @@ def column(path: Path) -> Path:
     return path
 
 
-def two_nodes(at_head: int, at_second: int) -> tuple[Any, Any]:
-    """A cluster of two nodes with so many processors, and the second of them."""
+def cluster_of(processors: int) -> Any:
+    """A cluster of one node."""
     from ray.cluster_utils import Cluster
 
-    head = {"num_cpus": at_head, "include_dashboard": False, "object_store_memory": _ROOM}
-    cluster = Cluster(initialize_head=True, head_node_args=head)
-    return cluster, cluster.add_node(num_cpus=at_second, object_store_memory=_ROOM)
+    head = {"num_cpus": processors, "include_dashboard": False, "object_store_memory": _ROOM}
+    return Cluster(initialize_head=True, head_node_args=head)
 
 
 def transport(path: Path, options: argparse.Namespace) -> Iterator[str]:
     import pinnace
 
-    cluster, _ = two_nodes(0, 1)
+    cluster = cluster_of(1)
     here = pinnace.Context(thread_num=1)
     there = pinnace.Context(thread_num=1)
     there.parallel.address = cluster.address
     there.parallel.workers_num = 1
-    model, runner = pinnace.Model(), pinnace.ModelParallelRunner()
+    model, near, far = pinnace.Model(), pinnace.ModelParallelRunner(), pinnace.ModelParallelRunner()
     model.build_from_file(str(path), pinnace.ModelType.ONNX, here)
-    runner.build_from_file(str(path), there)
-    with runner, pinnace.DataParallel(str(path), here) as process:
+    near.build_from_file(str(path), there)
+    cluster.add_node(num_cpus=1, object_store_memory=_ROOM)  # the only one that has room now
+    far.build_from_file(str(path), there)
+    with near, far, pinnace.DataParallel(str(path), here) as process:
         for name, rows in {"4 KB": 1, "16 MB": (16 << 20) // 4 // WIDTH}.items():
             x = np.random.default_rng(0).random((rows, WIDTH), np.float32)
             runs: dict[str, Callable[[], list[Any]]] = {
                 "in this process (`Model`)": lambda x=x: model.predict([x]),
                 "in another process (`DataParallel`)": lambda x=x: process.predict([x]),
-                "in an actor of another node": lambda x=x: runner.predict([x]),
+                "in an actor of this node": lambda x=x: near.predict([x]),
+                "in an actor of another node": lambda x=x: far.predict([x]),
             }
             yield f"\n| {name} to a model, its first column back | ms, median | least |\n| --- | --- | --- |"
             taken: dict[str, list[float]] = {what: [] for what in runs}
@@ -99,7 +101,8 @@ def transport(path: Path, options: argparse.Namespace) -> Iterator[str]:
 def kill(path: Path, options: argparse.Namespace) -> Iterator[str]:
     import pinnace
 
-    cluster, second = two_nodes(2, 1)
+    cluster = cluster_of(2)
+    second = cluster.add_node(num_cpus=1, object_store_memory=_ROOM)
     context = pinnace.Context(thread_num=1)
     context.parallel.address = cluster.address
     with pinnace.DataParallel(str(path), context, device_ids=[0, 1]) as model:
