@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import socket
 from concurrent.futures import ThreadPoolExecutor
 
@@ -128,6 +129,18 @@ def connected(port):
         except OSError:
             continue
     raise AssertionError("rank 0 does not listen")
+
+
+@pytest.mark.parametrize("answer", [b"", b"HTTP/1.1 400\r\n", b"[]\n", b'{"job": "x", "places": [[1], 2]}\n'])
+def test_somebody_else_in_the_place_of_rank_0(answer):
+    with socket.create_server(("127.0.0.1", 0)) as other, ThreadPoolExecutor(1) as pool:
+        other.settimeout(0.1)
+        come = pool.submit(Sockets, meeting(1, 2, other.getsockname()[1]), 1)
+        while not come.done():
+            with contextlib.suppress(TimeoutError), other.accept()[0] as connection:
+                connection.sendall(answer)
+        with pytest.raises(DistributedError, match="rank 1: rank 0 did not come within 1 s"):
+            come.result()
 
 
 def test_a_port_that_is_taken():

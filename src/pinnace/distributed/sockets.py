@@ -132,7 +132,7 @@ class Sockets:
             else:
                 come[rank] = connection, (connection.getpeername()[0], port)
         missing = [rank for rank in range(1, self.size) if rank not in come]
-        places = [] if missing else [(meeting.hosts[0], meeting.port), *(come[r][1] for r in sorted(come))]
+        places = [(meeting.hosts[0], meeting.port), *(come[rank][1] for rank in sorted(come))]
         told = {"job": uuid4().hex, "places": places, "missing": missing}
         for connection, _ in come.values():
             _tell(connection, told)
@@ -151,7 +151,7 @@ class Sockets:
                     with connection.makefile("rb") as answer:
                         told = json.loads(answer.readline(_LONGEST))
                     return self._checked(told, meeting)
-            except (OSError, ValueError) as error:
+            except (OSError, ValueError, TypeError) as error:
                 reason = str(error)
                 time.sleep(0.02)
         raise DistributedError(
@@ -159,15 +159,19 @@ class Sockets:
             f"{reason})"
         )
 
-    def _checked(self, told: dict[str, Any], meeting: Meeting) -> dict[str, Any]:
+    def _checked(self, told: Any, meeting: Meeting) -> dict[str, Any]:
         """What rank 0 says; ValueError where it is no rank 0, DistributedError where not all have come."""
+        if not isinstance(told, dict):
+            raise ValueError("it does not answer as rank 0 does")
         if "refused" in told:
             raise DistributedError(f"rank 0, on {meeting}, refuses this process: {told['refused']}")
-        places = told.get("places", ())
-        if not re.fullmatch("[0-9a-f]{32}", str(told.get("job"))) or len(places) not in (0, self.size):
+        places, missing = told.get("places", ()), told.get("missing", ())
+        kinds = [[type(part) for part in place] for place in places]
+        is_whole = bool(missing) or kinds == [[str, int]] * self.size
+        if not re.fullmatch("[0-9a-f]{32}", str(told.get("job"))) or not is_whole:
             raise ValueError("it does not answer as rank 0 does")
-        if told["missing"]:
-            who = ("rank " if len(told["missing"]) == 1 else "ranks ") + ", ".join(map(str, told["missing"]))
+        if missing:
+            who = ("rank " if len(missing) == 1 else "ranks ") + ", ".join(map(str, missing))
             where = f"rank 0 listens on {meeting}"
             raise DistributedError(
                 f"rank {self.rank}: {who} did not come within {self._seconds:g} s ({where})"
