@@ -355,10 +355,29 @@ def test_a_node_is_killed_under_load(nodes, two, model):
     assert two.stats().failed == before.failed
 
 
-def test_closed_at_last(two):
-    pids = two.pids
+def test_close_ends_all_waiting(two, monkeypatch):
+    """No actor is there, and none comes back: the last of the tests."""
+
+    def never(place, cargo):
+        try:
+            while True:
+                ray.get(place.actor.node.options(max_task_retries=-1).remote())
+                time.sleep(0.1)
+        except ray.exceptions.RayError as error:
+            raise DeviceUnavailableError(str(error)) from None
+
+    monkeypatch.setattr(fleet, "_build", never)
+    for pid in two.pids:
+        os.kill(pid, signal.SIGKILL)
+    future = two.submit(rows(2))
+    until(lambda: not two.pids)
+    actors = [place.actor for place in two._carrier._fleet._places]
     two.close()
-    until(lambda: not any(map(alive, pids)))
+    with pytest.raises(ModelStateError, match="closed while this request waited for a device"):
+        future.result(0)
     with pytest.raises(ModelStateError, match="closed"):
         two.predict(rows(2))
+    for actor in actors:
+        with pytest.raises(ray.exceptions.ActorDiedError):
+            ray.get(actor.node.remote(), timeout=WAIT)
     assert ray.is_initialized(), "who was in the cluster before stays there"
