@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from pinnace.distributed import hosts
-from pinnace.distributed.launch import by_mpirun
+from pinnace.distributed.launch import LEASH, by_mpirun
 from pinnace.errors import ConfigError
 
 HERE = Path(__file__).parent
@@ -67,16 +67,30 @@ def test_ranks_on_two_hosts(way, agent):
 def test_one_fails_and_all_end(way, agent, tmp_path):
     script = tmp_path / "main.py"
     script.write_text(
-        "import sys, time\n"
-        "print('rank', sys.argv[1], flush=True)\n"
-        "if sys.argv[1] == '1': sys.exit(7)\n"
+        "import os, sys, time\n"
+        "rank, other = sys.argv[1], sys.argv[2]\n"
+        "print('rank', rank, flush=True)\n"
+        "while rank == '1' and not os.path.exists(other): time.sleep(0.01)\n"
+        "if rank == '1': sys.exit(7)\n"
+        "with open(other + '.new', 'w') as file: file.write(str(os.getpid()))\n"
+        "os.rename(other + '.new', other)\n"
         "time.sleep(600)\n"
     )
-    for place in ((), ("--hosts", "127.0.0.2,127.0.0.3", "--agent", agent)):
-        answer = launch("-n", 2, "--with", way, *place, script, "{rank}")
+    for number, place in enumerate(((), ("--hosts", "127.0.0.2,127.0.0.3", "--agent", agent))):
+        other = tmp_path / f"{number}.pid"
+        answer = launch("-n", 2, "--with", way, *place, script, "{rank}", other)
+        assert _have_ended(int(other.read_text()))
         assert answer.returncode == 7, answer.stderr
         assert sorted(answer.stdout.splitlines()) == ["[0] rank 0", "[1] rank 1"]
         assert way == "mpi" or "rank 1 has failed with 7: the others are ended" in answer.stderr
+
+
+def _have_ended(*processes: int) -> bool:
+    for _ in range(500):
+        if not any(Path(f"/proc/{process}").exists() for process in processes):
+            return True
+        time.sleep(0.02)
+    return False
 
 
 def test_who_ends_the_launcher_ends_the_ranks(way, agent, tmp_path):
@@ -88,19 +102,14 @@ def test_who_ends_the_launcher_ends_the_ranks(way, agent, tmp_path):
             ranks = [int(launcher.stdout.readline().partition("] ")[2]) for _ in range(2)]
             launcher.terminate()
             assert launcher.wait(30) == 128 + signal.SIGTERM
-        for _ in range(500):
-            left = [rank for rank in ranks if Path(f"/proc/{rank}").exists()]
-            if not left:
-                break
-            time.sleep(0.02)
-        assert not left
+        assert _have_ended(*ranks)
 
 
 def test_the_command_line_of_mpirun(monkeypatch):
     monkeypatch.setattr("os.environ", {"PINNACE_SIMULATE": "gpu:2", "HOME": "/x"})
     where = hosts.places(3, ["a:2", "b"])
     words = by_mpirun("mpirun", where, "ssh -p 2222", ["main.py", "part_{rank}"])
-    given = ["-x", "PINNACE_SIMULATE", "-x", "PYTHONUNBUFFERED", sys.executable, "main.py"]
+    given = ["-x", "PINNACE_SIMULATE", "-x", "PYTHONUNBUFFERED", sys.executable, "-c", LEASH, "main.py"]
     assert words[words.index("plm_ssh_agent") + 1] == "ssh -p 2222"
     assert words[words.index("-n") :] == [
         *("-n", "1", "--host", "a", *given, "part_0", ":"),

@@ -29,6 +29,12 @@ Print = Callable[[int | None, bool, str], None]
 _UNBUFFERED = {"PYTHONUNBUFFERED": "1"}
 _GRACE = 3.0
 """Seconds that ranks have to end by themselves after one has failed, and again after SIGTERM."""
+LEASH = """
+import ctypes, os, signal, sys
+ctypes.CDLL(None).prctl(1, signal.SIGTERM)  # PR_SET_PDEATHSIG
+os.execv(sys.executable, [sys.executable, *sys.argv[1:]])
+"""
+"""Runs python so that it ends with mpirun, which leaves ranks behind that have not come to MPI yet."""
 _TAGGED = re.compile(r"\[\S+,(\d+)\]<std(?:out|err)>: ?(.*)", re.DOTALL)
 
 
@@ -80,7 +86,8 @@ def by_mpirun(program: str, where: Sequence[str], agent: str, command: Sequence[
     for rank, host in enumerate(where):
         # Left to itself mpirun begins with the first host for each of these parts.
         place = ["--host", host] if host else []
-        parts += [*([":"] if rank else []), "-n", "1", *place, *variables, *_command(rank, command)]
+        parts += [*([":"] if rank else []), "-n", "1", *place, *variables]
+        parts += [sys.executable, "-c", LEASH, *_command(rank, command)[1:]]
     return [program, *options, *parts]
 
 
