@@ -35,7 +35,8 @@ def launch(
 
     def show(rank: int | None, is_error: bool, line: str) -> None:
         whose = "pinnace: " if rank is None else f"[{rank}] "
-        print(whose, line, sep="", end="", flush=True, file=out[is_error])
+        # One write a line: ranks print at the same time.
+        print(whose + line, end="", flush=True, file=out[is_error])
 
     out = (sys.stdout, sys.stderr)
     status = start(ranks, [h for h in hosts.split(",") if h], way or "", agent, command, show)
