@@ -45,7 +45,8 @@ def main(arguments: list[str]) -> None:
 
 
 def _both(way: str) -> None:
-    command = ["-m", "pinnace", "launch", "-n", "2", "--with", way, "-m", "benchmarks", "collectives", "--rank"]
+    rank = ["-m", "benchmarks", "collectives", "--rank"]
+    command = ["-m", "pinnace", "launch", "-n", "2", "--with", way, *rank]
     done = subprocess.run([sys.executable, *command], capture_output=True, text=True, check=False)
     if done.returncode:
         raise SystemExit(done.stderr)
