@@ -50,20 +50,21 @@ class Peer:
 
     def go_on(self) -> None:
         """Send and receive what can be now. OSError where the connection is lost, ValueError."""
-        try:
-            while self._to_send:
-                self._sent(self._connection.sendmsg(self._to_send[:16]))
-        except BlockingIOError:
-            pass
-        try:
-            while self._receives:
-                self._receive()
-        except BlockingIOError:
-            pass
+        for step in (self._send, self._receive):
+            try:
+                step()
+            except BlockingIOError:
+                continue
+            except (BrokenPipeError, ConnectionResetError):
+                raise self._closed() from None
 
     def close(self) -> None:
         """Let the other rank see that this one is no more."""
         self._connection.close()
+
+    def _send(self) -> None:
+        while self._to_send:
+            self._sent(self._connection.sendmsg(self._to_send[:16]))
 
     def _sent(self, count: int) -> None:
         while count >= len(self._to_send[0]):
@@ -77,15 +78,22 @@ class Peer:
         return self._is_body or bool(self._expected)
 
     def _receive(self) -> None:
+        while self._receives:
+            self._received()
+
+    def _received(self) -> None:
         count = self._connection.recv_into(self._missing)
         if not count:
-            raise ConnectionError(f"rank {self.rank} has closed the connection")
+            raise self._closed()
         self._missing = self._missing[count:]
         if len(self._missing):
             return
         body = self._head[:0] if self._is_body else self._place(*_HEAD.unpack(self._head))
         self._is_body = len(body) > 0
         self._missing = body if self._is_body else self._head
+
+    def _closed(self) -> ConnectionError:
+        return ConnectionError(f"rank {self.rank} has closed the connection")
 
     def _place(self, tag: int, size: int) -> memoryview:
         """Where the bytes of a message belong; ValueError where nobody expects it."""
