@@ -22,8 +22,9 @@ _DEVICES = {"gpu": "cuda", "ascend": "cann"}
 
 _PROVIDERS = {"cuda": providers.CUDA, "cann": providers.CANN}
 
-_BFLOAT16 = DataType.BFLOAT16.to_numpy()
-_ONNX_BFLOAT16 = 16  # in onnx.TensorProto.DataType
+BFLOAT16 = DataType.BFLOAT16.to_numpy()
+ONNX_BFLOAT16 = 16
+"""Its number in onnx.TensorProto.DataType: onnxruntime does not know numpy's type."""
 
 
 @dataclass(frozen=True)
@@ -139,6 +140,6 @@ class OrtArray:
 
     def _buffer(self) -> tuple[str, int, object, tuple[int, ...], int]:
         """Device, number, element type, shape and address."""
-        kind = _ONNX_BFLOAT16 if self.dtype == _BFLOAT16 else self.dtype
+        kind = ONNX_BFLOAT16 if self.dtype == BFLOAT16 else self.dtype
         place = self.block.place
         return place.device, place.number, kind, self.shape, self.block.value.data_ptr()

@@ -15,7 +15,7 @@ import onnxruntime as ort
 from onnxruntime.capi import onnxruntime_pybind11_state as _state
 
 from pinnace.engines.onnxruntime import providers, starting
-from pinnace.engines.onnxruntime.memory import OrtArray
+from pinnace.engines.onnxruntime.memory import BFLOAT16, ONNX_BFLOAT16, OrtArray
 from pinnace.engines.onnxruntime.profiling import Notes
 from pinnace.engines.precision import sixteen_bit_types
 from pinnace.engines.protocol import Array, Execution, State
@@ -27,10 +27,8 @@ from pinnace.types import DataType, Interface, Port
 NAME = f"onnxruntime {ort.__version__}"
 NO_OPTIMIZATION = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
 
-_BFLOAT16 = DataType.BFLOAT16.to_numpy()
 _value_of = _state.OrtValue.ortvalue_from_numpy
 _HOST = ort.OrtDevice.make("cpu", 0)._get_c_device()
-_ONNX_BFLOAT16 = 16  # in onnx.TensorProto.DataType
 _BFLOAT16_PRODUCTS = "mlas.enable_gemm_fastmath_arm64_bfloat16"
 """Products of matrices in bfloat16, with sums in float32, on Arm: all that onnxruntime has in 16 bits for
 models in float32."""
@@ -365,9 +363,9 @@ def start(
 
 
 def _as_value(array: Array) -> ort.OrtValue:
-    if array.dtype != _BFLOAT16:
+    if array.dtype != BFLOAT16:
         return ort.OrtValue.ortvalue_from_numpy(array)
-    return ort.OrtValue.ortvalue_from_numpy_with_onnx_type(array.view(np.uint16), _ONNX_BFLOAT16)
+    return ort.OrtValue.ortvalue_from_numpy_with_onnx_type(array.view(np.uint16), ONNX_BFLOAT16)
 
 
 def _as_array(value: ort.OrtValue) -> Array:
@@ -376,4 +374,4 @@ def _as_array(value: ort.OrtValue) -> Array:
         return array
     shape = tuple(value.shape())
     memory = (ctypes.c_uint16 * math.prod(shape)).from_address(value.data_ptr())
-    return np.array(np.frombuffer(memory, _BFLOAT16).reshape(shape))
+    return np.array(np.frombuffer(memory, BFLOAT16).reshape(shape))
