@@ -1,0 +1,131 @@
+"""What the compiler's rules gain: models with them and without, in one process and in turn.
+
+    python -m benchmarks rules MODEL ... [--rule winograd] [--threads 1] [--rounds 8]
+
+MODEL is a `.mindir`, `.ms` or `.onnx` with fixed shapes, which gets random inputs. Without --rule all rules
+are left out, and the optimizers of onnxruntime are on that are off because they are slow; with it the rules
+of this name (functions of `pinnace.compiler.passes`), and models that they do not touch are passed over. The
+compile cache is off. A ratio is that of medians of four predictions each, round by round; "least" is that of
+the fastest predictions of all rounds.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import statistics
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+
+from pinnace import Context, Model, ModelType
+from pinnace.compiler import passes
+from pinnace.engines.onnxruntime import compiling
+
+_KINDS = {".ms": ModelType.MINDIR_LITE, ".onnx": ModelType.ONNX}
+_TURN = 4
+
+
+def main(arguments: list[str]) -> None:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks rules")
+    parser.add_argument("models", nargs="+", type=Path)
+    parser.add_argument("--rule", default="", help="the name of one")
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--rounds", type=int, default=8)
+    options = parser.parse_args(arguments)
+    os.environ["PINNACE_CACHE_DIR"] = "off"
+    print("| model | with, ms | without, ms | with over without | least | largest difference |")
+    print("| --- | ---: | ---: | ---: | ---: | ---: |")
+    ratios = [r for path in options.models if (r := _compare(path, options)) is not None]
+    if ratios:
+        mean, least, largest = statistics.geometric_mean(ratios), min(ratios), max(ratios)
+        print(f"\n{len(ratios)} models, geometric mean {mean:.3f}, {least:.2f} to {largest:.2f}")
+
+
+def _compare(path: Path, options: argparse.Namespace) -> float | None:
+    applied: list[str] = []
+    with _rules(options.rule, applied):
+        rewritten = _built(path, options.threads)
+    if options.rule and not applied:
+        return None
+    with _rules(options.rule, None):
+        plain = _built(path, options.threads)
+    random = np.random.default_rng(0)
+    inputs = [_random(random, tensor.get_data_to_numpy()) for tensor in rewritten.get_inputs()]
+    given, expected = (_outputs(model, inputs) for model in (rewritten, plain))
+    difference = max(abs(g - e).max() / max(abs(e).max(), 1e-9) for g, e in zip(given, expected, strict=True))
+    times: list[list[float]] = [[], []]
+    for _ in range(options.rounds):
+        for model, seconds in zip((rewritten, plain), times, strict=True):
+            model.predict(inputs)
+            seconds += [_seconds(model, inputs) for _ in range(_TURN)]
+    first, second = ([statistics.median(t[i : i + _TURN]) for i in range(0, len(t), _TURN)] for t in times)
+    ratios = [a / b for a, b in zip(first, second, strict=True)]
+    ratio, least = statistics.median(ratios), min(times[0]) / min(times[1])
+    medians = " | ".join(f"{1e3 * statistics.median(t):.2f}" for t in times)
+    spread = f"**{ratio:.2f}** ({min(ratios):.2f} to {max(ratios):.2f})"
+    print(
+        f"| {path.parent.name}/{path.stem} | {medians} | {spread} | {least:.2f} | {difference:.0e} |",
+        flush=True,
+    )
+    return ratio
+
+
+@contextmanager
+def _rules(name: str, applied: list[str] | None) -> Iterator[None]:
+    """Note in `applied` the rules of a name, "" is any, that change something; None leaves these out."""
+
+    def noting(rule: passes.Rule) -> passes.Rule:
+        def noted(b, node):
+            found = rule(b, node)
+            if found is not None:
+                applied.append(rule.__name__)
+            return found
+
+        return noted
+
+    tables = (passes.RULES, passes.ON_CPU)
+    kept = [dict(table) for table in tables]
+    for table in tables:
+        for op_type, rules in table.items():
+            chosen = [(rule, not name or rule.__name__ == name) for rule in rules]
+            table[op_type] = tuple(
+                noting(rule) if is_meant else rule
+                for rule, is_meant in chosen
+                if applied is not None or not is_meant
+            )
+    slow = compiling._SLOW_OPTIMIZERS
+    if applied is None and not name:
+        compiling._SLOW_OPTIMIZERS = []
+    try:
+        yield
+    finally:
+        compiling._SLOW_OPTIMIZERS = slow
+        for table, before in zip(tables, kept, strict=True):
+            table.update(before)
+
+
+def _built(path: Path, threads: int) -> Model:
+    context = Context()
+    context.target = ["cpu"]
+    context.cpu.thread_num = threads
+    model = Model()
+    model.build_from_file(str(path), _KINDS.get(path.suffix, ModelType.MINDIR), context)
+    return model
+
+
+def _random(random: np.random.Generator, like: np.ndarray) -> np.ndarray:
+    return random.random(like.shape).astype(like.dtype)  # zeros for whole numbers: indices that exist
+
+
+def _outputs(model: Model, inputs: list[np.ndarray]) -> list[np.ndarray]:
+    return [tensor.get_data_to_numpy().astype(np.float64) for tensor in model.predict(inputs)]
+
+
+def _seconds(model: Model, inputs: list[np.ndarray]) -> float:
+    begun = time.perf_counter()
+    model.predict(inputs)
+    return time.perf_counter() - begun
