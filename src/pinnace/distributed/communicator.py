@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol
+
+import numpy as np
 
 from pinnace.distributed.watch import Watch
 from pinnace.engines.protocol import Array
@@ -57,3 +59,21 @@ class Communicator(Protocol):
 
     def link(self, groups: Sequence[Ranks]) -> Link:
         """A new line for these groups; all ranks call it with the same ones, in the same order."""
+
+
+_LONGEST = 1 << 28
+"""Bytes that a rank may have to say before it runs."""
+
+
+def gathered(text: str, size: int, all_gather: Callable[[Array, Array], None], watch: Watch) -> list[str]:
+    """What each of `size` ranks says; `all_gather` takes a vector and the memory for those of all."""
+    data = np.frombuffer(text.encode(), np.uint8)
+    lengths = np.empty(size, np.int64)
+    all_gather(np.array([data.size], np.int64), lengths)
+    if not 0 <= int(lengths.min()) <= int(lengths.max()) <= _LONGEST:
+        raise watch.broken("a rank has more to say than there can be in")
+    padded = np.zeros(max(1, int(lengths.max())), np.uint8)
+    padded[: data.size] = data
+    result = np.empty((size, padded.size), np.uint8)
+    all_gather(padded, result)
+    return [bytes(row[:n]).decode() for row, n in zip(result, lengths.tolist(), strict=True)]

@@ -11,7 +11,7 @@ from uuid import uuid4
 
 import numpy as np
 
-from pinnace.distributed.communicator import Link, Ranks
+from pinnace.distributed.communicator import Link, Ranks, gathered
 from pinnace.distributed.roster import Roster
 from pinnace.distributed.tables import Meeting
 from pinnace.distributed.watch import Watch
@@ -38,15 +38,11 @@ class Gloo:
 
     def gather(self, text: str) -> list[str]:
         """What each rank says."""
-        data = np.frombuffer(text.encode(), np.uint8)
-        lengths = np.empty(self.size, np.int64)
-        own = _tensor(np.array([data.size], np.int64))
-        self._run(lambda: self._world._allgather_base(_tensor(lengths), own))
-        padded = np.zeros(max(1, int(lengths.max())), np.uint8)
-        padded[: data.size] = data
-        result = np.empty((self.size, padded.size), np.uint8)
-        self._run(lambda: self._world._allgather_base(_tensor(result).view(-1), _tensor(padded)))
-        return [bytes(row[:n]).decode() for row, n in zip(result, lengths.tolist(), strict=True)]
+
+        def all_gather(x: Array, out: Array) -> None:
+            self._run(lambda: self._world._allgather_base(_tensor(out).view(-1), _tensor(x)))
+
+        return gathered(text, self.size, all_gather, self.watch)
 
     def link(self, groups: Sequence[Ranks]) -> Link:
         """A group of gloo for each group, and one of all for what goes from rank to rank."""
@@ -82,8 +78,7 @@ class Gloo:
         missing = list(range(self.size))
         while missing := [rank for rank in missing if not store.check([f"pinnace/{rank}"])]:
             if time.monotonic() > deadline:
-                who = ("rank " if len(missing) == 1 else "ranks ") + ", ".join(map(str, missing))
-                raise DistributedError(f"rank {self.rank}: {who} did not come within {seconds:g} s ({where})")
+                raise self._meeting.lacking(missing, seconds)
             time.sleep(0.005)
         return store
 

@@ -15,12 +15,13 @@ import socket
 import struct
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 from uuid import uuid4
 
 import numpy as np
 
-from pinnace.distributed.communicator import Link, Ranks
+from pinnace.distributed.communicator import Link, Ranks, gathered
 from pinnace.distributed.peers import Message, Peer, move
 from pinnace.distributed.roster import Roster
 from pinnace.distributed.tables import Meeting
@@ -36,7 +37,7 @@ _MAGIC = b"PNR1"
 _SMALL = 65536
 """Bytes that every rank sends to all others in one step, in the place of parts in two."""
 _LONGEST = 1 << 28
-"""Bytes that a rank may have to say before it runs."""
+"""Bytes of what rank 0 answers to who comes."""
 _COLLECTIVE = -1
 """The tag of what is no exchange."""
 _PATIENCE = 2.0
@@ -70,16 +71,8 @@ class Sockets:
 
     def gather(self, text: str) -> list[str]:
         """What each rank says."""
-        everyone, data = tuple(range(self.size)), np.frombuffer(text.encode(), np.uint8)
-        lengths = np.empty(self.size, np.int64)
-        self._all.all_gather(everyone, np.array([data.size], np.int64), lengths)
-        if not 0 <= int(lengths.min()) <= int(lengths.max()) <= _LONGEST:
-            raise self.watch.broken("a rank has more to say than there can be in")
-        padded = np.zeros(max(1, int(lengths.max())), np.uint8)
-        padded[: data.size] = data
-        result = np.empty((self.size, padded.size), np.uint8)
-        self._all.all_gather(everyone, padded, result)
-        return [bytes(row[:n]).decode() for row, n in zip(result, lengths.tolist(), strict=True)]
+        everyone = tuple(range(self.size))
+        return gathered(text, self.size, partial(self._all.all_gather, everyone), self.watch)
 
     def link(self, groups: Sequence[Ranks]) -> Link:
         """New connections to all: what two links send never meets."""
@@ -171,11 +164,7 @@ class Sockets:
         if not re.fullmatch("[0-9a-f]{32}", str(told.get("job"))) or not is_whole:
             raise ValueError("it does not answer as rank 0 does")
         if missing:
-            who = ("rank " if len(missing) == 1 else "ranks ") + ", ".join(map(str, missing))
-            where = f"rank 0 listens on {meeting}"
-            raise DistributedError(
-                f"rank {self.rank}: {who} did not come within {self._seconds:g} s ({where})"
-            )
+            raise meeting.lacking(missing, self._seconds)
         return told
 
 

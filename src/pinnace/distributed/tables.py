@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import Any
 
 from pinnace.distributed.communicator import Ranks
 from pinnace.distributed.mpi import number
-from pinnace.errors import ConfigError
+from pinnace.errors import ConfigError, DistributedError
 
 BASE_PORT = 60000
 """HCCL's, unless HCCL_IF_BASE_PORT says otherwise."""
@@ -27,6 +28,13 @@ class Meeting:
 
     def __str__(self) -> str:
         return f"{self.hosts[0]}:{self.port}"
+
+    def lacking(self, missing: Sequence[int], seconds: float) -> DistributedError:
+        """The error where these ranks have not come in that time."""
+        who = ("rank " if len(missing) == 1 else "ranks ") + ", ".join(map(str, missing))
+        return DistributedError(
+            f"rank {self.rank}: {who} did not come within {seconds:g} s (rank 0 listens on {self})"
+        )
 
 
 def meeting(path: Path, rank: int) -> Meeting:
