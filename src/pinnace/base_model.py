@@ -33,7 +33,7 @@ from pinnace.ports import (
     meta,
     resized,
 )
-from pinnace.tensor import Array, Tensor, TensorMeta, arrays_in, tensors_of
+from pinnace.tensor import Array, Kind, Tensor, TensorMeta, arrays_in, tensors_of
 from pinnace.workers.batching import Batching
 from pinnace.workers.pool import Post, Workers
 from pinnace.workers.stats import Stats
@@ -307,7 +307,7 @@ class _Live:
         self.shapes = shapes
         self.host = Host(devices, workers.executable.takes_device_memory)
         self.expected = expected(self.inputs, shapes, self.host)
-        self.kinds = [(port.name, port.dtype, port.format) for port in self.outputs]
+        self.kinds = [Kind.of_port(port) for port in self.outputs]
         self._proven: tuple[list[Array], list[Array]] | None = None
         self._output_shapes: list[Shape] | None = None
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +18,19 @@ from pinnace.types import DataType, Format, Port
 __all__ = ["DataType", "Format", "Tensor", "TensorMeta"]
 
 Array = npt.NDArray[np.generic]
+
+
+class Kind(NamedTuple):
+    """What a tensor says of its data but the shape."""
+
+    name: str
+    dtype: DataType
+    format: Format
+
+    @classmethod
+    def of_port(cls, port: Port) -> Kind:
+        """The kind of what goes into an input, or comes out of an output."""
+        return cls(port.name, port.dtype, port.format)
 
 
 def _describe(tensor: Tensor | TensorMeta) -> str:
@@ -56,12 +69,15 @@ class Tensor:
     device reads and writes it where it is.
     """
 
-    # Those with devices have the last two as well: most tensors are made without.
-    __slots__ = ("_array", "_dtype", "_format", "_memory", "_name", "_place", "_shape")
+    # A prediction can take microseconds, so its results are made of the first two alone. `_shape` is that of
+    # data that is not there, or on a device; those with devices have the last two as well.
+    __slots__ = ("_array", "_kind", "_memory", "_place", "_shape")
 
     _array: Array | None
+    _kind: Kind
     _memory: DeviceArray | None
     _place: Place | None
+    _shape: tuple[int, ...]
 
     def __init__(
         self,
@@ -83,22 +99,20 @@ class Tensor:
             _check_shape(shape)
         if dtype is not None:
             check_type("dtype", dtype, DataType)
-        self._name = ""
-        self._format = Format.NCHW
-        self._dtype = dtype or DataType.FLOAT32
+        self._kind = Kind("", dtype or DataType.FLOAT32, Format.NCHW)
         self._shape = tuple(shape or ())
         self._array = None
         if isinstance(tensor, Tensor):
             self._adopt_tensor(tensor)
         elif isinstance(tensor, np.ndarray):
-            self._dtype, self._array = _native(tensor)
-            self._shape = self._array.shape
+            given, self._array = _native(tensor)
+            self._kind = self._kind._replace(dtype=given)
         elif tensor is not None:
             raise ArgumentTypeError(f"tensor must be Tensor or numpy.ndarray, but got {type(tensor)}.")
-        if shape is not None and tuple(shape) != self._shape:
-            raise ArgumentTypeError(f"shape is {list(shape)}, but the data given has {list(self._shape)}.")
-        if dtype is not None and dtype is not self._dtype:
-            raise ArgumentTypeError(f"dtype is {dtype}, but the data given has {self._dtype}.")
+        if shape is not None and tuple(shape) != self._dims:
+            raise ArgumentTypeError(f"shape is {list(shape)}, but the data given has {self.shape}.")
+        if dtype is not None and dtype is not self.dtype:
+            raise ArgumentTypeError(f"dtype is {dtype}, but the data given has {self.dtype}.")
         if device is not None and str(there or "None:-1") != self.device:
             self._move(there)
 
@@ -106,29 +120,27 @@ class Tensor:
     def of_port(cls, port: Port, shape: tuple[int, ...]) -> Tensor:
         """Make the tensor of an input or output, without checks and without data."""
         tensor = object.__new__(cls)
-        tensor._name = port.name
-        tensor._dtype = port.dtype
-        tensor._format = port.format
+        tensor._kind = Kind.of_port(port)
         tensor._shape = shape
         tensor._array = None
         return tensor
 
     def _adopt_tensor(self, other: Tensor) -> None:
-        self._name, self._format = other._name, other._format
-        self._dtype, self._shape, self._array = other._dtype, other._shape, other._array
+        self._kind, self._shape, self._array = other._kind, other._dims, other._array
         if other.on_device:
             self._place, self._memory = other._place, other._memory
 
     def _move(self, there: Place | None) -> None:
         """Copy the data, if there is any, to a device, or to host memory."""
         array = self.get_data_to_numpy() if self.has_data else None
+        self._shape = self._dims
         self._place, self._memory, self._array = there, None, None
         if array is not None:
             self._take(array)
 
     def _take(self, array: Array) -> None:
         """Make an array of the tensor's dtype and size its data."""
-        array = array.reshape(self._shape)
+        array = array.reshape(self._dims)
         if not self.on_device:
             self._array = array
         elif self._memory is not None:
@@ -140,32 +152,37 @@ class Tensor:
         return _describe(self)
 
     @property
+    def _dims(self) -> tuple[int, ...]:
+        return self._shape if self._array is None else self._array.shape
+
+    @property
     def name(self) -> str:
         """The name, "" where none was given."""
-        return self._name
+        return self._kind.name
 
     @name.setter
     def name(self, name: str) -> None:
         check_type("name", name, str)
-        self._name = name
+        self._kind = self._kind._replace(name=name)
 
     @property
     def dtype(self) -> DataType:
         """Element type. Setting another one drops the data."""
-        return self._dtype
+        return self._kind.dtype
 
     @dtype.setter
     def dtype(self, dtype: DataType) -> None:
         check_type("dtype", dtype, DataType)
-        if dtype is not self._dtype:
-            self._dtype, self._array = dtype, None
+        if dtype is not self.dtype:
+            self._kind = self._kind._replace(dtype=dtype)
+            self._shape, self._array = self._dims, None
             if self.on_device:
                 self._memory = None
 
     @property
     def shape(self) -> list[int]:
         """Dimensions; a free one is -1. Setting a shape of another size drops the data."""
-        return list(self._shape)
+        return list(self._dims)
 
     @shape.setter
     def shape(self, shape: Sequence[int]) -> None:
@@ -177,29 +194,30 @@ class Tensor:
             self._memory = self._memory.reshape(self._shape) if self._fits(self._memory) else None
 
     def _fits(self, data: Array | DeviceArray) -> bool:
-        return data.size == self.element_num and min(self._shape, default=0) >= 0
+        """Whether data has the size of the shape that is to come."""
+        return min(self._shape, default=0) >= 0 and data.size == math.prod(self._shape)
 
     @property
     def format(self) -> Format:
         """Layout that the dimensions are said to have; the data does not follow it."""
-        return self._format
+        return self._kind.format
 
     @format.setter
     def format(self, tensor_format: Format) -> None:
         check_type("format", tensor_format, Format)
-        self._format = tensor_format
+        self._kind = self._kind._replace(format=tensor_format)
 
     @property
     def element_num(self) -> int:
         """Number of elements; 0 where a dimension is free."""
-        return 0 if min(self._shape, default=0) < 0 else math.prod(self._shape)
+        return 0 if min(self._dims, default=0) < 0 else math.prod(self._dims)
 
     @property
     def data_size(self) -> int:
         """Size of the data in bytes; 0 where a dimension is free or the dtype is none."""
-        if self._dtype in (DataType.UNKNOWN, DataType.INVALID):
+        if self.dtype in (DataType.UNKNOWN, DataType.INVALID):
             return 0
-        return self.element_num * self._dtype.to_numpy().itemsize
+        return self.element_num * self.dtype.to_numpy().itemsize
 
     @property
     def device(self) -> str:
@@ -222,7 +240,7 @@ class Tensor:
     def array_of(self, dtype: DataType, shape: tuple[int, ...]) -> Array | None:
         """The data where it is there, of this dtype and shape."""
         array = self._array
-        return array if array is not None and self._dtype is dtype and self._shape == shape else None
+        return array if array is not None and self._kind.dtype is dtype and array.shape == shape else None
 
     def get_data_to_numpy(self) -> Array:
         """The data itself, or a copy of a device's; zeros of the tensor's shape where none was set.
@@ -245,8 +263,8 @@ class Tensor:
         return self._memory
 
     def _held(self, array: Array) -> DeviceArray:
-        if self._dtype is DataType.STRING:
-            raise ArgumentTypeError(f"tensor {self._name!r}: text cannot be on {self.device}.")
+        if self.dtype is DataType.STRING:
+            raise ArgumentTypeError(f"tensor {self.name!r}: text cannot be on {self.device}.")
         assert self._place is not None
         return self._place.hold(array)
 
@@ -262,11 +280,11 @@ class Tensor:
             dtype, array = _native(numpy_obj)
         except ArgumentTypeError:
             dtype, array = DataType.INVALID, numpy_obj
-        if dtype is not self._dtype:
+        if dtype is not self.dtype:
             raise DataMismatchError(
-                f"data type not equal! Numpy type: {numpy_obj.dtype.type}, Tensor type: {self._dtype}"
+                f"data type not equal! Numpy type: {numpy_obj.dtype.type}, Tensor type: {self.dtype}"
             )
-        if array.nbytes != self.data_size or min(self._shape, default=0) < 0:
+        if array.nbytes != self.data_size or min(self._dims, default=0) < 0:
             raise DataMismatchError(
                 f"data size not equal! Numpy size: {array.nbytes}, Tensor size: {self.data_size}"
                 + self._about_free_dimensions()
@@ -277,7 +295,7 @@ class Tensor:
         array = self.get_data_to_numpy()
         if dtype is not None and array.dtype != dtype:
             if copy is False:
-                raise ArgumentValueError(f"a copy is needed to turn {self._dtype} into {np.dtype(dtype)}")
+                raise ArgumentValueError(f"a copy is needed to turn {self.dtype} into {np.dtype(dtype)}")
             return array.astype(dtype)
         return array.copy() if copy else array
 
@@ -289,34 +307,34 @@ class Tensor:
         return 1, 0  # kDLCPU of dlpack.h; data of devices is copied
 
     def _zeros(self) -> Array:
-        if min(self._shape, default=0) < 0 or self._dtype in (DataType.UNKNOWN, DataType.INVALID):
+        if min(self._shape, default=0) < 0 or self.dtype in (DataType.UNKNOWN, DataType.INVALID):
             raise ModelStateError(
-                f"tensor {self._name!r} of shape {list(self._shape)} and {self._dtype} can hold no data"
+                f"tensor {self.name!r} of shape {list(self._shape)} and {self.dtype} can hold no data"
                 + self._about_free_dimensions()
             )
-        return np.zeros(self._shape, self._dtype.to_numpy())
+        return np.zeros(self._shape, self.dtype.to_numpy())
 
     def _about_free_dimensions(self) -> str:
-        if min(self._shape, default=0) >= 0:
+        if min(self._dims, default=0) >= 0:
             return ""
         return (
-            f"; shape {list(self._shape)} has free dimensions: resize the model, or set tensor.shape, first"
+            f"; shape {self.shape} has free dimensions: resize the model, or set tensor.shape, first"
         )
 
     # The names of mindspore_lite 1.8 and 1.9.
 
     def get_tensor_name(self) -> str:
         """As `name`."""
-        return self._name
+        return self.name
 
     def set_tensor_name(self, tensor_name: str) -> None:
         """Set `name`."""
         check_type("tensor_name", tensor_name, str)
-        self._name = tensor_name
+        self.name = tensor_name
 
     def get_data_type(self) -> DataType:
         """As `dtype`."""
-        return self._dtype
+        return self.dtype
 
     def set_data_type(self, data_type: DataType) -> None:
         """Set `dtype`."""
@@ -333,12 +351,12 @@ class Tensor:
 
     def get_format(self) -> Format:
         """As `format`."""
-        return self._format
+        return self.format
 
     def set_format(self, tensor_format: Format) -> None:
         """Set `format`."""
         check_type("tensor_format", tensor_format, Format)
-        self._format = tensor_format
+        self.format = tensor_format
 
     def get_element_num(self) -> int:
         """As `element_num`."""
@@ -349,17 +367,12 @@ class Tensor:
         return self.data_size
 
 
-Kind = tuple[str, DataType, Format]
-"""Name, dtype and layout of an output."""
-
-
 def tensors_of(arrays: Sequence[Array], kinds: Sequence[Kind]) -> list[Tensor]:
-    """What a prediction gives of the results of an executable. (Written out: it is half of the time.)"""
+    """What a prediction gives of the results of an executable."""
     tensors = []
-    for array, (name, dtype, layout) in zip(arrays, kinds, strict=True):
-        tensor = Tensor.__new__(Tensor)
-        tensor._name, tensor._dtype, tensor._format = name, dtype, layout
-        tensor._shape, tensor._array = array.shape, array
+    for index, array in enumerate(arrays):
+        tensor = object.__new__(Tensor)
+        tensor._array, tensor._kind = array, kinds[index]
         tensors.append(tensor)
     return tensors
 
@@ -369,8 +382,9 @@ def arrays_in(outputs: object, kinds: Sequence[Kind]) -> list[Array] | None:
     if not isinstance(outputs, list) or len(outputs) != len(kinds):
         return None
     arrays = []
-    for output, (_, dtype, _) in zip(outputs, kinds, strict=True):
-        if output.__class__ is not Tensor or output._dtype is not dtype or output._array is None:
+    for index, output in enumerate(outputs):
+        dtype = kinds[index].dtype
+        if output.__class__ is not Tensor or output._kind.dtype is not dtype or output._array is None:
             return None
         arrays.append(output._array)
     return arrays

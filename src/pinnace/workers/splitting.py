@@ -13,7 +13,7 @@ import numpy as np
 
 from pinnace.errors import ArgumentValueError, DataMismatchError
 from pinnace.ports import Expected, Shape, expected
-from pinnace.tensor import Array, Tensor, tensors_of
+from pinnace.tensor import Array, Kind, Tensor, tensors_of
 from pinnace.types import Port
 from pinnace.workers.stats import Tally
 
@@ -174,7 +174,7 @@ class Request(Future[list[Tensor]]):
         assert self._results is not None
         with self._tally.lock:
             self._tally.count(perf_counter_ns() - self._arrived)
-        self.set_result(tensors_of(self._results, [(p.name, p.dtype, p.format) for p in self._outputs]))
+        self.set_result(tensors_of(self._results, [Kind.of_port(port) for port in self._outputs]))
 
     def fail(self, error: BaseException) -> None:
         """One of the parts has failed: so has the request."""
