@@ -211,16 +211,39 @@ def test_zeros_before_a_maximum_take_part_in_it():
     assert y.tolist() == [[[[0, 0], [0, -1]]]]
 
 
-def test_results_of_other_shapes_than_the_file_declares(tmp_path):
-    """onnxruntime runs such files, and says nothing."""
-    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, [2, 3])
-    y = helper.make_tensor_value_info("y", TensorProto.FLOAT, [4])
+SIZES = pytest.mark.parametrize("size", [0, 1, 2, 512, 513, 100_000])
+"""Elements of 4 bytes: arrays of 2048 bytes are copied, larger ones are bound."""
+
+
+def negation(size: int, declared: list[int]) -> bytes:
+    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, [2, size])
+    y = helper.make_tensor_value_info("y", TensorProto.FLOAT, declared)
     graph = helper.make_graph([helper.make_node("Neg", ["x"], ["y"])], "g", [x], [y])
-    path = tmp_path / "lies.onnx"
-    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=10), path)
-    execution = build(path, None, Target(threads=1), Settings()).execution()
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=10)
+    return model.SerializeToString()
+
+
+@SIZES
+def test_results_are_the_callers_own(size):
+    execution = build(negation(size, [2, size]), None, Target(threads=1), Settings()).execution()
+    x = np.full((2, size), 1, np.float32)
+    (first,) = execution.run([x])
+    x[...] = 2  # the same array again, with other data
+    (second,) = execution.run([x])
+    given = np.zeros((2, size), np.float32)
+    x[...] = 3
+    assert execution.run([x], [given])[0] is given
+    (last,) = execution.run([np.full((2, size), 4, np.float32)])
+    for value, result in enumerate((first, second, given, last), 1):
+        np.testing.assert_array_equal(result, np.full((2, size), -value))
+
+
+@SIZES
+def test_results_of_other_shapes_than_the_file_declares(size):
+    """onnxruntime runs such files, and says nothing."""
+    execution = build(negation(size, [4]), None, Target(threads=1), Settings()).execution()
     for value in (1, 2):
-        (result,) = execution.run([np.full((2, 3), value, np.float32)])
-        np.testing.assert_array_equal(result, np.full((2, 3), -value))
-    with pytest.raises(EngineError, match=r"has the shape \[2, 3\], and not \[4\]"):
-        execution.run([np.ones((2, 3), np.float32)], [np.zeros(4, np.float32)])
+        (result,) = execution.run([np.full((2, size), value, np.float32)])
+        np.testing.assert_array_equal(result, np.full((2, size), -value))
+    with pytest.raises(EngineError, match=rf"has the shape \[2, {size}\], and not \[4\]"):
+        execution.run([np.ones((2, size), np.float32)], [np.zeros(4, np.float32)])
