@@ -21,6 +21,7 @@ from pinnace.compiler.passes.norm import (
     scale_of_channels,
     scaled_layer_norm,
 )
+from pinnace.compiler.passes.parts import transposed_parts
 from pinnace.compiler.passes.pool import average_pool
 from pinnace.compiler.passes.product import product_of_three
 from pinnace.compiler.passes.sums import sum_of_rows
@@ -34,6 +35,7 @@ Rule = Callable[[Builder, ir.Node], ir.Value | None]
 RULES: dict[str, tuple[Rule, ...]] = {
     "Add": (scaled_layer_norm, scale_of_channels),
     "AveragePool": (average_pool,),
+    "Concat": (transposed_parts,),
     "Div": (layer_norm,),
     "Gemm": (bias_of_integers,),
     "MatMul": (product_of_three,),
