@@ -1,10 +1,11 @@
 """One model in two ranks, a core each, beside one core alone and two threads of one process.
 
-    python -m benchmarks ranks MODEL.onnx --shape ids=1,128 [--rounds 5] [--kills 20]
+    python -m benchmarks ranks MODEL.onnx --shape ids=1,128 [--rounds 5] [--builds 4] [--kills 20]
 
-The model is cut by `pinnace shard`. Contestants run in turn, in fresh processes. With --kills the ranks
-serve, and one of them is killed at a random moment, so often: what the others say, and after what time, is
-printed.
+The model is cut by `pinnace shard`. Contestants run in turn, in fresh processes. With --builds the ranks are
+built so often without a compile cache, with an empty one, and with the one that this filled. With --kills the
+ranks serve, and one of them is killed at a random moment, so often: what the others say, and after what time,
+is printed.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -34,6 +36,7 @@ def main(arguments: list[str]) -> None:
     parser.add_argument("--strategy", default="")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--runs", type=int, default=10)
+    parser.add_argument("--builds", type=int, default=0)
     parser.add_argument("--kills", type=int, default=0)
     parser.add_argument(
         "--one", choices=("one core", "two threads", "two ranks", "serve"), help=argparse.SUPPRESS
@@ -56,13 +59,14 @@ def _compare(options: argparse.Namespace, arguments: list[str], folder: Path) ->
     own = arguments[1:] if arguments[0] == str(options.model) else arguments
     own = [word for word in own if word != str(options.model)]
 
-    def run(what: str) -> list[dict]:
+    def run(what: str, cache: str | None = None) -> list[dict]:
         command = ["-m", "benchmarks", "ranks", part if "ranks" in what else str(options.model), *own]
         command += ["--one", what, "--save", str(folder)]
         start = [sys.executable]
         if "ranks" in what:
             start += ["-m", "pinnace", "launch", "-n", "2"]
-        done = subprocess.run([*start, *command], capture_output=True, text=True, check=False)
+        env = os.environ if cache is None else os.environ | {"PINNACE_CACHE_DIR": cache}
+        done = subprocess.run([*start, *command], capture_output=True, text=True, check=False, env=env)
         if done.returncode:
             raise SystemExit(f"{what} failed:\n{done.stderr}")
         return [json.loads(line[line.index("{") :]) for line in done.stdout.splitlines() if "{" in line]
@@ -90,8 +94,22 @@ def _compare(options: argparse.Namespace, arguments: list[str], folder: Path) ->
         ours = np.load(folder / f"two ranks {rank}.npz")
         error = max(float(np.abs(ours[key] - whole[key]).max()) for key in whole)
         print(f"rank {rank}: the largest difference from the whole model is {error:.1e}")
+    if options.builds:
+        _build(run, options.builds)
     if options.kills:
         _kill(part, own, options.kills)
+
+
+def _build(run: Callable[[str, str], list[dict]], count: int) -> None:
+    """How long the slower rank takes from a path to a model."""
+    seconds: dict[str, list[float]] = {"off": [], "first build, which is kept": [], "later builds": []}
+    for _ in range(count):
+        with tempfile.TemporaryDirectory() as kept:
+            for cache, found in zip(("off", kept, kept), seconds.values(), strict=True):
+                found.append(max(one["built"] for one in run("two ranks", cache)))
+    print("\n| compile cache | s, median | least |\n| --- | --- | --- |")
+    for what, found in seconds.items():
+        print(f"| {what} | {statistics.median(found):.2f} | {min(found):.2f} |")
 
 
 def _contestant(options: argparse.Namespace) -> None:
@@ -108,7 +126,9 @@ def _contestant(options: argparse.Namespace) -> None:
     model = pinnace.Model()
     path = str(options.model).replace("{rank}", str(rank))
     limit = {"distributed": {"timeout": "30"}}
+    start = time.perf_counter()
     model.build_from_file(path, pinnace.ModelType.ONNX, context, config_dict=limit)
+    built = time.perf_counter() - start
     inputs = [_filled(tensor, dict(s.split("=") for s in options.shape)) for tensor in model.get_inputs()]
     outputs = model.predict(inputs)
     if options.one == "serve":
@@ -125,7 +145,7 @@ def _contestant(options: argparse.Namespace) -> None:
     values = {f"y{i}": output.get_data_to_numpy() for i, output in enumerate(outputs)}
     np.savez(options.save / f"{options.one} {rank}.npz", **values)
     found = {"ms": statistics.median(times), "least": min(times), "cpu": statistics.median(cpus)}
-    print(json.dumps({**found, "resident": memory}), flush=True)
+    print(json.dumps({**found, "resident": memory, "built": built}), flush=True)
 
 
 def _import_all(what: str) -> None:
