@@ -69,8 +69,8 @@ class Tensor:
     device reads and writes it where it is.
     """
 
-    # A prediction can take microseconds, so its results are made of the first two alone. `_shape` is that of
-    # data that is not there, or on a device; those with devices have the last two as well.
+    # A prediction can take microseconds, so its results are made of `_array` and `_kind` alone. `_shape` is
+    # that of data that is not there, or on a device; tensors on devices have `_memory` and `_place` as well.
     __slots__ = ("_array", "_kind", "_memory", "_place", "_shape")
 
     _array: Array | None

@@ -145,8 +145,27 @@ class _ValueExecution(_Execution):
         return [_as_array(ort.OrtValue(value)) for value in results]
 
 
-class _BoundExecution(_Execution):
-    """Runs of a model of fixed shapes: it writes the results where the caller gets them.
+class _FixedExecution(_Execution):
+    """Runs of a model of fixed shapes, whose inputs and outputs can be bound."""
+
+    def __init__(self, session: ort.InferenceSession, interface: Interface, state: State) -> None:
+        super().__init__(session, interface, state)
+        self._binding = session.io_binding()._iobinding
+        self._results = [(p.name, p.shape, p.dtype.to_numpy()) for p in interface.outputs]
+        self._misdeclared = False
+
+    def _run_unbound(self, arrays: Sequence[Array], outputs: Sequence[Array] | None) -> list[Array]:
+        """What a run does that has failed, and all after it.
+
+        A file may declare other shapes than its results have; what else is wrong is said here again.
+        """
+        results = super().run(arrays, outputs)
+        self._misdeclared = True
+        return results
+
+
+class _BoundExecution(_FixedExecution):
+    """Writes the results where the caller gets them.
 
     What was bound by the run before, the same arrays again, is not bound anew: that takes a microsecond
     each. The arrays are held until others take their place.
@@ -154,16 +173,13 @@ class _BoundExecution(_Execution):
 
     def __init__(self, session: ort.InferenceSession, interface: Interface, state: State) -> None:
         super().__init__(session, interface, state)
-        self._binding = session.io_binding()._iobinding
-        self._results = [(p.name, p.shape, p.dtype.to_numpy()) for p in interface.outputs]
         self._read: list[Array | None] = [None] * len(self._names)
         self._written: list[Array] = []
-        self._misdeclared = False
 
     def run(self, arrays: Sequence[Array], outputs: Sequence[Array] | None = None) -> list[Array]:
         """Compute the outputs; `EngineError` where onnxruntime fails."""
         if self._misdeclared:
-            return super().run(arrays, outputs)
+            return self._run_unbound(arrays, outputs)
         read, binding = self._read, self._binding
         try:
             for place, array in enumerate(arrays):
@@ -173,9 +189,7 @@ class _BoundExecution(_Execution):
             results = self._new_results() if outputs is None else self._given(outputs)
             self._session.run_with_iobinding(binding, _PLAIN)
         except Exception:
-            # A file may declare other shapes than its results have; what else is wrong is said here again.
-            results = super().run(arrays, outputs)
-            self._misdeclared = True
+            return self._run_unbound(arrays, outputs)
         return results
 
     def _new_results(self) -> list[Array]:
@@ -194,40 +208,32 @@ class _BoundExecution(_Execution):
         return self._written
 
 
-class _CopyingExecution(_Execution):
-    """Runs of a model of fixed shapes whose inputs and outputs are all tiny: they are copied in and out.
-
-    What is bound stays bound; to bind takes a microsecond each, and to copy a fifth of it.
-    """
+class _CopyingExecution(_FixedExecution):
+    """Copies tiny inputs and outputs to and from what stays bound: that takes a fifth of binding them."""
 
     def __init__(self, session: ort.InferenceSession, interface: Interface, state: State) -> None:
         super().__init__(session, interface, state)
-        self._binding = session.io_binding()._iobinding
         self._read = [np.zeros(p.shape, p.dtype.to_numpy()) for p in interface.inputs]
-        self._written = [np.zeros(p.shape, p.dtype.to_numpy()) for p in interface.outputs]
+        self._written = [np.zeros(shape, dtype) for _, shape, dtype in self._results]
         for name, array in zip(self._names, self._read, strict=True):
             self._binding.bind_input(name, array)
         for name, array in zip(self._fetch, self._written, strict=True):
             self._binding.bind_ortvalue_output(name, _value_of(array, _HOST))
-        self._misdeclared = False
 
     def run(self, arrays: Sequence[Array], outputs: Sequence[Array] | None = None) -> list[Array]:
         """Compute the outputs; `EngineError` where onnxruntime fails."""
         if self._misdeclared:
-            return super().run(arrays, outputs)
+            return self._run_unbound(arrays, outputs)
         try:
             for place, array in enumerate(arrays):
                 self._read[place][...] = array
             self._session.run_with_iobinding(self._binding, _PLAIN)
-            if outputs is None:
-                return [written.copy() for written in self._written]
-            for place, output in enumerate(outputs):
-                output[...] = self._written[place]
         except Exception:
-            # A file may declare other shapes than its results have; what else is wrong is said here again.
-            results = super().run(arrays, outputs)
-            self._misdeclared = True
-            return results
+            return self._run_unbound(arrays, outputs)
+        if outputs is None:
+            return [written.copy() for written in self._written]
+        for place, output in enumerate(outputs):
+            output[...] = self._written[place]
         return list(outputs)
 
 
