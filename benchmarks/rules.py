@@ -1,12 +1,12 @@
 """What the compiler's rules gain: models with them and without, in one process and in turn.
 
-    python -m benchmarks rules MODEL ... [--rule winograd] [--threads 1] [--rounds 8]
+    python -m benchmarks rules MODEL ... [--rule winograd] [--free 1] [--threads 1] [--rounds 8]
 
-MODEL is a `.mindir`, `.ms` or `.onnx` with fixed shapes, which gets random inputs. Without --rule all rules
-are left out, and the optimizers of onnxruntime are on that are off because they are slow; with it the rules
-of this name (functions of `pinnace.compiler.passes`), and models that they do not touch are passed over. The
-compile cache is off. A ratio is that of medians of four predictions each, round by round; "least" is that of
-the fastest predictions of all rounds.
+MODEL is a `.mindir`, `.ms` or `.onnx`, which gets random inputs, of --free where a dimension is free. Without
+--rule all rules are left out, and the optimizers of onnxruntime are on that are off because they are slow;
+with it the rules of this name (functions of `pinnace.compiler.passes`), and models that they do not touch are
+passed over. The compile cache is off. A ratio is that of medians of four predictions each, round by round;
+"least" is that of the fastest predictions of all rounds.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from pathlib import Path
 
 import numpy as np
 
-from pinnace import Context, Model, ModelType
+from pinnace import Context, Model, ModelType, Tensor
 from pinnace.compiler import passes
 from pinnace.engines.onnxruntime import compiling
 
@@ -33,6 +33,7 @@ def main(arguments: list[str]) -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks rules")
     parser.add_argument("models", nargs="+", type=Path)
     parser.add_argument("--rule", default="", help="the name of one")
+    parser.add_argument("--free", type=int, default=1, metavar="SIZE", help="of free dimensions")
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--rounds", type=int, default=8)
     options = parser.parse_args(arguments)
@@ -54,7 +55,7 @@ def _compare(path: Path, options: argparse.Namespace) -> float | None:
     with _rules(options.rule, None):
         plain = _built(path, options.threads)
     random = np.random.default_rng(0)
-    inputs = [_random(random, tensor.get_data_to_numpy()) for tensor in rewritten.get_inputs()]
+    inputs = [_random(random, tensor, options.free) for tensor in rewritten.get_inputs()]
     given, expected = (_outputs(model, inputs) for model in (rewritten, plain))
     difference = max(abs(g - e).max() / max(abs(e).max(), 1e-9) for g, e in zip(given, expected, strict=True))
     times: list[list[float]] = [[], []]
@@ -117,8 +118,9 @@ def _built(path: Path, threads: int) -> Model:
     return model
 
 
-def _random(random: np.random.Generator, like: np.ndarray) -> np.ndarray:
-    return random.random(like.shape).astype(like.dtype)  # zeros for whole numbers: indices that exist
+def _random(random: np.random.Generator, tensor: Tensor, free: int) -> np.ndarray:
+    shape = [free if size < 0 else size for size in tensor.shape]
+    return random.random(shape).astype(tensor.dtype.to_numpy())  # zeros for whole numbers: indices that exist
 
 
 def _outputs(model: Model, inputs: list[np.ndarray]) -> list[np.ndarray]:

@@ -94,6 +94,24 @@ def test_the_same_but_for_rounding(x, kernel, side, more):
 
 
 @pytest.mark.parametrize(
+    ("size", "kernel", "more"),
+    [
+        ((20, 18), (48, 64, 3, 3), {"relu": True}),
+        ((23, 20), (64, 48, 3, 3), {"bias": False, "pads": [0, 1, 2, 0]}),
+        ((14, 13), (192, 192, 3, 3), {"norm": True, "relu": True}),
+    ],
+)
+def test_any_number_of_images(size, kernel, more):
+    model, other = (network(("n", kernel[1], *size), kernel, **more) for _ in range(2))
+    assert "Conv" not in after(model)
+    for batch in (1, 3, 0):
+        data = np.random.default_rng(7).normal(size=(batch, kernel[1], *size)).astype("f")
+        expected, given = run(other, data), run(model, data)
+        assert given.shape == expected.shape
+        np.testing.assert_allclose(given, expected, rtol=0, atol=TOLERANCE * np.abs(expected).max(initial=0))
+
+
+@pytest.mark.parametrize(
     ("x", "kernel", "more"),
     [
         ((1, 32, 40, 40), (64, 32, 3, 3), {}),  # too few channels
@@ -104,7 +122,9 @@ def test_the_same_but_for_rounding(x, kernel, side, more):
         ((1, 64, 40, 40), (64, 64, 3, 3), {"dilations": [2, 2]}),
         ((1, 128, 40, 40), (128, 64, 3, 3), {"group": 2}),
         ((1, 64, 40, 40), (64, 64, 5, 5), {"kernel_shape": [5, 5]}),
-        (("n", 64, 40, 40), (64, 64, 3, 3), {}),
+        ((0, 64, 40, 40), (64, 64, 3, 3), {}),
+        ((1, 64, "rows", 40), (64, 64, 3, 3), {}),
+        ((8, 64, 40, "columns"), (64, 64, 3, 3), {}),
     ],
 )
 def test_others_stay(x, kernel, more):

@@ -103,20 +103,21 @@ class _Tiles:
 
 
 class _Convolution(NamedTuple):
-    """A Conv with what follows it."""
+    """A Conv with what follows it. Where the batch is `free` the tiles are those of one image."""
 
     x: ir.Value
     weight: _Floats
     bias: _Floats
     tiles: _Tiles
     relu: bool
+    free: bool
 
 
 def winograd(b: Builder, node: ir.Node) -> ir.Value | None:
     """Conv of 3x3 windows, in steps of one -> tiles transformed, multiplied, transformed back.
 
-    A BatchNormalization and a Relu after the Conv are taken along. Shapes must be fixed, and it pays for
-    many channels and many tiles only. Rounding errors are up to three times those of sums of float32
+    A BatchNormalization and a Relu after the Conv are taken along. Height and width must be fixed, and it
+    pays for many channels and many tiles only. Rounding errors are up to three times those of sums of float32
     products; an infinity becomes NaN for its whole tile.
     """
     found = _convolution(b, node)
@@ -128,19 +129,41 @@ def winograd(b: Builder, node: ir.Node) -> ir.Value | None:
     kernel = np.einsum("ia,kcab,jb->ijck", transform.kernel, found.weight, transform.kernel, optimize=True)
     data, result = b.constant(transform.data), b.constant(transform.result)
 
-    pixels = b.reshape(b.transpose(found.x, (0, 2, 3, 1)), [-1, inputs])
-    pixels = b.op("Concat", pixels, b.constant(np.zeros((1, inputs), np.float32)), axis=0)
-    y = b.op("Gather", pixels, b.constant(tiles.sources()), axis=0)
+    y = b.op("Gather", _pixels(b, found), b.constant(tiles.sources()), axis=0)
     y = b.op("MatMul", data, b.reshape(y, [place, -1]))
-    y = b.op("MatMul", data, b.reshape(y, [place, place, tiles.number * inputs]))
+    y = b.op("MatMul", data, b.reshape(y, [place, place, -1]))
     weight = b.weight(ir.tensor(kernel.astype(np.float32).reshape(-1, inputs, outputs)))
-    y = b.op("MatMul", b.reshape(y, [place * place, tiles.number, inputs]), weight)
-    y = b.op("MatMul", result, b.reshape(y, [place, place, tiles.number * outputs]))
-    bias = np.tile(found.bias.astype(np.float32), side * tiles.number)
-    y = b.op("Gemm", result, b.reshape(y, [place, -1]), b.constant(bias))
+    y = b.op("MatMul", b.reshape(y, [place * place, -1, inputs]), weight)
+    y = b.op("MatMul", result, b.reshape(y, [place, place, -1]))
+    y, bias = b.reshape(y, [place, -1]), found.bias.astype(np.float32)
+    if found.free:
+        y = b.op("Add", b.reshape(b.op("MatMul", result, y), [-1, outputs]), b.constant(bias))
+    else:
+        y = b.op("Gemm", result, y, b.constant(np.tile(bias, side * tiles.number)))
     if found.relu:
         y = b.op("Relu", y)  # onnxruntime makes it a part of the Gemm
-    y = b.op("Gather", b.reshape(y, [-1, outputs]), b.constant(tiles.origins()), axis=0)
+    return _images(b, y, found)
+
+
+def _pixels(b: Builder, found: _Convolution) -> ir.Value:
+    """The pixels, one after the other, and a zero; where the batch is free a pixel is that of all images."""
+    if found.free:
+        tiles = found.tiles
+        rows = b.reshape(b.transpose(found.x, (2, 3, 0, 1)), [tiles.height * tiles.width, -1])
+        return b.op("Pad", rows, [0, 0, 1, 0])
+    inputs = found.weight.shape[1]
+    rows = b.reshape(b.transpose(found.x, (0, 2, 3, 1)), [-1, inputs])
+    return b.op("Concat", rows, b.constant(np.zeros((1, inputs), np.float32)), axis=0)
+
+
+def _images(b: Builder, y: ir.Value, found: _Convolution) -> ir.Value:
+    """The results of the tiles as images."""
+    tiles, outputs = found.tiles, found.weight.shape[0]
+    origins = b.constant(tiles.origins())
+    if found.free:
+        y = b.op("Gather", b.reshape(y, [tiles.side**2 * tiles.number, -1]), origins, axis=0)
+        return b.transpose(b.reshape(y, [*tiles.results, -1, outputs]), (2, 3, 0, 1))
+    y = b.op("Gather", b.reshape(y, [-1, outputs]), origins, axis=0)
     return b.transpose(b.reshape(y, [tiles.batch, *tiles.results, outputs]), (0, 3, 1, 2))
 
 
@@ -161,7 +184,8 @@ def _convolution(b: Builder, node: ir.Node) -> _Convolution | None:
         return None
     factor, summand = (_ONE, _ZERO) if norm is None else _normalised(norm)
     whole = np.broadcast_to(bias * factor + summand, weight.shape[:1])
-    return _Convolution(x, weight * factor[:, None, None, None], whole, tiles, "Relu" in parts)
+    scaled = weight * factor[:, None, None, None]
+    return _Convolution(x, scaled, whole, tiles, "Relu" in parts, b.shape(x)[0] is None)
 
 
 _BEFORE = {"Relu": ("BatchNormalization", "Conv"), "BatchNormalization": ("Conv",), "Conv": ()}
@@ -193,10 +217,12 @@ def _plain(b: Builder, conv: ir.Node) -> bool:
 
 def _tiles(b: Builder, conv: ir.Node, x: ir.Value, channels: int) -> _Tiles | None:
     """The largest tiles with which it pays."""
-    batch, _, height, width = b.static_shape(x)
+    batch, _, height, width = b.shape(x)
+    if height is None or width is None:
+        return None
     pads = tuple(pads_of(conv, (height, width), (3, 3), (1, 1)))
     for side, (fewest_channels, fewest_tiles) in _FEWEST.items():
-        tiles = _Tiles(batch, height, width, pads, side)
+        tiles = _Tiles(1 if batch is None else batch, height, width, pads, side)
         if channels >= fewest_channels and min(tiles.results) > 0 and tiles.number >= fewest_tiles:
             return tiles
     return None
