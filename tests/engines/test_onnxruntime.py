@@ -239,6 +239,16 @@ def test_results_are_the_callers_own(size):
 
 
 @SIZES
+@pytest.mark.parametrize(("rows", "dtype"), [(1, np.float32), (3, np.float32), (2, np.float64)])
+def test_inputs_of_other_kinds_are_refused(size, rows, dtype):
+    execution = build(negation(size, [2, size]), None, Target(threads=1), Settings()).execution()
+    with pytest.raises(EngineError, match="onnxruntime: "):
+        execution.run([np.ones((rows, size), dtype)])
+    (result,) = execution.run([np.ones((2, size), np.float32)])
+    np.testing.assert_array_equal(result, np.full((2, size), -1))
+
+
+@SIZES
 def test_results_of_other_shapes_than_the_file_declares(size):
     """onnxruntime runs such files, and says nothing."""
     execution = build(negation(size, [4]), None, Target(threads=1), Settings()).execution()

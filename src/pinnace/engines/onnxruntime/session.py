@@ -226,7 +226,10 @@ class _CopyingExecution(_FixedExecution):
             return self._run_unbound(arrays, outputs)
         try:
             for place, array in enumerate(arrays):
-                self._read[place][...] = array
+                read = self._read[place]
+                if array.shape != read.shape or array.dtype != read.dtype:
+                    return super().run(arrays, outputs)  # onnxruntime says what is wrong; numpy would fit it
+                read[...] = array
             self._session.run_with_iobinding(self._binding, _PLAIN)
         except Exception:
             return self._run_unbound(arrays, outputs)
