@@ -131,6 +131,18 @@ def test_others_stay(x, kernel, more):
     assert after(network(x, kernel, **more))["Conv"] == 1
 
 
+@pytest.mark.parametrize("batch", [2, "n"])
+@pytest.mark.parametrize("opset", [7, 10, 11, 13, 21])
+def test_files_of_all_ages(batch, opset):
+    model, other = (network((batch, 48, 20, 20), (48, 48, 3, 3), relu=True) for _ in range(2))
+    for one in (model, other):
+        one.graph.opset_imports[""] = opset
+    assert after(model)["Conv"] == (batch == "n" and opset < 11)
+    data = np.random.default_rng(7).normal(size=(2, 48, 20, 20)).astype("f")
+    expected = run(other, data)
+    np.testing.assert_allclose(run(model, data), expected, rtol=0, atol=TOLERANCE * np.abs(expected).max())
+
+
 def test_what_others_read_is_not_taken_along():
     model, other = (network((1, 48, 20, 20), (48, 48, 3, 3), relu=True, twice=True) for _ in range(2))
     data = np.random.default_rng(7).normal(size=(1, 48, 20, 20)).astype("f")

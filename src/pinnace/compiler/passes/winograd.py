@@ -147,23 +147,21 @@ def winograd(b: Builder, node: ir.Node) -> ir.Value | None:
 
 def _pixels(b: Builder, found: _Convolution) -> ir.Value:
     """The pixels, one after the other, and a zero; where the batch is free a pixel is that of all images."""
+    tiles = found.tiles
+    order = (2, 3, 0, 1) if found.free else (0, 2, 3, 1)
+    rows = b.reshape(b.transpose(found.x, order), [tiles.batch * tiles.height * tiles.width, -1])
     if found.free:
-        tiles = found.tiles
-        rows = b.reshape(b.transpose(found.x, (2, 3, 0, 1)), [tiles.height * tiles.width, -1])
         return b.op("Pad", rows, [0, 0, 1, 0])
-    inputs = found.weight.shape[1]
-    rows = b.reshape(b.transpose(found.x, (0, 2, 3, 1)), [-1, inputs])
-    return b.op("Concat", rows, b.constant(np.zeros((1, inputs), np.float32)), axis=0)
+    return b.op("Concat", rows, b.constant(np.zeros((1, found.weight.shape[1]), np.float32)), axis=0)
 
 
 def _images(b: Builder, y: ir.Value, found: _Convolution) -> ir.Value:
     """The results of the tiles as images."""
     tiles, outputs = found.tiles, found.weight.shape[0]
-    origins = b.constant(tiles.origins())
+    rows = b.reshape(y, [tiles.side**2 * tiles.number, -1])
+    y = b.op("Gather", rows, b.constant(tiles.origins()), axis=0)
     if found.free:
-        y = b.op("Gather", b.reshape(y, [tiles.side**2 * tiles.number, -1]), origins, axis=0)
         return b.transpose(b.reshape(y, [*tiles.results, -1, outputs]), (2, 3, 0, 1))
-    y = b.op("Gather", b.reshape(y, [-1, outputs]), origins, axis=0)
     return b.transpose(b.reshape(y, [tiles.batch, *tiles.results, outputs]), (0, 3, 1, 2))
 
 
@@ -176,8 +174,8 @@ def _convolution(b: Builder, node: ir.Node) -> _Convolution | None:
     x, kernel, given = (*conv.inputs, None)[:3]
     if x is None or kernel is None or not _plain(b, conv) or not is_float(b, x):
         return None
-    tiles = _tiles(b, conv, x, min(b.static_shape(kernel)[:2]))
-    if tiles is None:
+    tiles, free = _tiles(b, conv, x, min(b.static_shape(kernel)[:2])), b.shape(x)[0] is None
+    if tiles is None or (free and _opset(conv) < _PADS_BY_INPUT):
         return None
     weight, bias = floats(kernel), _ZERO if given is None else floats(given)
     if weight is None or bias is None:
@@ -185,7 +183,17 @@ def _convolution(b: Builder, node: ir.Node) -> _Convolution | None:
     factor, summand = (_ONE, _ZERO) if norm is None else _normalised(norm)
     whole = np.broadcast_to(bias * factor + summand, weight.shape[:1])
     scaled = weight * factor[:, None, None, None]
-    return _Convolution(x, scaled, whole, tiles, "Relu" in parts, b.shape(x)[0] is None)
+    return _Convolution(x, scaled, whole, tiles, "Relu" in parts, free)
+
+
+_PADS_BY_INPUT = 11
+"""The ONNX operator set since which a Pad is written as here."""
+
+
+def _opset(node: ir.Node) -> int:
+    """The ONNX operator set of the graph that a node stands in."""
+    assert isinstance(node.graph, ir.Graph)
+    return node.graph.opset_imports.get("", 0)
 
 
 _BEFORE = {"Relu": ("BatchNormalization", "Conv"), "BatchNormalization": ("Conv",), "Conv": ()}
