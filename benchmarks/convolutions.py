@@ -19,9 +19,8 @@ import onnxruntime as ort
 
 from pinnace.compiler.passes import rewrite
 
-winograd = importlib.import_module(
-    "pinnace.compiler.passes.winograd"
-)  # the package has a function of this name
+# By its name, because the package has a function that is called the same.
+winograd = importlib.import_module("pinnace.compiler.passes.winograd")
 
 CHANNELS, SIZES = (32, 48, 64, 128, 256, 512), (7, 14, 20, 28, 40, 56)
 _REST = 0.05

@@ -211,8 +211,8 @@ def test_zeros_before_a_maximum_take_part_in_it():
     assert y.tolist() == [[[[0, 0], [0, -1]]]]
 
 
-SIZES = pytest.mark.parametrize("size", [0, 1, 2, 512, 513, 100_000])
-"""Elements of 4 bytes: arrays of 2048 bytes are copied, larger ones are bound."""
+SIZES = pytest.mark.parametrize("size", [0, 1, 2, 256, 257, 100_000])
+"""Of rows of 4 bytes an element, two of them: arrays of 2048 bytes are copied, larger ones are bound."""
 
 
 def negation(size: int, declared: list[int]) -> bytes:

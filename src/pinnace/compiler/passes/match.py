@@ -22,18 +22,21 @@ def private(value: ir.Value | None) -> bool:
     return value is not None and len(value.uses()) == 1 and not value.is_graph_output()
 
 
+def constant(value: ir.Value | None) -> ir.TensorProtocol | None:
+    """The tensor of a constant; what a caller may give in its place is none."""
+    return None if value is None or value.is_graph_input() else value.const_value
+
+
 def number(value: ir.Value | None) -> float | None:
     """The value of a constant with one element."""
-    if value is None or value.const_value is None or value.is_graph_input() or value.const_value.size != 1:
-        return None
-    return float(value.const_value.numpy().reshape(-1)[0])
+    tensor = constant(value)
+    return None if tensor is None or tensor.size != 1 else float(tensor.numpy().reshape(-1)[0])
 
 
 def ints(value: ir.Value | None) -> tuple[int, ...] | None:
     """The elements of a constant vector of a few ints."""
-    if value is None or value.const_value is None or value.is_graph_input() or value.const_value.size > 16:
-        return None
-    return tuple(int(i) for i in value.const_value.numpy().reshape(-1))
+    tensor = constant(value)
+    return None if tensor is None or tensor.size > 16 else tuple(int(i) for i in tensor.numpy().reshape(-1))
 
 
 def scaled(value: ir.Value | None) -> tuple[ir.Value | None, ir.Value | None]:
@@ -78,7 +81,5 @@ def pads_of(node: ir.Node, size: Sequence[int], kernel: Sequence[int], strides: 
 
 def floats(value: ir.Value | None) -> npt.NDArray[np.float32] | None:
     """The elements of a constant of float32."""
-    if value is None or value.const_value is None or value.is_graph_input():
-        return None
-    tensor = value.const_value
-    return tensor.numpy() if tensor.dtype is ir.DataType.FLOAT else None
+    tensor = constant(value)
+    return None if tensor is None or tensor.dtype is not ir.DataType.FLOAT else tensor.numpy()

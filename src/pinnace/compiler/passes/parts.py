@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import onnx_ir as ir
 
-from pinnace.compiler.passes.match import attribute, ints
+from pinnace.compiler.passes.match import attribute, constant, ints
 from pinnace.compiler.plan import PLANNED
 from pinnace.ops.builder import Builder, Unsupported
 
@@ -53,7 +53,7 @@ def _sources(node: ir.Node, between: dict[ir.Node, None]) -> set[ir.Node]:
     between[node] = None  # the place is taken: how deep this goes is bounded
     found = set()
     for value in node.inputs:
-        if value is None or (value.const_value is not None and not value.is_graph_input()):
+        if value is None or constant(value) is not None:
             continue
         before = value.producer()
         if before is None:
@@ -75,11 +75,11 @@ def _are_private(nodes: Sequence[ir.Node], last: ir.Node) -> bool:
 def _elementwise(b: Builder, node: ir.Node, moved: _Moved, perm: Sequence[int]) -> Sequence[ir.Value]:
     if node.attributes:  # as operators of long ago had for broadcasting
         raise Unsupported("attributes")
-    operands = [moved[i] if i in moved else _constant(b, i, perm) for i in node.inputs if i is not None]
+    operands = [moved[i] if i in moved else _reordered(b, i, perm) for i in node.inputs if i is not None]
     return b.ops(node.op_type, 1, *operands)
 
 
-def _constant(b: Builder, value: ir.Value, perm: Sequence[int]) -> ir.Value:
+def _reordered(b: Builder, value: ir.Value, perm: Sequence[int]) -> ir.Value:
     """A constant that is broadcast, its dimensions reordered."""
     assert value.const_value is not None  # where `_sources` stops
     array = value.const_value.numpy()
@@ -93,11 +93,11 @@ def _constant(b: Builder, value: ir.Value, perm: Sequence[int]) -> ir.Value:
 
 def _along(b: Builder, node: ir.Node, moved: _Moved, perm: Sequence[int]) -> Sequence[ir.Value]:
     """Split and Concat: they have an axis."""
+    if node.op_type == "Concat" and any(i not in moved for i in node.inputs):
+        raise Unsupported("a constant part")
     given = {name: a.value for name, a in node.attributes.items()}
     given["axis"] = perm[attribute(node, "axis", 0) % len(perm)]
     operands = [i if i is None else moved.get(i, i) for i in node.inputs]
-    if node.op_type == "Concat" and any(i not in moved for i in node.inputs):
-        raise Unsupported("a constant part")
     return b.ops(node.op_type, len(node.outputs), *operands, **given)
 
 

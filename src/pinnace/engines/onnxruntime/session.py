@@ -228,7 +228,7 @@ class _CopyingExecution(_FixedExecution):
             for place, array in enumerate(arrays):
                 read = self._read[place]
                 if array.shape != read.shape or array.dtype != read.dtype:
-                    return super().run(arrays, outputs)  # onnxruntime says what is wrong; numpy would fit it
+                    return self._run_unbound(arrays, outputs)  # numpy would stretch or convert it
                 read[...] = array
             self._session.run_with_iobinding(self._binding, _PLAIN)
         except Exception:
