@@ -19,7 +19,8 @@ GOLDEN = np.load(ROOT / "tests" / "data" / "efficientnet_lite0_expected.npz")
 TOLERANCE = 1e-5  # what the project promises against MindSpore
 
 
-# Threads that print at the same time mix even what one print writes. This makes a print one write.
+# Threads and processes that print at the same time mix even what one print writes: where Python is told not to
+# buffer (PYTHONUNBUFFERED), the end of a line is a write of its own. This makes a print one write.
 WHOLE_PRINTS = """
 import builtins, io, runpy, sys
 
@@ -27,9 +28,11 @@ def print_whole(*values, print=print, **options):
     text = io.StringIO()
     print(*values, file=text, **options)
     sys.stdout.write(text.getvalue())
+    sys.stdout.flush()
 
 builtins.print = print_whole
-runpy.run_path(sys.argv[1], run_name="__main__")
+del sys.argv[0]
+runpy.run_path(sys.argv[0], run_name="__main__")
 """
 
 
@@ -85,7 +88,7 @@ def test_multicard_inference(example, monkeypatch, tmp_path):
     """Two models with a batch of 1 on two devices give what MindSpore computes with a batch of 2."""
     golden = np.load(ROOT / "tests" / "data" / "small_diffusion.npz")
     monkeypatch.setenv("PINNACE_SIMULATE", "ascend:2")
-    out = example("examples/multicard_inference.py", str(tmp_path / "joined.npy"))
+    out = example("-c", WHOLE_PRINTS, "examples/multicard_inference.py", str(tmp_path / "joined.npy"))
     first, second, total, *leave, end = out.splitlines()
     assert (first, second) == ("Success to build model 0", "Success to build model 1")
     assert re.fullmatch(r"Total predict time =  \d+\.\d+(e-\d+)?", total)
