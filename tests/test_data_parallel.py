@@ -413,6 +413,22 @@ def test_failures_at_the_start_are_those_of_the_process(tmp_path, monkeypatch, d
         DataParallel(free, on_ascend())
 
 
+def test_long_things_are_told(tmp_path, monkeypatch):
+    """Options of a megabyte go to the process, and user info of a megabyte comes back; or it has died."""
+    nodes = [helper.make_node("Neg", ["x"], ["y"], name="last")]
+    path = saved(tmp_path / "long.onnx", nodes, [("x", ["n"])], [("y", ["n"])])
+    model = onnx.load(path)
+    helper.set_model_props(model, {"history": "long " * 200_000})
+    onnx.save(model, path)
+    options = {"execution_plan": {f"node_{i}": "data_type:float32" for i in range(20_000)}}
+    with DataParallel(path, on_ascend(), config_dict=options) as both:
+        assert both.get_model_info("history") == "long " * 200_000
+        check(both.predict([np.ones(4, np.float32)]), [-np.ones(4, np.float32)])
+    monkeypatch.setattr(processes, "_CHILD", "import os; os.abort()")
+    with pytest.raises(DeviceUnavailableError, match="killed by SIGABRT before it was ready"):
+        DataParallel(path, on_ascend(), config_dict=options)
+
+
 def test_wrong_devices(free):
     with pytest.raises(DeviceUnavailableError, match="ascend:2 is not there"):
         DataParallel(free, on_ascend(), device_ids=[0, 2])

@@ -19,8 +19,8 @@ GOLDEN = np.load(ROOT / "tests" / "data" / "efficientnet_lite0_expected.npz")
 TOLERANCE = 1e-5  # what the project promises against MindSpore
 
 
-# Threads and processes that print at the same time mix even what one print writes: where Python is told not to
-# buffer (PYTHONUNBUFFERED), the end of a line is a write of its own. This makes a print one write.
+# Threads and processes that print at the same time mix even what one print writes: where Python is told not
+# to buffer (PYTHONUNBUFFERED), the end of a line is a write of its own. This makes a print one write.
 WHOLE_PRINTS = """
 import builtins, io, runpy, sys
 

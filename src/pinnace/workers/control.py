@@ -1,4 +1,8 @@
-"""Messages between a process and those that work for it: JSON, one packet each. No data travels here."""
+"""Messages between a process and those that work for it: JSON. No data travels here.
+
+A message is one packet; a long one, such as what a model with much user info says of itself, is several. The
+first byte of a packet says whether more of the message follow it.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +18,8 @@ from pinnace.errors import EngineError, PinnaceError, UnsupportedModelError, Uns
 from pinnace.types import DataType, Format, Port
 
 Message = dict[str, Any]
-_LARGEST = 1 << 17  # bytes; less than a socket holds
+_LARGEST = 1 << 16  # bytes of a packet; less than a socket holds
+_MORE, _LAST = b"+", b"."
 _TEXT = 1 << 14  # characters of an error
 
 
@@ -36,16 +41,23 @@ class Control:
         return self._socket.fileno()
 
     def send(self, message: Message) -> None:
-        """Send; OSError where the other side is gone."""
-        self._socket.send(json.dumps(message).encode(), socket.MSG_NOSIGNAL)
+        """Send, one thread at a time; OSError where the other side is gone."""
+        rest = json.dumps(message).encode()
+        while len(rest) > _LARGEST:
+            self._socket.send(_MORE + rest[:_LARGEST], socket.MSG_NOSIGNAL)
+            rest = rest[_LARGEST:]
+        self._socket.send(_LAST + rest, socket.MSG_NOSIGNAL)
 
     def receive(self) -> Message | None:
         """Wait for the next message; None where the other side is gone."""
-        try:
-            data = self._socket.recv(_LARGEST)
-        except OSError:
-            return None
-        found: Message | None = json.loads(data) if data else None
+        data, kind = b"", _MORE
+        while kind == _MORE:
+            try:
+                packet = self._socket.recv(1 + _LARGEST)
+            except OSError:
+                return None
+            kind, data = packet[:1], data + packet[1:]
+        found: Message | None = json.loads(data) if kind else None
         return found
 
     def hang_up(self) -> None:

@@ -83,13 +83,14 @@ class _Link:
                 stderr=self._said,
                 pass_fds=[theirs.fileno(), stderr, *(d for pair in descriptors for d in pair)],
             )
-            self.control.send(job.told)
         except OSError as error:
             self.close()
             raise DeviceUnavailableError(f"{job.device}: its process cannot be started: {error}") from None
         finally:
             theirs.close()
             os.close(stderr)
+        with suppress(OSError):  # it has ended: `wait_until_ready` says how
+            self.control.send(job.told)
 
     @property
     def pid(self) -> int:
