@@ -105,7 +105,9 @@ def make(name, net, declared, runs=None):
     saved = {}
     for r, inputs in enumerate([declared] if runs is None else runs):
         # What is not mutable is a constant of the graph.
-        given = [i for i in inputs if isinstance(i, Tensor | dict | tuple | list) or hasattr(i, "__ms_mutable__")]
+        given = [
+            i for i in inputs if isinstance(i, Tensor | dict | tuple | list) or hasattr(i, "__ms_mutable__")
+        ]
         saved |= {f"x{r}_{i}": x for i, x in enumerate(arrays(given))}
         saved |= {f"y{r}_{i}": y for i, y in enumerate(arrays(net(*inputs)))}
     np.savez(f"{name}.npz", **saved)

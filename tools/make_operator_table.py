@@ -70,7 +70,15 @@ _MISSING = {
     "tuple_setitem": _TUPLES,
 }
 """Why a row has no golden."""
-_COLLECTIVES = ("all_reduce_max", "all_reduce_min", "all_reduce_prod", "all_to_all", "neighbors", "reduce_scatter", "ring")
+_COLLECTIVES = (
+    "all_reduce_max",
+    "all_reduce_min",
+    "all_reduce_prod",
+    "all_to_all",
+    "neighbors",
+    "reduce_scatter",
+    "ring",
+)
 """Goldens of ranks that MindSpore exports for the processor, and does not run there."""
 
 
@@ -141,7 +149,9 @@ def by_formula() -> set[Path]:
     folder = GOLDENS / "ms_primitives"
     named = re.findall(r"`(\w+)`", (folder / "README.md").read_text(encoding="utf-8"))
     alone = {folder / f"{name}.ms" for name in named}
-    return alone | {path for name in _COLLECTIVES for path in (GOLDENS / "distributed").glob(f"{name}_*.mindir")}
+    return alone | {
+        path for name in _COLLECTIVES for path in (GOLDENS / "distributed").glob(f"{name}_*.mindir")
+    }
 
 
 def programs() -> Iterator[tuple[Path, Program]]:

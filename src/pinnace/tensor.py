@@ -317,9 +317,7 @@ class Tensor:
     def _about_free_dimensions(self) -> str:
         if min(self._dims, default=0) >= 0:
             return ""
-        return (
-            f"; shape {self.shape} has free dimensions: resize the model, or set tensor.shape, first"
-        )
+        return f"; shape {self.shape} has free dimensions: resize the model, or set tensor.shape, first"
 
     # The names of mindspore_lite 1.8 and 1.9.
 

@@ -44,7 +44,14 @@ _OWN = """
 """Functions of `networks`."""
 
 
-_CALM = {"hrnet_w32": 1.0, "inception_v4": 1.0, "yolov4": 1.0, "yolov9-t": 1.6, "yolov10n": 1.0, "yolox-nano": 1.0}
+_CALM = {
+    "hrnet_w32": 1.0,
+    "inception_v4": 1.0,
+    "yolov4": 1.0,
+    "yolov9-t": 1.6,
+    "yolov10n": 1.0,
+    "yolox-nano": 1.0,
+}
 """Networks so deep that with less they make of the rounding of an input's last bit more than 1e-4."""
 
 
