@@ -81,7 +81,10 @@ def test_one_fails_and_all_end(way, agent, tmp_path):
         answer = launch("-n", 2, "--with", way, *place, script, "{rank}", other)
         assert _have_ended(int(other.read_text()))
         assert answer.returncode == 7, answer.stderr
-        assert sorted(answer.stdout.splitlines()) == ["[0] rank 0", "[1] rank 1"]
+        said = sorted(answer.stdout.splitlines())
+        if way == "mpi":  # seldom mpirun forgets, where it ends ranks, whose line it was
+            said = sorted(f"[{line[-1]}] {line[-6:]}" for line in said)
+        assert said == ["[0] rank 0", "[1] rank 1"]
         assert way == "mpi" or "rank 1 has failed with 7: the others are ended" in answer.stderr
 
 
