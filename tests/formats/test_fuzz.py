@@ -16,13 +16,14 @@ import pytest
 
 from pinnace.build import build
 from pinnace.config import Settings
-from pinnace.errors import PinnaceError
+from pinnace.errors import PinnaceError, UnsupportedModelError
 from pinnace.target import Target
 
 ROOT = Path(__file__).parent.parent.parent
 FILES = 20_000 if os.environ.get("CI") else 1000
 PART = 5000  # files of a test, so that several cores have some
-FOUND = sorted(p for p in (ROOT / "tests" / "data" / "damaged").iterdir() if p.suffix != ".md")
+DAMAGED = ROOT / "tests" / "data" / "damaged"
+FOUND = sorted(path for path in DAMAGED.iterdir() if path.suffix != ".md")
 
 
 @pytest.mark.parametrize("first", range(0, FILES, PART))
@@ -44,7 +45,7 @@ OPEN = """
 import resource, sys
 from pinnace.build import build
 from pinnace.config import Settings
-from pinnace.errors import PinnaceError
+from pinnace.errors import PinnaceError, UnsupportedModelError
 from pinnace.target import Target
 
 resource.setrlimit(resource.RLIMIT_AS, (4 << 30, resource.RLIM_INFINITY))
@@ -59,6 +60,12 @@ assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss < 1 << 20, "took more 
 @pytest.mark.parametrize("path", FOUND, ids=lambda p: p.stem)
 def test_what_once_was_in_trouble(path):
     subprocess.run([sys.executable, "-c", OPEN, str(path)], timeout=120, check=True)
+
+
+def test_parts_without_end_are_refused():
+    """onnxruntime took 10 seconds and more for them."""
+    with pytest.raises(UnsupportedModelError, match="splits a dimension of 4 into 65536 equal parts"):
+        build(str(DAMAGED / "many_outputs.mindir"), None, Target(), Settings())
 
 
 @pytest.mark.parametrize("start", [b"", b"\0\0\0\0MSL2", b"\x0a", b"\x08"])

@@ -213,7 +213,18 @@ def split_into(b: Builder, x: Tensor, sizes: Sequence[int], axis: int) -> tuple[
 @primitive("Split")
 def split(b: Builder, x: Tensor, axis: int = 0, output_num: int = 1) -> Value:
     """Split into equal parts."""
+    _check_parts(b, x, axis, output_num)
     return (x,) if output_num == 1 else b.ops("Split", output_num, x, axis=axis, num_outputs=output_num)
+
+
+def _check_parts(b: Builder, x: Tensor, axis: int, parts: int) -> None:
+    """Refuse parts that are not equal; onnxruntime takes minutes for tens of thousands of empty ones."""
+    try:
+        size = b.shape(x)[axis]
+    except Unsupported:  # not even the rank is known
+        return
+    if parts < 1 or (size or 0) % parts:
+        raise Unsupported(f"splits a dimension of {size} into {parts} equal parts")
 
 
 @primitive("SplitTensor")
