@@ -129,8 +129,37 @@ def edit_the_description(entry):
     meta.write_text(meta.read_text().replace("FLOAT32", "FLOAT16"))
 
 
+def remove_the_description(entry):
+    (entry / "meta.json").unlink()
+
+
+def make_the_description_a_folder(entry):
+    (entry / "meta.json").unlink()
+    (entry / "meta.json").mkdir()
+
+
+def make_the_description_a_loop(entry):
+    (entry / "meta.json").unlink()
+    (entry / "meta.json").symlink_to("meta.json")
+
+
+def make_the_entry_a_file(entry):
+    shutil.rmtree(entry)
+    entry.write_text("")
+
+
 @pytest.mark.parametrize(
-    "damage", [damage_a_weight, truncate_the_graph, remove_the_graph, edit_the_description]
+    "damage",
+    [
+        damage_a_weight,
+        truncate_the_graph,
+        remove_the_graph,
+        edit_the_description,
+        remove_the_description,
+        make_the_description_a_folder,
+        make_the_description_a_loop,
+        make_the_entry_a_file,
+    ],
 )
 def test_a_damaged_entry_is_noticed_and_made_anew(cache, product, compiled, damage):
     path, weight = product

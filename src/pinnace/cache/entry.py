@@ -121,9 +121,12 @@ def used(folder: Path) -> float:
 
 
 def _meta(folder: Path) -> dict[str, Any]:
-    seal, _, body = (folder / _META).read_text(encoding="utf-8", errors="replace").partition("\n")
+    path = folder / _META
+    if not path.is_file() and os.path.lexists(folder):
+        raise Damaged(f"{path} is no file any more")
+    seal, _, body = path.read_text(encoding="utf-8", errors="replace").partition("\n")
     if digest(body.encode()) != seal:
-        raise Damaged(f"{folder / _META} is not what was written")
+        raise Damaged(f"{path} is not what was written")
     meta: dict[str, Any] = json.loads(body)
     return meta
 
