@@ -191,6 +191,27 @@ def test_a_cache_that_cannot_be_written_means_a_warning_and_a_build(product, mon
         assert predict(path) == close_to(weight)
 
 
+@pytest.mark.parametrize("where", ["/nobody\udcff", "~nobody-of-this-name/cache", "/" + 300 * "x"])
+def test_a_name_that_no_folder_can_have_means_a_warning_and_a_build(product, monkeypatch, where):
+    path, weight = product
+    monkeypatch.setenv("PINNACE_CACHE_DIR", where)
+    with pytest.warns(PinnaceWarning, match="without being kept"):
+        assert predict(path) == close_to(weight)
+
+
+def test_a_user_without_a_home_gets_a_warning_and_a_build(product, monkeypatch):
+    path, weight = product
+    for name in ("PINNACE_CACHE_DIR", "XDG_CACHE_HOME", "HOME"):
+        monkeypatch.delenv(name, raising=False)
+
+    def nobody(uid):
+        raise KeyError(uid)
+
+    monkeypatch.setattr("pwd.getpwuid", nobody)
+    with pytest.warns(PinnaceWarning, match="without being kept, set PINNACE_CACHE_DIR"):
+        assert predict(path) == close_to(weight)
+
+
 def test_a_full_disk_means_a_warning_and_a_build(cache, product):
     path, _ = product
     script = """
@@ -329,8 +350,9 @@ def test_a_child_after_a_fork_finds_it_too(cache, tmp_path):
     assert os.waitpid(child, 0)[1] == 0
 
 
-def test_a_wrong_limit_is_told(cache, product, monkeypatch):
-    monkeypatch.setenv("PINNACE_CACHE_LIMIT", "much")
+@pytest.mark.parametrize("limit", ["much", "nan", "inf"])
+def test_a_wrong_limit_is_told(cache, product, monkeypatch, limit):
+    monkeypatch.setenv("PINNACE_CACHE_LIMIT", limit)
     with pytest.raises(pinnace.errors.ConfigError, match="PINNACE_CACHE_LIMIT must be a number of GB"):
         predict(product[0])
 

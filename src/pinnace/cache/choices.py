@@ -8,6 +8,7 @@ numbers of threads and workers open go by it.
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
@@ -101,7 +102,7 @@ def place_of(whole: str, engines: Iterable[str], cores: int) -> str:
 
 def any_kept(store: Store) -> bool:
     """Whether something is remembered of any model: where nothing is, no content need be known."""
-    return (store.root / _ROOM).is_dir()
+    return os.path.isdir(store.root / _ROOM)  # False too where the folder may not be looked at
 
 
 def find(store: Store, content: str, place: str) -> Tuning | None:

@@ -53,12 +53,17 @@ class Store:
     def of(cls, settings: Settings) -> Store | None:
         """The store of a build: `[ms_cache] serialize_path`, else PINNACE_CACHE_DIR, else the user's own.
 
-        None where that says "off". PINNACE_CACHE_LIMIT is in GB. Raises ConfigError.
+        None where that says "off", and, with a warning, where it can be the name of no folder.
+        PINNACE_CACHE_LIMIT is in GB. Raises ConfigError.
         """
         chosen = settings.get("ms_cache", "serialize_path") or os.environ.get("PINNACE_CACHE_DIR", "")
         if chosen == OFF:
             return None
-        root = Path(chosen).expanduser().absolute() if chosen else platformdirs.user_cache_path("pinnace")
+        try:
+            root = _root(chosen)
+        except (RuntimeError, OSError, ValueError) as error:
+            warn(f"compile cache: models are built without being kept, set PINNACE_CACHE_DIR: {error}")
+            return None
         return cls(root, _limit())
 
     def find(self, key: str) -> Entry | None:
@@ -273,9 +278,22 @@ def _bytes(*folders: Path) -> int:
     return sum(sizes.values())
 
 
+def _root(chosen: str) -> Path:
+    """The folder of this name, the user's own for "".
+
+    RuntimeError where nobody knows the home folder that it needs, OSError where the working directory is
+    gone, ValueError where an engine cannot take the name: onnxruntime wants UTF-8.
+    """
+    folder = Path(chosen) if chosen else platformdirs.user_cache_path("pinnace")
+    root = folder.expanduser().absolute()
+    if b"\0" in str(root).encode():
+        raise ValueError(f"{root} holds a null byte")
+    return root
+
+
 def _limit() -> int:
     said = os.environ.get("PINNACE_CACHE_LIMIT", "")
     try:
         return int(float(said or _LIMIT) * 1e9)
-    except ValueError:
+    except (ValueError, OverflowError):
         raise ConfigError(f"PINNACE_CACHE_LIMIT must be a number of GB, but got {said!r}") from None

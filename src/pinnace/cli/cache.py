@@ -80,7 +80,7 @@ def _store(folder: Path | None) -> Store:
     options = None if folder is None else {"ms_cache": {"serialize_path": str(folder)}}
     store = Store.of(Settings.load(options=options))
     if store is None:
-        raise ConfigError(f'there is no cache: PINNACE_CACHE_DIR is "{OFF}"')
+        raise ConfigError(f'there is no cache: PINNACE_CACHE_DIR is "{OFF}", or no folder can have its name')
     return store
 
 
