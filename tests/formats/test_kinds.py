@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import shutil
+
 import pytest
 
 from pinnace.errors import ModelFormatError
@@ -38,6 +41,25 @@ def test_a_missing_file(tmp_path):
 def test_a_directory(tmp_path):
     with pytest.raises(ModelFormatError, match="directory"):
         Source.of_file(tmp_path)
+
+
+def test_a_pipe_is_not_waited_for(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(ModelFormatError, match="pipe"):
+        Source.of_file(tmp_path / "pipe")
+
+
+@pytest.mark.parametrize("where", ["latin-\udce9.onnx", "latin-\udce9/m.onnx"])
+def test_paths_that_engines_cannot_be_told(data, tmp_path, run_model, where):
+    path = tmp_path / where
+    path.parent.mkdir(exist_ok=True)
+    shutil.copy(data / "api" / "add.onnx", path)
+    with pytest.raises(ModelFormatError, match="no UTF-8"):
+        run_model(path, [])
+    beside = {"model_file": {"mindir_path": str(path)}}
+    if path.parent != tmp_path:
+        with pytest.raises(ModelFormatError, match="no UTF-8"):
+            run_model(path.read_bytes(), [], beside)
 
 
 def test_an_empty_buffer():

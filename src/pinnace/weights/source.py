@@ -49,6 +49,7 @@ class Source:
     def of_file(cls, path: str | os.PathLike[str]) -> Source:
         """Map a file; ModelFormatError where it is missing, empty or cannot be read."""
         where = Path(path)
+        _check_name(where.absolute())
         before = _state(where)
         data = _map(where)
         if not len(data):
@@ -61,7 +62,10 @@ class Source:
         view = memoryview(data).cast("B")
         if not len(view):
             raise ModelFormatError("the model buffer is empty")
-        return cls("model buffer", view, None, None if folder is None else Path(folder).absolute())
+        beside = None if folder is None else Path(folder).absolute()
+        if beside is not None:
+            _check_name(beside)
+        return cls("model buffer", view, None, beside)
 
     def tensor(
         self, name: str, dtype: ir.DataType, shape: tuple[int, ...], offset: int, length: int
@@ -195,8 +199,20 @@ def _state(path: Path) -> tuple[int, ...]:
     return (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)
 
 
+def _check_name(path: Path) -> None:
+    """ModelFormatError for a path that onnxruntime cannot be told."""
+    try:
+        str(path).encode()
+    except UnicodeEncodeError:
+        raise ModelFormatError(
+            f"{str(path)!r}: is no UTF-8, and engines open no such path: rename it, or build from a buffer"
+        ) from None
+
+
 def _map(path: Path) -> memoryview:
     try:
+        if path.is_fifo():  # to open it would wait for who writes
+            raise ModelFormatError(f"{path}: is a pipe, which cannot be mapped: build from a buffer")
         with path.open("rb") as file:
             if not os.fstat(file.fileno()).st_size:
                 return memoryview(b"")
