@@ -309,6 +309,11 @@ def test_what_does_not_fit_changes_nothing(model: Model, tmp_path: Path) -> None
     refused(DataMismatchError, r"changes a weight of \[32, 16\].*'block.0.to_q.weight' has the shape", wrong)
     odd = {**good, "block.0.to_q": (normal(RANK, 32), normal(32, 3))}
     refused(DataMismatchError, r"down \[4, 32\] and up \[32, 3\] are no pair", odd)
+    for down, up in ((normal(0, 32), normal(32, 0)), (np.array(1, np.float32),) * 2):
+        refused(DataMismatchError, "are no pair", {**good, "block.0.to_q": (down, up)})
+    # The product would have 64 GB.
+    vast = {**good, "block.0.to_q": (normal(1, 1 << 16), normal(1 << 18, 1))}
+    refused(DataMismatchError, r"changes a weight of \[262144, 65536\]", vast)
     more = {"block.0.to_q.dora_scale": normal(32)}
     refused(ArgumentValueError, "'block.0.to_q.dora_scale' is no name of a LoRA adapter", good, **more)
     lonely = {"block.0.to_k.lora_A.weight": normal(2, 32)}
@@ -335,14 +340,41 @@ def test_files_that_are_none(model: Model, tmp_path: Path) -> None:
     (tmp_path / "bad.safetensors").write_bytes(b"\x00" * 100)
     with pytest.raises(ModelFormatError, match="is no safetensors file"):
         model.apply_lora(tmp_path / "bad.safetensors")
+    header = b'{"x":{"dtype":"F32","shape":[%s],"data_offsets":[0,4]}}' % b",".join([b"1"] * 65)
+    (tmp_path / "bad.safetensors").write_bytes(len(header).to_bytes(8, "little") + header + bytes(4))
+    with pytest.raises(ModelFormatError, match="'x' cannot have the shape"):
+        model.apply_lora(tmp_path / "bad.safetensors")
+    with pytest.raises(ModelFormatError, match="null byte"):
+        model.apply_lora("bad\0.safetensors")
     with pytest.raises(TypeError, match="scale must be float"):
         model.apply_lora(tmp_path / "bad.safetensors", "1")
+    for scale in (float("nan"), float("inf"), 10**400):
+        with pytest.raises(ArgumentValueError, match="scale must be a finite number"):
+            model.apply_lora(tmp_path / "bad.safetensors", scale)
     with pytest.raises(TypeError, match="path must be str"):
         model.apply_lora(1)
     with pytest.raises(ModelStateError, match="not built"):
         Model().apply_lora(tmp_path / "bad.safetensors")
     with pytest.raises(ArgumentValueError, match="no adapter was applied"):
         model.remove_lora()
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        '{"lora_alpha": null}',
+        '{"lora_alpha": "eight"}',
+        '{"lora_alpha": 1%s}' % ("0" * 400),
+        '{"lora_alpha": 8, "alpha_pattern": ["to_q"]}',
+        '{"lora_alpha": 8, "alpha_pattern": {"(": 4}}',
+        "[" * 100_000,
+    ],
+)
+def test_configurations_that_are_none(model: Model, tmp_path: Path, config: str) -> None:
+    path = written(tmp_path / "adapter.safetensors", pairs())
+    (tmp_path / "adapter_config.json").write_text(config)
+    with pytest.raises(ModelFormatError, match=r"adapter_config\.json: "):
+        model.apply_lora(path)
 
 
 def test_without_the_package(model: Model, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

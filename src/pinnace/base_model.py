@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import sys
 import threading
 from collections.abc import Sequence
 from concurrent.futures import Future
@@ -133,12 +134,15 @@ class BaseModel:
         as `update_weights`, but for any weight; no names have to be given ahead. `pinnace.weights.lora` tells
         which names of keys are known. Raises `ImportError` without the package safetensors,
         `ModelFormatError` for a file that is missing or damaged, `ArgumentValueError` for a key that fits no
-        weight or several, `DataMismatchError` for shapes that do not fit, `ModelStateError` where the model
-        is not built or was built from a buffer without `variable_weights_file`.
+        weight or several and for a scale that is not finite, `DataMismatchError` for shapes that do not fit,
+        `ModelStateError` where the model is not built or was built from a buffer without
+        `variable_weights_file`.
         """
         check_path("path", path)
         if isinstance(scale, bool) or not isinstance(scale, int | float):
             raise ArgumentTypeError(f"scale must be float, but got {type(scale)}.")
+        if not abs(scale) <= sys.float_info.max:
+            raise ArgumentValueError("scale must be a finite number that a float can hold")
         with self._updating:
             live = self._built()
             live.exchange.apply(Path(path).absolute(), float(scale), live.workers.exchange)

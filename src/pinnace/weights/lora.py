@@ -45,6 +45,7 @@ _PART = re.compile(
     r"|[._]lora(?:_linear_layer)?\.(?P<diffusers>down|up))\.weight"
 )
 _DOWN = ("A", "down")
+_CONFIG = "adapter_config.json"
 _NETWORK = re.compile(
     r"(?:base_model\.model\.)?(lora_(?:unet|te\d*|transformer)_|(?:unet|text_encoder(?:_\d)?|transformer)\.|)"
 )
@@ -65,24 +66,24 @@ class Pair:
     up: _Floats
     factor: float
 
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Of the change: outputs, inputs, and the window's dimensions."""
+        return (self.up.shape[0], *self.down.shape[1:])
+
     def delta(self) -> _Floats:
-        """The change, as outputs, inputs, and the window's dimensions. Raises `DataMismatchError`."""
+        """The change."""
         rank, outputs = self.down.shape[0], self.up.shape[0]
-        fits = self.down.ndim > 1 and self.up.ndim > 1 and self.up.size == outputs * rank
-        if not fits or self.up.shape[1] != rank:
-            raise DataMismatchError(
-                f"{self.key}: down {list(self.down.shape)} and up {list(self.up.shape)} are no pair: "
-                f"they must be (rank, inputs, ...) and (outputs, rank)"
-            )
         product = self.up.reshape(outputs, rank) @ self.down.reshape(rank, -1)
-        return (np.float32(self.factor) * product).reshape(outputs, *self.down.shape[1:])
+        return (np.float32(self.factor) * product).reshape(self.shape)
 
 
 def read(path: Path) -> list[Pair]:
     """The pairs of an adapter file.
 
     Raises `ImportError` without the package safetensors, `ModelFormatError` where the file is missing or
-    damaged, `ArgumentValueError` where it holds other things than LoRA's.
+    damaged, `ArgumentValueError` where it holds other things than LoRA's, `DataMismatchError` where two
+    matrices are no pair.
     """
     tensors = _tensors(path)
     down: dict[str, _Floats] = {}
@@ -106,10 +107,27 @@ def read(path: Path) -> list[Pair]:
         raise ModelFormatError(f"{path}: {what}")
     if stray := alphas.keys() - down.keys():
         raise ArgumentValueError(f"{path}: {min(stray)!r} has an alpha and no matrices")
+    for key in down:
+        _check_pair(key, down[key], up[key])
     config = _config(path)
-    return [
-        Pair(key, down[key], up[key], _factor(key, len(down[key]), alphas.get(key), config)) for key in down
-    ]
+    try:
+        return [
+            Pair(key, down[key], up[key], _factor(key, len(down[key]), alphas.get(key), config))
+            for key in down
+        ]
+    except (TypeError, ValueError, OverflowError, AttributeError, re.error) as error:
+        raise ModelFormatError(
+            f"{path.with_name(_CONFIG)}: alpha is not told as PEFT does: {error}"
+        ) from None
+
+
+def _check_pair(key: str, down: _Floats, up: _Floats) -> None:
+    fits = down.ndim > 1 and up.ndim > 1 and down.shape[0] > 0
+    if not fits or up.shape[1] != down.shape[0] or up.size != math.prod(up.shape[:2]):
+        raise DataMismatchError(
+            f"{key}: down {list(down.shape)} and up {list(up.shape)} are no pair: "
+            f"they must be (rank, inputs, ...) and (outputs, rank)"
+        )
 
 
 def matched(path: Path, pairs: Iterable[Pair], modules: Mapping[str, str]) -> dict[str, list[Pair]]:
@@ -148,16 +166,15 @@ def merged(
     """
     total = first.astype(np.promote_types(first.dtype, np.float32))
     for pair, scale in pairs:
-        delta = pair.delta()
-        order = _order(first.shape, axes, delta.shape) if axes is None else axes
+        order = _order(first.shape, axes, pair.shape) if axes is None else axes
         oriented = tuple(first.shape[a] for a in order)
-        ones = delta.shape[:2] == oriented[:2] and delta.size == math.prod(oriented)
-        if len(order) != first.ndim or not (delta.shape == oriented or ones):
+        ones = pair.shape[:2] == oriented[:2] and math.prod(pair.shape) == math.prod(oriented)
+        if len(order) != first.ndim or not (pair.shape == oriented or ones):
             raise DataMismatchError(
-                f"{pair.key} changes a weight of {list(delta.shape)} (outputs, inputs, ...), and {name!r} "
+                f"{pair.key} changes a weight of {list(pair.shape)} (outputs, inputs, ...), and {name!r} "
                 f"has the shape {list(first.shape)}"
             )
-        total += scale * delta.reshape(oriented).transpose(np.argsort(order))
+        total += scale * pair.delta().reshape(oriented).transpose(np.argsort(order))
     return np.ascontiguousarray(total.astype(first.dtype))
 
 
@@ -177,8 +194,8 @@ def _tensors(path: Path) -> dict[str, _Floats]:
         ) from None
     try:
         entries = safetensors.deserialize(path.read_bytes())  # type: ignore[no-untyped-call]
-    except OSError as error:
-        raise ModelFormatError(f"{path}: cannot be read: {error.strerror}") from None
+    except (OSError, ValueError) as error:
+        raise ModelFormatError(f"{path}: cannot be read: {error}") from None
     except safetensors.SafetensorError as error:
         raise ModelFormatError(f"{path}: is no safetensors file: {error}") from None
     return {key: _floats(path, key, entry) for key, entry in entries}
@@ -189,7 +206,10 @@ def _floats(path: Path, key: str, entry: Mapping[str, Any]) -> _Floats:
         raise ModelFormatError(
             f"{path}: {key!r} has elements of type {entry['dtype']}, and floats are wanted"
         )
-    array = np.frombuffer(entry["data"], _DTYPES[entry["dtype"]]).reshape(entry["shape"])
+    try:
+        array = np.frombuffer(entry["data"], _DTYPES[entry["dtype"]]).reshape(entry["shape"])
+    except (ValueError, OverflowError):
+        raise ModelFormatError(f"{path}: {key!r} cannot have the shape {entry['shape']}") from None
     return array.astype(np.float32)
 
 
@@ -203,12 +223,12 @@ def _module(name: str) -> str:
 
 def _config(path: Path) -> Mapping[str, Any]:
     """What PEFT writes beside an adapter; {} where it is not there."""
-    beside = path.with_name("adapter_config.json")
+    beside = path.with_name(_CONFIG)
     try:
         config = json.loads(beside.read_text(encoding="utf-8"))
     except FileNotFoundError:
         return {}
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise ModelFormatError(f"{beside}: cannot be read: {error}") from None
     if not isinstance(config, dict):
         raise ModelFormatError(f"{beside}: is no configuration of an adapter")
