@@ -28,6 +28,7 @@ from pinnace.errors import (
     ConfigError,
     DataMismatchError,
     EngineError,
+    ModelFormatError,
     ModelStateError,
     UnsupportedModelError,
 )
@@ -213,6 +214,24 @@ def test_a_file_that_is_replaced_after_the_build_is_not_read(tmp_path: Path) -> 
     os.replace(tmp_path / "other.onnx", tmp_path / "a.onnx")
     model.update_weights([tensors(new)])
     np.testing.assert_array_equal(first(model, [X]), by_onnxruntime(tmp_path / "b.onnx"))
+
+
+@pytest.mark.parametrize("cache", ["cache", "off"])
+def test_weights_beside_it_that_are_replaced_after_the_build_are_not_mixed_in(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cache: str
+) -> None:
+    monkeypatch.setenv("PINNACE_CACHE_DIR", cache if cache == "off" else str(tmp_path / cache))
+    for name, scale in (("a", 1), ("other", 3)):
+        two_products(tmp_path / f"{name}.onnx", scale)
+        whole = onnx.load(tmp_path / f"{name}.onnx")
+        onnx.save(whole, tmp_path / f"{name}.onnx", save_as_external_data=True, location=f"{name}.bin")
+    expected = by_onnxruntime(tmp_path / "a.onnx")
+    new = two_products(tmp_path / "b.onnx", 2)
+    model = opened(tmp_path / "a.onnx", list(new))
+    os.replace(tmp_path / "other.bin", tmp_path / "a.bin")
+    with pytest.raises(ModelFormatError, match=r"a\.bin: was changed"):
+        model.update_weights([tensors({"first": new["first"]})])
+    np.testing.assert_array_equal(first(model, [X]), expected)
 
 
 def test_tensors_without_names_go_by_the_order_of_the_list(tmp_path: Path) -> None:

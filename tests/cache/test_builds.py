@@ -10,6 +10,7 @@ import time
 import numpy as np
 import onnx
 import pytest
+from onnx import TensorProto, helper, numpy_helper
 
 import pinnace
 from pinnace.engines.onnxruntime.engine import Onnxruntime
@@ -229,6 +230,38 @@ def test_a_full_disk_means_a_warning_and_a_build(cache, product):
     subprocess.run([sys.executable, "-c", textwrap.dedent(script), str(path)], check=True)
     assert not list((cache / "new").iterdir())
     assert not (cache / "entries").exists() or not entries(cache)
+
+
+def make_a_chain(path, length, one_file):
+    """x (1, 512) plus vectors of 0, 1, 2 and so on, which lie in other files."""
+    nodes = [helper.make_node("Add", [f"t{i}", f"w{i}"], [f"t{i + 1}"]) for i in range(length)]
+    vectors = [numpy_helper.from_array(np.full(512, i, np.float32), f"w{i}") for i in range(length)]
+    x, y = (helper.make_tensor_value_info(n, TensorProto.FLOAT, [1, 512]) for n in ("t0", f"t{length}"))
+    graph = helper.make_graph(nodes, "chain", [x], [y], vectors)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=10)
+    where = "weights.bin" if one_file else None
+    how = {"all_tensors_to_one_file": one_file, "location": where, "size_threshold": 0}
+    onnx.save(model, path, save_as_external_data=True, **how)
+
+
+_LOSING = pytest.mark.skipif(sys.version_info < (3, 13), reason="there a mapping keeps its file open")
+
+
+@pytest.mark.parametrize("one_file", [True, pytest.param(False, marks=_LOSING)])
+def test_weights_take_fewer_open_files_than_they_are(cache, tmp_path, one_file):
+    make_a_chain(tmp_path / "chain.onnx", 150, one_file)
+    script = """
+        import resource, sys
+        import numpy as np
+        import pinnace
+        resource.setrlimit(resource.RLIMIT_NOFILE, (100, 100))
+        for _ in range(2):
+            model = pinnace.Model()
+            model.build_from_file(sys.argv[1], pinnace.ModelType.ONNX)
+            outputs = model.predict([np.zeros((1, 512), np.float32)])
+            np.testing.assert_array_equal(outputs[0].get_data_to_numpy(), sum(range(150)))
+    """
+    subprocess.run([sys.executable, "-c", textwrap.dedent(script), str(tmp_path / "chain.onnx")], check=True)
 
 
 def test_off_means_off(product, monkeypatch, tmp_path, compiled):

@@ -5,9 +5,11 @@ from __future__ import annotations
 import math
 import mmap
 import os
+import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
+from weakref import WeakValueDictionary
 
 import ml_dtypes
 import numpy as np
@@ -44,6 +46,8 @@ class Source:
     folder: Path | None = None
     seen: dict[Path, tuple[int, ...]] = field(default_factory=dict, compare=False)
     """The state that each file of the model was in when it was first looked at."""
+    mapped: WeakValueDictionary[Path, mmap.mmap] = field(default_factory=WeakValueDictionary, compare=False)
+    """The other files of the model that something still reads: a mapping takes one of the process's files."""
 
     @classmethod
     def of_file(cls, path: str | os.PathLike[str]) -> Source:
@@ -100,7 +104,7 @@ class Source:
         import onnx_ir as ir
 
         path = self._beside(name, location)
-        self.seen.setdefault(path, _state(path))
+        self._look_at(path)
         size = path.stat().st_size
         if length < 0:
             length = size - offset
@@ -123,8 +127,19 @@ class Source:
         )
 
     def bytes_of(self, file: str) -> memoryview:
-        """All bytes of a file of the model: "" is the model itself, others lie in its folder."""
-        return _map(self._beside(file, file)) if file else self.data
+        """All bytes of a file of the model: "" is the model itself, others lie in its folder.
+
+        Raises ModelFormatError where it is not what it was when it was first looked at.
+        """
+        if not file:
+            return self.data
+        path = self._beside(file, file)
+        self._look_at(path)
+        known = self.mapped.get(path)
+        data = _map(path) if known is None else memoryview(known)
+        if isinstance(data.obj, mmap.mmap):
+            self.mapped[path] = data.obj
+        return data
 
     def weight(
         self, file: str, offset: int, length: int, shape: tuple[int, ...], digest: str
@@ -156,9 +171,13 @@ class Source:
 
     def check_unchanged(self) -> None:
         """ModelFormatError where a file is not as it was: an engine opens files again, by their paths."""
-        for path, before in self.seen.items():
-            if _state(path) != before:
-                raise ModelFormatError(f"{path}: was changed while the model was built; build it again")
+        for path in self.seen:
+            self._look_at(path)
+
+    def _look_at(self, path: Path) -> None:
+        state = _state(path)
+        if self.seen.setdefault(path, state) != state:
+            raise ModelFormatError(f"{path}: was changed while the model was built, or since; build it again")
 
     def unload(self) -> None:
         """Let go of the pages of the mapped file that were read; they come again when they are."""
@@ -216,7 +235,9 @@ def _map(path: Path) -> memoryview:
         with path.open("rb") as file:
             if not os.fstat(file.fileno()).st_size:
                 return memoryview(b"")
-            return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
+            # Else a mapping keeps the file open, and a model may have more files than a process.
+            untracked = {"trackfd": False} if sys.version_info >= (3, 13) else {}
+            return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ, **untracked))
     except FileNotFoundError:
         raise ModelFormatError(f"{path}: there is no such file") from None
     except IsADirectoryError:
