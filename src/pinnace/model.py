@@ -87,6 +87,7 @@ class Model(BaseModel):
     ) -> None:
         """Compile a model whose file is in memory.
 
+        `bytes` are not copied and live as long as the model; a buffer that can be written to is copied.
         Where its weights lie in other files, the option `mindir_path` of the section `[model_file]` says
         beside which file, or in which folder. The rest is as for `build_from_file`.
         """

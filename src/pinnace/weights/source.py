@@ -62,8 +62,13 @@ class Source:
 
     @classmethod
     def of_buffer(cls, data: Buffer, folder: str | os.PathLike[str] | None = None) -> Source:
-        """Bytes in memory; `folder` holds the weights that lie beside the graph."""
-        view = memoryview(data).cast("B")
+        """Bytes in memory; `folder` holds the weights that lie beside the graph.
+
+        What the caller may change, or fill with the next model, is copied: weights are read from it for as
+        long as the model lives.
+        """
+        view = memoryview(data)
+        view = view.cast("B") if view.readonly and view.c_contiguous else memoryview(view.tobytes())
         if not len(view):
             raise ModelFormatError("the model buffer is empty")
         beside = None if folder is None else Path(folder).absolute()
