@@ -65,7 +65,7 @@ def test_weights_of_a_file_stay_in_it():
 
 
 def test_weights_of_a_buffer_are_views_of_it():
-    buffer = bytearray((FOLDER / "product.ms").read_bytes())
+    buffer = (FOLDER / "product.ms").read_bytes()
     (weight,) = read(Source.of_buffer(buffer)).main.parameters.values()
     assert np.shares_memory(weight.numpy(), np.frombuffer(buffer, np.uint8))
 
