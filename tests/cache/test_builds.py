@@ -322,6 +322,18 @@ def test_models_with_the_same_weight_have_one_file_of_it(cache, tmp_path):
     assert len(inodes) == 1
 
 
+def test_a_weight_that_cannot_be_shared_is_the_entrys_own(cache, tmp_path, recwarn):
+    weight = make_model(tmp_path / "a.onnx", name="weight")
+    make_model(tmp_path / "b.onnx", name="other")
+    predict(tmp_path / "a.onnx")
+    (common,) = (cache / "tensors").iterdir()
+    common.unlink()
+    common.mkdir()
+    assert predict(tmp_path / "b.onnx") == close_to(weight)
+    assert len(entries(cache)) == 2
+    assert not recwarn.list
+
+
 BUILD = """
     import sys
     import numpy as np

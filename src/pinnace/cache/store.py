@@ -247,17 +247,18 @@ class Store:
     def _share(self, path: Path) -> None:
         """Make a weight's file and that of other entries with this weight the same one."""
         common = self._made("tensors") / path.name
-        try:
-            os.link(path, common)
-        except FileExistsError:
-            if digest_of_file(common) != path.name:
-                common.unlink()  # damaged; entries that have it will notice
+        # A file system without hard links, or with no more for this file, or another process took it away:
+        # the entry has its own then.
+        with suppress(OSError):
+            try:
                 os.link(path, common)
-                return
-            os.link(common, f"{path}.link")
-            os.replace(f"{path}.link", path)
-        except OSError:
-            pass  # a file system without hard links: every entry has its own
+            except FileExistsError:
+                if digest_of_file(common) == path.name:
+                    os.link(common, f"{path}.link")
+                    os.replace(f"{path}.link", path)
+                else:
+                    common.unlink()  # damaged; entries that have it will notice
+                    os.link(path, common)
 
     def _forget_unused_tensors(self) -> None:
         with suppress(FileNotFoundError):
