@@ -10,7 +10,9 @@ import textwrap
 from pathlib import Path
 
 import numpy as np
+import onnx
 import pytest
+from onnx import helper, numpy_helper
 
 import pinnace
 from pinnace.errors import ConfigError, ModelStateError
@@ -103,6 +105,24 @@ def test_a_process_with_a_cache_of_its_own_or_none_has_them_too(cache, tmp_path)
         assert slave.predict(path, {"shared_mem_handle": handle}) == close_to(weight)
         model.close()
         slave.end()
+
+
+def test_a_model_may_have_many_files(cache, tmp_path, slave):
+    path = tmp_path / "many.onnx"
+    weight = make_model(path)
+    whole = onnx.load(path)
+    for number in range(300):  # their names have more bytes than a message of the socket
+        name = f"{number:0250}"
+        whole.graph.initializer.append(numpy_helper.from_array(np.full(512, number, np.float32), name))
+        last = whole.graph.node[-1].output[0]
+        whole.graph.node.append(helper.make_node("Add", [last, name], [f"sum{number}"]))
+    whole.graph.output[0].name = "sum299"
+    onnx.save(whole, path, save_as_external_data=True, all_tensors_to_one_file=False)
+    model, handle = master(path, str(slave.pid))
+    expected = model.predict([X])[0].get_data_to_numpy()
+    assert expected - sum(range(300)) == pytest.approx(X @ weight, abs=0.05)  # of numbers around 45,000
+    np.testing.assert_array_equal(slave.predict(path, {"shared_mem_handle": handle}), expected)
+    model.close()
 
 
 def test_other_processes_are_refused(cache, product, slave, tmp_path):

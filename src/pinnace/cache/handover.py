@@ -4,8 +4,9 @@ The master serves a socket of the abstract namespace, whose name follows from th
 process that comes says the handle and which model it wants. The kernel vouches for its number (SO_PEERCRED),
 which must be one of those admitted, and a pidfd taken when the master was built tells that it is still that
 process and not a later one with its number. What it gets is a sealed memfd with the description of the entry
-of the compile cache: the digests of all its files. The files themselves it maps from the master's cache, as
-the master does: onnxruntime finds packed weights only in files that it opens by path, and a memfd has none.
+of the compile cache, the digests of all its files, and with the names of the model's other files: both may be
+longer than a packet. The files themselves it maps from the master's cache, as the master does: onnxruntime
+finds packed weights only in files that it opens by path, and a memfd has none.
 
 All of this ends with the process: sockets of the abstract namespace and memfds leave nothing behind.
 """
@@ -62,10 +63,9 @@ class Offer:
         listening.listen()
         self._listening, self._pidfds = listening, tuple(admitted.values())
         asked = {"handle": str(self.handle), "content": content, "made_for": made_for}
-        answer = {"folder": str(entry.folder), "refers": list(refers)}
         waiting = threading.Thread(
             target=_serve,
-            args=(listening, asked, answer, dict(admitted)),
+            args=(listening, asked, entry.folder, tuple(refers), dict(admitted)),
             name="pinnace-offer",
             daemon=True,
         )
@@ -145,11 +145,12 @@ def receive(handle: str, content: str, key: Callable[[Sequence[str]], str], mode
         if "refused" in answer:
             raise ModelStateError(f"{model}: the master of these weights refuses: {answer['refused']}")
         folder = Path(answer["folder"])
-        if key(answer["refers"]) != folder.name:
+        told = json.loads(_unsealed(descriptors))
+        if key(told["refers"]) != folder.name:
             raise ModelStateError(
                 f"{model}: the files of weights beside it are not those of the master's model"
             )
-        return _entry(folder, _unsealed(descriptors), model)
+        return _entry(folder, told["description"].encode(), model)
     finally:
         _close(descriptors)
 
@@ -183,7 +184,8 @@ def _peer(line: socket.socket) -> tuple[int, int]:
 def _serve(
     listening: socket.socket,
     expected: Mapping[str, str],
-    answer: Mapping[str, Any],
+    folder: Path,
+    refers: Sequence[str],
     admitted: Mapping[int, int],
 ) -> None:
     while True:
@@ -196,26 +198,31 @@ def _serve(
             continue
         # Whatever one process says, the others are still to be served.
         with line, suppress(OSError, ValueError, TypeError, KeyError, RecursionError):
-            _answer(line, expected, answer, admitted)
+            _answer(line, expected, folder, refers, admitted)
 
 
 def _answer(
-    line: socket.socket, expected: Mapping[str, str], answer: Mapping[str, Any], admitted: Mapping[int, int]
+    line: socket.socket,
+    expected: Mapping[str, str],
+    folder: Path,
+    refers: Sequence[str],
+    admitted: Mapping[int, int],
 ) -> None:
     refused = _stranger(line, admitted)
     line.settimeout(_BRIEFLY if refused else _PATIENCE)
     said = line.recv(_MOST)  # in any case: what is not read takes the answer with it
     refused = refused or _difference(said, expected)
     try:
-        description = b"" if refused else entries.description(Path(answer["folder"]))
+        description = b"" if refused else entries.description(folder)
     except OSError as error:
         refused = f"what it shares is gone from the compile cache: {error}"
     if refused:
         line.sendall(json.dumps({"refused": refused}).encode())
         return
-    ticket = _sealed(description)
+    told = {"description": description.decode(errors="replace"), "refers": refers}
+    ticket = _sealed(json.dumps(told).encode())
     try:
-        socket.send_fds(line, [json.dumps(answer).encode()], [ticket])
+        socket.send_fds(line, [json.dumps({"folder": str(folder)}).encode()], [ticket])
     finally:
         os.close(ticket)
 
