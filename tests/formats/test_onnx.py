@@ -57,19 +57,40 @@ def test_weights_beside_the_file(tmp_path, run_model):
     np.testing.assert_allclose(y, X @ W, rtol=1e-5, atol=1e-5)
 
 
+def write_with_external_data(path, **fields):
+    proto = model()
+    weight = proto.graph.initializer[0]
+    weight.ClearField("raw_data")
+    weight.data_location = onnx.TensorProto.EXTERNAL
+    for key, value in fields.items():
+        weight.external_data.add(key=key, value=value)
+    path.write_bytes(proto.SerializeToString())
+
+
 @pytest.mark.parametrize("location", ["../m.data", "/etc/hostname"])
 def test_weights_outside_of_the_folder_are_refused(tmp_path, location):
     folder = tmp_path / "model"
     folder.mkdir()
     (tmp_path / "m.data").write_bytes(W.tobytes())
-    proto = model()
-    weight = proto.graph.initializer[0]
-    weight.ClearField("raw_data")
-    weight.data_location = onnx.TensorProto.EXTERNAL
-    weight.external_data.add(key="location", value=location)
-    (folder / "m.onnx").write_bytes(proto.SerializeToString())
+    write_with_external_data(folder / "m.onnx", location=location)
     with pytest.raises(ModelFormatError, match=r"folder"):
         read(Source.of_file(folder / "m.onnx"))
+
+
+def test_a_file_of_weights_that_is_a_loop_is_refused(tmp_path):
+    (tmp_path / "loop").symlink_to("loop")
+    write_with_external_data(tmp_path / "m.onnx", location="loop")
+    with pytest.raises(ModelFormatError, match="cannot open 'loop'"):
+        read(Source.of_file(tmp_path / "m.onnx"))
+
+
+def test_what_onnx_ir_refuses_is_told_with_its_reason(tmp_path):
+    write_with_external_data(tmp_path / "m.onnx", location="m.data", offset="four")
+    try:
+        raise LookupError("something of the caller's")
+    except LookupError:
+        with pytest.raises(ModelFormatError, match=r"m\.onnx: is no valid ONNX model: .*'four'"):
+            read(Source.of_file(tmp_path / "m.onnx"))
 
 
 def test_every_truncation_is_one_clear_error():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 
 import onnx
@@ -23,6 +24,7 @@ _OWN_FILE = ":own:"  # the location that stands for the model's own bytes; no fi
 def read(source: Source) -> ir.Model:
     """Read an ONNX model; ModelFormatError, with file and place, where it is damaged."""
     proto = onnx.ModelProto()
+    earlier = sys.exception()
     try:
         proto.ParseFromString(outline(source.data, _MODEL, _reference, SMALL, source.name))
         if not proto.HasField("graph"):
@@ -31,11 +33,20 @@ def read(source: Source) -> ir.Model:
     except ModelFormatError:
         raise
     except (DecodeError, ValueError, TypeError, KeyError, AttributeError, ir.serde.SerdeError) as error:
-        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise ModelFormatError(f"{source.name}: is no valid ONNX model: {reason}") from None
+        raise ModelFormatError(f"{source.name}: is no valid ONNX model: {_reason(error, earlier)}") from None
     _check_names(model, source)
     _place_weights(model, source)
     return model
+
+
+def _reason(error: BaseException, earlier: BaseException | None) -> str:
+    """What went wrong at first: onnx-ir raises its own errors over it, which only say where in onnx-ir.
+
+    `earlier` is what the caller was handling before.
+    """
+    while (inner := error.__cause__ or error.__context__) and inner is not earlier:
+        error = inner
+    return str(error).splitlines()[0] if str(error) else type(error).__name__
 
 
 def _check_names(model: ir.Model, source: Source) -> None:

@@ -198,7 +198,7 @@ class Source:
         path = self.folder / location
         try:
             real = path.resolve(strict=True)
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, RuntimeError) as error:  # before Python 3.13 a loop is a RuntimeError
             raise ModelFormatError(
                 f"{self.name}: cannot open {location!r}, which holds the weights of {name!r}: {error}"
             ) from None
