@@ -13,6 +13,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import pinnace
+from pinnace.cache import entry
 from pinnace.engines.onnxruntime.engine import Onnxruntime
 from pinnace.errors import PinnaceWarning
 
@@ -276,6 +277,19 @@ def test_weights_take_fewer_open_files_than_they_are(cache, tmp_path, files):
             np.testing.assert_array_equal(outputs[0].get_data_to_numpy(), sum(range(150)))
     """
     subprocess.run([sys.executable, "-c", textwrap.dedent(script), str(tmp_path / "chain.onnx")], check=True)
+
+
+def test_a_cache_that_is_removed_during_a_build_means_a_warning(cache, product, monkeypatch):
+    path, weight = product
+    stamp = entry.stamp
+
+    def removing(folder):
+        (folder / "graph.onnx").unlink()
+        stamp(folder)
+
+    monkeypatch.setattr(entry, "stamp", removing)
+    with pytest.warns(PinnaceWarning, match=r"without being kept: .*graph\.onnx is missing"):
+        assert predict(path) == close_to(weight)
 
 
 def test_off_means_off(product, monkeypatch, tmp_path, compiled):

@@ -88,14 +88,17 @@ class Store:
 
     def publish(self, key: str, folder: Path, compiled: Compiled, model: str, engine: str) -> Entry:
         """Make a folder that an engine has written the entry of this key; the names are for people."""
-        entries.write(folder, compiled, model, engine)
-        for path in list(folder.rglob(f"{TENSORS}/*")):
-            self._share(path)
-        entries.stamp(folder)
-        destination = self._made("entries") / key
-        os.rename(folder, destination)
-        self._evict(keep=key)
-        return entries.read(destination)
+        try:
+            entries.write(folder, compiled, model, engine)
+            for path in list(folder.rglob(f"{TENSORS}/*")):
+                self._share(path)
+            entries.stamp(folder)
+            destination = self._made("entries") / key
+            os.rename(folder, destination)
+            self._evict(keep=key)
+            return entries.read(destination)
+        except Damaged as damage:  # somebody removes the whole cache
+            raise OSError(str(damage)) from None
 
     def model(self, whole: str) -> Path | None:
         """The folder of a model that came from another machine; None where it is not here."""
