@@ -201,6 +201,19 @@ def test_a_damaged_entry_is_noticed_and_made_anew(cache, product, compiled, dama
     assert len(compiled) == 2
 
 
+def test_a_damaged_note_of_the_files_beside_it_is_made_anew(cache, tmp_path, recwarn):
+    path = tmp_path / "outside.onnx"
+    weight = make_model(path, external="weights.bin")
+    predict(path)
+    (note,) = (cache / "refers").iterdir()
+    whole = note.read_bytes()
+    os.truncate(note, 5)
+    assert predict(path) == close_to(weight)
+    assert note.read_bytes() == whole
+    assert len(entries(cache)) == 1
+    assert not recwarn.list
+
+
 def test_an_entry_that_was_copied_is_compared_once_and_trusted_again(cache, product, compiled):
     path, weight = product
     predict(path)

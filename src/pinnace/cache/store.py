@@ -94,6 +94,8 @@ class Store:
                 self._share(path)
             entries.stamp(folder)
             destination = self._made("entries") / key
+            if destination.exists():  # where it was not remembered which files the model refers to
+                self.remove(key)
             os.rename(folder, destination)
             self._evict(keep=key)
             return entries.read(destination)
