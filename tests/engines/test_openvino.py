@@ -210,6 +210,14 @@ def test_shapes_that_do_not_fit_are_an_error_of_the_engine():
     np.testing.assert_allclose(execution.run([X])[0], X @ W, **CLOSE)
 
 
+def test_what_cannot_be_written_is_an_error_of_the_engine():
+    proto = product()
+    proto.graph.node[0].attribute.add(name="damaged")  # of no type
+    origin = Origin(proto.SerializeToString(), None, lambda _: ON_OPENVINO, Settings())
+    with pytest.raises(EngineError):
+        origin.build()
+
+
 def test_lengths_are_divided_by_openvino_itself():
     nodes = [
         helper.make_node("Shape", ["x"], ["shape"]),

@@ -86,8 +86,9 @@ def encoded(graph: Compilable, source: Source | None = None) -> Encoded:
             value.const_value = ir.Tensor(np.array(array), tensor.dtype, name=name)
     states = [np.array(value.numpy()) for value in graph.first_state]
     kept = kept_wide(graph.model)
-    made = Encoded(graph.name, _serialised(graph.model, weights), weights, graph.interface, states, kept)
-    try:
+    try:  # a damaged file can hold what cannot be written
+        text = _serialised(graph.model, weights)
+        made = Encoded(graph.name, text, weights, graph.interface, states, kept)
         made.read({})
     except Exception as error:
         missing = unknown(graph.model, str(error))
