@@ -61,6 +61,36 @@ def test_what_the_file_says_of_itself(split):
     assert list(program.input_names) == ["x"]
 
 
+# As mindspore_lite 2.0.0 names what it computes.
+NAMES = {
+    "lite_ops/test_split_equal_parts_2d_lite": ["output_1", "output_2"],
+    "lite_layers/topk_lite": ["y0", "y1"],
+    "lite_layers/lstm_forward_lite": ["y0", "y1", "y2"],
+    "versions/2.0.0/attention": ["Default/gelu-GELU/GeLU-op102"],
+    "versions/1.10.0/convolution": ["Default/layers-SequentialCell/10-Softmax/Softmax-op27"],
+}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_outputs_are_called_as_the_converter_or_the_layer_called_them(data, name):
+    assert read(Source.of_file(data / f"{name}.mindir")).output_names == NAMES[name]
+
+
+def test_tuples_without_end_are_named_in_an_end(data, tmp_path):
+    """Forty times a tuple of two of the one before, and a value that depends on itself."""
+    path = tmp_path / "tuples.mindir"
+    model = model_class().FromString((data / "versions/2.0.0/attention.mindir").read_bytes())
+    tuples = next(p.name for p in model.primitives if p.op_type == "MakeTuple")
+    depend = next(p.name for p in model.primitives if p.op_type == "Depend")
+    for place in range(40):
+        model.graph.node.add(input=[f"t{place}"] * 2, output=[f"t{place + 1}"], op_type=f"REF::{tuples}")
+    model.graph.node.add(input=["t0"], output=["t0"], op_type=f"REF::{depend}")
+    del model.graph.output[0].tensor[:]
+    model.graph.output[0].name = "t40"
+    path.write_bytes(model.SerializeToString())
+    assert set(read(Source.of_file(path)).output_names) <= {"t0"} | {f"t{place}" for place in range(41)}
+
+
 @pytest.mark.parametrize("location", ["../secret", "/etc/hostname", "link"])
 def test_weights_outside_of_the_folder_are_refused(split, location):
     (split.parent / "secret").write_bytes(bytes(10000))

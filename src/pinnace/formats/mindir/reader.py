@@ -20,6 +20,7 @@ from google.protobuf.message import DecodeError
 
 from pinnace.errors import ModelFormatError
 from pinnace.formats.mindir import quantised
+from pinnace.formats.mindir.naming import Namer
 from pinnace.formats.mindir.schema import model_class, number_of
 from pinnace.formats.wire import PAYLOAD, Fields, delimited, number, outline
 from pinnace.program import Dialect, Function, FunctionRef, Input, Literal, Monad, Node, Program, TypeInfo
@@ -100,7 +101,7 @@ class _Reader:
             folder=None if self.source.folder is None else str(self.source.folder),
             user_info={u.key: u.value for u in self.model.user_info},
             input_names=[self._shown(i) for i in self.model.graph.input],
-            output_names=[self._shown(o) for o in self.model.graph.output],
+            output_names=self._output_names(main),
         )
 
     @staticmethod
@@ -112,6 +113,13 @@ class _Reader:
         # The converter gives the names of the model it came from; MindSpore has only those of its values.
         given: str = port.tensor[0].name if port.tensor else ""
         return given or port.name.removeprefix(f"{self.model.graph.name}:")
+
+    def _output_names(self, main: Function) -> list[str]:
+        ports = self.model.graph.output
+        if all(port.tensor and port.tensor[0].name for port in ports):
+            return [self._shown(port) for port in ports]
+        namer = Namer(self.model.graph, main)
+        return [name for port in ports for name in namer.names(port.name)]
 
     def _function(self, graph: Any) -> Function:
         def weight(proto: Any) -> ir.TensorProtocol:

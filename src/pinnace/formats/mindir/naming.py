@@ -1,0 +1,76 @@
+"""What the results of a MindIR graph are called.
+
+MindSpore Lite's converter writes names of the model it came from into the declared types of nodes. MindSpore
+writes none, but tells for each node in which layer it was made (`NodeProto.domain`). mindspore_lite 2.0.0 was
+seen to show results by the one, else by the other; the values' own names are numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from pinnace.program import Function, Literal
+
+# Tuples within tuples, and values looked at: in a damaged file they can be without end.
+_DEEPEST, _MOST = 50, 10_000
+
+_Names = str | list["_Names"]
+
+
+class Namer:
+    """Names what a graph computes; `function` is what was read of it."""
+
+    def __init__(self, graph: Any, function: Function) -> None:
+        self._protos = {proto.output[0]: proto for proto in graph.node if proto.output}
+        self._inputs = {port.name: port.tensor[0].name for port in graph.input if port.tensor}
+        self._nodes = {node.outputs[0]: node for node in function.nodes}
+        self._constants: Mapping[str, Literal] = function.constants
+        self._prefix = f"{graph.name}:"
+        self._left = _MOST
+
+    def names(self, value: str) -> list[str]:
+        """The name of a value; where it is a tuple, of each of its items."""
+        return list(_flat(self._of(value, 0)))
+
+    def _of(self, value: str, depth: int) -> _Names:
+        node = self._nodes.get(value)
+        self._left -= 1
+        if node is None or self._left < 0 or depth > _DEEPEST:
+            return self._inputs.get(value) or self._plain(value)
+        match node.primitive, node.inputs:
+            case "MakeTuple", items:
+                return [self._of(item, depth + 1) for item in items if self._left > 0]
+            case "Depend", (first, *_):
+                return self._of(first, depth + 1)
+            case "TupleGetItem", (whole, index):
+                names, place = self._of(whole, depth + 1), self._constants.get(index)
+                known = isinstance(names, list) and isinstance(place, int) and 0 <= place < len(names)
+                return names[place] if known else self._declared(value)  # type: ignore[index]
+        return self._declared(value)
+
+    def _declared(self, value: str) -> _Names:
+        proto = self._protos[value]
+        scope = proto.domain or self._plain(value)
+        for attribute in proto.attribute:
+            if attribute.name == "shape" and attribute.values:
+                parts = enumerate(attribute.values)
+                return [_name(part) or (f"{scope}:{place}" if place else scope) for place, part in parts]
+            if attribute.name == "shape":
+                return _name(attribute) or scope
+        return scope
+
+    def _plain(self, value: str) -> str:
+        return value.removeprefix(self._prefix)
+
+
+def _name(attribute: Any) -> str:
+    return attribute.tensors[0].name if attribute.tensors else ""
+
+
+def _flat(names: _Names) -> Iterator[str]:
+    if isinstance(names, str):
+        yield names
+    else:
+        for name in names:
+            yield from _flat(name)
