@@ -233,3 +233,14 @@ def test_a_built_model_reads_its_threads_from_proc() -> None:
 
 def test_package_exports_the_helpers() -> None:
     assert {"CPUDeviceInfo", "GPUDeviceInfo", "AscendDeviceInfo"} <= set(pinnace.__all__)
+
+
+def test_the_list_of_targets_is_a_copy() -> None:
+    """As with mindspore_lite, which runs on what was set: changes of the list once ended in an IndexError."""
+    given = ["cpu"]
+    context = Context()
+    context.target = given
+    given.append("gpu")
+    context.target.clear()
+    assert context.target == ["cpu"]
+    assert to_target(context).device == "cpu"

@@ -425,8 +425,11 @@ class Context(Options):
 
     @property
     def target(self) -> list[str]:
-        """Kinds of device to use: "cpu", "gpu", "ascend" in any case. The CPU steps in for the others."""
-        return self._target
+        """Kinds of device to use: "cpu", "gpu", "ascend" in any case. The CPU steps in for the others.
+
+        To use other ones set another list: what is done to this one has no effect.
+        """
+        return list(self._target)
 
     @target.setter
     def target(self, target: list[str] | None) -> None:
@@ -437,7 +440,7 @@ class Context(Options):
                 raise ArgumentValueError(
                     f"target elements must be in ['cpu', 'gpu', 'ascend'], but got {kind.lower()}."
                 )
-        self._target = target
+        self._target = list(target)
 
     @property
     def group_info_file(self) -> str:
