@@ -244,3 +244,22 @@ def test_the_list_of_targets_is_a_copy() -> None:
     context.target.clear()
     assert context.target == ["cpu"]
     assert to_target(context).device == "cpu"
+
+
+@pytest.mark.parametrize(
+    ("group", "option"),
+    [
+        ("cpu", "thread_num"),
+        ("cpu", "inter_op_parallel_num"),
+        ("gpu", "device_id"),
+        ("ascend", "device_id"),
+        ("parallel", "workers_num"),
+    ],
+)
+def test_numbers_have_32_bits(group: str, option: str) -> None:
+    """mindspore_lite raises a TypeError there; engines said so in words of their own, or hung."""
+    options = getattr(Context(), group)
+    setattr(options, option, 2**31 - 1)
+    with pytest.raises(TypeError, match=rf"{option} must be an int of 32 bits, but got 2147483648\."):
+        setattr(options, option, 2**31)
+    assert getattr(options, option) == 2**31 - 1

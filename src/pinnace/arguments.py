@@ -36,10 +36,12 @@ def check_elements(name: str, values: Any, kind: type) -> None:
 
 
 def check_count(name: str, value: object, prefix: str = "") -> None:
-    """Raise unless `value` is an int that is not negative; `prefix` opens the message of the latter."""
+    """Raise unless `value` is an int of 32 bits, not negative; `prefix` opens the message of the latter."""
     check_type(name, value, int)
     if value < 0:  # type: ignore[operator]
         raise ArgumentValueError(f"{prefix}{name} must be a non-negative int.")
+    if value >= 1 << 31:  # type: ignore[operator]
+        raise ArgumentTypeError(f"{name} must be an int of 32 bits, but got {value}.")
 
 
 def check_sections(name: str, value: object) -> None:
