@@ -185,6 +185,15 @@ def test_outputs_of_other_kinds_get_the_data(build) -> None:
     assert metas[0].get_data_to_numpy().shape == (3, 4, 5)
 
 
+def test_outputs_that_cannot_be_written_get_other_data(build) -> None:
+    """Such as that of `np.frombuffer`; once that was a ValueError after the prediction."""
+    held = np.frombuffer(bytes(240), np.float32).reshape(3, 4, 5)
+    output = Tensor(held)
+    build("add").predict([floats(3, 4, 5), floats(3, 4, 5)], [output])
+    np.testing.assert_array_equal(output.get_data_to_numpy(), 2 * floats(3, 4, 5))
+    assert not held.any()
+
+
 def test_wrong_outputs(build) -> None:
     model = build("add")
     with pytest.raises(TypeError, match="outputs must be list, but got <class 'tuple'>"):

@@ -169,8 +169,9 @@ class BaseModel:
 
         `inputs` are tensors or numpy arrays in the order of `get_inputs`. `outputs` may be a list to fill:
         an empty one is extended with the new tensors; tensors in a list of the right length get the data, in
-        place where they hold an array of this dtype and size. Where all of them hold arrays of the model's
-        fixed shapes, the engine writes there, and nothing is copied: bind once, predict often.
+        place where they hold an array of this dtype and size that can be written. Where all of them hold
+        arrays of the model's fixed shapes, the engine writes there, and nothing is copied: bind once, predict
+        often.
 
         Tensors on the model's device (`Tensor(..., device="gpu:0")`) are read and written where they are,
         inputs and outputs alike; outputs that nobody gave come in host memory.

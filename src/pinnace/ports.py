@@ -220,7 +220,7 @@ def fill(outputs: list[Any], results: list[Tensor]) -> None:
 
 def _copy_into(given: Tensor, result: Tensor) -> None:
     array = result.get_data_to_numpy()
-    in_place = given.has_data and not given.on_device
+    in_place = given.has_data and not given.on_device and given.get_data_to_numpy().flags.writeable
     if in_place and given.dtype is result.dtype and given.data_size == array.nbytes:
         given.shape = result.shape
         np.copyto(given.get_data_to_numpy(), array)
