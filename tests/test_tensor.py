@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import weakref
+
 import ml_dtypes
 import numpy as np
 import pytest
@@ -202,3 +204,11 @@ def test_names_can_be_imported_from_where_mindspore_lite_has_them() -> None:
 
     assert SameType is DataType
     assert (ModelType, ModelGroupFlag) == (pinnace.ModelType, pinnace.ModelGroupFlag)
+
+
+def test_scripts_keep_notes_on_tensors() -> None:
+    """And weak references to them: any object of mindspore_lite 2.0.0 takes both."""
+    made, given = Tensor(), Tensor(np.ones(2, np.float32))
+    given.camera = "left"
+    notes = weakref.WeakKeyDictionary({made: "a", given: "b"})
+    assert (given.camera, notes[given], len(notes)) == ("left", "b", 2)

@@ -71,7 +71,8 @@ class Tensor:
 
     # A prediction can take microseconds, so its results are made of `_array` and `_kind` alone. `_shape` is
     # that of data that is not there, or on a device; tensors on devices have `_memory` and `_place` as well.
-    __slots__ = ("_array", "_kind", "_memory", "_place", "_shape")
+    # Scripts keep notes of their own on tensors, and weak references to them, as they may in mindspore_lite.
+    __slots__ = ("__dict__", "__weakref__", "_array", "_kind", "_memory", "_place", "_shape")
 
     _array: Array | None
     _kind: Kind
