@@ -212,3 +212,19 @@ def test_scripts_keep_notes_on_tensors() -> None:
     given.camera = "left"
     notes = weakref.WeakKeyDictionary({made: "a", given: "b"})
     assert (given.camera, notes[given], len(notes)) == ("left", "b", 2)
+
+
+def test_dimensions_are_ints() -> None:
+    """A bool is one in Python. With data there numpy refused it, and mindspore_lite gives the int back."""
+    tensor = Tensor(np.ones(4, np.float32))
+    tensor.shape = [2, True, 2]
+    assert str(tensor.shape) == str(Tensor(shape=[2, True, 2]).shape) == "[2, 1, 2]"
+    assert tensor.get_data_to_numpy().shape == (2, 1, 2)
+
+
+@pytest.mark.parametrize("shape", [[1 << 62], [1 << 70], [1] * 70])
+def test_a_shape_that_no_array_has(shape: list[int]) -> None:
+    tensor = Tensor(shape=shape)
+    tensor.name = "x"
+    with pytest.raises(RuntimeError, match=r"tensor 'x' of shape \[.*\] can hold no data: "):
+        tensor.get_data_to_numpy()

@@ -272,4 +272,4 @@ def _resized(port: Port, shape: Sequence[int]) -> Shape:
                 f"{wrong}: dimension {place} is fixed in the model file; export the model with that "
                 f"dimension free (-1)"
             )
-    return tuple(shape)
+    return tuple(map(int, shape))

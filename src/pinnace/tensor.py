@@ -101,7 +101,7 @@ class Tensor:
         if dtype is not None:
             check_type("dtype", dtype, DataType)
         self._kind = Kind("", dtype or DataType.FLOAT32, Format.NCHW)
-        self._shape = tuple(shape or ())
+        self._shape = tuple(map(int, shape or ()))
         self._array = None
         if isinstance(tensor, Tensor):
             self._adopt_tensor(tensor)
@@ -188,7 +188,7 @@ class Tensor:
     @shape.setter
     def shape(self, shape: Sequence[int]) -> None:
         _check_shape(shape)
-        self._shape = tuple(shape)
+        self._shape = tuple(map(int, shape))
         if self._array is not None:
             self._array = self._array.reshape(self._shape) if self._fits(self._array) else None
         elif self.on_device and self._memory is not None:
@@ -246,7 +246,8 @@ class Tensor:
     def get_data_to_numpy(self) -> Array:
         """The data itself, or a copy of a device's; zeros of the tensor's shape where none was set.
 
-        Raises `ModelStateError` where a dimension is free or the dtype is UNKNOWN or INVALID.
+        Raises `ModelStateError` where a dimension is free, the shape one that no array can have, or the dtype
+        UNKNOWN or INVALID.
         """
         if self._array is None:
             if self.on_device:
@@ -313,7 +314,12 @@ class Tensor:
                 f"tensor {self.name!r} of shape {list(self._shape)} and {self.dtype} can hold no data"
                 + self._about_free_dimensions()
             )
-        return np.zeros(self._shape, self.dtype.to_numpy())
+        try:
+            return np.zeros(self._shape, self.dtype.to_numpy())
+        except ValueError as error:  # more bytes or dimensions than there can be
+            raise ModelStateError(
+                f"tensor {self.name!r} of shape {list(self._shape)} can hold no data: {error}"
+            ) from None
 
     def _about_free_dimensions(self) -> str:
         if min(self._dims, default=0) >= 0:
