@@ -43,7 +43,15 @@ def test_nobody_is_given_the_stand_in_without_asking():
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
-@pytest.mark.parametrize("module", [*NAMES, "converter"])
+def test_the_base_and_the_version_are_where_scripts_look_for_them():
+    from pinnace.base_model import BaseModel
+    from pinnace.compat.mindspore_lite import __version__, base_model, version
+
+    assert base_model.BaseModel is BaseModel
+    assert version.__version__ == __version__ == "2.0.0"
+
+
+@pytest.mark.parametrize("module", [*NAMES, "base_model", "converter"])
 def test_a_module_can_be_imported_by_its_old_name_under_exec(module):
     code = f"import mindspore_lite as t, mindspore_lite.{module} as m; print({{*m.__all__}} <= {{*dir(t)}})"
     command = [sys.executable, "-m", "pinnace", "exec", "-c", code]

@@ -4,11 +4,10 @@ Nothing is defined here: every name is Pinnace's. Found by `import mindspore_lit
 `pinnace exec` has put the folder above on the path.
 """
 
+from .base_model import *
 from .context import *
 from .converter import *
 from .lite_infer import *
 from .model import *
 from .tensor import *
-
-__version__ = "2.0.0"
-"""The release of mindspore_lite whose behaviour Pinnace follows: what a script that asks wants to know."""
+from .version import __version__ as __version__
