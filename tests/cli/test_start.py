@@ -1,5 +1,6 @@
 """The command itself: it starts at once, and says what it can do."""
 
+import os
 import subprocess
 import sys
 from importlib.metadata import PackageNotFoundError, entry_points, version
@@ -46,3 +47,21 @@ def test_version(pinnace):
 @pytest.mark.parametrize("arguments", [(), ("no-such-command",), ("run",), ("run", "m", "--no-such-flag")])
 def test_wrong_use_exits_with_2(pinnace, arguments):
     assert pinnace(*arguments).code == 2
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "utf-8"])
+def test_a_file_name_that_the_terminal_has_no_letters_for_is_shown(onnx_file, encoding):
+    path = onnx_file(["Identity x -> y"], ["x float 2"], ["y float 2"], os.fsdecode(b"caf\xe9.onnx"))
+    command = [sys.executable, "-m", "pinnace", "inspect", path]
+    answer = subprocess.run(
+        command, env=os.environ | {"PYTHONIOENCODING": encoding}, capture_output=True, text=True, check=False
+    )
+    assert answer.returncode == 0, answer.stderr
+    assert "caf\\udce9.onnx" in answer.stdout
+
+
+def test_a_closed_stdout_is_no_error(tmp_path):
+    command = f"exec {sys.executable} -m pinnace run {tmp_path}/none.onnx >&-"
+    answer = subprocess.run(command, shell=True, stderr=subprocess.PIPE, text=True, check=False)
+    assert answer.returncode == 1
+    assert answer.stderr.startswith("pinnace: ")

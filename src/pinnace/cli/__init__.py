@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import sys
 import warnings
+from io import TextIOWrapper
 from typing import Annotated, TextIO
 
 import typer
@@ -31,7 +32,7 @@ app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
-    rich_markup_mode="rich" if sys.stdout.isatty() else None,
+    rich_markup_mode="rich" if sys.stdout and sys.stdout.isatty() else None,
 )
 
 
@@ -78,6 +79,9 @@ def main() -> None:
     PINNACE_TRACEBACK=1 in the environment lets the error through with its traceback.
     """
     warnings.showwarning = _show_warning
+    # A name of a file or of a model that the terminal's encoding has no letters for is shown as on stderr.
+    if isinstance(sys.stdout, TextIOWrapper) and sys.stdout.errors == "strict":
+        sys.stdout.reconfigure(errors="backslashreplace")
     try:
         app()
     except (PinnaceError, OSError) as error:
