@@ -1,5 +1,6 @@
 """`pinnace run` on small models whose answers are known by arithmetic."""
 
+import ml_dtypes
 import numpy as np
 import pytest
 from PIL import Image
@@ -76,6 +77,19 @@ def test_json_stays_json_where_a_value_is_not_finite(pinnace, onnx_file, array_f
         "-inf",
         0.0,
     ]
+
+
+@pytest.mark.parametrize(
+    ("dtype", "values"),
+    [("string", np.array([["a", "bcd"]])), ("bfloat16", np.array([[0.5, 3.0]], ml_dtypes.bfloat16))],
+)
+def test_types_that_npy_files_have_no_name_for(pinnace, identity, array_file, tmp_path, dtype, values):
+    answer = pinnace(
+        "run", identity("1,2", dtype), "--input", array_file("x.npy", values), "--json", "--save", tmp_path
+    )
+    assert answer.code == 0, answer.err
+    assert answer.json["outputs"][0]["values"] == values.ravel().tolist()
+    assert np.load(tmp_path / "y.npy").tolist() == values.tolist()
 
 
 def test_saved_outputs_can_be_loaded(pinnace, two, array_file, tmp_path):

@@ -141,6 +141,10 @@ def _read(file: Path, slot: Slot, shape: Shape, pictures: Pictures) -> Array:
 
 def _typed(array: Array, slot: Slot) -> Array:
     wanted = slot.dtype.to_numpy()
+    if slot.dtype is DataType.STRING and array.dtype.kind == "U":
+        return array.astype(wanted)
+    if slot.dtype is DataType.BFLOAT16 and array.dtype == np.dtype("V2"):
+        return array.view(wanted)  # as np.save writes what .npy files have no name for
     if array.dtype != wanted:
         raise ArgumentValueError(f"holds {array.dtype}, and the input takes {wanted}")
     return array

@@ -9,8 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 
 from pinnace.errors import ArgumentValueError
+from pinnace.types import DataType
 
 if TYPE_CHECKING:
     from pinnace import Tensor
@@ -41,7 +43,9 @@ def facts(tensor: Tensor) -> dict[str, Any]:
 def first_values(output: Tensor) -> list[Any]:
     """The first values, for JSON, which has no word for NaN and the infinities: these are strings."""
     values = output.get_data_to_numpy().flatten()[:FIRST_VALUES].tolist()
-    return [value if math.isfinite(value) else str(value) for value in values]
+    return [
+        str(value) if isinstance(value, float) and not math.isfinite(value) else value for value in values
+    ]
 
 
 def save(folder: Path, outputs: Sequence[Tensor]) -> list[Path]:
@@ -51,5 +55,12 @@ def save(folder: Path, outputs: Sequence[Tensor]) -> list[Path]:
         raise ArgumentValueError(f"--save: two outputs would both be written to the same file of {folder}")
     folder.mkdir(parents=True, exist_ok=True)
     for path, output in zip(paths, outputs, strict=True):
-        np.save(path, output.get_data_to_numpy())
+        np.save(path, _storable(output))
     return paths
+
+
+def _storable(output: Tensor) -> npt.NDArray[Any]:
+    """The values in a type that .npy files have, which anybody can read without pickle."""
+    array = output.get_data_to_numpy()
+    stored = {DataType.STRING: np.str_, DataType.BFLOAT16: np.float32}.get(output.dtype, array.dtype)
+    return array.astype(stored, copy=False)
