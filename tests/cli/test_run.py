@@ -5,6 +5,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from pinnace.cli.inputs import parse_shapes
+from pinnace.errors import ArgumentValueError
+
 A = np.arange(6, dtype=np.float32).reshape(2, 3)
 B = np.full((2, 3), 0.5, np.float32)
 
@@ -90,6 +93,28 @@ def test_types_that_npy_files_have_no_name_for(pinnace, identity, array_file, tm
     assert answer.code == 0, answer.err
     assert answer.json["outputs"][0]["values"] == values.ravel().tolist()
     assert np.load(tmp_path / "y.npy").tolist() == values.tolist()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        (["--shape", "1,9999999999999"], 1, "input 'x': "),
+        (["--shape", "1,3,9,99999999999999", "--input"], 1, "input 'x' from "),
+        (["--scale", "1e400"], 2, "--scale 1e400: numbers are wanted"),
+    ],
+)
+def test_numbers_beyond_all_bounds(pinnace, free, identity, tmp_path, arguments, code, said):
+    Image.new("RGB", (4, 4)).save(tmp_path / "p.png")
+    picture = "--input" in arguments
+    model = identity("1,3,?,?") if picture else free
+    answer = pinnace("run", model, *arguments, *([tmp_path / "p.png"] if picture else []))
+    assert answer.code == code
+    assert said in answer.err
+
+
+def test_a_shape_for_a_model_without_inputs():
+    with pytest.raises(ArgumentValueError, match="the model has no inputs"):
+        parse_shapes(["2"], [])
 
 
 def test_saved_outputs_can_be_loaded(pinnace, two, array_file, tmp_path):

@@ -83,6 +83,8 @@ def parse_shapes(given: Sequence[str], names: Sequence[str]) -> dict[str, Shape]
         name, _, numbers = text.rpartition("=")
         if not name and len(names) == 1:
             name = names[0]
+        if not names:
+            raise ArgumentValueError(f"--shape {text}: the model has no inputs")
         if name not in names:
             raise ArgumentValueError(f"--shape {text}: name one of {_listed(names)}, as in {names[0]}=1,3")
         shapes[name] = _shape(text, numbers)
@@ -108,12 +110,14 @@ def feed(
 
 def _feed_one(slot: Slot, file: Path | None, given: Shape | None, pictures: Pictures) -> Fed:
     shape = given if given is not None else tuple(slot.shape)
-    if file is None:
-        return _made_up(slot, shape)
     try:
+        if file is None:
+            return _made_up(slot, shape)
         return Fed(_read(file, slot, shape, pictures), str(file))
-    except (OSError, EOFError, ValueError) as error:
-        raise ArgumentValueError(f"input {slot.name!r} from {file}: {error}") from error
+    except (OSError, EOFError, ValueError, MemoryError, OverflowError) as error:
+        source = f" from {file}" if file else ""
+        why = str(error) or "there is not enough memory"
+        raise ArgumentValueError(f"input {slot.name!r}{source}: {why}") from error
 
 
 def _made_up(slot: Slot, shape: Shape) -> Fed:
@@ -195,4 +199,4 @@ def _layout(slot: Slot, shape: Shape) -> Layout:
 
 
 def _listed(names: Sequence[str]) -> str:
-    return ", ".join(map(repr, names))
+    return ", ".join(map(repr, names)) or "none"

@@ -103,7 +103,7 @@ def _numbers(flag: str, text: str, count: int | None = None) -> tuple[float, ...
     """Numbers of "0.5,1/255"."""
     try:
         numbers = tuple(float(Fraction(part.strip())) for part in text.split(","))
-    except (ValueError, ZeroDivisionError):
+    except (ValueError, ZeroDivisionError, OverflowError):
         raise typer.BadParameter(f"{flag} {text}: numbers are wanted, such as 0.5 or 1/255") from None
     if count is not None and len(numbers) != count:
         raise typer.BadParameter(f"{flag} {text}: {count} number(s) wanted, but got {len(numbers)}")
