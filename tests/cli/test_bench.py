@@ -1,6 +1,7 @@
 """`pinnace bench` on small models: what it says and how it ends. How long anything took is not looked at."""
 
 import json
+import os
 import sys
 from importlib.resources import files
 from itertools import pairwise
@@ -266,6 +267,15 @@ def test_a_plot_is_drawn(pinnace, twice, tmp_path, name, mark):
     assert answer.code == 0, answer.err
     drawn = (tmp_path / name).read_bytes()
     assert drawn.startswith(mark)
+
+
+@pytest.mark.parametrize("name", ["a$\\x$.onnx", os.fsdecode(b"caf\xe9.onnx")])
+def test_a_plot_of_a_model_with_an_odd_name(pinnace, twice, tmp_path, name):
+    pytest.importorskip("matplotlib")
+    answer = pinnace(
+        "bench", twice.rename(tmp_path / name), *QUICK, "--clients", 0, "--plot", tmp_path / "p.png"
+    )
+    assert answer.code == 0, answer.err
 
 
 def test_what_was_measured_is_shown_though_a_file_cannot_be_written(pinnace, twice, tmp_path):
