@@ -108,6 +108,23 @@ def test_who_ends_the_launcher_ends_the_ranks(way, agent, tmp_path):
         assert _have_ended(*ranks)
 
 
+def test_ranks_end_when_nobody_reads_what_they_print(way, tmp_path):
+    """As after `pinnace launch ... | head -1`: they print more than a pipe takes, and would wait for ever."""
+    script = tmp_path / "talk.py"
+    script.write_text("while True:\n    print('more')\n")
+    started = subprocess.Popen(
+        [sys.executable, "-m", "pinnace", "launch", "-n", "2", "--with", way, script],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert started.stdout.readline() in ("[0] more\n", "[1] more\n")
+    started.stdout.close()
+    errors = started.stderr.read()
+    assert started.wait(timeout=60) == 128 + signal.SIGTERM
+    assert "Traceback" not in errors
+
+
 def test_the_command_line_of_mpirun(monkeypatch):
     monkeypatch.setattr("os.environ", {"PINNACE_SIMULATE": "gpu:2", "HOME": "/x"})
     where = hosts.places(3, ["a:2", "b"])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import sys
 from typing import Annotated, Literal
 
@@ -35,8 +37,12 @@ def launch(
 
     def show(rank: int | None, is_error: bool, line: str) -> None:
         whose = "pinnace: " if rank is None else f"[{rank}] "
-        # One write a line: ranks print at the same time.
-        print(whose + line, end="", flush=True, file=out[is_error])
+        try:
+            # One write a line: ranks print at the same time.
+            print(whose + line, end="", flush=True, file=out[is_error])
+        except OSError:  # nobody reads on, as after `| head`: the ranks end, and say the rest to nobody
+            os.dup2(os.open(os.devnull, os.O_WRONLY), out[is_error].fileno())
+            os.kill(os.getpid(), signal.SIGTERM)
 
     out = (sys.stdout, sys.stderr)
     status = start(ranks, [h for h in hosts.split(",") if h], way or "", agent, command, show)
