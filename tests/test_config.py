@@ -92,6 +92,7 @@ def test_a_wrong_file_is_named_with_its_line(ini, text: str, line: int, about: s
         Settings.load(path)
     assert str(caught.value).startswith(f"{path}:{line}: ")
     assert about in str(caught.value)
+    assert "\n" not in str(caught.value)
 
 
 def test_files_that_cannot_be_read(ini, tmp_path: Path) -> None:

@@ -259,8 +259,8 @@ def _place(path: str, error: configparser.Error) -> str:
         case configparser.MissingSectionHeaderError():
             return f"{path}:{error.lineno}: {error.line.strip()!r} stands before any [section]"
         case configparser.ParsingError():
-            line, text = error.errors[0]
-            return f"{path}:{line}: {text} is neither [section] nor key=value"
+            line, _ = error.errors[0]
+            return f"{path}:{line}: the line is neither [section] nor key=value"
         case _:
             return f"{path}: {error}"
 
