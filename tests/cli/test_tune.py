@@ -1,6 +1,7 @@
 """`pinnace tune`: two engines whose speed is known, one 20 times as slow as the other."""
 
 import time
+import warnings
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ from pinnace.errors import (
     LackingKernelsError,
     PinnaceWarning,
     UnsupportedPrimitive,
+    warn,
 )
 from pinnace.target import Target
 
@@ -122,6 +124,20 @@ def test_the_fastest_wins_everywhere_and_is_remembered(pinnace, fakes, model):
         assert row["computes_in"] == "float32"
     assert f"pinnace tune --forget {model} takes it back" in answer.err
     assert engine(model) == "openvino"
+
+
+def test_warnings_of_libraries_are_not_told_as_ours(pinnace, fakes, model, monkeypatch):
+    built = Fake._built
+
+    def warns(self, *arguments):
+        warnings.warn("something of a library", ImportWarning, stacklevel=1)  # which Python ignores
+        warn("something of ours")
+        return built(self, *arguments)
+
+    monkeypatch.setattr(Fake, "_built", warns)
+    answer = pinnace("tune", model, "--seconds", 0, "--threads", 1, "--workers", 1)
+    assert "pinnace: something of ours" in answer.err
+    assert "library" not in answer.err
 
 
 def test_forgetting_and_clearing_take_it_back(pinnace, fakes, model):
