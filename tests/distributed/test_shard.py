@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import numpy as np
@@ -95,6 +96,21 @@ def test_parts_of_another_place(ranks, tmp_path, small):
 def test_nothing_to_cut(tmp_path, small):
     with pytest.raises(ConfigError, match="use --strategy pipeline"):
         shard(ZOO / "crnn.mindir", 2, tmp_path, "tensor")
+
+
+def test_a_name_that_no_file_can_refer_to(tmp_path):
+    model = tmp_path / os.fsdecode(b"caf\xe9.mindir")
+    model.write_bytes((ZOO / "crnn.mindir").read_bytes())
+    with pytest.raises(ConfigError, match="its name is no UTF-8"):
+        shard(model, 2, tmp_path / "parts")
+
+
+@pytest.mark.parametrize(
+    ("dims", "said"), [([1, 2], r"\[1, 2\]: it has 4 dimension"), ([1, 1, 0, 9], "at least 1")]
+)
+def test_a_shape_that_no_input_has(tmp_path, dims, said):
+    with pytest.raises(ConfigError, match=said):
+        shard(ZOO / "crnn.mindir", 2, tmp_path, "pipeline", {"image": dims})
 
 
 def test_the_command_reports(tmp_path):

@@ -58,8 +58,9 @@ def shard(
     "" is tensor where that divides most of the weights, else pipeline. `shapes` fixes free
     dimensions of inputs. Raises `ModelFormatError`, `UnsupportedModelError`, `ConfigError`, `OSError`.
     """
-    folder.mkdir(parents=True, exist_ok=True)
     source = Source.of_file(model)
+    _check_name(model)
+    folder.mkdir(parents=True, exist_ok=True)
     name = digest(source.data)
     strategy = strategy or _chosen(source, ranks, shapes or {})
     shares = []
@@ -77,6 +78,14 @@ def shard(
         shares.append(_share(made, path.name, whole))
         ir.save(made, path, external_data=f"{path.stem}.data", size_threshold_bytes=SMALL)
     return shares
+
+
+def _check_name(model: Path) -> None:
+    try:
+        model.stem.encode()
+    except UnicodeEncodeError:
+        what = f"{model}: its name is no UTF-8, and the files that are written refer to each other by it"
+        raise ConfigError(f"{what}; rename it") from None
 
 
 def _chosen(source: Source, ranks: int, shapes: Mapping[str, Sequence[int]]) -> str:
@@ -102,11 +111,22 @@ def _prepared(source: Source, shapes: Mapping[str, Sequence[int]]) -> ir.Model:
             raise ConfigError(
                 f"{source.name}: has no input {name!r}; its inputs are {', '.join(map(str, known))}"
             )
+        _check_shape(source.name, known[name], dims)
         known[name].shape = ir.Shape(dims)
         for value in (v for node in model.graph for v in node.outputs):
             value.shape = None
     _plain_products(model.graph)
     return _inferred(model)
+
+
+def _check_shape(model: str, value: ir.Value, dims: Sequence[int]) -> None:
+    if value.shape is not None and len(value.shape) != len(dims):
+        wanted = f"it has {len(value.shape)} dimension(s)"
+    elif 0 in dims:
+        wanted = "every dimension must be at least 1"
+    else:
+        return
+    raise ConfigError(f"{model}: input {value.name!r} cannot have the shape {list(dims)}: {wanted}")
 
 
 def _inferred(model: ir.Model) -> ir.Model:
