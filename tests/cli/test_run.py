@@ -112,6 +112,13 @@ def test_numbers_beyond_all_bounds(pinnace, free, identity, tmp_path, arguments,
     assert said in answer.err
 
 
+@pytest.mark.parametrize("command", ["run", "bench", "tune"])
+def test_a_configuration_that_is_not_there_is_named(pinnace, free, tmp_path, command):
+    answer = pinnace(command, free, "--config", tmp_path / "no.ini")
+    assert answer.code == 1
+    assert "no.ini" in answer.err
+
+
 def test_a_shape_for_a_model_without_inputs():
     with pytest.raises(ArgumentValueError, match="the model has no inputs"):
         parse_shapes(["2"], [])

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pinnace.errors import ModelFormatError
+from pinnace.errors import ConfigError, ModelFormatError
 
 if TYPE_CHECKING:
     from pinnace import Context, ModelParallelRunner, Tensor
@@ -23,6 +23,8 @@ def context_for(
     """The processor, with the options that commands have."""
     from pinnace import Context
 
+    if config and not config.exists():
+        raise ConfigError(f"--config {config}: there is no such file")
     context = Context()
     context.target = ["cpu"]
     context.cpu.thread_num = threads
