@@ -106,7 +106,12 @@ def test_a_name_that_no_file_can_refer_to(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("dims", "said"), [([1, 2], r"\[1, 2\]: it has 4 dimension"), ([1, 1, 0, 9], "at least 1")]
+    ("dims", "said"),
+    [
+        ([1, 2], r"\[1, 2\]: it is \[1, 1, 32, 64\]"),
+        ([2, 1, 32, 64], r"\[2, 1, 32, 64\]: it is \[1, 1, 32, 64\]"),
+        ([1, 1, 0, 64], "at least 1"),
+    ],
 )
 def test_a_shape_that_no_input_has(tmp_path, dims, said):
     with pytest.raises(ConfigError, match=said):

@@ -120,12 +120,13 @@ def _prepared(source: Source, shapes: Mapping[str, Sequence[int]]) -> ir.Model:
 
 
 def _check_shape(model: str, value: ir.Value, dims: Sequence[int]) -> None:
-    if value.shape is not None and len(value.shape) != len(dims):
-        wanted = f"it has {len(value.shape)} dimension(s)"
-    elif 0 in dims:
+    had = None if value.shape is None else [dim if isinstance(dim, int) else -1 for dim in value.shape]
+    if 0 in dims:
         wanted = "every dimension must be at least 1"
-    else:
+    elif had is None or (len(had) == len(dims) and all(h in (-1, d) for h, d in zip(had, dims, strict=True))):
         return
+    else:
+        wanted = f"it is {had}, of which only -1 is free"
     raise ConfigError(f"{model}: input {value.name!r} cannot have the shape {list(dims)}: {wanted}")
 
 
