@@ -420,7 +420,7 @@ def _adaptive_max(b: Builder, x: Tensor, sizes: Sequence[int | None]) -> tuple[T
 def _places(lengths: Sequence[int], sizes: Sequence[int | None]) -> tuple[np.ndarray[Any, Any], list[int]]:
     """(cells, elements): the elements of every cell, the last one again where a cell has fewer."""
     counts = [n if s is None else s for n, s in zip(lengths, sizes, strict=True)]
-    flat = np.zeros((1, 1), np.int64)
+    flat: np.ndarray[Any, Any] = np.zeros((1, 1), np.int64)
     for length, size in zip(lengths, counts, strict=True):
         cells = _cells(length, size)
         widest = max(stop - start for start, stop in cells)
