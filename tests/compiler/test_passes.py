@@ -22,9 +22,10 @@ TOLERANCE = 2e-6
 """Sums of some hundred float32 in another order, relative to the largest."""
 
 
-def rewritten(graph: str) -> Counter[str]:
+def rewritten(graph: str, opset: int = 21) -> Counter[str]:
     """The operators of a graph after the rules; what it computes is compared with what it did before."""
     model = ir.from_onnx_text(f"{HEAD}\n{graph}")
+    model.opset_imports[""] = opset
     before = _run(model)
     rewrite(model)
     for given, expected in zip(_run(model), before, strict=True):
@@ -167,6 +168,19 @@ def test_attention_is_one_operator(keys):
     assert rewritten(ATTENTION.format(keys=keys)) == {"MultiHeadAttention": 1, "Reshape": 4}
 
 
+@pytest.mark.parametrize(("opset", "kept"), [(12, 1), (13, 0)])
+def test_a_softmax_without_an_axis_went_over_all_others_once(opset, kept):
+    turn = "Transpose <perm = [0,2,1,3]>"
+    given = rewritten(
+        f"""g (float[2,5,4,8] q, float[2,5,4,8] k, float[2,5,4,8] v) => (float[2,5,4,8] y) {{
+            a = {turn} (q)  b = Transpose <perm = [0,2,3,1]> (k)  c = {turn} (v)
+            s = MatMul(a, b)  p = Softmax(s)  m = MatMul(p, c)  y = {turn} (m)
+        }}""",
+        opset,
+    )
+    assert given["Softmax"] == kept
+
+
 def test_attention_over_keys_that_were_never_in_order_of_tokens():
     assert rewritten(
         """g (float[2,4,30,8] q, float[2,4,20,8] k, float[2,4,20,8] v) => (float[2,30,4,8] y) {
@@ -281,6 +295,18 @@ def test_gelu_spelled_out(rise, product):
         float down = {{0.70710678}}, float up = {{1.41421356}}, float small = {{0.044715}},
         float root = {{0.79788456}}> {{ x = Add(z, half) {rise} {product} }}"""
     ) == {"Add": 1, "Gelu": 1}
+
+
+@pytest.mark.parametrize(("opset", "operators"), [(9, {"Erf": 1}), (19, {"Erf": 1}), (20, {"Gelu": 1})])
+def test_gelu_is_an_operator_since_set_20(opset, operators):
+    given = rewritten(
+        """g (float[2,50] x) => (float[2,50] y)
+        <float one = {1.0}, float half = {0.5}, float up = {1.41421356}> {
+            a = Div(x, up) f = Erf(a) r = Add(f, one) h = Mul(x, r) y = Mul(h, half)
+        }""",
+        opset,
+    )
+    assert {key: given[key] for key in operators} == operators
 
 
 def test_another_curve_is_no_gelu():

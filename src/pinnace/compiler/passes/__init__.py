@@ -28,7 +28,7 @@ from pinnace.compiler.passes.sums import sum_of_rows
 from pinnace.compiler.passes.winograd import winograd
 from pinnace.compiler.plan import PLANNED
 from pinnace.compiler.trace import MISFITS
-from pinnace.ops.builder import Builder, Unsupported
+from pinnace.ops.builder import OPSET, Builder, Unsupported
 
 Rule = Callable[[Builder, ir.Node], ir.Value | None]
 
@@ -56,16 +56,29 @@ ON_CPU: dict[str, tuple[Rule, ...]] = {
 }
 """Rules that an accelerator's own kernels make useless."""
 
+_SINCE: dict[Rule, int] = {
+    activation_of_integers: 11,  # bounds of a Clip were attributes
+    attention: 13,  # a Softmax without an axis went over all dimensions but the first
+    batch_norm_of_merged: 9,  # statistics could be those of every element
+    bias_of_integers: 11,  # a Gemm had to have a bias
+    gelu: 20,  # there was no Gelu; onnxruntime has one of its own, and finds it
+}
+"""The ONNX operator set from which on operators are what a rule takes them for; 7 for all other rules.
+
+The oldest that onnxruntime runs is 7.
+"""
+
 _CONTROL = ("If", "Loop", "Scan")
 
 
 def rewrite(model: ir.Model, on_cpu: bool = True) -> None:
     """Apply the rules to every node of a model, each once, in order."""
     b = Builder()
+    opset = model.opset_imports.get("", OPSET)
     rules = RULES | ON_CPU if on_cpu else RULES
     for node in list(_nodes(model.graph)):
         for rule in rules.get(node.op_type, ()):
-            replacement = _applied(rule, b, node)
+            replacement = _applied(rule, b, node) if _SINCE.get(rule, 0) <= opset else None
             if replacement is not None:
                 _put(b, node, replacement)
                 break
