@@ -165,15 +165,17 @@ def test_weights_alone_in_integers_are_computed_with_as_floats(file, kernel, tmp
         ("Relu(c)", 100, 1),
         ("Clip(c, lo, hi)", 0, 1),  # 6 is 120 steps
         ("Clip(c, lo)", 0, 0),
+        ("Clip(c, told)", 0, 1),  # only the run knows where
+        ("Clip(c, , told)", 0, 1),
     ],
 )
 def test_an_activation_goes_after_the_integers(act, zero, left):
-    text = f"""{HEAD} g (uint8[1,2,5,5] q, int8[2,2,3,3] k) => (uint8[1,5,5,2] y)
+    text = f"""{HEAD} g (uint8[1,2,5,5] q, int8[2,2,3,3] k, float told) => (uint8[1,5,5,2] y)
     <float s = {{0.05}}, float lo = {{0}}, float hi = {{6}}, uint8 z = {{{zero}}}, uint8 m = {{128}}>
     {{ d = DequantizeLinear(q, s, m)  w = DequantizeLinear(k, s)
        c = Conv(d, w)  a = {act}  t = Transpose <perm = [0, 2, 3, 1]> (a)  y = QuantizeLinear(t, s, z) }}"""
     random = np.random.default_rng(6)
-    given = {"k": random.integers(-9, 9, (2, 2, 3, 3), np.int8)}
+    given = {"k": random.integers(-9, 9, (2, 2, 3, 3), np.int8), "told": np.float32(2)}
     given["q"] = random.integers(0, 256, (1, 2, 5, 5), np.uint8)
     model = ir.from_onnx_text(text)
     before = ReferenceEvaluator(ir.serde.serialize_model(model)).run(None, given)
@@ -186,6 +188,38 @@ def test_an_activation_goes_after_the_integers(act, zero, left):
     np.testing.assert_array_equal(
         ReferenceEvaluator(ir.serde.serialize_model(model)).run(None, given)[0], before[0]
     )
+
+
+@pytest.mark.parametrize("kind", ["int16", "uint16"])
+def test_an_activation_stays_before_integers_that_have_no_kernels(kind):
+    model = ir.from_onnx_text(
+        f"""{HEAD} g (uint8[1,2,5,5] q, int8[2,2,3,3] k) => ({kind}[1,2,3,3] y)
+        <float s = {{0.05}}, {kind} z = {{0}}> {{
+            d = DequantizeLinear(q, s)  w = DequantizeLinear(k, s)
+            c = Conv(d, w)  a = Relu(c)  y = QuantizeLinear(a, s, z)
+        }}"""
+    )
+    rewrite(model)
+    (quantise,) = (node for node in model.graph if node.op_type == "QuantizeLinear")
+    assert quantise.inputs[0].producer().op_type == "Relu"
+
+
+def test_a_gemm_had_to_have_a_bias_before_set_11():
+    """It is left as it was."""
+    random = np.random.default_rng(8)
+    model = ir.from_onnx_text(
+        """<ir_version: 5, opset_import: ["": 10]> g (uint8[2,5] q, uint8[5,4] k) => (float[2,4] y)
+        <float s = {0.05}, uint8 z = {128}, float[4] c = {1,2,3,4}> {
+            d = DequantizeLinear(q, s, z)  w = DequantizeLinear(k, s, z)  y = Gemm(d, w, c)
+        }"""
+    )
+    q, k = (random.integers(0, 256, shape, np.uint8) for shape in ((2, 5), (5, 4)))
+    data = ir.to_proto(model).SerializeToString()
+    executable = build(data, None, Target(threads=1, provider="onnxruntime"), Settings())
+    (y,) = executable.execution().run([q, k])
+    # Twelve bits of integers, and a few roundings of float32.
+    expected = (q - 128.0) @ (k - 128.0) * 0.05**2 + [1, 2, 3, 4]
+    np.testing.assert_allclose(y, expected, rtol=1e-5, atol=1e-4)
 
 
 @pytest.mark.parametrize("provider", ["onnxruntime", "openvino"])

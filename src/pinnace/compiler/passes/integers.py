@@ -14,6 +14,8 @@ from pinnace.compiler.passes.match import made_by, number, private
 from pinnace.ops.builder import Builder
 
 _WITH_KERNELS = ("Add", "Conv", "Gemm", "MatMul")
+_ENDS = {ir.DataType.INT8: (-128, 127), ir.DataType.UINT8: (0, 255)}
+"""What quantisation cuts off at; the integers that have kernels."""
 
 
 def bias_of_integers(b: Builder, node: ir.Node) -> ir.Value | None:
@@ -43,17 +45,19 @@ def activation_of_integers(b: Builder, node: ir.Node) -> ir.Value | None:
     act = made_by(moved.inputs[0] if moved else x, "Relu", "Clip")
     if step is None or zero is None or act is None or not private(act.outputs[0]):
         return None
+    ends = None if zero_point is None or zero_point.dtype is None else _ENDS.get(zero_point.dtype)
+    if ends is None:
+        return None
     before = act.inputs[0]
     weighted = made_by(before, *_WITH_KERNELS)
     if weighted is None or not private(before) or not all(map(_dequantised, weighted.inputs[:2])):
         return None
-    first, last = _ends(node.inputs[2])
     low, high = _bounds(act)
     assert before is not None
     attributes = {a.name: a.value for a in node.attributes.values()}
     moved_before = before if moved is None else b.transpose(before, moved.attributes["perm"].as_ints())
     integers = b.op("QuantizeLinear", moved_before, scale, zero_point, **attributes)
-    if low / step + zero <= first and high / step + zero >= last:
+    if low / step + zero <= ends[0] and high / step + zero >= ends[1]:
         return integers
     floats = b.op("DequantizeLinear", integers, scale, zero_point)
     cut = b.op(act.op_type, floats, *act.inputs[1:])
@@ -66,13 +70,14 @@ def _dequantised(x: ir.Value | None) -> bool:
     return made_by(moved.inputs[0] if moved else x, "DequantizeLinear") is not None
 
 
-def _ends(zero_point: ir.Value | None) -> tuple[int, int]:
-    signed = zero_point is not None and zero_point.dtype is ir.DataType.INT8
-    return (-128, 127) if signed else (0, 255)
-
-
 def _bounds(act: ir.Node) -> tuple[float, float]:
     if act.op_type == "Relu":
         return 0.0, math.inf
-    low, high = (number(x) for x in (*act.inputs[1:], None, None)[:2])
-    return (-math.inf if low is None else low), (math.inf if high is None else high)
+    low, high = (*act.inputs[1:], None, None)[:2]
+    return _bound(low, -math.inf), _bound(high, math.inf)
+
+
+def _bound(given: ir.Value | None, none: float) -> float:
+    """A bound of a Clip: `none` where it is left out, the strictest there is where only the run knows it."""
+    known = number(given)
+    return none if given is None else -none if known is None else known
