@@ -404,3 +404,14 @@ def test_rules_look_into_branches():
     inner = [n.op_type for n in ir.traversal.RecursiveGraphIterator(model.graph)]
     assert "MatMul" in inner
     assert "ReduceSum" not in inner
+
+
+def test_operators_of_other_domains_are_left_alone():
+    """A function of a file may have the name of an operator, and inputs as that has them."""
+    model = ir.from_onnx_text(
+        """<ir_version: 10, opset_import: ["": 21, "mine": 1]>
+        g (float[1,64,96] x) => (float[1,64,96] y) <int64[1] axes = {1}> { y = mine.ReduceSum(x, axes) }
+        <domain: "mine", opset_import: ["": 21]> ReduceSum (x, axes) => (y) { y = Neg(x) }"""
+    )
+    rewrite(model)
+    assert [(node.domain, node.op_type) for node in model.graph] == [("mine", "ReduceSum")]

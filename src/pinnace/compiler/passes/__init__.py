@@ -77,7 +77,7 @@ def rewrite(model: ir.Model, on_cpu: bool = True) -> None:
     opset = model.opset_imports.get("", OPSET)
     rules = RULES | ON_CPU if on_cpu else RULES
     for node in list(_nodes(model.graph)):
-        for rule in rules.get(node.op_type, ()):
+        for rule in () if node.domain else rules.get(node.op_type, ()):
             replacement = _applied(rule, b, node) if _SINCE.get(rule, 0) <= opset else None
             if replacement is not None:
                 _put(b, node, replacement)
