@@ -120,6 +120,26 @@ def test_other_average_pools_stay(channels, attributes):
     assert rewritten(graph) == {"AveragePool": 1}
 
 
+def test_shapes_are_inferred_by_the_operator_set_of_the_file():
+    given = rewritten(
+        """g (float[1,5,6,8] x) => (float[1,5,4,6] y) <float[8] ones = {1,1,1,1,1,1,1,1}> {
+            n = RMSNormalization(x, ones)  y = AveragePool <kernel_shape = [3,3]> (n)
+        }""",
+        opset=23,  # the first that has RMSNormalization
+    )
+    assert given == {"RMSNormalization": 1, "Conv": 1}
+
+
+def test_behind_an_operator_that_no_set_has_nothing_is_known():
+    model = ir.from_onnx_text(
+        f"""{HEAD} g (float[1,5,6,8] x) => (float[1,5,4,6] y) {{
+            n = NoSuchOperator(x)  y = AveragePool <kernel_shape = [3,3]> (n)
+        }}"""
+    )
+    rewrite(model)
+    assert [node.op_type for node in model.graph] == ["NoSuchOperator", "AveragePool"]
+
+
 @pytest.mark.parametrize("operator", ["ReduceSum", "ReduceMean", "ReduceL2", "ReduceSumSquare"])
 @pytest.mark.parametrize(
     ("axes", "keep", "dims"),

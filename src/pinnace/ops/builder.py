@@ -63,7 +63,11 @@ class _View(NamedTuple):
 class Builder:
     """Collects the nodes of one ONNX graph; nested graphs open a scope of their own."""
 
-    def __init__(self, layout: Layout = Layout.NCHW, changing: Container[int] = ()) -> None:
+    def __init__(
+        self, layout: Layout = Layout.NCHW, changing: Container[int] = (), opset: int = OPSET
+    ) -> None:
+        self.opset = opset
+        """The ONNX operator set of the graph."""
         self.layout = layout
         """Order of the dimensions of image activations in the model that is lowered."""
         self.asked: set[ir.Value] = set()
@@ -346,7 +350,7 @@ class Builder:
 
     def _dtype(self, x: ir.Value) -> ir.DataType | None:
         if x.dtype is None:
-            infer(x)
+            infer(x, self.opset)
         return x.dtype
 
     def result(self, x: ir.Value, index: int = 0) -> ir.DataType:
@@ -357,7 +361,7 @@ class Builder:
     def shape(self, x: ir.Value) -> tuple[int | None, ...]:
         """Dimensions of a tensor, None where free; Unsupported where not even the rank is known."""
         if x.shape is None:
-            infer(x)
+            infer(x, self.opset)
         if x.shape is None:
             raise Unsupported(f"the rank of {x.name!r} is unknown")
         return tuple(d if isinstance(d, int) else None for d in x.shape)
@@ -547,8 +551,8 @@ def _refuse(value: Value, wanted: str) -> NoReturn:
     raise Unsupported(f"must be {wanted}, and it is {type(value).__name__}")
 
 
-def infer(x: ir.Value) -> None:
-    """Fill in type and shape of `x` by ONNX's own inference over the nodes that compute it."""
+def infer(x: ir.Value, opset: int) -> None:
+    """Fill in type and shape of `x` by ONNX's own inference over the nodes, of a set, that compute it."""
     pending = [x]
     seen: set[ir.Value] = set()  # whose inputs are known, or have been asked: what failed once fails again
     while pending:
@@ -563,10 +567,10 @@ def infer(x: ir.Value) -> None:
             pending += [i for i in unknown if i.producer() and i not in seen]
             continue
         pending.pop()
-        _infer_node(node)
+        _infer_node(node, opset)
 
 
-def _infer_node(node: ir.Node) -> None:
+def _infer_node(node: ir.Node, opset: int) -> None:
     if node.domain or any(a.type is ir.AttributeType.GRAPH for a in node.attributes.values()):
         return
     proto = ir.serde.serialize_node(node)
@@ -579,13 +583,13 @@ def _infer_node(node: ir.Node) -> None:
         if value.const_value is not None and value.const_value.size <= 64:
             data[value.name] = ir.serde.serialize_tensor(value.const_value)
             data[value.name].name = value.name
-    schema = onnx.defs.get_schema(node.op_type, OPSET)
     try:
+        schema = onnx.defs.get_schema(node.op_type, opset)
         inferred = onnx.shape_inference.infer_node_outputs(
-            schema, proto, types, data, opset_imports=[onnx.helper.make_opsetid("", OPSET)]
+            schema, proto, types, data, opset_imports=[onnx.helper.make_opsetid("", opset)]
         )
-    except (onnx.shape_inference.InferenceError, onnx.checker.ValidationError):
-        return
+    except (onnx.defs.SchemaError, onnx.shape_inference.InferenceError, onnx.checker.ValidationError):
+        return  # there is no such operator, or it is used wrongly: the engine will say it
     for output in node.outputs:
         if output.name in inferred and inferred[output.name].HasField("tensor_type"):
             _take(output, inferred[output.name].tensor_type)

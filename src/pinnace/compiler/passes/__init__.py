@@ -73,12 +73,11 @@ _CONTROL = ("If", "Loop", "Scan")
 
 def rewrite(model: ir.Model, on_cpu: bool = True) -> None:
     """Apply the rules to every node of a model, each once, in order."""
-    b = Builder()
-    opset = model.opset_imports.get("", OPSET)
+    b = Builder(opset=model.opset_imports.get("", OPSET))
     rules = RULES | ON_CPU if on_cpu else RULES
     for node in list(_nodes(model.graph)):
         for rule in () if node.domain else rules.get(node.op_type, ()):
-            replacement = _applied(rule, b, node) if _SINCE.get(rule, 0) <= opset else None
+            replacement = _applied(rule, b, node) if _SINCE.get(rule, 0) <= b.opset else None
             if replacement is not None:
                 _put(b, node, replacement)
                 break

@@ -175,7 +175,7 @@ def _convolution(b: Builder, node: ir.Node) -> _Convolution | None:
     if x is None or kernel is None or not _plain(b, conv) or not is_float(b, x):
         return None
     tiles, free = _tiles(b, conv, x, min(b.static_shape(kernel)[:2])), b.shape(x)[0] is None
-    if tiles is None or (free and _opset(conv) < _PADS_BY_INPUT):
+    if tiles is None or (free and b.opset < _PADS_BY_INPUT):
         return None
     weight, bias = floats(kernel), _ZERO if given is None else floats(given)
     if weight is None or bias is None:
@@ -188,13 +188,6 @@ def _convolution(b: Builder, node: ir.Node) -> _Convolution | None:
 
 _PADS_BY_INPUT = 11
 """The ONNX operator set since which a Pad is written as here."""
-
-
-def _opset(node: ir.Node) -> int:
-    """The ONNX operator set of the graph that a node stands in."""
-    assert isinstance(node.graph, ir.Graph)
-    return node.graph.opset_imports.get("", 0)
-
 
 _BEFORE = {"Relu": ("BatchNormalization", "Conv"), "BatchNormalization": ("Conv",), "Conv": ()}
 _AFTER = {"Relu": (), "BatchNormalization": ("Relu",), "Conv": ("Relu", "BatchNormalization")}
