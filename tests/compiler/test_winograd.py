@@ -125,10 +125,29 @@ def test_any_number_of_images(size, kernel, more):
         ((0, 64, 40, 40), (64, 64, 3, 3), {}),
         ((1, 64, "rows", 40), (64, 64, 3, 3), {}),
         ((8, 64, 40, "columns"), (64, 64, 3, 3), {}),
+        ((1, 128, 40, 40), (64, 64, 3, 3), {}),  # wrong: the engine says so
+        (("n", 128, 40, 40), (64, 64, 3, 3), {}),
+        ((1, "channels", 40, 40), (64, 64, 3, 3), {}),
+        ((1, 64, 40, 40), (64, 64, 3, 3), {"kernel_shape": [5, 5]}),
     ],
 )
 def test_others_stay(x, kernel, more):
     assert after(network(x, kernel, **more))["Conv"] == 1
+
+
+def test_a_norm_whose_scale_the_run_gives_stays():
+    model = network((1, 64, 40, 40), (64, 64, 3, 3), norm=True)
+    scale = ir.Value(name="given", shape=ir.Shape([64]), type=ir.TensorType(ir.DataType.FLOAT))
+    model.graph.inputs.append(scale)
+    model.graph[-1].replace_input_with(1, scale)
+    assert after(model)["BatchNormalization"] == 1
+
+
+@pytest.mark.parametrize("part", ["bias", "shift"])
+def test_vectors_of_other_lengths_are_left_to_the_engine(part):
+    model = network((1, 64, 40, 40), (64, 64, 3, 3), norm=True)
+    model.graph.initializers[part].const_value = ir.tensor(np.ones(1, np.float32), name=part)
+    assert after(model)["Conv"] == 1
 
 
 @pytest.mark.parametrize("batch", [2, "n"])

@@ -17,7 +17,7 @@ import onnx_ir as ir
 
 from pinnace.compiler.passes.match import attribute, floats, is_float, made_by, pads_of, private
 from pinnace.compiler.plan import PLANNED
-from pinnace.ops.builder import Builder
+from pinnace.ops.builder import Builder, Unsupported
 
 _Floats = npt.NDArray[np.floating[Any]]
 
@@ -177,10 +177,11 @@ def _convolution(b: Builder, node: ir.Node) -> _Convolution | None:
     tiles, free = _tiles(b, conv, x, min(b.static_shape(kernel)[:2])), b.shape(x)[0] is None
     if tiles is None or (free and b.opset < _PADS_BY_INPUT):
         return None
-    weight, bias = floats(kernel), _ZERO if given is None else floats(given)
-    if weight is None or bias is None:
+    weight = floats(kernel)
+    if weight is None:
         return None
-    factor, summand = (_ONE, _ZERO) if norm is None else _normalised(norm)
+    bias = _ZERO if given is None else _vector(given, len(weight))
+    factor, summand = (_ONE, _ZERO) if norm is None else _normalised(norm, len(weight))
     whole = np.broadcast_to(bias * factor + summand, weight.shape[:1])
     scaled = weight * factor[:, None, None, None]
     return _Convolution(x, scaled, whole, tiles, "Relu" in parts, free)
@@ -210,10 +211,14 @@ def _parts(node: ir.Node) -> dict[str, ir.Node] | None:
 
 
 def _plain(b: Builder, conv: ir.Node) -> bool:
-    """Whether it is a convolution of images by 3 x 3 windows in steps of one."""
-    window = b.shape(conv.inputs[1])[2:] if conv.inputs[1] is not None else ()
-    steps = [conv.attributes[name].as_ints() for name in ("strides", "dilations") if name in conv.attributes]
-    return window == (3, 3) and all(set(s) == {1} for s in steps) and attribute(conv, "group", 1) == 1
+    """Whether it is a convolution of images by 3 x 3 windows in steps of one, of all channels."""
+    x, kernel = conv.inputs[:2]
+    if x is None or kernel is None or b.shape(x)[1:2] != b.shape(kernel)[1:2]:
+        return False
+    window, given = b.shape(kernel)[2:], conv.attributes
+    steps = [given[name].as_ints() for name in ("strides", "dilations") if name in given]
+    said = tuple(given["kernel_shape"].as_ints()) if "kernel_shape" in given else window
+    return window == said == (3, 3) and all(set(s) == {1} for s in steps) and attribute(conv, "group", 1) == 1
 
 
 def _tiles(b: Builder, conv: ir.Node, x: ir.Value, channels: int) -> _Tiles | None:
@@ -229,9 +234,19 @@ def _tiles(b: Builder, conv: ir.Node, x: ir.Value, channels: int) -> _Tiles | No
     return None
 
 
-def _normalised(norm: ir.Node) -> tuple[_Floats, _Floats]:
+def _vector(value: ir.Value | None, channels: int) -> _Floats:
+    """A constant number for each channel; Unsupported where it is anything else."""
+    known = floats(value)
+    if known is None or known.shape != (channels,):
+        raise Unsupported("no constant for each channel")
+    return known.astype(np.float64)
+
+
+def _normalised(norm: ir.Node, channels: int) -> tuple[_Floats, _Floats]:
     """Factor and summand of a BatchNormalization, a channel each."""
-    scale, shift, mean, variance = (np.asarray(floats(i), np.float64) for i in norm.inputs[1:5])
+    if attribute(norm, "training_mode", 0):
+        raise Unsupported("normalises by what it is given")
+    scale, shift, mean, variance = (_vector(i, channels) for i in norm.inputs[1:5])
     epsilon = norm.attributes["epsilon"].as_float() if "epsilon" in norm.attributes else 1e-5
     factor = scale / np.sqrt(variance + epsilon)
     return factor, shift - mean * factor
