@@ -9,6 +9,7 @@ from pathlib import Path
 import ml_dtypes
 import numpy as np
 import onnx
+import onnxruntime as ort
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
@@ -257,3 +258,38 @@ def test_results_of_other_shapes_than_the_file_declares(size):
         np.testing.assert_array_equal(result, np.full((2, size), -value))
     with pytest.raises(EngineError, match=rf"has the shape \[2, {size}\], and not \[4\]"):
         execution.run([np.ones((2, size), np.float32)], [np.zeros(4, np.float32)])
+
+
+@pytest.mark.parametrize("rows", ["n", 3])
+@pytest.mark.parametrize("given_out", [False, True])
+def test_another_batch_where_the_file_has_the_old_one_further_on(rows, given_out):
+    """Whoever gives a model another batch often changes its inputs alone; onnxruntime does not mind."""
+    random = np.random.default_rng(9)
+    w = random.standard_normal((64, 64, 3, 3)).astype(np.float32) / 10
+    x = random.standard_normal((3, 64, 24, 24)).astype(np.float32)
+    nodes = [
+        helper.make_node("Neg", ["x"], ["z"]),
+        helper.make_node("Conv", ["z", "w"], ["c"]),
+        helper.make_node("ReduceSum", ["c", "axes"], ["y"], keepdims=0),
+    ]
+    old = [helper.make_tensor_value_info("z", TensorProto.FLOAT, [1, 64, 24, 24])]
+    old += [helper.make_tensor_value_info("c", TensorProto.FLOAT, [1, 64, 22, 22])]
+    y = helper.make_tensor_value_info("y", TensorProto.FLOAT, [64, 22, 22])
+    graph = helper.make_graph(
+        nodes,
+        "g",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [rows, 64, 24, 24])],
+        [y, *old] if given_out else [y],
+        [numpy_helper.from_array(w, "w"), numpy_helper.from_array(np.array([0]), "axes")],
+        value_info=[] if given_out else old,
+    )
+    proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    data, options = proto.SerializeToString(), ort.SessionOptions()
+    options.log_severity_level = 4
+    options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
+    session = ort.InferenceSession(data, options, providers=["CPUExecutionProvider"])
+    results = build(data, None, Target(threads=1), Settings()).execution().run([x])
+    for given, expected in zip(results, session.run(None, {"x": x}), strict=True):
+        assert given.shape == expected.shape
+        # Sums of 576 products of float32, of a size of 2, in other orders (those of Winograd's algorithm).
+        np.testing.assert_allclose(given, expected, rtol=0, atol=5e-5)

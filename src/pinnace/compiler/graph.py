@@ -12,6 +12,7 @@ from pinnace.compiler import plan as plans
 from pinnace.compiler.lower import HELD_BACK, STATE, graph_inputs, lower
 from pinnace.compiler.variable import Variable, chosen, variables
 from pinnace.errors import UnsupportedModelError, UnsupportedPrimitive
+from pinnace.ops.collective import DOMAIN
 from pinnace.program import Layout, Program
 from pinnace.types import DataType, Format, Interface, Port
 
@@ -65,6 +66,8 @@ def compilable(
         states=states,
         info=dict(info),
     )
+    if model is graph:
+        _forget_shapes(model.graph)
     first_state = tuple(i.const_value for i in kept if i.const_value is not None)
     return Compilable(
         model,
@@ -75,6 +78,20 @@ def compilable(
         variables(model, name, exchanged),
         bool(model.meta.get(HELD_BACK)),
     )
+
+
+def _forget_shapes(graph: ir.Graph) -> None:
+    """Drop what an ONNX file says of the shapes of what is computed; who needs them infers them.
+
+    Nothing holds a file to it. Who gives a model another batch often changes its inputs alone, and rules
+    would write the old one into the graph. Results of nested graphs keep theirs: onnxruntime's Scan asks.
+    So does the part of a rank: `pinnace shard` has written what ranks exchange.
+    """
+    nodes = list(ir.traversal.RecursiveGraphIterator(graph))
+    for node in () if any(node.domain == DOMAIN for node in nodes) else nodes:
+        for output in node.outputs:
+            if node.graph is graph or not output.is_graph_output():
+                output.shape = None
 
 
 def declared_inputs(program: Program) -> tuple[Port, ...]:
