@@ -155,6 +155,15 @@ def test_sums_of_rows_are_products(operator, axes, keep, dims):
     assert operator not in given
 
 
+@pytest.mark.parametrize("axes", ["int64[1] axes = {3}", "int64[1,1] axes = {1}"])
+def test_sums_that_the_engine_refuses_are_left_to_it(axes):
+    model = ir.from_onnx_text(
+        f"{HEAD} g (float[1,64,96] x) => (float[1,1,96] y) <{axes}> {{ y = ReduceSum(x, axes) }}"
+    )
+    rewrite(model)
+    assert [node.op_type for node in model.graph] == ["ReduceSum"]
+
+
 @pytest.mark.parametrize(("shape", "axes"), [("2,64,96", "1"), ("1,64,96", "2"), ("1,64,9,96", "1,3")])
 def test_other_sums_stay(shape, axes):
     rank, count = len(shape.split(",")), axes.count(",") + 1
@@ -327,6 +336,17 @@ def test_gelu_is_an_operator_since_set_20(opset, operators):
         opset,
     )
     assert {key: given[key] for key in operators} == operators
+
+
+@pytest.mark.parametrize("where", ["one", "half", "up"])
+def test_numbers_may_bring_dimensions(where):
+    kinds = {name: "float[1,1,1]" if name == where else "float" for name in ("one", "half", "up")}
+    assert "Gelu" not in rewritten(
+        f"""g (float[2,50] x) => (float[1,2,50] y)
+        <{kinds["one"]} one = {{1.0}}, {kinds["half"]} half = {{0.5}}, {kinds["up"]} up = {{1.41421356}}> {{
+            a = Div(x, up) f = Erf(a) r = Add(f, one) h = Mul(x, r) y = Mul(h, half)
+        }}"""
+    )
 
 
 def test_another_curve_is_no_gelu():

@@ -28,15 +28,19 @@ def constant(value: ir.Value | None) -> ir.TensorProtocol | None:
 
 
 def number(value: ir.Value | None) -> float | None:
-    """The value of a constant with one element."""
+    """The value of a constant with one element, that gives no tensor beside it more dimensions."""
     tensor = constant(value)
-    return None if tensor is None or tensor.size != 1 else float(tensor.numpy().reshape(-1)[0])
+    if tensor is None or tensor.size != 1 or len(tensor.shape) > 1:
+        return None
+    return float(tensor.numpy().reshape(-1)[0])
 
 
 def ints(value: ir.Value | None) -> tuple[int, ...] | None:
-    """The elements of a constant vector of a few ints."""
+    """The elements of a constant vector of a few ints; of a scalar, that."""
     tensor = constant(value)
-    return None if tensor is None or tensor.size > 16 else tuple(int(i) for i in tensor.numpy().reshape(-1))
+    if tensor is None or tensor.size > 16 or len(tensor.shape) > 1:
+        return None
+    return tuple(int(i) for i in tensor.numpy().reshape(-1))
 
 
 def scaled(value: ir.Value | None) -> tuple[ir.Value | None, ir.Value | None]:

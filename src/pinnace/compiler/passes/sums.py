@@ -24,7 +24,7 @@ def sum_of_rows(b: Builder, node: ir.Node) -> ir.Value | None:
     if x is None or not axes or not is_float(b, x):
         return None
     shape = b.static_shape(x)
-    over = sorted(a % len(shape) for a in axes)
+    over = sorted(range(len(shape))[a] for a in axes)
     first, last = over[0], over[-1] + 1
     rows, columns = math.prod(shape[first:last]), math.prod(shape[last:])
     # What the product reads again for every column would be lost on few columns.
