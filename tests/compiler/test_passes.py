@@ -338,6 +338,36 @@ def test_gelu_is_an_operator_since_set_20(opset, operators):
     assert {key: given[key] for key in operators} == operators
 
 
+@pytest.mark.parametrize(
+    "body",
+    [
+        "m = ReduceMean(s, last) e = Add(m, eps) r = Sqrt(e) i = Reciprocal(r) n = Mul(x, i) y = Mul(n, w)",
+        "n = LayerNormalization <axis = -1, epsilon = 0.001> (x, v)  y = Add(n, w)",
+    ],
+)
+def test_scales_of_free_sizes_may_be_broadcast(body):
+    model = ir.from_onnx_text(
+        f"""{HEAD} g (float[2,"a"] x, float["b"] v, float["c"] w) => (float[2,"a"] y)
+        <float eps = {{0.001}}, int64[1] last = {{-1}}> {{ s = Mul(x, x) {body} }}"""
+    )
+    rewrite(model)
+    assert model.graph[-1].op_type in ("Mul", "Add")
+
+
+def test_a_norm_by_what_it_is_given_stays():
+    vectors = "float[2] s = {1.5,0.5}, float[2] b = {0.1,0.2}, float[2] m = {0.3,0.4}, float[2] v = {1.2,0.7}"
+    model = ir.from_onnx_text(
+        f"""{HEAD} g (float[1,2,3,4,5] x) => (float[1,2,3,4,5] y)
+        <{vectors}, int64[4] merged = {{1,2,12,5}}, int64[5] whole = {{1,2,3,4,5}}> {{
+            a = Reshape(x, merged)
+            n, o, p = BatchNormalization <epsilon = 0.001, training_mode = 1> (a, s, b, m, v)
+            y = Reshape(n, whole)
+        }}"""
+    )
+    rewrite(model)
+    assert [node.op_type for node in model.graph] == ["Reshape", "BatchNormalization", "Reshape"]
+
+
 @pytest.mark.parametrize("where", ["one", "half", "up"])
 def test_numbers_may_bring_dimensions(where):
     kinds = {name: "float[1,1,1]" if name == where else "float" for name in ("one", "half", "up")}
@@ -361,7 +391,7 @@ BOXES = """g (float[1,3,7,5,4] x) => (float[1,3,5,4,7] y{more})
 <int64[3] sizes = {{2,2,3}}, int64[1] at0 = {{0}}, int64[1] at2 = {{2}}, int64[1] at4 = {{-3}},
  int64[1] end = {{7}}, int64[1] axis = {{-1}}, float two = {{2}}, float[2] cell = {{8,9}},
  float[1,3,1,1,2] anchors = {{10,13,16,30,33,23}}, float[4,2] grid = {{0,1,2,3,4,5,6,7}},
- float[1,3,5,4,3] rest = {{{zeros}}}> {{
+ float[1,3,5,4,3] rest = {{{zeros}}}, float[1,1,1,1,7] rests = {{0,0,0,0,1,2,3}}> {{
     t = Transpose <perm = [0,1,3,4,2]> (x)
     s = Sigmoid(t)
     {cut}
@@ -396,6 +426,7 @@ def test_boxes_are_joined_before_they_are_transposed(cut):
         {"after": "z = Neg(b1)", "more": ", float[1,3,5,4,2] z"},
         {"after": "", "more": ", float[1,3,5,4,2] b2"},
         {"last": "rest"},  # a part that was not cut
+        {"last": "e", "cut": f"{SPLIT} u, v, w = Split <axis = 4> (rests, sizes) e = Add(c, w)"},
         {"last": "d", "cut": f"{SPLIT} d = Softmax <axis = -1> (c)"},  # along what is moved
         {"last": "d", "cut": f"{SPLIT} u = Transpose <perm = [0,1,3,4,2]> (x) d = Slice(u, at4, end, axis)"},
     ],

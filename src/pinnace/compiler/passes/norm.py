@@ -19,6 +19,8 @@ def batch_norm_of_merged(b: Builder, node: ir.Node) -> ir.Value | None:
     before = None if norm is None else made_by(norm.inputs[0], "Reshape")
     if norm is None or before is None or before.inputs[0] is None or not private(norm.outputs[0]):
         return None
+    if attribute(norm, "training_mode", 0):
+        return None
     x = before.inputs[0]
     shape, merged = b.static_shape(x), b.static_shape(before.outputs[0])
     if shape[:2] != merged[:2] or b.static_shape(node.outputs[0]) != shape:
@@ -87,7 +89,9 @@ def scaled_layer_norm(b: Builder, node: ir.Node) -> ir.Value | None:
             continue
         x, scale = norm.inputs
         axis, epsilon = norm.attributes["axis"].as_int(), norm.attributes["epsilon"].as_float()
-        if x is None or scale is None or b.shape(operand) != b.shape(scale) or not is_float(b, operand):
+        if x is None or scale is None or not is_float(b, operand):
+            continue
+        if b.shape(operand) != b.shape(scale) or None in b.shape(scale):
             continue
         if node.op_type == "Add":
             return b.op("LayerNormalization", x, scale, operand, axis=axis, epsilon=epsilon)
@@ -100,10 +104,11 @@ def root_mean_square(b: Builder, node: ir.Node) -> ir.Value | None:
     """x * (1 / sqrt(mean(x * x) + epsilon)) * w -> SimplifiedLayerNormalization: half of the time."""
     for normalised, weight in (node.inputs, node.inputs[::-1]):
         inner = made_by(normalised, "Mul", "Div")
-        if inner is None or weight is None or not private(normalised) or len(b.shape(weight)) != 1:
+        if inner is None or weight is None or not private(normalised):
             continue
+        size = b.shape(weight)
         for x, squares, epsilon in _over_roots(inner):
-            fits = x is not None and _is_mean_square(b, squares, x) and b.shape(weight)[0] == b.shape(x)[-1]
+            fits = x is not None and _is_mean_square(b, squares, x) and b.shape(x)[-1:] == size != (None,)
             if fits and is_float(b, x) and is_float(b, weight):
                 return b.op("SimplifiedLayerNormalization", x, weight, axis=-1, epsilon=epsilon)
     return None
