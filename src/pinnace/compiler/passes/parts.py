@@ -93,7 +93,7 @@ def _reordered(b: Builder, value: ir.Value, perm: Sequence[int]) -> ir.Value:
 
 def _along(b: Builder, node: ir.Node, moved: _Moved, perm: Sequence[int]) -> Sequence[ir.Value]:
     """Split and Concat: they have an axis."""
-    if node.op_type == "Concat" and any(i not in moved for i in node.inputs):
+    if any(i not in moved for i in (node.inputs if node.op_type == "Concat" else node.inputs[:1])):
         raise Unsupported("a constant part")
     given = {name: a.value for name, a in node.attributes.items()}
     given["axis"] = perm[attribute(node, "axis", 0) % len(perm)]
