@@ -114,6 +114,20 @@ def test_average_pools_of_odd_channels_are_convolutions(attributes, rows, column
     assert "AveragePool" not in given
 
 
+@pytest.mark.parametrize(
+    ("attributes", "size"), [("strides = [3,3]", "2,9"), ("pads = [3,0,0,0], strides = [9,9]", "9,9")]
+)
+def test_average_pools_that_no_convolution_is(attributes, size):
+    """A window larger than the image, which has a result, and more zeros than windows, which are refused."""
+    model = ir.from_onnx_text(
+        f"""{HEAD} g (float[1,5,{size}] x) => (float[1,5,"a","b"] y) {{
+            y = AveragePool <kernel_shape = [3,2], {attributes}> (x)
+        }}"""
+    )
+    rewrite(model)
+    assert [node.op_type for node in model.graph] == ["AveragePool"]
+
+
 @pytest.mark.parametrize(("channels", "attributes"), [(16, "strides = [1,1]"), (5, "ceil_mode = 1")])
 def test_other_average_pools_stay(channels, attributes):
     graph = POOL.format(channels=channels, attributes=attributes, rows=11, columns=9)
@@ -220,6 +234,20 @@ def test_attention_over_keys_that_were_never_in_order_of_tokens():
             y = Transpose <perm = [0,2,1,3]> (m)
         }"""
     ) == {"MultiHeadAttention": 1, "Reshape": 2, "Transpose": 1}
+
+
+def test_attention_over_keys_of_another_size_than_the_values():
+    """The operator takes them with tokens first alone."""
+    given = rewritten(
+        """g (float[2,4,30,8] q, float[2,4,20,8] k, float[2,4,20,6] v) => (float[2,30,4,6] y) {
+            t = Transpose <perm = [0,1,3,2]> (k)
+            s = MatMul(q, t)
+            p = Softmax <axis = 3> (s)
+            m = MatMul(p, v)
+            y = Transpose <perm = [0,2,1,3]> (m)
+        }"""
+    )
+    assert "MultiHeadAttention" not in given
 
 
 PACKED = """g (float[2,30,3,4,8] x) => (float[2,30,4,8] y)

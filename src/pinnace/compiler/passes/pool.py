@@ -35,6 +35,10 @@ def average_pool(b: Builder, node: ir.Node) -> ir.Value | None:
         return None
     strides = node.attributes["strides"].as_ints() if "strides" in node.attributes else (1, 1)
     pads = pads_of(node, size, kernel, strides)
+    if not all(
+        max(p, q) < k <= n + p + q for n, k, p, q in zip(size, kernel, pads[:2], pads[2:], strict=True)
+    ):
+        return None  # the engine refuses it, or knows what it means
     window = math.prod(kernel)
     whole = not any(pads) or attribute(node, "count_include_pad", 0) == 1
     weight = b.constant(np.full((channels, 1, *kernel), 1 / window if whole else 1, np.float32))
