@@ -50,7 +50,7 @@ def _attended(b: Builder, q: ir.Value, turned: ir.Value, v: ir.Value, scale: flo
     values = _tokens_first(b, v)
     if keys is not None and values is not None:
         k, v = _joined(b, keys, heads * size), _joined(b, values, heads * last)
-    if k is None:
+    elif k is None or size != last:  # with heads first the operator takes them of one size
         return None
     queries = _joined(b, _tokens_first(b, q) or b.transpose(q, (0, 2, 1, 3)), heads * size)
     y = b.op("MultiHeadAttention", queries, k, v, domain="com.microsoft", num_heads=heads, scale=scale)
