@@ -204,6 +204,22 @@ def test_an_activation_stays_before_integers_that_have_no_kernels(kind):
     assert quantise.inputs[0].producer().op_type == "Relu"
 
 
+def test_a_sum_with_a_vector_of_one_scale_runs():
+    """onnxruntime refuses it as the scale of its sum of integers."""
+    model = ir.from_onnx_text(
+        f"""{HEAD} g (uint8[4] q, uint8[4] k) => (uint8[4] y)
+        <float s = {{1}}, float[1] t = {{2}}, uint8 z = {{0}}, float lo = {{3}}> {{
+            d = DequantizeLinear(q, s)  w = DequantizeLinear(k, s)
+            c = Add(d, w)  a = Clip(c, lo)  y = QuantizeLinear(a, t, z)
+        }}"""
+    )
+    data = ir.to_proto(model).SerializeToString()
+    executable = build(data, None, Target(threads=1, provider="onnxruntime"), Settings())
+    q, k = np.array([[0, 2, 8, 255], [0, 2, 4, 255]], np.uint8)
+    (y,) = executable.execution().run([q, k])
+    assert y.tolist() == [2, 2, 6, 255]
+
+
 def test_a_gemm_had_to_have_a_bias_before_set_11():
     """It is left as it was."""
     random = np.random.default_rng(8)

@@ -46,7 +46,7 @@ def activation_of_integers(b: Builder, node: ir.Node) -> ir.Value | None:
     if step is None or zero is None or act is None or not private(act.outputs[0]):
         return None
     ends = None if zero_point is None or zero_point.dtype is None else _ENDS.get(zero_point.dtype)
-    if ends is None:
+    if ends is None or scale is None or b.shape(scale) != ():  # the kernel of Add takes no vector of one
         return None
     before = act.inputs[0]
     weighted = made_by(before, *_WITH_KERNELS)
