@@ -580,8 +580,9 @@ def _infer_node(node: ir.Node, opset: int) -> None:
         if value is None or value.name is None or value.dtype is None:
             continue
         types[value.name] = _type_proto(value)
-        if value.const_value is not None and value.const_value.size <= 64:
-            data[value.name] = ir.serde.serialize_tensor(value.const_value)
+        known = ir.convenience.get_const_tensor(value)  # of an operator Constant, too
+        if known is not None and known.size <= 64:
+            data[value.name] = ir.serde.serialize_tensor(known)
             data[value.name].name = value.name
     try:
         schema = onnx.defs.get_schema(node.op_type, opset)
