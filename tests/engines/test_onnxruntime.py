@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -14,9 +16,13 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from pinnace.build import build, inspect_model
+from pinnace.compiler.graph import compilable
 from pinnace.config import Settings
+from pinnace.engines.onnxruntime.compiling import encoded
 from pinnace.errors import ArgumentValueError, DeviceUnavailableError, EngineError, UnsupportedModelError
+from pinnace.formats import read
 from pinnace.target import Target
+from pinnace.weights.source import Source
 
 W = np.random.RandomState(0).randn(64, 64).astype(np.float32)
 CORES = sorted(os.sched_getaffinity(0))
@@ -293,3 +299,49 @@ def test_another_batch_where_the_file_has_the_old_one_further_on(rows, given_out
         assert given.shape == expected.shape
         # Sums of 576 products of float32, of a size of 2, in other orders (those of Winograd's algorithm).
         np.testing.assert_allclose(given, expected, rtol=0, atol=5e-5)
+
+
+@pytest.mark.parametrize("operator", ["AveragePool", "MaxPool"])
+@pytest.mark.parametrize("sides", [["h", "w"], [2, 2]])
+def test_a_pool_without_results_does_not_end_the_process(operator, sides):
+    """onnxruntime's blocks of channels, which a process of its own sees, as it would be the one to end."""
+    nodes = [
+        helper.make_node("Conv", ["x", "w"], ["c"]),
+        helper.make_node(operator, ["c"], ["y"], kernel_shape=[3, 3], strides=[1, 1]),
+    ]
+    graph = helper.make_graph(
+        nodes,
+        "g",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", 16, *sides])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["n", 16, "r", "c"])],
+        [numpy_helper.from_array(np.ones((16, 16, 1, 1), np.float32), "w")],
+    )
+    proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    script = f"""
+import numpy as np
+from pinnace.build import build
+from pinnace.config import Settings
+from pinnace.target import Target
+execution = build({proto.SerializeToString()!r}, None, Target(threads=1), Settings()).execution()
+print(execution.run([np.ones((1, 16, 2, 2), np.float32)])[0].shape)
+"""
+    ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=120)
+    assert ended.returncode == 0, ended.stderr
+    assert ended.stdout.strip() == "(1, 16, 0, 0)"
+
+
+def test_a_pool_that_always_has_results_may_be_in_blocks_of_channels():
+    nodes = [
+        helper.make_node("Conv", ["x", "w"], ["c"]),
+        helper.make_node("MaxPool", ["c"], ["y"], kernel_shape=[3, 3], pads=[1, 1, 1, 1]),
+    ]
+    graph = helper.make_graph(
+        nodes,
+        "g",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", 16, "h", "w"])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["n", 16, "h", "w"])],
+        [numpy_helper.from_array(np.ones((16, 16, 1, 1), np.float32), "w")],
+    )
+    proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    made = encoded(compilable(read(Source.of_buffer(proto.SerializeToString())), "m", None))
+    assert "NchwcTransformer" not in made.disabled
