@@ -115,10 +115,14 @@ def test_average_pools_of_odd_channels_are_convolutions(attributes, rows, column
 
 
 @pytest.mark.parametrize(
-    ("attributes", "size"), [("strides = [3,3]", "2,9"), ("pads = [3,0,0,0], strides = [9,9]", "9,9")]
+    ("attributes", "size"),
+    [
+        ("strides = [3,3]", "2,9"),  # a window larger than the image, which has a result
+        ("pads = [3,0,0,0], strides = [9,9]", "9,9"),  # windows that see zeros alone, which are refused
+        ('auto_pad = "SAME_UPPER", strides = [4,4]', "12,12"),  # windows that begin within the image
+    ],
 )
 def test_average_pools_that_no_convolution_is(attributes, size):
-    """A window larger than the image, which has a result, and more zeros than windows, which are refused."""
     model = ir.from_onnx_text(
         f"""{HEAD} g (float[1,5,{size}] x) => (float[1,5,"a","b"] y) {{
             y = AveragePool <kernel_shape = [3,2], {attributes}> (x)
@@ -307,6 +311,17 @@ NORM = """g (float[2,9,16] x, float[16] scale, float[16] bias) => (float[2,9,16]
 )
 def test_layer_norm_spelled_out(variance, divided):
     assert rewritten(NORM.format(variance=variance, divided=divided)) == {"LayerNormalization": 1}
+
+
+def test_a_norm_of_nothing_stays():
+    model = ir.from_onnx_text(
+        f"""{HEAD} g (float[2,0] x) => (float[2,0] y) <float eps = {{0.001}}, int64[1] last = {{-1}}> {{
+            m = ReduceMean(x, last) d = Sub(x, m) s = Mul(d, d) v = ReduceMean(s, last)
+            e = Add(v, eps) r = Sqrt(e) y = Div(d, r)
+        }}"""
+    )
+    rewrite(model)
+    assert model.graph[-1].op_type == "Div"
 
 
 def test_a_norm_of_other_distances_stays():

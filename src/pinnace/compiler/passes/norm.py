@@ -75,7 +75,7 @@ def layer_norm(b: Builder, node: ir.Node) -> ir.Value | None:
         if x is None or not _over_last(b, mean, x) or not _is_mean_square(b, squares, centred):
             continue
         size = b.shape(x)[-1]
-        if size is not None and is_float(b, x):
+        if size and is_float(b, x):  # of nothing there is no norm
             ones = b.constant(np.ones(size, np.float32))
             return b.op("LayerNormalization", x, ones, axis=-1, epsilon=epsilon)
     return None

@@ -35,10 +35,12 @@ def average_pool(b: Builder, node: ir.Node) -> ir.Value | None:
         return None
     strides = node.attributes["strides"].as_ints() if "strides" in node.attributes else (1, 1)
     pads = pads_of(node, size, kernel, strides)
+    same = node.attributes.get_string("auto_pad", "NOTSET").startswith("SAME")
+    along = zip(size, kernel, strides, pads[:2], pads[2:], strict=True)
     if not all(
-        max(p, q) < k <= n + p + q for n, k, p, q in zip(size, kernel, pads[:2], pads[2:], strict=True)
+        max(p, q) < k <= n + p + q and (not same or (n - 1) // s * s + k >= n) for n, k, s, p, q in along
     ):
-        return None  # the engine refuses it, or knows what it means
+        return None  # the engine refuses it, or lets windows begin within the image
     window = math.prod(kernel)
     whole = not any(pads) or attribute(node, "count_include_pad", 0) == 1
     weight = b.constant(np.full((channels, 1, *kernel), 1 / window if whole else 1, np.float32))
