@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import threading
 import weakref
@@ -86,7 +87,8 @@ class Workers:
         self._closed = self._freed = False
         self._crowded_until = 0
         self._refused = self._withdrawn = 0
-        weakref.finalize(self, _dismiss, self._workers)
+        weakref.finalize(self, _dismiss, self._workers).atexit = False  # `_close_all` does more
+        _pools.add(self)
 
     @property
     def executable(self) -> Executable:
@@ -327,6 +329,16 @@ def _work(pool: weakref.ref[Workers], worker: Worker) -> None:
             return
         workers._serve(worker)
         del workers
+
+
+_pools: weakref.WeakSet[Workers] = weakref.WeakSet()
+
+
+@atexit.register
+def _close_all() -> None:
+    """At the end of Python: a thread that it ends while an engine runs there takes the process with it."""
+    for workers in list(_pools):
+        workers.close()
 
 
 def _dismiss(workers: Iterable[Worker]) -> None:

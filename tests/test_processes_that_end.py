@@ -1,0 +1,72 @@
+"""Predictions that run while their process ends."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from itertools import pairwise
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper
+
+WIDTH = 48
+
+
+@pytest.fixture(scope="module")
+def slow(tmp_path_factory):
+    """A model that computes for some tenths of a second where it is given many rows."""
+    weights = np.random.default_rng(3).normal(size=(WIDTH, WIDTH)).astype(np.float32) / 7
+    names = ["x", *(f"h{i}" for i in range(40)), "y"]
+    graph = helper.make_graph(
+        [helper.make_node("MatMul", [a, "w"], [b]) for a, b in pairwise(names)],
+        "g",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", WIDTH])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["n", WIDTH])],
+        [helper.make_tensor("w", TensorProto.FLOAT, weights.shape, weights.ravel())],
+    )
+    path = tmp_path_factory.mktemp("models") / "slow.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
+    return path
+
+
+_BEGINNING = """
+import os, signal, sys, threading
+import numpy as np
+import pinnace
+
+context = pinnace.Context(thread_num=1)
+context.parallel.workers_num = 1
+runner = pinnace.ModelParallelRunner()
+runner.build_from_file(sys.argv[1], context)
+many = [np.ones((20_000, 48), np.float32)]
+
+def told(future):
+    print(type(future.exception()).__name__, flush=True)
+"""
+
+
+def run(code, path):
+    return subprocess.run(
+        [sys.executable, "-c", _BEGINNING + code, str(path)],
+        capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(("end", "status"), [("", 0), ("sys.exit(3)", 3), ("raise KeyError", 1)])
+def test_python_ends_while_predictions_run_and_wait(slow, end, status):
+    """A thread that Python ends within an engine would end the process by SIGABRT."""
+    done = run(
+        f"""
+futures = [runner.submit(many) for _ in range(20)]
+for future in futures:
+    future.add_done_callback(told)
+futures[0].result()
+{end}
+""",
+        slow,
+    )
+    assert done.returncode == status, done.stderr
+    assert len(done.stdout.split()) == 20
+    assert set(done.stdout.split()) == {"NoneType", "ModelStateError"}
