@@ -1,7 +1,8 @@
-"""Predictions that run while their process ends."""
+"""Predictions that run while their process ends or forks."""
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from itertools import pairwise
@@ -70,3 +71,52 @@ futures[0].result()
     assert done.returncode == status, done.stderr
     assert len(done.stdout.split()) == 20
     assert set(done.stdout.split()) == {"NoneType", "ModelStateError"}
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
+def test_a_fork_while_a_prediction_runs(slow):
+    """The thread that runs it is not in the child: to wait there for its worker would be to wait forever."""
+    done = run(
+        """
+futures = [runner.submit(many) for _ in range(3)]
+child = os.fork()
+if not child:
+    signal.alarm(20)
+    try:
+        runner.predict([np.ones((1, 48), np.float32)])
+    except pinnace.errors.ModelStateError as error:
+        print(error, flush=True)
+    runner.close()
+    os._exit(0)
+print(os.waitpid(child, 0)[1])
+for future in futures:
+    future.result()
+""",
+        slow,
+    )
+    assert done.returncode == 0, done.stderr
+    said, status = done.stdout.splitlines()
+    assert said.startswith("this process was forked while the model ran a prediction: build the model here")
+    assert status == "0"
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
+def test_a_fork_of_an_idle_model_predicts(slow):
+    done = run(
+        """
+few = [np.random.default_rng(1).normal(size=(3, 48)).astype(np.float32)]
+right = runner.submit(few).result()[0].get_data_to_numpy()
+while runner.stats().busy:
+    pass
+child = os.fork()
+if not child:
+    signal.alarm(20)
+    for outputs in (runner.predict(few), runner.submit(few).result()):
+        np.testing.assert_array_equal(outputs[0].get_data_to_numpy(), right)
+    runner.close()
+    os._exit(0)
+print(os.waitpid(child, 0)[1])
+""",
+        slow,
+    )
+    assert (done.returncode, done.stdout) == (0, "0\n"), done.stderr

@@ -84,7 +84,8 @@ class Workers:
         self._lock = threading.Lock()
         self._changed = threading.Condition(self._lock)  # all idle, or one more waits for a batch
         self._direct = batching is None or not batching.delay
-        self._closed = self._freed = False
+        self._closed = ""  # why, once it is
+        self._freed = False
         self._crowded_until = 0
         self._refused = self._withdrawn = 0
         weakref.finalize(self, _dismiss, self._workers).atexit = False  # `_close_all` does more
@@ -177,7 +178,7 @@ class Workers:
     def close(self) -> None:
         """Turn away who waits, wait for those who run, and free the executable. May be called again."""
         with self._lock:
-            self._closed = True
+            self._closed = self._closed or "the model is closed"
             turned_away = list(self._waiting)
             self._waiting.clear()
             self._changed.notify_all()
@@ -196,6 +197,19 @@ class Workers:
         for worker in self._workers:
             if worker.thread is not None and worker is not own:
                 worker.thread.join()
+
+    def inherit(self) -> None:
+        """Go on in a child after a fork; not where requests ran, whose engine may be in any state."""
+        self._lock = threading.Lock()
+        self._changed = threading.Condition(self._lock)
+        for worker in self._workers:
+            worker.thread, worker.wake = None, threading.Semaphore(0)
+        if len(self._idle) < len(self._workers):
+            self._idle, self._freed = list(self._workers), True
+            self._closed = (
+                "this process was forked while the model ran a prediction: build the model here, or start "
+                "the process by spawn"
+            )
 
     def _give_back(self, worker: Worker) -> None:
         """Let a worker go on with the queue, in its own thread, or be idle."""
@@ -248,7 +262,7 @@ class Workers:
 
     def _check_open(self) -> None:
         if self._closed:
-            raise ModelStateError("the model is closed")
+            raise ModelStateError(self._closed)
 
     def _own(self) -> Worker | None:
         """The worker whose thread this is."""
@@ -257,7 +271,7 @@ class Workers:
 
     def _start(self, worker: Worker) -> bool:
         """Let a worker's thread serve the queue; False where the system has no thread for it."""
-        if worker.thread is None or not worker.thread.is_alive():  # it ends with a fork
+        if worker.thread is None:
             thread = threading.Thread(
                 target=_work, args=(weakref.ref(self), worker), name="pinnace-worker", daemon=True
             )
@@ -339,6 +353,15 @@ def _close_all() -> None:
     """At the end of Python: a thread that it ends while an engine runs there takes the process with it."""
     for workers in list(_pools):
         workers.close()
+
+
+def _after_fork() -> None:
+    """In a child after a fork, where the threads that ran and held locks are not."""
+    for workers in list(_pools):
+        workers.inherit()
+
+
+os.register_at_fork(after_in_child=_after_fork)
 
 
 def _dismiss(workers: Iterable[Worker]) -> None:
