@@ -44,7 +44,7 @@ runner.build_from_file(sys.argv[1], context)
 many = [np.ones((20_000, 48), np.float32)]
 
 def told(future):
-    print(type(future.exception()).__name__, flush=True)
+    os.write(1, f"{type(future.exception()).__name__}\\n".encode())  # at once: two threads tell
 """
 
 
@@ -120,3 +120,28 @@ print(os.waitpid(child, 0)[1])
         slow,
     )
     assert (done.returncode, done.stdout) == (0, "0\n"), done.stderr
+
+
+def test_the_handler_of_a_signal_closes_the_model_that_it_has_interrupted(slow):
+    """The prediction that runs beneath it cannot end before the handler has."""
+    done = run(
+        """
+signal.signal(signal.SIGTERM, lambda *_: runner.close())
+signal.alarm(30)
+
+def interrupt():
+    while not runner.stats().busy:
+        pass
+    os.kill(os.getpid(), signal.SIGTERM)
+
+threading.Thread(target=interrupt).start()
+try:
+    while True:
+        runner.predict(many)
+except pinnace.errors.ModelStateError as error:
+    print(error)
+""",
+        slow,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "close" in done.stdout

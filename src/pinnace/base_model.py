@@ -48,7 +48,7 @@ class BaseModel:
     """Inputs, outputs and predictions over workers; `_start` gives it these."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # the handler of a signal may close what it has interrupted
         self._updating = threading.Lock()
         self._live: _Live | None = None
         self._closed = False

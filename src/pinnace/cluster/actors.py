@@ -24,10 +24,9 @@ class ActorWorkers(Workers):
         self.fleet = fleet
         fleet.depth = ahead
 
-    def close(self) -> None:
-        """Turn away who waits, for actors too, wait for those who run, and end the actors."""
+    def _end(self) -> None:
         self.fleet.turn_away()
-        super().close()
+        super()._end()
 
 
 class ActorCarrier:

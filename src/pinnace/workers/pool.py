@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import atexit
 import os
+import sys
 import threading
 import weakref
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import zip_longest
 from time import perf_counter_ns
+from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from pinnace.cores import bound
@@ -176,17 +179,27 @@ class Workers:
             )
 
     def close(self) -> None:
-        """Turn away who waits, wait for those who run, and free the executable. May be called again."""
+        """Turn away who waits, wait for those who run, and free the executable. May be called again.
+
+        Called from within, as by the callback of a future, the handler of a signal or a finalizer that came
+        in between, it returns at once: what it would wait for may be what it was called by.
+        """
+        self._closed = self._closed or "the model is closed"
+        if self._is_within():
+            with suppress(RuntimeError):  # no thread can be had: who waits is served, and none comes after
+                threading.Thread(target=self._end, name="pinnace-close").start()
+        else:
+            self._end()
+
+    def _end(self) -> None:
         with self._lock:
-            self._closed = self._closed or "the model is closed"
             turned_away = list(self._waiting)
             self._waiting.clear()
             self._changed.notify_all()
         for request in turned_away:
             request.fail(ModelStateError("the model was closed while this request waited for a worker"))
-        own = self._own()  # a future's callback closes the model: its worker runs nothing else
         with self._lock:
-            while len(self._idle) + (own is not None) < len(self._workers):
+            while len(self._idle) < len(self._workers):
                 self._changed.wait()
             if self._freed:
                 return
@@ -195,8 +208,15 @@ class Workers:
                 executable.close()
         _dismiss(self._workers)
         for worker in self._workers:
-            if worker.thread is not None and worker is not own:
+            if worker.thread is not None:
                 worker.thread.join()
+
+    def _is_within(self) -> bool:
+        """Whether this thread has come here from one of our methods, whose locks and worker it may hold."""
+        frame: FrameType | None = sys._getframe(2)  # who has called `close`
+        while frame is not None and frame.f_locals.get("self") is not self:
+            frame = frame.f_back
+        return frame is not None
 
     def inherit(self) -> None:
         """Go on in a child after a fork; not where requests ran, whose engine may be in any state."""
