@@ -378,6 +378,14 @@ def test_closed_by_a_callback_of_its_own(free):
     until(lambda: not any(map(alive, pids)))
 
 
+def test_a_callback_that_raises_anything_costs_no_other_request(free):
+    x = rows(4)
+    with DataParallel(free, on_ascend(), device_ids=[0]) as model:
+        for _ in range(3):
+            model.submit([x, STEP]).add_done_callback(lambda _: sys.exit("by a callback"))
+        check(model.predict([x, STEP], timeout=WAIT), oracle(free, x=x, step=STEP))
+
+
 def test_processes_end_with_the_one_that_started_them(free):
     code = f"""
 import os, signal, pinnace

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import sys
 import threading
 import time
 import weakref
@@ -301,4 +302,14 @@ def test_many_threads_lose_no_request(gate):
     assert ends.count("served") == stats.served == sum(stats.latency.counts)
     assert ends.count("withdrawn") == stats.withdrawn
     assert (stats.busy, stats.queued, stats.failed) == (0, 0, 0)
+    workers.close()
+
+
+def test_a_callback_that_raises_anything_costs_no_other_request(gate):
+    workers = Workers(gate, 1)
+    gate.open.release(3)
+    first = workers.submit(one(1), number)
+    first.add_done_callback(lambda _: sys.exit("by a callback"))
+    assert [workers.submit(one(value), number).result(LONG) for value in (2, 3)] == [4, 6]
+    assert first.result(LONG) == 2
     workers.close()

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from time import perf_counter_ns
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 if TYPE_CHECKING:
     from pinnace.engines.protocol import Array
+
+T = TypeVar("T")
+_log = logging.getLogger("pinnace")
+_RAISED = "a callback of a prediction's future has raised"
 
 
 class Request(Protocol):
@@ -66,7 +71,32 @@ class Blocking:
         return self._results
 
 
-class Submitted(Future[Any]):
+class Told(Future[T]):
+    """A future that a thread of ours fulfils, which has to go on where a callback ends its thread.
+
+    `Future` lets what is no `Exception` pass: `sys.exit()` in a callback would end a worker for good.
+    """
+
+    def set_result(self, result: T) -> None:
+        """See `Future`."""
+        try:
+            super().set_result(result)
+        except Exception:
+            raise
+        except BaseException:
+            _log.exception(_RAISED)
+
+    def set_exception(self, exception: BaseException | None) -> None:
+        """See `Future`."""
+        try:
+            super().set_exception(exception)
+        except Exception:
+            raise
+        except BaseException:
+            _log.exception(_RAISED)
+
+
+class Submitted(Told[Any]):
     """A request whose caller has a future in its hand: itself."""
 
     def __init__(

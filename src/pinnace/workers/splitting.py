@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
 from time import perf_counter_ns
@@ -15,6 +14,7 @@ from pinnace.errors import ArgumentValueError, DataMismatchError
 from pinnace.ports import Expected, Shape, expected
 from pinnace.tensor import Array, Kind, Tensor, tensors_of
 from pinnace.types import Port
+from pinnace.workers.request import Told
 from pinnace.workers.stats import Tally
 
 _ANY = (-2,)
@@ -118,7 +118,7 @@ class Plan:
         return [self.rows] * (total // self.rows)
 
 
-class Request(Future[list[Tensor]]):
+class Request(Told[list[Tensor]]):
     """A prediction, which is done when all of its parts are."""
 
     def __init__(
