@@ -313,3 +313,25 @@ def test_a_callback_that_raises_anything_costs_no_other_request(gate):
     assert [workers.submit(one(value), number).result(LONG) for value in (2, 3)] == [4, 6]
     assert first.result(LONG) == 2
     workers.close()
+
+
+def test_each_callback_may_submit_the_next(gate):
+    """A chain of any length: its stack does not grow."""
+    workers = Workers(gate, 1)
+    length = 2 * sys.getrecursionlimit()
+    gate.open.release(length)
+    done = threading.Event()
+    left = iter(range(1, length))
+
+    def then(future):
+        assert future.exception() is None
+        value = next(left, None)
+        if value is None:
+            done.set()
+        else:
+            workers.submit(one(value), number).add_done_callback(then)
+
+    workers.submit(one(0), number).add_done_callback(then)
+    assert done.wait(LONG)
+    assert gate.order == list(range(length))
+    workers.close()

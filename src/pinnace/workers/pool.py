@@ -52,6 +52,12 @@ times the mean latency of the fastest. To go through the queue costs a thread's 
 """
 _CROWDED = 20_000_000
 
+_WITHIN = 100
+"""Requests that callbacks of one request submit and that run there at once; more of them wait in the queue.
+
+Where each callback submits the next request, they are on the stack all together.
+"""
+
 
 class Workers:
     """`count` places where one executable runs, each with a state of its own, first come first served.
@@ -249,8 +255,10 @@ class Workers:
     def enqueue(self, request: Request) -> None:
         """Put a request into the queue. Raises as `submit`."""
         own = self._own()
-        if own is not None:  # called from a future's callback: to wait here would be to wait for oneself
+        # Called from a future's callback: to wait here would be to wait for oneself.
+        if own is not None and (own.within < _WITHIN or isinstance(request, Blocking)):
             self._check_open()
+            own.within += 1
             self._perform(own, [request])
             return
         with self._lock:
@@ -306,6 +314,7 @@ class Workers:
     def _serve(self, worker: Worker) -> None:
         """Run what is in the queue, and rest."""
         while batch := self._next(worker):
+            worker.within = 0
             self._perform(worker, batch)
 
     def _perform(self, worker: Worker, batch: Sequence[Request]) -> None:

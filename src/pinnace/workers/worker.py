@@ -27,6 +27,7 @@ class Worker:
         self.thread: threading.Thread | None = None
         self.wake = threading.Semaphore(0)
         self.dismissed = False
+        self.within = 0  # requests of callbacks, since the last one from the queue
         self.executable = executable
         self._execution = executable.execution()
 
