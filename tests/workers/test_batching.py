@@ -12,6 +12,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from pinnace import Context, ModelParallelRunner, PinnaceWarning
 from pinnace.errors import ConfigError, EngineError
+from pinnace.workers import pool
 
 W = np.random.default_rng(0).standard_normal((16, 4)).astype(np.float32)
 LONG = 20
@@ -125,3 +126,27 @@ def test_cancelled_while_its_batch_gathers(dense):
         runner.submit([np.ones((1, 16), np.float32)])
         assert done.wait(LONG)
         assert futures[0].done()
+
+
+@pytest.mark.parametrize("part", ["joined", "split"])
+def test_no_memory_for_a_batch(dense, monkeypatch, part):
+    def fail(*_):
+        raise MemoryError
+
+    monkeypatch.setattr(pool, part, fail)
+    with started(dense, rows=4, delay=60_000_000) as runner:
+        futures = [runner.submit([np.full((1, 16), i, np.float32)]) for i in range(4)]
+        for i, future in enumerate(futures):
+            wanted = i * W.sum(axis=0, keepdims=True)
+            # Sums of 16 products in float32, in another order.
+            np.testing.assert_allclose(np.asarray(future.result(LONG)[0]), wanted, rtol=1e-5, atol=1e-4)
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_warning_that_is_an_error_costs_no_request(tmp_path):
+    path = model(tmp_path, [helper.make_node("NonZero", ["x"], ["y"])], (("n", 16), ("k", "m")),
+                 (TensorProto.FLOAT, TensorProto.INT64))  # fmt: skip
+    x = np.eye(1, 16, dtype=np.float32)
+    with started(path, rows=4, delay=60_000_000) as runner:
+        for future in [runner.submit([x]) for _ in range(4)]:
+            np.testing.assert_array_equal(np.asarray(future.result(LONG)[0]), [[0], [0]])

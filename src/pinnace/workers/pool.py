@@ -347,18 +347,26 @@ class Workers:
 
     def _perform_together(self, worker: Worker, batch: Sequence[Request]) -> None:
         """Run requests as one; where that fails, each by itself, so that only who is wrong gets an error."""
-        results = worker.attempt(joined(batch))
-        if results is not None:
-            try:
-                parts = split(results, batch)
-            except EngineError as error:
-                warn(f"[runner] max_batch_size: requests run one by one from now on: {error}")
-                self._batching = None
-            else:
-                worker.finish(batch, parts)
-                return
+        parts = None
+        with suppress(Exception):  # there is no memory for all, or a warning is an error
+            parts = self._together(worker, batch)
+        if parts is not None:
+            worker.finish(batch, parts)
+            return
         for request in batch:
             worker.perform(request)
+
+    def _together(self, worker: Worker, batch: Sequence[Request]) -> list[list[Array]] | None:
+        """The results of each request; None where the engine fails."""
+        results = worker.attempt(joined(batch))
+        if results is None:
+            return None
+        try:
+            return split(results, batch)
+        except EngineError as error:
+            self._batching = None
+            warn(f"[runner] max_batch_size: requests run one by one from now on: {error}")
+            return None
 
 
 def _work(pool: weakref.ref[Workers], worker: Worker) -> None:
