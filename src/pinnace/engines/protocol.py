@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
@@ -138,3 +139,12 @@ class Engine(Protocol):
 
         `kept` is what `compile` made of this graph, and its folder, where there is such. Raises as `build`.
         """
+
+
+def failures(module: ModuleType) -> tuple[type[Exception], ...]:
+    """What an engine raises while it runs: the classes of its module, and what pybind11 makes of C++'s.
+
+    All else comes from the handler of a signal, such as one that limits the time, and is for the caller.
+    """
+    own = (kind for kind in vars(module).values() if isinstance(kind, type) and issubclass(kind, Exception))
+    return RuntimeError, ValueError, TypeError, LookupError, ArithmeticError, MemoryError, BufferError, *own

@@ -18,7 +18,7 @@ from pinnace.engines.onnxruntime import providers, starting
 from pinnace.engines.onnxruntime.memory import BFLOAT16, ONNX_BFLOAT16, OrtArray
 from pinnace.engines.onnxruntime.profiling import Notes
 from pinnace.engines.precision import sixteen_bit_types
-from pinnace.engines.protocol import Array, Execution, State
+from pinnace.engines.protocol import Array, Execution, State, failures
 from pinnace.engines.steps import Step
 from pinnace.errors import EngineError
 from pinnace.target import Target
@@ -38,6 +38,8 @@ _PLAIN = ort.RunOptions()
 
 _TINY = 2048
 """Bytes up to which to copy an array is faster than to bind it, and does not depend on where it lies."""
+
+_FAILURES = failures(_state)
 
 _FATAL = 4  # log severity: what goes wrong is raised, not printed as well
 
@@ -124,7 +126,7 @@ class _Execution:
         """Compute the outputs; `EngineError` where onnxruntime fails."""
         try:
             results = self._compute(dict(zip(self._names, (*arrays, *self.state), strict=True)))
-        except Exception as error:
+        except _FAILURES as error:
             raise EngineError(f"onnxruntime: {error}") from None
         if self.state:
             count = len(results) - len(self.state)
@@ -184,11 +186,12 @@ class _BoundExecution(_FixedExecution):
         try:
             for place, array in enumerate(arrays):
                 if array is not read[place]:
+                    read[place] = None  # where this is interrupted it is bound anew
                     binding.bind_input(self._names[place], array)
                     read[place] = array
             results = self._new_results() if outputs is None else self._given(outputs)
             self._session.run_with_iobinding(binding, _PLAIN)
-        except Exception:
+        except _FAILURES:
             return self._run_unbound(arrays, outputs)
         return results
 
@@ -202,6 +205,7 @@ class _BoundExecution(_FixedExecution):
 
     def _given(self, outputs: Sequence[Array]) -> list[Array]:
         if len(self._written) != len(outputs) or any(map(operator.is_not, outputs, self._written)):
+            self._written = []
             for name, array in zip(self._fetch, outputs, strict=True):
                 self._binding.bind_ortvalue_output(name, _value_of(array, _HOST))
             self._written = list(outputs)
@@ -231,7 +235,7 @@ class _CopyingExecution(_FixedExecution):
                     return self._run_unbound(arrays, outputs)  # numpy would stretch or convert it
                 read[...] = array
             self._session.run_with_iobinding(self._binding, _PLAIN)
-        except Exception:
+        except _FAILURES:
             return self._run_unbound(arrays, outputs)
         if outputs is None:
             return [written.copy() for written in self._written]
@@ -265,7 +269,7 @@ class _DeviceExecution(_Execution):
             binding.synchronize_outputs()
             values = zip(binding.get_outputs(), into, strict=True)
             results = [_as_array(value) if given is None else given for value, given in values]
-        except Exception as error:
+        except _FAILURES as error:
             raise EngineError(f"onnxruntime: {starting.with_hint(str(error))}") from None
         finally:
             binding.clear_binding_inputs()

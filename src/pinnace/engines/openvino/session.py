@@ -9,16 +9,18 @@ from typing import Any
 
 import numpy as np
 import openvino as ov
+import openvino._pyopenvino as _beneath
 
 from pinnace.cores import bound, usable_core_count
 from pinnace.engines.openvino.reading import writable
-from pinnace.engines.protocol import Array, Execution, State
+from pinnace.engines.protocol import Array, Execution, State, failures
 from pinnace.engines.steps import Step
 from pinnace.errors import EngineError
 from pinnace.target import Target
 from pinnace.types import Interface, Port
 
 NAME = f"openvino {ov.__version__.partition('-')[0]}"
+_FAILURES = failures(_beneath)
 _PRECISIONS = {"f32": "float32", "bf16": "bfloat16", "f16": "float16"}
 
 
@@ -142,13 +144,14 @@ class _Execution:
             for index, array in enumerate((*arrays, *self.state)):
                 place = self._places[index]
                 if array is not read[index] and place is not None:
+                    read[index] = None  # where this is interrupted it is bound anew
                     request.set_input_tensor(place, ov.Tensor(writable(array), shared_memory=True))
                     read[index] = array
             if self._fixed:
                 self._write(outputs or [np.empty(*kind) for kind in self._results])
             self._infer({}, share_outputs=True, decode_strings=False)
             results = self._written if self._fixed else self._copied()
-        except Exception as error:
+        except _FAILURES as error:
             raise EngineError(f"openvino: {' '.join(str(error).split())}") from None
         if self.steps is not None:
             self.steps.append(_steps(request))
@@ -164,6 +167,7 @@ class _Execution:
     def _write(self, outputs: Sequence[Array]) -> None:
         """Let the results go into these arrays."""
         if len(self._written) != len(outputs) or any(map(operator.is_not, outputs, self._written)):
+            self._written = []
             for place, array in enumerate(outputs):
                 self._request.set_output_tensor(place, ov.Tensor(array, shared_memory=True))
             self._written = list(outputs)
