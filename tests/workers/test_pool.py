@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import signal
 import sys
 import threading
 import time
@@ -334,4 +335,34 @@ def test_each_callback_may_submit_the_next(gate):
     workers.submit(one(0), number).add_done_callback(then)
     assert done.wait(LONG)
     assert gate.order == list(range(length))
+    workers.close()
+
+
+@pytest.mark.parametrize("timeout", [None, LONG])
+def test_a_signal_at_any_moment_costs_no_worker(timeout):
+    class TimeIsUpError(Exception):
+        pass
+
+    def ring(*_):
+        raise TimeIsUpError
+
+    class Instant(Gate):
+        def compute(self, arrays, state):
+            return [arrays[0] * 2]
+
+    workers = Workers(Instant(), 1)
+    rng = np.random.default_rng(0)
+    before = signal.signal(signal.SIGALRM, ring)
+    try:
+        for _ in range(300):
+            try:
+                signal.setitimer(signal.ITIMER_REAL, rng.uniform(1e-4, 5e-4))
+                while True:
+                    workers.run(one(1), None, timeout)
+            except TimeIsUpError:
+                until(lambda: not workers.stats().busy)
+    finally:
+        signal.signal(signal.SIGALRM, before)
+    assert len(workers._idle) == 1
+    assert number(workers.run(one(4), timeout=LONG)) == 8
     workers.close()

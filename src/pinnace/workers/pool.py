@@ -13,6 +13,7 @@ from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import zip_longest
+from queue import SimpleQueue
 from time import perf_counter_ns
 from types import FrameType
 from typing import TYPE_CHECKING, Any
@@ -115,18 +116,26 @@ class Workers:
         """
         arrived = perf_counter_ns()
         if timeout is None and self._direct and arrived > self._crowded_until:
-            with self._lock:
-                self._check_open()
-                # A worker that was taken for those who wait may not have come to it yet.
-                worker = self._idle.pop() if self._idle and not self._waiting else None
-            if worker is not None:
-                try:
+            worker, turn = None, 0
+            try:
+                with self._lock:
+                    self._check_open()
+                    # A worker that was taken for those who wait may not have come to it yet.
+                    if self._idle and not self._waiting:
+                        worker, turn = self._idle[-1], self._idle[-1].turn
+                        del self._idle[-1]  # no call, as `pop`, in which the handler of a signal could raise
+                if worker is not None:
                     if not worker.cores:
                         return worker.run(arrays, outputs, arrived)
                     with bound(worker.cores):
                         return worker.run(arrays, outputs, arrived)
-                finally:
-                    self._give_back(worker)
+            finally:
+                if worker is not None:
+                    try:
+                        self._give_back(worker, turn)
+                    except BaseException:  # the handler of a signal has raised
+                        self._give_back(worker, turn)
+                        raise
         request = Blocking(arrays, outputs if timeout is None else None, arrived)
         self.enqueue(request)
         try:
@@ -229,7 +238,7 @@ class Workers:
         self._lock = threading.Lock()
         self._changed = threading.Condition(self._lock)
         for worker in self._workers:
-            worker.thread, worker.wake = None, threading.Semaphore(0)
+            worker.thread, worker.wake = None, SimpleQueue()
         if len(self._idle) < len(self._workers):
             self._idle, self._freed = list(self._workers), True
             self._closed = (
@@ -237,9 +246,14 @@ class Workers:
                 "the process by spawn"
             )
 
-    def _give_back(self, worker: Worker) -> None:
-        """Let a worker go on with the queue, in its own thread, or be idle."""
+    def _give_back(self, worker: Worker, turn: int) -> None:
+        """Let a worker go on with the queue, in its own thread, or be idle.
+
+        `turn` is what its `turn` was when it was taken: it may have been given back already.
+        """
         with self._lock:
+            if worker.turn != turn:
+                return
             if not self._waiting:
                 self._rest(worker)
                 return
@@ -248,7 +262,10 @@ class Workers:
 
     def _rest(self, worker: Worker) -> None:
         worker.adopt(self._executables[worker.group])
-        self._idle.append(worker)
+        self._idle += [
+            worker
+        ]  # no call, as `append`: the handler of a signal could raise before the next line
+        worker.turn += 1
         if self._closed:
             self._changed.notify_all()
 
@@ -261,22 +278,31 @@ class Workers:
             own.within += 1
             self._perform(own, [request])
             return
-        with self._lock:
-            self._check_open()
-            worker = self._idle.pop() if self._idle else None
-            if worker is None and self._limit and len(self._waiting) >= self._limit:
-                self._refused += 1
-                raise QueueFullError(
-                    f"the queue is full: {len(self._waiting)} predictions wait for {len(self._workers)} "
-                    f"workers, and [runner] max_queue is {self._limit}; try again later"
-                )
-            if len(self._waiting) >= _CROWD * len(self._workers):
-                self._crowded_until = request.arrived + _CROWDED
-            self._waiting.append(request)
-            if self._batching is not None:
-                self._changed.notify_all()
-        if worker is not None and not self._start(worker):
-            self._serve(worker)
+        worker, turn = None, 0
+        try:
+            with self._lock:
+                self._check_open()
+                if self._idle:
+                    worker, turn = self._idle[-1], self._idle[-1].turn
+                    del self._idle[-1]
+                elif self._limit and len(self._waiting) >= self._limit:
+                    self._refused += 1
+                    raise QueueFullError(
+                        f"the queue is full: {len(self._waiting)} predictions wait for {len(self._workers)} "
+                        f"workers, and [runner] max_queue is {self._limit}; try again later"
+                    )
+                if len(self._waiting) >= _CROWD * len(self._workers):
+                    self._crowded_until = request.arrived + _CROWDED
+                self._waiting.append(request)
+                if self._batching is not None:
+                    self._changed.notify_all()
+        finally:
+            if worker is not None:
+                try:
+                    self._give_back(worker, turn)
+                except BaseException:  # the handler of a signal has raised
+                    self._give_back(worker, turn)
+                    raise
 
     def withdraw(self, request: Request) -> bool:
         """Take a request off the queue; False where it is not there any more."""
@@ -308,7 +334,8 @@ class Workers:
             except RuntimeError:
                 return False
             worker.thread = thread
-        worker.wake.release()
+        worker.turn += 1
+        worker.wake.put(None)
         return True
 
     def _serve(self, worker: Worker) -> None:
@@ -374,9 +401,10 @@ def _work(pool: weakref.ref[Workers], worker: Worker) -> None:
     if worker.cores:
         os.sched_setaffinity(0, worker.cores)
     while True:
-        worker.wake.acquire()
+        worker.wake.get()
         workers = pool()
         if worker.dismissed or workers is None:
+            worker.wake.put(None)  # there is a second thread where a signal came while one was started
             return
         workers._serve(worker)
         del workers
@@ -405,4 +433,4 @@ def _dismiss(workers: Iterable[Worker]) -> None:
     """End the workers' threads."""
     for worker in workers:
         worker.dismissed = True
-        worker.wake.release()
+        worker.wake.put(None)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
+from queue import SimpleQueue
 from time import perf_counter_ns
 from typing import TYPE_CHECKING
 
@@ -25,7 +26,8 @@ class Worker:
         """`group` is the number of its device among those of the pool."""
         self.cores, self.group, self.tally = cores, group, Tally()
         self.thread: threading.Thread | None = None
-        self.wake = threading.Semaphore(0)
+        self.wake: SimpleQueue[None] = SimpleQueue()
+        self.turn = 0  # how often it was given back
         self.dismissed = False
         self.within = 0  # requests of callbacks, since the last one from the queue
         self.executable = executable
