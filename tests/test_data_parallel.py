@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 import time
+from concurrent.futures import Future
 from contextlib import suppress
 from itertools import pairwise
 from pathlib import Path
@@ -319,6 +320,20 @@ def test_a_time_limit(busy, slow):
         busy.predict([rows(50_000), STEP], timeout=0.001)
     x = rows(2)
     check(busy.predict([x, STEP], timeout=WAIT), oracle(slow, x=x, step=STEP))
+
+
+def test_done_just_when_the_time_is_over(two, free, monkeypatch):
+    """Between the end of the waiting and the look at what became of it."""
+
+    def late(request, timeout=None):
+        result = Future.result(request, WAIT)
+        if timeout == 0.5:
+            raise TimeoutError
+        return result
+
+    monkeypatch.setattr(Request, "result", late)
+    x = rows(2)
+    check(two.predict([x, STEP], timeout=0.5), oracle(free, x=x, step=STEP))
 
 
 def test_devices_that_cannot_be_started_again(free, monkeypatch):

@@ -144,10 +144,10 @@ class DataParallel:
         try:
             return request.result(timeout)
         except TimeoutError:
-            if not request.done():
-                self._carrier.withdraw(request.parts)
-                raise PredictTimeoutError(f"the prediction was not done after {timeout} s") from None
-            raise
+            if request.done():  # just now, or it is the error of the prediction itself
+                return request.result()
+            self._carrier.withdraw(request.parts)
+            raise PredictTimeoutError(f"the prediction was not done after {timeout} s") from None
 
     def submit(self, inputs: Sequence[Tensor | Array]) -> Future[list[Tensor]]:
         """Put a prediction into the queue, and return at once.
