@@ -366,3 +366,10 @@ def test_a_signal_at_any_moment_costs_no_worker(timeout):
     assert len(workers._idle) == 1
     assert number(workers.run(one(4), timeout=LONG)) == 8
     workers.close()
+
+
+def test_nothing_is_tried_out_on_a_closed_model(gate):
+    workers = Workers(gate, 1)
+    workers.close()
+    with pytest.raises(ModelStateError, match="closed"):
+        workers.try_out(one(1))

@@ -159,8 +159,11 @@ class Workers:
 
     def try_out(self, arrays: Sequence[Array]) -> list[Array] | None:
         """As `run`, on a state that is thrown away and uncounted; None where the engine fails."""
+        with self._lock:
+            self._check_open()
+            execution = self.executable.execution()
         try:
-            return self.executable.execution().run(arrays)
+            return execution.run(arrays)
         except EngineError:
             return None
 
