@@ -265,9 +265,8 @@ class Workers:
 
     def _rest(self, worker: Worker) -> None:
         worker.adopt(self._executables[worker.group])
-        self._idle += [
-            worker
-        ]  # no call, as `append`: the handler of a signal could raise before the next line
+        # No call, as `append` is: the handler of a signal could raise before the next line.
+        self._idle += [worker]
         worker.turn += 1
         if self._closed:
             self._changed.notify_all()
