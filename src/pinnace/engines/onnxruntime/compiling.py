@@ -14,12 +14,12 @@ from pinnace.compiler.graph import Compilable
 from pinnace.compiler.passes import rewrite
 from pinnace.engines.onnxruntime.divisors import check_divisors
 from pinnace.engines.onnxruntime.kernels import lacking
-from pinnace.engines.onnxruntime.pools import may_be_empty
+from pinnace.engines.onnxruntime.pools import keep_plain
 from pinnace.engines.onnxruntime.providers import ON_CPU, Chain
 from pinnace.engines.onnxruntime.session import hand_over, start
 from pinnace.engines.protocol import Array
 from pinnace.errors import DeviceUnavailableError, EngineError, LackingKernelsError
-from pinnace.ops.builder import OPSET, Builder, Unsupported
+from pinnace.ops.builder import Unsupported
 from pinnace.weights.source import SMALL, Source
 
 _SLOW_OPTIMIZERS = ["SkipLayerNormFusion"]
@@ -67,6 +67,8 @@ def encoded(graph: Compilable, source: Source | None = None, chain: Chain = ON_C
     check_divisors(graph.model, graph.name)
     with _hidden(graph):
         rewrite(graph.model, chain == ON_CPU)
+    if chain == ON_CPU:
+        keep_plain(graph.model)
     room = max(_FOLDED, _weight_bytes(graph.model))
     disabled = _wrong_optimizers(graph.model) + _SLOW_OPTIMIZERS
     weights = _in_memory(graph, source)
@@ -121,23 +123,16 @@ def _shape(tensor: ir.TensorProtocol) -> ir.Shape:
 
 
 def _wrong_optimizers(model: ir.Model) -> list[str]:
-    """Optimizers of onnxruntime that would change the results of this model, or end the process.
+    """Optimizers of onnxruntime that would change the results of this model.
 
     Pad_Fusion (seen in 1.31) makes the zeros of a Pad before a MaxPool the pool's own padding, which never
     wins the maximum: wrong wherever all values of a window are negative.
-
-    NchwcTransformer (seen in 1.31) puts pools in whose kernels a result without elements, of an image that is
-    one smaller than the window, is a division by zero: SIGFPE, where no Python can catch it.
     """
-    wrong = set()
-    b = Builder(opset=model.opset_imports.get("", OPSET))
     for node in ir.traversal.RecursiveGraphIterator(model.graph):
         before = node.inputs[0].producer() if node.op_type == "MaxPool" and node.inputs[0] else None
         if before is not None and before.op_type == "Pad":
-            wrong.add("Pad_Fusion")
-        if node.op_type in ("AveragePool", "MaxPool") and may_be_empty(b, node):
-            wrong.add("NchwcTransformer")
-    return sorted(wrong)
+            return ["Pad_Fusion"]
+    return []
 
 
 def _weight_bytes(model: ir.Model) -> int:

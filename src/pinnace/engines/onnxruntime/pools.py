@@ -1,13 +1,37 @@
-"""Pools that give nothing for an image that is smaller than their windows."""
+"""Pools that give nothing for an image that is smaller than their windows.
+
+onnxruntime's NchwcTransformer (seen in 1.31) puts other pools in after convolutions, which compute in
+blocks of channels. In their kernels a result without elements, of an image that is one smaller than the
+window, is a division by zero: SIGFPE, where no Python can catch it.
+"""
 
 from __future__ import annotations
 
 import onnx_ir as ir
 
-from pinnace.ops.builder import Builder, Unsupported
+from pinnace.ops.builder import OPSET, Builder, Unsupported
 
 
-def may_be_empty(b: Builder, node: ir.Node) -> bool:
+def keep_plain(model: ir.Model) -> None:
+    """Put Reshape to the shape that it has before pools that may be empty: they stay what they are.
+
+    The convolutions keep their blocks, which networks with free sizes would lose with NchwcTransformer.
+    """
+    b = Builder(opset=model.opset_imports.get("", OPSET))
+    for node in list(ir.traversal.RecursiveGraphIterator(model.graph)):
+        x = node.inputs[0] if node.op_type in ("AveragePool", "MaxPool") and not node.domain else None
+        if x is None or not _may_be_empty(b, node):
+            continue
+        b.nodes.clear()
+        same = b.op("Reshape", x, b.op("Shape", x))
+        for new in b.nodes:
+            new.outputs[0].name = f"{new.outputs[0].name}.pooled"
+        assert isinstance(node.graph, ir.Graph)
+        node.graph.insert_before(node, b.nodes)
+        node.replace_input_with(0, same)
+
+
+def _may_be_empty(b: Builder, node: ir.Node) -> bool:
     """Whether the windows of a pool may be larger than its image, which has a pixel at least."""
     kernel = _ints(node, "kernel_shape", [])
     rule = node.attributes.get_string("auto_pad", "NOTSET")
