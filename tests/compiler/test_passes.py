@@ -211,8 +211,9 @@ ATTENTION = """g (float[2,30,4,8] q4, float[2,20,4,8] k4, float[2,20,4,8] v4) =>
         "h = Transpose <perm = [0,2,1,3]> (k4) k = Transpose <perm = [0,1,3,2]> (h)",
     ],
 )
-def test_attention_is_one_operator(keys):
-    assert rewritten(ATTENTION.format(keys=keys)) == {"MultiHeadAttention": 1, "Reshape": 4}
+@pytest.mark.parametrize("opset", [9, 12, 21])
+def test_attention_is_one_operator(keys, opset):
+    assert rewritten(ATTENTION.format(keys=keys), opset) == {"MultiHeadAttention": 1, "Reshape": 4}
 
 
 @pytest.mark.parametrize(("opset", "kept"), [(12, 1), (13, 0)])

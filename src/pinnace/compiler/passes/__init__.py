@@ -58,7 +58,6 @@ ON_CPU: dict[str, tuple[Rule, ...]] = {
 
 _SINCE: dict[Rule, int] = {
     activation_of_integers: 11,  # bounds of a Clip were attributes
-    attention: 13,  # a Softmax without an axis went over all dimensions but the first
     batch_norm_of_merged: 9,  # statistics could be those of every element
     bias_of_integers: 11,  # a Gemm had to have a bias
     gelu: 20,  # there was no Gelu; onnxruntime has one of its own, and finds it

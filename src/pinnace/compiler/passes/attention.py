@@ -16,6 +16,9 @@ from pinnace.compiler.passes.match import (
 )
 from pinnace.ops.builder import Builder
 
+_LAST_AXIS = 13
+"""The operator set from which on a Softmax without an axis goes over the last one, not all but the first."""
+
 
 def attention(b: Builder, node: ir.Node) -> ir.Value | None:
     """softmax(q @ k.T * s) @ v, heads and tokens swapped -> MultiHeadAttention.
@@ -30,7 +33,8 @@ def attention(b: Builder, node: ir.Node) -> ir.Value | None:
         return None
     scores, factor = scaled(softmax.inputs[0])
     product = made_by(scores, "MatMul")
-    if product is None or not private(scores) or attribute(softmax, "axis", -1) not in (-1, 3):
+    axis = attribute(softmax, "axis", -1 if b.opset >= _LAST_AXIS else 1)
+    if product is None or not private(scores) or axis not in (-1, 3):
         return None
     scale = 1.0 if factor is None else number(factor)
     q, turned, v = product.inputs[0], product.inputs[1], mixed.inputs[1]
