@@ -1,7 +1,6 @@
 """`pinnace bench` on small models: what it says and how it ends. How long anything took is not looked at."""
 
 import json
-import os
 import sys
 from importlib.resources import files
 from itertools import pairwise
@@ -269,12 +268,10 @@ def test_a_plot_is_drawn(pinnace, twice, tmp_path, name, mark):
     assert drawn.startswith(mark)
 
 
-@pytest.mark.parametrize("name", ["a$\\x$.onnx", os.fsdecode(b"caf\xe9.onnx")])
-def test_a_plot_of_a_model_with_an_odd_name(pinnace, twice, tmp_path, name):
+def test_a_plot_of_a_model_with_dollars_in_its_name(pinnace, twice, tmp_path):
     pytest.importorskip("matplotlib")
-    answer = pinnace(
-        "bench", twice.rename(tmp_path / name), *QUICK, "--clients", 0, "--plot", tmp_path / "p.png"
-    )
+    model = twice.rename(tmp_path / "a$\\x$.onnx")
+    answer = pinnace("bench", model, *QUICK, "--clients", 0, "--plot", tmp_path / "p.png")
     assert answer.code == 0, answer.err
 
 

@@ -49,15 +49,14 @@ def test_wrong_use_exits_with_2(pinnace, arguments):
     assert pinnace(*arguments).code == 2
 
 
-@pytest.mark.parametrize("encoding", ["ascii", "utf-8"])
-def test_a_file_name_that_the_terminal_has_no_letters_for_is_shown(onnx_file, encoding):
-    path = onnx_file(["Identity x -> y"], ["x float 2"], ["y float 2"], os.fsdecode(b"caf\xe9.onnx"))
+def test_a_file_name_that_the_terminal_has_no_letters_for_is_shown(onnx_file):
+    path = onnx_file(["Identity x -> y"], ["x float 2"], ["y float 2"], "caf\u00e9.onnx")
     command = [sys.executable, "-m", "pinnace", "inspect", path]
     answer = subprocess.run(
-        command, env=os.environ | {"PYTHONIOENCODING": encoding}, capture_output=True, text=True, check=False
+        command, env=os.environ | {"PYTHONIOENCODING": "ascii"}, capture_output=True, text=True, check=False
     )
     assert answer.returncode == 0, answer.stderr
-    assert "caf\\udce9.onnx" in answer.stdout
+    assert "caf\\xe9.onnx" in answer.stdout
 
 
 def test_a_closed_stdout_is_no_error(tmp_path):

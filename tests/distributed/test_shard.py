@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 
 import numpy as np
@@ -96,13 +95,6 @@ def test_parts_of_another_place(ranks, tmp_path, small):
 def test_nothing_to_cut(tmp_path, small):
     with pytest.raises(ConfigError, match="use --strategy pipeline"):
         shard(ZOO / "crnn.mindir", 2, tmp_path, "tensor")
-
-
-def test_a_name_that_no_file_can_refer_to(tmp_path):
-    model = tmp_path / os.fsdecode(b"caf\xe9.mindir")
-    model.write_bytes((ZOO / "crnn.mindir").read_bytes())
-    with pytest.raises(ConfigError, match="its name is no UTF-8"):
-        shard(model, 2, tmp_path / "parts")
 
 
 @pytest.mark.parametrize(

@@ -36,8 +36,7 @@ def draw(
 
     shown = [part for part in (latencies, throughputs) if part]
     figure = Figure(figsize=(5.5 * len(shown), 4), layout="constrained")
-    printable = title.encode(errors="backslashreplace").decode()  # a file's name need not be UTF-8
-    figure.suptitle(printable, parse_math=False)
+    figure.suptitle(title, parse_math=False)
     axes = list(figure.subplots(1, len(shown), squeeze=False)[0])
     if latencies:
         ax = axes.pop(0)

@@ -59,7 +59,6 @@ def shard(
     dimensions of inputs. Raises `ModelFormatError`, `UnsupportedModelError`, `ConfigError`, `OSError`.
     """
     source = Source.of_file(model)
-    _check_name(model)
     folder.mkdir(parents=True, exist_ok=True)
     name = digest(source.data)
     strategy = strategy or _chosen(source, ranks, shapes or {})
@@ -78,14 +77,6 @@ def shard(
         shares.append(_share(made, path.name, whole))
         ir.save(made, path, external_data=f"{path.stem}.data", size_threshold_bytes=SMALL)
     return shares
-
-
-def _check_name(model: Path) -> None:
-    try:
-        model.stem.encode()
-    except UnicodeEncodeError:
-        what = f"{model}: its name is no UTF-8, and the files that are written refer to each other by it"
-        raise ConfigError(f"{what}; rename it") from None
 
 
 def _chosen(source: Source, ranks: int, shapes: Mapping[str, Sequence[int]]) -> str:
