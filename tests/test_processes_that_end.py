@@ -122,6 +122,24 @@ print(os.waitpid(child, 0)[1])
     assert (done.returncode, done.stdout) == (0, "0\n"), done.stderr
 
 
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
+def test_a_forked_child_ends_by_itself(slow, monkeypatch):
+    """A thread of onnxruntime's that sent reports was waited for in the child, which did not have it."""
+    for switch in ("ORT_DISABLE_TELEMETRY", "CI", "GITHUB_ACTIONS", "TF_BUILD"):
+        monkeypatch.delenv(switch, raising=False)
+    done = run(
+        """
+child = os.fork()
+if not child:
+    signal.alarm(20)  # ends it wherever it hangs, with another status
+    sys.exit(3)
+print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+""",
+        slow,
+    )
+    assert (done.returncode, done.stdout) == (0, "3\n"), done.stderr
+
+
 def test_the_handler_of_a_signal_closes_the_model_that_it_has_interrupted(slow):
     """The prediction that runs beneath it cannot end before the handler has."""
     done = run(
