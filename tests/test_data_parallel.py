@@ -401,6 +401,23 @@ def test_a_callback_that_raises_anything_costs_no_other_request(free):
         check(model.predict([x, STEP], timeout=WAIT), oracle(free, x=x, step=STEP))
 
 
+@pytest.mark.parametrize("again", ["predict", "submit"])
+def test_predictions_within_callbacks(free, again):
+    """The thread that hears what processes answer must not be the one that waits for an answer."""
+    x = rows(4)
+    with DataParallel(free, on_ascend()) as model:
+
+        def predict(future):
+            inputs = [x, STEP]
+            done.set_result(
+                model.predict(inputs, WAIT) if again == "predict" else model.submit(inputs).result(WAIT)
+            )
+
+        done = Future()
+        model.submit([x, STEP]).add_done_callback(predict)
+        check(done.result(2 * WAIT), oracle(free, x=x, step=STEP))
+
+
 def test_processes_end_with_the_one_that_started_them(free):
     code = f"""
 import os, signal, pinnace

@@ -1,8 +1,9 @@
 """Processes that compute parts of requests, one a device, behind one queue.
 
 Each process has two slots of shared memory, so that the next part travels while one is computed. A thread
-here writes parts into slots, another one waits for results. What a process that dies had in its slots goes
-back to the head of the queue, once; then the process is started anew.
+here writes parts into slots, another one waits for results, and one of all devices runs the callbacks of
+futures. What a process that dies had in its slots goes back to the head of the queue, once; then the process
+is started anew.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ import numpy as np
 
 from pinnace.errors import DeviceUnavailableError, ModelStateError, PinnaceError
 from pinnace.workers.control import Control, Message, as_error, ports_of
+from pinnace.workers.request import Callbacks
 from pinnace.workers.slots import Array, DTypes, Slot
 
 _SLOTS = 2
@@ -167,6 +169,7 @@ class Processes:
         self._changed = threading.Condition()
         self._queue: deque[Part] = deque()
         self._devices = [_Device(job) for job in jobs]
+        self._callbacks = Callbacks()
         self._closed = False
         self.restarts = self.retried = 0
         links: list[_Link] = []
@@ -193,12 +196,17 @@ class Processes:
                 )
                 for work in (self._write, self._hear)
             ]
-        for device in self._devices:
-            for thread in device.threads:
-                thread.start()
+        self._teller = threading.Thread(target=self._callbacks.run, name="pinnace-callbacks", daemon=True)
+        for thread in self._threads:
+            thread.start()
 
     def __len__(self) -> int:
         return len(self._devices)
+
+    @property
+    def _threads(self) -> list[threading.Thread]:
+        """All of them, the last one that ends at the end."""
+        return [*(thread for device in self._devices for thread in device.threads), self._teller]
 
     @property
     def devices(self) -> list[str]:
@@ -241,8 +249,7 @@ class Processes:
         """
         if os.getpid() != self._owner:
             return
-        threads = [thread for device in self._devices for thread in device.threads]
-        if threading.current_thread() in threads:
+        if threading.current_thread() in self._threads:
             threading.Thread(target=self.close, name="pinnace-close").start()
             return
         with self._changed:
@@ -259,12 +266,16 @@ class Processes:
                     device.starting.kill()
                 if device.link is not None:
                     device.link.control.hang_up()
-        for thread in threads:
+        *working, teller = self._threads
+        for thread in working:
             thread.join()
+        self._callbacks.end()
+        teller.join()
 
     # -- the two threads of a device ---------------------------------------------------------------------
 
     def _write(self, device: _Device) -> None:
+        self._callbacks.left_by_this_thread()
         while (found := self._next(device)) is not None:
             link, place, part = found
             try:
@@ -296,6 +307,7 @@ class Processes:
         return min(len(device.link.running) for device in self._devices if device.link is not None)
 
     def _hear(self, device: _Device) -> None:
+        self._callbacks.left_by_this_thread()
         while (link := device.link) is not None:
             message = link.control.receive()
             if message is None:

@@ -6,6 +6,8 @@ import logging
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
+from functools import partial
+from queue import SimpleQueue
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
@@ -94,6 +96,40 @@ class Told(Future[T]):
             raise
         except BaseException:
             _log.exception(_RAISED)
+
+
+class Callbacks:
+    """To whom a thread that must not wait, because others wait for it, leaves callbacks to another one."""
+
+    _left = threading.local()
+
+    def __init__(self) -> None:
+        self._calls: SimpleQueue[Callable[[], object] | None] = SimpleQueue()
+
+    def left_by_this_thread(self) -> None:
+        """Run here, from now on, what `call` is given in this thread."""
+        self._left.to = self
+
+    @classmethod
+    def call(cls, callback: Callable[[T], object], argument: T) -> None:
+        """Call it: now, or in the other thread."""
+        to: Callbacks | None = getattr(cls._left, "to", None)
+        if to is None:
+            callback(argument)
+        else:
+            to._calls.put(partial(callback, argument))
+
+    def run(self) -> None:
+        """What the other thread does, until `end`."""
+        while (call := self._calls.get()) is not None:
+            try:
+                call()
+            except BaseException:
+                _log.exception(_RAISED)
+
+    def end(self) -> None:
+        """End after what is there."""
+        self._calls.put(None)
 
 
 class Submitted(Told[Any]):

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass
+from functools import partial
 from itertools import accumulate, pairwise
 from time import perf_counter_ns
 
@@ -14,7 +16,7 @@ from pinnace.errors import ArgumentValueError, DataMismatchError
 from pinnace.ports import Expected, Shape, expected
 from pinnace.tensor import Array, Kind, Tensor, tensors_of
 from pinnace.types import Port
-from pinnace.workers.request import Told
+from pinnace.workers.request import Callbacks, Told
 from pinnace.workers.stats import Tally
 
 _ANY = (-2,)
@@ -135,6 +137,10 @@ class Request(Told[list[Tensor]]):
         self._total = found[-1][1]
         self._left = len(found)
         self.parts = [Piece(self, *part) for part in found]
+
+    def add_done_callback(self, fn: Callable[[Future[list[Tensor]]], object]) -> None:
+        """See `Future`; a callback may wait for other requests."""
+        super().add_done_callback(partial(Callbacks.call, fn))
 
     def take(self, begin: int, end: int, results: Sequence[Array]) -> Callable[[], None]:
         """Copy the results of some rows to their place; gives what tells the caller where all are there."""
