@@ -9,7 +9,7 @@ import sys
 import threading
 import time
 import weakref
-from concurrent.futures import CancelledError
+from concurrent.futures import CancelledError, Future
 
 import numpy as np
 import pytest
@@ -335,6 +335,22 @@ def test_each_callback_may_submit_the_next(gate):
     workers.submit(one(0), number).add_done_callback(then)
     assert done.wait(LONG)
     assert gate.order == list(range(length))
+    workers.close()
+
+
+def test_a_callback_may_wait_for_any_number_of_its_requests(gate):
+    """Those beyond a hundred were left to a worker: the one that waited for them."""
+    workers = Workers(gate, 1)
+    gate.open.release(301)
+    done = Future()
+
+    def then(_):
+        futures = [workers.submit(one(value), number) for value in range(150)]
+        last = [workers.submit(one(value), number).result(LONG) for value in range(150)]
+        done.set_result([future.result(LONG) for future in futures] + last)
+
+    workers.submit(one(0), number).add_done_callback(then)
+    assert done.result(2 * LONG) == 2 * [2 * value for value in range(150)]
     workers.close()
 
 

@@ -153,7 +153,7 @@ class Workers:
 
         Raises as `run`, but for what goes wrong while it runs.
         """
-        request = Submitted(arrays, present, self.withdraw)
+        request = Submitted(arrays, present, self.withdraw, self.hurry)
         self.enqueue(request)
         return request
 
@@ -315,6 +315,17 @@ class Workers:
                 return False
             self._withdrawn += 1
             return True
+
+    def hurry(self, request: Request) -> None:
+        """Run a request that waits here, where it is a callback of the worker that waits for its end."""
+        own = self._own()
+        if own is None:
+            return
+        with self._lock:
+            if request not in self._waiting:
+                return
+            self._waiting.remove(request)
+        self._perform(own, [request])
 
     def _check_open(self) -> None:
         if self._closed:

@@ -140,18 +140,23 @@ class Submitted(Told[Any]):
         arrays: Sequence[Array],
         present: Callable[[list[Array]], Any],
         withdraw: Callable[[Request], bool],
+        hurry: Callable[[Request], None],
     ) -> None:
-        """`present` makes of the results what the future gives; `withdraw` takes a request off the queue."""
+        """`present` makes of the results what the future gives; `withdraw` takes a request off the queue.
+
+        `hurry` is told of one for whose end this thread is about to wait.
+        """
         super().__init__()
         self.arrays = arrays
         self.outputs: Sequence[Array] | None = None
         self.arrived = perf_counter_ns()
         self._present = present
         self._withdraw: Callable[[Request], bool] | None = withdraw
+        self._hurry: Callable[[Request], None] | None = hurry
 
     def begin(self) -> bool:
         """Whether it was not cancelled; from now on it cannot be."""
-        self._withdraw = None
+        self._withdraw = self._hurry = None
         return self.set_running_or_notify_cancel()
 
     def succeed(self, results: list[Array]) -> None:
@@ -162,6 +167,18 @@ class Submitted(Told[Any]):
         """Break the future."""
         if self.running() or self.begin():
             self.set_exception(error)
+
+    def result(self, timeout: float | None = None) -> Any:
+        """See `Future`."""
+        if (hurry := self._hurry) is not None:
+            hurry(self)
+        return super().result(timeout)
+
+    def exception(self, timeout: float | None = None) -> BaseException | None:
+        """See `Future`."""
+        if (hurry := self._hurry) is not None:
+            hurry(self)
+        return super().exception(timeout)
 
     def cancel(self) -> bool:
         """Call the prediction off; False where it runs already or is done."""
