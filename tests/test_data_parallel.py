@@ -434,6 +434,57 @@ os.kill(os.getpid(), signal.SIGKILL)
     until(lambda: not any(map(alive, pids)))
 
 
+def test_processes_end_though_a_forked_child_lives_on(free):
+    """It had the sockets whose end tells them that nobody is there."""
+    code = f"""
+import os, signal, pinnace
+context = pinnace.Context()
+context.target = ["ascend"]
+model = pinnace.DataParallel({free!r}, context)
+child = os.fork()
+if not child:
+    signal.pause()
+print(child, *model.pids, flush=True)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) as parent:
+        child, *pids = map(int, parent.stdout.readline().split())
+        assert parent.wait(WAIT) == -signal.SIGKILL
+        try:
+            assert len(pids) == 2
+            until(lambda: not any(map(alive, pids)))
+        finally:
+            os.kill(child, signal.SIGKILL)
+
+
+@pytest.mark.parametrize("available", range(5))
+def test_without_threads_no_process_stays(free, monkeypatch, available):
+    started = []
+
+    class Scarce(threading.Thread):
+        def start(self):
+            if self.name.startswith("pinnace-"):
+                if len(started) == available:
+                    raise RuntimeError("can't start new thread")
+                started.append(self)
+            super().start()
+
+    links = []
+
+    class Link(processes._Link):
+        def __init__(self, job):
+            links.append(self)
+            super().__init__(job)
+
+    monkeypatch.setattr(threading, "Thread", Scarce)
+    monkeypatch.setattr(processes, "_Link", Link)
+    with pytest.raises(DeviceUnavailableError, match=r"ascend:1.*can't start new thread"):
+        DataParallel(free, on_ascend())
+    assert len(links) == 2
+    assert not any(alive(link.pid) for link in links)
+    assert not any(thread.is_alive() for thread in started)
+
+
 # -- what goes wrong before ------------------------------------------------------------------------------
 
 

@@ -7,7 +7,9 @@ first byte of a packet says whether more of the message follow it.
 from __future__ import annotations
 
 import json
+import os
 import socket
+import weakref
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import asdict
@@ -33,8 +35,10 @@ class Control:
     @classmethod
     def pair(cls) -> tuple[Control, Control]:
         """Both ends."""
-        here, there = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        return cls(here), cls(there)
+        one, other = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        here, there = cls(one), cls(other)
+        _ends.update((here, there))
+        return here, there
 
     def fileno(self) -> int:
         """The file descriptor of this end."""
@@ -68,6 +72,18 @@ class Control:
     def close(self) -> None:
         """Free this end."""
         self._socket.close()
+
+
+_ends: weakref.WeakSet[Control] = weakref.WeakSet()
+
+
+def _after_fork() -> None:
+    """In a child: while it held a connection of its parent's, nobody would hear of the parent's death."""
+    for end in list(_ends):
+        end.close()
+
+
+os.register_at_fork(after_in_child=_after_fork)
 
 
 def ports_said(ports: Sequence[Port]) -> list[list[object]]:

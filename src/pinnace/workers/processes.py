@@ -16,7 +16,7 @@ import sys
 import tempfile
 import threading
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -160,6 +160,13 @@ class _Device:
         self.threads: list[threading.Thread] = []
 
 
+def _end(links: Iterable[_Link]) -> None:
+    for link in links:
+        link.kill()
+        link.end()
+        link.close()
+
+
 class Processes:
     """A process for each job, and the parts that wait for them."""
 
@@ -183,10 +190,7 @@ class Processes:
             self._into: DTypes = [port.dtype.to_numpy() for port in self.inputs]
             self._out: DTypes = [port.dtype.to_numpy() for port in self.outputs]
         except BaseException:
-            for link in links:
-                link.kill()
-                link.end()
-                link.close()
+            _end(links)
             raise
         for device, link in zip(self._devices, links, strict=True):
             device.link = link
@@ -197,8 +201,13 @@ class Processes:
                 for work in (self._write, self._hear)
             ]
         self._teller = threading.Thread(target=self._callbacks.run, name="pinnace-callbacks", daemon=True)
-        for thread in self._threads:
-            thread.start()
+        try:
+            for thread in self._threads:
+                thread.start()
+        except RuntimeError as error:
+            self.close()
+            _end(device.link for device in self._devices if device.link is not None)
+            raise DeviceUnavailableError(f"{', '.join(self.devices)}: their threads: {error}") from None
 
     def __len__(self) -> int:
         return len(self._devices)
@@ -266,11 +275,11 @@ class Processes:
                     device.starting.kill()
                 if device.link is not None:
                     device.link.control.hang_up()
-        *working, teller = self._threads
-        for thread in working:
-            thread.join()
-        self._callbacks.end()
-        teller.join()
+        for thread in self._threads:
+            if thread is self._teller:
+                self._callbacks.end()
+            if thread.ident is not None:  # else there was none to be had
+                thread.join()
 
     # -- the two threads of a device ---------------------------------------------------------------------
 
@@ -375,9 +384,7 @@ class Processes:
                     device.link = link
                     self._changed.notify_all()
                     return
-            link.kill()
-            link.end()
-            link.close()
+            _end([link])
             return
         with self._changed:
             device.lost = reason
