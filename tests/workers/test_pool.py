@@ -10,6 +10,7 @@ import threading
 import time
 import weakref
 from concurrent.futures import CancelledError, Future
+from contextlib import suppress
 
 import numpy as np
 import pytest
@@ -351,6 +352,86 @@ def test_a_callback_may_wait_for_any_number_of_its_requests(gate):
 
     workers.submit(one(0), number).add_done_callback(then)
     assert done.result(2 * LONG) == 2 * [2 * value for value in range(150)]
+    workers.close()
+
+
+def test_close_waits_for_what_is_tried_out():
+    """Weights that are lent are freed with the executable."""
+
+    class Closing(Gate):
+        def compute(self, arrays, state):
+            closing, _ = in_thread(workers.close)
+            try:
+                until(lambda: workers._closed)
+                closing.join(0.1)  # it would have come to the end
+                seen.append(self.closed)
+            finally:
+                threads.append(closing)
+            return [arrays[0] * 2]
+
+    seen, threads = [], []
+    workers = Workers(Closing(), 1)
+    assert number(workers.try_out(one(1))) == 2
+    threads[0].join(LONG)
+    assert (seen, workers.executable.closed) == ([0], 1)
+
+
+class Ringing(Gate):
+    """An executable whose first request is interrupted by a signal."""
+
+    def compute(self, arrays, state):
+        self.order.append(float(arrays[0][0]))
+        if len(self.order) == 1:
+            signal.raise_signal(signal.SIGUSR1)
+        return [arrays[0] * 2]
+
+
+@pytest.mark.parametrize("timeout", [None, LONG])
+@pytest.mark.parametrize("count", [1, 2])
+def test_the_handler_of_a_signal_predicts(count, timeout):
+    """It cannot wait for what it has interrupted; a worker that is free serves it."""
+    workers, outcome = Workers(Ringing(), count), []
+
+    def handler(*_):
+        try:
+            outcome.append(number(workers.run(one(3), timeout=timeout)))
+        except ModelStateError as error:
+            outcome.append(str(error))
+
+    before = signal.signal(signal.SIGUSR1, handler)
+    try:
+        assert number(workers.run(one(1))) == 2
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+    if count == 1:
+        assert "the one that it has interrupted" in outcome[0]
+    else:
+        assert outcome == [6]
+    assert number(workers.run(one(2))) == 4
+    workers.close()
+
+
+def test_the_handler_of_a_signal_predicts_at_any_moment():
+    class Instant(Gate):
+        def compute(self, arrays, state):
+            return [arrays[0] * 2]
+
+    workers, outcome = Workers(Instant(), 1), []
+
+    def handler(*_):
+        with suppress(ModelStateError):
+            assert number(workers.run(one(3))) == 6
+        outcome.append(3)
+
+    before = signal.signal(signal.SIGALRM, handler)
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 1e-3, 1e-3)
+        while len(outcome) < 300:
+            assert number(workers.run(one(1))) == 2
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+    assert workers.stats().busy == 0
     workers.close()
 
 

@@ -59,6 +59,11 @@ _WITHIN = 100
 Where each callback submits the next request, they are on the stack all together.
 """
 
+_INTERRUPTED = (
+    "this prediction would wait for the one that it has interrupted, and that for it: in the handler of a "
+    "signal take another model, or submit and do not wait"
+)
+
 
 class Workers:
     """`count` places where one executable runs, each with a state of its own, first come first served.
@@ -91,13 +96,14 @@ class Workers:
         self._workers = [worker for turn in in_turn for worker in turn if worker is not None]
         self._idle = self._workers[::-1]
         self._waiting: deque[Request] = deque()
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._changed = threading.Condition(self._lock)  # all idle, or one more waits for a batch
         self._direct = batching is None or not batching.delay
         self._closed = ""  # why, once it is
         self._freed = False
         self._crowded_until = 0
         self._refused = self._withdrawn = 0
+        self._trials = 0  # that run now
         weakref.finalize(self, _dismiss, self._workers).atexit = False  # `_close_all` does more
         _pools.add(self)
 
@@ -117,6 +123,7 @@ class Workers:
         arrived = perf_counter_ns()
         if timeout is None and self._direct and arrived > self._crowded_until:
             worker, turn = None, 0
+            self._check_own_lock()
             try:
                 with self._lock:
                     self._check_open()
@@ -136,6 +143,8 @@ class Workers:
                     except BaseException:  # the handler of a signal has raised
                         self._give_back(worker, turn)
                         raise
+        if threading.current_thread() is threading.main_thread():
+            self._check_own_workers()
         request = Blocking(arrays, outputs if timeout is None else None, arrived)
         self.enqueue(request)
         try:
@@ -159,13 +168,21 @@ class Workers:
 
     def try_out(self, arrays: Sequence[Array]) -> list[Array] | None:
         """As `run`, on a state that is thrown away and uncounted; None where the engine fails."""
-        with self._lock:
-            self._check_open()
-            execution = self.executable.execution()
+        begun = False
         try:
+            with self._lock:
+                self._check_open()
+                execution = self.executable.execution()
+                self._trials += 1
+                begun = True
             return execution.run(arrays)
         except EngineError:
             return None
+        finally:
+            if begun:
+                with self._lock:
+                    self._trials -= 1
+                    self._changed.notify_all()
 
     def exchange(self, *executables: Executable) -> None:
         """Run other executables from now on, one for each device, on the states as they are.
@@ -217,7 +234,7 @@ class Workers:
         for request in turned_away:
             request.fail(ModelStateError("the model was closed while this request waited for a worker"))
         with self._lock:
-            while len(self._idle) < len(self._workers):
+            while self._is_busy():
                 self._changed.wait()
             if self._freed:
                 return
@@ -229,6 +246,9 @@ class Workers:
             if worker.thread is not None:
                 worker.thread.join()
 
+    def _is_busy(self) -> bool:
+        return self._trials > 0 or len(self._idle) < len(self._workers)
+
     def _is_within(self) -> bool:
         """Whether this thread has come here from one of our methods, whose locks and worker it may hold."""
         frame: FrameType | None = sys._getframe(2)  # who has called `close`
@@ -238,12 +258,12 @@ class Workers:
 
     def inherit(self) -> None:
         """Go on in a child after a fork; not where requests ran, whose engine may be in any state."""
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._changed = threading.Condition(self._lock)
         for worker in self._workers:
             worker.thread, worker.wake = None, SimpleQueue()
-        if len(self._idle) < len(self._workers):
-            self._idle, self._freed = list(self._workers), True
+        if self._is_busy():
+            self._idle, self._trials, self._freed = list(self._workers), 0, True
             self._closed = (
                 "this process was forked while the model ran a prediction: build the model here, or start "
                 "the process by spawn"
@@ -281,6 +301,7 @@ class Workers:
             self._perform(own, [request])
             return
         worker, turn = None, 0
+        self._check_own_lock()
         try:
             with self._lock:
                 self._check_open()
@@ -330,6 +351,24 @@ class Workers:
     def _check_open(self) -> None:
         if self._closed:
             raise ModelStateError(self._closed)
+
+    def _check_own_lock(self) -> None:
+        """Raise where the handler of a signal asks that has interrupted us where nobody else may come in."""
+        if self._lock._is_owned():  # type: ignore[attr-defined]
+            raise ModelStateError(_INTERRUPTED)
+
+    def _check_own_workers(self) -> None:
+        """Raise where the handler of a signal asks that has interrupted who has all the workers."""
+        held: set[Worker] = set()
+        frame: FrameType | None = sys._getframe(1)
+        while frame is not None:
+            here = frame.f_locals
+            worker = here.get("worker") if here.get("self") is self else None
+            if worker is not None and worker.turn == here.get("turn"):
+                held.add(worker)
+            frame = frame.f_back
+        if len(held) == len(self._workers):
+            raise ModelStateError(_INTERRUPTED)
 
     def _own(self) -> Worker | None:
         """The worker whose thread this is."""
