@@ -40,6 +40,18 @@ def test_options_of_the_processor_reach_the_target() -> None:
     assert (target.precision, target.provider) == ("preferred_fp16", "onnxruntime")
 
 
+@pytest.mark.parametrize("option", ["thread_num", "inter_op_parallel_num"])
+def test_more_threads_than_make_sense(option: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """mindspore_lite 2.0.0 takes five a core too, and says so; 100000 of them took the machine away."""
+    monkeypatch.setattr("pinnace.context.usable_core_count", lambda: 2)
+    context = Context(**{option: 100_000})
+    with pytest.warns(UserWarning, match=f"{option} 100000 is more than 5 times the 2 cores.*: 10 is taken"):
+        target = to_target(context)
+    assert target.threads == 10
+    assert target.inter_op_threads in (0, 10)
+    assert to_target(Context(thread_num=10)).threads == 10
+
+
 @pytest.mark.parametrize("kind", ["gpu", "ascend"])
 def test_a_device_goes_before_the_processor(kind: str) -> None:
     context = Context()

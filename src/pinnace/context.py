@@ -22,6 +22,7 @@ __all__ = ["Context"]
 _FP16, _FP32 = "preferred_fp16", "enforce_fp32"
 _ASCEND_MODES = (_FP32, "preferred_fp32", "enforce_fp16", "enforce_origin", "preferred_optimal")
 _SIMULATED_PROVIDERS = {"gpu": ("", "cuda", "tensorrt"), "ascend": ("", "ge")}
+_THREADS_A_CORE = 5
 _AFFINITY = {0: "none", 1: "fastest cores first", 2: "slowest cores first"}
 
 
@@ -107,7 +108,7 @@ class CPU(Device):
 
     @property
     def thread_num(self) -> int:
-        """Threads that compute one request; 0 chooses by the cores that are there."""
+        """Threads that compute one request, at most 5 a core; 0 chooses by the cores that are there."""
         return self._thread_num
 
     @thread_num.setter
@@ -518,7 +519,8 @@ def to_target(
     played = simulated(kind, number)
     if played is not None:
         return replace(_playing(played, options, cpu, requests), **ranks)
-    threads, places = _numbers(cpu, requests, usable_core_count())
+    cores = usable_core_count()
+    threads, places = _numbers(cpu, requests, cores)
     # What was measured decides where it was compared with what the cores allow, one operator at a time.
     measured = kind == "cpu" and not cpu.inter_op_parallel_num
     if measured and tuning is not None and tuning.compares(threads, places):
@@ -530,7 +532,7 @@ def to_target(
         provider=options.provider,
         precision=precision,
         threads=threads,
-        inter_op_threads=cpu.inter_op_parallel_num,
+        inter_op_threads=_operators(cpu, cores),
         cores=_cores(cpu, threads, places),
         parallel_requests=places,
         **ranks,
@@ -554,7 +556,7 @@ def _playing(played: Simulated, options: Device, cpu: CPU, requests: int) -> Tar
     return Target(
         precision=_FP16 if half else _FP32,
         threads=threads,
-        inter_op_threads=cpu.inter_op_parallel_num,
+        inter_op_threads=_operators(cpu, len(played.cores)),
         cores=played.cores,
         parallel_requests=places,
         simulates=str(played),
@@ -563,8 +565,25 @@ def _playing(played: Simulated, options: Device, cpu: CPU, requests: int) -> Tar
 
 def _numbers(cpu: CPU, requests: int, cores: int) -> tuple[int, int]:
     """Threads of a request, and requests; where they are left open, as many as the cores allow."""
-    requests = requests or max(1, cores // (cpu.thread_num or 1))
-    return cpu.thread_num or max(1, cpu.inter_op_parallel_num, cores // requests), requests
+    threads = _sensible("thread_num", cpu.thread_num, cores)
+    requests = requests or max(1, cores // (threads or 1))
+    return threads or max(1, _operators(cpu, cores), cores // requests), requests
+
+
+def _operators(cpu: CPU, cores: int) -> int:
+    """Operators that run at the same time."""
+    return _sensible("inter_op_parallel_num", cpu.inter_op_parallel_num, cores)
+
+
+def _sensible(name: str, threads: int, cores: int) -> int:
+    """As many threads as are asked for, or the most that make sense, as mindspore_lite 2.0.0 has it."""
+    most = _THREADS_A_CORE * cores
+    if threads > most:
+        warn(
+            f"{name} {threads} is more than {_THREADS_A_CORE} times the {cores} cores that this process may "
+            f"use: {most} is taken"
+        )
+    return min(threads, most)
 
 
 def _cores(cpu: CPU, threads: int, workers: int) -> tuple[int, ...]:
