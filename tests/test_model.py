@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import copy
 import os
+import pickle
 import threading
 import warnings
 from collections.abc import Callable
@@ -12,6 +14,7 @@ import pytest
 import pinnace
 from pinnace import Context, DataType, Model, ModelType, PinnaceWarning, Tensor, TensorMeta
 from pinnace.errors import (
+    ArgumentTypeError,
     ConfigError,
     DataMismatchError,
     DeviceUnavailableError,
@@ -430,6 +433,16 @@ def test_threads_on_one_model_take_turns(monkeypatch: pytest.MonkeyPatch) -> Non
     for thread in threads:
         thread.join(60)
     assert np.asarray(model.predict([np.zeros(2, np.float32)])[0]).tolist() == [80, 80]
+
+
+@pytest.mark.parametrize("kind", [Model, pinnace.ModelParallelRunner, pinnace.DataParallel])
+@pytest.mark.parametrize("how", [copy.copy, copy.deepcopy, pickle.dumps])
+def test_it_is_not_copied(kind, how) -> None:
+    """As an argument of `multiprocessing.Process` is; the error was about a lock of which no user knows."""
+    with pytest.raises(
+        ArgumentTypeError, match=f"a {kind.__name__} can neither be copied nor sent to another"
+    ):
+        how(kind.__new__(kind))
 
 
 def test_right_calls_are_silent(build) -> None:

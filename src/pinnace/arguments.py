@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import Any
+from typing import Any, Never
 
 from pinnace.errors import ArgumentTypeError, ArgumentValueError
 
@@ -53,3 +53,14 @@ def check_sections(name: str, value: object) -> None:
         for key, option in options.items():
             check_type(f"{name}_value_key", key, str)
             check_type(f"{name}_value_value", option, str)
+
+
+class NotCopied:
+    """What has an engine, which neither `copy` nor `pickle` can take along, nor with it `multiprocessing`."""
+
+    def __getstate__(self) -> Never:
+        """Raise `ArgumentTypeError`."""
+        raise ArgumentTypeError(
+            f"a {type(self).__name__} can neither be copied nor sent to another process: build it there, from "
+            f"the same file"
+        )

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from pinnace.arguments import check_path, check_type
+from pinnace.arguments import NotCopied, check_path, check_type
 from pinnace.errors import ArgumentTypeError, ArgumentValueError, ModelStateError
 from pinnace.exchange import Exchange, Fixed
 from pinnace.ports import (
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from pinnace.cache.handover import Offer
 
 
-class BaseModel:
+class BaseModel(NotCopied):
     """Inputs, outputs and predictions over workers; `_start` gives it these."""
 
     def __init__(self) -> None:

@@ -11,7 +11,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from pinnace import cluster
-from pinnace.arguments import check_list, check_type
+from pinnace.arguments import NotCopied, check_list, check_type
 from pinnace.config import Settings
 from pinnace.context import Context, main_device, to_target
 from pinnace.devices import devices_of
@@ -34,7 +34,7 @@ from pinnace.workers.stats import Stats, latency
 __all__ = ["DataParallel"]
 
 
-class DataParallel:
+class DataParallel(NotCopied):
     """A model copied to several devices, a process each, that splits what it is given among them.
 
     Inputs with a batch are split along `axis`, evenly or, where that does not come out, by one row more for
