@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import gc
 import os
 import signal
@@ -483,6 +484,22 @@ def test_without_threads_no_process_stays(free, monkeypatch, available):
     assert len(links) == 2
     assert not any(alive(link.pid) for link in links)
     assert not any(thread.is_alive() for thread in started)
+
+
+@pytest.mark.parametrize("side", ["inputs", "outputs"])
+def test_shared_memory_that_the_system_refuses(two, free, monkeypatch, side):
+    class Full:
+        def views(self, shapes, dtypes):
+            raise OSError(errno.EMFILE, "Too many open files")
+
+    for device in two._carrier._devices:
+        for slot in device.link.slots:
+            monkeypatch.setattr(slot, side, Full())
+    x = rows(4)
+    with pytest.raises(EngineError, match=r"ascend:\d .*Too many open files"):
+        two.predict([x, STEP], timeout=WAIT)
+    monkeypatch.undo()
+    check(two.predict([x, STEP], timeout=WAIT), oracle(free, x=x, step=STEP))
 
 
 # -- what goes wrong before ------------------------------------------------------------------------------

@@ -24,7 +24,7 @@ from typing import IO, Protocol
 
 import numpy as np
 
-from pinnace.errors import DeviceUnavailableError, ModelStateError, PinnaceError
+from pinnace.errors import DeviceUnavailableError, EngineError, ModelStateError, PinnaceError
 from pinnace.workers.control import Control, Message, as_error, ports_of
 from pinnace.workers.request import Callbacks
 from pinnace.workers.slots import Array, DTypes, Slot
@@ -167,6 +167,11 @@ def _end(links: Iterable[_Link]) -> None:
         link.close()
 
 
+def _told(device: _Device, error: Exception) -> Exception:
+    """The error for the caller: that the system refuses shared memory or descriptors is the engine's."""
+    return EngineError(f"{device.job.device}: {error}") if isinstance(error, OSError) else error
+
+
 class Processes:
     """A process for each job, and the parts that wait for them."""
 
@@ -294,7 +299,7 @@ class Processes:
                     np.copyto(view, array)
             except Exception as error:  # no memory is left
                 if self._release(link, place):
-                    part.fail(error)
+                    part.fail(_told(device, error))
                 continue
             with suppress(OSError):  # the other thread finds out, and has the part computed elsewhere
                 link.control.send({"run": place, "shapes": shapes})
@@ -333,7 +338,7 @@ class Processes:
                 tell = part.take(link.slots[place].outputs.views(message["shapes"], self._out))
             except Exception as failure:
                 self._release(link, place)
-                part.fail(failure)
+                part.fail(_told(device, failure))
             else:
                 self._release(link, place)
                 tell()
