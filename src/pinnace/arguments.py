@@ -61,6 +61,6 @@ class NotCopied:
     def __getstate__(self) -> Never:
         """Raise `ArgumentTypeError`."""
         raise ArgumentTypeError(
-            f"a {type(self).__name__} can neither be copied nor sent to another process: build it there, from "
-            f"the same file"
+            f"a {type(self).__name__} can neither be copied nor sent to another process: build it there, "
+            f"of the same file"
         )
