@@ -502,6 +502,19 @@ def test_shared_memory_that_the_system_refuses(two, free, monkeypatch, side):
     check(two.predict([x, STEP], timeout=WAIT), oracle(free, x=x, step=STEP))
 
 
+@pytest.mark.parametrize("what", ["Slot", "Control"])
+def test_too_many_open_files(free, monkeypatch, what):
+    class Full:
+        def __init__(self):
+            raise OSError(errno.EMFILE, "Too many open files")
+
+        pair = classmethod(__init__)
+
+    monkeypatch.setattr(processes, what, Full)
+    with pytest.raises(DeviceUnavailableError, match=r"ascend:0 .*cannot be started.*Too many open files"):
+        DataParallel(free, on_ascend())
+
+
 # -- what goes wrong before ------------------------------------------------------------------------------
 
 

@@ -187,7 +187,11 @@ class Processes:
         links: list[_Link] = []
         try:
             for job in jobs:
-                links.append(_Link(job))
+                try:
+                    links.append(_Link(job))
+                except OSError as error:  # too many files are open
+                    why = f"{job.device}: its process cannot be started: {error}"
+                    raise DeviceUnavailableError(why) from None
             answers = [link.wait_until_ready() for link in links]
             said = answers[0]
             self.inputs, self.outputs = ports_of(said["inputs"]), ports_of(said["outputs"])
