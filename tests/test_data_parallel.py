@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 import time
+import weakref
 from concurrent.futures import Future
 from contextlib import suppress
 from itertools import pairwise
@@ -383,6 +384,22 @@ def test_nothing_is_left(free):
     gc.collect()
     assert not any(map(alive, pids))
     assert held() == before
+
+
+def test_what_is_done_is_not_held(two):
+    """Threads that wait for the next request kept data of the last one, and by its callbacks the model."""
+
+    class Mine:
+        pass
+
+    mine, inputs, told = Mine(), [rows(4), STEP], threading.Event()
+    held = [weakref.ref(mine), weakref.ref(inputs[0])]
+    future = two.submit(inputs)
+    future.add_done_callback(lambda _, mine=mine: told.set())
+    assert told.wait(WAIT)
+    held += [weakref.ref(future)]
+    del mine, inputs, future
+    until(lambda: gc.collect() >= 0 and not any(ref() for ref in held))
 
 
 def test_closed_by_a_callback_of_its_own(free):

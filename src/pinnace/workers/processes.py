@@ -294,19 +294,26 @@ class Processes:
 
     def _write(self, device: _Device) -> None:
         self._callbacks.left_by_this_thread()
-        while (found := self._next(device)) is not None:
-            link, place, part = found
-            try:
-                shapes = [array.shape for array in part.arrays]
-                views = link.slots[place].inputs.views(shapes, self._into)
-                for view, array in zip(views, part.arrays, strict=True):
-                    np.copyto(view, array)
-            except Exception as error:  # no memory is left
-                if self._release(link, place):
-                    part.fail(_told(device, error))
-                continue
-            with suppress(OSError):  # the other thread finds out, and has the part computed elsewhere
-                link.control.send({"run": place, "shapes": shapes})
+        while self._write_next(device):
+            pass  # what was written, data and callbacks of its caller's, is not held while this waits
+
+    def _write_next(self, device: _Device) -> bool:
+        found = self._next(device)
+        if found is None:
+            return False
+        link, place, part = found
+        try:
+            shapes = [array.shape for array in part.arrays]
+            views = link.slots[place].inputs.views(shapes, self._into)
+            for view, array in zip(views, part.arrays, strict=True):
+                np.copyto(view, array)
+        except Exception as error:  # no memory is left
+            if self._release(link, place):
+                part.fail(_told(device, error))
+            return True
+        with suppress(OSError):  # the other thread finds out, and has the part computed elsewhere
+            link.control.send({"run": place, "shapes": shapes})
+        return True
 
     def _next(self, device: _Device) -> tuple[_Link, int, Part] | None:
         """The next part, and where to put it; None where all is over. Who has least to do goes first."""
@@ -331,21 +338,25 @@ class Processes:
             if message is None:
                 self._bury(device, link)
                 continue
-            place = message["slot"]
-            part = link.running[place]
-            if "error" in message:
-                error = as_error(message["error"], device.job.device)
-                self._release(link, place)
-                part.fail(error)
-                continue
-            try:
-                tell = part.take(link.slots[place].outputs.views(message["shapes"], self._out))
-            except Exception as failure:
-                self._release(link, place)
-                part.fail(_told(device, failure))
-            else:
-                self._release(link, place)
-                tell()
+            self._answer(device, link, message)
+
+    def _answer(self, device: _Device, link: _Link, message: Message) -> None:
+        """Tell the caller of a part what became of it."""
+        place = message["slot"]
+        part = link.running[place]
+        if "error" in message:
+            error = as_error(message["error"], device.job.device)
+            self._release(link, place)
+            part.fail(error)
+            return
+        try:
+            tell = part.take(link.slots[place].outputs.views(message["shapes"], self._out))
+        except Exception as failure:
+            self._release(link, place)
+            part.fail(_told(device, failure))
+        else:
+            self._release(link, place)
+            tell()
 
     def _release(self, link: _Link, place: int) -> bool:
         """Free a slot; False where its process has died, and the part is somewhere else."""

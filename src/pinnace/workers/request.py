@@ -126,6 +126,7 @@ class Callbacks:
                 call()
             except BaseException:
                 _log.exception(_RAISED)
+            del call  # and what it holds, while this waits
 
     def end(self) -> None:
         """End after what is there."""
