@@ -301,6 +301,14 @@ case(
 )
 case("split_sizes", [("Split", ["x"], ["y0", "y1"], {"axis": 2, "split": [1, 3]})], {"x": BLOCK}, {}, 2)
 case(
+    "split_input",
+    [("Split", ["x", "s"], ["y0", "y1"], {"axis": 2})],
+    {"x": BLOCK},
+    {"s": ints(1, 3)},
+    2,
+    opset=13,
+)
+case(
     "avg_ceil",
     [("AveragePool", ["x"], ["y"], {"kernel_shape": [3, 3], "strides": [2, 2], "ceil_mode": 1})],
     {"x": IMAGE},

@@ -84,13 +84,22 @@ def cast(b: Builder, x: Tensor, dst_type: Dtype) -> Value:
 
 
 @lite("Split")
-def split(b: Builder, x: Tensor, axis: int = 0, size_splits: Ints = (), output_num: int = 0) -> Value:
-    """Split."""
+def split(
+    b: Builder,
+    x: Tensor,
+    sizes: Tensor | None = None,
+    *,
+    axis: int = 0,
+    size_splits: Ints = (),
+    output_num: int = 0,
+) -> Value:
+    """Split; of ONNX's operator set 13 and newer, sizes is an input."""
     outputs = len(b.declared) or output_num or len(size_splits)
-    sizes = list(size_splits) or None
-    if sizes is None:
+    if sizes is not None:
+        return b.ops("Split", outputs, x, b.cast(sizes, ir.DataType.INT64), axis=axis)
+    if not size_splits:
         return b.ops("Split", outputs, x, axis=axis, num_outputs=outputs)
-    return b.ops("Split", outputs, x, sizes, axis=axis)
+    return b.ops("Split", outputs, x, list(size_splits), axis=axis)
 
 
 @lite("Where")
