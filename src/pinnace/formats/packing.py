@@ -35,7 +35,7 @@ import numpy.typing as npt
 import onnx_ir as ir
 
 from pinnace.errors import ModelFormatError
-from pinnace.program import Quantised
+from pinnace.program import Layout, Quantised
 
 Row = Mapping[str, Any]
 """`scale`, `zeroPoint`, `varCorr`, `meanCorr` and `numBits` of one channel."""
@@ -125,6 +125,28 @@ def of(
     )
 
 
+def channel_axis(
+    primitive: str, position: int, attributes: Mapping[str, Any], layout: Layout, gathered: int = 0
+) -> int:
+    """The axis along which scales of the weight differ that a node has as an input; `gathered` is a Gather's.
+
+    What the converter of release 2.0.0 does with weights whose dimensions all differ.
+    """
+    if primitive == "MatMulFusion" and position < 2:
+        transposed = bool(attributes.get(("transpose_a", "transpose_b")[position]))
+        return -1 if transposed == (position == 0) else -2
+    if primitive == "Gather":
+        return gathered
+    if primitive == "Conv2dTransposeFusion":
+        return 1 if layout is Layout.NCHW else -1
+    return 0
+
+
+def shared_axis(before: int | None, axis: int) -> int:
+    """That of a weight which several nodes read: one of a Gather goes before one of a product (negative)."""
+    return axis if before is None else max(before, axis)
+
+
 def quantised(rows: Sequence[Row], axis: int) -> Quantised | None:
     """The parameters of a tensor whose integers are computed with; None where they shift their channels."""
     if any(row["meanCorr"] for row in rows):
@@ -140,7 +162,7 @@ def _channel_shape(
     layout = [1] * len(shape)
     if count <= 1:
         return layout
-    if not shape or shape[axis] != count:
+    if not -len(shape) <= axis < len(shape) or shape[axis] != count:
         raise error(f"has {count} scales, which fit no axis of {list(shape)}")
     layout[axis] = count
     return layout

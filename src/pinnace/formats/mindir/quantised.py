@@ -16,12 +16,10 @@ import onnx_ir as ir
 from pinnace.errors import ModelFormatError
 from pinnace.formats import packing
 from pinnace.formats.mindir.schema import number_of
-from pinnace.program import Node, Quantised
+from pinnace.program import Layout, Node, Quantised
 
 _STORAGE_ONLY = (2, 4)
 """The `quant_type`s of nodes that compute with what their quantised weights stand for."""
-_PRODUCT = "MatMulFusion"
-"""Its second operand has its channels last where it is not transposed, which no attribute says then."""
 _LISTS = {
     "scale": "scale_list",
     "zeroPoint": "zero_point_list",
@@ -36,7 +34,7 @@ _KINDS = {number: name.replace("_", "") for name, number in number_of("TensorPro
 class Use(NamedTuple):
     """What nodes make of a quantised weight: the axis of its channels, and whether it is only stored so."""
 
-    axis: int = 0
+    axis: int | None = None
     stored: bool = False
 
 
@@ -44,19 +42,25 @@ def uses(nodes: list[Node]) -> dict[str, Use]:
     """By name of a value, what nodes make of it where it is a quantised weight."""
     found: dict[str, Use] = {}
     for node in nodes:
-        stored = node.attributes.get("quant_type") in _STORAGE_ONLY
-        product = node.primitive == _PRODUCT and not node.attributes.get("transpose_b")
+        kind, gathered = node.attributes.get("quant_type"), node.attributes.get("axis")
         for position, name in enumerate(node.inputs):
             before = found.get(name, Use())
-            axis = -1 if product and position == 1 else before.axis
-            found[name] = Use(axis, stored or before.stored)
+            axis = packing.channel_axis(
+                node.primitive,
+                position,
+                node.attributes,
+                Layout.NCHW,
+                gathered if isinstance(gathered, int) else 0,
+            )
+            kept = before.axis if kind == 0 else packing.shared_axis(before.axis, axis)
+            found[name] = Use(kept, kind in _STORAGE_ONLY or before.stored)
     return found
 
 
 def meaning(tensor: Any, use: Use) -> Quantised | None:
     """What a weight's integers stand for where nodes compute with them; None of any other weight."""
     rows = _rows(tensor)
-    return packing.quantised(rows, use.axis) if rows and not use.stored and not _packed(tensor) else None
+    return packing.quantised(rows, use.axis or 0) if rows and not use.stored and not _packed(tensor) else None
 
 
 def unpacked(
@@ -69,7 +73,7 @@ def unpacked(
     """A weight of the element type `dtype`, whose stored bytes are `raw`, as float32."""
     shape = tuple(tensor.dims)
     kind = _KINDS.get(tensor.compression_type, f"type {tensor.compression_type}")
-    pack = packing.of(kind if _packed(tensor) else "NONE", shape, dtype, _rows(tensor), use.axis, error)
+    pack = packing.of(kind if _packed(tensor) else "NONE", shape, dtype, _rows(tensor), use.axis or 0, error)
     name = raw.name or ""
     return ir.LazyTensor(
         lambda: ir.Tensor(pack.unpack(np.asarray(raw.numpy())), name=name),

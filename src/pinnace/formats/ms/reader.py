@@ -23,8 +23,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+import numpy.typing as npt
 import onnx_ir as ir
 
+from pinnace.formats import packing
 from pinnace.formats.ms import schema, tensors
 from pinnace.formats.ms.flatbuffer import Buffer, Table
 from pinnace.program import Dialect, Function, Input, Layout, Node, Program, Quantised, TypeInfo
@@ -39,6 +41,8 @@ _CUSTOM = "Custom"
 """The primitive that stands for all that the schema does not have; its attribute `type` says which."""
 _FUNCTION = "sub_graph_index"
 """The attribute that names a function, by the index of its sub-graph."""
+_GATHERED = 2
+"""The input of a Gather that holds its axis."""
 _STORAGE_ONLY = (2, 4)
 """The `QuantType`s of nodes that compute with what their quantised weights stand for."""
 
@@ -171,24 +175,31 @@ class _Reader:
         return {self.names[i]: q for i, q in sorted(found.items()) if q is not None}
 
     def _find_uses(self) -> dict[int, tensors.Use]:
-        """For each tensor that nodes use, what they make of it if it is a constant.
-
-        Channels are the first axis of a weight, but for the second operand of a product that is not
-        transposed.
-        """
+        """For each tensor that nodes use, what they make of it if it is a constant."""
         uses: dict[int, tensors.Use] = {}
         for table in self.nodes:
             inputs, outputs = self._indices(table, "inputIndex"), self._indices(table, "outputIndex")
             stored = table["quantType"] in _STORAGE_ONLY
-            product = table["quantType"] and self._primitive(table).fields().get("transpose_b") is False
             in_float32 = any(self.tensors[i]["dataType"] == DataType.FLOAT32.value for i in outputs)
             for position, index in enumerate(inputs):
-                axis = -1 if product and position == 1 else 0
                 before = uses.get(index, tensors.Use())
-                uses[index] = tensors.Use(
-                    axis or before.channel_axis, stored or before.stored, in_float32 or before.in_float32
-                )
+                axis = before.channel_axis
+                if table["quantType"]:
+                    axis = packing.shared_axis(axis, self._channel_axis(table, position, inputs))
+                uses[index] = tensors.Use(axis, stored or before.stored, in_float32 or before.in_float32)
         return uses
+
+    def _channel_axis(self, node: Table, position: int, inputs: tuple[int, ...]) -> int:
+        """The axis of the channels of a quantised node's input."""
+        primitive = self._primitive(node)
+        known = self._integer(inputs[_GATHERED]) if len(inputs) > _GATHERED else None
+        gathered = 0 if known is None else int(known.flat[0])
+        return packing.channel_axis(primitive.name, position, primitive.fields(), Layout.NHWC, gathered)
+
+    def _integer(self, index: int) -> npt.NDArray[Any] | None:
+        """One integer that the file holds; None of any other tensor."""
+        value = tensors.constant(self.tensors[index], self.source, tensors.Use())
+        return value.numpy() if value is not None and value.size == 1 and value.dtype.is_integer() else None
 
     def _value_names(self) -> list[str]:
         """A name for each tensor; the model's inputs and outputs take theirs first."""

@@ -52,7 +52,7 @@ class Use(NamedTuple):
     quantised elements stand for. `in_float32`: they compute in float32, whatever floats are stored.
     """
 
-    channel_axis: int = 0
+    channel_axis: int | None = None
     stored: bool = False
     in_float32: bool = False
 
@@ -90,7 +90,7 @@ def quantised(tensor: Table, use: Use) -> Quantised | None:
         return None
     if constant and (use.stored or _kind(tensor) != "NONE"):
         return None
-    meaning = packing.quantised(rows, use.channel_axis)
+    meaning = packing.quantised(rows, use.channel_axis or 0)
     limits = np.iinfo(dtype.numpy())
     if meaning is not None and not all(limits.min <= z <= limits.max for z in meaning.zero_point):
         # The converter of release 2.0.0 writes three bytes of rubbish here for ONNX's QuantizeLinear.
@@ -119,7 +119,7 @@ def _pack(tensor: Table, dtype: ir.DataType, shape: tuple[int, ...], use: Use) -
             "quantParams" if plain else "weightQuantCompressType", f"{tensor['name']!r} {what}"
         )
 
-    return packing.of(kind, shape, dtype, rows, use.channel_axis, error)
+    return packing.of(kind, shape, dtype, rows, use.channel_axis or 0, error)
 
 
 def _float32(

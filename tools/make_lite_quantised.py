@@ -1,0 +1,82 @@
+"""Write small ONNX models, and let MindSpore Lite quantise their weights.
+
+    python tools/make_lite_quantised.py models MODELS                             # needs onnx and onnxruntime
+    python tools/make_lite_quantised.py convert MODELS tests/data/lite_quantised  # needs mindspore_lite 2.0.0
+
+A model NAME_dynamic is quantised dynamically, NAME_8bit has weights of 8 bits. Each becomes NAME.ms and
+NAME_lite.mindir beside NAME.npz, with the inputs x0.. and what onnxruntime gives for them in floats, y0...
+Of what MindSpore Lite runs itself, its results are within a step of the quantisation of these.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from pathlib import Path
+
+import numpy as np
+
+SMALLEST = {"min_quant_weight_size": "0", "min_quant_weight_channel": "0", "bit_num": "8"}
+FILTER = {"kernel_shape": [3, 2], "strides": [1, 1], "dilations": [1, 1], "pads": [0] * 4, "group": 1}
+
+
+def cases(random):
+    """Name, nodes (operator, inputs, attributes), inputs and weights; the last node's result is the output."""
+
+    def normal(*shape):
+        return random.standard_normal(shape).astype(np.float32)
+
+    def channels(*shape):  # their sizes differ, so that a scale of another channel is seen
+        sizes = np.logspace(-2, 0, shape[1], dtype=np.float32)
+        return normal(*shape) * sizes.reshape(1, -1, *[1] * (len(shape) - 2))
+
+    index = np.array([[0, 7, 3]], np.int32)
+    yield "columns_dynamic", [("Gather", "wi", {"axis": 1})], {"i": index}, {"w": channels(8, 8)}
+    deconvolution = [("ConvTranspose", "xw", FILTER)]
+    yield "deconv_8bit", deconvolution, {"x": normal(1, 8, 6, 6)}, {"w": channels(8, 8, 3, 2)}
+
+
+def write_models(folder):
+    import onnx
+    import onnxruntime as ort
+    from onnx import helper, numpy_helper
+
+    for name, nodes, inputs, weights in cases(np.random.default_rng(7)):
+        made = [
+            helper.make_node(operator, list(read), [f"t{i}" if i + 1 < len(nodes) else "y"], **attributes)
+            for i, (operator, read, attributes) in enumerate(nodes)
+        ]
+        ports = [
+            helper.make_tensor_value_info(key, helper.np_dtype_to_tensor_dtype(x.dtype), x.shape)
+            for key, x in inputs.items()
+        ]
+        constants = [numpy_helper.from_array(w, key) for key, w in weights.items()]
+        graph = helper.make_graph(made, "g", ports, [helper.make_empty_tensor_value_info("y")], constants)
+        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 12)], ir_version=7)
+        model = onnx.shape_inference.infer_shapes(model)
+        (result,) = ort.InferenceSession(model.SerializeToString()).run(None, inputs)
+        onnx.save(model, folder / f"{name}.onnx")
+        np.savez(folder / f"{name}.npz", **{f"x{i}": x for i, x in enumerate(inputs.values())}, y0=result)
+
+
+def convert(models, out):
+    import mindspore_lite as mslite
+
+    for model in sorted(models.glob("*.onnx")):
+        kind = "DYNAMIC_QUANT" if model.stem.endswith("_dynamic") else "WEIGHT_QUANT"
+        for target, save in (
+            (out / (model.stem + ".ms"), mslite.ModelType.MINDIR_LITE),
+            (out / (model.stem + "_lite.mindir"), mslite.ModelType.MINDIR),
+        ):
+            converter = mslite.Converter()
+            converter.save_type = save
+            converter.set_config_info("common_quant_param", dict(SMALLEST, quant_type=kind))
+            converter.convert(mslite.FmkType.ONNX, str(model), str(target.with_suffix("")))
+            os.chmod(str(target), 0o644)
+        shutil.copy(str(model.with_suffix(".npz")), str(out))
+
+
+if __name__ == "__main__":
+    paths = [Path(p) for p in sys.argv[2:]]
+    write_models(*paths) if sys.argv[1] == "models" else convert(*paths)
