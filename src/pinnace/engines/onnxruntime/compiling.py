@@ -17,6 +17,7 @@ from pinnace.engines.onnxruntime.kernels import lacking
 from pinnace.engines.onnxruntime.pools import keep_plain
 from pinnace.engines.onnxruntime.providers import ON_CPU, Chain
 from pinnace.engines.onnxruntime.session import hand_over, start
+from pinnace.engines.onnxruntime.weights_apart import set_apart
 from pinnace.engines.protocol import Array
 from pinnace.errors import DeviceUnavailableError, EngineError, LackingKernelsError
 from pinnace.ops.builder import Unsupported
@@ -69,6 +70,7 @@ def encoded(graph: Compilable, source: Source | None = None, chain: Chain = ON_C
         rewrite(graph.model, chain == ON_CPU)
     if chain == ON_CPU:
         keep_plain(graph.model)
+    set_apart(graph.model, {name for v in graph.variable.values() for name in v.names})
     room = max(_FOLDED, _weight_bytes(graph.model))
     disabled = _wrong_optimizers(graph.model) + _SLOW_OPTIMIZERS
     weights = _in_memory(graph, source)
