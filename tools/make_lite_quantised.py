@@ -3,9 +3,9 @@
     python tools/make_lite_quantised.py models MODELS                             # needs onnx and onnxruntime
     python tools/make_lite_quantised.py convert MODELS tests/data/lite_quantised  # needs mindspore_lite 2.0.0
 
-A model NAME_dynamic is quantised dynamically, NAME_8bit has weights of 8 bits. Each becomes NAME.ms and
-NAME_lite.mindir beside NAME.npz, with the input x0 and the output y0: what MindSpore Lite's own runtime gives
-for dynamic quantisation, close to what onnxruntime gives in floats, and the latter for weights of 8 bits.
+A model NAME_dynamic is quantised dynamically, NAME_8bit has weights of 8 bits, NAME_16bit of float16. Each
+becomes NAME.ms and NAME_lite.mindir beside NAME.npz, with the input x0 and the output y0: what MindSpore Lite's
+own runtime gives, close to what onnxruntime gives in floats, and the latter for weights of 8 bits.
 """
 
 from __future__ import annotations
@@ -45,6 +45,12 @@ def cases(random):
     deconvolution = [("ConvTranspose", "xw", FILTER)]
     yield "deconv_8bit", deconvolution, {"x": normal(1, 8, 6, 6)}, {"w": channels(8, 8, 3, 2)}
 
+    limits = {"n": np.array([12], np.int64), "o": np.float32([0.4]), "s": np.float32([0.3])}
+    corner = random.uniform(0, 4, (1, 12, 2)).astype(np.float32)
+    boxes = np.concatenate([corner, corner + 2], -1)
+    scores = random.uniform(0, 1, (1, 1, 12)).astype(np.float32)
+    yield "boxes_16bit", [("NonMaxSuppression", "bxnos", {})], {"x": scores}, {"b": boxes, **limits}
+
 
 def write_models(folder):
     import onnx
@@ -73,18 +79,21 @@ def convert(models, out):
     import mindspore_lite as mslite
 
     for model in sorted(models.glob("*.onnx")):
-        kind = "DYNAMIC_QUANT" if model.stem.endswith("_dynamic") else "WEIGHT_QUANT"
+        settings = {"_8bit": "WEIGHT_QUANT", "_dynamic": "DYNAMIC_QUANT"}
+        kind = next((k for end, k in settings.items() if model.stem.endswith(end)), None)
         for target, save in (
             (out / (model.stem + ".ms"), mslite.ModelType.MINDIR_LITE),
             (out / (model.stem + "_lite.mindir"), mslite.ModelType.MINDIR),
         ):
             converter = mslite.Converter()
             converter.save_type = save
-            converter.set_config_info("common_quant_param", dict(SMALLEST, quant_type=kind))
+            if kind:
+                converter.set_config_info("common_quant_param", dict(SMALLEST, quant_type=kind))
+            converter.weight_fp16 = kind is None
             converter.convert(mslite.FmkType.ONNX, str(model), str(target.with_suffix("")))
             os.chmod(str(target), 0o644)
         golden = dict(np.load(str(model.with_suffix(".npz"))))
-        if kind == "DYNAMIC_QUANT":
+        if kind != "WEIGHT_QUANT":
             result = run(target, save, golden["x0"])
             assert np.abs(result - golden["y0"]).max() < 0.02 * np.abs(golden["y0"]).max()
             golden["y0"] = result

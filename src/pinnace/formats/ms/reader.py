@@ -180,7 +180,8 @@ class _Reader:
         for table in self.nodes:
             inputs, outputs = self._indices(table, "inputIndex"), self._indices(table, "outputIndex")
             stored = table["quantType"] in _STORAGE_ONLY
-            in_float32 = any(self.tensors[i]["dataType"] == DataType.FLOAT32.value for i in outputs)
+            used = (*inputs, *outputs)
+            in_float32 = any(self.tensors[i]["dataType"] == DataType.FLOAT32.value for i in used)
             for position, index in enumerate(inputs):
                 before = uses.get(index, tensors.Use())
                 axis = before.channel_axis
