@@ -104,6 +104,26 @@ def test_int8_inputs_and_outputs_are_integers_for_the_user(write_ms):
     np.testing.assert_array_equal(result, [2, -2, 120])
 
 
+def test_plain_weights_may_leave_their_bits_open(write_ms):
+    """As the converter does where its search for a number of bits per layer ended without one."""
+    step = {"scale": 0.5, "zeroPoint": 0, "numBits": 0}
+    weight = np.array([[-6, 4], [100, 2]], np.int8)
+    tensors = [
+        {"name": "x", "dims": [1, 2], "dataType": 43},
+        {"name": "w", "dims": [2, 2], "dataType": 32, "quantParams": [step], "data": weight.tobytes()},
+        {"name": "y", "dims": [1, 2], "dataType": 43},
+    ]
+    node = {
+        "name": "n",
+        "primitive": {"value": ("MatMulFusion", {})},
+        "inputIndex": [0, 1],
+        "outputIndex": [2],
+        "quantType": 4,
+    }
+    file = write_ms(allTensors=tensors, nodes=[node], inputIndex=[0], outputIndex=[2])
+    np.testing.assert_array_equal(run(file, [np.array([[2, 1]], np.float32)]), [[44, 5]])
+
+
 def test_custom_operators_are_refused_by_their_own_name(write_ms):
     tensors = [{"name": n, "dims": [3], "dataType": 43} for n in "xy"]
     value = ("Custom", {"type": "FastAttention"})

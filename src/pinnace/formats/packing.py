@@ -101,7 +101,7 @@ def of(
         raise error(f"is packed as {kind} without what unpacks it")
     stored = _STORED.get(dtype, np.dtype("<f4"))
     bits = int(rows[0]["numBits"]) if rows else 0
-    if quantised and not 1 <= bits <= 8 * stored.itemsize:
+    if quantised and kind != "NONE" and not 1 <= bits <= 8 * stored.itemsize:
         raise error(f"has {bits} bits in {stored.name}")
     layout = _channel_shape(shape, axis, len(rows), error)
     rows = rows or [_IDENTITY]
