@@ -1019,5 +1019,16 @@ for _name, _inputs, _setup, _body, _same in (
 ):
     case(f"own_{_name}", *_inputs, setup=_setup, body=_body, reference=_same)
 
+# -- found by networks drawn at random -------------------------------------------------------------
+
+for _rank, _size in (("", "8,9"), ("3D", "8,9,7")):
+    for _kind in ("Max", "Avg"):
+        case(
+            f"own_{_kind.lower()}_pool{_rank.lower()}_steps_over",
+            f"f32[1,2,{_size}]",
+            call=f"O.{_kind}Pool{_rank}(1, 3, 'same')(x0), O.{_kind}Pool{_rank}(2, 4, 'same')(x0)",
+        )
+case("own_max_pool_steps_over_free", "f32[1*,2,8*,9*]", call="O.MaxPool(2, 5, 'same')(x0)")
+
 if __name__ == "__main__":
     main(Path(sys.argv[1]), sys.argv[2:])

@@ -12,6 +12,7 @@ from pinnace.ops import image
 from pinnace.ops.builder import Builder, Unsupported
 from pinnace.ops.layout import channel_axis, channels_back, channels_first, permuted
 from pinnace.ops.lite_math import activated, lite
+from pinnace.ops.pool import reached
 from pinnace.ops.room import room
 from pinnace.ops.table import Ints, Tensor
 from pinnace.ops.values import Value
@@ -115,13 +116,17 @@ def _pool(op_type: str, name: str) -> None:
         if global_:
             y = b.op(f"Global{op_type}", picture)
         else:
+            kernel, steps = _both("kernel_size", kernel_size), _both("strides", strides)
+            padding = _padding(pad_mode, pad)
+            if kernel and steps:
+                picture = reached(b, picture, kernel, steps, padding)
             y = b.op(
                 op_type,
                 picture,
-                kernel_shape=_both("kernel_size", kernel_size),
-                strides=_both("strides", strides),
+                kernel_shape=kernel,
+                strides=steps,
                 ceil_mode=round_mode or None,
-                **_padding(pad_mode, pad),
+                **padding,
             )
         return channels_back(b, activated(b, y, activation_type), x)
 

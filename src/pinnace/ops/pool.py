@@ -34,17 +34,37 @@ def _pool(op_type: str, rank: int, *names: str) -> None:
         format: str = "NCHW",
     ) -> Value:
         last = is_last(format)
-        y = b.op(
-            op_type,
-            images_first(b, x, format),
-            kernel_shape=spatial(kernel_size, rank, last),
-            strides=spatial(strides, rank, last),
-            **window(pad_mode, (0,), rank),
-        )
+        kernel, steps = spatial(kernel_size, rank, last), spatial(strides, rank, last)
+        padding = window(pad_mode, (0,), rank)
+        image = reached(b, images_first(b, x, format), kernel, steps, padding)
+        y = b.op(op_type, image, kernel_shape=kernel, strides=steps, **padding)
         return images_back(b, y, format)
 
     lowering.__doc__ = f"{op_type}; padding does not count."
     primitive(*names)(lowering)
+
+
+def reached(
+    b: Builder, x: Tensor, kernel: Sequence[int], steps: Sequence[int], padding: dict[str, Any]
+) -> Tensor:
+    """What of an image a pool's windows reach where its padding is SAME and a step is longer than a window.
+
+    onnxruntime (seen in 1.31) takes the rest beyond the last window for padding less than 0: its MaxPool
+    refuses that, its AveragePool begins within the image.
+    """
+    if "auto_pad" not in padding or all(s <= k for s, k in zip(steps, kernel, strict=True)):
+        return x
+    axes = list(range(2, b.rank(x)))
+    ends = b.vector([_end(b, b.dim(x, a), k, s) for a, k, s in zip(axes, kernel, steps, strict=True)])
+    return b.op("Slice", x, [0] * len(axes), ends, axes)
+
+
+def _end(b: Builder, length: int | Tensor, kernel: int, step: int) -> int | Tensor:
+    """Where the last window ends; beyond the image where it is padded."""
+    if isinstance(length, int):
+        return (length - 1) // step * step + kernel
+    windows = b.op("Div", b.op("Sub", length, 1), b.constant(step, np.int64))
+    return b.op("Add", b.op("Mul", windows, b.constant(step, np.int64)), kernel)
 
 
 _pool("MaxPool", 2, "MaxPool", "MaxPoolV1")
@@ -62,14 +82,9 @@ def max_pool_3d(
     ceil_mode: int = 0,
 ) -> Value:
     """MaxPool."""
-    return b.op(
-        "MaxPool",
-        x,
-        kernel_shape=spatial(kernel_size, 3),
-        strides=spatial(strides, 3),
-        ceil_mode=int(bool(ceil_mode)),
-        **window(pad_mode, pad_list, 3),
-    )
+    kernel, steps, padding = spatial(kernel_size, 3), spatial(strides, 3), window(pad_mode, pad_list, 3)
+    x = reached(b, x, kernel, steps, padding)
+    return b.op("MaxPool", x, kernel_shape=kernel, strides=steps, ceil_mode=int(bool(ceil_mode)), **padding)
 
 
 @primitive("AvgPool3D")
@@ -106,7 +121,7 @@ def average(
         padding, ceil_mode = _overhanging(b, x, kernel, steps, padding), False
     pooled = b.op(
         "AveragePool",
-        x,
+        reached(b, x, kernel, steps, padding),
         kernel_shape=list(kernel),
         strides=steps,
         ceil_mode=int(ceil_mode),
