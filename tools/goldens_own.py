@@ -1029,6 +1029,12 @@ for _rank, _size in (("", "8,9"), ("3D", "8,9,7")):
             call=f"O.{_kind}Pool{_rank}(1, 3, 'same')(x0), O.{_kind}Pool{_rank}(2, 4, 'same')(x0)",
         )
 case("own_max_pool_steps_over_free", "f32[1*,2,8*,9*]", call="O.MaxPool(2, 5, 'same')(x0)")
+case(
+    "own_roi_align_small",
+    "f32[2,3,8,9]",
+    setup="self.rois = ms.Tensor([[1, 6.2, 6.1, 7.6, 6.8], [0, 4.4, 4.8, 11.5, 7.4]], ms.float32)",
+    body="return O.ROIAlign(1, 2, 0.25, 3, 1)(x0, self.rois), O.ROIAlign(2, 1, 0.25, 2, 0)(x0, self.rois)",
+)
 
 if __name__ == "__main__":
     main(Path(sys.argv[1]), sys.argv[2:])

@@ -32,15 +32,19 @@ def roi_align(
 ) -> Value:
     """RoiAlign, the regions taken apart into batch index and corners."""
     number, corners = b.ops("Split", 2, rois, [1, 4], axis=1)
+    where = "output_half_pixel"
     if roi_end_mode:
-        # The end counts as inside, so a region reaches one further.
-        corners = b.op("Add", corners, b.constant(np.asarray([0, 0, 1, 1], b.dtype(rois).numpy())))
+        # The end counts as inside, so a region reaches one further; and one below a pixel stays so small,
+        # which ONNX has together with half a pixel's shift alone.
+        where, half = "half_pixel", 0.5 / spatial_scale
+        further = np.asarray([half, half, half + 1, half + 1], b.dtype(rois).numpy())
+        corners = b.op("Add", corners, b.constant(further))
     return b.op(
         "RoiAlign",
         features,
         corners,
         b.cast(b.op("Squeeze", number, [1]), _INT64),
-        coordinate_transformation_mode="output_half_pixel",
+        coordinate_transformation_mode=where,
         output_height=pooled_height,
         output_width=pooled_width,
         sampling_ratio=sample_num,
