@@ -1035,6 +1035,11 @@ case(
     setup="self.rois = ms.Tensor([[1, 6.2, 6.1, 7.6, 6.8], [0, 4.4, 4.8, 11.5, 7.4]], ms.float32)",
     body="return O.ROIAlign(1, 2, 0.25, 3, 1)(x0, self.rois), O.ROIAlign(2, 1, 0.25, 2, 0)(x0, self.rois)",
 )
+case(
+    "own_cum_prod_exclusive_large",
+    "f32[3,4]>100000000<900000000",
+    call="O.CumProd(True, False)(x0, 1), O.CumProd(True, True)(x0, 0)",
+)
 
 if __name__ == "__main__":
     main(Path(sys.argv[1]), sys.argv[2:])

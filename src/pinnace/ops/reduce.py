@@ -384,7 +384,7 @@ def cum_prod(b: Builder, x: Tensor, axis: int, exclusive: bool = False, reverse:
     if reverse:
         parts.reverse()
     if exclusive:
-        parts = [b.op("Sub", b.op("Add", parts[0], b.like(1, x)), parts[0]), *parts[:-1]]
+        parts = [b.op("Expand", b.like(1, x), b.op("Shape", parts[0])), *parts[:-1]]
     for i in range(1, size):
         parts[i] = b.op("Mul", parts[i - 1], parts[i])
     if reverse:
