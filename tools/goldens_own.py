@@ -1040,6 +1040,11 @@ case(
     "f32[3,4]>100000000<900000000",
     call="O.CumProd(True, False)(x0, 1), O.CumProd(True, True)(x0, 0)",
 )
+case(
+    "own_interpolate_nearest_doubled",
+    "f32[1,2,3,2]",
+    call="F.interpolate(x0, scale_factor=(1.3, 2.4), mode='nearest')",
+)
 
 if __name__ == "__main__":
     main(Path(sys.argv[1]), sys.argv[2:])

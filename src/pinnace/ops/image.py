@@ -157,11 +157,20 @@ def _upsample(mode: str, *names: str) -> None:
         }
         if output_size:
             return resized(b, x, output_size, where, **options)
-        factors = np.asarray([1.0, 1.0, *(scales or ())], np.float32)
+        factors = np.asarray([1.0, 1.0, *_factors(b, x, mode, scales or ())], np.float32)
         return b.op("Resize", x, None, factors, coordinate_transformation_mode=where, **options)
 
     lowering.__doc__ = f"Resize, {mode}."
     primitive(*names)(lowering)
+
+
+def _factors(b: Builder, x: Tensor, mode: str, scales: Sequence[float]) -> list[float]:
+    """Scales; to MindSpore a nearest one that keeps or doubles a length is just that, whatever it is."""
+    factors = []
+    for length, scale in zip(b.shape(x)[2:], scales, strict=True):
+        times = None if length is None else int(length * np.float32(scale)) / max(length, 1)
+        factors.append(times if mode == "nearest" and times in (1, 2) else scale)
+    return factors
 
 
 _upsample("nearest", "UpsampleNearest1D", "UpsampleNearest2D", "UpsampleNearest3D")
