@@ -1045,6 +1045,7 @@ case(
     "f32[1,2,3,2]",
     call="F.interpolate(x0, scale_factor=(1.3, 2.4), mode='nearest')",
 )
+case("own_gather_batch_all", "f32[2,3]", "i32[2]<3", call="O.Gather(1)(x0, x1, 1)")
 
 if __name__ == "__main__":
     main(Path(sys.argv[1]), sys.argv[2:])

@@ -36,7 +36,7 @@ def gather(b: Builder, params: Tensor, indices: Tensor, axis: int, batch_dims: i
     """Gather; with batch_dims GatherND."""
     if batch_dims == 0:
         return b.op("Gather", params, places(b, indices), axis=axis)
-    axis, batch_dims = b.axis(axis, params), batch_dims % b.rank(indices)
+    axis, batch_dims = b.axis(axis, params), b.axis(batch_dims, indices)
     rest = [i for i in range(b.rank(params)) if i != axis]
     moved = [*rest[:batch_dims], axis, *rest[batch_dims:]]
     deep = b.op("Unsqueeze", wide_places(b, indices), [-1])
