@@ -1046,6 +1046,11 @@ case(
     call="F.interpolate(x0, scale_factor=(1.3, 2.4), mode='nearest')",
 )
 case("own_gather_batch_all", "f32[2,3]", "i32[2]<3", call="O.Gather(1)(x0, x1, 1)")
+case(
+    "own_strided_slice_from_before",
+    "f32[4,2]",
+    call="O.StridedSlice()(x0, (-4, -3), (-5, -3), (-1, -1)), O.StridedSlice()(x0, (3, -1), (-9, -3), (-1, -1))",
+)
 
 if __name__ == "__main__":
     main(Path(sys.argv[1]), sys.argv[2:])

@@ -508,7 +508,7 @@ def strided_slice(
     own = specs - bin(new_axis_mask & ((1 << specs) - 1)).count("1")
     axis, fresh = 0, []
     picked: list[tuple[int, int | Tensor]] = []
-    cuts: list[tuple[int, int | Tensor, int | Tensor, int | Tensor]] = []
+    cuts: list[_Cut] = []
     place = 0  # in the result
     for i in range(specs):
         bit = 1 << i
@@ -523,7 +523,7 @@ def strided_slice(
             axis += 1
         else:
             cut = _cut(axis, begin[i], end[i], strides[i], bool(begin_mask & bit), bool(end_mask & bit))
-            cuts += [cut] if cut is not None else []
+            cuts += [_kept_inside(b, x, cut)] if cut is not None else []
             axis, place = axis + 1, place + 1
     if cuts:
         axes, starts, ends, steps = zip(*cuts, strict=True)
@@ -533,9 +533,22 @@ def strided_slice(
     return b.op("Unsqueeze", x, fresh) if fresh else x
 
 
+_Cut = tuple[int, int | Tensor, int | Tensor, int | Tensor]
+
+
+def _kept_inside(b: Builder, x: Tensor, cut: _Cut) -> _Cut:
+    """A cut backwards from before the first element is empty; to ONNX it would begin with the first."""
+    axis, begin, _, step = cut
+    if not (isinstance(begin, int) and isinstance(step, int) and step < 0):
+        return cut
+    length = b.shape(x)[axis]
+    before = length is not None and begin < -length and begin != _BEGIN
+    return (axis, 0, 0, step) if before else cut
+
+
 def _cut(
     axis: int, begin: int | Tensor, end: int | Tensor, step: int | Tensor, from_edge: bool, to_edge: bool
-) -> tuple[int, int | Tensor, int | Tensor, int | Tensor] | None:
+) -> _Cut | None:
     """One dimension's part of Slice; None where all of it stays."""
     backwards = isinstance(step, int) and step < 0
     if from_edge:
