@@ -1051,6 +1051,11 @@ case(
     "f32[4,2]",
     call="O.StridedSlice()(x0, (-4, -3), (-5, -3), (-1, -1)), O.StridedSlice()(x0, (3, -1), (-9, -3), (-1, -1))",
 )
+case(
+    "own_clamp_one_side_infinite",
+    "f32[8]",
+    body="x = x0 / (x0 - x0)\nreturn ops.clamp(x, min=0.5), ops.clamp(x, max=0.5)",
+)
 
 if __name__ == "__main__":
     main(Path(sys.argv[1]), sys.argv[2:])

@@ -628,8 +628,10 @@ def clamp(b: Builder, x: Tensor, clip_min: Value = None, clip_max: Value = None)
     if wanted is not b.dtype(x) and wanted.is_floating_point():
         x = b.cast(x, wanted)
     if all(bound is None or isinstance(bound, bool | int | float) for bound in (clip_min, clip_max)):
-        bounds = [None if v is None else b.like(v, x) for v in (clip_min, clip_max)]
-        return b.op("Clip", x, *bounds)
+        # A bound that is left out is the largest finite number to onnxruntime: infinities would become that.
+        ends = (-math.inf, math.inf) if b.dtype(x).is_floating_point() else (None, None)
+        bounds = [end if v is None else v for v, end in zip((clip_min, clip_max), ends, strict=True)]
+        return b.op("Clip", x, *(None if v is None else b.like(v, x) for v in bounds))
     for op_type, bound in (("Max", clip_min), ("Min", clip_max)):
         if bound is not None:
             x = b.op(op_type, x, b.cast(b.tensor(bound), b.dtype(x)))
