@@ -1056,6 +1056,7 @@ case(
     "f32[8]",
     body="x = x0 / (x0 - x0)\nreturn ops.clamp(x, min=0.5), ops.clamp(x, max=0.5)",
 )
+case("own_lerp_half", "f16[3,4]", "f16[4]", call="ops.lerp(x0, x1, 0.3)")
 
 if __name__ == "__main__":
     main(Path(sys.argv[1]), sys.argv[2:])

@@ -594,7 +594,7 @@ def heaviside(b: Builder, x: Value, values: Value) -> Value:
 def lerp(b: Builder, start: Tensor, end: Tensor, weight: Value) -> Value:
     """The start, and the weight times the distance."""
     distance = b.op("Sub", end, start)
-    return b.op("Add", start, b.op("Mul", distance, b.operand(weight, start)))
+    return b.op("Add", start, b.op("Mul", distance, b.cast(b.operand(weight, start), b.dtype(start))))
 
 
 @primitive("Addcmul", "AddcmulExt")
