@@ -1057,6 +1057,7 @@ case(
     body="x = x0 / (x0 - x0)\nreturn ops.clamp(x, min=0.5), ops.clamp(x, max=0.5)",
 )
 case("own_lerp_half", "f16[3,4]", "f16[4]", call="ops.lerp(x0, x1, 0.3)")
+case("own_logical_not_ints", "i32[3,4]<3", "f32[5]!", call="O.LogicalNot()(x0), O.LogicalNot()(x1)")
 
 if __name__ == "__main__":
     main(Path(sys.argv[1]), sys.argv[2:])

@@ -18,7 +18,6 @@ same(
         "Abs": "Abs",
         "BitwiseNot": "BitwiseNot",
         "Invert": "BitwiseNot",
-        "LogicalNot": "Not",
         "Neg": "Neg",
     },
 )
@@ -322,6 +321,12 @@ def _logical(op_type: str, *names: str) -> None:
 _logical("And", "LogicalAnd")
 _logical("Or", "LogicalOr")
 _logical("Xor", "LogicalXor")
+
+
+@primitive("LogicalNot")
+def logical_not(b: Builder, x: Tensor) -> Value:
+    """Not, of an operand that is not zero."""
+    return b.op("Not", _truth(b, x))
 
 
 @primitive("NotEqual", "NeScalar")
