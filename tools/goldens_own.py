@@ -1058,6 +1058,7 @@ case(
 )
 case("own_lerp_half", "f16[3,4]", "f16[4]", call="ops.lerp(x0, x1, 0.3)")
 case("own_logical_not_ints", "i32[3,4]<3", "f32[5]!", call="O.LogicalNot()(x0), O.LogicalNot()(x1)")
+case("own_real_div_ints", "i32[3,4]>-9<9", "i32[4]>1<5", call="O.RealDiv()(x0, x1)")
 
 if __name__ == "__main__":
     main(Path(sys.argv[1]), sys.argv[2:])

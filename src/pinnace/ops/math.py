@@ -360,7 +360,15 @@ def _scaled(b: Builder, x: Value, y: Value, alpha: Value) -> tuple[Tensor, Tenso
     return first, second
 
 
-@primitive("Div", "Divs", "RealDiv")
+@primitive("RealDiv")
+def real_div(b: Builder, x: Value, y: Value) -> Value:
+    """Div; of ints rounded towards zero where the result is one."""
+    first, second = promoted(b, x, y)
+    whole = b.result(first).is_integer() and b.dtype(first).is_integer()
+    return b.op("Div", first, second) if whole else div(b, first, second)
+
+
+@primitive("Div", "Divs")
 def div(b: Builder, x: Value, y: Value) -> Value:
     """Div; ints as floats."""
     first, second = promoted(b, x, y)
