@@ -1059,6 +1059,9 @@ case(
 case("own_lerp_half", "f16[3,4]", "f16[4]", call="ops.lerp(x0, x1, 0.3)")
 case("own_logical_not_ints", "i32[3,4]<3", "f32[5]!", call="O.LogicalNot()(x0), O.LogicalNot()(x1)")
 case("own_real_div_ints", "i32[3,4]>-9<9", "i32[4]>1<5", call="O.RealDiv()(x0, x1)")
+case(
+    "own_strided_slice_shrunk_from_edge", "f32[5]", call="O.StridedSlice(1, 0, 0, 0, 1)(x0, (2,), (4,), (1,))"
+)
 
 if __name__ == "__main__":
     main(Path(sys.argv[1]), sys.argv[2:])

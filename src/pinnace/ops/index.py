@@ -519,7 +519,7 @@ def strided_slice(
             fresh.append(place)
             place += 1
         elif shrink_axis_mask & bit:
-            picked.append((axis, begin[i]))
+            picked.append((axis, 0 if begin_mask & bit else begin[i]))
             axis += 1
         else:
             cut = _cut(axis, begin[i], end[i], strides[i], bool(begin_mask & bit), bool(end_mask & bit))
