@@ -1062,6 +1062,14 @@ case("own_real_div_ints", "i32[3,4]>-9<9", "i32[4]>1<5", call="O.RealDiv()(x0, x
 case(
     "own_strided_slice_shrunk_from_edge", "f32[5]", call="O.StridedSlice(1, 0, 0, 0, 1)(x0, (2,), (4,), (1,))"
 )
+case(
+    "own_cumulative_log_sum_exp_far",
+    "f32[5,3]>-300<300",
+    call="O.CumulativeLogsumexp()(x0, ms.Tensor(0)), O.CumulativeLogsumexp(True, True)(x0, ms.Tensor(0))",
+)
+case(
+    "own_cumulative_log_sum_exp_free", "f32[5*,3]>-300<300", call="O.CumulativeLogsumexp()(x0, ms.Tensor(0))"
+)
 
 if __name__ == "__main__":
     main(Path(sys.argv[1]), sys.argv[2:])

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import onnx_ir as ir
 
 from pinnace.ops.builder import Builder, Unsupported
-from pinnace.ops.math import floating, promoted
+from pinnace.ops.math import floating, log1p, promoted
 from pinnace.ops.room import room
 from pinnace.ops.running import running
 from pinnace.ops.table import Dtype, Floats, Ints, Tensor, primitive
@@ -375,35 +375,51 @@ def _cumulative(
 @primitive("CumProd")
 def cum_prod(b: Builder, x: Tensor, axis: int, exclusive: bool = False, reverse: bool = False) -> Value:
     """Mul of each slice with the product before it; in a Loop where the dimension is not known."""
+
+    def product(first: Tensor, second: Tensor) -> Tensor:
+        return b.op("Mul", first, second)
+
+    return _folded(b, x, axis, exclusive, reverse, product, 1)
+
+
+_Combine = Callable[[Tensor, Tensor], Tensor]
+
+
+def _folded(
+    b: Builder, x: Tensor, axis: int, exclusive: bool, reverse: bool, combine: _Combine, neutral: float
+) -> Tensor:
+    """Each slice with those before it: slice by slice, in a Loop where the dimension is not known."""
     size = b.dim(x, axis)
     if not isinstance(size, int):
-        return _running_product(b, x, axis, exclusive, reverse)
+        return _folded_free(b, x, axis, exclusive, reverse, combine, neutral)
     if size < 2 and not exclusive:
         return x
     parts = list(b.ops("Split", size, x, [1] * size, axis=axis)) if size > 1 else [x]
     if reverse:
         parts.reverse()
     if exclusive:
-        parts = [b.op("Expand", b.like(1, x), b.op("Shape", parts[0])), *parts[:-1]]
+        parts = [b.op("Expand", b.like(neutral, x), b.op("Shape", parts[0])), *parts[:-1]]
     for i in range(1, size):
-        parts[i] = b.op("Mul", parts[i - 1], parts[i])
+        parts[i] = combine(parts[i - 1], parts[i])
     if reverse:
         parts.reverse()
     return b.op("Concat", *parts, axis=axis)
 
 
-def _running_product(b: Builder, x: Tensor, axis: int, exclusive: bool, reverse: bool) -> Tensor:
+def _folded_free(
+    b: Builder, x: Tensor, axis: int, exclusive: bool, reverse: bool, combine: _Combine, neutral: float
+) -> Tensor:
     def turned(t: Tensor) -> Tensor:
         return b.op("Slice", t, [-1], [int(np.iinfo(np.int64).min)], [axis], [-1]) if reverse else t
 
     def join(earlier: Sequence[Tensor], later: Sequence[Tensor], there: Tensor) -> Sequence[Tensor]:
-        return [b.op("Mul", later[0], b.op("Where", there, earlier[0], b.like(1, x)))]
+        return [combine(b.op("Where", there, earlier[0], b.like(neutral, x)), later[0])]
 
     start = turned(x)
     if exclusive:
         first = b.op("Slice", start, [0], [1], [axis])
-        one = b.op("Expand", b.like(1, x), b.op("Shape", first))
-        start = b.op("Concat", one, b.op("Slice", start, [0], [-1], [axis]), axis=axis)
+        nothing = b.op("Expand", b.like(neutral, x), b.op("Shape", first))
+        start = b.op("Concat", nothing, b.op("Slice", start, [0], [-1], [axis]), axis=axis)
     return turned(running(b, [start], axis, join)[0])
 
 
@@ -459,16 +475,14 @@ def cummin(b: Builder, x: Tensor, axis: int) -> Value:
 def cumulative_log_sum_exp(
     b: Builder, x: Tensor, axis: int, exclusive: bool = False, reverse: bool = False
 ) -> Value:
-    """Log of CumSum of Exp, the largest taken out."""
-    peak = reduce(b, "ReduceMax", x, [axis], True)
-    total = b.op(
-        "CumSum",
-        b.op("Exp", b.op("Sub", x, peak)),
-        b.constant(axis, np.int64),
-        exclusive=int(exclusive),
-        reverse=int(reverse),
-    )
-    return b.op("Add", b.op("Log", total), peak)
+    """The logarithm of a sum of two exponentials, of each slice and what is before it."""
+
+    def together(first: Tensor, second: Tensor) -> Tensor:
+        same = b.op("Equal", first, second)  # infinities have no distance
+        distance = b.op("Where", same, b.like(0, x), b.op("Abs", b.op("Sub", first, second)))
+        return b.op("Add", b.op("Max", first, second), log1p(b, b.op("Exp", b.op("Neg", distance))))
+
+    return _folded(b, x, axis, exclusive, reverse, together, float(np.finfo(b.dtype(x).numpy()).min))
 
 
 @primitive("SearchSorted")
