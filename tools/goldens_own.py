@@ -1070,6 +1070,11 @@ case(
 case(
     "own_cumulative_log_sum_exp_free", "f32[5*,3]>-300<300", call="O.CumulativeLogsumexp()(x0, ms.Tensor(0))"
 )
+case(
+    "own_interpolate_bicubic_free",
+    "f32[1*,2,5*,6*]",
+    call="ops.interpolate(x0, size=(10, 3), mode='bicubic')",
+)
 
 if __name__ == "__main__":
     main(Path(sys.argv[1]), sys.argv[2:])

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
-from pinnace.ops.builder import Builder
+from pinnace.ops.builder import Builder, Unsupported
 from pinnace.ops.math import promoted
 from pinnace.ops.table import Dtype, Tensor, find, primitive
 from pinnace.ops.values import Value, flatten
@@ -118,6 +118,17 @@ def tensor_to_tuple(b: Builder, x: Value) -> Value:
     return b.dims(x) if known is None else tuple(known.reshape(-1).tolist())
 
 
+@primitive("is_")
+def is_(b: Builder, x: Value, y: Value) -> Value:
+    """Nothing: whether both are None, or the same truth, is known."""
+    if x is None or y is None:
+        return x is y
+    first, second = _number(b, x), _number(b, y)
+    if not isinstance(first, bool) or not isinstance(second, bool):
+        raise Unsupported("asks whether other values than None, True and False are one object")
+    return first is second
+
+
 # -- tuples ----------------------------------------------------------------------------------------
 
 
@@ -170,9 +181,12 @@ def sequence_len(b: Builder, items: Value) -> Value:
 @primitive("InSequence")
 def in_sequence(b: Builder, x: Value, items: Value) -> Value:
     """Nothing where the elements are known, else Equal with each, and Or."""
+    wanted = _number(b, x)
+    if isinstance(wanted, int) and wanted < 0:  # no dimension is
+        items = tuple(i for i in items if not isinstance(i, ir.Value) or _dimension(i) is None)
     numbers = [_number(b, item) for item in items]
-    if _number(b, x) is not None and None not in numbers:
-        return _number(b, x) in numbers
+    if wanted is not None and None not in numbers:
+        return wanted in numbers
     if not items:
         return False
     found = [b.op("Equal", *promoted(b, x, item)) for item in items]
