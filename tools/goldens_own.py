@@ -1075,6 +1075,13 @@ case(
     "f32[1*,2,5*,6*]",
     call="ops.interpolate(x0, size=(10, 3), mode='bicubic')",
 )
+for _bits in (8, 32):
+    _most = 2 ** (_bits - 1) - 1
+    case(
+        f"own_floor_div_far_{_bits}",
+        *[f"i{_bits}[9]>-{_most}<{_most}", f"i{_bits}[9]>{_most // 2}<{_most}"],
+        call="O.FloorDiv()(x0, x1), O.FloorDiv()(x0, -x1), O.FloorDiv()(x1, -x1[::-1])",
+    )
 
 if __name__ == "__main__":
     main(Path(sys.argv[1]), sys.argv[2:])

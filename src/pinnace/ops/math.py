@@ -404,11 +404,18 @@ def xlogy(b: Builder, x: Value, y: Value) -> Value:
 
 @primitive("FloorDiv", "FloorDivScalar")
 def floor_div(b: Builder, x: Value, y: Value) -> Value:
-    """Div and Floor; for ints Mod, Sub, Div."""
+    """Div and Floor; for ints Div, less 1 where it has a rest and rounded upwards."""
     first, second = promoted(b, x, y)
     if b.dtype(first).is_floating_point():
         return b.op("Floor", b.op("Div", first, second))
-    return b.op("Div", b.op("Sub", first, b.op("Mod", first, second)), second)
+    quotient = b.op("Div", first, second)
+    if not b.dtype(first).is_signed():
+        return quotient
+    # Taking the rest away before dividing would leave the type: 98 // -71 of int8.
+    zero = b.like(0, first)
+    rest = b.op("Not", b.op("Equal", b.op("Mod", first, second), zero))
+    negative = b.op("Xor", b.op("Less", first, zero), b.op("Less", second, zero))
+    return b.op("Sub", quotient, b.cast(b.op("And", rest, negative), b.dtype(first)))
 
 
 @primitive("FloorMod", "RemainderTensorTensor", "RemainderTensorScalar", "RemainderScalarTensor")
