@@ -210,6 +210,31 @@ def test_shapes_that_do_not_fit_are_an_error_of_the_engine():
     np.testing.assert_allclose(execution.run([X])[0], X @ W, **CLOSE)
 
 
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize(
+    ("node", "wrong", "expected"),
+    [
+        (helper.make_node("Add", ["x", "w"], ["y"]), (3, 1, 63), X + W[:1]),
+        (
+            helper.make_node("MaxPool", ["x"], ["y"], kernel_shape=[2]),
+            (0, 1, 64),
+            np.maximum(X[:, 1:], X[:, :-1]),
+        ),
+    ],
+    ids=["Add", "MaxPool"],
+)
+def test_what_an_operator_refuses_is_an_error_and_leaves_nothing_behind(node, wrong, expected, threads):
+    proto = model([node], {"x": ["n", 1, "m"]}, {"y": None}, {"w": W[:1]})
+    execution = built(proto, Target(threads=threads, provider="openvino")).execution()
+    for _ in range(2):
+        np.testing.assert_array_equal(execution.run([X[:, None]])[0], expected[:, None])
+        with pytest.raises(EngineError, match="openvino"):
+            execution.run([np.zeros(wrong, np.float32)])
+    del execution
+    again = built(product(), Target(threads=threads, provider="openvino")).execution()
+    np.testing.assert_allclose(again.run([X])[0], X @ W, **CLOSE)
+
+
 def test_what_cannot_be_written_is_an_error_of_the_engine():
     proto = product()
     proto.graph.node[0].attribute.add(name="damaged")  # of no type

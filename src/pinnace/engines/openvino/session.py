@@ -124,8 +124,9 @@ class _Execution:
         self._held = model, held  # a request reads them, and does not keep them
         self.steps: list[list[Step]] | None = None
         self._request = model.create_infer_request()
-        beneath: Any = super(ov.InferRequest, self._request)
-        self._infer = beneath.infer
+        self._beneath: Any = super(ov.InferRequest, self._request)
+        # With one thread in all `infer` drops errors, leaves results as they were, and crashes later.
+        self._hands_over = model.get_property("INFERENCE_NUM_THREADS") == 1
         self._results = [(p.shape, p.dtype.to_numpy()) for p in interface.outputs]
         self._fixed = not interface.states and all(
             made.partial_shape.is_static and tuple(made.shape) == said.shape and 0 not in said.shape
@@ -149,7 +150,7 @@ class _Execution:
                     read[index] = array
             if self._fixed:
                 self._write(outputs or [np.empty(*kind) for kind in self._results])
-            self._infer({}, share_outputs=True, decode_strings=False)
+            self._infer()
             results = self._written if self._fixed else self._copied()
         except _FAILURES as error:
             raise EngineError(f"openvino: {' '.join(str(error).split())}") from None
@@ -163,6 +164,13 @@ class _Execution:
                 np.copyto(output, result)
             return list(outputs)
         return results
+
+    def _infer(self) -> None:
+        if self._hands_over:
+            self._beneath.start_async({}, None)
+            self._beneath.wait()
+        else:
+            self._beneath.infer({}, share_outputs=True, decode_strings=False)
 
     def _write(self, outputs: Sequence[Array]) -> None:
         """Let the results go into these arrays."""
