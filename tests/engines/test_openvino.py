@@ -92,6 +92,16 @@ def test_read_only_inputs_are_taken_and_left_alone():
     np.testing.assert_array_equal(x, X)
 
 
+def test_both_kinds_of_64_bit_integers_that_numpy_has():
+    node = helper.make_node("Add", ["x", "w"], ["y"])
+    proto = model([node], {"x": [2]}, {"y": [2]}, {"w": np.array([1, 2])}, TensorProto.INT64)
+    execution = built(proto).execution()
+    for kind in (np.int64, np.longlong):
+        output = np.empty(2, kind)
+        execution.run([np.array([3, 4], kind)], [output])
+        np.testing.assert_array_equal(output, [4, 6])
+
+
 def test_free_dimensions():
     execution = built(product("n")).execution()
     for rows in (1, 7, 2):

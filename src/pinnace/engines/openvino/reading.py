@@ -121,12 +121,17 @@ def _serialised(model: ir.Model, weights: Mapping[str, Array]) -> bytes:
 
 def writable(array: Array) -> Array:
     """The same memory, as an array that says it may be written: OpenVINO asks for that, and never does."""
-    array = np.asarray(array, order="C")
+    array = known(np.asarray(array, order="C"))
     if array.flags.writeable or not array.nbytes:
         return array
     memory: Any = (ctypes.c_ubyte * array.nbytes).from_address(array.ctypes.data)
     memory.owner = array  # lives as long as what is made of it
     return np.ndarray(array.shape, array.dtype, memory)
+
+
+def known(array: Array) -> Array:
+    """The same memory, as the one of numpy's two kinds of 64-bit integers that OpenVINO knows."""
+    return array.view(array.dtype.str) if array.dtype.char in "qQ" else array
 
 
 def _line(error: Exception) -> str:

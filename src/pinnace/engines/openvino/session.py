@@ -12,7 +12,7 @@ import openvino as ov
 import openvino._pyopenvino as _beneath
 
 from pinnace.cores import bound, usable_core_count
-from pinnace.engines.openvino.reading import writable
+from pinnace.engines.openvino.reading import known, writable
 from pinnace.engines.protocol import Array, Execution, State, failures
 from pinnace.engines.steps import Step
 from pinnace.errors import EngineError
@@ -177,7 +177,7 @@ class _Execution:
         if len(self._written) != len(outputs) or any(map(operator.is_not, outputs, self._written)):
             self._written = []
             for place, array in enumerate(outputs):
-                self._request.set_output_tensor(place, ov.Tensor(array, shared_memory=True))
+                self._request.set_output_tensor(place, ov.Tensor(known(array), shared_memory=True))
             self._written = list(outputs)
 
     def _copied(self) -> list[Array]:
