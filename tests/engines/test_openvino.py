@@ -181,6 +181,22 @@ def test_integers_that_float32_has_not_are_divided_by_the_other_engine(operator,
     np.testing.assert_array_equal(result, expected)
 
 
+@pytest.mark.parametrize(
+    ("operator", "expected"),
+    [
+        ("ReduceL1", np.abs(X).sum(1)),
+        ("ReduceLogSum", np.log(np.abs(X).sum(1))),
+        ("ReduceLogSumExp", np.log(np.exp(np.abs(X)).sum(1))),
+    ],
+)
+def test_reductions_over_axes_that_are_attributes(operator, expected):
+    node = helper.make_node(operator, ["x"], ["y"], axes=[1], keepdims=0)
+    proto = model([node], {"x": [3, 64]}, {"y": [3]}).SerializeToString()
+    with pytest.warns(PinnaceWarning, match=f"lacks {operator}; onnxruntime"):
+        executable = build(proto, None, ON_OPENVINO, Settings())
+    np.testing.assert_allclose(executable.execution().run([np.abs(X)])[0], expected, **CLOSE)
+
+
 def test_an_error_names_what_neither_engine_has():
     node = helper.make_node("Strange", ["x"], ["y"], "odd", domain="somewhere")
     proto = model([node], {"x": [3]}, {"y": [3]})

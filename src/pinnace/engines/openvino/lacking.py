@@ -61,6 +61,8 @@ def _wrong_use(node: ir.Node) -> str:
             return "OpenVINO computes integers in float32, which are wrong above 2^24"
         case "Div" if kind is not None and kind.is_integer() and not _of_shapes(node.inputs[0]):
             return "OpenVINO computes integers in float32, which are wrong above 2^24"
+        case "ReduceL1" | "ReduceLogSum" | "ReduceLogSumExp" if "axes" in given:
+            return "OpenVINO takes these axes for all axes from opset 13 on"
         case "ReduceMin" | "ReduceMax" if kind is ir.DataType.BOOL:
             return "OpenVINO gives other dimensions for truth values"
         case "LSTM" | "GRU" | "RNN" if not _both_ways(node):
