@@ -261,6 +261,20 @@ def test_what_an_operator_refuses_is_an_error_and_leaves_nothing_behind(node, wr
     np.testing.assert_allclose(again.run([X])[0], X @ W, **CLOSE)
 
 
+@pytest.mark.parametrize("threads", [1, 2])
+def test_what_failed_does_not_change_what_others_get(threads):
+    nodes = [helper.make_node("Relu", ["x"], ["y"]), helper.make_node("Add", ["x", "w"], ["z"])]
+    proto = model(nodes, {"x": ["n", 64]}, {"y": None, "z": None}, {"w": X})
+    executable = built(proto, Target(threads=threads, provider="openvino"))
+    good, bad = executable.execution(), executable.execution()
+    for _ in range(2):
+        relu, total = good.run([X])
+        np.testing.assert_array_equal(relu, np.maximum(X, 0))
+        np.testing.assert_array_equal(total, X + X)
+        with pytest.raises(EngineError, match="openvino"):
+            bad.run([W[:5]])
+
+
 def test_what_cannot_be_written_is_an_error_of_the_engine():
     proto = product()
     proto.graph.node[0].attribute.add(name="damaged")  # of no type

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+import threading
 from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any
@@ -22,6 +23,7 @@ from pinnace.types import Interface, Port
 NAME = f"openvino {ov.__version__.partition('-')[0]}"
 _FAILURES = failures(_beneath)
 _PRECISIONS = {"f32": "float32", "bf16": "bfloat16", "f16": "float16"}
+Held = Array | Mapping[str, Array]
 
 
 @cache
@@ -56,6 +58,26 @@ def compiled(model: ov.Model | ov.Tensor, target: Target) -> ov.CompiledModel:
         return make(model, "CPU", properties(target))
 
 
+class _Renewable:
+    """A compiled model that is made anew after a run that failed.
+
+    OpenVINO's nodes keep the shapes that such a run gave them, and take them for those of a later one.
+    `held` is the memory that it reads and does not own: weights, or what it was exported to and loaded from.
+    """
+
+    def __init__(self, model: ov.CompiledModel, target: Target, held: Held) -> None:
+        self.now = model, held
+        self._target, self._lock = target, threading.Lock()
+
+    def renew(self, failed: ov.CompiledModel) -> None:
+        with self._lock:
+            model, held = self.now
+            if model is failed:
+                if not isinstance(held, np.ndarray):  # what was loaded cannot be exported again
+                    held = np.frombuffer(failed.export_model().getvalue(), np.uint8)
+                self.now = compiled(ov.Tensor(writable(held), shared_memory=True), self._target), held
+
+
 class OpenvinoExecutable:
     """A compiled model; `held` is the memory that it reads and does not own."""
 
@@ -65,10 +87,10 @@ class OpenvinoExecutable:
         interface: Interface,
         first_state: Sequence[Array],
         target: Target,
-        held: object,
+        held: Held,
     ) -> None:
-        self._model: ov.CompiledModel | None = model
-        self._interface, self._first_state, self._held = interface, first_state, held
+        self._model: _Renewable | None = _Renewable(model, target, held)
+        self._interface, self._first_state = interface, first_state
         self._profiled: list[ov.InferRequest] | None = [] if target.profile else None
         kind = model.get_property("INFERENCE_PRECISION_HINT").get_type_name()
         self._info = {**interface.info, "engine": NAME, "precision": _PRECISIONS.get(kind, kind)}
@@ -97,7 +119,7 @@ class OpenvinoExecutable:
         """A place to run: a request of OpenVINO's, with tensors of its own."""
         assert self._model is not None
         first = [np.array(value) for value in self._first_state] if state is None else state
-        made = _Execution(self._model, self._held, self._interface, first)
+        made = _Execution(self._model, self._interface, first)
         if self._profiled is not None:
             made.steps = []
             self._profiled.append(made)
@@ -110,7 +132,7 @@ class OpenvinoExecutable:
 
     def close(self) -> None:
         """Free the model."""
-        self._model = self._held = None
+        self._model = None
 
 
 class _Execution:
@@ -119,27 +141,35 @@ class _Execution:
     Arrays that were bound by the run before are not bound anew; they are held until others take their place.
     """
 
-    def __init__(self, model: ov.CompiledModel, held: object, interface: Interface, state: State) -> None:
+    def __init__(self, renewable: _Renewable, interface: Interface, state: State) -> None:
         self.state = state
-        self._held = model, held  # a request reads them, and does not keep them
         self.steps: list[list[Step]] | None = None
-        self._request = model.create_infer_request()
+        self._renewable, self._interface = renewable, interface
+        self._results = [(p.shape, p.dtype.to_numpy()) for p in interface.outputs]
+        self._bind()
+
+    def _bind(self) -> None:
+        """Take the model as it is now, and nothing of what was bound."""
+        interface = self._interface
+        self._model, self._held = self._renewable.now  # a request reads them, and does not keep them
+        self._request = self._model.create_infer_request()
         self._beneath: Any = super(ov.InferRequest, self._request)
         # With one thread in all `infer` drops errors, leaves results as they were, and crashes later.
-        self._hands_over = model.get_property("INFERENCE_NUM_THREADS") == 1
-        self._results = [(p.shape, p.dtype.to_numpy()) for p in interface.outputs]
+        self._hands_over = self._model.get_property("INFERENCE_NUM_THREADS") == 1
         self._fixed = not interface.states and all(
             made.partial_shape.is_static and tuple(made.shape) == said.shape and 0 not in said.shape
-            for made, said in zip(model.outputs, interface.outputs, strict=True)
+            for made, said in zip(self._model.outputs, interface.outputs, strict=True)
         )
         names = [p.name for p in interface.inputs] + [name for name, _ in interface.states]
-        there = {name: place for place, port in enumerate(model.inputs) for name in port.get_names()}
+        there = {name: place for place, port in enumerate(self._model.inputs) for name in port.get_names()}
         self._places = [there.get(name) for name in names]  # it drops inputs that nothing reads
         self._read: list[Array | None] = [None] * len(names)
         self._written: list[Array] = []
 
     def run(self, arrays: Sequence[Array], outputs: Sequence[Array] | None = None) -> list[Array]:
         """Compute the outputs; `EngineError` where OpenVINO fails."""
+        if self._model is not self._renewable.now[0]:
+            self._bind()
         read, request = self._read, self._request
         try:
             for index, array in enumerate((*arrays, *self.state)):
@@ -166,11 +196,15 @@ class _Execution:
         return results
 
     def _infer(self) -> None:
-        if self._hands_over:
-            self._beneath.start_async({}, None)
-            self._beneath.wait()
-        else:
-            self._beneath.infer({}, share_outputs=True, decode_strings=False)
+        try:
+            if self._hands_over:
+                self._beneath.start_async({}, None)
+                self._beneath.wait()
+            else:
+                self._beneath.infer({}, share_outputs=True, decode_strings=False)
+        except Exception:
+            self._renewable.renew(self._model)
+            raise
 
     def _write(self, outputs: Sequence[Array]) -> None:
         """Let the results go into these arrays."""
