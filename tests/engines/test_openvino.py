@@ -275,6 +275,29 @@ def test_what_failed_does_not_change_what_others_get(threads):
             bad.run([W[:5]])
 
 
+def test_what_fails_does_not_change_what_others_get_at_the_same_time():
+    nodes = [helper.make_node("Relu", ["x"], ["y"]), helper.make_node("Add", ["x", "w"], ["z"])]
+    proto = model(nodes, {"x": ["n", 64]}, {"y": None, "z": None}, {"w": X})
+    executable = built(proto)
+    wrong = []
+
+    def serve():
+        execution = executable.execution()
+        for _ in range(100):
+            relu, total = execution.run([X])
+            if not (np.array_equal(relu, np.maximum(X, 0)) and np.array_equal(total, X + X)):
+                wrong.append(relu.shape)
+
+    thread = threading.Thread(target=serve)
+    thread.start()
+    bad = executable.execution()
+    for _ in range(10):
+        with pytest.raises(EngineError, match="openvino"):
+            bad.run([W[:5]])
+    thread.join()
+    assert not wrong
+
+
 def test_what_cannot_be_written_is_an_error_of_the_engine():
     proto = product()
     proto.graph.node[0].attribute.add(name="damaged")  # of no type

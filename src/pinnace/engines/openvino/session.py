@@ -5,6 +5,7 @@ from __future__ import annotations
 import operator
 import threading
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from functools import cache
 from typing import Any
 
@@ -67,9 +68,16 @@ class _Renewable:
 
     def __init__(self, model: ov.CompiledModel, target: Target, held: Held) -> None:
         self.now = model, held
+        self.turn = threading.Lock()  # of the runs that one thread computes
+        self.failed: ov.CompiledModel | None = None
         self._target, self._lock = target, threading.Lock()
 
+    def stands(self, model: ov.CompiledModel) -> bool:
+        return model is self.now[0] and model is not self.failed
+
     def renew(self, failed: ov.CompiledModel) -> None:
+        if failed is self.now[0]:
+            self.failed = failed  # at once: what others run on it meanwhile is not to be believed
         with self._lock:
             model, held = self.now
             if model is failed:
@@ -156,6 +164,7 @@ class _Execution:
         self._beneath: Any = super(ov.InferRequest, self._request)
         # With one thread in all `infer` drops errors, leaves results as they were, and crashes later.
         self._hands_over = self._model.get_property("INFERENCE_NUM_THREADS") == 1
+        self._turn = self._renewable.turn if self._hands_over else nullcontext()
         self._fixed = not interface.states and all(
             made.partial_shape.is_static and tuple(made.shape) == said.shape and 0 not in said.shape
             for made, said in zip(self._model.outputs, interface.outputs, strict=True)
@@ -168,24 +177,12 @@ class _Execution:
 
     def run(self, arrays: Sequence[Array], outputs: Sequence[Array] | None = None) -> list[Array]:
         """Compute the outputs; `EngineError` where OpenVINO fails."""
-        if self._model is not self._renewable.now[0]:
-            self._bind()
-        read, request = self._read, self._request
         try:
-            for index, array in enumerate((*arrays, *self.state)):
-                place = self._places[index]
-                if array is not read[index] and place is not None:
-                    read[index] = None  # where this is interrupted it is bound anew
-                    request.set_input_tensor(place, ov.Tensor(writable(array), shared_memory=True))
-                    read[index] = array
-            if self._fixed:
-                self._write(outputs or [np.empty(*kind) for kind in self._results])
-            self._infer()
-            results = self._written if self._fixed else self._copied()
+            results = self._computed(arrays, outputs)
         except _FAILURES as error:
             raise EngineError(f"openvino: {' '.join(str(error).split())}") from None
         if self.steps is not None:
-            self.steps.append(_steps(request))
+            self.steps.append(_steps(self._request))
         if self.state:
             count = len(self._results)
             results, self.state = results[:count], results[count:]
@@ -195,16 +192,39 @@ class _Execution:
             return list(outputs)
         return results
 
+    def _computed(self, arrays: Sequence[Array], outputs: Sequence[Array] | None) -> list[Array]:
+        """The results, in states as well, of a run beside which none failed."""
+        while True:
+            if not self._renewable.stands(self._model):
+                self._renewable.renew(self._model)
+                self._bind()
+            for index, array in enumerate((*arrays, *self.state)):
+                place = self._places[index]
+                if array is not self._read[index] and place is not None:
+                    self._read[index] = None  # where this is interrupted it is bound anew
+                    tensor = ov.Tensor(writable(array), shared_memory=True)
+                    self._request.set_input_tensor(place, tensor)
+                    self._read[index] = array
+            if self._fixed:
+                self._write(outputs or [np.empty(*kind) for kind in self._results])
+            with self._turn:
+                try:
+                    self._infer()
+                except _FAILURES:
+                    if self._renewable.stands(self._model):
+                        self._renewable.renew(self._model)
+                        raise
+            if self._renewable.stands(self._model):
+                return self._written if self._fixed else self._copied()
+
     def _infer(self) -> None:
-        try:
-            if self._hands_over:
+        if self._hands_over:
+            try:
                 self._beneath.start_async({}, None)
+            finally:  # where the handler of a signal has raised it runs all the same
                 self._beneath.wait()
-            else:
-                self._beneath.infer({}, share_outputs=True, decode_strings=False)
-        except Exception:
-            self._renewable.renew(self._model)
-            raise
+        else:
+            self._beneath.infer({}, share_outputs=True, decode_strings=False)
 
     def _write(self, outputs: Sequence[Array]) -> None:
         """Let the results go into these arrays."""
