@@ -84,6 +84,7 @@ class _Renewable:
                 if not isinstance(held, np.ndarray):  # what was loaded cannot be exported again
                     held = np.frombuffer(failed.export_model().getvalue(), np.uint8)
                 self.now = compiled(ov.Tensor(writable(held), shared_memory=True), self._target), held
+                self.failed = None
 
 
 class OpenvinoExecutable:
