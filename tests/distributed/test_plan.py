@@ -56,8 +56,8 @@ def meet(what, group=(0, 1), edges=()):
     return Meet(what, group, what, edges)
 
 
-def exchange(*edges):
-    return Meet("x", (), "Exchange of nothing", edges)
+def exchange(*edges, group=(0, 1)):
+    return Meet("x", group, "Exchange of nothing", edges)
 
 
 TO_1, TO_0 = ("to", 1, "float32[4]"), ("to", 0, "float32[4]")
@@ -67,6 +67,15 @@ FROM_1, FROM_0 = ("source", 1, "float32[4]"), ("source", 0, "float32[4]")
 def test_ranks_that_fit_are_let_through():
     _Rehearsal([[meet("a"), exchange(TO_1), meet("b")], [meet("a"), exchange(FROM_0), meet("b")]]).run()
     _Rehearsal([[exchange(TO_1, FROM_1)], [exchange(TO_0, FROM_0)]]).run()
+
+
+def test_a_rank_may_be_in_an_exchange_that_others_are_past():
+    """A pipeline of three: rank 0 waits for the output while rank 1 hands on what it has."""
+    all_three, to_2, from_1 = (0, 1, 2), ("to", 2, "x"), ("source", 1, "x")
+    last = meet("Broadcast", all_three)
+    first = [exchange(TO_1, group=all_three), last]
+    second = [exchange(FROM_0, group=all_three), exchange(to_2, group=all_three), last]
+    _Rehearsal([first, second, [exchange(from_1, group=all_three), last]]).run()
 
 
 @pytest.mark.parametrize(
