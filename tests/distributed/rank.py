@@ -76,7 +76,10 @@ def run(stem):
         if what == "stops" and mine and turn == 1:
             stay_away()
         outputs = [output.get_data_to_numpy() for output in model.predict(inputs)]
-    errors = [float(np.abs(y - e).max() / scale(e)) for y, e in zip(outputs, expected, strict=True)]
+    errors = [
+        float(np.abs(np.subtract(y, e, dtype=float)).max() / scale(e))
+        for y, e in zip(outputs, expected, strict=True)
+    ]
     answer["error"] = max(answer["error"], *errors)
     answer["shapes"] += [y.shape == e.shape for y, e in zip(outputs, expected, strict=True)]
     answer["info"] = {key: model.get_model_info(key) for key in ("rank", "communicator", "segments")}

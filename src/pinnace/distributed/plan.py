@@ -65,13 +65,13 @@ def _check(graph: Compilable) -> None:
         raise UnsupportedModelError(graph.name, wrong)
 
 
-def _reads(node: ir.Node) -> set[ir.Value]:
+def reads(node: ir.Node) -> set[ir.Value]:
     """What a node reads, what its nested graphs take from outside of them included."""
     found = {value for value in node.inputs if value is not None}
     for nested in _nested(node):
         inner = list(nested)
         own = {*nested.inputs, *nested.initializers.values(), *(o for n in inner for o in n.outputs)}
-        found |= {v for n in inner for v in _reads(n)} - own
+        found |= {v for n in inner for v in reads(n)} - own
         found |= set(nested.outputs) - own
     return found
 
@@ -84,7 +84,7 @@ class _Cutter:
     def __init__(self, graph: Compilable, nodes: list[ir.Node]) -> None:
         self._graph = graph
         self._nodes = nodes
-        self._reads = {node: _reads(node) for node in nodes}
+        self._reads = {node: reads(node) for node in nodes}
         self._outputs = list(graph.model.graph.outputs)
         self._weights = dict(graph.model.graph.initializers)
         self._segments: list[Compilable] = []
@@ -210,7 +210,7 @@ class _Cutter:
         given = [v for v in own if v in self._outputs or not inside.issuperset(self._readers.get(v, ()))]
         given.sort(key=lambda value: value.name or "")
         for node in nodes:
-            _replace(node, stand_ins.get)
+            replace_reads(node, stand_ins.get)
         graph = ir.Graph(
             inputs,
             given,
@@ -238,7 +238,7 @@ def _copied(value: ir.Value) -> ir.Value:
     return ir.Value(name=value.name, shape=value.shape, type=value.type)
 
 
-def _replace(node: ir.Node, stand_in: Callable[[ir.Value], ir.Value | None]) -> None:
+def replace_reads(node: ir.Node, stand_in: Callable[[ir.Value], ir.Value | None]) -> None:
     """Let a node, and what is nested in it, read the stand-ins."""
     for place, value in enumerate(node.inputs):
         other = None if value is None else stand_in(value)
@@ -246,7 +246,7 @@ def _replace(node: ir.Node, stand_in: Callable[[ir.Value], ir.Value | None]) -> 
             node.replace_input_with(place, other)
     for nested in _nested(node):
         for inner in nested:
-            _replace(inner, stand_in)
+            replace_reads(inner, stand_in)
         for place, value in enumerate(list(nested.outputs)):
             other = stand_in(value)
             if other is not None:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import onnx_ir as ir
 
+from pinnace.distributed.plan import reads, replace_reads
 from pinnace.errors import ConfigError
 from pinnace.ops.collective import DOMAIN
 
@@ -24,22 +25,19 @@ def cut(model: ir.Model, rank: int, size: int) -> None:
     homes = {output: place[node] for node in nodes for output in node.outputs}
     readers: dict[ir.Value, set[int]] = {}
     for node in nodes:
-        for value in _reads(node):
+        for value in reads(node):
             readers.setdefault(value, set()).add(place[node])
     outputs = list(graph.outputs)
     crossing = [(v, home, to) for v, home in homes.items() for to in sorted(readers.get(v, ())) if to > home]
     arrived = _exchanges(graph, crossing, rank, size)
     for node in nodes:
         if place[node] == rank:
-            for i, taken in enumerate(node.inputs):
-                if taken is not None and taken in arrived:
-                    node.replace_input_with(i, arrived[taken])
-            if any(value in arrived for value in _reads(node)):
-                raise ConfigError(f"node {node.name!r} takes a value of another rank into a branch or loop")
+            replace_reads(node, arrived.get)
     for i, output in enumerate(outputs):
-        graph.outputs[i] = _sent_to_all(graph, output, homes.get(output, 0), rank)
+        if output in homes:  # else it is an input or a weight, which all have
+            graph.outputs[i] = _sent_to_all(graph, output, homes[output], rank)
     _drop([node for node in nodes if place[node] != rank], graph)
-    used = {v for node in graph for v in _reads(node)} | set(graph.outputs)
+    used = {v for node in graph for v in reads(node)} | set(graph.outputs)
     for weight in weights - used:
         del graph.initializers[weight.name or ""]
     model.opset_imports[DOMAIN] = 1
@@ -51,20 +49,12 @@ def _stretches(nodes: Sequence[ir.Node], size: int) -> list[int]:
     bytes_before: list[int] = []
     total = 0
     for node in nodes:
-        fresh = {v for v in _reads(node) if v.const_value is not None and v.producer() is None} - seen
+        fresh = {v for v in reads(node) if v.const_value is not None and v.producer() is None} - seen
         seen |= fresh
         own = sum(v.const_value.nbytes for v in fresh if v.const_value is not None)
         bytes_before.append(total + own // 2)
         total += own
     return [min(size - 1, at * size // max(1, total)) for at in bytes_before]
-
-
-def _reads(node: ir.Node) -> set[ir.Value]:
-    found = {value for value in node.inputs if value is not None}
-    for attribute in node.attributes.values():
-        if attribute.type is ir.AttributeType.GRAPH:
-            found |= {value for inner in attribute.as_graph() for value in _reads(inner)}
-    return found
 
 
 def _exchanges(

@@ -9,13 +9,16 @@ Megatron-LM, arXiv 1909.08053.)
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import onnx_ir as ir
 
+from pinnace.distributed.plan import reads, replace_reads
 from pinnace.engines.protocol import Array
+from pinnace.ops.builder import OPSET
 from pinnace.ops.collective import DOMAIN
 
 SMALL = 1 << 16
@@ -81,6 +84,7 @@ class _Cutter:
     def __init__(self, model: ir.Model, rank: int, size: int) -> None:
         self._graph, self._rank, self._size = model.graph, rank, size
         self._opsets = model.opset_imports
+        self._opset = self._opsets.get("", OPSET)
         self._states: dict[ir.Value, State] = {}
         self._whole: dict[ir.Value, ir.Value] = {}
         self._slices: dict[tuple[ir.Value, int], ir.Value] = {}
@@ -117,9 +121,10 @@ class _Cutter:
             if any(isinstance(self._states.get(value), Split) for value in inputs):
                 state = self._carried(node)
         if state is None:
-            for place, value in enumerate(node.inputs):
-                if value is not None:
-                    node.replace_input_with(place, self._made_whole(value, node))
+            # What graphs within the node read is among it; collectives need the same order in all ranks.
+            taken = sorted(reads(node), key=lambda value: value.name or "")
+            whole = {value: self._made_whole(value, node) for value in taken}
+            replace_reads(node, whole.get)
         return state
 
     def _carried(self, node: ir.Node) -> State:
@@ -138,6 +143,8 @@ class _Cutter:
             case kind if kind in _UNARY:
                 return held
             case "Softmax" | "LogSoftmax":
+                if self._opset < 13:  # over all dimensions from the axis on
+                    return held if held.axis < node.attributes.get_int("axis", 1) % rank else None
                 return held if node.attributes.get_int("axis", -1) % rank != held.axis else None
             case "LayerNormalization" | "RMSNormalization":
                 return held if held.axis < node.attributes.get_int("axis", -1) % rank else None
@@ -232,13 +239,14 @@ class _Cutter:
         axis = _follows(full, list(after.shape), held.axis, self._size)
         if axis is None:
             return None
-        dims = wanted.const_value.numpy().astype(np.int64).copy()
-        if dims[axis] == 0:
-            return Split(axis)
-        if dims[axis] > 0:
-            dims[axis] //= self._size
-            name = f"{after.name}.shape"
-            node.replace_input_with(1, self._constant(name, dims))
+        dims = wanted.const_value.numpy().astype(np.int64)
+        # 0 stands for the dimension before, which may be the split one.
+        found = [
+            n if d == 0 and isinstance(n, int) else int(d) for d, n in zip(dims, after.shape, strict=True)
+        ]
+        if found[axis] > 0:
+            found[axis] //= self._size
+        node.replace_input_with(1, self._constant(f"shape/{after.name}", np.array(found, np.int64)))
         return Split(axis)
 
     # -- values ------------------------------------------------------------------------------------
@@ -252,7 +260,20 @@ class _Cutter:
             return self._whole[value]
         dims = list(value.shape or ())
         new: list[ir.Node] = []
-        part = value
+
+        def add(node: ir.Node, suffix: str, kind: ir.TypeProtocol | None) -> ir.Value:
+            new.append(node)
+            (made,) = node.outputs
+            made.name, made.type, made.shape = f"{value.name}.{suffix}", kind, ir.Shape(dims)
+            return made
+
+        def cast(given: ir.Value, dtype: ir.DataType, suffix: str) -> ir.Value:
+            node = ir.Node("", "Cast", [given], [ir.AttrInt64("to", dtype)])
+            return add(node, suffix, ir.TensorType(dtype))
+
+        is_bool = value.dtype is ir.DataType.BOOL  # which has no sum
+        part = cast(value, ir.DataType.INT32, "number") if is_bool else value
+        kind = part.type
         if isinstance(state, Split):
             # The sum of parts that are zero elsewhere: to the last bit what was split.
             width = dims[state.axis]
@@ -260,21 +281,23 @@ class _Cutter:
             pads = np.zeros(2 * len(dims), np.int64)
             pads[state.axis] = self._rank * width
             pads[len(dims) + state.axis] = (self._size - 1 - self._rank) * width
-            pad = ir.Node("", "Pad", [value, self._constant(f"{value.name}.pads", pads)])
             dims[state.axis] = width * self._size
-            part = pad.outputs[0]
-            part.name, part.type, part.shape = f"{value.name}.padded", value.type, ir.Shape(dims)
-            new.append(pad)
+            part = add(self._pad(part, pads), "padded", kind)
         node = ir.Node(DOMAIN, "AllReduce", [part], [ir.AttrString("op", "sum")], name=f"{value.name}")
-        whole = node.outputs[0]
-        whole.name, whole.type, whole.shape = f"{value.name}.whole", value.type, ir.Shape(dims)
-        new.append(node)
+        whole = add(node, "sum" if is_bool else "whole", kind)
+        if is_bool:
+            whole = cast(whole, ir.DataType.BOOL, "whole")
         producer = value.producer()
         assert producer is not None
         # As soon as it is known: what does not need it can run meanwhile.
         self._graph.insert_after(producer, new)
         self._whole[value] = whole
         return whole
+
+    def _pad(self, value: ir.Value, pads: Array) -> ir.Node:
+        if self._opset < 11:
+            return ir.Node("", "Pad", [value], [ir.AttrInt64s("pads", pads.tolist())])
+        return ir.Node("", "Pad", [value, self._constant(f"pads/{value.name}", pads)])
 
     def _slice(self, weight: ir.Value, axis: int) -> ir.Value:
         """This rank's part of a weight."""
@@ -285,7 +308,7 @@ class _Cutter:
             place = [slice(None)] * len(tensor.shape)
             place[axis] = slice(self._rank * width, (self._rank + 1) * width)
             array = tensor.numpy()[tuple(place)]
-            self._slices[weight, axis] = self._constant(f"{weight.name}.{axis}", array, tensor.dtype)
+            self._slices[weight, axis] = self._constant(f"slice{axis}/{weight.name}", array, tensor.dtype)
             self._cut += tensor.nbytes > SMALL
         return self._slices[weight, axis]
 
@@ -296,6 +319,7 @@ class _Cutter:
         return width
 
     def _constant(self, name: str, array: Array, dtype: ir.DataType | None = None) -> ir.Value:
+        name = f"pinnace/{name}"  # what a file calls its own begins otherwise
         tensor = ir.Tensor(array, dtype=dtype, name=name) if dtype else ir.tensor(array, name=name)
         value = ir.Value(
             name=name, const_value=tensor, shape=ir.Shape(array.shape), type=ir.TensorType(tensor.dtype)
@@ -343,33 +367,20 @@ def _has_graphs(node: ir.Node) -> bool:
 
 
 def _follows(before: Sequence[object], after: Sequence[object], axis: int, size: int) -> int | None:
-    """The dimension after a reshape that holds the split one, or the outer one of what it became.
+    """The dimension after a reshape whose parts are those of the split one; None where there is none.
 
-    None where the parts would not stay together.
+    It is the one from which on as many elements follow each other.
     """
-    i = j = 0
-    while i < len(before) and j < len(after):
-        if before[i] == after[j] or not (isinstance(before[i], int) and isinstance(after[j], int)):
-            if i == axis:
-                return j
-            i, j = i + 1, j + 1
-            continue
-        left, right, start, begin = before[i], after[j], i, j
-        while left != right:
-            nearer = before if left < right else after  # type: ignore[operator]
-            if nearer is before:
-                i += 1
-                if i >= len(before) or not isinstance(before[i], int):
-                    return None
-                left *= before[i]  # type: ignore[operator]
-            else:
-                j += 1
-                if j >= len(after) or not isinstance(after[j], int):
-                    return None
-                right *= after[j]  # type: ignore[operator]
-        if start <= axis <= i:
-            outer = after[begin]
-            fits = axis == start and isinstance(outer, int) and outer % size == 0
-            return begin if fits else None
-        i, j = i + 1, j + 1
+    wanted = _volume(before[axis:])
+    for place, dim in enumerate(after):
+        if isinstance(dim, int) and dim % size == 0 and wanted and _volume(after[place:]) == wanted:
+            return place
     return None
+
+
+def _volume(dims: Sequence[object]) -> tuple[int, list[str]] | None:
+    """The product of dimensions: of the numbers, and the names of free ones. None where one is unknown."""
+    names = [dim.value for dim in dims if isinstance(dim, ir.SymbolicDim)]
+    known = [name for name in names if name is not None]
+    fixed = math.prod(dim for dim in dims if isinstance(dim, int))
+    return (fixed, sorted(known)) if fixed and len(known) == len(names) else None

@@ -1,0 +1,158 @@
+"""What `pinnace shard` meets in ONNX files: the ranks compute what onnxruntime computes of the whole."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+from pinnace.deferred import import_onnx_ir
+
+import_onnx_ir()
+
+from pinnace.distributed.shard import tensor  # noqa: E402
+from pinnace.distributed.shard.cutting import shard  # noqa: E402
+
+# float32 of the largest value: the sums of the ranks come in another order.
+TOLERANCE = 1e-5
+
+
+@pytest.fixture(autouse=True)
+def small(monkeypatch):
+    """Weights of 4 KB are large here."""
+    monkeypatch.setattr(tensor, "SMALL", 4000)
+
+
+def weight(name, *shape):
+    values = np.random.default_rng(sum(name.encode())).normal(size=shape)
+    return numpy_helper.from_array((values / 4).astype(np.float32), name)
+
+
+def ints(name, *values):
+    return numpy_helper.from_array(np.array(values, np.int64), name)
+
+
+def of(name, shape, kind=TensorProto.FLOAT):
+    return helper.make_tensor_value_info(name, kind, shape)
+
+
+def op(kind, inputs, outputs, **attributes):
+    return helper.make_node(kind, inputs.split(), outputs.split(), **attributes)
+
+
+X, Y = of("x", [3, 32]), of("y", [3, 32])
+W1, W2 = weight("w1", 32, 64), weight("w2", 64, 32)
+FIRST, LAST = op("MatMul", "x w1", "a"), op("MatMul", "b w2", "y")
+
+
+def write(folder, name, nodes, weights=(W1, W2), inputs=(X,), outputs=(Y,), opset=21, ir=10):
+    graph = helper.make_graph(nodes, name, inputs, outputs, weights)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=ir)
+    onnx.save(model, folder / f"{name}.onnx")
+    random = np.random.default_rng(7)
+    given = {
+        value.name: random.normal(size=[d.dim_value or 3 for d in value.type.tensor_type.shape.dim])
+        for value in inputs
+        if value.name not in {w.name for w in weights}
+    }
+    given = {key: value.astype(np.float32) for key, value in given.items()}
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 3
+    session = onnxruntime.InferenceSession(folder / f"{name}.onnx", options, ["CPUExecutionProvider"])
+    results = session.run(None, given)
+    golden = {f"run0_x{i}": value for i, value in enumerate(given.values())}
+    np.savez(folder / f"{name}.npz", **golden, **{f"run0_y{i}": y for i, y in enumerate(results)})
+
+
+def chooses(value):
+    """An If by the sum of x, whose branches read `value` of the graph around them."""
+    branches = {
+        f"{name}_branch": helper.make_graph([op(kind, value, name)], name, [], [of(name, None)])
+        for name, kind in (("then", "Neg"), ("else", "Abs"))
+    }
+    decides = [op("ReduceSum", "x", "s", keepdims=0), op("Less", "s s", "c")]
+    return [*decides, helper.make_node("If", ["c"], ["b"], **branches)]
+
+
+def attention(**softmax):
+    """Heads of which each rank has half, and a softmax over what the attribute says."""
+    heads = op("Reshape", "a heads", "h"), op("Transpose", "h", "q", perm=[0, 2, 1, 3])
+    scores = op("Transpose", "h", "k", perm=[0, 2, 3, 1]), op("MatMul", "q k", "s")
+    result = op("Softmax", "s", "p", **softmax), op("MatMul", "p q", "o")
+    back = op("Transpose", "o", "t", perm=[0, 2, 1, 3]), op("Reshape", "t back", "b")
+    return [FIRST, *heads, *scores, *result, *back, LAST]
+
+
+ATTENTION = {
+    "weights": (W1, W2, ints("heads", 2, 3, 4, 16), ints("back", 2, 3, 64)),
+    "inputs": [of("x", [2, 3, 32])],
+    "outputs": [of("y", [2, 3, 32])],
+    "ir": 7,
+}
+GREATER = [FIRST, op("Greater", "a w.1", "m"), op("Relu", "a", "b"), LAST]
+TENSOR = {
+    "softmax_from_axis_1_on": (attention(), ATTENTION | {"opset": 11}),
+    "softmax_of_the_last": (attention(axis=-1), ATTENTION | {"opset": 11}),
+    "branch_of_a_part": ([FIRST, *chooses("a"), LAST], {}),
+    "branch_of_a_sum": (
+        [FIRST, op("MatMul", "a w2", "d"), *chooses("d"), op("Relu", "b", "y")],
+        {},
+    ),
+    "free_rows_reshaped": (
+        [FIRST, op("Reshape", "a rows", "b"), LAST],
+        {
+            "weights": (W1, W2, ints("rows", 1, -1, 64)),
+            "inputs": [of("x", ["n", 32])],
+            "outputs": [of("y", [1, "n", 32])],
+        },
+    ),
+    "columns_before_free_rows": (
+        [FIRST, op("Reshape", "a turned", "r"), op("Transpose", "r", "b", perm=[0, 2, 1]), LAST],
+        {
+            "weights": (W1, W2, ints("turned", 0, 64, -1)),
+            "inputs": [of("x", [2, "n", 32])],
+            "outputs": [of("y", [2, "n", 32])],
+        },
+    ),
+    "truth_is_an_output": (
+        GREATER,
+        {"weights": (W1, W2, weight("w.1", 1)), "outputs": (Y, of("m", [3, 64], TensorProto.BOOL))},
+    ),
+    "pads_as_attribute": ([FIRST, op("Relu", "a", "b")], {"opset": 9, "outputs": [of("b", [3, 64])]}),
+    "names_of_parts": (
+        [op("MatMul", "x w", "a"), op("Relu", "a", "b"), LAST, op("Add", "y w.1", "z")],
+        {
+            "weights": (weight("w", 32, 64), W2, weight("w.1", 32)),
+            "outputs": (of("z", [3, 32]),),
+        },
+    ),
+}
+
+
+def test_tensor(ranks, tmp_path):
+    check(ranks, tmp_path, "tensor", TENSOR)
+
+
+PIPELINE = {
+    "an_input_is_an_output": ([FIRST, op("Relu", "a", "b"), LAST], {"outputs": (Y, X)}),
+    "branch_of_another_rank": ([FIRST, *chooses("a"), LAST], {}),
+}
+
+
+def test_pipeline(ranks, tmp_path):
+    check(ranks, tmp_path, "pipeline", PIPELINE)
+
+
+def check(ranks, folder, strategy, models):
+    for name, (nodes, options) in models.items():
+        write(folder, name, nodes, **options)
+        shard(folder / f"{name}.onnx", 2, folder / "parts", strategy)
+    stems = ",".join(f"{folder}/parts/{name}_{{rank}}.onnx" for name in models)
+    answers, errors = ranks("sockets", stems, 2, "--golden", str(folder))
+    assert sorted(answers) == [0, 1], errors
+    for answer in answers.values():
+        assert "raised" not in answer, answer
+        assert all(answer["shapes"]), answer
+        assert answer["error"] <= TOLERANCE, answer
