@@ -9,6 +9,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from pinnace.deferred import import_onnx_ir
+from pinnace.errors import ConfigError
 
 import_onnx_ir()
 
@@ -130,6 +131,43 @@ TENSOR = {
     ),
 }
 
+TENSOR |= {
+    "weights_that_are_inputs": (
+        [FIRST, op("Relu", "a", "b"), LAST],
+        {"inputs": (X, of("w1", [32, 64]), of("w2", [64, 32])), "opset": 9, "ir": 3},
+    ),
+    "weights_that_are_nodes": (
+        [
+            op("Constant", "", "w1", value=W1),
+            op("Constant", "", "w2", value=W2),
+            *(FIRST, op("Relu", "a", "b"), LAST),
+        ],
+        {"weights": ()},
+    ),
+    "two_orders_of_one_weight": (
+        [
+            *(op("Transpose", "w", "w1", perm=[2, 0, 1]), op("Transpose", "w", "w2", perm=[1, 0, 2])),
+            *(FIRST, op("MatMul", "a w2", "b"), op("MatMul", "b large", "y")),
+        ],
+        {
+            "weights": (weight("w", 8, 8, 8), weight("large", 8, 160)),
+            "inputs": [of("x", [8, 3, 8])],
+            "outputs": [of("y", [8, 3, 160])],
+        },
+    ),
+    "name_of_a_transposed": (
+        [op("Gemm", "x w", "a", transB=1), op("MatMul", "a w.T", "y")],
+        {"weights": (weight("w", 32, 32), weight("w.T", 32, 32))},
+    ),
+    "transposed_weight_is_an_output": (
+        [op("Transpose", "w", "t"), FIRST, op("MatMul", "a t", "b"), op("MatMul", "b w1", "y")],
+        {
+            "weights": (W1, weight("w", 32, 64)),
+            "outputs": (of("y", [3, 64]), of("t", [64, 32])),
+        },
+    ),
+}
+
 
 def test_tensor(ranks, tmp_path):
     check(ranks, tmp_path, "tensor", TENSOR)
@@ -143,6 +181,23 @@ PIPELINE = {
 
 def test_pipeline(ranks, tmp_path):
     check(ranks, tmp_path, "pipeline", PIPELINE)
+
+
+def test_a_part_is_cut_no_further(tmp_path):
+    write(tmp_path, "whole", [FIRST, op("Relu", "a", "b"), LAST])
+    shard(tmp_path / "whole.onnx", 2, tmp_path, "tensor")
+    with pytest.raises(ConfigError, match="is a part of a model that was cut"):
+        shard(tmp_path / "whole_0.onnx", 2, tmp_path, "tensor")
+
+
+def test_what_cannot_be_cut_leaves_no_files(tmp_path):
+    """That what crosses has a free dimension shows at the second rank."""
+    found = [op("NonZero", "a", "i"), op("Gather", "large i", "b"), op("ReduceSum", "b", "y", keepdims=0)]
+    write(tmp_path, "found", [FIRST, *found], (W1, weight("large", 64, 64)), outputs=(of("y", []),))
+    stretches = tmp_path / "parts"
+    with pytest.raises(ConfigError, match="has free dimensions"):
+        shard(tmp_path / "found.onnx", 2, stretches, "pipeline")
+    assert not stretches.exists()
 
 
 def check(ranks, folder, strategy, models):

@@ -11,13 +11,13 @@ from pathlib import Path
 import numpy as np
 import onnx
 import onnx_ir as ir
+from onnx_ir.passes.common import LiftConstantsToInitializersPass
 
 from pinnace import formats
 from pinnace.compiler.graph import compilable
-from pinnace.distributed.plan import PART
+from pinnace.distributed.plan import PART, meets
 from pinnace.distributed.shard import pipeline, tensor
 from pinnace.distributed.steps import Part
-from pinnace.engines.protocol import Array
 from pinnace.errors import ConfigError, UnsupportedModelError, UnsupportedPrimitive
 from pinnace.ops.collective import DOMAIN
 from pinnace.weights.digest import digest
@@ -59,9 +59,9 @@ def shard(
     dimensions of inputs. Raises `ModelFormatError`, `UnsupportedModelError`, `ConfigError`, `OSError`.
     """
     source = Source.of_file(model)
-    folder.mkdir(parents=True, exist_ok=True)
     name = digest(source.data)
     strategy = strategy or _chosen(source, ranks, shapes or {})
+    parts: list[ir.Model] = []
     shares = []
     for rank in range(ranks):
         made = _prepared(source, shapes or {})
@@ -73,8 +73,11 @@ def shard(
             raise ConfigError(f"{what}; use --strategy pipeline")
         made.metadata_props[PART] = json.dumps(asdict(Part(name, rank, ranks)))
         made.producer_name = "pinnace"
-        path = folder / f"{model.stem}_{rank}.onnx"
-        shares.append(_share(made, path.name, whole))
+        shares.append(_share(made, f"{model.stem}_{rank}.onnx", whole))
+        parts.append(made)
+    folder.mkdir(parents=True, exist_ok=True)
+    for made, share in zip(parts, shares, strict=True):
+        path = folder / share.file
         ir.save(made, path, external_data=f"{path.stem}.data", size_threshold_bytes=SMALL)
     return shares
 
@@ -96,6 +99,9 @@ def _prepared(source: Source, shapes: Mapping[str, Sequence[int]]) -> ir.Model:
     if graph.interface.states:
         row = UnsupportedPrimitive("Assign", 1, "", "a model that keeps state cannot be cut yet")
         raise UnsupportedModelError(source.name, [row])
+    if meets(model):
+        raise ConfigError(f"{source.name}: is a part of a model that was cut; cut the whole into more ranks")
+    _weights_as_initializers(model)
     known = {value.name: value for value in model.graph.inputs}
     for name, dims in shapes.items():
         if name not in known:
@@ -108,6 +114,19 @@ def _prepared(source: Source, shapes: Mapping[str, Sequence[int]]) -> ir.Model:
             value.shape = None
     _plain_products(model.graph)
     return _inferred(model)
+
+
+def _weights_as_initializers(model: ir.Model) -> None:
+    """Weights become initializers and nothing else, in whichever form a file has them."""
+    for value in [value for value in model.graph.inputs if value.is_initializer()]:
+        model.graph.inputs.remove(value)
+    model.ir_version = max(model.ir_version, 4)  # before, initializers had to be inputs
+    LiftConstantsToInitializersPass()(model)
+    for function in model.functions.values():
+        for node in ir.traversal.RecursiveGraphIterator(function.graph):
+            for name, attribute in list(node.attributes.items()):
+                if isinstance(attribute.value, ir.ExternalTensor):
+                    node.attributes.add(ir.AttrTensor(name, ir.tensor(attribute.value.numpy(), name=name)))
 
 
 def _check_shape(model: str, value: ir.Value, dims: Sequence[int]) -> None:
@@ -154,9 +173,11 @@ def _plain_products(graph: ir.Graph) -> None:
     """Transposed weights become weights, Gemm becomes MatMul and Add."""
     for node in list(graph):
         weight = node.inputs[0] if node.inputs else None
+        if node.domain or any(output.is_graph_output() for output in node.outputs):
+            continue
         if node.op_type == "Transpose" and weight is not None and weight.const_value is not None:
-            array = np.transpose(weight.const_value.numpy(), node.attributes.get_ints("perm", None))
-            ir.convenience.replace_all_uses_with(node.outputs[0], _added(graph, f"{weight.name}.T", array))
+            order = node.attributes.get_ints("perm", None)
+            ir.convenience.replace_all_uses_with(node.outputs[0], _transposed(graph, weight, order))
             graph.remove(node, safe=True)
         elif node.op_type == "Gemm" and _is_plain(node):
             _write_matmul(graph, node)
@@ -170,7 +191,6 @@ def _is_plain(node: ir.Node) -> bool:
         and not given.get_int("transA", 0)
         and weight is not None
         and weight.const_value is not None
-        and not node.outputs[0].is_graph_output()
     )
 
 
@@ -179,7 +199,7 @@ def _write_matmul(graph: ir.Graph, node: ir.Node) -> None:
     assert weight is not None
     assert weight.const_value is not None
     if node.attributes.get_int("transB", 0):
-        weight = _added(graph, f"{weight.name}.T", weight.const_value.numpy().T)
+        weight = _transposed(graph, weight, (1, 0))
     product = ir.Node("", "MatMul", [node.inputs[0], weight], name=node.name)
     new = [product]
     if len(node.inputs) > 2 and node.inputs[2] is not None:
@@ -191,7 +211,11 @@ def _write_matmul(graph: ir.Graph, node: ir.Node) -> None:
     graph.remove(node, safe=True)
 
 
-def _added(graph: ir.Graph, name: str, array: Array) -> ir.Value:
+def _transposed(graph: ir.Graph, weight: ir.Value, order: Sequence[int] | None) -> ir.Value:
+    assert weight.const_value is not None
+    array = np.transpose(weight.const_value.numpy(), order)
+    how = ",".join(map(str, order or range(array.ndim)[::-1]))
+    name = f"pinnace/transposed{how}/{weight.name}"  # what a file calls its own begins otherwise
     if name not in graph.initializers:
         held = ir.tensor(array, name=name)
         graph.initializers[name] = ir.Value(
