@@ -56,7 +56,7 @@ def scale(expected):
     return max(1.0, float(np.abs(expected).max()))
 
 
-def run(stem):
+def run(stem, timeout):
     if stem.endswith(".onnx"):
         path = Path(stem.replace("{rank}", str(rank)))
         golden = np.load(Path(options.golden, path.stem.rpartition("_")[0] + ".npz"))
@@ -66,7 +66,7 @@ def run(stem):
         golden = np.load(path.with_suffix(".npz"))
         inputs, expected = [golden["x"]], [golden[k] for k in golden if k != "x"]
     model = pinnace.Model()
-    limit = {"distributed": {"timeout": str(options.timeout)}}
+    limit = {"distributed": {"timeout": str(timeout)}}
     kind = pinnace.ModelType.ONNX if path.suffix == ".onnx" else pinnace.ModelType.MINDIR
     model.build_from_file(str(path), kind, context, options.config, limit)
     if what == "die" and mine:
@@ -88,8 +88,8 @@ def run(stem):
 if what == "never" and mine:
     stay_away()
 try:
-    for stem in options.stem.split(","):
-        run(stem)
+    for number, stem in enumerate(options.stem.split(",")):
+        run(stem, options.timeout + number)
 except PinnaceError as error:
     answer["raised"] = f"{type(error).__name__}: {error}"
 print(json.dumps(answer), flush=True)

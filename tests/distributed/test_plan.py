@@ -16,6 +16,7 @@ from pinnace import formats  # noqa: E402
 from pinnace.compiler.graph import compilable  # noqa: E402
 from pinnace.distributed.agreement import Meet, _compare_parts, _Rehearsal  # noqa: E402
 from pinnace.distributed.plan import cut, meets  # noqa: E402
+from pinnace.distributed.start import _of_environment  # noqa: E402
 from pinnace.distributed.steps import Collective, Part, Segment, Wait  # noqa: E402
 from pinnace.distributed.tables import groups_of, meeting  # noqa: E402
 from pinnace.weights.source import Source  # noqa: E402
@@ -137,11 +138,32 @@ def test_rank_table(tmp_path, monkeypatch):
             "from 0 without gaps",
         ),
         ({}, 2, "has ranks 0 to 1, and context.ascend.rank_id is 2"),
+        ({"server_list": [{"device": [{"rank_id": float("inf")}]}]}, 0, "no rank table of version 1.0"),
+        (
+            {"server": {"device": [{"rank_id": "0", "device_id": "9999", "device_ip": "::1"}]}},
+            0,
+            "ports are 1 to 65535",
+        ),
     ],
 )
 def test_wrong_rank_tables(tmp_path, changes, rank, said):
     with pytest.raises(ConfigError, match=said):
         meeting(table(tmp_path, **changes), rank)
+
+
+@pytest.mark.parametrize(
+    ("variables", "said"),
+    [
+        ({"RANK": "5", "WORLD_SIZE": "2"}, "RANK is '5', WORLD_SIZE is '2'"),
+        ({"RANK": "0", "WORLD_SIZE": "two"}, "WORLD_SIZE is 'two'"),
+        ({"RANK": "0", "WORLD_SIZE": "2", "MASTER_PORT": "65536"}, "127.0.0.1:65536: ports are 1 to 65535"),
+    ],
+)
+def test_wrong_variables(monkeypatch, variables, said):
+    for name, value in {"MASTER_ADDR": "127.0.0.1", **variables}.items():
+        monkeypatch.setenv(name, value)
+    with pytest.raises(ConfigError, match=said):
+        _of_environment()
 
 
 def test_groups_that_mindspore_wrote():

@@ -90,7 +90,7 @@ class Gloo:
         kind = self._dist.ProcessGroupGloo
         options = kind._Options()
         options._devices = [kind.create_device(hostname=self._meeting.hosts[self.rank], lazy_init=False)]
-        options._timeout = self._limit
+        options._timeout = timedelta(seconds=self.watch.seconds)
         try:
             return kind(self.store(name), group.index(self.rank), len(group), options)
         except Exception as error:

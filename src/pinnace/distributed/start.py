@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import socket
 from collections.abc import Callable
-from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -21,6 +20,8 @@ from pinnace.target import Target
 
 COMMUNICATOR = "PINNACE_COMMUNICATOR"
 """The variable that says how ranks which were started by hand talk."""
+_made: dict[Meeting | None, Communicator] = {}
+"""What this process is a rank of, by where the ranks have met, which is None with MPI."""
 _SECONDS = 300
 """Seconds that a collective may take, unless `[distributed] timeout` says otherwise."""
 
@@ -33,19 +34,25 @@ _HOW = (
 def communicator(target: Target, settings: Settings) -> Communicator:
     """The ranks that this process is one of; `target.rank` is what the user says, where no launcher does.
 
-    Made once in a process. Raises `ConfigError` where nothing says how many ranks there are, and
-    `DistributedError` where they do not come.
+    Made once in a process; the model that was built last says how long it waits. Raises `ConfigError` where
+    nothing says how many ranks there are, and `DistributedError` where they do not come.
     """
     seconds = settings.number("distributed", "timeout") or _SECONDS
     table = settings.get("ascend_context", "rank_table_file")
 
+    def once(where: Meeting | None, make: Callable[[], Communicator]) -> Communicator:
+        if where not in _made:
+            _made[where] = make()
+        _made[where].watch.seconds = seconds
+        return _made[where]
+
     def by_hand(meeting: Meeting) -> Communicator:
         wanted = os.environ.get(COMMUNICATOR, "")
         way = chosen(wanted, target.device, bool(find_spec("torch")), has_nccl)
-        return _by_hand(meeting, way, target.device_id, seconds)
+        return once(meeting, lambda: _by_hand(meeting, way, target.device_id, seconds))
 
     if number("OMPI_COMM_WORLD_SIZE", "PMI_SIZE"):
-        return _mpi(seconds)
+        return once(None, lambda: Mpi(seconds))
     if table:
         return by_hand(meeting(_beside(table, settings), target.rank))
     if os.environ.get("WORLD_SIZE") and os.environ.get("MASTER_ADDR"):
@@ -53,12 +60,6 @@ def communicator(target: Target, settings: Settings) -> Communicator:
     raise ConfigError(f"the model is one rank's part of a whole, and this process has no other ranks: {_HOW}")
 
 
-@cache
-def _mpi(seconds: float) -> Communicator:
-    return Mpi(seconds)
-
-
-@cache
 def _by_hand(meeting: Meeting, way: str, device_id: int, seconds: float) -> Communicator:
     if way == "sockets":
         return Sockets(meeting, seconds)
@@ -90,6 +91,9 @@ def _of_environment() -> Meeting:
     """What torchrun and `pinnace launch` leave in the environment."""
     address, port = os.environ["MASTER_ADDR"], number("MASTER_PORT", default=BASE_PORT)
     rank, size = number("RANK"), number("WORLD_SIZE")
+    if not rank < size:
+        said = ", ".join(f"{name} is {os.environ.get(name)!r}" for name in ("RANK", "WORLD_SIZE"))
+        raise ConfigError(f"{said}: of a world of N ranks each has a number from 0 to N - 1")
     hosts = [address] * size
     if rank:
         hosts[rank] = _own_address(address)

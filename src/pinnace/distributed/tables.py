@@ -26,6 +26,14 @@ class Meeting:
     hosts: tuple[str, ...]
     port: int
 
+    def __post_init__(self) -> None:
+        """ConfigError where there is no such port."""
+        if not 0 < self.port < 1 << 16:
+            raise ConfigError(
+                f"rank 0 cannot listen on {self}: ports are 1 to 65535, and this one is what MASTER_PORT "
+                f"says, or with a rank table HCCL_IF_BASE_PORT plus the device_id of rank 0"
+            )
+
     def __str__(self) -> str:
         return f"{self.hosts[0]}:{self.port}"
 
@@ -67,7 +75,7 @@ def _devices(path: Path) -> dict[int, tuple[str, int]]:
                 if rank in found:
                     raise ConfigError(f"{path}: rank_id {rank} is there twice")
                 found[rank] = (_address(server, device), int(device["device_id"]))
-    except (KeyError, TypeError, ValueError) as error:
+    except (KeyError, TypeError, ValueError, OverflowError) as error:
         raise ConfigError(
             f"{path}: is no rank table of version 1.0 (server_list, device, device_id, device_ip, rank_id): "
             f"{type(error).__name__} {error}"
@@ -82,7 +90,7 @@ def _table(path: Path) -> dict[str, Any]:
         table = json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise ConfigError(f"cannot read rank_table_file {path}: {error.strerror}") from None
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ConfigError(f"{path}: is no JSON: {error}") from None
     if not isinstance(table, dict):
         raise ConfigError(f"{path}: is no rank table: it must be an object with server_list")
