@@ -41,7 +41,8 @@ if options.gpu:
     context.gpu.device_id = rank
 answer = {"rank": rank, "error": 0.0, "shapes": []}
 
-# "never 1": rank 1 does not come; "stops 1": it comes once; "die 1": it is killed at a random moment
+# "never 1": rank 1 does not come; "stops 1": it comes once; "raises 1": once, and ends with an error;
+# "die 1": it is killed at a random moment
 what, _, who = options.do.partition(" ")
 mine = bool(what) and int(who) == rank
 
@@ -75,6 +76,8 @@ def run(stem, timeout):
     for turn in range(10**9 if what == "die" else 2):
         if what == "stops" and mine and turn == 1:
             stay_away()
+        if what == "raises" and mine and turn == 1:
+            raise ZeroDivisionError
         outputs = [output.get_data_to_numpy() for output in model.predict(inputs)]
     errors = [
         float(np.abs(np.subtract(y, e, dtype=float)).max() / scale(e))

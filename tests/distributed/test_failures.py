@@ -38,6 +38,17 @@ def test_a_rank_that_stops_coming(ranks, way):
     assert "rank 0 has waited 5 s for rank 1 in AllReduce" in raised(answers)[0]
 
 
+def test_a_rank_that_raises(ranks, way):
+    """The others need not wait until the time is over."""
+    answers, errors = ranks(way, DATA / "Matmul", 2, "--timeout", "80", "--do", "raises 1")
+    assert "ZeroDivisionError" in errors
+    said = raised(answers)[0]
+    assert said.startswith(
+        ("DistributedError: rank 1 (process ", "DistributedError: rank 0 has lost the others")
+    )
+    assert "AllReduce" in said
+
+
 def test_a_rank_that_dies(ranks, way):
     answers, _ = ranks(way, DATA / "Matmul", 2, *SOON, "--do", "die 1")
     said = raised(answers)[0]

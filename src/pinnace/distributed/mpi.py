@@ -75,7 +75,10 @@ class Mpi:
         wait(start, self._mpi, self.watch, range(self.size))
 
     def _leave(self) -> None:
-        """End MPI in peace, or not at all: it would wait for ranks that have ended."""
+        """End MPI in peace, or not at all: it would wait for ranks that have ended, or wait for this one."""
+        error = getattr(sys, "last_value", None)  # what ends the process, and has been printed
+        if error is not None:
+            self.watch.fail(error)
         if not self.watch.is_broken:
             self._mpi.Finalize()
             return
