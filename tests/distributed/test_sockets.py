@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import socket
+import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -87,6 +89,24 @@ def test_a_rank_that_goes():
         ranks._all.barrier((0, 1))
 
     assert "rank 0 has lost the others (rank 1 has closed the connection)" in str(in_ranks(2, leave)[0])
+
+
+@pytest.mark.parametrize("ends", ["pass", "os._exit(0)"])
+def test_a_rank_that_is_done_is_not_one_that_dies(ends):
+    """Those of other groups may need longer."""
+    port = free_port()
+    first = (
+        "import os\n"
+        "from pinnace.distributed.sockets import Sockets\n"
+        "from pinnace.distributed.tables import Meeting\n"
+        f"ranks = Sockets(Meeting(1, ('127.0.0.1',) * 2, {port}), 20)\n{ends}\n"
+    )
+    with subprocess.Popen([sys.executable, "-c", first]) as other:
+        ranks = Sockets(meeting(0, 2, port), 20)
+        assert other.wait() == 0
+    refused = pytest.raises(DistributedError, match=r"rank 1 .* has ended")
+    with contextlib.nullcontext() if ends == "pass" else refused:
+        ranks.watch.look()
 
 
 def test_all_are_told_who_is_missing():

@@ -59,6 +59,10 @@ class Roster:
                 )
             time.sleep(0.005)
 
+    def leave(self) -> None:
+        """Say that this rank is done: who does not need it any more may go on."""
+        self._own[_PROCESS] = 0
+
     def remove(self) -> None:
         """Take the name away; those that have entered keep the table."""
         self._path.unlink(missing_ok=True)

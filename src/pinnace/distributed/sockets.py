@@ -14,6 +14,7 @@ import re
 import socket
 import struct
 import time
+import weakref
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
@@ -65,6 +66,7 @@ class Sockets:
         self._early: dict[tuple[int, int], socket.socket] = {}
         roster = Roster(told["job"], self.rank, self.size)
         self.watch = Watch(roster, self.rank, self.size, seconds)
+        weakref.finalize(self, roster.leave)  # a process that is killed does not say so
         self._all = self.link([])
         self._all.barrier(tuple(range(self.size)))
         roster.remove()
