@@ -1082,6 +1082,13 @@ for _bits in (8, 32):
         *[f"i{_bits}[9]>-{_most}<{_most}", f"i{_bits}[9]>{_most // 2}<{_most}"],
         call="O.FloorDiv()(x0, x1), O.FloorDiv()(x0, -x1), O.FloorDiv()(x1, -x1[::-1])",
     )
+for _bits in (8, 16, 32, 64):
+    _most = 2 ** (_bits - 1) - 1
+    case(
+        f"own_right_shift_{_bits}",
+        f"i{_bits}[3,{_bits}]>-{_most}<{_most}",
+        call=f"O.RightShift()(x0, ms.Tensor(list(range({_bits})), ms.int{_bits}))",
+    )
 
 if __name__ == "__main__":
     main(Path(sys.argv[1]), sys.argv[2:])

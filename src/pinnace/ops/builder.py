@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, NamedTuple, NoReturn, TypeVar
 
 import numpy as np
@@ -582,8 +582,9 @@ def _infer_node(node: ir.Node, opset: int) -> None:
         types[value.name] = _type_proto(value)
         known = ir.convenience.get_const_tensor(value)  # of an operator Constant, too
         if known is not None and known.size <= 64:
-            data[value.name] = ir.serde.serialize_tensor(known)
-            data[value.name].name = value.name
+            with suppress(ir.serde.SerdeError):  # it will hold other values, or the file is damaged
+                data[value.name] = ir.serde.serialize_tensor(known)
+                data[value.name].name = value.name
     try:
         schema = onnx.defs.get_schema(node.op_type, opset)
         inferred = onnx.shape_inference.infer_node_outputs(

@@ -485,9 +485,11 @@ def left_shift(b: Builder, x: Value, y: Value) -> Value:
 
 @primitive("RightShift")
 def right_shift(b: Builder, x: Value, y: Value) -> Value:
-    """FloorDiv by a power of 2."""
+    """FloorDiv by a power of 2, in two halves: the whole of it may be a number that the type has not."""
     first, second = promoted(b, x, y)
-    return floor_div(b, first, _power_of_two(b, second))
+    half = b.op("Div", second, b.like(2, second))
+    once = floor_div(b, first, _power_of_two(b, half))
+    return floor_div(b, once, _power_of_two(b, b.op("Sub", second, half)))
 
 
 def _power_of_two(b: Builder, exponent: Tensor) -> Tensor:
