@@ -1089,6 +1089,13 @@ for _bits in (8, 16, 32, 64):
         f"i{_bits}[3,{_bits}]>-{_most}<{_most}",
         call=f"O.RightShift()(x0, ms.Tensor(list(range({_bits})), ms.int{_bits}))",
     )
+for _shape in ((2, 3, 1, 4), (2, 3, 5, 1), (1, 1, 1, 1), (2, 3, 1, 4, 5), (1, 2, 3, 1, 1)):
+    _rank = len(_shape) - 2
+    case(
+        f"own_affine_grid_thin_{'_'.join(map(str, _shape))}",
+        f"f32[{_shape[0]},{_rank},{_rank + 1}]",
+        call=f"ops.affine_grid(x0, {_shape}, align_corners=True)",
+    )
 
 if __name__ == "__main__":
     main(Path(sys.argv[1]), sys.argv[2:])

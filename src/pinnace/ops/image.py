@@ -231,7 +231,12 @@ def grid_sampler(
 
 @primitive("AffineGrid")
 def affine_grid(b: Builder, theta: Tensor, output_size: Dims, align_corners: bool = False) -> Value:
-    """AffineGrid."""
+    """AffineGrid; with align_corners a length of 1 lies at 0, and not at an end as ONNX has it."""
+    if align_corners:
+        there = [1 if size == 1 else 0 for size in output_size[:1:-1]]  # along x, y, z
+        if any(there):
+            kept = np.asarray([1 - one for one in (*there, 0)], b.dtype(theta).numpy())
+            theta = b.op("Mul", theta, b.constant(kept))
     return b.op("AffineGrid", theta, b.vector(output_size), align_corners=int(align_corners))
 
 
