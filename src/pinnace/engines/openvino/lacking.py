@@ -65,11 +65,22 @@ def _wrong_use(node: ir.Node) -> str:
             return "OpenVINO takes these axes for all axes from opset 13 on"
         case "ReduceMin" | "ReduceMax" if kind is ir.DataType.BOOL:
             return "OpenVINO gives other dimensions for truth values"
+        case "MatMul" | "Gemm" if _takes_any_size(node):
+            return "OpenVINO does not see that inner dimensions do not fit, and reads beyond the input"
         case "LSTM" | "GRU" | "RNN" if not _both_ways(node):
             return "OpenVINO gives other values once the model was exported, as the compile cache does"
         case "DequantizeLinear" if sums_of_bytes_overflow() and _overflows(node):
             return "OpenVINO adds products of 8 bits in 16, which overflow: this processor has no VNNI"
     return ""
+
+
+def _takes_any_size(node: ir.Node) -> bool:
+    """Whether an input of the model, multiplied with a constant, may have an inner dimension of any size."""
+    x, weight = node.inputs[:2]
+    if x is None or weight is None or weight.const_value is None or not x.is_graph_input() or not x.shape:
+        return False
+    turned = node.attributes.get_int("transA", 0)  # of a Gemm
+    return not isinstance(x.shape[0 if turned else -1], int)
 
 
 def _overflows(node: ir.Node) -> bool:
