@@ -92,6 +92,29 @@ def test_parts_of_another_place(ranks, tmp_path, small):
         assert "which is the part for rank 1 of 2" in answer["raised"]
 
 
+def test_parts_tell_models_apart_by_weights_in_other_files(tmp_path, small):
+    """Two trainings of one network: the graphs are the same to the last byte."""
+    names = set()
+    for training in range(2):
+        weight = onnx.numpy_helper.from_array(np.full((64, 64), training, np.float32), "w")
+        graph = onnx.helper.make_graph(
+            [onnx.helper.make_node("MatMul", ["x", "w"], ["y"])],
+            "g",
+            [onnx.helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, [2, 64])],
+            [onnx.helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, [2, 64])],
+            [weight],
+        )
+        path = tmp_path / str(training) / "m.onnx"
+        path.parent.mkdir()
+        model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 17)], ir_version=8)
+        onnx.save(model, path, save_as_external_data=True, location="m.data", size_threshold=0)
+        shard(path, 2, path.parent / "parts", "tensor")
+        for rank in range(2):
+            made = onnx.load(path.parent / "parts" / f"m_{rank}.onnx", load_external_data=False)
+            names.add(json.loads(made.metadata_props[0].value)["model"])
+    assert len(names) == 2
+
+
 def test_nothing_to_cut(tmp_path, small):
     with pytest.raises(ConfigError, match="use --strategy pipeline"):
         shard(ZOO / "crnn.mindir", 2, tmp_path, "tensor")

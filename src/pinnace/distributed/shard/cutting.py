@@ -59,12 +59,13 @@ def shard(
     dimensions of inputs. Raises `ModelFormatError`, `UnsupportedModelError`, `ConfigError`, `OSError`.
     """
     source = Source.of_file(model)
-    name = digest(source.data)
     strategy = strategy or _chosen(source, ranks, shapes or {})
     parts: list[ir.Model] = []
     shares = []
+    name = ""
     for rank in range(ranks):
         made = _prepared(source, shapes or {})
+        name = name or _content(source)
         whole = _weight_bytes(made)
         if strategy == "pipeline":
             pipeline.cut(made, rank, ranks)
@@ -80,6 +81,12 @@ def shard(
         path = folder / share.file
         ir.save(made, path, external_data=f"{path.stem}.data", size_threshold_bytes=SMALL)
     return shares
+
+
+def _content(source: Source) -> str:
+    """A name for a model that was read: of its own file, and of those beside it that hold its weights."""
+    files = ("", *source.files)
+    return digest("".join(digest(source.bytes_of(file)) for file in files).encode())
 
 
 def _chosen(source: Source, ranks: int, shapes: Mapping[str, Sequence[int]]) -> str:
