@@ -301,13 +301,11 @@ def test_another_batch_where_the_file_has_the_old_one_further_on(rows, given_out
         np.testing.assert_allclose(given, expected, rtol=0, atol=5e-5)
 
 
-@pytest.mark.parametrize("operator", ["AveragePool", "MaxPool"])
-@pytest.mark.parametrize("sides", [["h", "w"], [2, 2]])
-def test_a_pool_without_results_does_not_end_the_process(operator, sides):
-    """onnxruntime's blocks of channels, which a process of its own sees, as it would be the one to end."""
+def pooled(operator, sides, pads=(0, 0, 0, 0)):
+    """A pool with windows of 3 x 3 after a convolution."""
     nodes = [
         helper.make_node("Conv", ["x", "w"], ["c"]),
-        helper.make_node(operator, ["c"], ["y"], kernel_shape=[3, 3], strides=[1, 1]),
+        helper.make_node(operator, ["c"], ["y"], kernel_shape=[3, 3], pads=pads),
     ]
     graph = helper.make_graph(
         nodes,
@@ -316,13 +314,20 @@ def test_a_pool_without_results_does_not_end_the_process(operator, sides):
         [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["n", 16, "r", "c"])],
         [numpy_helper.from_array(np.ones((16, 16, 1, 1), np.float32), "w")],
     )
-    proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    return model.SerializeToString()
+
+
+@pytest.mark.parametrize("operator", ["AveragePool", "MaxPool"])
+@pytest.mark.parametrize("sides", [["h", "w"], [2, 2]])
+def test_a_pool_without_results_does_not_end_the_process(operator, sides):
+    """onnxruntime's blocks of channels, which a process of its own sees, as it would be the one to end."""
     script = f"""
 import numpy as np
 from pinnace.build import build
 from pinnace.config import Settings
 from pinnace.target import Target
-execution = build({proto.SerializeToString()!r}, None, Target(threads=1), Settings()).execution()
+execution = build({pooled(operator, sides)!r}, None, Target(threads=1), Settings()).execution()
 print(execution.run([np.ones((1, 16, 2, 2), np.float32)])[0].shape)
 """
     ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=120)
@@ -335,18 +340,6 @@ print(execution.run([np.ones((1, 16, 2, 2), np.float32)])[0].shape)
     [(["h", "w"], [0, 0, 0, 0], 1), (["h", "w"], [1, 1, 1, 1], 0), ([3, 3], [0, 0, 0, 0], 0)],
 )
 def test_only_pools_that_may_be_empty_are_kept_out_of_blocks_of_channels(sides, pads, kept):
-    nodes = [
-        helper.make_node("Conv", ["x", "w"], ["c"]),
-        helper.make_node("MaxPool", ["c"], ["y"], kernel_shape=[3, 3], pads=pads),
-    ]
-    graph = helper.make_graph(
-        nodes,
-        "g",
-        [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", 16, *sides])],
-        [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["n", 16, "r", "c"])],
-        [numpy_helper.from_array(np.ones((16, 16, 1, 1), np.float32), "w")],
-    )
-    proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
-    made = encoded(compilable(read(Source.of_buffer(proto.SerializeToString())), "m", None))
+    made = encoded(compilable(read(Source.of_buffer(pooled("MaxPool", sides, pads))), "m", None))
     operators = [node.op_type for node in onnx.load_model_from_string(made.model).graph.node]
     assert operators.count("Reshape") == kept
