@@ -11,7 +11,7 @@ import onnx_ir as ir
 from pinnace.compiler.graph import Compilable, port
 from pinnace.distributed.steps import Collective, Part, Plan, Segment, Step, Wait
 from pinnace.errors import UnsupportedModelError, UnsupportedPrimitive
-from pinnace.ops.builder import OPSET, infer
+from pinnace.ops.builder import infer, opset_of
 from pinnace.ops.collective import DOMAIN
 from pinnace.types import Interface, Port
 
@@ -38,7 +38,7 @@ def cut(graph: Compilable) -> tuple[Plan, tuple[Compilable, ...]]:
     _check(graph)
     nodes = list(graph.model.graph)
     for value in _crossing(nodes):
-        infer(value, graph.model.opset_imports.get("", OPSET))
+        infer(value, opset_of(graph.model))
     return _Cutter(graph, nodes).plan()
 
 

@@ -551,6 +551,11 @@ def _refuse(value: Value, wanted: str) -> NoReturn:
     raise Unsupported(f"must be {wanted}, and it is {type(value).__name__}")
 
 
+def opset_of(model: ir.Model) -> int:
+    """The ONNX operator set that a model is written in."""
+    return model.opset_imports.get("", OPSET)
+
+
 def infer(x: ir.Value, opset: int) -> None:
     """Fill in type and shape of `x` by ONNX's own inference over the nodes, of a set, that compute it."""
     pending = [x]

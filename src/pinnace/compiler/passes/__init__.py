@@ -28,7 +28,7 @@ from pinnace.compiler.passes.sums import sum_of_rows
 from pinnace.compiler.passes.winograd import winograd
 from pinnace.compiler.plan import PLANNED
 from pinnace.compiler.trace import MISFITS
-from pinnace.ops.builder import OPSET, Builder, Unsupported
+from pinnace.ops.builder import Builder, Unsupported, opset_of
 
 Rule = Callable[[Builder, ir.Node], ir.Value | None]
 
@@ -72,7 +72,7 @@ _CONTROL = ("If", "Loop", "Scan")
 
 def rewrite(model: ir.Model, on_cpu: bool = True) -> None:
     """Apply the rules to every node of a model, each once, in order."""
-    b = Builder(opset=model.opset_imports.get("", OPSET))
+    b = Builder(opset=opset_of(model))
     rules = RULES | ON_CPU if on_cpu else RULES
     for node in list(_nodes(model.graph)):
         for rule in () if node.domain else rules.get(node.op_type, ()):

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
-from pinnace.ops.builder import OPSET, Builder, Unsupported
+from pinnace.ops.builder import Builder, Unsupported, opset_of
 
 
 def keep_plain(model: ir.Model) -> None:
@@ -17,7 +17,7 @@ def keep_plain(model: ir.Model) -> None:
 
     The convolutions keep their blocks, which networks with free sizes would lose with NchwcTransformer.
     """
-    b = Builder(opset=model.opset_imports.get("", OPSET))
+    b = Builder(opset=opset_of(model))
     for node in list(ir.traversal.RecursiveGraphIterator(model.graph)):
         x = node.inputs[0] if node.op_type in ("AveragePool", "MaxPool") and not node.domain else None
         if x is None or not _may_be_empty(b, node):
