@@ -1096,6 +1096,17 @@ for _shape in ((2, 3, 1, 4), (2, 3, 5, 1), (1, 1, 1, 1), (2, 3, 1, 4, 5), (1, 2,
         f"f32[{_shape[0]},{_rank},{_rank + 1}]",
         call=f"ops.affine_grid(x0, {_shape}, align_corners=True)",
     )
+case(
+    "own_cumulative_product_long",
+    "f32[2,300]>0.9<1.1",
+    call="O.CumProd()(x0, 1), O.CumProd(exclusive=True, reverse=True)(x0, 1)",
+)
+case(
+    "own_cumulative_log_sum_exp_long",
+    "f32[2,300]>-30<30",
+    call="O.CumulativeLogsumexp()(x0, ms.Tensor(1)), "
+    "O.CumulativeLogsumexp(exclusive=True, reverse=True)(x0, ms.Tensor(1))",
+)
 
 if __name__ == "__main__":
     main(Path(sys.argv[1]), sys.argv[2:])

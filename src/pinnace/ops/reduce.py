@@ -374,7 +374,7 @@ def _cumulative(
 
 @primitive("CumProd")
 def cum_prod(b: Builder, x: Tensor, axis: int, exclusive: bool = False, reverse: bool = False) -> Value:
-    """Mul of each slice with the product before it; in a Loop where the dimension is not known."""
+    """Mul of each slice with the product before it; in a Loop where they are many or not known."""
 
     def product(first: Tensor, second: Tensor) -> Tensor:
         return b.op("Mul", first, second)
@@ -383,14 +383,16 @@ def cum_prod(b: Builder, x: Tensor, axis: int, exclusive: bool = False, reverse:
 
 
 _Combine = Callable[[Tensor, Tensor], Tensor]
+_BY_SLICES = 64
+"""Slices from which on a graph with nodes for each of them takes long to build, and in the end is refused."""
 
 
 def _folded(
     b: Builder, x: Tensor, axis: int, exclusive: bool, reverse: bool, combine: _Combine, neutral: float
 ) -> Tensor:
-    """Each slice with those before it: slice by slice, in a Loop where the dimension is not known."""
+    """Each slice with those before it: slice by slice, in a Loop where they are many or not known."""
     size = b.dim(x, axis)
-    if not isinstance(size, int):
+    if not isinstance(size, int) or size > _BY_SLICES:
         return _folded_free(b, x, axis, exclusive, reverse, combine, neutral)
     if size < 2 and not exclusive:
         return x
