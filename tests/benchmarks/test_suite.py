@@ -86,6 +86,9 @@ def test_one_run_with_the_smallest_network(tmp_path):
     sections = ("latency", "throughput", "memory")
     assert ran >= {(section, name) for section in sections for name in ("pinnace", "onnxruntime")}
     # The same kernels compute both in fp32, in any order that the engine likes: some units in the last place.
-    assert all(r["facts"]["difference"] < 1e-5 for r in records if r["section"] == "latency")
+    # In 16 bits, where the processor has them, inputs of layers have 8 (bfloat16) to 11 digits: 0.4 % off.
+    bounds = {"fp32": 1e-5}
+    for facts in (r["facts"] for r in records if r["section"] == "latency"):
+        assert facts["difference"] < bounds.get(facts["precision"], 2e-2), facts
     assert "## Latency" in (tmp_path / "suite.md").read_text(encoding="utf-8")
     assert (tmp_path / "suite.svg").exists()

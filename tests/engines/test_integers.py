@@ -101,11 +101,13 @@ def test_networks_of_onnx_on_onnxruntime(kind, kernels, tmp_path):
 
 @pytest.mark.parametrize(("kind", "layer"), [("Conv", "Convolution"), ("MatMul", "FullyConnected")])
 def test_networks_of_onnx_on_openvino(kind, layer):
-    ran = {
-        (name, precision) for name, precision in openvino_kernels(quantised_net(kind, 63).SerializeToString())
-    }
-    assert {precision for name, precision in ran if name == layer} <= {"u8", "i8"}
-    assert any(name == layer for name, _ in ran)
+    ran = openvino_kernels(quantised_net(kind, 63).SerializeToString())
+    products = {precision for name, precision in ran if name == layer}
+    assert products <= {"u8", "i8"}
+    if not products:  # where the processor has VNNI, one layer multiplies twice, with bytes of weights
+        assert kind == "MatMul"
+        assert not sums_of_bytes_overflow()
+        assert ran >= {("Subgraph", "f32"), ("Const", "i8")}
 
 
 @pytest.mark.skipif(not sums_of_bytes_overflow(), reason="this processor has VNNI")
