@@ -9,7 +9,7 @@ import pytest
 from onnx import helper, numpy_helper
 
 import pinnace as mslite
-from pinnace.errors import ModelFormatError, UnsupportedModelError
+from pinnace.errors import ModelFormatError
 from pinnace.formats import read
 from pinnace.weights.source import Source
 
@@ -101,18 +101,6 @@ def test_every_truncation_is_one_clear_error():
         except ModelFormatError:
             continue
         assert onnx.ModelProto.FromString(whole[:end]).HasField("graph")
-
-
-def test_sparse_weights_are_refused_by_name():
-    proto = model()
-    del proto.graph.initializer[0]
-    sparse = proto.graph.sparse_initializer.add(dims=W.shape)
-    sparse.values.CopyFrom(numpy_helper.from_array(np.ones(1, np.float32), "w"))
-    sparse.indices.CopyFrom(numpy_helper.from_array(np.zeros(1, np.int64), "places"))
-    with pytest.raises(
-        UnsupportedModelError, match=r"SparseTensor x1, first at node 'w': .*store them dense"
-    ):
-        read(Source.of_buffer(proto.SerializeToString()))
 
 
 def test_text_goes_in_and_comes_out(tmp_path):

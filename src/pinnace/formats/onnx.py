@@ -9,7 +9,8 @@ import onnx
 import onnx_ir as ir
 from google.protobuf.message import DecodeError
 
-from pinnace.errors import ModelFormatError, PinnaceError, UnsupportedModelError, UnsupportedPrimitive
+from pinnace.errors import ModelFormatError, PinnaceError
+from pinnace.formats.sparse import make_dense
 from pinnace.formats.wire import PAYLOAD, Fields, delimited, number, outline
 from pinnace.weights.source import SMALL, Source
 
@@ -24,8 +25,7 @@ _OWN_FILE = ":own:"  # the location that stands for the model's own bytes; no fi
 def read(source: Source) -> ir.Model:
     """Read an ONNX model.
 
-    ModelFormatError, with file and place, where it is damaged; UnsupportedModelError where weights are
-    sparse.
+    ModelFormatError, with file and place, where it is damaged.
     """
     proto = onnx.ModelProto()
     earlier = sys.exception()
@@ -33,7 +33,7 @@ def read(source: Source) -> ir.Model:
         proto.ParseFromString(outline(source.data, _MODEL, _reference, SMALL, source.name))
         if not proto.HasField("graph"):
             raise ModelFormatError(f"{source.name}: is no ONNX model: it holds no graph")
-        _refuse_sparse(proto.graph, source.name)
+        make_dense(proto, source.name)
         model = ir.from_proto(proto)
     except PinnaceError:
         raise
@@ -42,15 +42,6 @@ def read(source: Source) -> ir.Model:
     _check_names(model, source)
     _place_weights(model, source)
     return model
-
-
-def _refuse_sparse(graph: onnx.GraphProto, name: str) -> None:
-    """onnx-ir leaves sparse weights out; what reads them would seem to read nothing."""
-    sparse = graph.sparse_initializer
-    if sparse:
-        reason = "weights in sparse form are not read: store them dense"
-        row = UnsupportedPrimitive("SparseTensor", len(sparse), sparse[0].values.name, reason)
-        raise UnsupportedModelError(name, [row])
 
 
 def _reason(error: BaseException, earlier: BaseException | None) -> str:

@@ -5,6 +5,8 @@ optimisers changed it, and behind that as kernels packed it. Of this the entry k
 
 * nothing of weights that are as they were and that no kernel packs: they come from the model's own file;
 * each other weight of some size in a file that is named by its content, so that models share these files;
+  those of branches and loops in a folder of their own, because onnxruntime refuses files with several hard
+  links there (seen in 1.31);
 * the small ones together in one file.
 
 The settings are onnxruntime's own: `session.save_external_prepacked_constant_initializers` and
@@ -36,7 +38,7 @@ from pinnace.weights.digest import digest
 from pinnace.weights.source import SMALL, Source
 
 _Bytes = npt.NDArray[np.uint8]
-_TOGETHER = "weights"
+_TOGETHER, _UNSHARED = "weights", "unshared"
 _ALONE = 1 << 16  # bytes from which a weight gets a file of its own
 _PAGE = 4096  # where onnxruntime wants packed weights to begin
 _GRAPH, _DATA = "optimised.onnx", "optimised.data"
@@ -98,26 +100,28 @@ def _sort_out(folder: Path, places: Mapping[str, _Place], source: Source) -> tup
     """Turn what onnxruntime wrote into what the entry keeps; gives what comes from the model's files."""
     model = onnx.load(str(folder / _GRAPH), load_external_data=False)
     data = np.memmap(folder / _DATA, np.uint8, "r") if (folder / _DATA).exists() else np.zeros(0, np.uint8)
-    (folder / TENSORS).mkdir()
+    for name in (TENSORS, _UNSHARED):
+        (folder / name).mkdir()
     kept: list[Kept] = []
     with (folder / _TOGETHER).open("wb") as together:
         for tensor, outer in _external(model.graph):
             fields = {entry.key: entry.value for entry in tensor.external_data}
             raw = data[int(fields["offset"]) :][: int(fields["length"])]
             packed = [key for key in fields if key.startswith("prepacked")]
-            place = places.get(tensor.name) if outer and not packed else None
-            if place is not None and _same(raw, place, source):
+            there = places.get(tensor.name) if outer and not packed else None
+            if there is not None and _same(raw, there, source):
                 name = digest(raw.data)
-                shape = place.shape
+                shape = there.shape
                 kept.append(
-                    Kept(tensor.name, place.file, place.offset, place.length, tensor.data_type, shape, name)
+                    Kept(tensor.name, there.file, there.offset, there.length, tensor.data_type, shape, name)
                 )
                 fields |= {"location": GRAPH, "offset": "0"}  # never read, but it must exist
             elif len(raw) < _ALONE and not packed:
                 fields |= {"location": _TOGETHER, "offset": str(together.tell())}
                 together.write(raw.data)
             else:
-                fields |= _alone(folder, raw, {key: fields[key] for key in packed}, data)
+                place = TENSORS if outer else _UNSHARED
+                fields |= _alone(folder, place, raw, {key: fields[key] for key in packed}, data)
             del tensor.external_data[:]
             for key, value in fields.items():
                 tensor.external_data.add(key=key, value=value)
@@ -144,8 +148,13 @@ def _same(raw: _Bytes, place: _Place, source: Source) -> bool:
     return np.array_equal(raw, np.frombuffer(there, np.uint8))
 
 
-def _alone(folder: Path, raw: _Bytes, packed: Mapping[str, str], data: _Bytes) -> dict[str, str]:
-    """Write a weight, and what kernels packed of it, into a file named by what it holds; gives its fields."""
+def _alone(
+    folder: Path, place: str, raw: _Bytes, packed: Mapping[str, str], data: _Bytes
+) -> dict[str, str]:
+    """Write a weight, and what kernels packed of it, into a file of the folder `place`, named by its content.
+
+    Returns the fields of its `external_data`.
+    """
     blocks = [raw]
     end = len(raw)
     fields = {"offset": "0"}
@@ -161,5 +170,5 @@ def _alone(folder: Path, raw: _Bytes, packed: Mapping[str, str], data: _Bytes) -
         fields[name] = "|".join(said)
     content = np.concatenate(blocks)
     name = digest(content.data)
-    content.tofile(folder / TENSORS / name)
-    return {**fields, "location": f"{TENSORS}/{name}"}
+    content.tofile(folder / place / name)
+    return {**fields, "location": f"{place}/{name}"}

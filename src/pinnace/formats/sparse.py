@@ -1,0 +1,83 @@
+"""Sparse tensors of ONNX -> dense ones, because onnx-ir reads no sparse ones.
+
+SparseTensorProto in onnx.proto: `values` of length N, `dims` of the dense tensor, and `indices`, either of
+shape (N,), which count in the flattened tensor, or of shape (N, rank).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+import numpy as np
+import onnx
+from onnx import numpy_helper
+
+from pinnace.errors import ModelFormatError
+
+_DENSE = 1 << 26
+"""Bytes that all dense forms of a file may have together; a few bytes can declare terabytes."""
+
+
+def make_dense(model: onnx.ModelProto, name: str) -> None:
+    """Replace all sparse tensors of a model, those of nested graphs and of functions too.
+
+    Raises ModelFormatError, which begins with `name`, where one is damaged, lies in another file, or where
+    all together would take more than 64 MiB.
+    """
+    room = _DENSE
+    for graph in _graphs(model):
+        for sparse in graph.sparse_initializer:
+            graph.initializer.append(_dense(sparse, room, name))
+            room -= len(graph.initializer[-1].raw_data)
+        del graph.sparse_initializer[:]
+    for node in _nodes(model):
+        for attribute in node.attribute:
+            if attribute.type == onnx.AttributeProto.SPARSE_TENSOR:
+                tensor = _dense(attribute.sparse_tensor, room, name)
+                room -= len(tensor.raw_data)
+                attribute.CopyFrom(onnx.helper.make_attribute("value", tensor))
+
+
+def _dense(sparse: onnx.SparseTensorProto, room: int, name: str) -> onnx.TensorProto:
+    what = f"{name}: sparse tensor {sparse.values.name!r}"
+    parts = (sparse.values, sparse.indices)
+    if any(part.data_location == onnx.TensorProto.EXTERNAL for part in parts):
+        raise ModelFormatError(
+            f"{what} lies in another file, which is not read: store it in the model, or dense"
+        )
+    try:
+        values, indices = map(numpy_helper.to_array, parts)
+        shape = tuple(sparse.dims)
+        if min(shape, default=1) < 0 or math.prod(shape) * values.itemsize > room:
+            raise ModelFormatError(
+                f"{what} of shape {list(shape)} takes more than {_DENSE >> 20} MiB when it is dense"
+            )
+        array = np.zeros(shape, values.dtype)
+        places = indices if indices.ndim == 1 else np.ravel_multi_index(tuple(indices.T), shape)
+        if places.size and places.min() < 0:
+            raise IndexError(f"index {places.min()} is negative")
+        array.reshape(-1)[places] = values
+    except (ValueError, TypeError, IndexError) as error:
+        raise ModelFormatError(f"{what} is damaged: {error}") from None
+    return numpy_helper.from_array(array, sparse.values.name)
+
+
+def _graphs(model: onnx.ModelProto) -> Iterator[onnx.GraphProto]:
+    yield model.graph
+    for node in _nodes(model):
+        yield from _inner(node)
+
+
+def _nodes(model: onnx.ModelProto) -> Iterator[onnx.NodeProto]:
+    """All nodes, those of nested graphs and of functions too."""
+    waiting = [*model.graph.node, *(node for function in model.functions for node in function.node)]
+    while waiting:
+        node = waiting.pop()
+        yield node
+        waiting.extend(inside for graph in _inner(node) for inside in graph.node)
+
+
+def _inner(node: onnx.NodeProto) -> Iterator[onnx.GraphProto]:
+    for attribute in node.attribute:
+        yield from (*attribute.graphs, *([attribute.g] if attribute.HasField("g") else ()))

@@ -1,0 +1,142 @@
+"""Every kind of place where ONNX holds a tensor survives the compile cache."""
+
+import warnings
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+import pinnace
+from pinnace.engines.onnxruntime.engine import Onnxruntime
+
+X = np.random.default_rng(1).normal(size=(3, 128)).astype(np.float32)
+WEIGHT = np.random.default_rng(2).normal(size=(128, 512)).astype(np.float32)  # 256 KiB: a file of its own
+_IO = [helper.make_tensor_value_info(n, TensorProto.FLOAT, s) for n, s in (("x", [3, 128]), ("y", [3, 512]))]
+_SETS = [helper.make_opsetid("", 20), helper.make_opsetid("own", 1)]
+
+
+def _product(x="x", w="w", y="y"):
+    return helper.make_node("MatMul", [x, w], [y])
+
+
+def _weight(name="w", by=1):
+    return numpy_helper.from_array(WEIGHT * np.float32(by), name)
+
+
+def _constant(name="w", **value):
+    return helper.make_node("Constant", [], [name], **(value or {"value": _weight()}))
+
+
+def _model(nodes, weights=(), functions=(), sparse=()):
+    graph = helper.make_graph(nodes, "places", _IO[:1], _IO[1:], weights, sparse_initializer=sparse)
+    return helper.make_model(graph, opset_imports=_SETS, ir_version=10, functions=functions)
+
+
+def _branch(name, *nodes, weights=()):
+    inner = helper.make_tensor_value_info(name, TensorProto.FLOAT, [3, 512])
+    return helper.make_graph(nodes, name, [], [inner], weights)
+
+
+def _if(then, otherwise):
+    small = [
+        helper.make_node("ReduceSum", ["x"], ["sum"], keepdims=0),
+        helper.make_node("Constant", [], ["zero"], value_float=0.0),
+        helper.make_node("Greater", ["sum", "zero"], ["positive"]),
+    ]
+    return [*small, helper.make_node("If", ["positive"], ["y"], then_branch=then, else_branch=otherwise)]
+
+
+def _branches():
+    then = _branch("a", _product(w="v", y="a"), weights=[_weight("v")])
+    return _model(_if(then, _branch("b", _product(w="v", y="b"), weights=[_weight("v", 2)])))
+
+
+def _branches_of_branches():
+    inner = _branch("b", _product(w="v", y="b"), weights=[_weight("v", 2)])
+    outer = _branch("c", helper.make_node("If", ["positive"], ["c"], then_branch=inner, else_branch=inner))
+    return _model(_if(_branch("a", _product(w="v", y="a"), weights=[_weight("v")]), outer))
+
+
+def _branches_of_constants():
+    then = _branch("a", _constant("v"), _product(w="v", y="a"))
+    return _model(_if(then, _branch("b", _constant("u", value=_weight("u", 2)), _product(w="u", y="b"))))
+
+
+def _branches_without_packing():
+    then = _branch("a", helper.make_node("Gather", ["v", "rows"], ["a"]), weights=[_weight("v")])
+    other = _branch("b", helper.make_node("Gather", ["v", "rows"], ["b"]), weights=[_weight("v", 2)])
+    rows = numpy_helper.from_array(np.array([5, 100, 0]), "rows")
+    return _model(_if(then, other), [rows])
+
+
+def _loop():
+    names = (("i", TensorProto.INT64, []), ("on", TensorProto.BOOL, []), ("s", TensorProto.FLOAT, [3, 128]))
+    given = [helper.make_tensor_value_info(*one) for one in names]
+    made = [helper.make_tensor_value_info(*one) for one in (("go", *names[1][1:]), ("t", *names[2][1:]))]
+    square = numpy_helper.from_array(WEIGHT[:, :128].copy() / 16, "square")
+    nodes = [helper.make_node("Identity", ["on"], ["go"]), _product("s", "square", "t")]
+    body = helper.make_graph(nodes, "body", given, made, [square])
+    count = numpy_helper.from_array(np.array(3), "count")
+    return _model(
+        [helper.make_node("Loop", ["count", "", "x"], ["h"], body=body), _product("h")], [count, _weight()]
+    )
+
+
+def _function():
+    made = helper.make_function("own", "Product", ["x"], ["y"], [_constant(), _product()], _SETS[:1])
+    return _model([helper.make_node("Product", ["x"], ["y"], domain="own")], functions=[made])
+
+
+def _sparse():
+    dense = np.where(np.random.default_rng(3).random(WEIGHT.shape) < 0.3, WEIGHT, 0).astype(np.float32)
+    where = np.flatnonzero(dense)
+    values = numpy_helper.from_array(dense.ravel()[where], "w")
+    return onnx.SparseTensorProto(
+        values=values, indices=numpy_helper.from_array(where, "where"), dims=dense.shape
+    )
+
+
+MODELS = {
+    "initializer": lambda: _model([_product()], [_weight()]),
+    "Constant": lambda: _model([_constant(), _product()]),
+    "Constant, not packed": lambda: _model(
+        [
+            _constant(),
+            helper.make_node("ReduceSum", ["w"], ["s"]),
+            _product(y="z"),
+            helper.make_node("Add", ["z", "s"], ["y"]),
+        ]
+    ),
+    "branches": _branches,
+    "branches of branches": _branches_of_branches,
+    "Constants of branches": _branches_of_constants,
+    "branches that pack nothing": _branches_without_packing,
+    "loop": _loop,
+    "function": _function,
+    "sparse initializer": lambda: _model([_product()], sparse=[_sparse()]),
+    "sparse Constant": lambda: _model([_constant(sparse_value=_sparse()), _product()]),
+}
+
+
+@pytest.mark.parametrize("kind", MODELS)
+@pytest.mark.parametrize("stored", ["in the file", "beside it"])
+def test_it_is_compiled_once_and_its_results_stay(cache, tmp_path, monkeypatch, kind, stored):
+    path = tmp_path / "model.onnx"
+    beside = stored == "beside it"
+    onnx.save(
+        MODELS[kind](), path, save_as_external_data=beside, location="weights", convert_attribute=beside
+    )
+    compiled = []
+    compile_ = Onnxruntime.compile
+    monkeypatch.setattr(Onnxruntime, "compile", lambda *all: compiled.append(all) or compile_(*all))
+    expected = [onnxruntime.InferenceSession(path).run(None, {"x": x})[0] for x in (X, -X)]
+    for _ in range(2):
+        with warnings.catch_warnings(), pinnace.Model() as model:
+            warnings.simplefilter("error")
+            model.build_from_file(str(path), pinnace.ModelType.ONNX)
+            for x, y in zip((X, -X), expected, strict=True):
+                # kernels with packed weights sum in another order
+                np.testing.assert_allclose(model.predict([x])[0].get_data_to_numpy(), y, rtol=1e-4, atol=1e-4)
+    assert len(compiled) == 1
