@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import inspect
 import os
 import subprocess
 import sys
@@ -38,6 +39,39 @@ def test_options_of_the_processor_reach_the_target() -> None:
     target = to_target(context, 2)
     assert (target.threads, target.inter_op_threads, target.parallel_requests) == (3, 2, 2)
     assert (target.precision, target.provider) == ("preferred_fp16", "onnxruntime")
+
+
+def options(of: object) -> list[str]:
+    found = inspect.getmembers(type(of), lambda member: isinstance(member, property))
+    return [name for name, option in found if option.fset]
+
+
+@pytest.mark.parametrize("part", ["", "cpu", "gpu", "ascend", "parallel"])
+def test_every_option_can_be_set_to_what_it_is_at_first(part: str) -> None:
+    context = Context()
+    group = getattr(context, part) if part else context
+    for name in options(group):
+        first = getattr(group, name)
+        setattr(group, name, {} if name == "config_info" else first)
+        assert getattr(group, name) == first
+
+
+def test_the_precision_of_ascend_can_be_left_open_again() -> None:
+    ascend = Context().ascend
+    ascend.precision_mode = "enforce_fp16"
+    ascend.precision_mode = ""
+    assert ascend.precision_mode == ""
+
+
+def test_options_of_ascend_that_later_releases_have_are_told() -> None:
+    """The form is that of mindspore_lite's page on Context; release 2.0.0 has neither."""
+    ascend = Context().ascend
+    plain = str(ascend)
+    assert plain.endswith("device_id: 0.")
+    ascend.provider = "ge"
+    assert str(ascend) == f"{plain}provider: ge.rank_id: 0."
+    ascend.provider, ascend.rank_id = "", 1
+    assert str(ascend) == f"{plain}provider: .rank_id: 1."
 
 
 @pytest.mark.parametrize("option", ["thread_num", "inter_op_parallel_num"])

@@ -18,7 +18,6 @@ from pinnace.errors import (
     DeviceUnavailableError,
     EngineError,
     ModelStateError,
-    PinnaceWarning,
 )
 from pinnace.target import Target
 
@@ -307,10 +306,12 @@ def test_bfloat16(build):
     assert model.predict([x])[0].get_data_to_numpy().tolist() == (2 * X).tolist()
 
 
-def test_an_input_without_data_is_zeros(build):
-    with pytest.warns(PinnaceWarning, match="'x' was given no data"):
-        results = build().predict([Tensor(shape=[2, 3], dtype=DataType.FLOAT32, device="gpu")])
-    np.testing.assert_array_equal(results[0].get_data_to_numpy(), np.zeros((2, 3)))
+def test_an_input_without_data_is_refused_until_it_was_asked_for(build):
+    model, x = build(), Tensor(shape=[2, 3], dtype=DataType.FLOAT32, device="gpu")
+    with pytest.raises(DataMismatchError, match="'x' has no data"):
+        model.predict([x])
+    x.get_data_to_numpy()
+    np.testing.assert_array_equal(model.predict([x])[0].get_data_to_numpy(), np.zeros((2, 3)))
 
 
 def test_with_a_time_limit_results_reach_the_device_too(build, bound):

@@ -106,10 +106,11 @@ def test_slices_of_cores(cores, count, slices):
     assert [slice_of(list(cores), place, count) for place in range(count)] == slices
 
 
-def test_a_simulated_device_is_the_cpu_on_its_slice(simulate):
+@pytest.mark.parametrize("provider", ["", "acl", "ge"])
+def test_a_simulated_device_is_the_cpu_on_its_slice(simulate, provider):
     simulate("ascend:2")
     context = on("ascend", 1)
-    context.ascend.provider = "ge"
+    context.ascend.provider = provider
     context.ascend.precision_mode = "enforce_fp16"
     target = to_target(context)
     mine = slice_of(CORES, 1, 2)
@@ -488,6 +489,8 @@ def test_profiles_that_cannot_be(shape, dims, best, message):
 
 
 def test_cann():
+    plain = providers.chain(Target(device="ascend"))
+    assert providers.chain(Target(device="ascend", provider="acl")) == plain
     assert providers.cann(Target(device="ascend", device_id=3)) == {
         "device_id": "3",
         "precision_mode": "force_fp32",

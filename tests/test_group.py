@@ -28,7 +28,7 @@ def test_paths_of_a_group() -> None:
     group = ModelGroup()
     group.add_model((ADD, DENSE))
     group.cal_max_size_of_workspace(ModelType.ONNX, Context())
-    with pytest.raises(ModelFormatError, match="no such file does not exist"):
+    with pytest.raises(ModelFormatError, match=r"add model failed\. no such file does not exist"):
         group.add_model(["no such file"])
 
 
@@ -41,6 +41,7 @@ def test_paths_of_a_group() -> None:
         ([1], TypeError, "models element must be all str or Model, but got <class 'int'> at index 0."),
         ([ADD, Model()], TypeError, "but got <class 'pinnace.model.Model'> at index 1."),
         ([Model(), ADD], TypeError, "but got <class 'str'> at index 1."),
+        (["no such file", Model()], TypeError, "but got <class 'pinnace.model.Model'> at index 1."),
     ],
 )
 def test_wrong_models(models: object, kind: type, message: str) -> None:
@@ -50,7 +51,7 @@ def test_wrong_models(models: object, kind: type, message: str) -> None:
 
 
 def test_wrong_flags_and_arguments() -> None:
-    with pytest.raises(RuntimeError, match="flags must be ModelGroupFlag, but got <class 'int'>"):
+    with pytest.raises(RuntimeError, match=r"flags should be ModelGroupFlag\.SHARE_WORKSPACE or .* got 1\."):
         ModelGroup(1)
     group = ModelGroup(ModelGroupFlag.SHARE_WEIGHT_WORKSPACE)
     with pytest.raises(TypeError, match="context must be Context"):
@@ -66,13 +67,20 @@ def test_wrong_flags_and_arguments() -> None:
 def test_a_built_model_comes_too_late() -> None:
     model = Model()
     model.build_from_file(ADD, ModelType.ONNX)
-    with pytest.raises(ModelStateError, match="before it is built"):
-        ModelGroup().add_model([model])
+    with pytest.raises(ModelStateError, match=r"failed\. Add a Model before it is built"):
+        ModelGroup(ModelGroupFlag.SHARE_WEIGHT).add_model([model])
+
+
+def test_a_group_for_work_space_alone_takes_no_objects() -> None:
+    """As in mindspore_lite, which shares weights of objects, and work space of paths."""
+    with pytest.raises(ModelStateError, match=r"add model failed\..* use ModelGroupFlag.SHARE_WEIGHT"):
+        ModelGroup().add_model([Model()])
 
 
 WORK = """
     import sys
     import numpy as np
+    import onnx
     from onnx import TensorProto, helper
     import pinnace
 
@@ -90,10 +98,14 @@ WORK = """
             return next(int(line.split()[1]) for line in file if line.startswith("RssAnon")) / 1024
 
     models = [pinnace.Model(), pinnace.Model()]
+    paths = [f"{sys.argv[2]}/{name}.onnx" for name in "ab"]
+    for path, name in zip(paths, "ab"):
+        onnx.save(network(name), path)
     if sys.argv[1] != "alone":
-        pinnace.ModelGroup(pinnace.ModelGroupFlag[sys.argv[1]]).add_model(models)
-    for model, name in zip(models, "ab"):
-        model.build_from_buffer(network(name).SerializeToString(), pinnace.ModelType.ONNX)
+        group = pinnace.ModelGroup(pinnace.ModelGroupFlag[sys.argv[1]])
+        group.add_model(paths if sys.argv[1] == "SHARE_WORKSPACE" else models)
+    for model, path in zip(models, paths):
+        model.build_from_file(path, pinnace.ModelType.ONNX)
     x = np.zeros((1024, 1024), np.float32)
     sizes = [used()]
     for model in models:
@@ -107,8 +119,8 @@ WORK = """
     ("flags", "shared"),
     [("alone", False), ("SHARE_WEIGHT", False), ("SHARE_WORKSPACE", True), ("SHARE_WEIGHT_WORKSPACE", True)],
 )
-def test_models_of_a_group_take_turns_in_one_work_space(flags: str, shared: bool) -> None:
-    command = [sys.executable, "-c", textwrap.dedent(WORK), flags]
+def test_models_of_a_group_take_turns_in_one_work_space(flags: str, shared: bool, tmp_path: Path) -> None:
+    command = [sys.executable, "-c", textwrap.dedent(WORK), flags, str(tmp_path)]
     first, second = map(float, subprocess.check_output(command, text=True).split())
     assert first > 60  # MB: Concat or Exp at least
     assert (second < 0.2 * first) is shared

@@ -321,7 +321,7 @@ def test_only_what_was_named_can_be_updated(tmp_path: Path) -> None:
     model = opened(tmp_path / "a.onnx")
     with pytest.raises(ModelStateError, match="variable_weights_file"):
         model.update_weights([tensors(weights)])
-    with pytest.raises(ModelStateError, match="not built"):
+    with pytest.raises(ModelStateError, match="update weight failed! the model is not built"):
         Model().update_weights([tensors(weights)])
     model.close()
     with pytest.raises(ModelStateError, match="closed"):

@@ -6,8 +6,9 @@ import asyncio
 import os
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
+from functools import wraps
 from itertools import chain
 from operator import is_not
 from pathlib import Path
@@ -42,6 +43,16 @@ from pinnace.workers.stats import Stats
 if TYPE_CHECKING:
     from pinnace.build import Origin
     from pinnace.cache.handover import Offer
+
+
+def _none_by_default(method: Callable[[Any, Any], str]) -> Callable[[Any, Any], str]:
+    """Let a method find None in the place of an argument that was left out, and say so as of other types."""
+
+    @wraps(method)
+    def called(self: Any, key: Any = None) -> str:
+        return method(self, key)
+
+    return called
 
 
 class BaseModel(NotCopied):
@@ -91,6 +102,7 @@ class BaseModel(NotCopied):
         live = self._built()
         return [meta(port, shape) for port, shape in zip(live.outputs, live.output_shapes(), strict=True)]
 
+    @_none_by_default
     def get_model_info(self, key: str) -> str:
         """A fact about the model, "" where it has none of this name.
 
@@ -124,7 +136,7 @@ class BaseModel(NotCopied):
         """
         _check_weights(weights)
         with self._updating:
-            live = self._built()
+            live = self._built("update weight failed! ")
             live.exchange.update([t for group in weights for t in group], live.workers.exchange)
 
     def apply_lora(self, path: str | os.PathLike[str], scale: float = 1.0) -> None:
@@ -182,6 +194,8 @@ class BaseModel(NotCopied):
         `QueueFullError` where `[runner] max_queue` predictions wait already, `PredictTimeoutError`.
         """
         live = self._live or self._unready(inputs)
+        if outputs is not None and outputs.__class__ is not list:
+            check_outputs(outputs, live.outputs)
         arrays = arrays_of(inputs, live.expected)
         if outputs is None and timeout is None:
             return tensors_of(live.workers.run(arrays), live.kinds)
@@ -279,16 +293,13 @@ class BaseModel(NotCopied):
     def _unready(self, inputs: object) -> _Live:
         """Raise what is wrong where no model is built: the arguments first."""
         check_inputs(inputs)
-        return self._built()
+        return self._built("predict failed! ")
 
-    def _built(self) -> _Live:
+    def _built(self, failed: str = "") -> _Live:
         live = self._live
         if live is None:
-            raise ModelStateError(
-                "the model is closed"
-                if self._closed
-                else "the model is not built: call build_from_file first"
-            )
+            unbuilt = "the model is not built: Session is null, please build model first!"
+            raise ModelStateError(failed + ("the model is closed" if self._closed else unbuilt))
         return live
 
 

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 __all__ = ["Context"]
 
 _FP16, _FP32 = "preferred_fp16", "enforce_fp32"
-_ASCEND_MODES = (_FP32, "preferred_fp32", "enforce_fp16", "enforce_origin", "preferred_optimal")
-_SIMULATED_PROVIDERS = {"gpu": ("", "cuda", "tensorrt"), "ascend": ("", "ge")}
+_ASCEND_MODES = ("", _FP32, "preferred_fp32", "enforce_fp16", "enforce_origin", "preferred_optimal")
+_SIMULATED_PROVIDERS = {"gpu": ("", "cuda", "tensorrt"), "ascend": ("", "acl", "ge")}
 _THREADS_A_CORE = 5
 _AFFINITY = {0: "none", 1: "fastest cores first", 2: "slowest cores first"}
 
@@ -51,7 +51,7 @@ class Device(Options):
 
     @property
     def precision_mode(self) -> str:
-        """How exactly to compute: "enforce_fp32" or "preferred_fp16"; more words on Ascend."""
+        """How exactly to compute: "enforce_fp32" or "preferred_fp16"; more words, and "", on Ascend."""
         return self._precision_mode
 
     @precision_mode.setter
@@ -59,7 +59,8 @@ class Device(Options):
         name = f"{self._kind}_precision_mode"
         check_type(name, mode, str)
         if mode not in self._modes:
-            raise ArgumentValueError(f"{name} must be in [{', '.join(self._modes)}], but got {mode}.")
+            known = ", ".join(filter(None, self._modes))
+            raise ArgumentValueError(f"{name} must be in [{known}], but got {mode}.")
         self._precision_mode = mode
 
     @property
@@ -216,10 +217,12 @@ class Ascend(Accelerator):
         self._precision_mode = ""
 
     def __str__(self) -> str:
+        # mindspore_lite 2.0.0 has no such options; the releases that have them tell them so.
+        later = f"provider: {self.provider}.rank_id: {self.rank_id}." if self.provider or self.rank_id else ""
         return (
             f"device_type: DeviceType.{self._title},\n"
             f"precision_mode: {self.precision_mode},\n"
-            f"device_id: {self.device_id}."
+            f"device_id: {self.device_id}.{later}"
         )
 
     @property

@@ -29,7 +29,10 @@ class ModelGroup:
         """`flags` says what the models share. Raises `ModelStateError` for anything else."""
         if not isinstance(flags, ModelGroupFlag):
             # a RuntimeError, as there, though it is a wrong argument
-            raise ModelStateError(f"flags must be ModelGroupFlag, but got {type(flags)}.")
+            raise ModelStateError(
+                "Parameter flags should be ModelGroupFlag.SHARE_WORKSPACE or ModelGroupFlag.SHARE_WEIGHT or "
+                f"ModelGroupFlag.SHARE_WEIGHT_WORKSPACE, but got {flags!r}."
+            )
         self._flags = flags
         self._models: list[str | Model] = []
 
@@ -37,7 +40,8 @@ class ModelGroup:
         """Add model files by path, or `Model` objects before they are built.
 
         Raises `ArgumentTypeError` where `models` is no list or tuple of only one of the two,
-        `ModelStateError` where it is empty or holds a built model, `ModelFormatError` for a missing file.
+        `ModelStateError` where it is empty, holds a built model, or `Model` objects of a group that shares
+        nothing but work space, `ModelFormatError` for a missing file.
         """
         if not isinstance(models, list | tuple):
             raise ArgumentTypeError(f"models must be list/tuple, but got {type(models)}")
@@ -49,7 +53,8 @@ class ModelGroup:
                 raise ArgumentTypeError(
                     f"models element must be all str or Model, but got {type(model)} at index {index}."
                 )
-            _check_model(model)
+        for model in models:
+            self._check_model(model)
         self._models.extend(models)
         if self._flags is not ModelGroupFlag.SHARE_WEIGHT:
             for model in models:
@@ -66,21 +71,26 @@ class ModelGroup:
         check_type("model_type", model_type, ModelType)
         if self._flags is ModelGroupFlag.SHARE_WEIGHT:
             raise ModelStateError(
-                "ModelGroup's cal max size of workspace failed: the models of this group share weights only"
+                "ModelGroup's cal max size of workspace failed. the models of this group share weights only"
             )
         paths = [model for model in self._models if isinstance(model, str)]
         if not paths:
             raise ModelStateError(
-                "ModelGroup's cal max size of workspace failed: add the paths of the models first"
+                "ModelGroup's cal max size of workspace failed. add the paths of the models first"
             )
         for path in paths:
             with Model() as model:
                 model.build_from_file(path, model_type, context)
 
-
-def _check_model(model: str | Model) -> None:
-    if isinstance(model, str):
-        if not os.path.exists(model):
-            raise ModelFormatError(f"ModelGroup's add model failed: {model} does not exist")
-    elif model.is_built:
-        raise ModelStateError("ModelGroup's add model failed: add a Model before it is built")
+    def _check_model(self, model: str | Model) -> None:
+        wrong = "ModelGroup's add model failed."
+        if isinstance(model, str):
+            if not os.path.exists(model):
+                raise ModelFormatError(f"{wrong} {model} does not exist")
+        elif self._flags is ModelGroupFlag.SHARE_WORKSPACE:
+            raise ModelStateError(
+                f"{wrong} A group that shares its work space alone takes the paths of models, as in "
+                f"mindspore_lite; for Model objects use {ModelGroupFlag.SHARE_WEIGHT_WORKSPACE}"
+            )
+        elif model.is_built:
+            raise ModelStateError(f"{wrong} Add a Model before it is built")

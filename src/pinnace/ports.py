@@ -10,7 +10,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from pinnace.errors import ArgumentTypeError, ArgumentValueError, DataMismatchError, warn
+from pinnace.errors import ArgumentTypeError, ArgumentValueError, DataMismatchError
 from pinnace.tensor import Array, Tensor, TensorMeta
 from pinnace.types import Port
 
@@ -79,7 +79,7 @@ class Host:
         Raises `DataMismatchError` where it is another device than the model's; `what` is the tensor's part.
         """
         if self.devices and _device(tensor.device) != _device(self.devices):
-            raise DataMismatchError(
+            raise _mismatch(
                 f"{what} is a tensor on {tensor.device}, and the model runs on {self.devices}: give it one "
                 f"of that device, or one without a device"
             )
@@ -111,7 +111,7 @@ def arrays_of(inputs: Sequence[Tensor | Array], expected: Sequence[Expected]) ->
     if not isinstance(inputs, _LISTS) or len(inputs) != len(expected):
         check_inputs(inputs)
         names = ", ".join(port.name for port, *_ in expected)
-        raise DataMismatchError(f"the model has {len(expected)} inputs ({names}), but got {len(inputs)}")
+        raise _mismatch(f"the model has {len(expected)} inputs ({names}), but got {len(inputs)}")
     arrays = []
     for place, (port, shape, dtype, host) in enumerate(expected):
         value = inputs[place]
@@ -131,10 +131,10 @@ def arrays_of(inputs: Sequence[Tensor | Array], expected: Sequence[Expected]) ->
 def _array(value: Tensor | Array, port: Port, shape: Shape, host: Host) -> Array:
     """The data of an input that is not at hand in the right form."""
     tensor = value if isinstance(value, Tensor) else Tensor(value)
-    if not tensor.has_data:
-        _warn_of_zeros(tensor, port)
     if tensor.dtype is not port.dtype:
-        raise DataMismatchError(f"input {port.name!r} must be {port.dtype}, but got {tensor.dtype}")
+        raise _mismatch(f"input {port.name!r} must be {port.dtype}, but got {tensor.dtype}")
+    if not tensor.has_data:
+        raise _without_data(tensor, port)
     array = host.data_of(tensor, f"input {port.name!r}") if tensor.on_device else tensor.get_data_to_numpy()
     return array if array.shape == shape else _as_shape(array, port, shape)
 
@@ -147,17 +147,23 @@ def _as_shape(array: Array, port: Port, shape: Shape) -> Array:
         return array
     if len(have) == 1 and array.size == math.prod(shape) and not is_free(shape):
         return array.reshape(shape)  # flat data, in the order that the input has
-    raise DataMismatchError(f"input {port.name!r} must have shape {list(shape)}, but got {list(have)}")
+    raise _mismatch(f"input {port.name!r} must have shape {list(shape)}, but got {list(have)}")
 
 
-def _warn_of_zeros(tensor: Tensor, port: Port) -> None:
+def _without_data(tensor: Tensor, port: Port) -> DataMismatchError:
     if is_free(tuple(tensor.shape)):
-        raise DataMismatchError(
+        return _mismatch(
             f"input {port.name!r} has free dimensions {tensor.shape} and no data: resize the model, or set "
             f"tensor.shape, then set the data"
         )
-    # mindspore_lite computes with whatever is in the memory, and scripts warm up in this way
-    warn(f"input {port.name!r} was given no data: zeros are used")
+    return _mismatch(
+        f"input {port.name!r} has no data: set_data_from_numpy sets it, get_data_to_numpy makes it zeros"
+    )
+
+
+def _mismatch(what: str) -> DataMismatchError:
+    """The error of a prediction that cannot begin; mindspore_lite says no more than its first words."""
+    return DataMismatchError(f"predict failed! {what}")
 
 
 def fits(outputs: Sequence[Array], inputs: Sequence[Array], ports: Sequence[Port]) -> bool:
@@ -199,7 +205,7 @@ def _check_output(tensor: Tensor, port: Port) -> None:
         len(have) == len(want) and all(w in (-1, h) for w, h in zip(want, have, strict=True))
     )
     if tensor.dtype is not port.dtype or is_free(have) or not fits:
-        raise DataMismatchError(
+        raise _mismatch(
             f"output {port.name!r} has {port.dtype} and shape {list(want)}: the tensor on {tensor.device} "
             f"that is to hold it has {tensor.dtype} and {list(have)}"
         )

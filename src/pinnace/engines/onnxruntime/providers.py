@@ -28,6 +28,7 @@ _CHAINS = {
     ("gpu", "cuda"): (CUDA,),
     ("gpu", "tensorrt"): (TENSORRT, CUDA),
     ("ascend", ""): (CANN,),
+    ("ascend", "acl"): (CANN,),
     ("ascend", "ge"): (CANN,),
 }
 _PACKAGES = {"gpu": "onnxruntime-gpu[cuda,cudnn]", "ascend": "onnxruntime-cann"}
