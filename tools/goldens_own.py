@@ -1107,6 +1107,40 @@ case(
     call="O.CumulativeLogsumexp()(x0, ms.Tensor(1)), "
     "O.CumulativeLogsumexp(exclusive=True, reverse=True)(x0, ms.Tensor(1))",
 )
+# Of one part: views of all of a tensor, written to, too.
+for _name, _input, _call in (
+    ("mint_split", "f32[3,4]", "mint.split(x0, 3), mint.split(x0, [4], 1)"),
+    ("mint_chunk", "f32[3,4]", "mint.chunk(x0, 1)[0] * 2, mint.chunk(x0[:1], 3)"),
+    ("views", "f32[1,4]", "P.SplitWithSizeView()(x0, (1,), 0), P.ChunkView()(x0, 1, 1), mint.unbind(x0)"),
+    ("others", "f32[1,4]", "ops.split(x0, 1), ops.chunk(x0, 1), ops.unstack(x0), ops.tensor_split(x0, 1)"),
+):
+    case(f"own_one_part_{_name}", _input, call=_call)
+case(
+    "own_one_part_written",
+    "f32[3,4]",
+    body="""
+        y = x0 * 1
+        z = mint.chunk(y, 1)
+        z[0].add_(1)
+        y.mul_(2)
+        return z[0] + 1, y
+    """,
+)
+case("own_hard_double", "f64[3,4]>-5<5", call="ops.hardswish(x0), ops.hardsigmoid(x0)")
+case("own_hard_half", "f16[3,4]>-5<5", call="ops.hardswish(x0), ops.hardsigmoid(x0)")
+for _limit in (0.0, 0.3):
+    case(f"own_nms_corners_{_limit}".replace(".", ""), "f32[40,5]>0<10", op=f"O.NMSWithMask({_limit})")
+for _type in ("f32", "f64"):
+    case(
+        f"own_gamma_ends_{_type}",
+        f"{_type}[7]!",
+        call="ops.digamma(x0), ops.lgamma(x0), ops.digamma(ops.round(x0 * 3)), ops.lgamma(ops.round(x0 * 3))",
+    )
+_ZETAS = (
+    "x0 + ms.Tensor([1, 1, 2, 2, 2, 3, 3, 0.5, 2, 2.5, 3, np.inf, 2, 4], x0.dtype)",
+    "ms.Tensor([2, 0, 0, -1, -0.5, -1, -0.5, 2, np.inf, -1.5, -2.5, 2, -3.5, -2], x0.dtype)",
+)
+case("own_zeta_ends", "f64[14]>0<0", call=f"ops.zeta({', '.join(_ZETAS)})")
 
 if __name__ == "__main__":
     main(Path(sys.argv[1]), sys.argv[2:])

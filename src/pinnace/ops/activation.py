@@ -15,7 +15,6 @@ same(
         "Sigmoid": "Sigmoid",
         "Softsign": "Softsign",
         "Tanh": "Tanh",
-        "HSwish": "HardSwish",
     },
 )
 
@@ -34,8 +33,18 @@ def hardtanh(b: Builder, x: Tensor, min_val: float = -1.0, max_val: float = 1.0)
 
 @primitive("HSigmoid")
 def hsigmoid(b: Builder, x: Tensor) -> Value:
-    """HardSigmoid."""
-    return b.op("HardSigmoid", x, alpha=1 / 6, beta=0.5)
+    """HardSigmoid; of float64, which onnxruntime has no kernel for, Clip of x / 6 + 1 / 2."""
+    if b.dtype(x) is not ir.DataType.DOUBLE:
+        return b.op("HardSigmoid", x, alpha=1 / 6, beta=0.5)
+    return b.op("Clip", b.op("Add", b.op("Div", x, 6), 0.5), b.like(0, x), b.like(1, x))
+
+
+@primitive("HSwish")
+def hswish(b: Builder, x: Tensor) -> Value:
+    """HardSwish; of float64, which onnxruntime has no kernel for, the product with HSigmoid."""
+    if b.dtype(x) is not ir.DataType.DOUBLE:
+        return b.op("HardSwish", x)
+    return b.op("Mul", x, hsigmoid(b, x))
 
 
 @primitive("Softplus")

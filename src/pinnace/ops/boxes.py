@@ -212,10 +212,13 @@ def nms_with_mask(b: Builder, bboxes: Tensor, iou_threshold: float = 0.5) -> Val
     scores = b.op("Slice", wide, [4], [5], [1])
     _, order = b.ops("TopK", 2, b.op("Squeeze", scores, [1]), count, axis=0)
     ranked = b.op("Gather", wide, order, axis=0)
-    corners, _ = b.ops("Split", 2, ranked, [4, 1], axis=1)
+    first, second, _ = b.ops("Split", 3, ranked, [2, 2, 1], axis=1)
+    # A box whose second corner lies before the first overlaps none: ONNX would put the corners in order.
+    corners = b.op("Concat", first, b.op("Max", first, second), axis=1)
     # The scores are those of a rank, so that those without an order of their own keep it.
     rank = b.op("Range", b.scalar(count), b.constant(0, np.int64), b.constant(-1, np.int64))
-    chosen = _suppressed(b, corners, b.cast(rank, ir.DataType.FLOAT), b.scalar(count), iou_threshold)
+    limit = max(iou_threshold, np.finfo(np.float32).tiny)  # OpenVINO's 0 is an overlap of 0, too
+    chosen = _suppressed(b, corners, b.cast(rank, ir.DataType.FLOAT), b.scalar(count), float(limit))
     nothing = b.op("Expand", b.constant(False), count)
     truth = b.op("Expand", b.constant(True), b.op("Shape", chosen))
     mask = b.op("ScatterElements", nothing, chosen, truth, axis=0)

@@ -319,9 +319,10 @@ class Builder:
         """Let `result` share the memory of `base`: `again` makes it of what `base` holds at another time.
 
         `write` gives what `base` holds, after it held its first argument, when the second is assigned to
-        the view. A weight is read by `Load` alone, and has no views.
+        the view. A weight is read by `Load` alone, and has no views; a view of all of a tensor is the tensor.
         """
-        if self._roots.get(base, base).const_value is None:
+        root = self._roots.get(base, base)
+        if root.const_value is None and self._roots.get(result, result) is not root:
             self._views[result] = _View(base, self.read(base), again, write)
 
     def changed(self, x: ir.Value) -> ir.Value:

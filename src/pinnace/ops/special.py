@@ -64,7 +64,7 @@ def lgamma(b: Builder, x: Tensor) -> Tensor:
     value = _lgamma_above_zero(b, there)
     sine = b.op("Abs", b.op("Sin", _turn(b, x)))
     mirrored = b.op("Sub", b.op("Sub", b.like(math.log(math.pi), x), b.op("Log", sine)), value)
-    return b.op("Where", below, mirrored, value)
+    return b.op("Where", b.op("IsInf", x), b.op("Abs", x), b.op("Where", below, mirrored, value))
 
 
 @primitive("Lgamma")
@@ -90,8 +90,10 @@ def digamma(b: Builder, x: Tensor) -> Value:
     cotangent = b.op("Div", b.op("Cos", turn), b.op("Sin", turn))
     mirrored = b.op("Sub", value, b.op("Mul", cotangent, math.pi))
     whole = b.op("And", b.op("Equal", exact, b.op("Floor", exact)), b.op("Less", exact, 0.5))
-    value = b.op("Where", below, mirrored, value)
-    return b.cast(b.op("Where", whole, b.like(math.nan, exact), value), b.result(x))
+    zero = b.op("Equal", exact, 0.0)
+    pole = b.op("Where", zero, b.op("Div", b.like(-1.0, exact), exact), b.like(math.nan, exact))
+    value = b.op("Where", whole, pole, b.op("Where", below, mirrored, value))
+    return b.cast(value, b.result(x))
 
 
 def hurwitz_zeta(b: Builder, s: Tensor, q: Tensor) -> Tensor:
@@ -114,8 +116,17 @@ def hurwitz_zeta(b: Builder, s: Tensor, q: Tensor) -> Tensor:
 
 @primitive("Zeta")
 def zeta(b: Builder, x: Tensor, q: Tensor) -> Value:
-    """Euler's and Maclaurin's sum."""
-    return b.cast(hurwitz_zeta(b, _exact(b, x), _exact(b, q)), b.result(x))
+    """Euler's and Maclaurin's sum; infinite, zero or NaN where MindSpore's is."""
+    s, q_ = _exact(b, x), _exact(b, q)
+    value = b.op(
+        "Where", b.op("IsInf", b.op("Max", s, q_), detect_negative=0), b.like(0.0, s), hurwitz_zeta(b, s, q_)
+    )
+    below = b.op("LessOrEqual", q_, 0.0)
+    even = b.op("Equal", b.op("Mod", s, 2.0, fmod=1), 0.0)
+    whole = b.op("Where", b.op("Equal", q_, b.op("Floor", q_)), even, b.op("Equal", s, b.op("Floor", s)))
+    value = b.op("Where", b.op("And", below, b.op("Not", whole)), b.like(math.nan, s), value)
+    value = b.op("Where", b.op("Less", s, 1.0), b.like(math.nan, s), value)
+    return b.cast(b.op("Where", b.op("Equal", s, 1.0), b.like(math.inf, s), value), b.result(x))
 
 
 @primitive("Polygamma")
