@@ -4,7 +4,8 @@
 
 add: x + y, [3, 4, 5] each. dense: relu(x @ w), x of [n, 3]. pair: two inputs of different types and two
 outputs, n rows. chain: twenty products of a 64 x 64 matrix with itself, so that a prediction takes a
-while. outside: x * w with w in a file beside it.
+while. outside: x * w with w in a file beside it. picture: scores of an image of 224 x 224; picture.ms is what the
+converter of MindSpore Lite 2.0.0 makes of it.
 """
 
 from __future__ import annotations
@@ -80,6 +81,19 @@ def main(folder: Path) -> None:
         save_as_external_data=True,
         location="outside.bin",
         size_threshold=0,
+    )
+    save(
+        folder / "picture.onnx",
+        [
+            node("Conv", ["image", "filters"], ["c"], kernel_shape=[3, 3], strides=[2, 2], pads=[1, 1, 1, 1]),
+            node("Relu", ["c"], ["r"]),
+            node("GlobalAveragePool", ["r"], ["p"]),
+            node("Flatten", ["p"], ["f"]),
+            node("MatMul", ["f", "w"], ["scores"]),
+        ],
+        [value("image", f32, [1, 3, 224, 224])],
+        [value("scores", f32, [1, 5])],
+        [weight("filters", (4, 3, 3, 3)), weight("w", (4, 5))],
     )
 
 
