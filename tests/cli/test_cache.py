@@ -1,5 +1,10 @@
 """`pinnace cache`."""
 
+import os
+import pty
+import subprocess
+import sys
+
 import pytest
 
 from pinnace.cli.quickstart import MODEL, data
@@ -31,7 +36,10 @@ def test_verify_finds_and_removes_what_is_damaged(cache, pinnace):
 
 
 def test_clear_removes_everything(cache, pinnace):
-    assert pinnace("cache", "clear", "--folder", cache).out.startswith("1 removed, ")
+    answer = pinnace("cache", "clear", "--folder", cache)
+    assert answer.out.startswith(
+        f"removed from {cache}: 1 compiled models, 0 models from elsewhere, 0 tunings, "
+    )
     assert not list(cache.glob("entries/*"))
     assert not list(cache.glob("tensors/*"))
 
@@ -41,3 +49,25 @@ def test_without_a_cache_there_is_nothing_to_show(monkeypatch, pinnace):
     answer = pinnace("cache", "list")
     assert answer.code == 1
     assert "there is no cache" in answer.err
+
+
+@pytest.mark.parametrize("command", ["list", "verify", "clear"])
+def test_a_folder_that_people_use_is_no_cache(tmp_path, pinnace, command):
+    (tmp_path / "models").mkdir()
+    (tmp_path / "models" / "mine").write_text("")
+    answer = pinnace("cache", command, "--folder", tmp_path)
+    assert answer.code == 1
+    assert f"{tmp_path} is neither empty nor a cache of Pinnace" in answer.err
+    assert (tmp_path / "models" / "mine").exists()
+
+
+@pytest.mark.parametrize(("said", "left"), [("n", 1), ("y", 0)])
+def test_clear_asks_in_a_terminal(cache, said, left):
+    master, slave = pty.openpty()
+    os.write(master, f"{said}\n".encode())
+    command = [sys.executable, "-m", "pinnace", "cache", "clear", "--folder", cache]
+    done = subprocess.run(command, stdin=slave, capture_output=True, text=True)
+    os.close(master)
+    os.close(slave)
+    assert f"Remove what is kept in {cache}" in done.stdout + done.stderr
+    assert len(list(cache.glob("entries/*"))) == left

@@ -4,7 +4,7 @@ An entry is a folder: what the engine wrote, the first values of the model's sta
 `meta.json`, which describes all of it and gives the size and the digest of every file. The digest of
 `meta.json` itself is its first line.
 
-Files are trusted as long as size, time of change and inode are those that `stamp.json` has recorded in
+Files are trusted as long as size, time of modification and inode are those that `stamp.json` has recorded in
 the same boot of the machine (what was not yet on disk when power failed is seen so, and copies are). Else
 they are read and compared with their digests once.
 """
@@ -100,6 +100,7 @@ def stamp(folder: Path) -> None:
     """Record that the files are what was written; nothing where the folder cannot be written."""
     new = folder / f"{_STAMP}.{os.getpid()}"
     try:
+        new.touch(mode=0o600)
         new.write_text(json.dumps(_stamp(folder, _meta(folder)["files"])), encoding="utf-8")
         new.replace(folder / _STAMP)
     except OSError:
@@ -153,8 +154,9 @@ def _stamp(folder: Path, files: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _recorded(folder: Path) -> object:
+    path = folder / _STAMP
     try:
-        return json.loads((folder / _STAMP).read_bytes())
+        return json.loads(path.read_bytes()) if path.is_file() else None
     except (OSError, ValueError):
         return None
 

@@ -64,23 +64,33 @@ def verify(folder: _Folder = None) -> None:
 
 
 @app.command()
-def clear(folder: _Folder = None) -> None:
-    """Remove everything that is kept. Models that run keep what they have."""
+def clear(
+    folder: _Folder = None,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+) -> None:
+    """Remove everything that is kept; in a terminal, after asking. Models that run keep what they have."""
     store = _store(folder)
-    size, count = store.size(), len(store.entry_keys())
-    store.clear()
-    print(f"{count} removed, {_megabytes(size)}")
+    if sys.stdin.isatty() and not yes:
+        typer.confirm(f"Remove what is kept in {store.root}, {_megabytes(store.size())}?", abort=True)
+    removed = store.clear()
+    print(
+        f"removed from {store.root}: {removed['entries']} compiled models, {removed['models']} models from "
+        f"elsewhere, {removed['choices']} tunings, {_megabytes(removed['bytes'])}"
+    )
 
 
 def _store(folder: Path | None) -> Store:
-    from pinnace.cache.store import OFF, Store
+    from pinnace.cache.store import Store
     from pinnace.config import Settings
     from pinnace.errors import ConfigError
 
     options = None if folder is None else {"ms_cache": {"serialize_path": str(folder)}}
-    store = Store.of(Settings.load(options=options))
+    try:
+        store = Store.chosen(Settings.load(options=options))
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"there is no cache: {error}") from None
     if store is None:
-        raise ConfigError(f'there is no cache: PINNACE_CACHE_DIR is "{OFF}", or no folder can have its name')
+        raise ConfigError("there is no cache: it is switched off by PINNACE_CACHE_DIR or --folder")
     return store
 
 

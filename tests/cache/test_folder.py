@@ -1,0 +1,184 @@
+"""The folder of the cache: whose it is, what it may hold, and that nothing else in it is touched."""
+
+import fcntl
+import os
+import signal
+import stat
+import subprocess
+import sys
+import warnings
+
+import pytest
+
+from pinnace.cache import folder as folders
+from pinnace.cache import store as stores
+from pinnace.cache.store import Store
+from pinnace.errors import PinnaceWarning
+
+from .conftest import close_to, make_model, predict
+
+_AS_ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
+
+
+def files(folder):
+    return {path: path.lstat().st_ino for path in folder.rglob("*")}
+
+
+def refused(product, why):
+    path, weight = product
+    with pytest.warns(PinnaceWarning, match=f"built without being kept, .*{why}"):
+        assert predict(path) == close_to(weight)
+
+
+def test_a_folder_that_people_use_is_left_alone(cache, product):
+    for name in (
+        "new/build-mine",
+        "models/mine",
+        "tensors/mine",
+        "entries/mine",
+        "choices/mine",
+        "locks/mine",
+    ):
+        (cache / name).mkdir(parents=True)
+    before = files(cache)
+    refused(product, "neither empty nor a cache")
+    with pytest.raises(FileExistsError):
+        Store(cache, 0).clear()
+    assert files(cache) == before
+
+
+def test_the_tag_of_another_program_does_not_count(cache, product):
+    cache.mkdir()
+    (cache / "CACHEDIR.TAG").write_text("Signature: 8a477f597d28d172789f06886806bc55\n# of a browser\n")
+    refused(product, "neither empty nor a cache")
+
+
+def test_an_empty_folder_becomes_a_cache_and_says_so(cache, product):
+    cache.mkdir(mode=0o755)
+    predict(product[0])
+    assert (cache / "CACHEDIR.TAG").read_text().startswith("Signature: 8a477f597d28d172789f06886806bc55\n")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        predict(product[0])
+
+
+def test_names_of_others_within_a_cache_are_left_alone(cache, product, tmp_path):
+    predict(product[0])
+    mine = [
+        cache / room / "mine"
+        for room in ("entries", "tensors", "refers", "choices", "models", "new", "locks")
+    ]
+    for path in mine:
+        path.parent.mkdir(exist_ok=True)
+        path.mkdir()
+    make_model(tmp_path / "other.onnx", 2)
+    predict(tmp_path / "other.onnx")
+    removed = Store(cache, 0).clear()
+    assert (removed["entries"], removed["models"], removed["choices"]) == (2, 0, 0)
+    assert removed["bytes"] > 2 * 128 * 512 * 4  # the packed weights of both
+    assert all(path.is_dir() for path in mine)
+    assert not [path for path in cache.glob("*/*") if path not in mine and path.parent.name != "locks"]
+
+
+@pytest.mark.parametrize("room", ["entries", "tensors"])
+def test_a_linked_room_is_refused(cache, product, tmp_path, room):
+    predict(product[0])
+    (cache / room).rename(tmp_path / "elsewhere")
+    (cache / room).symlink_to(tmp_path / "elsewhere")
+    before = files(tmp_path / "elsewhere")
+    refused(product, f"{room} is a link")
+    assert files(tmp_path / "elsewhere") == before
+
+
+@pytest.mark.parametrize("place", [".", "entries", "CACHEDIR.TAG"])
+def test_what_others_can_write_to_is_not_used(cache, product, place):
+    predict(product[0])
+    (cache / place).chmod(0o770)
+    refused(product, "other users can write to .*: chmod go-w")
+
+
+@_AS_ROOT
+@pytest.mark.parametrize("place", [".", "entries", "CACHEDIR.TAG"])
+def test_what_belongs_to_others_is_not_used(cache, product, place):
+    predict(product[0])
+    os.chown(cache / place, 12345, -1)
+    refused(product, r"belongs to another user \(uid 12345\)")
+
+
+def test_only_the_owner_reads_it(cache, product):
+    before = os.umask(0)
+    try:
+        cache.mkdir(mode=0o755)
+        predict(product[0])
+    finally:
+        os.umask(before)
+    modes = {path: stat.S_IMODE(path.lstat().st_mode) for path in cache.rglob("*")}
+    tag = cache / "CACHEDIR.TAG"
+    wrong = {path: mode for path, mode in modes.items() if mode != (0o700 if path.is_dir() else 0o600)}
+    assert not {path: oct(mode) for path, mode in wrong.items() if path != tag}
+    assert modes[tag] & 0o022 == 0
+
+
+def test_special_files_hang_nothing(cache, product):
+    path, weight = product
+    predict(path)
+    os.mkfifo(cache / "new" / "build-pipe")
+    [entry] = (cache / "entries").iterdir()
+    (entry / "stamp.json").unlink()
+    os.mkfifo(entry / "stamp.json")
+    (cache / "choices").mkdir()
+    os.mkfifo(cache / "choices" / ("a" * 64))
+    for tensor in (cache / "tensors").iterdir():
+        tensor.unlink()
+        os.mkfifo(tensor)
+    assert predict(path) == close_to(weight)
+    Store(cache, 0).remove(entry.name)
+    assert predict(path) == close_to(weight)
+
+
+def test_a_lock_is_not_waited_for_without_limit(cache, product, monkeypatch):
+    monkeypatch.setattr(stores, "_PATIENCE", 0.1)
+    predict(product[0])
+    [lock] = (path for path in (cache / "locks").iterdir() if path.name != "new")
+    Store(cache, 0).remove(*(path.name for path in (cache / "entries").iterdir()))
+    path, weight = product
+    with lock.open() as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        with pytest.warns(
+            PinnaceWarning, match=r"built without being kept: another process has held its lock"
+        ):
+            assert predict(path) == close_to(weight)
+
+
+def test_the_lock_of_the_folder_neither(cache, product, monkeypatch):
+    monkeypatch.setattr(folders, "_PATIENCE", 0.1)
+    (Store(cache, 0).root / "locks").mkdir(parents=True)
+    cache.chmod(0o700)
+    (cache / "CACHEDIR.TAG").write_text(folders._TAG_TEXT)
+    with (cache / "locks" / "new").open("w") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        path, weight = product
+        with pytest.warns(PinnaceWarning, match="built without being kept"):
+            assert predict(path) == close_to(weight)
+
+
+def test_models_do_not_wait_for_each_other(cache, product, tmp_path):
+    """A process that is stopped in the middle of a build holds up no other model, wherever its lock lies."""
+    stopped = f"""
+import os, signal
+from pathlib import Path
+from pinnace.cache.store import Store
+with Store(Path({str(cache)!r}), 10**9).writing("0" * 64):
+    print("building", flush=True)
+    signal.pause()
+"""
+    with subprocess.Popen([sys.executable, "-c", stopped], stdout=subprocess.PIPE) as builder:
+        try:
+            builder.stdout.readline()
+            os.kill(builder.pid, signal.SIGSTOP)
+            path, weight = product
+            with warnings.catch_warnings():
+                warnings.simplefilter("error")
+                assert predict(path) == close_to(weight)
+        finally:
+            builder.kill()
