@@ -5,7 +5,7 @@ something of the inputs x0, x1, ... and of `self.op` (`call`), or a `body` of se
 `setup` are further lines of the constructor. Inputs are written as `f32[2,3*]`: a type, dimensions, a star
 after those that the graph leaves free; `i64[4]<7` draws from 0 to 6, `u32[4]>1<7` from 1 to 6, and
 `f32[4]>0<1` evenly from 0 to 1; without bounds floats are normal. `!` at the end puts NaN, infinities and
-zeros in the first places. `reference` is what computes the outputs where MindSpore has no CPU kernel for
+zeros, or the least and the greatest integers, in the first places. `reference` is what computes the outputs where MindSpore has no CPU kernel for
 what is exported: the same mathematics in other operators.
 
 For each case MindSpore exports `NAME.mindir`, and computes on a CPU what `NAME.npz` holds: inputs x0, x1, ...
@@ -86,7 +86,9 @@ def drawn(spec: str, random: np.random.Generator) -> tuple[np.ndarray, list[int 
         data = random.uniform(low, high, shape)
     data = np.asarray(data).astype(dtype)
     if found["special"]:
-        data.reshape(-1)[: len(_SPECIAL)] = _SPECIAL
+        limits = np.iinfo(dtype) if dtype.kind in "iu" else None
+        special = np.array(_SPECIAL if limits is None else [limits.min, limits.max]).astype(dtype)
+        data.reshape(-1)[: len(special)] = special[: data.size]
     return data, [None if "*" in d else int(d) for d in dims]
 
 

@@ -31,7 +31,9 @@ def main() -> None:
         print(page.row(entry, result), flush=True)
     results = {p.stem: json.loads(p.read_text()) for p in (work / "results").glob("*.json")}
     if options.page:
-        options.page.write_text(page.page(results), encoding="utf-8")
+        written = options.page.read_text("utf-8") if options.page.exists() else ""
+        others = "".join(written.partition("\n## ")[1:])  # sections on other suites stay
+        options.page.write_text(page.page(results) + others, encoding="utf-8")
     print(page.summary(results))
 
 

@@ -1,0 +1,67 @@
+"""What is not compared, and why."""
+
+from __future__ import annotations
+
+import fnmatch
+from typing import Any
+
+FUNCTIONS = {
+    "draws numbers": (
+        "*rand*", "*dropout*", "*Dropout*", "*multinomial*", "*bernoulli*", "*normal", "*normal_", "*.uniform*",
+        "*.gamma", "*poisson", "*laplace", "*shuffle*", "*sample*candidate*", "*choice*", "*rrelu*", "*RReLU*",
+        "*exponential_", "*gumbel*", "*candidate_sampler", "*geometric_", "*log_normal*", "*cauchy*",
+    ),
+    "gives memory that nobody wrote": ("*.empty", "*.empty_like", "*.new_empty", "*empty_strided"),
+    "leaves the graph: a value of Python, a file, a device, a print": (
+        "Tensor.asnumpy", "Tensor.tolist", "Tensor.numpy", "Tensor.item", "Tensor.to", "Tensor.cpu", "Tensor.cuda",
+        "Tensor.npu", "Tensor.data_ptr", "Tensor.flush*", "Tensor.get_bytes", "Tensor.asnumpy_of*", "Tensor.hccl*",
+        "Tensor.register*", "Tensor.remove*", "Tensor.save*", "Tensor.slice_num*", "Tensor.wait*", "*print*",
+        "*summary*", "Tensor.offload*", "Tensor.move_to", "Tensor.pin_memory", "Tensor.untyped_storage",
+        "Tensor.storage*", "Tensor.from_numpy", "Tensor.convert_bytes*", "Tensor.set_device*", "Tensor.init_data",
+        "Tensor.getitem_index*", "Tensor.setitem_index*", "ops.Assert", "Tensor.from_dlpack", "Tensor.is_*pinned",
+        "Tensor.stub*", "Tensor.assign_value*", "Tensor.set_*", "Tensor.check_*", "Tensor.set_",
+    ),
+    "trains": (
+        "*grad*", "*Grad*", "Tensor.backward", "ops.vjp", "ops.jvp", "ops.jac*", "ops.J", "*optim*", "nn.Adam*",
+        "nn.*WithLoss*", "nn.Train*", "nn.Eval*", "nn.*Cell*ScalingFactor*", "nn.*LossScale*", "*ctc_loss*",
+        "*CTCLoss*", "*rnnt*", "*RNNT*", "nn.*Accumul*", "nn.DistributedGrad*",
+    ),
+    "speaks with other ranks": ("*all_reduce*", "*all_gather*", "*reduce_scatter*", "*broadcast_object*", "*isend*"),
+    "is complex": ("*fft*", "*complex*", "*polar*", "*stft*", "*STFT*", "*real", "*imag", "*angle*", "*conj*", "*.eig"),
+}  # fmt: skip
+"""Functions that are not called, by the reason."""
+
+
+def reason(name: str) -> str:
+    """Why a function is not called; "" where it is."""
+    for why, patterns in FUNCTIONS.items():
+        if any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns):
+            return why
+    return ""
+
+
+def undefined(given: list[Any], result: Any) -> str:
+    """Why MindSpore's result means nothing, for the types and values (`Tree`s) of a call; "" where it does."""
+    wild = [g for g in given if g["dtype"].startswith("float") and (not g["finite"] or g["largest"] > 100)]
+    for leaf in leaves(result):
+        if wild and "int" in leaf["dtype"] and not _finds_places(leaf):
+            return "C++ does not define integers of NaN, infinities and floats beyond their range"
+        if "complex" in leaf["dtype"] or leaf["dtype"] not in _TYPES:
+            return "no engine has the type"
+    return ""
+
+
+_TYPES = {"bool", "float16", "float32", "float64"} | {
+    f"{s}int{b}" for s in ("", "u") for b in (8, 16, 32, 64)
+}
+
+
+def _finds_places(leaf: Any) -> bool:
+    return leaf["dtype"] in ("int32", "int64") and leaf["largest"] < 1000
+
+
+def leaves(result: Any) -> list[Any]:
+    """The tensors of a result, in order."""
+    if isinstance(result, list):
+        return [leaf for item in result for leaf in leaves(item)]
+    return [result] if isinstance(result, dict) else []

@@ -1,0 +1,190 @@
+"""Grows a case, call by call: each is tried by MindSpore until one is not refused."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from tests.random_calls import excluded
+from tests.random_calls.cases import Case, Step, names
+from tests.random_calls.values import SHORT, Drawer, Known
+from tests.random_calls.worker import Ended, Worker
+
+Function = dict[str, Any]
+_TRIES = 16
+_OPERATORS = ("{} + {}", "{} - {}", "{} * {}", "{} / {}", "{} // {}", "{} % {}", "{} ** {}", "{} @ {}", "{} < {}",
+              "{} >= {}", "{} == {}", "{} != {}", "{} & {}", "{} | {}", "{} ^ {}", "-{}", "~{}")  # fmt: skip
+_INDICES = ("{}[0]", "{}[-1]", "{}[1:]", "{}[::2]", "{}[..., 0]", "{}[None]", "{}[:, None]", "{}[..., -1:]", "{}[:0]",
+            "{}[:, 1:]", "{}[..., None, :]", "{}[1:3, ..., ::-1]", "{}[{}]", "{}[:, {}]", "{}[..., {}]")  # fmt: skip
+_TENSOR = {"name": "input", "default": "required", "type": "Tensor", "about": "", "keyword": False}
+
+
+def callable_functions(functions: list[Function]) -> list[Function]:
+    """Those that are not excluded, and Python's operators."""
+    more = [
+        {"name": text, "kind": "operator", "parameters": [_TENSOR] * text.count("{}"), "inputs": []}
+        for text in (*_OPERATORS, *_INDICES)
+    ]
+    index = {**_TENSOR, "name": "index"}
+    for one in more:
+        if "[{" in one["name"] or ", {}" in one["name"]:
+            one["parameters"] = [_TENSOR, index]
+    return [f for f in functions if not excluded.reason(f["name"])] + more
+
+
+class Grower:
+    """Makes cases. `worked` and `refused` count, by function, what MindSpore computed and what it did not."""
+
+    def __init__(self, functions: list[Function], oracle: Worker, seed: int) -> None:
+        self._functions, self._oracle, self._seed = callable_functions(functions), oracle, seed
+        self.worked: Counter[str] = Counter()
+        self.hopeless: Counter[str] = Counter()
+        self.ended: Counter[str] = Counter()
+        self._order: list[int] = []
+
+    def case(self, number: int) -> Case | None:
+        """The case of a number: a call of the next function of all, or a chain; None where MindSpore refuses."""
+        random = np.random.default_rng([self._seed, number])
+        length = 1 if random.random() < 0.75 else int(random.integers(2, 7))
+        free = bool(random.random() < 0.25)
+        case = self._with(Case(), self._next(), random, free, f"random_{self._seed}_{number}")
+        for _ in range(length - 1):
+            if case is None:
+                return None
+            for _ in range(6):
+                one = self._functions[int(random.integers(len(self._functions)))]
+                longer = self._with(case, one, random, free, f"random_{self._seed}_{number}", 5)
+                if longer is not None:
+                    case = longer
+                    break
+        return case
+
+    def _next(self) -> Function:
+        """Every function comes once before one comes again."""
+        if not self._order:
+            self._order = list(
+                np.random.default_rng([self._seed, sum(self.worked.values())]).permutation(
+                    len(self._functions)
+                )
+            )
+        while True:
+            if not self._order:
+                return self._next()
+            one = self._functions[self._order.pop()]
+            if not self._is_hopeless(one):
+                return one
+
+    def _is_hopeless(self, one: Function) -> bool:
+        return (
+            (not self.worked[one["name"]] and self.hopeless[one["name"]] >= 3) or self.ended[one["name"]] >= 3
+        )
+
+    def _with(
+        self,
+        case: Case,
+        one: Function,
+        random: np.random.Generator,
+        free: bool,
+        name: str,
+        tries: int = _TRIES,
+    ) -> Case | None:
+        """The case with a call of a function at its end."""
+        if self._is_hopeless(one):
+            return None
+        for attempt in range(tries):
+            wild = float(random.random()) * (1 - attempt / tries)
+            longer = _drawn(case, one, random, wild, free)
+            if longer is None:
+                continue
+            answer = self._probe(longer, name, one["name"])
+            if answer is None:
+                continue
+            result = answer["result"]
+            found = excluded.leaves(result)
+            whole = found and None not in _flat(result) and all(np.prod(f["shape"]) < 20000 for f in found)
+            if not whole or (longer.steps[-1].control and not _keeps_type(longer, result)):
+                continue
+            if excluded.undefined(_given(longer), result):
+                continue
+            self.worked[one["name"]] += 1
+            return replace(longer, results=(*case.results, result))
+        self.hopeless[one["name"]] += 1
+        return None
+
+    def _probe(self, case: Case, name: str, function: str) -> dict[str, Any] | None:
+        try:
+            answer = self._oracle.ask({"do": "probe", **request(case, name)})
+        except Ended:
+            self.ended[function] += 1
+            return None
+        return answer if "result" in answer else None
+
+
+def request(case: Case, name: str) -> dict[str, Any]:
+    """A case as the oracle takes it."""
+    return {"name": name, "inputs": case.inputs, "setup": case.setup, "body": case.body}
+
+
+def _drawn(case: Case, one: Function, random: np.random.Generator, wild: float, free: bool) -> Case | None:
+    inputs = list(case.inputs)
+    drawer = Drawer(random, wild, inputs, _tensors(case), free)
+    layer = one["kind"] == "layer"
+    setup = drawer.arguments(one["parameters"], constructor=True) if layer else []
+    first = [{**_TENSOR, "name": "self"}] if one["kind"] == "method" else []
+    arguments = drawer.arguments([*first, *(one["inputs"] if layer else one["parameters"])])
+    if case.steps and not any("y" in a for a in arguments):
+        return None
+    control = ""
+    if case.steps and arguments and names(arguments[0], "y") and random.random() < 0.12:
+        word = ("if", "while", "for")[int(random.integers(3))]
+        control = f"{word} 2"
+        if word != "for":
+            inputs.append(("i32[]>-3<4", "i64[]>0<4")[int(random.integers(2))])
+            control = f"{word} x{len(inputs) - 1}"
+    if layer and control.startswith(("while", "for")):
+        control = ""
+    step = Step(one["name"], one["kind"], tuple(arguments), tuple(setup), control)
+    return Case(tuple(inputs), (*case.steps, step), case.results)
+
+
+def _tensors(case: Case) -> list[Known]:
+    """The tensors of the last two results, and now and then more."""
+    known = []
+    for i, result in list(enumerate(case.results))[-2:]:
+        for place, leaf in _places(result, f"y{i}"):
+            known.append(Known(place, SHORT[leaf["dtype"]], tuple(leaf["shape"])))
+    return known
+
+
+def _places(result: Any, text: str) -> list[tuple[str, Any]]:
+    if isinstance(result, list):
+        return [found for i, item in enumerate(result) for found in _places(item, f"{text}[{i}]")]
+    return [(text, result)]
+
+
+def _flat(result: Any) -> list[Any]:
+    return [leaf for item in result for leaf in _flat(item)] if isinstance(result, list) else [result]
+
+
+def _keeps_type(case: Case, result: Any) -> bool:
+    """Whether a step under control gives what it takes, as MindSpore's branches and loops must."""
+    if not isinstance(result, dict):
+        return False
+    taken = dict(found for i, r in enumerate(case.results) for found in _places(r, f"y{i}"))
+    first = taken.get(case.steps[-1].arguments[0])
+    return first is not None and (first["dtype"], first["shape"]) == (result["dtype"], result["shape"])
+
+
+def _given(case: Case) -> list[Any]:
+    """What the last step was given, as far as it is known."""
+    known = dict(found for i, r in enumerate(case.results) for found in _places(r, f"y{i}"))
+    given = [leaf for text, leaf in known.items() if any(text in a for a in case.steps[-1].arguments)]
+    for number in {n for a in case.steps[-1].arguments for n in names(a, "x")}:
+        spec = case.inputs[number]
+        wild = spec.startswith("f") and spec.endswith("!")
+        given.append(
+            {"dtype": "float32" if spec.startswith("f") else "int32", "finite": not wild, "largest": 40.0}
+        )
+    return given

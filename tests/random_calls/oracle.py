@@ -1,0 +1,241 @@
+"""MindSpore's side, run by the oracle's Python: answers each line of JSON with one.
+
+    python -m tests.random_calls.oracle FOLDER
+
+What a request asks for is in "do"; a case is {"name", "inputs", "setup", "body"}, as in `tools/goldens.py`:
+
+* catalogue: the functions there are;
+* probe: what a case gives when it is called, a tree of {"dtype", "shape", "finite", "largest"}, None for what
+  is no tensor;
+* export: one network of many cases, cut into a file NAME.mindir for each, with NAME.npz as the goldens have it;
+* make: one case as a golden, from the compiled graph, and in NAME.moved.npz what it gives for inputs that differ
+  by one step of their type: by how much rounding alone may change the result.
+"""
+
+from __future__ import annotations
+
+import gc
+import importlib
+import json
+import os
+import sys
+import textwrap
+import zlib
+from pathlib import Path
+from typing import Any
+
+import mindspore as ms
+import numpy as np
+from mindspore.train import mind_ir_pb2
+from tests.random_calls import catalogue
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "tools"))
+import goldens
+
+Request = dict[str, Any]
+Answer = dict[str, Any]
+_HEAD = goldens._SOURCE.partition("class Net")[0]
+
+
+class Oracle:
+    """Answers requests; files go to a folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder, self._made = folder, 0
+        sys.path.insert(0, str(folder))
+
+    def catalogue(self, _: Request) -> Answer:
+        return {"functions": catalogue.functions()}
+
+    def probe(self, request: Request) -> Answer:
+        names: dict[str, Any] = {}
+        exec(_source(request, "Net"), names)
+        return {"result": _tree(_run(names["Net"](), request))}
+
+    def export(self, request: Request) -> Answer:
+        """Write the files of many cases."""
+        cases = request["cases"]
+        sources, firsts, inputs = [_HEAD], [], []
+        for i, case in enumerate(cases):
+            sources.append(_source(case, f"Net{i}").removeprefix(_HEAD))
+            firsts.append(len(inputs))
+            inputs += _drawn(case)
+        calls = [
+            f"self.c{i}({', '.join(f'x{first + k}' for k in range(len(case['inputs'])))})"
+            for i, (case, first) in enumerate(zip(cases, firsts, strict=True))
+        ]
+        made = "\n".join(f"self.c{i} = Net{i}()" for i in range(len(cases)))
+        all_inputs = ", ".join(f"x{i}" for i in range(len(inputs)))
+        body = f"return {', '.join(calls)},"
+        sources.append(_class("Net", made, all_inputs, body))
+        self._made += 1
+        name = f"batch{os.getpid()}_{self._made}"
+        (self._folder / f"{name}.py").write_text("\n".join(sources))
+        importlib.invalidate_caches()
+        net = importlib.import_module(name).Net()
+        for i, case in enumerate(cases):
+            cell = getattr(net, f"c{i}")
+            goldens.randomise(cell, _after_inputs(case))
+            _save(self._folder / case["name"], case, _run(cell, case))
+        file = self._folder / f"{name}.mindir"
+        ms.export(net, *(d for _, d in inputs), file_name=str(file), file_format="MINDIR")
+        model = mind_ir_pb2.ModelProto()
+        model.ParseFromString(file.read_bytes())
+        file.unlink()
+        (self._folder / f"{name}.py").unlink()
+        for i, case in enumerate(cases):
+            own = set(range(firsts[i], firsts[i] + len(case["inputs"])))
+            (self._folder / f"{case['name']}.mindir").write_bytes(_cut(model, i, own).SerializeToString())
+        return {}
+
+    def make(self, request: Request) -> Answer:
+        """Write the golden of one case."""
+        ms.set_context(mode=ms.GRAPH_MODE)
+        try:
+            one = goldens.Case(
+                request["name"], tuple(request["inputs"]), "None", "", request["body"], request["setup"], ""
+            )
+            goldens.make(one, self._folder, self._folder)
+        finally:
+            ms.set_context(mode=ms.PYNATIVE_MODE)
+        return {"moved": self._moved(request)}
+
+    def _moved(self, request: Request) -> int:
+        """Write what comes of inputs that are one step off."""
+        names: dict[str, Any] = {}
+        exec(_source(request, "Net"), names)
+        steps = np.random.default_rng(7)
+        saved: dict[str, np.ndarray] = {}
+        for turn in range(3):
+            net = names["Net"]()
+            goldens.randomise(net, _after_inputs(request))
+            inputs = [ms.Tensor(_nudged(t.asnumpy(), steps)) for t, _ in _drawn(request)]
+            leaves = goldens.leaves(net(*inputs))
+            saved |= {f"run{turn}_y{i}": y for i, y in enumerate(leaves)}
+        np.savez(self._folder / f"{request['name']}.moved.npz", **saved)
+        return len(saved)
+
+
+def _nudged(x: np.ndarray, random: np.random.Generator) -> np.ndarray:
+    if x.dtype.kind != "f":
+        return x
+    with np.errstate(all="ignore"):
+        up = np.nextafter(x, np.where(random.random(x.shape) < 0.5, np.inf, -np.inf).astype(x.dtype))
+    return np.where(np.isfinite(x) & (x != 0), up, x)
+
+
+def _cut(model: Any, number: int, own: set[int]) -> Any:
+    """The part of a model of many cases that computes one of them."""
+    cut = type(model)()
+    cut.CopyFrom(model)
+    graph = cut.graph
+    producers = {node.output[0]: node for node in graph.node}
+    last = producers[graph.output[0].name]
+    while last.op_type.startswith("REF::Depend:"):  # on effects, which what needs them has as its inputs
+        last = producers[last.input[0]]
+    if not last.op_type.startswith("REF::MakeTuple:"):
+        raise ValueError(f"the results come of {last.op_type}")
+    kind = graph.output[0].attr_info.values[number]
+    needed, todo = set(), [last.input[number]]
+    while todo:
+        name = todo.pop()
+        if name not in needed and name in producers:
+            todo += producers[name].input
+            if producers[name].op_type.startswith("REF::"):
+                todo.append(producers[name].op_type.removeprefix("REF::"))
+        needed.add(name)
+    kept = [n for n in graph.node if n.output[0] in needed]
+    inputs = [graph.input[i] for i in sorted(own)]
+    output = mind_ir_pb2.ValueInfoProto(name=last.input[number])
+    if kind.type == mind_ir_pb2.AttributeProto.TUPLE:
+        output.attr_info.CopyFrom(kind)
+    else:
+        output.tensor.extend(kind.tensors)
+    parameters = [p for p in graph.parameter if p.name in needed]
+    for field, values in (("node", kept), ("input", inputs), ("output", [output]), ("parameter", parameters)):
+        copies = [type(v).FromString(v.SerializeToString()) for v in values]
+        graph.ClearField(field)
+        getattr(graph, field).extend(copies)
+    return cut
+
+
+def _run(net: Any, case: Request) -> Any:
+    return net(*(tensor for tensor, _ in _drawn(case)))
+
+
+def _drawn(case: Request) -> list[tuple[ms.Tensor, ms.Tensor]]:
+    """For each input its value, and how it is declared."""
+    random = _random(case)
+    drawn = []
+    for spec in case["inputs"]:
+        data, shape = goldens.drawn(spec, random)
+        tensor = ms.Tensor(data)
+        drawn.append((tensor, ms.Tensor(shape=shape, dtype=tensor.dtype) if None in shape else tensor))
+    return drawn
+
+
+def _random(case: Request) -> np.random.Generator:
+    return np.random.default_rng(zlib.crc32(case["name"].encode()))
+
+
+def _after_inputs(case: Request) -> np.random.Generator:
+    """The generator as the goldens have it when they draw weights."""
+    random = _random(case)
+    for spec in case["inputs"]:
+        goldens.drawn(spec, random)
+    return random
+
+
+def _source(case: Request, name: str) -> str:
+    names = ", ".join(f"x{i}" for i in range(len(case["inputs"])))
+    return _HEAD + _class(name, case["setup"], names, case["body"])
+
+
+def _class(name: str, setup: str, names: str, body: str) -> str:
+    setup, body = textwrap.indent(setup, " " * 8), textwrap.indent(body, " " * 8)
+    return (
+        f"class {name}(nn.Cell):\n    def __init__(self):\n        super().__init__()\n{setup}\n\n"
+        f"    def construct(self, {names}):\n{body}\n"
+    )
+
+
+def _save(path: Path, case: Request, result: Any) -> None:
+    known = {f"x{i}": t.asnumpy() for i, (t, _) in enumerate(_drawn(case))}
+    known |= {f"y{i}": y for i, y in enumerate(goldens.leaves(result))}
+    np.savez(path.with_name(path.name + ".npz"), **known)
+
+
+def _tree(value: Any) -> Any:
+    """What is known of a result."""
+    if isinstance(value, tuple | list):
+        return [_tree(item) for item in value]
+    if not isinstance(value, ms.Tensor):
+        return None
+    array = value.asnumpy()
+    numbers = array.astype(np.float64) if array.dtype.kind in "fiub" else np.zeros(0)
+    finite = bool(np.isfinite(numbers).all())
+    largest = float(np.abs(numbers).max()) if finite and array.size else 0.0
+    return {"dtype": array.dtype.name, "shape": list(array.shape), "finite": finite, "largest": largest}
+
+
+def main(folder: Path) -> None:
+    ms.set_context(mode=ms.PYNATIVE_MODE, device_target="CPU")
+    collect, gc.collect = gc.collect, lambda *_: 0  # which MindSpore calls at each compilation
+    oracle = Oracle(folder)
+    with os.fdopen(os.dup(1), "w", buffering=1) as out:
+        os.dup2(2, 1)
+        for number, line in enumerate(sys.stdin):
+            request = json.loads(line)
+            try:
+                answer = getattr(oracle, request["do"])(request)
+            except Exception as error:
+                lines = [one for one in str(error).strip().splitlines() if one.strip(" -")]
+                answer = {"refused": f"{type(error).__name__}: {lines[0][:200] if lines else ''}"}
+            print(json.dumps(answer), file=out)
+            if number % 500 == 499:
+                collect()
+    os._exit(0)  # MindSpore's own end takes seconds, and may fail
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

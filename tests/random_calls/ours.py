@@ -1,0 +1,62 @@
+"""Pinnace's side: builds and runs files, and compares; answers each line of JSON with one.
+
+    python -m tests.random_calls.ours FOLDER ENGINE
+
+A request has the "name" of a case; the answer's "wrong" is "" where Pinnace gives what MindSpore does.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import warnings
+from pathlib import Path
+
+import numpy as np
+from tests.random_calls.compare import difference
+
+from pinnace.build import build
+from pinnace.config import Settings
+from pinnace.errors import PinnaceError
+from pinnace.target import Target
+
+
+def verdict(path: Path, target: Target) -> str:
+    """What is wrong with the results of a case, in a line."""
+    with np.load(path.with_name(path.name + ".npz")) as golden:
+        inputs, expected = (_arrays(golden, letter) for letter in "xy")
+    try:
+        executable = build(path.with_name(path.name + ".mindir"), None, target, Settings.load(options=None))
+        try:
+            results = executable.execution().run([np.asarray(x, order="C") for x in inputs])
+        finally:
+            executable.close()
+    except PinnaceError as error:
+        return f"refused: {' '.join(str(error).split())[:600]}"
+    except Exception as error:
+        return f"raised: {type(error).__name__}: {' '.join(str(error).split())[:600]}"
+    moved = path.with_name(path.name + ".moved.npz")
+    runs = []
+    if moved.exists():
+        with np.load(moved) as off:
+            runs = [[off[f"run{t}_y{i}"] for i in range(len(expected))] for t in range(3)]
+    return difference(results, expected, runs)
+
+
+def _arrays(golden: np.lib.npyio.NpzFile, letter: str) -> list[np.ndarray]:
+    return [golden[f"{letter}{i}"] for i in range(sum(key.startswith(letter) for key in golden))]
+
+
+def main(folder: Path, engine: str) -> None:
+    warnings.simplefilter("ignore")  # that another engine runs a model is no failure
+    target = Target(threads=1, provider=engine)
+    with os.fdopen(os.dup(1), "w", buffering=1) as out:
+        os.dup2(2, 1)
+        for line in sys.stdin:
+            print(json.dumps({"wrong": verdict(folder / json.loads(line)["name"], target)}), file=out)
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), sys.argv[2])
