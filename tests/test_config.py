@@ -117,8 +117,8 @@ def test_a_byte_order_mark_is_no_part_of_the_section(ini) -> None:
         ),
         ("[zzzz]\n", "unknown section [zzzz] is ignored"),
         (
-            "[ms_cache]\nserialize_Path=x\n",
-            "unknown key 'serialize_Path' in [ms_cache] is ignored; did you mean 's",
+            "[ms_cache]\nserialise_Path=x\n",
+            "unknown key 'serialise_Path' in [ms_cache] is ignored; did you mean 's",
         ),
         (
             "[gpu_context]\nopt_dim=1\n",
@@ -143,6 +143,8 @@ def test_unknown_names_are_a_warning_with_the_nearest_known(ini, text: str, mess
         ("ascend_context", "precision_mode", "half", "must be one of .*enforce_fp16.*but got 'half'"),
         ("ms_cache", "vocab_size", "-5", "must be a number that is not negative, but got '-5'"),
         ("acl_init_options", "ge.deterministic", "yes", "must be one of 0, 1, but got 'yes'"),
+        ("gpu_context", "precision_mode", "half", "must be one of .*preferred_fp16.*but got 'half'"),
+        ("ascend_context", "device_id", str(1 << 31), "must be less than 2\\^31, but got 2147483648"),
     ],
 )
 def test_impossible_values(ini, section: str, key: str, value: str, message: str) -> None:
@@ -151,6 +153,16 @@ def test_impossible_values(ini, section: str, key: str, value: str, message: str
     path = ini(f"[{section}]\n{key}={value}\n")
     with pytest.raises(ConfigError, match=f"config.ini.*{key}"):
         Settings.load(path)
+
+
+def test_names_compare_without_case(ini) -> None:
+    """MindSpore's pages write `model_File`, `serialize_Path` and `dynamic_Dims`."""
+    options = {"Model_File": {"mindir_path": "x"}, "MS_CACHE": {"serialize_Path": "b"}}
+    text = "[model_File]\nmindir_Path=y\n[ms_cache]\nserialize_path=a\n"
+    settings = silent(ini(f"{text}[execution_plan]\nN=data_type:float16\n"), options)
+    assert settings.get("model_file", "mindir_path") == "x"
+    assert settings.get("ms_cache", "serialize_path") == "b"
+    assert settings.precision_plan == {"N": "float16"}
 
 
 def test_execution_plan(ini) -> None:

@@ -501,22 +501,14 @@ def test_cann():
     )
 
 
-def test_cann_takes_options_and_names_those_it_does_not():
+def test_cann_takes_options():
     target = Target(
         device="ascend",
         provider="ge",
         options=options(
-            ascend_context={
-                "precision_mode": "enforce_origin",
-                "provider": "ge",
-                "dynamic_batch_size": "1,2",
-            },
-            acl_init_options={"ge__opSelectImplmode": "high_precision", "ge__deterministic": "1"},
+            ascend_context={"ge_graph_memory_max_size": "1000"},
+            acl_init_options={"ge__opSelectImplmode": "high_precision"},
         ),
     )
-    with pytest.warns(
-        PinnaceWarning, match=r"\[ascend_context\] dynamic_batch_size, \[acl_init_options\] ge.det"
-    ):
-        found = providers.cann(target)
-    assert found["precision_mode"] == "must_keep_origin_dtype"
-    assert found["op_select_impl_mode"] == "high_precision"
+    found = providers.cann(target)
+    assert (found["npu_mem_limit"], found["op_select_impl_mode"]) == ("1000", "high_precision")

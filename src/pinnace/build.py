@@ -402,7 +402,7 @@ def source_of(model: str | os.PathLike[str] | Buffer, settings: Settings) -> Sou
 
     if isinstance(model, str | os.PathLike):
         return Source.of_file(model)
-    beside = settings.get("model_file", "mindir_path")
+    beside = settings.get("weight", "weight_path") or settings.get("model_file", "mindir_path")
     if not beside:
         return Source.of_buffer(model)
     return Source.of_buffer(model, beside if os.path.isdir(beside) else os.path.dirname(beside) or ".")

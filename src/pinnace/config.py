@@ -1,8 +1,6 @@
 """Settings of a build: from an .ini file, from a dict, or from both.
 
-Sections and keys are those that MindSpore Lite knows (its API pages, "Ascend Conversion Tool Description"
-of its guide, and the seeds). Most of them steer hardware that this process may not have: they are kept,
-checked, and read by whoever needs them.
+`pinnace.options` says which sections and keys there are; whoever needs them reads them.
 """
 
 from __future__ import annotations
@@ -17,126 +15,7 @@ from typing import Any
 
 from pinnace.arguments import check_sections, check_type
 from pinnace.errors import ArgumentTypeError, ConfigError, warn
-
-_Values = frozenset[str] | type[int] | None
-"""What an option may hold: one of some words, a number, or (None) anything."""
-
-
-def _words(*words: str) -> frozenset[str]:
-    return frozenset(words)
-
-
-def _anything(names: str) -> dict[str, _Values]:
-    return dict.fromkeys(names.split())
-
-
-_SWITCH = _words("true", "false")
-_BIT = _words("0", "1")
-_ACL_PRECISION = _words(
-    "force_fp32",
-    "force_fp16",
-    "allow_fp32_to_fp16",
-    "must_keep_origin_dtype",
-    "allow_mix_precision",
-    "allow_mix_precision_fp16",
-    "allow_mix_precision_bf16",
-)
-_ASCEND: dict[str, _Values] = {
-    **_anything(
-        "input_shape dynamic_dims dynamic_batch_size dynamic_image_size fusion_switch_config_file_path "
-        "insert_op_config_file_path aoe_mode plugin_custom_ops custom_fusion_pattern op_attrs "
-        "stream_label_file profiling_config_file dump_config_file dump_model_name model_cache_dir "
-        "model_cache_mode mixprecision_list_path enable_custom_op provider parameter_as_refdata "
-        "rank_table_file variable_weights_file variable_weights_list shareable_weight_pid_list "
-        "shareable_weight_mem_handle kvcache_input_layout bundle_model"
-    ),
-    "device_id": int,
-    "max_weight_batch": int,
-    "ge_variable_memory_max_size": int,
-    "ge_graph_memory_max_size": int,
-    "input_format": _words("NCHW", "NHWC", "ND"),
-    "output_type": _words("FP16", "FP32", "UINT8"),
-    "op_select_impl_mode": _words("high_performance", "high_precision"),
-    "precision_mode": _words(
-        "enforce_fp32", "preferred_fp32", "enforce_fp16", "enforce_origin", "preferred_optimal"
-    )
-    | _ACL_PRECISION,
-}
-_GE_COMMON: dict[str, _Values] = {
-    **_anything(
-        "input_shape ge.op_compiler_cache_dir ge.debugDir ge.opDebugLevel ge.exec.modify_mixlist "
-        "ge.dynamicDims ge.inputShape"
-    ),
-    "input_format": _words("NCHW", "NHWC", "ND"),
-    "ge.exec.precision_mode": _ACL_PRECISION,
-    "ge.exec.disableReuseMemory": _BIT,
-    "ge.op_compiler_cache_mode": _words("enable", "force", "disable"),
-    "ge.externalWeight": _BIT,
-}
-
-SECTIONS: Mapping[str, Mapping[str, _Values] | None] = {
-    "model_file": _anything("mindir_path"),
-    "weight": _anything("weight_path"),
-    "execution_plan": None,  # keys are names of nodes
-    "ms_cache": {
-        **_anything("cache_model_path serialize_path"),
-        "vocab_size": int,
-        "device_cache_size": int,
-    },
-    "common_context": _anything("compile_graph_parallel variable_weights_file"),
-    "gpu_context": _anything("input_shape dynamic_dims opt_dims precision_mode dump_ops dump_dir"),
-    "ascend_context": _ASCEND,
-    "acl_option_cfg_param": _ASCEND,
-    "acl_init_options": {
-        **_GE_COMMON,
-        **_anything(
-            "ge.engineType ge.socVersion compress_weight_conf ge.fusionSwitchFile ge.optypelistForImplmode "
-            "ge.compressionOptimizeConf ge.host_env_os ge.host_env_cpu"
-        ),
-        "ge.bufferOptimize": _words("l1_optimize", "l2_optimize", "off_optimize"),
-        "ge.enableCompressWeight": _SWITCH,
-        "ge.enableSingleStream": _SWITCH,
-        "ge.aicoreNum": int,
-        "ge.enableSmallChannel": _BIT,
-        "ge.opSelectImplmode": _words("high_precision", "high_performance"),
-        "ge.enableSparseMatrixWeight": _BIT,
-        "ge.deterministic": _BIT,
-        "ge.virtual_type": _BIT,
-    },
-    "acl_build_options": {
-        **_GE_COMMON,
-        **_anything(
-            "op_name_map ge.dynamicBatchSize ge.dynamicImageSize ge.inserOpFile ge.outputNodeName "
-            "ge.INPUT_NODES_SET_FP16 ge.mdl_bank_path ge.op_bank_path ge.exec.op_precision_mode "
-            "op_debug_config ge.exec.exclude_engines"
-        ),
-        "ge.outputDataType": _words("FP32", "UINT8", "FP16"),
-        "log": _words("debug", "info", "warning", "error"),
-        "ge.shape_generalized_build_mode": _words("shape_generalized", "shape_precise"),
-    },
-    "ge_global_options": None,  # CANN's own, too many and too new to list
-    "ge_session_options": None,
-    "ge_graph_options": None,
-    "aoe_global_options": None,
-    "aoe_tuning_options": None,
-    "transformer_context": _anything("encoder_input decoder_input ffn_fp16 optimize_transformer"),
-    "shared_thread_pool": {
-        "enable_shared_thread_pool": _SWITCH,
-        "thread_num_limit_per_worker": None,  # one number, or one for each worker: "1,2,3"
-        "thread_num_remaining_per_worker": None,
-    },
-    "lite_inner_group": _anything("group_id"),
-    "inner_common": _anything(
-        "inner_sharing_workspace inner_model_path inner_weightspace inner_workspace "
-        "inner_calc_workspace_size inner_weightspace_workspace inner_pids inner_sharable_handle"
-    ),
-    "runner": {"max_queue": int, "max_batch_size": int, "max_queue_delay_us": int},  # ours
-    "distributed": {"timeout": int},  # ours
-    "inner_model_parallel_runner": _anything(
-        "sharing_weight_copy_buf inner_model_id inner_runner_id inner_numa_id inner_worker_num"
-    ),
-}
-"""Known sections and, where they are fixed, their keys with what these may hold."""
+from pinnace.options import SECTIONS
 
 _FLAT = {
     "pids": ("ascend_context", "shareable_weight_pid_list"),
@@ -171,8 +50,10 @@ class Settings:
             sources.append((name, _nested(options, name)))
         merged: dict[str, dict[str, str]] = {}
         for origin, sections in sources:
-            for section, values in sections.items():
-                clean = {key: _unquote(value) for key, value in values.items()}
+            for name, values in sections.items():
+                section = _known(name, SECTIONS)
+                keys = SECTIONS[section].keys if section in SECTIONS else ()
+                clean = {_known(key, keys): _unquote(value) for key, value in values.items()}
                 _check(origin, section, clean)
                 merged.setdefault(section, {}).update(clean)
         return cls(merged, os.path.dirname(path))
@@ -290,20 +171,12 @@ def _check(origin: str, section: str, values: Mapping[str, str]) -> None:
     if section == "execution_plan":
         _check_plan(origin, values)
     known = SECTIONS[section]
-    if known is None:
-        return
     for key, value in values.items():
-        if key not in known:
-            warn(f"{origin}: unknown key {key!r} in [{section}] is ignored{_nearest(key, known)}")
-        else:
-            _check_value(f"{origin}: [{section}] {key}", value, known[key])
-
-
-def _check_value(place: str, value: str, allowed: _Values) -> None:
-    if isinstance(allowed, frozenset) and value not in allowed:
-        raise ConfigError(f"{place} must be one of {', '.join(sorted(allowed))}, but got {value!r}")
-    if allowed is int and not value.isdecimal():
-        raise ConfigError(f"{place} must be a number that is not negative, but got {value!r}")
+        option = known.option(key)
+        if option is None:
+            warn(f"{origin}: unknown key {key!r} in [{section}] is ignored{_nearest(key, known.keys)}")
+        elif option.values is not None:
+            option.values.check(f"{origin}: [{section}] {key}", value)
 
 
 def _check_plan(origin: str, values: Mapping[str, str]) -> None:
@@ -320,6 +193,11 @@ def _plan_type(value: str) -> str | None:
     key, _, kind = value.partition(":")
     kind = kind.strip().lower()
     return kind if key.strip().lower() == "data_type" and kind in _PLAN_TYPES else None
+
+
+def _known(name: str, known: Iterable[str]) -> str:
+    """A name as the table of options writes it: MindSpore's pages write `model_File` and `serialize_Path`."""
+    return next((word for word in known if word.lower() == name.lower()), name)
 
 
 def _nearest(word: str, known: Iterable[str]) -> str:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from pinnace.arguments import check_count, check_list, check_sections, check_type
 from pinnace.cores import allowed_cores, cores_by_speed, spread, usable_core_count
 from pinnace.errors import ArgumentValueError, ConfigError, warn
+from pinnace.options import ASCEND_PRECISION
 from pinnace.simulation import Simulated, simulated
 from pinnace.target import Target
 
@@ -20,7 +21,12 @@ if TYPE_CHECKING:
 __all__ = ["Context"]
 
 _FP16, _FP32 = "preferred_fp16", "enforce_fp32"
-_ASCEND_MODES = ("", _FP32, "preferred_fp32", "enforce_fp16", "enforce_origin", "preferred_optimal")
+_HALF = (
+    *(_FP16, "enforce_fp16", "preferred_optimal"),
+    *("force_fp16", "allow_mix_precision", "allow_mix_precision_fp16", "allow_mix_precision_bf16"),
+)
+"""Precision modes of devices that prefer 16 bits, CANN's words among them."""
+
 _SIMULATED_PROVIDERS = {"gpu": ("", "cuda", "tensorrt"), "ascend": ("", "acl", "ge")}
 _THREADS_A_CORE = 5
 _AFFINITY = {0: "none", 1: "fastest cores first", 2: "slowest cores first"}
@@ -44,15 +50,16 @@ class Device(Options):
     _kind: Literal["cpu", "gpu", "ascend"]
     _title: str
     _modes: tuple[str, ...] = (_FP32, _FP16)
+    _default = _FP32
 
     def __init__(self) -> None:
-        self._precision_mode = _FP32
+        self._precision_mode = ""  # as nobody has set it: an option of a configuration may
         self._provider = ""
 
     @property
     def precision_mode(self) -> str:
         """How exactly to compute: "enforce_fp32" or "preferred_fp16"; more words, and "", on Ascend."""
-        return self._precision_mode
+        return self._precision_mode or self._default
 
     @precision_mode.setter
     def precision_mode(self, mode: str) -> None:
@@ -81,7 +88,7 @@ class Device(Options):
     @enable_fp16.setter
     def enable_fp16(self, enable: bool) -> None:
         check_type("enable_fp16", enable, bool)
-        self._precision_mode = _FP16 if enable else _FP32
+        self._precision_mode = _FP16 if enable else ""
 
 
 class CPU(Device):
@@ -157,13 +164,13 @@ class Accelerator(Device):
 
     def __init__(self) -> None:
         super().__init__()
-        self._device_id = 0
+        self._device_id: int | None = None
         self._rank_id = 0
 
     @property
     def device_id(self) -> int:
         """Number of the device on this machine."""
-        return self._device_id
+        return self._device_id or 0
 
     @device_id.setter
     def device_id(self, device_id: int) -> None:
@@ -210,11 +217,8 @@ class Ascend(Accelerator):
 
     _kind = "ascend"
     _title = "kAscend"
-    _modes = _ASCEND_MODES
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._precision_mode = ""
+    _modes = ("", *ASCEND_PRECISION)
+    _default = ""
 
     def __str__(self) -> str:
         # mindspore_lite 2.0.0 has no such options; the releases that have them tell them so.
@@ -490,7 +494,6 @@ def device_numbers(context: Context, device_ids: Sequence[int]) -> list[int | No
     if not device_ids:
         return [None]
     if main_device(context) == "cpu":
-        warn(f"device_ids {list(device_ids)} have no effect: the target is the CPU")
         return [None]
     if len(set(device_ids)) < len(device_ids):
         raise ConfigError(f"device_ids {list(device_ids)} name a device twice")
@@ -555,7 +558,7 @@ def _playing(played: Simulated, options: Device, cpu: CPU, requests: int) -> Tar
             f"{played.kind} provider {options.provider!r} is not known; choose from {known}"
         )
     threads, places = _numbers(cpu, requests, len(played.cores))
-    half = options.precision_mode in (_FP16, "enforce_fp16")
+    half = options.precision_mode in _HALF
     return Target(
         precision=_FP16 if half else _FP32,
         threads=threads,

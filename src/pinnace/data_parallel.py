@@ -15,6 +15,7 @@ from pinnace.arguments import NotCopied, check_list, check_type
 from pinnace.config import Settings
 from pinnace.context import Context, main_device, to_target
 from pinnace.devices import devices_of
+from pinnace.effects import settled
 from pinnace.errors import (
     ArgumentValueError,
     ConfigError,
@@ -22,6 +23,7 @@ from pinnace.errors import (
     ModelFormatError,
     PredictTimeoutError,
 )
+from pinnace.options import CHOSEN, PARALLEL
 from pinnace.ports import arrays_of, meta
 from pinnace.target import Target
 from pinnace.tensor import Array, Tensor, TensorMeta
@@ -81,10 +83,13 @@ class DataParallel(NotCopied):
         if not os.path.exists(model_path):
             raise ModelFormatError(f"DataParallel failed, model_path does not exist! ({model_path})")
         settings = Settings.load(config_path, config_dict, "config_dict")
+        context = context or Context()
+        chosen = (CHOSEN,) if device_ids is not None or context.parallel.cluster else ()
+        context = settled(context, settings, PARALLEL, *chosen)
         self._model_path = model_path
         self._axis = axis
         self._tally = SharedTally()
-        self._carrier = _carrier(os.path.abspath(model_path), context or Context(), device_ids, settings)
+        self._carrier = _carrier(os.path.abspath(model_path), context, device_ids, settings)
         self._finalizer = weakref.finalize(self, self._carrier.close)
         try:
             self._inputs, self._outputs = self._carrier.inputs, self._carrier.outputs

@@ -15,6 +15,7 @@ from pinnace.base_model import BaseModel
 from pinnace.build import Origin
 from pinnace.config import Settings
 from pinnace.context import Context, to_target
+from pinnace.effects import settled
 from pinnace.errors import ArgumentValueError, ConfigError
 from pinnace.types import ModelType
 
@@ -52,7 +53,7 @@ class LiteInfer(BaseModel):
             check_type("context", context, Context)
         settings = _settings(config)
         shares = model_group_id is not None
-        target = replace(to_target(context or Context()), shared_workspace=shares)
+        target = replace(to_target(settled(context or Context(), settings)), shared_workspace=shares)
         with tempfile.TemporaryDirectory(prefix="pinnace-") as folder:
             path = str(Path(folder, "net"))
             mindspore.export(network, *net_inputs, file_name=path, file_format="MINDIR")

@@ -13,6 +13,7 @@ from pinnace.base_model import BaseModel
 from pinnace.build import Buffer, Origin
 from pinnace.config import Settings
 from pinnace.context import Context, to_target
+from pinnace.effects import settled
 from pinnace.errors import (
     ArgumentTypeError,
     ArgumentValueError,
@@ -21,6 +22,7 @@ from pinnace.errors import (
     ModelStateError,
     NotSupportedError,
 )
+from pinnace.options import BUFFER
 from pinnace.target import Target
 from pinnace.types import ModelGroupFlag, ModelType
 
@@ -116,10 +118,12 @@ class Model(BaseModel):
         if config_path and not os.path.exists(config_path):
             raise ConfigError(f"build_from_file failed, config_path does not exist! ({config_path})")
         settings = Settings.load(config_path, config_dict, "config_dict")
+        facts = () if isinstance(model, str) else (BUFFER,)
+        wanted = settled(context or Context(), settings, *facts)
         shares = self._shares_workspace or (isinstance(model, str) and _real(model) in _sharing_workspace)
 
         def aim(tuning: Tuning | None) -> Target:
-            return replace(to_target(context or Context(), 1, tuning), shared_workspace=shares)
+            return replace(to_target(wanted, 1, tuning), shared_workspace=shares)
 
         self._start(Origin(model, model_type, aim, settings))
 

@@ -13,8 +13,10 @@ from pinnace.build import Buffer, Origin
 from pinnace.config import Settings
 from pinnace.context import Context, Parallel, device_numbers, to_target
 from pinnace.cores import usable_core_count
+from pinnace.effects import settled
 from pinnace.errors import ArgumentTypeError, ModelFormatError, warn
 from pinnace.exchange import Fixed
+from pinnace.options import BUFFER, CHOSEN, RUNNER
 from pinnace.workers.batching import Batching
 
 __all__ = ["ModelParallelRunner", "RunnerConfig"]
@@ -136,6 +138,12 @@ class ModelParallelRunner(BaseModel):
 
     def _build(self, model: str | Buffer, context: Context, parallel: Parallel) -> None:
         settings = Settings.load(parallel.config_path, parallel.sections, "config_info")
+        facts = (
+            RUNNER,
+            "" if isinstance(model, str) else BUFFER,
+            CHOSEN if parallel.device_ids or parallel.cluster else "",
+        )
+        context = settled(context, settings, *filter(None, facts))
         limit, rows = settings.number("runner", "max_queue"), settings.number("runner", "max_batch_size")
         delay = settings.number("runner", "max_queue_delay_us") * 1000
         batching = Batching(rows, delay) if rows > 1 else None

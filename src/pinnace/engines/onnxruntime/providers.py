@@ -13,7 +13,7 @@ from collections.abc import Mapping
 
 import onnxruntime as ort
 
-from pinnace.errors import ArgumentValueError, ConfigError, warn
+from pinnace.errors import ArgumentValueError, ConfigError
 from pinnace.target import Target
 
 CPU, CUDA, TENSORRT, CANN = (f"{name}ExecutionProvider" for name in ("CPU", "CUDA", "Tensorrt", "CANN"))
@@ -50,23 +50,6 @@ _CANN_OPTIONS = {
     ("acl_init_options", "ge.optypelistForImplmode"): "optypelist_for_implmode",
     ("ascend_context", "ge_graph_memory_max_size"): "npu_mem_limit",
 }
-_CANN_PRECISIONS = (
-    ("acl_init_options", "ge.exec.precision_mode"),
-    ("acl_option_cfg_param", "precision_mode"),
-    ("ascend_context", "precision_mode"),
-)
-_ELSEWHERE = {
-    "device_id",
-    "provider",
-    "input_shape",
-    "rank_table_file",
-    "variable_weights_file",
-    "variable_weights_list",
-    "shareable_weight_pid_list",
-    "shareable_weight_mem_handle",
-}
-"""Keys of [ascend_context] that are not the provider's affair."""
-
 
 def missing(target: Target) -> list[str]:
     """What this onnxruntime lacks for the provider that a target names.
@@ -104,7 +87,7 @@ def cuda(target: Target) -> Options:
 def tensorrt(target: Target) -> Options:
     """Options of the TensorRT provider; `[ms_cache] serialize_path` is the folder of its engines."""
     settings = _settings(target)
-    half = _YES if _prefers_half(settings, target) else _NO
+    half = _YES if _prefers_half(target) else _NO
     chosen = {"device_id": str(target.device_id), "trt_fp16_enable": half}
     folder = settings.get(("ms_cache", "serialize_path"))
     if folder:
@@ -154,51 +137,31 @@ def profiles(input_shape: str, dynamic_dims: str, opt_dims: str) -> Options:
 
 
 def cann(target: Target) -> Options:
-    """Options of the CANN provider; warns of those that it has no place for."""
+    """Options of the CANN provider."""
     settings = _settings(target)
     chosen = {
         "device_id": str(target.device_id),
-        "precision_mode": _cann_precision(settings, target),
+        "precision_mode": precision(target),
         # GE runs the whole graph, which is what provider "ge" asks for and the default as well.
         "enable_cann_graph": _YES,
     }
-    other = settings.get(("ascend_context", "device_id"), chosen["device_id"])
-    if other != chosen["device_id"]:
-        warn(f"[ascend_context] device_id={other} has no effect: the context says {target.device_id}")
     for place, name in _CANN_OPTIONS.items():
         if place in settings:
             chosen.setdefault(name, settings[place])
-    lost = [
-        f"[{section}] {key}"
-        for section, key in settings
-        if section in ("ascend_context", "acl_option_cfg_param", "acl_init_options", "acl_build_options")
-        and (section, key) not in _CANN_OPTIONS
-        and (section, key) not in _CANN_PRECISIONS
-        and key not in _ELSEWHERE
-    ]
-    if lost:
-        warn(f"onnxruntime's CANN provider has no option for {', '.join(lost)}: they have no effect")
     return chosen
 
 
 def precision(target: Target) -> str:
     """What an accelerator computes float32 in: TensorRT in TF32 at most, on the cards that have it."""
-    settings = _settings(target)
     if target.device == "ascend":
-        return _cann_precision(settings, target)
+        return _PRECISIONS.get(target.precision, target.precision)
     if target.provider == "tensorrt":
-        return "float16" if _prefers_half(settings, target) else "tf32"
+        return "float16" if _prefers_half(target) else "tf32"
     return "float32" if target.precision == "enforce_fp32" else "tf32"
 
 
-def _prefers_half(settings: Mapping[tuple[str, str], str], target: Target) -> bool:
-    mode = settings.get(("gpu_context", "precision_mode"), target.precision)
-    return mode in ("preferred_fp16", "enforce_fp16")
-
-
-def _cann_precision(settings: Mapping[tuple[str, str], str], target: Target) -> str:
-    mode = next((settings[place] for place in _CANN_PRECISIONS if place in settings), target.precision)
-    return _PRECISIONS.get(mode, mode)
+def _prefers_half(target: Target) -> bool:
+    return target.precision in ("preferred_fp16", "enforce_fp16")
 
 
 def _settings(target: Target) -> Mapping[tuple[str, str], str]:

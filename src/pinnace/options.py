@@ -1,0 +1,383 @@
+"""The table of all options: keys of a configuration, and attributes of `Context`.
+
+It is what configurations are checked by, what decides of which options a build warns, and what
+docs/configuration.md is made of. Sections, keys and what they mean are MindSpore Lite's (its API pages,
+"Ascend Conversion Tool Description" of its guide, its page on dynamic shapes with TensorRT, the seeds), but
+for [runner] and [distributed], which are ours.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from pinnace.errors import ConfigError
+
+PLACES = ("cpu", "cuda", "tensorrt", "ascend", "simulated gpu", "simulated ascend")
+"""Where a model can run, as far as options differ."""
+
+EVERYWHERE = frozenset(PLACES)
+NOWHERE: frozenset[str] = frozenset()
+_CPU, _CUDA, _TENSORRT, _CANN = (frozenset({place}) for place in PLACES[:4])
+_GPU = frozenset({"cuda", "tensorrt", "simulated gpu"})
+_ASCEND = frozenset({"ascend", "simulated ascend"})
+_PLAYED = frozenset({"simulated gpu", "simulated ascend"})
+
+RUNNER, PARALLEL, BUFFER = "ModelParallelRunner", "DataParallel", "a model in memory"
+"""What some options need: who runs the model, or where it comes from."""
+
+CHOSEN = "the devices are those of device_ids, or of the cluster"
+"""What takes the place of some."""
+
+
+@dataclass(frozen=True)
+class Words:
+    """The words that an option may hold."""
+
+    words: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return ", ".join(f"`{word}`" if word else '`""`' for word in self.words)
+
+    def check(self, place: str, value: str) -> None:
+        """Raise `ConfigError` for another value."""
+        if value not in self.words:
+            known = ", ".join(word or '""' for word in sorted(self.words))
+            raise ConfigError(f"{place} must be one of {known}, but got {value!r}")
+
+
+@dataclass(frozen=True)
+class Number:
+    """A number that is not negative, of so many bits as `Context` takes, or as a size of memory needs."""
+
+    bits: int = 31
+
+    def __str__(self) -> str:
+        return "number"
+
+    def check(self, place: str, value: str) -> None:
+        """Raise `ConfigError` for anything else."""
+        if not value.isdecimal():
+            raise ConfigError(f"{place} must be a number that is not negative, but got {value!r}")
+        if int(value) >> self.bits:
+            raise ConfigError(f"{place} must be less than 2^{self.bits}, but got {value}")
+
+
+@dataclass(frozen=True)
+class Option:
+    """One option: what it does, and on which `PLACES`.
+
+    `why` says why it has no effect elsewhere, where that is not the target's kind alone. `values` are
+    checked; None takes any. An option with `needs` has an effect with one of these only, one with `but` where
+    that is not so. `fills` is the attribute of `Context` that it stands for where that one is not set.
+    """
+
+    does: str = ""
+    on: frozenset[str] = NOWHERE
+    why: str = ""
+    values: Words | Number | None = None
+    needs: tuple[str, ...] = ()
+    but: str = ""
+    fills: str = ""
+
+
+@dataclass(frozen=True)
+class Section:
+    """The options of a section; `others` is what all further keys are, None where there must be none.
+
+    `kind` is the kind of device that the section is for, "" is any.
+    """
+
+    keys: Mapping[str, Option]
+    others: Option | None = None
+    kind: str = ""
+
+    def option(self, key: str) -> Option | None:
+        """What a key is."""
+        return self.keys.get(key, self.others)
+
+
+def _nothing(names: str, why: str) -> dict[str, Option]:
+    return dict.fromkeys(names.split(), Option(why=why))
+
+
+_INTERNAL = "MindSpore Lite writes it for itself; use ModelGroup or LiteInfer(model_group_id=)"
+_NO_CANN = "onnxruntime's CANN provider, which runs models on Ascend, has no such option"
+_ONE_KERNEL = "there is one kernel for each operator to choose from"
+_NOT_TUNED = "models are not tuned by AOE; `pinnace tune` measures what is to be chosen on the CPU"
+_SAME_POOL = "the workers of a runner share one pool of threads always, context.cpu.thread_num each"
+_ONE_SIZE = "only TensorRT makes kernels for sizes"
+_NO_PARTS = "tables of embeddings are not cached in parts on a device"
+_NO_LAYOUT = "inputs have the layout that the model file says"
+
+_SWITCH = Words(("true", "false"))
+_BIT = Words(("0", "1"))
+_ACL_PRECISION = (
+    "force_fp32",
+    "force_fp16",
+    "allow_fp32_to_fp16",
+    "must_keep_origin_dtype",
+    "allow_mix_precision",
+    "allow_mix_precision_fp16",
+    "allow_mix_precision_bf16",
+)
+ASCEND_PRECISION = ("enforce_fp32", "preferred_fp32", "enforce_fp16", "enforce_origin", "preferred_optimal")
+_LAYOUTS = Words(("NCHW", "NHWC", "ND"))
+_TYPES = Words(("FP16", "FP32", "UINT8"))
+
+_GE_PRECISION = Option(
+    "as `context.ascend.precision_mode`, in CANN's words",
+    _ASCEND,
+    values=Words(_ACL_PRECISION),
+    fills="ascend.precision_mode",
+)
+_WEIGHTS_PATH = Option(
+    "the model file beside which the weights lie, or their folder",
+    EVERYWHERE,
+    "the weights of a model file lie beside it",
+    needs=(BUFFER,),
+)
+_VARIABLE_FILE = Option("file of the names of weights for `update_weights`, one a line", EVERYWHERE)
+_IMPLEMENTATIONS = Option(
+    "CANN's `op_select_impl_mode`",
+    _CANN,
+    _ONE_KERNEL,
+    Words(("high_performance", "high_precision")),
+)
+
+_ASCEND_KEYS: dict[str, Option] = {
+    "device_id": Option(
+        "as `context.ascend.device_id`", _ASCEND, values=Number(), but=CHOSEN, fills="ascend.device_id"
+    ),
+    "precision_mode": Option(
+        "as `context.ascend.precision_mode`; CANN's words too",
+        _ASCEND,
+        values=Words(ASCEND_PRECISION + _ACL_PRECISION),
+        fills="ascend.precision_mode",
+    ),
+    "provider": Option(
+        "as `context.ascend.provider`", _ASCEND, values=Words(("", "ge", "acl")), fills="ascend.provider"
+    ),
+    "rank_table_file": Option("file that says where the ranks of one model run", EVERYWHERE),
+    "variable_weights_file": _VARIABLE_FILE,
+    "variable_weights_list": Option("names of weights for `update_weights`, with commas", EVERYWHERE),
+    "shareable_weight_pid_list": Option("processes that may have the weights", EVERYWHERE),
+    "shareable_weight_mem_handle": Option("handle of weights that another process lends", EVERYWHERE),
+    "op_select_impl_mode": _IMPLEMENTATIONS,
+    "ge_graph_memory_max_size": Option(
+        "CANN's `npu_mem_limit`", _CANN, "the memory of a simulated device is the host's", Number(63)
+    ),
+    "input_format": Option(why=_NO_LAYOUT, values=_LAYOUTS),
+    **_nothing(
+        "input_shape dynamic_dims dynamic_batch_size dynamic_image_size output_type "
+        "fusion_switch_config_file_path insert_op_config_file_path plugin_custom_ops custom_fusion_pattern "
+        "op_attrs stream_label_file profiling_config_file dump_config_file dump_model_name model_cache_dir "
+        "model_cache_mode mixprecision_list_path enable_custom_op parameter_as_refdata kvcache_input_layout "
+        "bundle_model buffer_optimize",
+        _NO_CANN,
+    ),
+    "max_weight_batch": Option(why=_NO_CANN, values=Number()),
+    "ge_variable_memory_max_size": Option(why=_NO_CANN, values=Number(63)),
+    "aoe_mode": Option(why=_NOT_TUNED),
+}
+_GE_COMMON: dict[str, Option] = {
+    "ge.exec.precision_mode": _GE_PRECISION,
+    "input_format": Option(why=_NO_LAYOUT, values=_LAYOUTS),
+    **_nothing(
+        "input_shape ge.op_compiler_cache_dir ge.debugDir ge.opDebugLevel ge.exec.modify_mixlist "
+        "ge.dynamicDims ge.inputShape",
+        _NO_CANN,
+    ),
+    "ge.exec.disableReuseMemory": Option(why=_NO_CANN, values=_BIT),
+    "ge.op_compiler_cache_mode": Option(why=_NO_CANN, values=Words(("enable", "force", "disable"))),
+    "ge.externalWeight": Option(why=_NO_CANN, values=_BIT),
+}
+_GE = Section({"ge.exec.precision_mode": _GE_PRECISION}, Option(why=_NO_CANN), "ascend")
+_AOE = Section({}, Option(why=_NOT_TUNED), "ascend")
+
+SECTIONS: Mapping[str, Section] = {
+    "model_file": Section({"mindir_path": _WEIGHTS_PATH}),
+    "weight": Section({"weight_path": _WEIGHTS_PATH}),
+    "execution_plan": Section({}, Option("`data_type:float16` or `data_type:float32` of a node", EVERYWHERE)),
+    "ms_cache": Section(
+        {
+            "serialize_path": Option(
+                "folder of the compile cache; with TensorRT that of its engines",
+                EVERYWHERE - _CUDA - _CANN,
+                "what onnxruntime's provider compiles is not kept",
+            ),
+            "cache_model_path": Option(why=_NO_PARTS),
+            "vocab_size": Option(why=_NO_PARTS, values=Number()),
+            "device_cache_size": Option(why=_NO_PARTS, values=Number()),
+        }
+    ),
+    "common_context": Section(
+        {
+            "variable_weights_file": _VARIABLE_FILE,
+            "compile_graph_parallel": Option(why="a model is compiled as one graph, by one thread"),
+        }
+    ),
+    "gpu_context": Section(
+        {
+            "input_shape": Option(
+                "`NAME:[1,-1,224];...`: with `dynamic_dims` TensorRT's profiles", _TENSORRT, _ONE_SIZE
+            ),
+            "dynamic_dims": Option("`[1~4,8]`: sizes of the free dimensions", _TENSORRT, _ONE_SIZE),
+            "opt_dims": Option("`[2,8]`: sizes to be fast for", _TENSORRT, _ONE_SIZE),
+            "precision_mode": Option(
+                "as `context.gpu.precision_mode`",
+                _GPU,
+                values=Words(("enforce_fp32", "preferred_fp16", "enforce_fp16")),
+                fills="gpu.precision_mode",
+            ),
+            **_nothing("dump_ops dump_dir", "nothing is written while a model runs"),
+        },
+        kind="gpu",
+    ),
+    "ascend_context": Section(_ASCEND_KEYS, kind="ascend"),
+    "acl_option_cfg_param": Section(_ASCEND_KEYS, kind="ascend"),
+    "acl_init_options": Section(
+        {
+            **_GE_COMMON,
+            "ge.opSelectImplmode": _IMPLEMENTATIONS,
+            "ge.optypelistForImplmode": Option("CANN's `optypelist_for_implmode`", _CANN, _ONE_KERNEL),
+            **_nothing(
+                "ge.engineType ge.socVersion compress_weight_conf ge.fusionSwitchFile "
+                "ge.compressionOptimizeConf ge.host_env_os ge.host_env_cpu",
+                _NO_CANN,
+            ),
+            "ge.bufferOptimize": Option(
+                why=_NO_CANN, values=Words(("l1_optimize", "l2_optimize", "off_optimize"))
+            ),
+            **dict.fromkeys(
+                ("ge.enableCompressWeight", "ge.enableSingleStream"), Option(why=_NO_CANN, values=_SWITCH)
+            ),
+            "ge.aicoreNum": Option(why=_NO_CANN, values=Number()),
+            **dict.fromkeys(
+                (
+                    "ge.enableSmallChannel",
+                    "ge.enableSparseMatrixWeight",
+                    "ge.deterministic",
+                    "ge.virtual_type",
+                ),
+                Option(why=_NO_CANN, values=_BIT),
+            ),
+        },
+        kind="ascend",
+    ),
+    "acl_build_options": Section(
+        {
+            **_GE_COMMON,
+            **_nothing(
+                "op_name_map ge.dynamicBatchSize ge.dynamicImageSize ge.inserOpFile ge.outputNodeName "
+                "ge.INPUT_NODES_SET_FP16 ge.mdl_bank_path ge.op_bank_path ge.exec.op_precision_mode "
+                "op_debug_config ge.exec.exclude_engines",
+                _NO_CANN,
+            ),
+            "ge.outputDataType": Option(why=_NO_CANN, values=_TYPES),
+            "log": Option(why=_NO_CANN, values=Words(("debug", "info", "warning", "error"))),
+            "ge.shape_generalized_build_mode": Option(
+                why=_NO_CANN, values=Words(("shape_generalized", "shape_precise"))
+            ),
+        },
+        kind="ascend",
+    ),
+    "ge_global_options": _GE,
+    "ge_session_options": _GE,
+    "ge_graph_options": _GE,
+    "aoe_global_options": _AOE,
+    "aoe_tuning_options": _AOE,
+    "transformer_context": Section(
+        _nothing(
+            "encoder_input decoder_input ffn_fp16 optimize_transformer",
+            "the layers of a transformer are not replaced by a kernel for the whole",
+        )
+    ),
+    "shared_thread_pool": Section(
+        {
+            "enable_shared_thread_pool": Option(why=_SAME_POOL, values=_SWITCH),
+            **_nothing("thread_num_limit_per_worker thread_num_remaining_per_worker", _SAME_POOL),
+        }
+    ),
+    "lite_inner_group": Section(_nothing("group_id", _INTERNAL)),
+    "inner_common": Section(
+        _nothing(
+            "inner_sharing_workspace inner_model_path inner_weightspace inner_workspace "
+            "inner_calc_workspace_size inner_weightspace_workspace inner_pids inner_sharable_handle",
+            _INTERNAL,
+        )
+    ),
+    "inner_model_parallel_runner": Section(
+        _nothing(
+            "sharing_weight_copy_buf inner_model_id inner_runner_id inner_numa_id inner_worker_num", _INTERNAL
+        )
+    ),
+    "runner": Section(
+        {
+            key: Option(does, EVERYWHERE, values=Number(), needs=(RUNNER,))
+            for key, does in {
+                "max_queue": "predictions that may wait; 0 is any number",
+                "max_batch_size": "rows up to which predictions that wait are computed together",
+                "max_queue_delay_us": "microseconds that the first of them waits for others",
+            }.items()
+        }
+    ),
+    "distributed": Section(
+        {"timeout": Option("seconds that ranks wait for each other", EVERYWHERE, values=Number())}
+    ),
+}
+"""The sections of a configuration."""
+
+_OWN_CORES = "a simulated device is a slice of the cores, and its threads are bound to that"
+_OWN = "a device has one of its own"
+_ARGUMENTS = "for ModelParallelRunner only; the others have arguments for it"
+
+CONTEXT: Mapping[str, Option] = {
+    "target": Option("the kinds of device; the first counts, and the CPU steps in for it", EVERYWHERE),
+    "group_info_file": Option("file of the groups of ranks that run one model together", EVERYWHERE),
+    "enable_parallel": Option(why="ModelParallelRunner runs requests at the same time"),
+    "cpu.thread_num": Option("threads that compute a request; 0: as many as there are cores", EVERYWHERE),
+    "cpu.inter_op_parallel_num": Option("operators that run at the same time", EVERYWHERE),
+    "cpu.thread_affinity_mode": Option(
+        "binds the threads to the fastest cores (1) or the slowest (2)", EVERYWHERE - _PLAYED, _OWN_CORES
+    ),
+    "cpu.thread_affinity_core_list": Option(
+        "binds the threads to these cores", EVERYWHERE - _PLAYED, _OWN_CORES
+    ),
+    "cpu.precision_mode": Option("`preferred_fp16`: 16 bits where the processor has them", _CPU, _OWN),
+    "cpu.provider": Option("the engine: `onnxruntime` or `openvino`", _CPU, _OWN),
+    "gpu.device_id": Option("number of the card", _GPU, but=CHOSEN),
+    "gpu.precision_mode": Option(
+        "`preferred_fp16`: float16 with TensorRT, TF32 with CUDA, 16 bits of the processor where simulated",
+        _GPU,
+    ),
+    "gpu.provider": Option("`cuda` or `tensorrt`; a simulated device takes and ignores both", _GPU),
+    "ascend.device_id": Option("number of the device", _ASCEND, but=CHOSEN),
+    "ascend.precision_mode": Option(
+        "CANN's precision mode; where simulated, 16 bits of the processor for those that prefer them", _ASCEND
+    ),
+    "ascend.provider": Option("`ge` or `acl`, which run the same here", _ASCEND),
+    "ascend.rank_id": Option(
+        "rank of this process, where no launcher says it",
+        _ASCEND | _CPU,
+        "the rank of a GPU's process is what its launcher says",
+    ),
+    **{
+        f"parallel.{name}": Option(does, on, why, needs=needs)
+        for name, does, on, why, needs in (
+            ("workers_num", "requests that run at the same time", EVERYWHERE, "", (RUNNER,)),
+            ("config_info", "sections of a configuration", EVERYWHERE, _ARGUMENTS, (RUNNER,)),
+            ("config_path", "file with a configuration", EVERYWHERE, _ARGUMENTS, (RUNNER,)),
+            (
+                "device_ids",
+                "devices that the workers are spread over",
+                EVERYWHERE - _CPU,
+                "the CPU is one device",
+                (RUNNER,),
+            ),
+            ("cluster", "`ray`: processes of a Ray cluster", EVERYWHERE, "", (RUNNER, PARALLEL)),
+            ("address", "address of a Ray cluster", EVERYWHERE, "", (RUNNER, PARALLEL)),
+        )
+    },
+}
+"""The attributes of `Context`; `enable_fp16` and what is read-only go with these."""

@@ -1,0 +1,216 @@
+"""Options do something, or one warning of the build says that they do not, and why."""
+
+from __future__ import annotations
+
+import warnings
+from pathlib import Path
+
+import pytest
+
+import pinnace
+from pinnace.config import Settings
+from pinnace.effects import settled
+from pinnace.errors import ConfigError, PinnaceWarning
+from pinnace.options import CONTEXT, PLACES, SECTIONS, Number, Option, Words
+
+MODEL = str(Path(pinnace.__file__).parent / "data" / "efficientnet_lite0.mindir")
+
+
+def on(place: str) -> pinnace.Context:
+    context = pinnace.Context()
+    context.target = [{"cuda": "gpu", "tensorrt": "gpu"}.get(place, place.split()[-1])]
+    if place == "tensorrt":
+        context.gpu.provider = place
+    return context
+
+
+def said(context: pinnace.Context, options: dict | None = None, *facts: str) -> str:
+    """What is warned of, "" is nothing; one line at most."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        settled(context, Settings.load(options=options), *facts)
+    assert len(caught) <= 1
+    return str(caught[0].message) if caught else ""
+
+
+def some(option: Option) -> str:
+    """A value that the option may hold."""
+    match option.values:
+        case Words(words):
+            return words[-1]
+        case Number():
+            return "0"
+    return "x"
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_every_key_without_an_effect_is_named_once(monkeypatch, place: str) -> None:
+    if place.startswith("simulated"):
+        monkeypatch.setenv("PINNACE_SIMULATE", "gpu:2,ascend:2")
+    for name, section in SECTIONS.items():
+        for key, option in {**section.keys, **({"junk": section.others} if section.others else {})}.items():
+            if name == "execution_plan":
+                continue
+            text = said(on(place), {name: {key: some(option)}}, *option.needs)
+            assert (place in option.on) == (text == ""), (name, key, text)
+            assert not text or f"[{name}] {key} (" in text
+
+
+@pytest.mark.parametrize(
+    ("options", "facts", "wanted"),
+    [
+        (
+            {"gpu_context": {"precision_mode": "preferred_fp16"}, "ascend_context": {"device_id": "1"}},
+            (),
+            r"[ascend_context] device_id, [gpu_context] precision_mode (the target is the CPU)",
+        ),
+        (
+            {"ge_session_options": {"no.such": "1"}},
+            (),
+            "[ge_session_options] no.such (the target is the CPU)",
+        ),
+        ({"runner": {"max_queue": "3"}}, (), "[runner] max_queue (for ModelParallelRunner only)"),
+        ({"runner": {"max_queue": "3"}}, ("ModelParallelRunner",), ""),
+        (
+            {"weight": {"weight_path": "x"}},
+            (),
+            "[weight] weight_path (the weights of a model file lie beside it)",
+        ),
+    ],
+)
+def test_reasons(options: dict, facts: tuple[str, ...], wanted: str) -> None:
+    text = said(pinnace.Context(), options, *facts)
+    assert wanted in text
+    assert bool(text) == bool(wanted)
+
+
+@pytest.mark.parametrize(
+    ("place", "name", "value", "wanted"),
+    [
+        ("cpu", "gpu.device_id", 1, "context.gpu.device_id (the target is the CPU)"),
+        (
+            "cpu",
+            "ascend.precision_mode",
+            "enforce_fp16",
+            "context.ascend.precision_mode (the target is the CPU)",
+        ),
+        ("cpu", "gpu.device_id", 0, ""),  # as the seed documents set it, whatever the target
+        ("cpu", "ascend.rank_id", 1, ""),
+        ("cpu", "enable_parallel", True, "context.enable_parallel (ModelParallelRunner runs requests"),
+        ("cpu", "parallel.workers_num", 2, "context.parallel.workers_num (for ModelParallelRunner only)"),
+        (
+            "cpu",
+            "parallel.config_info",
+            {"runner": {}},
+            "config_info (for ModelParallelRunner only; the others",
+        ),
+        ("cuda", "cpu.precision_mode", "preferred_fp16", "cpu.precision_mode (a device has one of its own)"),
+        ("cuda", "cpu.thread_num", 2, ""),
+        ("simulated ascend", "cpu.thread_num", 2, ""),
+        (
+            "simulated ascend",
+            "cpu.thread_affinity_core_list",
+            [0],
+            "core_list (a simulated device is a slice",
+        ),
+        ("simulated ascend", "cpu.thread_affinity_mode", 1, "affinity_mode (a simulated device is a slice"),
+        ("simulated ascend", "gpu.provider", "cuda", "context.gpu.provider (the target is an Ascend device)"),
+        (
+            "simulated ascend",
+            "target",
+            ["ascend", "gpu"],
+            "'gpu' in context.target (the first device, 'ascend'",
+        ),
+        ("simulated ascend", "target", ["Ascend", "cpu"], ""),
+    ],
+)
+def test_attributes_of_a_context(monkeypatch, place: str, name: str, value: object, wanted: str) -> None:
+    if place.startswith("simulated"):
+        monkeypatch.setenv("PINNACE_SIMULATE", "ascend:2")
+    context = on(place)
+    group, _, attribute = name.rpartition(".")
+    setattr(getattr(context, group) if group else context, attribute, value)
+    text = said(context)
+    assert wanted in text
+    assert bool(text) == bool(wanted)
+
+
+def test_the_table_has_all_attributes_of_a_context() -> None:
+    """But for those that are read only or another name of one, and those that say the same in another way."""
+    context = pinnace.Context()
+    groups = {"cpu.": context.cpu, "gpu.": context.gpu, "ascend.": context.ascend, "": context}
+    groups["parallel."] = context.parallel
+    found = {
+        prefix + name
+        for prefix, options in groups.items()
+        for name in dir(type(options))
+        if isinstance(value := getattr(type(options), name), property) and value.fset
+    }
+    again = {f"{kind}.enable_fp16" for kind in ("cpu", "gpu", "ascend")}
+    assert (found | {"enable_parallel"}) - again == set(CONTEXT)
+
+
+def test_a_build_says_it_in_one_line() -> None:
+    options = {"gpu_context": {"dump_ops": "x"}, "ms_cache": {"vocab_size": "3"}}
+    context = on("cpu")
+    context.gpu.device_id = 1
+    for build in (
+        lambda: pinnace.Model().build_from_file(MODEL, pinnace.ModelType.MINDIR, context, "", options),
+        lambda: pinnace.DataParallel(MODEL, context, config_dict=options).close(),
+    ):
+        with pytest.warns(PinnaceWarning, match="these options have no effect") as caught:
+            build()
+        assert len(caught) == 1
+        assert caught[0].filename == __file__
+    context.parallel.config_info = options
+    with pytest.warns(PinnaceWarning, match=r"context.gpu.device_id, \[gpu_context\] dump_ops") as caught:
+        pinnace.ModelParallelRunner().build_from_file(MODEL, context)
+    assert len(caught) == 1
+
+
+def test_device_ids_go_before_a_device_id(monkeypatch) -> None:
+    monkeypatch.setenv("PINNACE_SIMULATE", "ascend:2")
+    context = on("ascend")
+    context.ascend.device_id = 1
+    with (
+        pytest.warns(PinnaceWarning, match=r"context.ascend.device_id \(the devices are those of device_ids"),
+        pinnace.DataParallel(MODEL, context, device_ids=[0]),
+    ):
+        pass
+
+
+@pytest.mark.parametrize("key", ["precision_mode", "provider", "device_id"])
+def test_a_simulated_ascend_goes_by_its_configuration(monkeypatch, key: str) -> None:
+    monkeypatch.setenv("PINNACE_SIMULATE", "ascend:2")
+    options = {"precision_mode": "enforce_fp16", "provider": "ge", "device_id": "1"}
+    context = on("ascend")
+    filled = settled(context, Settings.load(options={"ascend_context": {key: options[key]}}))
+    assert str(getattr(filled.ascend, key)) == options[key]
+    assert getattr(context.ascend, key) == getattr(pinnace.Context().ascend, key)
+    setattr(context.ascend, key, {"device_id": 0}.get(key, "enforce_fp32"))
+    text = said(context, {"ascend_context": {key: options[key]}})
+    assert f"[ascend_context] {key} (the context says {getattr(context.ascend, key)})" in text
+
+
+def test_the_device_of_a_configuration_is_the_one_that_computes(monkeypatch) -> None:
+    monkeypatch.setenv("PINNACE_SIMULATE", "ascend:2")
+    model = pinnace.Model()
+    options = {"ascend_context": {"device_id": "1"}}
+    model.build_from_file(MODEL, pinnace.ModelType.MINDIR, on("ascend"), "", options)
+    assert model.get_model_info("device").startswith("ascend:1 (simulated")
+    with pytest.raises(RuntimeError, match="ascend:2 is not there"):
+        pinnace.Model().build_from_file(
+            MODEL, pinnace.ModelType.MINDIR, on("ascend"), "", {"ascend_context": {"device_id": "2"}}
+        )
+
+
+def test_cann_words_of_later_sections_go_before(monkeypatch) -> None:
+    monkeypatch.setenv("PINNACE_SIMULATE", "ascend:1")
+    options = {
+        "ascend_context": {"precision_mode": "enforce_fp16"},
+        "acl_init_options": {"ge.exec.precision_mode": "force_fp32"},
+    }
+    with pytest.warns(PinnaceWarning, match=r"\[acl_init_options\] ge.exec.precision_mode says force_fp32"):
+        assert settled(on("ascend"), Settings.load(options=options)).ascend.precision_mode == "force_fp32"
+    with pytest.raises(ConfigError, match="must be one of"):
+        Settings.load(options={"ge_session_options": {"ge.exec.precision_mode": "enforce_fp16"}})

@@ -1,0 +1,79 @@
+"""Write docs/configuration.md: every option, from the table that decides what options do.
+
+    python tools/make_configuration_table.py [--check]
+
+`--check` writes nothing and exits with 1 where the file is not what it should be.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+from pinnace.options import CONTEXT, PLACES, SECTIONS, Option
+
+ROOT = Path(__file__).parent.parent
+PAGE = ROOT / "docs" / "configuration.md"
+
+HEAD = """\
+# Options
+
+Every attribute of `Context` and every key of a configuration, with what it does where. This page is made by `python
+tools/make_configuration_table.py` from `src/pinnace/options.py`, the table that the code goes by; CI checks that it is
+current.
+
+A configuration is an .ini file (`config_path`), a dict of sections (`config_dict` of `Model` and `DataParallel`, `config`
+of `LiteInfer`, `context.parallel.config_info` of `ModelParallelRunner`), or both: the dict goes before the file, and
+`Context` before both. Names of sections and keys compare without case. Values are checked; unknown names are warned of,
+with the nearest known one. **Options that were set and have no effect on the target are named, with the reason, in one
+warning of the build**.
+
+`✓` is an effect, `–` is none; options of one kind of device have none where the target is another one. CUDA and TensorRT are the providers of a GPU; "simulated" are the devices of
+`PINNACE_SIMULATE` ([devices.md](devices.md)).
+
+"""
+COLUMNS = "CPU", "CUDA", "TensorRT", "Ascend", "simulated GPU", "simulated Ascend"
+
+
+def main(arguments: list[str]) -> int:
+    page = render()
+    if "--check" not in arguments:
+        PAGE.write_text(page, encoding="utf-8")
+        return 0
+    if PAGE.exists() and PAGE.read_text(encoding="utf-8") == page:
+        return 0
+    print(f"{PAGE.relative_to(ROOT)} is not current: run python tools/make_configuration_table.py")
+    return 1
+
+
+def render() -> str:
+    """The page."""
+    parts = [HEAD, "## Attributes of `Context`\n\n", *table({f"`{name}`": o for name, o in CONTEXT.items()})]
+    for name, section in SECTIONS.items():
+        rows = {f"`{key}`": option for key, option in section.keys.items()}
+        if section.others is not None:
+            rows["the name of a node" if name == "execution_plan" else "any other"] = section.others
+        parts += [f"\n## [{name}]\n\n", *table(rows)]
+    return "".join(parts)
+
+
+def table(rows: Mapping[str, Option]) -> list[str]:
+    """The lines of a table."""
+    titles = ("option", "what it does", "values", *COLUMNS, "why not elsewhere")
+    return [
+        f"| {' | '.join(cells)} |\n"
+        for cells in (titles, ["---"] * len(titles), *map(row, *zip(*rows.items(), strict=True)))
+    ]
+
+
+def row(name: str, option: Option) -> list[str]:
+    """The cells of an option."""
+    marks = ["✓" if place in option.on else "–" for place in PLACES]
+    does = option.does + (f"; for {' and '.join(option.needs)} only" if option.needs else "")
+    values = "" if option.values is None else str(option.values)
+    return [name, does, values, *marks, option.why]
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
