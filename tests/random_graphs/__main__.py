@@ -1,0 +1,75 @@
+"""`python -m tests.random_graphs`: run cases and print what came of them; status 1 where one failed."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+
+from tests.random_graphs import files, runner
+from tests.random_graphs.generate import case
+from tests.random_graphs.judge import Verdict, judge
+from tests.random_graphs.shrink import shrunk
+
+BAD = ("different", "refused", "crashed", "hung")
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.random_graphs", description=__doc__)
+    parser.add_argument("--count", type=int, default=500)
+    parser.add_argument("--first", type=int, default=0, help="the number of the first case")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--engine", choices=("onnxruntime", "openvino"), default="onnxruntime")
+    parser.add_argument("--rules", choices=("on", "off", "both"), default="on")
+    parser.add_argument("--keep", type=Path, help="a folder for what failed, shrunk")
+    parser.add_argument("--verbose", action="store_true", help="say why cases do not count")
+    arguments = parser.parse_args()
+    failed = 0
+    for rules in {"on": (True,), "off": (False,), "both": (True, False)}[arguments.rules]:
+        failed += _run(arguments, rules)
+    return bool(failed)
+
+
+def _run(arguments: argparse.Namespace, rules: bool) -> int:
+    counts: Counter[str] = Counter()
+    began = time.monotonic()
+
+    def one(number: int, stage) -> Verdict:
+        return judge(case(arguments.seed, number), arguments.engine, rules, number % 2 == 1, stage)
+
+    numbers = range(arguments.first, arguments.first + arguments.count)
+    for number, verdict in runner.run(numbers, one):
+        counts[verdict.kind] += 1
+        counts[f"ran on {verdict.engine}"] += bool(verdict.engine)
+        if verdict.kind == "uncounted" and arguments.verbose:
+            print(f"--- case {number}: {verdict.text[:300]}", flush=True)
+        if verdict.kind in BAD:
+            print(f"--- case {number}: {verdict.kind}: {verdict.text}", flush=True)
+            if arguments.keep is not None:
+                _keep(arguments, number, rules, verdict)
+    print(f"seed {arguments.seed}, {arguments.engine}, rules {'on' if rules else 'off'}:")
+    for name, count in sorted(counts.items()):
+        print(f"{count:8} {name}")
+    print(f"{sum(counts[k] for k in ('same', *BAD)):8} counted, {time.monotonic() - began:.0f} s")
+    return sum(counts[kind] for kind in BAD)
+
+
+def _keep(arguments: argparse.Namespace, number: int, rules: bool, verdict: Verdict) -> None:
+    whole = case(arguments.seed, number)
+    cached = number % 2 == 1
+
+    def trial(smaller, rules: bool = rules) -> Verdict:
+        return runner.alone(lambda stage: judge(smaller, arguments.engine, rules, cached, stage))
+
+    small, verdict = shrunk(whole, verdict, trial)
+    without = trial(small, rules=False)
+    arguments.keep.mkdir(parents=True, exist_ok=True)
+    files.write(arguments.keep / f"{arguments.engine}_{arguments.seed}_{number}", small)
+    print(files.described(small))
+    print(f"    {verdict.kind}: {verdict.text}\n    without rules: {without.kind}", flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

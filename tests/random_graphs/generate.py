@@ -1,0 +1,43 @@
+"""Case number N of a seed."""
+
+from __future__ import annotations
+
+import numpy as np
+from tests.random_graphs.chains import add_chain
+from tests.random_graphs.draft import Draft, Refused
+from tests.random_graphs.dress import Case, dress
+from tests.random_graphs.operators import add_any
+
+OPSETS = range(7, 27)
+"""Those that onnxruntime 1.31 runs."""
+
+
+_MISFITS = (IndexError, KeyError, TypeError, ValueError, ZeroDivisionError)
+"""What numpy and onnx raise where drawn shapes and numbers do not go together."""
+
+
+def case(seed: int, number: int) -> Case:
+    """The case; the same one for the same versions of onnx, onnxruntime and numpy."""
+    rng = np.random.default_rng([seed, number])
+    while True:
+        try:
+            return dress(_draft(rng))
+        except Refused:
+            pass
+
+
+def _draft(rng: np.random.Generator) -> Draft:
+    d = Draft(rng, int(rng.choice(OPSETS)))
+    wanted, chained = int(rng.integers(1, 9)), rng.random() < 0.55
+    for _ in range(4 * wanted):
+        try:
+            if chained:
+                add_chain(d)
+                chained = bool(rng.random() < 0.1)
+            else:
+                add_any(d)
+        except (Refused, *_MISFITS):
+            pass
+        if len(d.nodes) >= wanted:
+            break
+    return d

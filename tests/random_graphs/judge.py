@@ -1,0 +1,105 @@
+"""What Pinnace gives for a case, held beside what the oracle gives."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import warnings
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
+from typing import NamedTuple
+from unittest.mock import patch
+
+import numpy as np
+from tests.random_graphs import oracle
+from tests.random_graphs.dress import Case
+
+from pinnace import Context, Model, ModelType, errors
+from pinnace.engines.onnxruntime import compiling
+
+_RELATIVE = {"float16": 4e-3, "float32": 2e-5, "float64": 1e-11}
+_ABSOLUTE = {"float16": 1e-3, "float32": 1e-6, "float64": 1e-13}
+"""What functions of two libraries may differ by, where nothing is cancelled: some ulps."""
+
+_TIMES = 8
+"""How much further than by noise of some ulps a result may move: libraries add in other orders."""
+
+
+class Verdict(NamedTuple):
+    """What came of a case: "same", "different", "refused", or "uncounted", and what is to be said of it."""
+
+    kind: str
+    text: str = ""
+    engine: str = ""
+
+
+def judge(case: Case, engine: str, rules: bool, cached: bool, stage: Callable[[str], None]) -> Verdict:
+    """Run a case here; `stage` is told whose turn it is, in case that is the end of the process."""
+    stage("oracle")
+    try:
+        expected = oracle.run(case.model, case.feed)
+        slack = oracle.slack(case.model, case.feed, expected)
+    except Exception as error:
+        return Verdict("uncounted", f"oracle: {_line(error)}")
+    stage("pinnace")
+    try:
+        given, name = by_pinnace(case, engine, rules, cached)
+    except errors.PinnaceError as error:
+        return Verdict("refused", _line(error))
+    return Verdict(*compared(given, expected, slack), name)
+
+
+def _line(error: Exception) -> str:
+    return f"{type(error).__name__}: {' '.join(str(error).split())[:600]}"
+
+
+def by_pinnace(case: Case, engine: str, rules: bool, cached: bool) -> tuple[list[np.ndarray], str]:
+    """The outputs, and the engine that computed them."""
+    context = Context()
+    context.target = ["cpu"]
+    context.cpu.thread_num = 1
+    context.cpu.provider = engine
+    model = Model()
+    off = nullcontext() if rules else patch.object(compiling, "rewrite", lambda *_: None)
+    with tempfile.TemporaryDirectory() as folder, off, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        os.environ["PINNACE_CACHE_DIR"] = folder if cached else "off"
+        model.build_from_buffer(case.model.SerializeToString(), ModelType.ONNX, context)
+        arrays = [case.feed[tensor.name] for tensor in model.get_inputs()]
+        outputs = model.predict(arrays)
+        found = [tensor.get_data_to_numpy() for tensor in outputs]
+        return found, model.get_model_info("engine")
+
+
+def compared(
+    given: Sequence[np.ndarray], expected: oracle.Arrays, slack: Sequence[np.ndarray | None]
+) -> tuple[str, str]:
+    """ "same" or "different", and where."""
+    if len(given) != len(expected):
+        return "different", f"{len(given)} outputs and not {len(expected)}"
+    for place, (y, wanted, room) in enumerate(zip(given, expected, slack, strict=True)):
+        said = _difference(y, wanted, room)
+        if said:
+            return "different", f"output {place}: {said}"
+    return "same", ""
+
+
+def _difference(y: np.ndarray, wanted: np.ndarray, slack: np.ndarray | None) -> str:
+    if y.dtype != wanted.dtype and not (y.dtype.kind in "OSUT" and wanted.dtype.kind in "OSUT"):
+        return f"{y.dtype} and not {wanted.dtype}"
+    if slack is None:
+        return ""
+    if y.shape != wanted.shape:
+        return f"shape {y.shape} and not {wanted.shape}"
+    if y.dtype.kind not in "f":
+        wrong = (y != wanted) & (slack == 0)
+    else:
+        with np.errstate(invalid="ignore", over="ignore"):
+            off = np.abs(y.astype(np.float64) - wanted.astype(np.float64))
+            room = _TIMES * slack + _ABSOLUTE[y.dtype.name] + _RELATIVE[y.dtype.name] * np.abs(wanted)
+        same = (y == wanted) | (np.isnan(y) & np.isnan(wanted)) | (np.isinf(slack))
+        wrong = ~same & ~(np.isfinite(off) & (off <= room))
+    if not wrong.any():
+        return ""
+    first = tuple(int(i) for i in np.argwhere(wrong)[0])
+    return f"{int(wrong.sum())} of {y.size} {y.dtype}, {y[first]!r} and not {wanted[first]!r} at {first}"

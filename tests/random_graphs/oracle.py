@@ -1,0 +1,153 @@
+"""What a graph gives: onnxruntime without any optimisation, and how far that may be off."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import numpy as np
+import onnx
+import onnxruntime as ort
+from onnx import GraphProto, ModelProto, helper, numpy_helper
+
+Arrays = Sequence[np.ndarray]
+
+_EXACT = frozenset(
+    ["Abs", "And", "ArgMax", "ArgMin", "BitCast", "BitShift", "BitwiseAnd", "BitwiseNot", "BitwiseOr", "BitwiseXor", "Cast", "CastLike", "Ceil", "CenterCropPad", "Clip", "Compress", "Concat", "ConcatFromSequence", "Constant", "ConstantOfShape", "DepthToSpace", "DequantizeLinear", "Equal", "Expand", "EyeLike", "Flatten", "Floor", "Gather", "GatherElements", "GatherND", "Greater", "GreaterOrEqual", "Hardmax", "Identity", "If", "IsInf", "IsNaN", "Less", "LessOrEqual", "Loop", "Max", "MaxPool", "MaxUnpool", "Min", "Neg", "NonMaxSuppression", "NonZero", "Not", "OneHot", "Optional", "OptionalGetElement", "OptionalHasElement", "Or", "Pad", "QuantizeLinear", "Range", "Relu", "Reshape", "ReverseSequence", "Round", "Scan", "Scatter", "ScatterElements", "ScatterND", "SequenceAt", "SequenceConstruct", "SequenceEmpty", "SequenceErase", "SequenceInsert", "SequenceLength", "Shape", "Sign", "Size", "Slice", "SpaceToDepth", "Split", "SplitToSequence", "Squeeze", "TensorScatter", "Tile", "TopK", "Transpose", "Trilu", "Unique", "Unsqueeze", "Where", "Xor", "GlobalMaxPool", "ReduceMax", "ReduceMin"]
+)
+"""Operators whose results are no matter of rounding."""
+
+_NOISE = {onnx.TensorProto.FLOAT: 1e-6, onnx.TensorProto.FLOAT16: 4e-3, onnx.TensorProto.DOUBLE: 4e-15}
+"""Some ulps of a type: what the order of a sum, or a function of another library, changes."""
+
+_SEEDS = (1, 2)
+
+
+def session(model: ModelProto, optimised: bool = False) -> ort.InferenceSession:
+    """A session of plain onnxruntime, on one thread."""
+    chosen = ort.SessionOptions()
+    chosen.log_severity_level = 4
+    chosen.intra_op_num_threads = 1
+    levels = ort.GraphOptimizationLevel
+    chosen.graph_optimization_level = levels.ORT_ENABLE_ALL if optimised else levels.ORT_DISABLE_ALL
+    # As Pinnace has it: sums of bytes are not cut off on processors without VNNI.
+    chosen.add_session_config_entry("session.x64quantprecision", "1")
+    return ort.InferenceSession(model.SerializeToString(), chosen, providers=["CPUExecutionProvider"])
+
+
+def run(model: ModelProto, feed: Mapping[str, np.ndarray], optimised: bool = False) -> Arrays:
+    """The outputs of a model. Raises what onnxruntime raises."""
+    made = session(model, optimised)
+    wanted = {i.name for i in made.get_inputs()}
+    found: Arrays = made.run(None, {k: v for k, v in feed.items() if k in wanted})
+    return found
+
+
+def slack(model: ModelProto, feed: Mapping[str, np.ndarray], expected: Arrays) -> list[np.ndarray | None]:
+    """How far each element of each output moves where every inexact step is off by some ulps.
+
+    An element that becomes another number by a jump, or NaN, has infinite slack; None is an output that gets
+    another shape. Each noise is there in both directions, so that a step at a threshold is on either side.
+    """
+    found: list[np.ndarray | None] = [np.zeros(np.shape(y)) for y in expected]
+    for seed in _SEEDS:
+        for sign in (1, -1):
+            moved = run(_noisy(model, seed, sign), feed)
+            found = [_wider(s, y, z) for s, y, z in zip(found, expected, moved, strict=True)]
+    return found
+
+
+def _wider(slack: np.ndarray | None, y: np.ndarray, moved: np.ndarray) -> np.ndarray | None:
+    if slack is None or np.shape(y) != np.shape(moved):
+        return None
+    if y.dtype.kind in "biuOSU":
+        return np.where(y == moved, slack, np.inf)
+    with np.errstate(invalid="ignore", over="ignore"):
+        off = np.abs(y.astype(np.float64) - moved.astype(np.float64))
+    same = (y == moved) | (np.isnan(y) & np.isnan(moved))
+    off = np.where(same, 0, np.where(np.isfinite(off), off, np.inf))
+    return np.maximum(slack, off)
+
+
+def _noisy(model: ModelProto, seed: int, sign: int) -> ModelProto:
+    noisy = ModelProto()
+    noisy.CopyFrom(model)
+    kinds = _kinds(model)
+    _add_noise(noisy.graph, kinds, seed, sign, next(o.version for o in model.opset_import if not o.domain))
+    return noisy
+
+
+def _kinds(model: ModelProto) -> dict[str, int]:
+    """The element types of values, as far as onnx infers them."""
+    found: dict[str, int] = {}
+    try:
+        inferred = onnx.shape_inference.infer_shapes(model, data_prop=False)
+    except Exception:
+        inferred = model
+    for graph in graphs(inferred.graph):
+        for value in (*graph.input, *graph.output, *graph.value_info):
+            found[value.name] = value.type.tensor_type.elem_type
+        for tensor in graph.initializer:
+            found[tensor.name] = tensor.data_type
+        for node in graph.node:
+            if node.op_type == "Constant" and node.attribute[0].name == "value":
+                found[node.output[0]] = node.attribute[0].t.data_type
+    return found
+
+
+def graphs(graph: GraphProto) -> Iterator[GraphProto]:
+    """A graph and those nested in it."""
+    yield graph
+    for node in graph.node:
+        for attribute in node.attribute:
+            if attribute.type == onnx.AttributeProto.GRAPH:
+                yield from graphs(attribute.g)
+
+
+def _add_noise(graph: GraphProto, kinds: Mapping[str, int], seed: int, sign: int, opset: int) -> None:
+    """Put noise on what each inexact node reads and gives."""
+    nodes = list(graph.node)
+    del graph.node[:]
+    for number, node in enumerate(nodes):
+        for attribute in node.attribute:
+            if attribute.type == onnx.AttributeProto.GRAPH:
+                _add_noise(attribute.g, kinds, seed, sign, opset)
+        if node.op_type in _EXACT:
+            graph.node.append(node)
+            continue
+        for place, name in enumerate(node.input):
+            if kinds.get(name) in _NOISE:
+                made = _shaken(name, f"{name}.{number}.{place}", kinds[name], seed + 7 * place, sign, opset)
+                graph.node.extend(made)
+                node.input[place] = made[-1].output[0]
+        after = []
+        for place, name in enumerate(node.output):
+            if kinds.get(name) in _NOISE:
+                node.output[place] = f"{name}.exact"
+                made = _shaken(f"{name}.exact", f"{name}.", kinds[name], seed + 7 * place + 3, sign, opset)
+                made[-1].output[0] = name
+                after += made
+        graph.node.extend([node, *after])
+
+
+def _shaken(name: str, prefix: str, kind: int, seed: int, sign: int, opset: int) -> list[onnx.NodeProto]:
+    """Nodes that give `name` times a number near 1 for each element."""
+    wide = onnx.TensorProto.DOUBLE
+    prefix = f"{prefix}.noise"
+
+    def node(op_type: str, *inputs: str, **attributes: object) -> str:
+        made.append(helper.make_node(op_type, list(inputs), [f"{prefix}{len(made)}"], **attributes))
+        return made[-1].output[0]
+
+    def number(value: float, dtype: type = np.float64) -> str:
+        return node("Constant", value=numpy_helper.from_array(np.array(value, dtype)))
+
+    made: list[onnx.NodeProto] = []
+    if opset < 22:  # later ones have no kernel
+        noise = node("RandomUniformLike", name, low=-1.0, high=1.0, seed=float(seed), dtype=wide)
+    else:
+        places = node("Range", number(0, np.int64), node("Size", name), number(1, np.int64))
+        angles = node("Mul", node("Cast", places, to=wide), number(12345.678 + seed))
+        noise = node("Reshape", node("Sin", angles), node("Shape", name), allowzero=1)
+    factor = node("Add", number(1), node("Mul", noise, number(sign * _NOISE[kind])))
+    node("Cast", node("Mul", node("Cast", name, to=wide), factor), to=kind)
+    return made
