@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import textwrap
@@ -169,11 +170,16 @@ WEIGHTS = """
 """
 
 
+@pytest.mark.parametrize("cached", [True, False])
 @pytest.mark.parametrize("primitive", ["MatMul", "Gather"])
-def test_models_with_the_same_weights_hold_them_once(primitive: str, tmp_path: Path) -> None:
+def test_models_with_the_same_weights_hold_them_once(primitive: str, cached: bool, tmp_path: Path) -> None:
     arguments = [primitive, str(tmp_path)]
     subprocess.run([sys.executable, "-c", textwrap.dedent(WRITE), *arguments], check=True)
     command = [sys.executable, "-c", textwrap.dedent(WEIGHTS), *arguments]
-    first, second = map(float, subprocess.check_output(command, text=True).split())
+    (tmp_path / "temporary").mkdir()
+    environment = dict(os.environ, TMPDIR=str(tmp_path / "temporary"))
+    environment |= {} if cached else {"PINNACE_CACHE_DIR": "off"}
+    first, second = map(float, subprocess.check_output(command, env=environment, text=True).split())
+    assert not list((tmp_path / "temporary").iterdir())
     assert first > 64  # MB
     assert second - first < 30  # without sharing, 64 more

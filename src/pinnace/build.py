@@ -71,8 +71,12 @@ class Origin:
         model_type: ModelType | None,
         aim: Aim,
         settings: Settings,
+        spare: Store | None = None,
     ) -> None:
-        """Map a model, without reading it yet; see `build`. The engine is chosen for what `aim` says."""
+        """Map a model, without reading it yet; see `build`. The engine is chosen for what `aim` says.
+
+        `spare` keeps what is compiled where there is no compile cache.
+        """
         from pinnace import engines, formats
         from pinnace.cache.store import Store
 
@@ -81,7 +85,7 @@ class Origin:
         self._settings = settings
         self._plan = settings.precision_plan
         self._kind = formats.kind(self.source, model_type)
-        self._store = Store.of(settings)
+        self._store = Store.of(settings) or spare
         self._wholes: dict[tuple[str, ...], str] = {}
         self._admitted = settings.get("ascend_context", "shareable_weight_pid_list")
         self._handle = settings.get("ascend_context", "shareable_weight_mem_handle")
@@ -90,6 +94,7 @@ class Origin:
         aimed = aim(tuning)
         self.target = _with_provider(aimed, tuning)
         if self.target.device != "cpu":
+            self._check_nothing_shared()
             self.target = replace(self.target, options=settings.flat)
             self._store = None  # what was compiled for an accelerator is kept by its provider, or not at all
         self._engine = engines.choose(self.target, self.source.name)
@@ -213,28 +218,43 @@ class Origin:
     def _offering(self) -> Executable | RankPart:
         """Build through the compile cache, and let the admitted processes have what is kept there."""
         from pinnace.cache.handover import Offer, admitted
+        from pinnace.cache.private import private_store
 
         processes = admitted(self._admitted)
-        if self._store is None:
-            raise ConfigError(
-                "shareable_weight_pid_list: weights are shared through the compile cache, and it is off"
-            )
         try:
-            self._entry = self._kept(self._store)
+            store = self._store or private_store()
+            self._entry = self._kept(store)
         except OSError as error:
             raise ConfigError(
-                f"shareable_weight_pid_list: weights are shared by the compile cache, and it fails: {error}"
+                f"shareable_weight_pid_list: weights are shared by the compile cache, or where it is off by "
+                f"files in the folder for temporary ones (TMPDIR), and that fails: {error}"
             ) from None
         executable = self._load(self._entry)
-        refers = self._store.refers(self._content)
-        self.offer = Offer(self._entry, self._content, self._key(()), refers, processes)
+        refers, made_for = store.refers(self._content), self._key(())
+        self.offer = Offer(
+            self._entry, self._content, made_for, self._kind_of_device, refers, processes, store
+        )
         return executable
 
     def _received(self) -> Entry:
         """The entry of the process that offers its weights."""
         from pinnace.cache.handover import receive
 
-        return receive(self._handle, self._content, self._key, self.source.name)
+        return receive(self._handle, self._content, self._key, self._kind_of_device, self.source.name)
+
+    @property
+    def _kind_of_device(self) -> str:
+        return (self.target.simulates or self.target.device).partition(":")[0]
+
+    def _check_nothing_shared(self) -> None:
+        """Raise where weights in the memory of an accelerator should be shared between processes."""
+        for key in ("shareable_weight_pid_list", "shareable_weight_mem_handle"):
+            if self._settings.get("ascend_context", key):
+                raise ConfigError(
+                    f"{key}: processes share weights in the machine's memory, and those of this model lie in "
+                    f"that of {self.target.device}:{self.target.device_id}, which no engine shares between "
+                    f"processes; leave it out, and each process has its own"
+                )
 
     @cached_property
     def _content(self) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pinnace.arguments import check_type
 from pinnace.context import Context
 from pinnace.errors import ArgumentTypeError, ModelFormatError, ModelStateError
-from pinnace.model import Model, share_workspace
+from pinnace.model import Model, share_weights, share_workspace
 from pinnace.types import ModelGroupFlag, ModelType
 
 __all__ = ["ModelGroup", "ModelGroupFlag"]
@@ -18,8 +18,9 @@ class ModelGroup:
     """Models that share weights, work space, or both.
 
     Weights are shared by content: models of one process hold a weight once that is the same in both, such as
-    those of the graphs for prefill and decoding of one language model. That needs the compile cache, where
-    the engine's form of a weight is a file of its own, and it needs no group: all models do it. The work
+    those of the graphs for prefill and decoding of one language model. The compile cache does it, where the
+    engine's form of a weight is a file of its own, and it needs no group: all models do it. Without the cache
+    the models of groups that say so have files of their own, in the folder for temporary files. The work
     space, the memory for intermediate results, is shared by the models of groups that say so: models that
     predict in turn need that of the largest only. Where they predict at the same time it grows to what they
     need together.
@@ -56,9 +57,11 @@ class ModelGroup:
         for model in models:
             self._check_model(model)
         self._models.extend(models)
-        if self._flags is not ModelGroupFlag.SHARE_WEIGHT:
-            for model in models:
+        for model in models:
+            if self._flags is not ModelGroupFlag.SHARE_WEIGHT:
                 share_workspace(model)
+            if self._flags is not ModelGroupFlag.SHARE_WORKSPACE:
+                share_weights(model)
 
     def cal_max_size_of_workspace(self, model_type: ModelType, context: Context) -> None:
         """Build the models that were added by path once, so that what is wrong with one is said here.

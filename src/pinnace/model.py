@@ -21,6 +21,7 @@ from pinnace.errors import (
     ModelFormatError,
     ModelStateError,
     NotSupportedError,
+    warn,
 )
 from pinnace.options import BUFFER
 from pinnace.target import Target
@@ -28,6 +29,7 @@ from pinnace.types import ModelGroupFlag, ModelType
 
 if TYPE_CHECKING:
     from pinnace.cache.choices import Tuning
+    from pinnace.cache.store import Store
 
 __all__ = ["Model", "ModelGroupFlag", "ModelType"]
 
@@ -43,7 +45,8 @@ class Model(BaseModel):
     def __init__(self) -> None:
         super().__init__()
         self._model_path = ""
-        self._shares_workspace = False
+        self._shares_workspace = self._shares_weights = False
+        self._spare: Store | None = None  # it goes with the last that uses it
 
     def __str__(self) -> str:
         return f"model_path: {self._model_path}{self._played()}."
@@ -125,10 +128,41 @@ class Model(BaseModel):
         def aim(tuning: Tuning | None) -> Target:
             return replace(to_target(wanted, 1, tuning), shared_workspace=shares)
 
-        self._start(Origin(model, model_type, aim, settings))
+        common = self._shares_weights or (isinstance(model, str) and _real(model) in _sharing_weights)
+        self._spare = _spare(settings) if common else None
+        origin = Origin(model, model_type, aim, settings, self._spare)
+        if common and origin.target.device != "cpu":
+            warn(f"ModelGroup: models on a {origin.target.device} share no weights: no engine can do that")
+        self._start(origin)
+
+
+def _spare(settings: Settings) -> Store | None:
+    """Where weights that models share are kept; None where the compile cache does it."""
+    from pinnace.cache.private import private_store
+    from pinnace.cache.store import Store
+
+    if Store.of(settings) is not None:
+        return None
+    try:
+        return private_store()
+    except OSError as error:
+        warn(
+            f"ModelGroup: weights are shared by the compile cache, or where it is off by files in the folder "
+            f"for temporary ones (TMPDIR), and that fails: {error}; each model has weights of its own"
+        )
+        return None
 
 
 _sharing_workspace: set[Path] = set()
+_sharing_weights: set[Path] = set()
+
+
+def share_weights(model: str | Model) -> None:
+    """Let a model that is not built yet, or all that are built of a file later, share equal weights."""
+    if isinstance(model, Model):
+        model._shares_weights = True
+    else:
+        _sharing_weights.add(_real(model))
 
 
 def share_workspace(model: str | Model) -> None:

@@ -6,6 +6,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import textwrap
 from pathlib import Path
 
@@ -15,7 +16,10 @@ import pytest
 from onnx import helper, numpy_helper
 
 import pinnace
+from pinnace.build import build
+from pinnace.config import Settings
 from pinnace.errors import ConfigError, ModelStateError
+from pinnace.target import Target
 
 from .conftest import X, close_to, make_model
 
@@ -31,10 +35,11 @@ SLAVE = """
 
     print(pinnace.Model().get_model_info("current_pid"), flush=True)
     for line in sys.stdin:
-        path, config, x = eval(line)
-        model = pinnace.Model()
+        path, config, device, x = eval(line)
+        model, context = pinnace.Model(), pinnace.Context()
+        context.target = [device]
         try:
-            model.build_from_file(path, pinnace.ModelType.ONNX, config_dict=config)
+            model.build_from_file(path, pinnace.ModelType.ONNX, context, config_dict=config)
             print(model.predict([np.load(x)])[0].get_data_to_numpy().tolist(), flush=True)
         except Exception as error:
             print(repr(f"{type(error).__name__}: {error}"), flush=True)
@@ -56,9 +61,9 @@ class Slave:
         )
         self.pid = int(self._process.stdout.readline())
 
-    def predict(self, path, config):
+    def predict(self, path, config, device="cpu"):
         """Outputs, or an error as text."""
-        self._process.stdin.write(f"{(str(path), config, str(self._x))!r}\n")
+        self._process.stdin.write(f"{(str(path), config, device, str(self._x))!r}\n")
         self._process.stdin.flush()
         answer = eval(self._process.stdout.readline())
         return answer if isinstance(answer, str) else np.array(answer, np.float32)
@@ -276,10 +281,78 @@ def test_a_process_that_is_not_there(cache, product):
         master(product[0], str(gone.pid))
 
 
-def test_sharing_needs_the_cache(product, monkeypatch):
+@pytest.fixture
+def uncached(tmp_path, monkeypatch):
+    """No compile cache, and an empty folder for temporary files."""
     monkeypatch.setenv("PINNACE_CACHE_DIR", "off")
-    with pytest.raises(ConfigError, match="shared through the compile cache, and it is off"):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
+    (tmp_path / "temporary").mkdir()
+    return tmp_path / "temporary"
+
+
+def test_without_the_cache_the_files_are_the_masters(uncached, product, slave):
+    path, weight = product
+    model, handle = master(path, str(slave.pid))
+    (folder,) = uncached.iterdir()
+    assert folder.stat().st_mode & 0o077 == 0
+    child = os.fork()
+    if child == 0:
+        model.close()
+        os._exit(0)
+    assert os.waitpid(child, 0)[1] == 0
+    assert slave.predict(path, {"shared_mem_handle": handle}) == close_to(weight)
+    model.close()
+    del model
+    assert not list(uncached.iterdir())
+
+
+def test_what_a_killed_master_has_left_goes_with_the_next(uncached, product, slave):
+    command = [sys.executable, "-c", textwrap.dedent(MASTER), str(product[0]), str(slave.pid)]
+    environment = os.environ | {"TMPDIR": str(uncached)}
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment, text=True
+    ) as running:
+        running.stdout.readline()
+        (left,) = uncached.iterdir()
+        os.utime(left, (0, 0))
+        model, _ = master(product[0], str(slave.pid))
+        assert left.exists(), "its owner lives"
+        model.close()
+        del model
+        running.send_signal(signal.SIGKILL)
+    model, _ = master(product[0], str(slave.pid))
+    assert not left.exists()
+    model.close()
+
+
+def test_without_cache_and_room_nothing_is_shared(product, monkeypatch):
+    monkeypatch.setenv("PINNACE_CACHE_DIR", "off")
+    monkeypatch.setattr(tempfile, "tempdir", "/dev/null")
+    with pytest.raises(ConfigError, match=r"\(TMPDIR\), and that fails: .*/dev/null"):
         master(product[0], "0")
+
+
+@pytest.mark.parametrize("key", ["shareable_weight_pid_list", "shareable_weight_mem_handle"])
+@pytest.mark.parametrize("device", ["gpu", "ascend"])
+def test_weights_in_the_memory_of_a_device_are_not_shared(cache, product, device, key):
+    settings = Settings.load(options={"ascend_context": {key: "12"}})
+    with pytest.raises(ConfigError, match=f"{key}: .* those of this model lie in that of {device}:1"):
+        build(str(product[0]), None, Target(device=device, device_id=1), settings)
+
+
+def test_master_and_slave_are_on_the_same_kind_of_device(cache, product, tmp_path, monkeypatch):
+    monkeypatch.setenv("PINNACE_SIMULATE", "ascend:2")
+    path, weight = product
+    slave = Slave(tmp_path)
+    context = pinnace.Context()
+    context.target = ["ascend"]
+    model = pinnace.Model()
+    model.build_from_file(str(path), pinnace.ModelType.ONNX, context, config_dict={"pids": str(slave.pid)})
+    config = {"shared_mem_handle": int(model.get_model_info("shareable_weight_mem_handle"))}
+    assert "it built this model for ascend, and this process for cpu" in slave.predict(path, config)
+    assert slave.predict(path, config, "ascend") == close_to(weight)
+    model.close()
+    slave.end()
 
 
 def test_a_master_that_admitted_nobody_says_so(cache, product):

@@ -32,6 +32,7 @@ from weakref import WeakSet, finalize
 
 from pinnace.cache import entry as entries
 from pinnace.cache.entry import Damaged, Entry
+from pinnace.cache.store import Store
 from pinnace.errors import ConfigError, ModelStateError
 from pinnace.weights.digest import digest
 
@@ -50,19 +51,28 @@ class Offer:
     """
 
     def __init__(
-        self, entry: Entry, content: str, made_for: str, refers: Sequence[str], admitted: Mapping[int, int]
+        self,
+        entry: Entry,
+        content: str,
+        made_for: str,
+        device: str,
+        refers: Sequence[str],
+        admitted: Mapping[int, int],
+        store: Store,
     ) -> None:
         """Begin to serve.
 
-        `content` names the model file, `made_for` that and what it was compiled for, `refers` the files
-        beside it; `admitted` maps the number of each process to its pidfd, which is taken over.
+        `content` names the model file, `made_for` that and what it was compiled for, `device` the kind of
+        device, `refers` the files beside it; `admitted` maps the number of each process to its pidfd, which
+        is taken over. `store` has the entry.
         """
+        self._store = store  # a private one goes with the last that uses it
         self.handle = 1 + secrets.randbelow(_HANDLES - 1)
         listening = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET | socket.SOCK_CLOEXEC)
         listening.bind(_address(self.handle))
         listening.listen()
         self._listening, self._pidfds = listening, tuple(admitted.values())
-        asked = {"handle": str(self.handle), "content": content, "made_for": made_for}
+        asked = {"handle": str(self.handle), "content": content, "made_for": made_for, "device": device}
         waiting = threading.Thread(
             target=_serve,
             args=(listening, asked, entry.folder, tuple(refers), dict(admitted)),
@@ -118,14 +128,14 @@ def admitted(text: str) -> dict[int, int]:
     return found
 
 
-def receive(handle: str, content: str, key: Callable[[Sequence[str]], str], model: str) -> Entry:
-    """The entry that the master behind a handle offers for the same model.
+def receive(handle: str, content: str, key: Callable[[Sequence[str]], str], device: str, model: str) -> Entry:
+    """The entry that the master behind a handle offers for the same model on the same kind of device.
 
     `content` names the model file, and `key` compiled models by the files beside it. Raises ConfigError for a
     handle that is none, ModelStateError where the master is gone or refuses, with its reason.
     """
     number = _handle(handle)
-    asked = {"handle": str(number), "content": content, "made_for": key(())}
+    asked = {"handle": str(number), "content": content, "made_for": key(()), "device": device}
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET | socket.SOCK_CLOEXEC) as line:
         line.settimeout(_PATIENCE)
         try:
@@ -246,6 +256,8 @@ def _difference(said: bytes, expected: Mapping[str, str]) -> str:
         return "the handle is wrong"
     if asked.get("content") != expected["content"]:
         return "it offers another model: both must be built from the same file"
+    if asked.get("device") != expected["device"]:
+        return f"it built this model for {expected['device']}, and this process for {asked.get('device')}"
     if asked.get("made_for") != expected["made_for"]:
         return "it built this model for another target, with other options, or with another version"
     return ""
