@@ -469,18 +469,17 @@ def test_tensorrt():
 
 def test_profiles_without_favourites_favour_the_largest():
     assert providers.profiles("x:[-1,4]", "[1~8]", "")["trt_profile_opt_shapes"] == "x:8x4"
+    assert providers.profiles("x:[1,-1]", "[2~4],[8],[16]", "")["trt_profile_max_shapes"] == "x:1x16"
     assert providers.profiles("x:[2,4]", "", "") == {}
 
 
 @pytest.mark.parametrize(
     ("shape", "dims", "best", "message"),
     [
-        ("x", "[1]", "", "'x' is not NAME:"),
-        ("x:[-1]", "", "", "dynamic_dims=''.*each of the 1 inputs"),
-        ("x:[-1,-1]", "[1~2]", "", "2 free dimensions"),
+        ("x:[-1,-1]", "[1~2]", "", "sizes for 1 free dimensions, and the model's inputs have 2"),
         ("x:[-1]", "[5~2]", "", "'5~2' is neither"),
         ("x:[-1]", "[1~4]", "[5]", "not within"),
-        ("x:[-1]", "[1~4]", "[a]", "one value for each"),
+        ("x:[-1]", "[1~4]", "[a]", "'a' is neither"),
     ],
 )
 def test_profiles_that_cannot_be(shape, dims, best, message):

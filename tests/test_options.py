@@ -5,13 +5,18 @@ from __future__ import annotations
 import warnings
 from pathlib import Path
 
+import numpy as np
 import pytest
+from onnx import TensorProto, helper
 
 import pinnace
 from pinnace.config import Settings
 from pinnace.effects import settled
-from pinnace.errors import ConfigError, PinnaceWarning
-from pinnace.options import CONTEXT, PLACES, SECTIONS, Number, Option, Words
+from pinnace.errors import ConfigError, DataMismatchError, PinnaceWarning
+from pinnace.options import CONTEXT, PLACES, SECTIONS, Form, Number, Option, Words
+from pinnace.ports import limited
+from pinnace.shapes import flattened, written
+from pinnace.types import DataType, Port
 
 MODEL = str(Path(pinnace.__file__).parent / "data" / "efficientnet_lite0.mindir")
 
@@ -40,6 +45,8 @@ def some(option: Option) -> str:
             return words[-1]
         case Number():
             return "0"
+        case Form(example):
+            return example
     return "x"
 
 
@@ -214,3 +221,106 @@ def test_cann_words_of_later_sections_go_before(monkeypatch) -> None:
         assert settled(on("ascend"), Settings.load(options=options)).ascend.precision_mode == "force_fp32"
     with pytest.raises(ConfigError, match="must be one of"):
         Settings.load(options={"ge_session_options": {"ge.exec.precision_mode": "enforce_fp16"}})
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> str:
+    """y = x @ w, where w is the unit matrix and the batch is free, and z is where y is largest."""
+    ports = [helper.make_tensor_value_info(name, TensorProto.FLOAT, ["n", 4]) for name in "xy"]
+    ports.append(helper.make_tensor_value_info("z", TensorProto.INT64, ["n"]))
+    w = helper.make_tensor("w", TensorProto.FLOAT, [4, 4], np.eye(4, dtype=np.float32).ravel())
+    nodes = [helper.make_node("MatMul", ["x", "w"], ["y"]), helper.make_node("ArgMax", ["y"], ["z"], axis=1)]
+    graph = helper.make_graph(nodes, "g", ports[:1], ports[1:], [w])
+    made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    (tmp_path / "m.onnx").write_bytes(made.SerializeToString())
+    return str(tmp_path / "m.onnx")
+
+
+def built(path: str, context: pinnace.Context, sections: dict) -> pinnace.Model:
+    found = pinnace.Model()
+    found.build_from_file(path, pinnace.ModelType.ONNX, context, "", sections)
+    return found
+
+
+X = np.arange(8, dtype=np.float32).reshape(2, 4)
+
+
+@pytest.mark.parametrize(
+    ("options", "dtype"),
+    [
+        ({"ascend_context": {"output_type": "FP16"}}, np.float16),
+        ({"acl_option_cfg_param": {"output_type": "FP32"}}, np.float32),
+        ({"acl_build_options": {"ge.outputDataType": "UINT8"}}, np.uint8),
+    ],
+)
+def test_outputs_of_another_type(monkeypatch, model: str, options: dict, dtype: type) -> None:
+    monkeypatch.setenv("PINNACE_SIMULATE", "ascend:1")
+    for _ in range(2):  # the second is loaded from the compile cache
+        found = built(model, on("ascend"), options)
+        assert [(o.name, o.dtype.to_numpy()) for o in found.get_outputs()] == [("y", dtype), ("z", dtype)]
+        y, z = (o.get_data_to_numpy() for o in found.predict([X]))
+        np.testing.assert_array_equal(y, X.astype(dtype), strict=True)
+        np.testing.assert_array_equal(z, np.array([[3], [3]], dtype), strict=True)
+    plain = built(model, on("ascend"), {})
+    assert [o.get_data_to_numpy().dtype for o in plain.predict([X])] == [np.float32, np.int64]
+
+
+@pytest.mark.parametrize(
+    ("target", "options"),
+    [
+        ("ascend", {"ascend_context": {"dynamic_dims": "[1~2],[4]"}}),
+        ("ascend", {"ascend_context": {"dynamic_batch_size": "1,2,4"}}),
+        ("ascend", {"acl_build_options": {"ge.dynamicBatchSize": "1,2,4"}}),
+        ("ascend", {"ge_graph_options": {"ge.dynamicDims": "1;2;4"}}),
+        ("gpu", {"gpu_context": {"dynamic_Dims": "[1~2],[4]"}}),
+    ],
+)
+def test_sizes_that_dynamic_dims_does_not_have_are_refused(monkeypatch, model, target, options) -> None:
+    monkeypatch.setenv("PINNACE_SIMULATE", "ascend:1,gpu:1")
+    found = built(model, on(target), options)
+    for size in range(1, 6):
+        x = np.ones((size, 4), np.float32)
+        if size in (1, 2, 4):
+            assert found.predict([x])[0].shape == [size, 4]
+            continue
+        with pytest.raises(DataMismatchError, match=rf"dynamic_dims allows .*\[4\] .* but got \[{size}\]"):
+            found.predict([x])
+        with pytest.raises(DataMismatchError, match=rf"dynamic_dims allows .*\[4\] .* but got \[{size}\]"):
+            found.resize(found.get_inputs(), [[size, 4]])
+    with pytest.raises(ConfigError, match="sizes for 2 free dimensions, and the model's inputs have 1"):
+        built(model, on("ascend"), {"ascend_context": {"dynamic_dims": "[1,2]"}})
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "message"),
+    [
+        ("input_shape", "x", "'x' is not NAME:"),
+        ("input_shape", "x:[1,0]", "a dimension is -1 or a positive number"),
+        ("input_shape", "x:[1];x:[2]", "'x' is there twice"),
+        ("dynamic_dims", "[19200,960],960", "is not .SIZE,SIZE"),
+        ("dynamic_dims", "[1],[2];[3]", "as many pairs of brackets for each input"),
+        ("dynamic_dims", "[4~2]", "'4~2' is neither a size nor"),
+        ("dynamic_batch_size", "1,x", "'x' is neither a size nor"),
+        ("dynamic_image_size", "64,64;96", "as many sizes in each part"),
+    ],
+)
+def test_shapes_are_checked_on_every_target(key: str, value: str, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        Settings.load(options={"ascend_context": {key: value}})
+
+
+def test_sizes_of_several_inputs_are_those_of_their_names() -> None:
+    ports = [
+        Port(name, DataType.FLOAT32, shape) for name, shape in (("a", (-1, 3)), ("b", (2,)), ("c", (-1, -1)))
+    ]
+    text = flattened("[8~9,16],[1,2];[];[4],[5]")
+    a, b, c = limited(ports, "c:[-1,-1];b:[2];a:[-1,3]", text)
+    assert (written(a.sizes), b.sizes, written(c.sizes)) == ("[4],[5]", (), "[8~9,16],[1,2]")
+
+
+def test_names_of_variable_weights_in_a_list(model: str) -> None:
+    options = {"ascend_context": {"variable_weights_list": "w"}}
+    found = built(model, on("cpu"), options)
+    new = pinnace.Tensor(2 * np.eye(4, dtype=np.float32))
+    found.update_weights([[new]])
+    np.testing.assert_array_equal(found.predict([X])[0].get_data_to_numpy(), 2 * X)

@@ -22,7 +22,6 @@ from pinnace.errors import ArgumentTypeError, ArgumentValueError, ModelStateErro
 from pinnace.exchange import Exchange, Fixed
 from pinnace.ports import (
     Host,
-    Shape,
     arrays_of,
     check_inputs,
     check_outputs,
@@ -32,10 +31,13 @@ from pinnace.ports import (
     fits,
     into_devices,
     is_free,
+    limited,
     meta,
     resized,
 )
+from pinnace.shapes import Shape
 from pinnace.tensor import Array, Kind, Tensor, TensorMeta, arrays_in, tensors_of
+from pinnace.types import Port
 from pinnace.workers.batching import Batching
 from pinnace.workers.pool import Post, Workers
 from pinnace.workers.stats import Stats
@@ -254,7 +256,7 @@ class BaseModel(NotCopied):
         with self._lock:
             live = self._built()
             shapes = resized(live.inputs, dims)
-            self._live = _Live(live.workers, live.offer, live.exchange, shapes, live.devices)
+            self._live = _Live(live.workers, live.offer, live.exchange, shapes, live.devices, live.inputs)
         for tensor, shape in zip(inputs, shapes, strict=True):
             tensor.shape = list(shape)
 
@@ -271,14 +273,20 @@ class BaseModel(NotCopied):
         posts = [Post(other.build(), other.target.parallel_requests, other.target.cores) for other in others]
         workers = Workers(executable, count, origin.target.cores, limit, batching, posts)
         devices = ", ".join(map(_device, (origin, *others)))
-        self._run_on(workers, devices, Exchange(origin, others), origin.offer)
+        inputs = limited(executable.inputs, origin.target.input_shape, origin.target.dynamic_dims)
+        self._run_on(workers, devices, Exchange(origin, others), origin.offer, inputs)
 
     def _run_on(
-        self, workers: Workers, devices: str, exchange: Exchange | Fixed, offer: Offer | None = None
+        self,
+        workers: Workers,
+        devices: str,
+        exchange: Exchange | Fixed,
+        offer: Offer | None = None,
+        inputs: tuple[Port, ...] = (),
     ) -> None:
-        """Let these workers be the model; those before are closed."""
-        shapes = tuple(port.shape for port in workers.executable.inputs)
-        live = _Live(workers, offer, exchange, shapes, devices)
+        """Let these workers be the model; those before are closed. `inputs` are theirs, with their sizes."""
+        inputs = inputs or workers.executable.inputs
+        live = _Live(workers, offer, exchange, tuple(port.shape for port in inputs), devices, inputs)
         with self._lock:
             old, self._live = self._live, live
             self._closed = False
@@ -313,12 +321,13 @@ class _Live:
         exchange: Exchange | Fixed,
         shapes: tuple[Shape, ...],
         devices: str,
+        inputs: tuple[Port, ...],
     ) -> None:
         self.workers = workers
         self.devices = devices
         self.offer = offer
         self.exchange = exchange
-        self.inputs = workers.executable.inputs
+        self.inputs = inputs
         self.outputs = workers.executable.outputs
         self.shapes = shapes
         self.host = Host(devices, workers.executable.takes_device_memory)

@@ -111,7 +111,7 @@ class Origin:
         Where 16 bits are preferred and nothing computes in them, a warning says so.
         """
         executable = self._build_somewhere()
-        wanted = self.target.precision == "preferred_fp16" and not self.target.simulates
+        wanted = self.target.precision == "preferred_fp16"
         if wanted and self.target.device == "cpu" and executable.info["precision"] == "float32":
             warn(f"{self.source.name} runs in float32, not in 16 bits: {self._no_sixteen_bits()}")
         return executable
@@ -363,11 +363,15 @@ class Origin:
             )
 
     def _compilable(self, variable: Collection[str]) -> Compilable:
-        return _compilable(self.source, self._kind, variable, self._plan)
+        return _compilable(self.source, self._kind, variable, self._plan, self.target.output_type)
 
 
 def _compilable(
-    source: Source, kind: ModelType, variable: Collection[str], plan: Mapping[str, str]
+    source: Source,
+    kind: ModelType,
+    variable: Collection[str],
+    plan: Mapping[str, str],
+    output_type: str,
 ) -> Compilable:
     """Read and lower a model."""
     import_onnx_ir()
@@ -375,7 +379,7 @@ def _compilable(
     from pinnace.compiler.graph import compilable
 
     folder = None if source.folder is None else str(source.folder)
-    return compilable(formats.read(source, kind), source.name, folder, variable, plan)
+    return compilable(formats.read(source, kind), source.name, folder, variable, plan, output_type)
 
 
 def _with_provider(target: Target, tuning: Tuning | None) -> Target:

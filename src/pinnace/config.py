@@ -82,24 +82,27 @@ class Settings:
         """Names of the weights that may be exchanged, a line each in the file `variable_weights_file`.
 
         The option is one of `[ascend_context]`, as in MindSpore Lite, or of `[common_context]`. A path that
-        leads nowhere from the working directory is tried from the folder of the .ini file. ConfigError.
+        leads nowhere from the working directory is tried from the folder of the .ini file. Where there is
+        none, `variable_weights_list` has the names, with commas between them. ConfigError.
         """
         given = [self.get(section, _VARIABLE_WEIGHTS) for section in _VARIABLE_SECTIONS]
         path = next(filter(None, given), "")
         if not path:
-            return ()
+            listed = (self.get(section, "variable_weights_list") for section in _VARIABLE_SECTIONS)
+            names = next(filter(None, listed), "").split(",")
+            return tuple(dict.fromkeys(filter(None, map(str.strip, names))))
         beside = os.path.join(self.folder, path)
         path = path if os.path.exists(path) or not os.path.exists(beside) else beside
-        names: dict[str, int] = {}
+        lines: dict[str, int] = {}
         for number, line in enumerate(_text(path, _VARIABLE_WEIGHTS).splitlines(), 1):
             name = line.strip()
-            if name in names:
-                raise ConfigError(f"{path}:{number}: {name!r} stands in line {names[name]} already")
+            if name in lines:
+                raise ConfigError(f"{path}:{number}: {name!r} stands in line {lines[name]} already")
             if name:
-                names[name] = number
-        if not names:
+                lines[name] = number
+        if not lines:
             raise ConfigError(f"{path}: {_VARIABLE_WEIGHTS} names no weights: write one name a line")
-        return tuple(names)
+        return tuple(lines)
 
 
 _VARIABLE_WEIGHTS = "variable_weights_file"
@@ -176,7 +179,7 @@ def _check(origin: str, section: str, values: Mapping[str, str]) -> None:
         if option is None:
             warn(f"{origin}: unknown key {key!r} in [{section}] is ignored{_nearest(key, known.keys)}")
         elif option.values is not None:
-            option.values.check(f"{origin}: [{section}] {key}", value)
+            option.values.read(f"{origin}: [{section}] {key}", value)
 
 
 def _check_plan(origin: str, values: Mapping[str, str]) -> None:

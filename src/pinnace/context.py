@@ -166,6 +166,9 @@ class Accelerator(Device):
         super().__init__()
         self._device_id: int | None = None
         self._rank_id = 0
+        self._input_shape = ""  # these three are options of configurations alone
+        self._dynamic_dims = ""
+        self._output_type = ""
 
     @property
     def device_id(self) -> int:
@@ -521,10 +524,13 @@ def to_target(
             f"thread_num ({cpu.thread_num})"
         )
     number = getattr(options, "device_id", 0) if device_id is None else device_id
-    ranks: dict[str, Any] = {"rank": _rank(context, kind), "groups": context.group_info_file}
+    said: dict[str, Any] = {"rank": _rank(context, kind), "groups": context.group_info_file}
+    if isinstance(options, Accelerator):
+        for name in ("input_shape", "dynamic_dims", "output_type"):
+            said[name] = getattr(options, f"_{name}")
     played = simulated(kind, number)
     if played is not None:
-        return replace(_playing(played, options, cpu, requests), **ranks)
+        return replace(_playing(played, options, cpu, requests), **said)
     cores = usable_core_count()
     threads, places = _numbers(cpu, requests, cores)
     # What was measured decides where it was compared with what the cores allow, one operator at a time.
@@ -541,7 +547,7 @@ def to_target(
         inter_op_threads=_operators(cpu, cores),
         cores=_cores(cpu, threads, places),
         parallel_requests=places,
-        **ranks,
+        **said,
     )
 
 

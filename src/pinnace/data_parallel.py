@@ -23,7 +23,7 @@ from pinnace.errors import (
     ModelFormatError,
     PredictTimeoutError,
 )
-from pinnace.options import CHOSEN, PARALLEL
+from pinnace.options import CHOSEN, PARALLEL, SPLIT
 from pinnace.ports import arrays_of, meta
 from pinnace.target import Target
 from pinnace.tensor import Array, Tensor, TensorMeta
@@ -85,7 +85,7 @@ class DataParallel(NotCopied):
         settings = Settings.load(config_path, config_dict, "config_dict")
         context = context or Context()
         chosen = (CHOSEN,) if device_ids is not None or context.parallel.cluster else ()
-        context = settled(context, settings, PARALLEL, *chosen)
+        context = settled(context, settings, PARALLEL, SPLIT, *chosen)
         self._model_path = model_path
         self._axis = axis
         self._tally = SharedTally()

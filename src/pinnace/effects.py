@@ -35,7 +35,7 @@ def settled(context: Context, settings: Settings, *facts: str) -> Context:
                 continue
             why = _why(option, SECTIONS[section].kind, kind, place, facts)
             if not why and option.fills:
-                why = filled.fill(option.fills, value, f"[{section}] {key}")
+                why = filled.fill(option, value, f"[{section}] {key}")
             if why:
                 idle.setdefault(why, []).append(key)
         for why, keys in idle.items():
@@ -90,17 +90,18 @@ class _Filled:
         self.context = copy.copy(context)
         self._by: dict[str, str] = {}
 
-    def fill(self, name: str, value: str, option: str) -> str:
-        """Set the attribute `name` ("gpu.device_id") by an option; gives why that has no effect, or ""."""
+    def fill(self, option: Option, value: str, called: str) -> str:
+        """Set the attribute that an option stands for; gives why that has no effect, or ""."""
+        name = option.fills
         group, attribute = name.split(".")
         device = getattr(self.context, group)
         there = getattr(device, f"_{attribute}")
-        wanted = value if isinstance(there, str) else int(value)
+        wanted = value if option.values is None else option.values.read(called, value)
         if there not in ("", None):
             first = self._by.get(name, "the context")
             return "" if there == wanted else f"{first} says {there}"
         device = copy.copy(device)
         vars(device)[f"_{attribute}"] = wanted
         vars(self.context)[group] = device
-        self._by[name] = option
+        self._by[name] = called
         return ""

@@ -8,9 +8,10 @@ for [runner] and [distributed], which are ours.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from pinnace import shapes
 from pinnace.errors import ConfigError
 
 PLACES = ("cpu", "cuda", "tensorrt", "ascend", "simulated gpu", "simulated ascend")
@@ -27,6 +28,7 @@ RUNNER, PARALLEL, BUFFER = "ModelParallelRunner", "DataParallel", "a model in me
 """What some options need: who runs the model, or where it comes from."""
 
 CHOSEN = "the devices are those of device_ids, or of the cluster"
+SPLIT = "DataParallel gives devices parts of a batch"
 """What takes the place of some."""
 
 
@@ -39,11 +41,12 @@ class Words:
     def __str__(self) -> str:
         return ", ".join(f"`{word}`" if word else '`""`' for word in self.words)
 
-    def check(self, place: str, value: str) -> None:
-        """Raise `ConfigError` for another value."""
+    def read(self, place: str, value: str) -> str:
+        """The word; raises `ConfigError` for another one."""
         if value not in self.words:
             known = ", ".join(word or '""' for word in sorted(self.words))
             raise ConfigError(f"{place} must be one of {known}, but got {value!r}")
+        return value
 
 
 @dataclass(frozen=True)
@@ -55,12 +58,55 @@ class Number:
     def __str__(self) -> str:
         return "number"
 
-    def check(self, place: str, value: str) -> None:
-        """Raise `ConfigError` for anything else."""
+    def read(self, place: str, value: str) -> int:
+        """The number; raises `ConfigError` for anything else."""
         if not value.isdecimal():
             raise ConfigError(f"{place} must be a number that is not negative, but got {value!r}")
         if int(value) >> self.bits:
             raise ConfigError(f"{place} must be less than 2^{self.bits}, but got {value}")
+        return int(value)
+
+
+@dataclass(frozen=True)
+class Form:
+    """Text of a form that an `example` shows; `put` puts it as `pinnace.shapes` reads it, or ValueError."""
+
+    example: str
+    put: Callable[[str], str]
+
+    def __str__(self) -> str:
+        return f"`{self.example}`"
+
+    def read(self, place: str, value: str) -> str:
+        """The text; raises `ConfigError` for another form."""
+        try:
+            return self.put(value)
+        except ValueError as error:
+            raise ConfigError(f"{place}={value!r}: {error}") from None
+
+
+def _shapes(text: str) -> str:
+    shapes.named_shapes(text)
+    return text
+
+
+def _sizes(text: str) -> str:
+    shapes.sizes(text)
+    return text
+
+
+def _brackets(text: str) -> str:
+    return _sizes(shapes.flattened(text))
+
+
+def _batches(text: str) -> str:
+    return _sizes(text.replace(",", ";"))
+
+
+_SHAPES = Form("x:[-1,3,224];y:[1,8]", _shapes)
+_DIMS = Form("[1~4],[8]", _brackets)
+_GE_DIMS = Form("64,64;96,96", _sizes)
+_BATCHES = Form("1,2,4", _batches)
 
 
 @dataclass(frozen=True)
@@ -75,7 +121,7 @@ class Option:
     does: str = ""
     on: frozenset[str] = NOWHERE
     why: str = ""
-    values: Words | Number | None = None
+    values: Words | Number | Form | None = None
     needs: tuple[str, ...] = ()
     but: str = ""
     fills: str = ""
@@ -106,7 +152,6 @@ _NO_CANN = "onnxruntime's CANN provider, which runs models on Ascend, has no suc
 _ONE_KERNEL = "there is one kernel for each operator to choose from"
 _NOT_TUNED = "models are not tuned by AOE; `pinnace tune` measures what is to be chosen on the CPU"
 _SAME_POOL = "the workers of a runner share one pool of threads always, context.cpu.thread_num each"
-_ONE_SIZE = "only TensorRT makes kernels for sizes"
 _NO_PARTS = "tables of embeddings are not cached in parts on a device"
 _NO_LAYOUT = "inputs have the layout that the model file says"
 
@@ -145,6 +190,22 @@ _IMPLEMENTATIONS = Option(
     Words(("high_performance", "high_precision")),
 )
 
+
+def _shape(kind: str, on: frozenset[str]) -> Option:
+    """`input_shape` of a kind of device."""
+    does = "shapes of inputs, by name, with `dynamic_dims`"
+    return Option(does, on, "Model.resize gives inputs their shapes", _SHAPES, fills=f"{kind}.input_shape")
+
+
+def _free(form: Form, kind: str = "ascend", on: frozenset[str] = _ASCEND) -> Option:
+    """`dynamic_dims` of a kind of device, in a form."""
+    does = "sizes that the free dimensions may have; others are refused"
+    return Option(does, on, "", form, but=SPLIT, fills=f"{kind}.dynamic_dims")
+
+
+_INPUT_SHAPE = _shape("ascend", NOWHERE)
+_OUTPUT_TYPE = Option("element type of all outputs", _ASCEND, values=_TYPES, fills="ascend.output_type")
+
 _ASCEND_KEYS: dict[str, Option] = {
     "device_id": Option(
         "as `context.ascend.device_id`", _ASCEND, values=Number(), but=CHOSEN, fills="ascend.device_id"
@@ -163,13 +224,17 @@ _ASCEND_KEYS: dict[str, Option] = {
     "variable_weights_list": Option("names of weights for `update_weights`, with commas", EVERYWHERE),
     "shareable_weight_pid_list": Option("processes that may have the weights", EVERYWHERE),
     "shareable_weight_mem_handle": Option("handle of weights that another process lends", EVERYWHERE),
+    "input_shape": _INPUT_SHAPE,
+    "dynamic_dims": _free(_DIMS),
+    "dynamic_batch_size": _free(_BATCHES),
+    "dynamic_image_size": _free(_GE_DIMS),
+    "output_type": _OUTPUT_TYPE,
     "op_select_impl_mode": _IMPLEMENTATIONS,
     "ge_graph_memory_max_size": Option(
         "CANN's `npu_mem_limit`", _CANN, "the memory of a simulated device is the host's", Number(63)
     ),
     "input_format": Option(why=_NO_LAYOUT, values=_LAYOUTS),
     **_nothing(
-        "input_shape dynamic_dims dynamic_batch_size dynamic_image_size output_type "
         "fusion_switch_config_file_path insert_op_config_file_path plugin_custom_ops custom_fusion_pattern "
         "op_attrs stream_label_file profiling_config_file dump_config_file dump_model_name model_cache_dir "
         "model_cache_mode mixprecision_list_path enable_custom_op parameter_as_refdata kvcache_input_layout "
@@ -182,17 +247,27 @@ _ASCEND_KEYS: dict[str, Option] = {
 }
 _GE_COMMON: dict[str, Option] = {
     "ge.exec.precision_mode": _GE_PRECISION,
+    "input_shape": _INPUT_SHAPE,
+    "ge.inputShape": _INPUT_SHAPE,
+    "ge.dynamicDims": _free(_GE_DIMS),
     "input_format": Option(why=_NO_LAYOUT, values=_LAYOUTS),
     **_nothing(
-        "input_shape ge.op_compiler_cache_dir ge.debugDir ge.opDebugLevel ge.exec.modify_mixlist "
-        "ge.dynamicDims ge.inputShape",
+        "ge.op_compiler_cache_dir ge.debugDir ge.opDebugLevel ge.exec.modify_mixlist",
         _NO_CANN,
     ),
     "ge.exec.disableReuseMemory": Option(why=_NO_CANN, values=_BIT),
     "ge.op_compiler_cache_mode": Option(why=_NO_CANN, values=Words(("enable", "force", "disable"))),
     "ge.externalWeight": Option(why=_NO_CANN, values=_BIT),
 }
-_GE = Section({"ge.exec.precision_mode": _GE_PRECISION}, Option(why=_NO_CANN), "ascend")
+_GE = Section(
+    {
+        "ge.exec.precision_mode": _GE_PRECISION,
+        "ge.inputShape": _INPUT_SHAPE,
+        "ge.dynamicDims": _free(_GE_DIMS),
+    },
+    Option(why=_NO_CANN),
+    "ascend",
+)
 _AOE = Section({}, Option(why=_NOT_TUNED), "ascend")
 
 SECTIONS: Mapping[str, Section] = {
@@ -219,11 +294,9 @@ SECTIONS: Mapping[str, Section] = {
     ),
     "gpu_context": Section(
         {
-            "input_shape": Option(
-                "`NAME:[1,-1,224];...`: with `dynamic_dims` TensorRT's profiles", _TENSORRT, _ONE_SIZE
-            ),
-            "dynamic_dims": Option("`[1~4,8]`: sizes of the free dimensions", _TENSORRT, _ONE_SIZE),
-            "opt_dims": Option("`[2,8]`: sizes to be fast for", _TENSORRT, _ONE_SIZE),
+            "input_shape": _shape("gpu", _TENSORRT),
+            "dynamic_dims": _free(_DIMS, "gpu", _GPU),
+            "opt_dims": Option("sizes to be fast for", _TENSORRT, "only TensorRT has such kernels", _DIMS),
             "precision_mode": Option(
                 "as `context.gpu.precision_mode`",
                 _GPU,
@@ -269,12 +342,14 @@ SECTIONS: Mapping[str, Section] = {
         {
             **_GE_COMMON,
             **_nothing(
-                "op_name_map ge.dynamicBatchSize ge.dynamicImageSize ge.inserOpFile ge.outputNodeName "
+                "op_name_map ge.inserOpFile ge.outputNodeName "
                 "ge.INPUT_NODES_SET_FP16 ge.mdl_bank_path ge.op_bank_path ge.exec.op_precision_mode "
                 "op_debug_config ge.exec.exclude_engines",
                 _NO_CANN,
             ),
-            "ge.outputDataType": Option(why=_NO_CANN, values=_TYPES),
+            "ge.dynamicBatchSize": _free(_BATCHES),
+            "ge.dynamicImageSize": _free(_GE_DIMS),
+            "ge.outputDataType": _OUTPUT_TYPE,
             "log": Option(why=_NO_CANN, values=Words(("debug", "info", "warning", "error"))),
             "ge.shape_generalized_build_mode": Option(
                 why=_NO_CANN, values=Words(("shape_generalized", "shape_precise"))

@@ -5,16 +5,15 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, cast
 
 import numpy as np
 
-from pinnace.errors import ArgumentTypeError, ArgumentValueError, DataMismatchError
+from pinnace.errors import ArgumentTypeError, ArgumentValueError, ConfigError, DataMismatchError
+from pinnace.shapes import Shape, allowed, named_shapes, parted, sizes, written
 from pinnace.tensor import Array, Tensor, TensorMeta
 from pinnace.types import Port
-
-Shape = tuple[int, ...]
 
 # Predictions can take microseconds. So these are tuples, because `list | tuple` is a new object at each call,
 # and loops that each prediction goes through use `enumerate`: `zip(..., strict=True)` takes 0.3 to begin.
@@ -143,6 +142,7 @@ def _as_shape(array: Array, port: Port, shape: Shape) -> Array:
     have = array.shape
     if shape == (-2,):
         return array
+    _check_sizes(port, have)
     if len(have) == len(shape) and all(w in (-1, h) for w, h in zip(shape, have, strict=True)):
         return array
     if len(have) == 1 and array.size == math.prod(shape) and not is_free(shape):
@@ -235,6 +235,35 @@ def _copy_into(given: Tensor, result: Tensor) -> None:
     given.set_data_from_numpy(array)
 
 
+def limited(ports: Sequence[Port], input_shape: str, dynamic_dims: str) -> tuple[Port, ...]:
+    """Inputs whose free dimensions may have the sizes that `dynamic_dims` says. Raises `ConfigError`.
+
+    They are in the order of `input_shape`, those that this does not name after the others.
+    """
+    if not dynamic_dims:
+        return tuple(ports)
+    order = list(named_shapes(input_shape))
+    places = {port.name: order.index(port.name) if port.name in order else len(order) for port in ports}
+    free = sorted((port for port in ports if is_free(port.shape)), key=lambda port: places[port.name])
+    try:
+        parts = parted(sizes(dynamic_dims), [port.shape.count(-1) for port in free])
+    except ValueError as error:
+        raise ConfigError(f"dynamic_dims: {error}") from None
+    found = {port.name: part for port, part in zip(free, parts, strict=True)}
+    return tuple(replace(port, sizes=found.get(port.name, ())) for port in ports)
+
+
+def _check_sizes(port: Port, shape: Sequence[int]) -> None:
+    if not port.sizes or len(shape) != len(port.shape):
+        return
+    free = [size for size, declared in zip(shape, port.shape, strict=True) if declared == -1]
+    if not allowed(port.sizes, free):
+        raise DataMismatchError(
+            f"input {port.name!r} has the shape {list(port.shape)}, and dynamic_dims allows "
+            f"{written(port.sizes)} for its free dimensions, but got {free}"
+        )
+
+
 def check_resize(inputs: object, dims: object) -> None:
     """Raise unless `inputs` is a list of tensors and `dims` a list of as many lists of ints."""
     if not isinstance(inputs, list | tuple):
@@ -278,4 +307,5 @@ def _resized(port: Port, shape: Sequence[int]) -> Shape:
                 f"{wrong}: dimension {place} is fixed in the model file; export the model with that "
                 f"dimension free (-1)"
             )
+    _check_sizes(port, shape)
     return tuple(map(int, shape))

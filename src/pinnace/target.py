@@ -16,6 +16,9 @@ class Target:
     that of all executables of this process which have it too. With `profile` an executable notes what each
     node of each run takes, for which runs take a little longer. `simulates` describes the device that the CPU
     plays here; `options` are (section, key, value) of the configuration, for devices other than the CPU.
+    `input_shape` has the shapes of inputs by name that are not those of the file (`shapes.named_shapes`),
+    `dynamic_dims` what the free ones may be (`shapes.sizes`), `output_type` the element type of the outputs
+    ("FP16", "FP32" or "UINT8"), where one was asked for.
     `rank` is that of this process where no launcher says it, `groups` the path of the file of their groups.
     """
 
@@ -33,3 +36,6 @@ class Target:
     options: tuple[tuple[str, str, str], ...] = ()
     rank: int = 0
     groups: str = ""
+    input_shape: str = ""
+    dynamic_dims: str = ""
+    output_type: str = ""

@@ -14,6 +14,8 @@ import ml_dtypes
 import numpy as np
 import numpy.typing as npt
 
+from pinnace.shapes import Sizes
+
 
 class DataType(Enum):
     """Element type of a tensor."""
@@ -114,12 +116,16 @@ class ModelGroupFlag(Enum):
 
 @dataclass(frozen=True)
 class Port:
-    """One input or output of an executable. A free dimension is -1; the shape (-2,) is one of any rank."""
+    """One input or output of an executable. A free dimension is -1; the shape (-2,) is one of any rank.
+
+    `sizes` are what the free dimensions of an input may be, () any.
+    """
 
     name: str
     dtype: DataType
     shape: tuple[int, ...]
     format: Format = Format.NCHW
+    sizes: Sizes = ()
 
 
 @dataclass(frozen=True)

@@ -41,6 +41,7 @@ def key_of(whole: str, engine: str, target: Target, variable: Iterable[str], pla
     made_for = (engine, target.device, target.precision, processor(), *sorted(variable))
     if plan:
         made_for += ("", *(word for item in sorted(plan.items()) for word in item))
+    made_for += tuple(filter(None, (target.input_shape, target.output_type)))
     return digest("\0".join((whole, *made_for, code())).encode())
 
 

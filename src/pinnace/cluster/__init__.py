@@ -87,6 +87,7 @@ def _refuse(context: Context, settings: Settings) -> None:
         )
         or settings.get("ascend_context", "shareable_weight_mem_handle"),
         "weights to update (variable_weights_file)": settings.variable_weights,
+        "sizes of free dimensions (dynamic_dims)": context.gpu._dynamic_dims or context.ascend._dynamic_dims,
     }
     for what, given in asked.items():
         if given:

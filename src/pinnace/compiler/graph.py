@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import onnx_ir as ir
 
+from pinnace.compiler import outputs
 from pinnace.compiler import plan as plans
 from pinnace.compiler.lower import HELD_BACK, STATE, graph_inputs, lower
 from pinnace.compiler.variable import Variable, chosen, variables
@@ -43,12 +44,13 @@ def compilable(
     folder: str | None,
     variable: Collection[str] = (),
     plan: Mapping[str, str] = _NO_PLAN,
+    output_type: str = "",
 ) -> Compilable:
     """Lower a graph where it is a MindSpore program, and describe it.
 
     `variable` names weights that will be exchanged; `plan` gives element types of nodes by their
-    names. Raises UnsupportedModelError, also where such a weight decides what the graph is, and ConfigError
-    where there is none of a name.
+    names, `output_type` that of all outputs, "" for their own. Raises UnsupportedModelError, also where such
+    a weight decides what the graph is, and ConfigError where there is none of a name.
     """
     exchanged = chosen(graph, name, variable)
     ids = frozenset(id(tensor) for tensors in exchanged.values() for tensor in tensors)
@@ -60,6 +62,8 @@ def compilable(
     kept = [i for i in model.graph.inputs if STATE in i.metadata_props]
     states = tuple((i.name or "", i.metadata_props[STATE]) for i in kept)
     hidden = {name for pair in states for name in pair} | set(model.graph.initializers)
+    if output_type:
+        outputs.cast(model, output_type, hidden)
     interface = Interface(
         inputs=tuple(port(name, i, layout) for i in model.graph.inputs if i.name not in hidden),
         outputs=tuple(port(name, o, layout) for o in model.graph.outputs if o.name not in hidden),

@@ -13,7 +13,8 @@ from time import perf_counter_ns
 import numpy as np
 
 from pinnace.errors import ArgumentValueError, DataMismatchError
-from pinnace.ports import Expected, Shape, expected
+from pinnace.ports import Expected, expected
+from pinnace.shapes import Shape
 from pinnace.tensor import Array, Kind, Tensor, tensors_of
 from pinnace.types import Port
 from pinnace.workers.request import Callbacks, Told

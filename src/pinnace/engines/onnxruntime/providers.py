@@ -7,13 +7,12 @@ Conversion Tool Description" and its page on dynamic shapes with TensorRT.
 
 from __future__ import annotations
 
-import math
-import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import onnxruntime as ort
 
 from pinnace.errors import ArgumentValueError, ConfigError
+from pinnace.shapes import Shape, allowed, flattened, named_shapes, parted, sizes, written
 from pinnace.target import Target
 
 CPU, CUDA, TENSORRT, CANN = (f"{name}ExecutionProvider" for name in ("CPU", "CUDA", "Tensorrt", "CANN"))
@@ -107,33 +106,28 @@ def profiles(input_shape: str, dynamic_dims: str, opt_dims: str) -> Options:
     """TensorRT's profiles of the three options of `[gpu_context]`, whose parts are separated by ";".
 
     input_shape="x:[-1,3,-1,224];y:[1,8]" names inputs with their free dimensions; dynamic_dims="[1~8,32~224]"
-    has the least and the largest value of each free dimension, a pair of brackets for every input that has
-    some, and opt_dims="[4,128]" those to be fast for; without it those are the largest. Raises `ConfigError`.
+    has the least and the largest value of each free dimension, brackets for every input that has some, and
+    opt_dims="[4,128]" those to be fast for; without it those are the largest. Raises `ConfigError`.
     """
-    if not input_shape and not dynamic_dims:
+    shapes = {name: shape for name, shape in named_shapes(input_shape).items() if -1 in shape}
+    if not shapes or not dynamic_dims:
         return {}
-    shapes = _named_shapes(input_shape)
-    free = {name: shape for name, shape in shapes.items() if -1 in shape}
-    if not free:
-        return {}
-    ranges = _brackets("dynamic_dims", dynamic_dims, len(free))
-    best = _brackets("opt_dims", opt_dims, len(free)) if opt_dims else [[] for _ in free]
-    written: dict[str, list[str]] = {"min": [], "max": [], "opt": []}
-    for (name, shape), within, favoured in zip(free.items(), ranges, best, strict=True):
-        count = shape.count(-1)
-        pairs = [_pair(text) for text in within]
-        wanted = [int(text) for text in favoured if text.isdecimal()] if favoured else [b for _, b in pairs]
-        if len(pairs) != count or len(wanted) != count:
-            raise ConfigError(
-                f"[gpu_context] input_shape gives {name!r} {count} free dimensions: dynamic_dims {within} "
-                f"and opt_dims {favoured} must have one value for each"
-            )
-        if any(not low <= value <= high for value, (low, high) in zip(wanted, pairs, strict=True)):
-            raise ConfigError(f"[gpu_context] opt_dims {favoured} of {name!r} are not within {within}")
-        for key, values in zip(written, (zip(*pairs, strict=True)), strict=False):
-            written[key].append(_profile(name, shape, values))
-        written["opt"].append(_profile(name, shape, tuple(wanted)))
-    return {f"trt_profile_{key}_shapes": ",".join(parts) for key, parts in written.items()}
+    counts = [shape.count(-1) for shape in shapes.values()]
+    try:
+        within = parted(sizes(flattened(dynamic_dims)), counts)
+        best = parted(sizes(flattened(opt_dims)), counts) if opt_dims else within
+    except ValueError as error:
+        raise ConfigError(f"[gpu_context] input_shape, dynamic_dims, opt_dims: {error}") from None
+    parts: dict[str, list[str]] = {"min": [], "max": [], "opt": []}
+    for (name, shape), found, favoured in zip(shapes.items(), within, best, strict=True):
+        spans = list(zip(*found, strict=True))  # of each free dimension, in all brackets
+        chosen = [span[-1] for span in favoured[0]]
+        if not allowed(found, chosen):
+            raise ConfigError(f"[gpu_context] opt_dims {chosen} of {name!r} are not within {written(found)}")
+        parts["min"].append(_profile(name, shape, [min(r[0] for r in span) for span in spans]))
+        parts["max"].append(_profile(name, shape, [max(r[-1] for r in span) for span in spans]))
+        parts["opt"].append(_profile(name, shape, chosen))
+    return {f"trt_profile_{key}_shapes": ",".join(texts) for key, texts in parts.items()}
 
 
 def cann(target: Target) -> Options:
@@ -168,36 +162,7 @@ def _settings(target: Target) -> Mapping[tuple[str, str], str]:
     return {(section, key): value for section, key, value in target.options}
 
 
-def _named_shapes(text: str) -> dict[str, list[int]]:
-    """Shapes by the names of inputs, of "x:[-1,3];y:[1,8]"; brackets may be left out."""
-    found = {}
-    for part in filter(None, (p.strip() for p in text.split(";"))):
-        match = re.fullmatch(r"(.+):\s*\[?\s*(-?\d+(?:\s*,\s*-?\d+)*)\s*\]?", part)
-        if not match:
-            raise ConfigError(f"[gpu_context] input_shape: {part!r} is not NAME:[DIM,DIM,...]")
-        found[match[1].strip()] = [int(dim) for dim in match[2].split(",")]
-    return found
-
-
-def _brackets(key: str, text: str, count: int) -> list[list[str]]:
-    parts = [p.strip() for p in text.split(";") if p.strip()]
-    if len(parts) != count or not all(p.startswith("[") and p.endswith("]") for p in parts):
-        raise ConfigError(
-            f"[gpu_context] {key}={text!r} must have a pair of brackets for each of the {count} inputs with "
-            f'free dimensions, separated by ";"'
-        )
-    return [[item.strip() for item in part[1:-1].split(",")] for part in parts]
-
-
-def _pair(text: str) -> tuple[int, int]:
-    match = re.fullmatch(r"(\d+)(?:\s*~\s*(\d+))?", text)
-    low, high = (int(match[1]), int(match[2] or match[1])) if match else (1, 0)
-    if low > high or math.prod((low, high)) == 0:
-        raise ConfigError(f"[gpu_context] dynamic_dims: {text!r} is neither a size nor LEAST~LARGEST")
-    return low, high
-
-
-def _profile(name: str, shape: list[int], values: tuple[int, ...]) -> str:
+def _profile(name: str, shape: Shape, values: Sequence[int]) -> str:
     """TensorRT's "NAME:1x3x224" with `values` in the places of the free dimensions."""
     rest = iter(values)
     return f"{name}:" + "x".join(str(next(rest) if dim == -1 else dim) for dim in shape)

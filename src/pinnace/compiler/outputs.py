@@ -1,0 +1,30 @@
+"""Outputs in another element type, as the option `output_type` names it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+import onnx_ir as ir
+
+_TYPES = {"FP16": ir.DataType.FLOAT16, "FP32": ir.DataType.FLOAT, "UINT8": ir.DataType.UINT8}
+
+
+def cast(model: ir.Model, kind: str, states: Collection[str]) -> None:
+    """Let a graph end with casts to a type ("FP16", "FP32" or "UINT8"); text and `states` stay as they are.
+
+    Outputs keep their names.
+    """
+    wanted = _TYPES[kind]
+    for place, value in enumerate(model.graph.outputs):
+        if value.name in states or value.dtype in (wanted, ir.DataType.STRING, None):
+            continue
+        node = ir.node("Cast", [value], attributes={"to": wanted.value})
+        (output,) = node.outputs
+        output.type, output.shape = ir.TensorType(wanted), value.shape
+        name = value.name or ""
+        if value.producer() is None:  # an input or a constant, whose name is its own
+            output.name = f"{name}_{kind}"
+        else:
+            value.name, output.name = f"{name}.uncast", name
+        model.graph.append(node)
+        model.graph.outputs[place] = output
