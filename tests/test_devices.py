@@ -478,6 +478,7 @@ def test_profiles_without_favourites_favour_the_largest():
     [
         ("x:[-1,-1]", "[1~2]", "", "sizes for 1 free dimensions, and the model's inputs have 2"),
         ("x:[-1]", "[5~2]", "", "'5~2' is neither"),
+        ("x:[-1]", "", "[5]", "opt_dims needs free dimensions in input_shape, and dynamic_dims"),
         ("x:[-1]", "[1~4]", "[5]", "not within"),
         ("x:[-1]", "[1~4]", "[a]", "'a' is neither"),
     ],

@@ -173,6 +173,11 @@ def test_a_build_says_it_in_one_line() -> None:
     with pytest.warns(PinnaceWarning, match=r"context.gpu.device_id, \[gpu_context\] dump_ops") as caught:
         pinnace.ModelParallelRunner().build_from_file(MODEL, context)
     assert len(caught) == 1
+    config = pinnace.RunnerConfig(workers_num=1)
+    config.device_ids = [0]
+    with pytest.warns(PinnaceWarning, match=r"parallel.device_ids \(the CPU is one device\)") as caught:
+        pinnace.ModelParallelRunner().init(MODEL, config)
+    assert len(caught) == 1
 
 
 def test_device_ids_go_before_a_device_id(monkeypatch) -> None:
@@ -316,6 +321,14 @@ def test_sizes_of_several_inputs_are_those_of_their_names() -> None:
     text = flattened("[8~9,16],[1,2];[];[4],[5]")
     a, b, c = limited(ports, "c:[-1,-1];b:[2];a:[-1,3]", text)
     assert (written(a.sizes), b.sizes, written(c.sizes)) == ("[4],[5]", (), "[8~9,16],[1,2]")
+
+
+def test_openvino_runs_one_operator_at_a_time(model: str) -> None:
+    pytest.importorskip("openvino")
+    context = on("cpu")
+    context.cpu.provider, context.cpu.thread_num, context.cpu.inter_op_parallel_num = "openvino", 2, 2
+    with pytest.warns(PinnaceWarning, match="inter_op_parallel_num has no effect: openvino"):
+        built(model, context, {})
 
 
 def test_names_of_variable_weights_in_a_list(model: str) -> None:

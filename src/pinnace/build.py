@@ -114,6 +114,11 @@ class Origin:
         wanted = self.target.precision == "preferred_fp16"
         if wanted and self.target.device == "cpu" and executable.info["precision"] == "float32":
             warn(f"{self.source.name} runs in float32, not in 16 bits: {self._no_sixteen_bits()}")
+        if self.target.inter_op_threads > 1 and not self._engine.name.startswith("onnxruntime"):
+            warn(
+                "context.cpu.inter_op_parallel_num has no effect: "
+                f"{self._engine.name} runs one operator at a time"
+            )
         return executable
 
     def _no_sixteen_bits(self) -> str:

@@ -9,7 +9,7 @@ for [runner] and [distributed], which are ours.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from pinnace import shapes
 from pinnace.errors import ConfigError
@@ -32,8 +32,7 @@ SPLIT = "DataParallel gives devices parts of a batch"
 """What takes the place of some."""
 
 
-@dataclass(frozen=True)
-class Words:
+class Words(NamedTuple):
     """The words that an option may hold."""
 
     words: tuple[str, ...]
@@ -49,8 +48,7 @@ class Words:
         return value
 
 
-@dataclass(frozen=True)
-class Number:
+class Number(NamedTuple):
     """A number that is not negative, of so many bits as `Context` takes, or as a size of memory needs."""
 
     bits: int = 31
@@ -67,8 +65,7 @@ class Number:
         return int(value)
 
 
-@dataclass(frozen=True)
-class Form:
+class Form(NamedTuple):
     """Text of a form that an `example` shows; `put` puts it as `pinnace.shapes` reads it, or ValueError."""
 
     example: str
@@ -109,8 +106,7 @@ _GE_DIMS = Form("64,64;96,96", _sizes)
 _BATCHES = Form("1,2,4", _batches)
 
 
-@dataclass(frozen=True)
-class Option:
+class Option(NamedTuple):
     """One option: what it does, and on which `PLACES`.
 
     `why` says why it has no effect elsewhere, where that is not the target's kind alone. `values` are
@@ -127,8 +123,7 @@ class Option:
     fills: str = ""
 
 
-@dataclass(frozen=True)
-class Section:
+class Section(NamedTuple):
     """The options of a section; `others` is what all further keys are, None where there must be none.
 
     `kind` is the kind of device that the section is for, "" is any.
@@ -412,7 +407,7 @@ CONTEXT: Mapping[str, Option] = {
     "group_info_file": Option("file of the groups of ranks that run one model together", EVERYWHERE),
     "enable_parallel": Option(why="ModelParallelRunner runs requests at the same time"),
     "cpu.thread_num": Option("threads that compute a request; 0: as many as there are cores", EVERYWHERE),
-    "cpu.inter_op_parallel_num": Option("operators that run at the same time", EVERYWHERE),
+    "cpu.inter_op_parallel_num": Option("operators that onnxruntime runs at once", EVERYWHERE),
     "cpu.thread_affinity_mode": Option(
         "binds the threads to the fastest cores (1) or the slowest (2)", EVERYWHERE - _PLAYED, _OWN_CORES
     ),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from copy import copy
 from functools import partial
 
 from pinnace import cluster
@@ -143,6 +144,8 @@ class ModelParallelRunner(BaseModel):
             "" if isinstance(model, str) else BUFFER,
             CHOSEN if parallel.device_ids or parallel.cluster else "",
         )
+        context = copy(context)
+        vars(context).update(parallel=parallel)
         context = settled(context, settings, *filter(None, facts))
         limit, rows = settings.number("runner", "max_queue"), settings.number("runner", "max_batch_size")
         delay = settings.number("runner", "max_queue_delay_us") * 1000

@@ -111,6 +111,8 @@ def profiles(input_shape: str, dynamic_dims: str, opt_dims: str) -> Options:
     """
     shapes = {name: shape for name, shape in named_shapes(input_shape).items() if -1 in shape}
     if not shapes or not dynamic_dims:
+        if opt_dims:
+            raise ConfigError("[gpu_context] opt_dims needs free dimensions in input_shape, and dynamic_dims")
         return {}
     counts = [shape.count(-1) for shape in shapes.values()]
     try:
