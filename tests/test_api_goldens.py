@@ -31,6 +31,8 @@ DIFFERENT: dict[str, Any] = {
     # It takes shapes that the model cannot have.
     "x.resize(i, [[2, 4]])": RuntimeError,
     "x.resize(i, [[2]])": RuntimeError,
+    # It cannot make free again what the file leaves free.
+    "DENSE, m.ModelType.MINDIR); i = x.get_inputs(); x.resize(i, [[-1, 3]])": None,
     # It says that a model which is not built has no inputs.
     "m.Model().get_inputs()": RuntimeError,
     "m.ModelParallelRunner().get_inputs()": RuntimeError,

@@ -383,8 +383,11 @@ def test_without_the_package(model: Model, tmp_path: Path, monkeypatch: pytest.M
         model.apply_lora(tmp_path / "adapter.safetensors")
 
 
-def test_a_buffer_is_not_kept(tmp_path: Path) -> None:
+def test_a_model_of_a_buffer_takes_adapters_too(tmp_path: Path) -> None:
     model = Model()
     model.build_from_buffer(network(tmp_path / "model.onnx", WEIGHTS).read_bytes(), ModelType.ONNX)
-    with pytest.raises(ModelStateError, match="built from a buffer"):
-        model.apply_lora(tmp_path / "adapter.safetensors")
+    given = pairs()
+    model.apply_lora(written(tmp_path / "adapter.safetensors", given))
+    np.testing.assert_allclose(
+        first(model), by_onnxruntime(tmp_path, merged(given, 1)), rtol=1e-4, atol=1e-4
+    )

@@ -432,7 +432,7 @@ def test_closing_while_an_update_is_built(tmp_path: Path, monkeypatch: pytest.Mo
         return cast(self, values)
 
     monkeypatch.setattr(OnnxruntimeMould, "cast", closing)
-    with pytest.raises(ModelStateError, match="closed while its weights were exchanged"):
+    with pytest.raises(ModelStateError, match="closed while its weights or shapes were exchanged"):
         model.update_weights([tensors(weights)])
 
 

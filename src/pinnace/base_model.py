@@ -8,17 +8,26 @@ import sys
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
+from dataclasses import replace
 from functools import wraps
-from itertools import chain
+from itertools import chain, count
 from operator import is_not
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
 from pinnace.arguments import NotCopied, check_path, check_type
-from pinnace.errors import ArgumentTypeError, ArgumentValueError, ModelStateError
+from pinnace.errors import (
+    ArgumentTypeError,
+    ArgumentValueError,
+    DataMismatchError,
+    EngineError,
+    ModelStateError,
+    UnsupportedModelError,
+)
 from pinnace.exchange import Exchange, Fixed
 from pinnace.ports import (
     Host,
@@ -34,6 +43,7 @@ from pinnace.ports import (
     limited,
     meta,
     resized,
+    shapes_to_build,
 )
 from pinnace.shapes import Shape
 from pinnace.tensor import Array, Kind, Tensor, TensorMeta, arrays_in, tensors_of
@@ -45,6 +55,7 @@ from pinnace.workers.stats import Stats
 if TYPE_CHECKING:
     from pinnace.build import Origin
     from pinnace.cache.handover import Offer
+    from pinnace.engines.protocol import Executable
 
 
 def _none_by_default(method: Callable[[Any, Any], str]) -> Callable[[Any, Any], str]:
@@ -62,8 +73,9 @@ class BaseModel(NotCopied):
 
     def __init__(self) -> None:
         self._lock = threading.RLock()  # the handler of a signal may close what it has interrupted
-        self._updating = threading.Lock()
+        self._updating = threading.RLock()
         self._live: _Live | None = None
+        self._handed: WeakKeyDictionary[Tensor, int] = WeakKeyDictionary()  # with the number of the input
         self._closed = False
 
     def __enter__(self) -> Self:
@@ -91,9 +103,16 @@ class BaseModel(NotCopied):
         return self._live is not None
 
     def get_inputs(self) -> list[Tensor]:
-        """New tensors for the inputs, in order and without data; a free dimension is -1."""
-        live = self._built()
-        return [Tensor.of_port(port, shape) for port, shape in zip(live.inputs, live.shapes, strict=True)]
+        """New tensors for the inputs, in order and without data; a free dimension is -1.
+
+        They get other shapes with the model when it is resized.
+        """
+        with self._lock:
+            live = self._built()
+            ports = zip(live.inputs, live.shapes, strict=True)
+            tensors = [Tensor.of_port(port, shape, live.told) for port, shape in ports]
+            self._handed.update(zip(tensors, count()))
+        return tensors
 
     def get_outputs(self) -> list[TensorMeta]:
         """What is known of the outputs, in order.
@@ -149,8 +168,7 @@ class BaseModel(NotCopied):
         which names of keys are known. Raises `ImportError` without the package safetensors,
         `ModelFormatError` for a file that is missing or damaged, `ArgumentValueError` for a key that fits no
         weight or several and for a scale that is not finite, `DataMismatchError` for shapes that do not fit,
-        `ModelStateError` where the model is not built or was built from a buffer without
-        `variable_weights_file`.
+        `ModelStateError` where the model is not built.
         """
         check_path("path", path)
         if isinstance(scale, bool) or not isinstance(scale, int | float):
@@ -246,19 +264,43 @@ class BaseModel(NotCopied):
         return self._built().workers.stats()
 
     def resize(self, inputs: Sequence[Tensor], dims: Sequence[Sequence[int]]) -> None:
-        """Fix the free dimensions of the inputs: `dims[i]` is the new shape of input i.
+        """Give the inputs other shapes: `dims[i]` is the new shape of input i.
 
-        `inputs` are those of `get_inputs`, and get the new shapes too. Raises `ArgumentTypeError` for other
-        things than lists of tensors and of ints, `ArgumentValueError` where their lengths differ,
-        `DataMismatchError` where a shape is not possible for its input.
+        `inputs` are those of `get_inputs`; whatever that has given gets the new shapes, too. Data that has as
+        many elements stays, other data is to be set again. -1 is possible where the dimension is free in the
+        model file, and fixing such a dimension takes no time. For other shapes than the file allows the model
+        is built again, through the compile cache, with the weights and states that it has now; predictions go
+        on meanwhile. Those that run when that is done finish as they began; one that waits with inputs of the
+        shapes before is a `DataMismatchError`.
+
+        Raises `ArgumentTypeError` for other things than lists of tensors and of ints, `ArgumentValueError`
+        where their lengths differ, `DataMismatchError` for impossible shapes, and where something in the
+        file, which it names, goes with others only, `NotSupportedError` for one rank's part of a model and on
+        a cluster; after each of these nothing has changed.
         """
         check_resize(inputs, dims)
-        with self._lock:
+        with self._updating:
             live = self._built()
-            shapes = resized(live.inputs, dims)
-            self._live = _Live(live.workers, live.offer, live.exchange, shapes, live.devices, live.inputs)
-        for tensor, shape in zip(inputs, shapes, strict=True):
-            tensor.shape = list(shape)
+            shapes = resized(live.declared, dims)
+            built = shapes_to_build(live.declared, shapes)
+
+            def install(*executables: Executable) -> None:
+                with self._lock:
+                    if self._live is not live:
+                        raise ModelStateError("the model was closed or built again while it was resized")
+                    if executables:
+                        live.workers.exchange(*executables)
+                    self._live = live.reshaped(shapes, built)
+                    for tensor, place in list(self._handed.items()):
+                        tensor.shape = list(shapes[place])
+
+            if built == live.built:
+                install()
+                return
+            try:
+                live.exchange.reshape(built, install)
+            except (UnsupportedModelError, EngineError) as error:
+                raise DataMismatchError(_refusal(live, shapes, error)) from None
 
     def _start(
         self,
@@ -290,6 +332,7 @@ class BaseModel(NotCopied):
         with self._lock:
             old, self._live = self._live, live
             self._closed = False
+            self._handed = WeakKeyDictionary()
         if old:
             old.close()
 
@@ -327,7 +370,9 @@ class _Live:
         self.devices = devices
         self.offer = offer
         self.exchange = exchange
-        self.inputs = inputs
+        self.inputs = self.declared = inputs  # as the file has them
+        self.built: tuple[Shape, ...] = ()  # the shapes that it is built for, () for those of the file
+        self.told: set[str] = set()
         self.outputs = workers.executable.outputs
         self.shapes = shapes
         self.host = Host(devices, workers.executable.takes_device_memory)
@@ -335,6 +380,14 @@ class _Live:
         self.kinds = [Kind.of_port(port) for port in self.outputs]
         self._proven: tuple[list[Array], list[Array]] | None = None
         self._output_shapes: list[Shape] | None = None
+
+    def reshaped(self, shapes: tuple[Shape, ...], built: tuple[Shape, ...]) -> _Live:
+        """The same with other shapes, for which the executables of the workers are built now."""
+        ports = zip(self.declared, built, strict=True)
+        inputs = tuple(replace(port, shape=shape) for port, shape in ports) if built else self.declared
+        live = _Live(self.workers, self.offer, self.exchange, shapes, self.devices, inputs)
+        live.declared, live.built, live.told = self.declared, built, self.told
+        return live
 
     def close(self) -> None:
         """Offer the weights no more, and free all after the predictions that run."""
@@ -378,6 +431,16 @@ class _Live:
         ]
         results = self.workers.try_out(zeros)
         return None if results is None else [array.shape for array in results]
+
+
+def _refusal(live: _Live, shapes: Sequence[Shape], error: UnsupportedModelError | EngineError) -> str:
+    """Why a model cannot take inputs of other shapes."""
+    named = zip(live.declared, shapes, strict=True)
+    wanted = ", ".join(f"{port.name!r} {list(port.shape)} -> {list(shape)}" for port, shape in named)
+    why = str(error)
+    if isinstance(error, UnsupportedModelError):
+        why = "; ".join(f"node {p.first_node!r} ({p.name}): {p.reason}" for p in error.primitives)
+    return f"resize failed! The model cannot take inputs of these shapes ({wanted}): {why}"
 
 
 def _device(origin: Origin) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import gc
 import logging
 import os
@@ -15,6 +16,7 @@ from pinnace.config import Settings
 from pinnace.cores import usable_core_count
 from pinnace.deferred import import_onnx_ir
 from pinnace.errors import ConfigError, EngineError, LackingKernelsError, NotSupportedError, warn
+from pinnace.shapes import Shape
 from pinnace.target import Target
 from pinnace.types import ModelType
 
@@ -100,8 +102,15 @@ class Origin:
         self._engine = engines.choose(self.target, self.source.name)
         # Nobody asked for this engine: what it does not like, another one may. onnxruntime has the last word.
         self._may_fail = not aimed.provider and not self._engine.name.startswith("onnxruntime")
+        self._shapes: tuple[Shape, ...] = ()
         self._entry: Entry | None = None
         self.offer: Offer | None = None
+
+    def reshaped(self, shapes: tuple[Shape, ...]) -> Origin:
+        """The same model with inputs of other shapes; its weights are neither lent nor borrowed."""
+        other = copy.copy(self)
+        other._shapes, other._entry, other.offer, other._admitted, other._handle = shapes, None, None, "", ""
+        return other
 
     def build(self) -> Executable:
         """Compile the model as it is, or load what was compiled before; see `build`.
@@ -164,6 +173,8 @@ class Origin:
 
     def _made(self) -> Executable | RankPart:
         """What runs here, through the compile cache where that can be used."""
+        if self._entry is not None and (self._handle or self._admitted):
+            return self._load(self._entry)
         if self._handle:
             self._entry = self._received()
             return self._load(self._entry)
@@ -279,7 +290,8 @@ class Origin:
     def _key(self, refers: Sequence[str]) -> str:
         from pinnace.cache.key import key_of
 
-        return key_of(self._whole(refers), self._engine.name, self.target, self.variable, self._plan)
+        whole = self._whole(refers)
+        return key_of(whole, self._engine.name, self.target, self.variable, self._plan, self._shapes)
 
     @property
     def _place(self) -> str:
@@ -364,11 +376,16 @@ class Origin:
 
         if meets(graph.model):
             raise NotSupportedError(
-                f"{self.source.name}: the weights of one rank's part of a model cannot be exchanged"
+                f"{self.source.name}: one rank's part of a model keeps the weights and shapes of its file: "
+                f"build each rank of another one"
             )
 
     def _compilable(self, variable: Collection[str]) -> Compilable:
-        return _compilable(self.source, self._kind, variable, self._plan, self.target.output_type)
+        output_type = self.target.output_type
+        graph = _compilable(self.source, self._kind, variable, self._plan, output_type, self._shapes)
+        if self._shapes:
+            self._check_whole(graph)
+        return graph
 
 
 def _compilable(
@@ -377,6 +394,7 @@ def _compilable(
     variable: Collection[str],
     plan: Mapping[str, str],
     output_type: str,
+    shapes: Sequence[Shape],
 ) -> Compilable:
     """Read and lower a model."""
     import_onnx_ir()
@@ -384,7 +402,7 @@ def _compilable(
     from pinnace.compiler.graph import compilable
 
     folder = None if source.folder is None else str(source.folder)
-    return compilable(formats.read(source, kind), source.name, folder, variable, plan, output_type)
+    return compilable(formats.read(source, kind), source.name, folder, variable, plan, output_type, shapes)
 
 
 def _with_provider(target: Target, tuning: Tuning | None) -> Target:

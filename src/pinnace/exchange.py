@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from pinnace.errors import ArgumentValueError, DataMismatchError, ModelStateError, NotSupportedError
+from pinnace.shapes import Shape
 from pinnace.tensor import Array, Tensor
 from pinnace.types import DataType
 
@@ -32,7 +33,7 @@ class _Adapter:
 
 
 class Fixed:
-    """In the place of `Exchange` where weights cannot be exchanged; `why` says so."""
+    """In the place of `Exchange` where neither weights nor shapes can change; `why` says so."""
 
     def __init__(self, why: str) -> None:
         self._why = why
@@ -49,9 +50,13 @@ class Fixed:
         """See `Exchange`."""
         raise NotSupportedError(f"remove_lora: {self._why}")
 
+    def reshape(self, shapes: tuple[Shape, ...], install: Install) -> None:
+        """See `Exchange`."""
+        raise NotSupportedError(f"resize: {self._why}")
+
 
 class Exchange:
-    """The weights of one built model.
+    """The weights of one built model, and the shapes that it is built for.
 
     A weight holds what the model file says, or what `update` has last set, and over that what the adapters
     add, in the order in which they came. Each change makes a new executable with all weights as they are to
@@ -60,9 +65,7 @@ class Exchange:
 
     def __init__(self, origin: Origin, others: Sequence[Origin] = ()) -> None:
         """`others` are the same model, opened for other devices."""
-        self._others = others
-        # A buffer would be held for what may never come.
-        self._origin = origin if origin.source.path is not None or origin.variable else None
+        self._first = self._origins = origin, *others
         self._moulds: Sequence[Mould] = ()
         self._known: Mapping[str, Variable] = {}
         self._set: dict[str, Array] = {}
@@ -70,7 +73,7 @@ class Exchange:
 
     def update(self, tensors: Sequence[Tensor], install: Install) -> None:
         """Set weights; see `BaseModel.update_weights`."""
-        variable = () if self._origin is None else self._origin.variable
+        variable = self._origins[0].variable
         if not variable:
             raise ModelStateError(
                 "update_weights: weights to update must be named when the model is built: write their names "
@@ -86,12 +89,7 @@ class Exchange:
         """Add an adapter; see `BaseModel.apply_lora`."""
         from pinnace.weights import lora
 
-        if self._origin is None:
-            raise ModelStateError(
-                "apply_lora: a model that was built from a buffer does not keep it; build from a file, or "
-                "name weights in variable_weights_file"
-            )
-        pairs = lora.matched(path, lora.read(path), self._origin.modules())
+        pairs = lora.matched(path, lora.read(path), self._origins[0].modules())
         self._prepare(pairs)
         self._become(self._set, (*self._adapters, _Adapter(path, scale, pairs)), install)
 
@@ -106,26 +104,41 @@ class Exchange:
             raise ArgumentValueError(f"remove_lora: {what}")
         self._become(self._set, rest, install)
 
+    def reshape(self, shapes: tuple[Shape, ...], install: Install) -> None:
+        """Build for inputs of other shapes, () those of the file, with the weights as they are now."""
+        origins = tuple(o.reshaped(shapes) for o in self._first) if shapes else self._first
+        executables = [origin.build() for origin in origins]
+        moulds: Sequence[Mould] = ()
+        known = self._known
+        changed = dict.fromkeys((*self._set, *(name for a in self._adapters for name in a.pairs)))
+        if changed:
+            values = {name: self._value(name, self._set, self._adapters) for name in changed}
+            moulds, known = _moulds(origins, tuple(known))
+            executables = [mould.cast(self._weights(values, known)) for mould in moulds]
+        install(*executables)
+        self._origins, self._moulds, self._known = origins, moulds, known
+
     def _prepare(self, names: Collection[str]) -> None:
         """Have a mould for these weights."""
         if not self._moulds or not set(names) <= self._known.keys():
-            assert self._origin is not None
-            wanted = dict.fromkeys((*self._origin.variable, *self._known, *names))
-            mould, self._known = self._origin.mould(tuple(wanted))
-            self._moulds = mould, *(origin.mould(tuple(wanted))[0] for origin in self._others)
+            wanted = dict.fromkeys((*self._origins[0].variable, *self._known, *names))
+            self._moulds, self._known = _moulds(self._origins, tuple(wanted))
 
     def _become(self, new: dict[str, Array], adapters: tuple[_Adapter, ...], install: Install) -> None:
         changed = dict.fromkeys((*new, *(name for a in adapters for name in a.pairs)))
-        values = {name: self._value(name, new, adapters) for name in changed}
-        weights = {place: v for name, v in values.items() for place in self._known[name].names}
+        weights = self._weights({name: self._value(name, new, adapters) for name in changed}, self._known)
         install(*(mould.cast(weights) for mould in self._moulds))
         self._set, self._adapters = new, adapters
 
+    @staticmethod
+    def _weights(values: Mapping[str, Array], known: Mapping[str, Variable]) -> dict[str, Array]:
+        """Values by their places in a graph."""
+        return {place: value for name, value in values.items() for place in known[name].names}
+
     def _value(self, name: str, new: Mapping[str, Array], adapters: Sequence[_Adapter]) -> Array:
         """What a weight is to hold."""
-        assert self._origin is not None
         known = self._known[name]
-        first = new[name] if name in new else self._origin.source.data_of(known.first)
+        first = new[name] if name in new else self._origins[0].source.data_of(known.first)
         pairs = [(pair, a.scale) for a in adapters for pair in a.pairs.get(name, ())]
         if not pairs:
             return first
@@ -134,6 +147,14 @@ class Exchange:
         if not known.first.dtype.is_floating_point():
             raise DataMismatchError(f"apply_lora: {name!r} holds {known.first.dtype.name}, and no floats")
         return lora.merged(first, known.axes, name, pairs)
+
+
+def _moulds(
+    origins: Sequence[Origin], names: Sequence[str]
+) -> tuple[Sequence[Mould], Mapping[str, Variable]]:
+    """A mould for each device, and what is known of the weights `names`."""
+    made = [origin.mould(names) for origin in origins]
+    return [mould for mould, _ in made], made[0][1]
 
 
 def _named(tensors: Sequence[Tensor], variable: Sequence[str]) -> dict[str, Tensor]:

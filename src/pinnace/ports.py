@@ -17,6 +17,7 @@ from pinnace.types import Port
 
 # Predictions can take microseconds. So these are tuples, because `list | tuple` is a new object at each call,
 # and loops that each prediction goes through use `enumerate`: `zip(..., strict=True)` takes 0.3 to begin.
+_MOST_ELEMENTS = 1 << 48  # more than any memory holds
 _LISTS = (list, tuple)
 _INPUT_KINDS = (Tensor, np.ndarray)
 _OUTPUT_KINDS = (Tensor, TensorMeta)
@@ -289,23 +290,45 @@ def check_resize(inputs: object, dims: object) -> None:
 
 
 def resized(ports: Sequence[Port], dims: Sequence[Sequence[int]]) -> tuple[Shape, ...]:
-    """Shapes of the inputs after `resize`. Raises `DataMismatchError` where one is not possible."""
+    """Shapes of the inputs after `resize`. Raises `DataMismatchError` where no tensor can have one.
+
+    `ports` are the inputs as the model file has them.
+    """
     if len(dims) != len(ports):
         raise DataMismatchError(f"resize failed! The model has {len(ports)} inputs, but got {len(dims)}")
     return tuple(_resized(port, shape) for port, shape in zip(ports, dims, strict=True))
 
 
 def _resized(port: Port, shape: Sequence[int]) -> Shape:
+    want = tuple(map(int, shape))
+    if want == port.shape:
+        return want
     wrong = f"resize failed! Input {port.name!r} has shape {list(port.shape)} and cannot get {list(shape)}"
-    if len(shape) != len(port.shape):
-        raise DataMismatchError(f"{wrong}: it has {len(port.shape)} dimensions")
-    for place, (have, want) in enumerate(zip(port.shape, shape, strict=True)):
-        if want < 1:
-            raise DataMismatchError(f"{wrong}: dimension {place} must be positive")
-        if have not in (-1, want):
-            raise DataMismatchError(
-                f"{wrong}: dimension {place} is fixed in the model file; export the model with that "
-                f"dimension free (-1)"
-            )
-    _check_sizes(port, shape)
-    return tuple(map(int, shape))
+    if len(want) != len(port.shape) and port.shape != (-2,):
+        raise DataMismatchError(
+            f"{wrong}: it has {len(port.shape)} dimensions, and axes in the file are counted for as many"
+        )
+    for place, dim in enumerate(want):
+        free = port.shape != (-2,) and port.shape[place] == -1
+        if dim < 1 and not (free and dim == -1):
+            raise DataMismatchError(f"{wrong}: dimension {place} must be positive{', or -1' if free else ''}")
+    if math.prod(want) >= _MOST_ELEMENTS:
+        raise DataMismatchError(f"{wrong}: no memory holds so much")
+    if -1 not in want:
+        _check_sizes(port, want)
+    return want
+
+
+def shapes_to_build(ports: Sequence[Port], shapes: Sequence[Shape]) -> tuple[Shape, ...]:
+    """The shapes for which a model is built that is to take `shapes`: what the file leaves free stays free.
+
+    () is the model as the file has it.
+    """
+    built = tuple(_built(port.shape, shape) for port, shape in zip(ports, shapes, strict=True))
+    return () if all(shape == port.shape for port, shape in zip(ports, built, strict=True)) else built
+
+
+def _built(declared: Shape, shape: Shape) -> Shape:
+    if declared == (-2,):
+        return declared
+    return tuple(-1 if have == -1 else want for have, want in zip(declared, shape, strict=True))

@@ -22,7 +22,9 @@ from pinnace.workers.batching import Batching
 
 __all__ = ["ModelParallelRunner", "RunnerConfig"]
 
-_ON_CLUSTER = "weights on a cluster cannot be exchanged; build the runner again, of a file with the new ones"
+_ON_CLUSTER = (
+    "a model on a cluster keeps the weights and shapes of its file; build the runner again, of another file"
+)
 
 
 class RunnerConfig(Parallel):

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pinnace.arguments import check_elements, check_type
-from pinnace.errors import ArgumentTypeError, ArgumentValueError, DataMismatchError, ModelStateError
+from pinnace.errors import ArgumentTypeError, ArgumentValueError, DataMismatchError, ModelStateError, warn
 from pinnace.memory import DeviceArray, Place, place
 from pinnace.types import DataType, Format, Port
 
@@ -72,13 +72,24 @@ class Tensor:
     # A prediction can take microseconds, so its results are made of `_array` and `_kind` alone. `_shape` is
     # that of data that is not there, or on a device; tensors on devices have `_memory` and `_place` as well.
     # Scripts keep notes of their own on tensors, and weak references to them, as they may in mindspore_lite.
-    __slots__ = ("__dict__", "__weakref__", "_array", "_kind", "_memory", "_place", "_shape")
+    # `_told` is that of a model's inputs.
+    __slots__ = (
+        "__dict__",
+        "__weakref__",
+        "_array",
+        "_kind",
+        "_memory",
+        "_place",
+        "_shape",
+        "_told",
+    )
 
     _array: Array | None
     _kind: Kind
     _memory: DeviceArray | None
     _place: Place | None
     _shape: tuple[int, ...]
+    _told: set[str]
 
     def __init__(
         self,
@@ -118,12 +129,17 @@ class Tensor:
             self._move(there)
 
     @classmethod
-    def of_port(cls, port: Port, shape: tuple[int, ...]) -> Tensor:
-        """Make the tensor of an input or output, without checks and without data."""
+    def of_port(cls, port: Port, shape: tuple[int, ...], told: set[str] | None = None) -> Tensor:
+        """Make the tensor of an input or output, without checks and without data.
+
+        `told` are the names of the model's inputs of whose data it was said that it has another shape.
+        """
         tensor = object.__new__(cls)
         tensor._kind = Kind.of_port(port)
         tensor._shape = shape
         tensor._array = None
+        if told is not None:
+            tensor._told = told
         return tensor
 
     def _adopt_tensor(self, other: Tensor) -> None:
@@ -141,13 +157,31 @@ class Tensor:
 
     def _take(self, array: Array) -> None:
         """Make an array of the tensor's dtype and size its data."""
-        array = array.reshape(self._dims)
+        dims = self._dims
+        if array.shape != dims:
+            self._tell(array.shape)
+            array = array.reshape(dims)
         if not self.on_device:
             self._array = array
         elif self._memory is not None:
             self._memory.write(array)
         else:
             self._memory = self._held(array)
+
+    def _tell(self, shape: tuple[int, ...]) -> None:
+        """Warn, once a model and input, of data of another shape: its elements may stand in another order.
+
+        Flat data, and dimensions of 1 more or less, change no order.
+        """
+        told: set[str] | None = getattr(self, "_told", None)
+        same = len(shape) == 1 or [d for d in shape if d != 1] == [d for d in self._dims if d != 1]
+        if told is None or same or self.name in told:
+            return
+        told.add(self.name)
+        warn(
+            f"input {self.name!r} has shape {self.shape} and was given data of shape {list(shape)}: it is "
+            "taken in the order in which it lies; where its dimensions have another order, transpose it first"
+        )
 
     def __str__(self) -> str:
         return _describe(self)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 
@@ -31,17 +31,26 @@ def whole_of(content: str, source: Source, files: Iterable[str]) -> str:
     return digest("\0".join((content, *beside)).encode())
 
 
-def key_of(whole: str, engine: str, target: Target, variable: Iterable[str], plan: Mapping[str, str]) -> str:
+def key_of(
+    whole: str,
+    engine: str,
+    target: Target,
+    variable: Iterable[str],
+    plan: Mapping[str, str],
+    shapes: Sequence[tuple[int, ...]] = (),
+) -> str:
     """A name for a model, as `whole_of` names it, compiled by an engine for a target.
 
     `variable` are the weights that may be exchanged: nothing rests on their values. `plan` gives element
-    types of nodes by their names. Threads and cores are not part of it: they are set when a model is loaded.
-    Nor is what chose the engine.
+    types of nodes by their names; `shapes` are those of the inputs, where they are not the file's. Threads
+    and cores are not part of it: they are set when a model is loaded. Nor is what chose the engine.
     """
     made_for = (engine, target.device, target.precision, processor(), *sorted(variable))
     if plan:
         made_for += ("", *(word for item in sorted(plan.items()) for word in item))
     made_for += tuple(filter(None, (target.input_shape, target.output_type)))
+    if shapes:
+        made_for += ("\n", repr(shapes))
     return digest("\0".join((whole, *made_for, code())).encode())
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -11,10 +11,12 @@ import onnx_ir as ir
 from pinnace.compiler import outputs
 from pinnace.compiler import plan as plans
 from pinnace.compiler.lower import HELD_BACK, STATE, graph_inputs, lower
+from pinnace.compiler.reshaping import infer_all, loosen, reshape
 from pinnace.compiler.variable import Variable, chosen, variables
 from pinnace.errors import UnsupportedModelError, UnsupportedPrimitive
 from pinnace.ops.collective import DOMAIN
 from pinnace.program import Layout, Program
+from pinnace.shapes import Shape
 from pinnace.types import DataType, Format, Interface, Port
 
 _NO_PLAN: Mapping[str, str] = {}
@@ -45,16 +47,19 @@ def compilable(
     variable: Collection[str] = (),
     plan: Mapping[str, str] = _NO_PLAN,
     output_type: str = "",
+    shapes: Sequence[Shape] = (),
 ) -> Compilable:
     """Lower a graph where it is a MindSpore program, and describe it.
 
     `variable` names weights that will be exchanged; `plan` gives element types of nodes by their
-    names, `output_type` that of all outputs, "" for their own. Raises UnsupportedModelError, also where such
-    a weight decides what the graph is, and ConfigError where there is none of a name.
+    names, `output_type` that of all outputs, "" for their own. `shapes` are those that the inputs are to have
+    in the place of the file's, where there are any. Raises UnsupportedModelError, also where such a weight
+    decides what the graph is, or where the shapes do not fit what is in the file, and ConfigError where there
+    is none of a name.
     """
     exchanged = chosen(graph, name, variable)
     ids = frozenset(id(tensor) for tensors in exchanged.values() for tensor in tensors)
-    model = lower(graph, ids) if isinstance(graph, Program) else graph
+    model = lower(graph, ids, shapes) if isinstance(graph, Program) else graph
     if plan:
         plans.apply(model, plan, name)
     layout = graph.layout if isinstance(graph, Program) else Layout.NCHW
@@ -62,15 +67,22 @@ def compilable(
     kept = [i for i in model.graph.inputs if STATE in i.metadata_props]
     states = tuple((i.name or "", i.metadata_props[STATE]) for i in kept)
     hidden = {name for pair in states for name in pair} | set(model.graph.initializers)
+    taken = [i for i in model.graph.inputs if i.name not in hidden]
+    if shapes:
+        if model is graph:
+            reshape(taken, shapes)
+            _forget_shapes(model.graph)
+            loosen(model.graph)
+        infer_all(model, name)
     if output_type:
         outputs.cast(model, output_type, hidden)
     interface = Interface(
-        inputs=tuple(port(name, i, layout) for i in model.graph.inputs if i.name not in hidden),
+        inputs=tuple(port(name, i, layout) for i in taken),
         outputs=tuple(port(name, o, layout) for o in model.graph.outputs if o.name not in hidden),
         states=states,
         info=dict(info),
     )
-    if model is graph:
+    if model is graph and not shapes:
         _forget_shapes(model.graph)
     first_state = tuple(i.const_value for i in kept if i.const_value is not None)
     return Compilable(

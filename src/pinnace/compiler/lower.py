@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 import onnx_ir as ir
 
 import pinnace.ops as _ops  # noqa: F401  (fills the table)
+from pinnace.compiler.reshaping import reshape
 from pinnace.compiler.trace import NodeFailure, Tracer
 from pinnace.errors import UnsupportedModelError, UnsupportedPrimitive
 from pinnace.ops.builder import OPSET, Builder, Unsupported
@@ -15,6 +16,7 @@ from pinnace.ops.collective import DOMAIN
 from pinnace.ops.table import find
 from pinnace.ops.values import AlwaysRaises, Closure, Effects, Value, flatten
 from pinnace.program import Input, Program
+from pinnace.shapes import Shape
 
 STATE = "pinnace.state"
 """Metadata key of a graph input that holds state; the value names the output that replaces it."""
@@ -26,10 +28,13 @@ HELD_BACK = "pinnace.held_back"
 """Key of what a graph notes of itself: whether its making would have rested on values that will change."""
 
 
-def lower(program: Program, variable: frozenset[int] = frozenset()) -> ir.Model:
+def lower(
+    program: Program, variable: frozenset[int] = frozenset(), shapes: Sequence[Shape] = ()
+) -> ir.Model:
     """The ONNX graph that computes what the program does.
 
-    `variable` are the ids of weights for which the graph has to be right whatever their values are.
+    `variable` are the ids of weights for which the graph has to be right whatever their values are;
+    `shapes` those that the inputs are to have in the place of the file's, where there are any.
 
     A Parameter that the program assigns becomes a graph input after the others, marked with `STATE`,
     with its first value as `const_value`; the output named there holds its next value. Raises
@@ -40,7 +45,7 @@ def lower(program: Program, variable: frozenset[int] = frozenset()) -> ir.Model:
         raise UnsupportedModelError(program.source, unknown)
     _check_inputs(program.source, graph_inputs(program))
     try:
-        return _traced(program, variable)
+        return _traced(program, variable, shapes)
     except NodeFailure as failure:
         row = UnsupportedPrimitive(failure.node.primitive or "call", 1, failure.node.name, failure.reason)
         raise UnsupportedModelError(program.source, [row]) from None
@@ -50,15 +55,17 @@ def lower(program: Program, variable: frozenset[int] = frozenset()) -> ir.Model:
         raise UnsupportedModelError(program.source, [row]) from None
 
 
-def _traced(program: Program, changing: frozenset[int]) -> ir.Model:
+def _traced(program: Program, changing: frozenset[int], shapes: Sequence[Shape]) -> ir.Model:
     """The graph; `changing` are the ids of weights whose first value must not decide anything."""
     builder = Builder(program.layout, changing)
     inputs = _entry_inputs(program)
-    value, effects = _run_main(Tracer(program, builder), inputs)
+    if shapes:
+        reshape(_leaves(inputs), shapes)
+    value, effects = _run_main(Tracer(program, builder, believes=not shapes), inputs)
     hasty = frozenset(id(t.const_value) for t in builder.asked & effects.memory.keys())
     if hasty:
         # A branch was chosen by what an assignment changes: once more, without looking.
-        return _traced(program, changing | hasty)
+        return _traced(program, changing | hasty, shapes)
     return _assemble(program, builder, _leaves(inputs), value, effects)
 
 

@@ -16,7 +16,7 @@ import onnx_ir as ir
 from pinnace.compiler.branches import lower_branches
 from pinnace.compiler.frame import Frame
 from pinnace.compiler.loops import lower_loop
-from pinnace.ops.builder import Builder, Unsupported
+from pinnace.ops.builder import Builder, Unsupported, infer
 from pinnace.ops.table import find
 from pinnace.ops.values import Branches, Closure, Effects, TailCall, Value, flatten
 from pinnace.program import Dialect, Function, FunctionRef, Monad, Node, Program, TypeInfo
@@ -49,9 +49,11 @@ def _defined(function: Function) -> set[str]:
 class Tracer:
     """Evaluates the functions of one program, writing nodes into a builder."""
 
-    def __init__(self, program: Program, builder: Builder) -> None:
+    def __init__(self, program: Program, builder: Builder, believes: bool = True) -> None:
+        """With `believes` results have the shapes that the file declares, else those that follow."""
         self.program = program
         self.b = builder
+        self._believes = believes
         self._schedules: dict[str, list[Node]] = {}
         self._evaluated = 0
         self.open_loops: list[tuple[Function, tuple[Value, ...]]] = []
@@ -178,8 +180,10 @@ class Tracer:
                 leaf.dtype = declared.dtype
             # MindSpore Lite's converter writes no dimensions where it does not know them.
             unknown = declared.shape == () and self.program.dialect is Dialect.LITE
+            if leaf.shape is None and not self._believes:
+                infer(leaf, self.b.opset)
             if leaf.shape is None and declared.shape is not None and not unknown:
-                leaf.shape = ir.Shape(declared.shape)
+                leaf.shape = ir.Shape(declared.shape if self._believes else [None] * len(declared.shape))
 
     def look_up(self, frame: Frame, name: str) -> tuple[Value, Effects]:
         """What a name stands for in a frame, and the memory after that was computed."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, NamedTuple, NoReturn, TypeVar
 
@@ -19,6 +19,8 @@ OPSET = 21
 """The ONNX operator set that lowerings write: the newest that all our engines read."""
 
 Operand = ir.Value | npt.NDArray[Any] | Sequence[int] | int | float | bool | None
+
+_NONE: Mapping[ir.Value, ir.TensorProtocol] = {}
 
 ORIGIN = "pinnace.origin"
 """Key of what a node notes of itself: the names of the nodes of the file that it was made for."""
@@ -573,10 +575,15 @@ def infer(x: ir.Value, opset: int) -> None:
             pending += [i for i in unknown if i.producer() and i not in seen]
             continue
         pending.pop()
-        _infer_node(node, opset)
+        with suppress(onnx.shape_inference.InferenceError):  # used wrongly: the engine will say it
+            infer_node(node, opset)
 
 
-def _infer_node(node: ir.Node, opset: int) -> None:
+def infer_node(node: ir.Node, opset: int, values: Mapping[ir.Value, ir.TensorProtocol] = _NONE) -> None:
+    """Fill in what ONNX's inference tells of a node's outputs; its InferenceError where inputs do not fit.
+
+    `values` holds what is known of inputs that are no constants.
+    """
     if node.domain or any(a.type is ir.AttributeType.GRAPH for a in node.attributes.values()):
         return
     proto = ir.serde.serialize_node(node)
@@ -586,7 +593,7 @@ def _infer_node(node: ir.Node, opset: int) -> None:
         if value is None or value.name is None or value.dtype is None:
             continue
         types[value.name] = _type_proto(value)
-        known = ir.convenience.get_const_tensor(value)  # of an operator Constant, too
+        known = values.get(value) or ir.convenience.get_const_tensor(value)  # of an operator Constant, too
         if known is not None and known.size <= 64:
             with suppress(ir.serde.SerdeError):  # it will hold other values, or the file is damaged
                 data[value.name] = ir.serde.serialize_tensor(known)
@@ -596,8 +603,8 @@ def _infer_node(node: ir.Node, opset: int) -> None:
         inferred = onnx.shape_inference.infer_node_outputs(
             schema, proto, types, data, opset_imports=[onnx.helper.make_opsetid("", opset)]
         )
-    except (onnx.defs.SchemaError, onnx.shape_inference.InferenceError, onnx.checker.ValidationError):
-        return  # there is no such operator, or it is used wrongly: the engine will say it
+    except (onnx.defs.SchemaError, onnx.checker.ValidationError):
+        return  # there is no such operator: the engine will say it
     for output in node.outputs:
         if output.name in inferred and inferred[output.name].HasField("tensor_type"):
             _take(output, inferred[output.name].tensor_type)

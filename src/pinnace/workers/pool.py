@@ -19,7 +19,14 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from pinnace.cores import bound
-from pinnace.errors import EngineError, ModelStateError, PredictTimeoutError, QueueFullError, warn
+from pinnace.errors import (
+    DataMismatchError,
+    EngineError,
+    ModelStateError,
+    PredictTimeoutError,
+    QueueFullError,
+    warn,
+)
 from pinnace.workers import stats
 from pinnace.workers.batching import Batching, joined, split
 from pinnace.workers.request import Blocking, Request, Submitted
@@ -42,6 +49,10 @@ class Post:
         cores = self.cores
         places = [frozenset({cores[i % len(cores)]} if cores else ()) for i in range(self.count)]
         return [Worker(self.executable, place, group) for place in places]
+
+
+def _kinds(executable: Executable) -> list[tuple[object, object]]:
+    return [(value.shape, value.dtype) for value in executable.execution().state]
 
 
 _CROWD = 4
@@ -188,11 +199,16 @@ class Workers:
         """Run other executables from now on, one for each device, on the states as they are.
 
         Requests that run finish on those before, which are freed with the last of them. Raises
-        `ModelStateError` if closed.
+        `ModelStateError` if closed, `DataMismatchError` where the states do not fit them, `ConfigError` where
+        they cannot compute requests together as is wanted.
         """
         with self._lock:
             if self._closed:
-                raise ModelStateError("the model was closed while its weights were exchanged")
+                raise ModelStateError("the model was closed while its weights or shapes were exchanged")
+            if self._batching is not None:
+                self._batching.check(executables[0])
+            if _kinds(executables[0]) != _kinds(self.executable):
+                raise DataMismatchError("the model would keep values of other shapes between predictions")
             self._executables = executables
             for worker in self._idle:
                 worker.adopt(executables[worker.group])

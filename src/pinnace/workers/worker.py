@@ -8,7 +8,7 @@ from queue import SimpleQueue
 from time import perf_counter_ns
 from typing import TYPE_CHECKING
 
-from pinnace.errors import EngineError
+from pinnace.errors import DataMismatchError, EngineError
 from pinnace.workers.request import Request
 from pinnace.workers.stats import Tally
 
@@ -43,11 +43,24 @@ class Worker:
         tally = self.tally
         try:
             results = self._execution.run(arrays, outputs)
-        except BaseException:
+        except BaseException as error:
             tally.failed += 1
+            if isinstance(error, EngineError):
+                self._check_shapes(arrays)
             raise
         tally.count(perf_counter_ns() - arrived)
         return results
+
+    def _check_shapes(self, arrays: Sequence[Array]) -> None:
+        """DataMismatchError where the model was resized after a request was taken."""
+        for port, array in zip(self.executable.inputs, arrays, strict=True):
+            have, want = array.shape, port.shape
+            same = len(have) == len(want) and all(w in (-1, h) for h, w in zip(have, want, strict=True))
+            if not same and want != (-2,):
+                raise DataMismatchError(
+                    f"input {port.name!r} has shape {list(have)}, and the model was resized to {list(want)} "
+                    f"while the prediction waited"
+                ) from None
 
     def perform(self, request: Request) -> None:
         """Run a request that has begun, and tell its caller; whatever goes wrong goes there, too."""
