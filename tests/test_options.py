@@ -273,6 +273,59 @@ def test_outputs_of_another_type(monkeypatch, model: str, options: dict, dtype: 
 @pytest.mark.parametrize(
     ("target", "options"),
     [
+        ("ascend", {"ascend_context": {"input_shape": "x:[2,4]"}}),
+        ("ascend", {"acl_option_cfg_param": {"input_shape": "x:2,4"}}),
+        ("ascend", {"acl_build_options": {"input_shape": "x:[2,4]"}}),
+        ("ascend", {"ge_graph_options": {"ge.inputShape": "x:2,4"}}),
+        ("gpu", {"gpu_context": {"input_shape": "x:[2,4]"}}),
+    ],
+)
+def test_a_model_is_built_for_an_input_shape(monkeypatch, model: str, target: str, options: dict) -> None:
+    monkeypatch.setenv("PINNACE_SIMULATE", "ascend:1,gpu:1")
+    for _ in range(2):  # the second is loaded from the compile cache
+        found = built(model, on(target), options)
+        assert [tensor.shape for tensor in (*found.get_inputs(), *found.get_outputs())] == [
+            [2, 4],
+            [2, 4],
+            [2, 1],
+        ]
+        np.testing.assert_array_equal(found.predict([X])[0].get_data_to_numpy(), X)
+    with pytest.raises(DataMismatchError):
+        found.predict([X[:1]])
+    found.resize(found.get_inputs(), [[1, 4]])
+    np.testing.assert_array_equal(found.predict([X[:1]])[0].get_data_to_numpy(), X[:1])
+    assert built(model, on(target), {}).get_inputs()[0].shape == [-1, 4]
+    with pytest.raises(ConfigError, match="input_shape names 'X', and the model's inputs are 'x'"):
+        built(model, on("ascend"), {"ascend_context": {"input_shape": "X:[2,4]"}})
+
+
+@pytest.mark.parametrize("runner", [False, True])
+def test_the_input_shape_of_a_model_of_mindspore(monkeypatch, runner: bool) -> None:
+    """A batch that its file fixes to one, beside two predictions of one."""
+    monkeypatch.setenv("PINNACE_SIMULATE", "ascend:1")
+    plain, found = pinnace.Model(), pinnace.ModelParallelRunner() if runner else pinnace.Model()
+    plain.build_from_file(MODEL, pinnace.ModelType.MINDIR)
+    (tensor,) = plain.get_inputs()
+    options = {"ascend_context": {"input_shape": f"{tensor.name}:[-1,3,224,224]", "dynamic_dims": "[1],[2]"}}
+    context = on("ascend")
+    if runner:
+        context.parallel.config_info = options
+        context.parallel.workers_num = 1
+        found.build_from_file(MODEL, context)
+    else:
+        found.build_from_file(MODEL, pinnace.ModelType.MINDIR, context, "", options)
+    assert found.get_inputs()[0].shape == [-1, 3, 224, 224]
+    x = np.random.default_rng(0).standard_normal((2, 3, 224, 224)).astype(np.float32)
+    alone = [plain.predict([one[None]])[0].get_data_to_numpy()[0] for one in x]
+    # float32 on both sides, summed in another order
+    np.testing.assert_allclose(found.predict([x])[0].get_data_to_numpy(), alone, rtol=1e-3, atol=1e-5)
+    with pytest.raises(DataMismatchError, match="dynamic_dims allows"):
+        found.predict([np.concatenate([x, x])])
+
+
+@pytest.mark.parametrize(
+    ("target", "options"),
+    [
         ("ascend", {"ascend_context": {"dynamic_dims": "[1~2],[4]"}}),
         ("ascend", {"ascend_context": {"dynamic_batch_size": "1,2,4"}}),
         ("ascend", {"acl_build_options": {"ge.dynamicBatchSize": "1,2,4"}}),

@@ -381,28 +381,19 @@ class Origin:
             )
 
     def _compilable(self, variable: Collection[str]) -> Compilable:
-        output_type = self.target.output_type
-        graph = _compilable(self.source, self._kind, variable, self._plan, output_type, self._shapes)
-        if self._shapes:
+        """Read and lower the model."""
+        import_onnx_ir()
+        from pinnace import formats
+        from pinnace.compiler.graph import compilable, shapes_of
+
+        source, target = self.source, self.target
+        folder = None if source.folder is None else str(source.folder)
+        read = formats.read(source, self._kind)
+        shapes = self._shapes or shapes_of(read, target.input_shape, source.name)
+        graph = compilable(read, source.name, folder, variable, self._plan, target.output_type, shapes)
+        if shapes:
             self._check_whole(graph)
         return graph
-
-
-def _compilable(
-    source: Source,
-    kind: ModelType,
-    variable: Collection[str],
-    plan: Mapping[str, str],
-    output_type: str,
-    shapes: Sequence[Shape],
-) -> Compilable:
-    """Read and lower a model."""
-    import_onnx_ir()
-    from pinnace import formats
-    from pinnace.compiler.graph import compilable
-
-    folder = None if source.folder is None else str(source.folder)
-    return compilable(formats.read(source, kind), source.name, folder, variable, plan, output_type, shapes)
 
 
 def _with_provider(target: Target, tuning: Tuning | None) -> Target:

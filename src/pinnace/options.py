@@ -188,8 +188,8 @@ _IMPLEMENTATIONS = Option(
 
 def _shape(kind: str, on: frozenset[str]) -> Option:
     """`input_shape` of a kind of device."""
-    does = "shapes of inputs, by name, with `dynamic_dims`"
-    return Option(does, on, "Model.resize gives inputs their shapes", _SHAPES, fills=f"{kind}.input_shape")
+    does = "shapes of inputs, by name, that the model is built for; -1 is free"
+    return Option(does, on, "", _SHAPES, fills=f"{kind}.input_shape")
 
 
 def _free(form: Form, kind: str = "ascend", on: frozenset[str] = _ASCEND) -> Option:
@@ -198,7 +198,7 @@ def _free(form: Form, kind: str = "ascend", on: frozenset[str] = _ASCEND) -> Opt
     return Option(does, on, "", form, but=SPLIT, fills=f"{kind}.dynamic_dims")
 
 
-_INPUT_SHAPE = _shape("ascend", NOWHERE)
+_INPUT_SHAPE = _shape("ascend", _ASCEND)
 _OUTPUT_TYPE = Option("element type of all outputs", _ASCEND, values=_TYPES, fills="ascend.output_type")
 
 _ASCEND_KEYS: dict[str, Option] = {
@@ -289,7 +289,7 @@ SECTIONS: Mapping[str, Section] = {
     ),
     "gpu_context": Section(
         {
-            "input_shape": _shape("gpu", _TENSORRT),
+            "input_shape": _shape("gpu", _GPU),
             "dynamic_dims": _free(_DIMS, "gpu", _GPU),
             "opt_dims": Option("sizes to be fast for", _TENSORRT, "only TensorRT has such kernels", _DIMS),
             "precision_mode": Option(

@@ -13,10 +13,10 @@ from pinnace.compiler import plan as plans
 from pinnace.compiler.lower import HELD_BACK, STATE, graph_inputs, lower
 from pinnace.compiler.reshaping import infer_all, loosen, reshape
 from pinnace.compiler.variable import Variable, chosen, variables
-from pinnace.errors import UnsupportedModelError, UnsupportedPrimitive
+from pinnace.errors import ConfigError, UnsupportedModelError, UnsupportedPrimitive
 from pinnace.ops.collective import DOMAIN
 from pinnace.program import Layout, Program
-from pinnace.shapes import Shape
+from pinnace.shapes import Shape, named_shapes
 from pinnace.types import DataType, Format, Interface, Port
 
 _NO_PLAN: Mapping[str, str] = {}
@@ -96,6 +96,31 @@ def compilable(
     )
 
 
+def shapes_of(graph: Program | ir.Model, input_shape: str, name: str) -> tuple[Shape, ...]:
+    """The shapes of all inputs, where the option `input_shape` gives some; () where they are the file's.
+
+    Raises ConfigError where there is no input of a name.
+    """
+    wanted = named_shapes(input_shape)
+    if isinstance(graph, Program):
+        inputs = {i.name or "": i for i in graph_inputs(graph)}
+    else:
+        inputs = {n: i for i in graph.graph.inputs if (n := i.name or "") not in graph.graph.initializers}
+    unknown = [repr(one) for one in wanted if one not in inputs]
+    if unknown:
+        raise ConfigError(
+            f"{name}: input_shape names {', '.join(unknown)}, and the model's inputs are "
+            f"{', '.join(map(repr, inputs))}"
+        )
+    own = {n: _dims(i) for n, i in inputs.items()}
+    shapes = {**own, **wanted}
+    return () if shapes == own else tuple(shapes.values())
+
+
+def _dims(value: ir.Value) -> Shape:
+    return (-2,) if value.shape is None else tuple(d if isinstance(d, int) else -1 for d in value.shape)
+
+
 def _forget_shapes(graph: ir.Graph) -> None:
     """Drop what an ONNX file says of the shapes of what is computed; who needs them infers them.
 
@@ -132,6 +157,6 @@ def port(model: str, value: ir.Value, layout: Layout = Layout.NCHW) -> Port:
         raise UnsupportedModelError(
             model, [UnsupportedPrimitive("graph", 1, value.name or "", reason)]
         ) from None
-    dims = (-2,) if value.shape is None else tuple(d if isinstance(d, int) else -1 for d in value.shape)
+    dims = _dims(value)
     nhwc = layout is Layout.NHWC and len(dims) == 4
     return Port(value.name or "", dtype, dims, Format.NHWC if nhwc else Format.NCHW)
