@@ -107,9 +107,14 @@ class Origin:
         self.offer: Offer | None = None
 
     def reshaped(self, shapes: tuple[Shape, ...]) -> Origin:
-        """The same model with inputs of other shapes; its weights are neither lent nor borrowed."""
+        """The same model with inputs of other shapes, () those of the file.
+
+        Processes lend each other what is built for those of the file alone.
+        """
         other = copy.copy(self)
-        other._shapes, other._entry, other.offer, other._admitted, other._handle = shapes, None, None, "", ""
+        other._shapes, other.source = shapes, self.source.again()
+        if shapes:
+            other._entry, other._admitted, other._handle = None, "", ""
         return other
 
     def build(self) -> Executable:

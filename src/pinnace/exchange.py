@@ -106,7 +106,7 @@ class Exchange:
 
     def reshape(self, shapes: tuple[Shape, ...], install: Install) -> None:
         """Build for inputs of other shapes, () those of the file, with the weights as they are now."""
-        origins = tuple(o.reshaped(shapes) for o in self._first) if shapes else self._first
+        origins = tuple(origin.reshaped(shapes) for origin in self._first)
         executables = [origin.build() for origin in origins]
         moulds: Sequence[Mould] = ()
         known = self._known

@@ -590,8 +590,10 @@ def infer_node(node: ir.Node, opset: int, values: Mapping[ir.Value, ir.TensorPro
     types: dict[str, onnx.TypeProto] = {}
     data: dict[str, onnx.TensorProto] = {}
     for value in node.inputs:
-        if value is None or value.name is None or value.dtype is None:
+        if value is None or value.name is None:
             continue
+        if value.dtype is None:
+            return
         types[value.name] = _type_proto(value)
         known = values.get(value) or ir.convenience.get_const_tensor(value)  # of an operator Constant, too
         if known is not None and known.size <= 64:

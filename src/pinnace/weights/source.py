@@ -6,7 +6,7 @@ import math
 import mmap
 import os
 import sys
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 from weakref import WeakValueDictionary
@@ -183,6 +183,16 @@ class Source:
         state = _state(path)
         if self.seen.setdefault(path, state) != state:
             raise ModelFormatError(f"{path}: was changed while the model was built, or since; build it again")
+
+    def again(self) -> Source:
+        """What to build from again: the mapped bytes alone where the path names another file by now, or none.
+
+        They are what they were. A file that was written to is left to `check_unchanged`.
+        """
+        path = None if self.path is None else self.path.absolute()
+        if path is None or _state(path)[:2] == self.seen[path][:2]:
+            return self
+        return replace(self, path=None, seen={p: state for p, state in self.seen.items() if p != path})
 
     def unload(self) -> None:
         """Let go of the pages of the mapped file that were read; they come again when they are."""
