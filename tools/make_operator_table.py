@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pinnace.ops  # noqa: F401  (fills the table)
 from pinnace import formats
-from pinnace.ops.table import Primitive, rows
+from pinnace.ops.table import Primitive, find, rows
 from pinnace.program import Dialect, Program
 from pinnace.weights.source import Source
 
@@ -103,13 +103,20 @@ def main(arguments: list[str]) -> int:
 
 def render() -> str:
     """The page."""
-    table = list(rows())
+    # A row that MindSpore Lite shares is told once.
+    table = [row for row in rows() if row.dialect is Dialect.MINDSPORE or not shared(row)]
     found = evidence()
     lines = [line(row, found[row.dialect, row.name]) for row in table]
     proven = [row for row in table if found[row.dialect, row.name].files or renaming(row)]
     renamed = sum(not found[row.dialect, row.name].files for row in proven)
     count = len({r.name for r in table})
     return HEAD.format(count=count, rows=len(table), proven=len(proven), renamed=renamed) + "".join(lines)
+
+
+def shared(row: Primitive) -> bool:
+    """Whether MindSpore and MindSpore Lite have the primitive in common."""
+    found = [find(dialect, row.name) for dialect in Dialect]
+    return None not in found and len({r.lowering for r in found}) == 1
 
 
 def renaming(row: Primitive) -> str:
@@ -121,7 +128,7 @@ def renaming(row: Primitive) -> str:
 
 
 def line(row: Primitive, seen: Evidence) -> str:
-    dialect = row.dialect.value if row.dialect else "both"
+    dialect = "both" if shared(row) else row.dialect.value
     golden = min(seen.files, key=lambda name: ("(" in name, len(name), name), default="") or renaming(row)
     if not golden:
         golden = _MISSING[row.name]
@@ -129,16 +136,17 @@ def line(row: Primitive, seen: Evidence) -> str:
     return f"| {row.name} | {dialect} | {row.family} | {row.lowered_to} | {types} | {golden} |\n"
 
 
-def evidence() -> dict[tuple[Dialect | None, str], Evidence]:
+def evidence() -> dict[tuple[Dialect, str], Evidence]:
     """What the goldens show, by dialect and name of the row that serves them."""
-    known = {(row.dialect, row.name) for row in rows()}
-    found: dict[tuple[Dialect | None, str], Evidence] = defaultdict(Evidence)
+    found: dict[tuple[Dialect, str], Evidence] = defaultdict(Evidence)
     formulas = by_formula()
     for path, program in programs():
         for function in program.functions.values():
             for node in function.nodes:
-                own = (program.dialect, node.primitive)
-                seen = found[own if own in known else (None, node.primitive)]
+                row = find(program.dialect, node.primitive)
+                if row is None:
+                    continue
+                seen = found[Dialect.MINDSPORE if shared(row) else row.dialect, row.name]
                 seen.files.add(path.name + (" (by formula)" if path in formulas else ""))
                 seen.types |= {t.dtype.name.lower() for t in node.types if t is not None}
     return found

@@ -40,3 +40,5 @@ from pinnace.ops import state as state
 from pinnace.ops import structure as structure
 from pinnace.ops import text as text
 from pinnace.ops import views as views
+
+from pinnace.ops import lite_shared as lite_shared  # isort: skip  (the rows that it names)

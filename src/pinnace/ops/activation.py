@@ -5,7 +5,7 @@ from __future__ import annotations
 import onnx_ir as ir
 
 from pinnace.ops.builder import Builder
-from pinnace.ops.table import Ints, Tensor, primitive, same
+from pinnace.ops.table import Dtype, Ints, Tensor, primitive, same
 from pinnace.ops.values import Value
 
 same(
@@ -170,9 +170,9 @@ def softmax(b: Builder, x: Tensor, axis: Ints = (-1,)) -> Value:
 
 
 @primitive("LogSoftmax", "LogSoftmaxExt")
-def log_softmax(b: Builder, x: Tensor, axis: int = -1) -> Value:
+def log_softmax(b: Builder, x: Tensor, axis: int = -1, dtype: Dtype | None = None) -> Value:
     """LogSoftmax."""
-    return b.op("LogSoftmax", x, axis=axis)
+    return b.op("LogSoftmax", b.cast(x, dtype or b.dtype(x)), axis=axis)
 
 
 @primitive("GLU")

@@ -55,7 +55,7 @@ def view_as(b: Builder, x: Tensor, other: Tensor) -> Value:
     return b.reshape(x, [b.dim(other, i) for i in range(b.rank(other))])
 
 
-@primitive("Reshape", "View", "ReshapeExt", "reshape_", "TransShape")
+@primitive("Reshape", "View", "ReshapeExt", "reshape_", "TransShape", unused="out_shape")
 def reshape(b: Builder, x: Tensor, shape: Dims) -> Value:
     """Reshape."""
     return b.reshape(x, _one_free(b, x, shape))
@@ -145,7 +145,7 @@ def repeat(b: Builder, x: Tensor, repeats: Dims) -> Value:
     return tile(b, x, repeats)
 
 
-@primitive("RepeatInterleaveInt")
+@primitive("RepeatInterleaveInt", unused="output_size")
 def repeat_interleave(
     b: Builder, x: Tensor, repeats: int, dim: int | None = None, output_size: int | None = None
 ) -> Value:
@@ -162,14 +162,14 @@ def repeat_interleave(
 # -- type ------------------------------------------------------------------------------------------
 
 
-@primitive("Cast", "cast", "ToDtype")
-def cast(b: Builder, x: Value, dtype: Dtype, *rest: Value) -> Value:
+@primitive("Cast", "cast", "ToDtype", unused="non_blocking copy")
+def cast(b: Builder, x: Value, dtype: Dtype) -> Value:
     """Cast; to bool, what is not zero."""
     return b.cast(b.tensor(x), dtype)
 
 
-@primitive("TypeAs", "ToOther")
-def type_as(b: Builder, x: Tensor, other: Tensor, *rest: Value) -> Value:
+@primitive("TypeAs", "ToOther", unused="non_blocking copy")
+def type_as(b: Builder, x: Tensor, other: Tensor) -> Value:
     """Cast."""
     return b.cast(x, b.dtype(other))
 
@@ -182,13 +182,13 @@ def same_type(b: Builder, tensors: Sequence[Tensor]) -> list[Tensor]:
     return [b.cast(t, b.dtype(tensors[0])) for t in tensors]
 
 
-@primitive("Concat", "ConcatD", "ParallelConcat", "SequenceConcat")
+@primitive("Concat", "ConcatD", "ParallelConcat", "SequenceConcat", unused="N inputNums")
 def concat(b: Builder, items: Tensors, axis: int = 0) -> Value:
     """Concat."""
     return items[0] if len(items) == 1 else b.op("Concat", *same_type(b, items), axis=axis)
 
 
-@primitive("Stack", "StackExt", "Pack")
+@primitive("Stack", "StackExt", "Pack", unused="num N")
 def stack(b: Builder, items: Tensors, axis: int = 0) -> Value:
     """Unsqueeze of each, and Concat."""
     axis = axis % (b.rank(items[0]) + 1)
@@ -196,7 +196,7 @@ def stack(b: Builder, items: Tensors, axis: int = 0) -> Value:
     return b.op("Concat", *same_type(b, raised), axis=axis)
 
 
-@primitive("Unstack")
+@primitive("Unstack", unused="num")
 def unstack(b: Builder, x: Tensor, axis: int = 0) -> Value:
     """Split, and Squeeze of each."""
     count = b.dim(x, axis)
@@ -210,7 +210,7 @@ def split_into(b: Builder, x: Tensor, sizes: Sequence[int], axis: int) -> tuple[
     return (x,) if len(sizes) == 1 else b.ops("Split", len(sizes), x, list(sizes), axis=axis)
 
 
-@primitive("Split")
+@primitive("Split", unused="size_splits num_split")
 def split(b: Builder, x: Tensor, axis: int = 0, output_num: int = 1) -> Value:
     """Split into equal parts."""
     _check_parts(b, x, axis, output_num)
@@ -242,7 +242,7 @@ def split_with_size(b: Builder, x: Tensor, split_sections: Ints, dim: int = 0) -
     return split_into(b, x, split_sections, dim)
 
 
-@primitive("SplitV")
+@primitive("SplitV", unused="num_split")
 def split_v(b: Builder, x: Tensor, size_splits: Ints = (), split_dim: int = 0, num_split: int = 0) -> Value:
     """Split; one size may be -1."""
     sizes = list(size_splits)
@@ -334,8 +334,8 @@ def new_ones(b: Builder, x: Tensor, size: Dims, dtype: Dtype | None = None) -> V
     return filled(b, 1, size, dtype or b.dtype(x))
 
 
-@primitive("NewZeros", "NewEmpty")
-def new_zeros(b: Builder, x: Tensor, size: Dims, dtype: Dtype | None = None, *rest: Value) -> Value:
+@primitive("NewZeros", "NewEmpty", unused="device pin_memory")
+def new_zeros(b: Builder, x: Tensor, size: Dims, dtype: Dtype | None = None) -> Value:
     """ConstantOfShape."""
     return filled(b, 0, size, dtype or b.dtype(x))
 
@@ -346,14 +346,14 @@ def new_full(b: Builder, x: Tensor, size: Dims, value: Value, dtype: Dtype | Non
     return fill(b, size, value, dtype or b.dtype(x))
 
 
-@primitive("Empty")
-def empty(b: Builder, size: Dims, dtype: Dtype | None = None, *rest: Value) -> Value:
+@primitive("Empty", unused="device pin_memory")
+def empty(b: Builder, size: Dims, dtype: Dtype | None = None) -> Value:
     """ConstantOfShape: what has no value is zero."""
     return filled(b, 0, size, dtype or ir.DataType.FLOAT)
 
 
-@primitive("EmptyLike")
-def empty_like(b: Builder, x: Tensor, dtype: Dtype | None = None, *rest: Value) -> Value:
+@primitive("EmptyLike", unused="device pin_memory")
+def empty_like(b: Builder, x: Tensor, dtype: Dtype | None = None) -> Value:
     """ConstantOfShape: what has no value is zero."""
     return filled(b, 0, _shape_of(b, x), dtype or b.dtype(x))
 
@@ -370,8 +370,8 @@ def fills(b: Builder, x: Tensor, value: Value) -> Value:
     return fill(b, tuple(_shape_of(b, x)), value, b.dtype(x))
 
 
-@primitive("Range", "Arange")
-def range_(b: Builder, start: Value, limit: Value, delta: Value, *rest: Value) -> Value:
+@primitive("Range", "Arange", unused="dtype maxlen d_type")
+def range_(b: Builder, start: Value, limit: Value, delta: Value) -> Value:
     """Range, or a constant."""
     known = [b.known(v) for v in (start, limit, delta)]
     dtype = b.declared[0].dtype if b.declared and b.declared[0] is not None else None
@@ -641,7 +641,7 @@ def unique_with_pad(b: Builder, x: Tensor, pad_num: Value) -> Value:
     return b.op("Concat", values, filler, axis=0), b.cast(inverse, b.result(inverse, 1))
 
 
-@primitive("ListDiff")
+@primitive("ListDiff", unused="out_idx")
 def list_diff(b: Builder, x: Tensor, y: Tensor) -> Value:
     """Compress of what Equal finds nowhere among the others, and NonZero for the places."""
     same = b.op("Equal", b.op("Unsqueeze", x, [1]), b.op("Unsqueeze", y, [0]))
@@ -665,7 +665,7 @@ def _counting(b: Builder, stop: Tensor) -> Tensor:
     return b.op("Range", b.constant(0, np.int64), stop, b.constant(1, np.int64))
 
 
-@primitive("RaggedRange")
+@primitive("RaggedRange", unused="Tsplits max_length")
 def ragged_range(b: Builder, starts: Tensor, limits: Tensor, deltas: Tensor) -> Value:
     """CumSum of the lengths, and Gather of each range's start and step, as often as it is long."""
     exact = [b.cast(t, ir.DataType.DOUBLE) for t in (starts, limits, deltas)]
@@ -681,7 +681,7 @@ def ragged_range(b: Builder, starts: Tensor, limits: Tensor, deltas: Tensor) -> 
     return b.cast(splits, b.result(splits)), values
 
 
-@primitive("Unique2")
+@primitive("Unique2", unused="sorted return_inverse return_counts")
 def unique2(
     b: Builder,
     x: Tensor,
@@ -694,20 +694,20 @@ def unique2(
     return values, b.op("Reshape", inverse, b.op("Shape", x)), counts
 
 
-@primitive("InnerUnique")
+@primitive("InnerUnique", unused="sorted return_inverse")
 def inner_unique(b: Builder, x: Tensor, sorted: bool = True, return_inverse: bool = False) -> Value:
     """Unique, and where each element is in it."""
     return unique2(b, x)[:2]
 
 
-@primitive("UniqueDim")
+@primitive("UniqueDim", unused="sorted return_inverse")
 def unique_dim(b: Builder, x: Tensor, sorted: bool, return_inverse: bool, dim: int) -> Value:
     """Unique slices, where each slice is in them, and how many are equal."""
     values, _, inverse, counts = b.ops("Unique", 4, x, axis=dim, sorted=1)
     return values, inverse, counts
 
 
-@primitive("UniqueConsecutive")
+@primitive("UniqueConsecutive", unused="return_inverse return_counts")
 def unique_consecutive(
     b: Builder,
     x: Tensor,
@@ -730,7 +730,7 @@ def unique_consecutive(
     return b.op("Compress", flat, first, axis=0), placed, b.op("Sub", ends, starts)
 
 
-@primitive("RepeatInterleaveTensor")
+@primitive("RepeatInterleaveTensor", unused="output_size")
 def repeat_interleave_tensor(
     b: Builder, x: Tensor, repeats: Tensor, dim: int | None = None, output_size: int | None = None
 ) -> Value:
@@ -780,7 +780,7 @@ def data_format_vec_permute(
     return b.op("Gather", x, [src_format.index(letter) for letter in dst_format], axis=0)
 
 
-@primitive("ToDevice")
-def to_device(b: Builder, x: Tensor, device: Value = None, dtype: Dtype | None = None, *rest: Value) -> Value:
+@primitive("ToDevice", unused="device non_blocking copy")
+def to_device(b: Builder, x: Tensor, device: Value = None, dtype: Dtype | None = None) -> Value:
     """Cast, where a type is asked for."""
     return x if dtype is None else b.cast(x, dtype)

@@ -154,7 +154,11 @@ def _mixed(b: Builder, scores: Tensor, v: Tensor) -> Tensor:
 # -- attention -------------------------------------------------------------------------------------
 
 
-@primitive("FlashAttentionScore")
+@primitive(
+    "FlashAttentionScore",
+    unused="inner_precise",
+    fixed="padding_mask prefix actual_seq_qlen actual_seq_kvlen",
+)
 def flash_attention_score(
     b: Builder,
     query: Tensor,
@@ -243,7 +247,9 @@ def _only(tensors: Tensors) -> Tensor:
     return tensors[0]
 
 
-@primitive("PromptFlashAttention")
+@primitive(
+    "PromptFlashAttention", unused="actual_seq_lengths quant_offset2 num_key_value_heads inner_precise"
+)
 def prompt_flash_attention(
     b: Builder,
     query: Tensor,
@@ -286,7 +292,10 @@ def prompt_flash_attention(
     )
 
 
-@primitive("IncreFlashAttention")
+@primitive(
+    "IncreFlashAttention",
+    unused="quant_offset2 antiquant_offset num_key_value_heads inner_precise block_size",
+)
 def incre_flash_attention(
     b: Builder,
     query: Tensor,
@@ -330,7 +339,13 @@ def incre_flash_attention(
     )
 
 
-@primitive("FusedInferAttentionScore")
+@primitive(
+    "FusedInferAttentionScore",
+    # Offsets and lengths of what is refused by its scale or its prefix.
+    unused="actual_seq_lengths quant_offset2 antiquant_offset key_antiquant_offset value_antiquant_offset"
+    " value_shared_prefix actual_shared_prefix_len num_key_value_heads inner_precise block_size"
+    " antiquant_mode key_antiquant_mode value_antiquant_mode",
+)
 def fused_infer_attention_score(
     b: Builder,
     query: Tensor,
@@ -412,7 +427,7 @@ def rotary_position_embedding(b: Builder, x: Tensor, cos: Tensor, sin: Tensor, m
     return b.op("Add", b.op("Mul", x, cos), b.op("Mul", turned, sin))
 
 
-@primitive("ApplyRotaryPosEmb")
+@primitive("ApplyRotaryPosEmb", unused="position_ids", fixed="cos_format")
 def apply_rotary_pos_emb(
     b: Builder, query: Tensor, key: Tensor, cos: Tensor, sin: Tensor, position_ids: Value, cos_format: int = 0
 ) -> Value:
@@ -453,7 +468,7 @@ def reshape_and_cache(
     return key
 
 
-@primitive("PagedAttention")
+@primitive("PagedAttention", unused="antiquant_offset")
 def paged_attention(
     b: Builder,
     query: Tensor,
@@ -493,6 +508,8 @@ def kv_cache_scatter_update(
     b: Builder, var: Tensor, indices: Tensor, updates: Tensor, axis: int, reduce: str = "none"
 ) -> Value:
     """ScatterElements from each batch's index on; the cache holds the result from here on."""
+    if reduce not in ("none", "update", "0", "3"):
+        raise Unsupported(f"reduces what it writes by {reduce}")
     place = b.axis(axis, var)
     steps = _positions(b, b.dim(updates, place))
     starts = b.reshape(b.cast(indices, _INT64), [-1, *[1] * (b.rank(var) - 1)])

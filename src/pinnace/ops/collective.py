@@ -13,7 +13,10 @@ import onnx_ir as ir
 from pinnace.ops.builder import Builder, Unsupported
 from pinnace.ops.table import Dtype, Ints, Tensor, Tensors, primitive
 from pinnace.ops.values import Value
+from pinnace.program import Dialect
 
+_MODES = {0: "sum", 1: "max", 2: "min", 3: "prod", 4: "sum"}
+"""MindSpore Lite's `ReduceMode` -> what ranks do; the first, the mean, is a sum that is divided."""
 DOMAIN = "pinnace.distributed"
 """Domain of the nodes at which ranks meet."""
 
@@ -42,7 +45,7 @@ def _sized(b: Builder, x: ir.Value, factor: int, divisor: int = 1) -> tuple[int 
     return (None if first is None else first * factor // divisor, *rest)
 
 
-@primitive("AllReduce", "Reduce")
+@primitive("AllReduce", "Reduce", unused="dest_rank index")
 def all_reduce(
     b: Builder, x: Tensor, *, op: str = "sum", group: str = "", group_ranks: Value = None
 ) -> Value:
@@ -67,6 +70,15 @@ def reduce_scatter(
     return _typed(y, b.dtype(x), _sized(b, x, 1, rank_size))
 
 
+@primitive("ReduceScatter", dialect=Dialect.LITE)
+def reduce_scatter_by_mode(b: Builder, x: Tensor, *, rank_size: int, mode: int = 0, group: str = "") -> Value:
+    """`ReduceScatter` between segments, divided by the ranks for the mean."""
+    if mode not in _MODES:
+        raise Unsupported(f"reduces with mode {mode}, which is not supported")
+    y: ir.Value = reduce_scatter(b, x, rank_size=rank_size, op=_MODES[mode], group=group)
+    return y if mode else b.op("Div", y, b.like(rank_size, y))
+
+
 @primitive("Broadcast")
 def broadcast(b: Builder, x: Tensors, *, root_rank: int, group: str = "", group_ranks: Value = None) -> Value:
     """`Broadcast` between segments, one for each tensor."""
@@ -77,7 +89,7 @@ def broadcast(b: Builder, x: Tensors, *, root_rank: int, group: str = "", group_
     return results[0] if len(results) == 1 else tuple(results)
 
 
-@primitive("AlltoAll")
+@primitive("AlltoAll", unused="rank_size")
 def all_to_all(
     b: Builder,
     x: Tensor,
@@ -105,7 +117,7 @@ def all_to_all(
     return b.reshape(b.transpose(y, back), result)
 
 
-@primitive("NeighborExchange")
+@primitive("NeighborExchange", unused="send_shapes recv_shapes")
 def neighbor_exchange(
     b: Builder,
     x: Tensors,
@@ -124,14 +136,14 @@ def neighbor_exchange(
     return tuple(_typed(y, recv_type or t.dtype, t.shape or ()) for y, t in zip(given, declared, strict=True))
 
 
-@primitive("Send")
+@primitive("Send", unused="group_back dtype")
 def send(b: Builder, x: Tensor, *, dest_rank: int, sr_tag: int = 0, group: str = "") -> Value:
     """`Exchange` between segments, which receives nothing."""
     _collective(b, "Exchange", x, outputs=0, group=group, to=(dest_rank,), tag=sr_tag)
     return x
 
 
-@primitive("Receive")
+@primitive("Receive", unused="ordering group_back shape")
 def receive(
     b: Builder, *ordering: Value, src_rank: int, dtype: Dtype, sr_tag: int = 0, group: str = ""
 ) -> Value:
@@ -143,7 +155,7 @@ def receive(
     return _typed(y, dtype, declared.shape)
 
 
-@primitive("Barrier")
+@primitive("Barrier", unused="ordering")
 def barrier(b: Builder, *ordering: Value, group: str = "", group_ranks: Value = None) -> Value:
     """`Barrier` between segments."""
     _collective(b, "Barrier", outputs=0, group=group, ranks=_ranks(group_ranks))

@@ -25,21 +25,21 @@ def _angles(length: int, periodic: bool) -> npt.NDArray[np.floating[Any]]:
     return np.arange(span(length)) * (2 * np.pi / max(length if periodic else length - 1, 1))
 
 
-@primitive("BartlettWindow")
+@primitive("BartlettWindow", unused="dtype max_length")
 def bartlett_window(b: Builder, window_length: int, *, periodic: bool = True) -> Value:
     """A constant."""
     part = _angles(window_length, periodic) / (2 * np.pi)
     return _given(b, 1 - np.abs(2 * part - 1), ir.DataType.FLOAT)
 
 
-@primitive("BlackmanWindow")
+@primitive("BlackmanWindow", unused="dtype max_length")
 def blackman_window(b: Builder, window_length: int, *, periodic: bool = True) -> Value:
     """A constant."""
     turn = _angles(window_length, periodic)
     return _given(b, 0.42 - 0.5 * np.cos(turn) + 0.08 * np.cos(2 * turn), ir.DataType.FLOAT)
 
 
-@primitive("HammingWindow")
+@primitive("HammingWindow", unused="dtype")
 def hamming_window(
     b: Builder, length: int, *, periodic: bool = True, alpha: float = 0.54, beta: float = 0.46
 ) -> Value:
@@ -47,7 +47,7 @@ def hamming_window(
     return _given(b, alpha - beta * np.cos(_angles(length, periodic)), ir.DataType.FLOAT)
 
 
-@primitive("LogSpace")
+@primitive("LogSpace", unused="dtype")
 def log_space(b: Builder, start: float, end: float, *, steps: int = 10, base: int = 10) -> Value:
     """A constant."""
     return _given(b, np.power(float(base), np.linspace(start, end, span(steps))), ir.DataType.FLOAT)
@@ -58,13 +58,13 @@ def _sized(row: int, offset: int, col: int) -> tuple[int, int, int]:
     return row, offset, col
 
 
-@primitive("TrilIndices")
+@primitive("TrilIndices", unused="dtype")
 def tril_indices(b: Builder, *, row: int, col: int, offset: int = 0) -> Value:
     """A constant."""
     return _given(b, np.stack(np.tril_indices(*_sized(row, offset, col))), ir.DataType.INT32)
 
 
-@primitive("TriuIndices")
+@primitive("TriuIndices", unused="dtype")
 def triu_indices(b: Builder, *, row: int, col: int, offset: int = 0) -> Value:
     """A constant."""
     return _given(b, np.stack(np.triu_indices(*_sized(row, offset, col))), ir.DataType.INT32)

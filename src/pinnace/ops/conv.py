@@ -151,20 +151,21 @@ def _conv(rank: int, name: str) -> None:
         return images_back(b, y, format)
 
     lowering.__doc__ = "Conv."
-    primitive(name)(lowering)
+    # The weight says the size of the kernel and the channels, pad and pad_mode what pad_list has.
+    primitive(name, unused="kernel_size out_channel pad_list")(lowering)
 
 
 _conv(2, "Conv2D")
 _conv(3, "Conv3D")
 
 
-@primitive("DepthwiseConv2dNative")
+@primitive("DepthwiseConv2dNative", unused="kernel_size out_channel pad_list channel_multiplier group")
 def depthwise(
     b: Builder,
     x: Tensor,
     weight: Tensor,
     pad_mode: str = "valid",
-    pads: Ints = (0,),
+    pad: Ints = (0,),
     stride: Ints = (1,),
     dilation: Ints = (1,),
 ) -> Value:
@@ -173,7 +174,7 @@ def depthwise(
     if multiplier != 1:
         raise Unsupported(f"has a channel_multiplier of {multiplier}, and MindSpore knows only 1")
     weight = b.reshape(weight, [channels, 1, *kernel])
-    return convolution(b, x, weight, None, stride, dilation, channels, pad_mode, pads)
+    return convolution(b, x, weight, None, stride, dilation, channels, pad_mode, pad)
 
 
 def unbatched(b: Builder, x: Tensor, rank: int, apply: Callable[[Tensor], Tensor]) -> Tensor:
@@ -310,13 +311,13 @@ def _conv_transpose(rank: int, *names: str) -> None:
         return transposed(b, x, weight, input_size[-rank:], stride, dilation, group, pad_mode, pad)
 
     lowering.__doc__ = "ConvTranspose."
-    primitive(*names)(lowering)
+    primitive(*names, unused="kernel_size out_channel pad_list")(lowering)
 
 
 _conv_transpose(2, "Conv2DTranspose", "Conv2DBackpropInput")
 
 
-@primitive("Conv3DBackpropInput")
+@primitive("Conv3DBackpropInput", unused="kernel_size out_channel pad_list dilation group")
 def conv3d_backprop_input(
     b: Builder,
     weight: Tensor,
@@ -332,7 +333,7 @@ def conv3d_backprop_input(
     return transposed(b, x, weight, input_size[-3:], stride, dilations, groups, pad_mode, pad)
 
 
-@primitive("Conv3DTranspose")
+@primitive("Conv3DTranspose", unused="kernel_size out_channel pad_list in_channel input_size")
 def conv3d_transpose(
     b: Builder,
     x: Tensor,
@@ -393,7 +394,7 @@ def any_convolution(
     return _conv_transpose_op(b, x, weight, bias, steps, holes, groups, edges(padding, rank), extra)
 
 
-@primitive("ConvolutionStr")
+@primitive("ConvolutionStr", unused="output_padding")
 def convolution_by_name(
     b: Builder,
     x: Tensor,

@@ -72,7 +72,7 @@ def _padded(b: Builder, x: Tensor, missing: Tensor) -> Tensor:
     return b.op("Pad", x, b.op("Concat", zeros, missing, after, axis=0))
 
 
-@primitive("MultiScaleDeformableAttn")
+@primitive("MultiScaleDeformableAttn", unused="offset")
 def multi_scale_deformable_attention(
     b: Builder, value: Tensor, shape: Value, offset: Value, locations: Tensor, weight: Tensor
 ) -> Value:

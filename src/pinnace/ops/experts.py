@@ -11,6 +11,8 @@ from pinnace.ops.table import Tensor, primitive
 from pinnace.ops.values import Value
 
 _INT64, _INT32, _FLOAT = ir.DataType.INT64, ir.DataType.INT32, ir.DataType.FLOAT
+_ROWS_OF_GROUPS = (-1, 0)
+"""The `group_type`s by which rows belong to an expert; another is by columns."""
 
 
 def _order(b: Builder, numbers: Tensor) -> Tensor:
@@ -51,7 +53,7 @@ def moe_token_permute(
     return permuted, b.cast(_inverse(b, order), _INT32)
 
 
-@primitive("MoeTokenUnpermute", "InnerMoeTokenUnpermute")
+@primitive("MoeTokenUnpermute", "InnerMoeTokenUnpermute", unused="restore_shape")
 def moe_token_unpermute(
     b: Builder,
     permuted_tokens: Tensor,
@@ -99,7 +101,7 @@ def moe_init_routing(b: Builder, x: Tensor, row_idx: Tensor, expert_idx: Tensor,
     return taken, b.cast(_inverse(b, rows), _INT32), b.op("Gather", experts, order, axis=0)
 
 
-@primitive("MoeInitRoutingV2")
+@primitive("MoeInitRoutingV2", unused="expert_capacity expert_tokens_before_capacity_flag")
 def moe_init_routing_v2(
     b: Builder,
     x: Tensor,
@@ -289,7 +291,7 @@ def _beside(b: Builder, x: Tensor | None, weight: Tensor) -> Tensor | None:
     return x if x is None or b.rank(weight) == 2 else b.op("Unsqueeze", x, [-2])
 
 
-@primitive("GroupedMatmul", "GroupedMatmulV2")
+@primitive("GroupedMatmul", "GroupedMatmulV2", unused="split_item group_info")
 def grouped_matmul(
     b: Builder,
     x: Value,
@@ -306,6 +308,8 @@ def grouped_matmul(
     transpose_b: bool = False,
 ) -> Value:
     """MatMul of the rows of each expert, Concat."""
+    if group_type not in _ROWS_OF_GROUPS:
+        raise Unsupported(f"groups by group_type {group_type}, and only rows are grouped")
     if transpose_a or transpose_b or offset not in (None, ()) or scale not in (None, ()):
         raise Unsupported("transposes or quantises what it multiplies")
     return _all_groups(
@@ -313,7 +317,11 @@ def grouped_matmul(
     )
 
 
-@primitive("GroupedMatmulV4")
+@primitive(
+    "GroupedMatmulV4",
+    unused="split_item group_info",
+    fixed="activation_quant_scale activation_quant_offset output_dtype",
+)
 def grouped_matmul_v4(
     b: Builder,
     x: Value,
@@ -335,6 +343,8 @@ def grouped_matmul_v4(
     output_dtype: Value = None,
 ) -> Value:
     """MatMul of the rows of each expert, Mul by the scales, Concat."""
+    if group_type not in _ROWS_OF_GROUPS:
+        raise Unsupported(f"groups by group_type {group_type}, and only rows are grouped")
     if act_type or offset not in (None, ()) or activation_input not in (None, ()):
         raise Unsupported("activates or shifts what it multiplies")
     antiquant = antiquant_scale, antiquant_offset

@@ -54,7 +54,7 @@ def _exchanges(b: Builder, pivots: Tensor, size: int | Tensor) -> Tensor:
     return repeated(b, b.tensor(b.dim(pivots, -1)), [first], turn)[0]
 
 
-@primitive("LuUnpack")
+@primitive("LuUnpack", unused="unpack_data unpack_pivots")
 def lu_unpack(
     b: Builder, data: Tensor, pivots: Tensor, unpack_data: bool = True, unpack_pivots: bool = True
 ) -> Value:
@@ -207,7 +207,7 @@ def ormqr(
     return flipped(b, _mirrored(b, packed, factors, flipped(b, other), backwards=transpose))
 
 
-@primitive("Lstsq")
+@primitive("Lstsq", fixed="fast l2_regularizer")
 def lstsq(b: Builder, x: Tensor, right: Tensor, fast: bool = True, l2_regularizer: float = 0.0) -> Value:
     """QR by Householder's mirrors, and Gauss-Jordan elimination, in Loops."""
     height, width = b.static_shape(x)[-2:]
@@ -301,7 +301,7 @@ def svd(b: Builder, x: Tensor, full_matrices: bool = False, compute_uv: bool = T
     return values, left, right
 
 
-@primitive("NuclearNorm")
+@primitive("NuclearNorm", unused="dim")
 def nuclear_norm(b: Builder, x: Tensor, dim: Value = None, keepdim: bool = False) -> Value:
     """Jacobi's rotations in a Loop, and ReduceSum."""
     if b.rank(x) != 2:

@@ -124,7 +124,7 @@ def resize_linear_1d(
     return resized(b, x, size, where, mode="linear")
 
 
-@primitive("ResizeV2")
+@primitive("ResizeV2", unused="roi scales")
 def resize_v2(
     b: Builder,
     x: Tensor,

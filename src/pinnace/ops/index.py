@@ -62,11 +62,21 @@ def gather_nd(b: Builder, x: Tensor, indices: Tensor) -> Value:
     return b.op("GatherND", x, wide_places(b, indices))
 
 
-@primitive("Embedding", "EmbeddingLookup")
-def embedding(b: Builder, first: Tensor, second: Tensor, *rest: Value) -> Value:
+@primitive("Embedding", unused="padding_idx norm_type scale_grad_by_freq")
+def embedding(b: Builder, ids: Tensor, table: Tensor) -> Value:
     """Gather."""
-    ids, table = (first, second) if b.rank(second) == 2 and b.dtype(first).is_integer() else (second, first)
     return b.op("Gather", table, places(b, ids), axis=0)
+
+
+@primitive("EmbeddingLookup", unused="bprop_return_sparse")
+def embedding_lookup(b: Builder, table: Tensor, ids: Tensor, offset: int = 0) -> Value:
+    """Gather; zeros where the table has no row."""
+    rows = b.tensor(b.dim(table, 0))
+    here = b.op("Sub", b.cast(ids, ir.DataType.INT64), offset)
+    held = b.op("And", b.op("GreaterOrEqual", here, 0), b.op("Less", here, rows))
+    found = b.op("Gather", table, b.op("Where", held, here, b.constant(0, np.int64)), axis=0)
+    held = b.op("Unsqueeze", held, [-1 - i for i in range(b.rank(table) - 1)])
+    return b.op("Where", held, found, b.like(0, table))
 
 
 @primitive("IndexSelect")
@@ -429,7 +439,7 @@ def sparse_to_dense(b: Builder, indices: Tensor, values: Tensor, shape: Dims) ->
     return scattered_nd(b, filled(b, 0, shape, b.dtype(values)), indices, values)
 
 
-@primitive("SparseTensorDenseAdd")
+@primitive("SparseTensorDenseAdd", unused="shape")
 def sparse_dense_add(b: Builder, indices: Tensor, values: Tensor, shape: Value, dense: Tensor) -> Value:
     """ScatterND, reduction add."""
     return scattered_nd(b, dense, indices, values, "add")

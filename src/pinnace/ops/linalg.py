@@ -31,13 +31,13 @@ def flipped(b: Builder, x: Tensor) -> Tensor:
     return b.transpose(x, [*range(last - 1), last, last - 1])
 
 
-@primitive("MatMul", "MatMulV2")
+@primitive("MatMul", "MatMulV2", unused="transpose_x1 transpose_x2")
 def mat_mul(b: Builder, x: Tensor, y: Tensor, transpose_a: bool = False, transpose_b: bool = False) -> Value:
     """Gemm, or MatMul."""
     return b.cast(matmul(b, x, y, transpose_a, transpose_b), b.result(x))
 
 
-@primitive("BatchMatMul")
+@primitive("BatchMatMul", unused="transpose_x1 transpose_x2 adj_x1 adj_x2")
 def batch_mat_mul(
     b: Builder, x: Tensor, y: Tensor, transpose_a: bool = False, transpose_b: bool = False
 ) -> Value:
@@ -218,7 +218,7 @@ def trace(b: Builder, x: Tensor) -> Value:
     return trace_v2(b, x, 0, 0, 1)
 
 
-@primitive("TraceV2")
+@primitive("TraceV2", unused="dtype")
 def trace_v2(
     b: Builder, x: Tensor, offset: int = 0, axis1: int = 1, axis2: int = 0, dtype: Value = None
 ) -> Value:

@@ -173,7 +173,7 @@ def glu(b: Builder, x: Tensor, *, axis: int = -1) -> Value:
     return b.op("Mul", kept, b.op("Sigmoid", gate))
 
 
-@lite("Assert")
+@lite("Assert", unused="data summarize")
 def assert_(b: Builder, condition: Value, *data: Value) -> Value:
     """Nothing: what it would stop has been computed."""
     return condition
@@ -202,12 +202,16 @@ def strided_slice(
 
 
 @lite("TileFusion")
-def tile(b: Builder, x: Tensor, multiples: Tensor) -> Value:
-    """Tile."""
-    return b.op("Tile", x, b.cast(multiples, ir.DataType.INT64))
+def tile(b: Builder, x: Tensor, multiples: Tensor, dims: Ints = ()) -> Value:
+    """Tile, of the dimensions that `dims` names, if it names any."""
+    repeats = b.cast(multiples, ir.DataType.INT64)
+    if dims and dims != tuple(range(b.rank(x))):
+        places = [dims.index(i) if i in dims else len(dims) for i in range(b.rank(x))]
+        repeats = b.op("Gather", b.op("Concat", repeats, b.constant([1], np.int64), axis=0), places)
+    return b.op("Tile", x, repeats)
 
 
-@lite("TopKFusion")
+@lite("TopKFusion", unused="largest")
 def top_k(b: Builder, x: Tensor, k: Ints, axis: int = -1, sorted_: bool = True) -> Value:
     """TopK, the largest, whatever `largest` says: the converter loses it, and the runtime does not look."""
     values, places = b.ops("TopK", 2, x, list(k), axis=axis, sorted=int(sorted_))

@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 import onnx_ir as ir
 
+from pinnace.ops import boxes as mindspore
 from pinnace.ops.builder import Builder, Unsupported
 from pinnace.ops.layout import channels_back, channels_first
 from pinnace.ops.lite_math import lite
@@ -86,7 +87,7 @@ class _Limits(NamedTuple):
     shown: int
 
 
-@lite("DetectionPostProcess")
+@lite("DetectionPostProcess", unused="format input_size")
 def detection_post_process(
     b: Builder,
     boxes: Tensor,
@@ -176,3 +177,19 @@ def _shown(b: Builder, corners: Tensor, label: Tensor, box: Tensor, score: Tenso
     places = b.op("Gather", b.op("Squeeze", corners, [0]), b.op("Gather", box, order, axis=0), axis=0)
     labels = b.cast(b.op("Gather", label, order, axis=0), ir.DataType.FLOAT)
     return filled(places), filled(labels), filled(best), b.cast(count, ir.DataType.FLOAT)
+
+
+@lite("CropAndResize", fixed="method")
+def crop_and_resize(
+    b: Builder,
+    x: Tensor,
+    boxes: Tensor,
+    box_index: Tensor,
+    crop_size: Ints,
+    method: int = 0,
+    extrapolation_value: float = 0.0,
+) -> Value:
+    """As MindSpore's, bilinear."""
+    return mindspore.crop_and_resize(
+        b, x, boxes, box_index, crop_size, extrapolation_value=extrapolation_value
+    )

@@ -44,7 +44,7 @@ def _kernel(b: Builder, weight: Tensor) -> Tensor:
     return channels_first(b, weight)
 
 
-@lite("Conv2DFusion")
+@lite("Conv2DFusion", unused="format kernel_size in_channel out_channel mode")
 def conv(
     b: Builder,
     x: Tensor,
@@ -71,7 +71,7 @@ def conv(
     return channels_back(b, activated(b, y, activation_type), x)
 
 
-@lite("Conv2dTransposeFusion")
+@lite("Conv2dTransposeFusion", unused="format kernel_size in_channel out_channel mode pad")
 def conv_transpose(
     b: Builder,
     x: Tensor,
@@ -131,7 +131,7 @@ def _pool(op_type: str, name: str) -> None:
         return channels_back(b, activated(b, y, activation_type), x)
 
     lowering.__doc__ = f"{op_type} or Global{op_type}, and the fused activation."
-    lite(name)(lowering)
+    lite(name, unused="format")(lowering)
 
 
 _pool("AveragePool", "AvgPoolFusion")
@@ -163,7 +163,7 @@ def _last_two_swapped(b: Builder, x: Tensor) -> Tensor:
     return x if rank < 2 else permuted(b, x, (*range(rank - 2), rank - 1, rank - 2))
 
 
-@lite("FullConnection")
+@lite("FullConnection", unused="has_bias")
 def full_connection(
     b: Builder,
     x: Tensor,
@@ -181,7 +181,7 @@ def full_connection(
 # -- normalisation ---------------------------------------------------------------------------------
 
 
-@lite("BatchNorm")
+@lite("BatchNorm", unused="format")
 def batch_norm(b: Builder, x: Tensor, mean: Tensor, variance: Tensor, epsilon: float = 1e-5) -> Value:
     """BatchNormalization with scale 1 and bias 0."""
     ones = b.op("Div", mean, mean) if b.known(mean) is None else b.constant(np.ones_like(b.known(mean)))
@@ -189,7 +189,7 @@ def batch_norm(b: Builder, x: Tensor, mean: Tensor, variance: Tensor, epsilon: f
     return _normalised(b, x, ones, zeros, mean, variance, epsilon)
 
 
-@lite("FusedBatchNorm")
+@lite("FusedBatchNorm", unused="momentum mode")
 def fused_batch_norm(
     b: Builder,
     x: Tensor,
@@ -221,7 +221,7 @@ def instance_norm(b: Builder, x: Tensor, scale: Tensor, bias: Tensor, epsilon: f
     return channels_back(b, y, x)
 
 
-@lite("LayerNormFusion")
+@lite("LayerNormFusion", unused="elementwise_affine begin_params_axis")
 def layer_norm(
     b: Builder,
     x: Tensor,
@@ -236,7 +236,7 @@ def layer_norm(
     return b.op("LayerNormalization", x, scale, bias, axis=begin_norm_axis, epsilon=epsilon)
 
 
-@lite("LRN")
+@lite("LRN", unused="norm_region")
 def local_response_norm(
     b: Builder, x: Tensor, depth_radius: int, bias: float = 1.0, alpha: float = 1.0, beta: float = 0.5
 ) -> Value:
@@ -271,13 +271,13 @@ def _aligned(b: Builder, operand: Tensor, x: Tensor, axis: int) -> Tensor:
     return b.op("Unsqueeze", operand, list(range(b.rank(operand), b.rank(operand) + missing)))
 
 
-@lite("BiasAdd")
+@lite("BiasAdd", unused="format")
 def bias_add(b: Builder, x: Tensor, bias: Tensor) -> Value:
     """Add along the channels."""
     return b.op("Add", x, _aligned(b, bias, x, channel_axis(b, x)))
 
 
-@lite("PReLUFusion")
+@lite("PReLUFusion", unused="channel_shared")
 def prelu(b: Builder, x: Tensor, slope: Tensor) -> Value:
     """PRelu, with a slope for each channel or one."""
     return b.op("PRelu", x, _aligned(b, b.op("Reshape", slope, [-1]), x, channel_axis(b, x)))
@@ -307,7 +307,7 @@ def leaky_relu(b: Builder, x: Tensor, negative_slope: float = 0.01) -> Value:
     return b.op("LeakyRelu", x, alpha=negative_slope)
 
 
-@lite("Dropout")
+@lite("Dropout", unused="keep_prob")
 def dropout(b: Builder, x: Tensor) -> Value:
     """Nothing: inference keeps everything."""
     return x
@@ -316,14 +316,14 @@ def dropout(b: Builder, x: Tensor) -> Value:
 # -- space and depth -------------------------------------------------------------------------------
 
 
-@lite("DepthToSpace")
+@lite("DepthToSpace", unused="format")
 def depth_to_space(b: Builder, x: Tensor, block_size: int, mode: str = "DCR") -> Value:
     """DepthToSpace."""
     picture = channels_first(b, x)
     return channels_back(b, b.op("DepthToSpace", picture, blocksize=block_size, mode=mode or "DCR"), x)
 
 
-@lite("SpaceToDepth")
+@lite("SpaceToDepth", unused="format")
 def space_to_depth(b: Builder, x: Tensor, block_size: int) -> Value:
     """SpaceToDepth."""
     return channels_back(b, b.op("SpaceToDepth", channels_first(b, x), blocksize=block_size), x)
@@ -337,7 +337,7 @@ _NEAREST = {1: "round_prefer_floor", 2: "round_prefer_ceil", 3: "floor", 4: "cei
 _NORMAL = 0
 
 
-@lite("Resize")
+@lite("Resize", unused="format extrapolation_value")
 def resize(
     b: Builder,
     x: Tensor,
@@ -430,7 +430,7 @@ def lp_normalize(b: Builder, x: Tensor, *, axis: int = -1, p: int = 2) -> Value:
     return b.op("LpNormalization", x, axis=axis, p=p)
 
 
-@lite("GroupNormFusion")
+@lite("GroupNormFusion", unused="affine")
 def group_norm(
     b: Builder, x: Tensor, scale: Tensor, bias: Tensor, *, num_groups: int, epsilon: float = 1e-5
 ) -> Value:
@@ -441,7 +441,7 @@ def group_norm(
 # -- convolution without products ------------------------------------------------------------------
 
 
-@lite("AdderFusion")
+@lite("AdderFusion", unused="format kernel_size in_channel out_channel mode")
 def adder(
     b: Builder,
     x: Tensor,

@@ -19,7 +19,7 @@ _LEVELS = 127
 """Steps on either side of zero, of int8 without an offset."""
 
 
-@lite("QuantDTypeCast")
+@lite("QuantDTypeCast", unused="src_t dst_t axis")
 def quant_dtype_cast(b: Builder, x: Tensor, src_t: int = 0, dst_t: int = 0, axis: int = 0) -> Value:
     """QuantizeLinear or DequantizeLinear, with the scales that the file has for the tensor."""
     if not b.dtype(x).is_floating_point():
@@ -27,7 +27,7 @@ def quant_dtype_cast(b: Builder, x: Tensor, src_t: int = 0, dst_t: int = 0, axis
     return x
 
 
-@lite("DynamicQuant")
+@lite("DynamicQuant", unused="transpose")
 def dynamic_quant(
     b: Builder,
     x: Tensor,

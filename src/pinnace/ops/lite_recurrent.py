@@ -11,7 +11,7 @@ from pinnace.ops.table import Dims, Dtype, Ints, Tensor
 from pinnace.ops.values import Value
 
 
-@lite("LSTM")
+@lite("LSTM", unused="num_directions dropout")
 def lstm(
     b: Builder,
     x: Tensor,
@@ -43,7 +43,7 @@ def lstm(
     )
 
 
-@lite("GRU")
+@lite("GRU", unused="bidirectional")
 def gru(
     b: Builder,
     x: Tensor,
@@ -72,51 +72,51 @@ def gru(
 # -- lists of tensors: a list is one tensor, whose first dimension counts its members -----------------
 
 
-@lite("TensorListFromTensor")
+@lite("TensorListFromTensor", unused="element_shape element_dtype shape_type")
 def list_from_tensor(b: Builder, x: Tensor, element_shape: Value = None) -> Value:
     """Nothing: a list is a tensor with one more dimension."""
     return x
 
 
-@lite("TensorListReserve")
+@lite("TensorListReserve", unused="shape_type")
 def list_reserve(b: Builder, element_shape: Dims, count: Dims, element_dtype: Dtype) -> Value:
     """Expand of zero."""
     return _zeros(b, (*count, *element_shape), element_dtype)
 
 
-@lite("TensorListGetItem")
+@lite("TensorListGetItem", unused="element_shape element_dtype")
 def list_get_item(b: Builder, items: Tensor, index: Tensor, element_shape: Value = None) -> Value:
     """Gather."""
     return b.op("Gather", items, b.scalar(index), axis=0)
 
 
-@lite("TensorListSetItem")
+@lite("TensorListSetItem", unused="element_dtype")
 def list_set_item(b: Builder, items: Tensor, index: Tensor, item: Tensor) -> Value:
     """ScatterND."""
     place = b.reshape(b.cast(index, ir.DataType.INT64), [1, 1])
     return b.op("ScatterND", items, place, b.op("Unsqueeze", item, [0]))
 
 
-@lite("TensorListStack")
+@lite("TensorListStack", unused="element_shape element_dtype num_elements")
 def list_stack(b: Builder, items: Tensor, element_shape: Value = None) -> Value:
     """Nothing: a list is a tensor with one more dimension."""
     return b.op("Identity", items)
 
 
-@lite("TensorArray")
+@lite("TensorArray", unused="dynamic_size identical_element_shapes")
 def tensor_array(b: Builder, size: Dims, element_shape: Ints = (), data_type: int = 43) -> Value:
     """Expand of zero; the second result, the flow, is what the array holds."""
     empty = _zeros(b, (*size, *element_shape), b.dtype_(data_type))
     return empty, empty
 
 
-@lite("TensorArrayRead")
+@lite("TensorArrayRead", unused="handle")
 def tensor_array_read(b: Builder, handle: Tensor, index: Tensor, flow: Tensor) -> Value:
     """Gather."""
     return b.op("Gather", flow, b.scalar(index), axis=0)
 
 
-@lite("TensorArrayWrite")
+@lite("TensorArrayWrite", unused="handle")
 def tensor_array_write(b: Builder, handle: Tensor, index: Tensor, item: Tensor, flow: Tensor) -> Value:
     """ScatterND."""
     return list_set_item(b, flow, index, item)

@@ -13,7 +13,7 @@ from pinnace.ops.table import Ints, Tensor
 from pinnace.ops.values import Value
 
 
-@lite("Splice")
+@lite("Splice", unused="output_dim")
 def splice(b: Builder, x: Tensor, context: Ints, forward_indexes: Ints = (), output_dim: int = 0) -> Value:
     """Gather of the frames that forward_indexes names, or of every one with its context, and Reshape."""
     frames, width = b.static_shape(x)[1:3]
@@ -28,7 +28,7 @@ def _around(frames: int, context: Ints) -> list[int]:
     return [t + c for t in range(max(0, -min(context)), frames - max(0, *context)) for c in context]
 
 
-@lite("Affine")
+@lite("Affine", unused="output_dim")
 def affine(
     b: Builder,
     x: Tensor,

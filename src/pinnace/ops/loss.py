@@ -98,7 +98,7 @@ def softmax_cross_entropy(b: Builder, logits: Tensor, labels: Tensor) -> Value:
     return loss, b.op("Sub", b.op("Softmax", logits, axis=-1), labels)
 
 
-@primitive("SparseSoftmaxCrossEntropyWithLogits")
+@primitive("SparseSoftmaxCrossEntropyWithLogits", unused="sens")
 def sparse_softmax_cross_entropy(b: Builder, logits: Tensor, labels: Tensor, is_grad: bool = False) -> Value:
     """LogSoftmax at the labels, their mean."""
     if is_grad:

@@ -13,7 +13,7 @@ from pinnace.ops.table import Ints, Tensor, primitive
 from pinnace.ops.values import Value
 
 
-@primitive("BatchNorm")
+@primitive("BatchNorm", unused="momentum")
 def batch_norm(
     b: Builder,
     x: Tensor,
@@ -34,7 +34,7 @@ def batch_norm(
     return images_back(b, y, data_format), scale, bias, mean, variance
 
 
-@primitive("BatchNormExt")
+@primitive("BatchNormExt", unused="momentum")
 def batch_norm_ext(
     b: Builder,
     x: Tensor,
@@ -70,7 +70,7 @@ def _plain(b: Builder, like: Tensor, number: float) -> Tensor:
     return b.constant(np.full(room(*b.static_shape(like)), number, b.dtype(like).numpy()))
 
 
-@primitive("BatchNormElemt")
+@primitive("BatchNormElemt", unused="eps")
 def batch_norm_elemt(
     b: Builder,
     x: Tensor,
@@ -137,7 +137,7 @@ def layer_norm_v3(
     return y, mean, reciprocal_root(b, spread, epsilon)
 
 
-@primitive("AddLayerNormV2")
+@primitive("AddLayerNormV2", unused="additional_out")
 def add_layer_norm(
     b: Builder,
     x1: Tensor,
@@ -196,7 +196,7 @@ def reshaped_like(b: Builder, y: Tensor, x: Tensor) -> Tensor:
     return b.reshape(y, dims) if dims.count(-1) < 2 else b.op("Reshape", y, b.op("Shape", x))
 
 
-@primitive("InstanceNorm", "InstanceNormV2")
+@primitive("InstanceNorm", "InstanceNormV2", unused="momentum")
 def instance_norm(
     b: Builder,
     x: Tensor,

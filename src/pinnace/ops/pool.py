@@ -41,7 +41,7 @@ def _pool(op_type: str, rank: int, *names: str) -> None:
         return images_back(b, y, format)
 
     lowering.__doc__ = f"{op_type}; padding does not count."
-    primitive(*names)(lowering)
+    primitive(*names, unused="padding ksize")(lowering)
 
 
 def reached(
@@ -87,7 +87,7 @@ def max_pool_3d(
     return b.op("MaxPool", x, kernel_shape=kernel, strides=steps, ceil_mode=int(bool(ceil_mode)), **padding)
 
 
-@primitive("AvgPool3D")
+@primitive("AvgPool3D", unused="pad")
 def avg_pool_3d(
     b: Builder,
     x: Tensor,
@@ -216,7 +216,7 @@ def _area(b: Builder, x: Tensor, rank: int) -> Tensor:
     return b.op("ReduceProd", b.op("Shape", x, start=-rank), keepdims=0)
 
 
-@primitive("MaxPoolWithArgmaxV2", "MaxPoolWithMask", "MaxPoolWithIndices")
+@primitive("MaxPoolWithArgmaxV2", "MaxPoolWithMask", "MaxPoolWithIndices", unused="argmax_type")
 def max_pool_with_indices(
     b: Builder,
     x: Tensor,
@@ -232,7 +232,7 @@ def max_pool_with_indices(
     return _with_indices(b, x, kernel, strides or kernel, spatial(pads, 2), dilation, ceil_mode)
 
 
-@primitive("MaxPoolWithArgmax")
+@primitive("MaxPoolWithArgmax", unused="padding ksize")
 def max_pool_with_argmax(
     b: Builder, x: Tensor, kernel_size: Ints, strides: Ints, pad_mode: str = "VALID", format: str = "NCHW"
 ) -> Value:
@@ -245,7 +245,7 @@ def max_pool_with_argmax(
     return _with_indices(b, x, kernel, steps, (0, 0), (1,), False)
 
 
-@primitive("MaxPool3DWithArgmax")
+@primitive("MaxPool3DWithArgmax", unused="argmax_type")
 def max_pool_3d_with_argmax(
     b: Builder,
     x: Tensor,

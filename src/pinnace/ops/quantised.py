@@ -70,7 +70,7 @@ def _fake_quant(per_channel: bool, name: str) -> None:
         return _nudged(b, x, low, high, _levels(num_bits, symmetric, narrow_range))
 
     lowering.__doc__ = "Clip to the bounds, Floor of steps, and back."
-    primitive(name)(lowering)
+    primitive(name, unused="ema ema_decay")(lowering)
 
 
 _fake_quant(False, "FakeQuantPerLayer")

@@ -18,7 +18,7 @@ _LSTM_GATES = (0, 3, 1, 2)
 """ONNX orders the gates input, output, forget, cell; MindSpore input, forget, cell, output."""
 
 
-@primitive("LSTM")
+@primitive("LSTM", unused="dropout")
 def lstm(
     b: Builder,
     x: Tensor,
@@ -147,7 +147,7 @@ def _one_way(direction: str) -> None:
         raise Unsupported(f"has the direction {direction}, and only UNIDIRECTIONAL is lowered")
 
 
-@primitive("DynamicRNN")
+@primitive("DynamicRNN", unused="is_training")
 def dynamic_rnn(
     b: Builder,
     x: Tensor,
@@ -203,7 +203,7 @@ def _cells(b: Builder, first: Tensor, added: Tensor, kept: Tensor) -> Tensor:
     return cells
 
 
-@primitive("DynamicGRUV2")
+@primitive("DynamicGRUV2", unused="placeholder_index is_training")
 def dynamic_gru(
     b: Builder,
     x: Tensor,

@@ -188,6 +188,9 @@ def std_mean(
     return b.op("Sqrt", spread), mean
 
 
+_TINY = 1e-10
+"""An epsilon that stands for none."""
+
 # -- norms -----------------------------------------------------------------------------------------
 
 
@@ -205,6 +208,11 @@ def norm(b: Builder, x: Tensor, p: float, axes: Sequence[int] | None, keep: bool
     return b.op("Pow", reduce(b, "ReduceSum", b.op("Pow", size, p), axes, keep), 1.0 / p)
 
 
+def _not_under(b: Builder, x: Tensor, epsilon: float) -> Tensor:
+    """The norm, or epsilon where that is greater; the usual one is far less than what is computed with."""
+    return x if epsilon <= _TINY else b.op("Max", x, epsilon)
+
+
 @primitive("LpNorm")
 def lp_norm(
     b: Builder,
@@ -215,7 +223,7 @@ def lp_norm(
     epsilon: float = 1e-12,
 ) -> Value:
     """ReduceL1, ReduceL2, or Pow of a sum of Pow; not under epsilon."""
-    return norm(b, x, p, axis, keep_dims)
+    return _not_under(b, norm(b, x, p, axis, keep_dims), epsilon)
 
 
 @primitive("Norm", "LinalgVectorNorm")
@@ -241,7 +249,7 @@ def lp_norm_v2(
     epsilon: float = 1e-12,
 ) -> Value:
     """ReduceL1, ReduceL2, ReduceMax, ReduceMin, or Pow of a sum of Pow."""
-    return norm(b, x, p, dim, keepdim)
+    return _not_under(b, norm(b, x, p, dim, keepdim), epsilon)
 
 
 @primitive("L2Normalize")
@@ -298,7 +306,7 @@ def argmin_ext(b: Builder, x: Tensor, dim: int | None = None, keepdim: bool = Fa
     return _arg(b, "ArgMin", x, dim, keepdim, ir.DataType.INT64)
 
 
-@primitive("ArgMaxWithValue")
+@primitive("ArgMaxWithValue", unused="dimension")
 def arg_max_with_value(b: Builder, x: Tensor, axis: int = 0, keep_dims: bool = False) -> Value:
     """ArgMax, and ReduceMax."""
     value, index = _best(b, "Max", x, axis, keep_dims)
@@ -312,7 +320,7 @@ def arg_min_with_value(b: Builder, x: Tensor, axis: int = 0, keep_dims: bool = F
     return b.cast(index, b.result(index)), value
 
 
-@primitive("TopK")
+@primitive("TopK", unused="sorted")
 def top_k(b: Builder, x: Tensor, k: Value, sorted: bool = True) -> Value:
     """TopK of the last dimension."""
     values, places = b.ops(
@@ -321,7 +329,7 @@ def top_k(b: Builder, x: Tensor, k: Value, sorted: bool = True) -> Value:
     return values, b.cast(places, ir.DataType.INT32)
 
 
-@primitive("TopkExt")
+@primitive("TopkExt", unused="sorted")
 def top_k_ext(
     b: Builder, x: Tensor, k: Value, dim: int = -1, largest: bool = True, sorted: bool = True
 ) -> Value:
@@ -344,7 +352,7 @@ def sort(b: Builder, x: Tensor, axis: int = -1, descending: bool = False) -> Val
     return values, b.cast(places, ir.DataType.INT32)
 
 
-@primitive("SortExt")
+@primitive("SortExt", unused="stable")
 def sort_ext(b: Builder, x: Tensor, dim: int = -1, descending: bool = False, stable: bool = False) -> Value:
     """TopK of all elements."""
     return sorted_along(b, x, dim, descending)
@@ -511,7 +519,7 @@ def _bound(name: str, right: bool) -> None:
         return search_sorted(b, x, values, dtype=b.result(b.constant(0, np.int64)), right=right)
 
     lowering.__doc__ = "ReduceSum of what is less: each value is compared with all."
-    primitive(name)(lowering)
+    primitive(name, unused="out_type")(lowering)
 
 
 _bound("LowerBound", False)
@@ -597,7 +605,7 @@ def kth_value(b: Builder, x: Tensor, k: int, dim: int = -1, keepdim: bool = Fals
     return tuple(found if keepdim else [b.op("Squeeze", t, [dim]) for t in found])
 
 
-@primitive("ArgSort")
+@primitive("ArgSort", unused="stable")
 def arg_sort(b: Builder, x: Tensor, dim: int = -1, descending: bool = False, stable: bool = False) -> Value:
     """TopK of all elements."""
     return sorted_along(b, x, dim, descending)[1]
@@ -663,7 +671,7 @@ def histc_ext(b: Builder, x: Tensor, bins: int = 100, min: float = 0.0, max: flo
     return histogram(b, x, bins=bins, min=min, max=max)
 
 
-@primitive("HistogramFixedWidth")
+@primitive("HistogramFixedWidth", unused="dtype")
 def histogram_fixed_width(b: Builder, x: Tensor, value_range: Floats, nbins: int) -> Value:
     """As Histogram; what lies outside counts in the outermost bins."""
     low, high = value_range
@@ -672,7 +680,7 @@ def histogram_fixed_width(b: Builder, x: Tensor, value_range: Floats, nbins: int
     return histogram(b, inside, bins=nbins, min=low, max=high)
 
 
-@primitive("ConfusionMatrix")
+@primitive("ConfusionMatrix", unused="dtype")
 def confusion_matrix(
     b: Builder, labels: Tensor, predictions: Tensor, weights: Tensor | None = None, *, num_classes: int
 ) -> Value:

@@ -6,6 +6,7 @@ MindSpore computes cosine transforms of type 2, and 3 for the inverse, of orthon
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -73,10 +74,12 @@ def _along_many(inverse: bool) -> Lowering:
     return lowering
 
 
-primitive("DCT")(_along_one(False))
-primitive("IDCT")(_along_one(True))
-primitive("DCTN")(_along_many(False))
-primitive("IDCTN")(_along_many(True))
+# MindSpore knows but one type and but one norm.
+_transform = partial(primitive, unused="norm", fixed="type")
+_transform("DCT")(_along_one(False))
+_transform("IDCT")(_along_one(True))
+_transform("DCTN")(_along_many(False))
+_transform("IDCTN")(_along_many(True))
 
 
 def _shifted(b: Builder, x: Tensor, dims: Sequence[int] | None, back: bool) -> Value:

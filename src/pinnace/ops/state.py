@@ -12,7 +12,7 @@ from pinnace.ops.values import Effects, Value
 from pinnace.program import Dialect
 
 
-@primitive("Assign", "InplaceCopy")
+@primitive("Assign", "InplaceCopy", unused="non_blocking")
 def assign(b: Builder, variable: Tensor, value: Tensor) -> Value:
     """Nothing, or Expand: the variable stands for the value from here on."""
     value = b.cast(value, b.dtype(variable))
@@ -128,25 +128,21 @@ _scatter_rows(
 )
 
 
-@primitive("IndexAdd", "InplaceIndexAdd")
-def index_add(
-    b: Builder, variable: Tensor, indices: Tensor, updates: Tensor, *rest: Value, axis: int
-) -> Value:
+@primitive("IndexAdd", "InplaceIndexAdd", unused="use_lock check_index_bound")
+def index_add(b: Builder, variable: Tensor, indices: Tensor, updates: Tensor, *, axis: int) -> Value:
     """ScatterElements, reduction add, and the variable stands for the result from here on."""
     return b.assign(variable, added_slices(b, b.read(variable), indices, updates, axis))
 
 
 @primitive("InplaceIndexCopy")
-def inplace_index_copy(
-    b: Builder, variable: Tensor, dim: int, index: Tensor, tensor: Tensor, *rest: Value
-) -> Value:
+def inplace_index_copy(b: Builder, variable: Tensor, dim: int, index: Tensor, tensor: Tensor) -> Value:
     """ScatterElements, and the variable stands for the result from here on."""
     return b.assign(variable, copied_slices(b, b.read(variable), index, tensor, dim))
 
 
 @primitive("InplaceIndexPut", "InnerInplaceIndexPut")
 def inplace_index_put(
-    b: Builder, variable: Tensor, indices: Value, values: Tensor, accumulate: bool = False, *rest: Value
+    b: Builder, variable: Tensor, indices: Value, values: Tensor, accumulate: bool = False
 ) -> Value:
     """ScatterND at the indices, side by side, and the variable stands for the result from here on."""
     return b.assign(variable, index_put(b, b.read(variable), values, indices, accumulate))
@@ -154,7 +150,7 @@ def inplace_index_put(
 
 @primitive("InplacePut")
 def inplace_put(
-    b: Builder, variable: Tensor, index: Tensor, source: Tensor, accumulate: bool = False, *rest: Value
+    b: Builder, variable: Tensor, index: Tensor, source: Tensor, accumulate: bool = False
 ) -> Value:
     """ScatterElements of all elements in a row, and the variable stands for the result from here on."""
     return b.assign(variable, put(b, b.read(variable), index, source, accumulate))

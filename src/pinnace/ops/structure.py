@@ -25,19 +25,19 @@ def tuple_get_item(b: Builder, items: Value, index: Value) -> Value:
     return b.op("Gather", stacked, b.cast(b.tensor(index), b.dtype(b.tensor(index))), axis=0)
 
 
-@primitive("UpdateState")
+@primitive("UpdateState", unused="after")
 def update_state(b: Builder, *after: Value) -> Value:
     """Nothing: the order of effects is the order of nodes."""
     return b.effects
 
 
-@primitive("Load")
+@primitive("Load", unused="monad")
 def load(b: Builder, parameter: Value, monad: Value) -> Value:
     """Nothing: the parameter, or what was last assigned to it."""
     return b.read(b.tensor(parameter))
 
 
-@primitive("Depend")
+@primitive("Depend", unused="after")
 def depend(b: Builder, value: Value, *after: Value) -> Value:
     """Nothing: the value; what was changed in place meanwhile is read again."""
     leaves = [b.changed(v) if isinstance(v, ir.Value) else v for v in flatten(value)]
@@ -55,6 +55,8 @@ def tensor_move(b: Builder, x: Value) -> Value:
     *("CheckNumerics", "CopyToDevice", "CopyToHost", "Detach", "FakeQuantParam"),
     *("HookBackward", "InsertGradientOf", "MoveTo"),
     *("_MirrorOperator", "_VirtualAdd", "_VirtualDataset", "_VirtualDiv", "_VirtualOutput"),
+    unused="rest quant_dtype quant_algo_name is_per_channel kwargs linear_quant_scale linear_quant_zero_point"
+    " group dev_num divisor",
 )
 def identity(b: Builder, x: Value, *rest: Value) -> Value:
     """Nothing: the value."""
@@ -87,19 +89,20 @@ def switch(b: Builder, condition: Value, when_true: Value, when_false: Value) ->
 @primitive(
     *("Assert", "Print", "TensorDump"),
     *("HistogramSummary", "ImageSummary", "ScalarSummary", "TensorSummary"),
+    unused="what summarize channel_name dyn_input_sizes input_output",
 )
 def said(b: Builder, *what: Value) -> Value:
     """Nothing: what is only said to whoever looks on."""
     return True
 
 
-@primitive("raise", "Raise")
+@primitive("raise", "Raise", unused="message variable_length_inputs")
 def raise_(b: Builder, *message: Value) -> Value:
     """Nothing: the branch that leads here is taken to be dead."""
     raise AlwaysRaises
 
 
-@primitive("JoinedStr", "Format")
+@primitive("JoinedStr", "Format", unused="variable_length_inputs")
 def joined_str(b: Builder, *parts: Value) -> Value:
     """Nothing: the text of an error."""
     return "".join(p if isinstance(p, str) else "..." for p in parts)

@@ -18,6 +18,9 @@ what the lowering needs:
 * `Dtype`: an element type known now.
 * `Value`: whatever it is.
 
+What a lowering neither takes nor names in `unused=`, as without effect on inference, must have the default of
+the primitive's signature (`ops/signatures.py`); a parameter that it takes to ignore is named there, too.
+
 Any of them may be `| None`. An argument after `*` comes from the attributes alone; an underscore at the
 end of a name (`global_`) is for Python and no part of it. The docstring's first line is the operator
 table's column "lowered to".
@@ -35,8 +38,9 @@ from typing import Any
 
 import onnx_ir as ir
 
+from pinnace.ops import signatures
 from pinnace.ops.builder import Builder, Unsupported
-from pinnace.ops.values import Value
+from pinnace.ops.values import Effects, Value
 from pinnace.program import Dialect
 
 Tensor = ir.Value
@@ -62,6 +66,10 @@ _CONVERT: dict[Any, str] = {
 }
 
 
+_RENAMED = {"format": "data_format", "data_format": "format"}
+"""Attributes that MindSpore's export writes under either name."""
+
+
 @dataclass(frozen=True)
 class _Parameter:
     name: str
@@ -77,8 +85,12 @@ class Primitive:
     """One row of the table."""
 
     name: str
-    dialect: Dialect | None
+    dialect: Dialect
     lowering: Lowering
+    unused: frozenset[str] = frozenset()
+    """Arguments without effect on inference, taken or not."""
+    fixed: frozenset[str] = frozenset()
+    """Arguments that the lowering takes for their place, and that must have their defaults."""
 
     @property
     def lowered_to(self) -> str:
@@ -96,10 +108,18 @@ class Primitive:
         parameters = list(inspect.signature(self.lowering).parameters.values())[1:]
         return tuple(_parameter(p, hints.get(p.name, Any)) for p in parameters)
 
+    @cached_property
+    def _known(self) -> frozenset[str]:
+        taken = {p.name for p in self._parameters}
+        return (
+            signatures.WITHOUT_EFFECT | self.unused | taken | {_RENAMED[n] for n in taken & _RENAMED.keys()}
+        )
+
     def lower(self, b: Builder, inputs: Sequence[Value], attributes: Mapping[str, Any]) -> Value:
         """Emit the ONNX nodes of one application and return its value.
 
-        Raises `Unsupported` where an argument is missing or of a kind that cannot be lowered.
+        Raises `Unsupported` where an argument is missing, of a kind that cannot be lowered, or says what the
+        lowering would leave out.
         """
         bound: list[Any] = []
         named: dict[str, Any] = {}
@@ -108,13 +128,57 @@ class Primitive:
             if p.kind is inspect.Parameter.VAR_POSITIONAL:
                 bound += [_convert(b, p, value) for value in rest]
                 rest = []
-            elif p.kind is inspect.Parameter.KEYWORD_ONLY:
-                named[p.keyword] = _attribute(b, p, attributes)
+                continue
+            by_name = p.kind is inspect.Parameter.KEYWORD_ONLY
+            value = _attribute(b, p, attributes) if by_name or not rest else _convert(b, p, rest.pop(0))
+            if p.name in self.fixed:
+                _check(b, "argument", p.name, value, p.default)
+            if by_name:
+                named[p.keyword] = value
             else:
-                bound.append(_convert(b, p, rest.pop(0)) if rest else _attribute(b, p, attributes))
-        if any(isinstance(value, ir.Value) for value in rest):
-            raise Unsupported(f"has {len(inputs)} inputs, and only {len(inputs) - len(rest)} are understood")
+                bound.append(value)
+        if rest:
+            self._check_surplus(b, inputs, len(inputs) - len(rest))
+        for name in attributes:
+            if name not in self._known:
+                self._check_attribute(b, name, attributes[name])
         return self.lowering(b, *bound, **named)
+
+    def _check_surplus(self, b: Builder, inputs: Sequence[Value], taken: int) -> None:
+        """Refuse an input after those that the lowering takes, unless it says nothing."""
+        signature = signatures.find(self.dialect, self.name)
+        known = list(signature.inputs.items()) if signature else []
+        for i, value in enumerate(inputs[taken:], taken):
+            name, default = known[i] if i < len(known) else ("", signatures.GIVEN)
+            if name in self.unused or isinstance(value, Effects):
+                continue
+            if not name and value is not None:
+                raise Unsupported(f"has {len(inputs)} inputs, and only {taken} are understood")
+            _check(b, "argument", name, value, default)
+
+    def _check_attribute(self, b: Builder, name: str, value: Any) -> None:
+        """Refuse an attribute that the lowering does not take, unless it says nothing."""
+        signature = signatures.find(self.dialect, self.name)
+        known: Mapping[str, Any] = signature.defaults if signature else {}
+        given = name if name in known else _RENAMED.get(name, name)
+        if given in known:
+            _check(b, "attribute", name, value, known[given])
+        elif value is not None and (signature is None or self.dialect is Dialect.MINDSPORE):
+            # MindSpore Lite's runtime sees nothing but what the schema has.
+            raise Unsupported(f"has an attribute {name!r} ({value!r}), which Pinnace does not know")
+
+
+def _check(b: Builder, kind: str, name: str, value: Any, default: Any) -> None:
+    """Refuse an argument that is not what it is where nobody gives it."""
+    if value is None or default is signatures.DERIVED:
+        return
+    known = b.known(value)
+    given = f"{kind} {name!r} is {'what only the run knows' if known is None else repr(known)}"
+    if default is signatures.GIVEN:
+        raise Unsupported(f"{given}, which is not supported")
+    if known is None or not signatures.same(known, default):
+        shown = next(iter(default)) if isinstance(default, dict) else default
+        raise Unsupported(f"{given}, and only its default, {shown!r}, is supported")
 
 
 def _parameter(p: inspect.Parameter, hint: Any) -> _Parameter:
@@ -127,8 +191,9 @@ def _parameter(p: inspect.Parameter, hint: Any) -> _Parameter:
 
 
 def _attribute(b: Builder, p: _Parameter, attributes: Mapping[str, Any]) -> Any:
-    if p.name in attributes:
-        return _convert(b, p, attributes[p.name])
+    for name in (p.name, _RENAMED.get(p.name, p.name)):
+        if name in attributes:
+            return _convert(b, p, attributes[name])
     if p.default is not inspect.Parameter.empty:
         return p.default
     if p.optional:
@@ -145,26 +210,39 @@ def _convert(b: Builder, p: _Parameter, value: Value) -> Any:
         raise Unsupported(f"argument {p.name!r} {error}") from None
 
 
-_TABLE: dict[tuple[Dialect | None, str], Primitive] = {}
+_TABLE: dict[tuple[Dialect, str], Primitive] = {}
 
 
-def primitive(*names: str, dialect: Dialect | None = None) -> Callable[[Lowering], Lowering]:
-    """Enter a lowering into the table under one or more names.
+def primitive(
+    *names: str, dialect: Dialect = Dialect.MINDSPORE, unused: str = "", fixed: str = ""
+) -> Callable[[Lowering], Lowering]:
+    """Enter a lowering into the table under one or more names of a dialect.
 
-    `dialect` None is for every dialect; a row of the dialect itself goes before it.
+    `unused` names the arguments that have no effect on inference, whatever they are; `fixed` those that the
+    lowering takes only for their place among the inputs: other values than their defaults are refused.
     """
+    said = frozenset(unused.split()), frozenset(fixed.split())
 
     def enter(lowering: Lowering) -> Lowering:
         for name in names:
             if (dialect, name) in _TABLE:
-                raise ValueError(f"{name} is defined twice for dialect {dialect}")
-            _TABLE[dialect, name] = Primitive(name, dialect, lowering)
+                raise ValueError(f"{name} is defined twice for dialect {dialect.value}")
+            _TABLE[dialect, name] = Primitive(name, dialect, lowering, *said)
         return lowering
 
     return enter
 
 
-def same(module: str, names: Mapping[str, str], dialect: Dialect | None = None) -> None:
+def shared(*names: str) -> None:
+    """Enter the rows of MindSpore's primitives for those of MindSpore Lite that mean the same."""
+    for name in names:
+        row = _TABLE[Dialect.MINDSPORE, name]
+        primitive(name, dialect=Dialect.LITE, unused=" ".join(row.unused), fixed=" ".join(row.fixed))(
+            row.lowering
+        )
+
+
+def same(module: str, names: Mapping[str, str], dialect: Dialect = Dialect.MINDSPORE) -> None:
     """Enter primitives that are one ONNX operator with the same inputs: MindSpore's name -> ONNX's.
 
     `module` is the family's `__name__`.
@@ -183,10 +261,16 @@ def _one_operator(module: str, op_type: str) -> Lowering:
 
 
 def find(dialect: Dialect, name: str) -> Primitive | None:
-    """The row for a primitive, or None where Pinnace does not know it."""
-    return _TABLE.get((dialect, name)) or _TABLE.get((None, name))
+    """The row for a primitive, or None where Pinnace does not know it.
+
+    MindSpore Lite's converter leaves MindSpore's primitives in a file that it has none of its own for.
+    """
+    row = _TABLE.get((dialect, name))
+    if row is None and dialect is Dialect.LITE and signatures.find(dialect, name) is None:
+        row = _TABLE.get((Dialect.MINDSPORE, name))
+    return row
 
 
 def rows() -> Iterator[Primitive]:
     """All rows, in order of name."""
-    return iter(sorted(_TABLE.values(), key=lambda row: (row.name, str(row.dialect))))
+    return iter(sorted(_TABLE.values(), key=lambda row: (row.name, row.dialect.value)))

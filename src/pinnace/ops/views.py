@@ -16,11 +16,12 @@ from pinnace.ops.builder import Builder
 from pinnace.ops.room import room
 from pinnace.ops.table import Lowering, Primitive, Tensor, primitive
 from pinnace.ops.values import Effects, Value
+from pinnace.program import Dialect
 
 
 def _views(lowerings: Mapping[str, Lowering]) -> None:
     for name, lowering in lowerings.items():
-        primitive(name)(_viewing(Primitive(name, None, lowering)))
+        primitive(name)(_viewing(Primitive(name, Dialect.MINDSPORE, lowering)))
 
 
 def _viewing(plain: Primitive) -> Lowering:

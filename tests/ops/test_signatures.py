@@ -1,0 +1,191 @@
+"""What lowerings leave out is declared, and what would be left out in silence is refused by name."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import json
+import sys
+import textwrap
+from importlib import resources
+from pathlib import Path
+
+import numpy as np
+import onnx_ir as ir
+import pytest
+
+import pinnace.ops  # noqa: F401  (fills the table)
+from pinnace.ops import signatures
+from pinnace.ops.builder import Builder, Unsupported
+from pinnace.ops.table import find, rows
+from pinnace.program import Dialect, Layout
+
+sys.path.insert(0, str(Path(__file__).parent.parent.parent / "tools"))
+
+
+@pytest.fixture
+def b():
+    return Builder(Layout.NCHW)
+
+
+def tensor(*shape: int, dtype: ir.DataType = ir.DataType.FLOAT) -> ir.Value:
+    return ir.Value(name="x", shape=ir.Shape(shape), type=ir.TensorType(dtype))
+
+
+def lowered(b, dialect, name, inputs, **attributes):
+    row = find(dialect, name)
+    assert row is not None
+    return row.lower(b, inputs, attributes)
+
+
+def test_every_parameter_is_used_or_declared():
+    undeclared = {}
+    for row in rows():
+        function = ast.parse(textwrap.dedent(inspect.getsource(row.lowering))).body[0]
+        assert isinstance(function, ast.FunctionDef)
+        read = {n.id for line in function.body for n in ast.walk(line) if isinstance(n, ast.Name)}
+        parameters = list(inspect.signature(row.lowering).parameters)[1:]
+        ignored = {p.rstrip("_") for p in parameters if p not in read}
+        if ignored - row.unused - row.fixed:
+            undeclared[row.name] = ignored - row.unused - row.fixed
+    assert not undeclared
+
+
+def test_what_must_have_its_default_is_a_parameter():
+    for row in rows():
+        assert row.fixed <= {p.rstrip("_") for p in inspect.signature(row.lowering).parameters}, row.name
+
+
+def test_primitives_of_mindspore_lite_are_never_served_by_chance():
+    schema = json.loads(resources.files("pinnace.formats.ms").joinpath("schema.json").read_text())
+    found = {name: find(Dialect.LITE, name) for name in schema["unions"]["PrimitiveType"]}
+    assert {row.dialect for row in found.values() if row} == {Dialect.LITE}
+    assert find(Dialect.LITE, "Sqrt").lowering is find(Dialect.MINDSPORE, "Sqrt").lowering
+    assert find(Dialect.LITE, "MakeTuple").dialect is Dialect.MINDSPORE  # of which the schema knows nothing
+
+
+def test_the_table_has_the_fields_of_the_schema():
+    import make_signatures
+
+    schema = json.loads(make_signatures.SCHEMA.read_text())
+    made = make_signatures.to_text({"lite": make_signatures.lite(schema)})
+    assert make_signatures.DEFAULT_OUT.read_text().endswith(made)
+
+
+def test_nothing_that_an_operator_reads_is_without_effect():
+    known = [signatures.find(row.dialect, row.name) for row in rows()]
+    inputs = {name for signature in known if signature for name in signature.inputs}
+    assert not inputs & signatures.WITHOUT_EFFECT
+
+
+def test_signatures():
+    conv = signatures.find(Dialect.MINDSPORE, "Conv2D")
+    assert list(conv.inputs) == ["x", "w"]
+    assert conv.defaults["out_channel"] is signatures.GIVEN
+    assert conv.defaults["mode"] == 1
+    assert conv.defaults["groups"] is signatures.DERIVED
+    pool = signatures.find(Dialect.MINDSPORE, "AvgPool")
+    assert list(pool.inputs) == ["x", "kernel_size", "strides", "pad_mode", "data_format"]
+    assert pool.defaults["pad_mode"] == {"VALID": 2}
+    assert signatures.find(Dialect.LITE, "LSTM").defaults["zoneout_cell"] == 0
+    assert signatures.find(Dialect.LITE, "Conv2D") is None
+
+
+@pytest.mark.parametrize(
+    ("value", "default"),
+    [
+        (None, 3),
+        (2, 2),
+        (True, 1),
+        ((1, 1, 1), 1),
+        (1, [1, 1]),
+        ((), []),
+        ((1, 2), [1, 2]),
+        (float(np.float32(0.1)), 0.1),
+        ("valid", "VALID"),
+        (2, {"VALID": 2}),
+        ("VALID", {"valid": 2}),
+        (ir.DataType.FLOAT, {"float32": 43}),
+        (43, {"float32": 43}),
+        (np.array(5), 5),
+        (np.array([1, 2]), [1, 2]),
+    ],
+)
+def test_the_default_in_all_that_files_write(value, default):
+    assert signatures.same(value, default)
+
+
+@pytest.mark.parametrize(
+    ("value", "default"),
+    [
+        (1, 2),
+        ((1, 2), 1),
+        (1, None),
+        (1, []),
+        ((1,), []),
+        ((1, 2), [1, 3]),
+        (0.2, 0.1),
+        ("same", "valid"),
+        (1, {"VALID": 2}),
+        (ir.DataType.DOUBLE, {"float32": 43}),
+        (0, "valid"),
+    ],
+)
+def test_another_value_than_the_default(value, default):
+    assert not signatures.same(value, default)
+
+
+@pytest.mark.parametrize(
+    ("dialect", "name", "inputs", "attributes", "named"),
+    [
+        (Dialect.LITE, "LSTM", 4, {"zoneout_cell": 0.5}, "zoneout_cell"),
+        (Dialect.LITE, "Resize", 2, {"preserve_aspect_ratio": True}, "preserve_aspect_ratio"),
+        (Dialect.LITE, "ReduceScatter", 1, {"rank_size": 2, "mode": 5}, "mode"),
+        (Dialect.MINDSPORE, "Conv2D", 2, {"mode": 2}, "mode"),
+        (Dialect.MINDSPORE, "MaxPool3D", 1, {"data_format": "NDHWC"}, "data_format"),
+        (Dialect.MINDSPORE, "MaxPool3D", 1, {"format": "NDHWC"}, "format"),
+        (Dialect.MINDSPORE, "Sqrt", 1, {"rounding": "up"}, "rounding"),
+        (Dialect.MINDSPORE, "MakeTuple", 1, {"order": 2}, "order"),
+    ],
+)
+def test_an_attribute_that_would_be_dropped_is_refused(b, dialect, name, inputs, attributes, named):
+    with pytest.raises(Unsupported, match=named):
+        lowered(b, dialect, name, [tensor(1, 4, 4, 4)] * inputs, **attributes)
+
+
+def test_an_argument_that_would_be_dropped_is_refused(b):
+    ids, table = tensor(2, dtype=ir.DataType.INT64), tensor(5, 4)
+    given = [ids, table, None, None, 2.0, False]
+    assert lowered(b, Dialect.MINDSPORE, "Embedding", given) is not None
+    given[3] = 1.0
+    with pytest.raises(Unsupported, match=r"'max_norm' is 1\.0, and only its default, None, is supported"):
+        lowered(b, Dialect.MINDSPORE, "Embedding", given)
+    with pytest.raises(Unsupported, match="has 3 inputs, and only 2 are understood"):
+        lowered(b, Dialect.MINDSPORE, "Mul", [table, table, table])
+
+
+def test_an_argument_that_is_taken_for_its_place_must_have_its_default(b):
+    x = tensor(1, 2, 8)
+    given = [x, x, x, None, None, None, None, (0,)]
+    with pytest.raises(Unsupported, match="'prefix'"):
+        lowered(b, Dialect.MINDSPORE, "FlashAttentionScore", given, head_num=2)
+
+
+def test_an_enumeration_of_mindspore_lite_is_not_one_of_mindspore(b):
+    given = [tensor(1, 8, 8, 3), tensor(1, 4), tensor(1, dtype=ir.DataType.INT32), (2, 2)]
+    lowered(b, Dialect.LITE, "CropAndResize", given, method=0)
+    with pytest.raises(Unsupported, match="'method' is 1, and only its default, 0, is supported"):
+        lowered(b, Dialect.LITE, "CropAndResize", given, method=1)
+
+
+def test_what_says_nothing_is_left_out(b):
+    notes = {"checkpoint": True, "output_names": ("output",), "fusion": 1, "in_strategy": ((1, 1),)}
+    lowered(b, Dialect.MINDSPORE, "Sqrt", [tensor(2)], **notes)
+    lowered(b, Dialect.LITE, "Sqrt", [tensor(2)], quant_type=0, of_the_converter="anything")
+    lowered(b, Dialect.MINDSPORE, "MaxPool3D", [tensor(1, 2, 4, 4, 4)], format="NCDHW")
+    lowered(b, Dialect.MINDSPORE, "Log", [tensor(2)], base=-1.0, scale=1.0, shift=0.0)
+
+
+def test_the_mean_of_ranks_is_a_sum_that_is_divided(b):
+    lowered(b, Dialect.LITE, "ReduceScatter", [tensor(4, 2)], rank_size=2)
+    assert [n.op_type for n in b.nodes] == ["ReduceScatter", "Div"]
