@@ -60,6 +60,7 @@ _MISSING = {
     "FakeQuantWithMinMaxVarsPerChannel": "none of its own: lowered as FakeQuantWithMinMaxVars",
     "PixelShuffle": _REPLACED,
     "Rank": "none: nothing is computed, the rank is known",
+    "ReduceScatter": "none: MindSpore Lite has no kernel of it for a processor",
     "Reduce": "none of its own: lowered as AllReduce",
     "SequenceAdd": _TUPLES,
     "array_len": _LENGTH,
