@@ -280,6 +280,8 @@ def test_a_buffer_with_weights_beside_a_file(tmp_path: Path, place: str) -> None
     config.write_text(f"[model_file]\nmindir_path={API / place}\n")
     for options in (
         {"config_dict": {"model_file": {"mindir_path": str(API / place)}}},
+        {"config_dict": {"model_File": {"mindir_path": str(API / place)}}},
+        {"config_dict": {"weight": {"weight_path": str(API / place)}}},
         {"config_path": str(config)},
     ):
         model = Model()

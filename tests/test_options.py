@@ -327,6 +327,7 @@ def test_the_input_shape_of_a_model_of_mindspore(monkeypatch, runner: bool) -> N
     ("target", "options"),
     [
         ("ascend", {"ascend_context": {"dynamic_dims": "[1~2],[4]"}}),
+        ("ascend", {"acl_option_cfg_param": {"dynamic_dims": "1~2;4"}}),
         ("ascend", {"ascend_context": {"dynamic_batch_size": "1,2,4"}}),
         ("ascend", {"acl_build_options": {"ge.dynamicBatchSize": "1,2,4"}}),
         ("ascend", {"ge_graph_options": {"ge.dynamicDims": "1;2;4"}}),
@@ -355,11 +356,14 @@ def test_sizes_that_dynamic_dims_does_not_have_are_refused(monkeypatch, model, t
         ("input_shape", "x", "'x' is not NAME:"),
         ("input_shape", "x:[1,0]", "a dimension is -1 or a positive number"),
         ("input_shape", "x:[1];x:[2]", "'x' is there twice"),
+        ("input_shape", "x:[-1,999999999,999999999]", "no memory holds so much"),
         ("dynamic_dims", "[19200,960],960", "is not .SIZE,SIZE"),
         ("dynamic_dims", "[1],[2];[3]", "as many pairs of brackets for each input"),
         ("dynamic_dims", "[4~2]", "'4~2' is neither a size nor"),
         ("dynamic_batch_size", "1,x", "'x' is neither a size nor"),
-        ("dynamic_image_size", "64,64;96", "as many sizes in each part"),
+        ("dynamic_image_size", "64,64;96", "must have sizes, as many in each part"),
+        ("dynamic_image_size", ";", "must have sizes"),
+        ("dynamic_dims", "[]", "as many pairs of brackets"),
     ],
 )
 def test_shapes_are_checked_on_every_target(key: str, value: str, message: str) -> None:

@@ -75,9 +75,9 @@ class Form(NamedTuple):
         return f"`{self.example}`"
 
     def read(self, place: str, value: str) -> str:
-        """The text; raises `ConfigError` for another form."""
+        """The text, "" where there is none; raises `ConfigError` for another form."""
         try:
-            return self.put(value)
+            return self.put(value) if value else ""
         except ValueError as error:
             raise ConfigError(f"{place}={value!r}: {error}") from None
 
@@ -201,7 +201,7 @@ def _free(form: Form, kind: str = "ascend", on: frozenset[str] = _ASCEND) -> Opt
 _INPUT_SHAPE = _shape("ascend", _ASCEND)
 _OUTPUT_TYPE = Option("element type of all outputs", _ASCEND, values=_TYPES, fills="ascend.output_type")
 
-_ASCEND_KEYS: dict[str, Option] = {
+_ACL: dict[str, Option] = {
     "device_id": Option(
         "as `context.ascend.device_id`", _ASCEND, values=Number(), but=CHOSEN, fills="ascend.device_id"
     ),
@@ -211,34 +211,39 @@ _ASCEND_KEYS: dict[str, Option] = {
         values=Words(ASCEND_PRECISION + _ACL_PRECISION),
         fills="ascend.precision_mode",
     ),
-    "provider": Option(
-        "as `context.ascend.provider`", _ASCEND, values=Words(("", "ge", "acl")), fills="ascend.provider"
-    ),
-    "rank_table_file": Option("file that says where the ranks of one model run", EVERYWHERE),
-    "variable_weights_file": _VARIABLE_FILE,
-    "variable_weights_list": Option("names of weights for `update_weights`, with commas", EVERYWHERE),
-    "shareable_weight_pid_list": Option("processes that may have the weights", EVERYWHERE),
-    "shareable_weight_mem_handle": Option("handle of weights that another process lends", EVERYWHERE),
     "input_shape": _INPUT_SHAPE,
     "dynamic_dims": _free(_DIMS),
     "dynamic_batch_size": _free(_BATCHES),
     "dynamic_image_size": _free(_GE_DIMS),
     "output_type": _OUTPUT_TYPE,
     "op_select_impl_mode": _IMPLEMENTATIONS,
+    "variable_weights_file": _VARIABLE_FILE,
+    "variable_weights_list": Option("names of weights for `update_weights`, with commas", EVERYWHERE),
+    "input_format": Option(why=_NO_LAYOUT, values=_LAYOUTS),
+    "aoe_mode": Option(why=_NOT_TUNED),
+    **_nothing("fusion_switch_config_file_path insert_op_config_file_path buffer_optimize", _NO_CANN),
+}
+_ASCEND_CONTEXT: dict[str, Option] = {
+    **_ACL,
+    "provider": Option(
+        "as `context.ascend.provider`", _ASCEND, values=Words(("", "ge", "acl")), fills="ascend.provider"
+    ),
+    "rank_table_file": Option("file that says where the ranks of one model run", EVERYWHERE),
+    **dict.fromkeys(
+        ("shareable_weight_pid_list", "shareable_weight_mem_handle"),
+        Option("lends weights to processes, or borrows them; refused on real devices", EVERYWHERE),
+    ),
     "ge_graph_memory_max_size": Option(
         "CANN's `npu_mem_limit`", _CANN, "the memory of a simulated device is the host's", Number(63)
     ),
-    "input_format": Option(why=_NO_LAYOUT, values=_LAYOUTS),
     **_nothing(
-        "fusion_switch_config_file_path insert_op_config_file_path plugin_custom_ops custom_fusion_pattern "
-        "op_attrs stream_label_file profiling_config_file dump_config_file dump_model_name model_cache_dir "
-        "model_cache_mode mixprecision_list_path enable_custom_op parameter_as_refdata kvcache_input_layout "
-        "bundle_model buffer_optimize",
+        "plugin_custom_ops custom_fusion_pattern op_attrs stream_label_file profiling_config_file "
+        "dump_config_file dump_model_name model_cache_dir model_cache_mode mixprecision_list_path "
+        "enable_custom_op parameter_as_refdata kvcache_input_layout bundle_model",
         _NO_CANN,
     ),
     "max_weight_batch": Option(why=_NO_CANN, values=Number()),
     "ge_variable_memory_max_size": Option(why=_NO_CANN, values=Number(63)),
-    "aoe_mode": Option(why=_NOT_TUNED),
 }
 _GE_COMMON: dict[str, Option] = {
     "ge.exec.precision_mode": _GE_PRECISION,
@@ -302,8 +307,15 @@ SECTIONS: Mapping[str, Section] = {
         },
         kind="gpu",
     ),
-    "ascend_context": Section(_ASCEND_KEYS, kind="ascend"),
-    "acl_option_cfg_param": Section(_ASCEND_KEYS, kind="ascend"),
+    "ascend_context": Section(_ASCEND_CONTEXT, kind="ascend"),
+    "acl_option_cfg_param": Section(
+        {
+            **_ACL,
+            "input_shape_vector": Option(why="input_shape has the names of the inputs"),
+            "custom_opp_path": Option(why=_NO_CANN),
+        },
+        kind="ascend",
+    ),
     "acl_init_options": Section(
         {
             **_GE_COMMON,

@@ -143,7 +143,8 @@ def _as_shape(array: Array, port: Port, shape: Shape) -> Array:
     have = array.shape
     if shape == (-2,):
         return array
-    _check_sizes(port, have)
+    if port.sizes:
+        _check_sizes(port, have)
     if len(have) == len(shape) and all(w in (-1, h) for w, h in zip(shape, have, strict=True)):
         return array
     if len(have) == 1 and array.size == math.prod(shape) and not is_free(shape):
@@ -255,7 +256,7 @@ def limited(ports: Sequence[Port], input_shape: str, dynamic_dims: str) -> tuple
 
 
 def _check_sizes(port: Port, shape: Sequence[int]) -> None:
-    if not port.sizes or len(shape) != len(port.shape):
+    if len(shape) != len(port.shape):
         return
     free = [size for size, declared in zip(shape, port.shape, strict=True) if declared == -1]
     if not allowed(port.sizes, free):
@@ -314,7 +315,7 @@ def _resized(port: Port, shape: Sequence[int]) -> Shape:
             raise DataMismatchError(f"{wrong}: dimension {place} must be positive{', or -1' if free else ''}")
     if math.prod(want) >= _MOST_ELEMENTS:
         raise DataMismatchError(f"{wrong}: no memory holds so much")
-    if -1 not in want:
+    if port.sizes and -1 not in want:
         _check_sizes(port, want)
     return want
 

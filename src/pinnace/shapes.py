@@ -6,6 +6,7 @@ that of CANN's ATC how `ge.dynamicDims`, `dynamic_batch_size` and `dynamic_image
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Sequence
 
@@ -13,7 +14,7 @@ Shape = tuple[int, ...]
 Sizes = tuple[tuple[range, ...], ...]
 """What the free dimensions may be: one of these, each with a range of sizes for every dimension."""
 
-_MOST = 1 << 31
+_MOST, _MOST_ELEMENTS = 1 << 31, 1 << 48
 
 
 def named_shapes(text: str) -> dict[str, Shape]:
@@ -26,6 +27,8 @@ def named_shapes(text: str) -> dict[str, Shape]:
         shape = tuple(int(dim) for dim in match[3].split(","))
         if not all(dim == -1 or 0 < dim < _MOST for dim in shape):
             raise ValueError(f"{part!r}: a dimension is -1 or a positive number of 31 bits")
+        if abs(math.prod(shape)) > _MOST_ELEMENTS:
+            raise ValueError(f"{part!r}: no memory holds so much")
         if match[1].strip() in found:
             raise ValueError(f"{match[1].strip()!r} is there twice")
         found[match[1].strip()] = shape
@@ -36,8 +39,8 @@ def sizes(text: str) -> Sizes:
     """What the free dimensions of all inputs may be together, of "1~4,32;8,64". Raises ValueError."""
     parts = [part for part in text.split(";") if part.strip()]
     found = tuple(tuple(between(size) for size in part.split(",")) for part in parts)
-    if len({len(one) for one in found}) > 1:
-        raise ValueError(f"{text!r} must have as many sizes in each part")
+    if len({len(one) for one in found}) != 1:
+        raise ValueError(f"{text!r} must have sizes, as many in each part")
     return found
 
 
@@ -53,8 +56,10 @@ def between(text: str) -> range:
 def flattened(text: str) -> str:
     """What `sizes` reads, of `dynamic_dims`: "[1~4],[8];[32],[64]" with as many brackets for each input.
 
-    Inputs without free dimensions have none, or empty ones. Raises ValueError.
+    Inputs without free dimensions have none, or empty ones. Text without brackets stays. Raises ValueError.
     """
+    if not re.search(r"[][]", text):
+        return text
     inputs = []
     for part in text.split(";"):
         brackets = re.findall(r"\[([^][]*)\]", part)
@@ -62,7 +67,7 @@ def flattened(text: str) -> str:
             raise ValueError(f"{part.strip()!r} is not [SIZE,SIZE,...],[...]")
         if any(map(str.strip, brackets)):
             inputs.append(brackets)
-    if len({len(brackets) for brackets in inputs}) > 1:
+    if len({len(brackets) for brackets in inputs}) != 1:
         raise ValueError(f"{text!r} must have as many pairs of brackets for each input")
     return ";".join(",".join(together) for together in zip(*inputs, strict=True))
 

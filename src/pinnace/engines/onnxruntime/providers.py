@@ -44,11 +44,13 @@ _PRECISIONS = {
 """CANN's words for those of `context.ascend.precision_mode`."""
 
 _CANN_OPTIONS = {
-    ("ascend_context", "op_select_impl_mode"): "op_select_impl_mode",
     ("acl_init_options", "ge.opSelectImplmode"): "op_select_impl_mode",
+    ("acl_option_cfg_param", "op_select_impl_mode"): "op_select_impl_mode",
+    ("ascend_context", "op_select_impl_mode"): "op_select_impl_mode",
     ("acl_init_options", "ge.optypelistForImplmode"): "optypelist_for_implmode",
     ("ascend_context", "ge_graph_memory_max_size"): "npu_mem_limit",
 }
+
 
 def missing(target: Target) -> list[str]:
     """What this onnxruntime lacks for the provider that a target names.
@@ -116,8 +118,9 @@ def profiles(input_shape: str, dynamic_dims: str, opt_dims: str) -> Options:
         return {}
     counts = [shape.count(-1) for shape in shapes.values()]
     try:
-        within = parted(sizes(flattened(dynamic_dims)), counts)
-        best = parted(sizes(flattened(opt_dims)), counts) if opt_dims else within
+        within, best = (
+            parted(sizes(flattened(text)), counts) for text in (dynamic_dims, opt_dims or dynamic_dims)
+        )
     except ValueError as error:
         raise ConfigError(f"[gpu_context] input_shape, dynamic_dims, opt_dims: {error}") from None
     parts: dict[str, list[str]] = {"min": [], "max": [], "opt": []}
