@@ -26,10 +26,11 @@ class Meet:
 
 
 def group_of(collective: Collective, known: Mapping[str, Ranks], size: int, rank: int) -> Ranks:
-    """The ranks that meet. ConfigError where nothing says which, or this rank is not among them."""
+    """The ranks that meet.
+
+    ConfigError where nothing says which, where this rank is not among them, or where the file is for another.
+    """
     everyone = tuple(range(size))
-    if collective.kind == "Exchange":
-        return everyone
     if collective.ranks:
         group = collective.ranks
     elif not collective.group or collective.group.endswith("world_group"):
@@ -45,6 +46,14 @@ def group_of(collective: Collective, known: Mapping[str, Ranks], size: int, rank
         raise ConfigError(
             f"{collective}: group {collective.group!r} has the ranks {list(group)}, and this is rank {rank} "
             f"of {size}"
+        )
+    if max(collective.root, *collective.to, *collective.source, 0) >= len(group):
+        raise ConfigError(f"{collective}: names a rank that is not among the {len(group)} of its group")
+    if collective.own not in (-1, group.index(rank)):
+        whose = group[collective.own] if collective.own < len(group) else collective.own
+        raise ConfigError(
+            f"{collective}: the file is the part of rank {whose}, and this is rank {rank}: ranks have each "
+            f"other's files"
         )
     return group
 
@@ -72,8 +81,12 @@ def agree(
 
 def _meet(collective: Collective, group: Ranks) -> Meet:
     c = collective
-    edges = [("to", rank, f"{_text(p)} tag {c.tag}") for rank, p in zip(c.to, c.takes, strict=False)]
-    edges += [("source", rank, f"{_text(p)} tag {c.tag}") for rank, p in zip(c.source, c.gives, strict=False)]
+    ways = (("to", c.to, c.takes), ("source", c.source, c.gives))
+    edges = [
+        (way, group[rank], f"{_text(port)} tag {c.tag}")
+        for way, ranks, ports in ways
+        for rank, port in zip(ranks, ports, strict=False)
+    ]
     reduction = f" {c.op}" if c.kind in ("AllReduce", "ReduceScatter") else ""
     root = f" from rank {c.root}" if c.kind == "Broadcast" else ""
     what = f"{c.kind}{reduction}{root} of {', '.join(map(_text, c.takes)) or 'nothing'}"

@@ -95,14 +95,15 @@ class _Meetings:
             case "AllGather":
                 link.all_gather(group, taken[0], given[0])
             case "Broadcast":
-                link.broadcast(group, taken[0], given[0], one.root)
+                link.broadcast(group, taken[0], given[0], group[one.root])
             case "AllToAll":
                 link.all_to_all(group, taken[0], given[0])
             case "Barrier":
                 link.barrier(group)
             case _:
-                sends = list(zip(one.to, taken, strict=True))
-                link.exchange(sends, list(zip(one.source, given, strict=True)), one.tag)
+                sends = [(group[to], x) for to, x in zip(one.to, taken, strict=True)]
+                receives = [(group[source], y) for source, y in zip(one.source, given, strict=True)]
+                link.exchange(sends, receives, one.tag)
 
     def _reduce(self, one: Collective, group: Ranks, x: Array, out: Array) -> None:
         run = self._link.all_reduce if one.kind == "AllReduce" else self._link.reduce_scatter

@@ -196,6 +196,7 @@ class _Cutter:
             tuple(given.get_ints("to", ())),
             tuple(given.get_ints("source", ())),
             given.get_int("tag", 0),
+            given.get_int("own", -1),
         )
 
     def _segment(self, nodes: list[ir.Node]) -> Segment:

@@ -24,7 +24,8 @@ class Collective:
 
     `takes` and `gives` are values of the graph. `group` is MindSpore's name, `ranks` its members where the
     file says them. `op` is a reduction, `root` the rank whose tensor a Broadcast gives, `to` and `source` are
-    the ranks that an Exchange sends its inputs to, and has its outputs from.
+    the ranks that an Exchange sends its inputs to, and has its outputs from: numbers within the group, as is
+    `own`, the rank that the file is for, -1 where it does not say.
     """
 
     kind: str
@@ -38,6 +39,7 @@ class Collective:
     to: tuple[int, ...] = ()
     source: tuple[int, ...] = ()
     tag: int = 0
+    own: int = -1
 
     def __str__(self) -> str:
         return f"{self.kind} {self.name!r}" if self.name else self.kind

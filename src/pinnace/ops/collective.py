@@ -1,11 +1,16 @@
 """Primitives by which ranks talk to each other: nodes of a domain of ours, at which the graph is cut.
 
 No engine knows them: `pinnace.distributed` runs them between the segments that engines run. What each one
-takes and gives is said in docs/distributed.md.
+takes and gives is said in docs/distributed.md. Ranks are numbered as in the group: MindSpore's functions turn
+the ranks that users give into those before they make a primitive. `InnerComm...` is what the functions of
+`ops.communication` and `comm_func` make, `DistComm...` what those of `mint.distributed` do, which write into
+their first argument.
 """
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Sequence
 from typing import Any
 
 import onnx_ir as ir
@@ -15,10 +20,36 @@ from pinnace.ops.table import Dtype, Ints, Tensor, Tensors, primitive
 from pinnace.ops.values import Value
 from pinnace.program import Dialect
 
-_MODES = {0: "sum", 1: "max", 2: "min", 3: "prod", 4: "sum"}
-"""MindSpore Lite's `ReduceMode` -> what ranks do; the first, the mean, is a sum that is divided."""
 DOMAIN = "pinnace.distributed"
 """Domain of the nodes at which ranks meet."""
+
+_MODES = {0: "sum", 1: "max", 2: "min", 3: "prod", 4: "sum"}
+"""MindSpore Lite's `ReduceMode` -> what ranks do; the first, the mean, is a sum that is divided."""
+_AROUND = ((-1, 0), (-1, 1), (0, 1), (1, 1), (1, 0), (1, -1), (0, -1), (-1, -1))
+"""Neighbours of NeighborExchangeV2, as steps down and to the right: from the top clockwise."""
+
+
+class _Group:
+    """The ranks that meet: a name, and its members where the file says them."""
+
+    def __init__(self, b: Builder, name: str = "", ranks: Value = None, own: int | None = None) -> None:
+        self._b = b
+        self._said = {"group": name, "ranks": _ranks(ranks), "own": own}
+
+    def meet(self, kind: str, *inputs: ir.Value, outputs: int = 1, **more: Any) -> tuple[ir.Value, ...]:
+        return self._b.ops(kind, outputs, *inputs, domain=DOMAIN, **self._said, **more)
+
+    def same(self, kind: str, x: ir.Value, **more: Any) -> ir.Value:
+        """A collective that gives what has the shape of `x`."""
+        return _typed(self.meet(kind, x, **more)[0], self._b.dtype(x), self._b.shape(x))
+
+    def gathered(self, x: ir.Value, size: int) -> ir.Value:
+        return _typed(self.meet("AllGather", x)[0], self._b.dtype(x), _sized(self._b, x, size))
+
+    def scattered(self, x: ir.Value, op: str, size: int) -> ir.Value:
+        """What this rank has of the reduction."""
+        (y,) = self.meet("ReduceScatter", x, op=op)
+        return _typed(y, self._b.dtype(x), _sized(self._b, x, 1, size))
 
 
 def _ranks(listed: Value) -> tuple[int, ...] | None:
@@ -26,10 +57,6 @@ def _ranks(listed: Value) -> tuple[int, ...] | None:
     if isinstance(listed, str):
         return tuple(int(part) for part in listed.split("-")) if listed else None
     return tuple(listed) if isinstance(listed, tuple) and listed else None
-
-
-def _collective(b: Builder, kind: str, *inputs: ir.Value, group: str, outputs: int = 1, **more: Any) -> Any:
-    return b.ops(kind, outputs, *inputs, domain=DOMAIN, group=group, **more)
 
 
 def _typed(value: ir.Value, dtype: ir.DataType, shape: tuple[int | None, ...]) -> ir.Value:
@@ -45,20 +72,105 @@ def _sized(b: Builder, x: ir.Value, factor: int, divisor: int = 1) -> tuple[int 
     return (None if first is None else first * factor // divisor, *rest)
 
 
-@primitive("AllReduce", "Reduce", unused="dest_rank index")
+def _parts(b: Builder, x: ir.Value, sizes: Sequence[int]) -> list[ir.Value]:
+    """Rows of `x`, so many for each part."""
+    ends = list(itertools.accumulate(sizes))
+    return [b.op("Slice", x, [end - size], [end], [0]) for size, end in zip(sizes, ends, strict=True)]
+
+
+def _joined(b: Builder, parts: Sequence[ir.Value], axis: int = 0) -> ir.Value:
+    return parts[0] if len(parts) == 1 else b.op("Concat", *parts, axis=axis)
+
+
+def _declared(b: Builder, y: ir.Value) -> ir.Value:
+    """A result, or zeros where MindSpore declares another shape: this rank has none then."""
+    shape = b.declared[0].shape if b.declared and b.declared[0] else None
+    if shape is None or shape == b.shape(y):
+        return y
+    return b.op("Expand", b.constant(0, b.dtype(y).numpy()), [1 if d is None else d for d in shape])
+
+
+@primitive("AllReduce", unused="index")
 def all_reduce(
     b: Builder, x: Tensor, *, op: str = "sum", group: str = "", group_ranks: Value = None
 ) -> Value:
-    """`AllReduce` between segments. `Reduce` too: MindSpore leaves open what other ranks have then."""
-    (y,) = _collective(b, "AllReduce", x, op=op, group=group, ranks=_ranks(group_ranks))
-    return _typed(y, b.dtype(x), b.shape(x))
+    """`AllReduce` between segments."""
+    return _Group(b, group, group_ranks).same("AllReduce", x, op=op)
+
+
+@primitive("Reduce", unused="dest_rank")
+def reduce(b: Builder, x: Tensor, *, op: str = "sum", group: str = "", group_ranks: Value = None) -> Value:
+    """`AllReduce` between segments; a zero in ranks for which MindSpore declares another shape."""
+    return _declared(b, all_reduce(b, x, op=op, group=group, group_ranks=group_ranks))
+
+
+@primitive("InnerCommAllReduce", unused="async_op")
+def inner_comm_all_reduce(b: Builder, x: Tensor, op: str, group: str) -> Value:
+    """`AllReduce` between segments."""
+    return _Group(b, group).same("AllReduce", x, op=op)
+
+
+@primitive("DistCommAllReduce", unused="async_op")
+def dist_comm_all_reduce(b: Builder, x: Tensor, op: str, group: str) -> Value:
+    """`AllReduce` between segments, and the tensor stands for the result from here on."""
+    return b.assign(x, _Group(b, group).same("AllReduce", b.read(x), op=op))
+
+
+@primitive("DistCommReduce", unused="dst async_op")
+def dist_comm_reduce(b: Builder, x: Tensor, op: str, dst: int, group: str) -> Value:
+    """As DistCommAllReduce: MindSpore leaves open what other ranks have."""
+    return dist_comm_all_reduce(b, x, op, group)
 
 
 @primitive("AllGather")
 def all_gather(b: Builder, x: Tensor, *, rank_size: int, group: str = "", group_ranks: Value = None) -> Value:
     """`AllGather` between segments, along dimension 0."""
-    (y,) = _collective(b, "AllGather", x, group=group, ranks=_ranks(group_ranks))
-    return _typed(y, b.dtype(x), _sized(b, x, rank_size))
+    return _Group(b, group, group_ranks).gathered(x, rank_size)
+
+
+@primitive("InnerCommAllGather", unused="async_op")
+def inner_comm_all_gather(b: Builder, x: Tensor, rank_size: int, group: str) -> Value:
+    """`AllGather` between segments, along dimension 0."""
+    return _Group(b, group).gathered(x, rank_size)
+
+
+@primitive("DistCommAllGatherIntoTensor", unused="async_op")
+def dist_comm_all_gather(b: Builder, out: Tensor, x: Tensor, rank_size: int, group: str) -> Value:
+    """`AllGather` between segments, and the first tensor stands for the result from here on."""
+    return _written(b, out, _Group(b, group).gathered(x, rank_size))
+
+
+@primitive("CollectiveGather", unused="dest_rank")
+def collective_gather(
+    b: Builder,
+    x: Tensor,
+    *,
+    rank_size: int,
+    rank_id: int,
+    group: str = "",
+    group_ranks: Value = None,
+) -> Value:
+    """`AllGather` between segments; a zero in ranks for which MindSpore declares another shape."""
+    return _declared(b, _Group(b, group, group_ranks, rank_id).gathered(x, rank_size))
+
+
+@primitive("AllGatherV")
+def all_gather_v(
+    b: Builder,
+    x: Tensor,
+    sizes: Ints,
+    *,
+    rank_id: int,
+    rank_size: int,
+    group: str = "",
+    group_ranks: Value = None,
+) -> Value:
+    """`AllGather` between segments of parts that are made equally long."""
+    longest = max(sizes)
+    padded = b.op("Pad", x, [0, longest - sizes[rank_id]])
+    y = _Group(b, group, group_ranks, rank_id).gathered(padded, rank_size)
+    rows = _parts(b, y, [longest] * rank_size)
+    return _joined(b, [b.op("Slice", row, [0], [size], [0]) for row, size in zip(rows, sizes, strict=True)])
 
 
 @primitive("ReduceScatter")
@@ -66,8 +178,7 @@ def reduce_scatter(
     b: Builder, x: Tensor, *, rank_size: int, op: str = "sum", group: str = "", group_ranks: Value = None
 ) -> Value:
     """`ReduceScatter` between segments, along dimension 0."""
-    (y,) = _collective(b, "ReduceScatter", x, op=op, group=group, ranks=_ranks(group_ranks))
-    return _typed(y, b.dtype(x), _sized(b, x, 1, rank_size))
+    return _Group(b, group, group_ranks).scattered(x, op, rank_size)
 
 
 @primitive("ReduceScatter", dialect=Dialect.LITE)
@@ -75,18 +186,63 @@ def reduce_scatter_by_mode(b: Builder, x: Tensor, *, rank_size: int, mode: int =
     """`ReduceScatter` between segments, divided by the ranks for the mean."""
     if mode not in _MODES:
         raise Unsupported(f"reduces with mode {mode}, which is not supported")
-    y: ir.Value = reduce_scatter(b, x, rank_size=rank_size, op=_MODES[mode], group=group)
+    y = _Group(b, group).scattered(x, _MODES[mode], rank_size)
     return y if mode else b.op("Div", y, b.like(rank_size, y))
+
+
+@primitive("InnerCommReduceScatter", unused="async_op")
+def inner_comm_reduce_scatter(b: Builder, x: Tensor, rank_size: int, op: str, group: str) -> Value:
+    """`ReduceScatter` between segments, along dimension 0."""
+    return _Group(b, group).scattered(x, op, rank_size)
+
+
+@primitive("DistCommReduceScatterTensor", unused="async_op")
+def dist_comm_reduce_scatter(
+    b: Builder, out: Tensor, x: Tensor, rank_size: int, op: str, group: str
+) -> Value:
+    """`ReduceScatter` between segments, and the first tensor stands for the result from here on."""
+    return _written(b, out, _Group(b, group).scattered(x, op, rank_size))
+
+
+@primitive("ReduceScatterV", unused="rank_size")
+def reduce_scatter_v(
+    b: Builder,
+    x: Tensor,
+    sizes: Ints,
+    *,
+    rank_id: int,
+    op: str = "sum",
+    group: str = "",
+    group_ranks: Value = None,
+) -> Value:
+    """`AllReduce` between segments, and Slice of this rank's part."""
+    y = _Group(b, group, group_ranks, rank_id).same("AllReduce", x, op=op)
+    return _parts(b, y, sizes)[rank_id]
+
+
+@primitive("CollectiveScatter")
+def collective_scatter(
+    b: Builder,
+    x: Tensor,
+    *,
+    rank_id: int,
+    rank_size: int,
+    src_rank: int = 0,
+    group: str = "",
+    group_ranks: Value = None,
+) -> Value:
+    """`Broadcast` between segments, and Slice of this rank's part of dimension 0."""
+    rows = b.static_shape(x)[0]
+    _sized(b, x, 1, rank_size)
+    y = _Group(b, group, group_ranks, rank_id).same("Broadcast", x, root=src_rank)
+    return _parts(b, y, [rows // rank_size] * rank_size)[rank_id]
 
 
 @primitive("Broadcast")
 def broadcast(b: Builder, x: Tensors, *, root_rank: int, group: str = "", group_ranks: Value = None) -> Value:
     """`Broadcast` between segments, one for each tensor."""
-    results = []
-    for one in x:
-        (y,) = _collective(b, "Broadcast", one, root=root_rank, group=group, ranks=_ranks(group_ranks))
-        results.append(_typed(y, b.dtype(one), b.shape(one)))
-    return results[0] if len(results) == 1 else tuple(results)
+    meeting = _Group(b, group, group_ranks)
+    return tuple(meeting.same("Broadcast", one, root=root_rank) for one in x)
 
 
 @primitive("AlltoAll", unused="rank_size")
@@ -109,12 +265,76 @@ def all_to_all(
     order = [split, *(i for i in range(len(part)) if i != split)]
     parted = b.transpose(b.reshape(x, part), order)
     whole = (split_count, *part[:split], *part[split + 1 :])
-    (y,) = _collective(b, "AllToAll", parted, group=group, ranks=_ranks(group_ranks))
+    (y,) = _Group(b, group, group_ranks).meet("AllToAll", parted)
     _typed(y, b.dtype(x), whole)
     back = [*range(1, concat + 1), 0, *range(concat + 1, len(part))]
     result = [*whole[1:]]
     result[concat] *= split_count
     return b.reshape(b.transpose(y, back), result)
+
+
+def _uneven(
+    b: Builder, meeting: _Group, x: ir.Value, sends: Sequence[int], receives: Sequence[int]
+) -> ir.Value:
+    """So many elements of `x` to each rank, and what the others send joined, in the order of ranks."""
+    to = [rank for rank, size in enumerate(sends) if size]
+    source = [rank for rank, size in enumerate(receives) if size]
+    parts = _parts(b, x, sends)
+    given = meeting.meet(
+        "Exchange", *(parts[r] for r in to), outputs=len(source), to=to or None, source=source or None
+    )
+    if not source:
+        return b.like(0, x)  # MindSpore: a scalar that means nothing
+    return _joined(b, [_typed(y, b.dtype(x), (receives[r],)) for y, r in zip(given, source, strict=True)])
+
+
+@primitive("AlltoAllV")
+def all_to_all_v(
+    b: Builder,
+    x: Tensor,
+    send_numel_list: Ints,
+    recv_numel_list: Ints,
+    *,
+    block_size: int = 1,
+    group: str = "",
+    group_ranks: Value = None,
+) -> Value:
+    """`Exchange` between segments of Slices."""
+    sends, receives = ([n * block_size for n in sizes] for sizes in (send_numel_list, recv_numel_list))
+    return _uneven(b, _Group(b, group, group_ranks), x, sends, receives)
+
+
+@primitive("InnerCommAllToAllV", unused="rank_size split_sizes_empty async_op")
+def inner_comm_all_to_all_v(
+    b: Builder,
+    x: Tensor,
+    group: str,
+    send_numel_list: Ints,
+    recv_numel_list: Ints,
+) -> Value:
+    """`Exchange` between segments of Slices."""
+    return _uneven(b, _Group(b, group), x, send_numel_list, recv_numel_list)
+
+
+@primitive("AlltoAllVC")
+def all_to_all_v_c(
+    b: Builder,
+    x: Tensor,
+    send_count_matrix: Ints,
+    *,
+    rank_id: int,
+    rank_size: int,
+    block_size: int = 1,
+    transpose: bool = False,
+    group: str = "",
+    group_ranks: Value = None,
+) -> Value:
+    """`Exchange` between segments of Slices."""
+    rows = [n * block_size for n in send_count_matrix]
+    sends, receives = rows[rank_id * rank_size :][:rank_size], rows[rank_id::rank_size]
+    if transpose:
+        sends, receives = receives, sends
+    return _uneven(b, _Group(b, group, group_ranks, rank_id), x, sends, receives)
 
 
 @primitive("NeighborExchange", unused="send_shapes recv_shapes")
@@ -126,37 +346,150 @@ def neighbor_exchange(
     recv_rank_ids: Ints,
     recv_type: Dtype | None = None,
     group: str = "",
+    group_ranks: Value = None,
 ) -> Value:
     """`Exchange` between segments."""
     declared = [t for t in b.declared if t is not None]
     if len(declared) != len(recv_rank_ids) or any(t.shape is None for t in declared):
         raise Unsupported("does not declare what it receives")
-    to, source = send_rank_ids or None, recv_rank_ids or None
-    given = _collective(b, "Exchange", *x, outputs=len(declared), group=group, to=to, source=source)
+    given = _Group(b, group, group_ranks).meet(
+        "Exchange", *x, outputs=len(declared), to=send_rank_ids or None, source=recv_rank_ids or None
+    )
     return tuple(_typed(y, recv_type or t.dtype, t.shape or ()) for y, t in zip(given, declared, strict=True))
 
 
+@primitive("NeighborExchangeV2", unused="format data_format rank_size")
+def neighbor_exchange_v2(
+    b: Builder,
+    x: Tensor,
+    *,
+    send_rank_ids: Ints,
+    send_lens: Ints,
+    recv_rank_ids: Ints,
+    recv_lens: Ints,
+    group: str = "",
+    group_ranks: Value = None,
+) -> Value:
+    """`Exchange` between segments of Slices of the borders of NCHW, and Concat; zeros where nobody sends."""
+    batch, channels, height, width = b.static_shape(x)
+    top, bottom, left, right = send_lens
+    rows = {-1: (0, top), 0: (0, height), 1: (height - bottom, height)}
+    columns = {-1: (0, left), 0: (0, width), 1: (width - right, width)}
+    to = [(rank, place) for rank, place in zip(send_rank_ids, _AROUND, strict=True) if rank >= 0]
+    parts = []
+    for _, (down, along) in to:
+        (first, last), (start, end) = rows[down], columns[along]
+        parts.append(b.op("Slice", x, [first, start], [last, end], [2, 3]))
+    source = [(rank, place) for rank, place in zip(recv_rank_ids, _AROUND, strict=True) if rank >= 0]
+    given = _Group(b, group, group_ranks).meet(
+        "Exchange",
+        *parts,
+        outputs=len(source),
+        to=[rank for rank, _ in to] or None,
+        source=[rank for rank, _ in source] or None,
+    )
+    top, bottom, left, right = recv_lens
+    heights, widths = {-1: top, 0: height, 1: bottom}, {-1: left, 0: width, 1: right}
+    found = {(0, 0): x, **{place: y for (_, place), y in zip(source, given, strict=True)}}
+    zero = b.like(0, x)
+
+    def piece(down: int, along: int) -> ir.Value:
+        shape = (batch, channels, heights[down], widths[along])
+        if (down, along) not in found:
+            return b.op("Expand", zero, list(shape))
+        return _typed(found[down, along], b.dtype(x), shape)
+
+    lines = [
+        _joined(b, [piece(down, along) for along in (-1, 0, 1) if widths[along]], 3)
+        for down in (-1, 0, 1)
+        if heights[down]
+    ]
+    return _joined(b, lines, 2)
+
+
+@primitive("BatchISendIRecv", unused="receive_shapes receive_dtypes")
+def batch_isend_irecv(
+    b: Builder, x: Tensors, *, op_types: Value, remote_ranks: Ints, group: str = "", group_ranks: Value = None
+) -> Value:
+    """`Exchange` between segments; a zero where something is sent."""
+    if len(b.declared) != len(remote_ranks):
+        raise Unsupported("does not declare what it gives")
+    kinds = list(zip(op_types, remote_ranks, b.declared, strict=True))
+    to = [rank for kind, rank, _ in kinds if kind == "isend"]
+    source = [rank for kind, rank, _ in kinds if kind == "irecv"]
+    given = iter(
+        _Group(b, group, group_ranks).meet(
+            "Exchange", *x, outputs=len(source), to=to or None, source=source or None
+        )
+    )
+    results: list[Value] = []
+    for kind, _, declared in kinds:
+        if declared is None or declared.shape is None:
+            raise Unsupported("does not declare the shape of what it receives")
+        zero = b.constant(0, declared.dtype.numpy())
+        results.append(_typed(next(given), declared.dtype, declared.shape) if kind == "irecv" else zero)
+    return tuple(results)
+
+
 @primitive("Send", unused="group_back dtype")
-def send(b: Builder, x: Tensor, *, dest_rank: int, sr_tag: int = 0, group: str = "") -> Value:
+def send(
+    b: Builder, x: Tensor, *, dest_rank: int, sr_tag: int = 0, group: str = "", group_ranks: Value = None
+) -> Value:
     """`Exchange` between segments, which receives nothing."""
-    _collective(b, "Exchange", x, outputs=0, group=group, to=(dest_rank,), tag=sr_tag)
+    _Group(b, group, group_ranks).meet("Exchange", x, outputs=0, to=(dest_rank,), tag=sr_tag)
     return x
+
+
+@primitive("InnerCommIsend", "DistCommIsend")
+def comm_isend(b: Builder, x: Tensor, dst: int, group: str, tag: int) -> Value:
+    """`Exchange` between segments, which receives nothing; a zero."""
+    send(b, b.changed(x), dest_rank=dst, sr_tag=tag, group=group)
+    return b.constant(0, b.dtype(x).numpy())
+
+
+def _received(b: Builder, meeting: _Group, source: int, tag: int, dtype: Dtype) -> ir.Value:
+    declared = b.declared[0] if b.declared else None
+    if declared is None or declared.shape is None:
+        raise Unsupported("does not declare the shape of what it receives")
+    return _typed(meeting.meet("Exchange", source=(source,), tag=tag)[0], dtype, declared.shape)
 
 
 @primitive("Receive", unused="ordering group_back shape")
 def receive(
-    b: Builder, *ordering: Value, src_rank: int, dtype: Dtype, sr_tag: int = 0, group: str = ""
+    b: Builder,
+    *ordering: Value,
+    src_rank: int,
+    dtype: Dtype,
+    sr_tag: int = 0,
+    group: str = "",
+    group_ranks: Value = None,
 ) -> Value:
     """`Exchange` between segments, which sends nothing."""
-    declared = b.declared[0] if b.declared else None
-    if declared is None or declared.shape is None:
-        raise Unsupported("does not declare the shape of what it receives")
-    (y,) = _collective(b, "Exchange", group=group, source=(src_rank,), tag=sr_tag)
-    return _typed(y, dtype, declared.shape)
+    return _received(b, _Group(b, group, group_ranks), src_rank, sr_tag, dtype)
+
+
+@primitive("InnerCommIrecv")
+def inner_comm_irecv(b: Builder, tag: int, src: int, shape: Ints, group: str, dtype: Dtype) -> Value:
+    """`Exchange` between segments, which sends nothing."""
+    (y,) = _Group(b, group).meet("Exchange", source=(src,), tag=tag)
+    return _typed(y, dtype, shape)
+
+
+@primitive("DistCommIrecv")
+def dist_comm_irecv(b: Builder, out: Tensor, tag: int, src: int, group: str) -> Value:
+    """`Exchange` between segments, and the tensor stands for what it receives from here on."""
+    return _written(b, out, _received(b, _Group(b, group), src, tag, b.dtype(out)))
+
+
+def _written(b: Builder, out: ir.Value, value: ir.Value) -> ir.Value:
+    """Let `out` stand for a result from here on; Unsupported where it has another shape."""
+    if b.shape(out) != b.shape(value):
+        raise Unsupported(f"writes a result of shape {b.shape(value)} into a tensor of {b.shape(out)}")
+    return b.assign(out, value)
 
 
 @primitive("Barrier", unused="ordering")
 def barrier(b: Builder, *ordering: Value, group: str = "", group_ranks: Value = None) -> Value:
     """`Barrier` between segments."""
-    _collective(b, "Barrier", outputs=0, group=group, ranks=_ranks(group_ranks))
+    _Group(b, group, group_ranks).meet("Barrier", outputs=0)
     return None
