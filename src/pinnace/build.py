@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from pinnace.config import Settings
 from pinnace.cores import usable_core_count
 from pinnace.deferred import import_onnx_ir
-from pinnace.errors import ConfigError, EngineError, LackingKernelsError, NotSupportedError, warn
+from pinnace.errors import ConfigError, EngineError, LackingKernelsError, NotSupportedError, warn, withheld
 from pinnace.shapes import Shape
 from pinnace.target import Target
 from pinnace.types import ModelType
@@ -99,6 +99,8 @@ class Origin:
             self._check_nothing_shared()
             self.target = replace(self.target, options=settings.flat)
             self._store = None  # what was compiled for an accelerator is kept by its provider, or not at all
+        if self.target.profile:
+            self._store = None  # what is loaded does not know what nodes are called in the file
         self._engine = engines.choose(self.target, self.source.name)
         # Nobody asked for this engine: what it does not like, another one may. onnxruntime has the last word.
         self._may_fail = not aimed.provider and not self._engine.name.startswith("onnxruntime")
@@ -220,7 +222,7 @@ class Origin:
 
         Raises as `build`; ConfigError where a weight cannot be exchanged.
         """
-        with _no_garbage_collection():
+        with _no_garbage_collection(), withheld():  # the build has said it
             graph = self._compilable(names)
             self._check_whole(graph)
             same = self._entry if set(names) == set(self.variable) or not graph.held_back else None
@@ -341,12 +343,14 @@ class Origin:
             with store.writing(content) as folder:
                 entry = store.find(key())
                 if entry is None:
-                    compiled = self._compiled(folder)
+                    with withheld() as said:  # who loads the entry says it, now and later
+                        compiled = self._compiled(folder)
                     self.source.unload()
                     self.source.check_unchanged()
                     if self.source.files:
                         store.set_refers(content, self.source.files)
-                    entry = store.publish(key(), folder, compiled, self.source.name, self._engine.name)
+                    names = self.source.name, self._engine.name
+                    entry = store.publish(key(), folder, compiled, *names, said)
         return entry
 
     def _compiled(self, folder: Path) -> Compiled:
@@ -366,6 +370,8 @@ class Origin:
     def _load(self, entry: Entry) -> Executable | RankPart:
         from pinnace.cache import parts
 
+        for message in entry.warnings:
+            warn(message)
         if not parts.is_part(entry):
             return self._engine.load(entry.compiled, self.source, self.target, entry.folder)
         if self._handle or self._admitted:

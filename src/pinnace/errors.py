@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import sys
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 
 
@@ -20,8 +22,26 @@ class PinnaceWarning(UserWarning):
     """Something works, but not as the caller may think."""
 
 
+_withheld: ContextVar[list[str] | None] = ContextVar("withheld", default=None)
+
+
+@contextmanager
+def withheld() -> Iterator[list[str]]:
+    """The warnings of what is done within, in the place of giving them."""
+    messages: list[str] = []
+    before = _withheld.set(messages)
+    try:
+        yield messages
+    finally:
+        _withheld.reset(before)
+
+
 def warn(message: str) -> None:
     """Warn with a `PinnaceWarning` that points at the line outside of Pinnace that called in."""
+    messages = _withheld.get()
+    if messages is not None:
+        messages.append(message)
+        return
     level, frame = 1, sys._getframe()
     while frame.f_back and frame.f_globals.get("__name__", "").partition(".")[0] == "pinnace":
         level, frame = level + 1, frame.f_back

@@ -26,7 +26,10 @@ _DIALECTS = {
 
 @dataclass(frozen=True)
 class ModelReport:
-    """What `pinnace inspect` shows. `primitives` counts, most used first; sizes are in bytes."""
+    """What `pinnace inspect` shows. `primitives` counts, most used first; sizes are in bytes.
+
+    `nodes` are names with primitives, in the order of the file, but for calls.
+    """
 
     dialect: str
     producer: str
@@ -35,6 +38,7 @@ class ModelReport:
     parameters: int
     parameter_bytes: int
     primitives: dict[str, int]
+    nodes: tuple[tuple[str, str], ...]
     unsupported: tuple[UnsupportedPrimitive, ...]
     user_info: dict[str, str]
 
@@ -43,6 +47,7 @@ def report(source: Source, graph: Program | ir.Model) -> ModelReport:
     """Describe a graph that was read from a source."""
     missing, inputs, outputs = _ports(source, graph)
     weights = list(_weights(graph))
+    nodes = tuple(_nodes(graph))
     dialect, producer, info = _origin(graph)
     return ModelReport(
         dialect=_DIALECTS[dialect, kind_of(source.data) or ModelType.MINDIR],
@@ -51,7 +56,8 @@ def report(source: Source, graph: Program | ir.Model) -> ModelReport:
         outputs=outputs,
         parameters=len(weights),
         parameter_bytes=sum(w.nbytes for w in weights),
-        primitives=dict(Counter(_primitives(graph)).most_common()),
+        primitives=dict(Counter(primitive for _, primitive in nodes).most_common()),
+        nodes=nodes,
         unsupported=missing,
         user_info=dict(info),
     )
@@ -81,7 +87,7 @@ def _weights(graph: Program | ir.Model) -> Iterable[ir.TensorProtocol]:
     return [v.const_value for v in graph.graph.initializers.values() if v.const_value is not None]
 
 
-def _primitives(graph: Program | ir.Model) -> Iterable[str]:
+def _nodes(graph: Program | ir.Model) -> Iterable[tuple[str, str]]:
     if isinstance(graph, Program):
-        return [n.primitive for f in graph.functions.values() for n in f.nodes if n.primitive]
-    return [node.op_type for node in ir.traversal.RecursiveGraphIterator(graph.graph)]
+        return [(n.name, n.primitive) for f in graph.functions.values() for n in f.nodes if n.primitive]
+    return [(n.name or "", n.op_type) for n in ir.traversal.RecursiveGraphIterator(graph.graph)]

@@ -33,6 +33,15 @@ def test_json_tells_all_there_is(pinnace):
     assert report["unsupported"] == []
 
 
+def test_nodes_have_the_names_of_the_file(pinnace):
+    """MindSpore's own: what its nodes are called in full, with the layer that they were made in."""
+    answer = pinnace("inspect", data(MODEL), "--nodes")
+    assert re.search(r"^ +Conv2D +Default/conv_stem-Conv2d/Conv2D-op0$", answer.out, re.MULTILINE)
+    nodes = pinnace("inspect", data(MODEL), "--nodes", "--json").json["nodes"]
+    assert {"name": "Default/sm-Softmax/Softmax-op0", "primitive": "Softmax"} in nodes
+    assert "nodes" not in pinnace("inspect", data(MODEL), "--json").json
+
+
 def test_the_text_reads_in_a_pipe(pinnace):
     answer = pinnace("inspect", data(MODEL))
     assert re.search(rf"parameters\s+{PARAMETERS} with {PARAMETER_BYTES} bytes \(18\.8 MB\)", answer.out)

@@ -16,7 +16,7 @@ import pytest
 from onnx.reference import ReferenceEvaluator
 
 from pinnace import Context, Model, ModelParallelRunner, ModelType, Tensor
-from pinnace.build import build
+from pinnace.build import build, inspect_model
 from pinnace.compiler.graph import compilable
 from pinnace.compiler.passes import rewrite
 from pinnace.compiler.plan import PLANNED, apply, kept_wide
@@ -237,6 +237,53 @@ def test_nodes_of_mindspore_lite_have_their_names(data):
     path = data / "lite_layers/attn.ms"
     model = lowered(path, {"Default/Softmax-op1": "float16"})
     assert {n.meta[ORIGIN] for n in model.graph if PLANNED in n.meta} == {("Default/Softmax-op1",)}
+
+
+@pytest.mark.parametrize(
+    ("file", "name", "node"),
+    [
+        # its value in the file, its output as the user sees it, and its own
+        ("lite_layers/attn_lite.mindir", "U0.1:U9:5", "Default/MatMulFusion-op2"),
+        ("lite_layers/attn_lite.mindir", "y", "Default/MatMulFusion-op2"),
+        ("lite_layers/attn_lite.mindir", "Default/Softmax-op1", "Default/Softmax-op1"),
+        ("lite_layers/attn.ms", "y", "Default/MatMulFusion-op2"),
+        ("zoo/two_tower.mindir", "Default/user-Tower/table-Embedding/Gather-op0", None),
+    ],
+)
+def test_a_node_has_more_than_one_name(file, name, node):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", PinnaceWarning)
+        model = lowered(DATA / file, {name: "float16"})
+    assert {n.meta[ORIGIN] for n in model.graph if PLANNED in n.meta} == {(node or name,)}
+
+
+def test_outputs_of_mindspore_name_what_computes_them():
+    """They end in a Depend, and are shown by the layer before."""
+    path = DATA / "zoo/whisper_encoder.mindir"
+    (output,) = inspect_model(path).outputs
+    assert [n for n in lowered(path, {output.name: "float16"}).graph if PLANNED in n.meta]
+
+
+def test_nodes_of_onnx_without_a_name_are_named_by_their_output(tmp_path):
+    text = f"{HEAD} g (float[4] x) => (float[4] y) {{ a = Exp(x) y = Log(a) }}"
+    onnx.save(onnx.parser.parse_model(text), tmp_path / "m.onnx")
+    model = lowered(tmp_path / "m.onnx", {"a": "float16"})
+    assert [n.op_type for n in model.graph] == ["Cast", "Exp", "Cast", "Log"]
+
+
+@pytest.mark.parametrize("provider", ENGINES)
+@pytest.mark.parametrize(
+    "file", ["zoo/whisper_encoder.mindir", "lite_layers/attn_lite.mindir", "lite_layers/attn.ms"]
+)
+def test_a_name_that_is_wrong_is_said_with_the_nearest_from_the_cache_too(file, provider):
+    name = next(n for n, primitive in inspect_model(DATA / file).nodes if primitive == "Softmax")
+    wrong = name.replace("Softmax", "SoftMax")
+    target = Target(threads=1, provider=provider)
+    said = f"no node '{wrong}' is run; the nearest are '.*{name}"
+    for _ in range(2):
+        with pytest.warns(PinnaceWarning, match=said) as seen:
+            build(DATA / file, None, target, options({wrong: "float16"})).close()
+        assert len(seen) == 1
 
 
 # -- float32 where the rest is in 16 bits ----------------------------------------------------------

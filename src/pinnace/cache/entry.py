@@ -14,7 +14,7 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from functools import cache
@@ -36,21 +36,28 @@ class Damaged(Exception):
 
 @dataclass(frozen=True)
 class Entry:
-    """A compiled model and its folder. `model` and `engine` say, for people, what it was made of and by."""
+    """A compiled model and its folder. `model` and `engine` say, for people, what it was made of and by.
+
+    `warnings` are those of its compilation, for everybody who loads it.
+    """
 
     folder: Path
     compiled: Compiled
     model: str
     engine: str
+    warnings: Sequence[str]
 
 
-def write(folder: Path, compiled: Compiled, model: str, engine: str) -> None:
+def write(
+    folder: Path, compiled: Compiled, model: str, engine: str, warnings: Sequence[str] = ()
+) -> None:
     """Complete a folder into which an engine has written."""
     (folder / _STATE).write_bytes(b"".join(value.tobytes() for value in compiled.first_state))
     files = {name: (path.stat().st_size, _digest(path)) for name, path in _files(folder)}
     meta = {
         "model": model,
         "engine": engine,
+        "warnings": list(warnings),
         "interface": asdict(compiled.interface, dict_factory=plain),
         "state": [(DataType.from_numpy(v.dtype).name, v.shape) for v in compiled.first_state],
         "weights": [asdict(weight) for weight in compiled.weights],
@@ -80,7 +87,7 @@ def described(folder: Path) -> Entry:
         )
     except (KeyError, TypeError, ValueError) as error:
         raise Damaged(f"{folder / _META}: {error}") from None
-    return Entry(folder, compiled, meta["model"], meta["engine"])
+    return Entry(folder, compiled, meta["model"], meta["engine"], meta.get("warnings", ()))
 
 
 def description(folder: Path) -> bytes:

@@ -19,7 +19,7 @@ from __future__ import annotations
 import json
 import os
 import stat
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -91,10 +91,18 @@ class Store:
         with self._folder.lock(name, _PATIENCE), self._folder.new() as folder:
             yield folder
 
-    def publish(self, key: str, folder: Path, compiled: Compiled, model: str, engine: str) -> Entry:
-        """Make a folder that an engine has written the entry of this key; the names are for people."""
+    def publish(
+        self,
+        key: str,
+        folder: Path,
+        compiled: Compiled,
+        model: str,
+        engine: str,
+        warnings: Sequence[str] = (),
+    ) -> Entry:
+        """Make a folder that an engine has written the entry of this key; the texts are for people."""
         try:
-            entries.write(folder, compiled, model, engine)
+            entries.write(folder, compiled, model, engine, warnings)
             make_private(folder)
             for path in list(folder.rglob(f"{TENSORS}/*")):
                 self._share(path)

@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 
 def inspect(
     model: Annotated[Path, typer.Argument(help="A .mindir, .ms or .onnx file.")],
+    nodes: Annotated[
+        bool, typer.Option("--nodes", help="List the nodes, by the names that [execution_plan] takes.")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Show what a model holds: dialect, inputs, outputs, weights, primitives, and what cannot run.
@@ -29,27 +32,29 @@ def inspect(
     with progress(f"Reading {model.name}"):
         report = inspect_model(model)
     if as_json:
-        print(json.dumps(_as_json(model, report), indent=2))
+        print(json.dumps(_as_json(model, report, nodes), indent=2))
     else:
-        _show(model, report)
+        _show(model, report, nodes)
     if report.unsupported:
         raise UnsupportedModelError(str(model), report.unsupported)
 
 
-def _as_json(model: Path, report: ModelReport) -> dict[str, Any]:
-    return {
+def _as_json(model: Path, report: ModelReport, nodes: bool) -> dict[str, Any]:
+    said = {
         "model": str(model),
         **asdict(report),
         "inputs": [_port(port) for port in report.inputs],
         "outputs": [_port(port) for port in report.outputs],
+        "nodes": [{"name": name, "primitive": primitive} for name, primitive in report.nodes],
     }
+    return said if nodes else {key: value for key, value in said.items() if key != "nodes"}
 
 
 def _port(port: Port) -> dict[str, Any]:
     return {"name": port.name, "shape": list(port.shape), "dtype": port.dtype.name}
 
 
-def _show(model: Path, report: ModelReport) -> None:
+def _show(model: Path, report: ModelReport, nodes: bool) -> None:
     from pinnace.cli.console import table
 
     megabytes = f"{report.parameter_bytes / 1e6:.1f} MB"
@@ -63,5 +68,7 @@ def _show(model: Path, report: ModelReport) -> None:
     for title, ports in (("inputs", report.inputs), ("outputs", report.outputs)):
         table(title, [(port.name, port.dtype.name, str(list(port.shape))) for port in ports])
     table("primitives", [(f"{count:5}", name) for name, count in report.primitives.items()])
+    if nodes:
+        table("nodes", [(primitive, name) for name, primitive in report.nodes])
     refused = [(f"{p.count:5}", p.name, f"first at {p.first_node}: {p.reason}") for p in report.unsupported]
     table("unsupported", refused)

@@ -61,7 +61,7 @@ def compilable(
     ids = frozenset(id(tensor) for tensors in exchanged.values() for tensor in tensors)
     model = lower(graph, ids, shapes) if isinstance(graph, Program) else graph
     if plan:
-        plans.apply(model, plan, name)
+        plans.apply(model, plan, name, _makers(graph) if isinstance(graph, Program) else {})
     layout = graph.layout if isinstance(graph, Program) else Layout.NCHW
     info = graph.user_info if isinstance(graph, Program) else graph.metadata_props
     kept = [i for i in model.graph.inputs if STATE in i.metadata_props]
@@ -119,6 +119,12 @@ def shapes_of(graph: Program | ir.Model, input_shape: str, name: str) -> tuple[S
 
 def _dims(value: ir.Value) -> Shape:
     return (-2,) if value.shape is None else tuple(d if isinstance(d, int) else -1 for d in value.shape)
+
+
+def _makers(program: Program) -> dict[str, str]:
+    """The names of nodes by those of what they give."""
+    nodes = (node for function in program.functions.values() for node in function.nodes)
+    return {output: node.name for node in nodes for output in node.outputs}
 
 
 def _forget_shapes(graph: ir.Graph) -> None:

@@ -2,8 +2,8 @@
 
 Rules:
 
-1. A plan names nodes as the model file does. Where one node of a MindSpore file became several of the graph,
-   all of them follow.
+1. A plan names nodes as the model file does, or by what they give: a value of the file, an output of the
+   model. Where one node of a MindSpore file became several of the graph, all of them follow.
 2. A node follows in those operands whose type its ONNX schema leaves open and allows to be of the wanted one:
    they are cast, the node computes in that type, and what comes out is cast back. So nothing around it
    changes.
@@ -19,6 +19,7 @@ Rules:
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from types import MappingProxyType
 
 import onnx
 import onnx_ir as ir
@@ -26,7 +27,7 @@ from onnx_ir.passes.common import ShapeInferencePass
 
 from pinnace.compiler.variable import nearest
 from pinnace.errors import warn
-from pinnace.ops.builder import ORIGIN
+from pinnace.ops.builder import ORIGIN, origins
 
 PLANNED = "pinnace.planned"
 """Key of what a node notes of itself: the element type that a plan gives it."""
@@ -36,25 +37,43 @@ _OTHER = {ir.DataType.FLOAT16: ir.DataType.FLOAT, ir.DataType.FLOAT: ir.DataType
 _NAMED = 5  # complaints in one warning
 
 
-def apply(model: ir.Model, plan: Mapping[str, str], source: str) -> None:
-    """Give nodes the element types of a plan, by their names. `source` names the model in warnings."""
+def apply(
+    model: ir.Model, plan: Mapping[str, str], source: str, values: Mapping[str, str] = MappingProxyType({})
+) -> None:
+    """Give nodes the element types of a plan, by their names. `source` names the model in warnings.
+
+    `values` are the names of nodes by those of what they give, where the graph does not tell it.
+    """
     found: dict[str, list[ir.Node]] = {}
+    given: dict[str, str] = {}
     for node in ir.traversal.RecursiveGraphIterator(model.graph):
-        for name in node.meta.get(ORIGIN) or (node.name or "",):
+        for name in filter(None, origins(node)):
             found.setdefault(name, []).append(node)
+        given |= {output.name or "": origins(node)[-1] for output in node.outputs}
+    given |= {o.name or "": origins(maker)[-1] for o in model.graph.outputs if (maker := _maker(o))}
+    given |= values
     ShapeInferencePass(check_type=False, strict_mode=False, data_prop=False)(model)
-    complaints = []
+    complaints: list[str] = []
     for name, kind in plan.items():
-        nodes = found.get(name, [])
+        nodes = found.get(name) or found.get(given.get(name, name), [])
         outcomes = [_give(node, _TYPES[kind], model.graph.opset_imports) for node in nodes]
         if not nodes:
-            complaints.append(f"no node {name!r} is run{nearest(name, filter(None, found))}")
+            near = nearest(name, found) if len(complaints) < _NAMED else ""
+            complaints.append(f"no node {name!r} is run{near}")
         elif not any(outcomes):
             kinds = ", ".join(sorted({node.op_type for node in nodes}))
             complaints.append(f"{name!r} ({kinds}) has nothing that could be {kind}")
     if complaints:
         more = [f"and {len(complaints) - _NAMED} more"] if len(complaints) > _NAMED else []
         warn(f"{source}: [execution_plan] is ignored in part: " + "; ".join(complaints[:_NAMED] + more))
+
+
+def _maker(value: ir.Value) -> ir.Node | None:
+    """What computes a value, before it is only given other names."""
+    node = value.producer()
+    while node is not None and node.op_type == "Identity" and node.inputs[0] is not None:
+        node = node.inputs[0].producer()
+    return node
 
 
 def kept_wide(model: ir.Model) -> set[str]:
@@ -114,7 +133,7 @@ def _is(x: ir.Value | None, dtype: ir.DataType) -> bool:
 
 
 def _cast_before(node: ir.Node, x: ir.Value, dtype: ir.DataType) -> ir.Value:
-    cast = _cast(x, dtype)
+    cast = _cast(node, x, dtype)
     cast.outputs[0].name = f"{x.name}.for.{node.outputs[0].name}"
     _graph(node).insert_before(node, cast)
     return cast.outputs[0]
@@ -122,7 +141,7 @@ def _cast_before(node: ir.Node, x: ir.Value, dtype: ir.DataType) -> ir.Value:
 
 def _cast_after(node: ir.Node, y: ir.Value, dtype: ir.DataType) -> None:
     """Let all who read `y` read it cast back, under its name."""
-    cast = _cast(y, _OTHER[dtype])
+    cast = _cast(node, y, _OTHER[dtype])
     (back,) = cast.outputs
     y.replace_all_uses_with(back, replace_graph_outputs=True)
     cast.replace_input_with(0, y)
@@ -131,10 +150,11 @@ def _cast_after(node: ir.Node, y: ir.Value, dtype: ir.DataType) -> None:
     _graph(node).insert_after(node, cast)
 
 
-def _cast(x: ir.Value, dtype: ir.DataType) -> ir.Node:
-    """What makes `x` one of another type; it is in no graph yet."""
+def _cast(for_: ir.Node, x: ir.Value, dtype: ir.DataType) -> ir.Node:
+    """What makes `x` one of another type for a node; it is in no graph yet."""
     node = ir.Node("", "Cast", [x], [ir.AttrInt64("to", dtype.value)])
     node.outputs[0].type, node.outputs[0].shape = ir.TensorType(dtype), x.shape
+    node.meta[ORIGIN] = origins(for_)
     return node
 
 

@@ -147,6 +147,7 @@ class Tracer:
             frame.effects[name] = after.join(before)
 
     def _apply(self, node: Node, inputs: list[Value], before: Effects) -> tuple[Value, Effects]:
+        self.b.origins = (node.name,)
         if not node.primitive:
             if not inputs:
                 raise Unsupported("names nothing to call")
@@ -154,7 +155,7 @@ class Tracer:
         row = find(self.program.dialect, node.primitive)
         if row is None:
             raise Unsupported("Pinnace does not know this primitive")
-        self.b.effects, self.b.declared, self.b.origins = before, node.types, (node.name,)
+        self.b.effects, self.b.declared = before, node.types
         value = row.lower(self.b, inputs, node.attributes)
         return value, self.b.effects
 

@@ -34,6 +34,7 @@ def read(source: Source) -> ir.Model:
         if not proto.HasField("graph"):
             raise ModelFormatError(f"{source.name}: is no ONNX model: it holds no graph")
         make_dense(proto, source.name)
+        _name_nodes(proto.graph)
         model = ir.from_proto(proto)
     except PinnaceError:
         raise
@@ -52,6 +53,16 @@ def _reason(error: BaseException, earlier: BaseException | None) -> str:
     while (inner := error.__cause__ or error.__context__) and inner is not earlier:
         error = inner
     return str(error).splitlines()[0] if str(error) else type(error).__name__
+
+
+def _name_nodes(graph: onnx.GraphProto) -> None:
+    """Let nodes without a name have that of their first output."""
+    for node in graph.node:
+        if not node.name and node.output:
+            node.name = node.output[0]
+        for attribute in node.attribute:
+            for inner in (*attribute.graphs, *([attribute.g] if attribute.HasField("g") else ())):
+                _name_nodes(inner)
 
 
 def _check_names(model: ir.Model, source: Source) -> None:

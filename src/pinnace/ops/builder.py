@@ -25,6 +25,13 @@ _NONE: Mapping[ir.Value, ir.TensorProtocol] = {}
 ORIGIN = "pinnace.origin"
 """Key of what a node notes of itself: the names of the nodes of the file that it was made for."""
 
+
+def origins(node: ir.Node) -> tuple[str, ...]:
+    """The names of the nodes of the file that a node was made for; of an ONNX file's node, its own."""
+    found: tuple[str, ...] = node.meta.get(ORIGIN) or (node.name or "",)
+    return found
+
+
 _MOST_DIMENSIONS = 64
 _MOST_VALUES = 1 << 18
 """Values that one graph may come to; only an attribute that is damaged asks for more."""
@@ -104,10 +111,12 @@ class Builder:
     def scope(self) -> Iterator[list[ir.Node]]:
         """Collect nodes for a nested graph."""
         self._scopes.append([])
+        origins = self.origins
         try:
             yield self._scopes[-1]
         finally:
             self._scopes.pop()
+            self.origins = origins
 
     def op(self, op_type: str, *inputs: Operand, domain: str = "", **attributes: Any) -> ir.Value:
         """Add a node with one output.

@@ -28,7 +28,7 @@ from pinnace.compiler.passes.sums import sum_of_rows
 from pinnace.compiler.passes.winograd import winograd
 from pinnace.compiler.plan import PLANNED
 from pinnace.compiler.trace import MISFITS
-from pinnace.ops.builder import Builder, Unsupported, opset_of
+from pinnace.ops.builder import Builder, Unsupported, opset_of, origins
 
 Rule = Callable[[Builder, ir.Node], ir.Value | None]
 
@@ -100,6 +100,7 @@ def _applied(rule: Rule, b: Builder, node: ir.Node) -> ir.Value | None:
     if node.graph is None or PLANNED in node.meta:  # an earlier rule took it away, or a plan holds it
         return None
     b.nodes.clear()
+    b.origins = origins(node)
     try:
         return rule(b, node)
     except (Unsupported, *MISFITS):  # a shape is not known, or the graph is wrong: the engine will say it

@@ -9,6 +9,7 @@ from __future__ import annotations
 import onnx_ir as ir
 
 from pinnace.errors import EngineError
+from pinnace.ops.builder import origins
 
 _DIVISORS = frozenset(
     {
@@ -37,5 +38,5 @@ def check_divisors(model: ir.Model, name: str) -> None:
                 value = node.attributes[key].value
                 numbers = [value] if isinstance(value, int) else value
                 if isinstance(numbers, list | tuple) and not all(0 < n < _LIMIT for n in numbers):
-                    what = f"node {node.name!r} ({node.op_type}) has {key} {value}, which is no size"
+                    what = f"node {origins(node)[0]!r} ({node.op_type}) has {key} {value}, which is no size"
                     raise EngineError(f"{name}: {what}")

@@ -31,6 +31,10 @@ class Onnxruntime:
         chosen = session.options(target, graph.folder)
         noted = notes(target, chosen)
         made, held = optimised(graph, chosen, chain(target))
+        if noted:
+            from pinnace.engines.names import Names
+
+            noted.names = Names(graph.model)
         first_state = [value.numpy() for value in graph.first_state]
         return session.OnnxruntimeExecutable(made, graph.interface, first_state, held, target, noted)
 

@@ -11,6 +11,7 @@ import onnx_ir as ir
 from onnxruntime.capi import onnxruntime_pybind11_state as _state
 
 from pinnace.errors import UnsupportedPrimitive
+from pinnace.ops.builder import origins
 from pinnace.ops.collective import DOMAIN
 
 
@@ -28,7 +29,7 @@ def lacking(model: ir.Model) -> list[UnsupportedPrimitive]:
             continue
         if operator not in own and operator not in _kernels() and not _is_function(*operator):
             count[operator] += 1
-            first.setdefault(operator, node.name or "")
+            first.setdefault(operator, origins(node)[0])
     return [
         UnsupportedPrimitive(
             name, n, first[domain, name], f"onnxruntime has no {domain or 'ONNX'} kernel for it"

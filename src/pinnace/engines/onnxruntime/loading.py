@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 from pinnace.engines.onnxruntime import session
-from pinnace.engines.onnxruntime.profiling import notes
 from pinnace.engines.protocol import Compiled, Executable
 from pinnace.errors import EngineError
 from pinnace.target import Target
@@ -28,7 +27,6 @@ def loaded(
     """See `Engine.load`; `model`, where given, is the optimised graph with place holders for `weights`."""
     chosen = session.options(target, str(folder))
     chosen.graph_optimization_level = session.NO_OPTIMIZATION
-    noted = notes(target, chosen)
     own = {
         k.name: (source.weight(k.file, k.offset, k.length, k.shape, k.digest), k.dtype)
         for k in compiled.weights
@@ -42,4 +40,4 @@ def loaded(
     except Exception as error:
         raise EngineError(f"{source.name}: onnxruntime cannot load what it compiled: {error}") from None
     interface, first_state = compiled.interface, compiled.first_state
-    return session.OnnxruntimeExecutable(started, interface, first_state, held, target, noted)
+    return session.OnnxruntimeExecutable(started, interface, first_state, held, target)

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import onnxruntime as ort
 
 from pinnace.engines.steps import Step
 from pinnace.target import Target
+
+if TYPE_CHECKING:  # what is loaded needs no onnx-ir
+    from pinnace.engines.names import Names
 
 _NODE = "_kernel_time"  # how the names of events end that are executions of nodes
 _RUN = "model_run"
@@ -24,13 +28,17 @@ class Notes:
         """Let the session that is started with these options write them."""
         self._folder = TemporaryDirectory(prefix="pinnace-")
         self._path = ""
+        self.names: Names | None = None
         chosen.enable_profiling = True
         chosen.profile_file_prefix = str(Path(self._folder.name) / "profile")
 
     def runs(self, session: ort.InferenceSession) -> list[list[Step]]:
-        """The steps of each run; none is noted any more."""
+        """The steps of each run, by `names` where these are known; none is noted any more."""
         self._path = self._path or session.end_profiling()
-        return _runs(json.loads(Path(self._path).read_bytes()))
+        runs = _runs(json.loads(Path(self._path).read_bytes()))
+        if self.names is None:
+            return runs
+        return [[replace(step, node=self.names.of(step.node, step.operator)) for step in run] for run in runs]
 
     def close(self) -> None:
         """Remove the file, after the session is gone."""

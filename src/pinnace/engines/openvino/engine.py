@@ -30,7 +30,12 @@ class Openvino:
 
     def build(self, graph: Compilable, target: Target) -> Executable:
         """Compile, and keep nothing."""
-        return _cast(encoded(graph), {}, target)
+        made = _cast(encoded(graph), {}, target)
+        if target.profile:
+            from pinnace.engines.names import Names
+
+            made.names = Names(graph.model)
+        return made
 
     def compile(self, graph: Compilable, source: Source, target: Target, folder: Path) -> Compiled:
         """Compile, and keep what OpenVINO exports: the optimised model with its weights."""
@@ -67,7 +72,7 @@ class OpenvinoMould:
         return _cast(self._graph, weights, self._target)
 
 
-def _cast(graph: Encoded, weights: Mapping[str, Array], target: Target) -> Executable:
+def _cast(graph: Encoded, weights: Mapping[str, Array], target: Target) -> session.OpenvinoExecutable:
     model = _compiled(graph, weights, target)
     held = {**graph.weights, **weights}
     return session.OpenvinoExecutable(model, graph.interface, graph.first_state, target, held)
@@ -75,7 +80,10 @@ def _cast(graph: Encoded, weights: Mapping[str, Array], target: Target) -> Execu
 
 def _compiled(graph: Encoded, weights: Mapping[str, Array], target: Target) -> ov.CompiledModel:
     try:
-        return session.compiled(graph.read(weights), target)
+        model = graph.read(weights)
+        if target.profile:
+            session.name_parts(model)
+        return session.compiled(model, target)
     except Exception as error:
         text = " ".join(str(error).split())
         raise EngineError(f"{graph.name}: OpenVINO cannot compile it: {text}") from None

@@ -10,6 +10,7 @@ import onnx_ir as ir
 
 from pinnace.engines.precision import sums_of_bytes_overflow
 from pinnace.errors import UnsupportedPrimitive
+from pinnace.ops.builder import origins
 
 _WRONG = {
     "DFT": "OpenVINO gives results of one dimension more",
@@ -43,7 +44,7 @@ def wrong(model: ir.Model) -> list[UnsupportedPrimitive]:
         reason = _WRONG.get(node.op_type) or _wrong_use(node) or _wrong_kind(node)
         if reason:
             count[node.op_type] += 1
-            first.setdefault(node.op_type, node.name or "")
+            first.setdefault(node.op_type, origins(node)[0])
             reasons.setdefault(node.op_type, reason)
     return [UnsupportedPrimitive(name, n, first[name], reasons[name]) for name, n in count.most_common()]
 
@@ -130,7 +131,7 @@ def unknown(model: ir.Model, message: str) -> list[UnsupportedPrimitive]:
         names = {node.op_type, f"{node.domain}.{node.op_type}", f"ai.onnx.{node.op_type}"}
         if names & named:
             count[node.domain, node.op_type] += 1
-            first.setdefault((node.domain, node.op_type), node.name or "")
+            first.setdefault((node.domain, node.op_type), origins(node)[0])
     return [
         UnsupportedPrimitive(name, n, first[domain, name], "OpenVINO cannot read it")
         for (domain, name), n in count.most_common()

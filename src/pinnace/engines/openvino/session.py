@@ -6,8 +6,9 @@ import operator
 import threading
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
+from dataclasses import replace
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import openvino as ov
@@ -20,6 +21,9 @@ from pinnace.engines.steps import Step
 from pinnace.errors import EngineError
 from pinnace.target import Target
 from pinnace.types import Interface, Port
+
+if TYPE_CHECKING:
+    from pinnace.engines.names import Names
 
 NAME = f"openvino {ov.__version__.partition('-')[0]}"
 _FAILURES = failures(_beneath)
@@ -87,6 +91,10 @@ class _Renewable:
                 self.failed = None
 
 
+_OPERATORS = {"Convolution": "Conv", "GroupConvolution": "Conv"}
+"""What ONNX calls an operator, where that tells which of several nodes a step was made of."""
+
+
 class OpenvinoExecutable:
     """A compiled model; `held` is the memory that it reads and does not own."""
 
@@ -100,6 +108,7 @@ class OpenvinoExecutable:
     ) -> None:
         self._model: _Renewable | None = _Renewable(model, target, held)
         self._interface, self._first_state = interface, first_state
+        self.names: Names | None = None
         self._profiled: list[ov.InferRequest] | None = [] if target.profile else None
         kind = model.get_property("INFERENCE_PRECISION_HINT").get_type_name()
         self._info = {**interface.info, "engine": NAME, "precision": _PRECISIONS.get(kind, kind)}
@@ -137,7 +146,14 @@ class OpenvinoExecutable:
     def profile(self) -> list[list[Step]]:
         """The steps of each run so far, one after the other: OpenVINO tells durations only."""
         profiled, self._profiled = self._profiled or [], None
-        return [run for execution in profiled for run in execution.steps or ()]
+        if self.names is None or self._model is None:
+            return [run for execution in profiled for run in execution.steps or ()]
+        named = _in_the_file(self._model.now[0], self.names)
+        return [
+            [replace(step, node=named.get(step.node, step.node)) for step in run]
+            for execution in profiled
+            for run in execution.steps or ()
+        ]
 
     def close(self) -> None:
         """Free the model."""
@@ -238,6 +254,25 @@ class _Execution:
     def _copied(self) -> list[Array]:
         count = len(self._results) + len(self.state)
         return [np.array(self._request.get_output_tensor(place).data) for place in range(count)]
+
+
+def _in_the_file(model: ov.CompiledModel, names: Names) -> dict[str, str]:
+    """The names of what OpenVINO runs: of the first of the nodes that each was made of, which it lists."""
+    found = {}
+    for node in model.get_runtime_model().get_ops():
+        said, called = node.get_rt_info(), node.get_friendly_name()
+        made_of = said["originalLayersNames"].astype(str).split(",") if "originalLayersNames" in said else []
+        operator = _OPERATORS.get(said["layerType"].astype(str), "") if "layerType" in said else ""
+        found[called] = next((n for o in made_of if (n := names.of(o, operator)) != o), names.of(called))
+    return found
+
+
+def name_parts(model: ov.Model) -> None:
+    """Name what OpenVINO's reader made of one node after that node; the last of the parts has its name."""
+    for node in reversed(model.get_ordered_ops()):
+        readers = [reader.get_node() for output in node.outputs() for reader in output.get_target_inputs()]
+        if readers and node.get_friendly_name() == node.get_name():
+            node.set_friendly_name(f"{readers[0].get_friendly_name()}/{node.get_name()}")
 
 
 def _steps(request: ov.InferRequest) -> list[Step]:

@@ -180,7 +180,7 @@ class _Reader:
         name = primitive.op_type if primitive is not None else op_type
         inputs = tuple(i.removeprefix(_REF) for i in node.input)
         return Node(
-            name=node.name,
+            name=node.domain or node.name,  # the full name, in which layer it was made; the other is a number
             primitive="" if is_call else name,
             inputs=(op_type, *inputs) if is_call else inputs,
             outputs=tuple(node.output),
