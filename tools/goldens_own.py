@@ -1140,6 +1140,15 @@ _ZETAS = (
     "x0 + ms.Tensor([1, 1, 2, 2, 2, 3, 3, 0.5, 2, 2.5, 3, np.inf, 2, 4], x0.dtype)",
     "ms.Tensor([2, 0, 0, -1, -0.5, -1, -0.5, 2, np.inf, -1.5, -2.5, 2, -3.5, -2], x0.dtype)",
 )
+_BESSEL = ("i0", "i0e", "i1", "i1e", "j0", "j1", "k0", "k0e", "k1", "k1e", "y0", "y1")
+for _factor, _name in ((100, "large"), (1e-3, "small"), (1e-6, "tiny")):
+    _call = ", ".join(f"ops.bessel_{f}(x0 * {_factor})" for f in _BESSEL)
+    case(f"own_bessel_{_name}", "f64[9]>0.2<7", call=_call)
+_CALL = ", ".join(f"ops.bessel_{f}(x0)" for f in _BESSEL)
+case("own_bessel_ends", "f64[8]!", call=_CALL)
+for _bits in (8, 64):
+    case(f"own_hard_int{_bits}", f"i{_bits}[16]>-8<8", call="ops.hardswish(x0), ops.hardsigmoid(x0)")
+case("own_nan_to_num_double", "f64[8]!", call="ops.nan_to_num(x0), ops.nan_to_num(x0, 1.0, 2.0, 3.0)")
 case("own_zeta_ends", "f64[14]>0<0", call=f"ops.zeta({', '.join(_ZETAS)})")
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ from __future__ import annotations
 import onnx_ir as ir
 
 from pinnace.ops.builder import Builder
+from pinnace.ops.math import floating
 from pinnace.ops.table import Dtype, Ints, Tensor, primitive, same
 from pinnace.ops.values import Value
 
@@ -42,9 +43,9 @@ def hsigmoid(b: Builder, x: Tensor) -> Value:
 @primitive("HSwish")
 def hswish(b: Builder, x: Tensor) -> Value:
     """HardSwish; of float64, which onnxruntime has no kernel for, the product with HSigmoid."""
-    if b.dtype(x) is not ir.DataType.DOUBLE:
-        return b.op("HardSwish", x)
-    return b.op("Mul", x, hsigmoid(b, x))
+    if b.dtype(x) is ir.DataType.DOUBLE:
+        return b.op("Mul", x, hsigmoid(b, x))
+    return b.cast(b.op("HardSwish", floating(b, x)), b.dtype(x))
 
 
 @primitive("Softplus")

@@ -232,6 +232,9 @@ def never(b: Builder, x: Tensor) -> Tensor:
     return b.op("Not", b.op("Equal", x, x))
 
 
+_LARGEST = {ir.DataType.FLOAT16: 65504.0, ir.DataType.BFLOAT16: 3.3895313892515355e38}
+
+
 @primitive("NanToNum")
 def nan_to_num(
     b: Builder, x: Tensor, nan: float | None = None, posinf: float | None = None, neginf: float | None = None
@@ -239,8 +242,7 @@ def nan_to_num(
     """Where, for NaN and both infinities."""
     if not b.dtype(x).is_floating_point():
         return x
-    limits = np.finfo(b.dtype(x).numpy()) if b.dtype(x) is not ir.DataType.BFLOAT16 else None
-    largest = float(limits.max) if limits is not None else 3.3895313892515355e38
+    largest = _LARGEST.get(b.dtype(x), float(np.finfo(np.float32).max))  # MindSpore's of float64, too
     cases = (
         (b.op("IsNaN", x), 0.0 if nan is None else nan),
         (b.op("IsInf", x, detect_negative=0), largest if posinf is None else posinf),

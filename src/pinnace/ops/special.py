@@ -7,7 +7,7 @@ The formulas are those of Abramowitz and Stegun, "Handbook of Mathematical Funct
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -177,9 +177,22 @@ def erfinv(b: Builder, x: Tensor) -> Value:
 
 
 # -- Bessel functions ------------------------------------------------------------------------------
+#
+# Integrals (9.1.18, 9.1.22, 9.6.16, 9.6.24), beyond `_FAR` the expansions for large arguments (9.2.5, 9.7.1).
 
 _NODES = 256
 """Points at which the integrals are summed up: enough for arguments up to about 200."""
+_FAR = 30.0
+_TERMS = 16
+"""Terms of the expansions: the last is less than 1e-13 beyond `_FAR`."""
+
+
+def _terms(order: int) -> list[float]:
+    """The factors of 1, 1 / x, 1 / x**2, ... in the expansions, without their signs."""
+    found = [1.0]
+    for k in range(1, _TERMS):
+        found.append(found[-1] * (4 * order**2 - (2 * k - 1) ** 2) / (8 * k))
+    return found
 
 
 def _around(power: int) -> tuple[npt.NDArray[np.floating[Any]], npt.NDArray[np.floating[Any]]]:
@@ -188,42 +201,73 @@ def _around(power: int) -> tuple[npt.NDArray[np.floating[Any]], npt.NDArray[np.f
     return angles, np.cos(power * angles) / _NODES
 
 
-def _exponential(order: int, scaled: bool, name: str) -> None:
+def _bessel(name: str, order: int, value: Callable[[Builder, Tensor, int], Tensor], doc: str) -> None:
     def lowering(b: Builder, x: Tensor) -> Value:
-        exact = b.op("Unsqueeze", _exact(b, x), [-1])
-        angles, weights = _around(order)
-        power = b.op("Mul", exact, np.cos(angles))
-        if scaled:
-            power = b.op("Sub", power, b.op("Abs", exact))
-        return b.cast(b.op("MatMul", b.op("Exp", power), weights), b.result(x))
+        return b.cast(value(b, _exact(b, x), order), b.result(x))
 
-    lowering.__doc__ = "The mean of Exp of x times a cosine over a full turn."
+    lowering.__doc__ = doc
     primitive(name)(lowering)
 
 
-_exponential(0, False, "BesselI0")
-_exponential(1, False, "BesselI1")
-_exponential(0, True, "BesselI0e")
-_exponential(1, True, "BesselI1e")
+def _either(b: Builder, x: Tensor, near: Tensor, far: Tensor) -> Tensor:
+    return b.op("Where", b.op("Greater", x, _FAR), far, near)
 
 
-def _decaying(order: int, scaled: bool, name: str) -> None:
-    def lowering(b: Builder, x: Tensor) -> Value:
-        exact = b.op("Unsqueeze", _exact(b, x), [-1])
-        step = 12.8 / _NODES
-        places = (np.arange(_NODES) + 0.5) * step
-        growth = np.cosh(places) - (1 if scaled else 0)
-        power = b.op("Exp", b.op("Mul", exact, -growth))
-        return b.cast(b.op("MatMul", power, np.cosh(order * places) * step), b.result(x))
-
-    lowering.__doc__ = "The integral of Exp of -x times a hyperbolic cosine."
-    primitive(name)(lowering)
+def _scaled_i(b: Builder, x: Tensor, order: int) -> Tensor:
+    size = b.op("Abs", x)
+    angles, weights = _around(order)
+    power = b.op("Mul", b.op("Unsqueeze", size, [-1]), np.cos(angles) - 1)
+    near = b.op("MatMul", b.op("Exp", power), weights)
+    signed = [a * (-1) ** k for k, a in enumerate(_terms(order))]
+    series = _polynomial(b, b.op("Reciprocal", size), signed[::-1])
+    value = _either(b, size, near, b.op("Div", series, b.op("Sqrt", b.op("Mul", size, 2 * math.pi))))
+    return b.op("Mul", b.op("Abs", value), b.op("Sign", x)) if order else value
 
 
-_decaying(0, False, "BesselK0")
-_decaying(1, False, "BesselK1")
-_decaying(0, True, "BesselK0e")
-_decaying(1, True, "BesselK1e")
+def _scaled_k(b: Builder, x: Tensor, order: int) -> Tensor:
+    # Where x * (cosh(t) - 1) passes 40, nothing is left of the integral.
+    end = b.op("Div", b.like(40.0, x), x)
+    root = b.op("Sqrt", b.op("Mul", end, b.op("Add", end, 2.0)))
+    reach = b.op("Log", b.op("Add", b.op("Add", end, 1.0), root))
+    t = b.op("Mul", b.op("Unsqueeze", reach, [-1]), (np.arange(_NODES) + 0.5) / _NODES)
+    cosh = b.op("Mul", b.op("Add", b.op("Exp", t), b.op("Exp", b.op("Neg", t))), 0.5)
+    power = b.op("Mul", b.op("Unsqueeze", x, [-1]), b.op("Sub", b.like(1.0, x), cosh))
+    inside = b.op("Mul", b.op("Exp", power), cosh) if order else b.op("Exp", power)
+    near = b.op("Mul", b.op("MatMul", inside, np.full(_NODES, 1 / _NODES)), reach)
+    series = _polynomial(b, b.op("Reciprocal", x), _terms(order)[::-1])
+    far = b.op("Mul", series, b.op("Sqrt", b.op("Div", b.like(math.pi / 2, x), x)))
+    return b.op("Where", b.op("LessOrEqual", x, 0.0), b.like(math.inf, x), _either(b, x, near, far))
+
+
+def _i(b: Builder, x: Tensor, order: int) -> Tensor:
+    return b.op("Mul", _scaled_i(b, x, order), b.op("Exp", b.op("Abs", x)))
+
+
+def _k(b: Builder, x: Tensor, order: int) -> Tensor:
+    return b.op("Mul", _scaled_k(b, x, order), b.op("Exp", b.op("Neg", x)))
+
+
+def _waves(b: Builder, x: Tensor, order: int) -> tuple[Tensor, Tensor]:
+    """J and Y of large arguments."""
+    terms = _terms(order)
+    square = b.op("Reciprocal", b.op("Mul", x, x))
+    even = _polynomial(b, square, [a * (-1) ** k for k, a in enumerate(terms[::2])][::-1])
+    odd = _polynomial(b, square, [a * (-1) ** k for k, a in enumerate(terms[1::2])][::-1])
+    odd = b.op("Div", odd, x)
+    phase = b.op("Sub", x, (order / 2 + 0.25) * math.pi)
+    size = b.op("Sqrt", b.op("Div", b.like(2 / math.pi, x), x))
+    cos, sin = (b.op("Mul", size, b.op(name, phase)) for name in ("Cos", "Sin"))
+    first = b.op("Sub", b.op("Mul", even, cos), b.op("Mul", odd, sin))
+    return first, b.op("Add", b.op("Mul", even, sin), b.op("Mul", odd, cos))
+
+
+def _j(b: Builder, x: Tensor, order: int) -> Tensor:
+    size = b.op("Abs", x)
+    angles, _ = _around(order)
+    phase = b.op("Sub", b.op("Mul", b.op("Unsqueeze", size, [-1]), np.sin(angles)), order * angles)
+    near = b.op("MatMul", b.op("Cos", phase), np.full(_NODES, 1 / _NODES))
+    value = _either(b, size, near, _waves(b, size, order)[0])
+    return b.op("Mul", value, b.op("Sign", x)) if order else value
 
 
 def _half_turn() -> tuple[npt.NDArray[np.floating[Any]], npt.NDArray[np.floating[Any]]]:
@@ -232,41 +276,31 @@ def _half_turn() -> tuple[npt.NDArray[np.floating[Any]], npt.NDArray[np.floating
     return (places + 1) / 2, weights / 2
 
 
-def _bessel_j(order: int, name: str) -> None:
-    def lowering(b: Builder, x: Tensor) -> Value:
-        exact = b.op("Unsqueeze", _exact(b, x), [-1])
-        angles = (np.arange(_NODES) + 0.5) * (2 * math.pi / _NODES)
-        phase = b.op("Sub", b.op("Mul", exact, np.sin(angles)), order * angles)
-        return b.cast(b.op("MatMul", b.op("Cos", phase), np.full(_NODES, 1 / _NODES)), b.result(x))
-
-    lowering.__doc__ = "The mean of Cos of x times a sine over a full turn."
-    primitive(name)(lowering)
-
-
-_bessel_j(0, "BesselJ0")
-_bessel_j(1, "BesselJ1")
-
-
-def _bessel_y(order: int, name: str) -> None:
-    def lowering(b: Builder, x: Tensor) -> Value:
-        exact = b.op("Unsqueeze", _exact(b, x), [-1])
-        places, weights = _half_turn()
-        angles = places * math.pi
-        phase = b.op("Sub", b.op("Mul", exact, np.sin(angles)), order * angles)
-        waves = b.op("MatMul", b.op("Sin", phase), weights)
-        # Where x * sinh(t) passes 50, nothing is left of the second integral.
-        reach = b.op("Log", b.op("Add", b.op("Div", b.like(120.0, exact), exact), 2.0))
-        t = b.op("Mul", reach, places)
-        up, down = b.op("Exp", t), b.op("Exp", b.op("Neg", t))
-        sinh = b.op("Mul", b.op("Sub", up, down), 0.5)
-        grown = b.op("Exp", b.op("Neg", b.op("Mul", exact, sinh)))
-        shape = b.op("Sub", up, down) if order else b.like(2.0, exact)
-        rest = b.op("MatMul", b.op("Mul", b.op("Mul", grown, shape), reach), weights / math.pi)
-        return b.cast(b.op("Sub", waves, rest), b.result(x))
-
-    lowering.__doc__ = "The integral of Sin over a half turn, less that of a decaying Exp."
-    primitive(name)(lowering)
+def _y(b: Builder, x: Tensor, order: int) -> Tensor:
+    exact = b.op("Unsqueeze", x, [-1])
+    places, weights = _half_turn()
+    angles = places * math.pi
+    phase = b.op("Sub", b.op("Mul", exact, np.sin(angles)), order * angles)
+    waves = b.op("MatMul", b.op("Sin", phase), weights)
+    # Where x * sinh(t) passes 50, nothing is left of the second integral.
+    reach = b.op("Log", b.op("Add", b.op("Div", b.like(120.0, exact), exact), 2.0))
+    t = b.op("Mul", reach, places)
+    up, down = b.op("Exp", t), b.op("Exp", b.op("Neg", t))
+    sinh = b.op("Mul", b.op("Sub", up, down), 0.5)
+    grown = b.op("Exp", b.op("Neg", b.op("Mul", exact, sinh)))
+    shape = b.op("Sub", up, down) if order else b.like(2.0, exact)
+    rest = b.op("MatMul", b.op("Mul", b.op("Mul", grown, shape), reach), weights / math.pi)
+    value = _either(b, x, b.op("Sub", waves, rest), _waves(b, x, order)[1])
+    return b.op("Where", b.op("LessOrEqual", x, 0.0), b.like(-math.inf, x), value)
 
 
-_bessel_y(0, "BesselY0")
-_bessel_y(1, "BesselY1")
+for _name, _value, _doc in (
+    ("BesselI{}", _i, "The mean of Exp of x times a cosine over a full turn"),
+    ("BesselI{}e", _scaled_i, "The mean of Exp of x times a cosine over a full turn"),
+    ("BesselJ{}", _j, "The mean of Cos of x times a sine over a full turn"),
+    ("BesselK{}", _k, "The integral of Exp of -x times a hyperbolic cosine"),
+    ("BesselK{}e", _scaled_k, "The integral of Exp of -x times a hyperbolic cosine"),
+    ("BesselY{}", _y, "The integral of Sin over a half turn, less that of a decaying Exp"),
+):
+    for _order in (0, 1):
+        _bessel(_name.format(_order), _order, _value, f"{_doc}; a series for large x.")
