@@ -11,6 +11,7 @@ import onnxruntime as ort
 import pytest
 
 from pinnace import formats
+from pinnace.compiler import passes
 from pinnace.compiler.graph import compilable
 from pinnace.compiler.passes import rewrite
 from pinnace.weights.source import Source
@@ -524,3 +525,13 @@ def test_operators_of_other_domains_are_left_alone():
     )
     rewrite(model)
     assert [(node.domain, node.op_type) for node in model.graph] == [("mine", "ReduceSum")]
+
+
+@pytest.mark.parametrize("error", [AttributeError, TypeError])
+def test_mistakes_of_a_rule_are_seen(monkeypatch, error):
+    def mistaken(b, node):
+        raise error
+
+    monkeypatch.setitem(passes.RULES, "Abs", (mistaken,))
+    with pytest.raises(error):
+        rewrite(ir.from_onnx_text(f"{HEAD}\ng (float[3] x) => (float[3] y) {{ y = Abs(x) }}"))

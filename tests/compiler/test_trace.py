@@ -8,6 +8,7 @@ import pytest
 
 from pinnace.compiler.lower import lower
 from pinnace.errors import UnsupportedModelError
+from pinnace.ops import table
 
 A = np.asarray([1.0, -2.0, 3.0], np.float32)
 ONE = np.float32(1)
@@ -53,6 +54,26 @@ def test_a_known_condition_takes_its_branch():
     no = p.function("no", {"v": p.VECTOR}, "w", "w = Sub v v")
     model = lower(p.program(main, yes, no))
     assert p.operators(model) == ["Add"]
+
+
+@pytest.mark.parametrize("error", [AttributeError, TypeError])
+def test_mistakes_of_a_lowering_are_not_blamed_on_the_model(monkeypatch, error):
+    def mistaken(row, b, inputs, attributes):
+        raise error("it is ours")
+
+    monkeypatch.setattr(table.Primitive, "lower", mistaken)
+    with pytest.raises(error, match="it is ours") as raised:
+        lower(p.program(p.function("main", {"a": p.VECTOR}, "y", "y = Add a a")))
+    assert raised.value.__notes__ == ["while node 'y' (Add) was lowered"]
+
+
+def test_what_no_model_gives_is_refused(monkeypatch):
+    def misled(row, b, inputs, attributes):
+        raise IndexError("there are two")
+
+    monkeypatch.setattr(table.Primitive, "lower", misled)
+    with pytest.raises(UnsupportedModelError, match=r"do not fit together \(there are two\)"):
+        lower(p.program(p.function("main", {"a": p.VECTOR}, "y", "y = Add a a")))
 
 
 def test_a_cycle_is_refused():

@@ -28,8 +28,8 @@ _SMALL = 256
 
 _MOST_NODES = 1_000_000
 """Nodes evaluated before a program counts as one whose calls multiply without end."""
-MISFITS = (ArithmeticError, AttributeError, LookupError, MemoryError, RecursionError, TypeError, ValueError)
-"""What a lowering ends in that was given what no valid model gives."""
+MISFITS = (ArithmeticError, LookupError, MemoryError, RecursionError, ValueError)
+"""What a lowering ends in that was given what no valid model gives. Other errors are its own mistakes."""
 
 
 class NodeFailure(Exception):
@@ -138,6 +138,9 @@ class Tracer:
             # Lowerings take shapes and attributes to fit together; in a damaged model they do not.
             reason = f"its inputs and attributes do not fit together ({error or type(error).__name__})"
             raise NodeFailure(node, reason) from error
+        except (AttributeError, TypeError) as error:
+            error.add_note(f"while node {node.name!r} ({node.primitive or 'call'}) was lowered")
+            raise
         self._declare(value, node.types)
         for name, part in self._results(node, value):
             quantised = frame.function.quantised.get(name)
