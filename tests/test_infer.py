@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pinnace import Context, LiteInfer
+from pinnace import Context, LiteInfer, PinnaceWarning
 from pinnace.errors import ConfigError
 
 API = Path(__file__).parent / "data" / "api"
@@ -54,6 +54,23 @@ def test_a_network_is_exported_built_and_gone(exported: list[tuple], wrap) -> No
     tensors[0].set_data_from_numpy(np.ones(6, np.float32))
     (output,) = infer.predict(tensors)
     assert output.get_data_to_numpy().tolist() == [[6, 9], [6, 9]]
+
+
+def test_shapes_that_the_network_cannot_take_are_refused_by_predict(exported: list[tuple]) -> None:
+    """mindspore_lite's own suite of LiteInfer resizes a LeNet to images that its dense layers do not fit."""
+    infer = LiteInfer(Cell(), "input")
+    tensors = infer.get_inputs()
+    with pytest.warns(PinnaceWarning, match=r"resize failed! .*predictions with these shapes will fail"):
+        infer.resize(tensors, [[2, 5]])
+    assert tensors[0].shape == [2, 5]
+    tensors[0].set_data_from_numpy(np.ones(10, np.float32))
+    with pytest.raises(RuntimeError, match="predict failed! input 'x' must have shape"):
+        infer.predict(tensors)
+    infer.resize(tensors, [[2, 3]])
+    tensors[0].set_data_from_numpy(np.ones(6, np.float32))
+    assert infer.predict(tensors)[0].shape == [2, 2]
+    with pytest.raises(TypeError, match="dims must be list"):
+        infer.resize(tensors, 1)
 
 
 def test_config(exported: list[tuple], tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
@@ -16,7 +16,8 @@ from pinnace.build import Origin
 from pinnace.config import Settings
 from pinnace.context import Context, to_target
 from pinnace.effects import settled
-from pinnace.errors import ArgumentValueError, ConfigError
+from pinnace.errors import ArgumentValueError, ConfigError, DataMismatchError, warn
+from pinnace.tensor import Tensor
 from pinnace.types import ModelType
 
 __all__ = ["LiteInfer"]
@@ -58,6 +59,19 @@ class LiteInfer(BaseModel):
             path = str(Path(folder, "net"))
             mindspore.export(network, *net_inputs, file_name=path, file_format="MINDIR")
             self._start(Origin(_exported(path), ModelType.MINDIR, lambda _: target, settings))
+
+    def resize(self, inputs: Sequence[Tensor], dims: Sequence[Sequence[int]]) -> None:
+        """As `Model.resize`, but shapes that the network cannot take are only warned of.
+
+        mindspore_lite looks at them no sooner than it predicts: then they are a `DataMismatchError`. The
+        tensors have these shapes, the network stays as it was.
+        """
+        try:
+            super().resize(inputs, dims)
+        except DataMismatchError as error:
+            warn(f"{error}; predictions with these shapes will fail")
+            for tensor, shape in zip(inputs, dims, strict=True):
+                tensor.shape = shape
 
 
 def _mindspore() -> ModuleType:
