@@ -197,18 +197,6 @@ def test_reductions_over_axes_that_are_attributes(operator, expected):
     np.testing.assert_allclose(executable.execution().run([np.abs(X)])[0], expected, **CLOSE)
 
 
-@pytest.mark.parametrize(("operator", "shape", "turned"), [("MatMul", [3, "k"], 0), ("Gemm", ["k", 3], 1)])
-def test_products_that_may_not_fit(operator, shape, turned):
-    attributes = {"transA": 1} if turned else {}
-    node = helper.make_node(operator, ["x", "w"], ["y"], **attributes)
-    weights = {"w": np.ones((8, 4), np.float32)}
-    proto = model([node], {"x": shape}, {"y": [3, 4]}, weights).SerializeToString()
-    with pytest.warns(PinnaceWarning, match=f"lacks {operator}; onnxruntime"):
-        execution = build(proto, None, ON_OPENVINO, Settings()).execution()
-    with pytest.raises(EngineError, match="onnxruntime"):
-        execution.run([np.ones((7, 3) if turned else (3, 7), np.float32)])
-
-
 def test_an_error_names_what_neither_engine_has():
     node = helper.make_node("Strange", ["x"], ["y"], "odd", domain="somewhere")
     proto = model([node], {"x": [3]}, {"y": [3]})

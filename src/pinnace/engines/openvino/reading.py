@@ -19,6 +19,7 @@ from openvino.op import Constant
 
 from pinnace.compiler.graph import Compilable
 from pinnace.compiler.plan import kept_wide
+from pinnace.engines.openvino.guards import guard
 from pinnace.engines.openvino.lacking import unknown, wrong
 from pinnace.engines.protocol import Array
 from pinnace.errors import EngineError, LackingKernelsError
@@ -59,6 +60,7 @@ class Encoded:
                     reader.replace_source_output(constant.output(0))
                 model.remove_parameter(parameter)
         model.validate_nodes_and_infer_types()
+        guard(model)
         for node in model.get_ops() if self.kept_wide else ():
             if any(not output.get_names().isdisjoint(self.kept_wide) for output in node.outputs()):
                 node.get_rt_info()[_PRECISE] = ""
@@ -75,15 +77,16 @@ def encoded(graph: Compilable, source: Source | None = None) -> Encoded:
         raise LackingKernelsError(graph.name, refused)
     variable = {name for v in graph.variable.values() for name in v.names}
     weights = {}
+    _read_within(graph.model, source)
     for name, value in list(graph.model.graph.initializers.items()):
         tensor = value.const_value
         if tensor is None:
             continue
-        array = tensor.numpy() if source is None else source.data_of(tensor)
+        array = _data(tensor, source)
         if (tensor.nbytes > SMALL or name in variable) and tensor.nbytes and array.dtype.char in _SHARED:
             weights[name] = array
         elif isinstance(tensor, ir.ExternalTensor):
-            value.const_value = ir.Tensor(np.array(array), tensor.dtype, name=name)
+            value.const_value = _in_memory(tensor, source)
     states = [np.array(value.numpy()) for value in graph.first_state]
     kept = kept_wide(graph.model)
     try:  # a damaged file can hold what cannot be written
@@ -96,6 +99,30 @@ def encoded(graph: Compilable, source: Source | None = None) -> Encoded:
             raise LackingKernelsError(graph.name, missing) from None
         raise EngineError(f"{graph.name}: OpenVINO cannot read it: {_line(error)}") from None
     return made
+
+
+def _read_within(model: ir.Model, source: Source | None) -> None:
+    """Put what `Constant` nodes, branches, loops and functions hold into memory.
+
+    OpenVINO would look for it in the working directory.
+    """
+    outermost = (model.graph, *(function.graph for function in model.functions.values()))
+    for graph in (*outermost, *(inner for outer in outermost for inner in outer.subgraphs())):
+        for value in graph.initializers.values() if graph is not model.graph else ():
+            if isinstance(value.const_value, ir.ExternalTensor):
+                value.const_value = _in_memory(value.const_value, source)
+        for node in graph:
+            for attribute in list(node.attributes.values()):
+                if isinstance(attribute, ir.Attr) and isinstance(attribute.value, ir.ExternalTensor):
+                    node.attributes.add(ir.AttrTensor(attribute.name, _in_memory(attribute.value, source)))
+
+
+def _in_memory(tensor: ir.TensorProtocol, source: Source | None) -> ir.TensorProtocol:
+    return ir.Tensor(np.array(_data(tensor, source)), tensor.dtype, name=tensor.name)
+
+
+def _data(tensor: ir.TensorProtocol, source: Source | None) -> Array:
+    return tensor.numpy() if source is None else source.data_of(tensor)
 
 
 def _serialised(model: ir.Model, weights: Mapping[str, Array]) -> bytes:

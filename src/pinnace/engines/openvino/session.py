@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+import os
 import threading
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
@@ -15,12 +16,13 @@ import openvino as ov
 import openvino._pyopenvino as _beneath
 
 from pinnace.cores import bound, usable_core_count
+from pinnace.engines.openvino.guards import checks, needs_thirty_two_bits
 from pinnace.engines.openvino.reading import known, writable
 from pinnace.engines.protocol import Array, Execution, State, failures
 from pinnace.engines.steps import Step
 from pinnace.errors import EngineError
 from pinnace.target import Target
-from pinnace.types import Interface, Port
+from pinnace.types import DataType, Interface, Port
 
 if TYPE_CHECKING:
     from pinnace.engines.names import Names
@@ -31,10 +33,30 @@ _PRECISIONS = {"f32": "float32", "bf16": "bfloat16", "f16": "float16"}
 Held = Array | Mapping[str, Array]
 
 
+_forked = False
+
+
+def _note_fork() -> None:
+    global _forked
+    _forked = core.cache_info().currsize > 0
+
+
+os.register_at_fork(after_in_child=_note_fork)
+
+
 @cache
 def core() -> ov.Core:
     """One for the process: threads and kernels belong to it."""
     return ov.Core()
+
+
+def check_threads() -> None:
+    """Raise EngineError in a child whose parent has used OpenVINO: its threads are not there after a fork."""
+    if _forked:
+        raise EngineError(
+            "openvino: this process was forked from one that has used openvino, and lacks its threads; "
+            "fork before openvino is used, or start processes by spawn, or use provider onnxruntime"
+        )
 
 
 def properties(target: Target) -> dict[str, Any]:
@@ -58,6 +80,7 @@ def sixteen_bit() -> str:
 
 def compiled(model: ov.Model | ov.Tensor, target: Target) -> ov.CompiledModel:
     """Compile a model, or load what was compiled, in threads on the target's processors."""
+    check_threads()
     make = core().compile_model if isinstance(model, ov.Model) else core().import_model
     with bound(target.cores):  # threads have the processors of the one that starts them
         return make(model, "CPU", properties(target))
@@ -171,6 +194,7 @@ class _Execution:
         self.steps: list[list[Step]] | None = None
         self._renewable, self._interface = renewable, interface
         self._results = [(p.shape, p.dtype.to_numpy()) for p in interface.outputs]
+        self._long = [place for place, port in enumerate(interface.inputs) if port.dtype is DataType.INT64]
         self._bind()
 
     def _bind(self) -> None:
@@ -182,9 +206,11 @@ class _Execution:
         # With one thread in all `infer` drops errors, leaves results as they were, and crashes later.
         self._hands_over = self._model.get_property("INFERENCE_NUM_THREADS") == 1
         self._turn = self._renewable.turn if self._hands_over else nullcontext()
+        self._checks = checks(self._model)
+        outputs = self._model.outputs[: len(self._model.outputs) - len(self._checks)]
         self._fixed = not interface.states and all(
             made.partial_shape.is_static and tuple(made.shape) == said.shape and 0 not in said.shape
-            for made, said in zip(self._model.outputs, interface.outputs, strict=True)
+            for made, said in zip(outputs, interface.outputs, strict=True)
         )
         names = [p.name for p in interface.inputs] + [name for name, _ in interface.states]
         there = {name: place for place, port in enumerate(self._model.inputs) for name in port.get_names()}
@@ -193,11 +219,16 @@ class _Execution:
         self._written: list[Array] = []
 
     def run(self, arrays: Sequence[Array], outputs: Sequence[Array] | None = None) -> list[Array]:
-        """Compute the outputs; `EngineError` where OpenVINO fails."""
+        """Compute the outputs; `EngineError` where OpenVINO fails, or computes what ONNX does not mean."""
+        check_threads()
+        for place in self._long:
+            needs_thirty_two_bits(self._interface.inputs[place].name, arrays[place])
         try:
             results = self._computed(arrays, outputs)
         except _FAILURES as error:
             raise EngineError(f"openvino: {' '.join(str(error).split())}") from None
+        self._check_indices()
+        self._check_empty(arrays, results)
         if self.steps is not None:
             self.steps.append(_steps(self._request))
         if self.state:
@@ -233,6 +264,19 @@ class _Execution:
                         raise
             if self._renewable.stands(self._model):
                 return self._written if self._fixed else self._copied()
+
+    def _check_indices(self) -> None:
+        for place, value in self._checks:
+            if self._request.get_output_tensor(place).data:
+                raise EngineError(f"openvino: indices of the Gather that computes {value!r} are out of range")
+
+    def _check_empty(self, arrays: Sequence[Array], results: Sequence[Array]) -> None:
+        for port, array in zip(self._interface.inputs, arrays, strict=True):
+            if not array.size and any(result.size for result in results):
+                raise EngineError(
+                    f"openvino: input {port.name!r} of shape {list(array.shape)} is empty, and openvino "
+                    f"leaves results of nothing undefined; use provider onnxruntime"
+                )
 
     def _infer(self) -> None:
         if self._hands_over:

@@ -1,0 +1,229 @@
+"""What a request could make OpenVINO read, write or make up is refused, or checked in the graph."""
+
+import os
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+from pinnace.build import build
+from pinnace.config import Settings
+from pinnace.errors import EngineError, PinnaceWarning
+from pinnace.target import Target
+
+ON_OPENVINO = Target(threads=2, provider="openvino")
+KINDS = {"f": TensorProto.FLOAT, "l": TensorProto.INT64, "?": TensorProto.BOOL}
+TABLE = np.arange(12, dtype=np.float32).reshape(4, 3)
+
+
+def model(nodes, inputs, weights=None, outputs=("y",)):
+    """`inputs` are examples, or (example, shape) where dimensions are free."""
+    ports = []
+    for name, given in inputs.items():
+        example, shape = given if isinstance(given, tuple) else (given, given.shape)
+        ports.append(helper.make_tensor_value_info(name, KINDS[example.dtype.char], shape))
+    graph = helper.make_graph(
+        nodes,
+        "guards",
+        ports,
+        [onnx.ValueInfoProto(name=name) for name in outputs],
+        [numpy_helper.from_array(value, name) for name, value in (weights or {}).items()],
+    )
+    made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=10)
+    return onnx.shape_inference.infer_shapes(made).SerializeToString()
+
+
+@pytest.fixture(params=["off", "on"])
+def execution(request, monkeypatch, tmp_path):
+    """Places to run a model; with the cache, of what was exported and loaded again."""
+    monkeypatch.setenv("PINNACE_CACHE_DIR", "off" if request.param == "off" else str(tmp_path / "cache"))
+    made = []
+
+    def on_openvino(proto):
+        for _ in range(2):
+            made.append(build(proto, None, ON_OPENVINO, Settings()))
+            assert made[-1].info["engine"].startswith("openvino")
+        return made[-1].execution()
+
+    yield on_openvino
+    for executable in made:
+        executable.close()
+
+
+@pytest.mark.parametrize("free", [False, True])
+@pytest.mark.parametrize("wrong", [4, -5, 1_000_000, -1_000_000, 1 << 33, (1 << 32) + 1])
+def test_indices_out_of_range_are_an_error(execution, free, wrong):
+    indices = np.array([0, -4, 3])
+    node = helper.make_node("Gather", ["w", "i"], ["y"], "embedding")
+    run = execution(model([node], {"i": (indices, ["n"]) if free else indices}, {"w": TABLE})).run
+    for _ in range(2):
+        np.testing.assert_array_equal(run([indices])[0], TABLE[indices])
+        with pytest.raises(
+            EngineError, match=r"Gather that computes 'y' are out of range|'i' holds integers of more"
+        ):
+            run([np.array([0, wrong, 1])])
+
+
+def test_indices_that_are_computed_of_shapes_are_checked(execution):
+    nodes = [
+        helper.make_node("Shape", ["x"], ["length"]),
+        helper.make_node("Squeeze", ["length"], ["n"]),
+        helper.make_node("Range", ["zero", "n", "one"], ["places"]),
+        helper.make_node("Gather", ["w", "places"], ["y"], "positions"),
+    ]
+    weights = {"w": TABLE, "zero": np.array(0), "one": np.array(1)}
+    run = execution(model(nodes, {"x": (np.zeros(1, np.float32), ["n"])}, weights)).run
+    for length in (4, 1, 2):
+        np.testing.assert_array_equal(run([np.zeros(length, np.float32)])[0], TABLE[:length])
+    with pytest.raises(EngineError, match="Gather that computes 'y' are out of range"):
+        run([np.zeros(5, np.float32)])
+
+
+def test_constant_indices_of_a_free_dimension_are_checked(execution):
+    node = helper.make_node("Gather", ["x", "i"], ["y"], "last", axis=1)
+    run = execution(model([node], {"x": (TABLE, [4, "n"])}, {"i": np.array(2)})).run
+    np.testing.assert_array_equal(run([TABLE])[0], TABLE[:, 2])
+    with pytest.raises(EngineError, match="Gather that computes 'y' are out of range"):
+        run([np.zeros((4, 2), np.float32)])
+
+
+_BEFORE = {
+    "nothing": ([], ["n", "k"]),
+    "Relu": ([helper.make_node("Relu", ["x"], ["h"])], ["n", "k"]),
+    "Flatten": ([helper.make_node("Flatten", ["x"], ["h"])], ["n", "k"]),
+    "Transpose": ([helper.make_node("Transpose", ["x"], ["h"])], ["k", "n"]),
+    "Reshape": ([helper.make_node("Reshape", ["x", "s"], ["h"])], ["n", "k"]),
+}
+
+
+@pytest.mark.parametrize("before", _BEFORE)
+@pytest.mark.parametrize("product", ["MatMul", "Gemm", "Gemm, turned", "MatMul of rank 3"])
+def test_products_refuse_inner_dimensions_that_do_not_fit(execution, before, product):
+    nodes, shape = _BEFORE[before]
+    operator, _, how = product.partition(",")
+    turned = {"transA": 1} if how else {}
+    if product == "MatMul of rank 3":
+        nodes, operator = (
+            [*nodes, helper.make_node("Unsqueeze", ["h" if nodes else "x", "zero"], ["u"])],
+            "MatMul",
+        )
+    last = nodes[-1].output[0] if nodes else "x"
+    nodes = [*nodes, helper.make_node(operator, [last, "w"], ["y"], **turned)]
+    fits = (8, 8)
+    weights = {
+        "w": np.random.default_rng(0).random((8, 5), np.float32),
+        "s": np.array([0, 0]),
+        "zero": np.array([0]),
+    }
+    proto = model(nodes, {"x": (np.zeros(fits, np.float32), shape)}, weights)
+    run = execution(proto).run
+    x = np.random.default_rng(1).random(fits, np.float32)
+    [expected] = onnxruntime.InferenceSession(proto).run(None, {"x": x})
+    for _ in range(2):
+        np.testing.assert_allclose(run([x])[0], expected, rtol=1e-5)  # 8 products in another order
+        for size in (7, 9, 1, 4000):
+            wrong = (size, 8) if before == "Transpose" or turned else (8, size)
+            with pytest.raises(EngineError, match="openvino"):
+                run([np.zeros(wrong[::-1] if before == "Transpose" and turned else wrong, np.float32)])
+
+
+def test_a_range_that_goes_nowhere_has_no_elements(execution):
+    node = helper.make_node("Range", ["zero", "n", "one"], ["y"])
+    run = execution(model([node], {"n": np.array(0)}, {"zero": np.array(0), "one": np.array(1)})).run
+    for stop in (3, -3, 0):
+        np.testing.assert_array_equal(run([np.array(stop)])[0], np.arange(0, stop))
+
+
+@pytest.mark.parametrize(
+    ("operator", "inputs", "attributes"),
+    [
+        ("GatherND", [TABLE, np.array([[1, 2]])], {}),
+        ("ScatterElements", [TABLE, np.zeros((1, 3), np.int64), np.ones((1, 3), np.float32)], {}),
+        ("Compress", [TABLE, np.ones(4, bool)], {"axis": 0}),
+        ("Tile", [TABLE, np.array([2, 1])], {}),
+        ("Slice", [TABLE, np.array([1]), np.array([2]), np.array([0])], {}),
+        ("Pad", [TABLE, np.array([1, 0, 0, 0])], {}),
+        ("Range", [np.array(1), np.array(5), np.array(2)], {}),
+        ("Trilu", [TABLE, np.array(1)], {}),
+    ],
+)
+def test_what_would_choose_memory_is_left_to_onnxruntime(operator, inputs, attributes):
+    names = [f"x{place}" for place in range(len(inputs))]
+    proto = model(
+        [helper.make_node(operator, names, ["y"], **attributes)], dict(zip(names, inputs, strict=True))
+    )
+    with pytest.warns(PinnaceWarning, match=f"openvino .*lacks {operator}; onnxruntime"):
+        execution = build(proto, None, ON_OPENVINO, Settings()).execution()
+    [expected] = onnxruntime.InferenceSession(proto).run(None, dict(zip(names, inputs, strict=True)))
+    np.testing.assert_array_equal(execution.run(inputs)[0], expected)
+
+
+def test_constant_choices_stay(execution):
+    nodes = [
+        helper.make_node("Tile", ["x", "two"], ["t"]),
+        helper.make_node("Slice", ["t", "two", "five", "axes"], ["y"]),
+    ]
+    weights = {"two": np.array([2, 2]), "five": np.array([5, 5]), "axes": np.array([0, 1])}
+    found = execution(model(nodes, {"x": TABLE}, weights)).run([TABLE])[0]
+    np.testing.assert_array_equal(found, np.tile(TABLE, (2, 2))[2:5, 2:5])
+
+
+@pytest.mark.parametrize("place", ["initializer", "Constant"])
+def test_what_branches_hold_is_the_models_and_not_a_files(execution, place, tmp_path, monkeypatch):
+    def branch(name, by):
+        tensor = numpy_helper.from_array(np.full((4, 300), by, np.float32), f"w{name}")
+        inside = [tensor] if place == "initializer" else []
+        nodes = [helper.make_node("Add", ["x", f"w{name}"], [name])]
+        if not inside:
+            nodes.insert(0, helper.make_node("Constant", [], [f"w{name}"], value=tensor))
+        out = helper.make_tensor_value_info(name, TensorProto.FLOAT, [4, 300])
+        return helper.make_graph(nodes, name, [], [out], inside)
+
+    node = helper.make_node("If", ["c"], ["y"], then_branch=branch("a", 1), else_branch=branch("b", 2))
+    x = np.zeros((4, 300), np.float32)
+    proto = model([node], {"c": np.array(True), "x": x})
+    (tmp_path / "model.onnx").write_bytes(proto)
+    monkeypatch.chdir(tmp_path)
+    for name in (":own:", "model.onnx.data", "memory"):
+        (tmp_path / name).write_bytes(b"\x7f" * 1_000_000)
+    run = execution(str(tmp_path / "model.onnx")).run
+    for condition, value in ((True, 1), (False, 2)):
+        np.testing.assert_array_equal(run([np.array(condition), x])[0], np.full((4, 300), value))
+
+
+def test_nothing_is_made_up_for_an_empty_input(execution):
+    node = helper.make_node("ArgMax", ["x"], ["y"], axis=0, keepdims=0)
+    run = execution(model([node], {"x": (TABLE, ["n", 3])})).run
+    np.testing.assert_array_equal(run([TABLE])[0], [3, 3, 3])
+    with pytest.raises(EngineError, match=r"input 'x' of shape \[0, 3\] is empty"):
+        run([np.zeros((0, 3), np.float32)])
+
+
+def test_results_may_be_empty_too(execution):
+    run = execution(model([helper.make_node("Relu", ["x"], ["y"])], {"x": (TABLE, ["n", 3])})).run
+    assert run([np.zeros((0, 3), np.float32)])[0].shape == (0, 3)
+
+
+@pytest.mark.parametrize("what", ["predict", "build"])
+def test_a_forked_child_says_at_once_what_it_cannot_do(what):
+    proto = model([helper.make_node("Relu", ["x"], ["y"])], {"x": TABLE})
+    execution = build(proto, None, ON_OPENVINO, Settings()).execution()
+    execution.run([TABLE])
+    reading, writing = os.pipe()
+    child = os.fork()
+    if not child:
+        try:
+            if what == "predict":
+                execution.run([TABLE])
+            else:
+                build(proto, None, ON_OPENVINO, Settings())
+        except BaseException as error:
+            os.write(writing, str(error).encode())
+        os._exit(0)
+    os.close(writing)
+    with os.fdopen(reading) as said:
+        assert "this process was forked from one that has used openvino" in said.read()
+    os.waitpid(child, 0)
+    execution.run([TABLE])
