@@ -25,7 +25,7 @@ from pinnace.errors import (
     EngineError,
     PinnaceWarning,
 )
-from pinnace.simulation import counts, slice_of
+from pinnace.simulation import counts, simulated, slice_of
 from pinnace.target import Target
 
 DATA = Path(__file__).parent / "data" / "api"
@@ -512,3 +512,16 @@ def test_cann_takes_options():
     )
     found = providers.cann(target)
     assert (found["npu_mem_limit"], found["op_select_impl_mode"]) == ("1000", "high_precision")
+
+
+def test_simulated_devices_are_left_by_the_variables(monkeypatch):
+    monkeypatch.setenv("PINNACE_SIMULATE", "gpu:3,ascend:2")
+    whole = [simulated("gpu", number).cores for number in range(3)]
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "2,0")
+    monkeypatch.setenv("ASCEND_RT_VISIBLE_DEVICES", "")
+    assert [simulated("gpu", number).cores for number in range(2)] == [whole[2], whole[0]]
+    with pytest.raises(DeviceUnavailableError, match="of which CUDA_VISIBLE_DEVICES='2,0' leaves 2"):
+        simulated("gpu", 2)
+    with pytest.raises(DeviceUnavailableError, match="leaves 0"):
+        simulated("ascend", 0)
+    assert counts() == {"gpu": 2, "ascend": 0}

@@ -175,8 +175,11 @@ class Origin:
         if not isinstance(made, RankPart):
             return made
         from pinnace.distributed.executable import join
+        from pinnace.distributed.files import fingerprint
 
-        return join(made, self.target, self._settings)
+        known = None if self._store is None or self._entry is None else self._store.refers(self._content)
+        content = fingerprint(self.source, self.source.files if known is None else known)
+        return join(made, self.target, self._settings, content)
 
     def _made(self) -> Executable | RankPart:
         """What runs here, through the compile cache where that can be used."""

@@ -165,7 +165,6 @@ class Accelerator(Device):
     def __init__(self) -> None:
         super().__init__()
         self._device_id: int | None = None
-        self._rank_id = 0
         self._input_shape = ""  # these three are options of configurations alone
         self._dynamic_dims = ""
         self._output_type = ""
@@ -223,6 +222,11 @@ class Ascend(Accelerator):
     _modes = ("", *ASCEND_PRECISION)
     _default = ""
 
+    def __init__(self) -> None:
+        super().__init__()
+        self._said_rank: int | None = None
+        self._said_size: int | None = None
+
     def __str__(self) -> str:
         # mindspore_lite 2.0.0 has no such options; the releases that have them tell them so.
         later = f"provider: {self.provider}.rank_id: {self.rank_id}." if self.provider or self.rank_id else ""
@@ -234,13 +238,26 @@ class Ascend(Accelerator):
 
     @property
     def rank_id(self) -> int:
-        """Rank of this process among those that run one model together."""
-        return self._rank_id
+        """Rank of this process among those that run one model together; 0 where nothing was said."""
+        return self._said_rank or 0
 
     @rank_id.setter
     def rank_id(self, ascend_rank_id: int) -> None:
         check_count("ascend_rank_id", ascend_rank_id)
-        self._rank_id = int(ascend_rank_id)
+        self._said_rank = int(ascend_rank_id)
+
+    @property
+    def group_size(self) -> int:
+        """Number of processes that run one model together: what was set, else what their launcher says, or 1.
+
+        What is set must be what the launcher or the rank table says.
+        """
+        return self._said_size or _launched("SIZE", 1)
+
+    @group_size.setter
+    def group_size(self, ascend_group_size: int) -> None:
+        check_count("ascend_group_size", ascend_group_size)
+        self._said_size = int(ascend_group_size) or None
 
 
 class Parallel(Options):
@@ -524,7 +541,11 @@ def to_target(
             f"thread_num ({cpu.thread_num})"
         )
     number = getattr(options, "device_id", 0) if device_id is None else device_id
-    said: dict[str, Any] = {"rank": _rank(context, kind), "groups": context.group_info_file}
+    said: dict[str, Any] = {
+        "rank": None if kind == "gpu" else context.ascend._said_rank,
+        "ranks": None if kind == "gpu" else context.ascend._said_size,
+        "groups": context.group_info_file,
+    }
     if isinstance(options, Accelerator):
         for name in ("input_shape", "dynamic_dims", "output_type"):
             said[name] = getattr(options, f"_{name}")
@@ -551,11 +572,6 @@ def to_target(
     )
 
 
-def _rank(context: Context, kind: str) -> int:
-    """The rank that a context says this process is; a launcher that says another one goes before."""
-    return context.gpu.rank_id if kind == "gpu" else context.ascend.rank_id
-
-
 def _playing(played: Simulated, options: Device, cpu: CPU, requests: int) -> Target:
     """The cores that play a device; its own providers and precisions become those of the CPU."""
     if options.provider not in _SIMULATED_PROVIDERS[played.kind]:
@@ -572,6 +588,7 @@ def _playing(played: Simulated, options: Device, cpu: CPU, requests: int) -> Tar
         cores=played.cores,
         parallel_requests=places,
         simulates=str(played),
+        device_id=played.id,
     )
 
 
@@ -623,11 +640,22 @@ def _checked_cores(cores: list[int]) -> tuple[int, ...]:
     return tuple(cores)
 
 
+def file_of_rank(path: str, context: Context | None) -> str:
+    """The path; where there is no such file that of this rank's part: NAME0.mindir or NAME_0.mindir for 0."""
+    rank = None if context is None or main_device(context) == "gpu" else context.ascend._said_rank
+    rank = _launched("RANK", -1) if rank is None else rank
+    if rank < 0 or os.path.exists(path):
+        return path
+    stem, suffix = os.path.splitext(path)
+    parts = (f"{stem}{joint}{rank}{suffix}" for joint in ("", "_"))
+    return next(filter(os.path.exists, parts), path)
+
+
 def _launched(what: str, default: int) -> int:
     """A number that the launcher of ranks left in the environment: Open MPI, MPICH and Slurm, torchrun."""
     names = {
-        "RANK": ("OMPI_COMM_WORLD_RANK", "PMI_RANK", "RANK"),
-        "SIZE": ("OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "WORLD_SIZE"),
+        "RANK": ("OMPI_COMM_WORLD_RANK", "PMI_RANK", "RANK", "RANK_ID"),
+        "SIZE": ("OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "WORLD_SIZE", "RANK_SIZE"),
     }[what]
     for name in names:
         if os.environ.get(name, "").isdecimal():

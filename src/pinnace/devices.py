@@ -58,9 +58,9 @@ def devices_of(kind: str) -> list[Device]:
     """The devices of one kind, "cpu", "gpu" or "ascend"."""
     if kind == "cpu":
         return [_cpu()]
-    count = counts().get(kind, 0)
-    if count:
-        return [_played(kind, number) for number in range(count)]
+    played = counts()
+    if kind in played:
+        return [_played(kind, number) for number in range(played[kind])]
     providers = {"gpu": "CUDA", "ascend": "CANN"}
     return [
         Device(

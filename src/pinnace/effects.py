@@ -50,7 +50,7 @@ def _place(context: Context, kind: str) -> str:
     """Which of `options.PLACES` a context's target is."""
     if kind == "cpu":
         return kind
-    if counts().get(kind):
+    if kind in counts():
         return f"simulated {kind}"
     if kind == "gpu":
         return "tensorrt" if context.gpu.provider == "tensorrt" else "cuda"

@@ -17,6 +17,8 @@ from functools import cache
 from pathlib import Path
 
 _NVIDIA = Path("/proc/driver/nvidia/gpus")
+VISIBLE = {"gpu": "CUDA_VISIBLE_DEVICES", "ascend": "ASCEND_RT_VISIBLE_DEVICES"}
+"""The variables that say which accelerators a process sees, simulated ones too."""
 _DEV = Path("/dev")
 _PATIENCE = 20  # seconds that a tool of a driver may take
 
@@ -39,8 +41,8 @@ class Card:
 def cards(kind: str) -> tuple[Card, ...]:
     """The accelerators of a kind ("gpu" or "ascend"), by their numbers, when they were first asked for."""
     if kind == "gpu":
-        return visible(_gpus(), os.environ.get("CUDA_VISIBLE_DEVICES"))
-    return visible(_ascends(), os.environ.get("ASCEND_RT_VISIBLE_DEVICES"))
+        return visible(_gpus(), os.environ.get(VISIBLE[kind]))
+    return visible(_ascends(), os.environ.get(VISIBLE[kind]))
 
 
 def visible(found: Sequence[Card], text: str | None) -> tuple[Card, ...]:

@@ -12,7 +12,7 @@ from pinnace.arguments import check_type
 from pinnace.base_model import BaseModel
 from pinnace.build import Buffer, Origin
 from pinnace.config import Settings
-from pinnace.context import Context, to_target
+from pinnace.context import Context, file_of_rank, to_target
 from pinnace.effects import settled
 from pinnace.errors import (
     ArgumentTypeError,
@@ -64,6 +64,7 @@ class Model(BaseModel):
     ) -> None:
         """Load and compile the model file at `model_path`.
 
+        In a rank of several, where there is no NAME.mindir, it is the rank's NAME0.mindir or NAME_0.mindir.
         `context` None is the CPU. Options come from the .ini file at `config_path` and from `config_dict`,
         {section: {key: value}}, which goes before. Raises `ArgumentTypeError` for arguments of other types,
         `ModelFormatError` for a file that is missing or damaged, `UnsupportedModelError` for a model that
@@ -74,6 +75,7 @@ class Model(BaseModel):
         check_type("model_path", model_path, str)
         self._check_build(model_type, context, config_path)
         _refuse_key(dec_key, dec_mode, dec_num_parallel)
+        model_path = file_of_rank(model_path, context)
         if not os.path.exists(model_path):
             raise ModelFormatError(f"build_from_file failed, model_path does not exist! ({model_path})")
         self._build(model_path, model_type, context, config_path, config_dict)

@@ -439,8 +439,13 @@ CONTEXT: Mapping[str, Option] = {
         "CANN's precision mode; where simulated, 16 bits of the processor for those that prefer them", _ASCEND
     ),
     "ascend.provider": Option("`ge` or `acl`, which run the same here", _ASCEND),
+    "ascend.group_size": Option(
+        "number of ranks, which must be what the launcher or the rank table says",
+        _ASCEND | _CPU,
+        "the number of GPUs' processes is what their launcher says",
+    ),
     "ascend.rank_id": Option(
-        "rank of this process, where no launcher says it",
+        "rank of this process, which must be what a launcher says, where there is one",
         _ASCEND | _CPU,
         "the rank of a GPU's process is what its launcher says",
     ),

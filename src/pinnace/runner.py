@@ -12,7 +12,7 @@ from pinnace.arguments import check_type
 from pinnace.base_model import BaseModel
 from pinnace.build import Buffer, Origin
 from pinnace.config import Settings
-from pinnace.context import Context, Parallel, device_numbers, to_target
+from pinnace.context import Context, Parallel, device_numbers, file_of_rank, to_target
 from pinnace.cores import usable_core_count
 from pinnace.effects import settled
 from pinnace.errors import ArgumentTypeError, ModelFormatError, warn
@@ -102,9 +102,9 @@ class ModelParallelRunner(BaseModel):
         closed. Raises as `Model.build_from_file` does.
         """
         check_type("model_path", model_path, str)
-        self._require(model_path)
         if context is not None:
             check_type("context", context, Context)
+        model_path = self._found(model_path, context)
         context = context or Context()
         self._build(model_path, context, context.parallel)
         self._model_path = model_path
@@ -129,15 +129,17 @@ class ModelParallelRunner(BaseModel):
             self._model_path = ""
             return
         check_type("model_path", model_path, str)
-        self._require(model_path)
+        model_path = self._found(model_path, config.context)
         self._build(model_path, config.context, config)
         self._model_path = model_path
 
-    def _require(self, model_path: str) -> None:
+    def _found(self, model_path: str, context: Context | None) -> str:
+        model_path = file_of_rank(model_path, context)
         if not os.path.exists(model_path):
             raise ModelFormatError(
                 f"ModelParallelRunner's build from file failed, model_path does not exist! ({model_path})"
             )
+        return model_path
 
     def _build(self, model: str | Buffer, context: Context, parallel: Parallel) -> None:
         settings = Settings.load(parallel.config_path, parallel.sections, "config_info")

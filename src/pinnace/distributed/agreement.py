@@ -7,8 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 
 from pinnace.distributed.communicator import Communicator, Link, Ranks
+from pinnace.distributed.files import suspicion
 from pinnace.distributed.steps import Collective, Part
-from pinnace.errors import ConfigError, DistributedError
+from pinnace.errors import ConfigError, DistributedError, warn
 from pinnace.types import Port
 
 
@@ -49,6 +50,7 @@ def group_of(collective: Collective, known: Mapping[str, Ranks], size: int, rank
         )
     if max(collective.root, *collective.to, *collective.source, 0) >= len(group):
         raise ConfigError(f"{collective}: names a rank that is not among the {len(group)} of its group")
+    _check_size(collective, len(group))
     if collective.own not in (-1, group.index(rank)):
         whose = group[collective.own] if collective.own < len(group) else collective.own
         raise ConfigError(
@@ -58,13 +60,36 @@ def group_of(collective: Collective, known: Mapping[str, Ranks], size: int, rank
     return group
 
 
+def _check_size(collective: Collective, count: int) -> None:
+    """ConfigError where a file is cut for another number of ranks: shapes tell."""
+    if collective.kind not in ("AllGather", "ReduceScatter", "AllToAll"):
+        return
+    shapes = (ports[0].shape for ports in (collective.takes, collective.gives))
+    takes, gives = (shape[0] if shape else 1 for shape in shapes)
+    wanted = {"AllGather": takes * count, "ReduceScatter": takes // count}.get(collective.kind, gives)
+    if min(takes, gives) > 0 and (wanted != gives or (collective.kind == "AllToAll" and takes != count)):
+        raise ConfigError(
+            f"{collective}: takes {takes} rows and gives {gives}, and {count} ranks meet: the file is cut "
+            f"for another number of them"
+        )
+
+
 def agree(
-    ranks: Communicator, collectives: Sequence[Collective], groups: Sequence[Ranks], part: Part, model: str
+    ranks: Communicator,
+    collectives: Sequence[Collective],
+    groups: Sequence[Ranks],
+    part: Part,
+    model: str,
+    content: str,
 ) -> Link:
-    """A link for the collectives of a model, if all ranks have the same; else DistributedError, in all."""
+    """A link for the collectives of a model, if all ranks have the same; else DistributedError, in all.
+
+    `content` is a name for what the file holds. Warns where the files are hardly each rank's own.
+    """
     ranks.watch.begin(f"the comparison of {model}")
     own = {
         "model": model,
+        "content": content,
         "part": asdict(part),
         "meets": [asdict(_meet(c, g)) for c, g in zip(collectives, groups, strict=True)],
     }
@@ -75,6 +100,8 @@ def agree(
     except DistributedError as error:
         ranks.watch.fail(error)
         raise
+    if why := suspicion([one["model"] for one in told], [one["content"] for one in told]):
+        warn(why)
     everywhere = sorted({tuple(meet["group"]) for one in told for meet in one["meets"] if not meet["edges"]})
     return ranks.link(everywhere)
 

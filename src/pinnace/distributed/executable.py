@@ -36,8 +36,8 @@ _REDUCED = ("float32", "float64", "int8", "uint8", "int32", "int64", *(d.name fo
 Values = dict[str, Array]
 
 
-def join(part: RankPart, target: Target, settings: Settings) -> Executable:
-    """Meet the other ranks.
+def join(part: RankPart, target: Target, settings: Settings, content: str) -> Executable:
+    """Meet the other ranks; `content` is a name for what the model file holds.
 
     Raises `UnsupportedModelError`, `ConfigError`, and `DistributedError` where ranks do not come, or have
     parts that do not fit together.
@@ -47,7 +47,7 @@ def join(part: RankPart, target: Target, settings: Settings) -> Executable:
     ranks = communicator(target, settings)
     known = groups_of(target.groups)
     meeting = {c: group_of(c, known, ranks.size, ranks.rank) for c in collectives}
-    link = agree(ranks, collectives, list(meeting.values()), plan.part, part.name)
+    link = agree(ranks, collectives, list(meeting.values()), plan.part, part.name, content)
     segments = dict(zip(plan.segments, part.segments, strict=True))
     meetings = _Meetings(ranks, link, meeting)
     return DistributedExecutable(plan, part.interface, part.first_state, segments, meetings)

@@ -14,7 +14,7 @@ from pinnace.distributed.gloo import Gloo
 from pinnace.distributed.mpi import Mpi, number
 from pinnace.distributed.nccl import Nccl, has_nccl
 from pinnace.distributed.sockets import Sockets
-from pinnace.distributed.tables import BASE_PORT, Meeting, meeting
+from pinnace.distributed.tables import BASE_PORT, Meeting, devices_of, meeting
 from pinnace.errors import ConfigError
 from pinnace.target import Target
 
@@ -22,23 +22,26 @@ COMMUNICATOR = "PINNACE_COMMUNICATOR"
 """The variable that says how ranks which were started by hand talk."""
 _made: dict[Meeting | None, Communicator] = {}
 """What this process is a rank of, by where the ranks have met, which is None with MPI."""
+TABLE = "RANK_TABLE_FILE"
+"""The variable that names a rank table, as scripts for Ascend have it."""
 _SECONDS = 300
 """Seconds that a collective may take, unless `[distributed] timeout` says otherwise."""
 
 _HOW = (
     "start the ranks by mpirun -n N or pinnace launch -n N, or name a rank table as rank_table_file of "
-    "[ascend_context] and set context.ascend.rank_id"
+    "[ascend_context] or RANK_TABLE_FILE and set context.ascend.rank_id"
 )
 
 
 def communicator(target: Target, settings: Settings) -> Communicator:
-    """The ranks that this process is one of; `target.rank` is what the user says, where no launcher does.
+    """The ranks that this process is one of, as a launcher, a rank table or variables say.
 
     Made once in a process; the model that was built last says how long it waits. Raises `ConfigError` where
-    nothing says how many ranks there are, and `DistributedError` where they do not come.
+    nothing says how many ranks there are, or two do not say the same, and `DistributedError` where they do
+    not come.
     """
     seconds = settings.number("distributed", "timeout") or _SECONDS
-    table = settings.get("ascend_context", "rank_table_file")
+    table = _rank_table(settings)
 
     def once(where: Meeting | None, make: Callable[[], Communicator]) -> Communicator:
         if where not in _made:
@@ -51,13 +54,50 @@ def communicator(target: Target, settings: Settings) -> Communicator:
         way = chosen(wanted, target.device, bool(find_spec("torch")), has_nccl)
         return once(meeting, lambda: _by_hand(meeting, way, target.device_id, seconds))
 
-    if number("OMPI_COMM_WORLD_SIZE", "PMI_SIZE"):
-        return once(None, lambda: Mpi(seconds))
+    own = {"context.ascend.rank_id": target.rank, **_said("RANK_ID")}
+    sizes = {"context.ascend.group_size": target.ranks, **_said("RANK_SIZE")}
     if table:
-        return by_hand(meeting(_beside(table, settings), target.rank))
+        sizes[str(table)] = len(devices_of(table))
+    if number("OMPI_COMM_WORLD_SIZE", "PMI_SIZE"):
+        _one("the rank", own | _said("OMPI_COMM_WORLD_RANK", "PMI_RANK"))
+        _one("the number of ranks", sizes | _said("OMPI_COMM_WORLD_SIZE", "PMI_SIZE"))
+        return once(None, lambda: Mpi(seconds))
+    own |= _said("RANK")
+    _one("the number of ranks", sizes | _said("WORLD_SIZE"))
+    rank = _one("the rank", own)
+    if table:
+        on_ascend = target.device == "ascend" or target.simulates.startswith("ascend")
+        return by_hand(meeting(table, rank or 0, target.device_id if on_ascend else None))
     if os.environ.get("WORLD_SIZE") and os.environ.get("MASTER_ADDR"):
         return by_hand(_of_environment())
     raise ConfigError(f"the model is one rank's part of a whole, and this process has no other ranks: {_HOW}")
+
+
+def _said(*names: str) -> dict[str, int | None]:
+    """The first of these variables of the environment that holds a number."""
+    return {name: number(name) for name in names if os.environ.get(name, "").isdecimal()}
+
+
+def _one(what: str, said: dict[str, int | None]) -> int | None:
+    """What all say who say something; ConfigError where two differ."""
+    known = {where: value for where, value in said.items() if value is not None}
+    (first, value), *others = known.items() or [("", None)]
+    for where, other in others:
+        if other != value:
+            raise ConfigError(f"{what} is {value} by {first} and {other} by {where}: leave one out")
+    return value
+
+
+def _rank_table(settings: Settings) -> Path | None:
+    """The rank table that the settings or the environment name; ConfigError where they name two."""
+    given, variable = settings.get("ascend_context", "rank_table_file"), os.environ.get(TABLE, "")
+    named, other = _beside(given, settings) if given else None, Path(variable) if variable else None
+    if named and other and named.resolve() != other.resolve():
+        raise ConfigError(
+            f"rank_table_file of [ascend_context] is {named}, and {TABLE} in the environment is {other}: "
+            f"leave one out"
+        )
+    return named or other
 
 
 def _by_hand(meeting: Meeting, way: str, device_id: int, seconds: float) -> Communicator:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -45,44 +45,69 @@ class Meeting:
         )
 
 
-def meeting(path: Path, rank: int) -> Meeting:
+def meeting(path: Path, rank: int, ascend: int | None = None) -> Meeting:
     """Where the ranks of a rank table meet, for one of them; ConfigError where the table cannot be used.
 
-    The table is HCCL's (CANN's "HCCL Collective Communication Library", ranktable file, version 1.0):
-    `server_list[].device[]` with `device_id`, `device_ip` and `rank_id`. What is used is the address of the
-    server (`host_ip`, or `server_id` where that is an address), else the device's; rank 0 listens on the port
-    `HCCL_IF_BASE_PORT` (60000) plus its `device_id`.
+    The rank runs on the Ascend processor `ascend`, where it runs on one: the table must say so. What is used
+    is the address of the server (`host_ip`, or `server_id` where that is an address), else the device's; rank
+    0 listens on the port `HCCL_IF_BASE_PORT` (60000) plus its `device_id`.
     """
-    devices = _devices(path)
-    if sorted(devices) != list(range(len(devices))):
-        raise ConfigError(f"{path}: rank_id must count from 0 without gaps, and they are {sorted(devices)}")
+    devices = devices_of(path)
     if rank not in devices:
         raise ConfigError(f"{path}: has ranks 0 to {len(devices) - 1}, and context.ascend.rank_id is {rank}")
+    if ascend not in (None, devices[rank][1]):
+        raise ConfigError(
+            f"{path}: says that rank {rank} runs on device_id {devices[rank][1]}, and "
+            f"context.ascend.device_id is {ascend}"
+        )
     port = number("HCCL_IF_BASE_PORT", default=BASE_PORT) + devices[0][1]
     return Meeting(rank, tuple(devices[r][0] for r in range(len(devices))), port)
 
 
-def _devices(path: Path) -> dict[int, tuple[str, int]]:
-    """Address and device number by rank."""
+def devices_of(path: Path) -> dict[int, tuple[str, int]]:
+    """Address and device number by rank, as a rank table says; ConfigError.
+
+    The table is HCCL's (CANN's "HCCL Collective Communication Library", ranktable file, templates 1 and 2):
+    `server_list[].device[]` with `device_id`, `device_ip` and `rank_id`, or of the older form
+    `group_list[].instance_list[].devices[]`, where `rank_id` is the instance's, or left out: then ranks count
+    in order.
+    """
     table = _table(path)
     if table.get("status", "completed") != "completed":
         raise ConfigError(f"{path}: status is {table['status']!r}: the table is not complete yet")
     found: dict[int, tuple[str, int]] = {}
     try:
-        for server in table["server_list"]:
-            for device in server["device"]:
-                rank = int(device["rank_id"])
-                if rank in found:
-                    raise ConfigError(f"{path}: rank_id {rank} is there twice")
-                found[rank] = (_address(server, device), int(device["device_id"]))
-    except (KeyError, TypeError, ValueError, OverflowError) as error:
+        for server, device in _listed(table):
+            rank = int(device.get("rank_id", server.get("rank_id", len(found))))
+            if rank in found:
+                raise ConfigError(f"{path}: rank_id {rank} is there twice")
+            found[rank] = (_address(server, device), int(device["device_id"]))
+    except (AttributeError, KeyError, TypeError, ValueError, OverflowError) as error:
         raise ConfigError(
-            f"{path}: is no rank table of version 1.0 (server_list, device, device_id, device_ip, rank_id): "
-            f"{type(error).__name__} {error}"
+            f"{path}: is no rank table of version 1.0 (server_list, device, device_id, device_ip, rank_id) "
+            f"nor of the older form (group_list, instance_list, devices): {type(error).__name__} {error}"
         ) from None
     if not found:
         raise ConfigError(f"{path}: names no device")
+    if sorted(found) != list(range(len(found))):
+        raise ConfigError(f"{path}: rank_id must count from 0 without gaps, and they are {sorted(found)}")
     return found
+
+
+def _listed(table: dict[str, Any]) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
+    """Servers, or instances, with each of their devices."""
+    if "server_list" in table or "group_list" not in table:
+        for server in table["server_list"]:
+            for device in server["device"]:
+                if "rank_id" not in device:
+                    raise KeyError("rank_id")
+                yield server, device
+        return
+    if len(table["group_list"]) != 1:
+        raise ValueError(f"{len(table['group_list'])} groups, and ranks run in one")
+    for instance in table["group_list"][0]["instance_list"]:
+        for device in instance["devices"]:
+            yield instance, device
 
 
 def _table(path: Path) -> dict[str, Any]:
