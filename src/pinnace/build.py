@@ -102,8 +102,8 @@ class Origin:
         if self.target.profile:
             self._store = None  # what is loaded does not know what nodes are called in the file
         self._engine = engines.choose(self.target, self.source.name)
-        # Nobody asked for this engine: what it does not like, another one may. onnxruntime has the last word.
-        self._may_fail = not aimed.provider and not self._engine.name.startswith("onnxruntime")
+        # What this engine does not like, another one may. onnxruntime has the last word.
+        self._may_fail = not self._engine.name.startswith("onnxruntime")
         self._shapes: tuple[Shape, ...] = ()
         self._entry: Entry | None = None
         self.offer: Offer | None = None
@@ -122,8 +122,8 @@ class Origin:
     def build(self) -> Executable:
         """Compile the model as it is, or load what was compiled before; see `build`.
 
-        Where the engine lacks operators of the model and another one is here that has them, that one runs it;
-        and where it fails, if the user has not asked for it.
+        Where the engine lacks operators of the model, or fails, and another one is here that does not, that
+        one runs it.
         Where 16 bits are preferred and nothing computes in them, a warning says so.
         """
         executable = self._build_somewhere()
