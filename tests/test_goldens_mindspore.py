@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 DATA = Path(__file__).parent / "data"
-CASES = sorted(DATA.glob("mindspore_ops/*.mindir")) + sorted(DATA.glob("mindspore_primitives/*.mindir"))
+FOLDERS = ("mindspore_ops", "mindspore_primitives", "mindspore_random")
+CASES = [path for folder in FOLDERS for path in sorted(DATA.glob(f"{folder}/*.mindir"))]
 
 TOLERANCE = {
     # One step of float32 is 1.2e-7; both sides sum up to some hundred products, each in an order of its own,

@@ -25,7 +25,7 @@ from tests.random_calls.growing import Grower, request
 from tests.random_calls.shrink import shrunk, tidy
 from tests.random_calls.worker import Ended, Worker
 
-_BATCH = 20
+_BATCH = 40
 """Cases that are exported together: most of an export's time does not depend on how many there are."""
 
 
@@ -74,8 +74,8 @@ class Run:
                 flush=True,
             )
 
-    def _exported(self, batch: dict[str, Case]) -> list[str]:
-        """The names of the cases whose files are there; what MindSpore refuses is looked for by halves."""
+    def _exported(self, batch: dict[str, Case], count: bool = True) -> list[str]:
+        """The names of the cases whose files are there; what MindSpore refuses, where it does not say, is found by halves."""
         asked = {"do": "export", "cases": [request(case, name) for name, case in batch.items()]}
         try:
             answer = self._oracle.ask(asked)
@@ -83,10 +83,16 @@ class Run:
             answer = {"refused": str(error)}
         if "refused" not in answer:
             return list(batch)
-        names = list(batch)
-        if len(names) == 1:
-            self.refused[batch[names[0]].steps[-1].call] += 1
+        if not count:
             return []
+        names = list(batch)
+        culprits = [names[i] for i in answer.get("culprits", ())] or names[: len(names) == 1]
+        for name in culprits:
+            self.refused[batch[name].steps[-1].call] += 1
+            self._grower.unexported(batch[name])
+        if culprits:
+            left = {n: batch[n] for n in names if n not in culprits}
+            return self._exported(left) if left else []
         half = len(names) // 2
         parts = ({n: batch[n] for n in part} for part in (names[:half], names[half:]))
         return [name for part in parts for name in self._exported(part)]
@@ -127,10 +133,11 @@ class Run:
             return
 
         def fails(smaller: Case) -> bool:
-            return self._confirmed(engine, name, smaller).startswith(kind)
+            made = self._exported({name: smaller}, count=False)
+            return bool(made) and self._wrong(engine, name).startswith(kind)
 
         small = tidy(case)
-        small = shrunk(small, fails) if fails(small) else case
+        small = shrunk(small, fails, self._options.tries) if fails(small) else case
         wrong = self._confirmed(engine, name, small) or wrong
         self._seen.update((kind, step.call) for step in small.steps[-1:])
         print(f"# {engine}: {wrong}\n{small.golden(name)}\n", flush=True)
@@ -151,6 +158,9 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--count", type=int, default=200, help="how many cases to compare")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--first", type=int, default=0, help="the number of the first case")
+    parser.add_argument(
+        "--tries", type=int, default=30, help="how often to try to make a failing case smaller"
+    )
     parser.add_argument("--only", default="", help="a regular expression: functions that are called")
     parser.add_argument("--engines", default="onnxruntime,openvino")
     parser.add_argument("--keep", type=Path, help="a folder for the files of what failed")

@@ -49,6 +49,8 @@ class Function:
     kind: str
     parameters: list[Parameter]
     inputs: list[Parameter]
+    processor: bool
+    """Whether the documentation lists the processor; MindSpore computes more than it says."""
 
 
 def functions() -> list[dict[str, Any]]:
@@ -90,7 +92,7 @@ def _forms(name: str, kind: str, one: Any) -> Iterator[Function]:
         about = _documented(part)
         if not about:
             about = _referred(part, short)
-        yield Function(name, kind, [_parameter(*s, about) for s in signature], [])
+        yield Function(name, kind, [_parameter(*s, about) for s in signature], [], "``CPU``" in text)
 
 
 def _layer(name: str, one: Any) -> Iterator[Function]:
@@ -99,9 +101,8 @@ def _layer(name: str, one: Any) -> Iterator[Function]:
         return
     text = inspect.getdoc(one) or ""
     about = _documented(text) or _referred(text, name.rpartition(".")[2])
-    yield Function(
-        name, "layer", [_parameter(*s, about) for s in signature], [_parameter(*s, about) for s in call]
-    )
+    made, called = ([_parameter(*s, about) for s in part] for part in (signature, call))
+    yield Function(name, "layer", made, called, "``CPU``" in text)
 
 
 Signature = list[tuple[str, str, bool]]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fnmatch
+import re
 from typing import Any
 
 FUNCTIONS = {
@@ -40,17 +41,30 @@ def reason(name: str) -> str:
     return ""
 
 
-def undefined(given: list[Any], result: Any) -> str:
+def undefined(name: str, given: list[Any], result: Any) -> str:
     """Why MindSpore's result means nothing, for the types and values (`Tree`s) of a call; "" where it does."""
-    wild = [g for g in given if g["dtype"].startswith("float") and (not g["finite"] or g["largest"] > 100)]
+    floats = [g for g in given if g["dtype"].startswith("float")]
+    wild = any(not g["finite"] or g["largest"] > 100 for g in floats)
+    zeros = any(g["zero"] for g in given if "int" in g["dtype"])
+    nothing = any(0 in g["shape"] for g in given)
     for leaf in leaves(result):
         if wild and "int" in leaf["dtype"] and not _finds_places(leaf):
             return "C++ does not define integers of NaN, infinities and floats beyond their range"
-        if "complex" in leaf["dtype"] or leaf["dtype"] not in _TYPES:
+        if leaf["dtype"] not in _TYPES:
             return "no engine has the type"
+        if zeros and "int" in leaf["dtype"] and _DIVIDES.search(name):
+            return "C++ does not define the integer that x % 0 is"
+        if nothing and 0 not in leaf["shape"] and not _OF_NOTHING.search(name):
+            return "MindSpore gives memory that nobody wrote for the mean, the product, ... of nothing"
+    if any(not g["finite"] and g["zero"] for g in floats) or (wild and any(g["zero"] for g in given)):
+        return "MindSpore's NaN / 0 is -inf, and its 1 / -0 is inf" if _DIVIDES.search(name) else ""
+    if "nextafter" in name and len({tuple(g["shape"]) for g in given}) > 1:
+        return "MindSpore reads beyond the smaller operand"
     return ""
 
 
+_DIVIDES = re.compile(r"div|mod|remainder|reciprocal|%|/|pow|\*\*")
+_OF_NOTHING = re.compile(r"sum|any|all|cat|stack|zeros|ones|full|size|shape|numel|rank|pad|count")
 _TYPES = {"bool", "float16", "float32", "float64"} | {
     f"{s}int{b}" for s in ("", "u") for b in (8, 16, 32, 64)
 }

@@ -5,8 +5,8 @@
 What a request asks for is in "do"; a case is {"name", "inputs", "setup", "body"}, as in `tools/goldens.py`:
 
 * catalogue: the functions there are;
-* probe: what a case gives when it is called, a tree of {"dtype", "shape", "finite", "largest"}, None for what
-  is no tensor;
+* probe: what a case is given and gives when it is called: trees of {"dtype", "shape", "finite", "largest",
+  "zero"}, None for what is no tensor;
 * export: one network of many cases, cut into a file NAME.mindir for each, with NAME.npz as the goldens have it;
 * make: one case as a golden, from the compiled graph, and in NAME.moved.npz what it gives for inputs that differ
   by one step of their type: by how much rounding alone may change the result.
@@ -18,6 +18,7 @@ import gc
 import importlib
 import json
 import os
+import re
 import sys
 import textwrap
 import zlib
@@ -50,7 +51,9 @@ class Oracle:
     def probe(self, request: Request) -> Answer:
         names: dict[str, Any] = {}
         exec(_source(request, "Net"), names)
-        return {"result": _tree(_run(names["Net"](), request))}
+        inputs = [tensor for tensor, _ in _drawn(request)]
+        known = [_tree(tensor) for tensor in inputs]  # before the call, which may write into them
+        return {"result": _tree(names["Net"]()(*inputs)), "inputs": known}
 
     def export(self, request: Request) -> Answer:
         """Write the files of many cases."""
@@ -78,7 +81,10 @@ class Oracle:
             goldens.randomise(cell, _after_inputs(case))
             _save(self._folder / case["name"], case, _run(cell, case))
         file = self._folder / f"{name}.mindir"
-        ms.export(net, *(d for _, d in inputs), file_name=str(file), file_format="MINDIR")
+        try:
+            ms.export(net, *(d for _, d in inputs), file_name=str(file), file_format="MINDIR")
+        except Exception as error:
+            return {"refused": _first_line(error), "culprits": _culprits(str(error), name, sources)}
         model = mind_ir_pb2.ModelProto()
         model.ParseFromString(file.read_bytes())
         file.unlink()
@@ -114,6 +120,21 @@ class Oracle:
             saved |= {f"run{turn}_y{i}": y for i, y in enumerate(leaves)}
         np.savez(self._folder / f"{request['name']}.moved.npz", **saved)
         return len(saved)
+
+
+def _culprits(message: str, name: str, sources: list[str]) -> list[int]:
+    """The cases in whose lines of the file an error says that it is."""
+    first = 1 + sources[0].count("\n") + 1
+    found = set()
+    ends = [first := first + text.count("\n") + 1 for text in sources[1:-1]]
+    for line in re.findall(rf"{name}\.py:(\d+)", message):
+        found |= {next((i for i, end in enumerate(ends) if int(line) < end), len(ends))}
+    return sorted(found - {len(ends)})
+
+
+def _first_line(error: Exception) -> str:
+    lines = [one for one in str(error).strip().splitlines() if one.strip(" -")]
+    return f"{type(error).__name__}: {lines[0][:200] if lines else ''}"
 
 
 def _nudged(x: np.ndarray, random: np.random.Generator) -> np.ndarray:
@@ -203,6 +224,7 @@ def _save(path: Path, case: Request, result: Any) -> None:
     known = {f"x{i}": t.asnumpy() for i, (t, _) in enumerate(_drawn(case))}
     known |= {f"y{i}": y for i, y in enumerate(goldens.leaves(result))}
     np.savez(path.with_name(path.name + ".npz"), **known)
+    path.with_name(path.name + ".moved.npz").unlink(missing_ok=True)
 
 
 def _tree(value: Any) -> Any:
@@ -215,7 +237,13 @@ def _tree(value: Any) -> Any:
     numbers = array.astype(np.float64) if array.dtype.kind in "fiub" else np.zeros(0)
     finite = bool(np.isfinite(numbers).all())
     largest = float(np.abs(numbers).max()) if finite and array.size else 0.0
-    return {"dtype": array.dtype.name, "shape": list(array.shape), "finite": finite, "largest": largest}
+    return {
+        "dtype": array.dtype.name,
+        "shape": list(array.shape),
+        "finite": finite,
+        "largest": largest,
+        "zero": bool((numbers == 0).any()),
+    }
 
 
 def main(folder: Path) -> None:
@@ -229,8 +257,7 @@ def main(folder: Path) -> None:
             try:
                 answer = getattr(oracle, request["do"])(request)
             except Exception as error:
-                lines = [one for one in str(error).strip().splitlines() if one.strip(" -")]
-                answer = {"refused": f"{type(error).__name__}: {lines[0][:200] if lines else ''}"}
+                answer = {"refused": _first_line(error)}
             print(json.dumps(answer), file=out)
             if number % 500 == 499:
                 collect()

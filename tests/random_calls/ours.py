@@ -36,12 +36,21 @@ def verdict(path: Path, target: Target) -> str:
         return f"refused: {' '.join(str(error).split())[:600]}"
     except Exception as error:
         return f"raised: {type(error).__name__}: {' '.join(str(error).split())[:600]}"
+    if target.provider == "openvino" and not all(map(_within_openvino, (*inputs, *expected))):
+        return ""  # docs/engines.md says what it does with these
     moved = path.with_name(path.name + ".moved.npz")
     runs = []
     if moved.exists():
         with np.load(moved) as off:
             runs = [[off[f"run{t}_y{i}"] for i in range(len(expected))] for t in range(3)]
     return difference(results, expected, runs)
+
+
+def _within_openvino(x: np.ndarray) -> bool:
+    """Whether numbers are finite, and such as 32 bits hold."""
+    if x.dtype.kind == "f":
+        return bool(np.isfinite(x).all())
+    return x.dtype.kind not in "iu" or not x.size or bool(x.min() >= -(2**31) and x.max() < 2**31)
 
 
 def _arrays(golden: np.lib.npyio.NpzFile, letter: str) -> list[np.ndarray]:

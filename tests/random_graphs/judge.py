@@ -38,6 +38,7 @@ def judge(case: Case, engine: str, rules: bool, cached: bool, stage: Callable[[s
     stage("oracle")
     try:
         expected = oracle.run(case.model, case.feed)
+        slack = oracle.slack(case.model, case.feed, expected)
     except Exception as error:
         return Verdict("uncounted", f"oracle: {_line(error)}")
     stage("pinnace")
@@ -45,14 +46,7 @@ def judge(case: Case, engine: str, rules: bool, cached: bool, stage: Callable[[s
         given, name = by_pinnace(case, engine, rules, cached)
     except errors.PinnaceError as error:
         return Verdict("refused", _line(error))
-    kind, text = compared(given, expected, [np.zeros(np.shape(y)) for y in expected])
-    if kind == "different":
-        stage("slack")
-        try:
-            kind, text = compared(given, expected, oracle.slack(case.model, case.feed, expected))
-        except Exception as error:  # what noise cannot be put into is compared as it is
-            text += f" (without noise: {_line(error)[:100]})"
-    return Verdict(kind, text, name)
+    return Verdict(*compared(given, expected, slack), name)
 
 
 def _line(error: Exception) -> str:

@@ -94,6 +94,8 @@ def transpose(b: Builder, x: Tensor, perm: Ints) -> Value:
 def transpose_ext(b: Builder, x: Tensor, dim0: int, dim1: int) -> Value:
     """Transpose."""
     perm = list(range(b.rank(x)))
+    if not perm:
+        return x
     first, second = b.axis(dim0, x), b.axis(dim1, x)
     perm[first], perm[second] = perm[second], perm[first]
     return b.transpose(x, perm)
@@ -113,8 +115,11 @@ def expand_dims(b: Builder, x: Value, axis: int) -> Value:
 
 @primitive("Squeeze")
 def squeeze(b: Builder, x: Tensor, axis: Ints = ()) -> Value:
-    """Squeeze."""
-    return b.op("Squeeze", x, list(axis) if axis else None)
+    """Squeeze, of dimensions that are not fixed at another size than 1."""
+    if not axis:
+        return b.op("Squeeze", x, None)
+    single = sorted({b.axis(a, x) for a in axis if b.rank(x) and b.shape(x)[a] in (1, None)})
+    return b.op("Squeeze", x, single) if single else x
 
 
 @primitive("BroadcastTo", "DynamicBroadcastTo", "Expand")
@@ -467,11 +472,16 @@ def triu(b: Builder, x: Tensor, diagonal: int = 0) -> Value:
 @primitive("Diag")
 def diag(b: Builder, x: Tensor) -> Value:
     """Where, of an identity matrix."""
-    sizes = b.static_shape(x)
-    count = math.prod(sizes)
-    same_place = b.constant(np.eye(*room(count, count), dtype=np.bool_))
-    square = b.op("Where", same_place, b.reshape(x, [1, -1]), b.like(0, x))
-    return b.reshape(square, [*sizes, *sizes])
+    sizes = [b.dim(x, i) for i in range(b.rank(x))]
+    row = b.reshape(x, [1, -1])
+    known = b.shape(x)
+    if None in known:
+        places = b.op("Range", 0, b.op("Size", x), 1)
+        same_place = b.op("Equal", places, b.op("Unsqueeze", places, [1]))
+    else:
+        count = math.prod(d for d in known if d is not None)
+        same_place = b.constant(np.eye(*room(count, count), dtype=np.bool_))
+    return b.reshape(b.op("Where", same_place, row, b.like(0, x)), [*sizes, *sizes])
 
 
 @primitive("DiagPart")
@@ -716,18 +726,22 @@ def unique_consecutive(
     dim: int | None = None,
 ) -> Value:
     """Compress where an element differs from the one before it."""
-    if dim is not None and b.rank(x) > 1:
-        raise Unsupported("compares slices")
-    flat = b.reshape(x, [-1])
+    axis = 0 if dim is None else b.axis(dim, x)
+    flat = b.reshape(x, [-1]) if dim is None or not b.rank(x) else x
     end = int(np.iinfo(np.int64).max)
-    changes = b.op("Not", b.op("Equal", b.op("Slice", flat, [1], [end]), b.op("Slice", flat, [0], [-1])))
+    after, before = b.op("Slice", flat, [1], [end], [axis]), b.op("Slice", flat, [0], [-1], [axis])
+    changes = b.op("Not", b.op("Equal", after, before))
+    others = [i for i in range(b.rank(flat)) if i != axis]
+    if others:
+        changes = b.op("ReduceMax", changes, others, keepdims=0)
     first = b.op("Concat", b.constant([True], np.bool_), changes, axis=0)
     number = b.op("CumSum", b.cast(first, ir.DataType.INT64), b.constant(0, np.int64))
     inverse = b.op("Sub", number, b.constant(1, np.int64))
     starts = b.op("Squeeze", b.op("NonZero", first), [0])
-    ends = b.op("Concat", b.op("Slice", starts, [1], [end]), b.op("Shape", flat), axis=0)
-    placed = b.op("Reshape", inverse, b.op("Shape", x))
-    return b.op("Compress", flat, first, axis=0), placed, b.op("Sub", ends, starts)
+    size = b.op("Shape", flat, start=axis, end=axis + 1)
+    ends = b.op("Concat", b.op("Slice", starts, [1], [end]), size, axis=0)
+    placed = b.op("Reshape", inverse, b.op("Shape", x)) if dim is None else inverse
+    return b.op("Compress", flat, first, axis=axis), placed, b.op("Sub", ends, starts)
 
 
 @primitive("RepeatInterleaveTensor", unused="output_size")

@@ -384,7 +384,7 @@ class Builder:
 
     def axis(self, axis: int, x: ir.Value) -> int:
         """`axis` counted from the front."""
-        return axis % self.rank(x) if axis < 0 else axis
+        return axis % (self.rank(x) or 1) if axis < 0 else axis
 
     def static_shape(self, x: ir.Value) -> tuple[int, ...]:
         """Dimensions of a tensor that has no free one."""

@@ -64,7 +64,9 @@ def _gammas(b: Builder, a: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
     p = b.op("Where", small, lower, rest_above)
     q = b.op("Where", small, rest_below, part)
     outside = b.op("Or", b.op("Less", x, 0.0), b.op("LessOrEqual", a, 0.0))
-    return _nan_where(b, outside, p), _nan_where(b, outside, q)
+    nothing = b.op("Equal", x, 0.0)  # of any parameter, to MindSpore
+    p = b.op("Where", nothing, zero, _nan_where(b, outside, p))
+    return p, _nan_where(b, outside, q)
 
 
 def _nan_where(b: Builder, outside: Tensor, x: Tensor) -> Tensor:

@@ -148,6 +148,8 @@ def scattered_nd(b: Builder, x: Tensor, indices: Tensor, updates: Tensor, reduct
     """ScatterND."""
     own, kind = b.dtype(x), _reduced_in(b.dtype(x), reduction)
     x, updates = b.cast(x, kind), b.cast(updates, kind)
+    if not b.rank(x):  # a scalar, which MindSpore takes for one row
+        return b.reshape(scattered_nd(b, b.reshape(x, [1]), indices, updates, reduction), [])
     return b.cast(b.op("ScatterND", x, wide_places(b, indices), updates, reduction=reduction), own)
 
 

@@ -367,7 +367,7 @@ def real_div(b: Builder, x: Value, y: Value) -> Value:
     """Div; of ints rounded towards zero where the result is one."""
     first, second = promoted(b, x, y)
     whole = b.result(first).is_integer() and b.dtype(first).is_integer()
-    return b.op("Div", first, second) if whole else div(b, first, second)
+    return _quotient(b, first, second) if whole else div(b, first, second)
 
 
 @primitive("Div", "Divs")
@@ -410,14 +410,44 @@ def floor_div(b: Builder, x: Value, y: Value) -> Value:
     first, second = promoted(b, x, y)
     if b.dtype(first).is_floating_point():
         return b.op("Floor", b.op("Div", first, second))
-    quotient = b.op("Div", first, second)
+    quotient = _quotient(b, first, second)
     if not b.dtype(first).is_signed():
         return quotient
     # Taking the rest away before dividing would leave the type: 98 // -71 of int8.
     zero = b.like(0, first)
-    rest = b.op("Not", b.op("Equal", b.op("Mod", first, second), zero))
+    rest = b.op("Not", b.op("Equal", b.op("Mod", first, _divisor(b, second)), zero))
     negative = b.op("Xor", b.op("Less", first, zero), b.op("Less", second, zero))
     return b.op("Sub", quotient, b.cast(b.op("And", rest, negative), b.dtype(first)))
+
+
+def _quotient(b: Builder, first: Tensor, second: Tensor) -> Tensor:
+    """Div of ints; over 0 the greatest, the least, or 0, as MindSpore has it."""
+    divisor = _divisor(b, second)
+    if divisor is second:
+        return b.op("Div", first, second)
+    kind, zero = b.dtype(first), b.like(0, first)
+    limits = np.iinfo(kind.numpy())
+    quotient, nothing = b.op("Div", first, divisor), b.like(limits.max, first)
+    if kind.is_signed():
+        turned = b.op("Sub", zero, first)
+        quotient = b.op("Where", b.op("Equal", second, b.like(-1, second)), turned, quotient)
+        nothing = b.op("Where", b.op("Less", first, zero), b.like(limits.min, first), nothing)
+    nothing = b.op("Where", b.op("Equal", first, zero), zero, nothing)
+    return b.op("Where", b.op("Equal", second, zero), nothing, quotient)
+
+
+def _divisor(b: Builder, x: Tensor) -> Tensor:
+    """Integers to divide by, with 1 for 0 and -1; itself where it is known to have neither.
+
+    onnxruntime refuses the former, and the least number over the latter ends the process (seen in 1.31).
+    """
+    value = b.known(x)
+    if value is not None and not np.isin(value, (0, -1)).any():
+        return x
+    bad = b.op("Equal", x, b.like(0, x))
+    if b.dtype(x).is_signed():
+        bad = b.op("Or", bad, b.op("Equal", x, b.like(-1, x)))
+    return b.op("Where", bad, b.like(1, x), x)
 
 
 @primitive("FloorMod", "RemainderTensorTensor", "RemainderTensorScalar", "RemainderScalarTensor")
@@ -425,7 +455,8 @@ def floor_mod(b: Builder, x: Value, y: Value) -> Value:
     """Mod; for floats the rest of Floor of Div."""
     first, second = promoted(b, x, y)
     if not b.dtype(first).is_floating_point():
-        return b.op("Mod", first, second)
+        # Over 1 and -1 no rest is left, and neither is one over 0.
+        return b.op("Mod", first, _divisor(b, second))
     whole = b.op("Floor", b.op("Div", first, second))
     return b.op("Sub", first, b.op("Mul", whole, second))
 
@@ -433,13 +464,19 @@ def floor_mod(b: Builder, x: Value, y: Value) -> Value:
 @primitive("TruncateDiv")
 def truncate_div(b: Builder, x: Value, y: Value) -> Value:
     """Div, for floats then rounded towards zero."""
-    return trunc(b, b.op("Div", *promoted(b, x, y)))
+    first, second = promoted(b, x, y)
+    if not b.dtype(first).is_floating_point():
+        return _quotient(b, first, second)
+    return trunc(b, b.op("Div", first, second))
 
 
 @primitive("TruncateMod", "Mod", "FmodTensor", "FmodScalar")
 def truncate_mod(b: Builder, x: Value, y: Value) -> Value:
     """Mod with the dividend's sign."""
-    return b.op("Mod", *promoted(b, x, y), fmod=1)
+    first, second = promoted(b, x, y)
+    if not b.dtype(first).is_floating_point():
+        second = _divisor(b, second)
+    return b.op("Mod", first, second, fmod=1)
 
 
 @primitive("Fmax")

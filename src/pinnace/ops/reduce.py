@@ -18,7 +18,8 @@ from pinnace.ops.values import Value
 
 def reduce(b: Builder, op_type: str, x: Tensor, axes: Sequence[int] | None, keep: bool = False) -> Tensor:
     """A reduction operator over `axes`; over all dimensions where there are none."""
-    return b.op(op_type, x, list(axes) if axes else None, keepdims=int(keep))
+    axes = list(axes) if axes and b.rank(x) else None  # MindSpore takes axes 0 and -1 of a scalar
+    return b.op(op_type, x, axes, keepdims=int(keep))
 
 
 def _reduction(op_type: str, *names: str) -> None:
@@ -31,8 +32,18 @@ def _reduction(op_type: str, *names: str) -> None:
 
 _reduction("ReduceMax", "ReduceMax")
 _reduction("ReduceMin", "ReduceMin")
-_reduction("ReduceMax", "ReduceAny", "Any")
-_reduction("ReduceMin", "ReduceAll", "All")
+
+
+@primitive("ReduceAny", "Any")
+def any_(b: Builder, x: Tensor, axis: Ints | None = (), keep_dims: bool = False) -> Value:
+    """ReduceMax of what is not 0."""
+    return reduce(b, "ReduceMax", b.cast(x, ir.DataType.BOOL), axis, keep_dims)
+
+
+@primitive("ReduceAll", "All")
+def all_(b: Builder, x: Tensor, axis: Ints | None = (), keep_dims: bool = False) -> Value:
+    """ReduceMin of what is not 0."""
+    return reduce(b, "ReduceMin", b.cast(x, ir.DataType.BOOL), axis, keep_dims)
 
 
 @primitive("Max")
@@ -579,11 +590,22 @@ def median(
     ignore_nan: bool = False,
 ) -> Value:
     """TopK of all elements, and Gather of the middle."""
-    if ignore_nan:
-        raise Unsupported("leaves out NaN")
     if global_median:
-        return middle(b, b.reshape(x, [-1]), 0, False)
+        x, axis, keep_dims = b.reshape(x, [-1]), 0, False
+    if ignore_nan and b.dtype(x).is_floating_point():
+        return _middle_of_numbers(b, x, axis, keep_dims)
     return middle(b, x, axis, keep_dims)
+
+
+def _middle_of_numbers(b: Builder, x: Tensor, axis: int, keep: bool) -> tuple[Tensor, Tensor]:
+    """The lower median of what is not NaN, and where it is."""
+    nan = b.op("IsNaN", x)
+    places = sorted_along(b, b.op("Where", nan, b.like(math.inf, x), x), axis, False)[1]
+    numbers = b.op("ReduceSum", b.cast(b.op("Not", nan), ir.DataType.INT64), [axis], keepdims=1)
+    at = b.op("Max", b.op("Div", b.op("Sub", numbers, 1), 2), 0)
+    place = b.op("GatherElements", places, at, axis=axis)
+    value = b.op("GatherElements", x, place, axis=axis)
+    return (value, place) if keep else (b.op("Squeeze", value, [axis]), b.op("Squeeze", place, [axis]))
 
 
 @primitive("MedianDim")
@@ -653,6 +675,8 @@ def histogram(b: Builder, x: Tensor, *, bins: int = 100, min: float = 0.0, max: 
     flat = b.cast(b.reshape(x, [-1]), ir.DataType.FLOAT)
     if min == max == 0.0:
         low, high = reduce(b, "ReduceMin", flat, None), reduce(b, "ReduceMax", flat, None)
+        equal = b.cast(b.op("Equal", low, high), ir.DataType.FLOAT)
+        low, high = b.op("Sub", low, equal), b.op("Add", high, equal)
     else:
         low, high = b.like(min, flat), b.like(max, flat)
     inside = b.op("And", b.op("GreaterOrEqual", flat, low), b.op("LessOrEqual", flat, high))

@@ -1,0 +1,56 @@
+"""Make goldens of what `python -m tests.random_calls` found, as it printed it or made simpler.
+
+    python tools/goldens_random.py FOLDER [PATTERN ...]
+
+Needs MindSpore 2.10.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from goldens import case, main
+
+# -- integers over 0 ----------------------------------------------------------------------------------
+
+INTS = "i32[3,4]>-2<2"
+
+case("random_floor_div_by_zero", INTS, INTS, call="x0 // x1")
+case("random_floor_div_by_zero_u8", "u8[3,4]>0<3", "u8[3,4]>0<2", call="ops.floor_div(x0, x1)")
+case("random_floor_div_by_zero_i8", "i8[3,4]>-2<3", "i8[3,4]>-1<2", call="mint.floor_divide(x0, x1)")
+case("random_truncate_div_by_zero", INTS, INTS, call="ops.truncate_div(x0, x1)")
+case("random_truncate_mod_by_zero", INTS, INTS, call="ops.truncate_mod(x0, x1)")
+case("random_fmod_by_zero", INTS, INTS, call="ops.fmod(x0, x1)")
+
+# -- without dimensions, and other sizes than expected ------------------------------------------------
+
+case("random_transpose_of_scalar", "f32[]", call="mint.transpose(x0, -1, 0)")
+case("random_prod_of_scalar", "i32[]>-7<7", call="x0.prod(-1)")
+case("random_any_of_scalar", "f32[]", call="mint.any(x0, 0)")
+case("random_scatter_add_to_scalar", "f32[]", "i32[1]>0<1", "f32[1]", call="ops.scatter_add(x0, x1, x2)")
+case("random_scatter_min_to_scalar", "f32[]", "i32[]>0<1", "f32[]", call="ops.scatter_min(x0, x1, x2)")
+case("random_histc_of_scalar", "f32[]", call="x0.histc()")
+case(
+    "random_squeeze_of_larger",
+    "f32[2,1]",
+    "f32[2*,5]",
+    call="(ops.squeeze(x0, -1), ops.squeeze(x1, -1))",
+)
+case("random_diagflat_free", "f32[2*]", call="ops.diagflat(x0, 1)")
+
+# -- values and types ----------------------------------------------------------------------------------
+
+case("random_any_of_floats", "f32[2,5]!", call="mint.any(x0, 1)")
+case("random_all_of_floats", "f32[2,5]!", call="mint.all(x0, 1)")
+case("random_cholesky_inverse_whole", "f32[2,2]", call="ops.cholesky_inverse(x0)")
+case("random_cholesky_inverse_upper_whole", "f32[2,2]", call="ops.cholesky_inverse(x0, upper=True)")
+case("random_igamma_of_nothing", "f32[1]>-1<-0.5", "f32[8]!", call="ops.igamma(x0, x1)")
+case("random_unique_slices", "i32[2,6]>0<2", call="mint.unique_consecutive(x0, True, True, 1)")
+case("random_unique_rows", "i32[6,1]>0<2", call="mint.unique_consecutive(x0, True, True, -2)")
+case("random_nanmedian", "f32[5,3]!", call="ops.nanmedian(x0, axis=1)")
+case("random_nanmedian_kept", "f32[5,3]!", call="ops.nanmedian(x0, axis=0, keepdims=True)")
+case("random_nanmedian_of_all", "f32[7]!", call="ops.nanmedian(x0)")
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), sys.argv[2:])
