@@ -46,6 +46,19 @@ def options(of: object) -> list[str]:
     return [name for name, option in found if option.fset]
 
 
+@pytest.mark.parametrize(
+    ("part", "option", "value"),
+    [
+        ("cpu", "thread_affinity_mode", 1 << 31),
+        ("cpu", "thread_affinity_core_list", [0, 1 << 40]),
+        ("parallel", "device_ids", [1 << 31]),
+    ],
+)
+def test_numbers_that_mindspore_lite_has_no_room_for(part: str, option: str, value: object) -> None:
+    with pytest.raises(TypeError, match="must be an int of 32 bits, but got"):
+        setattr(getattr(Context(), part), option, value)
+
+
 @pytest.mark.parametrize("part", ["", "cpu", "gpu", "ascend", "parallel"])
 def test_every_option_can_be_set_to_what_it_is_at_first(part: str) -> None:
     context = Context()

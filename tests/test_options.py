@@ -380,6 +380,17 @@ def test_sizes_of_several_inputs_are_those_of_their_names() -> None:
     assert (written(a.sizes), b.sizes, written(c.sizes)) == ("[4],[5]", (), "[8~9,16],[1,2]")
 
 
+def test_a_model_without_collectives_is_no_rank(model: str) -> None:
+    context = on("cpu")
+    context.ascend.rank_id = 1
+    options = {"ascend_context": {"rank_table_file": "ranks.json"}}
+    wanted = r"no effect: \[ascend_context\] rank_table_file, context.ascend.rank_id \(.*has no collectives"
+    for _ in range(2):
+        with pytest.warns(PinnaceWarning, match=wanted) as caught:
+            built(model, context, options)
+        assert len(caught) == 1
+
+
 def test_openvino_runs_one_operator_at_a_time(model: str) -> None:
     pytest.importorskip("openvino")
     context = on("cpu")

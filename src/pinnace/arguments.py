@@ -40,8 +40,14 @@ def check_count(name: str, value: object, prefix: str = "") -> None:
     check_type(name, value, int)
     if value < 0:  # type: ignore[operator]
         raise ArgumentValueError(f"{prefix}{name} must be a non-negative int.")
-    if value >= 1 << 31:  # type: ignore[operator]
-        raise ArgumentTypeError(f"{name} must be an int of 32 bits, but got {value}.")
+    check_32_bits(name, value)
+
+
+def check_32_bits(name: str, *values: object) -> None:
+    """Raise `ArgumentTypeError` unless each of some ints has room in 32 bits."""
+    for value in values:
+        if not -1 << 31 <= value < 1 << 31:  # type: ignore[operator]
+            raise ArgumentTypeError(f"{name} must be an int of 32 bits, but got {value}.")
 
 
 def check_sections(name: str, value: object) -> None:

@@ -280,7 +280,7 @@ class BaseModel(NotCopied):
         """
         check_resize(inputs, dims)
         with self._updating:
-            live = self._built()
+            live = self._built("resize failed! ")
             shapes = resized(live.declared, dims)
             built = shapes_to_build(live.declared, shapes)
 

@@ -102,8 +102,8 @@ class Origin:
         if self.target.profile:
             self._store = None  # what is loaded does not know what nodes are called in the file
         self._engine = engines.choose(self.target, self.source.name)
-        # Nobody asked for this engine: what it does not like, another one may. onnxruntime has the last word.
-        self._may_fail = not aimed.provider and not self._engine.name.startswith("onnxruntime")
+        # What this engine does not like, another one may. onnxruntime has the last word.
+        self._may_fail = not self._engine.name.startswith("onnxruntime")
         self._shapes: tuple[Shape, ...] = ()
         self._entry: Entry | None = None
         self.offer: Offer | None = None
@@ -122,8 +122,8 @@ class Origin:
     def build(self) -> Executable:
         """Compile the model as it is, or load what was compiled before; see `build`.
 
-        Where the engine lacks operators of the model and another one is here that has them, that one runs it;
-        and where it fails, if the user has not asked for it.
+        Where the engine lacks operators of the model, or fails, and another one is here that does not, that
+        one runs it.
         Where 16 bits are preferred and nothing computes in them, a warning says so.
         """
         executable = self._build_somewhere()
@@ -173,6 +173,7 @@ class Origin:
         with _no_garbage_collection():
             made = self._made()
         if not isinstance(made, RankPart):
+            self._warn_of_ranks()
             return made
         from pinnace.distributed.executable import join
         from pinnace.distributed.files import fingerprint
@@ -180,6 +181,20 @@ class Origin:
         known = None if self._store is None or self._entry is None else self._store.refers(self._content)
         content = fingerprint(self.source, self.source.files if known is None else known)
         return join(made, self.target, self._settings, content)
+
+    def _warn_of_ranks(self) -> None:
+        """Say of options for ranks that they have no effect: this model runs alone."""
+        target, get = self.target, self._settings.get
+        on_gpu = target.device == "gpu" or target.simulates.startswith("gpu")  # whose launcher says the rank
+        asked = {
+            "[ascend_context] rank_table_file": get("ascend_context", "rank_table_file"),
+            "[distributed] timeout": get("distributed", "timeout"),
+            "context.group_info_file": target.groups,
+            "context.ascend.rank_id": target.rank and not on_gpu,
+        }
+        names = [name for name, given in asked.items() if given]
+        if names and not self._shapes:
+            warn(f"these options have no effect: {', '.join(names)} ({self.source.name} has no collectives)")
 
     def _made(self) -> Executable | RankPart:
         """What runs here, through the compile cache where that can be used."""

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
-from pinnace.arguments import check_count, check_list, check_sections, check_type
+from pinnace.arguments import check_32_bits, check_count, check_list, check_sections, check_type
 from pinnace.cores import allowed_cores, cores_by_speed, spread, usable_core_count
 from pinnace.errors import ArgumentValueError, ConfigError, warn
 from pinnace.options import ASCEND_PRECISION
@@ -142,6 +142,7 @@ class CPU(Device):
     @thread_affinity_mode.setter
     def thread_affinity_mode(self, cpu_thread_affinity_mode: int) -> None:
         check_type("cpu_thread_affinity_mode", cpu_thread_affinity_mode, int)
+        check_32_bits("cpu_thread_affinity_mode", cpu_thread_affinity_mode)
         if cpu_thread_affinity_mode not in _AFFINITY:
             # mindspore_lite takes the value and binds nothing
             warn(f"cpu_thread_affinity_mode {cpu_thread_affinity_mode} is not one of {_AFFINITY}: 0 is used")
@@ -156,7 +157,8 @@ class CPU(Device):
     @thread_affinity_core_list.setter
     def thread_affinity_core_list(self, cpu_thread_affinity_core_list: list[int]) -> None:
         check_list("cpu_thread_affinity_core_list", cpu_thread_affinity_core_list, int)
-        self._thread_affinity_core_list = list(cpu_thread_affinity_core_list)
+        check_32_bits("cpu_thread_affinity_core_list element", *cpu_thread_affinity_core_list)
+        self._thread_affinity_core_list = list(map(int, cpu_thread_affinity_core_list))
 
 
 class Accelerator(Device):
@@ -329,6 +331,7 @@ class Parallel(Options):
     @device_ids.setter
     def device_ids(self, device_ids: list[int]) -> None:
         check_list("device_ids", device_ids, int)
+        check_32_bits("device_ids element", *device_ids)
         if min(device_ids, default=0) < 0:
             raise ArgumentValueError("Set parallel failed, device_ids contain a negative number.")
         self._device_ids = list(device_ids)

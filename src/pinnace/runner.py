@@ -102,9 +102,10 @@ class ModelParallelRunner(BaseModel):
         closed. Raises as `Model.build_from_file` does.
         """
         check_type("model_path", model_path, str)
+        # As in mindspore_lite, a file that is missing is told before a context that is none.
+        model_path = self._found(model_path, context if isinstance(context, Context) else None)
         if context is not None:
             check_type("context", context, Context)
-        model_path = self._found(model_path, context)
         context = context or Context()
         self._build(model_path, context, context.parallel)
         self._model_path = model_path

@@ -28,9 +28,9 @@ class Draft:
     values between that the graph gives beside its last ones.
     """
 
-    def __init__(self, rng: Generator, opset: int) -> None:
+    def __init__(self, rng: Generator, opset: int, tame: bool = False) -> None:
         self.rng, self.opset = rng, opset
-        self.wild = bool(rng.random() < 0.12)
+        self.wild = bool(rng.random() < 0.12) and not tame
         self.nodes: list[NodeProto] = []
         self.values: dict[str, Any] = {}
         self.leaves: dict[str, np.ndarray] = {}
@@ -46,7 +46,10 @@ class Draft:
 
     def leaf(self, array: Any, dtype: Any = None, fixed: bool = False) -> str:
         """A value that is given: an input, or a constant."""
-        array = np.asarray(array, dtype)
+        try:
+            array = np.asarray(array, dtype)
+        except OverflowError:
+            raise Refused("no number of this type") from None
         if array.dtype == np.float64 and dtype is None:
             array = array.astype(np.float32)
         name = f"c{len(self.leaves)}"

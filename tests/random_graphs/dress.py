@@ -110,9 +110,7 @@ def _branch(
     taken = d.chance(0.5)
     then = _renamed(helper.make_graph(inner, "taken", [], gives), ".t")
     rest = [
-        helper.make_node(
-            "Constant", [], [f"{o}.e"], value=numpy_helper.from_array(np.zeros_like(d.values[o]), "")
-        )
+        helper.make_node("Constant", [], [f"{o}.e"], value=numpy_helper.from_array(_zeros(d.values[o]), ""))
         for o in outputs
     ]
     infos = []
@@ -196,3 +194,7 @@ def _renamed(graph: GraphProto, suffix: str) -> GraphProto:
     for value in copy.output:
         value.name = new(value.name)
     return copy
+
+
+def _zeros(array: np.ndarray) -> np.ndarray:
+    return np.full_like(array, "") if array.dtype.kind in "OSU" else np.zeros_like(array)

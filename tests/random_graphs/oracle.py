@@ -12,9 +12,100 @@ from onnx import GraphProto, ModelProto, helper, numpy_helper
 Arrays = Sequence[np.ndarray]
 
 _EXACT = frozenset(
-    ["Abs", "And", "ArgMax", "ArgMin", "BitCast", "BitShift", "BitwiseAnd", "BitwiseNot", "BitwiseOr", "BitwiseXor", "Cast", "CastLike", "Ceil", "CenterCropPad", "Clip", "Compress", "Concat", "ConcatFromSequence", "Constant", "ConstantOfShape", "DepthToSpace", "DequantizeLinear", "Equal", "Expand", "EyeLike", "Flatten", "Floor", "Gather", "GatherElements", "GatherND", "Greater", "GreaterOrEqual", "Hardmax", "Identity", "If", "IsInf", "IsNaN", "Less", "LessOrEqual", "Loop", "Max", "MaxPool", "MaxUnpool", "Min", "Neg", "NonMaxSuppression", "NonZero", "Not", "OneHot", "Optional", "OptionalGetElement", "OptionalHasElement", "Or", "Pad", "QuantizeLinear", "Range", "Relu", "Reshape", "ReverseSequence", "Round", "Scan", "Scatter", "ScatterElements", "ScatterND", "SequenceAt", "SequenceConstruct", "SequenceEmpty", "SequenceErase", "SequenceInsert", "SequenceLength", "Shape", "Sign", "Size", "Slice", "SpaceToDepth", "Split", "SplitToSequence", "Squeeze", "TensorScatter", "Tile", "TopK", "Transpose", "Trilu", "Unique", "Unsqueeze", "Where", "Xor", "GlobalMaxPool", "ReduceMax", "ReduceMin"]
+    [
+        "Abs",
+        "And",
+        "ArgMax",
+        "ArgMin",
+        "BitCast",
+        "BitShift",
+        "BitwiseAnd",
+        "BitwiseNot",
+        "BitwiseOr",
+        "BitwiseXor",
+        "Cast",
+        "CastLike",
+        "Ceil",
+        "CenterCropPad",
+        "Clip",
+        "Compress",
+        "Concat",
+        "ConcatFromSequence",
+        "Constant",
+        "ConstantOfShape",
+        "DepthToSpace",
+        "DequantizeLinear",
+        "Equal",
+        "Expand",
+        "EyeLike",
+        "Flatten",
+        "Floor",
+        "Gather",
+        "GatherElements",
+        "GatherND",
+        "Greater",
+        "GreaterOrEqual",
+        "Hardmax",
+        "Identity",
+        "If",
+        "IsInf",
+        "IsNaN",
+        "Less",
+        "LessOrEqual",
+        "Loop",
+        "Max",
+        "MaxPool",
+        "MaxUnpool",
+        "Min",
+        "Neg",
+        "NonMaxSuppression",
+        "NonZero",
+        "Not",
+        "OneHot",
+        "Optional",
+        "OptionalGetElement",
+        "OptionalHasElement",
+        "Or",
+        "Pad",
+        "QuantizeLinear",
+        "Range",
+        "Relu",
+        "Reshape",
+        "ReverseSequence",
+        "Round",
+        "Scan",
+        "Scatter",
+        "ScatterElements",
+        "ScatterND",
+        "SequenceAt",
+        "SequenceConstruct",
+        "SequenceEmpty",
+        "SequenceErase",
+        "SequenceInsert",
+        "SequenceLength",
+        "Shape",
+        "Sign",
+        "Size",
+        "Slice",
+        "SpaceToDepth",
+        "Split",
+        "SplitToSequence",
+        "Squeeze",
+        "TensorScatter",
+        "Tile",
+        "TopK",
+        "Transpose",
+        "Trilu",
+        "Unique",
+        "Unsqueeze",
+        "Where",
+        "Xor",
+        "GlobalMaxPool",
+        "ReduceMax",
+        "ReduceMin",
+    ]
 )
-"""Operators whose results are no matter of rounding."""
+"""Operators whose results are no matter of rounding. QuantizeLinear is none: engines round halves either way."""
 
 _NOISE = {onnx.TensorProto.FLOAT: 1e-6, onnx.TensorProto.FLOAT16: 4e-3, onnx.TensorProto.DOUBLE: 4e-15}
 """Some ulps of a type: what the order of a sum, or a function of another library, changes."""
@@ -123,14 +214,27 @@ def _add_noise(graph: GraphProto, kinds: Mapping[str, int], seed: int, sign: int
         for place, name in enumerate(node.output):
             if kinds.get(name) in _NOISE:
                 node.output[place] = f"{name}.exact"
-                made = _shaken(f"{name}.exact", f"{name}.", kinds[name], seed + 7 * place + 3, sign, opset)
+                made = _shaken(
+                    f"{name}.exact",
+                    f"{name}.",
+                    kinds[name],
+                    seed + 7 * place + 3,
+                    sign,
+                    opset,
+                    node.op_type == "Conv",
+                )
                 made[-1].output[0] = name
                 after += made
         graph.node.extend([node, *after])
 
 
-def _shaken(name: str, prefix: str, kind: int, seed: int, sign: int, opset: int) -> list[onnx.NodeProto]:
-    """Nodes that give `name` times a number near 1 for each element."""
+def _shaken(
+    name: str, prefix: str, kind: int, seed: int, sign: int, opset: int, wide_tiles: bool = False
+) -> list[onnx.NodeProto]:
+    """Nodes that give `name` times a number near 1 for each element.
+
+    `wide_tiles`: the noise goes by the largest element, as errors of Winograd's algorithm do.
+    """
     wide = onnx.TensorProto.DOUBLE
     prefix = f"{prefix}.noise"
 
@@ -146,8 +250,13 @@ def _shaken(name: str, prefix: str, kind: int, seed: int, sign: int, opset: int)
         noise = node("RandomUniformLike", name, low=-1.0, high=1.0, seed=float(seed), dtype=wide)
     else:
         places = node("Range", number(0, np.int64), node("Size", name), number(1, np.int64))
-        angles = node("Mul", node("Cast", places, to=wide), number(12345.678 + seed))
+        angles = node("Mul", node("Add", node("Cast", places, to=wide), number(1)), number(12345.678 + seed))
         noise = node("Reshape", node("Sin", angles), node("Shape", name), allowzero=1)
-    factor = node("Add", number(1), node("Mul", noise, number(sign * _NOISE[kind])))
-    node("Cast", node("Mul", node("Cast", name, to=wide), factor), to=kind)
+    noise = node("Mul", noise, number(sign * _NOISE[kind]))
+    exact = node("Cast", name, to=wide)
+    if wide_tiles:
+        shaken = node("Add", exact, node("Mul", noise, node("ReduceMax", node("Abs", exact))))
+    else:
+        shaken = node("Mul", exact, node("Add", number(1), noise))
+    node("Cast", shaken, to=kind)
     return made

@@ -13,25 +13,23 @@ from tests.random_graphs.dress import Case
 from tests.random_graphs.judge import Verdict
 
 Trial = Callable[[Case], Verdict]
-_MOST = 300
+_MOST = 150
 """Trials; a few tens are the usual."""
 
 
 def shrunk(case: Case, verdict: Verdict, trial: Trial) -> tuple[Case, Verdict]:
     """The smallest case found that fails in the same way, and its verdict."""
-    left = _MOST
-    progress = True
-    while progress:
-        progress = False
+    left, before = _MOST, None
+    while before is not case:
+        before = case
         for step in _STEPS:
-            for smaller in step(case):
-                if left == 0:
-                    return case, verdict
+            smaller = iter(step(case))
+            while left and (tried := next(smaller, None)) is not None:
                 left -= 1
-                found = trial(smaller)
+                found = trial(tried)
                 if found.kind == verdict.kind:
-                    case, verdict, progress = smaller, found, True
-                    break
+                    case, verdict = tried, found
+                    smaller = iter(step(case))
     return case, verdict
 
 
@@ -65,6 +63,32 @@ def _tidied(model: ModelProto, feed: dict[str, np.ndarray]) -> Case:
 def _inner(node: onnx.NodeProto) -> set[str]:
     nested = [g for a in node.attribute if a.type == onnx.AttributeProto.GRAPH for g in oracle.graphs(a.g)]
     return {i for g in nested for n in g.node for i in n.input} | {o.name for g in nested for o in g.output}
+
+
+def one_node(case: Case) -> Iterator[Case]:
+    """A node by itself, with the inputs that it has in the whole."""
+    if len(case.model.graph.node) == 1:
+        return
+    held = {**case.feed, **_held(case)}
+    constants = {t.name: t for t in case.model.graph.initializer}
+    for node in case.model.graph.node:
+        if node.op_type == "Constant" and node.attribute[0].name == "value":
+            constants[node.output[0]] = numpy_helper.from_array(held[node.output[0]], node.output[0])
+            continue
+        model = _copy(case.model)
+        model.graph.ClearField("output")
+        model.graph.ClearField("node")
+        model.graph.ClearField("input")
+        model.graph.ClearField("initializer")
+        model.graph.node.append(node)
+        reads = [*dict.fromkeys((*node.input, *_inner(node)))]
+        model.graph.initializer.extend(constants[i] for i in reads if i in constants)
+        given = {i: held[i] for i in reads if i in held and i not in constants}
+        model.graph.input.extend(helper.make_value_info(i, type_of(v)) for i, v in given.items())
+        outputs = [(o, held[o]) for o in node.output if o in held]
+        model.graph.output.extend(helper.make_value_info(o, type_of(v, [None] * v.ndim)) for o, v in outputs)
+        if outputs:
+            yield _tidied(model, given)
 
 
 def _fewer_outputs(case: Case) -> Iterator[Case]:
@@ -214,6 +238,7 @@ def _plainer(case: Case) -> Iterator[Case]:
 
 
 _STEPS = (
+    one_node,
     _fewer_outputs,
     _cut_behind,
     _cut_before,

@@ -11,11 +11,11 @@ import onnx_ir as ir
 from pinnace.compiler import outputs
 from pinnace.compiler import plan as plans
 from pinnace.compiler.lower import HELD_BACK, STATE, graph_inputs, lower
-from pinnace.compiler.reshaping import infer_all, loosen, reshape
+from pinnace.compiler.reshaping import compare, infer_all, loosen, reshape
 from pinnace.compiler.variable import Variable, chosen, variables
 from pinnace.errors import ConfigError, UnsupportedModelError, UnsupportedPrimitive
 from pinnace.ops.collective import DOMAIN
-from pinnace.program import Layout, Program
+from pinnace.program import Dialect, Layout, Program
 from pinnace.shapes import Shape, named_shapes
 from pinnace.types import DataType, Format, Interface, Port
 
@@ -74,6 +74,9 @@ def compilable(
             _forget_shapes(model.graph)
             loosen(model.graph)
         infer_all(model, name)
+        if isinstance(graph, Program) and graph.dialect is Dialect.MINDSPORE:
+            # MindSpore Lite and onnxruntime compute what such files say, and they are what is compared with.
+            compare(model, lower(graph, ids), name)
     if output_type:
         outputs.cast(model, output_type, hidden)
     interface = Interface(

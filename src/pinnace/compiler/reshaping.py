@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -21,6 +23,8 @@ Values = npt.NDArray[np.generic]
 _WHOLE = (ir.DataType.INT64, ir.DataType.INT32, ir.DataType.BOOL)
 _FEW = 64
 _MANY = 1 << 48
+_BROADCASTING = {"Add", "And", "Div", "Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual", "Max"}
+_BROADCASTING |= {"Min", "Mod", "Mul", "Or", "Pow", "Sub", "Where", "Xor"}
 
 _Dims = list[tuple[int | None, ...] | None]
 """The dimensions of a node's inputs: a free one is None, and so is an unknown rank."""
@@ -56,9 +60,60 @@ def infer_all(model: ir.Model, name: str) -> None:
         except onnx.shape_inference.InferenceError as error:
             reason = str(error).rpartition("] ")[2]
         if reason:
-            given = " and ".join(str(_shown(i)) for i in node.inputs if i is not None)
-            row = UnsupportedPrimitive(node.op_type, 1, _name(node), f"{reason}; its inputs are {given}")
-            raise UnsupportedModelError(name, [row])
+            raise _refusal(name, node, reason)
+
+
+def compare(model: ir.Model, before: ir.Model, name: str) -> None:
+    """Refuse what fits and yet means something else: numbers that an exporter has taken from shapes.
+
+    Such are a batch that a Reshape keeps while the rest grows, and a constant of the input's size over which
+    an input of size 1 is now repeated. `before` is the graph for the shapes of the file. Raises
+    UnsupportedModelError.
+    """
+    infer_all(before, name)
+    known = dict(_counted(before))
+    for key, node in _counted(model):
+        old = known.get(key)
+        if old is None or node.domain:
+            continue
+        reason = _kept(node, old) if node.op_type == "Reshape" else ""
+        reason = _stretched(node, old) if node.op_type in _BROADCASTING else reason
+        if reason:
+            raise _refusal(name, node, reason)
+
+
+def _counted(model: ir.Model) -> Iterator[tuple[Hashable, ir.Node]]:
+    """Nodes by what they were made for."""
+    count: Counter[Hashable] = Counter()
+    for node in model.graph:
+        key = (node.meta.get(ORIGIN), node.op_type)
+        count[key] += 1
+        yield (key, count[key]), node
+
+
+def _kept(node: ir.Node, old: ir.Node) -> str:
+    sides = [_dims(v) or () for n in (node, old) for v in (n.inputs[0], n.outputs[0])]
+    for place, (have, gives, had, gave) in enumerate(zip(*sides, strict=False)):
+        if had is None or had != gave:
+            break
+        if have not in (had, None) and gives == gave:
+            return f"the file keeps {gave} as dimension {place}, which was that of its input"
+    return ""
+
+
+def _stretched(node: ir.Node, old: ir.Node) -> str:
+    now, then = ([(_dims(value) or ())[::-1] for value in n.inputs] for n in (node, old))
+    for first, second in combinations(range(min(len(now), len(then))), 2):
+        for a, b, c, d in zip(now[first], now[second], then[first], then[second], strict=False):
+            if None not in (a, b, c) and c == d and a != b:
+                return f"dimensions that were {c} both are {a} and {b}, and one is repeated"
+    return ""
+
+
+def _refusal(name: str, node: ir.Node, reason: str) -> UnsupportedModelError:
+    given = " and ".join(str(_shown(i)) for i in node.inputs if i is not None)
+    row = UnsupportedPrimitive(node.op_type, 1, _name(node), f"{reason}; its inputs are {given}")
+    return UnsupportedModelError(name, [row])
 
 
 def _infer(node: ir.Node, opset: int, known: Mapping[ir.Value, ir.TensorProtocol]) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import NoReturn
 
@@ -16,8 +16,9 @@ from pinnace.engines.onnxruntime.divisors import check_divisors
 from pinnace.engines.onnxruntime.kernels import lacking
 from pinnace.engines.onnxruntime.pools import keep_plain
 from pinnace.engines.onnxruntime.providers import ON_CPU, Chain
-from pinnace.engines.onnxruntime.session import hand_over, start
+from pinnace.engines.onnxruntime.session import NO_OPTIMIZATION, hand_over, start
 from pinnace.engines.onnxruntime.weights_apart import set_apart
+from pinnace.engines.onnxruntime.wrong import wrong_optimizers
 from pinnace.engines.protocol import Array
 from pinnace.errors import DeviceUnavailableError, EngineError, LackingKernelsError
 from pinnace.ops.builder import Unsupported
@@ -57,7 +58,16 @@ class Encoded:
         room = "optimization.constant_folding_max_output_size_in_bytes"
         chosen.add_session_config_entry(room, str(self.room))
         held = hand_over({**self.weights, **(weights or {})}, chosen)
-        return start(self.model, chosen, self.disabled, chain), held
+        try:
+            return start(self.model, chosen, self.disabled, chain), held
+        except DeviceUnavailableError:
+            raise
+        except Exception:
+            # Optimizers refuse some graphs that kernels compute (seen in 1.31), mostly with DequantizeLinear.
+            chosen.graph_optimization_level = NO_OPTIMIZATION
+            with suppress(Exception):
+                return start(self.model, chosen, (), chain), held
+            raise
 
 
 def encoded(graph: Compilable, source: Source | None = None, chain: Chain = ON_CPU) -> Encoded:
@@ -72,7 +82,7 @@ def encoded(graph: Compilable, source: Source | None = None, chain: Chain = ON_C
         keep_plain(graph.model)
     set_apart(graph.model, {name for v in graph.variable.values() for name in v.names})
     room = max(_FOLDED, _weight_bytes(graph.model))
-    disabled = _wrong_optimizers(graph.model) + _SLOW_OPTIMIZERS
+    disabled = wrong_optimizers(graph.model) + _SLOW_OPTIMIZERS
     weights = _in_memory(graph, source)
     try:
         return Encoded(_serialised(graph.model), weights, room, disabled)
@@ -122,19 +132,6 @@ def _unknown() -> NoReturn:
 
 def _shape(tensor: ir.TensorProtocol) -> ir.Shape:
     return ir.Shape(tensor.shape.numpy())
-
-
-def _wrong_optimizers(model: ir.Model) -> list[str]:
-    """Optimizers of onnxruntime that would change the results of this model.
-
-    Pad_Fusion (seen in 1.31) makes the zeros of a Pad before a MaxPool the pool's own padding, which never
-    wins the maximum: wrong wherever all values of a window are negative.
-    """
-    for node in ir.traversal.RecursiveGraphIterator(model.graph):
-        before = node.inputs[0].producer() if node.op_type == "MaxPool" and node.inputs[0] else None
-        if before is not None and before.op_type == "Pad":
-            return ["Pad_Fusion"]
-    return []
 
 
 def _weight_bytes(model: ir.Model) -> int:

@@ -148,9 +148,7 @@ def _same(raw: _Bytes, place: _Place, source: Source) -> bool:
     return np.array_equal(raw, np.frombuffer(there, np.uint8))
 
 
-def _alone(
-    folder: Path, place: str, raw: _Bytes, packed: Mapping[str, str], data: _Bytes
-) -> dict[str, str]:
+def _alone(folder: Path, place: str, raw: _Bytes, packed: Mapping[str, str], data: _Bytes) -> dict[str, str]:
     """Write a weight, and what kernels packed of it, into a file of the folder `place`, named by its content.
 
     Returns the fields of its `external_data`.
