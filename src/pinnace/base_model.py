@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
 from functools import wraps
-from itertools import chain, count
+from itertools import chain
 from operator import is_not
 from pathlib import Path
 from types import TracebackType
@@ -111,7 +111,8 @@ class BaseModel(NotCopied):
             live = self._built()
             ports = zip(live.inputs, live.shapes, strict=True)
             tensors = [Tensor.of_port(port, shape, live.told) for port, shape in ports]
-            self._handed.update(zip(tensors, count()))
+            for place, tensor in enumerate(tensors):
+                self._handed[tensor] = place
         return tensors
 
     def get_outputs(self) -> list[TensorMeta]:

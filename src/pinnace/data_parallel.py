@@ -88,6 +88,7 @@ class DataParallel(NotCopied):
         context = settled(context, settings, PARALLEL, SPLIT, *chosen)
         self._model_path = model_path
         self._axis = axis
+        self._told: set[str] = set()
         self._tally = SharedTally()
         self._carrier = _carrier(os.path.abspath(model_path), context, device_ids, settings)
         self._finalizer = weakref.finalize(self, self._carrier.close)
@@ -121,7 +122,7 @@ class DataParallel(NotCopied):
     def get_inputs(self) -> list[Tensor]:
         """New tensors for the inputs, in order and without data; a free dimension, as the batch, is -1."""
         shapes = zip(self._inputs, self._plan.shapes, strict=True)
-        return [Tensor.of_port(port, shape) for port, shape in shapes]
+        return [Tensor.of_port(port, shape, self._told) for port, shape in shapes]
 
     def get_outputs(self) -> list[TensorMeta]:
         """What is known of the outputs, in order; a free dimension, as the batch, is -1."""
