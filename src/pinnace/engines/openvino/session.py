@@ -315,8 +315,9 @@ def name_parts(model: ov.Model) -> None:
     """Name what OpenVINO's reader made of one node after that node; the last of the parts has its name."""
     for node in reversed(model.get_ordered_ops()):
         readers = [reader.get_node() for output in node.outputs() for reader in output.get_target_inputs()]
-        if readers and node.get_friendly_name() == node.get_name():
-            node.set_friendly_name(f"{readers[0].get_friendly_name()}/{node.get_name()}")
+        whole = readers[0].get_friendly_name() if readers else ""
+        if whole and whole != readers[0].get_name() and node.get_friendly_name() == node.get_name():
+            node.set_friendly_name(f"{whole}/{node.get_name()}")
 
 
 def _steps(request: ov.InferRequest) -> list[Step]:
