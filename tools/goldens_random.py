@@ -23,6 +23,8 @@ case("random_truncate_div_by_zero", INTS, INTS, call="ops.truncate_div(x0, x1)")
 case("random_truncate_mod_by_zero", INTS, INTS, call="ops.truncate_mod(x0, x1)")
 case("random_fmod_by_zero", INTS, INTS, call="ops.fmod(x0, x1)")
 
+case("random_floor_div_of_bools", "b[8]", "b[8]", call="ops.floor_div(x0, x1)")
+
 # -- without dimensions, and other sizes than expected ------------------------------------------------
 
 case("random_transpose_of_scalar", "f32[]", call="mint.transpose(x0, -1, 0)")
@@ -51,6 +53,18 @@ case("random_unique_rows", "i32[6,1]>0<2", call="mint.unique_consecutive(x0, Tru
 case("random_nanmedian", "f32[5,3]!", call="ops.nanmedian(x0, axis=1)")
 case("random_nanmedian_kept", "f32[5,3]!", call="ops.nanmedian(x0, axis=0, keepdims=True)")
 case("random_nanmedian_of_all", "f32[7]!", call="ops.nanmedian(x0)")
+
+case("random_log_of_sigmoid", "f32[16]>-80<40", call="ops.log(ops.sigmoid(x0))")
+case("random_logsigmoid", "f32[16]>-80<40", call="ops.logsigmoid(x0)")
+case("random_zeros_of_no_type", "i32[2]>1<4", call="ops.zeros(x0)")
+case("random_ones_of_no_type", "i32[2]>1<4", call="mint.ones(x0)")
+case("random_fill_scalar", "i32[]>0<7", "i32[]>-7<7", call="x0.fill(x1)")
+case(
+    "random_max_pool_of_integers",
+    "i32[4,6,4]>-7<7",
+    setup="self.l0 = nn.MaxPool2d(pad_mode='pad')",
+    body="return self.l0(x0)",
+)
 
 if __name__ == "__main__":
     main(Path(sys.argv[1]), sys.argv[2:])

@@ -7,8 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 
 TOLERANCE = {
-    # One step is 1.2e-7. Both sides sum in an order of their own, and approximate functions by a few steps.
-    "float32": (5e-5, 5e-6),
+    # One step is 1.2e-7. Both sides sum in an order of their own, and approximate functions by a few steps;
+    # OpenVINO's Softplus is off by 8e-6 near 0.
+    "float32": (5e-5, 1e-5),
     # One step is 1e-3. Pinnace computes in float32 and rounds once, MindSpore often.
     "float16": (4e-3, 2e-3),
     # Where onnxruntime has no kernel for float64, a result has float32's precision.

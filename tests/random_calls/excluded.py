@@ -10,7 +10,7 @@ FUNCTIONS = {
     "draws numbers": (
         "*rand*", "*dropout*", "*Dropout*", "*multinomial*", "*bernoulli*", "*normal", "*normal_", "*.uniform*",
         "*.gamma", "*poisson", "*laplace", "*shuffle*", "*sample*candidate*", "*choice*", "*rrelu*", "*RReLU*",
-        "*exponential_", "*gumbel*", "*candidate_sampler", "*geometric_", "*log_normal*", "*cauchy*",
+        "*exponential_", "*gumbel*", "*candidate_sampler", "*geometric_", "*log_normal*", "*cauchy*", "*ractional*",
     ),
     "gives memory that nobody wrote": ("*.empty", "*.empty_like", "*.new_empty", "*empty_strided"),
     "leaves the graph: a value of Python, a file, a device, a print": (
@@ -58,12 +58,17 @@ def undefined(name: str, given: list[Any], result: Any) -> str:
             return "MindSpore gives memory that nobody wrote for the mean, the product, ... of nothing"
     if any(not g["finite"] and g["zero"] for g in floats) or (wild and any(g["zero"] for g in given)):
         return "MindSpore's NaN / 0 is -inf, and its 1 / -0 is inf" if _DIVIDES.search(name) else ""
+    if any(not g["finite"] for g in floats) and _COMPARES.search(name):
+        return "what comes of NaN depends on the order in which MindSpore compares"
     if "nextafter" in name and len({tuple(g["shape"]) for g in given}) > 1:
         return "MindSpore reads beyond the smaller operand"
     return ""
 
 
 _DIVIDES = re.compile(r"div|mod|remainder|reciprocal|%|/|pow|\*\*")
+_COMPARES = re.compile(
+    r"max|min|clamp|clip|sort|top_?k|median|quantile|cum|logsumexp|LogSumExp|unique|pool|Pool|bessel"
+)
 _OF_NOTHING = re.compile(r"sum|any|all|cat|stack|zeros|ones|full|size|shape|numel|rank|pad|count")
 _TYPES = {"bool", "float16", "float32", "float64"} | {
     f"{s}int{b}" for s in ("", "u") for b in (8, 16, 32, 64)

@@ -308,15 +308,15 @@ def ones_like(b: Builder, x: Tensor, dtype: Dtype | None = None) -> Value:
 
 
 @primitive("Zeros")
-def zeros(b: Builder, shape: Dims, dtype: Dtype = ir.DataType.FLOAT) -> Value:
+def zeros(b: Builder, shape: Dims, dtype: Dtype | None = None) -> Value:
     """ConstantOfShape."""
-    return filled(b, 0, shape, dtype)
+    return filled(b, 0, shape, dtype or ir.DataType.FLOAT)
 
 
 @primitive("Ones")
-def ones(b: Builder, shape: Dims, dtype: Dtype = ir.DataType.FLOAT) -> Value:
+def ones(b: Builder, shape: Dims, dtype: Dtype | None = None) -> Value:
     """ConstantOfShape."""
-    return filled(b, 1, shape, dtype)
+    return filled(b, 1, shape, dtype or ir.DataType.FLOAT)
 
 
 @primitive("FillScalar", "FillTensor", "FillV2")

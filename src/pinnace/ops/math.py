@@ -139,7 +139,11 @@ def rsqrt(b: Builder, x: Tensor) -> Value:
 
 @primitive("Log")
 def log(b: Builder, x: Tensor) -> Value:
-    """Log."""
+    """Log; of Sigmoid Neg of Softplus of Neg."""
+    made = x.producer()
+    if made is not None and made.op_type == "Sigmoid" and made.inputs[0] is not None:
+        # onnxruntime's Sigmoid stops at -18 (seen in 1.31), where MindSpore's still has a logarithm.
+        return b.op("Neg", b.op("Softplus", b.op("Neg", made.inputs[0])))
     return b.op("Log", floating(b, x))
 
 
@@ -410,6 +414,8 @@ def floor_div(b: Builder, x: Value, y: Value) -> Value:
     first, second = promoted(b, x, y)
     if b.dtype(first).is_floating_point():
         return b.op("Floor", b.op("Div", first, second))
+    if b.dtype(first) is ir.DataType.BOOL:  # over False, too, MindSpore gives the dividend
+        return b.op("And", first, b.op("Or", second, b.op("Not", second)))
     quotient = _quotient(b, first, second)
     if not b.dtype(first).is_signed():
         return quotient

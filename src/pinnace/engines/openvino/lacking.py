@@ -126,6 +126,8 @@ def _wrong_use(node: ir.Node, opset: int) -> str:
                 return "OpenVINO divides by the reciprocal: x / x may be less than 1"
         case "ReduceL1" | "ReduceLogSum" | "ReduceLogSumExp" if "axes" in given:
             return "OpenVINO takes these axes for all axes from opset 13 on"
+        case "Expand" if node.outputs[0].shape is not None and not node.outputs[0].shape.rank():
+            return "OpenVINO gives a scalar a dimension"
         case "ReduceMin" | "ReduceMax" if kind is ir.DataType.BOOL:
             return "OpenVINO gives other dimensions for truth values"
         case "LSTM" | "GRU" | "RNN" if not _both_ways(node):
