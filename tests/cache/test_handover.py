@@ -17,6 +17,7 @@ from onnx import helper, numpy_helper
 
 import pinnace
 from pinnace.build import build
+from pinnace.cache import handover
 from pinnace.config import Settings
 from pinnace.errors import ConfigError, ModelStateError
 from pinnace.target import Target
@@ -141,6 +142,26 @@ def test_other_processes_are_refused(cache, product, slave, tmp_path):
     model.close()
 
 
+def test_strangers_do_not_keep_the_admitted_out(cache, product, slave):
+    """They connect and say nothing; the master looks who they are, and does not wait for them."""
+    path, weight = product
+    model, handle = master(path, str(slave.pid))
+    stranger = f"""
+        import socket, sys
+        lines = [socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) for _ in range(400)]
+        for line in lines:
+            line.connect({handover._address(handle)!r})
+        print("here", flush=True)
+        sys.stdin.read()
+    """
+    command = [sys.executable, "-c", textwrap.dedent(stranger)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as crowd:
+        assert crowd.stdout.readline() == b"here\n"
+        assert slave.predict(path, {"shared_mem_handle": handle}) == close_to(weight)
+        crowd.stdin.close()
+    model.close()
+
+
 def test_a_wrong_handle_is_refused(cache, product, slave):
     path, _ = product
     model, handle = master(path, str(slave.pid))
@@ -232,10 +253,11 @@ def own_offers():
 @pytest.mark.parametrize(
     "message", [b"", b"{", b"[" * 60_000, b"1", b'{"handle": "\xc3\xa9"}', b"{}"], ids=["nothing", *"abcde"]
 )
-def test_nonsense_of_a_process_hinders_no_other(cache, product, slave, message):
+def test_nonsense_of_an_admitted_process_hinders_no_other(cache, product, slave, message, monkeypatch):
     path, weight = product
+    own, of_text = os.getpid(), handover.admitted
+    monkeypatch.setattr(handover, "admitted", lambda text: {**of_text(text), own: os.pidfd_open(own)})
     model, handle = master(path, f"{slave.pid}")
-    # This process is not admitted; what an admitted one sends is read the same way.
     (name,) = own_offers()
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as line:
         line.connect(f"\0{name.removeprefix('@')}")

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import socket
 import subprocess
 import sys
+import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
 
-from pinnace.distributed import sockets
+from pinnace.distributed import roster, sockets
+from pinnace.distributed.door import SECRET, sealed
 from pinnace.distributed.sockets import Sockets
 from pinnace.distributed.start import chosen
 from pinnace.distributed.tables import Meeting
@@ -134,7 +138,7 @@ def test_nobody_else_takes_part():
         told = pool.submit(first.result().gather, "a"), pool.submit(second.result().gather, "b")
         assert [one.result() for one in told] == [["a", "b"]] * 2
         forged = connected(port)
-        forged.sendall(sockets._JOIN.pack(sockets._MAGIC, bytes(16), 1, 1))
+        forged.sendall(sealed(sockets._JOIN.pack(sockets._MAGIC, bytes(16), 1, 1)))
         links = pool.submit(first.result().link, []), pool.submit(second.result().link, [])
         for done in [pool.submit(link.result().barrier, (0, 1)) for link in links]:
             done.result()
@@ -142,12 +146,110 @@ def test_nobody_else_takes_part():
             connection.close()
 
 
+def test_strangers_hold_nobody_up():
+    """Many that are silent, and one that says a byte now and then: a start and the next link go on."""
+    port = free_port()
+    with ThreadPoolExecutor(3) as pool, contextlib.ExitStack() as strangers:
+        first = pool.submit(Sockets, meeting(0, 2, port), 4)
+        silent = [strangers.enter_context(connected(port)) for _ in range(40)]
+        over = threading.Event()
+        pool.submit(dribble, silent[0], over)
+        second = pool.submit(Sockets, meeting(1, 2, port), 4)
+        try:
+            ranks = [first.result(), second.result()]
+            for _ in range(10):
+                strangers.enter_context(connected(port))
+            links = [pool.submit(one.link, []) for one in ranks]
+            for done in [pool.submit(link.result().barrier, (0, 1)) for link in links]:
+                done.result()
+        finally:
+            over.set()
+
+
+def dribble(connection, over):
+    with contextlib.suppress(OSError):
+        while not over.wait(0.5):
+            connection.sendall(b"P")
+
+
+def test_a_rank_0_that_never_comes_to_an_end():
+    """One deadline is over all that it says, not one over each byte."""
+    over = threading.Event()
+    with socket.create_server(("127.0.0.1", 0)) as other, ThreadPoolExecutor(2) as pool:
+        come = pool.submit(Sockets, meeting(1, 2, other.getsockname()[1]), 1)
+        with other.accept()[0] as connection:
+            pool.submit(dribble, connection, over)
+            with pytest.raises(DistributedError, match="rank 1: rank 0 did not come within 1 s"):
+                come.result(timeout=20)
+            over.set()
+
+
+def test_who_has_another_secret_is_none_of_the_ranks(monkeypatch):
+    port = free_port()
+    with ThreadPoolExecutor(2) as pool:
+        monkeypatch.setenv(SECRET, "ours")
+        first = pool.submit(Sockets, meeting(0, 2, port), 20)
+        connected(port).close()
+        other = (
+            "from pinnace.distributed.sockets import Sockets\n"
+            "from pinnace.distributed.tables import Meeting\n"
+            f"Sockets(Meeting(1, ('127.0.0.1',) * 2, {port}), 1)\n"
+        )
+        for theirs in ({}, {SECRET: "theirs"}):
+            environment = {name: value for name, value in os.environ.items() if name != SECRET} | theirs
+            done = subprocess.run(
+                [sys.executable, "-c", other], env=environment, capture_output=True, text=True
+            )
+            assert f"is no rank 0 of this job, or has another {SECRET}" in done.stderr
+        second = pool.submit(Sockets, meeting(1, 2, port), 20)
+        told = pool.submit(first.result().gather, "a"), pool.submit(second.result().gather, "b")
+        assert [one.result() for one in told] == [["a", "b"]] * 2
+
+
+@pytest.fixture
+def shared_memory(tmp_path, monkeypatch):
+    monkeypatch.setattr(roster, "_FOLDER", tmp_path)
+    return tmp_path / f"pinnace-{os.getuid()}"
+
+
+def test_a_start_leaves_no_table(shared_memory):
+    in_ranks(2, lambda ranks, rank: None)
+    assert not list(shared_memory.iterdir())
+    with pytest.raises(DistributedError), roster.Roster("job", 0, 2) as table:
+        table.await_all([1], 0.01, "a test")
+    assert not list(shared_memory.iterdir())
+
+
+def test_a_table_that_was_left_is_removed_by_a_later_start(shared_memory):
+    left = roster.Roster("left", 0, 2)._path
+    os.utime(left, (0, 0))
+    roster.Roster("new", 0, 2)
+    assert [path.name for path in shared_memory.iterdir()] == ["new"]
+
+
+@pytest.mark.parametrize("how", ["mode", "link", "owner"])
+def test_a_folder_that_others_can_write_to_is_refused(shared_memory, tmp_path, how):
+    if how == "link":
+        (tmp_path / "theirs").mkdir(mode=0o700)
+        shared_memory.symlink_to(tmp_path / "theirs")
+    else:
+        shared_memory.mkdir(mode=0o700)
+    if how == "mode":
+        shared_memory.chmod(0o777)
+    if how == "owner":
+        if os.getuid():
+            pytest.skip("only root can give a folder away")
+        os.chown(shared_memory, 12345, -1)
+    with pytest.raises(DistributedError, match="others have made it or can open it"):
+        roster.Roster("job", 0, 2)
+
+
 def connected(port):
     for _ in range(200):
         try:
             return socket.create_connection(("127.0.0.1", port), 0.1)
         except OSError:
-            continue
+            time.sleep(0.05)
     raise AssertionError("rank 0 does not listen")
 
 

@@ -37,7 +37,6 @@ from pinnace.errors import ConfigError, ModelStateError
 from pinnace.weights.digest import digest
 
 _PATIENCE = 10.0  # seconds that the other side may take for an answer
-_BRIEFLY = 0.2  # seconds that a process which is not admitted may take for its question
 _MOST = 1 << 16  # bytes of a message
 _CREDENTIALS = struct.Struct("3i")  # pid, uid, gid
 _SEALS = fcntl.F_SEAL_SEAL | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_WRITE
@@ -141,8 +140,7 @@ def receive(handle: str, content: str, key: Callable[[Sequence[str]], str], devi
         try:
             line.connect(_address(number))
             _check_master(line, model)
-            line.sendall(json.dumps(asked).encode())
-            said, descriptors, _, _ = socket.recv_fds(line, _MOST, 1)
+            said, descriptors = _asked(line, json.dumps(asked).encode())
         except TimeoutError:
             raise ModelStateError(f"{model}: the master of these weights does not answer") from None
         except OSError:
@@ -163,6 +161,17 @@ def receive(handle: str, content: str, key: Callable[[Sequence[str]], str], devi
         return _entry(folder, told["description"].encode(), model)
     finally:
         _close(descriptors)
+
+
+def _asked(line: socket.socket, question: bytes) -> tuple[bytes, list[int]]:
+    """The answer and its descriptors; a master that refuses this process answers without reading."""
+    with suppress(BrokenPipeError):
+        line.sendall(question)
+    try:
+        said, descriptors, _, _ = socket.recv_fds(line, _MOST, 1)
+    except ConnectionResetError:  # comes before the answer where the question was not read
+        said, descriptors, _, _ = socket.recv_fds(line, _MOST, 1)
+    return said, descriptors
 
 
 def _handle(text: str) -> int:
@@ -218,10 +227,9 @@ def _answer(
     refers: Sequence[str],
     admitted: Mapping[int, int],
 ) -> None:
-    refused = _stranger(line, admitted)
-    line.settimeout(_BRIEFLY if refused else _PATIENCE)
-    said = line.recv(_MOST)  # in any case: what is not read takes the answer with it
-    refused = refused or _difference(said, expected)
+    refused = _stranger(line, admitted)  # who is not waited for: many of them would keep the admitted out
+    line.settimeout(0 if refused else _PATIENCE)
+    refused = refused or _difference(line.recv(_MOST), expected)
     try:
         description = b"" if refused else entries.description(folder)
     except OSError as error:

@@ -30,11 +30,10 @@ class Gloo:
         self._dist = _distributed()
         self._links = 0
         self._store = self._met(seconds)
-        roster = Roster(self._store.get("pinnace/job").decode(), self.rank, self.size)
-        self.watch = Watch(roster, self.rank, self.size, seconds)
-        self._world = self._group("world", tuple(range(self.size)))
-        self._run(lambda: self._world.barrier())
-        roster.remove()
+        with Roster(self._store.get("pinnace/job").decode(), self.rank, self.size) as roster:
+            self.watch = Watch(roster, self.rank, self.size, seconds)
+            self._world = self._group("world", tuple(range(self.size)))
+            self._run(lambda: self._world.barrier())
 
     def gather(self, text: str) -> list[str]:
         """What each rank says."""

@@ -9,6 +9,7 @@ import socket
 import subprocess
 from collections.abc import Mapping, Sequence
 
+from pinnace.distributed.door import SECRET
 from pinnace.errors import ConfigError
 
 AGENT = "ssh"
@@ -69,17 +70,19 @@ def _of_ssh(host: str) -> str:
 
 def travelling(environment: Mapping[str, str]) -> dict[str, str]:
     """Those of the variables that ranks on other machines are given too."""
-    return {name: value for name, value in environment.items() if name.startswith(_TRAVELS)}
+    return {n: value for n, value in environment.items() if n.startswith(_TRAVELS) and n != SECRET}
 
 
 def remote(host: str, agent: str, variables: Mapping[str, str], command: Sequence[str]) -> list[str]:
     """A command that runs `command` on a host, in the folder of this one.
 
-    It ends when its stdin does, and that ends with whoever started it: ssh forwards no signals.
+    It ends when its stdin does, and that ends with whoever started it: ssh forwards no signals. The first
+    line of its stdin is the secret of the job: everybody on a machine can read command lines.
     """
     given = (f"{name}={value}" for name, value in variables.items())
     lines = (
         f"cd {shlex.quote(os.getcwd())} || exit",
+        f"read -r {SECRET} && export {SECRET} || exit",
         "exec 3<&0",
         "(read -r _ <&3; kill $$ && sleep 3 && kill -9 $$) >/dev/null 2>&1 &",
         f"exec env {shlex.join((*given, *command))} </dev/null 3<&-",

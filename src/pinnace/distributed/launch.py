@@ -12,11 +12,14 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
+from secrets import token_hex
 from types import FrameType
 from typing import IO
 
+from pinnace.distributed.door import SECRET
 from pinnace.distributed.hosts import check, is_here, places, remote, travelling
 from pinnace.distributed.mpi import number
 from pinnace.distributed.start import COMMUNICATOR
@@ -104,6 +107,7 @@ def _by_mpirun(command: Sequence[str], show: Print) -> int:
 
 def _by_hand(where: Sequence[str], agent: str, way: str, command: Sequence[str], show: Print) -> int:
     address, port = _meeting(where)
+    secret = token_hex(16)
     started: list[subprocess.Popen[str]] = []
     forwards: list[threading.Thread] = []
     try:
@@ -117,10 +121,11 @@ def _by_hand(where: Sequence[str], agent: str, way: str, command: Sequence[str],
             }
             own = _command(rank, command)
             if is_here(host):
-                started.append(_start(own, variables))
+                started.append(_start(own, {**variables, SECRET: secret}))
             else:
                 travel = travelling(os.environ) | _UNBUFFERED | variables
                 started.append(_start(remote(host, agent, travel, own), {}, subprocess.PIPE))
+                _whisper(started[-1], secret)
             forwards += _forward(started[-1], rank, show)
         status = _watched(started, show)
     finally:
@@ -188,6 +193,13 @@ def _start(
         text=True,
         errors="replace",
     )
+
+
+def _whisper(process: subprocess.Popen[str], secret: str) -> None:
+    assert process.stdin is not None
+    with suppress(BrokenPipeError):  # it has ended: that shows
+        process.stdin.write(f"{secret}\n")
+        process.stdin.flush()
 
 
 def _forward(process: subprocess.Popen[str], rank: int | None, show: Print) -> list[threading.Thread]:

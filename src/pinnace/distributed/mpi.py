@@ -36,16 +36,15 @@ class Mpi:
     def __init__(self, seconds: float) -> None:
         self.rank = number("OMPI_COMM_WORLD_RANK", "PMI_RANK")
         self.size = number("OMPI_COMM_WORLD_SIZE", "PMI_SIZE", default=1)
-        roster = Roster(_job(), self.rank, self.size)
-        self.watch = Watch(roster, self.rank, self.size, seconds)
-        # MPI_Init would wait for ever for a rank that does not come.
-        local = self.size if number("OMPI_COMM_WORLD_LOCAL_SIZE", default=self.size) == self.size else 0
-        roster.await_all(range(local), seconds, "ranks of mpirun")
-        mpi = _mpi4py()
-        self._mpi: Any = mpi
-        self.name = " ".join(("MPI:", mpi.Get_library_version().split(",")[0]))
-        self._world = mpi.COMM_WORLD.Dup()
-        roster.remove()
+        with Roster(_job(), self.rank, self.size) as roster:
+            self.watch = Watch(roster, self.rank, self.size, seconds)
+            # MPI_Init would wait for ever for a rank that does not come.
+            local = self.size if number("OMPI_COMM_WORLD_LOCAL_SIZE", default=self.size) == self.size else 0
+            roster.await_all(range(local), seconds, "ranks of mpirun")
+            mpi = _mpi4py()
+            self._mpi: Any = mpi
+            self.name = " ".join(("MPI:", mpi.Get_library_version().split(",")[0]))
+            self._world = mpi.COMM_WORLD.Dup()
         atexit.register(self._leave)
         self._tell_when_ended()
 

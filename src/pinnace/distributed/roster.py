@@ -8,9 +8,12 @@ from __future__ import annotations
 
 import mmap
 import os
+import stat
 import time
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
+from typing import Self
 
 import numpy as np
 
@@ -18,6 +21,8 @@ from pinnace.errors import DistributedError
 
 _PROCESS, _STARTED, _STEP, _FAILED = range(4)
 _FOLDER = Path("/dev/shm")
+_LEFT = 3600.0
+"""Seconds after which a table that nobody has removed is one that a failed start has left."""
 
 
 class Roster:
@@ -25,7 +30,7 @@ class Roster:
 
     def __init__(self, name: str, rank: int, size: int) -> None:
         safe = "".join(c if c.isalnum() else "-" for c in name)
-        self._path = _FOLDER / f"pinnace-{os.getuid()}-{safe}"
+        self._path = _own_folder() / safe
         self._rank = rank
         file = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
         try:
@@ -36,6 +41,13 @@ class Roster:
         self._own = self._rows[rank]
         self._own[:] = 0, _started(os.getpid()) or 0, 0, 0
         self._own[_PROCESS] = os.getpid()
+
+    def __enter__(self) -> Self:
+        """The table, while ranks meet; after that nobody needs its name, and less where they fail to."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.remove()
 
     def next_step(self) -> None:
         """Say that this rank begins one more collective."""
@@ -51,7 +63,6 @@ class Roster:
         missing = list(ranks)
         while missing := [rank for rank in missing if not self._lives(rank)]:
             if time.monotonic() > deadline:
-                self.remove()
                 names = _named(missing)
                 raise DistributedError(
                     f"rank {self._rank}: {names} did not come within {seconds:g} s ({what}); start "
@@ -86,6 +97,27 @@ class Roster:
     def _lives(self, rank: int) -> bool:
         process, started = self._rows[rank, :2].tolist()
         return bool(process) and _started(process) == started
+
+
+def _own_folder() -> Path:
+    """The folder of this user's tables, which nobody else can write to: who cuts a table ends its readers.
+
+    What killed ranks have left there is removed. DistributedError where it is another user's.
+    """
+    folder = _FOLDER / f"pinnace-{os.getuid()}"
+    with suppress(FileExistsError):
+        folder.mkdir(mode=0o700)
+    status = folder.lstat()
+    if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid() or status.st_mode & 0o077:
+        raise DistributedError(
+            f"ranks meet in {folder}, and others have made it or can open it (uid {status.st_uid}, mode "
+            f"{stat.S_IMODE(status.st_mode):o}): remove it"
+        )
+    for path in folder.iterdir():
+        with suppress(FileNotFoundError):
+            if time.time() - path.stat().st_mtime > _LEFT:
+                path.unlink()
+    return folder
 
 
 def _started(process: int) -> int | None:

@@ -3,8 +3,9 @@
 Every rank has a connection to every other one. Parts travel directly from rank to rank, so that a reduction
 takes two steps however many ranks there are, and one where there is little to send.
 
-What others send is bytes of a size that is known before, or JSON while ranks meet. Who knows the job's token,
-which rank 0 gives all who come to its port, is one of the ranks: use it in networks that you trust.
+What others send is bytes of a size that is known before, or JSON while ranks meet. Whoever knows the secret
+of the job (`pinnace.distributed.door`) is one of the ranks; where there is none, whoever comes to rank 0's
+port first: use it in networks that you trust then.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from uuid import uuid4
 import numpy as np
 
 from pinnace.distributed.communicator import Link, Ranks, gathered
+from pinnace.distributed.door import PATIENCE, SECRET, Door, sealed, unsealed
 from pinnace.distributed.peers import Message, Peer, move
 from pinnace.distributed.roster import Roster
 from pinnace.distributed.tables import Meeting
@@ -41,8 +43,6 @@ _LONGEST = 1 << 28
 """Bytes of what rank 0 answers to who comes."""
 _COLLECTIVE = -1
 """The tag of what is no exchange."""
-_PATIENCE = 2.0
-"""Seconds for which one that connects may be silent."""
 _OPERATIONS: dict[str, np.ufunc] = {
     "sum": np.add,
     "max": np.maximum,
@@ -64,12 +64,11 @@ class Sockets:
         self._places = [(host, port) for host, port in told["places"]]
         self._links = 0
         self._early: dict[tuple[int, int], socket.socket] = {}
-        roster = Roster(told["job"], self.rank, self.size)
-        self.watch = Watch(roster, self.rank, self.size, seconds)
-        weakref.finalize(self, roster.leave)  # a process that is killed does not say so
-        self._all = self.link([])
-        self._all.barrier(tuple(range(self.size)))
-        roster.remove()
+        with Roster(told["job"], self.rank, self.size) as roster:
+            self.watch = Watch(roster, self.rank, self.size, seconds)
+            weakref.finalize(self, roster.leave)  # a process that is killed does not say so
+            self._all = self.link([])
+            self._all.barrier(tuple(range(self.size)))
 
     def gather(self, text: str) -> list[str]:
         """What each rank says."""
@@ -79,7 +78,7 @@ class Sockets:
     def link(self, groups: Sequence[Ranks]) -> Link:
         """New connections to all: what two links send never meets."""
         number, self._links = self._links, self._links + 1
-        join = _JOIN.pack(_MAGIC, self._token, number, self.rank)
+        join = sealed(_JOIN.pack(_MAGIC, self._token, number, self.rank))
         peers: dict[int, Peer] = {}
         try:
             for rank in range(self.rank):
@@ -96,9 +95,7 @@ class Sockets:
     def _accepts(self, link: int, rank: int) -> bool:
         """Whether this rank has come for this link; others that have are remembered."""
         if (link, rank) not in self._early:
-            found = _accepted(self._listening, _JOIN, 0)
-            if found is not None:
-                connection, (magic, token, its_link, its_rank) = found
+            for connection, (magic, token, its_link, its_rank) in self._door.greeted(_JOIN, 0):
                 known = self.rank < its_rank < self.size and (its_link, its_rank) not in self._early
                 if (magic, token) == (_MAGIC, self._token) and known and its_link >= link:
                     self._early[its_link, its_rank] = connection
@@ -109,23 +106,22 @@ class Sockets:
     def _listen(self, meeting: Meeting) -> dict[str, Any]:
         """Rank 0 waits for all, and tells them where they are."""
         try:
-            self._listening = _listening(meeting.hosts[0], meeting.port)
+            self._door = Door(meeting.hosts[0], meeting.port)
         except OSError as error:
             reason = error.strerror or str(error)
             raise DistributedError(f"rank 0 cannot listen on {meeting}: {reason}") from None
         come: dict[int, tuple[socket.socket, tuple[str, int]]] = {}
         while len(come) < self.size - 1 and time.monotonic() < self._deadline:
-            found = _accepted(self._listening, _COME, 0.05)
-            if found is None:
-                continue
-            connection, (magic, rank, size, port) = found
-            if magic != _MAGIC or not port < 1 << 16:
-                connection.close()
-            elif size != self.size or not 0 < rank < size or rank in come:
-                here = "is here already" if rank in come else f"cannot be: this start has {self.size} ranks"
-                _tell(connection, {"refused": f"rank {rank} of {size} {here}"})
-            else:
-                come[rank] = connection, (connection.getpeername()[0], port)
+            for connection, (magic, rank, size, port) in self._door.greeted(_COME, 0.05):
+                if magic != _MAGIC or not port < 1 << 16:
+                    connection.close()
+                elif size != self.size or not 0 < rank < size or rank in come:
+                    here = (
+                        "is here already" if rank in come else f"cannot be: this start has {self.size} ranks"
+                    )
+                    _tell(connection, {"refused": f"rank {rank} of {size} {here}"})
+                else:
+                    come[rank] = connection, (connection.getpeername()[0], port)
         missing = [rank for rank in range(1, self.size) if rank not in come]
         places = [(meeting.hosts[0], meeting.port), *(come[rank][1] for rank in sorted(come))]
         told = {"job": uuid4().hex, "places": places, "missing": missing}
@@ -138,14 +134,11 @@ class Sockets:
         reason = ""
         while time.monotonic() < self._deadline:
             try:
-                with socket.create_connection((meeting.hosts[0], meeting.port), _PATIENCE) as connection:
-                    connection.settimeout(self._seconds + _PATIENCE)
-                    self._listening = _listening(connection.getsockname()[0], 0)
-                    port = self._listening.getsockname()[1]
-                    connection.sendall(_COME.pack(_MAGIC, self.rank, self.size, port))
-                    with connection.makefile("rb") as answer:
-                        told = json.loads(answer.readline(_LONGEST))
-                    return self._checked(told, meeting)
+                with socket.create_connection((meeting.hosts[0], meeting.port), PATIENCE) as connection:
+                    self._door = Door(connection.getsockname()[0], 0)
+                    greeting = _COME.pack(_MAGIC, self.rank, self.size, self._door.port)
+                    connection.sendall(sealed(greeting))
+                    return self._checked(_told(connection, self._deadline + PATIENCE), meeting)
             except (OSError, ValueError, TypeError) as error:
                 reason = str(error)
                 time.sleep(0.02)
@@ -246,38 +239,29 @@ class _SocketLink:
         move(self._peers, sends, receives, _COLLECTIVE, self._watch)
 
 
-def _listening(host: str, port: int) -> socket.socket:
-    family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
-    return socket.create_server((host, port), family=family, backlog=1024)
-
-
-def _accepted(
-    listening: socket.socket, form: struct.Struct, seconds: float
-) -> tuple[socket.socket, tuple[Any, ...]] | None:
-    """One who has connected, and what it says; None where nobody came, or one who says something else."""
-    listening.settimeout(seconds)
-    try:
-        connection = listening.accept()[0]
-    except (TimeoutError, BlockingIOError):
-        return None
-    connection.settimeout(_PATIENCE)
-    try:
-        said = b""
-        while len(said) < form.size:
-            piece = connection.recv(form.size - len(said))
-            if not piece:
-                raise ConnectionError
-            said += piece
-    except OSError:
-        connection.close()
-        return None
-    return connection, form.unpack(said)
-
-
 def _tell(connection: socket.socket, told: dict[str, Any]) -> None:
+    connection.settimeout(PATIENCE)
     try:
-        connection.sendall(json.dumps(told).encode() + b"\n")
+        connection.sendall(sealed(json.dumps(told).encode()))
     except OSError:
         pass  # it has ended: that shows
     finally:
         connection.close()
+
+
+def _told(connection: socket.socket, deadline: float) -> Any:
+    """What rank 0 tells before it closes the connection; OSError or ValueError where it is no rank 0."""
+    said = bytearray()
+    while piece := _received(connection, deadline):
+        said += piece
+        if len(said) > _LONGEST:
+            raise ValueError("it says more than rank 0 does")
+    body = unsealed(bytes(said))
+    if body is None:
+        raise ValueError(f"what answers is no rank 0 of this job, or has another {SECRET}")
+    return json.loads(body)
+
+
+def _received(connection: socket.socket, deadline: float) -> bytes:
+    connection.settimeout(max(deadline - time.monotonic(), 1e-3))
+    return connection.recv(1 << 16)

@@ -1,0 +1,104 @@
+"""The port of a rank: who connects is heard side by side, so that nobody who says nothing holds others up.
+
+A greeting is a packed form and its HMAC-SHA256 (RFC 2104) under the secret of the job, which is empty where
+nobody has given one.
+"""
+
+from __future__ import annotations
+
+import hmac
+import os
+import select
+import socket
+import struct
+import time
+from dataclasses import dataclass, field
+from typing import Any
+
+SECRET = "PINNACE_SECRET"
+"""The variable that holds what only the ranks of one job know; `pinnace launch` makes it."""
+PATIENCE = 2.0
+"""Seconds in which who connects has to have said its greeting."""
+_SEAL = 32
+_MOST = 512
+"""Connections that are heard at the same time; the oldest goes for a newer one."""
+
+
+def sealed(said: bytes) -> bytes:
+    """Bytes, and behind them what only who knows the secret can make of them."""
+    return said + hmac.digest(os.environ.get(SECRET, "").encode(), said, "sha256")
+
+
+def unsealed(said: bytes) -> bytes | None:
+    """The bytes of what `sealed` made, None where another secret made it."""
+    body = said[:-_SEAL]
+    return body if hmac.compare_digest(sealed(body), said) else None
+
+
+@dataclass
+class _Guest:
+    connection: socket.socket
+    said: bytearray = field(default_factory=bytearray)
+    until: float = field(default_factory=lambda: time.monotonic() + PATIENCE)
+
+
+class Door:
+    """A port, and those who have connected and not yet said their greeting."""
+
+    def __init__(self, host: str, port: int) -> None:
+        """Listen; OSError. Port 0 is any."""
+        family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
+        self._listening = socket.create_server((host, port), family=family, backlog=1024)
+        self._listening.setblocking(False)
+        self.port: int = self._listening.getsockname()[1]
+        self._guests: list[_Guest] = []
+
+    def greeted(self, form: struct.Struct, seconds: float) -> list[tuple[socket.socket, tuple[Any, ...]]]:
+        """Those who have said a greeting of this form under the secret, and what, after `seconds` at most."""
+        waiting = {guest.connection.fileno(): guest for guest in self._guests}
+        poll = select.poll()
+        for file in (self._listening.fileno(), *waiting):
+            poll.register(file, select.POLLIN)
+        ready = {file for file, _ in poll.poll(seconds * 1000)}
+        if self._listening.fileno() in ready:
+            self._let_in()
+        found = []
+        for guest in [guest for file, guest in waiting.items() if file in ready]:
+            whole = _hear(guest, form.size + _SEAL)
+            body = unsealed(whole) if whole else None
+            if whole is not None:
+                self._guests.remove(guest)
+            if body is not None:
+                found.append((guest.connection, form.unpack(body)))
+            elif whole is not None:
+                guest.connection.close()
+        self._show_out()
+        return found
+
+    def _let_in(self) -> None:
+        try:
+            connection = self._listening.accept()[0]
+        except OSError:  # it has gone already, or there are too many open files
+            return
+        connection.setblocking(False)
+        self._guests.append(_Guest(connection))
+
+    def _show_out(self) -> None:
+        now = time.monotonic()
+        for guest in [g for g in self._guests if g.until < now] or self._guests[:-_MOST]:
+            self._guests.remove(guest)
+            guest.connection.close()
+
+
+def _hear(guest: _Guest, size: int) -> bytes | None:
+    """All that a guest is to say, b"" where it goes before, None where more is to come."""
+    try:
+        piece = guest.connection.recv(size - len(guest.said))
+    except BlockingIOError:
+        return None
+    except OSError:
+        return b""
+    guest.said += piece
+    if not piece:
+        return b""
+    return bytes(guest.said) if len(guest.said) == size else None
