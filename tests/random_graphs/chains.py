@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 import numpy as np
 from tests.random_graphs.draft import Draft
+from tests.random_graphs.operators import scales
 
 
 def add_chain(d: Draft) -> None:
@@ -448,7 +449,7 @@ def _quantised(d: Draft) -> None:
 
 
 def _scale(d: Draft) -> str:
-    return d.leaf(d.choice(0.25, 0.125, 0.5, 0.0625, 0.1, 0.037), np.float32, fixed=not d.chance(0.05))
+    return d.leaf(d.choice(*scales(d)), np.float32, fixed=not d.chance(0.05))
 
 
 def _dynamic(d: Draft) -> None:

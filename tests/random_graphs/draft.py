@@ -30,7 +30,7 @@ class Draft:
 
     def __init__(self, rng: Generator, opset: int, tame: bool = False) -> None:
         self.rng, self.opset = rng, opset
-        self.wild = bool(rng.random() < 0.12) and not tame
+        self.wild, self.tame = bool(rng.random() < 0.12) and not tame, tame
         self.nodes: list[NodeProto] = []
         self.values: dict[str, Any] = {}
         self.leaves: dict[str, np.ndarray] = {}

@@ -456,9 +456,14 @@ def _squeezed(n: Node) -> list[int]:
     return [a - (n.rank if n.d.chance(0.3) else 0) for a in ones if n.d.chance(0.7)] or ones[:1]
 
 
+def scales(d: Draft) -> list[float]:
+    """Steps of a quantisation; those of tame graphs leave quarters no halves, which engines round either way."""
+    exact = [0.25, 0.125, 0.0625] if d.tame else [0.25, 0.125, 0.5, 1.0]
+    return exact if d.chance(0.6) else [0.11, 0.037] if d.tame else [0.1, 0.037]
+
+
 def _scale(n: Node) -> np.ndarray:
-    exact = [0.25, 0.5, 1.0, 0.125] if n.d.chance(0.6) else [0.1, 0.037, 0.5]
-    return n.rng.choice(exact, _per(n))
+    return n.rng.choice(scales(n.d), _per(n))
 
 
 def _per(n: Node) -> tuple[int, ...]:
@@ -756,6 +761,8 @@ _ATTRIBUTES: dict[Any, Callable[[Node], Any]] = {
     "noop_with_empty_axes": _one_of(0, 1),
     "linear_before_reset": _one_of(0, 1),
     "allowzero": _one_of(0, 1),
+    "saturate": _one_of(0, 1),
+    "clip": _one_of(0.5, 1.0, 3.0),
     "detect_positive": _one_of(0, 1),
     "detect_negative": _one_of(0, 1),
 }

@@ -69,7 +69,7 @@ def one_node(case: Case) -> Iterator[Case]:
     """A node by itself, with the inputs that it has in the whole."""
     if len(case.model.graph.node) == 1:
         return
-    held = {**case.feed, **_held(case)}
+    held = {**case.feed, **oracle.between(case.model, case.feed)}
     constants = {t.name: t for t in case.model.graph.initializer}
     for node in case.model.graph.node:
         if node.op_type == "Constant" and node.attribute[0].name == "value":
@@ -101,7 +101,7 @@ def _fewer_outputs(case: Case) -> Iterator[Case]:
 
 def _cut_behind(case: Case) -> Iterator[Case]:
     """What a node in the middle gives is the only output."""
-    held = _held(case)
+    held = oracle.between(case.model, case.feed)
     ends = {o.name for o in case.model.graph.output}
     for name, value in held.items():
         if name in ends and len(ends) == 1:
@@ -115,7 +115,7 @@ def _cut_behind(case: Case) -> Iterator[Case]:
 def _cut_before(case: Case) -> Iterator[Case]:
     """What a node gives is given to the model."""
     ends = {o.name for o in case.model.graph.output}
-    for name, value in reversed(_held(case).items()):
+    for name, value in reversed(oracle.between(case.model, case.feed).items()):
         if name in ends:
             continue
         model = _copy(case.model)
@@ -129,7 +129,7 @@ def _cut_before(case: Case) -> Iterator[Case]:
 
 def _bypassed(case: Case) -> Iterator[Case]:
     """A node is left out, where what it reads has the shape of what it gives."""
-    held = {**case.feed, **_held(case)}
+    held = {**case.feed, **oracle.between(case.model, case.feed)}
     for place, node in enumerate(case.model.graph.node):
         for source in node.input:
             if source in held and node.output[0] in held and _alike(held[source], held[node.output[0]]):
@@ -141,19 +141,6 @@ def _bypassed(case: Case) -> Iterator[Case]:
 
 def _alike(x: np.ndarray, y: np.ndarray) -> bool:
     return x.dtype == y.dtype and x.shape == y.shape
-
-
-def _held(case: Case) -> dict[str, np.ndarray]:
-    """What lies between, as far as these are tensors that onnxruntime gives one by one."""
-    model = _copy(case.model)
-    names = [o for n in case.model.graph.node for o in n.output if o]
-    del model.graph.output[:]
-    model.graph.output.extend(onnx.ValueInfoProto(name=n) for n in names)
-    try:
-        found = oracle.run(model, case.feed)
-    except Exception:
-        return {}
-    return {n: v for n, v in zip(names, found, strict=True) if isinstance(v, np.ndarray)}
 
 
 def _fewer_attributes(case: Case) -> Iterator[Case]:

@@ -18,6 +18,7 @@ _WRONG = {
     "Attention": "OpenVINO does not check that shapes fit",
     "BitShift": "OpenVINO cuts off what is shifted out, rounds what is lost, and shifts by 31 bits at most",
     "Compress": _UNCHECKED,
+    "DynamicQuantizeLinear": "OpenVINO adds the zero point before it rounds, and halves go the other way",
     "DFT": "OpenVINO gives results of one dimension more",
     "GatherND": _UNCHECKED,
     "LRN": "OpenVINO normalises over another window",
@@ -32,7 +33,7 @@ _WRONG = {
 and with random graphs (`python -m tests.random_graphs --engine openvino`)."""
 
 _CHOOSING = {
-    "Pad": (1, 3),
+    "Pad": (1, 2, 3),
     "Range": (2,),
     "OneHot": (1,),
     "Slice": (3, 4),
@@ -41,6 +42,9 @@ _CHOOSING = {
     "Trilu": (1,),
 }
 """Inputs by which a request would choose memory, or get other values, where ONNX has an error."""
+
+_BY_KIND = {"OneHot", "ReduceMax", "ReduceMin", "Shrink", "TopK"}
+"""Other operators that are right for some element types."""
 
 _KINDS = {
     ir.DataType.DOUBLE: "OpenVINO computes float64 in float32",
@@ -102,15 +106,21 @@ def _wrong_use(node: ir.Node, opset: int) -> str:
     choosing = (node.inputs[place] for place in _CHOOSING.get(node.op_type, ()) if place < len(node.inputs))
     if any(value is not None and not _of_shapes(value) for value in choosing):
         return _UNCHECKED
+    if any(v is not None and v.const_value is None and v.shape and 0 in v.shape for v in node.inputs):
+        return "OpenVINO leaves results of nothing undefined, or ends the process"
     given = {name for name, attribute in node.attributes.items() if attribute.value}
-    kind = node.inputs[0].dtype if node.inputs and node.inputs[0] is not None else None
+    kind = _kind(node, opset) if node.op_type in _BY_KIND | _IN_FLOATS else None
     match node.op_type:
         case "AveragePool" if {"ceil_mode", "count_include_pad"} <= given:
             return "OpenVINO counts what ceil_mode adds"
+        case "Cast" if node.attributes.get_int("to", 0) == ir.DataType.FLOAT16 and _is_cast_again(node):
+            return "OpenVINO leaves out roundings to float16"
         case "ConvTranspose" if node.attributes.get_string("auto_pad", "").startswith("SAME"):
             return "OpenVINO gives images of another size"
         case "Celu" | "Selu" if not all(a.value for a in node.attributes.values()):
             return "OpenVINO takes an attribute of 0 for one that is not there"
+        case "CumSum" if not _is_natural(_constant(node.inputs[1])):
+            return "OpenVINO ends the process for an axis counted from the end"
         case "GatherElements" if not _fits_beside(node, opset):
             return "OpenVINO wants as many indices as elements beside the axis"
         case "Slice" if len(node.inputs) > 3 and not _of_shapes(node.inputs[3]):
@@ -119,6 +129,14 @@ def _wrong_use(node: ir.Node, opset: int) -> str:
             return "OpenVINO takes the axis for that of opset 13"
         case "Split" if "num_outputs" in given and not _cuts_evenly(node, opset):
             return "OpenVINO cuts into equal parts only"
+        case "Pad" if any(_pads_otherwise(use.node) for use in node.outputs[0].uses()):
+            return "OpenVINO adds it to the padding of the next operator, which has another rule"
+        case "ReduceL1" | "ReduceL2" | "ReduceSumSquare" if "noop_with_empty_axes" in given:
+            return "OpenVINO gives what it is given where there are no axes"
+        case "TopK" if len(node.inputs) > 1 and _constant(node.inputs[1]) == [0]:
+            return "OpenVINO takes one at least"
+        case "Add" | "Sub" | "Mul" | "Div" | "Pow" if _adds_dimensions(node, opset):
+            return "OpenVINO loses the dimensions that a constant of one element adds"
         case "TopK" if kind is not None and kind.is_integer():
             return "OpenVINO gives equal values in another order"
         case "Floor" if (of := node.inputs[0]) is not None and (made := of.producer()) is not None:
@@ -128,8 +146,16 @@ def _wrong_use(node: ir.Node, opset: int) -> str:
             return "OpenVINO takes these axes for all axes from opset 13 on"
         case "Expand" if node.outputs[0].shape is not None and not node.outputs[0].shape.rank():
             return "OpenVINO gives a scalar a dimension"
+        case "ReduceMean" if not node.attributes.get_int("keepdims", 1) and _is_subtracted(node):
+            return "OpenVINO takes it for the mean of a norm, whose dimensions are kept"
         case "ReduceMin" | "ReduceMax" if kind is ir.DataType.BOOL:
             return "OpenVINO gives other dimensions for truth values"
+        case "OneHot" if kind is not None and not kind.is_integer():
+            return "OpenVINO rounds indices otherwise"
+        case "Shrink" if kind is not None and kind.is_integer():
+            return "OpenVINO rounds to integers at the end"
+        case "LSTM" if len(node.inputs) > 7 and node.inputs[7] is not None:
+            return "OpenVINO leaves out the peepholes"
         case "LSTM" | "GRU" | "RNN" if not _both_ways(node):
             return "OpenVINO gives other values once the model was exported, as the compile cache does"
         case "DequantizeLinear" if sums_of_bytes_overflow() and _overflows(node):
@@ -142,11 +168,53 @@ def _wrong_use(node: ir.Node, opset: int) -> str:
     return ""
 
 
+def _kind(node: ir.Node, opset: int) -> ir.DataType | None:
+    """The element type of the first input, by inference where the file does not say it."""
+    value = node.inputs[0] if node.inputs else None
+    if value is not None and value.dtype is None:
+        infer(value, opset)
+    return None if value is None else value.dtype
+
+
+def _is_cast_again(node: ir.Node) -> bool:
+    return any(use.node.op_type == "Cast" for use in node.outputs[0].uses())
+
+
 def _shape(value: ir.Value | None, opset: int) -> tuple[object, ...] | None:
     """The shape of a value, by inference where the file does not say it; None where its rank is not known."""
     if value is not None and value.shape is None:
         infer(value, opset)
     return None if value is None or value.shape is None else tuple(value.shape)
+
+
+def _is_subtracted(node: ir.Node) -> bool:
+    """Whether a reduction is taken from what it reduces."""
+    readers = (use.node for use in node.outputs[0].uses())
+    return any(reader.op_type == "Sub" and reader.inputs[0] is node.inputs[0] for reader in readers)
+
+
+def _pads_otherwise(node: ir.Node) -> bool:
+    return node.op_type == "AveragePool" or node.attributes.get_string("auto_pad", "NOTSET") != "NOTSET"
+
+
+def _is_natural(number: object) -> bool:
+    return (isinstance(number, int) and number >= 0) or (isinstance(number, list) and min(number) >= 0)
+
+
+def _constant(value: ir.Value | None) -> object:
+    """The elements of a constant."""
+    known = ir.convenience.get_const_tensor(value) if value is not None else None
+    return None if known is None else known.numpy().tolist()
+
+
+def _adds_dimensions(node: ir.Node, opset: int) -> bool:
+    """Whether an operand is a constant of one element and of more dimensions than the other may have."""
+    for number, other in (node.inputs, node.inputs[::-1]):
+        known = ir.convenience.get_const_tensor(number) if number is not None else None
+        if known is not None and known.size == 1 and len(known.shape) > 1:
+            shape = _shape(other, opset)
+            return shape is None or len(shape) < len(known.shape)
+    return False
 
 
 def _fits_beside(node: ir.Node, opset: int) -> bool:
