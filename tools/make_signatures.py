@@ -1,9 +1,10 @@
 """Write src/pinnace/ops/signatures.jsonl: the inputs and attributes of all primitives, with types and defaults.
 
-    python tools/make_signatures.py [src/pinnace/ops/signatures.jsonl]
+    python tools/make_signatures.py OLDER [src/pinnace/ops/signatures.jsonl]
 
-needs MindSpore 2.10, whose operator definitions it reads as text, and src/pinnace/formats/ms/schema.json.
-`pinnace.ops.signatures` tells the form of the file.
+needs MindSpore 2.10, whose operator definitions it reads as text, and src/pinnace/formats/ms/schema.json. OLDER is
+the folder `mindspore/ops` of MindSpore 2.0.0, the last one before arguments became inputs; what it had and 2.10
+has not is in the table, too. `pinnace.ops.signatures` tells the form of the file.
 """
 
 from __future__ import annotations
@@ -61,19 +62,19 @@ class Definitions:
 
     def __init__(self, folder: Path) -> None:
         self.classes: dict[str, ast.ClassDef] = {}
-        files = ["auto_generate/gen_ops_prim.py", "auto_generate/pyboost_inner_prim.py"]
-        files += sorted(str(f.relative_to(folder)) for f in (folder / "operations").rglob("*.py"))
+        public = sorted((folder / "operations").rglob("*.py"), key=lambda f: (f.name.startswith("_"), f))
+        made = folder / "auto_generate"
         self.instances: dict[str, str] = {}
-        for file in files:
-            for node in ast.parse((folder / file).read_text(encoding="utf-8")).body:
+        for file in (made / "gen_ops_prim.py", made / "pyboost_inner_prim.py", *public):
+            for node in _parsed(file):
                 if isinstance(node, ast.ClassDef):
                     self.classes.setdefault(node.name, node)
                 elif isinstance(node, ast.Assign) and isinstance(node.value, ast.Call):
                     self.instances[ast.unparse(node.targets[0])] = ast.unparse(node.value.func)
-        self.documents = dict(self._functions(folder / "auto_generate/gen_ops_def.py"))
+        self.documents = dict(self._functions(made / "gen_ops_def.py"))
 
     def _functions(self, file: Path) -> Iterator[tuple[str, str]]:
-        for node in ast.parse(file.read_text(encoding="utf-8")).body:
+        for node in _parsed(file):
             if isinstance(node, ast.FunctionDef):
                 for call in (n for n in ast.walk(node) if isinstance(n, ast.Call)):
                     name = self.instances.get(ast.unparse(call.func))
@@ -143,6 +144,10 @@ class Definitions:
                     yield from self._constructing(base)
 
 
+def _parsed(file: Path) -> list[ast.stmt]:
+    return ast.parse(file.read_text(encoding="utf-8")).body if file.exists() else []
+
+
 def _with_attributes(made: ast.FunctionDef, document: str) -> dict[str, list[Row]]:
     """That of a class whose arguments are attributes in a file."""
     own = _arguments(made)
@@ -150,7 +155,8 @@ def _with_attributes(made: ast.FunctionDef, document: str) -> dict[str, list[Row
     for call in _calls(made):
         if _called(call) == "init_prim_io_names":
             given = [*call.args, *(k.value for k in call.keywords if k.arg == "inputs")]
-            inputs = _literal(given[0]) if given and isinstance(given[0], ast.List) else []
+            names = _literal(given[0]) if given and isinstance(given[0], ast.List) else []
+            inputs = [n for name in names for n in name.split(", ")]  # one class writes several as one
     if not inputs:
         inputs = re.findall(r"^\s+- \*\*(\w+)\*\*", _section(document, "Inputs"), re.M)
     return {
@@ -280,17 +286,27 @@ def to_text(dialects: dict[str, dict[str, dict[str, list[Row]]]]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def main(out: Path) -> None:
+def with_older(new: dict[str, Any], old: dict[str, Any]) -> dict[str, Any]:
+    """The newer signatures, with the primitives and attributes that only older definitions have."""
+    merged = {**old, **new}
+    for name in new.keys() & old.keys():
+        known = {argument[0] for arguments in new[name].values() for argument in arguments}
+        given = [[n, *default] for n, _, *default in old[name]["attributes"] if n not in known]
+        derived = [argument for argument in old[name]["derived"] if argument[0] not in known]
+        merged[name] = new[name] | {"older": given + derived}
+    return merged
+
+
+def main(older: Path, out: Path) -> None:
     from importlib.util import find_spec
 
     found = find_spec("mindspore")
     if found is None or found.origin is None:
         sys.exit("MindSpore is needed")
-    definitions = dict(Definitions(Path(found.origin).parent / "ops").signatures())
+    new, old = (dict(Definitions(f).signatures()) for f in (Path(found.origin).parent / "ops", older))
     schema = json.loads(SCHEMA.read_text(encoding="utf-8"))
-    dialects = {"mindspore": definitions, "lite": lite(schema)}
-    out.write_text(to_text(dialects), encoding="utf-8")
+    out.write_text(to_text({"mindspore": with_older(new, old), "lite": lite(schema)}), encoding="utf-8")
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]) if len(sys.argv) > 1 else DEFAULT_OUT)
+    main(Path(sys.argv[1]), Path(sys.argv[2]) if len(sys.argv) > 2 else DEFAULT_OUT)

@@ -189,3 +189,24 @@ def test_what_says_nothing_is_left_out(b):
 def test_the_mean_of_ranks_is_a_sum_that_is_divided(b):
     lowered(b, Dialect.LITE, "ReduceScatter", [tensor(4, 2)], rank_size=2)
     assert [n.op_type for n in b.nodes] == ["ReduceScatter", "Div"]
+
+
+def test_arguments_by_the_names_that_older_files_give_them(b):
+    x, indices = tensor(2, 3), tensor(2, 3, dtype=ir.DataType.INT32)
+    lowered(b, Dialect.MINDSPORE, "TensorScatterElements", [x, indices, x], axis=1, reduction="add")
+    assert b.nodes[-1].attributes["reduction"].as_string() == "add"
+    y = lowered(b, Dialect.MINDSPORE, "CountNonZero", [x], dims=(1,))
+    assert list(b.shape(y)) == [2]
+    lowered(b, Dialect.MINDSPORE, "GLU", [tensor(4, 3)], axis=0)
+    assert [n.attributes["axis"].as_int() for n in b.nodes if n.op_type == "Split"] == [0]
+    image = [tensor(1, 4, 5, 3), (8, 10)]
+    y = lowered(b, Dialect.MINDSPORE, "ResizeNearestNeighborV2", image, data_format="NHWC")
+    assert list(b.shape(y)) == [1, 8, 10, 3]
+
+
+def test_attributes_that_only_older_files_have(b):
+    lowered(b, Dialect.MINDSPORE, "Exp", [tensor(2)], base=-1.0, scale=1.0, shift=0.0)
+    with pytest.raises(
+        Unsupported, match=r"attribute 'base' is 2\.0, and only its default, -1\.0, is supported"
+    ):
+        lowered(b, Dialect.MINDSPORE, "Exp", [tensor(2)], base=2.0)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import onnx_ir as ir
@@ -375,13 +376,19 @@ def fills(b: Builder, x: Tensor, value: Value) -> Value:
     return fill(b, tuple(_shape_of(b, x)), value, b.dtype(x))
 
 
+def _of_numbers(value: Any) -> Any:
+    if np.asarray(value).dtype.kind not in "biuf":
+        raise Unsupported("ranges over something else than numbers")
+    return value
+
+
 @primitive("Range", "Arange", unused="dtype maxlen d_type")
 def range_(b: Builder, start: Value, limit: Value, delta: Value) -> Value:
     """Range, or a constant."""
     known = [b.known(v) for v in (start, limit, delta)]
     dtype = b.declared[0].dtype if b.declared and b.declared[0] is not None else None
     if all(k is not None for k in known):
-        first, last, step = (np.asarray(k).reshape(-1)[0].item() for k in known)
+        first, last, step = (np.asarray(k).reshape(-1)[0].item() for k in map(_of_numbers, known))
         span(math.ceil((last - first) / step))
         numbers = np.arange(first, last, step)
         if dtype is None:
@@ -402,7 +409,7 @@ def lin_space(b: Builder, start: Value, stop: Value, num: Value, dtype: Dtype | 
     ends = b.known(first), b.known(last)
     if count is not None and all(e is not None for e in ends):
         lo, hi = (float(np.reshape(e, -1)[0]) for e in ends)
-        return b.constant(np.linspace(lo, hi, span(int(count))).astype(kind.numpy()))
+        return b.constant(np.linspace(lo, hi, span(b.int_(num))).astype(kind.numpy()))
     steps = b.cast(
         b.op("Range", b.constant(0, np.int64), b.scalar(b.tensor(num)), b.constant(1, np.int64)), kind
     )
@@ -553,7 +560,7 @@ def padded(
 def pad(b: Builder, x: Tensor, paddings: Value) -> Value:
     """Pad with zeros."""
     flat = b.ints(
-        paddings if not isinstance(paddings, tuple) else tuple(n for pair in paddings for n in pair)
+        paddings if not isinstance(paddings, tuple) else tuple(n for pair in paddings for n in b.ints(pair))
     )
     return padded(b, x, list(zip(flat[::2], flat[1::2], strict=True)), "constant")
 

@@ -479,6 +479,10 @@ class Builder:
         """A string known now; numbers of enumerations are given in decimal."""
         return value if isinstance(value, str) else str(self.int_(value))
 
+    def items(self, value: Value) -> tuple[Value, ...]:
+        """A tuple of whatever it holds."""
+        return value if isinstance(value, tuple) else _refuse(value, "a tuple")
+
     def ints(self, value: Value) -> tuple[int, ...]:
         """Ints known now."""
         return self._numbers(value, int, "ints")

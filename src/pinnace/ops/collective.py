@@ -16,7 +16,7 @@ from typing import Any
 import onnx_ir as ir
 
 from pinnace.ops.builder import Builder, Unsupported
-from pinnace.ops.table import Dtype, Ints, Tensor, Tensors, primitive
+from pinnace.ops.table import Dtype, Ints, Items, Tensor, Tensors, primitive
 from pinnace.ops.values import Value
 from pinnace.program import Dialect
 
@@ -409,7 +409,7 @@ def neighbor_exchange_v2(
 
 @primitive("BatchISendIRecv", unused="receive_shapes receive_dtypes")
 def batch_isend_irecv(
-    b: Builder, x: Tensors, *, op_types: Value, remote_ranks: Ints, group: str = "", group_ranks: Value = None
+    b: Builder, x: Tensors, *, op_types: Items, remote_ranks: Ints, group: str = "", group_ranks: Value = None
 ) -> Value:
     """`Exchange` between segments; a zero where something is sent."""
     if len(b.declared) != len(remote_ranks):

@@ -80,7 +80,8 @@ def multi_scale_deformable_attention(
     known = b.known(shape)
     if known is None:
         raise Unsupported("has levels of a size that only the run knows")
-    levels = np.asarray(known, np.int64).reshape(-1, 2).tolist()
+    rows = known if isinstance(known, np.ndarray) else [b.ints(row) for row in b.items(known)]
+    levels = np.asarray(rows, np.int64).reshape(-1, 2).tolist()
     batch, _, heads, width = b.static_shape(value)
     queries, points = b.dim(locations, 1), b.dim(locations, 4)
     grid = b.op("Sub", b.op("Mul", locations, 2.0), 1.0)

@@ -11,7 +11,7 @@ import numpy.typing as npt
 import onnx_ir as ir
 
 from pinnace.ops.builder import Builder, Unsupported
-from pinnace.ops.conv import is_same
+from pinnace.ops.conv import images_back, images_first, is_same
 from pinnace.ops.room import room
 from pinnace.ops.table import Dims, Floats, Ints, Tensor, primitive
 from pinnace.ops.values import Value
@@ -51,11 +51,19 @@ def resize_bilinear(
 
 @primitive("ResizeNearestNeighborV2", "ResizeNearestNeighbor", "DynamicResizeNearestNeighbor")
 def resize_nearest(
-    b: Builder, x: Tensor, size: Dims, align_corners: bool = False, half_pixel_centers: bool = False
+    b: Builder,
+    x: Tensor,
+    size: Dims,
+    align_corners: bool = False,
+    half_pixel_centers: bool = False,
+    data_format: str = "NCHW",
 ) -> Value:
     """Resize, nearest."""
     where = _where(align_corners, half_pixel_centers)
-    return resized(b, x, size, where, mode="nearest", nearest_mode=_NEAREST[where])
+    image = images_first(b, x, data_format)
+    return images_back(
+        b, resized(b, image, size, where, mode="nearest", nearest_mode=_NEAREST[where]), data_format
+    )
 
 
 @primitive("ResizeBicubic")
@@ -362,7 +370,7 @@ def _pairs(b: Builder, value: Value) -> list[tuple[int, int]]:
     known = b.known(value)
     if known is None:
         raise Unsupported("needs its paddings or crops known before the run")
-    rows = [b.ints(row) for row in (known.tolist() if isinstance(known, np.ndarray) else known)]
+    rows = [b.ints(row) for row in b.items(tuple(known.tolist()) if isinstance(known, np.ndarray) else known)]
     return [(first, second) for first, second in rows]
 
 

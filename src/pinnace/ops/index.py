@@ -87,7 +87,6 @@ def index_select(b: Builder, x: Tensor, axis: int, index: Tensor) -> Value:
     return b.op("Gather", x, places(b, index), axis=axis)
 
 
-@primitive("SelectView")
 def select_ext(b: Builder, x: Tensor, dim: int, index: Value) -> Value:
     """Gather of one place."""
     return b.op("Gather", x, places(b, b.tensor(index)), axis=dim)

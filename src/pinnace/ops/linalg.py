@@ -113,8 +113,7 @@ def addbmm(b: Builder, x: Tensor, first: Tensor, second: Tensor, beta: Value = 1
 
 
 def _times(b: Builder, x: Tensor, factor: Value) -> Tensor:
-    known = b.known(factor)
-    if known is not None and float(known) == 1.0:
+    if b.known(factor) is not None and b.float_(factor) == 1.0:
         return x
     return b.op("Mul", x, b.cast(b.operand(factor, x), b.dtype(x)))
 
@@ -270,7 +269,7 @@ def matrix_band_part(b: Builder, x: Tensor, lower: Tensor, upper: Tensor) -> Val
     whole = b.constant(1 << 30, np.int64)
     for limit, is_upper in ((lower, 1), (upper, 0)):
         known = b.known(limit)
-        if known is not None and int(known) < 0:
+        if known is not None and b.int_(limit) < 0:
             continue
         far = b.scalar(b.cast(limit, ir.DataType.INT64))
         far = b.op("Where", b.op("Less", far, 0), whole, far)

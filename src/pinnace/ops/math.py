@@ -361,7 +361,7 @@ def sub_ext(b: Builder, x: Value, y: Value, alpha: Value = 1) -> Value:
 
 def _scaled(b: Builder, x: Value, y: Value, alpha: Value) -> tuple[Tensor, Tensor]:
     first, second = promoted(b, x, y)
-    if b.known(alpha) is None or float(b.known(alpha)) != 1.0:
+    if b.known(alpha) is None or b.float_(alpha) != 1.0:
         second = b.op("Mul", second, b.cast(b.tensor(alpha), b.dtype(second)))
     return first, second
 

@@ -13,7 +13,7 @@ import onnx_ir as ir
 
 from pinnace.ops.builder import Builder, Unsupported
 from pinnace.ops.math import promoted
-from pinnace.ops.table import Dtype, Tensor, find, primitive
+from pinnace.ops.table import Dtype, Items, Tensor, find, primitive
 from pinnace.ops.values import Value, flatten
 from pinnace.program import Dialect
 
@@ -22,7 +22,10 @@ def _scalar(names: str, now: Callable[..., Any], later: str) -> None:
     def lowering(b: Builder, *operands: Value) -> Value:
         known = [_number(b, operand) for operand in operands]
         if all(k is not None for k in known):
-            return now(*known)
+            try:
+                return now(*known)
+            except TypeError:
+                raise Unsupported("computes with something else than numbers, or too few of them") from None
         row = find(Dialect.MINDSPORE, later)
         assert row is not None  # `later` is a name of this package
         return row.lower(b, operands, {})
@@ -79,12 +82,11 @@ def scalar_bool(b: Builder, x: Value) -> Value:
 @primitive("ScalarCast", "scalar_cast")
 def scalar_cast(b: Builder, x: Value, dtype: Dtype) -> Value:
     """Nothing where the number is known, else Cast."""
-    known = _number(b, x)
-    if known is None:
+    if b.known(x) is None:
         return b.cast(b.tensor(x), dtype)
     if dtype is ir.DataType.BOOL:
-        return bool(known)
-    return float(known) if dtype.is_floating_point() else int(known)
+        return b.bool_(x)
+    return b.float_(x) if dtype.is_floating_point() else b.int_(x)
 
 
 @primitive("ScalarToTensor")
@@ -112,7 +114,7 @@ def tuple_to_tensor(b: Builder, items: Value, dtype: Dtype | None = None) -> Val
 
 
 @primitive("TensorToTuple", "TensorToList")
-def tensor_to_tuple(b: Builder, x: Value) -> Value:
+def tensor_to_tuple(b: Builder, x: Tensor) -> Value:
     """Nothing where the tensor is known, else Gather for each element."""
     known = b.known(x)
     return b.dims(x) if known is None else tuple(known.reshape(-1).tolist())
@@ -179,7 +181,7 @@ def sequence_len(b: Builder, items: Value) -> Value:
 
 
 @primitive("InSequence")
-def in_sequence(b: Builder, x: Value, items: Value) -> Value:
+def in_sequence(b: Builder, x: Value, items: Items) -> Value:
     """Nothing where the elements are known, else Equal with each, and Or."""
     wanted = _number(b, x)
     if isinstance(wanted, int) and wanted < 0:  # no dimension is
@@ -194,21 +196,21 @@ def in_sequence(b: Builder, x: Value, items: Value) -> Value:
 
 
 @primitive("SequenceSlice", "sequence_slice")
-def sequence_slice(b: Builder, items: Value, start: int, stop: int, step: int = 1) -> Value:
+def sequence_slice(b: Builder, items: Items, start: int, stop: int, step: int = 1) -> Value:
     """Nothing: a tuple exists only while lowering."""
-    return tuple(items[start:stop:step])
+    return items[start:stop:step]
 
 
 @primitive("SequenceAdd")
-def sequence_add(b: Builder, x: Value, y: Value) -> Value:
+def sequence_add(b: Builder, x: Items, y: Items) -> Value:
     """Nothing: a tuple exists only while lowering."""
     return (*x, *y)
 
 
 @primitive("SequenceMul", "sequence_mul")
-def sequence_mul(b: Builder, items: Value, times: int) -> Value:
+def sequence_mul(b: Builder, items: Items, times: int) -> Value:
     """Nothing: a tuple exists only while lowering."""
-    return tuple(items) * times
+    return items * times
 
 
 @primitive("tuple_setitem", "list_setitem")

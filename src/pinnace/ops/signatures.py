@@ -3,8 +3,9 @@
 `tools/make_signatures.py` makes it from MindSpore's operator definitions and the schema of `.ms` files. A
 line is `[dialect, primitive, {"inputs": [...], "attributes": [...], "derived": [...]}]`. An argument is
 `[name, type, default]`, without the default where every file gives it. `derived` is what MindSpore's own
-constructors add, `[name, value]`, without the value where it follows from the rest. `{"NAME": number}` is a
-member of an enumeration or an element type, which files give by its number.
+constructors add, `[name, value]`, without the value where it follows from the rest, and `older` what only
+MindSpore 2.0 had. `{"NAME": number}` is a member of an enumeration or an element type, which files give by
+its number.
 """
 
 from __future__ import annotations
@@ -70,8 +71,10 @@ def find(dialect: Dialect, name: str) -> Signature | None:
         {name: default[0] if default else GIVEN for name, _, *default in row.get(part, ())}
         for part in ("inputs", "attributes")
     )
-    derived = {name: value[0] if value else DERIVED for name, *value in row.get("derived", ())}
-    return Signature(inputs, derived | attributes | inputs)
+    added = {
+        n: value[0] if value else DERIVED for n, *value in (*row.get("older", ()), *row.get("derived", ()))
+    }
+    return Signature(inputs, added | attributes | inputs)
 
 
 @cache

@@ -15,6 +15,7 @@ what the lowering needs:
 * `Ints`, `Floats`: a tuple of them known now; one number stands for a tuple of one.
 * `Dims`: a tuple whose elements are ints or scalar tensors (a shape that may be dynamic).
 * `Tensors`: a tuple of tensors.
+* `Items`: a tuple of whatever it holds.
 * `Dtype`: an element type known now.
 * `Value`: whatever it is.
 
@@ -48,6 +49,7 @@ Tensors = tuple[ir.Value, ...]
 Ints = tuple[int, ...]
 Floats = tuple[float, ...]
 Dims = tuple[int | ir.Value, ...]
+Items = tuple[Any, ...]
 Dtype = ir.DataType
 
 Lowering = Callable[..., Value]
@@ -62,12 +64,22 @@ _CONVERT: dict[Any, str] = {
     Ints: "ints",
     Floats: "floats",
     Dims: "dims",
+    Items: "items",
     ir.DataType: "dtype_",
 }
 
 
-_RENAMED = {"format": "data_format", "data_format": "format"}
-"""Attributes that MindSpore's export writes under either name."""
+_NAMES = (
+    ("format", "data_format"),
+    ("dim", "dims", "axis"),
+    ("reduce", "reduction"),
+    ("return_inverse", "return_idx"),
+)
+"""Names that MindSpore has given to one argument, in its versions, and in its export."""
+
+
+def _also(name: str) -> tuple[str, ...]:
+    return next((names for names in _NAMES if name in names), (name,))
 
 
 @dataclass(frozen=True)
@@ -78,6 +90,8 @@ class _Parameter:
     default: Any
     kind: Any
     keyword: str
+    names: tuple[str, ...]
+    """Those of the attribute that it may be: its own, then others."""
 
 
 @dataclass(frozen=True)
@@ -106,14 +120,12 @@ class Primitive:
     def _parameters(self) -> tuple[_Parameter, ...]:
         hints = typing.get_type_hints(self.lowering)
         parameters = list(inspect.signature(self.lowering).parameters.values())[1:]
-        return tuple(_parameter(p, hints.get(p.name, Any)) for p in parameters)
+        return tuple(_parameter(p, hints.get(p.name, Any), {q.name for q in parameters}) for p in parameters)
 
     @cached_property
     def _known(self) -> frozenset[str]:
-        taken = {p.name for p in self._parameters}
-        return (
-            signatures.WITHOUT_EFFECT | self.unused | taken | {_RENAMED[n] for n in taken & _RENAMED.keys()}
-        )
+        taken = {name for p in self._parameters for name in p.names}
+        return signatures.WITHOUT_EFFECT | self.unused | taken
 
     def lower(self, b: Builder, inputs: Sequence[Value], attributes: Mapping[str, Any]) -> Value:
         """Emit the ONNX nodes of one application and return its value.
@@ -160,8 +172,8 @@ class Primitive:
         """Refuse an attribute that the lowering does not take, unless it says nothing."""
         signature = signatures.find(self.dialect, self.name)
         known: Mapping[str, Any] = signature.defaults if signature else {}
-        given = name if name in known else _RENAMED.get(name, name)
-        if given in known:
+        given = next((n for n in (name, *_also(name)) if n in known), None)
+        if given is not None:
             _check(b, "attribute", name, value, known[given])
         elif value is not None and (signature is None or self.dialect is Dialect.MINDSPORE):
             # MindSpore Lite's runtime sees nothing but what the schema has.
@@ -181,17 +193,19 @@ def _check(b: Builder, kind: str, name: str, value: Any, default: Any) -> None:
         raise Unsupported(f"{given}, and only its default, {shown!r}, is supported")
 
 
-def _parameter(p: inspect.Parameter, hint: Any) -> _Parameter:
+def _parameter(p: inspect.Parameter, hint: Any, all_names: set[str]) -> _Parameter:
     optional = False
     if isinstance(hint, UnionType) or typing.get_origin(hint) is typing.Union:
         members = [m for m in typing.get_args(hint) if m is not NoneType]
         optional = len(members) < len(typing.get_args(hint))
         hint = members[0] if len(members) == 1 else Any
-    return _Parameter(p.name.rstrip("_"), _CONVERT.get(hint), optional, p.default, p.kind, p.name)
+    name = p.name.rstrip("_")
+    names = (name, *(n for n in _also(name) if n not in all_names))
+    return _Parameter(name, _CONVERT.get(hint), optional, p.default, p.kind, p.name, names)
 
 
 def _attribute(b: Builder, p: _Parameter, attributes: Mapping[str, Any]) -> Any:
-    for name in (p.name, _RENAMED.get(p.name, p.name)):
+    for name in p.names:
         if name in attributes:
             return _convert(b, p, attributes[name])
     if p.default is not inspect.Parameter.empty:
