@@ -21,8 +21,16 @@ from pinnace.config import Settings
 from pinnace.errors import PinnaceError
 from pinnace.target import Target
 
-LIMITS = ("must be known before the run", "needs all dimensions fixed", "needs the size of the image fixed")
-"""Refusals that docs/limits.md names."""
+LIMITS = (
+    "must be known before the run",
+    "needs all dimensions fixed",
+    "needs the size of the image fixed",
+    "ClipByNorm x1",
+    "TileSize x1",
+    "holds integers of more than 32 bits",
+    "leaves results of nothing undefined",
+)
+"""Refusals that docs/limits.md and docs/engines.md name."""
 
 
 def verdict(path: Path, target: Target) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import onnx_ir as ir
 
 from pinnace.ops.builder import Builder
-from pinnace.ops.math import floating
+from pinnace.ops.math import floating, promoted
 from pinnace.ops.table import Dtype, Ints, Tensor, primitive, same
 from pinnace.ops.values import Value
 
@@ -130,7 +130,9 @@ def prelu(b: Builder, x: Tensor, weight: Tensor) -> Value:
     """PRelu, a slope for each channel."""
     if b.rank(x) > 2 and b.static_shape(weight) not in ((1,), ()):
         weight = b.reshape(weight, [-1, *[1] * (b.rank(x) - 2)])
-    return b.op("PRelu", x, weight)
+    own = b.result(x)
+    x, weight = promoted(b, x, weight)
+    return b.cast(b.op("PRelu", x, weight), own)
 
 
 @primitive("HShrink")

@@ -53,6 +53,8 @@ def gather(b: Builder, params: Tensor, indices: Tensor, axis: int, batch_dims: i
 @primitive("GatherD")
 def gather_d(b: Builder, x: Tensor, dim: int, index: Tensor) -> Value:
     """GatherElements; the index may be smaller in other dimensions."""
+    if not b.rank(x):  # a scalar, which MindSpore takes for one element
+        return b.reshape(b.op("Gather", b.reshape(x, [1]), b.reshape(places(b, index), [-1]), axis=0), [])
     return b.op("GatherElements", x, places(b, index), axis=dim)
 
 
@@ -271,6 +273,8 @@ def _spread(b: Builder, index: Tensor, like: Tensor, axis: int) -> Tensor:
 @primitive("IndexFillScalar", "IndexFillTensor", "IndexFill")
 def index_fill(b: Builder, x: Tensor, dim: int, index: Tensor, value: Value) -> Value:
     """Where a slice's number is among the indices."""
+    if not b.rank(x):  # a scalar, which MindSpore takes for one element
+        return b.reshape(index_fill(b, b.reshape(x, [1]), 0, index, value), [])
     size = b.dim(x, dim)
     numbers = b.op("Range", b.constant(0, np.int64), b.tensor(size), b.constant(1, np.int64))
     wanted = wide_places(b, b.reshape(index, [-1]))

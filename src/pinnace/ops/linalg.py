@@ -203,7 +203,7 @@ def pdist(b: Builder, x: Tensor, p: float = 2.0) -> Value:
 def renorm(b: Builder, x: Tensor, p: float, dim: int, maxnorm: float) -> Value:
     """Mul with what makes the norm of the rest no more than maxnorm."""
     axes = [i for i in range(b.rank(x)) if i != b.axis(dim, x)]
-    size = norm(b, x, p, axes, True)
+    size = norm(b, x, p, axes, True) if axes else b.op("Abs", x)
     limit = b.op("Div", b.like(maxnorm, x), b.op("Add", size, 1e-7))
     return b.op("Mul", x, b.op("Where", b.op("Greater", size, maxnorm), limit, b.like(1.0, x)))
 

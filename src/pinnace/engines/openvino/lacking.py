@@ -144,6 +144,8 @@ def _wrong_use(node: ir.Node, opset: int) -> str:
                 return "OpenVINO divides by the reciprocal: x / x may be less than 1"
         case "ReduceL1" | "ReduceLogSum" | "ReduceLogSumExp" if "axes" in given:
             return "OpenVINO takes these axes for all axes from opset 13 on"
+        case "BitwiseAnd" | "BitwiseOr" | "BitwiseXor" if kind is ir.DataType.INT64:
+            return "OpenVINO computes int64 in 32 bits"
         case "Expand" if node.outputs[0].shape is not None and not node.outputs[0].shape.rank():
             return "OpenVINO gives a scalar a dimension"
         case "ReduceMean" if not node.attributes.get_int("keepdims", 1) and _is_subtracted(node):
