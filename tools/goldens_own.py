@@ -45,7 +45,7 @@ for _name, _inputs, _call, _same in (
     ("real", (X,), "P.Real()(x0)", ""),
     ("imag", (X,), "O.Imag()(x0)", ""),
     ("conj", (X,), "P.Conj()(x0)", ""),
-    ("angle", (X,), "P.Angle()(x0)", "ops.where(x0 < 0, ms.Tensor(np.pi, ms.float32), x0 * 0)"),
+    ("angle", (X,), "P.Angle()(x0)", "ops.where(x0 < 0, ms.Tensor(np.pi, ms.float64), ops.cast(x0 * 0, ms.float64))"),
     ("equal_ext", (X, X), "P.EqualExt()(x0, x1)", "ops.equal(x0, x1).all()"),
     ("equal_count", (I, I), "O.EqualCount()(x0, x1)", ""),
     ("eps", (X,), "O.Eps()(x0)", ""),
@@ -1150,6 +1150,16 @@ for _bits in (8, 64):
     case(f"own_hard_int{_bits}", f"i{_bits}[16]>-8<8", call="ops.hardswish(x0), ops.hardsigmoid(x0)")
 case("own_nan_to_num_double", "f64[8]!", call="ops.nan_to_num(x0), ops.nan_to_num(x0, 1.0, 2.0, 3.0)")
 case("own_zeta_ends", "f64[14]>0<0", call=f"ops.zeta({', '.join(_ZETAS)})")
+# In types that an engine has no kernel for, or that others are computed in.
+for _name, _kind, _call in (
+    ("celu", "f16", "ops.celu(x0)"),
+    ("selu", "i32", "ops.selu(x0)"),
+    ("inverse", "i32", "O.Inv()(x0 + 7)"),
+    ("huber", "f16", "ops.huber_loss(x0, x0 * 2, 'none', 0.7)"),
+):
+    case(f"own_typed_{_name}_{_kind}", f"{_kind}[3,4]" + (">-4<5" if _kind == "i32" else ""), call=_call)
+for _kind in ("i32", "u8", "f16"):
+    case(f"own_typed_length_{_kind}", f"{_kind}[3*,5*]>0<5", call="x0 * (x0.shape[0] + x0.shape[1]), x0 + x0.shape[0]")
 
 if __name__ == "__main__":
     main(Path(sys.argv[1]), sys.argv[2:])

@@ -4,7 +4,7 @@ Usage: python tools/make_kernel_types.py src/pinnace/ops/kernels.json
 
 Operator -> the type variables of its schema's inputs and outputs and, where kernels are lacking, for each
 variable the types that have one.
-float16 is left out: onnxruntime itself puts casts around nodes that have no kernel for it.
+float16 counts as one that has a kernel where a schema allows it: onnxruntime itself puts casts around such nodes.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ _TYPES = [
     "uint32",
     "uint64",
     "bfloat16",
+    "float16",
     "float",
     "double",
 ]
@@ -51,6 +52,9 @@ def main(path: str) -> None:
         if any(a.type == onnx.defs.OpSchema.AttrType.GRAPH for a in schema.attributes.values()):
             continue  # control flow: its one variable stands for many types
         variables = {p.type_str for p in schema.inputs}
+        for constraint in schema.type_constraints:
+            if "tensor(float16)" in constraint.allowed_type_strs and constraint.type_param_str in kernels[name]:
+                kernels[name][constraint.type_param_str].add("float16")
         lacking = {
             variable: [t for t in _TYPES if t in types]
             for variable, types in kernels[name].items()

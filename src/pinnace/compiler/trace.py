@@ -159,8 +159,16 @@ class Tracer:
         if row is None:
             raise Unsupported("Pinnace does not know this primitive")
         self.b.effects, self.b.declared = before, node.types
-        value = row.lower(self.b, inputs, node.attributes)
+        value = self._of_declared_type(row.lower(self.b, inputs, node.attributes))
         return value, self.b.effects
+
+    def _of_declared_type(self, value: Value) -> Value:
+        """A tensor in the type that MindSpore's kernels write: a product of int32 and a length is int32."""
+        types = self.b.declared
+        if self.program.dialect is not Dialect.MINDSPORE or len(types) != 1 or types[0] is None:
+            return value
+        typed = isinstance(value, ir.Value) and value.dtype not in (None, types[0].dtype, ir.DataType.STRING)
+        return self.b.cast(value, types[0].dtype) if typed else value
 
     def _results(self, node: Node, value: Value) -> Iterator[tuple[str, Value]]:
         if self.program.tuple_results:

@@ -115,8 +115,8 @@ def celu(b: Builder, x: Tensor, alpha: float = 1.0) -> Value:
 
 @primitive("SeLU", "SeLUExt")
 def selu(b: Builder, x: Tensor) -> Value:
-    """Selu."""
-    return b.op("Selu", x)
+    """Selu; Relu of ints, whose negative values MindSpore makes 0."""
+    return b.op("Selu" if b.dtype(x).is_floating_point() else "Relu", x)
 
 
 @primitive("LeakyRelu", "LeakyReLUExt")

@@ -26,6 +26,7 @@ _WIDER = {
     _T.INT64: (_T.DOUBLE, _T.FLOAT),
     _T.UINT64: (_T.INT64, _T.DOUBLE, _T.FLOAT),
     _T.BFLOAT16: (_T.FLOAT,),
+    _T.FLOAT16: (_T.FLOAT,),
     _T.DOUBLE: (_T.FLOAT,),  # not wider, but all there is: such results have the precision of float32
 }
 """The types that stand in for one, best first."""
