@@ -45,7 +45,7 @@ for _name, _inputs, _call, _same in (
     ("real", (X,), "P.Real()(x0)", ""),
     ("imag", (X,), "O.Imag()(x0)", ""),
     ("conj", (X,), "P.Conj()(x0)", ""),
-    ("angle", (X,), "P.Angle()(x0)", "ops.where(x0 < 0, ms.Tensor(np.pi, ms.float64), ops.cast(x0 * 0, ms.float64))"),
+    ("angle", (X,), "P.Angle()(x0)", "ops.where(x0 < 0, ms.Tensor(np.pi, ms.float32), x0 * 0)"),
     ("equal_ext", (X, X), "P.EqualExt()(x0, x1)", "ops.equal(x0, x1).all()"),
     ("equal_count", (I, I), "O.EqualCount()(x0, x1)", ""),
     ("eps", (X,), "O.Eps()(x0)", ""),
@@ -1155,9 +1155,12 @@ for _name, _kind, _call in (
     ("celu", "f16", "ops.celu(x0)"),
     ("selu", "i32", "ops.selu(x0)"),
     ("inverse", "i32", "O.Inv()(x0 + 7)"),
+    ("roi_align", "f16", "O.ROIAlign(2, 2, 0.5)(x0.reshape(1, 1, 3, 4), ms.Tensor([[0, 0, 0, 3, 2]], ms.float16))"),
+    ("transform", "f16", "P.DCT()(x0, 2, None, -1, 'ORTHO')"),
+    ("remainder", "i8", "mint.remainder(7, x0 + 9)"),
     ("huber", "f16", "ops.huber_loss(x0, x0 * 2, 'none', 0.7)"),
 ):
-    case(f"own_typed_{_name}_{_kind}", f"{_kind}[3,4]" + (">-4<5" if _kind == "i32" else ""), call=_call)
+    case(f"own_typed_{_name}_{_kind}", f"{_kind}[3,4]" + (">-4<5" if _kind[0] == "i" else ""), call=_call)
 for _kind in ("i32", "u8", "f16"):
     case(f"own_typed_length_{_kind}", f"{_kind}[3*,5*]>0<5", call="x0 * (x0.shape[0] + x0.shape[1]), x0 + x0.shape[0]")
 

@@ -54,6 +54,19 @@ def test_recurrent_operators(operator, gates, direction):
         np.testing.assert_allclose(got, wanted, atol=1e-5)  # five steps of sums in another order
 
 
+@pytest.mark.parametrize("operator", ["Add", "Sub", "Mul"])
+@pytest.mark.parametrize("dtype", [np.int8, np.uint8])
+def test_small_integers_go_round(dtype, operator):
+    kind = helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
+    x, y = (helper.make_tensor_value_info(name, kind, [256]) for name in "xy")
+    other = numpy_helper.from_array(np.asarray(100, dtype), "c")
+    graph = helper.make_graph([helper.make_node(operator, ["x", "c"], ["y"])], operator, [x], [y], [other])
+    made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
+    numbers = np.arange(256).astype(dtype)
+    wanted = getattr(np, {"Sub": "subtract", "Mul": "multiply"}.get(operator, "add"))(numbers, dtype(100))
+    np.testing.assert_array_equal(run(made.SerializeToString(), numbers), wanted)
+
+
 @pytest.mark.parametrize("dtype", [np.int32, np.int64])
 def test_remainders_of_large_integers(dtype):
     x = np.random.default_rng(0).integers(-(2**30), 2**30, 1000).astype(dtype)

@@ -167,8 +167,11 @@ class Tracer:
         types = self.b.declared
         if self.program.dialect is not Dialect.MINDSPORE or len(types) != 1 or types[0] is None:
             return value
-        typed = isinstance(value, ir.Value) and value.dtype not in (None, types[0].dtype, ir.DataType.STRING)
-        return self.b.cast(value, types[0].dtype) if typed else value
+        dtype = types[0].dtype
+        if not isinstance(value, ir.Value) or value.dtype in (None, dtype, ir.DataType.STRING):
+            return value
+        # What is declared wider than the operands is not computed so (Angle, RemainderScalarTensor).
+        return self.b.cast(value, dtype) if dtype.bitwidth <= self.b.dtype(value).bitwidth else value
 
     def _results(self, node: Node, value: Value) -> Iterator[tuple[str, Value]]:
         if self.program.tuple_results:

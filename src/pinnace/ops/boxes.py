@@ -42,7 +42,7 @@ def roi_align(
     return b.op(
         "RoiAlign",
         features,
-        corners,
+        b.cast(corners, b.dtype(features)),
         b.cast(b.op("Squeeze", number, [1]), _INT64),
         coordinate_transformation_mode=where,
         output_height=pooled_height,

@@ -45,11 +45,17 @@ def _transformed(b: Builder, x: Tensor, size: int | None, axis: int, inverse: bo
     return b.transpose(result, [last.index(i) for i in range(len(last))])
 
 
+def _real(b: Builder, x: Tensor) -> Tensor:
+    """`x` in the type of the result: that of float16 is float32."""
+    x = floating(b, x)
+    return b.cast(x, b.result(x))
+
+
 def _along_one(inverse: bool) -> Lowering:
     def lowering(
         b: Builder, x: Tensor, type_: Value = 2, n: int | None = None, axis: int = -1, norm: Value = None
     ) -> Value:
-        return _transformed(b, floating(b, x), n, axis, inverse)
+        return _transformed(b, _real(b, x), n, axis, inverse)
 
     lowering.__doc__ = "MatMul with a matrix of cosines."
     return lowering
@@ -64,7 +70,7 @@ def _along_many(inverse: bool) -> Lowering:
         axes: Ints | None = None,
         norm: Value = None,
     ) -> Value:
-        x = floating(b, x)
+        x = _real(b, x)
         axes = axes or tuple(range(b.rank(x) - len(s) if s else 0, b.rank(x)))
         for axis, size in zip(axes, s or [None] * len(axes), strict=True):
             x = _transformed(b, x, size, axis, inverse)

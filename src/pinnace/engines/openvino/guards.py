@@ -108,7 +108,8 @@ def _stop_at_start(numbers: ov.Node) -> None:
     start, stop, step = numbers.input_values()
     if _is_constant(step):
         bound = ops.maximum if step.get_node().data.item() > 0 else ops.minimum
-        numbers.input(1).replace_source_output(bound(stop, start).output(0))
+        first = ops.convert(start, stop.get_element_type())
+        numbers.input(1).replace_source_output(bound(stop, first).output(0))
 
 
 def _is_constant(value: ov.Output) -> bool:

@@ -43,7 +43,7 @@ _CHOOSING = {
 }
 """Inputs by which a request would choose memory, or get other values, where ONNX has an error."""
 
-_BY_KIND = {"OneHot", "ReduceMax", "ReduceMin", "Shrink", "TopK"}
+_BY_KIND = {"Add", "Sub", "Mul", "OneHot", "ReduceMax", "ReduceMin", "Shrink", "TopK"}
 """Other operators that are right for some element types."""
 
 _KINDS = {
@@ -135,6 +135,8 @@ def _wrong_use(node: ir.Node, opset: int) -> str:
             return "OpenVINO gives what it is given where there are no axes"
         case "TopK" if len(node.inputs) > 1 and _constant(node.inputs[1]) == [0]:
             return "OpenVINO takes one at least"
+        case "Add" | "Sub" | "Mul" if kind in (ir.DataType.INT8, ir.DataType.UINT8):
+            return "OpenVINO stops at the ends of 8 bits"
         case "Add" | "Sub" | "Mul" | "Div" | "Pow" if _adds_dimensions(node, opset):
             return "OpenVINO loses the dimensions that a constant of one element adds"
         case "TopK" if kind is not None and kind.is_integer():
