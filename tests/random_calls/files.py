@@ -1,0 +1,32 @@
+"""Compare all goldens of a folder on each engine: what `tools/sweep_types.py` has made.
+
+    PINNACE_CACHE_DIR=off python -m tests.random_calls.files FOLDER
+"""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from pathlib import Path
+
+from tests.random_calls.ours import verdict
+
+from pinnace.target import Target
+
+
+def main(folder: Path) -> int:
+    """Print what is wrong, and how many were compared; 1 where something was wrong."""
+    warnings.simplefilter("ignore")  # that another engine runs a model is no failure
+    files, wrong = sorted(folder.glob("*.npz")), 0
+    for path in files:
+        for engine in ("onnxruntime", "openvino"):
+            said = verdict(path.with_suffix(""), Target(threads=1, provider=engine))
+            if said:
+                wrong += 1
+                print(path.stem, engine, said, flush=True)
+    print(f"{len(files)} files, {wrong} results wrong")
+    return int(wrong > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main(Path(sys.argv[1])))
