@@ -71,7 +71,7 @@ def undefined(name: str, given: list[Any], result: Any) -> str:
 _DIVIDES = re.compile(r"div|mod|cov|corr|remainder|reciprocal|%|/|pow|\*\*")
 _COMPARES = re.compile(
     r"max|min|clamp|clip|sort|top_?k|median|quantile|cum|logsumexp|LogSumExp|unique|pool|Pool|bessel"
-    r"|any|all|qr|svd|lu_|inv|solve|cholesky|det|matrix|lstsq|eig"
+    r"|relu|ReLU|similarity|any|all|qr|svd|lu_|inv|solve|cholesky|det|matrix|lstsq|eig"
 )
 _OF_NOTHING = re.compile(r"cat|stack|zeros|ones|full|size|shape|numel|rank|pad|count")
 _TYPES = {"bool", "float16", "float32", "float64"} | {

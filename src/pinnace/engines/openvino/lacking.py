@@ -165,7 +165,7 @@ def _wrong_use(node: ir.Node, opset: int) -> str:
         case "DequantizeLinear" if sums_of_bytes_overflow() and _overflows(node):
             return "OpenVINO adds products of 8 bits in 16, which overflow: this processor has no VNNI"
     whole = node.op_type in _IN_FLOATS and kind is not None and kind.is_integer()
-    if whole and not _of_shapes(node.inputs[0], or_truths=True):
+    if whole and not _of_shapes(node.inputs[0], or_truths=node.op_type not in ("Div", "Mod")):
         return "OpenVINO computes integers in float32, which are wrong above 2^24"
     if any(value is not None and value.shape is not None and 0 in value.shape for value in node.outputs):
         return "OpenVINO gives tensors without elements other shapes, or ends the process"
