@@ -736,7 +736,8 @@ _ATTRIBUTES: dict[Any, Callable[[Node], Any]] = {
     "layout": _one_of(0, 0, 0, 1),
     "fmod": _one_of(0, 1),
     "largest": _one_of(0, 1),
-    "sorted": _one_of(0, 1, 1),
+    "sorted": _one_of(1),  # else the order is anybody's
+    "antialias": _one_of(0, 1),
     "exclusive": _one_of(0, 1),
     "reverse": _one_of(0, 1),
     "upper": _one_of(0, 1),

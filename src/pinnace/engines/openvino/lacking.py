@@ -22,6 +22,9 @@ _WRONG = {
     "DFT": "OpenVINO gives results of one dimension more",
     "GatherND": _UNCHECKED,
     "LRN": "OpenVINO normalises over another window",
+    "Loop": "OpenVINO changes what a loop reads of the graph around it, from one turn to the next",
+    "LpNormalization": "OpenVINO adds something to what it divides by",
+    "LpPool": "OpenVINO gives other values where it pads",
     "RoiAlign": "OpenVINO gives other values for boxes beyond the picture",
     "Scan": "OpenVINO gives other values for states",
     "Scatter": _UNCHECKED,
@@ -62,6 +65,7 @@ _IN_FLOATS = {
     "Gemm",
     "MatMul",
     "Mod",
+    "Neg",
     "Pow",
     "ReduceL1",
     "ReduceL2",
@@ -117,8 +121,12 @@ def _wrong_use(node: ir.Node, opset: int) -> str:
             return "OpenVINO leaves out roundings to float16"
         case "ConvTranspose" if node.attributes.get_string("auto_pad", "").startswith("SAME"):
             return "OpenVINO gives images of another size"
-        case "Celu" | "Selu" if not all(a.value for a in node.attributes.values()):
+        case "Celu" | "HardSigmoid" | "Selu" if not all(a.value for a in node.attributes.values()):
             return "OpenVINO takes an attribute of 0 for one that is not there"
+        case "MaxPool" if {"auto_pad", "dilations"} <= given and _pads_otherwise(node):
+            return "OpenVINO gives images of another size"
+        case "Resize" if "antialias" in given or not node.attributes.get_float("cubic_coeff_a", -0.75):
+            return "OpenVINO interpolates otherwise"
         case "CumSum" if not _is_natural(_constant(node.inputs[1])):
             return "OpenVINO ends the process for an axis counted from the end"
         case "GatherElements" if not _fits_beside(node, opset):
@@ -148,6 +156,8 @@ def _wrong_use(node: ir.Node, opset: int) -> str:
             return "OpenVINO takes these axes for all axes from opset 13 on"
         case "BitwiseAnd" | "BitwiseOr" | "BitwiseXor" if kind is ir.DataType.INT64:
             return "OpenVINO computes int64 in 32 bits"
+        case "Expand" if _constant(node.inputs[1]) == []:
+            return "OpenVINO gives a scalar a dimension"
         case "Expand" if node.outputs[0].shape is not None and not node.outputs[0].shape.rank():
             return "OpenVINO gives a scalar a dimension"
         case "ReduceMean" if not node.attributes.get_int("keepdims", 1) and _is_subtracted(node):
