@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as ir
 
-from pinnace.ops.builder import Builder
+from pinnace.ops.builder import Builder, Unsupported
 from pinnace.ops.conv import images_back, images_first
 from pinnace.ops.reduce import variance
 from pinnace.ops.room import room
@@ -217,6 +217,8 @@ def instance_norm(
         return b.op("Add", b.op("Mul", y, gamma), beta), mean, variance
     if is_training:
         return b.op("InstanceNormalization", x, gamma, beta, epsilon=epsilon), mean, variance
+    if mean is None or variance is None:
+        raise Unsupported("normalises by a mean and a variance, and has but one of them or none")
     spread = b.op("Sqrt", b.op("Add", variance, epsilon))
     y = b.op("Div", b.op("Sub", x, mean), spread)
     return b.op("Add", b.op("Mul", y, gamma), beta), mean, variance
