@@ -250,19 +250,24 @@ def _plain(n: Node, attribute: Any) -> Any:
     return None
 
 
+def _from_the_end(n: Node) -> bool:
+    """Whether to count an axis from the end, which operators may do since operator set 11."""
+    return n.d.opset >= 11 and n.d.chance(0.3)
+
+
 def _axes(n: Node) -> list[int]:
     """Some axes, each once, counted from either end."""
 
     def make() -> list[int]:
         count = int(n.integers(1, n.rank)) if n.rank else 0
         chosen = n.rng.permutation(n.rank)[:count]
-        return [int(a) - (n.rank if n.d.chance(0.3) else 0) for a in chosen]
+        return [int(a) - (n.rank if _from_the_end(n) else 0) for a in chosen]
 
     return n.memoised("axes", make)
 
 
 def _axis(n: Node) -> int:
-    return int(n.integers(-n.rank, n.rank - 1))
+    return int(n.integers(-n.rank if n.d.opset >= 11 else 0, n.rank - 1))
 
 
 def _kernel(n: Node) -> list[int]:
@@ -446,14 +451,14 @@ def _unsqueezed(n: Node) -> list[int]:
     count = int(n.integers(1, 2))
     whole = n.rank + count
     chosen = n.rng.permutation(whole)[:count]
-    return [int(a) - (whole if n.d.chance(0.3) else 0) for a in chosen]
+    return [int(a) - (whole if _from_the_end(n) else 0) for a in chosen]
 
 
 def _squeezed(n: Node) -> list[int]:
     ones = [a for a, s in enumerate(n.array.shape) if s == 1]
     if not ones:
         raise Refused("nothing to squeeze")
-    return [a - (n.rank if n.d.chance(0.3) else 0) for a in ones if n.d.chance(0.7)] or ones[:1]
+    return [a - (n.rank if _from_the_end(n) else 0) for a in ones if n.d.chance(0.7)] or ones[:1]
 
 
 def scales(d: Draft) -> list[float]:
