@@ -98,7 +98,7 @@ class Input:
     parts: tuple[Input, ...] = ()
 
 
-@dataclass
+@dataclass(eq=False)
 class Function:
     """A graph of nodes, in any order. `parameters` maps a name to weights (`ir.TensorProtocol`), and
     `constants` a name to a literal. `outputs` names values of this function.

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 import onnx_ir as ir
 
 import pinnace.ops as _ops  # noqa: F401  (fills the table)
+from pinnace.bounds import Spent
 from pinnace.compiler.reshaping import reshape
 from pinnace.compiler.trace import NodeFailure, Tracer
 from pinnace.errors import UnsupportedModelError, UnsupportedPrimitive
@@ -45,7 +46,7 @@ def lower(
         raise UnsupportedModelError(program.source, unknown)
     _check_inputs(program.source, graph_inputs(program))
     try:
-        return _traced(program, variable, shapes)
+        return _traced(program, variable, shapes, Spent())
     except NodeFailure as failure:
         row = UnsupportedPrimitive(failure.node.primitive or "call", 1, failure.node.name, failure.reason)
         raise UnsupportedModelError(program.source, [row]) from None
@@ -55,17 +56,17 @@ def lower(
         raise UnsupportedModelError(program.source, [row]) from None
 
 
-def _traced(program: Program, changing: frozenset[int], shapes: Sequence[Shape]) -> ir.Model:
+def _traced(program: Program, changing: frozenset[int], shapes: Sequence[Shape], spent: Spent) -> ir.Model:
     """The graph; `changing` are the ids of weights whose first value must not decide anything."""
     builder = Builder(program.layout, changing)
     inputs = _entry_inputs(program)
     if shapes:
         reshape(_leaves(inputs), shapes)
-    value, effects = _run_main(Tracer(program, builder, believes=not shapes), inputs)
+    value, effects = _run_main(Tracer(program, builder, not shapes, spent), inputs)
     hasty = frozenset(id(t.const_value) for t in builder.asked & effects.memory.keys())
     if hasty:
         # A branch was chosen by what an assignment changes: once more, without looking.
-        return _traced(program, changing | hasty, shapes)
+        return _traced(program, changing | hasty, shapes, spent)
     return _assemble(program, builder, _leaves(inputs), value, effects)
 
 

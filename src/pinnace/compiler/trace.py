@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 
 import onnx_ir as ir
 
+from pinnace import bounds
 from pinnace.compiler.branches import lower_branches
 from pinnace.compiler.frame import Frame
 from pinnace.compiler.loops import lower_loop
@@ -26,8 +27,6 @@ _NOTHING = Effects()
 _SMALL = 256
 """Elements up to which a constant is copied into the graph, where equal ones become one."""
 
-_MOST_NODES = 1_000_000
-"""Nodes evaluated before a program counts as one whose calls multiply without end."""
 MISFITS = (ArithmeticError, LookupError, MemoryError, RecursionError, ValueError)
 """What a lowering ends in that was given what no valid model gives. Other errors are its own mistakes."""
 
@@ -49,13 +48,22 @@ def _defined(function: Function) -> set[str]:
 class Tracer:
     """Evaluates the functions of one program, writing nodes into a builder."""
 
-    def __init__(self, program: Program, builder: Builder, believes: bool = True) -> None:
-        """With `believes` results have the shapes that the file declares, else those that follow."""
+    def __init__(
+        self, program: Program, builder: Builder, believes: bool = True, spent: bounds.Spent | None = None
+    ) -> None:
+        """With `believes` results have the shapes that the file declares, else those that follow.
+
+        `spent` is what was evaluated for the same build before.
+        """
         self.program = program
         self.b = builder
         self._believes = believes
         self._schedules: dict[str, list[Node]] = {}
-        self._evaluated = 0
+        self._spent = spent or bounds.Spent()
+        self._most_nodes = bounds.of_file(bounds.NODES, sum(len(f.nodes) for f in program.functions.values()))
+        self._calls = 0
+        self._measures: dict[int, tuple[Value, int, int]] = {}
+        self._used = cache(self._find_used)
         self.open_loops: list[tuple[Function, tuple[Value, ...]]] = []
         self._reachable = cache(self._find_reachable)
         self._producers = {
@@ -76,8 +84,13 @@ class Tracer:
             return TailCall(function, values, effects), effects
         if self._starts_loop(function):
             return lower_loop(self, callee, values, effects)
-        frame = self.enter(callee, values)
-        return self.leave(frame)
+        if self._calls == bounds.CALLS:
+            raise Unsupported(f"is one of more than {bounds.CALLS} calls in each other")
+        self._calls += 1
+        try:
+            return self.leave(self.enter(callee, values))
+        finally:
+            self._calls -= 1
 
     def enter(self, callee: Closure, arguments: Sequence[Value]) -> Frame:
         """A frame of the function with its inputs bound."""
@@ -121,9 +134,9 @@ class Tracer:
 
     def evaluate(self, frame: Frame, node: Node) -> None:
         """Give a frame the values of a node's outputs."""
-        self._evaluated += 1
-        if self._evaluated > _MOST_NODES:
-            raise NodeFailure(node, f"is one of more than {_MOST_NODES} nodes, with all calls inlined")
+        self._spent.nodes += 1
+        if self._spent.nodes > self._most_nodes:
+            raise NodeFailure(node, f"is one of more than {self._most_nodes} nodes, with all calls inlined")
         inputs: list[Value] = []
         before = Effects()
         for name in node.inputs:
@@ -132,6 +145,7 @@ class Tracer:
             before = before.join(effects)
         try:
             value, after = self._apply(node, inputs, before)
+            self._check_leaves(value)
         except Unsupported as error:
             raise NodeFailure(node, str(error)) from None
         except MISFITS as error:
@@ -172,6 +186,32 @@ class Tracer:
             return value
         # What is declared wider than the operands is not computed so (Angle, RemainderScalarTensor).
         return self.b.cast(value, dtype) if dtype.bitwidth <= self.b.dtype(value).bitwidth else value
+
+    def _check_leaves(self, value: Value) -> None:
+        """Unsupported where a tuple, or all of them, have more items than a build may come to."""
+        if not isinstance(value, tuple | TailCall):
+            return
+        leaves, nesting = self._measure(value)
+        if leaves > bounds.LEAVES or nesting > bounds.NESTING:
+            raise Unsupported(
+                f"gives a tuple of {leaves} items in {nesting} tuples in each other, and no model has over "
+                f"{bounds.LEAVES} or {bounds.NESTING}"
+            )
+        self._spent.leaves += leaves
+        if self._spent.leaves > bounds.ALL_LEAVES:
+            raise Unsupported(f"gives one of the tuples that have over {bounds.ALL_LEAVES} items together")
+
+    def _measure(self, value: Value) -> tuple[int, int]:
+        """How many leaves a value has, and how many tuples are in each other."""
+        if not isinstance(value, tuple | TailCall):
+            return 1, 0
+        known = self._measures.get(id(value))
+        if known is None:
+            items = value if isinstance(value, tuple) else (value.arguments, value.stop, value.result)
+            inner = [self._measure(item) for item in items]
+            nesting = 1 + max((depth for _, depth in inner), default=0)
+            known = self._measures[id(value)] = value, sum(count for count, _ in inner), nesting
+        return known[1:]
 
     def _results(self, node: Node, value: Value) -> Iterator[tuple[str, Value]]:
         if self.program.tuple_results:
@@ -284,7 +324,8 @@ class Tracer:
                     settled = False
         return free
 
-    def _used(self, function: Function) -> set[str]:
+    def _find_used(self, function: Function) -> set[str]:
+        """The names that a function takes."""
         used = {name for node in function.nodes for name in node.inputs}
         used |= {literal.name for literal in function.constants.values() if isinstance(literal, FunctionRef)}
         return used | set(function.outputs)
@@ -303,7 +344,7 @@ class Tracer:
         seen: set[str] = set()
         pending = [start]
         while pending:
-            called = self._used(functions[pending.pop()]) & functions.keys() - seen - without
+            called = (self._used(functions[pending.pop()]) & functions.keys()) - seen - without
             seen |= called
             pending += called
         return seen

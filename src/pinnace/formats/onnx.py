@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import onnx
 import onnx_ir as ir
 from google.protobuf.message import DecodeError
 
+from pinnace import bounds
 from pinnace.errors import ModelFormatError, PinnaceError
 from pinnace.formats.sparse import make_dense
 from pinnace.formats.wire import PAYLOAD, Fields, delimited, number, outline
@@ -41,6 +42,7 @@ def read(source: Source) -> ir.Model:
     except (DecodeError, ValueError, TypeError, KeyError, AttributeError, ir.serde.SerdeError) as error:
         raise ModelFormatError(f"{source.name}: is no valid ONNX model: {_reason(error, earlier)}") from None
     _check_names(model, source)
+    _check_calls(model, source)
     _place_weights(model, source)
     return model
 
@@ -70,6 +72,30 @@ def _check_names(model: ir.Model, source: Source) -> None:
     damaged = next((name for name in _names(model) if isinstance(name, bytes)), None)
     if damaged is not None:
         raise ModelFormatError(f"{source.name}: the name {damaged!r} is no text")
+
+
+def _check_calls(model: ir.Model, source: Source) -> None:
+    """ModelFormatError where functions call themselves, or each other so often that engines never end."""
+    inside = {key: list(ir.traversal.RecursiveGraphIterator(f.graph)) for key, f in model.functions.items()}
+    most = bounds.of_file(bounds.INLINED, sum(map(len, inside.values())))
+    sizes: dict[ir.OperatorIdentifier, int] = {}  # nodes of each function with all calls inlined
+
+    def size(nodes: Iterable[ir.Node], depth: int) -> int:
+        if depth > bounds.CALLS:
+            what = f"functions call each other more than {bounds.CALLS} deep, or themselves"
+            raise ModelFormatError(f"{source.name}: {what}")
+        total = 0
+        for node in nodes:
+            key = node.op_identifier()
+            if key in inside and key not in sizes:
+                sizes[key] = size(inside[key], depth + 1)
+            total += sizes.get(key, 1)
+        if total > most:
+            raise ModelFormatError(f"{source.name}: has more than {most} nodes, with all functions inlined")
+        return total
+
+    if inside:
+        size(ir.traversal.RecursiveGraphIterator(model.graph), 0)
 
 
 def _names(model: ir.Model) -> Iterator[object]:

@@ -1,0 +1,177 @@
+"""Files that ask for much work with few bytes: each shape of it, in any size."""
+
+from __future__ import annotations
+
+import string
+from collections.abc import Callable
+from itertools import pairwise
+from random import Random
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx import helper
+
+from pinnace.formats.mindir.schema import model_class, number_of
+from pinnace.types import ModelType
+
+_SIZES = [2, 3, 8, 20, 60, 200, 1600]
+
+
+def amplifying(rng: Random) -> tuple[str, ModelType, bytes]:
+    """A file of one of the shapes: name, kind and bytes."""
+    name, make = rng.choice(sorted(SHAPES.items()))
+    made = make(rng)
+    kind = ModelType.ONNX if isinstance(made, onnx.ModelProto) else ModelType.MINDIR
+    return name, kind, made.SerializeToString()
+
+
+# -- ONNX ----------------------------------------------------------------------------------------------
+
+
+def _onnx(nodes: list[onnx.NodeProto], output: str, tensors: Any = (), functions: Any = ()) -> Any:
+    x, y = (helper.make_tensor_value_info(n, 1, shape) for n, shape in (("x", [2]), (output, None)))
+    graph = helper.make_graph(nodes, "amplifying", [x], [y], list(tensors))
+    imports = [helper.make_opsetid("", 21), helper.make_opsetid("f", 1)]
+    return helper.make_model(graph, functions=list(functions), opset_imports=imports, ir_version=10)
+
+
+def _ints(name: str, *numbers: int) -> onnx.TensorProto:
+    return onnx.numpy_helper.from_array(np.array(numbers, np.int64), name)
+
+
+def functions(depth: int, width: int = 2) -> onnx.ModelProto:
+    """Functions that call the next one `width` times."""
+    imports = [helper.make_opsetid("", 21), helper.make_opsetid("f", 1)]
+    made = []
+    for i in range(depth):
+        inside = ("Relu", "") if i == depth - 1 else (f"f{i + 1}", "f")
+        names = ["x", *(f"v{j}" for j in range(width - 1)), "y"]
+        nodes = [helper.make_node(inside[0], [a], [b], domain=inside[1]) for a, b in pairwise(names)]
+        made.append(helper.make_function("f", f"f{i}", ["x"], ["y"], nodes, imports))
+    return _onnx([helper.make_node("f0", ["x"], ["y"], domain="f")], "y", functions=made)
+
+
+def constants(count: int, side: int) -> onnx.ModelProto:
+    """Constants of side x side, each summed up and added to the input."""
+    nodes, last = [], "x"
+    for i in range(count):
+        value = helper.make_tensor("value", 1, [1], [float(i)])
+        nodes += [
+            helper.make_node("ConstantOfShape", ["shape"], [f"c{i}"], value=value),
+            helper.make_node("ReduceSum", [f"c{i}" if i % 2 else f"e{i}"], [f"s{i}"], keepdims=0),
+            helper.make_node("Add", [last, f"s{i}"], [f"y{i}"]),
+        ]
+        if not i % 2:
+            nodes.insert(-2, helper.make_node("Exp", [f"c{i}"], [f"e{i}"]))
+        last = f"y{i}"
+    return _onnx(nodes, last, [_ints("shape", side, side)])
+
+
+def products(count: int, side: int) -> onnx.ModelProto:
+    """Products of constants, each of the one before."""
+    value = helper.make_tensor("value", 1, [1], [1e-3])
+    nodes = [helper.make_node("ConstantOfShape", ["shape"], ["p0"], value=value)]
+    nodes += [helper.make_node("MatMul", [f"p{i}", "p0"], [f"p{i + 1}"]) for i in range(count)]
+    nodes += [helper.make_node("ReduceSum", [f"p{count}"], ["s"], keepdims=0)]
+    return _onnx([*nodes, helper.make_node("Add", ["x", "s"], ["y"])], "y", [_ints("shape", side, side)])
+
+
+def einsum(terms: int, size: int) -> onnx.ModelProto:
+    """A sum over the outer product of vectors."""
+    letters = string.ascii_letters[:terms]
+    vector = onnx.numpy_helper.from_array(np.ones(size, np.float32), "v")
+    nodes = [
+        helper.make_node("Einsum", ["v"] * terms, ["s"], equation=f"{','.join(letters)}->{letters[:1]}"),
+        helper.make_node("ReduceSum", ["s"], ["t"], keepdims=0),
+        helper.make_node("Add", ["x", "t"], ["y"]),
+    ]
+    return _onnx(nodes, "y", [vector])
+
+
+def convolution(side: int) -> onnx.ModelProto:
+    """A convolution of one constant by another as large."""
+    nodes = [
+        helper.make_node("ConstantOfShape", ["shape"], ["c"]),
+        helper.make_node("Conv", ["c", "c"], ["d"], pads=[side // 2] * 4),
+        helper.make_node("ReduceSum", ["d"], ["s"], keepdims=0),
+        helper.make_node("Add", ["x", "s"], ["y"]),
+    ]
+    return _onnx(nodes, "y", [_ints("shape", 1, 1, side, side)])
+
+
+def broadcasts(steps: int) -> onnx.ModelProto:
+    """Constants that become the square of themselves."""
+    tensor = onnx.numpy_helper.from_array(np.ones(2, np.float32), "c0")
+    nodes = []
+    for i in range(steps):
+        nodes += [
+            helper.make_node("Unsqueeze", [f"c{i}", "one"], [f"u{i}"]),
+            helper.make_node("Add", [f"c{i}", f"u{i}"], [f"a{i}"]),
+            helper.make_node("Reshape", [f"a{i}", "flat"], [f"c{i + 1}"]),
+        ]
+    nodes += [helper.make_node("ReduceSum", [f"c{steps}"], ["s"], keepdims=0)]
+    tensors = [tensor, _ints("one", 1), _ints("flat", -1)]
+    return _onnx([*nodes, helper.make_node("Add", ["x", "s"], ["y"])], "y", tensors)
+
+
+# -- MindIR --------------------------------------------------------------------------------------------
+
+
+def _mindir() -> Any:
+    model = model_class()(ir_version="0.1.1", producer_name="MindSpore", model_version="2.4.0")
+    model.graph.name = "main"
+    tensor = model.graph.input.add(name="x").tensor.add(name="x")
+    tensor.dims.append(2)
+    tensor.data_type = number_of("TensorProto.DataType")["FLOAT"]
+    return model
+
+
+def _primitive(model: Any, name: str) -> None:
+    model.primitives.add(name=name, op_type=name)
+
+
+def _node(graph: Any, kind: str, inputs: list[str], output: str) -> None:
+    node = graph.node.add(op_type=f"REF::{kind}", name=output)
+    node.input.extend(inputs)
+    node.output.append(output)
+
+
+def tuples(depth: int, width: int = 2) -> Any:
+    """Tuples of a tuple, `width` times each."""
+    model = _mindir()
+    _primitive(model, "MakeTuple")
+    names = ["x", *(f"t{i}" for i in range(depth))]
+    for before, after in pairwise(names):
+        _node(model.graph, "MakeTuple", [before] * width, after)
+    model.graph.output.add(name=names[-1])
+    return model
+
+
+def calls(depth: int, width: int = 1) -> Any:
+    """Functions that call the next one `width` times."""
+    model = _mindir()
+    _primitive(model, "ReLU")
+    _node(model.graph, "f0", ["x"], "y")
+    model.graph.output.add(name="y")
+    for i in range(depth):
+        function = model.functions.add(name=f"f{i}")
+        function.input.add(name=f"x{i}")
+        names = [f"x{i}", *(f"v{i}_{j}" for j in range(width - 1)), f"y{i}"]
+        for before, after in pairwise(names):
+            _node(function, "ReLU" if i == depth - 1 else f"f{i + 1}", [before], after)
+        function.output.add(name=f"y{i}")
+    return model
+
+
+SHAPES: dict[str, Callable[[Random], Any]] = {
+    "broadcasts": lambda rng: broadcasts(rng.randint(1, 8)),
+    "calls": lambda rng: calls(rng.choice(_SIZES), rng.choice([1, 1, 2, 3])),
+    "constants": lambda rng: constants(rng.choice(_SIZES[:6]), rng.choice([8, 500, 2000, 4000, 10_000])),
+    "convolution": lambda rng: convolution(rng.choice([3, 100, 1000, 3000])),
+    "einsum": lambda rng: einsum(rng.randint(2, 12), rng.choice([2, 8, 60, 2000])),
+    "functions": lambda rng: functions(rng.choice(_SIZES), rng.choice([1, 2, 3])),
+    "products": lambda rng: products(rng.choice(_SIZES[:6]), rng.choice([8, 500, 1500, 4000])),
+    "tuples": lambda rng: tuples(rng.choice(_SIZES), rng.choice([1, 2, 3])),
+}
+"""Makers by name."""
