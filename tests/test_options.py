@@ -405,3 +405,12 @@ def test_names_of_variable_weights_in_a_list(model: str) -> None:
     new = pinnace.Tensor(2 * np.eye(4, dtype=np.float32))
     found.update_weights([[new]])
     np.testing.assert_array_equal(found.predict([X])[0].get_data_to_numpy(), 2 * X)
+
+
+def test_a_runner_config_goes_before_the_parallel_of_its_context(data):
+    context = pinnace.Context()
+    context.parallel.workers_num = 2
+    runner = pinnace.ModelParallelRunner()
+    with pytest.warns(PinnaceWarning, match=r"no effect: context\.parallel\.workers_num \(the RunnerConfig"):
+        runner.init(str(data / "api" / "picture.ms"), pinnace.RunnerConfig(context, workers_num=1))
+    runner.close()

@@ -125,6 +125,11 @@ class ModelParallelRunner(BaseModel):
         if runner_config is not None:
             check_type("runner_config", runner_config, RunnerConfig)
         config = runner_config or RunnerConfig()
+        default = vars(Parallel())
+        lost = [name[1:] for name, value in vars(config.context.parallel).items() if value != default[name]]
+        if lost:
+            names = ", ".join(f"context.parallel.{name}" for name in lost)
+            warn(f"these options have no effect: {names} (the RunnerConfig has its own)")
         if isinstance(model_path, bytes | bytearray | memoryview):
             self._build(model_path, config.context, config)
             self._model_path = ""
