@@ -19,6 +19,7 @@ INTS = "i32[3,4]>-2<2"
 case("random_floor_div_by_zero", INTS, INTS, call="x0 // x1")
 case("random_floor_div_by_zero_u8", "u8[3,4]>0<3", "u8[3,4]>0<2", call="ops.floor_div(x0, x1)")
 case("random_floor_div_by_zero_i8", "i8[3,4]>-2<3", "i8[3,4]>-1<2", call="mint.floor_divide(x0, x1)")
+case("random_floor_div_of_the_least", "i32[3]>1<2!", "i32[3]>-1<0", call="x0 // x1")
 case("random_truncate_div_by_zero", INTS, INTS, call="ops.truncate_div(x0, x1)")
 case("random_truncate_mod_by_zero", INTS, INTS, call="ops.truncate_mod(x0, x1)")
 case("random_fmod_by_zero", INTS, INTS, call="ops.fmod(x0, x1)")

@@ -59,6 +59,7 @@ _KINDS = {
 }
 """Element types whose values would be others."""
 
+_NARROW = {ir.DataType.INT8, ir.DataType.UINT8, ir.DataType.INT16, ir.DataType.UINT16}
 _IN_FLOATS = {
     "BitShift",
     "Div",
@@ -156,9 +157,9 @@ def _wrong_use(node: ir.Node, opset: int) -> str:
             return "OpenVINO takes these axes for all axes from opset 13 on"
         case "BitwiseAnd" | "BitwiseOr" | "BitwiseXor" if kind is ir.DataType.INT64:
             return "OpenVINO computes int64 in 32 bits"
+        case "Add" | "Sub" | "Mul" | "Neg" if kind in _NARROW:
+            return "OpenVINO stops at the ends of narrow integers, where others begin anew"
         case "Expand" if _constant(node.inputs[1]) == []:
-            return "OpenVINO gives a scalar a dimension"
-        case "Expand" if node.outputs[0].shape is not None and not node.outputs[0].shape.rank():
             return "OpenVINO gives a scalar a dimension"
         case "ReduceMean" if not node.attributes.get_int("keepdims", 1) and _is_subtracted(node):
             return "OpenVINO takes it for the mean of a norm, whose dimensions are kept"
