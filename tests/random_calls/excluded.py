@@ -22,6 +22,7 @@ FUNCTIONS = {
         "Tensor.getitem_index*", "Tensor.setitem_index*", "ops.Assert", "Tensor.from_dlpack", "Tensor.is_*pinned",
         "Tensor.stub*", "Tensor.assign_value*", "Tensor.set_*", "Tensor.check_*", "Tensor.set_",
     ),
+    "looks into values that must be sorted": ("*searchsorted*", "*bucketize*"),
     "trains": (
         "*grad*", "*Grad*", "Tensor.backward", "ops.vjp", "ops.jvp", "ops.jac*", "ops.J", "*optim*", "nn.Adam*",
         "nn.*WithLoss*", "nn.Train*", "nn.Eval*", "nn.*Cell*ScalingFactor*", "nn.*LossScale*", "*ctc_loss*",
