@@ -68,6 +68,7 @@ case(
 )
 
 case("random_renorm_of_vector", "f32[2]", call="ops.renorm(x0, 10, -1, 0.5)")
+case("random_div_of_two_types", "f32[]>-1<1", "f16[4]", call="ops.div(x1, x0, rounding_mode='trunc')")
 case("random_prelu_of_two_types", "f16[4]", setup="self.l0 = nn.PReLUExt(1)", body="return self.l0(x0)")
 case("random_gather_elements_of_scalar", "f32[]", "i32[]>0<1", call="x0.gather_elements(-1, x1)")
 case("random_index_fill_scalar", "f32[]", "i32[1]>0<1", call="ops.index_fill(x0, 0, x1, 0)")

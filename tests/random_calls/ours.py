@@ -26,6 +26,7 @@ LIMITS = (
     "must be known before the run",
     "needs all dimensions fixed",
     "needs the size of the image fixed",
+    "asks for the full matrices",
     "takes apart a dimension that only the run knows",
     "holds integers of more than 32 bits",
     "leaves results of nothing undefined",

@@ -585,7 +585,8 @@ def div_mod(b: Builder, x: Value, y: Value, rounding_mode: int | None = None) ->
     """Div, and then what the rounding mode (1 towards zero, 2 down) asks for."""
     if not rounding_mode:
         return div(b, x, y)
-    return truncate_div(b, x, y) if rounding_mode == 1 else floor_div(b, x, y)
+    whole = b.tensor(truncate_div(b, x, y) if rounding_mode == 1 else floor_div(b, x, y))
+    return b.cast(whole, b.result(whole))
 
 
 @primitive("Pow", "PowTensorScalar", "PowScalarTensor")
