@@ -32,6 +32,7 @@ from pinnace.workers.control import Message
 from pinnace.workers.processes import Job, Processes
 from pinnace.workers.splitting import Plan, Request, SharedTally, freed
 from pinnace.workers.stats import Stats, latency
+from pinnace.workers.visit import Visit, visits_once
 
 __all__ = ["DataParallel"]
 
@@ -90,6 +91,7 @@ class DataParallel(NotCopied):
         self._axis = axis
         self._told: set[str] = set()
         self._tally = SharedTally()
+        self._visit = Visit()
         self._carrier = _carrier(os.path.abspath(model_path), context, device_ids, settings)
         self._finalizer = weakref.finalize(self, self._carrier.close)
         try:
@@ -139,6 +141,7 @@ class DataParallel(NotCopied):
             return str(os.getpid())
         return ", ".join(self.devices) if key == "device" else self._carrier.info.get(key, "")
 
+    @visits_once
     def predict(self, inputs: Sequence[Tensor | Array], timeout: float | None = None) -> list[Tensor]:
         """Compute the outputs for tensors or numpy arrays in the order of `get_inputs`.
 
@@ -155,6 +158,7 @@ class DataParallel(NotCopied):
             self._carrier.withdraw(request.parts)
             raise PredictTimeoutError(f"the prediction was not done after {timeout} s") from None
 
+    @visits_once
     def submit(self, inputs: Sequence[Tensor | Array]) -> Future[list[Tensor]]:
         """Put a prediction into the queue, and return at once.
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import atexit
 import os
-import sys
 import threading
 import weakref
 from collections import deque
@@ -15,7 +14,6 @@ from dataclasses import dataclass
 from itertools import zip_longest
 from queue import SimpleQueue
 from time import perf_counter_ns
-from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from pinnace.cores import bound
@@ -30,6 +28,7 @@ from pinnace.errors import (
 from pinnace.workers import stats
 from pinnace.workers.batching import Batching, joined, split
 from pinnace.workers.request import Blocking, Request, Submitted
+from pinnace.workers.visit import Visit, visits, visits_once
 from pinnace.workers.worker import Worker
 
 if TYPE_CHECKING:  # importing an engine takes long, and this is imported by all
@@ -70,11 +69,6 @@ _WITHIN = 100
 Where each callback submits the next request, they are on the stack all together.
 """
 
-_INTERRUPTED = (
-    "this prediction would wait for the one that it has interrupted, and that for it: in the handler of a "
-    "signal take another model, or submit and do not wait"
-)
-
 
 class Workers:
     """`count` places where one executable runs, each with a state of its own, first come first served.
@@ -109,12 +103,13 @@ class Workers:
         self._waiting: deque[Request] = deque()
         self._lock = threading.RLock()
         self._changed = threading.Condition(self._lock)  # all idle, or one more waits for a batch
+        self._visit = Visit()
         self._direct = batching is None or not batching.delay
         self._closed = ""  # why, once it is
         self._freed = False
         self._crowded_until = 0
         self._refused = self._withdrawn = 0
-        self._trials = 0  # that run now
+        self._trial = threading.Lock()  # of the one that runs now
         weakref.finalize(self, _dismiss, self._workers).atexit = False  # `_close_all` does more
         _pools.add(self)
 
@@ -132,13 +127,18 @@ class Workers:
         `timeout` seconds; a request that runs by then goes on, for nothing.
         """
         arrived = perf_counter_ns()
-        if timeout is None and self._direct and arrived > self._crowded_until:
-            worker, turn = None, 0
-            self._check_own_lock()
-            try:
+        visit = self._visit
+        if visit.is_inside:  # a callback of a future asks: to wait for a worker would be to wait for itself
+            self._check_open()
+            return visit.own().run(arrays, outputs, arrived)
+        worker: Worker | None = None
+        turn = 0
+        try:
+            visit.is_inside = True
+            if timeout is None and self._direct and arrived > self._crowded_until:
                 with self._lock:
                     self._check_open()
-                    # A worker that was taken for those who wait may not have come to it yet.
+                    # A worker that was woken for those who wait may not have come to it yet.
                     if self._idle and not self._waiting:
                         worker, turn = self._idle[-1], self._idle[-1].turn
                         del self._idle[-1]  # no call, as `pop`, in which the handler of a signal could raise
@@ -147,18 +147,21 @@ class Workers:
                         return worker.run(arrays, outputs, arrived)
                     with bound(worker.cores):
                         return worker.run(arrays, outputs, arrived)
-            finally:
+            return self._wait_for(Blocking(arrays, outputs if timeout is None else None, arrived), timeout)
+        finally:
+            try:
                 if worker is not None:
-                    try:
-                        self._give_back(worker, turn)
-                    except BaseException:  # the handler of a signal has raised
-                        self._give_back(worker, turn)
-                        raise
-        if threading.current_thread() is threading.main_thread():
-            self._check_own_workers()
-        request = Blocking(arrays, outputs if timeout is None else None, arrived)
-        self.enqueue(request)
+                    self._give_back(worker, turn)
+            except BaseException:  # the handler of a signal has raised
+                self._give_back(worker, turn)  # type: ignore[arg-type]
+                raise
+            finally:
+                visit.is_inside = False
+
+    def _wait_for(self, request: Blocking, timeout: float | None) -> list[Array]:
+        """The results of a request that goes through the queue."""
         try:
+            self._put(request)
             done = request.wait(timeout)
         except BaseException:  # KeyboardInterrupt
             self.withdraw(request)
@@ -177,24 +180,17 @@ class Workers:
         self.enqueue(request)
         return request
 
+    @visits_once
     def try_out(self, arrays: Sequence[Array]) -> list[Array] | None:
         """As `run`, on a state that is thrown away and uncounted; None where the engine fails."""
-        begun = False
-        try:
-            with self._lock:
-                self._check_open()
-                execution = self.executable.execution()
-                self._trials += 1
-                begun = True
-            return execution.run(arrays)
-        except EngineError:
-            return None
-        finally:
-            if begun:
-                with self._lock:
-                    self._trials -= 1
-                    self._changed.notify_all()
+        with self._trial:
+            self._check_open()
+            try:
+                return self.executable.execution().run(arrays)
+            except EngineError:
+                return None
 
+    @visits_once
     def exchange(self, *executables: Executable) -> None:
         """Run other executables from now on, one for each device, on the states as they are.
 
@@ -213,6 +209,7 @@ class Workers:
             for worker in self._idle:
                 worker.adopt(executables[worker.group])
 
+    @visits
     def stats(self) -> stats.Stats:
         """What was done, and what is being done."""
         with self._lock:
@@ -236,7 +233,7 @@ class Workers:
         in between, it returns at once: what it would wait for may be what it was called by.
         """
         self._closed = self._closed or "the model is closed"
-        if self._is_within():
+        if self._visit.is_inside:
             with suppress(RuntimeError):  # no thread can be had: who waits is served, and none comes after
                 threading.Thread(target=self._end, name="pinnace-close").start()
         else:
@@ -252,6 +249,7 @@ class Workers:
         with self._lock:
             while self._is_busy():
                 self._changed.wait()
+        with self._trial, self._lock:
             if self._freed:
                 return
             self._freed = True
@@ -263,41 +261,34 @@ class Workers:
                 worker.thread.join()
 
     def _is_busy(self) -> bool:
-        return self._trials > 0 or len(self._idle) < len(self._workers)
-
-    def _is_within(self) -> bool:
-        """Whether this thread has come here from one of our methods, whose locks and worker it may hold."""
-        frame: FrameType | None = sys._getframe(2)  # who has called `close`
-        while frame is not None and frame.f_locals.get("self") is not self:
-            frame = frame.f_back
-        return frame is not None
+        return bool(self._waiting) or len(self._idle) < len(self._workers)
 
     def inherit(self) -> None:
         """Go on in a child after a fork; not where requests ran, whose engine may be in any state."""
         self._lock = threading.RLock()
         self._changed = threading.Condition(self._lock)
+        self._visit = Visit()
         for worker in self._workers:
             worker.thread, worker.wake = None, SimpleQueue()
-        if self._is_busy():
-            self._idle, self._trials, self._freed = list(self._workers), 0, True
+        if self._is_busy() or self._trial.locked():
+            self._waiting.clear()
+            self._idle, self._trial, self._freed = list(self._workers), threading.Lock(), True
             self._closed = (
                 "this process was forked while the model ran a prediction: build the model here, or start "
                 "the process by spawn"
             )
 
     def _give_back(self, worker: Worker, turn: int) -> None:
-        """Let a worker go on with the queue, in its own thread, or be idle.
+        """Let a worker be idle, or go on with the queue in its own thread.
 
         `turn` is what its `turn` was when it was taken: it may have been given back already.
         """
         with self._lock:
-            if worker.turn != turn:
-                return
-            if not self._waiting:
+            if worker.turn == turn:
                 self._rest(worker)
+            if not self._waiting:
                 return
-        if not self._start(worker):
-            self._serve(worker)  # no thread can be had: this one has to do
+        self._wake(worker)
 
     def _rest(self, worker: Worker) -> None:
         worker.adopt(self._executables[worker.group])
@@ -309,90 +300,60 @@ class Workers:
 
     def enqueue(self, request: Request) -> None:
         """Put a request into the queue. Raises as `submit`."""
-        own = self._own()
-        # Called from a future's callback: to wait here would be to wait for oneself.
-        if own is not None and (own.within < _WITHIN or isinstance(request, Blocking)):
+        own = self._visit.worker
+        if own is not None and own.within < _WITHIN:  # called from a future's callback
             self._check_open()
             own.within += 1
             self._perform(own, [request])
             return
-        worker, turn = None, 0
-        self._check_own_lock()
-        try:
-            with self._lock:
-                self._check_open()
-                if self._idle:
-                    worker, turn = self._idle[-1], self._idle[-1].turn
-                    del self._idle[-1]
-                elif self._limit and len(self._waiting) >= self._limit:
-                    self._refused += 1
-                    raise QueueFullError(
-                        f"the queue is full: {len(self._waiting)} predictions wait for {len(self._workers)} "
-                        f"workers, and [runner] max_queue is {self._limit}; try again later"
-                    )
-                if len(self._waiting) >= _CROWD * len(self._workers):
-                    self._crowded_until = request.arrived + _CROWDED
-                self._waiting.append(request)
-                if self._batching is not None:
-                    self._changed.notify_all()
-        finally:
-            if worker is not None:
-                try:
-                    self._give_back(worker, turn)
-                except BaseException:  # the handler of a signal has raised
-                    self._give_back(worker, turn)
-                    raise
+        self._put_alone(request)
 
-    def withdraw(self, request: Request) -> bool:
+    def _put(self, request: Request) -> None:
+        """Put a request into the queue, and wake one of the idle workers for it."""
+        with self._lock:
+            self._check_open()
+            waiting, idle = len(self._waiting), len(self._idle)
+            if self._limit and waiting - idle >= self._limit:
+                self._refused += 1
+                raise QueueFullError(
+                    f"the queue is full: {waiting} predictions wait for {len(self._workers)} workers, and "
+                    f"[runner] max_queue is {self._limit}; try again later"
+                )
+            if waiting >= _CROWD * len(self._workers):
+                self._crowded_until = request.arrived + _CROWDED
+            self._waiting.append(request)
+            # The last ones were woken for those who wait, and have not come yet.
+            worker = self._idle[-min(waiting + 1, idle)] if idle else None
+            if self._batching is not None:
+                self._changed.notify_all()
+        if worker is not None:
+            self._wake(worker)
+
+    _put_alone = visits_once(_put)
+
+    @visits
+    def withdraw(self, request: Request, is_over: bool = True) -> bool:
         """Take a request off the queue; False where it is not there any more."""
         with self._lock:
             try:
                 self._waiting.remove(request)
             except ValueError:
                 return False
-            self._withdrawn += 1
+            self._withdrawn += is_over
             return True
 
     def hurry(self, request: Request) -> None:
         """Run a request that waits here, where it is a callback of the worker that waits for its end."""
-        own = self._own()
-        if own is None:
-            return
-        with self._lock:
-            if request not in self._waiting:
-                return
-            self._waiting.remove(request)
-        self._perform(own, [request])
+        own = self._visit.worker
+        if own is not None and self.withdraw(request, is_over=False):
+            self._perform(own, [request])
 
     def _check_open(self) -> None:
         if self._closed:
             raise ModelStateError(self._closed)
 
-    def _check_own_lock(self) -> None:
-        """Raise where the handler of a signal asks that has interrupted us where nobody else may come in."""
-        if self._lock._is_owned():  # type: ignore[attr-defined]
-            raise ModelStateError(_INTERRUPTED)
-
-    def _check_own_workers(self) -> None:
-        """Raise where the handler of a signal asks that has interrupted who has all the workers."""
-        held: set[Worker] = set()
-        frame: FrameType | None = sys._getframe(1)
-        while frame is not None:
-            here = frame.f_locals
-            worker = here.get("worker") if here.get("self") is self else None
-            if worker is not None and worker.turn == here.get("turn"):
-                held.add(worker)
-            frame = frame.f_back
-        if len(held) == len(self._workers):
-            raise ModelStateError(_INTERRUPTED)
-
-    def _own(self) -> Worker | None:
-        """The worker whose thread this is."""
-        here = threading.current_thread()
-        return next((worker for worker in self._workers if worker.thread is here), None)
-
-    def _start(self, worker: Worker) -> bool:
-        """Let a worker's thread serve the queue; False where the system has no thread for it."""
+    def _wake(self, worker: Worker) -> None:
+        """Let a worker's thread serve the queue, or this one where the system has no thread for it."""
         if worker.thread is None:
             thread = threading.Thread(
                 target=_work, args=(weakref.ref(self), worker), name="pinnace-worker", daemon=True
@@ -400,14 +361,17 @@ class Workers:
             try:
                 thread.start()
             except RuntimeError:
-                return False
+                self._serve(worker)
+                return
             worker.thread = thread
-        worker.turn += 1
         worker.wake.put(None)
-        return True
 
     def _serve(self, worker: Worker) -> None:
-        """Run what is in the queue, and rest."""
+        """Run what is in the queue, and rest; nothing where somebody else runs on the worker."""
+        with self._lock:
+            if worker not in self._idle or not self._waiting:
+                return
+            self._idle.remove(worker)
         while batch := self._next(worker):
             worker.within = 0
             self._perform(worker, batch)
@@ -474,6 +438,7 @@ def _work(pool: weakref.ref[Workers], worker: Worker) -> None:
         if worker.dismissed or workers is None:
             worker.wake.put(None)  # there is a second thread where a signal came while one was started
             return
+        workers._visit.is_inside, workers._visit.worker = True, worker
         workers._serve(worker)
         del workers
 
