@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import onnx
-import onnx.reference
 import onnx_ir as ir
 
 from pinnace.errors import UnsupportedModelError, UnsupportedPrimitive
@@ -158,8 +157,10 @@ def _compute(node: ir.Node, known: dict[ir.Value, ir.TensorProtocol]) -> None:
         return
     given = {i.name or "": _constant(i, known) for i in node.inputs if i is not None}
     if given and all(value is not None for value in given.values()):
+        from onnx.reference import ReferenceEvaluator  # 25 ms that only a resize should take
+
         with suppress(Exception):  # of what the reference does not compute nothing is known
-            run: Any = onnx.reference.ReferenceEvaluator(ir.serde.serialize_node(node))
+            run: Any = ReferenceEvaluator(ir.serde.serialize_node(node))
             known[output] = ir.tensor(run.run(None, given)[0])
 
 
