@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import gc
 import pickle
 import shutil
 
 import pytest
 
-from pinnace.build import build, inspect_model
+from pinnace.build import _rare_garbage_collection, build, inspect_model
 from pinnace.config import Settings
 from pinnace.errors import UnsupportedModelError
 from pinnace.formats.mindir.schema import model_class
@@ -68,3 +69,15 @@ def test_what_cannot_be_an_input_is_refused_by_name(data, name, reason):
     with pytest.raises(UnsupportedModelError, match=f"'x'.*{reason}|{reason}.*'x'"):
         build(path, None, Target(), Settings())
     assert [p.name for p in inspect_model(path).unsupported]
+
+
+def test_builds_that_overlap_leave_the_collector_as_it_was():
+    before = gc.get_threshold()
+    first, second = _rare_garbage_collection(), _rare_garbage_collection()
+    with first:
+        assert gc.isenabled()
+        assert gc.get_threshold()[0] > before[0]
+        second.__enter__()
+    assert gc.get_threshold()[0] > before[0]  # the second is not done
+    second.__exit__(None, None, None)
+    assert gc.get_threshold() == before

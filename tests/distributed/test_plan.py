@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import threading
+import time
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -239,6 +241,32 @@ def test_what_says_which_rank_this_is(tmp_path, monkeypatch, variables, said, wa
     else:
         with pytest.raises(ConfigError, match=wanted):
             start.communicator(Target(**said), settings)
+
+
+def test_two_builds_at_once_are_of_the_same_ranks(tmp_path, monkeypatch):
+    made, both = [], threading.Barrier(2)
+
+    def by_hand(meeting, *_):
+        made.append(meeting)
+        time.sleep(0.1)  # where the other one would make its own
+        return _Stand(meeting)
+
+    def ask():
+        both.wait()
+        found.append(start.communicator(Target(rank=1), settings))
+
+    for name in _LAUNCHERS:
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(start, "_made", {})
+    monkeypatch.setattr(start, "_by_hand", by_hand)
+    settings, found = Settings({"ascend_context": {"rank_table_file": str(table(tmp_path))}}), []
+    threads = [threading.Thread(target=ask) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(made) == 1
+    assert found[0] is found[1]
 
 
 _LAUNCHERS = (

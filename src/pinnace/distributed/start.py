@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
+import threading
 from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
@@ -22,6 +23,8 @@ COMMUNICATOR = "PINNACE_COMMUNICATOR"
 """The variable that says how ranks which were started by hand talk."""
 _made: dict[Meeting | None, Communicator] = {}
 """What this process is a rank of, by where the ranks have met, which is None with MPI."""
+_making: dict[Meeting | None, threading.RLock] = {}
+"""Held while one is made: two builds at once, in threads, are of the same ranks."""
 TABLE = "RANK_TABLE_FILE"
 """The variable that names a rank table, as scripts for Ascend have it."""
 _SECONDS = 300
@@ -44,8 +47,9 @@ def communicator(target: Target, settings: Settings) -> Communicator:
     table = _rank_table(settings)
 
     def once(where: Meeting | None, make: Callable[[], Communicator]) -> Communicator:
-        if where not in _made:
-            _made[where] = make()
+        with _making.setdefault(where, threading.RLock()):
+            if where not in _made:
+                _made[where] = make()
         _made[where].watch.seconds = seconds
         return _made[where]
 
