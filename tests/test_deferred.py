@@ -23,6 +23,19 @@ def test_opening_a_model_imports_no_sympy(data):
     assert out == "False"
 
 
+@pytest.mark.parametrize("cache", ["off", "on"])
+@pytest.mark.parametrize("name", ["picture.ms", "dense.mindir", "dense.onnx"])
+def test_building_a_model_imports_no_sympy(data, tmp_path, monkeypatch, cache, name):
+    monkeypatch.setenv("PINNACE_CACHE_DIR", cache if cache == "off" else str(tmp_path / "cache"))
+    names = "from pinnace.build import Settings, Target, build; "
+    code = f"import sys; {names}build(sys.argv[1], None, Target(), Settings()); "
+    code += "print(*(name in sys.modules for name in ('onnx_ir', 'sympy')))"
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(data / "api" / name)], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.strip() == "True False"
+
+
 def test_sympy_is_whole_for_everybody_else():
     assert python(f"{LEAN}import sympy; print(sympy.Symbol('x') + 1)") == "x + 1"
 

@@ -224,6 +224,7 @@ class Origin:
         return made
 
     def _unkept(self) -> Executable | RankPart:
+        import_onnx_ir()
         from pinnace.distributed.plan import cut, meets
         from pinnace.distributed.steps import RankPart
 
@@ -378,6 +379,7 @@ class Origin:
 
     def _compiled(self, folder: Path) -> Compiled:
         """What the engine makes of the model, written into a folder."""
+        import_onnx_ir()
         from pinnace.cache import parts
         from pinnace.distributed.plan import meets
 
