@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
+import onnx_ir as ir
 import pytest
+from onnx import helper
+from PIL import Image
 from tests.fuzz import amplify
 
+from pinnace import Context, DataType, Model, ModelType, Tensor
 from pinnace.build import inspect_model
+from pinnace.cli import console, inputs
+from pinnace.cli.picture import Preparation
+from pinnace.distributed.shard.cutting import shard
+from pinnace.errors import ConfigError, ModelStateError, PinnaceError
+from pinnace.formats import packing
+from pinnace.weights import lora
 
 ROOT = Path(__file__).parent.parent
 
@@ -62,8 +74,110 @@ def test_what_is_within_bounds_runs(model, tmp_path):
     assert opened(tmp_path, model) == "built\n"
 
 
+@pytest.mark.parametrize(
+    "model",
+    [
+        amplify.constants(40, 4000),
+        amplify.products(200, 4000),
+        amplify.products(200, 500),
+        amplify.einsum(6, 60),
+        amplify.einsum(2, 8000),
+        amplify.convolution(1000),
+    ],
+    ids=["constants", "products", "small products", "einsum", "outer product", "convolution"],
+)
+def test_what_takes_long_is_left_for_the_run(model, tmp_path):
+    """Without bounds these take 2.6 GB, minutes, or both."""
+    assert opened(tmp_path, model) == "built\n"
+
+
+def test_constants_left_for_the_run_are_right(run_model, tmp_path):
+    path = tmp_path / "products.onnx"
+    path.write_bytes(amplify.products(3, 1500).SerializeToString())
+    (left,) = run_model(path, [np.zeros(2, np.float32)])
+    total = 1e-3 * 1.5**3 * 1500**2
+    assert left == pytest.approx([total] * 2, rel=1e-2)  # a sum of two million float32
+
+
 def test_inspect_has_the_same_bounds(tmp_path):
     path = tmp_path / "tuples.mindir"
     path.write_bytes(amplify.tuples(60).SerializeToString())
     (refused,) = inspect_model(path).unsupported
     assert "a tuple of 8192 items" in refused.reason
+
+
+def test_a_pattern_without_end_stops_nobody(tmp_path, monkeypatch):
+    monkeypatch.setattr(lora, "_MATCHING", 1)
+    with pytest.raises(ValueError, match="alpha_pattern takes more than 1 s to match"):
+        lora._matching(["(a+)+b", "plain"], ["a" * 60])
+
+
+def test_patterns_match_as_peft_matches_them():
+    keys = ["net.1.fc", "net.12.fc", "fc", "net.1.other"]
+    found = lora._matching(["fc", r"net\.1\.\w+", "1"], keys)
+    assert found == {"fc": {*keys[:3]}, r"net\.1\.\w+": {keys[0], keys[3]}, "1": set()}
+
+
+@pytest.mark.parametrize("kind", ["INDEXING", "FSE"])
+def test_few_packed_bytes_are_not_many_weights(kind):
+    row = {"numBits": 8, "scale": 1.0, "varCorr": 1.0, "meanCorr": 0.0, "zeroPoint": 0}
+    pack = packing.of(kind, (1 << 27,), ir.DataType.INT8, [row], 0, ValueError)
+    with pytest.raises(ValueError, match="131072 bytes cannot hold 134217728 elements"):
+        pack.unpack(np.zeros(1 << 17, np.uint8))
+
+
+def test_weights_of_several_pieces_are_unpacked_as_one():
+    row = {"numBits": 3, "scale": 1.0, "varCorr": 1.0, "meanCorr": 0.0, "zeroPoint": 1}
+    numbers = np.random.default_rng(0).integers(0, 8, 200_000, np.uint8)
+    bits = np.unpackbits(numbers[:, None], axis=1, bitorder="little")[:, :3]
+    pack = packing.of("BITPACKING", (200_000,), ir.DataType.INT8, [row], 0, ValueError)
+    found = pack.unpack(np.packbits(bits.reshape(-1), bitorder="little"))
+    assert np.array_equal(found, numbers.astype(np.float32) - 5)
+
+
+def test_more_ranks_than_files_are_refused(tmp_path):
+    with pytest.raises(ConfigError, match="1000000 ranks: a model is cut into at most 1024"):
+        shard(tmp_path / "model.onnx", 1_000_000, tmp_path)
+
+
+def test_inputs_that_no_memory_holds(tmp_path):
+    path = tmp_path / "free.onnx"
+    x, y = (helper.make_tensor_value_info(n, 1, ["n", 64]) for n in "xy")
+    graph = helper.make_graph([helper.make_node("Relu", ["x"], ["y"])], "free", [x], [y])
+    path.write_bytes(
+        helper.make_model(
+            graph, ir_version=10, opset_imports=[helper.make_opsetid("", 21)]
+        ).SerializeToString()
+    )
+    with Model() as model:
+        model.build_from_file(str(path), ModelType.ONNX, Context())
+        model.resize(model.get_inputs(), [[1 << 40, 64]])
+        (output,) = model.get_outputs()
+        assert output.shape == [-1, 64]
+        with pytest.raises(ModelStateError, match="can hold no data"):
+            model.get_inputs()[0].get_data_to_numpy()
+
+
+def test_control_characters_are_spelled_out():
+    assert console.plain("a\x1b[31m\x9b\u202eb\n\u00fc") == "a\\x1b[31m\\x9b\\u202eb\n\u00fc"
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "said"),
+    [
+        ("deep.npy", b"\x93NUMPY\x01\x00" + (9000).to_bytes(2, "little") + b"(" * 9000, "is no .npy file"),
+        ("bomb.png", None, "9000 x 9000 pixels"),
+        ("damaged.dds", b"DDS \x7c\0\0\0" + b"\xff" * 200, "cannot be read"),
+        ("damaged.icns", b"icns\x00\x00\x00\x20ic08\x00\x00\x00\x18" + b"\xff" * 16, "cannot be read"),
+        ("large.bin", b"\0" * 100, "holds 100 bytes, and the input of [1, 3, 8, 8] takes 768"),
+    ],
+)
+def test_inputs_that_are_no_inputs_are_one_error(name, content, said, tmp_path):
+    path = tmp_path / name
+    if content is None:
+        Image.new("1", (9000, 9000)).save(path)
+    else:
+        path.write_bytes(content)
+    slot = Tensor(shape=[1, 3, 8, 8], dtype=DataType.FLOAT32)
+    with pytest.raises(PinnaceError, match=re.escape(said)):
+        inputs.feed([slot], {"": path}, {}, inputs.Pictures(Preparation()))

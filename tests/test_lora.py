@@ -388,6 +388,4 @@ def test_a_model_of_a_buffer_takes_adapters_too(tmp_path: Path) -> None:
     model.build_from_buffer(network(tmp_path / "model.onnx", WEIGHTS).read_bytes(), ModelType.ONNX)
     given = pairs()
     model.apply_lora(written(tmp_path / "adapter.safetensors", given))
-    np.testing.assert_allclose(
-        first(model), by_onnxruntime(tmp_path, merged(given, 1)), rtol=1e-4, atol=1e-4
-    )
+    np.testing.assert_allclose(first(model), by_onnxruntime(tmp_path, merged(given, 1)), rtol=1e-4, atol=1e-4)

@@ -426,10 +426,13 @@ class _Live:
 
     def _observed(self) -> list[Shape] | None:
         """Shapes that a prediction of zeros gives; None where zeros are no input for this model."""
-        zeros = [
-            np.zeros(shape, port.dtype.to_numpy())
-            for shape, port in zip(self.shapes, self.inputs, strict=True)
-        ]
+        try:
+            zeros = [
+                np.zeros(shape, port.dtype.to_numpy())
+                for shape, port in zip(self.shapes, self.inputs, strict=True)
+            ]
+        except (ValueError, MemoryError):  # no memory holds them
+            return None
         results = self.workers.try_out(zeros)
         return None if results is None else [array.shape for array in results]
 

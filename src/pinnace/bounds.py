@@ -25,10 +25,9 @@ MADE = 1 << 28
 """Bytes of all constants that lowerings make; more where the weights they are made of are larger."""
 FOLDED = 1 << 28
 """Bytes of all results that an engine computes ahead of the run; more where the weights are larger."""
-PRODUCTS = 1 << 35
-"""Multiplications in what an engine computes ahead of the run: one to two seconds of a core."""
-UNPACKED = 1 << 28
-"""Bytes that packed weights of a file come to; `of_file` adds to it."""
+PRODUCTS = 1 << 31
+"""Multiplications in what an engine computes ahead of the run; more where the weights are larger. A tenth of
+a second of a core, but a hundred times as long where the numbers are too small for their type."""
 
 _PER_PART = 16
 

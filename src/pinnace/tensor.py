@@ -350,7 +350,7 @@ class Tensor:
             )
         try:
             return np.zeros(self._shape, self.dtype.to_numpy())
-        except ValueError as error:  # more bytes or dimensions than there can be
+        except (ValueError, MemoryError) as error:  # more bytes or dimensions than there can be
             raise ModelStateError(
                 f"tensor {self.name!r} of shape {list(self._shape)} can hold no data: {error}"
             ) from None

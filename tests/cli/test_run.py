@@ -188,7 +188,7 @@ def test_a_shape_in_vain_is_an_error_that_names_it(pinnace, free):
         ("a={missing}", "No such file"),
         ("a={float64}", "holds float64, and the input takes float32"),
         ("a={small}", "holds 4 elements, shape [2, 2], and the input takes [2, 3]"),
-        ("a={cut}", "holds 5 elements"),
+        ("a={cut}", "holds 20 bytes"),
         ("a={text}", "neither a .npy file nor a picture"),
         ("a={objects}", "pickle"),
         ("a={broken}", "broken.npy"),

@@ -22,11 +22,14 @@ class Summary:
         self.counts: Counter[str] = Counter()
         self.findings: list[int] = []
         self.peak, self.slowest, self.began, self.keep = 0, (0.0, -1), time.monotonic(), keep
+        self.largest, self.long = (0, -1), 0
 
     def add(self, result: Result) -> None:
         self.counts[result.outcome] += 1
         self.peak = max(self.peak, result.peak_bytes)
         self.slowest = max(self.slowest, (result.seconds, result.number))
+        self.largest = max(self.largest, (result.grown_bytes, result.number))
+        self.long += result.seconds > 1
         if result.trouble:
             self.findings.append(result.number)
             print(f"--- trial {result.number}\n{result.trouble}", flush=True)
@@ -47,7 +50,9 @@ class Summary:
             print(f"{count:8} {name}")
         seconds, number = self.slowest
         print(f"{sum(self.counts.values()):8} in all, {time.monotonic() - self.began:.0f} s")
-        print(f"slowest: trial {number}, {seconds:.1f} s; largest process: {self.peak >> 20} MiB")
+        grown, most = self.largest
+        print(f"slowest: trial {number}, {seconds:.1f} s; {self.long} took more than 1 s")
+        print(f"most memory: trial {most}, {grown >> 20} MiB; largest process: {self.peak >> 20} MiB")
         print(f"{len(self.findings)} in trouble: {self.findings}")
 
 

@@ -16,19 +16,23 @@ from typing import IO
 
 from tests.fuzz.trial import MEMORY, outcome, trial
 
-SECONDS = 20  # of computing, before a trial counts as one that never ends; of sleeping six times as many
+SECONDS = 10  # of computing, before a trial counts as one that never ends; of sleeping six times as many
 _BATCH = 500
 
 
 @dataclass(frozen=True)
 class Result:
-    """How one trial ended. `trouble` is "" or the trace of a finding; memory is the peak of its process."""
+    """How one trial ended. `trouble` is "" or the trace of a finding.
+
+    Memory is the peak of its process, and by how much this trial raised it.
+    """
 
     number: int
     outcome: str
     trouble: str
     seconds: float
     peak_bytes: int
+    grown_bytes: int
 
 
 def run(first: int, count: int, show: Callable[[Result], None], engine: bool = False) -> None:
@@ -54,17 +58,17 @@ def _batch(first: int, end: int, show: Callable[[Result], None], engine: bool) -
         number, started = first, time.monotonic()
         with os.fdopen(reader) as lines:
             for line in lines:
-                name, peak, *trouble = line.rstrip("\n").split("\t")
+                name, peak, grown, *trouble = line.rstrip("\n").split("\t")
                 text = trouble[0].replace("\v", "\n") if trouble else ""
                 now = time.monotonic()
-                show(Result(number, name, text, now - started, int(peak)))
+                show(Result(number, name, text, now - started, int(peak), int(grown)))
                 number, started = number + 1, now
         _, status = os.waitpid(child, 0)
         if number < end:
             log.seek(0)
             code = os.waitstatus_to_exitcode(status)
             how = f"died of {signal.Signals(-code).name}" if code < 0 else f"ended with status {code}"
-            show(Result(number, "died", f"{how}\n{log.read()[-4000:]}", time.monotonic() - started, 0))
+            show(Result(number, "died", f"{how}\n{log.read()[-4000:]}", time.monotonic() - started, 0, 0))
             number += 1
     return number
 
@@ -79,11 +83,16 @@ def _child(numbers: Iterable[int], out: IO[str], log: IO[str], engine: bool) -> 
     for number in numbers:
         signal.setitimer(signal.ITIMER_PROF, SECONDS)
         faulthandler.dump_traceback_later(6 * SECONDS, exit=True, file=log)
+        before = _peak()
         name, trouble = _tried(number, engine)
-        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10
-        out.write(f"{name}\t{peak}\t{trouble}\n".replace("\t\n", "\n"))
+        peak = _peak()
+        out.write(f"{name}\t{peak}\t{peak - before}\t{trouble}\n".replace("\t\n", "\n"))
     out.flush()
     os._exit(0)
+
+
+def _peak() -> int:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10
 
 
 def _tried(number: int, engine: bool) -> tuple[str, str]:

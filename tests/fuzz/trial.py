@@ -8,6 +8,7 @@ from pathlib import Path
 from random import Random
 
 import onnx_ir as ir
+from tests.fuzz.amplify import amplifying
 from tests.fuzz.corpus import families
 from tests.fuzz.damage import damaged
 
@@ -21,6 +22,7 @@ from pinnace.weights.source import Source
 
 MEMORY = 2 << 30  # bytes of address space that one trial may add; the files have some thousand
 GROWTH = 768 << 20  # bytes of resident memory after which a trial took too much
+_AMPLIFYING = 50  # one in so many trials is no damaged file but one that asks for much with few bytes
 _ENGINE = 10  # the engine is built in one of so many trials
 _NO_MEMORY = ("bad_alloc", "bad allocation", "Failed to allocate", "Available memory")  # of onnxruntime
 
@@ -44,6 +46,9 @@ class Trial:
 def trial(number: int, always: bool = False) -> Trial:
     """The trial of a number, the same one each time; `always` builds the engine in all of them."""
     rng = Random(number)
+    if number % _AMPLIFYING == _AMPLIFYING - 1:
+        name, kind, data = amplifying(rng)
+        return Trial("amplifying", name, kind, data, None, True)
     every = families()
     (name,) = rng.choices(list(every), [f.share for f in every.values()])
     family = every[name]

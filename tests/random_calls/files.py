@@ -1,6 +1,6 @@
 """Compare all goldens of a folder on each engine: what `tools/sweep_types.py` has made.
 
-    PINNACE_CACHE_DIR=off python -m tests.random_calls.files FOLDER
+PINNACE_CACHE_DIR=off python -m tests.random_calls.files FOLDER
 """
 
 from __future__ import annotations

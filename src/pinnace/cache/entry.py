@@ -48,9 +48,7 @@ class Entry:
     warnings: Sequence[str]
 
 
-def write(
-    folder: Path, compiled: Compiled, model: str, engine: str, warnings: Sequence[str] = ()
-) -> None:
+def write(folder: Path, compiled: Compiled, model: str, engine: str, warnings: Sequence[str] = ()) -> None:
     """Complete a folder into which an engine has written."""
     (folder / _STATE).write_bytes(b"".join(value.tobytes() for value in compiled.first_state))
     files = {name: (path.stat().st_size, _digest(path)) for name, path in _files(folder)}

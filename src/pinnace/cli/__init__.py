@@ -87,7 +87,7 @@ def main() -> None:
     except (PinnaceError, OSError) as error:
         if os.environ.get("PINNACE_TRACEBACK") == "1":
             raise
-        print(f"pinnace: {error}", file=sys.stderr)
+        print(f"pinnace: {_plain(str(error))}", file=sys.stderr)
         sys.exit(1)
 
 
@@ -100,4 +100,10 @@ def _show_warning(
     line: str | None = None,
 ) -> None:
     """One line as for errors: which line of ours called the library is nothing to the user."""
-    print(f"pinnace: {message}", file=sys.stderr)
+    print(f"pinnace: {_plain(str(message))}", file=sys.stderr)
+
+
+def _plain(text: str) -> str:
+    from pinnace.cli.console import plain  # with rich, which takes its time
+
+    return plain(text)

@@ -7,24 +7,31 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from rich.console import Console
+from rich.text import Text
+
+
+def plain(text: str) -> str:
+    """A text of a model or file without what a terminal would obey: control characters are spelled out."""
+    return "".join(c if c.isprintable() or c == "\n" else ascii(c)[1:-1] for c in text)
 
 
 def note(text: str) -> None:
     """Say on stderr what the user should know of how a result came about."""
-    print(text, file=sys.stderr)
+    print(plain(text), file=sys.stderr)
 
 
 @contextmanager
 def progress(doing: str) -> Iterator[None]:
     """Show on stderr, while the block runs, what is being done; nothing where stderr is no terminal."""
-    with Console(stderr=True).status(doing):
+    with Console(stderr=True).status(Text(plain(doing))):
         yield
 
 
 def table(title: str, rows: Sequence[Sequence[str]]) -> None:
     """Print rows in aligned columns under a title, bold in a terminal."""
-    Console(highlight=False, markup=False).print(title, style="bold", soft_wrap=True)
+    Console(highlight=False, markup=False).print(plain(title), style="bold", soft_wrap=True)
+    rows = [[plain(cell).replace("\n", "\\n") for cell in row] for row in rows]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    for row in rows or [("none",)]:
+    for row in rows or [["none"]]:
         cells = (cell.ljust(width) for cell, width in zip(row, widths or [0], strict=True))
         print("  " + "  ".join(cells).rstrip())

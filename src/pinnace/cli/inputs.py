@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, BinaryIO, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -132,15 +134,37 @@ def _made_up(slot: Slot, shape: Shape) -> Fed:
 
 
 def _read(file: Path, slot: Slot, shape: Shape, pictures: Pictures) -> Array:
+    if not file.is_file() and file.exists():
+        raise ArgumentValueError("is no regular file")
     if file.suffix == ".bin":
+        _check_bytes(file.stat().st_size, slot, shape)
         return _fit(np.fromfile(file, slot.dtype.to_numpy()), shape)
     with file.open("rb") as stream:
         if stream.read(6) == b"\x93NUMPY":
             stream.seek(0)
-            return _fit(_typed(np.load(stream, allow_pickle=False), slot), shape)
+            return _fit(_typed(_loaded(stream), slot), shape)
     if _is_picture(file):
         return _picture(file, slot, shape, pictures)
     raise ArgumentValueError("neither a .npy file nor a picture; raw values need the suffix .bin")
+
+
+def _check_bytes(size: int, slot: Slot, shape: Shape) -> None:
+    """Raise, before anything is read, where so many bytes are not the elements of an input."""
+    one = slot.dtype.to_numpy().itemsize * math.prod(d for d in shape if d >= 0)
+    if size % one if -1 in shape and one else size != one:
+        some = "a multiple of " if -1 in shape else ""
+        raise ArgumentValueError(f"holds {size} bytes, and the input of {list(shape)} takes {some}{one}")
+
+
+def _loaded(stream: BinaryIO) -> Array:
+    """The array of a .npy file."""
+    try:
+        array: Array = np.load(stream, allow_pickle=False)
+    except (OSError, ValueError, EOFError, MemoryError):
+        raise
+    except Exception as error:  # of its header, a Python literal: whatever the parsers come upon
+        raise ArgumentValueError(f"is no .npy file: {error or type(error).__name__}") from None
+    return array
 
 
 def _typed(array: Array, slot: Slot) -> Array:
@@ -173,10 +197,16 @@ def _fits(have: Shape, want: Shape) -> bool:
 
 def _is_picture(file: Path) -> bool:
     try:
-        with Image.open(file):
-            return True
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", Image.DecompressionBombWarning)
+            with Image.open(file):
+                return True
     except UnidentifiedImageError:
         return False
+    except OSError:
+        raise
+    except Exception as error:  # what a decoder came upon; a size that Pillow refuses
+        raise ArgumentValueError(f"cannot be read: {error or type(error).__name__}") from None
 
 
 def _picture(file: Path, slot: Slot, shape: Shape, pictures: Pictures) -> Array:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from pinnace.cli.console import plain
 from pinnace.errors import ArgumentValueError
 from pinnace.types import DataType
 
@@ -24,9 +25,9 @@ FIRST_VALUES = 50
 def show(output: Tensor) -> None:
     """Print the two lines that mindspore_lite's examples print, and between them shape and type."""
     elements = f"tensor elements num is:{output.element_num}"
-    print(f"tensor's name is:{output.name} data size is:{output.data_size} {elements}")
+    print(f"tensor's name is:{plain(output.name)} data size is:{output.data_size} {elements}")
     print(f"tensor's shape is:{list(output.shape)} data type is:{output.dtype.name}")
-    print("output data is:", *output.get_data_to_numpy().flatten()[:FIRST_VALUES])
+    print(plain(f"output data is: {' '.join(map(str, output.get_data_to_numpy().flatten()[:FIRST_VALUES]))}"))
 
 
 def facts(tensor: Tensor) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Literal
@@ -14,6 +15,9 @@ from PIL import Image, UnidentifiedImageError
 from pinnace.errors import ArgumentValueError
 
 Layout = Literal["NCHW", "NHWC"]
+
+_MOST_PIXELS = 1 << 26
+"""A picture of a few kilobytes may declare any number; decoded, as many take a quarter of a GiB."""
 
 
 @dataclass(frozen=True)
@@ -65,12 +69,20 @@ def _check(how: Preparation, channels: int) -> None:
 
 def _open(path: str | os.PathLike[str], mode: str) -> Image.Image:
     try:
-        with Image.open(path) as picture:
-            return picture.convert(mode)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", Image.DecompressionBombWarning)  # the bound here is less
+            with Image.open(path) as picture:
+                if picture.width * picture.height > _MOST_PIXELS:
+                    many = f"{picture.width} x {picture.height} pixels"
+                    raise ArgumentValueError(f"{os.fspath(path)}: {many}, more than {_MOST_PIXELS}")
+                return picture.convert(mode)
     except UnidentifiedImageError as error:
         raise ArgumentValueError(f"{os.fspath(path)}: not a picture that Pillow can read") from error
-    except OSError as error:
-        raise ArgumentValueError(f"{os.fspath(path)}: cannot be read: {error}") from error
+    except ArgumentValueError:
+        raise
+    except Exception as error:  # decoders of damaged files raise whatever they come upon
+        why = str(error) or type(error).__name__
+        raise ArgumentValueError(f"{os.fspath(path)}: cannot be read: {why}") from error
 
 
 def _centre(have: tuple[int, int], size: tuple[int, int], factor: float) -> tuple[int, int, int, int]:

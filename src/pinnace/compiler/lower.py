@@ -29,9 +29,7 @@ HELD_BACK = "pinnace.held_back"
 """Key of what a graph notes of itself: whether its making would have rested on values that will change."""
 
 
-def lower(
-    program: Program, variable: frozenset[int] = frozenset(), shapes: Sequence[Shape] = ()
-) -> ir.Model:
+def lower(program: Program, variable: frozenset[int] = frozenset(), shapes: Sequence[Shape] = ()) -> ir.Model:
     """The ONNX graph that computes what the program does.
 
     `variable` are the ids of weights for which the graph has to be right whatever their values are;

@@ -43,8 +43,12 @@ Bytes = npt.NDArray[np.uint8]
 Floats = npt.NDArray[np.float32]
 Integers = npt.NDArray[np.int32]
 
-_EXPANSION = 1024
-"""Elements for each byte stored: weights of one bit, nearly all alike, have been seen at 278."""
+_EXPANSION, _DECODED = 320, 64
+"""Elements for each byte stored: weights of one bit, nearly all alike, have been seen at 278. Those of FSE
+are decoded one by one.
+"""
+_CHUNK = 1 << 16
+"""Elements that are unpacked together, because each takes a hundred bytes meanwhile."""
 _STORED: Mapping[ir.DataType, np.dtype[Any]] = {
     ir.DataType.INT8: np.dtype("i1"),
     ir.DataType.INT16: np.dtype("<i2"),
@@ -73,13 +77,18 @@ class Pack:
     def unpack(self, data: Bytes) -> Floats:
         """The values of a tensor whose stored bytes are `data`; `ModelFormatError` where they are damaged."""
         count = math.prod(self.shape)
-        if count > _EXPANSION * len(data):
+        if count > (_EXPANSION if self.quantised else _DECODED) * len(data):
             raise self.error(f"{len(data)} bytes cannot hold {count} elements")
         if not self.quantised:
             return _fse(self, data, count).reshape(self.shape)
         integers = _INTEGERS[self.kind](self, data, count).reshape(self.shape)
+        integers -= self.zero_point
+        values = integers.view(np.float32)  # in the same memory: few bytes may unpack to many
         with np.errstate(over="ignore"):
-            return (integers - self.zero_point).astype(np.float32) * self.scale + self.shift
+            np.copyto(values, integers, casting="unsafe")
+            values *= self.scale
+            values += self.shift
+        return values
 
 
 def of(
@@ -179,11 +188,16 @@ class _Bits:
         end = self._at + count * width
         if end > 8 * len(self._bits):
             raise self._pack.error(f"ends at bit {8 * len(self._bits)}, in {count} numbers of {width} bits")
-        first = self._at // 8
-        bits = np.unpackbits(self._bits[first : -(-end // 8)])[self._at - 8 * first :][: count * width]
-        self._at = end
         weights = 1 << np.arange(width, dtype=np.int64)[::-1]
-        return (bits.reshape(count, width) @ weights).astype(np.int32)
+        numbers = np.empty(count, np.int32)
+        for start in range(0, count, _CHUNK):
+            some = numbers[start : start + _CHUNK]
+            at = self._at + start * width
+            last = at + len(some) * width
+            bits = np.unpackbits(self._bits[at // 8 : -(-last // 8)])[at % 8 :][: len(some) * width]
+            some[:] = bits.reshape(len(some), width) @ weights
+        self._at = end
+        return numbers
 
     def number(self, width: int) -> int:
         """The next number."""
@@ -211,8 +225,13 @@ def _plain(pack: Pack, data: Bytes, count: int) -> Integers:
 def _bit_packed(pack: Pack, data: Bytes, count: int) -> Integers:
     if count * pack.bits > 8 * len(data):
         raise pack.error(f"{len(data)} bytes are not {count} numbers of {pack.bits} bits")
-    bits = np.unpackbits(data, count=count * pack.bits, bitorder="little").reshape(count, pack.bits)
-    return (bits @ (1 << np.arange(pack.bits))).astype(np.int32) - (1 << (pack.bits - 1))
+    numbers = np.empty(count, np.int32)
+    for start in range(0, count, _CHUNK):  # whose bits begin and end with a byte
+        some = numbers[start : start + _CHUNK]
+        part = data[start * pack.bits // 8 :]
+        bits = np.unpackbits(part, count=len(some) * pack.bits, bitorder="little").reshape(-1, pack.bits)
+        some[:] = bits @ (1 << np.arange(pack.bits)) - (1 << (pack.bits - 1))
+    return numbers
 
 
 def _indexed(pack: Pack, data: Bytes, count: int) -> Integers:

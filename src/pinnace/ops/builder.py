@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, NamedTuple, NoReturn, TypeVar
@@ -11,6 +12,7 @@ import numpy.typing as npt
 import onnx
 import onnx_ir as ir
 
+from pinnace import bounds
 from pinnace.ops import kernels
 from pinnace.ops.values import Effects, TailCall, Value
 from pinnace.program import Layout, Quantised, TypeInfo
@@ -32,6 +34,10 @@ def origins(node: ir.Node) -> tuple[str, ...]:
     return found
 
 
+_KEY = 1 << 10
+"""Bytes up to which a constant is known by what it holds, else by a digest of that."""
+_OF_WEIGHTS = 4
+"""How often constants may be made of the weights: transposed, padded, for each gate."""
 _MOST_DIMENSIONS = 64
 _MOST_VALUES = 1 << 18
 """Values that one graph may come to; only an attribute that is damaged asks for more."""
@@ -93,6 +99,7 @@ class Builder:
         """The name of the node that is lowered; before it those of nodes whose result it replaces."""
         self._scopes: list[list[ir.Node]] = [[]]
         self._constants: dict[tuple[str, tuple[int, ...], bytes], ir.Value] = {}
+        self._made = self._read = 0  # bytes of constants, and of weights
         self._weights: dict[int, ir.Value] = {}
         self._assignments = 0
         # What was assigned stands for what it was assigned to: assigning to it again assigns there.
@@ -190,8 +197,12 @@ class Builder:
     def constant(self, array: npt.ArrayLike, dtype: npt.DTypeLike | None = None) -> ir.Value:
         """A constant tensor; equal ones are one value."""
         data = np.asarray(array, dtype)
-        key = (data.dtype.name, data.shape, data.tobytes())
+        key = (data.dtype.name, data.shape, data.tobytes() if data.nbytes <= _KEY else _digest(data))
         if key not in self._constants:
+            self._made += data.nbytes
+            most = bounds.MADE + _OF_WEIGHTS * self._read
+            if self._made > most:
+                raise Unsupported(f"needs constants that take more than {most >> 20} MiB together")
             name = f"%const{len(self._constants)}"
             value = ir.Value(
                 name=name,
@@ -216,6 +227,7 @@ class Builder:
                 type=ir.TensorType(tensor.dtype),
             )
             self._weights[id(tensor)] = self.initializers[name] = known
+            self._read += tensor.nbytes
         return known
 
     def like(self, number: float | int | bool, x: ir.Value) -> ir.Value:
@@ -559,6 +571,10 @@ def _named(to: int | None) -> ir.DataType | None:
 def _shape_of(tensor: ir.TensorProtocol) -> ir.Shape:
     shape = tensor.shape
     return shape if isinstance(shape, ir.Shape) else ir.Shape(shape.numpy())
+
+
+def _digest(data: npt.NDArray[Any]) -> bytes:
+    return hashlib.blake2b(np.ascontiguousarray(data).view(np.uint8).data, digest_size=16).digest()
 
 
 def _refuse(value: Value, wanted: str) -> NoReturn:

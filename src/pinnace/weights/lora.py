@@ -25,6 +25,8 @@ import difflib
 import json
 import math
 import re
+import subprocess
+import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -44,6 +46,14 @@ _PART = re.compile(
     r"(?:\.lora_(?P<peft>[AB])(?:\.[^.]+)?|\.lora_(?P<kohya>down|up)"
     r"|[._]lora(?:_linear_layer)?\.(?P<diffusers>down|up))\.weight"
 )
+_PLAIN = re.compile(r"[\w-]*")
+_MATCHING = 5  # seconds
+_MATCH = r"""
+import json, re, resource, sys
+resource.setrlimit(resource.RLIMIT_AS, (1 << 29, 1 << 29))
+patterns, keys = json.load(sys.stdin)
+json.dump([[k for k in keys if re.fullmatch(rf"(.*\.)?({p})", k)] for p in patterns], sys.stdout)
+"""
 _DOWN = ("A", "down")
 _CONFIG = "adapter_config.json"
 _NETWORK = re.compile(
@@ -111,11 +121,12 @@ def read(path: Path) -> list[Pair]:
         _check_pair(key, down[key], up[key])
     config = _config(path)
     try:
+        matching = _matching(config.get("alpha_pattern") or {}, down)
         return [
-            Pair(key, down[key], up[key], _factor(key, len(down[key]), alphas.get(key), config))
+            Pair(key, down[key], up[key], _factor(key, len(down[key]), alphas.get(key), config, matching))
             for key in down
         ]
-    except (TypeError, ValueError, OverflowError, AttributeError, re.error) as error:
+    except (TypeError, ValueError, OverflowError, AttributeError) as error:
         raise ModelFormatError(
             f"{path.with_name(_CONFIG)}: alpha is not told as PEFT does: {error}"
         ) from None
@@ -235,11 +246,44 @@ def _config(path: Path) -> Mapping[str, Any]:
     return config
 
 
-def _factor(key: str, rank: int, alpha: float | None, config: Mapping[str, Any]) -> float:
+def _matching(patterns: Iterable[str], keys: Iterable[str]) -> dict[str, set[str]]:
+    """The keys that each pattern matches, as PEFT matches them. Raises ValueError.
+
+    A regular expression can take for ever, and stops all threads meanwhile; so another process matches
+    whatever is not plain text, for some seconds at most.
+    """
+    found: dict[str, set[str]] = {}
+    for pattern in patterns:
+        if _PLAIN.fullmatch(pattern):
+            found[pattern] = {key for key in keys if f".{key}".endswith(f".{pattern}")}
+    rest = [pattern for pattern in patterns if pattern not in found]
+    if not rest:
+        return found
+    given = json.dumps([rest, list(keys)])
+    try:
+        done = subprocess.run(
+            [sys.executable, "-I", "-S", "-c", _MATCH],
+            input=given,
+            capture_output=True,
+            text=True,
+            timeout=_MATCHING,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        raise ValueError(f"alpha_pattern takes more than {_MATCHING} s to match") from None
+    if done.returncode:
+        raise ValueError(f"alpha_pattern: {(done.stderr.splitlines() or ['cannot be matched'])[-1]}")
+    return found | {p: set(matched) for p, matched in zip(rest, json.loads(done.stdout), strict=True)}
+
+
+def _factor(
+    key: str, rank: int, alpha: float | None, config: Mapping[str, Any], matching: Mapping[str, set[str]]
+) -> float:
+    """What a product of matrices is multiplied by; `matching` has the keys that patterns match."""
     if alpha is None and "lora_alpha" in config:
         alpha = float(config["lora_alpha"])
         for pattern, other in (config.get("alpha_pattern") or {}).items():
-            if re.fullmatch(rf"(.*\.)?({pattern})", key):
+            if key in matching[pattern]:
                 alpha = float(other)
         if config.get("use_rslora"):
             return alpha / math.sqrt(rank)

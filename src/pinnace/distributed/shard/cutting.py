@@ -25,6 +25,7 @@ from pinnace.weights.source import SMALL, Source
 
 _SPARE = 0.15
 """Part of the weights that each rank may have beyond its own before pipeline is the better cut."""
+_MOST_RANKS = 1024
 _DOUBLED = ("AllReduce",)
 """Collectives that send each byte about twice."""
 
@@ -58,6 +59,8 @@ def shard(
     "" is tensor where that divides most of the weights, else pipeline. `shapes` fixes free
     dimensions of inputs. Raises `ModelFormatError`, `UnsupportedModelError`, `ConfigError`, `OSError`.
     """
+    if ranks > _MOST_RANKS:
+        raise ConfigError(f"{ranks} ranks: a model is cut into at most {_MOST_RANKS}, each a file of its own")
     source = Source.of_file(model)
     strategy = strategy or _chosen(source, ranks, shapes or {})
     parts: list[ir.Model] = []

@@ -12,6 +12,7 @@ import onnxruntime as ort
 
 from pinnace.compiler.graph import Compilable
 from pinnace.compiler.passes import rewrite
+from pinnace.engines.folding import allowance
 from pinnace.engines.onnxruntime.divisors import check_divisors
 from pinnace.engines.onnxruntime.kernels import lacking
 from pinnace.engines.onnxruntime.pools import keep_plain
@@ -28,11 +29,7 @@ _SLOW_OPTIMIZERS = ["SkipLayerNormFusion"]
 """Optimizers of onnxruntime that make a model slower: its sum and LayerNormalization in one (seen in 1.31)
 takes 5 times as long as the two by themselves."""
 
-_FOLDED = 1 << 26
-"""Bytes that a result computed ahead of the run may have; more where the weights are larger.
-
-Without a bound a file of some hundred bytes makes the engine fill the memory while it is built.
-"""
+_FOLDING = ["ConstantFolding", "ConstantFoldingDQ"]
 
 
 @dataclass(frozen=True)
@@ -81,11 +78,13 @@ def encoded(graph: Compilable, source: Source | None = None, chain: Chain = ON_C
     if chain == ON_CPU:
         keep_plain(graph.model)
     set_apart(graph.model, {name for v in graph.variable.values() for name in v.names})
-    room = max(_FOLDED, _weight_bytes(graph.model))
+    allowed = allowance(graph.model)
     disabled = wrong_optimizers(graph.model) + _SLOW_OPTIMIZERS
+    if not allowed.folds:
+        disabled += _FOLDING
     weights = _in_memory(graph, source)
     try:
-        return Encoded(_serialised(graph.model), weights, room, disabled)
+        return Encoded(_serialised(graph.model), weights, allowed.room, disabled)
     except Exception as error:  # a damaged file can hold what cannot be written
         refuse(graph, error)
 
@@ -132,10 +131,6 @@ def _unknown() -> NoReturn:
 
 def _shape(tensor: ir.TensorProtocol) -> ir.Shape:
     return ir.Shape(tensor.shape.numpy())
-
-
-def _weight_bytes(model: ir.Model) -> int:
-    return sum(v.const_value.nbytes for v in model.graph.initializers.values() if v.const_value is not None)
 
 
 def _in_memory(graph: Compilable, source: Source | None) -> dict[str, tuple[Array, int]]:

@@ -19,6 +19,7 @@ from openvino.op import Constant
 
 from pinnace.compiler.graph import Compilable
 from pinnace.compiler.plan import kept_wide
+from pinnace.engines.folding import allowance
 from pinnace.engines.openvino.guards import guard
 from pinnace.engines.openvino.lacking import unknown, wrong
 from pinnace.engines.protocol import Array
@@ -28,6 +29,9 @@ from pinnace.weights.source import SMALL, Source
 
 _SHARED = frozenset("bfiu?BHIQhqlLe")
 """Kinds of numpy dtypes that constants share memory with."""
+
+_ROOM = 1 << 20
+"""Bytes of one result: OpenVINO cannot be told to leave larger ones for the run."""
 
 _PRECISE = "precise_0"
 """What OpenVINO marks nodes with that keep their type where others are computed in 16 bits (see
@@ -75,6 +79,9 @@ def encoded(graph: Compilable, source: Source | None = None) -> Encoded:
     refused = wrong(graph.model)
     if refused:
         raise LackingKernelsError(graph.name, refused)
+    allowed = allowance(graph.model)
+    if not allowed.folds or allowed.room < _ROOM:
+        raise EngineError(f"{graph.name}: OpenVINO would compute too much of constants ahead of the run")
     variable = {name for v in graph.variable.values() for name in v.names}
     weights = {}
     _read_within(graph.model, source)

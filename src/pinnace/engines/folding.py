@@ -1,0 +1,210 @@
+"""How much engines may compute ahead of the run, of constants alone.
+
+A few bytes declare constants of any size, and products, sums and copies of them. So what comes of constants
+is estimated node by node, from above: by ONNX's inference where it is large, else by the elements that go in.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from contextlib import suppress
+from typing import NamedTuple
+
+import onnx
+import onnx_ir as ir
+
+from pinnace import bounds
+from pinnace.ops.builder import infer_node, opset_of
+
+_ONE = 1 << 26
+"""Bytes of one result; more where the weights are larger."""
+_ENOUGH = 1 << 23
+"""Bytes of one result that no model misses, but for its weights."""
+_VALUES = 64
+"""Elements of a tensor that says a shape."""
+_OF_WEIGHTS = 4
+"""How often the weights may be computed anew: transposed, cast, scaled."""
+_PRODUCTS_OF_WEIGHTS = 64
+"""Multiplications for each byte of the weights: DeBERTa's products of positions take half of it."""
+
+_SIZED = ("ConstantOfShape", "Expand", "Tile")
+"""Operators whose results are as large as the values of their last input say, times the others."""
+_SIZED_OTHERWISE = ("OneHot", "Pad", "Range", "Resize", "Upsample")
+_NOT_LARGER = ("Cast", "Clip", "Identity", "Reshape", "Slice", "Squeeze", "Transpose", "Unsqueeze")
+"""Operators whose results have no more elements than their first input."""
+_CONTROL = ("If", "Loop", "Scan", "SequenceMap")
+_PRODUCTS = ("Gemm", "MatMul", "MatMulInteger", "QLinearMatMul")
+_WINDOWS = ("Conv", "Pool", "Einsum", "LSTM", "GRU", "RNN", "DFT", "STFT", "GridSample", "RoiAlign")
+"""Parts of names of operators that take an element many times."""
+
+
+class Allowance(NamedTuple):
+    """What may be computed ahead: results of up to `room` bytes, and nothing at all unless `folds`.
+
+    `whole` says that nothing which a real model has is left for the run.
+    """
+
+    room: int
+    folds: bool
+    whole: bool
+
+
+class _Made(NamedTuple):
+    """A result of constants: at most so many bytes, `exact` where that is what they are."""
+
+    bytes: float
+    exact: bool
+
+
+def allowance(model: ir.Model) -> Allowance:
+    """What of a model may be computed ahead within the bounds of a build."""
+    quick = _allowed(_Estimate(model, thorough=False))
+    return quick if quick.whole else _allowed(_Estimate(model, thorough=True))
+
+
+def _allowed(estimate: _Estimate) -> Allowance:
+    most = bounds.FOLDED + _OF_WEIGHTS * estimate.weights
+    room = first = max(_ONE, estimate.weights)
+    while room and sum(_taken(made, room) for made in estimate.made) > most:
+        room //= 2
+    folds = estimate.products(room) <= bounds.PRODUCTS + _PRODUCTS_OF_WEIGHTS * estimate.weights
+    return Allowance(room, folds, folds and room >= min(first, max(_ENOUGH, estimate.largest)))
+
+
+def _taken(made: _Made, room: int) -> float:
+    return made.bytes if made.bytes <= room else 0 if made.exact else room
+
+
+class _Estimate:
+    """What comes of the constants of a model: each result, and the factors of each product."""
+
+    def __init__(self, model: ir.Model, thorough: bool) -> None:
+        """ONNX's inference is asked if `thorough`."""
+        self.weights = self.largest = 0
+        """Bytes of the constants in the file, and of the largest one."""
+        self.made: list[_Made] = []
+        self._factors: list[tuple[bool, tuple[float, ...]]] = []
+        self._model, self._opset, self._thorough = model, opset_of(model), thorough
+        self._elements: dict[ir.Value, float] = {}  # of what is constant
+        self.graph(model.graph)
+
+    def products(self, room: int) -> float:
+        """Multiplications, where no result has more than `room` bytes."""
+        most = max(room, 1)
+        return sum(
+            math.sqrt(math.prod(min(n, most) for n in factors)) if is_product else math.prod(factors)
+            for is_product, factors in self._factors
+        )
+
+    def graph(self, graph: ir.Graph | ir.Function) -> None:
+        """Go through the nodes of a graph, of those nested in it and of the functions that it calls."""
+        for value in graph.initializers.values() if isinstance(graph, ir.Graph) else ():
+            if value.const_value is not None:
+                self._take(value, value.const_value)
+        for node in graph:
+            self._node(node)
+
+    def _node(self, node: ir.Node) -> None:
+        called = self._model.functions.get(node.op_identifier()) if self._model.functions else None
+        if called is not None:
+            self._call(node, called)
+        elif node.op_type in _CONTROL:
+            inner = [a.as_graph() for a in node.attributes.values() if a.type is ir.AttributeType.GRAPH]
+            for graph in inner:
+                self.graph(graph)
+            if node.op_type == "If":  # one whose condition is constant is its branch
+                for results in zip(node.outputs, *(g.outputs for g in inner), strict=False):
+                    self._set(results[0], max(self._elements.get(v, -1) for v in results[1:]))
+        elif node.op_type in ("Shape", "Size"):
+            self._set(node.outputs[0], _VALUES)
+        elif node.op_type == "Constant":
+            given = node.attributes.get("value")
+            if given is not None and given.type is ir.AttributeType.TENSOR:
+                self._take(node.outputs[0], given.value)
+            else:
+                self._set(node.outputs[0], _VALUES)
+        elif not node.op_type.startswith("Random"):
+            known = []
+            for value in node.inputs:
+                if value is not None:
+                    elements = self._elements.get(value)
+                    if elements is None:
+                        return
+                    known.append(elements)
+            self._compute(node, known)
+
+    def _take(self, value: ir.Value, tensor: ir.TensorProtocol) -> None:
+        try:
+            elements, size = tensor.size, tensor.nbytes
+        except ValueError:  # of an element type that there is not: the engine will say it
+            return
+        self._elements[value] = elements
+        self.weights += size
+        self.largest = max(self.largest, size)
+
+    def _set(self, value: ir.Value, elements: float) -> None:
+        if elements >= 0:
+            self._elements[value] = elements
+
+    def _call(self, node: ir.Node, function: ir.Function) -> None:
+        for inside in (v for n in function for v in n.outputs):
+            self._elements.pop(inside, None)  # of another call
+        for inside, given in zip(
+            function.inputs, (*node.inputs, *[None] * len(function.inputs)), strict=False
+        ):
+            self._elements.pop(inside, None)
+            self._set(inside, 0 if given is None else self._elements.get(given, -1))
+        self.graph(function)
+        for output, inside in zip(node.outputs, function.outputs, strict=False):
+            self._set(output, self._elements.get(inside, -1))
+
+    def _compute(self, node: ir.Node, given: list[float]) -> None:
+        most = _most(node, given)
+        for output in node.outputs:
+            exact, size, width = False, most, 8.0
+            if self._thorough:
+                with suppress(onnx.shape_inference.InferenceError):
+                    infer_node(node, self._opset)
+                if output.shape is not None and output.shape.is_static():
+                    size, exact = float(math.prod(output.shape.numpy())), True
+                width = output.dtype.itemsize if output.dtype is not None else 8
+            self._elements[output] = size
+            self.made.append(_Made(size * width, exact))
+        largest = max((self._elements[output] for output in node.outputs), default=0.0)
+        if node.op_type in _PRODUCTS:
+            self._factors.append((True, (*given[:2], largest)))
+        elif (node.domain == "com.microsoft" and "Quantize" not in node.op_type) or _is_window(node):
+            window = math.prod(map(float, node.attributes.get_ints("kernel_shape", ())))
+            self._factors.append((False, (*given, window)))
+
+
+def _is_window(node: ir.Node) -> bool:
+    return any(part in node.op_type for part in _WINDOWS)
+
+
+def _most(node: ir.Node, given: Iterable[float]) -> float:
+    """Elements that a result has at most."""
+    sizes = [max(n, 1.0) for n in given]
+    if node.op_type in _SIZED:
+        said = _values(node.inputs[-1])
+        return math.inf if said is None else math.prod([*said, *sizes[:-1]])
+    if node.op_type in _SIZED_OTHERWISE or _is_window(node):
+        return math.inf
+    if node.op_type in _NOT_LARGER:
+        return sizes[0] if sizes else math.inf
+    return max(sum(sizes), math.prod(sizes)) if sizes else math.inf
+
+
+def _values(value: ir.Value | None) -> list[float] | None:
+    """The numbers of a shape that is written in the file."""
+    if value is None:
+        return None
+    tensor, node = value.const_value, value.producer()
+    if tensor is None and node is not None and node.op_type == "Constant" and "value" in node.attributes:
+        tensor = node.attributes["value"].value
+    return (
+        None
+        if tensor is None or tensor.size > _VALUES
+        else [max(float(n), 1.0) for n in tensor.numpy().reshape(-1)]
+    )
