@@ -1052,6 +1052,15 @@ case(
     call="O.StridedSlice()(x0, (-4, -3), (-5, -3), (-1, -1)), O.StridedSlice()(x0, (3, -1), (-9, -3), (-1, -1))",
 )
 case(
+    "own_far_out",
+    "f32[4]>100<500",
+    body="""
+    inf = x0 / (x0 - x0)
+    ends = ops.hypot(inf, -inf), ops.igamma(x0, inf), ops.igamma(inf, x0 - x0)
+    return ops.expm1(-x0), ops.expm1(-inf), ops.atan2(x0, (x0 - x0) / -x0), *ends
+    """,
+)
+case(
     "own_clamp_one_side_infinite",
     "f32[8]",
     body="x = x0 / (x0 - x0)\nreturn ops.clamp(x, min=0.5), ops.clamp(x, max=0.5)",

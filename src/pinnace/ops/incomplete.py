@@ -43,6 +43,7 @@ def _integral(b: Builder, low: Tensor, high: Tensor, power: tuple[Tensor, ...], 
 def _gammas(b: Builder, a: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
     """The regularised incomplete gamma function P, and Q, which is 1 - P."""
     a, x = _exact(b, a), _exact(b, x)
+    nothing = b.op("Equal", x, 0.0)  # of any parameter, to MindSpore
     a, x = b.op("Add", a, b.op("Mul", x, 0.0)), b.op("Add", x, b.op("Mul", a, 0.0))
     small = b.op("LessOrEqual", x, b.op("Add", a, 1.0))
     reach = b.op("Add", b.op("Mul", b.op("Sqrt", a), _REACH), 100.0)
@@ -64,8 +65,7 @@ def _gammas(b: Builder, a: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
     p = b.op("Where", small, lower, rest_above)
     q = b.op("Where", small, rest_below, part)
     outside = b.op("Or", b.op("Less", x, 0.0), b.op("LessOrEqual", a, 0.0))
-    nothing = b.op("Equal", x, 0.0)  # of any parameter, to MindSpore
-    p = b.op("Where", nothing, zero, _nan_where(b, outside, p))
+    p = b.op("Where", nothing, b.like(0.0, x), _nan_where(b, outside, p))
     return p, _nan_where(b, outside, q)
 
 
@@ -76,7 +76,8 @@ def _nan_where(b: Builder, outside: Tensor, x: Tensor) -> Tensor:
 @primitive("Igamma")
 def igamma(b: Builder, a: Tensor, x: Tensor) -> Value:
     """The integral, by Gauss's points."""
-    return b.cast(_gammas(b, a, x)[0], b.result(x))
+    finite = b.op("Min", _exact(b, x), b.like(1e300, _exact(b, x)))  # as good as infinity
+    return b.cast(_gammas(b, a, finite)[0], b.result(x))
 
 
 @primitive("Igammac")

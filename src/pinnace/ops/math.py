@@ -170,7 +170,8 @@ def log1p(b: Builder, x: Tensor) -> Value:
 @primitive("Expm1")
 def expm1(b: Builder, x: Tensor) -> Value:
     """Twice Sinh of x / 2 by Exp of x / 2, which is exact near zero."""
-    half = b.op("Mul", floating(b, x), 0.5)
+    x = floating(b, x)
+    half = b.op("Max", b.op("Mul", x, 0.5), b.like(-20.0, x))  # Sinh is infinite far below, where Exp is 0
     return b.op("Mul", b.op("Mul", b.op("Sinh", half), b.op("Exp", half)), 2.0)
 
 
@@ -617,9 +618,9 @@ def atan2(b: Builder, y: Value, x: Value) -> Value:
     first, second = promoted(b, y, x)
     y, x = floating(b, first), floating(b, second)
     zero, pi = b.like(0.0, x), b.like(math.pi, x)
-    base = b.op("Atan", b.op("Div", y, x))
+    base = b.op("Atan", b.op("Div", y, b.op("Abs", x)))  # Abs: -0.0 is 0 here
     turn = b.op("Where", b.op("Less", y, zero), b.op("Neg", pi), pi)
-    turned = b.op("Add", base, b.op("Where", b.op("Less", x, zero), turn, zero))
+    turned = b.op("Where", b.op("Less", x, zero), b.op("Sub", turn, base), base)
     origin = b.op("And", b.op("Equal", x, zero), b.op("Equal", y, zero))
     return b.op("Where", origin, zero, turned)
 
@@ -629,7 +630,8 @@ def hypot(b: Builder, x: Value, y: Value) -> Value:
     """Sqrt of the sum of squares, the larger operand taken out."""
     first, second = (b.op("Abs", v) for v in promoted(b, x, y))
     large, small = b.op("Max", first, second), b.op("Min", first, second)
-    ratio = div_no_nan(b, small, large)
+    # Zeros and infinities have no quotient.
+    ratio = b.op("Where", b.op("Equal", small, large), b.like(1.0, large), b.op("Div", small, large))
     return b.op("Mul", large, b.op("Sqrt", b.op("Add", b.op("Mul", ratio, ratio), 1.0)))
 
 
