@@ -1167,11 +1167,23 @@ for _name, _kind, _call in (
     ("roi_align", "f16", "O.ROIAlign(2, 2, 0.5)(x0.reshape(1, 1, 3, 4), ms.Tensor([[0, 0, 0, 3, 2]], ms.float16))"),
     ("transform", "f16", "P.DCT()(x0, 2, None, -1, 'ORTHO')"),
     ("remainder", "i8", "mint.remainder(7, x0 + 9)"),
+    (
+        "overlaps",
+        "f64",
+        "ops.operations.image_ops.NonMaxSuppressionWithOverlaps()(x0[:, :3], x0[:, 0], ms.Tensor(3, ms.int32),"
+        " ms.Tensor(0.5), ms.Tensor(-9.0))",
+    ),
     ("huber", "f16", "ops.huber_loss(x0, x0 * 2, 'none', 0.7)"),
 ):
     case(f"own_typed_{_name}_{_kind}", f"{_kind}[3,4]" + (">-4<5" if _kind[0] == "i" else ""), call=_call)
 for _kind in ("i32", "u8", "f16"):
     case(f"own_typed_length_{_kind}", f"{_kind}[3*,5*]>0<5", call="x0 * (x0.shape[0] + x0.shape[1]), x0 + x0.shape[0]")
+case(
+    "own_typed_lstm_f64",
+    "f64[2,3,4]",
+    op="ops.operations.nn_ops.LSTM(4, 2, 1, True, False, 0.0)",
+    call="self.op(x0, x0[:1, :, :2], x0[:1, :, 1:3], ops.tile(x0.reshape(24, 1, 1), (3, 1, 1))[:56])[:3]",
+)
 
 if __name__ == "__main__":
     main(Path(sys.argv[1]), sys.argv[2:])

@@ -266,9 +266,9 @@ def non_max_suppression_with_overlaps(
     """TopK for the order; a Loop keeps each box unless a better one that is kept overlaps it."""
     count = b.op("Shape", scores)
     ranked, order = b.ops("TopK", 2, scores, count, axis=0)
-    shown = b.op("Greater", ranked, score_threshold)
+    shown = b.op("Greater", ranked, b.cast(score_threshold, b.dtype(ranked)))
     ordered = b.op("Gather", b.op("Gather", overlaps, order, axis=0), order, axis=1)
-    close = b.op("Greater", ordered, overlap_threshold)
+    close = b.op("Greater", ordered, b.cast(overlap_threshold, b.dtype(ordered)))
     numbers = b.op("Range", b.constant(0, np.int64), b.scalar(count), b.constant(1, np.int64))
 
     def turn(i: Tensor, carried: Sequence[Tensor]) -> Sequence[Tensor]:

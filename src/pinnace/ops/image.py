@@ -260,7 +260,10 @@ def deformable_offsets(
     deformable_groups: int = 1,
     modulated: bool = True,
 ) -> Value:
-    """GridSample at the places of the kernel and their offsets, and Mul with the mask."""
+    """GridSample at the places of the kernel and their offsets, Mul with the mask; of float16 in float32."""
+    own = b.dtype(x)
+    if own is ir.DataType.FLOAT16:  # whose places would be off by much of a pixel
+        x, offsets = (b.cast(v, ir.DataType.FLOAT) for v in (x, offsets))
     batch, channels, height, width = b.static_shape(x)
     _, _, rows, columns = b.static_shape(offsets)
     groups, (kernel_h, kernel_w) = deformable_groups, ksize
@@ -279,7 +282,7 @@ def deformable_offsets(
     taken = b.op("GridSample", images, grid, mode="linear", padding_mode="zeros", align_corners=1)
     if modulated:
         taken = b.op("Mul", taken, b.op("Unsqueeze", mask, [1]))
-    return b.reshape(taken, [batch, channels, rows * kernel_h, columns * kernel_w])
+    return b.cast(b.reshape(taken, [batch, channels, rows * kernel_h, columns * kernel_w]), own)
 
 
 def _tap_places(count: int, kernel: int, step: int, pad: int, hole: int) -> npt.NDArray[Any]:
