@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-NODES = 1 << 17
+NODES = 1 << 15
 """Nodes that are evaluated, calls inlined; `of_file` adds to it."""
 INLINED = 1 << 13
 """Nodes of an ONNX model with its functions inlined; `of_file` adds to it. onnxruntime takes 2 s for them."""
