@@ -3,7 +3,7 @@
 import numpy as np
 import onnxruntime
 import pytest
-from onnx import TensorProto, helper, numpy_helper
+from onnx import TensorProto, helper, numpy_helper, parser
 
 import pinnace
 
@@ -23,7 +23,7 @@ def run(file, x):
         return built.predict([x])[0].get_data_to_numpy()
 
 
-def model(operator, gates, direction):
+def model(operator, gates, direction, **attributes):
     rng = np.random.default_rng(0)
     directions = 2 if direction == "bidirectional" else 1
     shapes = {
@@ -32,7 +32,9 @@ def model(operator, gates, direction):
         "B": (directions, 2 * gates * HIDDEN),
     }
     weights = [numpy_helper.from_array(rng.normal(size=s).astype(np.float32), n) for n, s in shapes.items()]
-    node = helper.make_node(operator, ["x", *shapes], ["y"], hidden_size=HIDDEN, direction=direction)
+    node = helper.make_node(
+        operator, ["x", *shapes], ["y"], hidden_size=HIDDEN, direction=direction, **attributes
+    )
     graph = helper.make_graph(
         [node],
         "recurrent",
@@ -52,6 +54,47 @@ def test_recurrent_operators(operator, gates, direction):
     (wanted,) = onnxruntime.InferenceSession(file).run(None, {"x": x})
     for got in (run(file, x), run(file, x)):
         np.testing.assert_allclose(got, wanted, atol=1e-5)  # five steps of sums in another order
+
+
+def test_coupled_gates():
+    file = model("LSTM", 4, "bidirectional", input_forget=1)
+    x = np.random.default_rng(1).normal(size=(STEPS, BATCH, INPUTS)).astype(np.float32)
+    (wanted,) = onnxruntime.InferenceSession(file).run(None, {"x": x})
+    np.testing.assert_allclose(run(file, x), wanted, atol=1e-5)  # five steps of sums in another order
+
+
+GRAPHS = {
+    "equal values": "(float[20] x) => (int64[10] y) <int64[1] k = {10}> { v, y = TopK (x, k) }",
+    "a logarithm of integers": "(int64[6] x) => (int64[1] y) { y = ReduceLogSum (x) }",
+    "a quotient below 0": "(int64[1] x) => (int64[1] y) <int64[1] a = {-8}, int64[1] b = {3}>"
+    " { q = Div (a, b) y = Add (q, x) }",
+    "a quotient of a difference": "(int64[2] x) => (int64[1] y) <int64[1] a = {5}, int64[1] b = {2}>"
+    " { n = Shape (x) d = Sub (n, a) y = Div (d, b) }",
+    "an attention of as many heads as rows": "(float[3,1,2,2,1] x) => (float[1,2,2,1] y)"
+    " <int64 i = {0}, int64 j = {1}, int64 k = {2}>"
+    " { q = Gather (x, i) v = Gather (x, j) r = Gather (x, k) t = Transpose <perm = [0, 1, 3, 2]> (r)"
+    " p = MatMul (q, t) s = Softmax <axis = 3> (p) m = MatMul (s, v)"
+    " y = Transpose <perm = [0, 2, 1, 3]> (m) }",
+    **{
+        name: f"(float[6] x) => (float[6] y) {{ y = {name} (x) }}"
+        for name in ("Sum", "Max", "Min", "Dropout")
+    },
+    "both": "(float[6] x) => (float[6] y) { d = Dropout (x) y = Sum (d) }",
+}
+
+
+@pytest.mark.parametrize("graph", GRAPHS)
+def test_graphs(graph):
+    made = parser.parse_model('<ir_version: 8, opset_import: ["": 17]> g ' + GRAPHS[graph])
+    kind = made.graph.input[0].type.tensor_type
+    shape = [d.dim_value for d in kind.shape.dim]
+    dtype = helper.tensor_dtype_to_np_dtype(kind.elem_type)
+    numbers = np.random.default_rng(0).integers(1, 6, shape)  # some are equal
+    x = (numbers / 4 if dtype.kind == "f" else numbers).astype(dtype)  # as small as a Softmax tells apart
+    file = made.SerializeToString()
+    given = run(file, x)  # before memory that is freed has what is wanted
+    (wanted,) = onnxruntime.InferenceSession(file).run(None, {"x": x})
+    np.testing.assert_allclose(given, wanted, rtol=1e-6)  # one sum of two products
 
 
 @pytest.mark.parametrize("operator", ["Add", "Sub", "Mul"])

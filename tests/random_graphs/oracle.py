@@ -68,7 +68,6 @@ _EXACT = frozenset(
         "OptionalHasElement",
         "Or",
         "Pad",
-        "QuantizeLinear",
         "Range",
         "Relu",
         "Reshape",

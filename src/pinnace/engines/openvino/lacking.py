@@ -46,7 +46,17 @@ _CHOOSING = {
 }
 """Inputs by which a request would choose memory, or get other values, where ONNX has an error."""
 
-_BY_KIND = {"Add", "Sub", "Mul", "OneHot", "ReduceMax", "ReduceMin", "Shrink", "TopK"}
+_BY_KIND = {
+    "Add",
+    "Sub",
+    "Mul",
+    "OneHot",
+    "ReduceLogSum",
+    "ReduceLogSumExp",
+    "ReduceMax",
+    "ReduceMin",
+    "Shrink",
+}
 """Other operators that are right for some element types."""
 
 _KINDS = {
@@ -79,6 +89,12 @@ _IN_FLOATS = {
     "Relu",
 }
 """Operators that OpenVINO computes in float32 for integers, which are wrong above 2^24."""
+
+_LEFT_OUT = {"Dropout", "Einsum", "Max", "Min", "Sum"}
+"""Operators of which OpenVINO leaves nothing where one input is all they have."""
+
+_PICKING = {"Gather", "Reshape", "Slice", "Squeeze", "Unsqueeze"}
+"""Operators whose results are elements of their first input."""
 
 _SEVEN_BITS = 64
 """The largest weight of which two products with a byte fit into 16 bits."""
@@ -120,6 +136,10 @@ def _wrong_use(node: ir.Node, opset: int) -> str:
             return "OpenVINO counts what ceil_mode adds"
         case "Cast" if node.attributes.get_int("to", 0) == ir.DataType.FLOAT16 and _is_cast_again(node):
             return "OpenVINO leaves out roundings to float16"
+        case "Dropout" | "Einsum" | "Max" | "Min" | "Sum" if _gives_an_input(node):
+            return "OpenVINO leaves it out, and an output that is an input unwritten"
+        case "Transpose" if _turns_mixed_values(node, opset):
+            return "OpenVINO exchanges dimensions of equal size in place after an attention"
         case "ConvTranspose" if node.attributes.get_string("auto_pad", "").startswith("SAME"):
             return "OpenVINO gives images of another size"
         case "Celu" | "HardSigmoid" | "Selu" if not all(a.value for a in node.attributes.values()):
@@ -148,8 +168,10 @@ def _wrong_use(node: ir.Node, opset: int) -> str:
             return "OpenVINO stops at the ends of 8 bits"
         case "Add" | "Sub" | "Mul" | "Div" | "Pow" if _adds_dimensions(node, opset):
             return "OpenVINO loses the dimensions that a constant of one element adds"
-        case "TopK" if kind is not None and kind.is_integer():
+        case "TopK" if _is_used(node.outputs[1]):
             return "OpenVINO gives equal values in another order"
+        case "ReduceLogSum" | "ReduceLogSumExp" if kind is not None and kind.is_integer():
+            return "OpenVINO rounds to integers otherwise"
         case "Floor" if (of := node.inputs[0]) is not None and (made := of.producer()) is not None:
             if made.op_type == "Div":
                 return "OpenVINO divides by the reciprocal: x / x may be less than 1"
@@ -169,6 +191,8 @@ def _wrong_use(node: ir.Node, opset: int) -> str:
             return "OpenVINO rounds indices otherwise"
         case "Shrink" if kind is not None and kind.is_integer():
             return "OpenVINO rounds to integers at the end"
+        case "LSTM" if "input_forget" in given:
+            return "OpenVINO does not couple the gates"
         case "LSTM" if len(node.inputs) > 7 and node.inputs[7] is not None:
             return "OpenVINO leaves out the peepholes"
         case "LSTM" | "GRU" | "RNN" if not _both_ways(node):
@@ -176,8 +200,11 @@ def _wrong_use(node: ir.Node, opset: int) -> str:
         case "DequantizeLinear" if sums_of_bytes_overflow() and _overflows(node):
             return "OpenVINO adds products of 8 bits in 16, which overflow: this processor has no VNNI"
     whole = node.op_type in _IN_FLOATS and kind is not None and kind.is_integer()
-    if whole and not _of_shapes(node.inputs[0], or_truths=node.op_type not in ("Div", "Mod")):
+    divides = node.op_type in ("Div", "Mod")
+    if whole and not _of_shapes(node.inputs[0], or_truths=not divides):
         return "OpenVINO computes integers in float32, which are wrong above 2^24"
+    if whole and divides and any(map(_may_be_negative, node.inputs)):
+        return "OpenVINO rounds constant quotients of integers down"
     if any(value is not None and value.shape is not None and 0 in value.shape for value in node.outputs):
         return "OpenVINO gives tensors without elements other shapes, or ends the process"
     return ""
@@ -189,6 +216,33 @@ def _kind(node: ir.Node, opset: int) -> ir.DataType | None:
     if value is not None and value.dtype is None:
         infer(value, opset)
     return None if value is None else value.dtype
+
+
+def _is_used(value: ir.Value) -> bool:
+    return bool(value.uses()) or value.is_graph_output()
+
+
+def _gives_an_input(node: ir.Node) -> bool:
+    """Whether an output of the graph is an input of it, but for nodes that change nothing."""
+    value: ir.Value | None = node.outputs[0]
+    given = value is not None and value.is_graph_output()
+    while value is not None and (made := value.producer()) is not None:
+        if made.op_type not in _LEFT_OUT or len([each for each in made.inputs if each is not None]) > 1:
+            return False
+        value = made.inputs[0]
+    return given and value is not None and value.is_graph_input()
+
+
+def _turns_mixed_values(node: ir.Node, opset: int) -> bool:
+    """Whether a product with a Softmax of fixed shape is turned to the same shape."""
+    turned = node.inputs[0]
+    product = turned.producer() if turned is not None else None
+    weights = product.inputs[0] if product is not None and product.op_type == "MatMul" else None
+    mixing = weights.producer() if weights is not None else None
+    if turned is None or mixing is None or mixing.op_type != "Softmax":
+        return False
+    before, after = _shape(turned, opset), _shape(node.outputs[0], opset)
+    return before is not None and before == after
 
 
 def _is_cast_again(node: ir.Node) -> bool:
@@ -294,6 +348,26 @@ def _of_shapes(value: ir.Value | None, or_truths: bool = False) -> bool:
             todo += [given for given in node.inputs if given not in seen]
             seen.update(node.inputs)
     return True
+
+
+def _may_be_negative(value: ir.Value | None) -> bool:
+    """Whether what comes of shapes may be negative: by a difference or a negative constant."""
+    todo, seen = [value], {value}
+    while todo:
+        value = todo.pop()
+        known, node = _constant(value), value.producer() if value is not None else None
+        if known is not None:
+            if np.any(np.asarray(known) < 0):
+                return True
+        elif node is not None and node.op_type not in ("Shape", "Size"):
+            if node.op_type in ("Sub", "Neg"):
+                return True
+            given = [
+                each for each in node.inputs[: 1 if node.op_type in _PICKING else None] if each not in seen
+            ]
+            todo += given
+            seen.update(given)
+    return False
 
 
 def _both_ways(node: ir.Node) -> bool:

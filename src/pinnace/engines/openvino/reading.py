@@ -82,6 +82,10 @@ def encoded(graph: Compilable, source: Source | None = None) -> Encoded:
     allowed = allowance(graph.model)
     if not allowed.folds or allowed.room < _ROOM:
         raise EngineError(f"{graph.name}: OpenVINO would compute too much of constants ahead of the run")
+    if graph.model.functions:  # OpenVINO's reader ends the process for some that leave results unread
+        from onnx_ir.passes.common import InlinePass  # few models need it, and it takes a while to import
+
+        InlinePass()(graph.model)
     variable = {name for v in graph.variable.values() for name in v.names}
     weights = {}
     _read_within(graph.model, source)
