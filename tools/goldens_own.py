@@ -1178,6 +1178,13 @@ for _name, _kind, _call in (
     case(f"own_typed_{_name}_{_kind}", f"{_kind}[3,4]" + (">-4<5" if _kind[0] == "i" else ""), call=_call)
 for _kind in ("i32", "u8", "f16"):
     case(f"own_typed_length_{_kind}", f"{_kind}[3*,5*]>0<5", call="x0 * (x0.shape[0] + x0.shape[1]), x0 + x0.shape[0]")
+for _kind in ("i8", "i32", "i64"):
+    case(
+        f"own_typed_adaptive_{_kind}",
+        f"{_kind}[1,2,2,3,4]>-9<9",
+        call="ops.adaptive_avg_pool3d(x0, (2, 2, 3)), ops.adaptive_avg_pool3d(x0, (1, 1, 1)), "
+        "ops.adaptive_avg_pool3d(x0, (1, 3, 2))",
+    )
 case(
     "own_typed_lstm_f64",
     "f64[2,3,4]",

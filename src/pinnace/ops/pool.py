@@ -360,7 +360,11 @@ def _sizes(b: Builder, value: Value, rank: int) -> list[int | None]:
 
 
 def _adaptive_average(b: Builder, x: Tensor, sizes: Sequence[int | None]) -> Tensor:
-    first = b.rank(x) - len(sizes)
+    first, own = b.rank(x) - len(sizes), b.dtype(x)
+    if own.is_integer():
+        x = _averaged_along(b, b.cast(x, ir.DataType.DOUBLE), sizes)
+        # Cut off towards zero; a mean that float64 has just below an integer is that integer.
+        return b.cast(b.op("Div", b.op("Round", b.op("Mul", x, 2.0**20)), 2.0**20), own)
     if all(s == 1 for s in sizes):
         if first == 2:
             return b.op("GlobalAveragePool", x)
@@ -368,7 +372,11 @@ def _adaptive_average(b: Builder, x: Tensor, sizes: Sequence[int | None]) -> Ten
     steps = _even_steps(b, x, sizes)
     if steps is not None and first == 2:
         return b.op("AveragePool", x, kernel_shape=steps, strides=steps)
-    for axis, size in enumerate(sizes, first):
+    return _averaged_along(b, x, sizes)
+
+
+def _averaged_along(b: Builder, x: Tensor, sizes: Sequence[int | None]) -> Tensor:
+    for axis, size in enumerate(sizes, b.rank(x) - len(sizes)):
         if size is not None:
             x = _averaged(b, x, axis, size)
     return x
