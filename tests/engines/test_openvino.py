@@ -298,6 +298,17 @@ def test_what_fails_does_not_change_what_others_get_at_the_same_time():
     assert not wrong
 
 
+@pytest.mark.parametrize(
+    ("operator", "inputs"),
+    [("Max", []), ("Transpose", []), ("TopK", ["x"]), ("MatMul", ["x"]), ("Add", ["", "x"])],
+)
+def test_nodes_that_lack_inputs_or_outputs_are_an_error(operator, inputs):
+    """OpenVINO's reader ends the process for some."""
+    proto = model([helper.make_node(operator, inputs, ["y"])], {"x": [2]}, {"y": [2]})
+    with pytest.raises(LackingKernelsError, match=operator):
+        build(proto.SerializeToString(), None, ON_OPENVINO, Settings())
+
+
 def test_what_cannot_be_written_is_an_error_of_the_engine():
     proto = product()
     proto.graph.node[0].attribute.add(name="damaged")  # of no type

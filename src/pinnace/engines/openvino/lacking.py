@@ -5,8 +5,10 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator
+from functools import cache
 
 import numpy as np
+import onnx
 import onnx_ir as ir
 
 from pinnace.engines.precision import sums_of_bytes_overflow
@@ -105,9 +107,14 @@ def wrong(model: ir.Model) -> list[UnsupportedPrimitive]:
     reasons: dict[str, str] = {}
     count: Counter[str] = Counter()
     first: dict[str, str] = {}
-    for node in _nodes(model):
-        reason = _WRONG.get(node.op_type) or _wrong_use(node, opset_of(model)) or _wrong_kind(node)
-        if not reason and _is_within(node, model) and _needs_guard(node):
+    opset, nodes = opset_of(model), list(_nodes(model))
+    short = any(_too_few(node, opset) for node in nodes)  # the other rules trust that inputs are there
+    for node in nodes:
+        if short:
+            reason = _too_few(node, opset)
+        else:
+            reason = _WRONG.get(node.op_type) or _wrong_use(node, opset) or _wrong_kind(node)
+        if not reason and not short and _is_within(node, model) and _needs_guard(node):
             reason = f"{_UNCHECKED}, in branches and loops"
         if reason:
             count[node.op_type] += 1
@@ -120,6 +127,27 @@ def _nodes(model: ir.Model) -> Iterator[ir.Node]:
     yield from ir.traversal.RecursiveGraphIterator(model.graph)
     for function in model.functions.values():
         yield from ir.traversal.RecursiveGraphIterator(function)
+
+
+def _too_few(node: ir.Node, opset: int) -> str:
+    """What is wrong with a node that has not what ONNX says it must have."""
+    known = node.domain in ("", "ai.onnx")
+    places, inputs, outputs = _least(node.op_type, opset) if known else ((), 0, 0)
+    given = [place for place, value in enumerate(node.inputs) if value is not None]
+    if set(places) <= set(given) and len(node.inputs) >= inputs and len(node.outputs) >= outputs:
+        return ""
+    return "it lacks inputs or outputs, without which OpenVINO ends the process"
+
+
+@cache
+def _least(op_type: str, opset: int) -> tuple[tuple[int, ...], int, int]:
+    """The places of the inputs that an operator must have, and how many inputs and outputs at least."""
+    if not onnx.defs.has(op_type, opset):
+        return (), 0, 0
+    schema = onnx.defs.get_schema(op_type, opset)
+    single = onnx.defs.OpSchema.FormalParameterOption.Single
+    places = tuple(place for place, value in enumerate(schema.inputs) if value.option == single)
+    return places, schema.min_input, schema.min_output
 
 
 def _wrong_use(node: ir.Node, opset: int) -> str:
@@ -168,7 +196,7 @@ def _wrong_use(node: ir.Node, opset: int) -> str:
             return "OpenVINO stops at the ends of 8 bits"
         case "Add" | "Sub" | "Mul" | "Div" | "Pow" if _adds_dimensions(node, opset):
             return "OpenVINO loses the dimensions that a constant of one element adds"
-        case "TopK" if _is_used(node.outputs[1]):
+        case "TopK" if any(map(_is_used, node.outputs[1:])):
             return "OpenVINO gives equal values in another order"
         case "ReduceLogSum" | "ReduceLogSumExp" if kind is not None and kind.is_integer():
             return "OpenVINO rounds to integers otherwise"
@@ -227,7 +255,7 @@ def _gives_an_input(node: ir.Node) -> bool:
     value: ir.Value | None = node.outputs[0]
     given = value is not None and value.is_graph_output()
     while value is not None and (made := value.producer()) is not None:
-        if made.op_type not in _LEFT_OUT or len([each for each in made.inputs if each is not None]) > 1:
+        if made.op_type not in _LEFT_OUT or len([each for each in made.inputs if each is not None]) != 1:
             return False
         value = made.inputs[0]
     return given and value is not None and value.is_graph_input()
