@@ -1164,6 +1164,7 @@ for _name, _kind, _call in (
     ("celu", "f16", "ops.celu(x0)"),
     ("selu", "i32", "ops.selu(x0)"),
     ("inverse", "i32", "O.Inv()(x0 + 7)"),
+    ("inverse", "i64", "O.Inv()(x0 + 7)"),
     ("roi_align", "f16", "O.ROIAlign(2, 2, 0.5)(x0.reshape(1, 1, 3, 4), ms.Tensor([[0, 0, 0, 3, 2]], ms.float16))"),
     ("transform", "f16", "P.DCT()(x0, 2, None, -1, 'ORTHO')"),
     ("remainder", "i8", "mint.remainder(7, x0 + 9)"),

@@ -185,7 +185,9 @@ class Tracer:
         if not isinstance(value, ir.Value) or value.dtype in (None, dtype, ir.DataType.STRING):
             return value
         # What is declared wider than the operands is not computed so (Angle, RemainderScalarTensor).
-        return self.b.cast(value, dtype) if dtype.bitwidth <= self.b.dtype(value).bitwidth else value
+        own = self.b.dtype(value)
+        cut = dtype.is_integer() and own.is_floating_point()  # an inverse of int64
+        return self.b.cast(value, dtype) if cut or dtype.bitwidth <= own.bitwidth else value
 
     def _check_leaves(self, value: Value) -> None:
         """Unsupported where a tuple, or all of them, have more items than a build may come to."""

@@ -676,7 +676,8 @@ def addcmul(b: Builder, x: Tensor, first: Tensor, second: Tensor, value: Value =
 @primitive("Addcdiv", "AddcdivExt")
 def addcdiv(b: Builder, x: Tensor, first: Tensor, second: Tensor, value: Value = 1) -> Value:
     """Add, of value times the quotient."""
-    return b.op("Add", x, b.op("Mul", b.op("Div", first, second), b.cast(b.operand(value, x), b.dtype(x))))
+    quotient = _quotient(b, first, second) if b.dtype(x).is_integer() else b.op("Div", first, second)
+    return b.op("Add", x, b.op("Mul", quotient, b.cast(b.operand(value, x), b.dtype(x))))
 
 
 @primitive("AddN", "AccumulateNV2")
