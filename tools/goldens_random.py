@@ -74,5 +74,50 @@ case("random_gather_elements_of_scalar", "f32[]", "i32[]>0<1", call="x0.gather_e
 case("random_index_fill_scalar", "f32[]", "i32[1]>0<1", call="ops.index_fill(x0, 0, x1, 0)")
 case("random_population_count", "i32[6]>-7<7", call="ops.population_count(x0)")
 
+# -- shifts, divisors, and their ends ------------------------------------------------------------------
+
+case("random_left_shift_by_any", "i32[12]>0<7", "i32[12]>-40<70", call="x0.bitwise_left_shift(x1)")
+case("random_left_shift_by_any_i16", "i16[12]>0<7", "i16[12]>-40<40", call="x0.bitwise_left_shift(x1)")
+case("random_right_shift_by_any_i64", "i64[12]>-7<7", "i64[12]>-70<140", call="x0.bitwise_right_shift(x1)")
+case("random_right_shift_by_any_u8", "u8[5]>0<70", "u8[5]>0<40", call="x0.bitwise_right_shift(x1)")
+case("random_gcd_of_the_least", "i32[7]>-7<7", "i32[7]>0<7!", call="x0.gcd(x1)")
+case("random_lcm_of_the_least", "i32[7]>-3<3!", "i32[7]>-1<3!", call="x0.lcm(x1)")
+
+# -- nothing, scalars, and two types --------------------------------------------------------------------
+
+case("random_sum_of_nothing", "f32[2,0]", "f32[2,0]", call="ops.vecdot(x0, x1)")
+case("random_all_of_nothing", "b[0,3]", call="mint.all(x0)")
+case("random_bessel_of_nothing", "f32[0,2]", call="ops.bessel_k1e(x0)")
+case("random_celu_f16", "f16[3,2,2]", call="ops.celu(x0)")
+case("random_celu_of_infinities", "f32[3,2,2]!", call="ops.celu(x0, 0.5)")
+case("random_inplace_update_of_one", "f32[1,4]", "f32[1,4]", call="ops.inplace_update(x0, x1, 0)")
+case("random_assign_sub_of_scalar", "f32[]", "f32[1]", call="ops.assign_sub(x0, x1)")
+case("random_prelu_of_scalar", "f32[]", "f32[1]", call="mint.nn.functional.prelu(x0, x1)")
+case("random_median_of_scalar", "f32[]", call="x0.nanmedian()")
+case("random_log_softmax_of_scalar", "f32[]", setup="self.l0 = nn.LogSoftmax(0)", body="return self.l0(x0)")
+case("random_cross_of_two_types", "f32[3,1,1,4]", "f64[3,1,1,4]>-40<40", call="ops.cross(x0, x1)")
+case(
+    "random_cross_entropy_of_two_types",
+    "f16[3]",
+    "f32[3]>-40<40",
+    call="mint.nn.functional.binary_cross_entropy_with_logits(x0, x1)",
+)
+case(
+    "random_adaptive_max_pool_free",
+    "f32[1,4*,5*,4]",
+    setup="self.l0 = nn.AdaptiveMaxPool3d(1)",
+    body="return self.l0(x0)",
+)
+case(
+    "random_crop_of_one_column",
+    "f32[3,3,1,3]",
+    "f32[5,4]>0.1<3",
+    "i32[5]>0<1",
+    call="ops.crop_and_resize(x0, x1, x2, (3, 3))",
+)
+case("random_bucketize_of_nan", "f32[9]!", call="ops.bucketize(x0, [1.0, 2.0, 3.0], right=True)")
+case("random_searchsorted_of_nan", "f32[1]", "f32[9]!", call="ops.searchsorted(x0, x1)")
+case("random_inner", "f32[2]", "f32[2]", call="x0.inner(x1)")
+
 if __name__ == "__main__":
     main(Path(sys.argv[1]), sys.argv[2:])

@@ -243,6 +243,7 @@ def _tree(value: Any) -> Any:
         "finite": finite,
         "largest": largest,
         "zero": bool((numbers == 0).any()),
+        "sorted": bool((np.sort(numbers) == numbers).all()) if numbers.ndim and finite else False,
     }
 
 

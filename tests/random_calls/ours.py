@@ -25,6 +25,8 @@ from pinnace.target import Target
 LIMITS = (
     "must be known before the run",
     "needs all dimensions fixed",
+    "needs the last 2 dimensions fixed",
+    "pools a dimension that only the run knows to a size of its own",
     "needs the size of the image fixed",
     "asks for the full matrices",
     "takes apart a dimension that only the run knows",

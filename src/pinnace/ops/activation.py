@@ -109,8 +109,8 @@ def elu(b: Builder, x: Tensor, alpha: float = 1.0) -> Value:
 
 @primitive("CeLU")
 def celu(b: Builder, x: Tensor, alpha: float = 1.0) -> Value:
-    """Celu."""
-    return b.op("Celu", x, alpha=alpha)
+    """Elu of a part, and Mul."""
+    return b.op("Elu", x) if alpha == 1 else b.op("Mul", b.op("Elu", b.op("Div", x, alpha)), alpha)
 
 
 @primitive("SeLU", "SeLUExt")
@@ -132,7 +132,7 @@ def prelu(b: Builder, x: Tensor, weight: Tensor) -> Value:
         weight = b.reshape(weight, [-1, *[1] * (b.rank(x) - 2)])
     own = b.result(x)
     x, weight = promoted(b, x, weight)
-    return b.cast(b.op("PRelu", x, weight), own)
+    return b.cast(b.op("PRelu", x, b.reshape(weight, []) if b.rank(x) == 0 else weight), own)
 
 
 @primitive("HShrink")
@@ -165,6 +165,8 @@ def softplus_ext(b: Builder, x: Tensor, beta: float = 1.0, threshold: float = 20
 @primitive("Softmax")
 def softmax(b: Builder, x: Tensor, axis: Ints = (-1,)) -> Value:
     """Softmax; over several dimensions as Exp over its sum."""
+    if b.rank(x) == 0:
+        return b.op("Squeeze", b.op("Softmax", b.op("Unsqueeze", x, [0]), axis=0), [0])
     if len(axis) == 1:
         return b.op("Softmax", x, axis=axis[0])
     peak = b.op("ReduceMax", x, list(axis), keepdims=1)
@@ -175,7 +177,10 @@ def softmax(b: Builder, x: Tensor, axis: Ints = (-1,)) -> Value:
 @primitive("LogSoftmax", "LogSoftmaxExt")
 def log_softmax(b: Builder, x: Tensor, axis: int = -1, dtype: Dtype | None = None) -> Value:
     """LogSoftmax."""
-    return b.op("LogSoftmax", b.cast(x, dtype or b.dtype(x)), axis=axis)
+    x = b.cast(x, dtype or b.dtype(x))
+    if b.rank(x) == 0:
+        return b.op("Squeeze", b.op("LogSoftmax", b.op("Unsqueeze", x, [0]), axis=0), [0])
+    return b.op("LogSoftmax", x, axis=axis)
 
 
 @primitive("GLU")

@@ -83,7 +83,7 @@ def crop_and_resize(
     taken = b.transpose(taken, (0, 2, 3, 1))
     if method == "bilinear_v2":
         return taken
-    inside = b.op("And", _inside(b, rows), _inside(b, columns))
+    inside = b.op("And", *(_inside(b, v, b.dim(images, i)) for i, v in ((2, rows), (3, columns))))
     return b.op("Where", b.op("Unsqueeze", inside, [-1]), taken, b.like(extrapolation_value, taken))
 
 
@@ -104,7 +104,9 @@ def _pixel_positions(b: Builder, start: Tensor, stop: Tensor, length: int | Tens
     return b.op("Div", places, b.op("Max", b.op("Sub", pixels, 1.0), b.like(1.0, pixels)))
 
 
-def _inside(b: Builder, x: Tensor) -> Tensor:
+def _inside(b: Builder, x: Tensor, length: int | Tensor) -> Tensor:
+    if length == 1:  # whatever the place, it is that of the one pixel
+        x = b.op("Mul", x, 0.0)
     return b.op("And", b.op("GreaterOrEqual", x, 0.0), b.op("LessOrEqual", x, 1.0))
 
 

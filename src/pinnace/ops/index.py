@@ -342,7 +342,7 @@ _rows("none", "InplaceUpdate")
 @primitive("InplaceUpdateV2")
 def update_rows(b: Builder, x: Tensor, indices: Value, v: Tensor) -> Value:
     """ScatterND."""
-    where = b.op("Unsqueeze", b.tensor(b.known(indices) or indices), [-1])
+    where = b.reshape(b.tensor(indices), [-1, 1])
     return scattered_nd(b, x, where, v)
 
 

@@ -141,6 +141,7 @@ def einsum_ext(b: Builder, equation: str, operands: Tensors) -> Value:
 def cross(b: Builder, x: Tensor, y: Tensor, dim: int = -65530) -> Value:
     """Split, and Mul and Sub of the parts."""
     axis = b.shape(x).index(3) if dim == -65530 else dim
+    x, y = promoted(b, x, y)
     first, second = (
         b.ops("Split", 3, x, axis=axis, num_outputs=3),
         b.ops("Split", 3, y, axis=axis, num_outputs=3),

@@ -6,7 +6,7 @@ import numpy as np
 import onnx_ir as ir
 
 from pinnace.ops.builder import Builder, Unsupported
-from pinnace.ops.math import log1p, xlogy
+from pinnace.ops.math import log1p, promoted, xlogy
 from pinnace.ops.room import room, span
 from pinnace.ops.table import Tensor, primitive
 from pinnace.ops.values import Value
@@ -79,6 +79,7 @@ def bce_with_logits(
     reduction: str = "mean",
 ) -> Value:
     """Softplus of both sides, weighted by the target."""
+    x, target = promoted(b, x, target)
     off = b.op("Mul", b.op("Sub", b.like(1.0, x), target), b.op("Softplus", x))
     on = b.op("Mul", target, b.op("Softplus", b.op("Neg", x)))
     return reduced(b, _weighted(b, b.op("Add", off, _weighted(b, on, posWeight)), weight), reduction)

@@ -526,21 +526,31 @@ def is_close(
 def left_shift(b: Builder, x: Value, y: Value) -> Value:
     """Mul with a power of 2."""
     first, second = promoted(b, x, y)
-    return b.op("Mul", first, _power_of_two(b, second))
+    return b.op("Mul", first, _power_of_two(b, b.dtype(first), _places(b, second)))
 
 
 @primitive("RightShift")
 def right_shift(b: Builder, x: Value, y: Value) -> Value:
     """FloorDiv by a power of 2, in two halves: the whole of it may be a number that the type has not."""
     first, second = promoted(b, x, y)
-    half = b.op("Div", second, b.like(2, second))
-    once = floor_div(b, first, _power_of_two(b, half))
-    return floor_div(b, once, _power_of_two(b, b.op("Sub", second, half)))
+    own = b.dtype(first)
+    wide = own if own.bitwidth == 64 else ir.DataType.INT64
+    number, places = b.cast(first, wide), _places(b, second)
+    half = b.op("Div", places, 2)
+    for part in (half, b.op("Sub", places, half)):
+        number = b.tensor(floor_div(b, number, _power_of_two(b, wide, part)))
+    return b.cast(number, own)
 
 
-def _power_of_two(b: Builder, exponent: Tensor) -> Tensor:
-    powers = b.op("Pow", b.constant(2, np.int64), b.cast(exponent, ir.DataType.INT64))
-    return b.cast(powers, b.dtype(exponent))
+def _places(b: Builder, y: Tensor) -> Tensor:
+    """By how many places processors shift: modulo 64, or modulo 32 where that holds the type."""
+    mask = 63 if b.dtype(y).bitwidth == 64 else 31
+    return b.op("BitwiseAnd", b.cast(y, ir.DataType.INT64), b.constant(mask, np.int64))
+
+
+def _power_of_two(b: Builder, kind: ir.DataType, exponent: Tensor) -> Tensor:
+    powers = np.asarray([1 << i for i in range(64)], np.uint64).astype(kind.numpy())
+    return b.op("Gather", b.constant(powers), exponent, axis=0)
 
 
 @primitive("PopulationCount")
@@ -557,14 +567,16 @@ _EUCLID_STEPS = {8: 13, 16: 24, 32: 46, 64: 92}
 
 
 def greatest_divisor(b: Builder, x: Tensor, y: Tensor) -> Tensor:
-    """Euclid's algorithm, as many turns as the type may need."""
-    first, second = b.op("Abs", x), b.op("Abs", y)
-    large, small = b.op("Max", first, second), b.op("Min", first, second)
-    for _ in range(_EUCLID_STEPS[b.dtype(x).bitwidth]):
-        done = b.op("Equal", small, 0)
-        rest = b.op("Mod", large, b.op("Where", done, b.like(1, small), small))
+    """Euclid's algorithm, as many turns as the type may need, and one to put the larger number first.
+
+    Numbers keep their signs until the end: the least has no positive one.
+    """
+    large, small = x, y
+    for _ in range(_EUCLID_STEPS[b.dtype(x).bitwidth] + 1):
+        done = b.op("Equal", small, b.like(0, small))
+        rest = b.op("Mod", large, _divisor(b, small))
         large, small = b.op("Where", done, large, small), b.op("Where", done, small, rest)
-    return large
+    return b.op("Abs", large)
 
 
 @primitive("Gcd")
@@ -577,7 +589,8 @@ def gcd(b: Builder, x: Value, y: Value) -> Value:
 def lcm(b: Builder, x: Value, y: Value) -> Value:
     """The product over Gcd."""
     first, second = promoted(b, x, y)
-    divisor = b.op("Max", greatest_divisor(b, first, second), 1)
+    divisor = greatest_divisor(b, first, second)
+    divisor = b.op("Where", b.op("Equal", divisor, b.like(0, divisor)), b.like(1, divisor), divisor)
     return b.op("Abs", b.op("Mul", b.op("Div", first, divisor), second))
 
 

@@ -427,6 +427,12 @@ def _adaptive_max(b: Builder, x: Tensor, sizes: Sequence[int | None]) -> tuple[T
     steps = _even_steps(b, x, sizes)
     if steps is not None and b.rank(x) == rank + 2:
         return _with_indices(b, x, steps, steps, (0,), (1,), False)
+    if all(s == 1 for s in sizes):
+        lead = [b.dim(x, i) for i in range(b.rank(x) - rank)]
+        flat = b.reshape(x, [*lead, -1])
+        found = b.op("ReduceMax", flat, [-1], keepdims=0), b.op("ArgMax", flat, axis=-1, keepdims=0)
+        value, place = (b.reshape(v, [*lead, *[1] * rank]) for v in found)
+        return value, place
     lengths = [n for n in b.shape(x)[-rank:] if n is not None]
     if len(lengths) != rank:
         raise Unsupported("pools a dimension that only the run knows to a size of its own")

@@ -19,6 +19,8 @@ from pinnace.ops.values import Value
 def reduce(b: Builder, op_type: str, x: Tensor, axes: Sequence[int] | None, keep: bool = False) -> Tensor:
     """A reduction operator over `axes`; over all dimensions where there are none."""
     axes = list(axes) if axes and b.rank(x) else None  # MindSpore takes axes 0 and -1 of a scalar
+    if axes and 0 in b.shape(x):  # where onnxruntime (1.31) counts no axis from the end
+        axes = [a % b.rank(x) for a in axes]
     return b.op(op_type, x, axes, keepdims=int(keep))
 
 
@@ -37,13 +39,21 @@ _reduction("ReduceMin", "ReduceMin")
 @primitive("ReduceAny", "Any")
 def any_(b: Builder, x: Tensor, axis: Ints | None = (), keep_dims: bool = False) -> Value:
     """ReduceMax of what is not 0."""
-    return reduce(b, "ReduceMax", b.cast(x, ir.DataType.BOOL), axis, keep_dims)
+    return _of_truth(b, "ReduceMax", "ReduceSum", x, axis, keep_dims)
 
 
 @primitive("ReduceAll", "All")
 def all_(b: Builder, x: Tensor, axis: Ints | None = (), keep_dims: bool = False) -> Value:
     """ReduceMin of what is not 0."""
-    return reduce(b, "ReduceMin", b.cast(x, ir.DataType.BOOL), axis, keep_dims)
+    return _of_truth(b, "ReduceMin", "ReduceProd", x, axis, keep_dims)
+
+
+def _of_truth(b: Builder, op_type: str, of_nothing: str, x: Tensor, axes: Ints | None, keep: bool) -> Tensor:
+    x = b.cast(x, ir.DataType.BOOL)
+    if 0 not in b.shape(x):
+        return reduce(b, op_type, x, axes, keep)
+    number = reduce(b, of_nothing, b.cast(x, ir.DataType.INT64), axes, keep)  # there is no maximum of nothing
+    return b.cast(number, ir.DataType.BOOL)
 
 
 @primitive("Max")
@@ -521,8 +531,10 @@ def search_sorted(
     wanted = b.op("Unsqueeze", values, [-1])
     if b.rank(sorted_sequence) > 1:
         sorted_sequence = b.op("Unsqueeze", sorted_sequence, [-2])
-    less = b.op("LessOrEqual" if right else "Less", *promoted(b, sorted_sequence, wanted))
-    return b.cast(b.op("ReduceSum", b.cast(less, ir.DataType.INT64), [-1], keepdims=0), dtype)
+    # NaN is beyond all numbers, and not above any
+    above = b.op("Greater" if right else "GreaterOrEqual", *promoted(b, sorted_sequence, wanted))
+    below = b.cast(b.op("Not", above), ir.DataType.INT64)
+    return b.cast(b.op("ReduceSum", below, [-1], keepdims=0), dtype)
 
 
 def _bound(name: str, right: bool) -> None:
@@ -541,7 +553,7 @@ _bound("UpperBound", True)
 def bucketize(b: Builder, x: Tensor, *, boundaries: Floats) -> Value:
     """ReduceSum of the boundaries that are not above."""
     wide = b.op("Unsqueeze", b.cast(x, ir.DataType.DOUBLE), [-1])
-    passed = b.op("GreaterOrEqual", wide, np.asarray(boundaries, np.float64))
+    passed = b.op("Not", b.op("Less", wide, np.asarray(boundaries, np.float64)))  # NaN is not
     return b.op("ReduceSum", b.cast(passed, ir.DataType.INT32), [-1], keepdims=0)
 
 
@@ -590,7 +602,7 @@ def median(
     ignore_nan: bool = False,
 ) -> Value:
     """TopK of all elements, and Gather of the middle."""
-    if global_median:
+    if global_median or b.rank(x) == 0:
         x, axis, keep_dims = b.reshape(x, [-1]), 0, False
     if ignore_nan and b.dtype(x).is_floating_point():
         return _middle_of_numbers(b, x, axis, keep_dims)

@@ -33,7 +33,10 @@ def _changing(plain: str) -> Any:
         assert row is not None  # `plain` is a name of this package
         arguments = [v for v in rest if not isinstance(v, Effects)]
         value = row.lower(b, [b.read(variable), *arguments], {})
-        return b.assign(variable, b.cast(value, b.dtype(variable)))
+        value = b.cast(value, b.dtype(variable))
+        if b.rank(variable) == 0 < b.rank(value):  # of one element
+            value = b.reshape(value, [])
+        return b.assign(variable, value)
 
     lowering.__doc__ = f"As {plain}, and the variable stands for the result from here on."
     return lowering

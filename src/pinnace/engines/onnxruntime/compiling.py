@@ -15,6 +15,7 @@ from pinnace.compiler.passes import rewrite
 from pinnace.engines.folding import allowance
 from pinnace.engines.onnxruntime.divisors import check_divisors
 from pinnace.engines.onnxruntime.kernels import lacking
+from pinnace.engines.onnxruntime.least import divide_by_one
 from pinnace.engines.onnxruntime.pools import keep_plain
 from pinnace.engines.onnxruntime.providers import ON_CPU, Chain
 from pinnace.engines.onnxruntime.session import NO_OPTIMIZATION, hand_over, start
@@ -77,6 +78,7 @@ def encoded(graph: Compilable, source: Source | None = None, chain: Chain = ON_C
         rewrite(graph.model, chain == ON_CPU)
     if chain == ON_CPU:
         keep_plain(graph.model)
+        divide_by_one(graph.model)
     set_apart(graph.model, {name for v in graph.variable.values() for name in v.names})
     allowed = allowance(graph.model)
     disabled = wrong_optimizers(graph.model) + _SLOW_OPTIMIZERS

@@ -57,6 +57,7 @@ _BY_KIND = {
     "ReduceLogSumExp",
     "ReduceMax",
     "ReduceMin",
+    "Reshape",
     "Shrink",
 }
 """Other operators that are right for some element types."""
@@ -211,6 +212,8 @@ def _wrong_use(node: ir.Node, opset: int) -> str:
             return "OpenVINO stops at the ends of narrow integers, where others begin anew"
         case "Expand" if _constant(node.inputs[1]) == []:
             return "OpenVINO gives a scalar a dimension"
+        case "Reshape" if _constant(node.inputs[1]) == [] and kind is not None and not kind.is_integer():
+            return "OpenVINO ends the process for a product of matrices that becomes a scalar"
         case "ReduceMean" if not node.attributes.get_int("keepdims", 1) and _is_subtracted(node):
             return "OpenVINO takes it for the mean of a norm, whose dimensions are kept"
         case "ReduceMin" | "ReduceMax" if kind is ir.DataType.BOOL:
