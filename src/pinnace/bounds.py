@@ -1,4 +1,4 @@
-"""How much one build may come to, whatever its file asks for.
+"""Bounds of one build, whatever its file asks for.
 
 A few bytes of a file can ask for any amount of work: tuples of tuples, functions that call functions twice,
 constants of constants. Real models stay far below these bounds; what goes beyond is one error that names the
@@ -39,7 +39,7 @@ def of_file(bound: int, parts: int) -> int:
 
 @dataclass
 class Spent:
-    """What one build has come to so far."""
+    """The work of one build so far."""
 
     nodes: int = 0
     leaves: int = 0

@@ -58,7 +58,7 @@ class Device(Options):
 
     @property
     def precision_mode(self) -> str:
-        """How exactly to compute: "enforce_fp32" or "preferred_fp16"; more words, and "", on Ascend."""
+        """The precision to compute in: "enforce_fp32" or "preferred_fp16"; more words, and "", on Ascend."""
         return self._precision_mode or self._default
 
     @precision_mode.setter

@@ -1,4 +1,4 @@
-"""What becomes of the options of a build: what they fill in, and which have no effect."""
+"""Options of a build: the attributes that they fill in, and those that have no effect."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def settled(context: Context, settings: Settings, *facts: str) -> Context:
 
 
 def _place(context: Context, kind: str) -> str:
-    """Which of `options.PLACES` a context's target is."""
+    """The one of `options.PLACES` that a context's target is."""
     if kind == "cpu":
         return kind
     if kind in counts():

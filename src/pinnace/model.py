@@ -139,7 +139,7 @@ class Model(BaseModel):
 
 
 def _spare(settings: Settings) -> Store | None:
-    """Where weights that models share are kept; None where the compile cache does it."""
+    """The store of weights that models share; None where the compile cache does it."""
     from pinnace.cache.private import private_store
     from pinnace.cache.store import Store
 

@@ -15,7 +15,7 @@ from pinnace import shapes
 from pinnace.errors import ConfigError
 
 PLACES = ("cpu", "cuda", "tensorrt", "ascend", "simulated gpu", "simulated ascend")
-"""Where a model can run, as far as options differ."""
+"""Places where a model can run, as far as options differ."""
 
 EVERYWHERE = frozenset(PLACES)
 NOWHERE: frozenset[str] = frozenset()
@@ -25,11 +25,11 @@ _ASCEND = frozenset({"ascend", "simulated ascend"})
 _PLAYED = frozenset({"simulated gpu", "simulated ascend"})
 
 RUNNER, PARALLEL, BUFFER = "ModelParallelRunner", "DataParallel", "a model in memory"
-"""What some options need: who runs the model, or where it comes from."""
+"""Facts that some options need: the class that runs the model, or the model's origin."""
 
 CHOSEN = "the devices are those of device_ids, or of the cluster"
 SPLIT = "DataParallel gives devices parts of a batch"
-"""What takes the place of some."""
+"""Facts that take the place of some options."""
 
 
 class Words(NamedTuple):
@@ -134,7 +134,7 @@ class Section(NamedTuple):
     kind: str = ""
 
     def option(self, key: str) -> Option | None:
-        """What a key is."""
+        """The option of a key."""
         return self.keys.get(key, self.others)
 
 

@@ -26,7 +26,7 @@ _DIALECTS = {
 
 @dataclass(frozen=True)
 class ModelReport:
-    """What `pinnace inspect` shows. `primitives` counts, most used first; sizes are in bytes.
+    """The report of `pinnace inspect`. `primitives` counts, most used first; sizes are in bytes.
 
     `nodes` are names with primitives, in the order of the file, but for calls.
     """

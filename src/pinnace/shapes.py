@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 Shape = tuple[int, ...]
 Sizes = tuple[tuple[range, ...], ...]
-"""What the free dimensions may be: one of these, each with a range of sizes for every dimension."""
+"""Sizes of the free dimensions: one of these, each with a range for every dimension."""
 
 _MOST, _MOST_ELEMENTS = 1 << 31, 1 << 48
 
@@ -36,7 +36,7 @@ def named_shapes(text: str) -> dict[str, Shape]:
 
 
 def sizes(text: str) -> Sizes:
-    """What the free dimensions of all inputs may be together, of "1~4,32;8,64". Raises ValueError."""
+    """Sizes that the free dimensions of all inputs may have together, of "1~4,32;8,64". Raises ValueError."""
     parts = [part for part in text.split(";") if part.strip()]
     found = tuple(tuple(between(size) for size in part.split(",")) for part in parts)
     if len({len(one) for one in found}) != 1:
@@ -54,7 +54,7 @@ def between(text: str) -> range:
 
 
 def flattened(text: str) -> str:
-    """What `sizes` reads, of `dynamic_dims`: "[1~4],[8];[32],[64]" with as many brackets for each input.
+    """Text for `sizes`, of `dynamic_dims`: "[1~4],[8];[32],[64]" with as many brackets for each input.
 
     Inputs without free dimensions have none, or empty ones. Text without brackets stays. Raises ValueError.
     """
@@ -82,7 +82,7 @@ def parted(found: Sizes, counts: Sequence[int]) -> list[Sizes]:
 
 
 def allowed(found: Sizes, free: Sequence[int]) -> bool:
-    """Whether the free dimensions may be these."""
+    """Return whether the free dimensions may be these."""
     return any(all(size in within for size, within in zip(free, one, strict=True)) for one in found)
 
 

@@ -34,12 +34,12 @@ class Simulated:
 
 
 def counts() -> dict[str, int]:
-    """How many devices of each kind are played and visible; {} where nobody asked. Raises `ConfigError`."""
+    """Numbers of simulated and visible devices by kind; {} where nobody asked. Raises `ConfigError`."""
     return {kind: len(_left(kind, count)) for kind, count in _asked().items()}
 
 
 def _asked() -> dict[str, int]:
-    """How many devices of each kind are simulated, those that are not visible included."""
+    """Numbers of simulated devices by kind, those that are not visible included."""
     text = os.environ.get(VARIABLE, "")
     if not text.strip():
         return {}

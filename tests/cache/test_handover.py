@@ -1,5 +1,6 @@
 """Weights that one process lends to others, through real processes."""
 
+import gc
 import os
 import shutil
 import signal
@@ -278,6 +279,7 @@ def test_an_offer_whose_entry_was_cleared_says_so(cache, product, slave):
 def test_nothing_stays_open(cache, product, slave):
     path, _ = product
     master(path, str(slave.pid))[0].close()
+    gc.collect()  # what other tests have left
     before = sorted(os.listdir("/proc/self/fd"))
     offers = set()
     for _ in range(3):
@@ -285,6 +287,7 @@ def test_nothing_stays_open(cache, product, slave):
         offers |= own_offers()
         slave.predict(path, {"shared_mem_handle": handle})
         model.close()
+    gc.collect()
     assert sorted(os.listdir("/proc/self/fd")) == before
     assert len(offers) == 3
     assert offers.isdisjoint(sockets().values()), "no process has them open"

@@ -55,7 +55,7 @@ class Folder:
         return folder
 
     def things(self, room: str) -> list[Path]:
-        """What a room holds under names of the cache's own form."""
+        """The things of a room under names of the cache's own form."""
         try:
             return [path for path in (self.root / room).iterdir() if _OWN.fullmatch(path.name)]
         except FileNotFoundError:

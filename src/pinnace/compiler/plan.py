@@ -69,7 +69,7 @@ def apply(
 
 
 def _maker(value: ir.Value) -> ir.Node | None:
-    """What computes a value, before it is only given other names."""
+    """The value that another one is before it is only given other names."""
     node = value.producer()
     while node is not None and node.op_type == "Identity" and node.inputs[0] is not None:
         node = node.inputs[0].producer()
@@ -151,7 +151,7 @@ def _cast_after(node: ir.Node, y: ir.Value, dtype: ir.DataType) -> None:
 
 
 def _cast(for_: ir.Node, x: ir.Value, dtype: ir.DataType) -> ir.Node:
-    """What makes `x` one of another type for a node; it is in no graph yet."""
+    """A node that casts `x` for a node; it is in no graph yet."""
     node = ir.Node("", "Cast", [x], [ir.AttrInt64("to", dtype.value)])
     node.outputs[0].type, node.outputs[0].shape = ir.TensorType(dtype), x.shape
     node.meta[ORIGIN] = origins(for_)

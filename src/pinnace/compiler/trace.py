@@ -28,7 +28,7 @@ _SMALL = 256
 """Elements up to which a constant is copied into the graph, where equal ones become one."""
 
 MISFITS = (ArithmeticError, LookupError, MemoryError, RecursionError, ValueError)
-"""What a lowering ends in that was given what no valid model gives. Other errors are its own mistakes."""
+"""Exceptions that lowerings raise on malformed input. Other errors are mistakes of Pinnace."""
 
 
 class NodeFailure(Exception):
@@ -204,7 +204,7 @@ class Tracer:
             raise Unsupported(f"gives one of the tuples that have over {bounds.ALL_LEAVES} items together")
 
     def _measure(self, value: Value) -> tuple[int, int]:
-        """How many leaves a value has, and how many tuples are in each other."""
+        """The number of leaves of a value, and of tuples in each other."""
         if not isinstance(value, tuple | TailCall):
             return 1, 0
         known = self._measures.get(id(value))

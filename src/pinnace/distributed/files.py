@@ -1,4 +1,4 @@
-"""Whether each rank has a file of its own."""
+"""Checks that each rank has a file of its own."""
 
 from __future__ import annotations
 

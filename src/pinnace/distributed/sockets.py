@@ -250,7 +250,7 @@ def _tell(connection: socket.socket, told: dict[str, Any]) -> None:
 
 
 def _told(connection: socket.socket, deadline: float) -> Any:
-    """What rank 0 tells before it closes the connection; OSError or ValueError where it is no rank 0."""
+    """The answer of rank 0, up to its end; OSError or ValueError where it is no rank 0."""
     said = bytearray()
     while piece := _received(connection, deadline):
         said += piece

@@ -83,7 +83,7 @@ def _said(*names: str) -> dict[str, int | None]:
 
 
 def _one(what: str, said: dict[str, int | None]) -> int | None:
-    """What all say who say something; ConfigError where two differ."""
+    """The one value that all give who give any; ConfigError where two differ."""
     known = {where: value for where, value in said.items() if value is not None}
     (first, value), *others = known.items() or [("", None)]
     for where, other in others:

@@ -1,4 +1,4 @@
-"""How much engines may compute ahead of the run, of constants alone.
+"""Bounds of what engines compute ahead of the run, of constants alone.
 
 A few bytes declare constants of any size, and products, sums and copies of them. So what comes of constants
 is estimated node by node, from above: by ONNX's inference where it is large, else by the elements that go in.
@@ -24,7 +24,7 @@ _ENOUGH = 1 << 23
 _VALUES = 64
 """Elements of a tensor that says a shape."""
 _OF_WEIGHTS = 4
-"""How often the weights may be computed anew: transposed, cast, scaled."""
+"""Factor by which the weights may be computed anew: transposed, cast, scaled."""
 _PRODUCTS_OF_WEIGHTS = 64
 """Multiplications for each byte of the weights: DeBERTa's products of positions take half of it."""
 
@@ -40,7 +40,7 @@ _WINDOWS = ("Conv", "Pool", "Einsum", "LSTM", "GRU", "RNN", "DFT", "STFT", "Grid
 
 
 class Allowance(NamedTuple):
-    """What may be computed ahead: results of up to `room` bytes, and nothing at all unless `folds`.
+    """Results that may be computed ahead: up to `room` bytes each, and none unless `folds`.
 
     `whole` says that nothing which a real model has is left for the run.
     """
@@ -58,7 +58,7 @@ class _Made(NamedTuple):
 
 
 def allowance(model: ir.Model) -> Allowance:
-    """What of a model may be computed ahead within the bounds of a build."""
+    """The part of a model that may be computed ahead within the bounds of a build."""
     quick = _allowed(_Estimate(model, thorough=False))
     return quick if quick.whole else _allowed(_Estimate(model, thorough=True))
 
@@ -77,7 +77,7 @@ def _taken(made: _Made, room: int) -> float:
 
 
 class _Estimate:
-    """What comes of the constants of a model: each result, and the factors of each product."""
+    """The results of a model's constants, and the factors of each product."""
 
     def __init__(self, model: ir.Model, thorough: bool) -> None:
         """ONNX's inference is asked if `thorough`."""

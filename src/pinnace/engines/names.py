@@ -1,4 +1,4 @@
-"""What the steps of a run are called: the names that their nodes have in the model's file.
+"""Names of the steps of a run: those that their nodes have in the model's file.
 
 Engines make nodes of their own out of those of a graph, and name them after a node of it or after what one
 gives, with words of theirs around that ("fused Conv_1", "Conv_1/WithoutBiases", "%3_nchwc").

@@ -37,7 +37,7 @@ def origins(node: ir.Node) -> tuple[str, ...]:
 _KEY = 1 << 10
 """Bytes up to which a constant is known by what it holds, else by a digest of that."""
 _OF_WEIGHTS = 4
-"""How often constants may be made of the weights: transposed, padded, for each gate."""
+"""Factor by which constants may be made of the weights: transposed, padded, for each gate."""
 _MOST_DIMENSIONS = 64
 _MOST_VALUES = 1 << 18
 """Values that one graph may come to; only an attribute that is damaged asks for more."""

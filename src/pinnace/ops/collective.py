@@ -47,7 +47,7 @@ class _Group:
         return _typed(self.meet("AllGather", x)[0], self._b.dtype(x), _sized(self._b, x, size))
 
     def scattered(self, x: ir.Value, op: str, size: int) -> ir.Value:
-        """What this rank has of the reduction."""
+        """This rank's part of the reduction."""
         (y,) = self.meet("ReduceScatter", x, op=op)
         return _typed(y, self._b.dtype(x), _sized(self._b, x, 1, size))
 

@@ -45,7 +45,7 @@ _OF_CONVERTER = """
 deviceType fmk fmk_type graph_name infer_done is_optimized original_op_name OriginalFormat output_Names
 outputs_format quant_params quant_type quantType trainOp
 """
-"""What MindSpore Lite's converter notes."""
+"""Notes of MindSpore Lite's converter."""
 WITHOUT_EFFECT = frozenset(f"{_NOTES} {_OF_TRAINING} {_OF_CONVERTER}".split())
 """Attributes of any primitive that say nothing of what it computes."""
 
@@ -83,7 +83,7 @@ def _text() -> str:
 
 
 def same(value: Any, default: Any) -> bool:
-    """Whether a value that a file gives is the default.
+    """Return whether a value that a file gives is the default.
 
     One number stands for a tuple of it, and float32 is as exact as a file is.
     """

@@ -279,7 +279,7 @@ def _matching(patterns: Iterable[str], keys: Iterable[str]) -> dict[str, set[str
 def _factor(
     key: str, rank: int, alpha: float | None, config: Mapping[str, Any], matching: Mapping[str, set[str]]
 ) -> float:
-    """What a product of matrices is multiplied by; `matching` has the keys that patterns match."""
+    """The factor of a product of matrices; `matching` has the keys that patterns match."""
     if alpha is None and "lora_alpha" in config:
         alpha = float(config["lora_alpha"])
         for pattern, other in (config.get("alpha_pattern") or {}).items():

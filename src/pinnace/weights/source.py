@@ -185,7 +185,7 @@ class Source:
             raise ModelFormatError(f"{path}: was changed while the model was built, or since; build it again")
 
     def again(self) -> Source:
-        """What to build from again: the mapped bytes alone where the path names another file by now, or none.
+        """The source to build from again: the mapped bytes where the path names another file by now, or none.
 
         They are what they were. A file that was written to is left to `check_unchanged`.
         """

@@ -52,7 +52,7 @@ def _may_be_minus_one(b: Builder, node: ir.Node) -> bool:
 
 
 def _is_guarded(divisor: ir.Value) -> bool:
-    """Whether -1 was taken out by a lowering, which puts 1 in its place."""
+    """Return whether -1 was taken out by a lowering, which puts 1 in its place."""
     made = divisor.producer()
     if made is None or made.op_type != "Where":
         return False
@@ -61,7 +61,7 @@ def _is_guarded(divisor: ir.Value) -> bool:
 
 
 def _is_size(divisor: ir.Value) -> bool:
-    """Whether it is taken from a Shape, which holds no -1."""
+    """Return whether it is taken from a Shape, which holds no -1."""
     made = divisor.producer()
     while made is not None and made.op_type in ("Cast", "Gather", "Reshape", "Slice", "Squeeze", "Unsqueeze"):
         divisor = made.inputs[0] or divisor

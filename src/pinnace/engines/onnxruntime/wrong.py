@@ -34,7 +34,7 @@ def _dequantises_for_branches(nodes: list[ir.Node]) -> bool:
 
 
 def _captures(node: ir.Node) -> bool:
-    """Whether a node reads what a graph around its own computes."""
+    """Return whether a node reads what a graph around its own computes."""
     sources = (i.producer() for i in node.inputs if i is not None)
     return any(s is not None and s.graph is not node.graph and s.op_type != "Constant" for s in sources)
 

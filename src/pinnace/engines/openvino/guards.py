@@ -75,7 +75,7 @@ def _fix_inner_dimension(product: ov.Node) -> None:
 
 
 def _is_in_range(gather: ov.Node) -> bool:
-    """Whether indices are constant, and within a dimension that is fixed."""
+    """Return whether indices are constant, and within a dimension that is fixed."""
     indices, axis = gather.input_value(1).get_node(), gather.input_value(2).get_node()
     shape = gather.input(0).get_partial_shape()
     if not (_is_constant(indices.output(0)) and _is_constant(axis.output(0))) or shape.rank.is_dynamic:

@@ -131,7 +131,7 @@ def _nodes(model: ir.Model) -> Iterator[ir.Node]:
 
 
 def _too_few(node: ir.Node, opset: int) -> str:
-    """What is wrong with a node that has not what ONNX says it must have."""
+    """The reason why a node lacks inputs or outputs that ONNX requires, or ""."""
     known = node.domain in ("", "ai.onnx")
     places, inputs, outputs = _least(node.op_type, opset) if known else ((), 0, 0)
     given = [place for place, value in enumerate(node.inputs) if value is not None]
@@ -254,7 +254,7 @@ def _is_used(value: ir.Value) -> bool:
 
 
 def _gives_an_input(node: ir.Node) -> bool:
-    """Whether an output of the graph is an input of it, but for nodes that change nothing."""
+    """Return whether an output of the graph is an input of it, but for nodes that change nothing."""
     value: ir.Value | None = node.outputs[0]
     given = value is not None and value.is_graph_output()
     while value is not None and (made := value.producer()) is not None:
@@ -265,7 +265,7 @@ def _gives_an_input(node: ir.Node) -> bool:
 
 
 def _turns_mixed_values(node: ir.Node, opset: int) -> bool:
-    """Whether a product with a Softmax of fixed shape is turned to the same shape."""
+    """Return whether a product with a Softmax of fixed shape is turned to the same shape."""
     turned = node.inputs[0]
     product = turned.producer() if turned is not None else None
     weights = product.inputs[0] if product is not None and product.op_type == "MatMul" else None
@@ -288,7 +288,7 @@ def _shape(value: ir.Value | None, opset: int) -> tuple[object, ...] | None:
 
 
 def _is_subtracted(node: ir.Node) -> bool:
-    """Whether a reduction is taken from what it reduces."""
+    """Return whether a reduction is taken from what it reduces."""
     readers = (use.node for use in node.outputs[0].uses())
     return any(reader.op_type == "Sub" and reader.inputs[0] is node.inputs[0] for reader in readers)
 
@@ -308,7 +308,7 @@ def _constant(value: ir.Value | None) -> object:
 
 
 def _adds_dimensions(node: ir.Node, opset: int) -> bool:
-    """Whether an operand is a constant of one element and of more dimensions than the other may have."""
+    """Return whether an operand is one constant element with more dimensions than the other may have."""
     for number, other in (node.inputs, node.inputs[::-1]):
         known = ir.convenience.get_const_tensor(number) if number is not None else None
         if known is not None and known.size == 1 and len(known.shape) > 1:
@@ -318,7 +318,7 @@ def _adds_dimensions(node: ir.Node, opset: int) -> bool:
 
 
 def _fits_beside(node: ir.Node, opset: int) -> bool:
-    """Whether indices are known to have the sizes of the data, but along the axis."""
+    """Return whether indices are known to have the sizes of the data, but along the axis."""
     data, indices = (_shape(value, opset) for value in node.inputs[:2])
     if data is None or indices is None or len(data) != len(indices):
         return False
@@ -339,12 +339,12 @@ def _cuts_evenly(node: ir.Node, opset: int) -> bool:
 
 
 def _is_within(node: ir.Node, model: ir.Model) -> bool:
-    """Whether a node stands in a branch or a loop, into which `guards` cannot write checks."""
+    """Return whether a node stands in a branch or a loop, into which `guards` cannot write checks."""
     return node.graph is not model.graph and isinstance(node.graph, ir.Graph)
 
 
 def _needs_guard(node: ir.Node) -> bool:
-    """Whether `guards` may have to check a node."""
+    """Return whether `guards` may have to check a node."""
     shapes = [value.shape for value in node.inputs[:2] if value is not None]
     fits = all(shape is not None and shape.is_static() for shape in shapes)
     return node.op_type in ("Gather", "Range") or (node.op_type in ("MatMul", "Gemm") and not fits)
@@ -361,7 +361,7 @@ def _overflows(node: ir.Node) -> bool:
 
 
 def _of_shapes(value: ir.Value | None, or_truths: bool = False) -> bool:
-    """Whether a value comes of shapes and constants alone, or of truth values.
+    """Return whether a value comes of shapes and constants alone, or of truth values.
 
     Such integers are small, and right in float32.
     """
@@ -382,7 +382,7 @@ def _of_shapes(value: ir.Value | None, or_truths: bool = False) -> bool:
 
 
 def _may_be_negative(value: ir.Value | None) -> bool:
-    """Whether what comes of shapes may be negative: by a difference or a negative constant."""
+    """Return whether what comes of shapes may be negative: by a difference or a negative constant."""
     todo, seen = [value], {value}
     while todo:
         value = todo.pop()

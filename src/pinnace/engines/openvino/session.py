@@ -115,7 +115,7 @@ class _Renewable:
 
 
 _OPERATORS = {"Convolution": "Conv", "GroupConvolution": "Conv"}
-"""What ONNX calls an operator, where that tells which of several nodes a step was made of."""
+"""ONNX's names of operators, where they tell which of several nodes a step was made of."""
 
 
 class OpenvinoExecutable:
