@@ -137,7 +137,7 @@ class _Estimate:
     def _take(self, value: ir.Value, tensor: ir.TensorProtocol) -> None:
         try:
             elements, size = tensor.size, tensor.nbytes
-        except ValueError:  # of an element type that there is not: the engine will say it
+        except (TypeError, ValueError):  # of an element type that there is not: the engine will say it
             return
         self._elements[value] = elements
         self.weights += size

@@ -615,7 +615,6 @@ def infer_node(node: ir.Node, opset: int, values: Mapping[ir.Value, ir.TensorPro
     """
     if node.domain or any(a.type is ir.AttributeType.GRAPH for a in node.attributes.values()):
         return
-    proto = ir.serde.serialize_node(node)
     types: dict[str, onnx.TypeProto] = {}
     data: dict[str, onnx.TensorProto] = {}
     for value in node.inputs:
@@ -630,15 +629,16 @@ def infer_node(node: ir.Node, opset: int, values: Mapping[ir.Value, ir.TensorPro
                 data[value.name] = ir.serde.serialize_tensor(known)
                 data[value.name].name = value.name
     try:
+        proto = ir.serde.serialize_node(node)
         schema = onnx.defs.get_schema(node.op_type, opset)
         inferred = onnx.shape_inference.infer_node_outputs(
             schema, proto, types, data, opset_imports=[onnx.helper.make_opsetid("", opset)]
         )
-    except (onnx.defs.SchemaError, onnx.checker.ValidationError):
-        return  # there is no such operator: the engine will say it
-    for output in node.outputs:
-        if output.name in inferred and inferred[output.name].HasField("tensor_type"):
-            _take(output, inferred[output.name].tensor_type)
+        for output in node.outputs:
+            if output.name in inferred and inferred[output.name].HasField("tensor_type"):
+                _take(output, inferred[output.name].tensor_type)
+    except (onnx.defs.SchemaError, onnx.checker.ValidationError, ir.serde.SerdeError, ValueError):
+        pass  # there is no such operator, or no such element type: the engine will say it
 
 
 def _type_proto(value: ir.Value) -> onnx.TypeProto:
