@@ -182,7 +182,9 @@ class Tracer:
         if self.program.dialect is not Dialect.MINDSPORE or len(types) != 1 or types[0] is None:
             return value
         dtype = types[0].dtype
-        if not isinstance(value, ir.Value) or value.dtype in (None, dtype, ir.DataType.STRING):
+        if not isinstance(value, ir.Value) or value.dtype in (None, dtype):
+            return value
+        if ir.DataType.STRING in (value.dtype, dtype):
             return value
         # What is declared wider than the operands is not computed so (Angle, RemainderScalarTensor).
         own = self.b.dtype(value)
