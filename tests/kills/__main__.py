@@ -32,7 +32,7 @@ import pinnace.formats
 from pinnace.distributed import roster
 from pinnace.distributed.sockets import Sockets
 from pinnace.distributed.tables import Meeting
-from pinnace.errors import DistributedError, ModelStateError
+from pinnace.errors import DeviceUnavailableError, DistributedError, ModelStateError
 
 WAIT = 60
 """Seconds after which what still runs hangs."""
@@ -165,7 +165,7 @@ def slave(folder: Path, chance: random.Random) -> None:
 
 
 def device(folder: Path, chance: random.Random) -> None:
-    """Ten processes of DataParallel under requests: every request is answered, and right."""
+    """Ten processes of DataParallel under requests: all are answered right, but those killed twice."""
     expected = write_model(folder / "parallel.onnx", chance.getrandbits(30))
 
     def serve() -> object:
@@ -178,10 +178,12 @@ def device(folder: Path, chance: random.Random) -> None:
                 futures = [model.submit([X]) for _ in range(8)]
                 kill_later(chance.choice(model.pids), chance, 0.005)
                 for future in futures:
-                    is_right({"value": future.result(WAIT)[0].get_data_to_numpy()}, expected)
+                    with suppress(DeviceUnavailableError):  # a request is tried twice, and both were killed
+                        is_right({"value": future.result(WAIT)[0].get_data_to_numpy()}, expected)
         return True
 
-    assert end(*fork(serve)) == {"value": True}
+    said = end(*fork(serve))
+    assert said == {"value": True}, said
 
 
 def rank(folder: Path, chance: random.Random) -> None:
