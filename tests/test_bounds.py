@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import re
 import subprocess
 import sys
@@ -11,13 +12,13 @@ import numpy as np
 import onnx_ir as ir
 import pytest
 from onnx import helper
-from PIL import Image
+from PIL import Image, features
 from tests.fuzz import amplify
 
 from pinnace import Context, DataType, Model, ModelType, Tensor
 from pinnace.build import inspect_model
 from pinnace.cli import console, inputs
-from pinnace.cli.picture import Preparation
+from pinnace.cli.picture import Preparation, read_picture
 from pinnace.distributed.shard.cutting import shard
 from pinnace.errors import ConfigError, ModelStateError, PinnaceError
 from pinnace.formats import packing
@@ -162,11 +163,24 @@ def test_control_characters_are_spelled_out():
     assert console.plain("a\x1b[31m\x9b\u202eb\n\u00fc") == "a\\x1b[31m\\x9b\\u202eb\n\u00fc"
 
 
+def picture(size: int) -> bytes:
+    file = io.BytesIO()
+    Image.new("1", (size, size)).save(file, "PNG")
+    return file.getvalue()
+
+
+def icns(png: bytes) -> bytes:
+    """Icons of Apple's, one of which says that it has 256 x 256 pixels."""
+    icon = b"ic08" + (8 + len(png)).to_bytes(4, "big") + png
+    return b"icns" + (8 + len(icon)).to_bytes(4, "big") + icon
+
+
 @pytest.mark.parametrize(
     ("name", "content", "said"),
     [
         ("deep.npy", b"\x93NUMPY\x01\x00" + (9000).to_bytes(2, "little") + b"(" * 9000, "is no .npy file"),
-        ("bomb.png", None, "9000 x 9000 pixels"),
+        ("bomb.png", picture(9000), "81000000 pixels"),
+        ("bomb.icns", icns(picture(9000)), "81000000 pixels"),
         ("damaged.dds", b"DDS \x7c\0\0\0" + b"\xff" * 200, "cannot be read"),
         ("damaged.icns", b"icns\x00\x00\x00\x20ic08\x00\x00\x00\x18" + b"\xff" * 16, "cannot be read"),
         ("large.bin", b"\0" * 100, "holds 100 bytes, and the input of [1, 3, 8, 8] takes 768"),
@@ -174,10 +188,18 @@ def test_control_characters_are_spelled_out():
 )
 def test_inputs_that_are_no_inputs_are_one_error(name, content, said, tmp_path):
     path = tmp_path / name
-    if content is None:
-        Image.new("1", (9000, 9000)).save(path)
-    else:
-        path.write_bytes(content)
+    path.write_bytes(content)
     slot = Tensor(shape=[1, 3, 8, 8], dtype=DataType.FLOAT32)
     with pytest.raises(PinnaceError, match=re.escape(said)):
         inputs.feed([slot], {"": path}, {}, inputs.Pictures(Preparation()))
+
+
+@pytest.mark.skipif(not features.check("avif"), reason="this Pillow reads no AVIF")
+@pytest.mark.parametrize("kept", [0.1, 0.5, 0.9])
+def test_half_an_avif_is_one_error(kept, tmp_path):
+    path = tmp_path / "half.avif"
+    Image.effect_noise((64, 64), 50).convert("RGB").save(path)
+    whole = path.read_bytes()
+    path.write_bytes(whole[: int(kept * len(whole))])
+    with pytest.raises(PinnaceError, match="cannot be read|not a picture"):
+        read_picture(path, (8, 8), 3, "NCHW", Preparation())

@@ -12,28 +12,49 @@ WIDTH, HEADS, LAYERS = 768, 12, 12
 PAST = 128
 
 
-def bert_base(path: Path, batch: Dimension = 1, words: int = 30522, length: int = 128) -> Path:
-    """BERT-base without pooler, 109 million parameters: ids (batch, 128) of int64."""
-    w = Writer()
-    split = w.constant("split", [0, 0, HEADS, WIDTH // HEADS], np.int64)
-    join = w.constant("join", [0, 0, WIDTH], np.int64)
-    scale = w.constant("scale", (WIDTH // HEADS) ** -0.5)
+def bert(
+    path: Path, batch: Dimension, length: Dimension, words: int,
+    width: int, heads: int, layers: int, kinds: int = 0, places: int = 0,
+) -> Path:  # fmt: skip
+    """A BERT without pooler: ids (batch, length) of int64; types and places likewise where there are any.
 
-    def heads(x: str, *perm: int) -> str:
+    Without `places` each has one of its own, and `length` is a number.
+    """
+    w = Writer()
+    split = w.constant("split", [0, 0, heads, width // heads], np.int64)
+    join = w.constant("join", [0, 0, width], np.int64)
+    scale = w.constant("scale", (width // heads) ** -0.5)
+
+    def turned(x: str, *perm: int) -> str:
         return w.node("Transpose", w.node("Reshape", x, split), perm=perm)
 
-    x = w.node("Gather", w.weight("words", words, WIDTH), w.input("ids", [batch, length], INT64))
-    x = w.norm(w.node("Add", x, w.weight("positions", 1, length, WIDTH)), "embeddings", WIDTH)
-    for i in range(LAYERS):
-        query, key, value = (w.dense(x, f"{i}.{part}", WIDTH, WIDTH) for part in ("query", "key", "value"))
-        scores = w.node("Mul", w.node("MatMul", heads(query, 0, 2, 1, 3), heads(key, 0, 2, 3, 1)), scale)
-        seen = w.node("MatMul", w.node("Softmax", scores, axis=-1), heads(value, 0, 2, 1, 3))
+    def looked_up(name: str, count: int) -> str:
+        return w.node(
+            "Gather", w.weight(f"{name}.table", count, width), w.input(name, [batch, length], INT64)
+        )
+
+    x = looked_up("ids", words)
+    if kinds:
+        x = w.node("Add", x, looked_up("kinds", kinds))
+    x = w.node(
+        "Add", x, looked_up("places", places) if places else w.weight("positions", 1, int(length), width)
+    )
+    x = w.norm(x, "embeddings", width)
+    for i in range(layers):
+        query, key, value = (w.dense(x, f"{i}.{part}", width, width) for part in ("query", "key", "value"))
+        scores = w.node("Mul", w.node("MatMul", turned(query, 0, 2, 1, 3), turned(key, 0, 2, 3, 1)), scale)
+        seen = w.node("MatMul", w.node("Softmax", scores, axis=-1), turned(value, 0, 2, 1, 3))
         joined = w.node("Reshape", w.node("Transpose", seen, perm=[0, 2, 1, 3]), join)
-        x = w.norm(w.node("Add", x, w.dense(joined, f"{i}.out", WIDTH, WIDTH)), f"{i}.norm1", WIDTH)
-        up = w.gelu(w.dense(x, f"{i}.up", WIDTH, 4 * WIDTH))
-        x = w.norm(w.node("Add", x, w.dense(up, f"{i}.down", 4 * WIDTH, WIDTH)), f"{i}.norm2", WIDTH)
-    w.output("hidden", x, [batch, length, WIDTH])
+        x = w.norm(w.node("Add", x, w.dense(joined, f"{i}.out", width, width)), f"{i}.norm1", width)
+        up = w.gelu(w.dense(x, f"{i}.up", width, 4 * width))
+        x = w.norm(w.node("Add", x, w.dense(up, f"{i}.down", 4 * width, width)), f"{i}.norm2", width)
+    w.output("hidden", x, [batch, length, width])
     return w.save(path)
+
+
+def bert_base(path: Path, batch: Dimension = 1, words: int = 30522, length: int = 128) -> Path:
+    """BERT-base without pooler, 109 million parameters: ids (batch, 128) of int64."""
+    return bert(path, batch, length, words, WIDTH, HEADS, LAYERS)
 
 
 def bert_free(path: Path) -> Path:

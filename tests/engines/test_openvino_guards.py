@@ -66,6 +66,44 @@ def test_indices_out_of_range_are_an_error(execution, free, wrong):
             run([np.array([0, wrong, 1])])
 
 
+@pytest.mark.parametrize("kind", [np.int64, np.int32])
+def test_an_input_that_indexes_two_tables_fits_both(execution, kind):
+    """It is looked at before the run; the check is part of what the cache holds."""
+    nodes = [
+        helper.make_node("Reshape", ["i", "flat"], ["r"]),
+        helper.make_node("Gather", ["w", "r"], ["a"], "large"),
+        helper.make_node("Gather", ["s", "i"], ["b"], "small"),
+    ]
+    weights = {"w": TABLE, "s": TABLE[:2], "flat": np.array([-1])}
+    indices = np.array([0, 1, -2], kind)
+    run = execution(model(nodes, {"i": (indices, ["n"])}, weights, ["a", "b"])).run
+    for _ in range(2):
+        found = run([indices])
+        np.testing.assert_array_equal(found[0], TABLE[indices])
+        np.testing.assert_array_equal(found[1], TABLE[:2][indices])
+        for wrong in (2, -3):
+            with pytest.raises(EngineError, match="Gather that computes 'b' are out of range"):
+                run([np.array([0, wrong], kind)])
+    assert run([np.zeros(0, kind)])[0].shape == (0, 3)
+
+
+def test_the_gather_is_named_whose_computed_indices_are_out_of_range(execution):
+    nodes = [
+        helper.make_node("Mul", ["i", "two"], ["j"]),
+        helper.make_node("Gather", ["w", "i"], ["a"]),
+        helper.make_node("Gather", ["w", "j"], ["b"]),
+        helper.make_node("Gather", ["x", "j"], ["c"]),
+    ]
+    inputs = {"i": (np.array([0]), ["n"]), "x": (TABLE, ["m", 3])}
+    run = execution(model(nodes, inputs, {"w": TABLE, "two": np.array([2])}, ["a", "b", "c"])).run
+    for _ in range(2):
+        np.testing.assert_array_equal(run([np.array([1, -1]), TABLE])[2], TABLE[[2, -2]])
+        with pytest.raises(EngineError, match="Gather that computes 'b' are"):
+            run([np.array([2]), np.zeros((9, 3), np.float32)])
+        with pytest.raises(EngineError, match="Gather that computes 'c' are"):
+            run([np.array([1]), TABLE[:2]])
+
+
 def test_indices_that_are_computed_of_shapes_are_checked(execution):
     nodes = [
         helper.make_node("Shape", ["x"], ["length"]),

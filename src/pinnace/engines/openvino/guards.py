@@ -2,15 +2,20 @@
 
 * A product with a constant reads beyond an input whose inner dimension does not fit. Where that dimension is
   free, a Reshape, which copies nothing, fixes it, and refuses what does not fit.
-* Gather gives zeros, or what lies beside the data, for indices out of range. They are clamped, and one more
-  output for each Gather counts those that were changed.
+* Gather gives zeros, or what lies beside the data, for indices out of range. Where these are an input of
+  the model and the length is fixed, the input is looked at before the run. Other indices are clamped, and one
+  more output of the model counts for each Gather those that were changed.
 * Range makes |stop - start| elements where ONNX makes none: stop is moved to start.
 * Integers are cut to 32 bits: inputs of 64 are looked at before the run.
 
-What could not be checked like this is not given to OpenVINO, see `lacking`. Seen in OpenVINO 2026.4.
+`python -m benchmarks guards` measures what they cost. What could not be checked like this is not given to
+OpenVINO, see `lacking`. Seen in OpenVINO 2026.4.
 """
 
 from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Any, NamedTuple
 
 import numpy as np
 import openvino as ov
@@ -19,41 +24,89 @@ import openvino.opset13 as ops
 from pinnace.engines.protocol import Array
 from pinnace.errors import EngineError
 
-_OUT_OF_RANGE = "indices out of range of "
+_COUNTS = "indices out of range of "
+_BELOW = "indices below "
+_INTEGERS = ("i32", "i64")
+_SAME_VALUES = ("Convert", "Reshape", "Squeeze", "Transpose", "Unsqueeze")
+_UNSIGNED: Mapping[int, np.dtype[Any]] = {4: np.dtype(np.uint32), 8: np.dtype(np.uint64)}
+_BITS_32 = 1 << 31
 
 
-def guard(model: ov.Model) -> None:
-    """Write the checks into a model whose types are inferred; not into bodies of control flow."""
-    counts = []
+class Limit(NamedTuple):
+    """Integers of an input lie within [-length, length); `gather` is what the Gather computes that asks."""
+
+    length: int = _BITS_32
+    gather: str = ""
+
+    def check(self, name: str, integers: Array) -> None:
+        """Raise EngineError where what is given for the input `name` is beyond the limit, or 32 bits."""
+        if not integers.size:
+            return
+        unsigned = integers.view(_UNSIGNED[integers.itemsize])  # where negative ones are large
+        if unsigned.item(unsigned.argmax()) < self.length:  # the quickest way through numpy, by far
+            return
+        least, most = int(integers.min()), int(integers.max())
+        if least < -_BITS_32 or most >= _BITS_32:
+            raise EngineError(
+                f"openvino: input {name!r} holds integers of more than 32 bits, which openvino cuts; "
+                f"use provider onnxruntime"
+            )
+        if least < -self.length or most >= self.length:
+            raise out_of_range(self.gather)
+
+
+def out_of_range(gather: str) -> EngineError:
+    """The error of a Gather, which is named by what it computes."""
+    return EngineError(f"openvino: indices of the Gather that computes {gather!r} are out of range")
+
+
+def guard(model: ov.Model, inputs: Collection[str]) -> None:
+    """Write the checks into a model whose types are inferred; not into bodies of control flow.
+
+    `inputs` are those that `Limit.check` sees before each run.
+    """
+    limits: dict[str, Limit] = {}
+    counts: list[ov.Output] = []
+    counted: list[str] = []
     for node in model.get_ordered_ops():
         match node.get_type_name():
             case "MatMul":
                 _fix_inner_dimension(node)
             case "Gather" if not _is_in_range(node):
-                counts.append(_clamp(node))
+                given, length, name = _given(node), _length(node), node.get_friendly_name()
+                if given in inputs and length is not None:
+                    limits[given] = min(limits.get(given, Limit()), Limit(length, name))
+                else:
+                    counts.append(_clamp(node))
+                    counted.append(name)
             case "Range":
                 _stop_at_start(node)
+    for parameter in model.get_parameters():
+        limit = limits.get(parameter.get_friendly_name())
+        if limit is not None:
+            parameter.output(0).add_names({f"{_BELOW}{limit.length} {limit.gather}"})
     if counts:
-        model.add_outputs(counts)
+        joined = ops.concat(counts, 0).output(0)
+        joined.set_names({_COUNTS + "\n".join(counted)})
+        model.add_outputs([joined])
 
 
-def checks(model: ov.CompiledModel) -> list[tuple[int, str]]:
-    """The places of the outputs that `guard` has added, and what the Gathers compute that they are about."""
-    names = [next(iter(port.get_names()), "") for port in model.outputs]
-    return [
-        (place, name.removeprefix(_OUT_OF_RANGE))
-        for place, name in enumerate(names)
-        if name.startswith(_OUT_OF_RANGE)
-    ]
+def limits(model: ov.CompiledModel) -> dict[str, Limit]:
+    """The limits of inputs, by all names of each, that `guard` has written."""
+    found = {}
+    for port in model.inputs:
+        names = port.get_names()
+        for name in names:
+            if name.startswith(_BELOW):
+                length, gather = name.removeprefix(_BELOW).split(" ", 1)
+                found.update(dict.fromkeys(names, Limit(int(length), gather)))
+    return found
 
 
-def needs_thirty_two_bits(name: str, value: Array) -> None:
-    """Raise EngineError where an input holds integers of more than 32 bits: OpenVINO cuts them."""
-    if not (value == value.astype(np.int32)).all():
-        raise EngineError(
-            f"openvino: input {name!r} holds integers of more than 32 bits, which openvino cuts; "
-            f"use provider onnxruntime"
-        )
+def counted(model: ov.CompiledModel) -> list[str]:
+    """The Gathers, by what they compute, that the last output has counts of; none without such an output."""
+    name = next(iter(model.outputs[-1].get_names()), "")
+    return name.removeprefix(_COUNTS).split("\n") if name.startswith(_COUNTS) else []
 
 
 def _fix_inner_dimension(product: ov.Node) -> None:
@@ -76,18 +129,36 @@ def _fix_inner_dimension(product: ov.Node) -> None:
 
 def _is_in_range(gather: ov.Node) -> bool:
     """Return whether indices are constant, and within a dimension that is fixed."""
-    indices, axis = gather.input_value(1).get_node(), gather.input_value(2).get_node()
-    shape = gather.input(0).get_partial_shape()
-    if not (_is_constant(indices.output(0)) and _is_constant(axis.output(0))) or shape.rank.is_dynamic:
+    indices = gather.input_value(1).get_node()
+    if not _is_constant(indices.output(0)):
         return False
-    length, values = shape[axis.data.item()], indices.data
-    return length.is_static and bool(
-        ((values >= -length.get_length()) & (values < length.get_length())).all()
-    )
+    length, values = _length(gather), indices.data
+    return length is not None and bool(((values >= -length) & (values < length)).all())
+
+
+def _length(gather: ov.Node) -> int | None:
+    """The length of what indices go along, None where it is free."""
+    axis, shape = gather.input_value(2), gather.input(0).get_partial_shape()
+    if not _is_constant(axis) or shape.rank.is_dynamic:
+        return None
+    length = shape[axis.get_node().data.item()]
+    return int(length.get_length()) if length.is_static else None
+
+
+def _given(gather: ov.Node) -> str:
+    """The input of the model whose integers are the indices, all of them; "" where there is none."""
+    node = gather.input_value(1).get_node()
+    while node.get_type_name() in _SAME_VALUES and _is_integer(node):
+        node = node.input_value(0).get_node()
+    return str(node.get_friendly_name()) if node.get_type_name() == "Parameter" and _is_integer(node) else ""
+
+
+def _is_integer(node: ov.Node) -> bool:
+    return node.get_element_type().get_type_name() in _INTEGERS
 
 
 def _clamp(gather: ov.Node) -> ov.Output:
-    """Keep the indices of a Gather in range; returns how many were not."""
+    """Keep the indices of a Gather in range; returns how many were not, of shape (1,)."""
     data, indices, axis = gather.input_values()
     kind = indices.get_element_type()
     lengths = ops.shape_of(data, kind)
@@ -100,8 +171,7 @@ def _clamp(gather: ov.Node) -> ov.Output:
     changed = ops.convert(ops.not_equal(clamped, indices), "i32")
     axes = ops.constant(np.arange(len(indices.get_partial_shape())))
     count = ops.reduce_sum(changed, axes, False)
-    count.output(0).set_names({_OUT_OF_RANGE + gather.get_friendly_name()})
-    return count.output(0)
+    return ops.reshape(count, ops.constant([1]), False).output(0)
 
 
 def _stop_at_start(numbers: ov.Node) -> None:

@@ -64,7 +64,7 @@ class Encoded:
                     reader.replace_source_output(constant.output(0))
                 model.remove_parameter(parameter)
         model.validate_nodes_and_infer_types()
-        guard(model)
+        guard(model, {port.name for port in self.interface.inputs})
         for node in model.get_ops() if self.kept_wide else ():
             if any(not output.get_names().isdisjoint(self.kept_wide) for output in node.outputs()):
                 node.get_rt_info()[_PRECISE] = ""

@@ -16,7 +16,7 @@ import openvino as ov
 import openvino._pyopenvino as _beneath
 
 from pinnace.cores import bound, usable_core_count
-from pinnace.engines.openvino.guards import checks, needs_thirty_two_bits
+from pinnace.engines.openvino.guards import Limit, counted, limits, out_of_range
 from pinnace.engines.openvino.reading import known, writable
 from pinnace.engines.protocol import Array, Execution, State, failures
 from pinnace.engines.steps import Step
@@ -194,7 +194,6 @@ class _Execution:
         self.steps: list[list[Step]] | None = None
         self._renewable, self._interface = renewable, interface
         self._results = [(p.shape, p.dtype.to_numpy()) for p in interface.outputs]
-        self._long = [place for place, port in enumerate(interface.inputs) if port.dtype is DataType.INT64]
         self._bind()
 
     def _bind(self) -> None:
@@ -206,8 +205,18 @@ class _Execution:
         # With one thread in all `infer` drops errors, leaves results as they were, and crashes later.
         self._hands_over = self._model.get_property("INFERENCE_NUM_THREADS") == 1
         self._turn = self._renewable.turn if self._hands_over else nullcontext()
-        self._checks = checks(self._model)
-        outputs = self._model.outputs[: len(self._model.outputs) - len(self._checks)]
+        bounds = limits(self._model)
+        self._limits = [
+            (place, port.name, bounds.get(port.name, Limit()))
+            for place, port in enumerate(interface.inputs)
+            if port.dtype is DataType.INT64 or port.name in bounds
+        ]
+        self._gathers = counted(self._model)
+        self._counts = np.zeros(len(self._gathers), np.int32)
+        if self._gathers:
+            counts = ov.Tensor(self._counts, shared_memory=True)
+            self._request.set_output_tensor(len(self._model.outputs) - 1, counts)
+        outputs = self._model.outputs[: len(interface.outputs) + len(interface.states)]
         self._fixed = not interface.states and all(
             made.partial_shape.is_static and tuple(made.shape) == said.shape and 0 not in said.shape
             for made, said in zip(outputs, interface.outputs, strict=True)
@@ -221,8 +230,8 @@ class _Execution:
     def run(self, arrays: Sequence[Array], outputs: Sequence[Array] | None = None) -> list[Array]:
         """Compute the outputs; `EngineError` where OpenVINO fails, or computes what ONNX does not mean."""
         check_threads()
-        for place in self._long:
-            needs_thirty_two_bits(self._interface.inputs[place].name, arrays[place])
+        for place, name, limit in self._limits:
+            limit.check(name, arrays[place])
         try:
             results = self._computed(arrays, outputs)
         except _FAILURES as error:
@@ -266,9 +275,8 @@ class _Execution:
                 return self._written if self._fixed else self._copied()
 
     def _check_indices(self) -> None:
-        for place, value in self._checks:
-            if self._request.get_output_tensor(place).data:
-                raise EngineError(f"openvino: indices of the Gather that computes {value!r} are out of range")
+        if self._gathers and self._counts.any():
+            raise out_of_range(self._gathers[self._counts.argmax()])
 
     def _check_empty(self, arrays: Sequence[Array], results: Sequence[Array]) -> None:
         for port, array in zip(self._interface.inputs, arrays, strict=True):
