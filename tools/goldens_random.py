@@ -119,5 +119,36 @@ case("random_bucketize_of_nan", "f32[9]!", call="ops.bucketize(x0, [1.0, 2.0, 3.
 case("random_searchsorted_of_nan", "f32[1]", "f32[9]!", call="ops.searchsorted(x0, x1)")
 case("random_inner", "f32[2]", "f32[2]", call="x0.inner(x1)")
 
+# -- matrices, pictures and norms of free size ----------------------------------------------------------
+
+case("random_trace_free", "i32[3*,4*]>-7<7", call="ops.trace(x0)")
+case("random_diagonal_free", "f32[2,3*,4*]", call="ops.diagonal(x0, -1, 2, 1)")
+case("random_diagonal_beyond_free", "f32[3*,4*]", call="ops.diagonal(x0, 9)")
+case("random_fill_diagonal_free", "f32[7*,2*]", call="ops.FillDiagonal(7.0, True)(x0)")
+case("random_copysign_free", "f32[3*,4*]", "f32[4*]", call="ops.copysign(x0, x1)")
+case("random_pdist_free", "f32[4*,3]", call="ops.pdist(x0)")
+case("random_adaptive_max_pool_places", "f32[2,7*,5]", call="ops.adaptive_max_pool2d(x0, (3, None), True)")
+case(
+    "random_adaptive_max_pool_of_three_free",
+    "f32[2*,5*,4,7*]",
+    setup="self.l0 = nn.AdaptiveMaxPool3d((2, 3, 4), True)",
+    body="return self.l0(x0)",
+)
+case(
+    "random_max_unpool_free",
+    "f32[1,2,4*,6*]",
+    body="""
+    a, i = ops.max_pool2d(x0, 2, 2, return_indices=True)
+    return ops.max_unpool2d(a, i, 2)
+    """,
+)
+case(
+    "random_clip_by_norm",
+    "f16[3*,4]",
+    "f32[]>0.1<2",
+    setup="self.l0 = nn.ClipByNorm()",
+    body="return self.l0(x0, x1)",
+)
+
 if __name__ == "__main__":
     main(Path(sys.argv[1]), sys.argv[2:])

@@ -145,6 +145,18 @@ def tile(b: Builder, x: Tensor, dims: Dims) -> Value:
     return b.op("Tile", x, b.vector((1,) * -missing + tuple(dims)))
 
 
+@primitive("TileSize", unused="ndim")
+def tile_size(b: Builder, shape: Dims, out_shape: Dims, ndim: int) -> Value:
+    """How often each dimension is repeated: Div where only the run knows."""
+
+    def times(have: int | Tensor, want: int | Tensor) -> int | Tensor:
+        if isinstance(have, int):
+            return 1 if have == want else want
+        return b.op("Div", b.tensor(want), b.op("Max", have, 1))
+
+    return tuple(times(have, want) for have, want in zip(shape, out_shape, strict=True))
+
+
 @primitive("Repeat")
 def repeat(b: Builder, x: Tensor, repeats: Dims) -> Value:
     """Tile."""
@@ -476,6 +488,11 @@ def triu(b: Builder, x: Tensor, diagonal: int = 0) -> Value:
 # -- diagonals -------------------------------------------------------------------------------------
 
 
+def counting(b: Builder, count: int | Tensor) -> Tensor:
+    """0, 1, 2 and so on: so many int64."""
+    return b.constant(np.arange(span(count))) if isinstance(count, int) else b.op("Range", 0, count, 1)
+
+
 @primitive("Diag")
 def diag(b: Builder, x: Tensor) -> Value:
     """Where, of an identity matrix."""
@@ -491,9 +508,31 @@ def diag(b: Builder, x: Tensor) -> Value:
     return b.reshape(b.op("Where", same_place, row, b.like(0, x)), [*sizes, *sizes])
 
 
+@primitive("Diagonal")
+def diagonal_of(b: Builder, x: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor:
+    """Transpose, and GatherND; of a matrix of free size at places that Range counts."""
+    first, second = b.axis(dim1, x), b.axis(dim2, x)
+    rest = [i for i in range(b.rank(x)) if i not in (first, second)]
+    matrix = b.transpose(x, [first, second, *rest])
+    height, width = b.shape(matrix)[:2]
+    start = max(-offset, 0)
+    if height is None or width is None:
+        stops = b.op("Sub", b.op("Shape", matrix, start=0, end=2), [0, offset])
+        rows = b.op("Range", start, b.op("ReduceMin", stops, keepdims=0), 1)
+        places = b.op("Add", b.op("Unsqueeze", rows, [1]), b.constant([[0, offset]], np.int64))
+    else:
+        room(height, width)
+        known = np.arange(start, max(min(height, width - offset), 0))
+        places = b.constant(np.stack([known, known + offset], axis=1), np.int64)
+    found = b.op("GatherND", matrix, places)
+    return b.transpose(found, [*range(1, len(rest) + 1), 0])
+
+
 @primitive("DiagPart")
 def diag_part(b: Builder, x: Tensor) -> Value:
     """Reshape and Gather."""
+    if b.rank(x) == 2:
+        return diagonal_of(b, x)
     sizes = b.static_shape(x)
     half = sizes[: len(sizes) // 2]
     count = math.prod(half)
@@ -769,16 +808,13 @@ def repeat_interleave_tensor(
 @primitive("DiagExt")
 def diag_ext(b: Builder, x: Tensor, diagonal: int = 0) -> Value:
     """A vector on a diagonal of zeros, or the diagonal of a matrix."""
-    if b.rank(x) == 1:
-        (count,) = b.static_shape(x)
-        size = count + abs(diagonal)
-        rows = np.arange(span(count)) + max(-diagonal, 0)
-        places = np.stack([rows, rows + diagonal], axis=1)
-        return b.op("ScatterND", filled(b, 0, (size, size), b.dtype(x)), b.constant(places, np.int64), x)
-    height, width = b.static_shape(x)
-    rows = np.arange(max(-diagonal, 0), span(height))
-    rows = rows[(rows + diagonal >= 0) & (rows + diagonal < width)]
-    return b.op("GatherND", x, b.constant(np.stack([rows, rows + diagonal], axis=1), np.int64))
+    if b.rank(x) == 2:
+        return diagonal_of(b, x, diagonal)
+    (count,) = b.static_shape(x)
+    size = count + abs(diagonal)
+    rows = np.arange(span(count)) + max(-diagonal, 0)
+    places = np.stack([rows, rows + diagonal], axis=1)
+    return b.op("ScatterND", filled(b, 0, (size, size), b.dtype(x)), b.constant(places, np.int64), x)
 
 
 # -- names of layouts ------------------------------------------------------------------------------

@@ -68,16 +68,3 @@ def tril_indices(b: Builder, *, row: int, col: int, offset: int = 0) -> Value:
 def triu_indices(b: Builder, *, row: int, col: int, offset: int = 0) -> Value:
     """A constant."""
     return _given(b, np.stack(np.triu_indices(*_sized(row, offset, col))), ir.DataType.INT32)
-
-
-@primitive("Diagonal")
-def diagonal(b: Builder, x: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Value:
-    """Transpose, and GatherND of places that are known."""
-    first, second = b.axis(dim1, x), b.axis(dim2, x)
-    rest = [i for i in range(b.rank(x)) if i not in (first, second)]
-    height, width = (b.static_shape(x)[i] for i in (first, second))
-    room(height, width)
-    rows = np.arange(max(-offset, 0), max(min(height, width - offset), 0))
-    places = b.constant(np.stack([rows, rows + offset], axis=1), np.int64)
-    found = b.op("GatherND", b.transpose(x, [first, second, *rest]), places)
-    return b.transpose(found, [*range(1, len(rest) + 1), 0])

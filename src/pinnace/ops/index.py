@@ -6,9 +6,10 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
+import numpy.typing as npt
 import onnx_ir as ir
 
-from pinnace.ops.array import filled
+from pinnace.ops.array import counting, filled
 from pinnace.ops.builder import Builder, Unsupported
 from pinnace.ops.room import room
 from pinnace.ops.table import Dims, Ints, Tensor, primitive
@@ -365,13 +366,23 @@ def tensor_copy_slices(b: Builder, x: Tensor, value: Tensor, begin: Ints, end: I
 @primitive("FillDiagonal")
 def fill_diagonal(b: Builder, x: Tensor, fill_value: Value, wrap: bool = False) -> Value:
     """Where, with a mask of the diagonal."""
-    shape = b.static_shape(x)
+    if b.rank(x) == 2 and None in b.shape(x):
+        rows, columns = (counting(b, b.dim(x, i)) for i in range(2))
+        if wrap:
+            rows = b.op("Mod", rows, b.op("Add", b.op("Size", columns), 1))
+        mask = b.op("Equal", b.op("Unsqueeze", rows, [1]), columns)
+    else:
+        mask = b.constant(_diagonal_mask(b.static_shape(x), wrap))
+    return b.op("Where", mask, b.cast(b.operand(fill_value, x), b.dtype(x)), x)
+
+
+def _diagonal_mask(shape: tuple[int, ...], wrap: bool) -> npt.NDArray[np.bool_]:
     mask = np.zeros(room(*shape), np.bool_)
     if len(shape) > 2:
         mask[np.diag_indices(min(shape), len(shape))] = True
     else:
         np.fill_diagonal(mask, True, wrap=wrap)
-    return b.op("Where", b.constant(mask), b.cast(b.operand(fill_value, x), b.dtype(x)), x)
+    return mask
 
 
 # -- segments --------------------------------------------------------------------------------------

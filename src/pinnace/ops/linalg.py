@@ -6,6 +6,7 @@ import numpy as np
 import numpy.typing as npt
 import onnx_ir as ir
 
+from pinnace.ops.array import counting, diagonal_of
 from pinnace.ops.builder import ORIGIN, Builder, Unsupported
 from pinnace.ops.math import promoted
 from pinnace.ops.reduce import norm, reduce
@@ -195,8 +196,14 @@ def cdist(b: Builder, x: Tensor, y: Tensor, p: float = 2.0) -> Value:
 @primitive("Pdist")
 def pdist(b: Builder, x: Tensor, p: float = 2.0) -> Value:
     """Gather of all pairs, and the norm of their differences."""
-    rows = b.static_shape(x)[-2]
-    first, second = (b.op("Gather", x, index, axis=-2) for index in np.triu_indices(rows, 1))
+    rows = b.shape(x)[-2]
+    if rows is None:
+        count = counting(b, b.dim(x, -2))
+        pairs = b.op("NonZero", b.op("Less", b.op("Unsqueeze", count, [1]), count))
+        index = [b.op("Squeeze", part, [0]) for part in b.ops("Split", 2, pairs, [1, 1], axis=0)]
+    else:
+        index = [b.constant(part) for part in np.triu_indices(rows, 1)]
+    first, second = (b.op("Gather", x, places, axis=-2) for places in index)
     return norm(b, b.op("Sub", first, second), p, [-1], False)
 
 
@@ -207,6 +214,14 @@ def renorm(b: Builder, x: Tensor, p: float, dim: int, maxnorm: float) -> Value:
     size = norm(b, x, p, axes, True) if axes else b.op("Abs", x)
     limit = b.op("Div", b.like(maxnorm, x), b.op("Add", size, 1e-7))
     return b.op("Mul", x, b.op("Where", b.op("Greater", size, maxnorm), limit, b.like(1.0, x)))
+
+
+@primitive("ClipByNorm")
+def clip_by_norm(b: Builder, x: Tensor, clip_norm: Tensor, *, axis: Ints | None = None) -> Value:
+    """Mul with the bound, and Div by the norm, or by the bound where that is greater; in float32."""
+    wide, bound = (b.cast(v, ir.DataType.FLOAT) for v in (x, clip_norm))
+    largest = b.op("Max", reduce(b, "ReduceL2", wide, axis, True), bound)
+    return b.cast(b.op("Div", b.op("Mul", wide, bound), largest), b.result(x))
 
 
 # -- diagonals -------------------------------------------------------------------------------------
@@ -224,16 +239,7 @@ def trace_v2(
 ) -> Value:
     """The sum of a diagonal."""
     wide = b.cast(x, b.result(x))
-    first, second = b.axis(axis1, x), b.axis(axis2, x)
-    rest = [i for i in range(b.rank(x)) if i not in (first, second)]
-    matrix = (
-        wide
-        if [*rest, first, second] == list(range(b.rank(x)))
-        else b.transpose(wide, [*rest, first, second])
-    )
-    rows, columns = _tail(b, matrix, 2)
-    picked = _gathered(b, matrix, 2, _diagonal_places(rows, columns, offset))
-    return reduce(b, "ReduceSum", picked, [-1], False)
+    return reduce(b, "ReduceSum", diagonal_of(b, wide, offset, axis1, axis2), [-1], False)
 
 
 def _tail(b: Builder, x: Tensor, count: int) -> tuple[int, ...]:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
+from pinnace.ops.array import counting
 from pinnace.ops.builder import Builder, Unsupported
 from pinnace.ops.conv import (
     edges,
@@ -305,22 +306,26 @@ def _unpooled(
     kernel: Sequence[int],
     steps: Sequence[int],
     pads: Sequence[int],
-    sizes: Sequence[int],
+    sizes: Sequence[int | Tensor],
 ) -> Tensor:
     rank = len(kernel)
     lead = [b.dim(x, i) for i in range(b.rank(x) - rank)]
     if not sizes:
-        lengths = [n for n in b.shape(x)[-rank:] if n is not None]
-        if len(lengths) != rank:
-            raise Unsupported("needs the size of the image fixed, or output_size")
-        sizes = [(n - 1) * s - 2 * p + k for n, s, p, k in zip(lengths, steps, pads, kernel, strict=True)]
+        ends = [k - s - 2 * p for k, s, p in zip(kernel, steps, pads, strict=True)]
+        lengths = [b.dim(x, i) for i in range(-rank, 0)]
+        sizes = [_grown(b, *of_axis) for of_axis in zip(lengths, steps, ends, strict=True)]
+    count = b.op("ReduceProd", b.vector(sizes), keepdims=0)
     zeros = b.op(
-        "ConstantOfShape",
-        b.vector([*lead, int(np.prod(sizes))]),
-        value=ir.tensor(np.zeros(1, b.dtype(x).numpy())),
+        "ConstantOfShape", b.vector([*lead, count]), value=ir.tensor(np.zeros(1, b.dtype(x).numpy()))
     )
     flat = [b.reshape(v, [*lead, -1]) for v in (b.cast(places, ir.DataType.INT64), x)]
     return b.reshape(b.op("ScatterElements", zeros, *flat, axis=len(lead)), [*lead, *sizes])
+
+
+def _grown(b: Builder, length: int | Tensor, step: int, end: int) -> int | Tensor:
+    if isinstance(length, int):
+        return length * step + end
+    return b.op("Add", b.op("Mul", length, step), end)
 
 
 # -- to a given size -------------------------------------------------------------------------------
@@ -407,13 +412,18 @@ def _means(b: Builder, x: Tensor, axis: int, size: int) -> Tensor:
         for i, (start, stop) in enumerate(_cells(length, size)):
             known[start:stop, i] = 1 / (stop - start)
         return b.constant(known)
-    index, parts = np.arange(span(size)), b.constant(size, np.int64)
-    starts = b.op("Div", b.op("Mul", b.constant(index), length), parts)
-    stops = b.op("Div", b.op("Add", b.op("Mul", b.constant(index + 1), length), size - 1), parts)
-    places = b.op("Unsqueeze", b.op("Range", b.constant(0, np.int64), length, b.constant(1, np.int64)), [1])
+    starts, stops = _ends(b, length, size)
+    places = b.op("Unsqueeze", counting(b, length), [1])
     inside = b.op("And", b.op("GreaterOrEqual", places, starts), b.op("Less", places, stops))
     dtype = b.dtype(x)
     return b.op("Div", b.cast(inside, dtype), b.cast(b.op("Sub", stops, starts), dtype))
+
+
+def _ends(b: Builder, length: Tensor, size: int) -> tuple[Tensor, Tensor]:
+    """What `_cells` gives, of a length that only the run knows."""
+    index, parts = counting(b, size), b.constant(size, np.int64)
+    starts = b.op("Div", b.op("Mul", index, length), parts)
+    return starts, b.op("Div", b.op("Add", b.op("Mul", b.op("Add", index, 1), length), size - 1), parts)
 
 
 def _cells(length: int, size: int) -> list[tuple[int, int]]:
@@ -433,28 +443,54 @@ def _adaptive_max(b: Builder, x: Tensor, sizes: Sequence[int | None]) -> tuple[T
         found = b.op("ReduceMax", flat, [-1], keepdims=0), b.op("ArgMax", flat, axis=-1, keepdims=0)
         value, place = (b.reshape(v, [*lead, *[1] * rank]) for v in found)
         return value, place
-    lengths = [n for n in b.shape(x)[-rank:] if n is not None]
-    if len(lengths) != rank:
-        raise Unsupported("pools a dimension that only the run knows to a size of its own")
     lead = [b.dim(x, i) for i in range(b.rank(x) - rank)]
-    places, counts = _places(lengths, sizes)
+    lengths = [b.dim(x, i) for i in range(-rank, 0)]
+    counts = [n if s is None else s for n, s in zip(lengths, sizes, strict=True)]
+    places = _places(b, lengths, sizes)
     flat = b.reshape(x, [*lead, -1])
     cells = b.op("Gather", flat, places, axis=len(lead))
     value = b.op("ReduceMax", cells, [-1], keepdims=0)
     taken = b.op("ArgMax", cells, axis=-1, keepdims=1)
-    grid = b.op("Expand", b.constant(places), b.op("Shape", cells))
+    grid = b.op("Expand", places, b.op("Shape", cells))
     place = b.op("Squeeze", b.op("GatherElements", grid, taken, axis=-1), [-1])
     return b.reshape(value, [*lead, *counts]), b.reshape(place, [*lead, *counts])
 
 
-def _places(lengths: Sequence[int], sizes: Sequence[int | None]) -> tuple[np.ndarray[Any, Any], list[int]]:
+def _places(b: Builder, lengths: Sequence[int | Tensor], sizes: Sequence[int | None]) -> Tensor:
     """(cells, elements): the elements of every cell, the last one again where a cell has fewer."""
-    counts = [n if s is None else s for n, s in zip(lengths, sizes, strict=True)]
+    known = [n for n in lengths if isinstance(n, int)]
+    if len(known) == len(lengths):
+        return b.constant(_known_places(known, sizes))
+    flat = b.constant([[0]], np.int64)
+    for length, size in zip(lengths, sizes, strict=True):
+        along = b.op("Unsqueeze", _places_along(b, length, size), [0, 2])
+        flat = b.op("Add", b.op("Mul", b.op("Unsqueeze", flat, [1, 3]), length), along)
+        cells = b.op("ReduceProd", b.op("Shape", flat, start=0, end=2), keepdims=1)
+        flat = b.op("Reshape", flat, b.op("Concat", cells, [-1], axis=0))
+    return flat
+
+
+def _known_places(lengths: Sequence[int], sizes: Sequence[int | None]) -> np.ndarray[Any, Any]:
     flat: np.ndarray[Any, Any] = np.zeros((1, 1), np.int64)
-    for length, size in zip(lengths, counts, strict=True):
-        cells = _cells(length, size)
-        widest = max(stop - start for start, stop in cells)
-        axis = np.asarray([[min(start + i, stop - 1) for i in range(widest)] for start, stop in cells])
-        flat = flat[:, None, :, None] * length + axis[None, :, None, :]
-        flat = flat.reshape(flat.shape[0] * size, -1)
-    return flat, counts
+    for length, size in zip(lengths, sizes, strict=True):
+        along = _known_along(length, length if size is None else size)
+        flat = flat[:, None, :, None] * length + along[None, :, None, :]
+        flat = flat.reshape(flat.shape[0] * flat.shape[1], -1)
+    return flat
+
+
+def _known_along(length: int, size: int) -> np.ndarray[Any, Any]:
+    cells = _cells(length, size)
+    widest = max(stop - start for start, stop in cells)
+    return np.asarray([[min(start + i, stop - 1) for i in range(widest)] for start, stop in cells])
+
+
+def _places_along(b: Builder, length: int | Tensor, size: int | None) -> Tensor:
+    """(cells, elements) of one axis."""
+    if size is None:
+        return b.op("Unsqueeze", counting(b, length), [1])
+    if isinstance(length, int):
+        return b.constant(_known_along(length, size), np.int64)
+    starts, stops = (b.op("Unsqueeze", ends, [1]) for ends in _ends(b, length, size))
+    widest = b.op("ReduceMax", b.op("Sub", stops, starts), keepdims=0)
+    return b.op("Min", b.op("Add", starts, counting(b, widest)), b.op("Sub", stops, 1))

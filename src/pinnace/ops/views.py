@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
-from pinnace.ops import array, constants, index
+from pinnace.ops import array, index
 from pinnace.ops.builder import Builder
 from pinnace.ops.room import room
 from pinnace.ops.table import Lowering, Primitive, Tensor, primitive
@@ -59,7 +59,7 @@ _views(
     {
         "BroadcastToView": array.broadcast_to,
         "ChunkView": array.chunk,
-        "DiagonalView": constants.diagonal,
+        "DiagonalView": array.diagonal_of,
         "ExpandDimsView": array.expand_dims,
         "NarrowView": index.narrow,
         "SelectExtView": index.select_ext,
