@@ -14,6 +14,7 @@ from goldens import case, main
 
 case("arguments_embedding_lookup", "f32[4,3]", "i32[2,6]<8", call="O.EmbeddingLookup()(x0, x1, 1)")
 case("arguments_embedding_lookup_rows", "f32[4]", "i64[6]>-2<5", call="O.EmbeddingLookup()(x0, x1, 0)")
+case("arguments_embedding_lookup_ints", "i32[4]>-4<5", "i64[6]>-2<5", call="O.EmbeddingLookup()(x0, x1, 0)")
 case(
     "arguments_lp_norm_epsilon",
     "f32[3,4]",

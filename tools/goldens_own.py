@@ -39,6 +39,8 @@ for _name, _inputs, _call, _same in (
     ("next_after", (X, X), "P.NextAfter()(x0, x1)", ""),
     ("next_after_double", ("f64[3,4]", "f64[3,4]"), "P.NextAfter()(x0, x1)", ""),
     ("next_after_ends", ("f32[8]!", "f32[8]!"), "P.NextAfter()(x0, x1[::-1])", ""),
+    ("next_after_double_ends", ("f64[8]!", "f64[8]!"), "P.NextAfter()(x0, x1[::-1])", ""),
+    ("hswish_double_ends", ("f64[12]!",), "1.0 / P.HSwish()(x0 * 3.0)", ""),
     ("igamma", ("f32[4,5]>0.1<20", "f32[4,5]>0.01<25"), "O.Igamma()(x0, x1)", ""),
     ("igammac", ("f32[4,5]>0.1<20", "f32[4,5]>0.01<25"), "O.Igammac()(x0, x1)", ""),
     ("betainc", ("f32[4,5]>0.1<20", "f32[4,5]>0.1<20", "f32[4,5]>0.01<0.99"), "P.Betainc()(x0, x1, x2)", ""),
@@ -525,6 +527,12 @@ for _name, _inputs, _call, _same in (
         "",
     ),
     ("solve_triangular", ("f32[4,4]>1<2", "f32[4,2]"), "P.SolveTriangular()(x0, x1, 0, True, False)", ""),
+    (
+        "solve_triangular_int8",
+        ("i8[3,3]>1<4", "i8[3,2]>-4<5"),
+        "P.SolveTriangular()(x0, x1, 0, True, False)",
+        "",
+    ),
     (
         "solve_triangular_transposed",
         ("f32[4,4]>1<2", "f32[4,2]"),
@@ -1165,7 +1173,11 @@ for _name, _kind, _call in (
     ("selu", "i32", "ops.selu(x0)"),
     ("inverse", "i32", "O.Inv()(x0 + 7)"),
     ("inverse", "i64", "O.Inv()(x0 + 7)"),
-    ("roi_align", "f16", "O.ROIAlign(2, 2, 0.5)(x0.reshape(1, 1, 3, 4), ms.Tensor([[0, 0, 0, 3, 2]], ms.float16))"),
+    (
+        "roi_align",
+        "f16",
+        "O.ROIAlign(2, 2, 0.5)(x0.reshape(1, 1, 3, 4), ms.Tensor([[0, 0, 0, 3, 2]], ms.float16))",
+    ),
     ("transform", "f16", "P.DCT()(x0, 2, None, -1, 'ORTHO')"),
     ("remainder", "i8", "mint.remainder(7, x0 + 9)"),
     (
@@ -1178,7 +1190,11 @@ for _name, _kind, _call in (
 ):
     case(f"own_typed_{_name}_{_kind}", f"{_kind}[3,4]" + (">-4<5" if _kind[0] == "i" else ""), call=_call)
 for _kind in ("i32", "u8", "f16"):
-    case(f"own_typed_length_{_kind}", f"{_kind}[3*,5*]>0<5", call="x0 * (x0.shape[0] + x0.shape[1]), x0 + x0.shape[0]")
+    case(
+        f"own_typed_length_{_kind}",
+        f"{_kind}[3*,5*]>0<5",
+        call="x0 * (x0.shape[0] + x0.shape[1]), x0 + x0.shape[0]",
+    )
 for _kind in ("i8", "i32", "i64"):
     case(
         f"own_typed_adaptive_{_kind}",

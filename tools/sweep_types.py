@@ -1,27 +1,35 @@
 """Make goldens of the cases of `goldens_*.py` in other element types: all that MindSpore computes on a CPU.
 
-    python tools/sweep_types.py FOLDER TYPE MODULE [PATTERN ...]
+    PYTHONPATH=. python tools/sweep_types.py [--alone] FOLDER TYPE MODULE [PATTERN ...]
 
 TYPE (`f16`, `f64`, `i8`, ...) takes the place of `f32` in a case's inputs; with `swap` those of `i32` and `i64`
 take each other's; weights have a TYPE of floats too. MODULE is `goldens_ops` or another; PATTERN chooses cases.
-What MindSpore refuses is left out, and what is there already. The order is one of chance, the same each time: a
-run that is cut short has made a sample.
-`python -m tests.random_calls.files FOLDER` compares. Needs MindSpore 2.10.
+What MindSpore refuses is left out and said. Many cases are exported as one network, computed operator by operator
+and cut apart again, which is fast; what then differs is to be made with `--alone`, as other goldens are. `python -m tests.random_calls.files FOLDER` compares.
+Needs MindSpore 2.10.
 """
 
 from __future__ import annotations
 
+import fnmatch
 import importlib
 import re
 import sys
-import zlib
-from collections.abc import Callable
-from dataclasses import replace
+import textwrap
+from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import goldens
-import mindspore as ms
-import numpy as np
+from tests.random_calls.worker import Ended, Worker
+
+_BATCH = 40
+"""Cases that are exported together: most of an export's time does not depend on how many there are."""
+_WEIGHTS = """
+for parameter in self.get_parameters():
+    if parameter.dtype == ms.float32:
+        parameter.set_dtype(ms.{})
+"""
 
 
 def of_type(spec: str, kind: str) -> str:
@@ -38,31 +46,81 @@ def of_type(spec: str, kind: str) -> str:
     return f"{kind}{found[1]}>{least:.0f}<{max(most, least + 1):.0f}"
 
 
-def typed(randomise: Callable[..., None], kind: str) -> Callable[..., None]:
-    """`goldens.randomise` for weights of another type of floats."""
-
-    def randomised(net: ms.nn.Cell, random: np.random.Generator) -> None:
-        for parameter in net.get_parameters():
-            if parameter.dtype == ms.float32:
-                parameter.set_dtype({"f16": ms.float16, "f64": ms.float64}[kind])
-        randomise(net, random)
-
-    return randomised
-
-
-def main(out: Path, kind: str, module: str, patterns: list[str]) -> None:
-    """Enter the cases in the other type in place of the module's own, and make them."""
-    importlib.import_module(module)
-    cases = [replace(c, inputs=tuple(of_type(s, kind) for s in c.inputs)) for c in goldens.CASES]
-    changed = [c for c, old in zip(cases, goldens.CASES, strict=True) if c.inputs != old.inputs]
-    # What a `reference` gives has its types, not those of the operator.
-    named = [replace(c, name=f"{c.name}_{kind}") for c in changed if not c.reference]
-    goldens.CASES[:] = [c for c in named if not (out / f"{c.name}.npz").exists()]
-    goldens.CASES.sort(key=lambda c: zlib.crc32(c.name.encode()))
+def _request(one: goldens.Case, kind: str) -> dict[str, Any]:
+    setup = f"self.op = {one.op}\n{textwrap.dedent(one.setup)}"
     if kind in ("f16", "f64"):
-        goldens.randomise = typed(goldens.randomise, kind)
-    goldens.main(out, [f"{pattern}_{kind}" for pattern in patterns])
+        setup += _WEIGHTS.format({"f16": "float16", "f64": "float64"}[kind])
+    body = textwrap.dedent(one.body).strip() or f"return {one.call}"
+    inputs = [of_type(spec, kind) for spec in one.inputs]
+    return {"name": f"{one.name}_{kind}", "inputs": inputs, "setup": setup, "body": body}
+
+
+def _asked(worker: Worker, request: dict[str, Any]) -> dict[str, Any]:
+    try:
+        return worker.ask(request)
+    except Ended as error:
+        return {"refused": str(error)}
+
+
+def _export(worker: Worker, cases: list[dict[str, Any]]) -> int:
+    """Write the files of cases that MindSpore computes; what it does not export, it names or is found by halves."""
+    if not cases:
+        return 0
+    answer = _asked(worker, {"do": "export", "cases": cases})
+    if "refused" not in answer:
+        return len(cases)
+    culprits = answer.get("culprits") or [0][: len(cases) == 1]
+    for i in culprits:
+        print(f"{cases[i]['name']}: not exported: {answer['refused']}", flush=True)
+    if culprits:
+        return _export(worker, [c for i, c in enumerate(cases) if i not in culprits])
+    half = len(cases) // 2
+    return _export(worker, cases[:half]) + _export(worker, cases[half:])
+
+
+def _make(worker: Worker, cases: list[dict[str, Any]]) -> int:
+    """Write the files of each case by itself."""
+    made = 0
+    for case in cases:
+        refused = _asked(worker, {"do": "make", **case}).get("refused")
+        made += not refused
+        if refused:
+            print(f"{case['name']}: not exported: {refused}", flush=True)
+    return made
+
+
+def main(out: Path, kind: str, module: str, patterns: list[str], alone: bool) -> None:
+    """Make the cases of a module in the other type."""
+    importlib.import_module(module)
+    # What a `reference` gives has its types, not those of the operator.
+    chosen = [
+        _request(c, kind)
+        for c in goldens.CASES
+        if not c.reference and any(fnmatch.fnmatch(c.name, p) for p in patterns or ["*"])
+        if any(of_type(spec, kind) != spec for spec in c.inputs)
+    ]
+    out.mkdir(parents=True, exist_ok=True)
+    count: Counter[str] = Counter(tried=len(chosen))
+    command = [sys.executable, "-m", "tests.random_calls.oracle", str(out.resolve())]
+    with Worker(command, out.resolve() / "oracle.log", seconds=240) as worker:
+        computed = []
+        for request in chosen:
+            refused = _asked(worker, {"do": "probe", **request}).get("refused")
+            if refused:
+                count["refused"] += 1
+                print(f"{request['name']}: {refused}", flush=True)
+            else:
+                computed.append(request)
+        write = _make if alone else _export
+        for first in range(0, len(computed), _BATCH):
+            count["made"] += write(worker, computed[first : first + _BATCH])
+    made = {request["name"] for request in computed}
+    for file in out.glob("*.npz"):  # of cases that were computed, and not exported
+        if file.stem in made and not file.with_suffix(".mindir").exists():
+            file.unlink()
+    print(", ".join(f"{n} {what}" for what, n in count.items()), flush=True)
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), sys.argv[2], sys.argv[3], sys.argv[4:])
+    given = [argument for argument in sys.argv[1:] if argument != "--alone"]
+    main(Path(given[0]), given[1], given[2], given[3:], "--alone" in sys.argv)

@@ -70,6 +70,7 @@ GRAPHS = {
     " { q = Div (a, b) y = Add (q, x) }",
     "a quotient of a difference": "(int64[2] x) => (int64[1] y) <int64[1] a = {5}, int64[1] b = {2}>"
     " { n = Shape (x) d = Sub (n, a) y = Div (d, b) }",
+    "no new dimensions": "(int64[6] x) => (int64[6] y) <int64[0] a = {}> { n = Neg (x) y = Unsqueeze (n, a)}",
     "an attention of as many heads as rows": "(float[3,1,2,2,1] x) => (float[1,2,2,1] y)"
     " <int64 i = {0}, int64 j = {1}, int64 k = {2}>"
     " { q = Gather (x, i) v = Gather (x, j) r = Gather (x, k) t = Transpose <perm = [0, 1, 3, 2]> (r)"

@@ -17,7 +17,8 @@ from pinnace.target import Target
 def main(folder: Path) -> int:
     """Print what is wrong, and how many were compared; 1 where something was wrong."""
     warnings.simplefilter("ignore")  # that another engine runs a model is no failure
-    files, wrong = sorted(folder.glob("*.npz")), 0
+    files = sorted(path for path in folder.glob("*.npz") if path.with_suffix(".mindir").exists())
+    wrong = 0
     for path in files:
         for engine in ("onnxruntime", "openvino"):
             said = verdict(path.with_suffix(""), Target(threads=1, provider=engine))

@@ -180,8 +180,14 @@ def _cut(model: Any, number: int, own: set[int]) -> Any:
     return cut
 
 
-def _run(net: Any, case: Request) -> Any:
-    return net(*(tensor for tensor, _ in _drawn(case)))
+def _run(net: Any, case: Request) -> list[np.ndarray]:
+    """The results of a network, which has the weights that it had."""
+    before = {p.name: p.asnumpy().copy() for p in net.get_parameters()}
+    result = net(*(tensor for tensor, _ in _drawn(case)))
+    leaves = goldens.leaves(result)  # before what they may be views of is set back
+    for parameter in net.get_parameters():
+        parameter.set_data(ms.Tensor(before[parameter.name]))
+    return leaves
 
 
 def _drawn(case: Request) -> list[tuple[ms.Tensor, ms.Tensor]]:
@@ -220,9 +226,9 @@ def _class(name: str, setup: str, names: str, body: str) -> str:
     )
 
 
-def _save(path: Path, case: Request, result: Any) -> None:
+def _save(path: Path, case: Request, result: list[np.ndarray]) -> None:
     known = {f"x{i}": t.asnumpy() for i, (t, _) in enumerate(_drawn(case))}
-    known |= {f"y{i}": y for i, y in enumerate(goldens.leaves(result))}
+    known |= {f"y{i}": y for i, y in enumerate(result)}
     np.savez(path.with_name(path.name + ".npz"), **known)
     path.with_name(path.name + ".moved.npz").unlink(missing_ok=True)
 

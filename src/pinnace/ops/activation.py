@@ -44,7 +44,8 @@ def hsigmoid(b: Builder, x: Tensor) -> Value:
 def hswish(b: Builder, x: Tensor) -> Value:
     """HardSwish; of float64, which onnxruntime has no kernel for, the product with HSigmoid."""
     if b.dtype(x) is ir.DataType.DOUBLE:
-        return b.op("Mul", x, hsigmoid(b, x))
+        low = b.op("LessOrEqual", x, b.like(-3, x))
+        return b.op("Where", low, b.like(0, x), b.op("Mul", x, hsigmoid(b, x)))
     return b.cast(b.op("HardSwish", floating(b, x)), b.dtype(x))
 
 

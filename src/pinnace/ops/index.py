@@ -78,7 +78,8 @@ def embedding_lookup(b: Builder, table: Tensor, ids: Tensor, offset: int = 0) ->
     here = b.op("Sub", b.cast(ids, ir.DataType.INT64), offset)
     held = b.op("And", b.op("GreaterOrEqual", here, 0), b.op("Less", here, rows))
     found = b.op("Gather", table, b.op("Where", held, here, b.constant(0, np.int64)), axis=0)
-    held = b.op("Unsqueeze", held, [-1 - i for i in range(b.rank(table) - 1)])
+    beside = [-1 - i for i in range(b.rank(table) - 1)]
+    held = b.op("Unsqueeze", held, beside) if beside else held
     return b.op("Where", held, found, b.like(0, table))
 
 

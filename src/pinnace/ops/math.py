@@ -749,7 +749,9 @@ def next_after(b: Builder, x: Tensor, other: Tensor) -> Value:
     exponent = b.op("Sub", exponent, b.cast(b.op("And", inwards, whole), ir.DataType.DOUBLE))
     exponent = b.op("Sub", b.op("Max", exponent, float(_LOWEST[kind])), float(_FRACTION[kind]))
     beyond = b.op("Add", here, b.op("Mul", way, b.op("Pow", b.like(2.0, here), exponent)))
-    beyond = b.op("Where", b.op("IsInf", here), here, beyond)  # as MindSpore has it
+    # From an infinity MindSpore gives the greatest number of float64, and of float32 the infinity.
+    greatest = np.finfo(np.float64).max if kind is ir.DataType.DOUBLE else np.inf
+    beyond = b.op("Where", b.op("IsInf", here), b.op("Mul", upwards, float(greatest)), beyond)
     result = b.op("Where", b.op("Equal", here, there), there, beyond)
     strange = b.op("Or", b.op("IsNaN", here), b.op("IsNaN", there))
     return b.cast(b.op("Where", strange, b.like(math.nan, here), result), kind)

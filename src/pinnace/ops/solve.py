@@ -8,6 +8,7 @@ import numpy as np
 
 from pinnace.ops.builder import Builder
 from pinnace.ops.linalg import flipped
+from pinnace.ops.math import floating
 from pinnace.ops.running import repeated
 from pinnace.ops.table import Tensor, primitive
 from pinnace.ops.values import Value
@@ -118,7 +119,8 @@ def solve_triangular(
     lower: bool = False,
     unit_diagonal: bool = False,
 ) -> Value:
-    """Trilu, and Gauss-Jordan elimination in a Loop."""
+    """Trilu, and Gauss-Jordan elimination in a Loop; of integers in the result's type."""
+    a, right = floating(b, a), floating(b, right)
     half = triangle(b, a, not lower, unit_diagonal)
     half = flipped(b, half) if trans else half
     if b.rank(right) == b.rank(a):

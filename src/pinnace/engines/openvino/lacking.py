@@ -212,6 +212,8 @@ def _wrong_use(node: ir.Node, opset: int) -> str:
             return "OpenVINO stops at the ends of narrow integers, where others begin anew"
         case "Expand" if _constant(node.inputs[1]) == []:
             return "OpenVINO gives a scalar a dimension"
+        case "Unsqueeze" if len(node.inputs) > 1 and _constant(node.inputs[1]) == []:
+            return "OpenVINO adds a dimension where there are no axes"
         case "Reshape" if _constant(node.inputs[1]) == [] and kind is not None and not kind.is_integer():
             return "OpenVINO ends the process for a product of matrices that becomes a scalar"
         case "ReduceMean" if not node.attributes.get_int("keepdims", 1) and _is_subtracted(node):
