@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import onnx
 import onnx_ir as ir
 import pytest
 from onnx import helper
@@ -20,6 +21,7 @@ from pinnace.build import inspect_model
 from pinnace.cli import console, inputs
 from pinnace.cli.picture import Preparation, read_picture
 from pinnace.distributed.shard.cutting import shard
+from pinnace.engines import folding
 from pinnace.errors import ConfigError, ModelStateError, PinnaceError
 from pinnace.formats import packing
 from pinnace.weights import lora
@@ -98,6 +100,21 @@ def test_constants_left_for_the_run_are_right(run_model, tmp_path):
     (left,) = run_model(path, [np.zeros(2, np.float32)])
     total = 1e-3 * 1.5**3 * 1500**2
     assert left == pytest.approx([total] * 2, rel=1e-2)  # a sum of two million float32
+
+
+def test_a_constant_that_is_computed_often_is_a_weight_once():
+    """Calls of a function would raise the bounds of what may be computed ahead."""
+    value = onnx.numpy_helper.from_array(np.zeros(1000, np.float32), "c")
+    imports = [helper.make_opsetid("", 21)]
+    nodes = [helper.make_node("Constant", [], ["y"], value=value)]
+    function = helper.make_function("f", "c", [], ["y"], nodes, imports)
+    calls = [helper.make_node("c", [], [f"y{i}"], domain="f") for i in range(9)]
+    graph = helper.make_graph(calls, "calls", [], [helper.make_tensor_value_info("y0", 1, [1000])])
+    made = helper.make_model(
+        graph, functions=[function], opset_imports=[*imports, helper.make_opsetid("f", 1)]
+    )
+    estimate = folding._Estimate(ir.serde.deserialize_model(made), thorough=False)
+    assert (estimate.weights, estimate.largest) == (4000, 4000)
 
 
 def test_inspect_has_the_same_bounds(tmp_path):

@@ -101,6 +101,18 @@ def test_packings_that_are_not_known_are_refused_by_name(write_ms):
         load(write_ms(**graph([weight, tensor("y", [4])], [node("Abs", [0], [1])], [], [1])))
 
 
+def test_many_small_packed_weights_are_not_all_memory(write_ms):
+    """Each is within its bound; all share a few kilobytes of the file."""
+    row = {"numBits": 8, "scale": 1.0, "varCorr": 1.0}
+    data = bytes(40_000)
+    packed = {"dataType": 32, "weightQuantCompressType": 2, "quantParams": [row]}
+    weights = [tensor(f"w{i}", [1 << 23], data=data, **packed) for i in range(9)]
+    nodes = [node("Abs", [i], [9 + i], name=f"n{i}") for i in range(9)]
+    outputs = [tensor(f"y{i}", [1 << 23]) for i in range(9)]
+    with pytest.raises(ModelFormatError, match="'w8' and the packed weights before it have more than"):
+        load(write_ms(**graph([*weights, *outputs], nodes, [], list(range(9, 18)))))
+
+
 @pytest.mark.parametrize("name", ["dense_5bit", "few_8bit", "sparse_8bit", "convolution_mixed"])
 def test_damaged_packed_data_gives_values_or_an_error(name):
     data = bytearray((FOLDER / f"{name}.ms").read_bytes())

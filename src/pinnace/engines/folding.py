@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from contextlib import suppress
+from functools import cached_property
 from typing import NamedTuple
 
 import onnx
@@ -59,7 +60,10 @@ class _Made(NamedTuple):
 
 def allowance(model: ir.Model) -> Allowance:
     """The part of a model that may be computed ahead within the bounds of a build."""
-    quick = _allowed(_Estimate(model, thorough=False))
+    estimate = _Estimate(model, thorough=False)
+    if estimate.is_small():
+        return Allowance(_ONE, True, True)
+    quick = _allowed(estimate)
     return quick if quick.whole else _allowed(_Estimate(model, thorough=True))
 
 
@@ -81,13 +85,40 @@ class _Estimate:
 
     def __init__(self, model: ir.Model, thorough: bool) -> None:
         """ONNX's inference is asked if `thorough`."""
-        self.weights = self.largest = 0
-        """Bytes of the constants in the file, and of the largest one."""
         self.made: list[_Made] = []
         self._factors: list[tuple[bool, tuple[float, ...]]] = []
         self._model, self._opset, self._thorough = model, opset_of(model), thorough
-        self._elements: dict[ir.Value, float] = {}  # of what is constant
+        self._tensors: dict[
+            ir.Value, ir.TensorProtocol
+        ] = {}  # in the file; to ask for their sizes takes a while
+        self._elements: dict[ir.Value, float | ir.TensorProtocol] = {}  # of what is constant
         self.graph(model.graph)
+
+    def is_small(self) -> bool:
+        """Whether this is within all bounds, whatever the weights are."""
+        sizes = [made.bytes for made in self.made]
+        small = max(sizes, default=0) <= _ONE and sum(sizes) <= bounds.FOLDED
+        return small and self.products(_ONE) <= bounds.PRODUCTS
+
+    @cached_property
+    def _sizes(self) -> list[int]:
+        sizes = [0]
+        for tensor in self._tensors.values():
+            with suppress(
+                TypeError, ValueError
+            ):  # of an element type that there is not: the engine will say it
+                sizes.append(tensor.nbytes)
+        return sizes
+
+    @property
+    def weights(self) -> int:
+        """Bytes of the constants in the file."""
+        return sum(self._sizes)
+
+    @property
+    def largest(self) -> int:
+        """Bytes of the largest one."""
+        return max(self._sizes)
 
     def products(self, room: int) -> float:
         """Multiplications, where no result has more than `room` bytes."""
@@ -115,7 +146,7 @@ class _Estimate:
                 self.graph(graph)
             if node.op_type == "If":  # one whose condition is constant is its branch
                 for results in zip(node.outputs, *(g.outputs for g in inner), strict=False):
-                    self._set(results[0], max(self._elements.get(v, -1) for v in results[1:]))
+                    self._set(results[0], max(map(self._size, results[1:])))
         elif node.op_type in ("Shape", "Size"):
             self._set(node.outputs[0], _VALUES)
         elif node.op_type == "Constant":
@@ -128,20 +159,26 @@ class _Estimate:
             known = []
             for value in node.inputs:
                 if value is not None:
-                    elements = self._elements.get(value)
-                    if elements is None:
+                    elements = self._size(value)
+                    if elements < 0:
                         return
                     known.append(elements)
             self._compute(node, known)
 
     def _take(self, value: ir.Value, tensor: ir.TensorProtocol) -> None:
+        self._tensors[value] = self._elements[value] = tensor
+
+    def _size(self, value: ir.Value) -> float:
+        """Elements of a constant, -1 for what is none."""
+        known = self._elements.get(value, -1)
+        if isinstance(known, (int, float)):
+            return known
         try:
-            elements, size = tensor.size, tensor.nbytes
-        except (TypeError, ValueError):  # of an element type that there is not: the engine will say it
-            return
+            elements = known.size
+        except (TypeError, ValueError):
+            elements = -1
         self._elements[value] = elements
-        self.weights += size
-        self.largest = max(self.largest, size)
+        return elements
 
     def _set(self, value: ir.Value, elements: float) -> None:
         if elements >= 0:
@@ -154,10 +191,10 @@ class _Estimate:
             function.inputs, (*node.inputs, *[None] * len(function.inputs)), strict=False
         ):
             self._elements.pop(inside, None)
-            self._set(inside, 0 if given is None else self._elements.get(given, -1))
+            self._set(inside, 0 if given is None else self._size(given))
         self.graph(function)
         for output, inside in zip(node.outputs, function.outputs, strict=False):
-            self._set(output, self._elements.get(inside, -1))
+            self._set(output, self._size(inside))
 
     def _compute(self, node: ir.Node, given: list[float]) -> None:
         most = _most(node, given)
@@ -171,7 +208,7 @@ class _Estimate:
                 width = output.dtype.itemsize if output.dtype is not None else 8
             self._elements[output] = size
             self.made.append(_Made(size * width, exact))
-        largest = max((self._elements[output] for output in node.outputs), default=0.0)
+        largest = max(map(self._size, node.outputs), default=0.0)
         if node.op_type in _PRODUCTS:
             self._factors.append((True, (*given[:2], largest)))
         elif (node.domain == "com.microsoft" and "Quantize" not in node.op_type) or _is_window(node):

@@ -36,6 +36,7 @@ import onnx_ir as ir
 
 from pinnace.errors import ModelFormatError
 from pinnace.program import Layout, Quantised
+from pinnace.weights.source import Source
 
 Row = Mapping[str, Any]
 """`scale`, `zeroPoint`, `varCorr`, `meanCorr` and `numBits` of one channel."""
@@ -47,6 +48,10 @@ _EXPANSION, _DECODED = 320, 64
 """Elements for each byte stored: weights of one bit, nearly all alike, have been seen at 278. Those of FSE
 are decoded one by one.
 """
+_ROOM = {True: 1 << 26, False: 1 << 24}
+"""Elements of a model's quantised weights, 256 MiB as float32, and of those that are decoded one by one."""
+_FOR_A_BYTE = 8
+"""Elements more for each byte of the model's files: those of weights of one bit."""
 _CHUNK = 1 << 16
 """Elements that are unpacked together, because each takes a hundred bytes meanwhile."""
 _STORED: Mapping[ir.DataType, np.dtype[Any]] = {
@@ -89,6 +94,20 @@ class Pack:
             values *= self.scale
             values += self.shift
         return values
+
+
+class Room:
+    """The elements that all packed weights of a model may have together: many weights may be small each."""
+
+    def __init__(self, source: Source) -> None:
+        self._source, self._taken = source, dict.fromkeys(_ROOM, 0)
+
+    def take(self, pack: Pack) -> None:
+        """Count a weight; its error where this is one too many."""
+        self._taken[pack.quantised] += math.prod(pack.shape)
+        bound = _ROOM[pack.quantised] + _FOR_A_BYTE * self._source.size
+        if self._taken[pack.quantised] > bound:
+            raise pack.error(f"and the packed weights before it have more than {bound} elements")
 
 
 def of(

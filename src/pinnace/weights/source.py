@@ -174,6 +174,12 @@ class Source:
         own = None if self.path is None else self.path.absolute()
         return sorted(os.path.relpath(path, self.folder) for path in self.seen if path != own)
 
+    @property
+    def size(self) -> int:
+        """Bytes of the model and of the other files that weights were found in."""
+        own = None if self.path is None else self.path.absolute()
+        return len(self.data) + sum(state[2] for path, state in self.seen.items() if state and path != own)
+
     def check_unchanged(self) -> None:
         """ModelFormatError where a file is not as it was: an engine opens files again, by their paths."""
         for path in self.seen:

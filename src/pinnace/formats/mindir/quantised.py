@@ -68,12 +68,14 @@ def unpacked(
     dtype: ir.DataType,
     use: Use,
     raw: ir.TensorProtocol,
+    room: packing.Room,
     error: Callable[[str], ModelFormatError],
 ) -> ir.TensorProtocol:
     """A weight of the element type `dtype`, whose stored bytes are `raw`, as float32."""
     shape = tuple(tensor.dims)
     kind = _KINDS.get(tensor.compression_type, f"type {tensor.compression_type}")
     pack = packing.of(kind if _packed(tensor) else "NONE", shape, dtype, _rows(tensor), use.axis or 0, error)
+    room.take(pack)
     name = raw.name or ""
     return ir.LazyTensor(
         lambda: ir.Tensor(pack.unpack(np.asarray(raw.numpy())), name=name),

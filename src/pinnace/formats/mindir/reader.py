@@ -19,6 +19,7 @@ import onnx_ir as ir
 from google.protobuf.message import DecodeError
 
 from pinnace.errors import ModelFormatError
+from pinnace.formats import packing
 from pinnace.formats.mindir import quantised
 from pinnace.formats.mindir.naming import Namer
 from pinnace.formats.mindir.schema import model_class, number_of
@@ -83,6 +84,7 @@ def _reference(offset: int, length: int) -> bytes:
 class _Reader:
     def __init__(self, source: Source, model: Any) -> None:
         self.source, self.model = source, model
+        self._room = packing.Room(source)
         self.primitives = {p.name: p for p in model.primitives}
         # MindSpore writes equal constants of all functions once, in one of them.
         self.constants: dict[str, Literal] = {}
@@ -270,7 +272,7 @@ class _Reader:
             raise error("is packed, and nothing says in how many bytes")
         raw = self._placed(tensor, name, ir.DataType.UINT8, (length,))
         dtype = _DTYPES.get(tensor.data_type, ir.DataType.UNDEFINED)
-        return quantised.unpacked(tensor, dtype, use, raw, error)
+        return quantised.unpacked(tensor, dtype, use, raw, self._room, error)
 
     def _tensor(self, tensor: Any, name: str) -> ir.TensorProtocol:
         dtype = _DTYPES.get(tensor.data_type)

@@ -69,6 +69,7 @@ class _Reader:
         self.labels = [str(t["name"]) for t in self.tensors]
         self.names = self._value_names()
         self._uses = self._find_uses()
+        self._room = packing.Room(source)
         self._constants: dict[int, ir.TensorProtocol | None] = {}
 
     def program(self) -> Program:
@@ -165,7 +166,7 @@ class _Reader:
     def _constant(self, index: int) -> ir.TensorProtocol | None:
         if index not in self._constants:
             use = self._uses.get(index, tensors.Use())
-            self._constants[index] = tensors.constant(self.tensors[index], self.source, use)
+            self._constants[index] = tensors.constant(self.tensors[index], self.source, use, self._room)
         return self._constants[index]
 
     def _quantised(self, used: set[int], tables: Sequence[Table]) -> dict[str, Quantised]:
@@ -199,7 +200,7 @@ class _Reader:
 
     def _integer(self, index: int) -> npt.NDArray[Any] | None:
         """One integer that the file holds; None of any other tensor."""
-        value = tensors.constant(self.tensors[index], self.source, tensors.Use())
+        value = tensors.constant(self.tensors[index], self.source, tensors.Use(), packing.Room(self.source))
         return value.numpy() if value is not None and value.size == 1 and value.dtype.is_integer() else None
 
     def _value_names(self) -> list[str]:

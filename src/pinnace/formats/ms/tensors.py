@@ -57,10 +57,10 @@ class Use(NamedTuple):
     in_float32: bool = False
 
 
-def constant(tensor: Table, source: Source, use: Use) -> ir.TensorProtocol | None:
+def constant(tensor: Table, source: Source, use: Use, room: packing.Room) -> ir.TensorProtocol | None:
     """The data of a tensor; None of one that the graph computes.
 
-    Raises `ModelFormatError` where data and declaration do not agree.
+    Raises `ModelFormatError` where data and declaration do not agree, or packed data has no `room`.
     """
     span: Span = tensor["data"]
     outside: tuple[Table, ...] = tensor["externalData"]
@@ -69,6 +69,7 @@ def constant(tensor: Table, source: Source, use: Use) -> ir.TensorProtocol | Non
     name, (dtype, shape) = str(tensor["name"]), _declared(tensor)
     pack = _pack(tensor, dtype, shape, use)
     if pack is not None:
+        room.take(pack)
         raw = _stored(source, name, ir.DataType.UINT8, (_length(span, outside),), span, outside)
         return _float32(name, shape, lambda: pack.unpack(raw.numpy()))
     size = math.prod(shape) * dtype.itemsize
