@@ -272,6 +272,7 @@ case(
 )
 case("ops_max_pool2d", "f32[2,3,9,10]", call="ops.max_pool2d(x0, 3, 2, 1, 1, True, True)")
 case("ops_max_pool3d", "f32[1,2,6,7,8]", call="ops.max_pool3d(x0, 3, 2, 1, 1, True, True)")
+case("ops_max_pool3d_ints", "i32[1,2,6,7,8]>-9<2", call="ops.max_pool3d(x0, 3, 2, 1, 1, True, True)")
 case("ops_max_pool_argmax", "f32[1,2,6,7]", call="ops.max_pool2d(x0, 2, 2, return_indices=True)")
 for _rank, _spatial in ((1, "9"), (2, "9,10"), (3, "6,7,9")):
     _in = f"f32[2,3,{_spatial}]"

@@ -3,7 +3,8 @@
     PYTHONPATH=. python tools/sweep_types.py [--alone] FOLDER TYPE MODULE [PATTERN ...]
 
 TYPE (`f16`, `f64`, `i8`, ...) takes the place of `f32` in a case's inputs; with `swap` those of `i32` and `i64`
-take each other's; weights have a TYPE of floats too. MODULE is `goldens_ops` or another; PATTERN chooses cases.
+take each other's; with `mixed1`, `mixed2`, ... every input gets a type by chance, mostly one that others have;
+weights have a TYPE of floats too. MODULE is `goldens_ops` or another; PATTERN chooses cases.
 What MindSpore refuses is left out and said. Many cases are exported as one network, computed operator by operator
 and cut apart again, which is fast; what then differs is to be made with `--alone`, as other goldens are. `python -m tests.random_calls.files FOLDER` compares.
 Needs MindSpore 2.10.
@@ -18,6 +19,7 @@ import sys
 import textwrap
 from collections import Counter
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import goldens
@@ -25,6 +27,7 @@ from tests.random_calls.worker import Ended, Worker
 
 _BATCH = 40
 """Cases that are exported together: most of an export's time does not depend on how many there are."""
+_TYPES = ("f16", "f32", "f64", "i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64", "b")
 _WEIGHTS = """
 for parameter in self.get_parameters():
     if parameter.dtype == ms.float32:
@@ -37,7 +40,7 @@ def of_type(spec: str, kind: str) -> str:
     if kind == "swap":
         return re.sub(r"^i(32|64)", lambda found: "i64" if found[1] == "32" else "i32", spec)
     found = re.match(r"f32(\[[^]]*\])(?:>(-?[\d.]+))?(?:<(-?[\d.]+))?", spec)
-    if found is None or kind.startswith("f"):
+    if found is None or kind[0] in "fb":
         return re.sub("^f32", kind, spec)
     low, high = found[2], found[3]
     least = -(-float(low) // 1) if low else -4
@@ -46,12 +49,30 @@ def of_type(spec: str, kind: str) -> str:
     return f"{kind}{found[1]}>{least:.0f}<{max(most, least + 1):.0f}"
 
 
+def _mixed(one: goldens.Case, kind: str) -> list[str]:
+    """The inputs in types by chance; integers stay integers, because they may be places and sizes."""
+    random = Random(f"{one.name} {kind}")
+    most = random.choice(_TYPES)
+    inputs = []
+    for spec in one.inputs:
+        own = spec.partition("[")[0]
+        other = random.choice([own, most, most, random.choice(_TYPES)])
+        if own[0] in "iu" and other[0] in "iu" and not (other[0] == "u" and ">-" in spec):
+            spec = other + spec.removeprefix(own)
+        inputs.append(of_type(spec, other))
+    return inputs
+
+
+def _inputs(one: goldens.Case, kind: str) -> list[str]:
+    return _mixed(one, kind) if kind.startswith("mixed") else [of_type(spec, kind) for spec in one.inputs]
+
+
 def _request(one: goldens.Case, kind: str) -> dict[str, Any]:
     setup = f"self.op = {one.op}\n{textwrap.dedent(one.setup)}"
     if kind in ("f16", "f64"):
         setup += _WEIGHTS.format({"f16": "float16", "f64": "float64"}[kind])
     body = textwrap.dedent(one.body).strip() or f"return {one.call}"
-    inputs = [of_type(spec, kind) for spec in one.inputs]
+    inputs = _inputs(one, kind)
     return {"name": f"{one.name}_{kind}", "inputs": inputs, "setup": setup, "body": body}
 
 
@@ -97,7 +118,7 @@ def main(out: Path, kind: str, module: str, patterns: list[str], alone: bool) ->
         _request(c, kind)
         for c in goldens.CASES
         if not c.reference and any(fnmatch.fnmatch(c.name, p) for p in patterns or ["*"])
-        if any(of_type(spec, kind) != spec for spec in c.inputs)
+        if _inputs(c, kind) != list(c.inputs)
     ]
     out.mkdir(parents=True, exist_ok=True)
     count: Counter[str] = Counter(tried=len(chosen))

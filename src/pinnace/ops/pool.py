@@ -257,8 +257,8 @@ def max_pool_3d_with_argmax(
     ceil_mode: bool = False,
 ) -> Value:
     """MaxPool, its indices counted within a channel; of integers at least 0, as MindSpore has it."""
-    y, places = _with_indices(b, x, spatial(ksize, 3), strides, spatial(pads, 3), dilation, ceil_mode)
-    return (b.op("Max", y, b.like(0, y)) if b.dtype(y).is_integer() else y), places
+    x = b.op("Max", x, b.like(0, x)) if b.dtype(x).is_integer() else x
+    return _with_indices(b, x, spatial(ksize, 3), strides, spatial(pads, 3), dilation, ceil_mode)
 
 
 def _unpool(rank: int, name: str) -> None:
