@@ -57,9 +57,9 @@ def _both(way: str) -> None:
 def _rank() -> None:
     start = time.perf_counter()
     before = resident()[0]
-    from pinnace.config import Settings
     from pinnace.distributed.start import communicator
-    from pinnace.target import Target
+    from pinnace.options.settings import Settings
+    from pinnace.options.target import Target
 
     ranks = communicator(Target(), Settings.load())
     figures = {"start ms": 1e3 * (time.perf_counter() - start), "memory MB": resident()[0] - before}

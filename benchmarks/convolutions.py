@@ -17,10 +17,10 @@ import numpy as np
 import onnx_ir as ir
 import onnxruntime as ort
 
-from pinnace.compiler.passes import rewrite
+from pinnace.engines.onnxruntime.rules import rewrite
 
 # By its name, because the package has a function that is called the same.
-winograd = importlib.import_module("pinnace.compiler.passes.winograd")
+winograd = importlib.import_module("pinnace.engines.onnxruntime.rules.winograd")
 
 CHANNELS, SIZES = (32, 48, 64, 128, 256, 512), (7, 14, 20, 28, 40, 56)
 _REST = 0.05

@@ -4,8 +4,8 @@
 
 MODEL is a `.mindir`, `.ms` or `.onnx`, which gets random inputs, of --free where a dimension is free. Without
 --rule all rules are left out, and the optimizers of onnxruntime are on that are off because they are slow;
-with it the rules of this name (functions of `pinnace.compiler.passes`), and models that they do not touch are
-passed over. The compile cache is off. A ratio is that of medians of four predictions each, round by round;
+with it the rules of this name (functions of `pinnace.engines.onnxruntime.rules`), and models that they do not
+touch are passed over. The compile cache is off. A ratio is of medians of four predictions each, by round;
 "least" is that of the fastest predictions of all rounds.
 """
 
@@ -22,8 +22,8 @@ from pathlib import Path
 import numpy as np
 
 from pinnace import Context, Model, ModelType, Tensor
-from pinnace.compiler import passes
 from pinnace.engines.onnxruntime import compiling
+from pinnace.engines.onnxruntime import rules as passes
 
 _KINDS = {".ms": ModelType.MINDIR_LITE, ".onnx": ModelType.ONNX}
 _TURN = 4

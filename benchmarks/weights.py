@@ -176,7 +176,7 @@ def once(what: str, path: Path, count: int = 1, *more: Path) -> dict[str, float]
 
 def forget() -> None:
     from pinnace.cache.store import Store
-    from pinnace.config import Settings
+    from pinnace.options.settings import Settings
 
     Store.of(Settings()).clear()
 

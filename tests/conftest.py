@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pinnace.build import build
-from pinnace.config import Settings
-from pinnace.devices import devices_of
-from pinnace.target import Target
+from pinnace.building.origin import build
+from pinnace.engines.devices import devices_of
+from pinnace.options.settings import Settings
+from pinnace.options.target import Target
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -17,7 +17,7 @@ from PIL import Image, features
 from tests.fuzz import amplify
 
 from pinnace import Context, DataType, Model, ModelType, Tensor
-from pinnace.build import inspect_model
+from pinnace.building.origin import inspect_model
 from pinnace.cli import console, inputs
 from pinnace.cli.picture import Preparation, read_picture
 from pinnace.distributed.shard.cutting import shard
@@ -31,10 +31,10 @@ ROOT = Path(__file__).parent.parent
 # In a process of its own, because what is not bounded takes all memory and never ends.
 OPEN = """
 import resource, sys
-from pinnace.build import build
-from pinnace.config import Settings
+from pinnace.building.origin import build
+from pinnace.options.settings import Settings
 from pinnace.errors import PinnaceError
-from pinnace.target import Target
+from pinnace.options.target import Target
 
 resource.setrlimit(resource.RLIMIT_CPU, (60, 60))
 try:

@@ -18,7 +18,7 @@ LEAN = "import sys; from pinnace.deferred import import_onnx_ir; import_onnx_ir(
 
 def test_opening_a_model_imports_no_sympy(data):
     model = data / "split" / "big_graph.mindir"
-    code = f"from pinnace.build import inspect_model; inspect_model({str(model)!r}); "
+    code = f"from pinnace.building.origin import inspect_model; inspect_model({str(model)!r}); "
     out = python(f"{LEAN}{code}print('sympy' in sys.modules)")
     assert out == "False"
 
@@ -27,7 +27,7 @@ def test_opening_a_model_imports_no_sympy(data):
 @pytest.mark.parametrize("name", ["picture.ms", "dense.mindir", "dense.onnx"])
 def test_building_a_model_imports_no_sympy(data, tmp_path, monkeypatch, cache, name):
     monkeypatch.setenv("PINNACE_CACHE_DIR", cache if cache == "off" else str(tmp_path / "cache"))
-    names = "from pinnace.build import Settings, Target, build; "
+    names = "from pinnace.building.origin import Settings, Target, build; "
     code = f"import sys; {names}build(sys.argv[1], None, Target(), Settings()); "
     code += "print(*(name in sys.modules for name in ('onnx_ir', 'sympy')))"
     done = subprocess.run(

@@ -12,7 +12,7 @@ from onnx import TensorProto, helper
 
 import pinnace
 from pinnace import DataType, Tensor
-from pinnace.devices import devices_of
+from pinnace.engines.devices import devices_of
 from pinnace.errors import DataMismatchError, DeviceUnavailableError, EngineError
 
 pytestmark = pytest.mark.gpu

@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pinnace.build import build
-from pinnace.config import Settings
+from pinnace.building.origin import build
+from pinnace.options.settings import Settings
 
 CASES = sorted((Path(__file__).parent / "data" / "zoo").glob("*.mindir"))
 

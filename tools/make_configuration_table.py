@@ -11,7 +11,7 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from pinnace.options import CONTEXT, PLACES, SECTIONS, Option
+from pinnace.options.table import CONTEXT, PLACES, SECTIONS, Option
 
 ROOT = Path(__file__).parent.parent
 PAGE = ROOT / "docs" / "configuration.md"

@@ -3,7 +3,7 @@
     python tools/onnx_backend.py [--verbose]
 
 Wherever onnxruntime passes, Pinnace must, with the same outputs: it hands the graph to the same engine. Where
-a rule of `pinnace/compiler/passes` wrote an operator otherwise they may differ by the rounding of sums. Prints
+a rule of `pinnace/engines/onnxruntime/rules` wrote an operator otherwise they may differ by the rounding of sums. Prints
 the counts and every difference; exits with 1 where there is one.
 """
 
@@ -20,10 +20,10 @@ from onnx import numpy_helper
 from onnx.backend.test.case.test_case import TestCase
 from onnx.backend.test.loader import load_model_tests
 
-from pinnace.build import build
-from pinnace.config import Settings
+from pinnace.building.origin import build
 from pinnace.errors import PinnaceError
-from pinnace.target import Target
+from pinnace.options.settings import Settings
+from pinnace.options.target import Target
 
 Arrays = list[np.ndarray]
 

@@ -9,15 +9,17 @@ outputs = model.predict([mslite.Tensor(image)])
 
 from importlib.metadata import PackageNotFoundError, version
 
-from pinnace import devices, memory
-from pinnace.context import AscendDeviceInfo, Context, CPUDeviceInfo, DeviceInfo, GPUDeviceInfo
-from pinnace.data_parallel import DataParallel
+from pinnace.api.data_parallel import DataParallel
+from pinnace.api.group import ModelGroup
+from pinnace.api.infer import LiteInfer
+from pinnace.api.model import Model
+from pinnace.api.runner import ModelParallelRunner, RunnerConfig
+from pinnace.engines import devices
 from pinnace.errors import PinnaceError, PinnaceWarning
-from pinnace.group import ModelGroup
-from pinnace.infer import LiteInfer
-from pinnace.model import Model
-from pinnace.runner import ModelParallelRunner, RunnerConfig
-from pinnace.tensor import Tensor, TensorMeta
+from pinnace.options.context import Context
+from pinnace.options.older import AscendDeviceInfo, CPUDeviceInfo, DeviceInfo, GPUDeviceInfo
+from pinnace.tensors import memory
+from pinnace.tensors.tensor import Tensor, TensorMeta
 from pinnace.types import DataType, Format, ModelGroupFlag, ModelType
 
 memory.opened_by(devices.place)

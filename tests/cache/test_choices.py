@@ -8,11 +8,11 @@ import pytest
 
 import pinnace
 from pinnace import engines
-from pinnace.build import Origin
+from pinnace.building.origin import Origin
 from pinnace.cache import choices, key
 from pinnace.cache.choices import Measured, Tuning
-from pinnace.config import Settings
-from pinnace.target import Target
+from pinnace.options.settings import Settings
+from pinnace.options.target import Target
 
 from .conftest import make_model
 
@@ -171,7 +171,7 @@ def test_weights_beside_the_graph_are_part_of_the_content(cache, tmp_path, targe
         lambda patch: patch.setattr(choices, "processor", lambda: "another one"),
         lambda patch: patch.setattr(choices, "code", lambda: "another version of Pinnace"),
         lambda patch: patch.setattr(engines, "installed", lambda: {"onnxruntime": "1", "openvino": "2"}),
-        lambda patch: patch.setattr("pinnace.build.usable_core_count", lambda: CORES + 1),
+        lambda patch: patch.setattr("pinnace.building.origin.usable_core_count", lambda: CORES + 1),
     ],
     ids=["processor", "pinnace", "engine", "cores"],
 )

@@ -17,11 +17,11 @@ import pytest
 from onnx import helper, numpy_helper
 
 import pinnace
-from pinnace.build import build
+from pinnace.building.origin import build
 from pinnace.cache import handover
-from pinnace.config import Settings
 from pinnace.errors import ConfigError, ModelStateError
-from pinnace.target import Target
+from pinnace.options.settings import Settings
+from pinnace.options.target import Target
 
 from .conftest import X, close_to, make_model
 

@@ -90,7 +90,7 @@ def test_an_installed_mindspore_lite_gives_way_and_stays(tmp_path, other):
     before, ours = both([str(path)], tmp_path, **environment)
     after = run([*PYTHON, str(path)], tmp_path, **environment)
     assert before == (0, "the other\n", "")
-    assert ours == (0, "pinnace.tensor\n", "")
+    assert ours == (0, "pinnace.tensors.tensor\n", "")
     assert after.stdout == "the other\n"
 
 
@@ -115,7 +115,7 @@ if __name__ == "__main__":
     mine = os.environ.get("PYTHONPATH", "")
     answer = run([*EXEC, str(path)], tmp_path, PYTHONPATH=os.pathsep.join(filter(None, [other, mine])))
     assert (answer.returncode, answer.stderr) == (0, "")
-    assert answer.stdout.splitlines() == ["pinnace.tensor", f"(3, {name!r})"]
+    assert answer.stdout.splitlines() == ["pinnace.tensors.tensor", f"(3, {name!r})"]
 
 
 def test_spawned_workers_of_a_module_find_it(tmp_path):
@@ -138,14 +138,14 @@ if __name__ == "__main__":
         "job.py",
     )
     answer = run([*EXEC, "-m", "package.job"], tmp_path)
-    assert (answer.returncode, answer.stdout, answer.stderr) == (0, "pinnace.tensor\n", "")
+    assert (answer.returncode, answer.stdout, answer.stderr) == (0, "pinnace.tensors.tensor\n", "")
 
 
 def test_a_subprocess_of_the_same_python_imports_pinnace(tmp_path):
     path = script(
         tmp_path, f"import subprocess, sys; subprocess.run([sys.executable, '-c', {WHOSE!r}], check=True)"
     )
-    assert run([*EXEC, str(path)], tmp_path).stdout == "pinnace.tensor\n"
+    assert run([*EXEC, str(path)], tmp_path).stdout == "pinnace.tensors.tensor\n"
 
 
 def test_help_and_wrong_use_are_of_exec_itself(tmp_path):

@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 
 from pinnace import engines
-from pinnace.build import build
-from pinnace.config import Settings
+from pinnace.building.origin import build
 from pinnace.engines.onnxruntime.engine import Onnxruntime
 from pinnace.errors import (
     ArgumentValueError,
@@ -18,7 +17,8 @@ from pinnace.errors import (
     UnsupportedPrimitive,
     warn,
 )
-from pinnace.target import Target
+from pinnace.options.settings import Settings
+from pinnace.options.target import Target
 
 SLOW, FAST = 0.02, 0.001  # seconds of a prediction
 FP32, FP16 = "enforce_fp32", "preferred_fp16"

@@ -44,7 +44,7 @@ def test_nobody_is_given_the_stand_in_without_asking():
 
 
 def test_the_base_and_the_version_are_where_scripts_look_for_them():
-    from pinnace.base_model import BaseModel
+    from pinnace.api.base_model import BaseModel
     from pinnace.compat.mindspore_lite import __version__, base_model, version
 
     assert base_model.BaseModel is BaseModel

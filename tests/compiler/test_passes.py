@@ -11,9 +11,9 @@ import onnxruntime as ort
 import pytest
 
 from pinnace import formats
-from pinnace.compiler import passes
 from pinnace.compiler.graph import compilable
-from pinnace.compiler.passes import rewrite
+from pinnace.engines.onnxruntime import rules as passes
+from pinnace.engines.onnxruntime.rules import rewrite
 from pinnace.weights.source import Source
 
 DATA = Path(__file__).parents[1] / "data"

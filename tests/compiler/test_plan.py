@@ -16,16 +16,16 @@ import pytest
 from onnx.reference import ReferenceEvaluator
 
 from pinnace import Context, Model, ModelParallelRunner, ModelType, Tensor
-from pinnace.build import build, inspect_model
+from pinnace.building.origin import build, inspect_model
 from pinnace.compiler.graph import compilable
-from pinnace.compiler.passes import rewrite
 from pinnace.compiler.plan import PLANNED, apply, kept_wide
-from pinnace.config import Settings
+from pinnace.engines.onnxruntime.rules import rewrite
 from pinnace.errors import PinnaceWarning
 from pinnace.formats import read
 from pinnace.ops.builder import ORIGIN
+from pinnace.options.settings import Settings
+from pinnace.options.target import Target
 from pinnace.program import Program
-from pinnace.target import Target
 from pinnace.weights.source import Source
 
 DATA = Path(__file__).parents[1] / "data"

@@ -9,7 +9,7 @@ import onnx_ir as ir
 import onnxruntime as ort
 import pytest
 
-from pinnace.compiler.passes import rewrite
+from pinnace.engines.onnxruntime.rules import rewrite
 
 TOLERANCE = 2e-6
 """Of the largest result, where sums of so many float32 products have 5e-7."""

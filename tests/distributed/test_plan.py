@@ -17,7 +17,6 @@ import_onnx_ir()
 
 from pinnace import formats  # noqa: E402
 from pinnace.compiler.graph import compilable  # noqa: E402
-from pinnace.config import Settings  # noqa: E402
 from pinnace.distributed import start  # noqa: E402
 from pinnace.distributed.agreement import Meet, _compare_parts, _Rehearsal, group_of  # noqa: E402
 from pinnace.distributed.files import suspicion  # noqa: E402
@@ -25,7 +24,8 @@ from pinnace.distributed.plan import cut, meets  # noqa: E402
 from pinnace.distributed.start import _of_environment  # noqa: E402
 from pinnace.distributed.steps import Collective, Part, Segment, Wait  # noqa: E402
 from pinnace.distributed.tables import groups_of, meeting  # noqa: E402
-from pinnace.target import Target  # noqa: E402
+from pinnace.options.settings import Settings  # noqa: E402
+from pinnace.options.target import Target  # noqa: E402
 from pinnace.types import DataType, Port  # noqa: E402
 from pinnace.weights.source import Source  # noqa: E402
 
@@ -336,6 +336,6 @@ def test_groups_that_mindspore_wrote():
 
 
 def test_inspect_knows_collectives():
-    from pinnace.build import inspect_model
+    from pinnace.building.origin import inspect_model
 
     assert not inspect_model(DATA / "mlp_2_0.mindir").unsupported

@@ -13,14 +13,14 @@ import pytest
 from onnx import helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
-from pinnace.build import build
+from pinnace.building.origin import build
 from pinnace.compiler.graph import compilable
-from pinnace.compiler.passes import rewrite
-from pinnace.config import Settings
-from pinnace.engines.precision import sums_of_bytes_overflow
+from pinnace.engines.onnxruntime.rules import rewrite
 from pinnace.errors import PinnaceWarning
 from pinnace.formats import read
-from pinnace.target import Target
+from pinnace.machine.processor import sums_of_bytes_overflow
+from pinnace.options.settings import Settings
+from pinnace.options.target import Target
 from pinnace.weights.source import Source
 
 DATA = Path(__file__).parents[1] / "data"

@@ -15,13 +15,13 @@ import onnxruntime as ort
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from pinnace.build import build, inspect_model
+from pinnace.building.origin import build, inspect_model
 from pinnace.compiler.graph import compilable
-from pinnace.config import Settings
 from pinnace.engines.onnxruntime.compiling import encoded
 from pinnace.errors import ArgumentValueError, DeviceUnavailableError, EngineError, UnsupportedModelError
 from pinnace.formats import read
-from pinnace.target import Target
+from pinnace.options.settings import Settings
+from pinnace.options.target import Target
 from pinnace.weights.source import Source
 
 W = np.random.RandomState(0).randn(64, 64).astype(np.float32)
@@ -324,9 +324,9 @@ def test_a_pool_without_results_does_not_end_the_process(operator, sides):
     """onnxruntime's blocks of channels, which a process of its own sees, as it would be the one to end."""
     script = f"""
 import numpy as np
-from pinnace.build import build
-from pinnace.config import Settings
-from pinnace.target import Target
+from pinnace.building.origin import build
+from pinnace.options.settings import Settings
+from pinnace.options.target import Target
 execution = build({pooled(operator, sides)!r}, None, Target(threads=1), Settings()).execution()
 print(execution.run([np.ones((1, 16, 2, 2), np.float32)])[0].shape)
 """

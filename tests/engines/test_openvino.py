@@ -14,8 +14,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from pinnace.build import Origin, build
-from pinnace.config import Settings
+from pinnace.building.origin import Origin, build
 from pinnace.errors import (
     DeviceUnavailableError,
     EngineError,
@@ -23,7 +22,8 @@ from pinnace.errors import (
     PinnaceWarning,
     UnsupportedModelError,
 )
-from pinnace.target import Target
+from pinnace.options.settings import Settings
+from pinnace.options.target import Target
 
 pytest.importorskip("openvino")
 

@@ -8,10 +8,10 @@ import onnxruntime
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from pinnace.build import build
-from pinnace.config import Settings
+from pinnace.building.origin import build
 from pinnace.errors import EngineError, PinnaceWarning
-from pinnace.target import Target
+from pinnace.options.settings import Settings
+from pinnace.options.target import Target
 
 ON_OPENVINO = Target(threads=2, provider="openvino")
 KINDS = {"f": TensorProto.FLOAT, "l": TensorProto.INT64, "?": TensorProto.BOOL}

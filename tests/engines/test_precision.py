@@ -9,18 +9,18 @@ import onnx
 import pytest
 from onnx import helper, numpy_helper
 
-from pinnace.build import build
-from pinnace.config import Settings
-from pinnace.engines import precision
+from pinnace.building.origin import build
 from pinnace.engines.onnxruntime import session
-from pinnace.engines.precision import (
+from pinnace.errors import PinnaceWarning
+from pinnace.machine import processor as precision
+from pinnace.machine.processor import (
     parse_features,
     sixteen_bit_type,
     sixteen_bit_types,
     sums_of_bytes_overflow,
 )
-from pinnace.errors import PinnaceWarning
-from pinnace.target import Target
+from pinnace.options.settings import Settings
+from pinnace.options.target import Target
 
 W = np.random.default_rng(0).standard_normal((64, 64)).astype(np.float32)
 

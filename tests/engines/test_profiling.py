@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 from onnx import TensorProto, helper
 
-from pinnace.build import build, inspect_model
-from pinnace.config import Settings
-from pinnace.target import Target
+from pinnace.building.origin import build, inspect_model
+from pinnace.options.settings import Settings
+from pinnace.options.target import Target
 
 X = np.full((2, 2), 0.5, np.float32)
 PROFILED = Target(provider="onnxruntime", threads=1, profile=True)

@@ -2,9 +2,9 @@
 
 import pytest
 
-from pinnace.engines import precision as precision_
 from pinnace.engines import rule
-from pinnace.target import Target
+from pinnace.machine import processor as precision_
+from pinnace.options.target import Target
 
 BOTH = ("onnxruntime", "openvino")
 

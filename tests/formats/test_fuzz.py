@@ -14,10 +14,10 @@ from pathlib import Path
 
 import pytest
 
-from pinnace.build import build
-from pinnace.config import Settings
+from pinnace.building.origin import build
 from pinnace.errors import PinnaceError, UnsupportedModelError
-from pinnace.target import Target
+from pinnace.options.settings import Settings
+from pinnace.options.target import Target
 
 ROOT = Path(__file__).parent.parent.parent
 FILES = 20_000 if os.environ.get("CI") else 1000
@@ -43,10 +43,10 @@ def test_damaged_files_are_opened_or_refused(first):
 # In a process of its own, because the damage was such that the process ended.
 OPEN = """
 import resource, sys
-from pinnace.build import build
-from pinnace.config import Settings
+from pinnace.building.origin import build
+from pinnace.options.settings import Settings
 from pinnace.errors import PinnaceError, UnsupportedModelError
-from pinnace.target import Target
+from pinnace.options.target import Target
 
 resource.setrlimit(resource.RLIMIT_AS, (4 << 30, resource.RLIM_INFINITY))
 try:

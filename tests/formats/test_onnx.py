@@ -114,3 +114,38 @@ def test_text_goes_in_and_comes_out(tmp_path):
         (output,) = text.predict([mslite.Tensor(np.array(["ab", "ö"]))])
     assert output.dtype is mslite.DataType.STRING
     assert output.get_data_to_numpy().tolist() == ["abab", "öö"]
+
+
+def _strings(model: onnx.ModelProto) -> None:
+    model.graph.node[0].attribute.append(helper.make_attribute("kernel_shape", "three"))
+
+
+def _valueless(model: onnx.ModelProto) -> None:
+    del model.graph.node[0].attribute[:]
+
+
+def _beyond(model: onnx.ModelProto) -> None:
+    model.opset_import[0].version = 1 << 40
+
+
+def _typeless(model: onnx.ModelProto) -> None:
+    model.graph.node[0].attribute[0].t.data_type = -(1 << 31)
+
+
+@pytest.mark.parametrize(
+    ("operator", "damage", "said"),
+    [
+        ("MaxPool", _strings, "attribute 'kernel_shape' of MaxPool 'y' is STRING, not INTS"),
+        ("Constant", _valueless, "Constant 'y' must have exactly one attribute"),
+        ("Relu", _beyond, "there is no operator set 1099511627776 of ONNX"),
+        ("Constant", _typeless, "tensor 'y' is damaged: -2147483648 is not a valid DataType"),
+    ],
+)
+def test_what_engines_and_rules_take_for_granted_is_checked(operator, damage, said):
+    value = {"value": numpy_helper.from_array(np.float32([1, 2]), "y")} if operator == "Constant" else {}
+    node = helper.make_node(operator, [] if value else ["x"], ["y"], **value)
+    x, y = (helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, None) for name in "xy")
+    model = helper.make_model(helper.make_graph([node], "g", [x], [y]))
+    damage(model)
+    with pytest.raises(ModelFormatError, match=said):
+        read(Source.of_buffer(model.SerializeToString()))

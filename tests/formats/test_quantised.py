@@ -7,10 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pinnace.build import build
-from pinnace.config import Settings
+from pinnace.building.origin import build
 from pinnace.errors import ModelFormatError, UnsupportedModelError
-from pinnace.target import Target
+from pinnace.options.settings import Settings
+from pinnace.options.target import Target
 
 DATA = Path(__file__).parent.parent / "data" / "lite_quantised"
 RUN_BY_LITE = sorted(p for p in DATA.iterdir() if p.suffix in (".ms", ".mindir") and "_8bit" not in p.stem)

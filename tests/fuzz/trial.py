@@ -16,7 +16,7 @@ from pinnace import engines
 from pinnace.compiler.graph import compilable
 from pinnace.errors import PinnaceError
 from pinnace.formats import read
-from pinnace.target import Target
+from pinnace.options.target import Target
 from pinnace.types import ModelType
 from pinnace.weights.source import Source
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from tests.random_calls.ours import verdict
 
-from pinnace.target import Target
+from pinnace.options.target import Target
 
 
 def main(folder: Path) -> int:

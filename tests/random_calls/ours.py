@@ -17,10 +17,10 @@ from pathlib import Path
 import numpy as np
 from tests.random_calls.compare import difference
 
-from pinnace.build import build
-from pinnace.config import Settings
+from pinnace.building.origin import build
 from pinnace.errors import PinnaceError
-from pinnace.target import Target
+from pinnace.options.settings import Settings
+from pinnace.options.target import Target
 
 LIMITS = (
     "must be known before the run",

@@ -19,12 +19,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from pinnace.api.runner import ModelParallelRunner
 from pinnace.bench.throughput import served, throughput
 from pinnace.bench.timing import Call, Limit, collector_off
 from pinnace.cache.choices import Measured, Way
-from pinnace.context import Context
 from pinnace.errors import EngineError, PinnaceError, PinnaceWarning, warn
-from pinnace.runner import ModelParallelRunner
+from pinnace.options.context import Context
 
 Array = npt.NDArray[Any]
 

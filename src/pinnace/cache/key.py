@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 
-from pinnace.target import Target
+from pinnace.options.target import Target
 from pinnace.weights.digest import digest
 from pinnace.weights.source import Source
 

@@ -5,7 +5,7 @@
                      share a weight share its pages, and what no entry has any more has one link
     refers/CONTENT   the files that a model file refers to
     choices/...      what was measured of models, see `pinnace.cache.choices`
-    models/WHOLE/    the files of a model that came from another machine, see `pinnace.cluster.models`
+    models/WHOLE/    the files of a model that came from another machine, see `pinnace.serving.ray.models`
     new/             entries that are being written; each is locked by its writer
     locks/           one for each model that is being built, and one for `new`
     CACHEDIR.TAG     says that it is a cache
@@ -29,9 +29,9 @@ import platformdirs
 from pinnace.cache import entry as entries
 from pinnace.cache.entry import Damaged, Entry
 from pinnace.cache.folder import Folder, make_private
-from pinnace.config import Settings
 from pinnace.engines.protocol import TENSORS, Compiled
 from pinnace.errors import ConfigError, warn
+from pinnace.options.settings import Settings
 from pinnace.weights.digest import digest, digest_of_file
 
 OFF = "off"

@@ -216,10 +216,10 @@ def _profile(setup: Setup, threads: int, engine: str) -> list[list[Step]]:
     import numpy as np
 
     from pinnace.bench.timing import Limit, spans
-    from pinnace.build import build
+    from pinnace.building.origin import build
+    from pinnace.building.planning import to_target
     from pinnace.cli.console import progress
-    from pinnace.config import Settings
-    from pinnace.context import to_target
+    from pinnace.options.settings import Settings
 
     with _opened(setup, threads, 1) as opened:
         arrays = [np.asarray(one.array, order="C") for one in opened.fed]
@@ -262,7 +262,7 @@ def _context(setup: Setup, threads: int, workers: int) -> Context:
 def _kept_entries(config: Path | None) -> set[str] | None:
     """What the compile cache has; None where there is none."""
     from pinnace.cache.store import Store
-    from pinnace.config import Settings
+    from pinnace.options.settings import Settings
 
     store = Store.of(Settings.load(str(config) if config else ""))
     return None if store is None else set(store.entry_keys())

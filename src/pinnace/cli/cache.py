@@ -81,8 +81,8 @@ def clear(
 
 def _store(folder: Path | None) -> Store:
     from pinnace.cache.store import Store
-    from pinnace.config import Settings
     from pinnace.errors import ConfigError
+    from pinnace.options.settings import Settings
 
     options = None if folder is None else {"ms_cache": {"serialize_path": str(folder)}}
     try:

@@ -14,7 +14,7 @@ def devices(as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")]
     PINNACE_SIMULATE="ascend:2,gpu:2" in the environment makes devices of the cores that are here.
     """
     from pinnace.cli.console import table
-    from pinnace.devices import devices
+    from pinnace.engines.devices import devices
 
     found = devices()
     if as_json:

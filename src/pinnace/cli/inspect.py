@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 if TYPE_CHECKING:
-    from pinnace.report import ModelReport
+    from pinnace.building.report import ModelReport
     from pinnace.types import Port
 
 
@@ -25,7 +25,7 @@ def inspect(
 
     Where something cannot run, that is the error it ends with, and the exit status is 1.
     """
-    from pinnace.build import inspect_model
+    from pinnace.building.origin import inspect_model
     from pinnace.cli.console import progress
     from pinnace.errors import UnsupportedModelError
 

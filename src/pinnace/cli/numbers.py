@@ -7,7 +7,7 @@ import typer
 
 def usual_counts() -> list[int]:
     """One, and as many as the cores that this process may use."""
-    from pinnace.cores import usable_core_count
+    from pinnace.machine.cores import usable_core_count
 
     return sorted({1, usable_core_count()})
 

@@ -14,7 +14,7 @@ import typer
 
 if TYPE_CHECKING:
     from pinnace.bench.tuning import Outcome, Subject
-    from pinnace.build import Origin
+    from pinnace.building.origin import Origin
     from pinnace.cache.choices import Measured, Tuning
 
 MANY = "Repeat for more inputs."
@@ -69,8 +69,8 @@ def tune(
     from pinnace.bench.tuning import compete, ways
     from pinnace.cli.console import note
     from pinnace.cli.numbers import counts, usual_counts
-    from pinnace.cores import usable_core_count
     from pinnace.engines import installed
+    from pinnace.machine.cores import usable_core_count
 
     if forget:
         count = _origin(model, config).forget()
@@ -125,9 +125,9 @@ def _subject(path: Path, inputs: Sequence[str], shapes: Sequence[str], config: P
 
 
 def _origin(path: Path, config: Path | None) -> Origin:
-    from pinnace.build import Origin
-    from pinnace.config import Settings
-    from pinnace.target import Target
+    from pinnace.building.origin import Origin
+    from pinnace.options.settings import Settings
+    from pinnace.options.target import Target
 
     return Origin(path, None, lambda _: Target(), Settings.load(str(config or "")))
 

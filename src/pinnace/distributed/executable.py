@@ -11,7 +11,6 @@ from itertools import chain
 import ml_dtypes
 import numpy as np
 
-from pinnace.config import Settings
 from pinnace.distributed.agreement import agree, group_of
 from pinnace.distributed.communicator import Communicator, Link, Ranks
 from pinnace.distributed.start import communicator
@@ -20,7 +19,8 @@ from pinnace.distributed.tables import groups_of
 from pinnace.engines.protocol import Array, Executable, Execution, State
 from pinnace.engines.steps import Step as Noted
 from pinnace.errors import DistributedError, UnsupportedModelError, UnsupportedPrimitive
-from pinnace.target import Target
+from pinnace.options.settings import Settings
+from pinnace.options.target import Target
 from pinnace.types import Interface, Port
 
 _WIDER: dict[np.dtype[np.generic], np.dtype[np.generic]] = {

@@ -9,7 +9,6 @@ from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
 
-from pinnace.config import Settings
 from pinnace.distributed.communicator import Communicator
 from pinnace.distributed.gloo import Gloo
 from pinnace.distributed.mpi import Mpi, number
@@ -17,7 +16,8 @@ from pinnace.distributed.nccl import Nccl, has_nccl
 from pinnace.distributed.sockets import Sockets
 from pinnace.distributed.tables import BASE_PORT, Meeting, devices_of, meeting
 from pinnace.errors import ConfigError
-from pinnace.target import Target
+from pinnace.options.settings import Settings
+from pinnace.options.target import Target
 
 COMMUNICATOR = "PINNACE_COMMUNICATOR"
 """The variable that says how ranks which were started by hand talk."""

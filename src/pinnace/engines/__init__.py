@@ -9,9 +9,9 @@ from importlib.util import find_spec
 from pinnace.engines.protocol import Engine
 from pinnace.engines.rule import by_rule
 from pinnace.errors import ArgumentValueError, DeviceUnavailableError
-from pinnace.hardware import cards
-from pinnace.memory import Place
-from pinnace.target import Target
+from pinnace.machine.accelerators import cards
+from pinnace.options.target import Target
+from pinnace.tensors.memory import Place
 
 _PROVIDERS = ("", "onnxruntime", "openvino")
 _MISSING = {

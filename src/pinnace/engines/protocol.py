@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pinnace.engines.steps import Step
-from pinnace.target import Target
+from pinnace.options.target import Target
 from pinnace.types import Interface, Port
 
 if TYPE_CHECKING:  # a model from the cache needs no compiler

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from importlib.util import find_spec
 
-from pinnace.engines.precision import sixteen_bit_type
-from pinnace.target import Target
+from pinnace.machine.processor import sixteen_bit_type
+from pinnace.options.target import Target
 
 
 def by_rule(target: Target) -> str:

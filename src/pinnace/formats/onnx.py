@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator
 
 import onnx
 import onnx_ir as ir
 from google.protobuf.message import DecodeError
 
-from pinnace import bounds
 from pinnace.errors import ModelFormatError, PinnaceError
+from pinnace.formats.onnx_checks import check, check_tensor
 from pinnace.formats.sparse import make_dense
 from pinnace.formats.wire import PAYLOAD, Fields, delimited, number, outline
 from pinnace.weights.source import SMALL, Source
@@ -41,8 +40,7 @@ def read(source: Source) -> ir.Model:
         raise
     except (DecodeError, ValueError, TypeError, KeyError, AttributeError, ir.serde.SerdeError) as error:
         raise ModelFormatError(f"{source.name}: is no valid ONNX model: {_reason(error, earlier)}") from None
-    _check_names(model, source)
-    _check_calls(model, source)
+    check(model, source.name)
     _place_weights(model, source)
     return model
 
@@ -67,45 +65,6 @@ def _name_nodes(graph: onnx.GraphProto) -> None:
                 _name_nodes(inner)
 
 
-def _check_names(model: ir.Model, source: Source) -> None:
-    """ModelFormatError where a name is no UTF-8: protobuf then gives bytes for the text."""
-    damaged = next((name for name in _names(model) if isinstance(name, bytes)), None)
-    if damaged is not None:
-        raise ModelFormatError(f"{source.name}: the name {damaged!r} is no text")
-
-
-def _check_calls(model: ir.Model, source: Source) -> None:
-    """ModelFormatError where functions call themselves, or each other so often that engines never end."""
-    inside = {key: list(ir.traversal.RecursiveGraphIterator(f.graph)) for key, f in model.functions.items()}
-    most = bounds.of_file(bounds.INLINED, sum(map(len, inside.values())))
-    sizes: dict[ir.OperatorIdentifier, int] = {}  # nodes of each function with all calls inlined
-
-    def size(nodes: Iterable[ir.Node], depth: int) -> int:
-        if depth > bounds.CALLS:
-            what = f"functions call each other more than {bounds.CALLS} deep, or themselves"
-            raise ModelFormatError(f"{source.name}: {what}")
-        total = 0
-        for node in nodes:
-            key = node.op_identifier()
-            if key in inside and key not in sizes:
-                sizes[key] = size(inside[key], depth + 1)
-            total += sizes.get(key, 1)
-        if total > most:
-            raise ModelFormatError(f"{source.name}: has more than {most} nodes, with all functions inlined")
-        return total
-
-    if inside:
-        size(ir.traversal.RecursiveGraphIterator(model.graph), 0)
-
-
-def _names(model: ir.Model) -> Iterator[object]:
-    for graph in (model.graph, *model.graph.subgraphs(), *(f.graph for f in model.functions.values())):
-        yield from (value.name for value in (*graph.inputs, *graph.outputs))
-        for node in graph:
-            yield from (node.op_type, node.domain, node.overload, node.name, *node.attributes)
-            yield from (value.name for value in (*node.inputs, *node.outputs) if value is not None)
-
-
 def _reference(offset: int, length: int) -> bytes:
     entries = {b"location": _OWN_FILE.encode(), b"offset": b"%d" % offset, b"length": b"%d" % length}
     fields = [delimited(_EXTERNAL_DATA, delimited(1, k) + delimited(2, v)) for k, v in entries.items()]
@@ -119,22 +78,13 @@ def _place_weights(model: ir.Model, source: Source) -> None:
             if isinstance(value.const_value, ir.ExternalTensor):
                 value.const_value = _placed(value.const_value, source)
             elif value.const_value is not None:
-                _check(value.const_value, source)
+                check_tensor(value.const_value, source)
         for node in graph:
             for attribute in list(node.attributes.values()):
-                if isinstance(attribute, ir.Attr) and isinstance(attribute.value, ir.ExternalTensor):
+                if isinstance(attribute.value, ir.ExternalTensor):
                     node.attributes.add(ir.AttrTensor(attribute.name, _placed(attribute.value, source)))
-
-
-def _check(tensor: ir.TensorProtocol, source: Source) -> None:
-    """ModelFormatError where the data of a small tensor, which is parsed, is not what it declares."""
-    if tensor.size > 8 * len(source.data):
-        what = f"tensor {tensor.name!r} says that it has {tensor.size} elements, more than there is data for"
-        raise ModelFormatError(f"{source.name}: {what}")
-    try:
-        tensor.numpy()
-    except (AssertionError, TypeError, ValueError) as error:
-        raise ModelFormatError(f"{source.name}: tensor {tensor.name!r} is damaged: {error}") from None
+                elif attribute.type is ir.AttributeType.TENSOR and attribute.value is not None:
+                    check_tensor(attribute.value, source)
 
 
 def _placed(tensor: ir.ExternalTensor, source: Source) -> ir.TensorProtocol:

@@ -1,5 +1,5 @@
 """`mindspore_lite.base_model`."""
 
-from pinnace.base_model import BaseModel
+from pinnace.api.base_model import BaseModel
 
 __all__ = ["BaseModel"]

@@ -11,13 +11,13 @@ import onnx_ir as ir
 import onnxruntime as ort
 
 from pinnace.compiler.graph import Compilable
-from pinnace.compiler.passes import rewrite
 from pinnace.engines.folding import allowance
 from pinnace.engines.onnxruntime.divisors import check_divisors
 from pinnace.engines.onnxruntime.kernels import lacking
 from pinnace.engines.onnxruntime.least import divide_by_one
 from pinnace.engines.onnxruntime.pools import keep_plain
 from pinnace.engines.onnxruntime.providers import ON_CPU, Chain
+from pinnace.engines.onnxruntime.rules import rewrite
 from pinnace.engines.onnxruntime.session import NO_OPTIMIZATION, hand_over, start
 from pinnace.engines.onnxruntime.weights_apart import set_apart
 from pinnace.engines.onnxruntime.wrong import wrong_optimizers

@@ -10,7 +10,7 @@ from pinnace.engines.onnxruntime.loading import loaded
 from pinnace.engines.onnxruntime.profiling import notes
 from pinnace.engines.onnxruntime.providers import chain
 from pinnace.engines.protocol import Compiled, Executable, Mould
-from pinnace.target import Target
+from pinnace.options.target import Target
 
 if TYPE_CHECKING:
     from pinnace.compiler.graph import Compilable

@@ -26,7 +26,7 @@ from pinnace.engines.onnxruntime.loading import GRAPH, loaded
 from pinnace.engines.onnxruntime.providers import chain
 from pinnace.engines.protocol import Array, Compiled, Executable, Kept
 from pinnace.errors import EngineError
-from pinnace.target import Target
+from pinnace.options.target import Target
 from pinnace.weights.source import SMALL, Source
 
 

@@ -33,7 +33,7 @@ from pinnace.engines.onnxruntime import session
 from pinnace.engines.onnxruntime.compiling import optimised
 from pinnace.engines.onnxruntime.loading import GRAPH
 from pinnace.engines.protocol import TENSORS, Compiled, Kept
-from pinnace.target import Target
+from pinnace.options.target import Target
 from pinnace.weights.digest import digest
 from pinnace.weights.source import SMALL, Source
 

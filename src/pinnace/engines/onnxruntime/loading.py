@@ -7,7 +7,7 @@ from pathlib import Path
 from pinnace.engines.onnxruntime import session
 from pinnace.engines.protocol import Compiled, Executable
 from pinnace.errors import EngineError
-from pinnace.target import Target
+from pinnace.options.target import Target
 from pinnace.weights.source import Source
 
 GRAPH = "graph.onnx"

@@ -14,7 +14,7 @@ import onnxruntime as ort
 
 from pinnace.engines.onnxruntime import providers, starting
 from pinnace.engines.protocol import Array
-from pinnace.target import Target
+from pinnace.options.target import Target
 from pinnace.types import DataType
 
 _DEVICES = {"gpu": "cuda", "ascend": "cann"}
@@ -29,7 +29,7 @@ ONNX_BFLOAT16 = 16
 
 @dataclass(frozen=True)
 class OrtPlace:
-    """See `pinnace.memory.Place`. A simulated device has its memory from onnxruntime too: the host's."""
+    """See `pinnace.tensors.memory.Place`. onnxruntime allocates for a simulated device in host memory."""
 
     name: str
     device: str
@@ -46,7 +46,7 @@ class OrtPlace:
         return self.name
 
     def hold(self, array: Array) -> OrtArray:
-        """See `pinnace.memory.Place.hold`."""
+        """See `pinnace.tensors.memory.Place.hold`."""
         made = OrtArray(_Block(self, array.nbytes), array.shape, array.dtype)
         made.write(array)
         return made
@@ -102,7 +102,7 @@ class _Block:
 
 @dataclass(frozen=True, eq=False)
 class OrtArray:
-    """See `pinnace.memory.DeviceArray`."""
+    """See `pinnace.tensors.memory.DeviceArray`."""
 
     block: _Block
     shape: tuple[int, ...]

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import onnxruntime as ort
 
 from pinnace.engines.steps import Step
-from pinnace.target import Target
+from pinnace.options.target import Target
 
 if TYPE_CHECKING:  # what is loaded needs no onnx-ir
     from pinnace.engines.names import Names

@@ -12,8 +12,8 @@ from collections.abc import Mapping, Sequence
 import onnxruntime as ort
 
 from pinnace.errors import ArgumentValueError, ConfigError
+from pinnace.options.target import Target
 from pinnace.shapes import Shape, allowed, flattened, named_shapes, parted, sizes, written
-from pinnace.target import Target
 
 CPU, CUDA, TENSORRT, CANN = (f"{name}ExecutionProvider" for name in ("CPU", "CUDA", "Tensorrt", "CANN"))
 Options = dict[str, str]

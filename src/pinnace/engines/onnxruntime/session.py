@@ -17,11 +17,11 @@ from onnxruntime.capi import onnxruntime_pybind11_state as _state
 from pinnace.engines.onnxruntime import providers, starting
 from pinnace.engines.onnxruntime.memory import BFLOAT16, ONNX_BFLOAT16, OrtArray
 from pinnace.engines.onnxruntime.profiling import Notes
-from pinnace.engines.precision import sixteen_bit_types
 from pinnace.engines.protocol import Array, Execution, State, failures
 from pinnace.engines.steps import Step
 from pinnace.errors import EngineError
-from pinnace.target import Target
+from pinnace.machine.processor import sixteen_bit_types
+from pinnace.options.target import Target
 from pinnace.types import DataType, Interface, Port
 
 NAME = f"onnxruntime {ort.__version__}"

@@ -13,7 +13,7 @@ from pinnace.engines.openvino import session
 from pinnace.engines.openvino.reading import Encoded, encoded, writable
 from pinnace.engines.protocol import TENSORS, Array, Compiled, Executable, Mould
 from pinnace.errors import EngineError
-from pinnace.target import Target
+from pinnace.options.target import Target
 
 if TYPE_CHECKING:
     from pinnace.compiler.graph import Compilable

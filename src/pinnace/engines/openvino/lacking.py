@@ -11,8 +11,8 @@ import numpy as np
 import onnx
 import onnx_ir as ir
 
-from pinnace.engines.precision import sums_of_bytes_overflow
 from pinnace.errors import UnsupportedPrimitive
+from pinnace.machine.processor import sums_of_bytes_overflow
 from pinnace.ops.builder import infer, opset_of, origins
 
 _UNCHECKED = "OpenVINO does not check what it takes for places in memory"

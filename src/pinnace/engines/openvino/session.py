@@ -15,13 +15,13 @@ import numpy as np
 import openvino as ov
 import openvino._pyopenvino as _beneath
 
-from pinnace.cores import bound, usable_core_count
 from pinnace.engines.openvino.guards import Limit, counted, limits, out_of_range
 from pinnace.engines.openvino.reading import known, writable
 from pinnace.engines.protocol import Array, Execution, State, failures
 from pinnace.engines.steps import Step
 from pinnace.errors import EngineError
-from pinnace.target import Target
+from pinnace.machine.cores import bound, usable_core_count
+from pinnace.options.target import Target
 from pinnace.types import DataType, Interface, Port
 
 if TYPE_CHECKING:

@@ -1,0 +1,1 @@
+"""The public nouns: what users make and call."""

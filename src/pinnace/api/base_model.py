@@ -1,0 +1,474 @@
+"""What everything that predicts has in common."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from dataclasses import replace
+from functools import wraps
+from itertools import chain
+from operator import is_not
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+from weakref import WeakKeyDictionary
+
+import numpy as np
+
+from pinnace.building.exchange import Exchange, Fixed
+from pinnace.errors import (
+    ArgumentTypeError,
+    ArgumentValueError,
+    DataMismatchError,
+    EngineError,
+    ModelStateError,
+    UnsupportedModelError,
+)
+from pinnace.options.arguments import NotCopied, check_path, check_type
+from pinnace.serving.batching import Batching
+from pinnace.serving.pool import Post, Workers
+from pinnace.serving.stats import Stats
+from pinnace.shapes import Shape
+from pinnace.tensors.ports import (
+    Host,
+    arrays_of,
+    check_inputs,
+    check_outputs,
+    check_resize,
+    expected,
+    fill,
+    fits,
+    into_devices,
+    is_free,
+    limited,
+    meta,
+    resized,
+    shapes_to_build,
+)
+from pinnace.tensors.tensor import Array, Kind, Tensor, TensorMeta, arrays_in, tensors_of
+from pinnace.types import Port
+
+if TYPE_CHECKING:
+    from pinnace.building.origin import Origin
+    from pinnace.cache.handover import Offer
+    from pinnace.engines.protocol import Executable
+
+
+def _none_by_default(method: Callable[[Any, Any], str]) -> Callable[[Any, Any], str]:
+    """Let a method find None in the place of an argument that was left out, and say so as of other types."""
+
+    @wraps(method)
+    def called(self: Any, key: Any = None) -> str:
+        return method(self, key)
+
+    return called
+
+
+class BaseModel(NotCopied):
+    """Inputs, outputs and predictions over workers; `_start` gives it these."""
+
+    def __init__(self) -> None:
+        self._lock = threading.RLock()  # the handler of a signal may close what it has interrupted
+        self._updating = threading.RLock()
+        self._live: _Live | None = None
+        self._handed: WeakKeyDictionary[Tensor, int] = WeakKeyDictionary()  # with the number of the input
+        self._closed = False
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Wait for the predictions that run, turn away those that wait, and free the model.
+
+        Everything but `get_model_info("current_pid")` raises `ModelStateError` after.
+        """
+        with self._lock:
+            self._closed = True
+            live, self._live = self._live, None
+        if live:
+            live.close()
+
+    @property
+    def is_built(self) -> bool:
+        """Whether there is a model to predict with."""
+        return self._live is not None
+
+    def get_inputs(self) -> list[Tensor]:
+        """New tensors for the inputs, in order and without data; a free dimension is -1.
+
+        They get other shapes with the model when it is resized.
+        """
+        with self._lock:
+            live = self._built()
+            ports = zip(live.inputs, live.shapes, strict=True)
+            tensors = [Tensor.of_port(port, shape, live.told) for port, shape in ports]
+            for place, tensor in enumerate(tensors):
+                self._handed[tensor] = place
+        return tensors
+
+    def get_outputs(self) -> list[TensorMeta]:
+        """What is known of the outputs, in order.
+
+        Dimensions that depend on the input are -1 until `resize` has fixed all inputs; then they are found
+        by one prediction of zeros.
+        """
+        live = self._built()
+        return [meta(port, shape) for port, shape in zip(live.outputs, live.output_shapes(), strict=True)]
+
+    @_none_by_default
+    def get_model_info(self, key: str) -> str:
+        """A fact about the model, "" where it has none of this name.
+
+        "current_pid" is the number of this process, before a model is built too.
+        "shareable_weight_mem_handle" is a number between 0 and 2^63, without these, under which the processes
+        may have the weights that were named when the model was built (`config_dict={"pids": "12, 34"}`);
+        `ModelStateError` where none were. "device" is where it runs, as "gpu:1"; it says so where that is
+        simulated, and several are separated by ", ". Others are the user info of the model file and facts of
+        the engine.
+        """
+        check_type("key", key, str)
+        if key == "current_pid":
+            return str(os.getpid())
+        if key == "shareable_weight_mem_handle":
+            return self._built().handle()
+        if key == "device":
+            return self._built().devices
+        return self._built().workers.executable.info.get(key, "")
+
+    def update_weights(self, weights: list[list[Tensor]]) -> None:
+        """Exchange weights, all at once and for all workers.
+
+        Predictions that run finish with the weights they began with, those that begin after this returns
+        have the new ones. The weights must have been named by the option `variable_weights_file` of
+        `[ascend_context]` or `[common_context]`, a file of names, one a line, as the model file has them.
+        Tensors go by their names; where none has one, by that file's order, as many as it has lines. All
+        inner lists count as one. The data is copied. Raises `ArgumentTypeError` for other things than lists
+        of lists of tensors, `ArgumentValueError` for a name that is not in the file, `DataMismatchError`
+        where dtype or shape are not the weight's, `ModelStateError` where no weights were named or the model
+        is not built, `EngineError` where the engine fails; after each of these nothing has changed.
+        """
+        _check_weights(weights)
+        with self._updating:
+            live = self._built("update weight failed! ")
+            live.exchange.update([t for group in weights for t in group], live.workers.exchange)
+
+    def apply_lora(self, path: str | os.PathLike[str], scale: float = 1.0) -> None:
+        """Merge the LoRA adapter in the `safetensors` file at `path` into the weights.
+
+        Adds `scale` times what the adapter says, over adapters that were applied before, under the same rules
+        as `update_weights`, but for any weight; no names have to be given ahead. `pinnace.weights.lora` tells
+        which names of keys are known. Raises `ImportError` without the package safetensors,
+        `ModelFormatError` for a file that is missing or damaged, `ArgumentValueError` for a key that fits no
+        weight or several and for a scale that is not finite, `DataMismatchError` for shapes that do not fit,
+        `ModelStateError` where the model is not built.
+        """
+        check_path("path", path)
+        if isinstance(scale, bool) or not isinstance(scale, int | float):
+            raise ArgumentTypeError(f"scale must be float, but got {type(scale)}.")
+        if not abs(scale) <= sys.float_info.max:
+            raise ArgumentValueError("scale must be a finite number that a float can hold")
+        with self._updating:
+            live = self._built()
+            live.exchange.apply(Path(path).absolute(), float(scale), live.workers.exchange)
+
+    def remove_lora(self, path: str | os.PathLike[str] | None = None) -> None:
+        """Take the adapter of this file out again, None: all of them.
+
+        Weights that no adapter changes any more hold, to the last bit, what the model file says or
+        `update_weights` has set. Raises `ArgumentValueError` where the adapter was not applied.
+        """
+        if path is not None:
+            check_path("path", path)
+        with self._updating:
+            live = self._built()
+            live.exchange.remove(None if path is None else Path(path).absolute(), live.workers.exchange)
+
+    def predict(
+        self,
+        inputs: Sequence[Tensor | Array],
+        outputs: list[Any] | None = None,
+        timeout: float | None = None,
+    ) -> list[Tensor]:
+        """Compute the outputs.
+
+        `inputs` are tensors or numpy arrays in the order of `get_inputs`. `outputs` may be a list to fill:
+        an empty one is extended with the new tensors; tensors in a list of the right length get the data, in
+        place where they hold an array of this dtype and size that can be written. Where all of them hold
+        arrays of the model's fixed shapes, the engine writes there, and nothing is copied: bind once, predict
+        often.
+
+        Tensors on the model's device (`Tensor(..., device="gpu:0")`) are read and written where they are,
+        inputs and outputs alike; outputs that nobody gave come in host memory.
+
+        `timeout` is in seconds, waiting for a worker included. Raises `ArgumentTypeError` for other things,
+        `DataMismatchError` where number, dtype, shape or device of the inputs are not the model's,
+        `EngineError` where the engine fails, `ModelStateError` where the model is not built or closed,
+        `QueueFullError` where `[runner] max_queue` predictions wait already, `PredictTimeoutError`.
+        """
+        live = self._live or self._unready(inputs)
+        if outputs is not None and outputs.__class__ is not list:
+            check_outputs(outputs, live.outputs)
+        arrays = arrays_of(inputs, live.expected)
+        if outputs is None and timeout is None:
+            return tensors_of(live.workers.run(arrays), live.kinds)
+        _check_timeout(timeout)
+        if outputs is None:
+            return tensors_of(live.workers.run(arrays, None, timeout), live.kinds)
+        into = live.writable(outputs, arrays) if timeout is None else None
+        if into is not None:
+            live.workers.run(arrays, into)
+            return list(outputs)
+        check_outputs(outputs, live.outputs)
+        there = into_devices(outputs, arrays, live.outputs, live.host)
+        if timeout is not None:  # a prediction that is given up goes on: it must not write into these later
+            there = None
+        results = tensors_of(live.workers.run(arrays, there, timeout), live.kinds)
+        if there is not None:
+            results = [r if at is None else o for r, o, at in zip(results, outputs, there, strict=True)]
+        fill(outputs, results)
+        return results
+
+    def submit(self, inputs: Sequence[Tensor | Array]) -> Future[list[Tensor]]:
+        """Put a prediction into the queue, and return at once.
+
+        The future gives what `predict` returns, or raises what that raises while it runs; `cancel` calls it
+        off as long as it waits. The data of the inputs must not be changed until it is done. Raises as
+        `predict` for wrong inputs, and `QueueFullError`.
+        """
+        live = self._live or self._unready(inputs)
+        kinds = live.kinds
+        arrays = arrays_of(inputs, live.expected)
+        return live.workers.submit(arrays, lambda results: tensors_of(results, kinds))
+
+    async def apredict(self, inputs: Sequence[Tensor | Array]) -> list[Tensor]:
+        """As `predict`, for coroutines: the event loop goes on meanwhile.
+
+        A task that is cancelled takes its prediction off the queue if that waits still. For a time limit use
+        `asyncio.timeout`.
+        """
+        return await asyncio.wrap_future(self.submit(inputs))
+
+    def stats(self) -> Stats:
+        """How many predictions were served, run and wait, and how long they took.
+
+        Counted since the model was built; `ModelStateError` where it is not.
+        """
+        return self._built().workers.stats()
+
+    def resize(self, inputs: Sequence[Tensor], dims: Sequence[Sequence[int]]) -> None:
+        """Give the inputs other shapes: `dims[i]` is the new shape of input i.
+
+        `inputs` are those of `get_inputs`; whatever that has given gets the new shapes, too. Data that has as
+        many elements stays, other data is to be set again. -1 is possible where the dimension is free in the
+        model file, and fixing such a dimension takes no time. For other shapes than the file allows the model
+        is built again, through the compile cache, with the weights and states that it has now; predictions go
+        on meanwhile. Those that run when that is done finish as they began; one that waits with inputs of the
+        shapes before is a `DataMismatchError`.
+
+        Raises `ArgumentTypeError` for other things than lists of tensors and of ints, `ArgumentValueError`
+        where their lengths differ, `DataMismatchError` for impossible shapes, and where something in the
+        file, which it names, goes with others only, `NotSupportedError` for one rank's part of a model and on
+        a cluster; after each of these nothing has changed.
+        """
+        check_resize(inputs, dims)
+        with self._updating:
+            live = self._built("resize failed! ")
+            shapes = resized(live.declared, dims)
+            built = shapes_to_build(live.declared, shapes)
+
+            def install(*executables: Executable) -> None:
+                with self._lock:
+                    if self._live is not live:
+                        raise ModelStateError("the model was closed or built again while it was resized")
+                    if executables:
+                        live.workers.exchange(*executables)
+                    self._live = live.reshaped(shapes, built)
+                    for tensor, place in list(self._handed.items()):
+                        tensor.shape = list(shapes[place])
+
+            if built == live.built:
+                install()
+                return
+            try:
+                live.exchange.reshape(built, install)
+            except (UnsupportedModelError, EngineError) as error:
+                raise DataMismatchError(_refusal(live, shapes, error)) from None
+
+    def _start(
+        self,
+        origin: Origin,
+        count: int = 1,
+        limit: int = 0,
+        batching: Batching | None = None,
+        others: Sequence[Origin] = (),
+    ) -> None:
+        """Build what is to run, on the devices of `others` as well; what ran before is closed."""
+        executable = origin.build()
+        posts = [Post(other.build(), other.target.parallel_requests, other.target.cores) for other in others]
+        workers = Workers(executable, count, origin.target.cores, limit, batching, posts)
+        devices = ", ".join(map(_device, (origin, *others)))
+        inputs = limited(executable.inputs, origin.target.input_shape, origin.target.dynamic_dims)
+        self._run_on(workers, devices, Exchange(origin, others), origin.offer, inputs)
+
+    def _run_on(
+        self,
+        workers: Workers,
+        devices: str,
+        exchange: Exchange | Fixed,
+        offer: Offer | None = None,
+        inputs: tuple[Port, ...] = (),
+    ) -> None:
+        """Let these workers be the model; those before are closed. `inputs` are theirs, with their sizes."""
+        inputs = inputs or workers.executable.inputs
+        live = _Live(workers, offer, exchange, tuple(port.shape for port in inputs), devices, inputs)
+        with self._lock:
+            old, self._live = self._live, live
+            self._closed = False
+            self._handed = WeakKeyDictionary()
+        if old:
+            old.close()
+
+    def _played(self) -> str:
+        """What a description adds where devices are simulated."""
+        live = self._live
+        return f",\ndevice: {live.devices}" if live is not None and "simulated" in live.devices else ""
+
+    def _unready(self, inputs: object) -> _Live:
+        """Raise what is wrong where no model is built: the arguments first."""
+        check_inputs(inputs)
+        return self._built("predict failed! ")
+
+    def _built(self, failed: str = "") -> _Live:
+        live = self._live
+        if live is None:
+            unbuilt = "the model is not built: Session is null, please build model first!"
+            raise ModelStateError(failed + ("the model is closed" if self._closed else unbuilt))
+        return live
+
+
+class _Live:
+    """Workers, what other processes may have, the weights, and the shapes that the inputs have now."""
+
+    def __init__(
+        self,
+        workers: Workers,
+        offer: Offer | None,
+        exchange: Exchange | Fixed,
+        shapes: tuple[Shape, ...],
+        devices: str,
+        inputs: tuple[Port, ...],
+    ) -> None:
+        self.workers = workers
+        self.devices = devices
+        self.offer = offer
+        self.exchange = exchange
+        self.inputs = self.declared = inputs  # as the file has them
+        self.built: tuple[Shape, ...] = ()  # the shapes that it is built for, () for those of the file
+        self.told: set[str] = set()
+        self.outputs = workers.executable.outputs
+        self.shapes = shapes
+        self.host = Host(devices, workers.executable.takes_device_memory)
+        self.expected = expected(self.inputs, shapes, self.host)
+        self.kinds = [Kind.of_port(port) for port in self.outputs]
+        self._proven: tuple[list[Array], list[Array]] | None = None
+        self._output_shapes: list[Shape] | None = None
+
+    def reshaped(self, shapes: tuple[Shape, ...], built: tuple[Shape, ...]) -> _Live:
+        """The same with other shapes, for which the executables of the workers are built now."""
+        ports = zip(self.declared, built, strict=True)
+        inputs = tuple(replace(port, shape=shape) for port, shape in ports) if built else self.declared
+        live = _Live(self.workers, self.offer, self.exchange, shapes, self.devices, inputs)
+        live.declared, live.built, live.told = self.declared, built, self.told
+        return live
+
+    def close(self) -> None:
+        """Offer the weights no more, and free all after the predictions that run."""
+        if self.offer is not None:
+            self.offer.close()
+        self.workers.close()
+
+    def handle(self) -> str:
+        """Under which other processes may have the weights."""
+        if self.offer is None:
+            raise ModelStateError(
+                "shareable_weight_mem_handle: name the processes that may have the weights when the model is "
+                'built: config_dict={"pids": "12, 34"}, or shareable_weight_pid_list of [ascend_context]'
+            )
+        return str(self.offer.handle)
+
+    def writable(self, outputs: object, arrays: list[Array]) -> list[Array] | None:
+        """The arrays of outputs where an executable can write them while it reads `arrays`; else None."""
+        found = arrays_in(outputs, self.kinds)
+        if found is None:
+            return None
+        if self._proven is None or any(map(is_not, chain(*self._proven), chain(found, arrays))):
+            if not fits(found, arrays, self.outputs):
+                return None
+            self._proven = found, arrays
+        return found
+
+    def output_shapes(self) -> list[Shape]:
+        """Shapes of the outputs, with free dimensions where those of the inputs leave them free."""
+        if self._output_shapes is None:
+            declared = [port.shape for port in self.outputs]
+            known = not any(map(is_free, declared)) or any(map(is_free, self.shapes))
+            self._output_shapes = declared if known else self._observed() or declared
+        return self._output_shapes
+
+    def _observed(self) -> list[Shape] | None:
+        """Shapes that a prediction of zeros gives; None where zeros are no input for this model."""
+        try:
+            zeros = [
+                np.zeros(shape, port.dtype.to_numpy())
+                for shape, port in zip(self.shapes, self.inputs, strict=True)
+            ]
+        except (ValueError, MemoryError):  # no memory holds them
+            return None
+        results = self.workers.try_out(zeros)
+        return None if results is None else [array.shape for array in results]
+
+
+def _refusal(live: _Live, shapes: Sequence[Shape], error: UnsupportedModelError | EngineError) -> str:
+    """Why a model cannot take inputs of other shapes."""
+    named = zip(live.declared, shapes, strict=True)
+    wanted = ", ".join(f"{port.name!r} {list(port.shape)} -> {list(shape)}" for port, shape in named)
+    why = str(error)
+    if isinstance(error, UnsupportedModelError):
+        why = "; ".join(f"node {p.first_node!r} ({p.name}): {p.reason}" for p in error.primitives)
+    return f"resize failed! The model cannot take inputs of these shapes ({wanted}): {why}"
+
+
+def _device(origin: Origin) -> str:
+    target = origin.target
+    return target.simulates or f"{target.device}:{target.device_id}"
+
+
+def _check_timeout(timeout: object) -> None:
+    if timeout is None:
+        return
+    if isinstance(timeout, bool) or not isinstance(timeout, int | float):
+        raise ArgumentTypeError(f"timeout must be float or None, but got {type(timeout)}.")
+    if not 0 <= timeout <= threading.TIMEOUT_MAX:
+        raise ArgumentValueError(f"timeout must be a number of seconds that is not negative, not {timeout}")
+
+
+def _check_weights(weights: object) -> None:
+    if not isinstance(weights, list):
+        raise ArgumentTypeError(f"weights must be list, but got {type(weights)}.")
+    for index, group in enumerate(weights):
+        if not isinstance(group, list):
+            raise ArgumentTypeError(f"weight must be list, but got {type(group)}.")
+        for place, tensor in enumerate(group):
+            if not isinstance(tensor, Tensor):
+                raise ArgumentTypeError(
+                    f"weights element must be Tensor, but got {type(tensor)} at index {index}{place}."
+                )

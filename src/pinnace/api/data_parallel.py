@@ -1,0 +1,248 @@
+"""One model on several devices, each with a part of the batch."""
+
+from __future__ import annotations
+
+import os
+import weakref
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import asdict, dataclass
+from types import TracebackType
+from typing import Any, Self
+
+from pinnace.building.planning import to_target
+from pinnace.engines.devices import devices_of
+from pinnace.errors import (
+    ArgumentValueError,
+    ConfigError,
+    DeviceUnavailableError,
+    ModelFormatError,
+    PredictTimeoutError,
+)
+from pinnace.options.arguments import NotCopied, check_list, check_type
+from pinnace.options.context import Context, main_device
+from pinnace.options.effects import settled
+from pinnace.options.settings import Settings
+from pinnace.options.table import CHOSEN, PARALLEL, SPLIT
+from pinnace.options.target import Target
+from pinnace.serving import ray as cluster
+from pinnace.serving.carrier import Carrier
+from pinnace.serving.control import Message
+from pinnace.serving.processes import Job, Processes
+from pinnace.serving.splitting import Plan, Request, SharedTally, freed
+from pinnace.serving.stats import Stats, latency
+from pinnace.serving.visit import Visit, visits_once
+from pinnace.tensors.ports import arrays_of, meta
+from pinnace.tensors.tensor import Array, Tensor, TensorMeta
+
+__all__ = ["DataParallel"]
+
+
+class DataParallel(NotCopied):
+    """A model copied to several devices, a process each, that splits what it is given among them.
+
+    Inputs with a batch are split along `axis`, evenly or, where that does not come out, by one row more for
+    the first ones; results come back in order and joined. A model whose batch is fixed at `b` computes `b`
+    rows on a device, and takes any multiple of `b`. Data passes through shared memory, and that of the next
+    request travels while this one is computed. Any number of threads may call `predict` and `submit`.
+
+    Where the process of a device dies, what it had to do is done once more by the others, or by itself when
+    it is back, and fails with the cause where that goes wrong, too; the process is started again. A model
+    that keeps values between predictions keeps them on each device by itself.
+
+    With `context.parallel.cluster` or `address` the devices are those of a Ray cluster, an actor each, where
+    Ray places them: then only the number of `device_ids` counts.
+
+    Use it in a `with` statement, or call `close`.
+    """
+
+    def __init__(
+        self,
+        model_path: str,
+        context: Context | None = None,
+        device_ids: list[int] | None = None,
+        axis: int = 0,
+        split: Sequence[str] | None = None,
+        config_path: str = "",
+        config_dict: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Build the model of a file on every device.
+
+        `device_ids` are devices of the kind that `context.target` names first, all that can be used where
+        they are not given; `context` None is the CPU. `split` are the names of the inputs to split; without
+        them those are split whose dimension at `axis` is in the model that of the first input which
+        has one, and in the data of a prediction as well; the others are sent to all. Options are those of
+        `Model.build_from_file`, whose errors are raised, with the device that they come from.
+        """
+        check_type("model_path", model_path, str)
+        if context is not None:
+            check_type("context", context, Context)
+        if device_ids is not None:
+            check_list("device_ids", device_ids, int)
+        check_type("axis", axis, int)
+        if axis < 0:
+            raise ArgumentValueError(f"axis must be a non-negative int, but got {axis}.")
+        if not os.path.exists(model_path):
+            raise ModelFormatError(f"DataParallel failed, model_path does not exist! ({model_path})")
+        settings = Settings.load(config_path, config_dict, "config_dict")
+        context = context or Context()
+        chosen = (CHOSEN,) if device_ids is not None or context.parallel.cluster else ()
+        context = settled(context, settings, PARALLEL, SPLIT, *chosen)
+        self._model_path = model_path
+        self._axis = axis
+        self._told: set[str] = set()
+        self._tally = SharedTally()
+        self._visit = Visit()
+        self._carrier = _carrier(os.path.abspath(model_path), context, device_ids, settings)
+        self._finalizer = weakref.finalize(self, self._carrier.close)
+        try:
+            self._inputs, self._outputs = self._carrier.inputs, self._carrier.outputs
+            self._plan = Plan.of(self._inputs, self._outputs, axis, split)
+        except BaseException:
+            self.close()
+            raise
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __str__(self) -> str:
+        return f"model_path: {self._model_path},\ndevices: {', '.join(self.devices)}."
+
+    @property
+    def devices(self) -> list[str]:
+        """What the model runs on, in words."""
+        return self._carrier.devices
+
+    def close(self) -> None:
+        """Wait for the predictions that run, turn away those that wait, and end the processes."""
+        self._finalizer()
+
+    def get_inputs(self) -> list[Tensor]:
+        """New tensors for the inputs, in order and without data; a free dimension, as the batch, is -1."""
+        shapes = zip(self._inputs, self._plan.shapes, strict=True)
+        return [Tensor.of_port(port, shape, self._told) for port, shape in shapes]
+
+    def get_outputs(self) -> list[TensorMeta]:
+        """What is known of the outputs, in order; a free dimension, as the batch, is -1."""
+        axis = self._axis
+        return [
+            meta(port, freed(port.shape, axis) if joined else port.shape)
+            for port, joined in zip(self._outputs, self._plan.joined, strict=True)
+        ]
+
+    def get_model_info(self, key: str) -> str:
+        """A fact about the model, as `Model.get_model_info`; "device" names all devices."""
+        check_type("key", key, str)
+        if key == "current_pid":
+            return str(os.getpid())
+        return ", ".join(self.devices) if key == "device" else self._carrier.info.get(key, "")
+
+    @visits_once
+    def predict(self, inputs: Sequence[Tensor | Array], timeout: float | None = None) -> list[Tensor]:
+        """Compute the outputs for tensors or numpy arrays in the order of `get_inputs`.
+
+        `timeout` is in seconds. Raises `DataMismatchError` where number, dtypes or shapes are not the model's
+        or the batch cannot be split, `DeviceUnavailableError` where processes died over the request,
+        `EngineError` where an engine fails, `ModelStateError` if closed, `PredictTimeoutError`.
+        """
+        request = self._submit(inputs)
+        try:
+            return request.result(timeout)
+        except TimeoutError:
+            if request.done():  # just now, or it is the error of the prediction itself
+                return request.result()
+            self._carrier.withdraw(request.parts)
+            raise PredictTimeoutError(f"the prediction was not done after {timeout} s") from None
+
+    @visits_once
+    def submit(self, inputs: Sequence[Tensor | Array]) -> Future[list[Tensor]]:
+        """Put a prediction into the queue, and return at once.
+
+        The future gives what `predict` returns. The data of the inputs must not be changed until it is done.
+        """
+        return self._submit(inputs)
+
+    def _submit(self, inputs: Sequence[Tensor | Array]) -> Request:
+        arrays = arrays_of(inputs, self._plan.expected)
+        request = Request(self._plan, arrays, len(self.devices), self._outputs, self._tally)
+        self._carrier.submit(request.parts)
+        return request
+
+    def stats(self) -> DeviceStats:
+        """How many predictions were served and how long they took, and what became of processes."""
+        carrier, tally = self._carrier, self._tally
+        busy, queued = carrier.occupied()
+        return DeviceStats(
+            workers=len(carrier),
+            busy=busy,
+            queued=queued,
+            served=tally.served,
+            failed=tally.failed,
+            refused=0,
+            withdrawn=0,
+            batches=0,
+            latency=latency([tally]),
+            restarts=carrier.restarts,
+            retried=carrier.retried,
+        )
+
+    @property
+    def pids(self) -> list[int]:
+        """The numbers of the processes that run now; on a cluster, each on its node."""
+        return self._carrier.pids
+
+
+@dataclass(frozen=True)
+class DeviceStats(Stats):
+    """`Stats`, whose workers are processes and whose queue holds parts of requests.
+
+    `restarts` processes were started in the place of dead ones; `retried` parts were computed once more.
+    """
+
+    restarts: int
+    retried: int
+
+
+def _carrier(path: str, context: Context, device_ids: list[int] | None, settings: Settings) -> Carrier:
+    if context.parallel.cluster:
+        _check_numbers(device_ids)
+        return cluster.carrier(path, context, settings, len(device_ids or ()))
+    return Processes([_job(path, target, settings) for target in _targets(context, device_ids)])
+
+
+def _check_numbers(device_ids: list[int] | None) -> None:
+    if device_ids is not None and (not device_ids or len(set(device_ids)) < len(device_ids)):
+        raise ConfigError(f"device_ids {device_ids} must name at least one device, and none twice")
+
+
+def _targets(context: Context, device_ids: list[int] | None) -> list[Target]:
+    kind = main_device(context)
+    if device_ids is None:
+        found = devices_of(kind)
+        device_ids = [device.id for device in found if device.usable]
+        if not device_ids:
+            why = "; ".join(map(str, found)) or f'there is none; PINNACE_SIMULATE="{kind}:2" makes two to try'
+            raise DeviceUnavailableError(f"no device of the kind {kind!r} can be used: {why}")
+    _check_numbers(device_ids)
+    if kind == "cpu" and device_ids != [0]:
+        raise DeviceUnavailableError(
+            f"device_ids {device_ids}: there is one device of the kind 'cpu', 0; "
+            f'PINNACE_SIMULATE="ascend:2" and context.target = ["ascend"] make two of its cores'
+        )
+    return [to_target(context, 1, device_id=number) for number in device_ids]
+
+
+def _job(path: str, target: Target, settings: Settings) -> Job:
+    device = target.simulates or f"{target.device}:{target.device_id}"
+    told: Message = {
+        "model": path,
+        "target": asdict(target),
+        "sections": {section: dict(values) for section, values in settings.sections.items()},
+        "folder": settings.folder,
+    }
+    return Job(device, told)

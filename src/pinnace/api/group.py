@@ -1,0 +1,99 @@
+"""Models that are used together."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+
+from pinnace.api.model import Model, share_weights, share_workspace
+from pinnace.errors import ArgumentTypeError, ModelFormatError, ModelStateError
+from pinnace.options.arguments import check_type
+from pinnace.options.context import Context
+from pinnace.types import ModelGroupFlag, ModelType
+
+__all__ = ["ModelGroup", "ModelGroupFlag"]
+
+
+class ModelGroup:
+    """Models that share weights, work space, or both.
+
+    Weights are shared by content: models of one process hold a weight once that is the same in both, such as
+    those of the graphs for prefill and decoding of one language model. The compile cache does it, where the
+    engine's form of a weight is a file of its own, and it needs no group: all models do it. Without the cache
+    the models of groups that say so have files of their own, in the folder for temporary files. The work
+    space, the memory for intermediate results, is shared by the models of groups that say so: models that
+    predict in turn need that of the largest only. Where they predict at the same time it grows to what they
+    need together.
+    """
+
+    def __init__(self, flags: ModelGroupFlag = ModelGroupFlag.SHARE_WORKSPACE) -> None:
+        """`flags` says what the models share. Raises `ModelStateError` for anything else."""
+        if not isinstance(flags, ModelGroupFlag):
+            # a RuntimeError, as there, though it is a wrong argument
+            raise ModelStateError(
+                "Parameter flags should be ModelGroupFlag.SHARE_WORKSPACE or ModelGroupFlag.SHARE_WEIGHT or "
+                f"ModelGroupFlag.SHARE_WEIGHT_WORKSPACE, but got {flags!r}."
+            )
+        self._flags = flags
+        self._models: list[str | Model] = []
+
+    def add_model(self, models: Sequence[str] | Sequence[Model]) -> None:
+        """Add model files by path, or `Model` objects before they are built.
+
+        Raises `ArgumentTypeError` where `models` is no list or tuple of only one of the two,
+        `ModelStateError` where it is empty, holds a built model, or `Model` objects of a group that shares
+        nothing but work space, `ModelFormatError` for a missing file.
+        """
+        if not isinstance(models, list | tuple):
+            raise ArgumentTypeError(f"models must be list/tuple, but got {type(models)}")
+        if not models:
+            raise ModelStateError("models cannot be empty")
+        kind = str if isinstance(models[0], str) else Model
+        for index, model in enumerate(models):
+            if not isinstance(model, kind):
+                raise ArgumentTypeError(
+                    f"models element must be all str or Model, but got {type(model)} at index {index}."
+                )
+        for model in models:
+            self._check_model(model)
+        self._models.extend(models)
+        for model in models:
+            if self._flags is not ModelGroupFlag.SHARE_WEIGHT:
+                share_workspace(model)
+            if self._flags is not ModelGroupFlag.SHARE_WORKSPACE:
+                share_weights(model)
+
+    def cal_max_size_of_workspace(self, model_type: ModelType, context: Context) -> None:
+        """Build the models that were added by path once, so that what is wrong with one is said here.
+
+        They are in the compile cache then. The size of the work space is not fixed by this: it grows as
+        predictions need it. Raises `ArgumentTypeError` for other types, `ModelStateError` where the group
+        shares no work space or no path was added, and as `Model.build_from_file` does.
+        """
+        check_type("context", context, Context)
+        check_type("model_type", model_type, ModelType)
+        if self._flags is ModelGroupFlag.SHARE_WEIGHT:
+            raise ModelStateError(
+                "ModelGroup's cal max size of workspace failed. the models of this group share weights only"
+            )
+        paths = [model for model in self._models if isinstance(model, str)]
+        if not paths:
+            raise ModelStateError(
+                "ModelGroup's cal max size of workspace failed. add the paths of the models first"
+            )
+        for path in paths:
+            with Model() as model:
+                model.build_from_file(path, model_type, context)
+
+    def _check_model(self, model: str | Model) -> None:
+        wrong = "ModelGroup's add model failed."
+        if isinstance(model, str):
+            if not os.path.exists(model):
+                raise ModelFormatError(f"{wrong} {model} does not exist")
+        elif self._flags is ModelGroupFlag.SHARE_WORKSPACE:
+            raise ModelStateError(
+                f"{wrong} A group that shares its work space alone takes the paths of models, as in "
+                f"mindspore_lite; for Model objects use {ModelGroupFlag.SHARE_WEIGHT_WORKSPACE}"
+            )
+        elif model.is_built:
+            raise ModelStateError(f"{wrong} Add a Model before it is built")

@@ -1,0 +1,114 @@
+"""Prediction straight from a network of MindSpore."""
+
+from __future__ import annotations
+
+import importlib
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from pinnace.api.base_model import BaseModel
+from pinnace.building.origin import Origin
+from pinnace.building.planning import to_target
+from pinnace.errors import ArgumentValueError, ConfigError, DataMismatchError, warn
+from pinnace.options.arguments import check_sections, check_type
+from pinnace.options.context import Context
+from pinnace.options.effects import settled
+from pinnace.options.settings import Settings
+from pinnace.tensors.tensor import Tensor
+from pinnace.types import ModelType
+
+__all__ = ["LiteInfer"]
+
+
+class LiteInfer(BaseModel):
+    """A network that lives in this process as MindSpore object, exported, compiled and ready to predict.
+
+    It needs the package `mindspore`; the network is exported into a temporary `.mindir` that is gone
+    when this returns.
+    """
+
+    def __init__(
+        self,
+        model_or_net: Any,
+        *net_inputs: Any,
+        context: Context | None = None,
+        model_group_id: int | None = None,
+        config: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Compile `model_or_net`, a `mindspore.train.Model` or `mindspore.nn.Cell`, for `net_inputs`.
+
+        `net_inputs` are what `mindspore.export` takes: MindSpore tensors, one for each input. `config` is
+        {section: {key: value}}, and under "configPath" the path of an .ini file. Models with a
+        `model_group_id` share their work space, see `ModelGroup`. Raises `ImportError` without mindspore,
+        `ArgumentValueError` where `model_or_net` is something else, and as `Model.build_from_file` does.
+        """
+        super().__init__()
+        mindspore = _mindspore()
+        network = _network(mindspore, model_or_net)
+        if model_group_id is not None:
+            check_type("model_group_id", model_group_id, int)
+        if context is not None:
+            check_type("context", context, Context)
+        settings = _settings(config)
+        shares = model_group_id is not None
+        target = replace(to_target(settled(context or Context(), settings)), shared_workspace=shares)
+        with tempfile.TemporaryDirectory(prefix="pinnace-") as folder:
+            path = str(Path(folder, "net"))
+            mindspore.export(network, *net_inputs, file_name=path, file_format="MINDIR")
+            self._start(Origin(_exported(path), ModelType.MINDIR, lambda _: target, settings))
+
+    def resize(self, inputs: Sequence[Tensor], dims: Sequence[Sequence[int]]) -> None:
+        """As `Model.resize`, but shapes that the network cannot take are only warned of.
+
+        mindspore_lite looks at them no sooner than it predicts: then they are a `DataMismatchError`. The
+        tensors have these shapes, the network stays as it was.
+        """
+        try:
+            super().resize(inputs, dims)
+        except DataMismatchError as error:
+            warn(f"{error}; predictions with these shapes will fail")
+            for tensor, shape in zip(inputs, dims, strict=True):
+                tensor.shape = shape
+
+
+def _mindspore() -> ModuleType:
+    try:
+        return importlib.import_module("mindspore")
+    except Exception as error:
+        raise ImportError(
+            f"LiteInfer exports a network with MindSpore, and 'import mindspore' failed: {error}. Install "
+            f"mindspore, or export the network elsewhere and give the .mindir file to Model.build_from_file"
+        ) from error
+
+
+def _network(mindspore: ModuleType, model_or_net: Any) -> Any:
+    if isinstance(model_or_net, mindspore.train.Model):
+        return model_or_net.predict_network
+    if isinstance(model_or_net, mindspore.nn.Cell):
+        return model_or_net
+    raise ArgumentValueError(
+        f"model_or_net must be mindspore.train.Model or mindspore.nn.Cell, but got {type(model_or_net)}."
+    )
+
+
+def _settings(config: Mapping[str, Any] | None) -> Settings:
+    if not config:
+        return Settings()
+    check_type("config", config, dict)
+    path = config.get("configPath", "")
+    check_type("config_value", path, str)
+    sections = {key: value for key, value in config.items() if key != "configPath"}
+    check_sections("config", sections)
+    return Settings.load(path, sections, "config")
+
+
+def _exported(path: str) -> str:
+    """The file that MindSpore wrote: a network of more than 1 GB gets a folder of weights beside it."""
+    for name in (f"{path}.mindir", f"{path}_graph.mindir"):
+        if Path(name).exists():
+            return name
+    raise ConfigError(f"mindspore.export wrote no file {path}.mindir")

@@ -1,0 +1,194 @@
+"""A model, built for one place to run."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pinnace.api.base_model import BaseModel
+from pinnace.building.origin import Buffer, Origin
+from pinnace.building.planning import to_target
+from pinnace.errors import (
+    ArgumentTypeError,
+    ArgumentValueError,
+    ConfigError,
+    ModelFormatError,
+    ModelStateError,
+    NotSupportedError,
+    warn,
+)
+from pinnace.options.arguments import check_type
+from pinnace.options.context import Context, file_of_rank
+from pinnace.options.effects import settled
+from pinnace.options.settings import Settings
+from pinnace.options.table import BUFFER
+from pinnace.options.target import Target
+from pinnace.types import ModelGroupFlag, ModelType
+
+if TYPE_CHECKING:
+    from pinnace.cache.choices import Tuning
+    from pinnace.cache.store import Store
+
+__all__ = ["Model", "ModelGroupFlag", "ModelType"]
+
+
+class Model(BaseModel):
+    """A model that is loaded, compiled and run.
+
+    Build it once, then predict. Predictions of several threads run one after the other, in the order of
+    arrival; for predictions at the same time there is `ModelParallelRunner`. Use it in a `with` statement,
+    or call `close`, to free it at once.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._model_path = ""
+        self._shares_workspace = self._shares_weights = False
+        self._spare: Store | None = None  # it goes with the last that uses it
+
+    def __str__(self) -> str:
+        return f"model_path: {self._model_path}{self._played()}."
+
+    def build_from_file(
+        self,
+        model_path: str,
+        model_type: ModelType,
+        context: Context | None = None,
+        config_path: str = "",
+        config_dict: Mapping[str, Any] | None = None,
+        dec_key: bytes | None = None,
+        dec_mode: str = "AES-GCM",
+        dec_num_parallel: int = 0,
+    ) -> None:
+        """Load and compile the model file at `model_path`.
+
+        In a rank of several, where there is no NAME.mindir, it is the rank's NAME0.mindir or NAME_0.mindir.
+        `context` None is the CPU. Options come from the .ini file at `config_path` and from `config_dict`,
+        {section: {key: value}}, which goes before. Raises `ArgumentTypeError` for arguments of other types,
+        `ModelFormatError` for a file that is missing or damaged, `UnsupportedModelError` for a model that
+        uses what Pinnace cannot run, `ConfigError` for wrong options, `DeviceUnavailableError` where the
+        device is not there, `ModelStateError` where the model is built already, `NotSupportedError` where a
+        key is given: encrypted models cannot be read yet.
+        """
+        check_type("model_path", model_path, str)
+        self._check_build(model_type, context, config_path)
+        _refuse_key(dec_key, dec_mode, dec_num_parallel)
+        model_path = file_of_rank(model_path, context)
+        if not os.path.exists(model_path):
+            raise ModelFormatError(f"build_from_file failed, model_path does not exist! ({model_path})")
+        self._build(model_path, model_type, context, config_path, config_dict)
+        self._model_path = model_path
+
+    def build_from_buffer(
+        self,
+        model: Buffer,
+        model_type: ModelType,
+        context: Context | None = None,
+        config_path: str = "",
+        config_dict: Mapping[str, Any] | None = None,
+        dec_key: bytes | None = None,
+        dec_mode: str = "AES-GCM",
+        dec_num_parallel: int = 0,
+    ) -> None:
+        """Compile a model whose file is in memory.
+
+        `bytes` are not copied and live as long as the model; a buffer that can be written to is copied.
+        Where its weights lie in other files, the option `mindir_path` of the section `[model_file]` says
+        beside which file, or in which folder. The rest is as for `build_from_file`.
+        """
+        if not isinstance(model, bytes | bytearray | memoryview):
+            raise ArgumentTypeError(f"model must be bytes, but got {type(model)}.")
+        self._check_build(model_type, context, config_path)
+        _refuse_key(dec_key, dec_mode, dec_num_parallel)
+        self._build(model, model_type, context, config_path, config_dict)
+
+    def _check_build(self, model_type: ModelType, context: Context | None, config_path: str) -> None:
+        check_type("model_type", model_type, ModelType)
+        if context is not None:
+            check_type("context", context, Context)
+        check_type("config_path", config_path, str)
+        if self.is_built:
+            raise ModelStateError("build_from_file failed! This model is built already: use a new Model")
+
+    def _build(
+        self,
+        model: str | Buffer,
+        model_type: ModelType,
+        context: Context | None,
+        config_path: str,
+        config_dict: Mapping[str, Any] | None,
+    ) -> None:
+        if config_path and not os.path.exists(config_path):
+            raise ConfigError(f"build_from_file failed, config_path does not exist! ({config_path})")
+        settings = Settings.load(config_path, config_dict, "config_dict")
+        facts = () if isinstance(model, str) else (BUFFER,)
+        wanted = settled(context or Context(), settings, *facts)
+        shares = self._shares_workspace or (isinstance(model, str) and _real(model) in _sharing_workspace)
+
+        def aim(tuning: Tuning | None) -> Target:
+            return replace(to_target(wanted, 1, tuning), shared_workspace=shares)
+
+        common = self._shares_weights or (isinstance(model, str) and _real(model) in _sharing_weights)
+        self._spare = _spare(settings) if common else None
+        origin = Origin(model, model_type, aim, settings, self._spare)
+        if common and origin.target.device != "cpu":
+            warn(f"ModelGroup: models on a {origin.target.device} share no weights: no engine can do that")
+        self._start(origin)
+
+
+def _spare(settings: Settings) -> Store | None:
+    """The store of weights that models share; None where the compile cache does it."""
+    from pinnace.cache.private import private_store
+    from pinnace.cache.store import Store
+
+    if Store.of(settings) is not None:
+        return None
+    try:
+        return private_store()
+    except OSError as error:
+        warn(
+            f"ModelGroup: weights are shared by the compile cache, or where it is off by files in the folder "
+            f"for temporary ones (TMPDIR), and that fails: {error}; each model has weights of its own"
+        )
+        return None
+
+
+_sharing_workspace: set[Path] = set()
+_sharing_weights: set[Path] = set()
+
+
+def share_weights(model: str | Model) -> None:
+    """Let a model that is not built yet, or all that are built of a file later, share equal weights."""
+    if isinstance(model, Model):
+        model._shares_weights = True
+    else:
+        _sharing_weights.add(_real(model))
+
+
+def share_workspace(model: str | Model) -> None:
+    """Let a model that is not built yet, or all that are built of a file later, share their work space."""
+    if isinstance(model, Model):
+        model._shares_workspace = True
+    else:
+        _sharing_workspace.add(_real(model))
+
+
+def _real(path: str) -> Path:
+    return Path(path).resolve()
+
+
+def _refuse_key(key: object, mode: object, parallel: object) -> None:
+    if not key:
+        return
+    check_type("dec_key", key, bytes)
+    check_type("dec_mode", mode, str)
+    check_type("dec_num_parallel", parallel, int)
+    if not mode:
+        raise ArgumentValueError("dec_mode must not be empty string!")
+    raise NotSupportedError(
+        "dec_key: this version of Pinnace cannot read encrypted models; decrypt the file first and leave "
+        "dec_key out"
+    )

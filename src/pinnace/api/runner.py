@@ -1,0 +1,180 @@
+"""Many predictions at the same time over one compiled model."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from copy import copy
+from functools import partial
+
+from pinnace.api.base_model import BaseModel
+from pinnace.building.exchange import Fixed
+from pinnace.building.origin import Buffer, Origin
+from pinnace.building.planning import to_target
+from pinnace.errors import ArgumentTypeError, ModelFormatError, warn
+from pinnace.machine.cores import usable_core_count
+from pinnace.options.arguments import check_type
+from pinnace.options.context import Context, Parallel, device_numbers, file_of_rank
+from pinnace.options.effects import settled
+from pinnace.options.settings import Settings
+from pinnace.options.table import BUFFER, CHOSEN, RUNNER
+from pinnace.serving import ray as cluster
+from pinnace.serving.batching import Batching
+
+__all__ = ["ModelParallelRunner", "RunnerConfig"]
+
+_ON_CLUSTER = (
+    "a model on a cluster keeps the weights and shapes of its file; build the runner again, of another file"
+)
+
+
+class RunnerConfig(Parallel):
+    """What `ModelParallelRunner.init` takes: the way of mindspore_lite 1.8 and 1.9."""
+
+    context: Context
+
+    def __init__(
+        self,
+        context: Context | None = None,
+        workers_num: int | None = None,
+        config_info: Mapping[str, Mapping[str, str]] | None = None,
+        config_path: str = "",
+    ) -> None:
+        """Keep a context and the options of `Context.parallel`; None is the default of each."""
+        super().__init__()
+        if context is not None:
+            check_type("context", context, Context)
+        vars(self).update(context=context or Context())
+        if workers_num is not None:
+            self.workers_num = workers_num
+        if config_info is not None:
+            self.config_info = config_info
+        if config_path is not None:
+            self.config_path = config_path
+
+    def __str__(self) -> str:
+        cpu = self.context.cpu
+        return (
+            f"workers num: {self.workers_num},\n"
+            f"config info: {self.config_info},\n"
+            f"context: thread num: {cpu.thread_num}, bind mode: {cpu.thread_affinity_mode}."
+        )
+
+
+class ModelParallelRunner(BaseModel):
+    """Workers over one compiled model, for the threads of a server.
+
+    Any number of threads may call `predict`; as many as there are workers run at the same time, the others
+    wait and are served in the order of arrival. All workers share one executable and its weights, each has
+    a state of its own where the model keeps one. Use the runner in a `with` statement, or call `close`:
+    that waits for the predictions that run and turns away those that wait.
+
+    Options of the section `[runner]` in `context.parallel.config_info` or `config_path`: `max_queue` is the
+    number of predictions that may wait, and who comes then gets `QueueFullError`; 0, as without it, is any
+    number. `max_batch_size` more than 1 computes predictions that wait together, for a model whose inputs
+    and outputs have a free first dimension, up to so many rows; `max_queue_delay_us` is the time in
+    microseconds that the first of them waits for others, 0: only those are joined that wait anyway.
+
+    `context.parallel.device_ids = [0, 1]` spreads them over devices of the kind that the context's target
+    names: each device has an executable and as many workers, and one queue serves all.
+
+    `context.parallel.cluster = "ray"` or `address` has the workers on a Ray cluster, each in a process of its
+    own; `device_ids` say by their number how many devices there are.
+
+    The number of workers, of each device, is `context.parallel.workers_num`. Where it is 0 there are as
+    many workers as had the best throughput when `pinnace tune` measured the model on this machine, else as
+    the cores that this process may use allow, divided by `context.cpu.thread_num`, or by 1 where that is
+    0 too. (MindSpore Lite's pages only say that 0 adjusts the number to the machine; mindspore_lite 2.0.0
+    was seen to do this.)
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._model_path = ""
+
+    def __str__(self) -> str:
+        return f"model_path: {self._model_path}{self._played()}."
+
+    def build_from_file(self, model_path: str, context: Context | None = None) -> None:
+        """Load and compile the model file at `model_path`; its kind is told from its content.
+
+        `context` None is the CPU. Options come from `context.parallel.config_path` and from
+        `context.parallel.config_info`, which goes before. Where the runner has a model already, that one is
+        closed. Raises as `Model.build_from_file` does.
+        """
+        check_type("model_path", model_path, str)
+        # As in mindspore_lite, a file that is missing is told before a context that is none.
+        model_path = self._found(model_path, context if isinstance(context, Context) else None)
+        if context is not None:
+            check_type("context", context, Context)
+        context = context or Context()
+        self._build(model_path, context, context.parallel)
+        self._model_path = model_path
+
+    def build_from_buffer(self, model: Buffer, context: Context | None = None) -> None:
+        """Compile a model whose file is in memory; see `Model.build_from_buffer`."""
+        if not isinstance(model, bytes | bytearray | memoryview):
+            raise ArgumentTypeError(f"model must be bytes, but got {type(model)}.")
+        if context is not None:
+            check_type("context", context, Context)
+        context = context or Context()
+        self._build(model, context, context.parallel)
+        self._model_path = ""
+
+    def init(self, model_path: str | Buffer, runner_config: RunnerConfig | None = None) -> None:
+        """Build from a path or from bytes: the way of mindspore_lite 1.8 and 1.9."""
+        if runner_config is not None:
+            check_type("runner_config", runner_config, RunnerConfig)
+        config = runner_config or RunnerConfig()
+        said, default = config.context.parallel, Parallel()
+        names = [name.removeprefix("_") for name in vars(said)]
+        lost = [name for name in names if getattr(said, name) != getattr(default, name)]
+        if lost:
+            listed = ", ".join(f"context.parallel.{name}" for name in lost)
+            warn(f"these options have no effect: {listed} (the RunnerConfig has its own)")
+        if isinstance(model_path, bytes | bytearray | memoryview):
+            self._build(model_path, config.context, config)
+            self._model_path = ""
+            return
+        check_type("model_path", model_path, str)
+        model_path = self._found(model_path, config.context)
+        self._build(model_path, config.context, config)
+        self._model_path = model_path
+
+    def _found(self, model_path: str, context: Context | None) -> str:
+        model_path = file_of_rank(model_path, context)
+        if not os.path.exists(model_path):
+            raise ModelFormatError(
+                f"ModelParallelRunner's build from file failed, model_path does not exist! ({model_path})"
+            )
+        return model_path
+
+    def _build(self, model: str | Buffer, context: Context, parallel: Parallel) -> None:
+        settings = Settings.load(parallel.config_path, parallel.sections, "config_info")
+        facts = (
+            RUNNER,
+            "" if isinstance(model, str) else BUFFER,
+            CHOSEN if parallel.device_ids or parallel.cluster else "",
+        )
+        context = copy(context)
+        vars(context).update(parallel=parallel)
+        context = settled(context, settings, *filter(None, facts))
+        limit, rows = settings.number("runner", "max_queue"), settings.number("runner", "max_batch_size")
+        delay = settings.number("runner", "max_queue_delay_us") * 1000
+        batching = Batching(rows, delay) if rows > 1 else None
+        if parallel.cluster:
+            actors = cluster.workers(model, context, parallel, settings, limit, batching)
+            self._run_on(actors, ", ".join(actors.fleet.devices), Fixed(_ON_CLUSTER))
+            return
+        origin, *others = (
+            Origin(model, None, partial(to_target, context, parallel.workers_num, device_id=number), settings)
+            for number in device_numbers(context, parallel.device_ids)
+        )
+        target, workers = origin.target, origin.target.parallel_requests
+        here = workers * (1 + len(others))
+        if target.device == "cpu" and here * target.threads > usable_core_count():
+            warn(
+                f"{here} workers of {target.threads} threads each are more than the {usable_core_count()} "
+                f"cores that this process may use: predictions will wait for each other"
+            )
+        self._start(origin, workers, limit, batching, others)

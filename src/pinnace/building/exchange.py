@@ -1,0 +1,199 @@
+"""What the weights of a built model hold now, and executables in which they hold something else."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from pinnace.errors import ArgumentValueError, DataMismatchError, ModelStateError, NotSupportedError
+from pinnace.shapes import Shape
+from pinnace.tensors.tensor import Array, Tensor
+from pinnace.types import DataType
+
+if TYPE_CHECKING:
+    from pinnace.building.origin import Origin
+    from pinnace.compiler.variable import Variable
+    from pinnace.engines.protocol import Mould
+    from pinnace.weights.lora import Pair
+
+Install = Callable[..., None]
+"""Puts executables, one for each device, in the place of those that run."""
+
+
+@dataclass(frozen=True)
+class _Adapter:
+    path: Path
+    scale: float
+    pairs: Mapping[str, Sequence[Pair]]
+    """By the weights that they change."""
+
+
+class Fixed:
+    """In the place of `Exchange` where neither weights nor shapes can change; `why` says so."""
+
+    def __init__(self, why: str) -> None:
+        self._why = why
+
+    def update(self, tensors: Sequence[Tensor], install: Install) -> None:
+        """Raise `NotSupportedError`, as all of these."""
+        raise NotSupportedError(f"update_weights: {self._why}")
+
+    def apply(self, path: Path, scale: float, install: Install) -> None:
+        """See `Exchange`."""
+        raise NotSupportedError(f"apply_lora: {self._why}")
+
+    def remove(self, path: Path | None, install: Install) -> None:
+        """See `Exchange`."""
+        raise NotSupportedError(f"remove_lora: {self._why}")
+
+    def reshape(self, shapes: tuple[Shape, ...], install: Install) -> None:
+        """See `Exchange`."""
+        raise NotSupportedError(f"resize: {self._why}")
+
+
+class Exchange:
+    """The weights of one built model, and the shapes that it is built for.
+
+    A weight holds what the model file says, or what `update` has last set, and over that what the adapters
+    add, in the order in which they came. Each change makes a new executable with all weights as they are to
+    be, and only where that succeeds anything is different. One thread at a time may call methods.
+    """
+
+    def __init__(self, origin: Origin, others: Sequence[Origin] = ()) -> None:
+        """`others` are the same model, opened for other devices."""
+        self._first = self._origins = origin, *others
+        self._moulds: Sequence[Mould] = ()
+        self._known: Mapping[str, Variable] = {}
+        self._set: dict[str, Array] = {}
+        self._adapters: tuple[_Adapter, ...] = ()
+
+    def update(self, tensors: Sequence[Tensor], install: Install) -> None:
+        """Set weights; see `BaseModel.update_weights`."""
+        variable = self._origins[0].variable
+        if not variable:
+            raise ModelStateError(
+                "update_weights: weights to update must be named when the model is built: write their names "
+                "into a file, one a line, and give its path as variable_weights_file of [ascend_context]"
+            )
+        given = _named(tensors, variable)
+        if given:
+            self._prepare(variable)
+            new = {name: _checked(name, tensor, self._known[name]) for name, tensor in given.items()}
+            self._become({**self._set, **new}, self._adapters, install)
+
+    def apply(self, path: Path, scale: float, install: Install) -> None:
+        """Add an adapter; see `BaseModel.apply_lora`."""
+        from pinnace.weights import lora
+
+        pairs = lora.matched(path, lora.read(path), self._origins[0].modules())
+        self._prepare(pairs)
+        self._become(self._set, (*self._adapters, _Adapter(path, scale, pairs)), install)
+
+    def remove(self, path: Path | None, install: Install) -> None:
+        """Take an adapter away, or all; see `BaseModel.remove_lora`."""
+        rest = tuple(a for a in self._adapters if path is not None and a.path != path)
+        if len(rest) == len(self._adapters):
+            there = ", ".join(str(a.path) for a in self._adapters) or "none"
+            what = (
+                "no adapter was applied" if path is None else f"{path} was not applied; applied are: {there}"
+            )
+            raise ArgumentValueError(f"remove_lora: {what}")
+        self._become(self._set, rest, install)
+
+    def reshape(self, shapes: tuple[Shape, ...], install: Install) -> None:
+        """Build for inputs of other shapes, () those of the file, with the weights as they are now."""
+        origins = tuple(origin.reshaped(shapes) for origin in self._first)
+        executables = [origin.build() for origin in origins]
+        moulds: Sequence[Mould] = ()
+        known = self._known
+        changed = dict.fromkeys((*self._set, *(name for a in self._adapters for name in a.pairs)))
+        if changed:
+            values = {name: self._value(name, self._set, self._adapters) for name in changed}
+            moulds, known = _moulds(origins, tuple(known))
+            executables = [mould.cast(self._weights(values, known)) for mould in moulds]
+        install(*executables)
+        self._origins, self._moulds, self._known = origins, moulds, known
+
+    def _prepare(self, names: Collection[str]) -> None:
+        """Have a mould for these weights."""
+        if not self._moulds or not set(names) <= self._known.keys():
+            wanted = dict.fromkeys((*self._origins[0].variable, *self._known, *names))
+            self._moulds, self._known = _moulds(self._origins, tuple(wanted))
+
+    def _become(self, new: dict[str, Array], adapters: tuple[_Adapter, ...], install: Install) -> None:
+        changed = dict.fromkeys((*new, *(name for a in adapters for name in a.pairs)))
+        weights = self._weights({name: self._value(name, new, adapters) for name in changed}, self._known)
+        install(*(mould.cast(weights) for mould in self._moulds))
+        self._set, self._adapters = new, adapters
+
+    @staticmethod
+    def _weights(values: Mapping[str, Array], known: Mapping[str, Variable]) -> dict[str, Array]:
+        """Values by their places in a graph."""
+        return {place: value for name, value in values.items() for place in known[name].names}
+
+    def _value(self, name: str, new: Mapping[str, Array], adapters: Sequence[_Adapter]) -> Array:
+        """What a weight is to hold."""
+        known = self._known[name]
+        first = new[name] if name in new else self._origins[0].source.data_of(known.first)
+        pairs = [(pair, a.scale) for a in adapters for pair in a.pairs.get(name, ())]
+        if not pairs:
+            return first
+        from pinnace.weights import lora
+
+        if not known.first.dtype.is_floating_point():
+            raise DataMismatchError(f"apply_lora: {name!r} holds {known.first.dtype.name}, and no floats")
+        return lora.merged(first, known.axes, name, pairs)
+
+
+def _moulds(
+    origins: Sequence[Origin], names: Sequence[str]
+) -> tuple[Sequence[Mould], Mapping[str, Variable]]:
+    """A mould for each device, and what is known of the weights `names`."""
+    made = [origin.mould(names) for origin in origins]
+    return [mould for mould, _ in made], made[0][1]
+
+
+def _named(tensors: Sequence[Tensor], variable: Sequence[str]) -> dict[str, Tensor]:
+    """Tensors by the weights they are for: by their names, or all without in the order of the user's list."""
+    if tensors and not any(t.name for t in tensors):
+        if len(tensors) != len(variable):
+            raise ArgumentValueError(
+                f"update_weights: {len(tensors)} tensors without names are given, and variable_weights_file "
+                f"names {len(variable)} weights: give each tensor a name, or all of them in that order"
+            )
+        return dict(zip(variable, tensors, strict=True))
+    found: dict[str, Tensor] = {}
+    for index, tensor in enumerate(tensors):
+        if tensor.name not in variable:
+            what = (
+                f"{tensor.name!r} is not named in variable_weights_file" if tensor.name else "it has no name"
+            )
+            raise ArgumentValueError(
+                f"update_weights: tensor {index} cannot be set: {what}{_near(tensor, variable)}"
+            )
+        if tensor.name in found:
+            raise ArgumentValueError(f"update_weights: there are two tensors for {tensor.name!r}")
+        found[tensor.name] = tensor
+    return found
+
+
+def _near(tensor: Tensor, variable: Sequence[str]) -> str:
+    from pinnace.compiler.variable import nearest
+
+    return nearest(tensor.name, variable)
+
+
+def _checked(name: str, tensor: Tensor, known: Variable) -> Array:
+    """A copy of the data of a tensor that fits a weight; DataMismatchError."""
+    dtype, shape = DataType.from_numpy(known.first.dtype.numpy()), tuple(known.first.shape.numpy())
+    if tensor.dtype is not dtype or tuple(tensor.shape) != shape:
+        raise DataMismatchError(
+            f"update_weights: {name!r} is {dtype} {list(shape)}, but got {tensor.dtype} {tensor.shape}"
+        )
+    if not tensor.has_data:
+        raise DataMismatchError(f"update_weights: the tensor for {name!r} was given no data")
+    return np.array(tensor.get_data_to_numpy(), order="C")

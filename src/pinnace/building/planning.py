@@ -1,0 +1,145 @@
+"""From a context to the target that a model is built for: the device, the threads, the cores."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from pinnace.errors import ArgumentValueError, ConfigError, warn
+from pinnace.machine.cores import allowed_cores, cores_by_speed, spread, usable_core_count
+from pinnace.machine.simulation import Simulated, simulated
+from pinnace.options.context import Context, main_device
+from pinnace.options.devices import CPU, FP16, FP32, Device
+from pinnace.options.setting import given
+from pinnace.options.target import Target
+
+if TYPE_CHECKING:
+    from pinnace.cache.choices import Tuning
+
+_HALF = (
+    *(FP16, "enforce_fp16", "preferred_optimal"),
+    *("force_fp16", "allow_mix_precision", "allow_mix_precision_fp16", "allow_mix_precision_bf16"),
+)
+"""Precision modes of devices that prefer 16 bits, CANN's words among them."""
+
+_SIMULATED_PROVIDERS = {"gpu": ("", "cuda", "tensorrt"), "ascend": ("", "acl", "ge")}
+_THREADS_A_CORE = 5
+
+
+def to_target(
+    context: Context, requests: int = 1, tuning: Tuning | None = None, device_id: int | None = None
+) -> Target:
+    """What to build for: the first device of the context, for `requests` at the same time.
+
+    `device_id` goes before that of the context. A device that is simulated becomes the cores that play it.
+
+    A number that is left open with a 0, of a request's threads or of the requests, is the one that was the
+    fastest in `tuning`, else as many as the cores that this process may use allow. Raises `ConfigError` where
+    options contradict each other or the machine, `DeviceUnavailableError` beyond the simulated devices.
+    """
+    kind = main_device(context)
+    options: Device = getattr(context, kind)
+    precision = options.precision_mode or FP32
+    cpu = context.cpu
+    if 0 < cpu.thread_num < cpu.inter_op_parallel_num:
+        raise ConfigError(
+            f"inter_op_parallel_num ({cpu.inter_op_parallel_num}) must not be greater than "
+            f"thread_num ({cpu.thread_num})"
+        )
+    number = getattr(options, "device_id", 0) if device_id is None else device_id
+    said: dict[str, Any] = {
+        "rank": None if kind == "gpu" else given(context.ascend, "rank_id"),
+        "ranks": None if kind == "gpu" else given(context.ascend, "group_size"),
+        "groups": context.group_info_file,
+    }
+    for name in ("input_shape", "dynamic_dims", "output_type"):  # options of configurations alone
+        said[name] = given(options, name) or ""
+    played = simulated(kind, number)
+    if played is not None:
+        return replace(_playing(played, options, cpu, requests), **said)
+    cores = usable_core_count()
+    threads, places = _numbers(cpu, requests, cores)
+    # What was measured decides where it was compared with what the cores allow, one operator at a time.
+    measured = kind == "cpu" and not cpu.inter_op_parallel_num
+    if measured and tuning is not None and tuning.compares(threads, places):
+        best = tuning.best(options.provider, precision, cpu.thread_num, requests)
+        threads, places = (best.threads, best.workers) if best else (threads, places)
+    return Target(
+        device=kind,
+        device_id=number,
+        provider=options.provider,
+        precision=precision,
+        threads=threads,
+        inter_op_threads=_operators(cpu, cores),
+        cores=_cores(cpu, threads, places),
+        parallel_requests=places,
+        **said,
+    )
+
+
+def _playing(played: Simulated, options: Device, cpu: CPU, requests: int) -> Target:
+    """The cores that play a device; its own providers and precisions become those of the CPU."""
+    if options.provider not in _SIMULATED_PROVIDERS[played.kind]:
+        known = ", ".join(map(repr, _SIMULATED_PROVIDERS[played.kind]))
+        raise ArgumentValueError(
+            f"{played.kind} provider {options.provider!r} is not known; choose from {known}"
+        )
+    threads, places = _numbers(cpu, requests, len(played.cores))
+    half = options.precision_mode in _HALF
+    return Target(
+        precision=FP16 if half else FP32,
+        threads=threads,
+        inter_op_threads=_operators(cpu, len(played.cores)),
+        cores=played.cores,
+        parallel_requests=places,
+        simulates=str(played),
+        device_id=played.id,
+    )
+
+
+def _numbers(cpu: CPU, requests: int, cores: int) -> tuple[int, int]:
+    """Threads of a request, and requests; where they are left open, as many as the cores allow."""
+    threads = _sensible("thread_num", cpu.thread_num, cores)
+    requests = requests or max(1, cores // (threads or 1))
+    return threads or max(1, _operators(cpu, cores), cores // requests), requests
+
+
+def _operators(cpu: CPU, cores: int) -> int:
+    """Operators that run at the same time."""
+    return _sensible("inter_op_parallel_num", cpu.inter_op_parallel_num, cores)
+
+
+def _sensible(name: str, threads: int, cores: int) -> int:
+    """As many threads as are asked for, or the most that make sense, as mindspore_lite 2.0.0 has it."""
+    most = _THREADS_A_CORE * cores
+    if threads > most:
+        warn(
+            f"{name} {threads} is more than {_THREADS_A_CORE} times the {cores} cores that this process may "
+            f"use: {most} is taken"
+        )
+    return min(threads, most)
+
+
+def _cores(cpu: CPU, threads: int, workers: int) -> tuple[int, ...]:
+    """Cores to bind to: the list given, or as many of the ranked ones as there are threads.
+
+    The first ones are the workers', one each, the rest is for all further threads.
+    """
+    if cpu.thread_affinity_core_list:
+        return _checked_cores(cpu.thread_affinity_core_list)
+    if cpu.thread_affinity_mode:
+        ranked = cores_by_speed(fastest_first=cpu.thread_affinity_mode == 1)
+        return spread(ranked[: threads * workers], workers)
+    return ()
+
+
+def _checked_cores(cores: list[int]) -> tuple[int, ...]:
+    allowed = allowed_cores()
+    absent = [core for core in cores if core not in allowed]
+    if absent:
+        raise ConfigError(
+            f"thread_affinity_core_list {cores}: this process cannot run on {absent}, only on {list(allowed)}"
+        )
+    if len(set(cores)) < len(cores):
+        raise ConfigError(f"thread_affinity_core_list {cores} names a core twice")
+    return tuple(cores)

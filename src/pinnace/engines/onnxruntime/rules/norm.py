@@ -1,0 +1,162 @@
+"""Normalisation."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx_ir as ir
+
+from pinnace.engines.onnxruntime.rules.match import (
+    attribute,
+    ints,
+    is_float,
+    made_by,
+    number,
+    permuted,
+    private,
+)
+from pinnace.ops.builder import Builder
+
+
+def batch_norm_of_merged(b: Builder, node: ir.Node) -> ir.Value | None:
+    """Reshape, BatchNormalization, Reshape back -> BatchNormalization.
+
+    So MindSpore writes it for images of three dimensions. Without, it meets the convolution before it,
+    which takes it in.
+    """
+    norm = made_by(node.inputs[0], "BatchNormalization")
+    before = None if norm is None else made_by(norm.inputs[0], "Reshape")
+    if norm is None or before is None or before.inputs[0] is None or not private(norm.outputs[0]):
+        return None
+    if attribute(norm, "training_mode", 0):
+        return None
+    x = before.inputs[0]
+    shape, merged = b.static_shape(x), b.static_shape(before.outputs[0])
+    if shape[:2] != merged[:2] or b.static_shape(node.outputs[0]) != shape:
+        return None
+    return b.op("BatchNormalization", x, *norm.inputs[1:], epsilon=norm.attributes["epsilon"].as_float())
+
+
+def scale_of_channels(b: Builder, node: ir.Node) -> ir.Value | None:
+    """x * s + t with vectors of channels, among images -> BatchNormalization of mean 0 and variance 1.
+
+    So MindSpore Lite's converter writes BatchNormalization, with the channels last. Now it is one operator,
+    and the engine takes it together with a convolution or an activation beside it.
+    """
+    value, offset = node.inputs
+    mul = made_by(value, "Mul")
+    if mul is None or not private(value) or not _is_vector(offset):
+        return None
+    x, factor = mul.inputs if _is_vector(mul.inputs[1]) else mul.inputs[::-1]
+    if x is None or factor is None or offset is None or not _is_vector(factor) or not _among_images(x, node):
+        return None
+    shape = b.shape(x)
+    if len(shape) != 4 or not (b.shape(factor) == b.shape(offset) == shape[3:]) or not is_float(b, x):
+        return None
+    zeros, ones = (b.constant(np.full(shape[3:], n, np.float32)) for n in (0, 1))
+    y = b.op("BatchNormalization", b.transpose(x, _FIRST), factor, offset, zeros, ones, epsilon=0.0)
+    return b.transpose(y, _LAST)
+
+
+_FIRST, _LAST = (0, 3, 1, 2), (0, 2, 3, 1)
+
+
+def _is_vector(value: ir.Value | None) -> bool:
+    known = None if value is None or value.is_graph_input() else value.const_value
+    return known is not None and len(known.shape) == 1 and known.size > 1
+
+
+def _among_images(x: ir.Value, node: ir.Node) -> bool:
+    """Whether the channels were put last just before, or are put first soon after."""
+    readers = [u.node for u in node.outputs[0].uses()]
+    readers += [u.node for r in readers for o in r.outputs for u in o.uses()]
+    return permuted(x, *_LAST) is not None or any(permuted(r.outputs[0], *_FIRST) for r in readers)
+
+
+def layer_norm(b: Builder, node: ir.Node) -> ir.Value | None:
+    """(x - mean) / sqrt(mean of its squares + epsilon), over the last dimension -> LayerNormalization."""
+    for centred, squares, epsilon in _over_roots(node):
+        distance = made_by(centred, "Sub")
+        mean = None if distance is None else made_by(distance.inputs[1], "ReduceMean")
+        if centred is None or distance is None or mean is None or mean.inputs[0] is not distance.inputs[0]:
+            continue
+        x = distance.inputs[0]
+        if x is None or not _over_last(b, mean, x) or not _is_mean_square(b, squares, centred):
+            continue
+        size = b.shape(x)[-1]
+        if size and is_float(b, x):  # of nothing there is no norm
+            ones = b.constant(np.ones(size, np.float32))
+            return b.op("LayerNormalization", x, ones, axis=-1, epsilon=epsilon)
+    return None
+
+
+def scaled_layer_norm(b: Builder, node: ir.Node) -> ir.Value | None:
+    """Mul after LayerNormalization without a scale, Add after one without a bias -> LayerNormalization."""
+    for value, operand in (node.inputs, node.inputs[::-1]):
+        norm = made_by(value, "LayerNormalization")
+        if norm is None or operand is None or not private(value) or len(norm.inputs) != 2:
+            continue
+        x, scale = norm.inputs
+        axis, epsilon = norm.attributes["axis"].as_int(), norm.attributes["epsilon"].as_float()
+        if x is None or scale is None or not is_float(b, operand):
+            continue
+        if b.shape(operand) != b.shape(scale) or None in b.shape(scale):
+            continue
+        if node.op_type == "Add":
+            return b.op("LayerNormalization", x, scale, operand, axis=axis, epsilon=epsilon)
+        if _is_ones(scale):
+            return b.op("LayerNormalization", x, operand, axis=axis, epsilon=epsilon)
+    return None
+
+
+def root_mean_square(b: Builder, node: ir.Node) -> ir.Value | None:
+    """x * (1 / sqrt(mean(x * x) + epsilon)) * w -> SimplifiedLayerNormalization: half of the time."""
+    for normalised, weight in (node.inputs, node.inputs[::-1]):
+        inner = made_by(normalised, "Mul", "Div")
+        if inner is None or weight is None or not private(normalised):
+            continue
+        size = b.shape(weight)
+        for x, squares, epsilon in _over_roots(inner):
+            fits = x is not None and _is_mean_square(b, squares, x) and b.shape(x)[-1:] == size != (None,)
+            if fits and is_float(b, x) and is_float(b, weight):
+                return b.op("SimplifiedLayerNormalization", x, weight, axis=-1, epsilon=epsilon)
+    return None
+
+
+def _over_roots(node: ir.Node) -> list[tuple[ir.Value | None, ir.Value | None, float]]:
+    """x, s and e for each way in which a node is x over the root of s + e."""
+    found = []
+    pairs = [(node.inputs[0], node.inputs[1])]
+    if node.op_type == "Mul":
+        inverses = [(x, made_by(i, "Reciprocal")) for x, i in (*pairs, pairs[0][::-1])]
+        pairs = [(x, i.inputs[0]) for x, i in inverses if i is not None]
+    for x, root in pairs:
+        under = made_by(root, "Sqrt")
+        total = None if under is None else made_by(under.inputs[0], "Add")
+        epsilon = None if total is None else number(total.inputs[1])
+        if total is not None and epsilon is not None:
+            found.append((x, total.inputs[0], epsilon))
+    return found
+
+
+def _is_mean_square(b: Builder, value: ir.Value | None, x: ir.Value) -> bool:
+    """Whether `value` is the mean of the squares of `x` over its last dimension, which is kept."""
+    mean, share = made_by(value, "ReduceMean"), made_by(value, "Div")
+    if mean is not None:
+        square = made_by(mean.inputs[0], "Mul", "Pow")
+        if square is None or square.inputs[0] is not x or not _over_last(b, mean, x):
+            return False
+        return square.inputs[1] is x if square.op_type == "Mul" else number(square.inputs[1]) == 2
+    total = None if share is None else made_by(share.inputs[0], "ReduceSumSquare")
+    if share is None or total is None or total.inputs[0] is not x or not _over_last(b, total, x):
+        return False
+    return number(share.inputs[1]) == b.shape(x)[-1]
+
+
+def _over_last(b: Builder, reduction: ir.Node, x: ir.Value) -> bool:
+    axes = ints(reduction.inputs[1]) if len(reduction.inputs) > 1 else None
+    return axes is not None and axes in ((-1,), (b.rank(x) - 1,)) and attribute(reduction, "keepdims", 1) == 1
+
+
+def _is_ones(value: ir.Value) -> bool:
+    known = None if value.is_graph_input() else value.const_value
+    return known is not None and bool((known.numpy() == 1).all())

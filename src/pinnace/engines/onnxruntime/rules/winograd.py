@@ -1,0 +1,252 @@
+"""3x3 convolutions by Winograd's algorithm.
+
+It computes an image in tiles, and spends on one tile of m x m results (m+2)^2 products instead of 9 m^2: the
+tile's data and the kernel are transformed, multiplied place by place, and transformed back. Lavin and Gray,
+"Fast Algorithms for Convolutional Neural Networks", https://arxiv.org/abs/1509.09308, section 4.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import onnx_ir as ir
+
+from pinnace.compiler.plan import PLANNED
+from pinnace.engines.onnxruntime.rules.match import attribute, floats, is_float, made_by, pads_of, private
+from pinnace.ops.builder import Builder, Unsupported
+
+_Floats = npt.NDArray[np.floating[Any]]
+
+_FEWEST = {4: (48, 25), 2: (192, 49)}
+"""Channels, in and out, and tiles of m x m results from which on it pays (docs/performance.md): with fewer
+channels the transforms outweigh the products, and with fewer tiles the transformed kernel, of 4 or 1.8 times
+the bytes, comes from memory for too little."""
+
+
+class _Transform(NamedTuple):
+    """The matrices B^T, G and A^T, for the data, the kernel and the results of a tile."""
+
+    data: _Floats
+    kernel: _Floats
+    result: _Floats
+
+    @classmethod
+    def of(cls, points: Sequence[float]) -> _Transform:
+        """The transform that evaluates polynomials at these points and at infinity (Toom and Cook).
+
+        All numbers in the data's and the results' matrices are exact in float32, where those of `points` and
+        their powers are.
+        """
+        others = [[q for q in points if q != p] for p in points]
+        data = [[*np.poly(rest)[::-1], 0] for rest in others] + [np.poly(points)[::-1]]
+        kernel = [
+            [p**j / np.prod(np.subtract(p, rest)) for j in range(3)]
+            for p, rest in zip(points, others, strict=True)
+        ]
+        size = len(points) - 1
+        result = [[*(p**j for p in points), j == size - 1] for j in range(size)]
+        return cls(np.array(data, np.float32), np.array([*kernel, [0, 0, 1]]), np.array(result, np.float32))
+
+
+_TRANSFORMS = {2: _Transform.of((0, 1, -1)), 4: _Transform.of((0, 5 / 8, -5 / 8, 3 / 2, -3 / 2))}
+"""By the results beside each other. With the usual points 0, 1, -1, 2, -2 errors are twice as large."""
+
+
+@dataclass(frozen=True)
+class _Tiles:
+    """How a batch of images is cut into tiles with `side` x `side` results each."""
+
+    batch: int
+    height: int
+    width: int
+    pads: tuple[int, ...]
+    side: int
+
+    @property
+    def results(self) -> tuple[int, int]:
+        """Rows and columns of what is computed."""
+        top, left, bottom, right = self.pads
+        return self.height + top + bottom - 2, self.width + left + right - 2
+
+    @property
+    def grid(self) -> tuple[int, int]:
+        """Tiles one below the other, and side by side."""
+        rows, columns = self.results
+        return -(-rows // self.side), -(-columns // self.side)
+
+    @property
+    def number(self) -> int:
+        """Tiles of the batch."""
+        return self.batch * self.grid[0] * self.grid[1]
+
+    def sources(self) -> npt.NDArray[np.int64]:
+        """The pixel at each place of each tile, (side+2, side+2, tiles); one past the last is a zero."""
+        down, beside = self.grid
+        a, b, image, i, j = np.ogrid[: self.side + 2, : self.side + 2, : self.batch, :down, :beside]
+        row, column = i * self.side + a - self.pads[0], j * self.side + b - self.pads[1]
+        inside = (row >= 0) & (row < self.height) & (column >= 0) & (column < self.width)
+        pixel = (image * self.height + row) * self.width + column
+        return np.where(inside, pixel, self.batch * self.height * self.width).reshape(-1)
+
+    def origins(self) -> npt.NDArray[np.int64]:
+        """Where each result, (batch, rows, columns), lies among (side, side, tiles)."""
+        (rows, columns), (down, beside) = self.results, self.grid
+        image, row, column = np.ogrid[: self.batch, :rows, :columns]
+        tile = (image * down + row // self.side) * beside + column // self.side
+        place = row % self.side * self.side + column % self.side
+        found: npt.NDArray[np.int64] = place * self.number + tile
+        return found.reshape(-1)
+
+
+class _Convolution(NamedTuple):
+    """A Conv with what follows it. Where the batch is `free` the tiles are those of one image."""
+
+    x: ir.Value
+    weight: _Floats
+    bias: _Floats
+    tiles: _Tiles
+    relu: bool
+    free: bool
+
+
+def winograd(b: Builder, node: ir.Node) -> ir.Value | None:
+    """Conv of 3x3 windows, in steps of one -> tiles transformed, multiplied, transformed back.
+
+    A BatchNormalization and a Relu after the Conv are taken along. Height and width must be fixed, and it
+    pays for many channels and many tiles only. Rounding errors are up to three times those of sums of float32
+    products; an infinity becomes NaN for its whole tile.
+    """
+    found = _convolution(b, node)
+    if found is None:
+        return None
+    tiles, transform = found.tiles, _TRANSFORMS[found.tiles.side]
+    side, place = tiles.side, tiles.side + 2
+    outputs, inputs = found.weight.shape[:2]
+    kernel = np.einsum("ia,kcab,jb->ijck", transform.kernel, found.weight, transform.kernel, optimize=True)
+    data, result = b.constant(transform.data), b.constant(transform.result)
+
+    y = b.op("Gather", _pixels(b, found), b.constant(tiles.sources()), axis=0)
+    y = b.op("MatMul", data, b.reshape(y, [place, -1]))
+    y = b.op("MatMul", data, b.reshape(y, [place, place, -1]))
+    weight = b.weight(ir.tensor(kernel.astype(np.float32).reshape(-1, inputs, outputs)))
+    y = b.op("MatMul", b.reshape(y, [place * place, -1, inputs]), weight)
+    y = b.op("MatMul", result, b.reshape(y, [place, place, -1]))
+    y, bias = b.reshape(y, [place, -1]), found.bias.astype(np.float32)
+    if found.free:
+        y = b.op("Add", b.reshape(b.op("MatMul", result, y), [-1, outputs]), b.constant(bias))
+    else:
+        y = b.op("Gemm", result, y, b.constant(np.tile(bias, side * tiles.number)))
+    if found.relu:
+        y = b.op("Relu", y)  # onnxruntime makes it a part of the Gemm
+    return _images(b, y, found)
+
+
+def _pixels(b: Builder, found: _Convolution) -> ir.Value:
+    """The pixels, one after the other, and a zero; where the batch is free a pixel is that of all images."""
+    tiles = found.tiles
+    order = (2, 3, 0, 1) if found.free else (0, 2, 3, 1)
+    rows = b.reshape(b.transpose(found.x, order), [tiles.batch * tiles.height * tiles.width, -1])
+    if found.free:
+        return b.op("Pad", rows, [0, 0, 1, 0])
+    return b.op("Concat", rows, b.constant(np.zeros((1, found.weight.shape[1]), np.float32)), axis=0)
+
+
+def _images(b: Builder, y: ir.Value, found: _Convolution) -> ir.Value:
+    """The results of the tiles as images."""
+    tiles, outputs = found.tiles, found.weight.shape[0]
+    rows = b.reshape(y, [tiles.side**2 * tiles.number, -1])
+    y = b.op("Gather", rows, b.constant(tiles.origins()), axis=0)
+    if found.free:
+        return b.transpose(b.reshape(y, [*tiles.results, -1, outputs]), (2, 3, 0, 1))
+    return b.transpose(b.reshape(y, [tiles.batch, *tiles.results, outputs]), (0, 3, 1, 2))
+
+
+def _convolution(b: Builder, node: ir.Node) -> _Convolution | None:
+    """What `node` is the last part of, where that can and should be computed this way."""
+    parts = _parts(node)
+    if parts is None or any(PLANNED in part.meta or len(part.outputs) > 1 for part in parts.values()):
+        return None
+    conv, norm = parts["Conv"], parts.get("BatchNormalization")
+    x, kernel, given = (*conv.inputs, None)[:3]
+    if x is None or kernel is None or not _plain(b, conv) or not is_float(b, x):
+        return None
+    tiles, free = _tiles(b, conv, x, min(b.static_shape(kernel)[:2])), b.shape(x)[0] is None
+    if tiles is None or (free and b.opset < _PADS_BY_INPUT):
+        return None
+    weight = floats(kernel)
+    if weight is None:
+        return None
+    bias = _ZERO if given is None else _vector(given, len(weight))
+    factor, summand = (_ONE, _ZERO) if norm is None else _normalised(norm, len(weight))
+    whole = np.broadcast_to(bias * factor + summand, weight.shape[:1])
+    scaled = weight * factor[:, None, None, None]
+    return _Convolution(x, scaled, whole, tiles, "Relu" in parts, free)
+
+
+_PADS_BY_INPUT = 11
+"""The ONNX operator set since which a Pad is written as here."""
+
+_BEFORE = {"Relu": ("BatchNormalization", "Conv"), "BatchNormalization": ("Conv",), "Conv": ()}
+_AFTER = {"Relu": (), "BatchNormalization": ("Relu",), "Conv": ("Relu", "BatchNormalization")}
+_ZERO, _ONE = np.zeros(1), np.ones(1)
+
+
+def _parts(node: ir.Node) -> dict[str, ir.Node] | None:
+    """Conv, BatchNormalization and Relu, one upon the other, as far as they are there; `node` is the last."""
+    output = node.outputs[0]
+    if private(output) and next(iter(output.uses())).node.op_type in _AFTER[node.op_type]:
+        return None  # asked again there
+    parts = {node.op_type: node}
+    last: ir.Node | None = node
+    while last is not None and last.op_type != "Conv":
+        source = last.inputs[0]
+        last = made_by(source, *_BEFORE[last.op_type]) if private(source) else None
+        if last is not None:
+            parts[last.op_type] = last
+    return None if last is None else parts
+
+
+def _plain(b: Builder, conv: ir.Node) -> bool:
+    """Whether it is a convolution of images by 3 x 3 windows in steps of one, of all channels."""
+    x, kernel = conv.inputs[:2]
+    if x is None or kernel is None or b.shape(x)[1:2] != b.shape(kernel)[1:2]:
+        return False
+    window, given = b.shape(kernel)[2:], conv.attributes
+    steps = [given[name].as_ints() for name in ("strides", "dilations") if name in given]
+    said = tuple(given["kernel_shape"].as_ints()) if "kernel_shape" in given else window
+    return window == said == (3, 3) and all(set(s) == {1} for s in steps) and attribute(conv, "group", 1) == 1
+
+
+def _tiles(b: Builder, conv: ir.Node, x: ir.Value, channels: int) -> _Tiles | None:
+    """The largest tiles with which it pays."""
+    batch, _, height, width = b.shape(x)
+    if height is None or width is None:
+        return None
+    pads = tuple(pads_of(conv, (height, width), (3, 3), (1, 1)))
+    for side, (fewest_channels, fewest_tiles) in _FEWEST.items():
+        tiles = _Tiles(1 if batch is None else batch, height, width, pads, side)
+        if channels >= fewest_channels and min(tiles.results) > 0 and tiles.number >= fewest_tiles:
+            return tiles
+    return None
+
+
+def _vector(value: ir.Value | None, channels: int) -> _Floats:
+    """A constant number for each channel; Unsupported where it is anything else."""
+    known = floats(value)
+    if known is None or known.shape != (channels,):
+        raise Unsupported("no constant for each channel")
+    return known.astype(np.float64)
+
+
+def _normalised(norm: ir.Node, channels: int) -> tuple[_Floats, _Floats]:
+    """Factor and summand of a BatchNormalization, a channel each."""
+    if attribute(norm, "training_mode", 0):
+        raise Unsupported("normalises by what it is given")
+    scale, shift, mean, variance = (_vector(i, channels) for i in norm.inputs[1:5])
+    epsilon = norm.attributes["epsilon"].as_float() if "epsilon" in norm.attributes else 1e-5
+    factor = scale / np.sqrt(variance + epsilon)
+    return factor, shift - mean * factor

@@ -1,0 +1,109 @@
+"""Checks of an ONNX file for what its readers and engines take for granted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from functools import cache
+
+import onnx
+import onnx_ir as ir
+
+from pinnace import bounds
+from pinnace.errors import ModelFormatError
+from pinnace.weights.source import Source
+
+_MOST_OPSET = (1 << 31) - 1
+
+
+def check(model: ir.Model, file: str) -> None:
+    """Raise ModelFormatError for names, operator sets, attributes and calls that no valid file has."""
+    _check_names(model, file)
+    for domain, opset in model.opset_imports.items():
+        if not 0 < opset <= _MOST_OPSET:
+            raise ModelFormatError(f"{file}: there is no operator set {opset} of {domain or 'ONNX'}")
+    for nodes in (ir.traversal.RecursiveGraphIterator(g) for g in _graphs(model)):
+        for node in nodes:
+            _check_attributes(node, model.opset_imports.get("", _MOST_OPSET), file)
+    _check_calls(model, file)
+
+
+def _graphs(model: ir.Model) -> Iterator[ir.Graph]:
+    yield model.graph
+    yield from (function.graph for function in model.functions.values())
+
+
+def _check_attributes(node: ir.Node, opset: int, file: str) -> None:
+    """ModelFormatError where an attribute is not of its type in ONNX's schema, or a Constant has no value."""
+    if node.domain:
+        return
+    types = _types(node.op_type, opset)
+    for name, attribute in node.attributes.items():
+        if name in types and attribute.type.value != types[name]:
+            what = f"{attribute.type.name}, not {ir.AttributeType(types[name]).name}"
+            raise ModelFormatError(f"{file}: attribute {name!r} of {node.op_type} {node.name!r} is {what}")
+    if node.op_type == "Constant" and (
+        len(node.attributes) != 1 or not types.keys() & node.attributes.keys()
+    ):
+        raise ModelFormatError(f"{file}: Constant {node.name!r} must have exactly one attribute, its value")
+
+
+@cache
+def _types(op_type: str, opset: int) -> Mapping[str, int]:
+    """The types of an operator's attributes by their names; {} where ONNX has no such operator."""
+    if not onnx.defs.has(op_type):
+        return {}
+    try:
+        schema = onnx.defs.get_schema(op_type, opset)
+    except onnx.defs.SchemaError:  # it is newer than this set: the engine will say it
+        return {}
+    return {name: int(attribute.type.value) for name, attribute in schema.attributes.items()}  # type: ignore[attr-defined]
+
+
+def _check_names(model: ir.Model, file: str) -> None:
+    """ModelFormatError where a name is no UTF-8: protobuf then gives bytes for the text."""
+    damaged = next((name for name in _names(model) if isinstance(name, bytes)), None)
+    if damaged is not None:
+        raise ModelFormatError(f"{file}: the name {damaged!r} is no text")
+
+
+def _check_calls(model: ir.Model, file: str) -> None:
+    """ModelFormatError where functions call themselves, or each other so often that engines never end."""
+    inside = {key: list(ir.traversal.RecursiveGraphIterator(f.graph)) for key, f in model.functions.items()}
+    most = bounds.of_file(bounds.INLINED, sum(map(len, inside.values())))
+    sizes: dict[ir.OperatorIdentifier, int] = {}  # nodes of each function with all calls inlined
+
+    def size(nodes: Iterable[ir.Node], depth: int) -> int:
+        if depth > bounds.CALLS:
+            what = f"functions call each other more than {bounds.CALLS} deep, or themselves"
+            raise ModelFormatError(f"{file}: {what}")
+        total = 0
+        for node in nodes:
+            key = node.op_identifier()
+            if key in inside and key not in sizes:
+                sizes[key] = size(inside[key], depth + 1)
+            total += sizes.get(key, 1)
+        if total > most:
+            raise ModelFormatError(f"{file}: has more than {most} nodes, with all functions inlined")
+        return total
+
+    if inside:
+        size(ir.traversal.RecursiveGraphIterator(model.graph), 0)
+
+
+def _names(model: ir.Model) -> Iterator[object]:
+    for graph in (model.graph, *model.graph.subgraphs(), *(f.graph for f in model.functions.values())):
+        yield from (value.name for value in (*graph.inputs, *graph.outputs))
+        for node in graph:
+            yield from (node.op_type, node.domain, node.overload, node.name, *node.attributes)
+            yield from (value.name for value in (*node.inputs, *node.outputs) if value is not None)
+
+
+def check_tensor(tensor: ir.TensorProtocol, source: Source) -> None:
+    """ModelFormatError where the data of a small tensor, which is parsed, is not what it declares."""
+    if tensor.size > 8 * len(source.data):
+        what = f"tensor {tensor.name!r} says that it has {tensor.size} elements, more than there is data for"
+        raise ModelFormatError(f"{source.name}: {what}")
+    try:
+        tensor.numpy()
+    except (AssertionError, TypeError, ValueError) as error:
+        raise ModelFormatError(f"{source.name}: tensor {tensor.name!r} is damaged: {error}") from None

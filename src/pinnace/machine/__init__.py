@@ -1,0 +1,1 @@
+"""What this machine has: cores, processor features, accelerators, those that are simulated."""

@@ -1,0 +1,91 @@
+"""Devices that are played by slices of this machine's cores, where the user asks for them.
+
+`PINNACE_SIMULATE="ascend:2,gpu:2"` in the environment makes two devices of each kind, so that programs for
+machines with several devices can be written and tested without one. It is the idea of XLA's
+`--xla_force_host_platform_device_count`.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from pinnace.errors import ConfigError, DeviceUnavailableError
+from pinnace.machine.accelerators import VISIBLE, Card, visible
+
+VARIABLE = "PINNACE_SIMULATE"
+KINDS = ("gpu", "ascend")
+MOST = 1024
+"""Devices of one kind; more is a slip of the pen."""
+
+
+@dataclass(frozen=True)
+class Simulated:
+    """Device `id` of the simulated ones of a kind, and the processors that stand in for it."""
+
+    kind: str
+    id: int
+    cores: tuple[int, ...]
+
+    def __str__(self) -> str:
+        return f"{self.kind}:{self.id} (simulated on {_named(self.cores)})"
+
+
+def counts() -> dict[str, int]:
+    """Numbers of simulated and visible devices by kind; {} where nobody asked. Raises `ConfigError`."""
+    return {kind: len(_left(kind, count)) for kind, count in _asked().items()}
+
+
+def _asked() -> dict[str, int]:
+    """Numbers of simulated devices by kind, those that are not visible included."""
+    text = os.environ.get(VARIABLE, "")
+    if not text.strip():
+        return {}
+    found: dict[str, int] = {}
+    for part in text.split(","):
+        match = re.fullmatch(r"\s*(\w+)\s*:\s*(\d+)\s*", part, re.ASCII)
+        if not match or match[1].lower() not in KINDS or not 0 < int(match[2]) <= MOST:
+            raise ConfigError(
+                f"{VARIABLE}={text!r}: {part.strip()!r} is not KIND:COUNT, with {' or '.join(KINDS)} and a "
+                f'count from 1 to {MOST}, as in "ascend:2,gpu:2"'
+            )
+        if match[1].lower() in found:
+            raise ConfigError(f"{VARIABLE}={text!r}: {match[1].lower()} is there twice")
+        found[match[1].lower()] = int(match[2])
+    return found
+
+
+def simulated(kind: str, device_id: int) -> Simulated | None:
+    """A simulated device; None where devices of this kind are not simulated.
+
+    Raises `DeviceUnavailableError` where they are and this one is not among them, and `ConfigError`.
+    """
+    count = _asked().get(kind, 0)
+    if not count:
+        return None
+    left = _left(kind, count)
+    if device_id >= len(left):
+        there = f"makes {kind}:0 to {kind}:{count - 1}"
+        if len(left) < count:
+            there += f", of which {VISIBLE[kind]}={os.environ[VISIBLE[kind]]!r} leaves {len(left)}"
+        raise DeviceUnavailableError(f"{kind}:{device_id} is not there: {VARIABLE} {there}")
+    return Simulated(kind, device_id, slice_of(sorted(os.sched_getaffinity(0)), left[device_id], count))
+
+
+def _left(kind: str, count: int) -> list[int]:
+    """The simulated devices that the variable of the environment leaves, in its order."""
+    played = [Card(kind, number, str(number), 0) for number in range(count)]
+    return [int(card.name) for card in visible(played, os.environ.get(VISIBLE[kind]))]
+
+
+def slice_of(cores: Sequence[int], place: int, count: int) -> tuple[int, ...]:
+    """The cores of device `place` of `count`: neighbours, as even as can be; shared where too few."""
+    if len(cores) < count:
+        return (cores[place % len(cores)],)
+    return tuple(cores[len(cores) * place // count : len(cores) * (place + 1) // count])
+
+
+def _named(cores: Sequence[int]) -> str:
+    return f"core {cores[0]}" if len(cores) == 1 else "cores " + ", ".join(map(str, cores))

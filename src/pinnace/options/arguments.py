@@ -1,0 +1,91 @@
+"""Checks of arguments, with the messages that users of mindspore_lite know."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Any, Never
+
+from pinnace.errors import ArgumentTypeError, ArgumentValueError
+
+
+def check_type(name: str, value: object, kind: type) -> None:
+    """Raise `ArgumentTypeError` unless `value` is a `kind`."""
+    if not isinstance(value, kind):
+        raise ArgumentTypeError(f"{name} must be {kind.__name__}, but got {type(value)}.")
+
+
+def check_path(name: str, value: object) -> None:
+    """Raise `ArgumentTypeError` unless `value` is a path."""
+    if not isinstance(value, str | os.PathLike):
+        raise ArgumentTypeError(f"{name} must be str, but got {type(value)}.")
+
+
+def check_list(name: str, value: object, kind: type) -> None:
+    """Raise `ArgumentTypeError` unless `value` is a list of `kind`."""
+    check_type(name, value, list)
+    check_elements(name, value, kind)
+
+
+def check_elements(name: str, values: Any, kind: type) -> None:
+    """Raise `ArgumentTypeError` unless every element of `values` is a `kind`."""
+    for index, element in enumerate(values):
+        if not isinstance(element, kind):
+            raise ArgumentTypeError(
+                f"{name} element must be {kind.__name__}, but got {type(element)} at index {index}."
+            )
+
+
+def count(name: str, value: Any, prefix: str = "") -> int:
+    """`value` as an int; raise unless it is one of 32 bits, not negative: `prefix` opens that message."""
+    check_type(name, value, int)
+    if value < 0:
+        raise ArgumentValueError(f"{prefix}{name} must be a non-negative int.")
+    check_32_bits(name, value)
+    return int(value)
+
+
+def text(name: str, value: Any) -> str:
+    """`value`; raise `ArgumentTypeError` unless it is a string."""
+    check_type(name, value, str)
+    return str(value)
+
+
+def list_of(kind: type[int]) -> Callable[[str, Any], list[int]]:
+    """A check that gives a list of ints of 32 bits, or raises `ArgumentTypeError`."""
+
+    def checked(name: str, value: Any) -> list[int]:
+        check_list(name, value, kind)
+        check_32_bits(f"{name} element", *value)
+        return list(map(kind, value))
+
+    return checked
+
+
+def check_32_bits(name: str, *values: object) -> None:
+    """Raise `ArgumentTypeError` unless each of some ints has room in 32 bits."""
+    for value in values:
+        if not -1 << 31 <= value < 1 << 31:  # type: ignore[operator]
+            raise ArgumentTypeError(f"{name} must be an int of 32 bits, but got {value}.")
+
+
+def check_sections(name: str, value: object) -> None:
+    """Raise `ArgumentTypeError` unless `value` is a dict {str: {str: str}}."""
+    check_type(name, value, dict)
+    for section, options in value.items():  # type: ignore[attr-defined]
+        check_type(f"{name}_key", section, str)
+        check_type(f"{name}_value", options, dict)
+        for key, option in options.items():
+            check_type(f"{name}_value_key", key, str)
+            check_type(f"{name}_value_value", option, str)
+
+
+class NotCopied:
+    """What has an engine, which neither `copy` nor `pickle` can take along, nor with it `multiprocessing`."""
+
+    def __getstate__(self) -> Never:
+        """Raise `ArgumentTypeError`."""
+        raise ArgumentTypeError(
+            f"a {type(self).__name__} can neither be copied nor sent to another process: build it there, "
+            f"of the same file"
+        )

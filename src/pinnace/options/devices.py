@@ -1,0 +1,169 @@
+"""The options of each kind of device."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pinnace.errors import ArgumentValueError, warn
+from pinnace.options.arguments import check_32_bits, check_type, count, list_of, text
+from pinnace.options.launcher import launched
+from pinnace.options.setting import Options, given, setting
+from pinnace.options.table import ASCEND_PRECISION
+
+FP16, FP32 = "preferred_fp16", "enforce_fp32"
+_AFFINITY = {0: "none", 1: "fastest cores first", 2: "slowest cores first"}
+
+
+def _affinity(name: str, mode: Any) -> int:
+    check_type(name, mode, int)
+    check_32_bits(name, mode)
+    if mode not in _AFFINITY:  # mindspore_lite takes the value and binds nothing
+        warn(f"{name} {mode} is not one of {_AFFINITY}: 0 is used")
+        return 0
+    return int(mode)
+
+
+class Device(Options):
+    """The options that all kinds of device have."""
+
+    kind: Literal["cpu", "gpu", "ascend"]
+    _title: str
+    _modes: tuple[str, ...] = (FP32, FP16)
+    _default = FP32
+
+    provider: str = setting(
+        "{kind}_provider", text, "", 'Name of the engine to run on; "" leaves the choice to Pinnace.'
+    )
+
+    @property
+    def precision_mode(self) -> str:
+        """The precision to compute in: "enforce_fp32" or "preferred_fp16"; more words, and "", on Ascend."""
+        return given(self, "precision_mode") or self._default
+
+    @precision_mode.setter
+    def precision_mode(self, mode: str) -> None:
+        name = f"{self.kind}_precision_mode"
+        check_type(name, mode, str)
+        if mode not in self._modes:
+            known = ", ".join(filter(None, self._modes))
+            raise ArgumentValueError(f"{name} must be in [{known}], but got {mode}.")
+        self._precision_mode = mode
+
+    @property
+    def enable_fp16(self) -> bool:
+        """True where `precision_mode` is "preferred_fp16": the name of mindspore_lite 1.8 and 1.9."""
+        return bool(given(self, "precision_mode") == FP16)
+
+    @enable_fp16.setter
+    def enable_fp16(self, enable: bool) -> None:
+        check_type("enable_fp16", enable, bool)
+        self._precision_mode = FP16 if enable else ""
+
+
+class CPU(Device):
+    """The processor: threads, cores, precision."""
+
+    kind = "cpu"
+    _title = "kCPU"
+
+    thread_num: int = setting(
+        "cpu_thread_num", count, 0,
+        "Threads that compute one request, at most 5 a core; 0 chooses by the cores that are there.",
+    )  # fmt: skip
+    inter_op_parallel_num: int = setting(
+        "cpu_inter_op_parallel_num", count, 0,
+        "Operators that run at the same time, at most `thread_num`; 0 leaves it to the engine.",
+    )  # fmt: skip
+    thread_affinity_mode: int = setting(
+        "cpu_thread_affinity_mode", _affinity, 0,
+        "Cores to bind threads to: 0 none, 1 the fastest first, 2 the slowest first.",
+    )  # fmt: skip
+    thread_affinity_core_list: list[int] = setting(
+        "cpu_thread_affinity_core_list", list_of(int), [],
+        "Cores to bind threads to, in this order; goes before `thread_affinity_mode`.",
+    )  # fmt: skip
+
+    def __str__(self) -> str:
+        return (
+            f"device_type: DeviceType.{self._title},\n"
+            f"precision_mode: {self.precision_mode},\n"
+            f"thread_num: {self.thread_num},\n"
+            f"inter_op_parallel_num: {self.inter_op_parallel_num},\n"
+            f"thread_affinity_mode: {self.thread_affinity_mode},\n"
+            f"thread_affinity_core_list: {self.thread_affinity_core_list}."
+        )
+
+
+class Accelerator(Device):
+    """A device with a number."""
+
+    device_id: int = setting("{kind}_device_id", count, 0, "Number of the device on this machine.")
+
+
+class GPU(Accelerator):
+    """A GPU; its rank and the number of ranks come from the launcher (MPI or the like)."""
+
+    kind = "gpu"
+    _title = "kGPU"
+
+    def __str__(self) -> str:
+        return (
+            f"device_type: DeviceType.{self._title},\n"
+            f"precision_mode: {self.precision_mode},\n"
+            f"device_id: {self.device_id},\n"
+            f"rank_id: {self.rank_id},\n"
+            f"group_size: {self.group_size}."
+        )
+
+    @property
+    def rank_id(self) -> int:
+        """Rank of this process among those that run one model together; 0 where it runs alone."""
+        return launched("rank", 0)
+
+    @property
+    def group_size(self) -> int:
+        """Number of processes that run one model together; 1 where it runs alone."""
+        return launched("size", 1)
+
+    def get_rank_id(self) -> int:
+        """As `rank_id`: the name of mindspore_lite 1.8 and 1.9."""
+        return self.rank_id
+
+    def get_group_size(self) -> int:
+        """As `group_size`: the name of mindspore_lite 1.8 and 1.9."""
+        return self.group_size
+
+
+class Ascend(Accelerator):
+    """An Ascend processor."""
+
+    kind = "ascend"
+    _title = "kAscend"
+    _modes = ("", *ASCEND_PRECISION)
+    _default = ""
+
+    rank_id: int = setting(
+        "ascend_rank_id", count, 0,
+        "Rank of this process among those that run one model together; 0 where nothing was said.",
+    )  # fmt: skip
+
+    def __str__(self) -> str:
+        # mindspore_lite 2.0.0 has no such options; the releases that have them tell them so.
+        later = f"provider: {self.provider}.rank_id: {self.rank_id}." if self.provider or self.rank_id else ""
+        return (
+            f"device_type: DeviceType.{self._title},\n"
+            f"precision_mode: {self.precision_mode},\n"
+            f"device_id: {self.device_id}.{later}"
+        )
+
+    @property
+    def group_size(self) -> int:
+        """Number of processes that run one model together: what was set, else what their launcher says, or 1.
+
+        What is set must be what the launcher or the rank table says.
+        """
+        return given(self, "group_size") or launched("size", 1)
+
+    @group_size.setter
+    def group_size(self, ascend_group_size: int) -> None:
+        self._group_size = count("ascend_group_size", ascend_group_size) or None

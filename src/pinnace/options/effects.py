@@ -1,0 +1,108 @@
+"""Options of a build: the attributes that they fill in, and those that have no effect."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator
+
+from pinnace.errors import warn
+from pinnace.machine.simulation import counts
+from pinnace.options.context import Context, main_device
+from pinnace.options.setting import given
+from pinnace.options.settings import Settings
+from pinnace.options.table import CONTEXT, SECTIONS, Option
+
+_NAMES = {"cpu": "the CPU", "gpu": "a GPU", "ascend": "an Ascend device"}
+
+
+def settled(context: Context, settings: Settings, *facts: str) -> Context:
+    """A context that has what `settings` say where `context` says nothing.
+
+    Warns, in one line, of all options that have no effect on its target. `facts` are what some need,
+    or are in the place of some (`options.RUNNER`, `options.CHOSEN`, ...). Raises `ConfigError` for a target
+    that cannot be.
+    """
+    kind = main_device(context)
+    place = _place(context, kind)
+    lost: dict[str, list[str]] = {}
+    for name, why in _of_context(context, kind, place, facts):
+        lost.setdefault(why, []).append(name)
+    filled = _Filled(context)
+    for section in reversed([name for name in SECTIONS if name in settings.sections]):
+        idle: dict[str, list[str]] = {}
+        for key, value in settings.sections[section].items():
+            option = SECTIONS[section].option(key)
+            if option is None:  # unknown, of which the reader has warned
+                continue
+            why = _why(option, SECTIONS[section].kind, kind, place, facts)
+            if not why and option.fills:
+                why = filled.fill(option, value, f"[{section}] {key}")
+            if why:
+                idle.setdefault(why, []).append(key)
+        for why, keys in idle.items():
+            lost.setdefault(why, []).append(f"[{section}] {', '.join(keys)}")
+    if lost:
+        said = "; ".join(f"{', '.join(names)} ({why})" for why, names in lost.items())
+        warn(f"these options have no effect: {said}")
+    return filled.context
+
+
+def _place(context: Context, kind: str) -> str:
+    """The one of `options.PLACES` that a context's target is."""
+    if kind == "cpu":
+        return kind
+    if kind in counts():
+        return f"simulated {kind}"
+    if kind == "gpu":
+        return "tensorrt" if context.gpu.provider == "tensorrt" else "cuda"
+    return kind
+
+
+def _why(option: Option, belongs: str, kind: str, place: str, facts: tuple[str, ...]) -> str:
+    """The reason for which an option has no effect; "" where it has one. `belongs` is its kind of device."""
+    if place in option.on and option.but in facts:
+        return option.but
+    if place in option.on:
+        met = not option.needs or any(need in facts for need in option.needs)
+        return "" if met else option.why or f"for {' and '.join(option.needs)} only"
+    return f"the target is {_NAMES[kind]}" if belongs not in ("", kind) else option.why
+
+
+def _of_context(context: Context, kind: str, place: str, facts: tuple[str, ...]) -> Iterator[tuple[str, str]]:
+    """The attributes of a context that were set and have no effect, and why."""
+    first = next((name for name in context.target if name.lower() != "cpu"), "")
+    for name in context.target:
+        if name.lower() not in ("cpu", first.lower()):
+            yield f"{name!r} in context.target", f"the first device, {first!r}, is used"
+    default = Context()
+    for name, option in CONTEXT.items():
+        group, _, attribute = name.rpartition(".")
+        has, had = (getattr(getattr(one, group) if group else one, attribute) for one in (context, default))
+        belongs = group if group in ("gpu", "ascend") else ""
+        why = _why(option, belongs, kind, place, facts) if has != had else ""
+        if why:
+            yield f"context.{name}", why
+
+
+class _Filled:
+    """A context that takes the values of options where nobody has set its own."""
+
+    def __init__(self, context: Context) -> None:
+        self.context = copy.copy(context)
+        self._by: dict[str, str] = {}
+
+    def fill(self, option: Option, value: str, called: str) -> str:
+        """Set the attribute that an option stands for; gives why that has no effect, or ""."""
+        name = option.fills
+        group, attribute = name.split(".")
+        device = getattr(self.context, group)
+        there = given(device, attribute)
+        wanted = value if option.values is None else option.values.read(called, value)
+        if there not in ("", None):
+            first = self._by.get(name, "the context")
+            return "" if there == wanted else f"{first} says {there}"
+        device = copy.copy(device)
+        vars(device)[f"_{attribute}"] = wanted
+        vars(self.context)[group] = device
+        self._by[name] = called
+        return ""

@@ -1,0 +1,17 @@
+"""Ranks as launchers say them in the environment: Open MPI, MPICH, Slurm, torchrun, MindSpore."""
+
+from __future__ import annotations
+
+import os
+from typing import Literal
+
+_NAMES = {
+    "rank": ("OMPI_COMM_WORLD_RANK", "PMI_RANK", "RANK", "RANK_ID"),
+    "size": ("OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "WORLD_SIZE", "RANK_SIZE"),
+}
+
+
+def launched(what: Literal["rank", "size"], default: int) -> int:
+    """The rank of this process, or the number of ranks; `default` where no launcher says it."""
+    said = (os.environ.get(name, "") for name in _NAMES[what])
+    return next((int(number) for number in said if number.isdecimal()), default)

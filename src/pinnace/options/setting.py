@@ -1,0 +1,51 @@
+"""How an option of a context is declared: its name in errors, its check, its default."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable
+from typing import Any
+
+from pinnace.errors import warn
+
+
+class Options:
+    """Base of the groups of options: warns where an option is set that does not exist."""
+
+    def __setattr__(self, name: str, value: object) -> None:
+        if not name.startswith("_") and not hasattr(self, name):
+            known = [option for option in dir(self) if not option.startswith("_")]
+            near = difflib.get_close_matches(name, known, n=1)
+            hint = f"; did you mean {near[0]!r}?" if near else ""
+            warn(f"{type(self).__name__} has no option {name!r}, it has no effect{hint}")
+        super().__setattr__(name, value)
+
+
+class _Setting(property):
+    _name = ""
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = f"_{name}"
+
+
+def setting(label: str, checked: Callable[[str, Any], Any], default: Any, doc: str) -> Any:
+    """A property that keeps the result of `checked(label, value)`; a list is copied when it is read.
+
+    `label` is the option's name in errors, in which "{kind}" stands for the group's kind of device.
+    """
+
+    def get(group: Options) -> Any:
+        value = vars(group).get(made._name, default)
+        return list(value) if isinstance(value, list) else value
+
+    def set_(group: Options, value: Any) -> None:
+        vars(group)[made._name] = checked(label.format(kind=getattr(group, "kind", "")), value)
+
+    made = _Setting(get, set_)
+    made.__doc__ = doc  # before Python 3.13 the argument of that name is lost in a subclass
+    return made
+
+
+def given(group: Options, name: str) -> Any:
+    """The value that an option was set to; None where it was not."""
+    return vars(group).get(f"_{name}")

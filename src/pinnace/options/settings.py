@@ -1,0 +1,214 @@
+"""Settings of a build: from an .ini file, from a dict, or from both.
+
+`pinnace.options.table` says which sections and keys there are; whoever needs them reads them.
+"""
+
+from __future__ import annotations
+
+import configparser
+import difflib
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any
+
+from pinnace.errors import ArgumentTypeError, ConfigError, warn
+from pinnace.options.arguments import check_sections, check_type
+from pinnace.options.table import SECTIONS
+
+_FLAT = {
+    "pids": ("ascend_context", "shareable_weight_pid_list"),
+    "shared_mem_handle": ("ascend_context", "shareable_weight_mem_handle"),
+}
+"""Keys that scripts give without a section, and where they belong."""
+
+_PLAN_TYPES = ("float32", "float16")
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Options by section and key, checked. `Settings()` has none.
+
+    `folder` is that of the .ini file, "" where there is none.
+    """
+
+    sections: Mapping[str, Mapping[str, str]] = field(default_factory=lambda: MappingProxyType({}))
+    folder: str = ""
+
+    @classmethod
+    def load(cls, path: str = "", options: Mapping[str, Any] | None = None, name: str = "config") -> Settings:
+        """Read the .ini file at `path` ("" is none) and lay `options` over it.
+
+        `options` is {section: {key: value}} of strings, and is called `name` in messages; the keys `pids`
+        and `shared_mem_handle` may stand in it without a section. Values in double quotes lose them.
+        Raises `ConfigError` for a file that cannot be read and for an impossible value,
+        `ArgumentTypeError` for other things than strings; warns of unknown sections and keys.
+        """
+        sources = [(path, _read(path))] if path else []
+        if options:
+            sources.append((name, _nested(options, name)))
+        merged: dict[str, dict[str, str]] = {}
+        for origin, sections in sources:
+            for name, values in sections.items():
+                section = _known(name, SECTIONS)
+                keys = SECTIONS[section].keys if section in SECTIONS else ()
+                clean = {_known(key, keys): _unquote(value) for key, value in values.items()}
+                _check(origin, section, clean)
+                merged.setdefault(section, {}).update(clean)
+        return cls(merged, os.path.dirname(path))
+
+    def get(self, section: str, key: str, default: str = "") -> str:
+        """The value of an option, `default` where it is not given."""
+        return self.sections.get(section, {}).get(key, default)
+
+    def number(self, section: str, key: str) -> int:
+        """The value of an option that is a number, 0 where it is not given."""
+        return int(self.get(section, key) or 0)
+
+    @property
+    def flat(self) -> tuple[tuple[str, str, str], ...]:
+        """All options as (section, key, value)."""
+        return tuple((s, key, value) for s, values in self.sections.items() for key, value in values.items())
+
+    @property
+    def precision_plan(self) -> dict[str, str]:
+        """Element types ("float16" or "float32") by node name, of `[execution_plan]`."""
+        plan = self.sections.get("execution_plan", {})
+        return {node: kind for node, value in plan.items() if (kind := _plan_type(value))}
+
+    @property
+    def variable_weights(self) -> tuple[str, ...]:
+        """Names of the weights that may be exchanged, a line each in the file `variable_weights_file`.
+
+        The option is one of `[ascend_context]`, as in MindSpore Lite, or of `[common_context]`. A path that
+        leads nowhere from the working directory is tried from the folder of the .ini file. Where there is
+        none, `variable_weights_list` has the names, with commas between them. ConfigError.
+        """
+        given = [self.get(section, _VARIABLE_WEIGHTS) for section in _VARIABLE_SECTIONS]
+        path = next(filter(None, given), "")
+        if not path:
+            listed = (self.get(section, "variable_weights_list") for section in _VARIABLE_SECTIONS)
+            names = next(filter(None, listed), "").split(",")
+            return tuple(dict.fromkeys(filter(None, map(str.strip, names))))
+        beside = os.path.join(self.folder, path)
+        path = path if os.path.exists(path) or not os.path.exists(beside) else beside
+        lines: dict[str, int] = {}
+        for number, line in enumerate(_text(path, _VARIABLE_WEIGHTS).splitlines(), 1):
+            name = line.strip()
+            if name in lines:
+                raise ConfigError(f"{path}:{number}: {name!r} stands in line {lines[name]} already")
+            if name:
+                lines[name] = number
+        if not lines:
+            raise ConfigError(f"{path}: {_VARIABLE_WEIGHTS} names no weights: write one name a line")
+        return tuple(lines)
+
+
+_VARIABLE_WEIGHTS = "variable_weights_file"
+_VARIABLE_SECTIONS = ("ascend_context", "acl_option_cfg_param", "common_context")
+
+
+def _text(path: str, what: str) -> str:
+    try:
+        with open(path, encoding="utf-8-sig") as file:
+            return file.read()
+    except OSError as error:
+        raise ConfigError(f"cannot read {what} {path}: {error.strerror}") from None
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{path}: not a text file, byte {error.start} is no UTF-8") from None
+
+
+def _read(path: str) -> dict[str, dict[str, str]]:
+    parser = configparser.ConfigParser(
+        delimiters=("=",), comment_prefixes=("#", ";"), interpolation=None, default_section="\0"
+    )
+    parser.optionxform = str  # type: ignore[assignment,method-assign]  # keys keep their case
+    text = _text(path, "configuration file")
+    try:
+        # MindSpore Lite trims lines; without that an indented key would continue the one above.
+        parser.read_string("\n".join(line.strip() for line in text.split("\n")), source=path)
+    except configparser.Error as error:
+        raise ConfigError(_place(path, error)) from None
+    return {section: dict(parser[section]) for section in parser.sections()}
+
+
+def _place(path: str, error: configparser.Error) -> str:
+    """Say in one line where a file is wrong."""
+    match error:
+        case configparser.DuplicateSectionError():
+            return f"{path}:{error.lineno}: section [{error.section}] is there twice"
+        case configparser.DuplicateOptionError():
+            return f"{path}:{error.lineno}: key {error.option!r} is twice in [{error.section}]"
+        case configparser.MissingSectionHeaderError():
+            return f"{path}:{error.lineno}: {error.line.strip()!r} stands before any [section]"
+        case configparser.ParsingError():
+            line, _ = error.errors[0]
+            return f"{path}:{line}: the line is neither [section] nor key=value"
+        case _:
+            return f"{path}: {error}"
+
+
+def _nested(options: Mapping[str, Any], name: str) -> dict[str, dict[str, str]]:
+    """Move keys that stand without a section to theirs, and check the types of all."""
+    check_type(name, options, dict)
+    nested: dict[str, Any] = {}
+    for key, value in options.items():
+        if key in _FLAT and isinstance(value, str | int):
+            section, option = _FLAT[key]
+            nested.setdefault(section, {})[option] = str(value)
+        elif key in _FLAT and not isinstance(value, dict):
+            raise ArgumentTypeError(f"{name}[{key!r}] must be str or int, but got {type(value)}.")
+        elif isinstance(value, dict) and isinstance(nested.get(key), dict):
+            nested[key].update(value)
+        else:
+            nested[key] = dict(value) if isinstance(value, dict) else value
+    check_sections(name, nested)
+    return nested
+
+
+def _check(origin: str, section: str, values: Mapping[str, str]) -> None:
+    if section not in SECTIONS:
+        warn(f"{origin}: unknown section [{section}] is ignored{_nearest(section, SECTIONS)}")
+        return
+    if section == "execution_plan":
+        _check_plan(origin, values)
+    known = SECTIONS[section]
+    for key, value in values.items():
+        option = known.option(key)
+        if option is None:
+            warn(f"{origin}: unknown key {key!r} in [{section}] is ignored{_nearest(key, known.keys)}")
+        elif option.values is not None:
+            option.values.read(f"{origin}: [{section}] {key}", value)
+
+
+def _check_plan(origin: str, values: Mapping[str, str]) -> None:
+    # mindspore_lite skips a wrong line of the plan and goes on; so do we, aloud.
+    for node, value in values.items():
+        if _plan_type(value) is None:
+            warn(
+                f"{origin}: [execution_plan] {node}={value} is ignored: "
+                f"it must be data_type:float16 or data_type:float32"
+            )
+
+
+def _plan_type(value: str) -> str | None:
+    key, _, kind = value.partition(":")
+    kind = kind.strip().lower()
+    return kind if key.strip().lower() == "data_type" and kind in _PLAN_TYPES else None
+
+
+def _known(name: str, known: Iterable[str]) -> str:
+    """A name as the table of options writes it: MindSpore's pages write `model_File` and `serialize_Path`."""
+    return next((word for word in known if word.lower() == name.lower()), name)
+
+
+def _nearest(word: str, known: Iterable[str]) -> str:
+    lower = {name.lower(): name for name in known}
+    near = difflib.get_close_matches(word.lower(), lower, n=1)
+    return f"; did you mean {lower[near[0]]!r}?" if near else ""
+
+
+def _unquote(value: str) -> str:
+    value = value.strip()
+    return value[1:-1] if len(value) > 1 and value[0] == value[-1] == '"' else value

@@ -1,0 +1,84 @@
+"""Requests that are computed together, along the first dimension of all inputs and outputs."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import accumulate, pairwise
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from pinnace.errors import ConfigError, EngineError
+from pinnace.serving.request import Request
+
+if TYPE_CHECKING:
+    from pinnace.engines.protocol import Array, Executable
+
+
+@dataclass(frozen=True)
+class Batching:
+    """How many rows a batch may have, and how long, in ns, its first request may wait for others."""
+
+    rows: int
+    delay: int
+
+    def check(self, executable: Executable) -> None:
+        """Raise `ConfigError` for a model whose requests cannot be computed together."""
+        for port in (*executable.inputs, *executable.outputs):
+            if port.shape[:1] != (-1,):
+                raise ConfigError(
+                    f"[runner] max_batch_size: the first dimension of {port.name!r} is not free "
+                    f"({list(port.shape)}), so that requests cannot be computed together; export the model "
+                    f"with a free batch, or leave max_batch_size out"
+                )
+        if executable.execution().state:
+            raise ConfigError(
+                "[runner] max_batch_size: this model keeps values from one prediction to the next, so that "
+                "requests cannot be computed together; leave max_batch_size out"
+            )
+
+    def extend(self, batch: list[Request], waiting: deque[Request]) -> bool:
+        """Move requests from the head of the queue to the batch; whether more of them may still fit.
+
+        Nobody is overtaken: where the head does not fit the batch ends.
+        """
+        rows = sum(map(rows_of, batch))
+        while waiting and rows:
+            head = waiting[0]
+            if not rows_of(head) or _kind(head) != _kind(batch[0]) or rows + rows_of(head) > self.rows:
+                return False
+            rows += rows_of(head)
+            batch.append(waiting.popleft())
+        return 0 < rows < self.rows
+
+
+def rows_of(request: Request) -> int:
+    """The size of the first dimension of all inputs; 0 where they differ, or one is in a device's memory."""
+    if not all(isinstance(array, np.ndarray) for array in request.arrays):
+        return 0
+    rows = {array.shape[0] for array in request.arrays}
+    return rows.pop() if len(rows) == 1 else 0
+
+
+def _kind(request: Request) -> list[tuple[int, ...]]:
+    """What requests must have in common. The dtypes are the model's."""
+    return [array.shape[1:] for array in request.arrays]
+
+
+def joined(requests: Sequence[Request]) -> list[Array]:
+    """The inputs of all, one after the other."""
+    return [np.concatenate(parts) for parts in zip(*(r.arrays for r in requests), strict=True)]
+
+
+def split(results: Sequence[Array], requests: Sequence[Request]) -> list[list[Array]]:
+    """The results of each request, each memory of its own.
+
+    Raises `EngineError` where the results have other first dimensions than the inputs.
+    """
+    ends = [0, *accumulate(map(rows_of, requests))]
+    if any(result.shape[:1] != (ends[-1],) for result in results):
+        shapes = [list(result.shape) for result in results]
+        raise EngineError(f"{ends[-1]} rows were given, and the results have shapes {shapes}")
+    return [[result[begin:end].copy() for result in results] for begin, end in pairwise(ends)]

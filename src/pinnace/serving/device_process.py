@@ -1,0 +1,104 @@
+"""What runs in the process of one device: a model is built, and computes what lies in shared memory."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import sys
+from collections.abc import Sequence
+
+from pinnace.building.origin import build
+from pinnace.engines.protocol import Array, Executable
+from pinnace.errors import EngineError
+from pinnace.machine.cores import bound
+from pinnace.options.settings import Settings
+from pinnace.options.target import Target
+from pinnace.serving.control import Control, Message, as_message, ports_said
+from pinnace.serving.slots import Slot
+from pinnace.types import Port
+
+
+def main(told: Message) -> None:
+    """Serve the process that started this one, until it hangs up."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the other process has heard it too, and decides
+    control = Control(socket.socket(fileno=told["control"]))
+    slots = [Slot((into, out)) for into, out in told["slots"]]
+    try:
+        job = control.receive()
+        if job is None:
+            return
+        target = _target(job["target"])
+        if target.cores:
+            os.sched_setaffinity(0, target.cores)  # all threads of a simulated device stay on its cores
+        executable = build(job["model"], None, target, Settings(job["sections"], job["folder"]))
+        _check(executable.inputs + executable.outputs)
+        ports = {"inputs": ports_said(executable.inputs), "outputs": ports_said(executable.outputs)}
+    except BaseException as error:
+        control.send({"error": as_message(error)})
+        return
+    sys.stderr.flush()
+    control.send({**ports, "info": dict(executable.info)})
+    os.dup2(told["stderr"], 2)
+    with bound(target.cores[:1]):
+        _serve(control, slots, executable)
+
+
+def _serve(control: Control, slots: Sequence[Slot], executable: Executable) -> None:
+    place = _Places(slots, executable)
+    while (message := control.receive()) is not None:
+        number = message["run"]
+        try:
+            shapes = place.run(number, message["shapes"])
+        except Exception as error:
+            answer: Message = {"slot": number, "error": as_message(error)}
+        else:
+            answer = {"slot": number, "shapes": shapes}
+        try:
+            control.send(answer)
+        except OSError:
+            return
+
+
+class _Places:
+    """The slots, and the arrays in each of them as they were last: same ones need not be bound again."""
+
+    def __init__(self, slots: Sequence[Slot], executable: Executable) -> None:
+        self._slots = slots
+        self._execution = executable.execution()
+        self._into = [port.dtype.to_numpy() for port in executable.inputs]
+        self._out = [port.dtype.to_numpy() for port in executable.outputs]
+        shapes = [port.shape for port in executable.outputs]
+        self._fixed = None if any(min(shape, default=0) < 0 for shape in shapes) else shapes
+        self._arrays: list[tuple[object, list[Array], list[Array] | None]] = [(None, [], None) for _ in slots]
+
+    def run(self, number: int, shapes: list[list[int]]) -> list[list[int]]:
+        """Compute what lies in a slot; gives the shapes of the results, which lie there too."""
+        slot = self._slots[number]
+        known, arrays, outputs = self._arrays[number]
+        if known != shapes:
+            arrays = slot.inputs.views(shapes, self._into)
+            outputs = None if self._fixed is None else slot.outputs.views(self._fixed, self._out)
+            self._arrays[number] = (shapes, arrays, outputs)
+        results = self._execution.run(arrays, outputs)
+        if outputs is None:
+            found = [list(result.shape) for result in results]
+            for view, result in zip(slot.outputs.views(found, self._out), results, strict=True):
+                view[...] = result
+            return found
+        return [list(result.shape) for result in outputs]
+
+
+def _target(told: Message) -> Target:
+    lists = {key: tuple(map(_tuple, told[key])) for key in ("cores", "options")}
+    return Target(**{**told, **lists})
+
+
+def _tuple(value: object) -> object:
+    return tuple(value) if isinstance(value, list) else value
+
+
+def _check(ports: Sequence[Port]) -> None:
+    for port in ports:
+        if port.dtype.name == "STRING":
+            raise EngineError(f"{port.name!r} holds text, which has no form in shared memory")

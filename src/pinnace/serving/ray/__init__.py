@@ -1,0 +1,99 @@
+"""Models on the machines of a Ray cluster.
+
+`membership` joins and leaves clusters; `nodes` says what an actor asks of Ray, and how many fit; `models`
+brings a model's files to a node, once; `actor` is what runs there; `fleet` is all actors of one model;
+`actors` gives them what waits. Ray is imported in this room and nowhere else, when it is asked for.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pinnace.building.origin import Buffer
+from pinnace.errors import ConfigError, DeviceUnavailableError
+from pinnace.options.context import Context, Parallel
+from pinnace.options.setting import given
+from pinnace.options.settings import Settings
+from pinnace.serving.batching import Batching
+from pinnace.serving.carrier import Carrier
+
+if TYPE_CHECKING:
+    from pinnace.serving.ray.actors import ActorWorkers
+    from pinnace.serving.ray.fleet import Fleet
+
+
+def carrier(path: str, context: Context, settings: Settings, devices: int) -> Carrier:
+    """What takes parts of requests to `devices` actors of a cluster, 0: as many as it has room for.
+
+    Raises as `Fleet` does, and `ConfigError` for options that a cluster cannot keep.
+    """
+    fleet = _fleet(path, context, context.parallel, settings, context.cpu.thread_num, 1, devices)
+    from pinnace.serving.ray.actors import ActorCarrier
+
+    return ActorCarrier(fleet)
+
+
+def workers(
+    model: str | Buffer,
+    context: Context,
+    parallel: Parallel,
+    settings: Settings,
+    limit: int,
+    batching: Batching | None,
+) -> ActorWorkers:
+    """Workers on a cluster: `parallel.workers_num` on each of its `device_ids`. Raises as `carrier`."""
+    each, devices = parallel.workers_num, len(parallel.device_ids)
+    wanted = each * max(1, devices) if each else devices
+    threads = context.cpu.thread_num or int(not wanted)
+    fleet = _fleet(model, context, parallel, settings, threads, max(1, each), wanted)
+    from pinnace.serving.ray.actors import ActorWorkers
+
+    return ActorWorkers(fleet, limit, batching)
+
+
+def _fleet(
+    model: str | Buffer,
+    context: Context,
+    parallel: Parallel,
+    settings: Settings,
+    threads: int,
+    each: int,
+    wanted: int,
+) -> Fleet:
+    """The actors of a model; `each` share a device, `wanted` are wanted in all."""
+    _refuse(context, settings)
+    try:
+        import ray  # noqa: F401
+    except ImportError as error:
+        raise DeviceUnavailableError(
+            f"a cluster is used through the package ray: pip install 'pinnace[ray]' ({error})"
+        ) from None
+    from pinnace.serving.ray.fleet import start
+
+    return start(model, context, parallel.address, settings, threads, each, wanted)
+
+
+def _refuse(context: Context, settings: Settings) -> None:
+    """Raise `ConfigError` for what belongs to one process, or one machine."""
+    cpu = context.cpu
+    asked = {
+        "ranks (rank_id, group_size, group_info_file, rank_table_file)": context.gpu.group_size > 1
+        or context.ascend.rank_id
+        or context.group_info_file
+        or settings.get("ascend_context", "rank_table_file"),
+        "thread_affinity_mode and thread_affinity_core_list": cpu.thread_affinity_mode
+        or cpu.thread_affinity_core_list,
+        "weights lent to processes (pids, shared_mem_handle)": settings.get(
+            "ascend_context", "shareable_weight_pid_list"
+        )
+        or settings.get("ascend_context", "shareable_weight_mem_handle"),
+        "weights to update (variable_weights_file)": settings.variable_weights,
+        "sizes of free dimensions (dynamic_dims)": given(context.gpu, "dynamic_dims")
+        or given(context.ascend, "dynamic_dims"),
+    }
+    for what, wanted in asked.items():
+        if wanted:
+            raise ConfigError(
+                f"context.parallel.cluster: {what} cannot be had on a cluster; leave them out, or leave "
+                f"context.parallel.cluster and address out"
+            )

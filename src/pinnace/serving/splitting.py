@@ -1,0 +1,246 @@
+"""How a request becomes parts for several devices, and their results one again."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass
+from functools import partial
+from itertools import accumulate, pairwise
+from time import perf_counter_ns
+
+import numpy as np
+
+from pinnace.errors import ArgumentValueError, DataMismatchError
+from pinnace.serving.request import Callbacks, Told
+from pinnace.serving.stats import Tally
+from pinnace.shapes import Shape
+from pinnace.tensors.ports import Expected, expected
+from pinnace.tensors.tensor import Array, Kind, Tensor, tensors_of
+from pinnace.types import Port
+
+_ANY = (-2,)
+"""The shape of a port of any rank."""
+
+
+class SharedTally(Tally):
+    """Requests of all threads."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lock = threading.Lock()
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How what comes in is split, and what comes out is joined.
+
+    `candidates` are the inputs to split, `first` the one that says how many rows there are, and `rows` how
+    many of them the model computes at a time, -1 any number; `always` splits candidates whatever their size
+    is. `shapes` are what inputs may have, `joined` tells which outputs have rows.
+    """
+
+    axis: int
+    candidates: tuple[bool, ...]
+    first: int
+    rows: int
+    always: bool
+    shapes: tuple[Shape, ...]
+    joined: tuple[bool, ...]
+    inputs: tuple[Port, ...]
+
+    @classmethod
+    def of(
+        cls, inputs: Sequence[Port], outputs: Sequence[Port], axis: int, split: Sequence[str] | None
+    ) -> Plan:
+        """The plan of a model; ArgumentValueError where it has nothing to split there."""
+        names = [port.name for port in inputs]
+        for name in split or ():
+            if name not in names:
+                raise ArgumentValueError(f"split names {name!r}, and the inputs are {', '.join(names)}")
+        able = [_has(port, axis) and (split is None or port.name in split) for port in inputs]
+        if not any(able) or sum(able) < len(set(split or ())):
+            which = "no input of the model has" if split is None else f"not all of {', '.join(split)} have"
+            raise ArgumentValueError(f"axis {axis}: {which} a dimension of this number to split")
+        first = able.index(True)
+        rows = inputs[first].shape[axis]
+        candidates = tuple(can and port.shape[axis] == rows for can, port in zip(able, inputs, strict=True))
+        if split is not None and candidates != tuple(able):
+            raise ArgumentValueError(f"split: {', '.join(split)} have different sizes at axis {axis}")
+        return cls(
+            axis,
+            candidates,
+            first,
+            rows,
+            split is not None,
+            tuple(
+                freed(port.shape, axis) if may else port.shape
+                for port, may in zip(inputs, candidates, strict=True)
+            ),
+            tuple(
+                port.shape[axis] == rows if _has(port, axis) else port.shape == _ANY and rows == -1
+                for port in outputs
+            ),
+            tuple(inputs),
+        )
+
+    @property
+    def expected(self) -> list[Expected]:
+        """What the data of a request is checked against."""
+        return expected(self.inputs, self.shapes)
+
+    def parts(self, arrays: Sequence[Array], devices: int) -> list[tuple[int, int, list[Array]]]:
+        """First and last row, and the inputs, of each part. Raises `DataMismatchError`."""
+        axis, total = self.axis, arrays[self.first].shape[self.axis]
+        cut = [
+            may and (self.always or array.shape[axis] == total)
+            for may, array in zip(self.candidates, arrays, strict=True)
+        ]
+        for port, array, may, is_cut in zip(self.inputs, arrays, self.candidates, cut, strict=True):
+            size = array.shape[axis] if may else 0
+            if (is_cut and size != total) or (may and not is_cut and self.rows not in (-1, size)):
+                raise DataMismatchError(
+                    f"input {port.name!r} has {size} rows at axis {axis}, and "
+                    f"{self.inputs[self.first].name!r} has {total}"
+                )
+        return [
+            (begin, end, [_rows(a, axis, begin, end) if c else a for a, c in zip(arrays, cut, strict=True)])
+            for begin, end in pairwise(accumulate(self._sizes(total, devices), initial=0))
+        ]
+
+    def _sizes(self, total: int, devices: int) -> list[int]:
+        if self.rows == -1:
+            count = max(1, min(total, devices))
+            return [total // count + (place < total % count) for place in range(count)]
+        if total % max(1, self.rows) or not total:
+            raise DataMismatchError(
+                f"the model computes {self.rows} rows at a time, and {total} are no multiple of that; export "
+                f"it with a free batch, or fill up the last rows"
+            )
+        return [self.rows] * (total // self.rows)
+
+
+class Request(Told[list[Tensor]]):
+    """A prediction, which is done when all of its parts are."""
+
+    def __init__(
+        self, plan: Plan, arrays: Sequence[Array], devices: int, outputs: Sequence[Port], tally: SharedTally
+    ) -> None:
+        super().__init__()
+        self.set_running_or_notify_cancel()
+        self._plan, self._outputs, self._tally = plan, outputs, tally
+        self._arrived = perf_counter_ns()
+        self._lock = threading.Lock()
+        self._results: list[Array] | None = None
+        self._failed = False
+        found = plan.parts(arrays, devices)
+        self._total = found[-1][1]
+        self._left = len(found)
+        self.parts = [Piece(self, *part) for part in found]
+
+    def add_done_callback(self, fn: Callable[[Future[list[Tensor]]], object]) -> None:
+        """See `Future`; a callback may wait for other requests."""
+        super().add_done_callback(partial(Callbacks.call, fn))
+
+    def take(self, begin: int, end: int, results: Sequence[Array]) -> Callable[[], None]:
+        """Copy the results of some rows to their place; gives what tells the caller where all are there."""
+        rows = end - begin
+        with self._lock:
+            if self._results is None:
+                self._results = [
+                    np.empty(self._whole(result), result.dtype) if joined else np.array(result)
+                    for result, joined in zip(results, self._plan.joined, strict=True)
+                ]
+            into = self._results
+        for port, result, joined, whole in zip(self._outputs, results, self._plan.joined, into, strict=True):
+            if joined:
+                there = _rows(whole, self._plan.axis, begin, end)
+                if result.shape != there.shape:
+                    raise DataMismatchError(
+                        f"output {port.name!r} of {rows} rows has shape {list(result.shape)}: it cannot be "
+                        f"joined along axis {self._plan.axis}"
+                    )
+                np.copyto(there, result)
+            elif result.shape != whole.shape or not _same(result, whole):
+                raise DataMismatchError(
+                    f"output {port.name!r} has no batch at axis {self._plan.axis}, and differs from part to "
+                    f"part: it depends on the rows, and cannot be joined"
+                )
+        return self._finished
+
+    def _whole(self, result: Array) -> Shape:
+        axis = self._plan.axis
+        return (*result.shape[:axis], self._total, *result.shape[axis + 1 :])
+
+    def _finished(self) -> None:
+        with self._lock:
+            self._left -= 1
+            if self._left or self._failed:
+                return
+        assert self._results is not None
+        with self._tally.lock:
+            self._tally.count(perf_counter_ns() - self._arrived)
+        self.set_result(tensors_of(self._results, [Kind.of_port(port) for port in self._outputs]))
+
+    def fail(self, error: BaseException) -> None:
+        """One of the parts has failed: so has the request."""
+        with self._lock:
+            if self._failed:
+                return
+            self._failed = True
+        with self._tally.lock:
+            self._tally.failed += 1
+        self.set_exception(error)
+
+
+class Piece:
+    """Some rows of a request: a `Part`, for processes, and a request by itself, for workers."""
+
+    def __init__(self, request: Request, begin: int, end: int, arrays: Sequence[Array]) -> None:
+        self.arrays, self.tried, self.arrived = arrays, 0, perf_counter_ns()
+        self.outputs: Sequence[Array] | None = None
+        self._request, self._begin, self._end = request, begin, end
+
+    def begin(self) -> bool:
+        """Whether anybody waits for it: no other part has failed."""
+        return not self._request.done()
+
+    def succeed(self, results: Sequence[Array]) -> None:
+        """Take the results, and tell the caller where all are there."""
+        try:
+            tell = self.take(results)
+        except Exception as error:
+            self.fail(error)
+        else:
+            tell()
+
+    def take(self, results: Sequence[Array]) -> Callable[[], None]:
+        """See `Part`."""
+        return self._request.take(self._begin, self._end, results)
+
+    def fail(self, error: BaseException) -> None:
+        """See `Part`."""
+        self._request.fail(error)
+
+
+def freed(shape: Shape, axis: int) -> Shape:
+    """The shape with the dimension at `axis` free."""
+    return shape if shape == _ANY else (*shape[:axis], -1, *shape[axis + 1 :])
+
+
+def _has(port: Port, axis: int) -> bool:
+    """Whether it is known to have a dimension of this number."""
+    return port.shape != _ANY and len(port.shape) > axis
+
+
+def _rows(array: Array, axis: int, begin: int, end: int) -> Array:
+    """A view of some rows along an axis."""
+    return array[(slice(None),) * axis + (slice(begin, end),)]
+
+
+def _same(one: Array, other: Array) -> bool:
+    """Whether two results of the same values are the same; devices may add in another order."""
+    if one.dtype.kind in "fcV":
+        return bool(np.allclose(one, other, rtol=1e-3, atol=1e-5, equal_nan=True))
+    return bool(np.array_equal(one, other))

@@ -1,0 +1,87 @@
+"""One place where an executable runs."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from queue import SimpleQueue
+from time import perf_counter_ns
+from typing import TYPE_CHECKING
+
+from pinnace.errors import DataMismatchError, EngineError
+from pinnace.serving.request import Request
+from pinnace.serving.stats import Tally
+
+if TYPE_CHECKING:
+    from pinnace.engines.protocol import Array, Executable
+
+
+class Worker:
+    """A place to run, the processors that it is bound to, and what it has done.
+
+    Whoever has taken it from the pool runs on it: a caller who found it idle, or the worker's own thread.
+    """
+
+    def __init__(self, executable: Executable, cores: frozenset[int], group: int = 0) -> None:
+        """`group` is the number of its device among those of the pool."""
+        self.cores, self.group, self.tally = cores, group, Tally()
+        self.thread: threading.Thread | None = None
+        self.wake: SimpleQueue[None] = SimpleQueue()
+        self.turn = 0  # how often it was given back
+        self.dismissed = False
+        self.within = 0  # requests of callbacks, since the last one from the queue
+        self.executable = executable
+        self._execution = executable.execution()
+
+    def adopt(self, executable: Executable) -> None:
+        """Run another executable from now on, on the state as it is."""
+        if executable is not self.executable:
+            self.executable, self._execution = executable, executable.execution(self._execution.state)
+
+    def run(self, arrays: Sequence[Array], outputs: Sequence[Array] | None, arrived: int) -> list[Array]:
+        """Compute and count the outputs of one request. Raises `EngineError`."""
+        tally = self.tally
+        try:
+            results = self._execution.run(arrays, outputs)
+        except BaseException as error:
+            tally.failed += 1
+            if isinstance(error, EngineError):
+                self._check_shapes(arrays)
+            raise
+        tally.count(perf_counter_ns() - arrived)
+        return results
+
+    def _check_shapes(self, arrays: Sequence[Array]) -> None:
+        """DataMismatchError where the model was resized after a request was taken."""
+        for port, array in zip(self.executable.inputs, arrays, strict=True):
+            have, want = array.shape, port.shape
+            same = len(have) == len(want) and all(w in (-1, h) for h, w in zip(have, want, strict=True))
+            if not same and want != (-2,):
+                raise DataMismatchError(
+                    f"input {port.name!r} has shape {list(have)}, and the model was resized to {list(want)} "
+                    f"while the prediction waited"
+                ) from None
+
+    def perform(self, request: Request) -> None:
+        """Run a request that has begun, and tell its caller; whatever goes wrong goes there, too."""
+        try:
+            results = self.run(request.arrays, request.outputs, request.arrived)
+        except BaseException as error:
+            request.fail(error)
+        else:
+            request.succeed(results)
+
+    def finish(self, batch: Sequence[Request], results: Sequence[list[Array]]) -> None:
+        """Count requests that were computed together, and tell their callers."""
+        self.tally.batches += 1
+        now = perf_counter_ns()
+        for request, its_own in zip(batch, results, strict=True):
+            self.tally.count(now - request.arrived)
+            request.succeed(its_own)
+
+    def attempt(self, arrays: Sequence[Array]) -> list[Array] | None:
+        """Outputs that no caller waits for; None where there are none."""
+        try:
+            return self._execution.run(arrays)
+        except EngineError:
+            return None

@@ -1,0 +1,1 @@
+"""Tensors as users hold them, and the ports of a model that take them."""

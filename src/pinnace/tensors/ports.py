@@ -1,0 +1,335 @@
+"""How tensors meet the inputs and outputs of a model."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, cast
+
+import numpy as np
+
+from pinnace.errors import ArgumentTypeError, ArgumentValueError, ConfigError, DataMismatchError
+from pinnace.shapes import Shape, allowed, named_shapes, parted, sizes, written
+from pinnace.tensors.tensor import Array, Tensor, TensorMeta
+from pinnace.types import Port
+
+# Predictions can take microseconds. So these are tuples, because `list | tuple` is a new object at each call,
+# and loops that each prediction goes through use `enumerate`: `zip(..., strict=True)` takes 0.3 to begin.
+_MOST_ELEMENTS = 1 << 48  # more than any memory holds
+_LISTS = (list, tuple)
+_INPUT_KINDS = (Tensor, np.ndarray)
+_OUTPUT_KINDS = (Tensor, TensorMeta)
+
+
+def is_free(shape: Shape) -> bool:
+    """Whether a dimension of `shape` is free."""
+    return min(shape, default=0) < 0
+
+
+def meta(port: Port, shape: Shape) -> TensorMeta:
+    """What is known of an output of `shape`."""
+    tensor = Tensor.of_port(port, shape)
+    result = TensorMeta()
+    result.name, result.dtype, result.shape, result.format = port.name, port.dtype, list(shape), port.format
+    result.element_num, result.data_size = tensor.element_num, tensor.data_size
+    return result
+
+
+def check_inputs(inputs: object) -> None:
+    """Raise `ArgumentTypeError` unless `inputs` is a list of tensors or arrays."""
+    if not isinstance(inputs, _LISTS):
+        raise ArgumentTypeError(f"inputs must be list, but got {type(inputs)}.")
+    for index, value in enumerate(inputs):
+        if not isinstance(value, _INPUT_KINDS):
+            raise ArgumentTypeError(f"inputs element must be Tensor, but got {type(value)} at index {index}.")
+
+
+def check_outputs(outputs: object, ports: Sequence[Port]) -> None:
+    """Raise unless `outputs` is a list that `fill` can fill."""
+    if not isinstance(outputs, list):
+        raise ArgumentTypeError(f"outputs must be list, but got {type(outputs)}.")
+    for index, value in enumerate(outputs):
+        if not isinstance(value, _OUTPUT_KINDS):
+            raise ArgumentTypeError(
+                f"outputs element must be Tensor, but got {type(value)} at index {index}."
+            )
+    if outputs and len(outputs) != len(ports):
+        raise ArgumentValueError(
+            f"outputs must be empty or hold one Tensor for each of the model's {len(ports)} outputs, "
+            f"but got {len(outputs)}."
+        )
+
+
+@dataclass(frozen=True)
+class Host:
+    """Where a model runs, as tensors in the memory of devices see it.
+
+    `devices` is what `get_model_info("device")` says, "" of a model that takes such tensors of any device and
+    copies them to the host. With `binds` those of its own device are used where they are.
+    """
+
+    devices: str = ""
+    binds: bool = False
+
+    def data_of(self, tensor: Tensor, what: str) -> Array:
+        """The data of a tensor that is on a device: its memory where it can be used, else a copy.
+
+        Raises `DataMismatchError` where it is another device than the model's; `what` is the tensor's part.
+        """
+        if self.devices and _device(tensor.device) != _device(self.devices):
+            raise _mismatch(
+                f"{what} is a tensor on {tensor.device}, and the model runs on {self.devices}: give it one "
+                f"of that device, or one without a device"
+            )
+        # Who hands arrays on to an executable asks for no more than their shape: this passes as one.
+        return cast("Array", tensor.device_array()) if self.binds else tensor.get_data_to_numpy()
+
+
+def _device(described: str) -> str:
+    """The devices, several with commas, without how they are simulated: that can differ in threads."""
+    return re.sub(r" \(.*?\)", "", described)
+
+
+Expected = tuple[Port, Shape, np.dtype[np.generic], Host]
+"""An input, the shape that it has now, the dtype of its arrays, and who takes it."""
+
+
+def expected(ports: Sequence[Port], shapes: Sequence[Shape], host: Host | None = None) -> list[Expected]:
+    """What `arrays_of` is to find."""
+    host = host or Host()
+    return [(port, shape, port.dtype.to_numpy(), host) for port, shape in zip(ports, shapes, strict=True)]
+
+
+def arrays_of(inputs: Sequence[Tensor | Array], expected: Sequence[Expected]) -> list[Array]:
+    """The data of the inputs, as an executable takes it.
+
+    Raises `ArgumentTypeError` unless `inputs` is a list of tensors or arrays, `DataMismatchError` where they
+    do not fit.
+    """
+    if not isinstance(inputs, _LISTS) or len(inputs) != len(expected):
+        check_inputs(inputs)
+        names = ", ".join(port.name for port, *_ in expected)
+        raise _mismatch(f"the model has {len(expected)} inputs ({names}), but got {len(inputs)}")
+    arrays = []
+    for place, (port, shape, dtype, host) in enumerate(expected):
+        value = inputs[place]
+        if value.__class__ is Tensor:
+            array = value.array_of(port.dtype, shape)
+        elif value.__class__ is np.ndarray and value.dtype is dtype and value.shape == shape:
+            array = value if value.flags.c_contiguous else None
+        else:
+            array = None
+        if array is None:
+            check_inputs(inputs)
+            array = _array(value, port, shape, host)
+        arrays.append(array)
+    return arrays
+
+
+def _array(value: Tensor | Array, port: Port, shape: Shape, host: Host) -> Array:
+    """The data of an input that is not at hand in the right form."""
+    tensor = value if isinstance(value, Tensor) else Tensor(value)
+    if tensor.dtype is not port.dtype:
+        raise _mismatch(f"input {port.name!r} must be {port.dtype}, but got {tensor.dtype}")
+    if not tensor.has_data:
+        raise _without_data(tensor, port)
+    array = host.data_of(tensor, f"input {port.name!r}") if tensor.on_device else tensor.get_data_to_numpy()
+    return array if array.shape == shape else _as_shape(array, port, shape)
+
+
+def _as_shape(array: Array, port: Port, shape: Shape) -> Array:
+    have = array.shape
+    if shape == (-2,):
+        return array
+    if port.sizes:
+        _check_sizes(port, have)
+    if len(have) == len(shape) and all(w in (-1, h) for w, h in zip(shape, have, strict=True)):
+        return array
+    if len(have) == 1 and array.size == math.prod(shape) and not is_free(shape):
+        return array.reshape(shape)  # flat data, in the order that the input has
+    raise _mismatch(f"input {port.name!r} must have shape {list(shape)}, but got {list(have)}")
+
+
+def _without_data(tensor: Tensor, port: Port) -> DataMismatchError:
+    if is_free(tuple(tensor.shape)):
+        return _mismatch(
+            f"input {port.name!r} has free dimensions {tensor.shape} and no data: resize the model, or set "
+            f"tensor.shape, then set the data"
+        )
+    return _mismatch(
+        f"input {port.name!r} has no data: set_data_from_numpy sets it, get_data_to_numpy makes it zeros"
+    )
+
+
+def _mismatch(what: str) -> DataMismatchError:
+    """The error of a prediction that cannot begin; mindspore_lite says no more than its first words."""
+    return DataMismatchError(f"predict failed! {what}")
+
+
+def fits(outputs: Sequence[Array], inputs: Sequence[Array], ports: Sequence[Port]) -> bool:
+    """Whether results of the ports can be written into the outputs, which share memory with nothing."""
+    return not any(
+        output.shape != port.shape
+        or not output.flags.writeable
+        or output.dtype == object
+        or any(np.may_share_memory(output, other) for other in (*inputs, *outputs[:place]))
+        for place, (output, port) in enumerate(zip(outputs, ports, strict=True))
+    )
+
+
+def into_devices(
+    outputs: Sequence[Any], arrays: Sequence[Array], ports: Sequence[Port], host: Host
+) -> list[Any] | None:
+    """The memory of outputs that are on the model's device, None for others; None where there is none.
+
+    Memory that is an input's or another output's too is left out: results are copied there after. Raises
+    `DataMismatchError` where device, dtype or shape are not the results'.
+    """
+    if not any(isinstance(value, Tensor) and value.on_device for value in outputs):
+        return None
+    found: list[Any] = []
+    for value, port in zip(outputs, ports, strict=True):
+        if not isinstance(value, Tensor) or not value.on_device:
+            found.append(None)
+            continue
+        _check_output(value, port)
+        data: Any = host.data_of(value, f"output {port.name!r}")
+        taken = not host.binds or any(data.shares(other) for other in (*arrays, *found))
+        found.append(None if taken else data)
+    return found if any(data is not None for data in found) else None
+
+
+def _check_output(tensor: Tensor, port: Port) -> None:
+    have, want = tuple(tensor.shape), port.shape
+    fits = want == (-2,) or (
+        len(have) == len(want) and all(w in (-1, h) for w, h in zip(want, have, strict=True))
+    )
+    if tensor.dtype is not port.dtype or is_free(have) or not fits:
+        raise _mismatch(
+            f"output {port.name!r} has {port.dtype} and shape {list(want)}: the tensor on {tensor.device} "
+            f"that is to hold it has {tensor.dtype} and {list(have)}"
+        )
+
+
+def fill(outputs: list[Any], results: list[Tensor]) -> None:
+    """Give `results` to a list of outputs that `check_outputs` has let pass."""
+    if not outputs:
+        outputs.extend(results)
+        return
+    for index, (given, result) in enumerate(zip(outputs, results, strict=True)):
+        if isinstance(given, Tensor):
+            if given is not result:
+                _copy_into(given, result)
+        else:
+            outputs[index] = result  # a TensorMeta can hold no data
+
+
+def _copy_into(given: Tensor, result: Tensor) -> None:
+    array = result.get_data_to_numpy()
+    in_place = given.has_data and not given.on_device and given.get_data_to_numpy().flags.writeable
+    if in_place and given.dtype is result.dtype and given.data_size == array.nbytes:
+        given.shape = result.shape
+        np.copyto(given.get_data_to_numpy(), array)
+        return
+    given.dtype, given.shape = result.dtype, result.shape
+    given.set_data_from_numpy(array)
+
+
+def limited(ports: Sequence[Port], input_shape: str, dynamic_dims: str) -> tuple[Port, ...]:
+    """Inputs whose free dimensions may have the sizes that `dynamic_dims` says. Raises `ConfigError`.
+
+    They are in the order of `input_shape`, those that this does not name after the others.
+    """
+    if not dynamic_dims:
+        return tuple(ports)
+    order = list(named_shapes(input_shape))
+    places = {port.name: order.index(port.name) if port.name in order else len(order) for port in ports}
+    free = sorted((port for port in ports if is_free(port.shape)), key=lambda port: places[port.name])
+    try:
+        parts = parted(sizes(dynamic_dims), [port.shape.count(-1) for port in free])
+    except ValueError as error:
+        raise ConfigError(f"dynamic_dims: {error}") from None
+    found = {port.name: part for port, part in zip(free, parts, strict=True)}
+    return tuple(replace(port, sizes=found.get(port.name, ())) for port in ports)
+
+
+def _check_sizes(port: Port, shape: Sequence[int]) -> None:
+    if len(shape) != len(port.shape):
+        return
+    free = [size for size, declared in zip(shape, port.shape, strict=True) if declared == -1]
+    if not allowed(port.sizes, free):
+        raise DataMismatchError(
+            f"input {port.name!r} has the shape {list(port.shape)}, and dynamic_dims allows "
+            f"{written(port.sizes)} for its free dimensions, but got {free}"
+        )
+
+
+def check_resize(inputs: object, dims: object) -> None:
+    """Raise unless `inputs` is a list of tensors and `dims` a list of as many lists of ints."""
+    if not isinstance(inputs, list | tuple):
+        raise ArgumentTypeError(f"inputs must be list, but got {type(inputs)}.")
+    if not isinstance(dims, list | tuple):
+        raise ArgumentTypeError(f"dims must be list, but got {type(dims)}.")
+    for index, value in enumerate(inputs):
+        if not isinstance(value, Tensor):
+            raise ArgumentTypeError(f"inputs element must be Tensor, but got {type(value)} at index {index}.")
+    for index, shape in enumerate(dims):
+        if not isinstance(shape, list | tuple):
+            raise ArgumentTypeError(f"dims element must be list, but got {type(shape)} at index {index}.")
+        for place, dim in enumerate(shape):
+            if not isinstance(dim, int):
+                raise ArgumentTypeError(
+                    f"dims element's element must be int, but got {type(dim)} at {index}th dims element's "
+                    f"{place}th element."
+                )
+    if len(inputs) != len(dims):
+        raise ArgumentValueError(
+            f"inputs' size does not match dims' size, but got inputs: {len(inputs)} and dims: {len(dims)}."
+        )
+
+
+def resized(ports: Sequence[Port], dims: Sequence[Sequence[int]]) -> tuple[Shape, ...]:
+    """Shapes of the inputs after `resize`. Raises `DataMismatchError` where no tensor can have one.
+
+    `ports` are the inputs as the model file has them.
+    """
+    if len(dims) != len(ports):
+        raise DataMismatchError(f"resize failed! The model has {len(ports)} inputs, but got {len(dims)}")
+    return tuple(_resized(port, shape) for port, shape in zip(ports, dims, strict=True))
+
+
+def _resized(port: Port, shape: Sequence[int]) -> Shape:
+    want = tuple(map(int, shape))
+    if want == port.shape:
+        return want
+    wrong = f"resize failed! Input {port.name!r} has shape {list(port.shape)} and cannot get {list(shape)}"
+    if len(want) != len(port.shape) and port.shape != (-2,):
+        raise DataMismatchError(
+            f"{wrong}: it has {len(port.shape)} dimensions, and axes in the file are counted for as many"
+        )
+    for place, dim in enumerate(want):
+        free = port.shape != (-2,) and port.shape[place] == -1
+        if dim < 1 and not (free and dim == -1):
+            raise DataMismatchError(f"{wrong}: dimension {place} must be positive{', or -1' if free else ''}")
+    if math.prod(want) >= _MOST_ELEMENTS:
+        raise DataMismatchError(f"{wrong}: no memory holds so much")
+    if port.sizes and -1 not in want:
+        _check_sizes(port, want)
+    return want
+
+
+def shapes_to_build(ports: Sequence[Port], shapes: Sequence[Shape]) -> tuple[Shape, ...]:
+    """The shapes for which a model is built that is to take `shapes`: what the file leaves free stays free.
+
+    () is the model as the file has it.
+    """
+    built = tuple(_built(port.shape, shape) for port, shape in zip(ports, shapes, strict=True))
+    return () if all(shape == port.shape for port, shape in zip(ports, built, strict=True)) else built
+
+
+def _built(declared: Shape, shape: Shape) -> Shape:
+    if declared == (-2,):
+        return declared
+    return tuple(-1 if have == -1 else want for have, want in zip(declared, shape, strict=True))

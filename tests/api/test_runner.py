@@ -1,0 +1,381 @@
+from __future__ import annotations
+
+import sys
+import threading
+import time
+import warnings
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from pinnace import (
+    Context,
+    CPUDeviceInfo,
+    DataType,
+    ModelParallelRunner,
+    PinnaceWarning,
+    RunnerConfig,
+    Tensor,
+)
+from pinnace.errors import ConfigError, DataMismatchError, EngineError, ModelFormatError, ModelStateError
+from pinnace.types import Port
+from pinnace.weights.source import Source
+
+API = Path(__file__).parents[1] / "data" / "api"
+ADD, CHAIN = str(API / "add.onnx"), str(API / "chain.onnx")
+
+pytestmark = pytest.mark.filterwarnings("ignore:.*workers of .* threads each are more than")
+
+
+def context(workers: int = 0, threads: int = 1) -> Context:
+    made = Context(thread_num=threads)
+    made.parallel.workers_num = workers
+    return made
+
+
+def ones(*shape: int) -> np.ndarray:
+    return np.ones(shape, np.float32)
+
+
+class Running:
+    """A place where one of the executables here runs."""
+
+    def __init__(self, executable, state):
+        self.executable, self.state = executable, executable.first_state() if state is None else state
+
+    def run(self, arrays, outputs=None):
+        assert outputs is None
+        return self.executable.compute(arrays, self.state)
+
+
+class Gate:
+    """An executable whose requests wait until they are let through."""
+
+    inputs = (Port("x", DataType.FLOAT32, (1,)),)
+    outputs = (Port("y", DataType.FLOAT32, (1,)),)
+    info: dict[str, str] = {}  # noqa: RUF012
+    takes_device_memory = False
+
+    def __init__(self) -> None:
+        self.open = threading.Semaphore(0)
+        self.states: list[list] = []
+        self.inside = self.most = self.closed = 0
+
+    def first_state(self):
+        self.states.append([np.zeros(1, np.float32)])
+        return self.states[-1]
+
+    def compute(self, arrays, state):
+        self.inside += 1
+        self.most = max(self.most, self.inside)
+        assert self.open.acquire(timeout=20)
+        self.inside -= 1
+        if arrays[0][0] < 0:
+            raise EngineError("negative")
+        state[0] = state[0] + arrays[0]
+        return [arrays[0]]
+
+    def execution(self, state=None):
+        return Running(self, state)
+
+    def close(self):
+        self.closed += 1
+
+
+class Opened:
+    """An origin of which `executable` is built."""
+
+    source, variable, offer = Source("a model", memoryview(b"")), (), None
+
+    def __init__(self, executable, aim) -> None:
+        self.build, self.target = lambda: executable, aim(None)
+
+
+@pytest.fixture
+def gate(monkeypatch: pytest.MonkeyPatch) -> Gate:
+    made = Gate()
+    monkeypatch.setattr("pinnace.api.runner.Origin", lambda _model, _kind, aim, _settings: Opened(made, aim))
+    return made
+
+
+def in_thread(call, *arguments):
+    """Run in a thread; the list returned holds the result or the error when it ends."""
+    outcome: list = []
+
+    def work() -> None:
+        try:
+            outcome.append(call(*arguments))
+        except Exception as error:
+            outcome.append(error)
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    return thread, outcome
+
+
+def until(condition) -> None:
+    deadline = time.monotonic() + 10
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.001)
+
+
+def test_eight_clients_on_three_workers_get_right_results_and_fair_shares() -> None:
+    """200 predictions each: all right, none lost, and nobody served more than twice as often as another.
+
+    Shares are compared when the first client is through: after that the others have the runner for
+    themselves. They are not without the GIL: then a client computes many times in a slice of time, before the
+    system lets the others ask.
+    """
+    clients, rounds = 8, 200
+    rng = np.random.default_rng(0)
+    inputs = (rng.standard_normal((clients, 64, 64)) / 8).astype(np.float32)
+    wanted = inputs.copy()
+    for _ in range(20):
+        wanted = np.tanh(wanted @ inputs)
+    served: Counter[int] = Counter()
+    shares: list[list[int]] = []
+    wrong: list = []
+    start = threading.Barrier(clients)
+
+    def client(me: int) -> None:
+        start.wait()
+        for _ in range(rounds):
+            tensors = runner.get_inputs()
+            tensors[0].set_data_from_numpy(inputs[me])
+            (output,) = runner.predict(tensors)
+            # float32 on both sides, summed in another order: twenty steps of 1e-7 each
+            if not np.allclose(output.get_data_to_numpy(), wanted[me], atol=1e-5):
+                wrong.append(me)
+            served[me] += 1
+        shares.append([served[i] for i in range(clients)])
+
+    with ModelParallelRunner() as runner:
+        runner.build_from_file(CHAIN, context(3))
+        threads = [in_thread(client, me) for me in range(clients)]
+        for thread, _ in threads:
+            thread.join(120)
+    assert [outcome for _, outcome in threads] == [[None]] * clients
+    assert wrong == []
+    assert served == dict.fromkeys(range(clients), rounds)
+    if getattr(sys, "_is_gil_enabled", lambda: True)():  # else the system's time slices decide who comes
+        assert max(shares[0]) <= 2 * min(shares[0])
+
+
+def test_as_many_run_at_a_time_as_there_are_workers(gate: Gate) -> None:
+    runner = ModelParallelRunner()
+    runner.build_from_file(ADD, context(3))
+    threads = [in_thread(runner.predict, [ones(1)]) for _ in range(7)]
+    until(lambda: gate.inside == 3)
+    gate.open.release(7)
+    for thread, outcome in threads:
+        thread.join(20)
+        assert outcome[0][0].get_data_to_numpy().tolist() == [1]
+    assert gate.most == 3
+    assert sum(float(state[0][0]) for state in gate.states) == 7
+    assert len(gate.states) == 3
+
+
+def test_a_failing_request_gives_its_worker_back(gate: Gate) -> None:
+    runner = ModelParallelRunner()
+    runner.build_from_file(ADD, context(1))
+    gate.open.release(3)
+    for _ in range(2):
+        with pytest.raises(EngineError, match="negative"):
+            runner.predict([-ones(1)])
+    assert runner.predict([ones(1)])
+
+
+def test_close_waits_for_those_who_run_and_turns_away_the_rest(gate: Gate) -> None:
+    runner = ModelParallelRunner()
+    runner.build_from_file(ADD, context(1))
+    running = in_thread(runner.predict, [ones(1)])
+    until(lambda: gate.inside == 1)
+    waiting = [in_thread(runner.predict, [ones(1)]) for _ in range(3)]
+    until(lambda: runner.stats().queued == 3)
+    closing = in_thread(runner.close)
+    for thread, outcome in waiting:
+        thread.join(20)
+        assert isinstance(outcome[0], ModelStateError)
+        assert "closed while this request waited" in str(outcome[0])
+    assert closing[0].is_alive()
+    assert gate.closed == 0
+    gate.open.release()
+    closing[0].join(20)
+    running[0].join(20)
+    assert running[1][0][0].get_data_to_numpy().tolist() == [1]
+    assert gate.closed == 1
+    for call in (runner.get_inputs, runner.get_outputs, lambda: runner.predict([ones(1)])):
+        with pytest.raises(ModelStateError, match="the model is closed"):
+            call()
+    runner.close()
+    assert gate.closed == 1
+
+
+def test_close_under_load_loses_no_request() -> None:
+    runner = ModelParallelRunner()
+    runner.build_from_file(CHAIN, context(2))
+    done: list[int] = []
+
+    def client() -> int:
+        count = 0
+        try:
+            while True:
+                runner.predict([ones(64, 64)])
+                count += 1
+                done.append(1)
+        except ModelStateError:
+            return count
+
+    threads = [in_thread(client) for _ in range(6)]
+    until(lambda: len(done) > 20)
+    runner.close()
+    for thread, outcome in threads:
+        thread.join(20)
+        assert isinstance(outcome[0], int)
+    assert sum(outcome[0] for _, outcome in threads) == len(done)
+
+
+@pytest.mark.parametrize(
+    ("cores", "threads", "workers", "want"),
+    [(8, 0, 0, (8, 1)), (8, 2, 0, (4, 2)), (8, 16, 0, (1, 16)), (8, 0, 3, (3, 2)), (8, 2, 4, (4, 2))],
+)
+def test_number_of_workers_and_threads(
+    monkeypatch: pytest.MonkeyPatch, gate: Gate, cores: int, threads: int, workers: int, want: tuple
+) -> None:
+    targets = []
+
+    def origin(_model, _kind, aim, _settings):
+        targets.append(aim(None))
+        return Opened(gate, aim)
+
+    monkeypatch.setattr("pinnace.api.runner.Origin", origin)
+    for module in ("runner", "context"):
+        monkeypatch.setattr(f"pinnace.{module}.usable_core_count", lambda: cores)
+    runner = ModelParallelRunner()
+    runner.build_from_file(ADD, context(workers, threads))
+    assert (targets[0].parallel_requests, targets[0].threads) == want
+    assert len(gate.states) == want[0]
+
+
+@pytest.mark.filterwarnings("default")
+def test_more_threads_than_cores_are_said(monkeypatch: pytest.MonkeyPatch, gate: Gate) -> None:
+    for module in ("runner", "context"):
+        monkeypatch.setattr(f"pinnace.{module}.usable_core_count", lambda: 4)
+    with pytest.warns(PinnaceWarning, match="3 workers of 2 threads each are more than the 4 cores"):
+        ModelParallelRunner().build_from_file(ADD, context(3, 2))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        ModelParallelRunner().build_from_file(ADD, context(2, 2))
+        ModelParallelRunner().build_from_file(ADD)
+
+
+def test_without_configuration() -> None:
+    with ModelParallelRunner() as runner:
+        runner.build_from_file(ADD)
+        assert [t.shape for t in runner.get_inputs()] == [[3, 4, 5], [3, 4, 5]]
+        assert runner.get_outputs()[0].name == "sum"
+        assert runner.predict([ones(60), ones(60)])[0].get_data_to_numpy().sum() == 120
+        assert str(runner) == f"model_path: {ADD}."
+        with pytest.raises(DataMismatchError, match="2 inputs"):
+            runner.predict([ones(60)])
+
+
+def test_the_way_of_older_releases() -> None:
+    made = Context(thread_num=1, inter_op_parallel_num=1)
+    made.append_device_info(CPUDeviceInfo(enable_fp16=False))
+    config = RunnerConfig(context=made, workers_num=2)
+    runner = ModelParallelRunner()
+    runner.init(model_path=ADD, runner_config=config)
+    inputs = runner.get_inputs()
+    for tensor in inputs:
+        tensor.set_data_from_numpy(ones(60))
+    outputs: list[Tensor] = []
+    runner.predict(inputs, outputs)
+    assert outputs[0].get_tensor_name() == "sum"
+    assert (outputs[0].get_data_size(), outputs[0].get_element_num()) == (240, 60)
+    assert outputs[0].get_data_to_numpy().sum() == 120
+    assert runner.stats().workers == 2
+
+
+def test_runner_config_prints_as_in_the_pages_of_mindspore_lite() -> None:
+    config = RunnerConfig(Context(), 0, {"weight": {"weight_path": "w"}})
+    assert str(config) == (
+        "workers num: 0,\nconfig info: weight: weight_path w,\ncontext: thread num: 0, bind mode: 0."
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "kind", "message"),
+    [
+        ({"context": 1}, TypeError, "context must be Context, but got <class 'int'>."),
+        ({"workers_num": "1"}, TypeError, "workers_num must be int, but got <class 'str'>."),
+        ({"workers_num": -1}, ValueError, "Set parallel failed, workers_num must be a non-negative int."),
+        ({"config_info": 1}, TypeError, "config_info must be dict, but got <class 'int'>."),
+        ({"config_path": 1}, TypeError, "config_path must be str, but got <class 'int'>."),
+    ],
+)
+def test_arguments_of_runner_config(arguments: dict, kind: type, message: str) -> None:
+    with pytest.raises(kind) as caught:
+        RunnerConfig(**arguments)
+    assert str(caught.value) == message
+
+
+def test_init_from_bytes_and_wrong_arguments() -> None:
+    runner = ModelParallelRunner()
+    runner.init(Path(ADD).read_bytes())
+    assert len(runner.get_inputs()) == 2
+    runner.build_from_buffer(Path(CHAIN).read_bytes())
+    assert len(runner.get_inputs()) == 1
+    with pytest.raises(TypeError, match="runner_config must be RunnerConfig, but got"):
+        runner.init(ADD, Context())
+    with pytest.raises(TypeError, match="model_path must be str"):
+        runner.init(1)
+    with pytest.raises(TypeError, match="model must be bytes"):
+        runner.build_from_buffer(ADD)
+    with pytest.raises(ModelFormatError, match=r"model_path does not exist! \(no\)"):
+        runner.init("no")
+
+
+def test_config_info_goes_before_config_path(tmp_path: Path) -> None:
+    """Weights beside a buffer: the file names a wrong place, the dict the right one."""
+    data = (API / "outside.onnx").read_bytes()
+    (tmp_path / "c.ini").write_text(f"[model_file]\nmindir_path={tmp_path}\n")
+    made = context(1)
+    made.parallel.config_path = str(tmp_path / "c.ini")
+    runner = ModelParallelRunner()
+    with pytest.raises(ModelFormatError):
+        runner.build_from_buffer(data, made)
+    made.parallel.config_info = {"model_file": {"mindir_path": str(API)}}
+    runner.build_from_buffer(data, made)
+    assert runner.predict([ones(4)])[0].get_data_to_numpy().tolist() == [0, 1, 2, 3]
+    (tmp_path / "c.ini").write_text("[a\n")
+    with pytest.raises(ConfigError, match=r"c\.ini:1"):
+        runner.build_from_buffer(data, made)
+
+
+def test_building_again_replaces_the_model(gate: Gate) -> None:
+    runner = ModelParallelRunner()
+    runner.build_from_file(ADD, context(1))
+    runner.build_from_file(ADD, context(2))
+    assert gate.closed == 1
+    assert runner.stats().workers == 2
+
+
+def test_models_of_several_inputs_and_free_dimensions_in_many_threads() -> None:
+    with ModelParallelRunner() as runner:
+        runner.build_from_file(str(API / "pair.onnx"), context(2))
+
+        def client(rows: int) -> bool:
+            table = np.arange(rows * 2, dtype=np.float32).reshape(rows, 2)
+            return all(
+                np.array_equal(runner.predict([table, np.arange(rows)])[0], table + np.arange(rows)[:, None])
+                for _ in range(50)
+            )
+
+        threads = [in_thread(client, rows) for rows in range(1, 6)]
+        for thread, outcome in threads:
+            thread.join(60)
+            assert outcome == [True]

@@ -1,0 +1,172 @@
+from __future__ import annotations
+
+import warnings
+from pathlib import Path
+
+import pytest
+
+from pinnace.errors import ConfigError, PinnaceWarning
+from pinnace.options.settings import Settings
+
+
+@pytest.fixture
+def ini(tmp_path: Path):
+    def write(text: str | bytes) -> str:
+        path = tmp_path / "config.ini"
+        path.write_bytes(text if isinstance(text, bytes) else text.encode())
+        return str(path)
+
+    return write
+
+
+def silent(path: str = "", options: dict | None = None) -> Settings:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        return Settings.load(path, options)
+
+
+def test_nothing_is_nothing() -> None:
+    assert silent() == Settings()
+    assert Settings().get("model_file", "mindir_path", "none") == "none"
+
+
+def test_sections_keys_and_values_of_a_file(ini) -> None:
+    settings = silent(
+        ini(
+            "# a comment\n; another\n\n[model_file]\n  mindir_path = /models/big = net.mindir\n"
+            '[ascend_context]\n\tvariable_weights_file="update names.txt"\n    precision_mode=enforce_fp16\n'
+            "[ge_session_options]\nge.anything=1\n"
+        )
+    )
+    assert settings.get("model_file", "mindir_path") == "/models/big = net.mindir"
+    assert settings.get("ascend_context", "variable_weights_file") == "update names.txt"
+    assert settings.get("ascend_context", "precision_mode") == "enforce_fp16"
+    assert settings.get("ge_session_options", "ge.anything") == "1"
+
+
+def test_the_dict_goes_before_the_file(ini) -> None:
+    path = ini("[ascend_context]\nrank_table_file=a\nprovider=ge\n")
+    settings = silent(path, {"ascend_context": {"rank_table_file": '"b"'}})
+    assert settings.get("ascend_context", "rank_table_file") == "b"
+    assert settings.get("ascend_context", "provider") == "ge"
+
+
+def test_keys_without_a_section() -> None:
+    settings = silent(options={"pids": "1, 2", "shared_mem_handle": 77})
+    assert settings.get("ascend_context", "shareable_weight_pid_list") == "1, 2"
+    assert settings.get("ascend_context", "shareable_weight_mem_handle") == "77"
+    both = silent(options={"pids": "1", "ascend_context": {"provider": "ge"}})
+    assert both.sections["ascend_context"] == {"shareable_weight_pid_list": "1", "provider": "ge"}
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (1, "config must be dict, but got <class 'int'>."),
+        ({1: {}}, "config_key must be str, but got <class 'int'>."),
+        ({"model_file": "x"}, "config_value must be dict, but got <class 'str'>."),
+        ({"model_file": {1: "x"}}, "config_value_key must be str, but got <class 'int'>."),
+        ({"model_file": {"mindir_path": 1}}, "config_value_value must be str, but got <class 'int'>."),
+        ({"pids": [1]}, "config['pids'] must be str or int, but got <class 'list'>."),
+    ],
+)
+def test_types_of_the_dict(options: object, message: str) -> None:
+    with pytest.raises(TypeError) as caught:
+        Settings.load("", options)
+    assert str(caught.value) == message
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "about"),
+    [
+        ("mindir_path=x\n", 1, "before any [section]"),
+        ("[model_file]\nmindir_path=x\nmindir_path=y\n", 3, "twice"),
+        ("[model_file]\n[ms_cache]\n[model_file]\n", 3, "twice"),
+        ("[model_file]\nmindir_path\n", 2, "neither [section] nor key=value"),
+        ("[model_file]\n\n[ms_cache\nvocab_size=1\n", 3, "neither [section] nor key=value"),
+    ],
+)
+def test_a_wrong_file_is_named_with_its_line(ini, text: str, line: int, about: str) -> None:
+    path = ini(text)
+    with pytest.raises(ConfigError) as caught:
+        Settings.load(path)
+    assert str(caught.value).startswith(f"{path}:{line}: ")
+    assert about in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_files_that_cannot_be_read(ini, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"no\.ini: No such file"):
+        Settings.load(str(tmp_path / "no.ini"))
+    with pytest.raises(ConfigError, match="Is a directory"):
+        Settings.load(str(tmp_path))
+    with pytest.raises(ConfigError, match="byte 13 is no UTF-8"):
+        Settings.load(ini(b"[model_file]\n\xff\xfe\x00"))
+
+
+def test_a_byte_order_mark_is_no_part_of_the_section(ini) -> None:
+    assert silent(ini(b"\xef\xbb\xbf[weight]\nweight_path=w\n")).get("weight", "weight_path") == "w"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (
+            "[ascend_contxt]\nprovider=ge\n",
+            "unknown section [ascend_contxt] is ignored; did you mean 'ascend_",
+        ),
+        ("[zzzz]\n", "unknown section [zzzz] is ignored"),
+        (
+            "[ms_cache]\nserialise_Path=x\n",
+            "unknown key 'serialise_Path' in [ms_cache] is ignored; did you mean 's",
+        ),
+        (
+            "[gpu_context]\nopt_dim=1\n",
+            "unknown key 'opt_dim' in [gpu_context] is ignored; did you mean 'opt_dims'?",
+        ),
+        ("[execution_plan]\nconv=data_type:float8\n", "[execution_plan] conv=data_type:float8 is ignored"),
+        ("[execution_plan]\nconv=float16\n", "data_type:float16 or data_type:float32"),
+    ],
+)
+def test_unknown_names_are_a_warning_with_the_nearest_known(ini, text: str, message: str) -> None:
+    path = ini(text)
+    with pytest.warns(PinnaceWarning) as caught:
+        Settings.load(path)
+    assert str(caught[0].message).startswith(f"{path}: ")
+    assert message in str(caught[0].message)
+    assert caught[0].filename == __file__
+
+
+@pytest.mark.parametrize(
+    ("section", "key", "value", "message"),
+    [
+        ("ascend_context", "precision_mode", "half", "must be one of .*enforce_fp16.*but got 'half'"),
+        ("ms_cache", "vocab_size", "-5", "must be a number that is not negative, but got '-5'"),
+        ("acl_init_options", "ge.deterministic", "yes", "must be one of 0, 1, but got 'yes'"),
+        ("gpu_context", "precision_mode", "half", "must be one of .*preferred_fp16.*but got 'half'"),
+        ("ascend_context", "device_id", str(1 << 31), "must be less than 2\\^31, but got 2147483648"),
+    ],
+)
+def test_impossible_values(ini, section: str, key: str, value: str, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        Settings.load("", {section: {key: value}})
+    path = ini(f"[{section}]\n{key}={value}\n")
+    with pytest.raises(ConfigError, match=f"config.ini.*{key}"):
+        Settings.load(path)
+
+
+def test_names_compare_without_case(ini) -> None:
+    """MindSpore's pages write `model_File`, `serialize_Path` and `dynamic_Dims`."""
+    options = {"Model_File": {"mindir_path": "x"}, "MS_CACHE": {"serialize_Path": "b"}}
+    text = "[model_File]\nmindir_Path=y\n[ms_cache]\nserialize_path=a\n"
+    settings = silent(ini(f"{text}[execution_plan]\nN=data_type:float16\n"), options)
+    assert settings.get("model_file", "mindir_path") == "x"
+    assert settings.get("ms_cache", "serialize_path") == "b"
+    assert settings.precision_plan == {"N": "float16"}
+
+
+def test_execution_plan(ini) -> None:
+    settings = silent(
+        ini('[execution_plan]\nDefault/net-Net/Conv2D-op0=data_type:float16\nb="data_Type: float32"\n')
+    )
+    assert settings.precision_plan == {"Default/net-Net/Conv2D-op0": "float16", "b": "float32"}

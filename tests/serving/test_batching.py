@@ -1,0 +1,152 @@
+"""Requests that are computed together: what onnxruntime gives for each alone is what each must get."""
+
+from __future__ import annotations
+
+import threading
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+from pinnace import Context, ModelParallelRunner, PinnaceWarning
+from pinnace.errors import ConfigError, EngineError
+from pinnace.serving import pool
+
+W = np.random.default_rng(0).standard_normal((16, 4)).astype(np.float32)
+LONG = 20
+
+
+def model(tmp_path, nodes, shapes=(("batch", 16), ("batch", 4)), kinds=(TensorProto.FLOAT,) * 2):
+    x, y = (helper.make_tensor_value_info(n, k, s) for n, k, s in zip("xy", kinds, shapes, strict=True))
+    graph = helper.make_graph(nodes, "g", [x], [y], [numpy_helper.from_array(W, "w")])
+    path = tmp_path / "model.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=10), path)
+    return path
+
+
+@pytest.fixture
+def dense(tmp_path):
+    return model(tmp_path, [helper.make_node("MatMul", ["x", "w"], ["y"])])
+
+
+def started(path, rows=8, delay=20_000, workers=1):
+    context = Context(thread_num=1)
+    context.parallel.workers_num = workers
+    context.parallel.config_info = {"runner": {"max_batch_size": str(rows), "max_queue_delay_us": str(delay)}}
+    runner = ModelParallelRunner()
+    runner.build_from_file(str(path), context)
+    return runner
+
+
+def test_each_gets_its_own_rows(dense):
+    plain = onnxruntime.InferenceSession(dense)
+    rng = np.random.default_rng(1)
+    inputs = [rng.standard_normal((1 + i % 3, 16)).astype(np.float32) for i in range(40)]
+    with started(dense) as runner:
+        futures = [runner.submit([x]) for x in inputs]
+        for x, future in zip(inputs, futures, strict=True):
+            (y,) = future.result(LONG)
+            # Sums of 16 products in float32, in another order than alone.
+            np.testing.assert_allclose(np.asarray(y), plain.run(None, {"x": x})[0], rtol=1e-5, atol=1e-5)
+        stats = runner.stats()
+    assert stats.served == 40
+    assert 0 < stats.batches < 40
+
+
+def test_a_batch_is_run_at_once_when_it_is_full(dense):
+    with started(dense, rows=4, delay=60_000_000) as runner:  # a minute: nobody waits for it
+        futures = [runner.submit([np.ones((1, 16), np.float32)]) for _ in range(8)]
+        for future in futures:
+            future.result(LONG)
+        assert runner.stats().batches == 2
+
+
+def test_who_comes_alone_waits_no_longer_than_it_was_said(dense):
+    with started(dense, delay=1000) as runner:
+        (y,) = runner.predict([np.ones((1, 16), np.float32)], timeout=LONG)
+        np.testing.assert_allclose(np.asarray(y)[0], W.sum(0), rtol=1e-5)
+        assert runner.stats().batches == 0
+
+
+def test_one_that_is_wrong_spoils_no_other(tmp_path):
+    """Row i picks a row of a table: one that picks beyond its end fails, alone as in a batch."""
+    path = model(
+        tmp_path,
+        [helper.make_node("Gather", ["w", "x"], ["y"])],
+        (("batch",), ("batch", 4)),
+        (TensorProto.INT64, TensorProto.FLOAT),
+    )
+    with started(path, rows=8) as runner:
+        futures = [runner.submit([np.array([row])]) for row in (0, 1, 99, 3, 4)]
+        for row, future in zip((0, 1, 99, 3, 4), futures, strict=True):
+            if row == 99:
+                with pytest.raises(EngineError, match="indices element out of data bounds"):
+                    future.result(LONG)
+            else:
+                np.testing.assert_array_equal(np.asarray(future.result(LONG)[0]), W[[row]])
+        stats = runner.stats()
+    assert (stats.served, stats.failed) == (4, 1)
+
+
+def test_shapes_that_differ_are_not_joined(tmp_path):
+    path = model(tmp_path, [helper.make_node("Relu", ["x"], ["y"])], (("n", "m"), ("n", "m")))
+    with started(path) as runner:
+        inputs = [np.full((1, width), width, np.float32) for width in (3, 3, 5, 5, 3)]
+        futures = [runner.submit([x]) for x in inputs]
+        for x, future in zip(inputs, futures, strict=True):
+            np.testing.assert_array_equal(np.asarray(future.result(LONG)[0]), x)
+
+
+def test_results_that_are_no_rows_end_the_batching(tmp_path):
+    path = model(tmp_path, [helper.make_node("NonZero", ["x"], ["y"])], (("n", 16), ("k", "m")),
+                 (TensorProto.FLOAT, TensorProto.INT64))  # fmt: skip
+    x = np.eye(1, 16, dtype=np.float32)
+    with started(path, delay=1_000_000) as runner:
+        with pytest.warns(PinnaceWarning, match="one by one"):
+            results = [future.result(LONG) for future in [runner.submit([x]) for _ in range(8)]]
+        for (positions,) in results:
+            np.testing.assert_array_equal(np.asarray(positions), [[0], [0]])
+
+
+def test_models_that_cannot_say_why(tmp_path):
+    fixed = model(tmp_path, [helper.make_node("MatMul", ["x", "w"], ["y"])], ((1, 16), (1, 4)))
+    with pytest.raises(ConfigError, match=r"first dimension of 'x' is not free \(\[1, 16\]\)"):
+        started(fixed)
+
+
+def test_cancelled_while_its_batch_gathers(dense):
+    with started(dense, rows=4, delay=60_000_000) as runner:
+        futures = [runner.submit([np.ones((1, 16), np.float32)]) for _ in range(3)]
+        done = threading.Event()
+        futures[1].cancel()
+        last = runner.submit([np.ones((1, 16), np.float32)])
+        last.add_done_callback(lambda _: done.set())
+        runner.submit([np.ones((1, 16), np.float32)])
+        assert done.wait(LONG)
+        assert futures[0].done()
+
+
+@pytest.mark.parametrize("part", ["joined", "split"])
+def test_no_memory_for_a_batch(dense, monkeypatch, part):
+    def fail(*_):
+        raise MemoryError
+
+    monkeypatch.setattr(pool, part, fail)
+    with started(dense, rows=4, delay=60_000_000) as runner:
+        futures = [runner.submit([np.full((1, 16), i, np.float32)]) for i in range(4)]
+        for i, future in enumerate(futures):
+            wanted = i * W.sum(axis=0, keepdims=True)
+            # Sums of 16 products in float32, in another order.
+            np.testing.assert_allclose(np.asarray(future.result(LONG)[0]), wanted, rtol=1e-5, atol=1e-4)
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_warning_that_is_an_error_costs_no_request(tmp_path):
+    path = model(tmp_path, [helper.make_node("NonZero", ["x"], ["y"])], (("n", 16), ("k", "m")),
+                 (TensorProto.FLOAT, TensorProto.INT64))  # fmt: skip
+    x = np.eye(1, 16, dtype=np.float32)
+    with started(path, rows=4, delay=60_000_000) as runner:
+        for future in [runner.submit([x]) for _ in range(4)]:
+            np.testing.assert_array_equal(np.asarray(future.result(LONG)[0]), [[0], [0]])

@@ -1,0 +1,477 @@
+"""The queue in front of an executable: order, withdrawal, limits, threads, and what is left after."""
+
+from __future__ import annotations
+
+import gc
+import os
+import signal
+import sys
+import threading
+import time
+import weakref
+from concurrent.futures import CancelledError, Future
+from contextlib import suppress
+
+import numpy as np
+import pytest
+
+from pinnace.errors import EngineError, ModelStateError, PredictTimeoutError, QueueFullError
+from pinnace.serving.pool import Workers
+from pinnace.types import DataType, Port
+
+LONG = 20  # seconds after which a test has failed
+
+
+class Running:
+    def __init__(self, executable, state):
+        self.executable, self.state = executable, state or [np.zeros(1, np.float32)]
+
+    def run(self, arrays, outputs=None):
+        return self.executable.compute(arrays, self.state)
+
+
+class Gate:
+    """An executable whose requests wait until they are let through, or none where `open` is None."""
+
+    inputs = (Port("x", DataType.FLOAT32, (1,)),)
+    outputs = (Port("y", DataType.FLOAT32, (1,)),)
+    info: dict[str, str] = {}  # noqa: RUF012
+
+    def __init__(self):
+        self.open = threading.Semaphore(0)
+        self.order: list[float] = []
+        self.threads: list[str] = []
+        self.closed = 0
+
+    def execution(self, state=None):
+        return Running(self, state)
+
+    def compute(self, arrays, state):
+        self.order.append(float(arrays[0][0]))
+        self.threads.append(threading.current_thread().name)
+        assert self.open.acquire(timeout=LONG)
+        if arrays[0][0] < 0:
+            raise EngineError("negative")
+        state[0] = state[0] + arrays[0]
+        return [arrays[0] * 2]
+
+    def close(self):
+        self.closed += 1
+
+
+@pytest.fixture
+def gate():
+    return Gate()
+
+
+def one(value):
+    return [np.array([value], np.float32)]
+
+
+def number(results):
+    return float(results[0][0])
+
+
+def in_thread(work, *arguments):
+    outcome: list = []
+
+    def run():
+        try:
+            outcome.append(work(*arguments))
+        except BaseException as error:
+            outcome.append(error)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    return thread, outcome
+
+
+def until(condition):
+    end = time.monotonic() + LONG
+    while not condition():
+        assert time.monotonic() < end, "it never came"
+        time.sleep(0.001)
+
+
+def queued(workers, count):
+    until(lambda: workers.stats().queued == count)
+
+
+def test_who_finds_a_worker_idle_runs_in_his_own_thread_and_the_queue_in_the_workers(gate):
+    workers = Workers(gate, 1)
+    first = in_thread(workers.run, one(1))
+    until(lambda: gate.order == [1])
+    rest = []
+    for value in range(2, 6):
+        rest.append(in_thread(workers.run, one(value)))
+        queued(workers, value - 1)
+    gate.open.release(5)
+    for thread, outcome in [first, *rest]:
+        thread.join(LONG)
+        assert not thread.is_alive()
+        assert len(outcome) == 1
+    assert [number(outcome[0]) for _, outcome in [first, *rest]] == [2, 4, 6, 8, 10]
+    assert gate.order == [1, 2, 3, 4, 5]  # in the order of arrival
+    assert gate.threads[0] != "pinnace-worker"
+    assert gate.threads[1:] == ["pinnace-worker"] * 4
+    workers.close()
+
+
+def test_a_future_gives_what_is_made_of_the_results(gate):
+    workers = Workers(gate, 2)
+    futures = [workers.submit(one(value), number) for value in (1, 2, -3)]
+    until(lambda: len(gate.order) == 2)
+    assert futures[0].running()
+    assert not futures[0].cancel()  # too late
+    gate.open.release(3)
+    assert [future.result(LONG) for future in futures[:2]] == [2, 4]
+    with pytest.raises(EngineError, match="negative"):
+        futures[2].result(LONG)
+    stats = workers.stats()
+    assert (stats.served, stats.failed, stats.queued) == (2, 1, 0)
+    assert sum(stats.latency.counts) == 2
+    workers.close()
+
+
+def test_what_was_cancelled_while_it_waited_never_runs(gate):
+    workers = Workers(gate, 1)
+    futures = [workers.submit(one(value), number) for value in (1, 2, 3)]
+    until(lambda: gate.order == [1])
+    assert futures[1].cancel()
+    assert workers.stats().queued == 1
+    gate.open.release(2)
+    assert futures[2].result(LONG) == 6
+    assert gate.order == [1, 3]
+    with pytest.raises(CancelledError):
+        futures[1].result(LONG)
+    assert workers.stats().withdrawn == 1
+    workers.close()
+
+
+def test_who_has_no_time_leaves_the_queue(gate):
+    workers = Workers(gate, 1)
+    first = in_thread(workers.run, one(1))
+    until(lambda: gate.order == [1])
+    with pytest.raises(PredictTimeoutError, match=r"waited for a worker when its 0\.02 s"):
+        workers.run(one(2), timeout=0.02)
+    assert workers.stats().queued == 0
+    gate.open.release()
+    first[0].join(LONG)
+    with pytest.raises(PredictTimeoutError, match=r"was running when its 0\.05 s"):
+        workers.run(one(3), timeout=0.05)
+    gate.open.release()
+    until(lambda: workers.stats().busy == 0)
+    gate.open.release()
+    assert number(workers.run(one(4), timeout=LONG)) == 8
+    assert gate.order == [1, 3, 4]
+    workers.close()
+
+
+def test_a_full_queue_refuses(gate):
+    workers = Workers(gate, 1, limit=2)
+    futures = [workers.submit(one(value), number) for value in (1,)]
+    until(lambda: gate.order == [1])
+    futures += [workers.submit(one(value), number) for value in (2, 3)]
+    with pytest.raises(QueueFullError, match=r"2 predictions wait for 1 workers, and .* max_queue is 2"):
+        workers.submit(one(4), number)
+    with pytest.raises(QueueFullError):
+        workers.run(one(5))
+    gate.open.release(3)
+    assert [future.result(LONG) for future in futures] == [2, 4, 6]
+    assert workers.stats().refused == 2
+    workers.close()
+
+
+def test_closing_turns_away_who_waits_and_waits_for_who_runs(gate):
+    workers = Workers(gate, 1)
+    futures = [workers.submit(one(value), number) for value in (1, 2)]
+    until(lambda: gate.order == [1])
+    closing = in_thread(workers.close)
+    with pytest.raises(ModelStateError, match="closed while this request waited"):
+        futures[1].result(LONG)
+    assert closing[0].is_alive()
+    assert gate.closed == 0
+    gate.open.release()
+    assert futures[0].result(LONG) == 2
+    closing[0].join(LONG)
+    assert gate.closed == 1
+    for call in (lambda: workers.run(one(1)), lambda: workers.submit(one(1), number)):
+        with pytest.raises(ModelStateError, match="is closed"):
+            call()
+
+
+def test_a_callback_may_predict_and_close(gate):
+    """It runs in the worker's thread: to wait there for a worker would be to wait for itself."""
+    workers = Workers(gate, 1)
+    gate.open.release(2)
+    seen: list = []
+
+    def then(future):
+        seen.append(number(workers.run(one(7))))
+        workers.close()
+
+    workers.submit(one(1), number).add_done_callback(then)
+    until(lambda: gate.closed == 1)
+    assert seen == [14]
+
+
+def test_other_weights_go_on_with_the_state(gate):
+    workers = Workers(gate, 1)
+    gate.open.release(2)
+    workers.run(one(5))
+    other = Gate()
+    other.open.release(1)
+    workers.exchange(other)
+    workers.run(one(6))
+    assert (gate.order, other.order) == ([5], [6])
+    assert workers._workers[0]._execution.state[0].tolist() == [11]
+    workers.close()
+    assert (gate.closed, other.closed) == (0, 1)
+
+
+def test_nothing_is_left_of_a_pool_that_nobody_has(gate):
+    before = threading.active_count()
+    workers = Workers(gate, 2)
+    gate.open.release(8)
+    for future in [workers.submit(one(value), number) for value in range(8)]:
+        future.result(LONG)
+    there = weakref.ref(workers)
+    del workers, future
+    gc.collect()
+    until(lambda: there() is None)
+    until(lambda: threading.active_count() == before)
+
+
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="there is one processor only")
+def test_each_worker_has_its_processor_and_callers_keep_theirs():
+    cores = sorted(os.sched_getaffinity(0))[:2]
+    seen: list = []
+
+    class Where(Gate):
+        def compute(self, arrays, state):
+            seen.append(os.sched_getaffinity(0))
+            return super().compute(arrays, state)
+
+    where = Where()
+    workers = Workers(where, 2, cores)
+    futures = [workers.submit(one(value), number) for value in range(2)]  # in the workers' threads
+    until(lambda: len(seen) == 2)
+    assert sorted(seen, key=min) == [{cores[0]}, {cores[1]}]
+    where.open.release(3)
+    for future in futures:
+        future.result(LONG)
+    until(lambda: workers.stats().busy == 0)
+    workers.run(one(1))  # in this thread
+    assert seen[2] in ({cores[0]}, {cores[1]})
+    assert os.sched_getaffinity(0) == set(cores) | os.sched_getaffinity(0)
+    assert len(os.sched_getaffinity(0)) >= 2
+    workers.close()
+
+
+def test_many_threads_lose_no_request(gate):
+    """Callers, futures, timeouts and cancellations at once: each ends in exactly one way."""
+    workers = Workers(gate, 3, limit=50)
+    gate.open.release(100_000)
+    ends: list[str] = []
+
+    def client(seed):
+        rng = np.random.default_rng(seed)
+        for turn in range(200):
+            value = float(rng.integers(1, 100))
+            try:
+                match turn % 3:
+                    case 0:
+                        assert number(workers.run(one(value))) == 2 * value
+                    case 1:
+                        assert number(workers.run(one(value), timeout=LONG)) == 2 * value
+                    case _:
+                        future = workers.submit(one(value), number)
+                        if rng.random() < 0.5 and future.cancel():
+                            ends.append("withdrawn")
+                            continue
+                        assert future.result(LONG) == 2 * value
+                ends.append("served")
+            except QueueFullError:
+                ends.append("refused")
+
+    threads = [in_thread(client, seed) for seed in range(8)]
+    for thread, outcome in threads:
+        thread.join(60)
+        assert outcome == [None]
+    until(lambda: workers.stats().busy == 0)  # a future is done a moment before its worker is free
+    stats = workers.stats()
+    assert len(ends) == 8 * 200
+    assert ends.count("served") == stats.served == sum(stats.latency.counts)
+    assert ends.count("withdrawn") == stats.withdrawn
+    assert (stats.busy, stats.queued, stats.failed) == (0, 0, 0)
+    workers.close()
+
+
+def test_a_callback_that_raises_anything_costs_no_other_request(gate):
+    workers = Workers(gate, 1)
+    gate.open.release(3)
+    first = workers.submit(one(1), number)
+    first.add_done_callback(lambda _: sys.exit("by a callback"))
+    assert [workers.submit(one(value), number).result(LONG) for value in (2, 3)] == [4, 6]
+    assert first.result(LONG) == 2
+    workers.close()
+
+
+def test_each_callback_may_submit_the_next(gate):
+    """A chain of any length: its stack does not grow."""
+    workers = Workers(gate, 1)
+    length = 2 * sys.getrecursionlimit()
+    gate.open.release(length)
+    done = threading.Event()
+    left = iter(range(1, length))
+
+    def then(future):
+        assert future.exception() is None
+        value = next(left, None)
+        if value is None:
+            done.set()
+        else:
+            workers.submit(one(value), number).add_done_callback(then)
+
+    workers.submit(one(0), number).add_done_callback(then)
+    assert done.wait(LONG)
+    assert gate.order == list(range(length))
+    workers.close()
+
+
+def test_a_callback_may_wait_for_any_number_of_its_requests(gate):
+    """Those beyond a hundred were left to a worker: the one that waited for them."""
+    workers = Workers(gate, 1)
+    gate.open.release(301)
+    done = Future()
+
+    def then(_):
+        futures = [workers.submit(one(value), number) for value in range(150)]
+        last = [workers.submit(one(value), number).result(LONG) for value in range(150)]
+        done.set_result([future.result(LONG) for future in futures] + last)
+
+    workers.submit(one(0), number).add_done_callback(then)
+    assert done.result(2 * LONG) == 2 * [2 * value for value in range(150)]
+    workers.close()
+
+
+def test_close_waits_for_what_is_tried_out():
+    """Weights that are lent are freed with the executable."""
+
+    class Closing(Gate):
+        def compute(self, arrays, state):
+            closing, _ = in_thread(workers.close)
+            try:
+                until(lambda: workers._closed)
+                closing.join(0.1)  # it would have come to the end
+                seen.append(self.closed)
+            finally:
+                threads.append(closing)
+            return [arrays[0] * 2]
+
+    seen, threads = [], []
+    workers = Workers(Closing(), 1)
+    assert number(workers.try_out(one(1))) == 2
+    threads[0].join(LONG)
+    assert (seen, workers.executable.closed) == ([0], 1)
+
+
+class Ringing(Gate):
+    """An executable whose first request is interrupted by a signal."""
+
+    def compute(self, arrays, state):
+        self.order.append(float(arrays[0][0]))
+        if len(self.order) == 1:
+            signal.raise_signal(signal.SIGUSR1)
+        return [arrays[0] * 2]
+
+
+@pytest.mark.parametrize("ask", ["run", "timeout", "submit", "try_out", "exchange"])
+def test_the_handler_of_a_signal_cannot_predict_on_what_it_interrupts(ask):
+    """Also where a worker is idle: it may have come in between the lines that take one."""
+    workers, other, outcome = Workers(Ringing(), 2), Workers(Gate(), 1), []
+    other.executable.open.release(1)
+    calls = {
+        "run": lambda: workers.run(one(3)),
+        "timeout": lambda: workers.run(one(3), timeout=LONG),
+        "submit": lambda: workers.submit(one(3), number),
+        "try_out": lambda: workers.try_out(one(3)),
+        "exchange": lambda: workers.exchange(Gate()),
+    }
+
+    def handler(*_):
+        with pytest.raises(ModelStateError, match="has interrupted another one of the same model and thread"):
+            calls[ask]()
+        outcome.append(number(other.run(one(5))))
+        outcome.append(workers.stats().busy)
+
+    before = signal.signal(signal.SIGUSR1, handler)
+    try:
+        assert number(workers.run(one(1))) == 2
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+    assert outcome == [10, 1]
+    assert number(workers.run(one(2))) == 4
+    workers.close()
+    other.close()
+
+
+def test_the_handler_of_a_signal_predicts_at_any_moment():
+    class Instant(Gate):
+        def compute(self, arrays, state):
+            return [arrays[0] * 2]
+
+    workers, outcome = Workers(Instant(), 1), []
+
+    def handler(*_):
+        with suppress(ModelStateError):
+            assert number(workers.run(one(3))) == 6
+        outcome.append(3)
+
+    before = signal.signal(signal.SIGALRM, handler)
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 1e-3, 1e-3)
+        while len(outcome) < 300:
+            assert number(workers.run(one(1))) == 2
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+    assert workers.stats().busy == 0
+    workers.close()
+
+
+@pytest.mark.parametrize("timeout", [None, LONG])
+def test_a_signal_at_any_moment_costs_no_worker(timeout):
+    class TimeIsUpError(Exception):
+        pass
+
+    def ring(*_):
+        raise TimeIsUpError
+
+    class Instant(Gate):
+        def compute(self, arrays, state):
+            return [arrays[0] * 2]
+
+    workers = Workers(Instant(), 1)
+    rng = np.random.default_rng(0)
+    before = signal.signal(signal.SIGALRM, ring)
+    try:
+        for _ in range(300):
+            try:
+                signal.setitimer(signal.ITIMER_REAL, rng.uniform(1e-4, 5e-4))
+                while True:
+                    workers.run(one(1), None, timeout)
+            except TimeIsUpError:
+                until(lambda: not workers.stats().busy)
+    finally:
+        signal.signal(signal.SIGALRM, before)
+    assert len(workers._idle) == 1
+    assert number(workers.run(one(4), timeout=LONG)) == 8
+    workers.close()
+
+
+def test_nothing_is_tried_out_on_a_closed_model(gate):
+    workers = Workers(gate, 1)
+    workers.close()
+    with pytest.raises(ModelStateError, match="closed"):
+        workers.try_out(one(1))
