@@ -252,7 +252,7 @@ def test_number_of_workers_and_threads(
         return Opened(gate, aim)
 
     monkeypatch.setattr("pinnace.api.runner.Origin", origin)
-    for module in ("runner", "context"):
+    for module in ("api.runner", "building.planning"):
         monkeypatch.setattr(f"pinnace.{module}.usable_core_count", lambda: cores)
     runner = ModelParallelRunner()
     runner.build_from_file(ADD, context(workers, threads))
@@ -262,7 +262,7 @@ def test_number_of_workers_and_threads(
 
 @pytest.mark.filterwarnings("default")
 def test_more_threads_than_cores_are_said(monkeypatch: pytest.MonkeyPatch, gate: Gate) -> None:
-    for module in ("runner", "context"):
+    for module in ("api.runner", "building.planning"):
         monkeypatch.setattr(f"pinnace.{module}.usable_core_count", lambda: 4)
     with pytest.warns(PinnaceWarning, match="3 workers of 2 threads each are more than the 4 cores"):
         ModelParallelRunner().build_from_file(ADD, context(3, 2))
