@@ -28,11 +28,11 @@ from benchmarks.models.detector import yolo
 from benchmarks.models.language import bert
 from benchmarks.models.writer import INT64, Writer
 from pinnace.bench.timing import collector_off
-from pinnace.build import build
-from pinnace.config import Settings
+from pinnace.building.origin import build
 from pinnace.engines.openvino import reading
 from pinnace.engines.protocol import Execution
-from pinnace.target import Target
+from pinnace.options.settings import Settings
+from pinnace.options.target import Target
 
 _TURN = 5e-3
 _LEAST = 20
