@@ -7,6 +7,8 @@ import textwrap
 from dataclasses import dataclass
 from typing import Any
 
+from tests.random_calls.excluded import comparable
+
 
 @dataclass(frozen=True)
 class Step:
@@ -26,6 +28,9 @@ class Step:
 
     def text(self, number: int, first: str = "") -> str:
         """The call as an expression, with `first` in the place of the first argument."""
+        return comparable(self.call, self.arguments, self._call(number, first))
+
+    def _call(self, number: int, first: str) -> str:
         arguments = (first, *self.arguments[1:]) if first else self.arguments
         if self.kind == "operator":
             return self.call.format(*arguments)

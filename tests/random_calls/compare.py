@@ -19,18 +19,23 @@ TOLERANCE = {
 
 
 def difference(
-    results: Sequence[np.ndarray], expected: Sequence[np.ndarray], moved: Sequence[Sequence[np.ndarray]] = ()
+    results: Sequence[np.ndarray],
+    expected: Sequence[np.ndarray],
+    moved: Sequence[Sequence[np.ndarray]] = (),
+    inputs: Sequence[np.ndarray] = (),
 ) -> str:
     """What is the first thing that differs, in a line; "" where nothing does.
 
-    `moved` are results of MindSpore for inputs one step off: what these change by, rounding may change.
+    `moved` are results of MindSpore for inputs one step off: what these change by, rounding may change. Of
+    `inputs` in float16 a result in float32 may have the precision of float16.
     """
+    half = any(x.dtype == np.float16 for x in inputs)
     if len(results) != len(expected):
         return f"differs: {len(results)} results, not {len(expected)}"
     for i, (got, wanted) in enumerate(zip(results, expected, strict=True)):
         if (got.shape, got.dtype) != (wanted.shape, wanted.dtype):
             return f"differs: y{i} is {got.dtype}{list(got.shape)}, not {wanted.dtype}{list(wanted.shape)}"
-        same = _same(got, wanted)
+        same = _same(got, wanted, "float16" if half else wanted.dtype.name)
         for run in moved:
             same |= _allowed(got, wanted, run[i])
         if not same.all():
@@ -40,10 +45,10 @@ def difference(
     return ""
 
 
-def _same(got: np.ndarray, wanted: np.ndarray) -> np.ndarray:
+def _same(got: np.ndarray, wanted: np.ndarray, precision: str) -> np.ndarray:
     if wanted.dtype.name not in TOLERANCE:
         return np.asarray(got == wanted)
-    relative, absolute = TOLERANCE[wanted.dtype.name]
+    relative, absolute = TOLERANCE[precision]
     with np.errstate(all="ignore"):
         near = np.isclose(got, wanted, rtol=relative, atol=absolute, equal_nan=True)
         signs = (got != 0) | (wanted != 0) | (np.signbit(got) == np.signbit(wanted))

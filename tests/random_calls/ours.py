@@ -73,7 +73,7 @@ def verdict(path: Path, target: Target) -> str:
     if moved.exists():
         with np.load(moved) as off:
             runs = [[off[f"run{t}_y{i}"] for i in range(len(expected))] for t in range(3)]
-    return difference(results, expected, runs)
+    return difference(results, expected, runs, inputs)
 
 
 def _within_openvino(x: np.ndarray) -> bool:

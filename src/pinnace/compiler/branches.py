@@ -63,6 +63,8 @@ def merge(
     tracer: Evaluator, condition: ir.Value, then: Side, other: Side, effects: Effects
 ) -> tuple[Value, Effects]:
     """Make one value of two ways; returns it and the memory after. `effects` is the memory before."""
+    for side in (then, other):
+        side.value, side.effects = brought_out(tracer.b, side.nodes, side.value, side.effects)
     then.value, other.value = _aligned(tracer, then.value, other.value, len(tracer.open_loops) - 1)
     value, after = _join(tracer.b, condition, then, other, effects)
     return (replace(value, effects=after) if isinstance(value, TailCall) else value), after
@@ -90,6 +92,22 @@ def _aligned(tracer: Evaluator, x: Value, y: Value, depth: int) -> tuple[Value, 
     else:
         results = _aligned(tracer, first.result, second.result, depth - 1)
     return replace(first, result=results[0]), replace(second, result=results[1])
+
+
+def brought_out(
+    b: Builder, nodes: Sequence[ir.Node], value: Value, effects: Effects, inputs: Sequence[ir.Value] = ()
+) -> tuple[Value, Effects]:
+    """A value and the memory of a nested graph of `nodes` and `inputs` as they are outside of it.
+
+    Tensors made in it are what they hold at its end, and the memory knows nothing of them.
+    """
+    own = {*inputs, *(output for node in nodes for output in node.outputs)}
+    if own.isdisjoint(effects.memory):
+        return value, effects
+    b.effects = effects
+    leaves = [b.read(v) if isinstance(v, ir.Value) and b.root(v) in own else v for v in flatten(value)]
+    outside = Effects({target: held for target, held in effects.memory.items() if target not in own})
+    return rebuild(value, iter(remembering(leaves, outside))), outside
 
 
 def placeholder(b: Builder, value: Value) -> Value:

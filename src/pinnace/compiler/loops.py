@@ -12,12 +12,21 @@ Rules:
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 import onnx_ir as ir
 
-from pinnace.compiler.branches import Side, common_shape, differs, merge, own_copy, placeholder, remembering
+from pinnace.compiler.branches import (
+    Side,
+    brought_out,
+    common_shape,
+    differs,
+    merge,
+    own_copy,
+    placeholder,
+    remembering,
+)
 from pinnace.compiler.frame import Evaluator, Frame
 from pinnace.ops.builder import Unsupported
 from pinnace.ops.values import NOTHING, Branches, Closure, Effects, TailCall, Value, flatten, rebuild
@@ -97,8 +106,8 @@ class _Loop:
 
     def settled(self) -> bool:
         """Trace a turn; whether it changed only what is carried, and carried shapes held."""
-        with self.b.scope():
-            variables, new, _ = self._turn()
+        with self.b.scope() as nodes:
+            variables, new, _ = self._turn(nodes)
         self.result = new.result
         before = len(self.carried), len(self.targets)
         leaves = list(flatten(new.arguments))
@@ -108,7 +117,7 @@ class _Loop:
                 f"{self.callee.function.name!r})"
             )
         for i, (old, value) in enumerate(zip(self._inside(variables), leaves, strict=True)):
-            if i not in self.carried and differs(old, value):
+            if i not in self.carried and differs(old, value) and not self._in_place(self.leaves[i], value):
                 self.carried[i] = self.b.tensor(self.leaves[i]).shape
         for target in new.effects.memory:
             if target not in self.targets and new.effects.read(target) is not self.effects.read(target):
@@ -147,7 +156,7 @@ class _Loop:
         initial += leaving
         first = _head(self.tracer, self.callee, self.arguments, self.effects)
         with b.scope() as nodes:
-            variables, new, condition = self._turn()
+            variables, new, condition = self._turn(nodes)
             variables += [self._variable(v, ir.Shape([None] * b.rank(v))) for v in leaving]
             leaves = list(flatten(new.arguments))
             results = [b.tensor(leaves[i]) for i in self.carried] + [
@@ -173,6 +182,9 @@ class _Loop:
         with b.scope() as after:
             last = _head(self.tracer, self.callee, self._arguments(own, effects), effects)
             value, effects_after = self.tracer.call(last.leave, last.arguments, last.effects)
+            effects_after = last.effects.join(effects_after)
+            b.effects = effects_after
+            value = rebuild(value, iter([self._now(leaf) for leaf in flatten(value)]))
         if not leaving:
             b.nodes.extend(after)
             return value, effects_after
@@ -180,8 +192,15 @@ class _Loop:
         left = Side([], rebuild(self.result, iter(results)), effects)
         return merge(self.tracer, stopped, left, Side(after, value, effects_after), effects)
 
-    def _turn(self) -> tuple[list[ir.Value], TailCall, Value]:
-        """Trace one turn: its variables, how it ends, and whether another follows."""
+    def _in_place(self, leaf: Value, value: Value) -> bool:
+        """Whether a value is what was assigned to the tensor that a leaf is: the memory carries it."""
+        if not isinstance(leaf, ir.Value) or not isinstance(value, ir.Value):
+            return False
+        root = self.b.root(leaf)
+        return root.const_value is None and root is self.b.root(value)
+
+    def _turn(self, nodes: Sequence[ir.Node]) -> tuple[list[ir.Value], TailCall, Value]:
+        """Trace one turn into `nodes`: its variables, how it ends, and whether another follows."""
         variables = [self._variable(self.b.tensor(self.leaves[i]), s) for i, s in self.carried.items()]
         variables += [self._variable(self.effects.read(t), s) for t, s in self.targets.items()]
         memory = self._memory(variables)
@@ -200,7 +219,8 @@ class _Loop:
         if not isinstance(end, TailCall) or end.function is not self.callee.function:
             raise Unsupported(f"calls itself other than at its end (function {self.callee.function.name!r})")
         again = _head(self.tracer, self.callee, end.arguments, end.effects)
-        return variables, end, again.condition if again.turn is not None else False
+        value, outside = brought_out(self.b, nodes, end, end.effects, variables)
+        return variables, replace(value, effects=outside), again.condition if again.turn else False
 
     def _variable(self, initial: ir.Value, shape: ir.Shape | None) -> ir.Value:
         return ir.Value(name=self.b.fresh(), type=ir.TensorType(self.b.dtype(initial)), shape=shape)
@@ -211,7 +231,12 @@ class _Loop:
         leaves = [memory if isinstance(leaf, Effects) else leaf for leaf in self.leaves]
         for i, variable in zip(self.carried, variables, strict=False):
             leaves[i] = variable
-        return leaves
+        return [leaf if i in self.carried else self._now(leaf) for i, leaf in enumerate(leaves)]
+
+    def _now(self, leaf: Value) -> Value:
+        """A leaf as it is in the builder's memory, where turns assign to it."""
+        assigned = isinstance(leaf, ir.Value) and self.b.root(leaf) in self.targets
+        return self.b.changed(leaf) if assigned else leaf
 
     def _arguments(self, variables: Sequence[ir.Value], memory: Effects) -> tuple[Value, ...]:
         leaves = remembering(self._inside(variables), memory)

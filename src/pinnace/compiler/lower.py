@@ -12,7 +12,7 @@ from pinnace.bounds import Spent
 from pinnace.compiler.reshaping import reshape
 from pinnace.compiler.trace import NodeFailure, Tracer
 from pinnace.errors import UnsupportedModelError, UnsupportedPrimitive
-from pinnace.ops.builder import OPSET, Builder, Unsupported
+from pinnace.ops.builder import OPSET, Builder, Unsupported, infer
 from pinnace.ops.collective import DOMAIN
 from pinnace.ops.table import find
 from pinnace.ops.values import AlwaysRaises, Closure, Effects, Value, flatten
@@ -139,6 +139,8 @@ def _assemble(
 ) -> ir.Model:
     # None among the results is nothing that could be given.
     outputs = [b.tensor(leaf) for leaf in flatten(value) if not isinstance(leaf, Effects | None)]
+    for output in outputs:
+        infer(output, b.opset)  # the file declares no type of scalars
     states = [t for t in effects.memory if t in b.initializers.values() and not t.is_graph_input()]
     names = [*_output_names(program, len(outputs)), *(f"{t.name}.next" for t in states)]
     taken = {i.name or "" for i in inputs} | b.initializers.keys()

@@ -12,12 +12,20 @@ from pinnace.ops.values import Value
 same(
     __name__,
     {
-        "ReLU": "Relu",
         "Sigmoid": "Sigmoid",
         "Softsign": "Softsign",
         "Tanh": "Tanh",
     },
 )
+
+
+@primitive("ReLU")
+def relu(b: Builder, x: Tensor) -> Value:
+    """Relu; of Abs, where it only makes NaN 0, Where."""
+    node = x.producer()
+    if node is None or node.op_type != "Abs" or not b.dtype(x).is_floating_point():
+        return b.op("Relu", x)
+    return b.op("Where", b.op("IsNaN", x), b.like(0, x), x)
 
 
 @primitive("ReLU6")

@@ -105,8 +105,8 @@ def _pixel_positions(b: Builder, start: Tensor, stop: Tensor, length: int | Tens
 
 
 def _inside(b: Builder, x: Tensor, length: int | Tensor) -> Tensor:
-    if length == 1:  # whatever the place, it is that of the one pixel
-        x = b.op("Mul", x, 0.0)
+    if length == 1 or isinstance(length, ir.Value):  # whatever the place, it is that of the one pixel
+        x = b.op("Mul", x, b.cast(b.op("Greater", b.tensor(length), 1), b.dtype(x)))
     return b.op("And", b.op("GreaterOrEqual", x, 0.0), b.op("LessOrEqual", x, 1.0))
 
 
@@ -196,7 +196,7 @@ def bounding_box_decode(
     grown = b.op("Clip", grown, b.like(-limit, grown), b.like(limit, grown))
     center = b.op("Add", center, b.op("Mul", size, moved))
     half = b.op("Mul", b.op("Sub", b.op("Mul", size, b.op("Exp", grown)), 1.0), 0.5)
-    height, width = max_shape[:2]
+    height, width = (size if size >= 0 else np.inf for size in max_shape[:2])
     last = _row(b, deltas, (width, height))
     zero = b.like(0.0, deltas)
     corners = [b.op(way, center, half) for way in ("Sub", "Add")]

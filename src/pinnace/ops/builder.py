@@ -323,9 +323,13 @@ class Builder:
         self._roots[value] = root
         return value
 
+    def root(self, x: ir.Value) -> ir.Value:
+        """The tensor whose memory `x` was assigned to; itself where it is no result of an assignment."""
+        return self._roots.get(x, x)
+
     def read(self, target: ir.Value) -> ir.Value:
         """What `target`, or what it was assigned to, holds at the node that is lowered."""
-        root = self._roots.get(target, target)
+        root = self.root(target)
         view = self._views.get(root)
         if view is not None:
             held = self.read(view.base)

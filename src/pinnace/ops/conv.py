@@ -424,7 +424,14 @@ def _windows(
     room(places, places)
     kernels = np.eye(places, dtype=b.dtype(x).numpy()).reshape(places, 1, *spatial(kernel, 2))
     flat = b.reshape(x, [-1, 1, b.dim(x, 2), b.dim(x, 3)])
-    found = convolution(b, flat, b.constant(kernels), None, stride, dilation, 1, "pad", pad)
+    before, after = edges(pad, 2)[:2], edges(pad, 2)[2:]
+    for i, size in enumerate(b.shape(x)[2:]):
+        # MindSpore rounds the number of windows towards zero, so that one may stick out; it is 0 there.
+        reach = spatial(dilation, 2)[i] * (spatial(kernel, 2)[i] - 1) + 1
+        out = 0 if size is None else reach - before[i] - size - after[i]
+        after[i] += out if 0 < out < spatial(stride, 2)[i] else 0
+    pads = [before[0], after[0], before[1], after[1]]
+    found = convolution(b, flat, b.constant(kernels), None, stride, dilation, 1, "pad", pads)
     height, width = b.dim(found, 2), b.dim(found, 3)
     if isinstance(height, int) and isinstance(width, int):
         return found, places, [height * width]

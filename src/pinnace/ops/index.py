@@ -473,7 +473,10 @@ def sparse_dense_matmul(
     adjoint_dt: bool = False,
 ) -> Value:
     """ScatterND into zeros, reduction add, and MatMul."""
-    matrix = scattered_nd(b, filled(b, 0, shape, b.dtype(values)), indices, values, "add")
+    # MindSpore looks at as many places along the inner dimension as the other matrix has.
+    inner = b.dim(dense, 1 if adjoint_dt else 0)
+    size = (inner, shape[1]) if adjoint_st else (shape[0], inner)
+    matrix = scattered_nd(b, filled(b, 0, size, b.dtype(values)), indices, values, "add")
     matrix = b.transpose(matrix, (1, 0)) if adjoint_st else matrix
     return b.op("MatMul", matrix, b.transpose(dense, (1, 0)) if adjoint_dt else dense)
 

@@ -138,8 +138,9 @@ def nll_loss(
 
 @primitive("KLDivLoss")
 def kl_div_loss(b: Builder, logits: Tensor, labels: Tensor, reduction: str = "mean") -> Value:
-    """The label times the difference of its Log and the input."""
-    value = b.op("Sub", xlogy(b, labels, labels), b.op("Mul", labels, logits))
+    """The label times the difference of its Log and the input; 0 for labels that are not positive."""
+    value = b.op("Mul", labels, b.op("Sub", b.op("Log", labels), logits))
+    value = b.op("Where", b.op("Greater", labels, 0.0), value, b.like(0.0, value))
     if reduction == "batchmean":
         total = b.op("ReduceSum", value, keepdims=0)
         return b.op("Div", total, b.cast(b.tensor(b.dim(logits, 0)), b.dtype(total)))

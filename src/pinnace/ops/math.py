@@ -191,8 +191,10 @@ def erfc(b: Builder, x: Tensor) -> Value:
 
 @primitive("Sinc")
 def sinc(b: Builder, x: Tensor) -> Value:
-    """Sin of x times pi over itself, and 1 at 0."""
+    """Sin of x times pi over itself, and 1 at 0; NaN at False, as MindSpore has it."""
     turn = b.op("Mul", floating(b, x), math.pi)
+    if b.dtype(x) is ir.DataType.BOOL:
+        return b.op("Div", b.op("Sin", turn), turn)
     zero = b.op("Equal", turn, 0.0)
     safe = b.op("Where", zero, b.like(1.0, turn), turn)
     return b.op("Where", zero, b.like(1.0, turn), b.op("Div", b.op("Sin", safe), safe))
@@ -556,7 +558,7 @@ def _power_of_two(b: Builder, kind: ir.DataType, exponent: Tensor) -> Tensor:
 @primitive("PopulationCount")
 def population_count(b: Builder, x: Tensor) -> Value:
     """The sum of all bits, each told by BitwiseAnd."""
-    powers = b.constant([1 << i for i in range(min(b.dtype(x).bitwidth, 63))], np.int64)
+    powers = b.constant(np.left_shift(1, np.arange(b.dtype(x).bitwidth)), np.int64)
     wide = b.op("Unsqueeze", b.cast(x, ir.DataType.INT64), [-1])
     bits = b.cast(b.cast(b.op("BitwiseAnd", wide, powers), ir.DataType.BOOL), ir.DataType.INT64)
     return b.cast(b.op("ReduceSum", bits, [-1], keepdims=0), ir.DataType.UINT8)

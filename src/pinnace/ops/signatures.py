@@ -77,6 +77,11 @@ def find(dialect: Dialect, name: str) -> Signature | None:
     return Signature(inputs, added | attributes | inputs)
 
 
+def names_argument(name: str) -> bool:
+    """Whether an argument of any primitive, of any version, has this name; any other is a user's note."""
+    return f"[{json.dumps(name)}" in _text()
+
+
 @cache
 def _text() -> str:
     return resources.files(__package__).joinpath("signatures.jsonl").read_text(encoding="utf-8")

@@ -175,8 +175,10 @@ class Primitive:
         given = next((n for n in (name, *_also(name)) if n in known), None)
         if given is not None:
             _check(b, "attribute", name, value, known[given])
-        elif value is not None and (signature is None or self.dialect is Dialect.MINDSPORE):
-            # MindSpore Lite's runtime sees nothing but what the schema has.
+        elif value is not None and (
+            signature is None or (self.dialect is Dialect.MINDSPORE and signatures.names_argument(name))
+        ):
+            # MindSpore Lite's runtime sees nothing but what the schema has; what no primitive has is a note.
             raise Unsupported(f"has an attribute {name!r} ({value!r}), which Pinnace does not know")
 
 
