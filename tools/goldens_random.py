@@ -119,7 +119,6 @@ case("random_bucketize_of_nan", "f32[9]!", call="ops.bucketize(x0, [1.0, 2.0, 3.
 case("random_searchsorted_of_nan", "f32[1]", "f32[9]!", call="ops.searchsorted(x0, x1)")
 case("random_inner", "f32[2]", "f32[2]", call="x0.inner(x1)")
 
-<<<<<<< HEAD
 # -- matrices, pictures and norms of free size ----------------------------------------------------------
 
 case("random_trace_free", "i32[3*,4*]>-7<7", call="ops.trace(x0)")
@@ -151,7 +150,7 @@ case(
     body="return self.l0(x0, x1)",
 )
 
-=======
+
 # -- what loops and branches assign ---------------------------------------------------------------------
 
 
@@ -218,6 +217,5 @@ for adjoint in (False, True):
         call="self.op(self.i, x0, (2, 2), x1)",
     )
 
->>>>>>> d5424c5 (Writes into tensors in loops and branches: a loop with add_ of a tensor was traced until 262,144 values were used up, and a branch gave what only the other knows. Notes of users on primitives are left out, clip_by_global_norm has one; boxes without bound, unfold over the edge, LPPool by NaN, sparse matrices beside longer ones, and other random calls)
 if __name__ == "__main__":
     main(Path(sys.argv[1]), sys.argv[2:])

@@ -15,6 +15,7 @@ import onnx_ir as ir
 import pytest
 
 import pinnace.ops  # noqa: F401  (fills the table)
+from pinnace.errors import PinnaceWarning
 from pinnace.ops import signatures
 from pinnace.ops.builder import Builder, Unsupported
 from pinnace.ops.table import find, rows
@@ -144,13 +145,18 @@ def test_another_value_than_the_default(value, default):
         (Dialect.MINDSPORE, "Conv2D", 2, {"mode": 2}, "mode"),
         (Dialect.MINDSPORE, "MaxPool3D", 1, {"data_format": "NDHWC"}, "data_format"),
         (Dialect.MINDSPORE, "MaxPool3D", 1, {"format": "NDHWC"}, "format"),
-        (Dialect.MINDSPORE, "Sqrt", 1, {"rounding": "up"}, "rounding"),
+        (Dialect.MINDSPORE, "Sqrt", 1, {"rounding_mode": "up"}, "rounding_mode"),
         (Dialect.MINDSPORE, "MakeTuple", 1, {"order": 2}, "order"),
     ],
 )
 def test_an_attribute_that_would_be_dropped_is_refused(b, dialect, name, inputs, attributes, named):
     with pytest.raises(Unsupported, match=named):
         lowered(b, dialect, name, [tensor(1, 4, 4, 4)] * inputs, **attributes)
+
+
+def test_an_attribute_that_no_primitive_takes_is_a_note(b):
+    with pytest.warns(PinnaceWarning, match=r"Sqrt has an attribute 'my_note' \(3\) that no primitive takes"):
+        lowered(b, Dialect.MINDSPORE, "Sqrt", [tensor(1, 4)], my_note=3)
 
 
 def test_an_argument_that_would_be_dropped_is_refused(b):

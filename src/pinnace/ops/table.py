@@ -39,6 +39,7 @@ from typing import Any
 
 import onnx_ir as ir
 
+from pinnace.errors import warn
 from pinnace.ops import signatures
 from pinnace.ops.builder import Builder, Unsupported
 from pinnace.ops.values import Effects, Value
@@ -175,11 +176,11 @@ class Primitive:
         given = next((n for n in (name, *_also(name)) if n in known), None)
         if given is not None:
             _check(b, "attribute", name, value, known[given])
-        elif value is not None and (
-            signature is None or (self.dialect is Dialect.MINDSPORE and signatures.names_argument(name))
-        ):
-            # MindSpore Lite's runtime sees nothing but what the schema has; what no primitive has is a note.
-            raise Unsupported(f"has an attribute {name!r} ({value!r}), which Pinnace does not know")
+        elif value is not None and (signature is None or self.dialect is Dialect.MINDSPORE):
+            # MindSpore Lite's runtime sees nothing but what the schema has.
+            if signature is None or signatures.names_argument(name):
+                raise Unsupported(f"has an attribute {name!r} ({value!r}), which Pinnace does not know")
+            warn(f"{self.name} has an attribute {name!r} ({value!r}) that no primitive takes: it is left out")
 
 
 def _check(b: Builder, kind: str, name: str, value: Any, default: Any) -> None:
