@@ -35,10 +35,10 @@ unique_name use_locking
 """
 """Names, origins, the order of effects, where it runs, how much room a result may take."""
 _OF_TRAINING = """
-backward_prefetch bprop_return_sparse comm_reuse fusion gen_strategy grad_scale in_strategy keep_alive mean_flag
-micro not_delay_fusion offload order_enforce_skip out_layout out_strategy parallel_group parameter_start
-pipeline_begin pipeline_end primal_attr recompute recompute_comm_op related_fusion_key related_node_id
-self_define_shard slice_activation stage strategy_gen_mode
+backward_prefetch bprop_return_sparse comm_reuse fusion gen_strategy grad_scale in_strategy keep_alive
+mean_flag micro not_delay_fusion offload order_enforce_skip out_layout out_strategy parallel_group
+parameter_start pipeline_begin pipeline_end primal_attr recompute recompute_comm_op related_fusion_key
+related_node_id self_define_shard slice_activation stage strategy_gen_mode
 """
 """Gradients, and how training was spread over devices, stages and memory, which the nodes already say."""
 _OF_CONVERTER = """
