@@ -67,6 +67,8 @@ def undefined(name: str, given: list[Any], result: Any) -> str:
         return "over a 0 that is broadcast, MindSpore's quotient has the sign of another element"
     if re.search("mish|Mish", name) and any(not g["finite"] or g["largest"] > 40 for g in floats):
         return "MindSpore's Mish is NaN from 45 on"
+    if "erfinv" in name.lower() and any(g["largest"] > 0.95 for g in floats):
+        return "MindSpore's Erfinv is off by up to 1 % near 1"
     if re.search("svd", name) and isinstance(result, list):
         return "the signs of singular vectors are open"
     if nothing and "unique_consecutive" in name:

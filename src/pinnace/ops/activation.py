@@ -21,9 +21,11 @@ same(
 
 @primitive("ReLU")
 def relu(b: Builder, x: Tensor) -> Value:
-    """Relu; of Abs, where it only makes NaN 0, Where."""
+    """Relu; of ints Max; of Abs, where it only makes NaN 0, Where."""
+    if not b.dtype(x).is_floating_point():
+        return b.op("Max", x, 0)
     node = x.producer()
-    if node is None or node.op_type != "Abs" or not b.dtype(x).is_floating_point():
+    if node is None or node.op_type != "Abs":
         return b.op("Relu", x)
     return b.op("Where", b.op("IsNaN", x), b.like(0, x), x)
 

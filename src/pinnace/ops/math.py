@@ -634,7 +634,8 @@ def atan2(b: Builder, y: Value, x: Value) -> Value:
     y, x = floating(b, first), floating(b, second)
     zero, pi = b.like(0.0, x), b.like(math.pi, x)
     base = b.op("Atan", b.op("Div", y, b.op("Abs", x)))  # Abs: -0.0 is 0 here
-    turn = b.op("Where", b.op("Less", y, zero), b.op("Neg", pi), pi)
+    below = b.op("Or", b.op("Less", y, zero), b.op("Less", b.op("Reciprocal", y), zero))  # so is -0.0
+    turn = b.op("Where", below, b.op("Neg", pi), pi)
     turned = b.op("Where", b.op("Less", x, zero), b.op("Sub", turn, base), base)
     origin = b.op("And", b.op("Equal", x, zero), b.op("Equal", y, zero))
     return b.op("Where", origin, zero, turned)
