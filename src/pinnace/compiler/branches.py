@@ -182,15 +182,15 @@ def _emit_if(
 ) -> tuple[ir.Value, ...]:
     if not then_values:
         return ()
+    pairs = [(b.tensor(x), b.tensor(y)) for x, y in zip(then_values, else_values, strict=True)]
+    # A constant of another type is what a function of MindSpore gives for nothing: NaN as an int.
+    dtypes = [b.dtype(y if x.const_value is not None else x) for x, y in pairs]
     with b.scope() as first:
         first.extend(then_nodes)
-        then_outputs = [own_copy(b, b.tensor(v)) for v in then_values]
+        then_outputs = [own_copy(b, b.cast(x, t)) for (x, _), t in zip(pairs, dtypes, strict=True)]
     with b.scope() as second:
         second.extend(else_nodes)
-        else_outputs = [
-            own_copy(b, b.cast(b.tensor(v), b.dtype(t)))
-            for v, t in zip(else_values, then_outputs, strict=True)
-        ]
+        else_outputs = [own_copy(b, b.cast(y, t)) for (_, y), t in zip(pairs, dtypes, strict=True)]
     results = b.ops(
         "If",
         len(then_outputs),
