@@ -5,7 +5,7 @@ something of the inputs x0, x1, ... and of `self.op` (`call`), or a `body` of se
 `setup` are further lines of the constructor. Inputs are written as `f32[2,3*]`: a type, dimensions, a star
 after those that the graph leaves free; `i64[4]<7` draws from 0 to 6, `u32[4]>1<7` from 1 to 6, and
 `f32[4]>0<1` evenly from 0 to 1; without bounds floats are normal. `!` at the end puts NaN, infinities and
-zeros, or the least and the greatest integers, in the first places. `reference` is what computes the outputs where MindSpore has no CPU kernel for
+zeros, or the least and the greatest integers, in the first places, `~` infinities only; `^` sorts. `reference` is what computes the outputs where MindSpore has no CPU kernel for
 what is exported: the same mathematics in other operators.
 
 For each case MindSpore exports `NAME.mindir`, and computes on a CPU what `NAME.npz` holds: inputs x0, x1, ...
@@ -65,7 +65,7 @@ def case(
 
 
 _SPEC = re.compile(
-    r"(?P<type>\w+)\[(?P<dims>[\d*,]*)\](?:>(?P<low>-?[\d.]+))?(?:<(?P<high>-?[\d.]+))?(?P<special>!)?$"
+    r"(?P<type>\w+)\[(?P<dims>[\d*,]*)\](?:>(?P<low>-?[\d.]+))?(?:<(?P<high>-?[\d.]+))?(?P<special>[!~^])?$"
 )
 
 
@@ -85,7 +85,11 @@ def drawn(spec: str, random: np.random.Generator) -> tuple[np.ndarray, list[int 
     else:
         data = random.uniform(low, high, shape)
     data = np.asarray(data).astype(dtype)
-    if found["special"]:
+    if found["special"] == "^":
+        data = np.sort(data, -1) if shape else data
+    elif found["special"] == "~":
+        data.reshape(-1)[:2] = np.array([np.inf, -np.inf], dtype)[: data.size]
+    elif found["special"]:
         limits = np.iinfo(dtype) if dtype.kind in "iu" else None
         special = np.array(_SPECIAL if limits is None else [limits.min, limits.max]).astype(dtype)
         data.reshape(-1)[: len(special)] = special[: data.size]

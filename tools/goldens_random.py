@@ -220,5 +220,26 @@ for adjoint in (False, True):
         call="self.op(self.i, x0, (2, 2), x1)",
     )
 
+# -- NaN and the signs of zeros where MindSpore compares ------------------------------------------------
+
+case("random_maximum_of_nan", "f32[33]!", "f32[33]", call="(ops.maximum(x0, x1), ops.maximum(x1, x0))")
+case("random_minimum_of_nan", "f64[9]!", "f64[9]", call="(ops.minimum(x0, x1), ops.minimum(x1, x0))")
+case("random_maximum_of_zeros", "f16[33]!", "f16[1]>0<0", call="(ops.maximum(x0, x1), ops.maximum(x1, x0))")
+case("random_maximum_of_nan_and_number", "f32[9]!", call="ops.maximum(x0, 0.5)")
+case(
+    "random_clamp_of_nan",
+    "f32[9]!",
+    call="(ops.clamp(x0, -1, 2), ops.clamp(x0, min=-1), ops.clamp(x0, max=2))",
+)
+case("random_leaky_relu", "f32[33]!", setup="self.l0 = nn.LeakyReLU(0.1)", body="return self.l0(x0)")
+case("random_clip_by_value_of_nan", "f16[9]!", call="ops.clip_by_value(x0, -1, 2)")
+case("random_clamp_between_tensors", "f32[9]", "f32[9]!", call="ops.clamp(x0, x1, x1 + 1)")
+case("random_hardtanh_of_nan", "f64[9]!", call="ops.hardtanh(x0, -1.0, 2.0)")
+case("random_bessel_j1_of_zeros", "f32[9]!", call="ops.bessel_j1(x0)")
+case("random_bessel_y1_of_zero", "f32[9]!", call="ops.bessel_y1(x0)")
+case("random_bessel_y1_of_zero_f64", "f64[9]!", call="ops.bessel_y1(x0)")
+case("random_bucketize_of_list", "f32[3,4]", call="ops.bucketize(x0, [-1.0, 0.0, 0.5])")
+case("random_searchsorted_of_infinities", "f32[5]^", "f32[9]~", call="ops.searchsorted(x0, x1)")
+
 if __name__ == "__main__":
     main(Path(sys.argv[1]), sys.argv[2:])

@@ -535,3 +535,7 @@ def test_mistakes_of_a_rule_are_seen(monkeypatch, error):
     monkeypatch.setitem(passes.RULES, "Abs", (mistaken,))
     with pytest.raises(error):
         rewrite(ir.from_onnx_text(f"{HEAD}\ng (float[3] x) => (float[3] y) {{ y = Abs(x) }}"))
+
+
+def test_the_maximum_of_a_leaky_relu_is_not_guarded_against_nan():
+    assert lowered("mindspore_random/random_leaky_relu.mindir") == {"Mul": 1, "Max": 1}

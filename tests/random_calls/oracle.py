@@ -5,8 +5,8 @@
 What a request asks for is in "do"; a case is {"name", "inputs", "setup", "body"}, as in `tools/goldens.py`:
 
 * catalogue: the functions there are;
-* probe: what a case is given and gives when it is called: trees of {"dtype", "shape", "finite", "largest",
-  "zero"}, None for what is no tensor;
+* probe: what a case is given and gives when it is called: trees of {"dtype", "shape", "finite", "nan",
+  "minus_zero", "largest", "zero", "sorted"}, None for what is no tensor;
 * export: one network of many cases, cut into a file NAME.mindir for each, with NAME.npz as the goldens have it;
 * make: one case as a golden, from the compiled graph, and in NAME.moved.npz what it gives for inputs that differ
   by one step of their type: by how much rounding alone may change the result.
@@ -247,6 +247,8 @@ def _tree(value: Any) -> Any:
         "dtype": array.dtype.name,
         "shape": list(array.shape),
         "finite": finite,
+        "nan": bool(np.isnan(numbers).any()),
+        "minus_zero": bool((np.signbit(numbers) & (numbers == 0)).any()),
         "largest": largest,
         "zero": bool((numbers == 0).any()),
         "sorted": bool((np.sort(numbers) == numbers).all()) if numbers.ndim and finite else False,

@@ -25,6 +25,7 @@ from pinnace.options.target import Target
 LIMITS = (
     "must be known before the run",
     "needs all dimensions fixed",
+    "needs the last 1 dimensions fixed",
     "needs the last 2 dimensions fixed",
     "needs the size of the image fixed for a divisor together with ceil_mode",
     "asks for the full matrices",

@@ -71,7 +71,7 @@ def _smaller_inputs(spec: str) -> Iterator[str]:
     sizes = dims.split(",") if dims else []
     if "*" in dims:
         yield f"{kind}[{dims.replace('*', '')}]{rest}"
-    if rest.endswith("!"):
+    if rest.endswith(("!", "~")):
         yield f"{kind}[{dims}]{rest[:-1]}"
     if kind in ("f16", "f64"):
         yield f"f32[{dims}]{rest}"

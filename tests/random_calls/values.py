@@ -163,7 +163,9 @@ class Drawer:
             return int(self.pick([1, 2, 2, 3, 4, 6] if self.chance(1 - self.wild / 3) else [0, -1, 5, 8]))
         return int(self.pick([0, 1, 1, 2, 3] if self.chance(1 - self.wild / 2) else [-1, -2, 5, 10, 100]))
 
-    def _ints(self, one: Parameter) -> tuple[int, ...]:
+    def _ints(self, one: Parameter) -> tuple[float, ...]:
+        if one["name"] == "boundaries":
+            return self._floats(one)
         longest = max(1, len(self.shape))
         if _AXIS.match(one["name"]):
             count = int(self.random.integers(0 if self.chance(self.wild) else 1, longest + 1))
@@ -191,7 +193,8 @@ class Drawer:
         return (*((2,) if self.chance(0.3) else ()), *grown)
 
     def _floats(self, one: Parameter) -> tuple[float, ...]:
-        return tuple(float(self._float(one)) for _ in range(int(self.pick([1, 2, 3]))))
+        drawn = tuple(float(self._float(one)) for _ in range(int(self.pick([1, 2, 3]))))
+        return tuple(sorted(set(drawn))) if one["name"] == "boundaries" else drawn
 
     def _float(self, one: Parameter) -> str:
         usual = [0.5, 1.0, 2.0, 0.1, 1e-5, 1.5, 0.0, 3.0]
@@ -237,8 +240,10 @@ class Drawer:
         spec = f"{dtype}[{','.join(dims)}]"
         if dtype in FLOATS:
             spec += self.pick(["", "", "", ">0.1<3", ">-1<1"]) if self.chance(0.85) else ">-40<40"
-            if self.chance(0.3 * self.wild) and np.prod(shape) >= 1:
-                spec += "!"
+            if "sorted" in name:
+                spec += "^"
+            elif self.chance(0.3 * self.wild) and np.prod(shape) >= 1:
+                spec += self.pick("!!~")
         elif dtype != "b":
             places = _INDEX.search(name) is not None  # beyond the dimensions MindSpore reads what is there
             top = min(size for size in (*self.shape, 4) if size) if places else self.pick([3, 7])

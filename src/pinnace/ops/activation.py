@@ -5,7 +5,7 @@ from __future__ import annotations
 import onnx_ir as ir
 
 from pinnace.ops.builder import Builder
-from pinnace.ops.math import floating, promoted
+from pinnace.ops.math import bound_for_nan, floating, promoted
 from pinnace.ops.table import Dtype, Ints, Tensor, primitive, same
 from pinnace.ops.values import Value
 
@@ -38,8 +38,8 @@ def relu6(b: Builder, x: Tensor) -> Value:
 
 @primitive("Hardtanh")
 def hardtanh(b: Builder, x: Tensor, min_val: float = -1.0, max_val: float = 1.0) -> Value:
-    """Clip."""
-    return b.op("Clip", x, b.like(min_val, x), b.like(max_val, x))
+    """Clip; the lower bound for NaN."""
+    return bound_for_nan(b, b.op("Clip", x, b.like(min_val, x), b.like(max_val, x)), min_val)
 
 
 @primitive("HSigmoid")

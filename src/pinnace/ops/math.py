@@ -308,8 +308,6 @@ _binary("Greater", "Greater")
 _binary("GreaterOrEqual", "GreaterEqual", "GreaterEqualScalar")
 _binary("Less", "Less", "LessScalar")
 _binary("LessOrEqual", "LessEqual")
-_binary("Max", "Maximum")
-_binary("Min", "Minimum")
 _binary("BitwiseAnd", "BitwiseAnd", "BitwiseAndTensor", "BitwiseAndScalar")
 _binary("BitwiseOr", "BitwiseOr", "BitwiseOrTensor", "BitwiseOrScalar")
 _binary("BitwiseXor", "BitwiseXor", "BitwiseXorTensor", "BitwiseXorScalar")
@@ -486,6 +484,37 @@ def truncate_mod(b: Builder, x: Value, y: Value) -> Value:
     if not b.dtype(first).is_floating_point():
         second = _divisor(b, second)
     return b.op("Mod", first, second, fmod=1)
+
+
+def extreme(b: Builder, op_type: str, x: Value, y: Value) -> Tensor:
+    """Max or Min as MindSpore compares: of NaN in `x` the result is `y`, of NaN in `y` it is NaN."""
+    first, second = promoted(b, x, y)
+    maker = first.producer()
+    # A NaN of x * 0.1 is one of x, too: LeakyReLU is Maximum(x * 0.1, x) in files.
+    if (
+        isinstance(x, ir.Value)
+        and b.dtype(first).is_floating_point()
+        and not (maker and second in maker.inputs)
+    ):
+        first = b.op("Where", b.op("IsNaN", first), second, first)
+    if b.dtype(first) is ir.DataType.FLOAT16:
+        first, second = (
+            second,
+            first,
+        )  # of 0.0 and -0.0 both give `y`, onnxruntime's float16 its first operand
+    return b.op(op_type, first, second)
+
+
+@primitive("Maximum")
+def maximum(b: Builder, x: Value, y: Value) -> Value:
+    """Max; `y` where `x` is NaN."""
+    return extreme(b, "Max", x, y)
+
+
+@primitive("Minimum")
+def minimum(b: Builder, x: Value, y: Value) -> Value:
+    """Min; `y` where `x` is NaN."""
+    return extreme(b, "Min", x, y)
 
 
 @primitive("Fmax")
@@ -718,11 +747,19 @@ def clamp(b: Builder, x: Tensor, clip_min: Value = None, clip_max: Value = None)
         # A bound that is left out is the largest finite number to onnxruntime: infinities would become that.
         ends = (-math.inf, math.inf) if b.dtype(x).is_floating_point() else (None, None)
         bounds = [end if v is None else v for v, end in zip((clip_min, clip_max), ends, strict=True)]
-        return b.op("Clip", x, *(None if v is None else b.like(v, x) for v in bounds))
+        clipped = b.op("Clip", x, *(None if v is None else b.like(v, x) for v in bounds))
+        return bound_for_nan(b, clipped, clip_max if clip_min is None else clip_min)
     for op_type, bound in (("Max", clip_min), ("Min", clip_max)):
         if bound is not None:
-            x = b.op(op_type, x, b.cast(b.tensor(bound), b.dtype(x)))
+            x = extreme(b, op_type, x, b.cast(b.tensor(bound), b.dtype(x)))
     return x
+
+
+def bound_for_nan(b: Builder, clipped: Tensor, bound: Value) -> Tensor:
+    """What MindSpore's comparisons make of NaN where onnxruntime's Clip leaves it."""
+    if bound is None or not b.dtype(clipped).is_floating_point():
+        return clipped
+    return b.op("Where", b.op("IsNaN", clipped), b.like(bound, clipped), clipped)
 
 
 # -- numbers as machines hold them -----------------------------------------------------------------

@@ -269,7 +269,10 @@ def _j(b: Builder, x: Tensor, order: int) -> Tensor:
     phase = b.op("Sub", b.op("Mul", b.op("Unsqueeze", size, [-1]), np.sin(angles)), order * angles)
     near = b.op("MatMul", b.op("Cos", phase), np.full(_NODES, 1 / _NODES))
     value = _either(b, size, near, _waves(b, size, order)[0])
-    return b.op("Mul", value, b.op("Sign", x)) if order else value
+    if not order:
+        return value
+    # onnxruntime's Where keeps the sign of a zero that it does not pick by its condition.
+    return b.op("Where", b.op("Greater", size, 0.0), b.op("Mul", value, b.op("Sign", x)), x)
 
 
 def _half_turn() -> tuple[npt.NDArray[np.floating[Any]], npt.NDArray[np.floating[Any]]]:
@@ -293,7 +296,10 @@ def _y(b: Builder, x: Tensor, order: int) -> Tensor:
     shape = b.op("Sub", up, down) if order else b.like(2.0, exact)
     rest = b.op("MatMul", b.op("Mul", b.op("Mul", grown, shape), reach), weights / math.pi)
     value = _either(b, x, b.op("Sub", waves, rest), _waves(b, x, order)[1])
-    return b.op("Where", b.op("LessOrEqual", x, 0.0), b.like(-math.inf, x), value)
+    value = b.op("Where", b.op("LessOrEqual", x, 0.0), b.like(-math.inf, x), value)
+    if order and b.result(x) is not ir.DataType.DOUBLE:  # MindSpore's Y1 of 0 is NaN but in float64
+        value = b.op("Where", b.op("Equal", x, 0.0), b.like(math.nan, x), value)
+    return value
 
 
 for _name, _value, _doc in (
