@@ -199,6 +199,13 @@ case(
 case("random_unfold_beyond", "f32[1,2,4,3]", call="ops.unfold(x0, 3, 2, stride=5)")
 case("random_unfold_beyond_padded", "f32[2,3,4,4]", call="ops.unfold(x0, 3, 3, 1, 3)")
 case("random_population_count_i64", "i64[5]>-3<3!", call="ops.population_count(x0)")
+case(
+    "random_crop_beyond_the_picture",
+    "f32[1*,4*,5*,2]>0<9",
+    "f32[9,4]",
+    "i32[9]>0<1",
+    call="ops.crop_and_resize(x0, x1, x2, (3, 6), 'bilinear_v2')",
+)
 case("random_relu_of_the_greatest", "i64[4]>-7<7!", call="ops.relu(x0)")
 case("random_arctan2_below_zero", "f32[9]!", "f32[1]>-1<0", call="ops.arctan2(x0, x1)")
 case("random_var_of_free_ints", "i32[4*,2]>0<7", call="x0.var(0)")

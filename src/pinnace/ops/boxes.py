@@ -9,6 +9,7 @@ import numpy as np
 import onnx_ir as ir
 
 from pinnace.ops.builder import Builder
+from pinnace.ops.math import trunc
 from pinnace.ops.room import room, span
 from pinnace.ops.running import repeated
 from pinnace.ops.table import Floats, Ints, Tensor, primitive
@@ -96,7 +97,7 @@ def _corner_positions(b: Builder, start: Tensor, stop: Tensor, length: int | Ten
 def _pixel_positions(b: Builder, start: Tensor, stop: Tensor, length: int | Tensor, count: int) -> Tensor:
     """(boxes, count): the middles of equal parts of the pixels from start's to stop's, both included."""
     pixels = b.cast(b.tensor(length), ir.DataType.FLOAT)
-    first, last = (b.op("Floor", b.op("Mul", v, pixels)) for v in (start, stop))
+    first, last = (trunc(b, b.op("Mul", v, pixels)) for v in (start, stop))
     ahead = b.op("Relu", b.op("Sub", last, first))
     middles = ((np.arange(count) + 0.5) / count)[None].astype(np.float32)
     places = b.op("Sub", b.op("Mul", b.op("Add", ahead, 1.0), middles), 0.5)
