@@ -814,6 +814,16 @@ case("mint_activation_prelu", "f32[2,3,4]", "f32[3]", call="F.prelu(x0, x1)")
 # -- loss ------------------------------------------------------------------------------------------
 
 P = "f32[3,4]>0.1<0.9"
+case("mint_div_trunc_bool", "b[3,4]", "b[4]", call="mint.div(x0, x1, rounding_mode='trunc')")
+case("loss_smooth_l1_mixed", "f16[3,4]", "f32[3,4]", call="ops.SmoothL1Loss(1.0, 'sum')(x0, x1)")
+case(
+    "loss_bce_with_logits_mixed",
+    "f16[3,4]",
+    "f32[3,4]>0<1",
+    "f16[4]>0<1",
+    call="ops.binary_cross_entropy_with_logits(x0, x1, x2, x2 + 1)",
+)
+case("index_masked_scatter_mixed", "f16[3,4]", "b[3,4]", "f32[12]", call="x0.masked_scatter(x1, x2)")
 for _mode in ("mean", "sum", "none"):
     case(f"loss_mse_{_mode}", X, X, call=f"ops.mse_loss(x0, x1, reduction='{_mode}')")
     case(f"loss_l1_{_mode}", X, X, call=f"ops.l1_loss(x0, x1, '{_mode}')")

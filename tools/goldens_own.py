@@ -55,6 +55,7 @@ for _name, _inputs, _call, _same in (
     ("square_sum_all", (X, X), "O.SquareSumAll()(x0, x1)", ""),
     ("check_numerics", (X,), "O.CheckNumerics()(x0)", ""),
     ("compare_and_bitpack", ("f32[3,16]", "f32[1]"), "O.CompareAndBitpack()(x0, x1[0])", ""),
+    ("compare_and_bitpack_bools", ("b[3,16]", "b[1]"), "O.CompareAndBitpack()(x0, x1[0])", ""),
     ("data_format_dim_map", ("i32[4]>-4<4",), "O.DataFormatDimMap('NHWC', 'NCHW')(x0)", ""),
     ("data_format_vec_permute", ("i32[4]<9",), "O.DataFormatVecPermute('NHWC', 'NCHW')(x0)", ""),
     ("data_format_vec_permute_pairs", ("i32[4,2]<9",), "O.DataFormatVecPermute('NCHW', 'NHWC')(x0)", ""),

@@ -71,6 +71,10 @@ GRAPHS = {
     "a quotient of a difference": "(int64[2] x) => (int64[1] y) <int64[1] a = {5}, int64[1] b = {2}>"
     " { n = Shape (x) d = Sub (n, a) y = Div (d, b) }",
     "no new dimensions": "(int64[6] x) => (int64[6] y) <int64[0] a = {}> { n = Neg (x) y = Unsqueeze (n, a)}",
+    "a cubic of pixels inside": "(float[1,1,3,4] x) => (float[1,1,5,7] y) <int64[4] s = {1, 1, 5, 7}>"
+    ' { y = Resize <mode = "cubic", exclude_outside = 1> (x, , , s) }',
+    "an aspect that is kept": "(float[1,1,3,4] x) => (float[1,1,6,8] y) <int64[2] s = {6, 11}>"
+    ' { y = Resize <mode = "linear", axes = [2, 3], keep_aspect_ratio_policy = "not_larger"> (x, , , s) }',
     "an attention of as many heads as rows": "(float[3,1,2,2,1] x) => (float[1,2,2,1] y)"
     " <int64 i = {0}, int64 j = {1}, int64 k = {2}>"
     " { q = Gather (x, i) v = Gather (x, j) r = Gather (x, k) t = Transpose <perm = [0, 1, 3, 2]> (r)"
@@ -86,7 +90,8 @@ GRAPHS = {
 
 @pytest.mark.parametrize("graph", GRAPHS)
 def test_graphs(graph):
-    made = parser.parse_model('<ir_version: 8, opset_import: ["": 17]> g ' + GRAPHS[graph])
+    opset = 18 if "aspect" in GRAPHS[graph] else 17  # Resize has it from there on
+    made = parser.parse_model(f'<ir_version: 8, opset_import: ["": {opset}]> g {GRAPHS[graph]}')
     kind = made.graph.input[0].type.tensor_type
     shape = [d.dim_value for d in kind.shape.dim]
     dtype = helper.tensor_dtype_to_np_dtype(kind.elem_type)

@@ -296,7 +296,7 @@ def masked_scatter(b: Builder, x: Tensor, mask: Tensor, source: Tensor) -> Value
     flat = b.cast(b.reshape(whole, [-1]), ir.DataType.INT64)
     number = b.op("Sub", b.op("CumSum", flat, b.constant(0, np.int64)), b.constant(1, np.int64))
     taken = b.op("Gather", b.reshape(source, [-1]), b.op("Max", number, 0), axis=0)
-    return b.op("Where", whole, b.reshape(taken, dims), x)
+    return b.op("Where", whole, b.cast(b.reshape(taken, dims), b.dtype(x)), x)
 
 
 @primitive("IndexPut")

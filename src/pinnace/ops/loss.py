@@ -27,19 +27,19 @@ def reduced(b: Builder, x: Tensor, reduction: str) -> Tensor:
 
 
 def _weighted(b: Builder, x: Tensor, weight: Tensor | None) -> Tensor:
-    return x if weight is None else b.op("Mul", x, weight)
+    return x if weight is None else b.op("Mul", *promoted(b, x, weight))
 
 
 @primitive("L1LossExt")
 def l1_loss(b: Builder, x: Tensor, target: Tensor, reduction: str = "mean") -> Value:
     """Abs of the difference."""
-    return reduced(b, b.op("Abs", b.op("Sub", x, target)), reduction)
+    return reduced(b, b.op("Abs", b.op("Sub", *promoted(b, x, target))), reduction)
 
 
 @primitive("MSELossExt")
 def mse_loss(b: Builder, x: Tensor, target: Tensor, reduction: str = "mean") -> Value:
     """The difference, times itself."""
-    distance = b.op("Sub", x, target)
+    distance = b.op("Sub", *promoted(b, x, target))
     return reduced(b, b.op("Mul", distance, distance), reduction)
 
 
@@ -48,7 +48,7 @@ def smooth_l1_loss(
     b: Builder, prediction: Tensor, target: Tensor, beta: float = 1.0, reduction: str = "none"
 ) -> Value:
     """Half the square over beta below beta, the difference less half of beta from there on."""
-    distance = b.op("Abs", b.op("Sub", prediction, target))
+    distance = b.op("Abs", b.op("Sub", *promoted(b, prediction, target)))
     far = b.op("Sub", distance, 0.5 * beta)
     if beta == 0:
         return reduced(b, far, reduction)

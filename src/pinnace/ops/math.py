@@ -472,6 +472,8 @@ def floor_mod(b: Builder, x: Value, y: Value) -> Value:
 def truncate_div(b: Builder, x: Value, y: Value) -> Value:
     """Div, for floats then rounded towards zero."""
     first, second = promoted(b, x, y)
+    if b.dtype(first) is ir.DataType.BOOL:
+        return b.op("Or", first, b.op("Not", second))  # over nothing all is more than 0
     if not b.dtype(first).is_floating_point():
         return _quotient(b, first, second)
     return trunc(b, b.op("Div", first, second))
@@ -805,10 +807,12 @@ def eps(b: Builder, x: Tensor) -> Value:
 
 @primitive("CompareAndBitpack")
 def compare_and_bitpack(b: Builder, x: Tensor, threshold: Tensor) -> Value:
-    """Greater, and the sum of every eight bits, the first counting most."""
-    bits = b.cast(b.op("Greater", x, b.scalar(threshold)), ir.DataType.FLOAT)
+    """Greater, and the sum of every eight bits, the first counting most, of truth values least."""
+    powers = 2.0 ** np.arange(8, dtype=np.float32)[:: 1 if b.dtype(x) is ir.DataType.BOOL else -1]
+    above = x if b.dtype(x) is ir.DataType.BOOL else b.op("Greater", x, b.scalar(threshold))
+    bits = b.cast(above, ir.DataType.FLOAT)
     bytes_ = b.reshape(bits, [*(b.dim(x, i) for i in range(b.rank(x) - 1)), -1, 8])
-    return b.cast(b.op("MatMul", bytes_, 2.0 ** np.arange(8, dtype=np.float32)[::-1]), ir.DataType.UINT8)
+    return b.cast(b.op("MatMul", bytes_, powers), ir.DataType.UINT8)
 
 
 # -- numbers that are complex elsewhere ------------------------------------------------------------

@@ -175,8 +175,12 @@ def _wrong_use(node: ir.Node, opset: int) -> str:
             return "OpenVINO takes an attribute of 0 for one that is not there"
         case "MaxPool" if {"auto_pad", "dilations"} <= given and _pads_otherwise(node):
             return "OpenVINO gives images of another size"
-        case "Resize" if "antialias" in given or not node.attributes.get_float("cubic_coeff_a", -0.75):
+        case "Resize" if {"antialias", "exclude_outside"} & given:
             return "OpenVINO interpolates otherwise"
+        case "Resize" if not node.attributes.get_float("cubic_coeff_a", -0.75):
+            return "OpenVINO interpolates otherwise"
+        case "Resize" if node.attributes.get_string("keep_aspect_ratio_policy", "stretch") != "stretch":
+            return "OpenVINO stretches images"
         case "CumSum" if not _is_natural(_constant(node.inputs[1])):
             return "OpenVINO ends the process for an axis counted from the end"
         case "GatherElements" if not _fits_beside(node, opset):
