@@ -65,8 +65,9 @@ def opened(tmp_path, model) -> str:
         (amplify.calls(1600), "is one of more than 128 calls in each other"),
         (amplify.functions(30), "nodes, with all functions inlined"),
         (amplify.functions(200), "more than 128 deep, or themselves"),
+        (amplify.outputs(20_000), "has 20000 outputs, and at most 4096 are taken"),
     ],
-    ids=["tuples", "deep tuples", "calls", "deep calls", "functions", "deep functions"],
+    ids=["tuples", "deep tuples", "calls", "deep calls", "functions", "deep functions", "outputs"],
 )
 def test_what_never_ended_is_refused(model, said, tmp_path):
     assert said in opened(tmp_path, model)
@@ -86,8 +87,9 @@ def test_what_is_within_bounds_runs(model, tmp_path):
         amplify.einsum(6, 60),
         amplify.einsum(2, 8000),
         amplify.convolution(1000),
+        amplify.doubles(60),
     ],
-    ids=["constants", "products", "small products", "einsum", "outer product", "convolution"],
+    ids=["constants", "products", "small products", "einsum", "outer product", "convolution", "doubles"],
 )
 def test_what_takes_long_is_left_for_the_run(model, tmp_path):
     """Without bounds these take 2.6 GB, minutes, or both."""

@@ -16,7 +16,7 @@ INLINED = 1 << 13
 CALLS = 128
 """Calls in each other."""
 LEAVES = 1 << 12
-"""Items of one tuple, those of its tuples counted."""
+"""Items of one tuple, those of its tuples counted; outputs of an ONNX model."""
 ALL_LEAVES = 1 << 22
 """Items of all tuples that nodes give."""
 NESTING = 32

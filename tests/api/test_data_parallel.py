@@ -161,6 +161,30 @@ def test_many_requests_at_a_time(two, free):
     assert served.latency.mean > 0
 
 
+@pytest.mark.parametrize("ask", ["predict", "submit"])
+def test_the_handler_of_a_signal_cannot_predict_on_what_it_interrupts(two, free, ask, monkeypatch):
+    """Its results would wait for the lock that the thread beneath it holds."""
+    put, outcome = two._carrier.submit, []
+
+    def interrupted(parts):
+        with two._carrier._changed:
+            signal.raise_signal(signal.SIGUSR1)
+        put(parts)
+
+    def handler(*_):
+        with pytest.raises(ModelStateError, match="has interrupted another one of the same model and thread"):
+            getattr(two, ask)([rows(1), STEP])
+        outcome.append(ask)
+
+    before = signal.signal(signal.SIGUSR1, handler)
+    try:
+        monkeypatch.setattr(two._carrier, "submit", interrupted)
+        check(two.predict([rows(3), STEP]), oracle(free, x=rows(3), step=STEP))
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+    assert outcome == [ask]
+
+
 def test_wrong_inputs(two):
     with pytest.raises(DataMismatchError, match="'x' must have shape"):
         two.predict([rows(2)[:, :3], STEP])

@@ -77,6 +77,14 @@ def products(count: int, side: int) -> onnx.ModelProto:
     return _onnx([*nodes, helper.make_node("Add", ["x", "s"], ["y"])], "y", [_ints("shape", side, side)])
 
 
+def doubles(steps: int) -> onnx.ModelProto:
+    """Constants that become twice as long: an estimate that multiplies gives a number beyond all floats."""
+    tensor = onnx.numpy_helper.from_array(np.ones(2, np.float32), "c0")
+    nodes = [helper.make_node("Concat", [f"c{i}"] * 2, [f"c{i + 1}"], axis=0) for i in range(steps)]
+    nodes += [helper.make_node("ReduceSum", [f"c{steps}"], ["s"], keepdims=0)]
+    return _onnx([*nodes, helper.make_node("Add", ["x", "s"], ["y"])], "y", [tensor])
+
+
 def einsum(terms: int, size: int) -> onnx.ModelProto:
     """A sum over the outer product of vectors."""
     letters = string.ascii_letters[:terms]
@@ -98,6 +106,13 @@ def convolution(side: int) -> onnx.ModelProto:
         helper.make_node("Add", ["x", "s"], ["y"]),
     ]
     return _onnx(nodes, "y", [_ints("shape", 1, 1, side, side)])
+
+
+def outputs(count: int) -> onnx.ModelProto:
+    """Nodes that read one value, each of which is an output."""
+    made = _onnx([helper.make_node("Sin", ["x"], [f"y{i}"]) for i in range(count)], "y0")
+    made.graph.output.extend(helper.make_tensor_value_info(f"y{i}", 1, [2]) for i in range(1, count))
+    return made
 
 
 def broadcasts(steps: int) -> onnx.ModelProto:
@@ -169,8 +184,10 @@ SHAPES: dict[str, Callable[[Random], Any]] = {
     "calls": lambda rng: calls(rng.choice(_SIZES), rng.choice([1, 1, 2, 3])),
     "constants": lambda rng: constants(rng.choice(_SIZES[:6]), rng.choice([8, 500, 2000, 4000, 10_000])),
     "convolution": lambda rng: convolution(rng.choice([3, 100, 1000, 3000])),
+    "doubles": lambda rng: doubles(rng.choice(_SIZES[:6])),
     "einsum": lambda rng: einsum(rng.randint(2, 12), rng.choice([2, 8, 60, 2000])),
     "functions": lambda rng: functions(rng.choice(_SIZES), rng.choice([1, 2, 3])),
+    "outputs": lambda rng: outputs(rng.choice([*_SIZES, 10_000])),
     "products": lambda rng: products(rng.choice(_SIZES[:6]), rng.choice([8, 500, 1500, 4000])),
     "tuples": lambda rng: tuples(rng.choice(_SIZES), rng.choice([1, 2, 3])),
 }

@@ -174,7 +174,7 @@ class _Estimate:
         if isinstance(known, (int, float)):
             return known
         try:
-            elements = known.size
+            elements = float(known.size)  # a product of many is infinite then, and no int beyond floats
         except (TypeError, ValueError):
             elements = -1
         self._elements[value] = elements
@@ -182,7 +182,7 @@ class _Estimate:
 
     def _set(self, value: ir.Value, elements: float) -> None:
         if elements >= 0:
-            self._elements[value] = elements
+            self._elements[value] = float(elements)
 
     def _call(self, node: ir.Node, function: ir.Function) -> None:
         for inside in (v for n in function for v in n.outputs):

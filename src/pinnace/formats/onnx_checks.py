@@ -16,7 +16,13 @@ _MOST_OPSET = (1 << 31) - 1
 
 
 def check(model: ir.Model, file: str) -> None:
-    """Raise ModelFormatError for names, operator sets, attributes and calls that no valid file has."""
+    """Raise ModelFormatError for names, operator sets, attributes and calls that no valid file has.
+
+    And for more outputs than can be taken.
+    """
+    if len(model.graph.outputs) > bounds.LEAVES:  # onnxruntime takes the square of their number
+        many = f"{len(model.graph.outputs)} outputs, and at most {bounds.LEAVES} are taken"
+        raise ModelFormatError(f"{file}: has {many}")
     _check_names(model, file)
     for domain, opset in model.opset_imports.items():
         if not 0 < opset <= _MOST_OPSET:
