@@ -206,6 +206,7 @@ case(
     "i32[9]>0<1",
     call="ops.crop_and_resize(x0, x1, x2, (3, 6), 'bilinear_v2')",
 )
+case("random_chunk_of_nothing", "f32[0,1,1]", call="mint.chunk(x0, 2)")
 case("random_relu_of_the_greatest", "i64[4]>-7<7!", call="ops.relu(x0)")
 case("random_arctan2_below_zero", "f32[9]!", "f32[1]>-1<0", call="ops.arctan2(x0, x1)")
 case("random_var_of_free_ints", "i32[4*,2]>0<7", call="x0.var(0)")

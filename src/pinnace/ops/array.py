@@ -276,7 +276,7 @@ def chunk(b: Builder, x: Tensor, chunks: int, dim: int = 0) -> Value:
     total = b.dim(x, dim)
     if not isinstance(total, int):
         raise Unsupported("splits a dimension that only the run knows")
-    return split_tensor(b, x, -(-total // chunks), dim)
+    return split_tensor(b, x, -(-total // chunks), dim) if total else (x,) * span(chunks)
 
 
 @primitive("Meshgrid")
