@@ -126,6 +126,8 @@ case("random_diagonal_free", "f32[2,3*,4*]", call="ops.diagonal(x0, -1, 2, 1)")
 case("random_diagonal_beyond_free", "f32[3*,4*]", call="ops.diagonal(x0, 9)")
 case("random_fill_diagonal_free", "f32[7*,2*]", call="ops.FillDiagonal(7.0, True)(x0)")
 case("random_copysign_free", "f32[3*,4*]", "f32[4*]", call="ops.copysign(x0, x1)")
+case("random_matrix_diag_free", "f32[2,3*]", call="ops.matrix_diag(x0)")
+case("random_cross_free", "i32[3*,2]>0<7", "i32[3*,2]>-3<3", call="mint.cross(x0, x1)")
 case("random_pdist_free", "f32[4*,3]", call="ops.pdist(x0)")
 case("random_adaptive_max_pool_places", "f32[2,7*,5]", call="ops.adaptive_max_pool2d(x0, (3, None), True)")
 case(

@@ -138,10 +138,17 @@ def einsum_ext(b: Builder, equation: str, operands: Tensors) -> Value:
     return b.op("Einsum", *operands, equation=equation)
 
 
+def _of_three(shape: tuple[int | None, ...]) -> int:
+    """The first dimension of 3; a free one where no other can be."""
+    if 3 not in shape and shape.count(None) == 1:
+        return shape.index(None)
+    return shape.index(3)
+
+
 @primitive("Cross")
 def cross(b: Builder, x: Tensor, y: Tensor, dim: int = -65530) -> Value:
     """Split, and Mul and Sub of the parts."""
-    axis = b.shape(x).index(3) if dim == -65530 else dim
+    axis = _of_three(b.shape(x)) if dim == -65530 else dim
     x, y = promoted(b, x, y)
     first, second = (
         b.ops("Split", 3, x, axis=axis, num_outputs=3),
@@ -327,6 +334,10 @@ def matrix_diag(
     """Gather, of the diagonals and of what fills up."""
     first, last = _band(k)
     folded = 1 if first == last else 2
+    if first == last == 0 and num_rows < 0 and num_cols < 0 and b.shape(x)[-1] is None:
+        places = counting(b, b.dim(x, -1))
+        diagonal = b.op("Equal", b.op("Unsqueeze", places, [1]), places)
+        return b.op("Where", diagonal, b.op("Unsqueeze", x, [-2]), b.scalar(padding_value))
     (width,) = _tail(b, x, 1)
     least = width - min(last, 0), width + max(first, 0)
     if num_rows < 0 and num_cols < 0:
