@@ -17,7 +17,7 @@ from PIL import Image, features
 from tests.fuzz import amplify
 
 from pinnace import Context, DataType, Model, ModelType, Tensor
-from pinnace.building.origin import inspect_model
+from pinnace.building.opening import inspect_model
 from pinnace.cli import console, inputs
 from pinnace.cli.picture import Preparation, read_picture
 from pinnace.distributed.shard.cutting import shard

@@ -18,7 +18,7 @@ LEAN = "import sys; from pinnace.deferred import import_onnx_ir; import_onnx_ir(
 
 def test_opening_a_model_imports_no_sympy(data):
     model = data / "split" / "big_graph.mindir"
-    code = f"from pinnace.building.origin import inspect_model; inspect_model({str(model)!r}); "
+    code = f"from pinnace.building.opening import inspect_model; inspect_model({str(model)!r}); "
     out = python(f"{LEAN}{code}print('sympy' in sys.modules)")
     assert out == "False"
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import pinnace as mslite
-from pinnace.building.origin import inspect_model
+from pinnace.building.opening import inspect_model
 from pinnace.errors import UnsupportedModelError
 
 DATA = Path(__file__).parent / "data"

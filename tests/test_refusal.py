@@ -29,7 +29,7 @@ CHILD = """
 import gc, json, resource, sys
 from pathlib import Path
 import pinnace as mslite
-from pinnace.building.origin import inspect_model
+from pinnace.building.opening import inspect_model
 from pinnace.errors import UnsupportedModelError
 
 def peak():

@@ -8,7 +8,9 @@ import shutil
 
 import pytest
 
-from pinnace.building.origin import _rare_garbage_collection, build, inspect_model
+from pinnace.building.garbage import rare_garbage_collection
+from pinnace.building.opening import inspect_model
+from pinnace.building.origin import build
 from pinnace.errors import UnsupportedModelError
 from pinnace.formats.mindir.schema import model_class
 from pinnace.options.settings import Settings
@@ -73,7 +75,7 @@ def test_what_cannot_be_an_input_is_refused_by_name(data, name, reason):
 
 def test_builds_that_overlap_leave_the_collector_as_it_was():
     before = gc.get_threshold()
-    first, second = _rare_garbage_collection(), _rare_garbage_collection()
+    first, second = rare_garbage_collection(), rare_garbage_collection()
     with first:
         assert gc.isenabled()
         assert gc.get_threshold()[0] > before[0]

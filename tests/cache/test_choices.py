@@ -40,7 +40,7 @@ def targets(monkeypatch):
 
     monkeypatch.setattr(engines, "choose", noting)
     monkeypatch.setattr(engines, "installed", lambda: {"onnxruntime": "1", "openvino": "1"})
-    for module in ("building.origin", "building.planning", "api.runner"):
+    for module in ("building.cached", "building.planning", "api.runner"):
         monkeypatch.setattr(f"pinnace.{module}.usable_core_count", lambda: CORES)
     return seen
 

@@ -78,7 +78,7 @@ def fakes(monkeypatch, tmp_path):
     monkeypatch.setenv("PINNACE_CACHE_DIR", str(tmp_path / "cache"))
     monkeypatch.setattr(engines, "choose", lambda target, *_: made[target.provider or "onnxruntime"])
     monkeypatch.setattr(engines, "installed", lambda: dict.fromkeys(made, "1.0"))
-    for module in ("building.origin", "building.planning", "api.runner", "machine.cores"):
+    for module in ("building.cached", "building.planning", "api.runner", "machine.cores"):
         monkeypatch.setattr(f"pinnace.{module}.usable_core_count", lambda: 2)
     return made
 

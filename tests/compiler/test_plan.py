@@ -16,7 +16,8 @@ import pytest
 from onnx.reference import ReferenceEvaluator
 
 from pinnace import Context, Model, ModelParallelRunner, ModelType, Tensor
-from pinnace.building.origin import build, inspect_model
+from pinnace.building.opening import inspect_model
+from pinnace.building.origin import build
 from pinnace.compiler.graph import compilable
 from pinnace.compiler.plan import PLANNED, apply, kept_wide
 from pinnace.engines.onnxruntime.rules import rewrite

@@ -336,6 +336,6 @@ def test_groups_that_mindspore_wrote():
 
 
 def test_inspect_knows_collectives():
-    from pinnace.building.origin import inspect_model
+    from pinnace.building.opening import inspect_model
 
     assert not inspect_model(DATA / "mlp_2_0.mindir").unsupported

@@ -15,7 +15,8 @@ import onnxruntime as ort
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from pinnace.building.origin import build, inspect_model
+from pinnace.building.opening import inspect_model
+from pinnace.building.origin import build
 from pinnace.compiler.graph import compilable
 from pinnace.engines.onnxruntime.compiling import encoded
 from pinnace.errors import ArgumentValueError, DeviceUnavailableError, EngineError, UnsupportedModelError

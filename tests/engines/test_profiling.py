@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 from onnx import TensorProto, helper
 
-from pinnace.building.origin import build, inspect_model
+from pinnace.building.opening import inspect_model
+from pinnace.building.origin import build
 from pinnace.options.settings import Settings
 from pinnace.options.target import Target
 

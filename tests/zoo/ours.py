@@ -15,7 +15,7 @@ import numpy as np
 from tests.zoo.talk import Answer, seconds_of, serve
 
 import pinnace
-from pinnace.building.origin import inspect_model
+from pinnace.building.opening import inspect_model
 from pinnace.errors import UnsupportedModelError
 
 RIGHT = 1e-4

@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pinnace.api.base_model import BaseModel
-from pinnace.building.origin import Buffer, Origin
+from pinnace.building.opening import Buffer
+from pinnace.building.origin import Origin
 from pinnace.building.planning import to_target
 from pinnace.errors import (
     ArgumentTypeError,

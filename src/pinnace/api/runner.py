@@ -9,7 +9,8 @@ from functools import partial
 
 from pinnace.api.base_model import BaseModel
 from pinnace.building.exchange import Fixed
-from pinnace.building.origin import Buffer, Origin
+from pinnace.building.opening import Buffer
+from pinnace.building.origin import Origin
 from pinnace.building.planning import to_target
 from pinnace.errors import ArgumentTypeError, ModelFormatError, warn
 from pinnace.machine.cores import usable_core_count

@@ -11,7 +11,7 @@ from pinnace.options.target import Target
 from pinnace.weights.digest import digest
 from pinnace.weights.source import Source
 
-_ROOMS = ("compiler", "distributed", "engines", "formats", "ops", "weights")
+_ROOMS = ("compiler", "distributed", "engines", "formats", "machine", "ops", "weights")
 """The parts of Pinnace that have a say in what a model becomes."""
 
 

@@ -25,7 +25,7 @@ def inspect(
 
     Where something cannot run, that is the error it ends with, and the exit status is 1.
     """
-    from pinnace.building.origin import inspect_model
+    from pinnace.building.opening import inspect_model
     from pinnace.cli.console import progress
     from pinnace.errors import UnsupportedModelError
 

@@ -73,7 +73,7 @@ def tune(
     from pinnace.machine.cores import usable_core_count
 
     if forget:
-        count = _origin(model, config).forget()
+        count = _origin(model, config).tunings.forget()
         print(f"{model}: {count} tuning(s) forgotten")
         return
     bounds = {name: BOUNDS[name] if error is None else error for name in _precisions(precision)}
@@ -89,7 +89,7 @@ def tune(
     subject = _subject(model, inputs or [], shapes or [], config)
     outcomes = list(compete(subject, contestants, seconds, bounds, note))
     tuning = _tuning(subject, outcomes)
-    kept = bool(tuning.measured) and _origin(model, config).remember(tuning)
+    kept = bool(tuning.measured) and _origin(model, config).tunings.keep(tuning)
     if as_json:
         print(json.dumps(_as_json(tuning, outcomes, kept), indent=2))
     else:

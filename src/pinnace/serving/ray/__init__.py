@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pinnace.building.origin import Buffer
+from pinnace.building.opening import Buffer
 from pinnace.errors import ConfigError, DeviceUnavailableError
 from pinnace.options.context import Context, Parallel
 from pinnace.options.setting import given

@@ -19,7 +19,7 @@ import numpy as np
 import ray
 from ray.exceptions import RayError
 
-from pinnace.building.origin import Buffer
+from pinnace.building.opening import Buffer
 from pinnace.engines.protocol import Array, State
 from pinnace.engines.steps import Step
 from pinnace.errors import DeviceUnavailableError, ModelStateError, PinnaceError

@@ -14,7 +14,7 @@ import numpy as np
 import ray
 
 from pinnace import formats
-from pinnace.building.origin import Buffer, source_of
+from pinnace.building.opening import Buffer, source_of
 from pinnace.cache.key import content_of, whole_of
 from pinnace.cache.store import Store
 from pinnace.deferred import import_onnx_ir

@@ -1,0 +1,110 @@
+"""The cached build: names for what is built, entries of the compile cache, and tunings of the model."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from pinnace.building.recipe import Recipe
+from pinnace.errors import withheld
+from pinnace.machine.cores import usable_core_count
+
+if TYPE_CHECKING:
+    from pinnace.cache.choices import Tuning
+    from pinnace.cache.entry import Entry
+    from pinnace.cache.store import Store
+    from pinnace.weights.source import Source
+
+
+class Contents:
+    """Names for the contents of a model file and of the files that it refers to, each read once."""
+
+    def __init__(self, source: Source) -> None:
+        self._source = source
+        self._wholes: dict[tuple[str, ...], str] = {}
+
+    @cached_property
+    def file(self) -> str:
+        """The name of the model file's content."""
+        from pinnace.cache.key import content_of
+
+        return content_of(self._source)
+
+    def whole(self, refers: Sequence[str]) -> str:
+        """The name of the model file with the files beside it that it refers to."""
+        from pinnace.cache.key import whole_of
+
+        files = tuple(refers)
+        if files not in self._wholes:
+            self._wholes[files] = whole_of(self.file, self._source, files)
+        return self._wholes[files]
+
+    def key(self, recipe: Recipe, refers: Sequence[str]) -> str:
+        """The name of what a recipe makes of the model."""
+        from pinnace.cache.key import key_of
+
+        made_for = recipe.engine.name, recipe.target, recipe.variable, recipe.plan, recipe.shapes
+        return key_of(self.whole(refers), *made_for)
+
+
+def entry_of(recipe: Recipe, contents: Contents, store: Store) -> Entry:
+    """The entry of the compile cache for a recipe, made now where there is none.
+
+    Raises OSError where the cache cannot be used, and as the engine and the compiler do.
+    """
+
+    def key() -> str:
+        return contents.key(recipe, store.refers(content))
+
+    source, content = recipe.source, contents.file
+    entry = store.find(key())
+    if entry is None:
+        with store.writing(content) as folder:
+            entry = store.find(key())
+            if entry is None:
+                with withheld() as said:  # whoever loads the entry says it, now and later
+                    compiled = recipe.compiled(folder)
+                source.unload()
+                source.check_unchanged()
+                if source.files:
+                    store.set_refers(content, source.files)
+                entry = store.publish(key(), folder, compiled, source.name, recipe.engine.name, said)
+    return entry
+
+
+class Tunings:
+    """What was measured of one model on this machine, in the compile cache; nothing where that is off."""
+
+    def __init__(self, store: Store | None, contents: Contents) -> None:
+        self._store, self._contents = store, contents
+
+    def find(self) -> Tuning | None:
+        """The last tuning; None where there is none."""
+        from pinnace.cache import choices
+
+        if self._store is None or not choices.any_kept(self._store):
+            return None
+        return choices.find(self._store, self._contents.file, self._place(self._store))
+
+    def keep(self, tuning: Tuning) -> bool:
+        """Keep what was measured; False where the compile cache is off. Raises OSError."""
+        from pinnace.cache import choices
+
+        if self._store is not None:
+            choices.remember(self._store, self._contents.file, self._place(self._store), tuning)
+        return self._store is not None
+
+    def forget(self) -> int:
+        """Forget what was measured of the model file, wherever that was, and return how often it was."""
+        from pinnace.cache import choices
+
+        return 0 if self._store is None else choices.forget(self._store, self._contents.file)
+
+    def _place(self, store: Store) -> str:
+        from pinnace import engines
+        from pinnace.cache.choices import place_of
+
+        versions = map(" ".join, engines.installed().items())
+        whole = self._contents.whole(store.refers(self._contents.file))
+        return place_of(whole, versions, usable_core_count())

@@ -1,0 +1,87 @@
+"""Lending weights to other processes, and borrowing them, as options of `[ascend_context]` ask for it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING
+
+from pinnace.building.cached import Contents, entry_of
+from pinnace.building.recipe import Recipe
+from pinnace.errors import ConfigError
+from pinnace.options.settings import Settings
+from pinnace.options.target import Target
+
+if TYPE_CHECKING:
+    from pinnace.cache.entry import Entry
+    from pinnace.cache.handover import Offer
+    from pinnace.cache.store import Store
+
+_PIDS, _HANDLE = "shareable_weight_pid_list", "shareable_weight_mem_handle"
+
+
+class Sharing:
+    """The weights that a model lends to other processes, or borrows from one; falsy where it does neither."""
+
+    def __init__(self, pids: str = "", handle: str = "") -> None:
+        self._pids, self._handle = pids, handle
+
+    @classmethod
+    def of(cls, settings: Settings) -> Sharing:
+        """The sharing that settings ask for."""
+        return cls(*(settings.get("ascend_context", key) for key in (_PIDS, _HANDLE)))
+
+    def __bool__(self) -> bool:
+        return bool(self._pids or self._handle)
+
+    def check(self, target: Target) -> None:
+        """Raise ConfigError where weights in the memory of an accelerator should be shared."""
+        for key, given in ((_PIDS, self._pids), (_HANDLE, self._handle)):
+            if given:
+                raise ConfigError(
+                    f"{key}: processes share weights in the machine's memory, and those of this model lie in "
+                    f"that of {target.device}:{target.device_id}, which no engine shares between "
+                    f"processes; leave it out, and each process has its own"
+                )
+
+    def entry(
+        self, recipe: Recipe, contents: Contents, store: Store | None
+    ) -> tuple[Entry, Callable[[], Offer] | None]:
+        """The entry that another process lends; else one made here, and what offers it to others.
+
+        Raises ConfigError and ModelStateError where processes or files do not allow it.
+        """
+        from pinnace.cache.handover import receive
+
+        if not self._handle:
+            return self._lent(recipe, contents, store)
+
+        def key(refers: Sequence[str]) -> str:
+            return contents.key(recipe, refers)
+
+        kind, name = _kind(recipe.target), recipe.source.name
+        return receive(self._handle, contents.file, key, kind, name), None
+
+    def _lent(
+        self, recipe: Recipe, contents: Contents, store: Store | None
+    ) -> tuple[Entry, Callable[[], Offer]]:
+        from pinnace.cache.handover import Offer, admitted
+        from pinnace.cache.private import private_store
+
+        processes = admitted(self._pids)
+        try:
+            holder = store or private_store()
+            entry = entry_of(recipe, contents, holder)
+        except OSError as error:
+            raise ConfigError(
+                f"{_PIDS}: weights are shared by the compile cache, or where it is off by "
+                f"files in the folder for temporary ones (TMPDIR), and that fails: {error}"
+            ) from None
+        refers = holder.refers(contents.file)
+        made_for, kind = contents.key(recipe, ()), _kind(recipe.target)
+        return entry, partial(Offer, entry, contents.file, made_for, kind, refers, processes, holder)
+
+
+def _kind(target: Target) -> str:
+    """The kind of device that a target is or simulates."""
+    return (target.simulates or target.device).partition(":")[0]

@@ -1,0 +1,116 @@
+"""The recipe of an executable: a model file, an engine, a target and shapes; and each way to make it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pinnace.deferred import import_onnx_ir
+from pinnace.errors import NotSupportedError, warn
+from pinnace.options.target import Target
+from pinnace.shapes import Shape
+from pinnace.types import ModelType
+
+if TYPE_CHECKING:  # a model from the cache needs no compiler
+    from pinnace.cache.entry import Entry
+    from pinnace.compiler.graph import Compilable
+    from pinnace.distributed.steps import RankPart
+    from pinnace.engines.protocol import Compiled, Engine, Executable
+    from pinnace.weights.source import Source
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """All that decides what is built.
+
+    `plan` gives element types of nodes by their names, `variable` names the weights that may be exchanged,
+    `shapes` are those of the inputs, () those of the file.
+    """
+
+    source: Source
+    kind: ModelType
+    engine: Engine
+    target: Target
+    plan: Mapping[str, str]
+    variable: Collection[str]
+    shapes: tuple[Shape, ...] = ()
+
+    def graph(self, variable: Collection[str]) -> Compilable:
+        """Read and lower the model, whose weights `variable` are to be exchanged.
+
+        Raises ModelFormatError, UnsupportedModelError and ConfigError.
+        """
+        import_onnx_ir()
+        from pinnace import formats
+        from pinnace.compiler.graph import compilable, shapes_of
+
+        source, target = self.source, self.target
+        folder = None if source.folder is None else str(source.folder)
+        read = formats.read(source, self.kind)
+        shapes = self.shapes or shapes_of(read, target.input_shape, source.name)
+        graph = compilable(read, source.name, folder, variable, self.plan, target.output_type, shapes)
+        if shapes:
+            self.check_whole(graph)
+        return graph
+
+    def check_whole(self, graph: Compilable) -> None:
+        """Raise NotSupportedError for one rank's part of a model."""
+        from pinnace.distributed.plan import meets
+
+        if meets(graph.model):
+            raise NotSupportedError(
+                f"{self.source.name}: one rank's part of a model keeps the weights and shapes of its file: "
+                f"build each rank of another one"
+            )
+
+    def executable(self) -> Executable | RankPart:
+        """Compile the model, and keep nothing of it on disk."""
+        import_onnx_ir()
+        from pinnace.distributed.plan import cut, meets
+        from pinnace.distributed.steps import RankPart
+
+        graph = self.graph(self.variable)
+        if not meets(graph.model):
+            return self.engine.build(graph, self.target)
+        first_state = [value.numpy() for value in graph.first_state]
+        plan, parts = cut(graph)
+        segments = [self.engine.build(part, self._of_segments) for part in parts]
+        return RankPart(graph.name, plan, graph.interface, first_state, segments)
+
+    def compiled(self, folder: Path) -> Compiled:
+        """Compile the model into a folder."""
+        import_onnx_ir()
+        from pinnace.cache import parts
+        from pinnace.distributed.plan import meets
+
+        graph = self.graph(self.variable)
+        if not meets(graph.model):
+            return self.engine.compile(graph, self.source, self.target, folder)
+
+        def compile_segment(segment: Compilable, place: Path) -> Compiled:
+            return self.engine.compile(segment, self.source, self._of_segments, place)
+
+        return parts.compile_into(folder, graph, compile_segment)
+
+    def loaded(self, entry: Entry, lent: bool = False) -> Executable | RankPart:
+        """Load what `compiled` made. Raises NotSupportedError where one rank's part is to be `lent`."""
+        from pinnace.cache import parts
+
+        for message in entry.warnings:
+            warn(message)
+        if not parts.is_part(entry):
+            return self.engine.load(entry.compiled, self.source, self.target, entry.folder)
+        if lent:
+            raise NotSupportedError(f"{self.source.name}: the weights of one rank's part cannot be lent")
+
+        def load(compiled: Compiled, place: Path) -> Executable:
+            return self.engine.load(compiled, self.source, self._of_segments, place)
+
+        return parts.load(entry, self.source.name, load)
+
+    @property
+    def _of_segments(self) -> Target:
+        """The target of the segments of one rank's part: one runs after the other, in the same memory."""
+        return replace(self.target, shared_workspace=True)
