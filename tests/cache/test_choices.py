@@ -8,6 +8,7 @@ import pytest
 
 import pinnace
 from pinnace import engines
+from pinnace.building.cached import Contents
 from pinnace.building.origin import Origin
 from pinnace.cache import choices, key
 from pinnace.cache.choices import Measured, Tuning
@@ -46,7 +47,7 @@ def targets(monkeypatch):
 
 
 def remember(path, *ways):
-    return Origin(path, None, lambda _: Target(), Settings()).remember(tuning(*ways))
+    return Origin(path, None, lambda _: Target(), Settings()).tunings.keep(tuning(*ways))
 
 
 @pytest.fixture
@@ -215,12 +216,12 @@ def test_without_a_cache_nothing_is_remembered(tuned, targets, cache, monkeypatc
     monkeypatch.setenv("PINNACE_CACHE_DIR", "off")
     assert model_target(targets, tuned) == ("", CORES)
     assert remember(tuned, measured()) is False
-    assert Origin(tuned, None, lambda _: Target(), Settings()).forget() == 0
+    assert Origin(tuned, None, lambda _: Target(), Settings()).tunings.forget() == 0
 
 
 def test_nothing_is_hashed_where_nothing_is_remembered(cache, product, targets, monkeypatch):
     path, _ = product
-    monkeypatch.setattr(Origin, "_content", property(lambda self: pytest.fail("hashed")))
+    monkeypatch.setattr(Contents, "file", property(lambda self: pytest.fail("hashed")))
     Origin(path, None, lambda tuning: Target(threads=1 if tuning is None else 2), Settings())
     assert targets[-1].threads == 1
 
@@ -238,7 +239,7 @@ def test_forgetting_concerns_one_model(tuned, targets, tmp_path):
     other = tmp_path / "other.onnx"
     make_model(other, seed=1)
     remember(other, measured("openvino", CORES))
-    assert Origin(tuned, None, lambda _: Target(), Settings()).forget() == 1
+    assert Origin(tuned, None, lambda _: Target(), Settings()).tunings.forget() == 1
     assert model_target(targets, tuned) == ("", CORES)
     assert model_target(targets, other) == ("openvino", CORES)
 
