@@ -46,7 +46,7 @@ def target(request) -> Target:
 def run_model(target):
     """Outputs of a model (file or bytes) for arrays, through the one door."""
 
-    def run(model, arrays, settings=None):
+    def run(model, arrays, settings=None, target=target):
         executable = build(model, None, target, Settings.load(options=settings))
         try:
             return executable.execution().run([np.asarray(a, order="C") for a in arrays])

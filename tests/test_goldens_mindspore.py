@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -41,10 +43,34 @@ def test_all_files_are_there():
     assert all(path.with_suffix(".npz").exists() for path in CASES)
 
 
+ON_OPENVINO = [path for path in CASES if path.stem.startswith("random_")] + [
+    DATA / f"mindspore_primitives/{name}.mindir"
+    for name in (
+        "arguments_embedding_lookup_rows",
+        "own_affine_grid_thin_2_3_1_4",
+        "own_inner_non_zero",
+        "own_interpolate_bicubic_free",
+        "own_logical_not_ints",
+    )
+]
+"""What OpenVINO has got wrong, among others; whether it has the operators or leaves them to onnxruntime."""
+
+
 @pytest.mark.parametrize("path", CASES, ids=lambda p: p.stem)
 def test_gives_what_mindspore_computes(path, run_model):
+    _compare(path, run_model)
+
+
+@pytest.mark.filterwarnings("ignore::pinnace.PinnaceWarning")  # that onnxruntime runs a model
+@pytest.mark.parametrize("path", ON_OPENVINO, ids=lambda p: p.stem)
+def test_gives_it_where_openvino_was_asked_for(path, run_model, target):
+    pytest.importorskip("openvino")
+    _compare(path, partial(run_model, target=replace(target, provider="openvino")))
+
+
+def _compare(path, run):
     golden = np.load(path.with_suffix(".npz"))
-    results = run_model(path, [golden[f"x{i}"] for i in range(_count(golden, "x"))])
+    results = run(path, [golden[f"x{i}"] for i in range(_count(golden, "x"))])
     assert len(results) == _count(golden, "y")
     for i, result in enumerate(results):
         expected = golden[f"y{i}"]

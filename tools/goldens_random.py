@@ -251,5 +251,17 @@ case("random_bessel_y1_of_zero_f64", "f64[9]!", call="ops.bessel_y1(x0)")
 case("random_bucketize_of_list", "f32[3,4]", call="ops.bucketize(x0, [-1.0, 0.0, 0.5])")
 case("random_searchsorted_of_infinities", "f32[5]^", "f32[9]~", call="ops.searchsorted(x0, x1)")
 
+# -- what OpenVINO makes of them ------------------------------------------------------------------------
+
+case("random_population_count_of_one", "i32[1]>-3<3", call="ops.population_count(x0)")
+case("random_population_count_u8", "u8[5]>0<255", call="ops.population_count(x0)")
+case("random_uint8_free", "f32[8*]>-90<90", call="x0.byte()")
+case("random_int8_free", "f16[8*]>-90<90", body="return (x0 + 60).astype(ms.int8)")
+case("random_cumprod_of_large", "i32[1,2]>0<7!", call="x0.cumprod(1)")
+case("random_ge_of_nan", "f32[9]>-1<1!", call="(ops.ge(x0 + x0, 1), x0 > 0, x0.bool())")
+case("random_logical_not_of_the_least", "i32[9]>-1<1!", call="ops.logical_not(x0)")
+case("random_tril_free", "i32[3*,3*]>-7<7!", call="ops.tril(x0)")
+case("random_int16_and_back", "i32[7]>-7<7!", call="x0.astype(ms.int16).astype(ms.int32)")
+
 if __name__ == "__main__":
     main(Path(sys.argv[1]), sys.argv[2:])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable
 from functools import cache
 
 import numpy as np
@@ -15,23 +15,32 @@ from pinnace.errors import UnsupportedPrimitive
 from pinnace.machine.processor import sums_of_bytes_overflow
 from pinnace.ops.builder import infer, opset_of, origins
 
+_CUT = "OpenVINO computes int64 in 32 bits"
+_IN_FLOATS = "OpenVINO computes integers in float32, which are wrong above 2^24"
 _UNCHECKED = "OpenVINO does not check what it takes for places in memory"
+_OF_NAN = "OpenVINO gives other values for NaN and infinities"
 _WRONG = {
+    "AffineGrid": "OpenVINO gives two places where a picture has one",
     "Attention": "OpenVINO does not check that shapes fit",
     "BitShift": "OpenVINO cuts off what is shifted out, rounds what is lost, and shifts by 31 bits at most",
+    "Celu": _OF_NAN,
     "Compress": _UNCHECKED,
     "DynamicQuantizeLinear": "OpenVINO adds the zero point before it rounds, and halves go the other way",
     "DFT": "OpenVINO gives results of one dimension more",
     "GatherND": _UNCHECKED,
+    "Hardmax": _OF_NAN,
     "LRN": "OpenVINO normalises over another window",
     "Loop": "OpenVINO changes what a loop reads of the graph around it, from one turn to the next",
     "LpNormalization": "OpenVINO adds something to what it divides by",
     "LpPool": "OpenVINO gives other values where it pads",
+    "ReduceLogSumExp": _OF_NAN,
     "RoiAlign": "OpenVINO gives other values for boxes beyond the picture",
     "Scan": "OpenVINO gives other values for states",
     "Scatter": _UNCHECKED,
     "ScatterElements": _UNCHECKED,
     "STFT": "OpenVINO cuts other frames",
+    "Shrink": _OF_NAN,
+    "ThresholdedRelu": _OF_NAN,
     "Unique": "OpenVINO gives the values in another order",
 }
 """Operators whose results differ from ONNX's, seen in OpenVINO 2026.4 with the goldens of this project
@@ -48,50 +57,31 @@ _CHOOSING = {
 }
 """Inputs by which a request would choose memory, or get other values, where ONNX has an error."""
 
-_BY_KIND = {
-    "Add",
-    "Sub",
-    "Mul",
-    "OneHot",
-    "ReduceLogSum",
-    "ReduceLogSumExp",
-    "ReduceMax",
-    "ReduceMin",
-    "Reshape",
-    "Shrink",
-}
-"""Other operators that are right for some element types."""
-
 _KINDS = {
     ir.DataType.DOUBLE: "OpenVINO computes float64 in float32",
     ir.DataType.BFLOAT16: "OpenVINO leaves out roundings to bfloat16",
     ir.DataType.STRING: "OpenVINO has no strings on the processor",
     ir.DataType.COMPLEX64: "OpenVINO has no complex numbers",
     ir.DataType.COMPLEX128: "OpenVINO has no complex numbers",
+    ir.DataType.INT16: "OpenVINO computes int16 in int32",
+    ir.DataType.UINT16: "OpenVINO computes uint16 in int32",
+    ir.DataType.UINT32: "OpenVINO computes uint32 in int32",
     ir.DataType.UINT64: "OpenVINO computes uint64 in int32",
 }
 """Element types whose values would be others."""
 
-_NARROW = {ir.DataType.INT8, ir.DataType.UINT8, ir.DataType.INT16, ir.DataType.UINT16}
-_IN_FLOATS = {
-    "BitShift",
-    "Div",
-    "Gemm",
-    "MatMul",
-    "Mod",
-    "Neg",
-    "Pow",
-    "ReduceL1",
-    "ReduceL2",
-    "ReduceMax",
-    "ReduceMean",
-    "ReduceMin",
-    "ReduceProd",
-    "ReduceSum",
-    "ReduceSumSquare",
-    "Relu",
+_BYTES = {ir.DataType.INT8, ir.DataType.UINT8}
+_ENDS = {
+    "Clip",
+    "Greater",
+    "GreaterOrEqual",
+    "Less",
+    "LessOrEqual",
+    "Max",
+    "Min",
+    "Slice",
 }
-"""Operators that OpenVINO computes in float32 for integers, which are wrong above 2^24."""
+"""Operators that do with the largest of 32 bits as with larger numbers."""
 
 _LEFT_OUT = {"Dropout", "Einsum", "Max", "Min", "Sum"}
 """Operators of which OpenVINO leaves nothing where one input is all they have."""
@@ -103,12 +93,84 @@ _SEVEN_BITS = 64
 """The largest weight of which two products with a byte fit into 16 bits."""
 
 
+_Rule = Callable[[ir.Node, int], object]
+
+_RULES: tuple[tuple[str, _Rule, str], ...] = (
+    ("AveragePool", lambda n, _: {"ceil_mode", "count_include_pad"} <= _given(n),
+     "OpenVINO counts what ceil_mode adds"),
+    ("Cast", lambda n, _: n.attributes.get_int("to", 0) == ir.DataType.FLOAT16 and _is_cast_again(n),
+     "OpenVINO leaves out roundings to float16"),
+    ("Dropout Einsum Max Min Sum", lambda n, _: _gives_an_input(n),
+     "OpenVINO leaves it out, and an output that is an input unwritten"),
+    ("Transpose", lambda n, opset: _turns_mixed_values(n, opset),
+     "OpenVINO exchanges dimensions of equal size in place after an attention"),
+    ("ConvTranspose", lambda n, _: n.attributes.get_string("auto_pad", "").startswith("SAME"),
+     "OpenVINO gives images of another size"),
+    ("HardSigmoid Selu", lambda n, _: not all(a.value for a in n.attributes.values()),
+     "OpenVINO takes an attribute of 0 for one that is not there"),
+    ("MaxPool", lambda n, _: {"auto_pad", "dilations"} <= _given(n) and _pads_otherwise(n),
+     "OpenVINO gives images of another size"),
+    ("Resize", lambda n, _: {"antialias", "exclude_outside"} & _given(n) or not _cubic_coefficient(n),
+     "OpenVINO interpolates otherwise"),
+    ("Resize", lambda n, _: n.attributes.get_string("keep_aspect_ratio_policy", "stretch") != "stretch",
+     "OpenVINO stretches images"),
+    ("CumSum", lambda n, _: not _is_natural(_constant(n.inputs[1])),
+     "OpenVINO ends the process for an axis counted from the end"),
+    ("GatherElements", lambda n, opset: not _fits_beside(n, opset),
+     "OpenVINO wants as many indices as elements beside the axis"),
+    ("Softmax LogSoftmax", lambda n, opset: opset < 13 and not _is_over_last(n, opset),
+     "OpenVINO takes the axis for that of opset 13"),
+    ("Split", lambda n, opset: "num_outputs" in _given(n) and not _cuts_evenly(n, opset),
+     "OpenVINO cuts into equal parts only"),
+    ("Pad", lambda n, _: any(_pads_otherwise(use.node) for use in n.outputs[0].uses()),
+     "OpenVINO adds it to the padding of the next operator, which has another rule"),
+    ("ReduceL1 ReduceL2 ReduceSumSquare", lambda n, _: "noop_with_empty_axes" in _given(n),
+     "OpenVINO gives what it is given where there are no axes"),
+    ("TopK", lambda n, _: len(n.inputs) > 1 and _constant(n.inputs[1]) == [0], "OpenVINO takes one at least"),
+    ("TopK", lambda n, _: any(map(_is_used, n.outputs[1:])), "OpenVINO gives equal values in another order"),
+    ("Abs Add Mul Neg Sub", lambda n, opset: _kind(n, opset) in _BYTES,
+     "OpenVINO stops at the ends of 8 bits, where others begin anew"),
+    ("Add Div Mul Pow Sub", lambda n, opset: _adds_dimensions(n, opset),
+     "OpenVINO loses the dimensions that a constant of one element adds"),
+    ("Add Sub", lambda n, opset: _is_long(n, opset) and not any(map(_is_small, n.inputs)), _CUT),
+    ("CumSum Mul", lambda n, opset: _is_long(n, opset) and not all(map(_is_small, n.inputs)), _CUT),
+    ("Mod", lambda n, opset: _is_whole(n, opset) is False, "OpenVINO loses digits of what is left over"),
+    ("ReduceLogSum", lambda n, opset: _is_whole(n, opset), "OpenVINO rounds to integers otherwise"),
+    ("Floor", lambda n, _: (of := n.inputs[0]) and (made := of.producer()) and made.op_type == "Div",
+     "OpenVINO divides by the reciprocal: x / x may be less than 1"),
+    ("ReduceL1 ReduceLogSum", lambda n, _: "axes" in _given(n),
+     "OpenVINO takes these axes for all axes from opset 13 on"),
+    ("Expand Unsqueeze", lambda n, _: len(n.inputs) > 1 and _constant(n.inputs[1]) == [],
+     "OpenVINO adds a dimension"),
+    ("Reshape", lambda n, opset: _is_whole(n, opset) is False and _constant(n.inputs[1]) == [],
+     "OpenVINO ends the process for a product of matrices that becomes a scalar"),
+    ("ReduceMean", lambda n, _: not n.attributes.get_int("keepdims", 1) and _is_subtracted(n),
+     "OpenVINO takes it for the mean of a norm, whose dimensions are kept"),
+    ("ReduceMax ReduceMin", lambda n, opset: _kind(n, opset) is ir.DataType.BOOL,
+     "OpenVINO gives other dimensions for truth values"),
+    ("OneHot", lambda n, opset: _is_whole(n, opset) is False, "OpenVINO rounds indices otherwise"),
+    ("LSTM", lambda n, _: "input_forget" in _given(n), "OpenVINO does not couple the gates"),
+    ("LSTM", lambda n, _: len(n.inputs) > 7 and n.inputs[7] is not None, "OpenVINO leaves out the peepholes"),
+    ("GRU LSTM RNN", lambda n, _: not _both_ways(n),
+     "OpenVINO gives other values once the model was exported, as the compile cache does"),
+    ("DequantizeLinear", lambda n, _: sums_of_bytes_overflow() and _overflows(n),
+     "OpenVINO adds products of 8 bits in 16, which overflow: this processor has no VNNI"),
+    ("Gemm MatMul Neg Pow Relu Trilu ReduceL1 ReduceL2 ReduceMax ReduceMean ReduceMin ReduceProd ReduceSum "
+     "ReduceSumSquare", lambda n, opset: _is_whole(n, opset) and not _is_small(n.inputs[0]), _IN_FLOATS),
+    ("Div Mod", lambda n, opset: _is_whole(n, opset) and not _of_shapes(n.inputs[0]), _IN_FLOATS),
+    ("Div Mod", lambda n, opset: _is_whole(n, opset) and any(map(_may_be_negative, n.inputs)),
+     "OpenVINO rounds constant quotients of integers down"),
+)  # fmt: skip
+"""Operators that are right where they are used otherwise: by name, when they are wrong (told by the node and
+the operator set), and why."""
+
+
 def wrong(model: ir.Model) -> list[UnsupportedPrimitive]:
-    """The operators of a model that OpenVINO would compute otherwise, most used first."""
+    """The operators of a model without functions that OpenVINO would compute otherwise, most used first."""
     reasons: dict[str, str] = {}
     count: Counter[str] = Counter()
     first: dict[str, str] = {}
-    opset, nodes = opset_of(model), list(_nodes(model))
+    opset, nodes = opset_of(model), list(ir.traversal.RecursiveGraphIterator(model.graph))
     short = any(_too_few(node, opset) for node in nodes)  # the other rules trust that inputs are there
     for node in nodes:
         if short:
@@ -122,12 +184,6 @@ def wrong(model: ir.Model) -> list[UnsupportedPrimitive]:
             first.setdefault(node.op_type, origins(node)[0])
             reasons.setdefault(node.op_type, reason)
     return [UnsupportedPrimitive(name, n, first[name], reasons[name]) for name, n in count.most_common()]
-
-
-def _nodes(model: ir.Model) -> Iterator[ir.Node]:
-    yield from ir.traversal.RecursiveGraphIterator(model.graph)
-    for function in model.functions.values():
-        yield from ir.traversal.RecursiveGraphIterator(function)
 
 
 def _too_few(node: ir.Node, opset: int) -> str:
@@ -158,93 +214,51 @@ def _wrong_use(node: ir.Node, opset: int) -> str:
         return _UNCHECKED
     if any(v is not None and v.const_value is None and v.shape and 0 in v.shape for v in node.inputs):
         return "OpenVINO leaves results of nothing undefined, or ends the process"
-    given = {name for name, attribute in node.attributes.items() if attribute.value}
-    kind = _kind(node, opset) if node.op_type in _BY_KIND | _IN_FLOATS else None
-    match node.op_type:
-        case "AveragePool" if {"ceil_mode", "count_include_pad"} <= given:
-            return "OpenVINO counts what ceil_mode adds"
-        case "Cast" if node.attributes.get_int("to", 0) == ir.DataType.FLOAT16 and _is_cast_again(node):
-            return "OpenVINO leaves out roundings to float16"
-        case "Dropout" | "Einsum" | "Max" | "Min" | "Sum" if _gives_an_input(node):
-            return "OpenVINO leaves it out, and an output that is an input unwritten"
-        case "Transpose" if _turns_mixed_values(node, opset):
-            return "OpenVINO exchanges dimensions of equal size in place after an attention"
-        case "ConvTranspose" if node.attributes.get_string("auto_pad", "").startswith("SAME"):
-            return "OpenVINO gives images of another size"
-        case "Celu" | "HardSigmoid" | "Selu" if not all(a.value for a in node.attributes.values()):
-            return "OpenVINO takes an attribute of 0 for one that is not there"
-        case "MaxPool" if {"auto_pad", "dilations"} <= given and _pads_otherwise(node):
-            return "OpenVINO gives images of another size"
-        case "Resize" if {"antialias", "exclude_outside"} & given:
-            return "OpenVINO interpolates otherwise"
-        case "Resize" if not node.attributes.get_float("cubic_coeff_a", -0.75):
-            return "OpenVINO interpolates otherwise"
-        case "Resize" if node.attributes.get_string("keep_aspect_ratio_policy", "stretch") != "stretch":
-            return "OpenVINO stretches images"
-        case "CumSum" if not _is_natural(_constant(node.inputs[1])):
-            return "OpenVINO ends the process for an axis counted from the end"
-        case "GatherElements" if not _fits_beside(node, opset):
-            return "OpenVINO wants as many indices as elements beside the axis"
-        case "Slice" if len(node.inputs) > 3 and not _of_shapes(node.inputs[3]):
-            return "OpenVINO ends the process where only the run knows the axes"
-        case "Softmax" | "LogSoftmax" | "Hardmax" if opset < 13 and not _is_over_last(node, opset):
-            return "OpenVINO takes the axis for that of opset 13"
-        case "Split" if "num_outputs" in given and not _cuts_evenly(node, opset):
-            return "OpenVINO cuts into equal parts only"
-        case "Pad" if any(_pads_otherwise(use.node) for use in node.outputs[0].uses()):
-            return "OpenVINO adds it to the padding of the next operator, which has another rule"
-        case "ReduceL1" | "ReduceL2" | "ReduceSumSquare" if "noop_with_empty_axes" in given:
-            return "OpenVINO gives what it is given where there are no axes"
-        case "TopK" if len(node.inputs) > 1 and _constant(node.inputs[1]) == [0]:
-            return "OpenVINO takes one at least"
-        case "Add" | "Sub" | "Mul" if kind in (ir.DataType.INT8, ir.DataType.UINT8):
-            return "OpenVINO stops at the ends of 8 bits"
-        case "Add" | "Sub" | "Mul" | "Div" | "Pow" if _adds_dimensions(node, opset):
-            return "OpenVINO loses the dimensions that a constant of one element adds"
-        case "TopK" if any(map(_is_used, node.outputs[1:])):
-            return "OpenVINO gives equal values in another order"
-        case "ReduceLogSum" | "ReduceLogSumExp" if kind is not None and kind.is_integer():
-            return "OpenVINO rounds to integers otherwise"
-        case "Floor" if (of := node.inputs[0]) is not None and (made := of.producer()) is not None:
-            if made.op_type == "Div":
-                return "OpenVINO divides by the reciprocal: x / x may be less than 1"
-        case "ReduceL1" | "ReduceLogSum" | "ReduceLogSumExp" if "axes" in given:
-            return "OpenVINO takes these axes for all axes from opset 13 on"
-        case "BitwiseAnd" | "BitwiseOr" | "BitwiseXor" if kind is ir.DataType.INT64:
-            return "OpenVINO computes int64 in 32 bits"
-        case "Add" | "Sub" | "Mul" | "Neg" if kind in _NARROW:
-            return "OpenVINO stops at the ends of narrow integers, where others begin anew"
-        case "Expand" if _constant(node.inputs[1]) == []:
-            return "OpenVINO gives a scalar a dimension"
-        case "Unsqueeze" if len(node.inputs) > 1 and _constant(node.inputs[1]) == []:
-            return "OpenVINO adds a dimension where there are no axes"
-        case "Reshape" if _constant(node.inputs[1]) == [] and kind is not None and not kind.is_integer():
-            return "OpenVINO ends the process for a product of matrices that becomes a scalar"
-        case "ReduceMean" if not node.attributes.get_int("keepdims", 1) and _is_subtracted(node):
-            return "OpenVINO takes it for the mean of a norm, whose dimensions are kept"
-        case "ReduceMin" | "ReduceMax" if kind is ir.DataType.BOOL:
-            return "OpenVINO gives other dimensions for truth values"
-        case "OneHot" if kind is not None and not kind.is_integer():
-            return "OpenVINO rounds indices otherwise"
-        case "Shrink" if kind is not None and kind.is_integer():
-            return "OpenVINO rounds to integers at the end"
-        case "LSTM" if "input_forget" in given:
-            return "OpenVINO does not couple the gates"
-        case "LSTM" if len(node.inputs) > 7 and node.inputs[7] is not None:
-            return "OpenVINO leaves out the peepholes"
-        case "LSTM" | "GRU" | "RNN" if not _both_ways(node):
-            return "OpenVINO gives other values once the model was exported, as the compile cache does"
-        case "DequantizeLinear" if sums_of_bytes_overflow() and _overflows(node):
-            return "OpenVINO adds products of 8 bits in 16, which overflow: this processor has no VNNI"
-    whole = node.op_type in _IN_FLOATS and kind is not None and kind.is_integer()
-    divides = node.op_type in ("Div", "Mod")
-    if whole and not _of_shapes(node.inputs[0], or_truths=not divides):
-        return "OpenVINO computes integers in float32, which are wrong above 2^24"
-    if whole and divides and any(map(_may_be_negative, node.inputs)):
-        return "OpenVINO rounds constant quotients of integers down"
+    if node.op_type not in _ENDS and any(map(_is_cut, node.inputs)):
+        return _CUT
+    for is_wrong, why in _rules(node.op_type):
+        if is_wrong(node, opset):
+            return why
     if any(value is not None and value.shape is not None and 0 in value.shape for value in node.outputs):
         return "OpenVINO gives tensors without elements other shapes, or ends the process"
     return ""
+
+
+@cache
+def _rules(op_type: str) -> list[tuple[_Rule, str]]:
+    return [(is_wrong, why) for names, is_wrong, why in _RULES if op_type in names.split()]
+
+
+def _given(node: ir.Node) -> set[str]:
+    """The names of the attributes that are neither 0 nor empty."""
+    return {name for name, attribute in node.attributes.items() if attribute.value}
+
+
+def _is_cut(value: ir.Value | None) -> bool:
+    """Return whether a constant holds integers of more than 32 bits."""
+    known = ir.convenience.get_const_tensor(value) if value is not None else None
+    if known is None or known.dtype is not ir.DataType.INT64 or not known.size:
+        return False
+    numbers = known.numpy()
+    return bool(numbers.min() < -(1 << 31) or numbers.max() >= 1 << 31)
+
+
+def _is_whole(node: ir.Node, opset: int) -> bool | None:
+    """Return whether the first input holds integers; None where that is not known."""
+    kind = _kind(node, opset)
+    return None if kind is None else kind.is_integer()
+
+
+def _is_long(node: ir.Node, opset: int) -> bool:
+    return _kind(node, opset) is ir.DataType.INT64
+
+
+def _is_small(value: ir.Value | None) -> bool:
+    return _of_shapes(value, or_truths=True)
+
+
+def _cubic_coefficient(node: ir.Node) -> float:
+    return node.attributes.get_float("cubic_coeff_a", -0.75)
 
 
 def _kind(node: ir.Node, opset: int) -> ir.DataType | None:
@@ -346,7 +360,7 @@ def _cuts_evenly(node: ir.Node, opset: int) -> bool:
 
 def _is_within(node: ir.Node, model: ir.Model) -> bool:
     """Return whether a node stands in a branch or a loop, into which `guards` cannot write checks."""
-    return node.graph is not model.graph and isinstance(node.graph, ir.Graph)
+    return node.graph is not model.graph
 
 
 def _needs_guard(node: ir.Node) -> bool:

@@ -22,6 +22,7 @@ from pinnace.compiler.plan import kept_wide
 from pinnace.engines.folding import allowance
 from pinnace.engines.openvino.guards import guard
 from pinnace.engines.openvino.lacking import unknown, wrong
+from pinnace.engines.openvino.spelling import respell
 from pinnace.engines.protocol import Array
 from pinnace.errors import EngineError, LackingKernelsError
 from pinnace.types import Interface
@@ -76,16 +77,17 @@ def encoded(graph: Compilable, source: Source | None = None) -> Encoded:
 
     With a `source`, the model's, weights are as that has them mapped.
     """
+    if graph.model.functions:  # OpenVINO's reader ends the process for some that leave results unread
+        from onnx_ir.passes.common import InlinePass  # few models need it, and it takes a while to import
+
+        InlinePass()(graph.model)
     refused = wrong(graph.model)
     if refused:
         raise LackingKernelsError(graph.name, refused)
     allowed = allowance(graph.model)
     if not allowed.folds or allowed.room < _ROOM:
         raise EngineError(f"{graph.name}: OpenVINO would compute too much of constants ahead of the run")
-    if graph.model.functions:  # OpenVINO's reader ends the process for some that leave results unread
-        from onnx_ir.passes.common import InlinePass  # few models need it, and it takes a while to import
-
-        InlinePass()(graph.model)
+    respell(graph.model)
     variable = {name for v in graph.variable.values() for name in v.names}
     weights = {}
     _read_within(graph.model, source)
@@ -113,19 +115,18 @@ def encoded(graph: Compilable, source: Source | None = None) -> Encoded:
 
 
 def _read_within(model: ir.Model, source: Source | None) -> None:
-    """Put what `Constant` nodes, branches, loops and functions hold into memory.
+    """Put what `Constant` nodes, branches and loops hold into memory.
 
     OpenVINO would look for it in the working directory.
     """
-    outermost = (model.graph, *(function.graph for function in model.functions.values()))
-    for graph in (*outermost, *(inner for outer in outermost for inner in outer.subgraphs())):
-        for value in graph.initializers.values() if graph is not model.graph else ():
+    for graph in model.graph.subgraphs():
+        for value in graph.initializers.values():
             if isinstance(value.const_value, ir.ExternalTensor):
                 value.const_value = _in_memory(value.const_value, source)
-        for node in graph:
-            for attribute in list(node.attributes.values()):
-                if isinstance(attribute, ir.Attr) and isinstance(attribute.value, ir.ExternalTensor):
-                    node.attributes.add(ir.AttrTensor(attribute.name, _in_memory(attribute.value, source)))
+    for node in ir.traversal.RecursiveGraphIterator(model.graph):
+        for attribute in list(node.attributes.values()):
+            if isinstance(attribute.value, ir.ExternalTensor):
+                node.attributes.add(ir.AttrTensor(attribute.name, _in_memory(attribute.value, source)))
 
 
 def _in_memory(tensor: ir.TensorProtocol, source: Source | None) -> ir.TensorProtocol:
