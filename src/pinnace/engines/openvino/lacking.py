@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable
+from contextlib import suppress
 from functools import cache
 
 import numpy as np
@@ -236,7 +237,7 @@ def _given(node: ir.Node) -> set[str]:
 
 def _is_cut(value: ir.Value | None) -> bool:
     """Return whether a constant holds integers of more than 32 bits."""
-    known = ir.convenience.get_const_tensor(value) if value is not None else None
+    known = _known(value)
     if known is None or known.dtype is not ir.DataType.INT64 or not known.size:
         return False
     numbers = known.numpy()
@@ -323,14 +324,20 @@ def _is_natural(number: object) -> bool:
 
 def _constant(value: ir.Value | None) -> object:
     """The elements of a constant."""
-    known = ir.convenience.get_const_tensor(value) if value is not None else None
+    known = _known(value)
     return None if known is None else known.numpy().tolist()
+
+
+def _known(value: ir.Value | None) -> ir.TensorProtocol | None:
+    with suppress(ValueError):  # a node Constant with several values
+        return ir.convenience.get_const_tensor(value) if value is not None else None
+    return None
 
 
 def _adds_dimensions(node: ir.Node, opset: int) -> bool:
     """Return whether an operand is one constant element with more dimensions than the other may have."""
     for number, other in (node.inputs, node.inputs[::-1]):
-        known = ir.convenience.get_const_tensor(number) if number is not None else None
+        known = _known(number)
         if known is not None and known.size == 1 and len(known.shape) > 1:
             shape = _shape(other, opset)
             return shape is None or len(shape) < len(known.shape)
