@@ -198,6 +198,20 @@ def test_what_would_choose_memory_is_left_to_onnxruntime(operator, inputs, attri
     np.testing.assert_array_equal(execution.run(inputs)[0], expected)
 
 
+def test_a_constant_that_is_too_large_to_be_computed_ahead_is_left_to_onnxruntime():
+    """OpenVINO computes all constants when it builds, 6 GB here."""
+    nodes = [
+        helper.make_node("ConstantOfShape", ["s"], ["c"]),
+        helper.make_node("ReduceSum", ["c"], ["sum"], keepdims=0),
+        helper.make_node("Add", ["x", "sum"], ["y"]),
+    ]
+    proto = model(nodes, {"x": TABLE}, {"s": np.array([40_000, 40_000])})
+    with pytest.warns(PinnaceWarning, match="OpenVINO would compute too much of constants"):
+        made = build(proto, None, ON_OPENVINO, Settings())
+    assert made.info["engine"].startswith("onnxruntime")
+    made.close()
+
+
 def test_constant_choices_stay(execution):
     nodes = [
         helper.make_node("Tile", ["x", "two"], ["t"]),

@@ -43,12 +43,13 @@ _WINDOWS = ("Conv", "Pool", "Einsum", "LSTM", "GRU", "RNN", "DFT", "STFT", "Grid
 class Allowance(NamedTuple):
     """Results that may be computed ahead: up to `room` bytes each, and none unless `folds`.
 
-    `whole` says that nothing which a real model has is left for the run.
+    `whole` says that nothing which a real model has is left for the run, `fits` that nothing at all is.
     """
 
     room: int
     folds: bool
     whole: bool
+    fits: bool
 
 
 class _Made(NamedTuple):
@@ -62,9 +63,9 @@ def allowance(model: ir.Model) -> Allowance:
     """The part of a model that may be computed ahead within the bounds of a build."""
     estimate = _Estimate(model, thorough=False)
     if estimate.is_small():
-        return Allowance(_ONE, True, True)
+        return Allowance(_ONE, True, True, True)
     quick = _allowed(estimate)
-    return quick if quick.whole else _allowed(_Estimate(model, thorough=True))
+    return quick if quick.whole and quick.fits else _allowed(_Estimate(model, thorough=True))
 
 
 def _allowed(estimate: _Estimate) -> Allowance:
@@ -73,7 +74,8 @@ def _allowed(estimate: _Estimate) -> Allowance:
     while room and sum(_taken(made, room) for made in estimate.made) > most:
         room //= 2
     folds = estimate.products(room) <= bounds.PRODUCTS + _PRODUCTS_OF_WEIGHTS * estimate.weights
-    return Allowance(room, folds, folds and room >= min(first, max(_ENOUGH, estimate.largest)))
+    whole = folds and room >= min(first, max(_ENOUGH, estimate.largest))
+    return Allowance(room, folds, whole, not any(estimate.is_beyond(made, room) for made in estimate.made))
 
 
 def _taken(made: _Made, room: int) -> float:
@@ -93,6 +95,10 @@ class _Estimate:
         ] = {}  # in the file; to ask for their sizes takes a while
         self._elements: dict[ir.Value, float | ir.TensorProtocol] = {}  # of what is constant
         self.graph(model.graph)
+
+    def is_beyond(self, made: _Made, room: int) -> bool:
+        """Whether a result is larger than the room, as far as the estimate can tell."""
+        return made.bytes > room and (made.exact or not self._thorough)
 
     def is_small(self) -> bool:
         """Whether this is within all bounds, whatever the weights are."""

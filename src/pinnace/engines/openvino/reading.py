@@ -85,7 +85,7 @@ def encoded(graph: Compilable, source: Source | None = None) -> Encoded:
     if refused:
         raise LackingKernelsError(graph.name, refused)
     allowed = allowance(graph.model)
-    if not allowed.folds or allowed.room < _ROOM:
+    if not (allowed.folds and allowed.fits) or allowed.room < _ROOM:
         raise EngineError(f"{graph.name}: OpenVINO would compute too much of constants ahead of the run")
     respell(graph.model)
     variable = {name for v in graph.variable.values() for name in v.names}
