@@ -14,7 +14,6 @@ from pinnace.engines.onnxruntime import session
 from pinnace.errors import PinnaceWarning
 from pinnace.machine import processor as precision
 from pinnace.machine.processor import (
-    parse_features,
     sixteen_bit_type,
     sixteen_bit_types,
     sums_of_bytes_overflow,
@@ -34,12 +33,15 @@ CORTEX_A72 = "Features\t: fp asimd evtstrm aes"
 
 
 @pytest.fixture
-def processor(monkeypatch):
+def processor(monkeypatch, tmp_path):
     """Lets a test be on a processor whose /proc/cpuinfo has a line."""
 
     def be_on(line):
         text = f"processor\t: 0\n{line}\nbugs\t: none\n\nprocessor\t: 1\nflags\t\t: other\n"
-        monkeypatch.setattr(precision, "_features", lambda: parse_features(text))
+        (tmp_path / "cpuinfo").write_text(text)
+        monkeypatch.setattr(precision, "_CPUINFO", tmp_path / "cpuinfo")
+        monkeypatch.setattr(precision, "_facts", precision._facts.__wrapped__)
+        monkeypatch.setattr(precision, "features", precision.features.__wrapped__)
 
     return be_on
 
@@ -86,9 +88,10 @@ def test_where_sums_of_bytes_overflow(processor, monkeypatch, line, machine, ove
 
 
 def test_no_features_where_the_kernel_tells_none(monkeypatch, tmp_path):
-    assert parse_features("") == frozenset()
     monkeypatch.setattr(precision, "_CPUINFO", tmp_path / "missing")
-    assert precision._features.__wrapped__() == frozenset()
+    monkeypatch.setattr(precision, "_facts", precision._facts.__wrapped__)
+    assert precision.features.__wrapped__() == frozenset()
+    assert precision.identity.__wrapped__().startswith(precision.platform.machine())
 
 
 @pytest.mark.parametrize("provider", ["onnxruntime", "openvino"])

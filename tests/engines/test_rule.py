@@ -22,6 +22,6 @@ BOTH = ("onnxruntime", "openvino")
     ],
 )
 def test_openvino_only_where_it_computes_in_sixteen_bits(monkeypatch, features, precision, installed, engine):
-    monkeypatch.setattr(precision_, "_features", lambda: frozenset(features))
+    monkeypatch.setattr(precision_, "features", lambda: frozenset(features))
     monkeypatch.setattr(rule, "find_spec", lambda name: name in installed or None)
     assert rule.by_rule(Target(precision=precision)) == engine

@@ -13,8 +13,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from pinnace.cache.key import code, processor
+from pinnace.cache.key import code
 from pinnace.cache.store import Store
+from pinnace.machine.processor import identity
 from pinnace.weights.digest import digest
 
 _ROOM = "choices"
@@ -97,7 +98,7 @@ def place_of(whole: str, engines: Iterable[str], cores: int) -> str:
 
     `whole` is that of `pinnace.cache.key.whole_of`, `engines` are names and versions of those installed.
     """
-    return digest("\0".join((whole, processor(), str(cores), *sorted(engines), code())).encode())
+    return digest("\0".join((whole, identity(), str(cores), *sorted(engines), code())).encode())
 
 
 def any_kept(store: Store) -> bool:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import platform
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 
+from pinnace.machine.processor import identity
 from pinnace.options.target import Target
 from pinnace.weights.digest import digest
 from pinnace.weights.source import Source
@@ -45,26 +45,13 @@ def key_of(
     types of nodes by their names; `shapes` are those of the inputs, where they are not the file's. Threads
     and cores are not part of it: they are set when a model is loaded. Nor is what chose the engine.
     """
-    made_for = (engine, target.device, target.precision, processor(), *sorted(variable))
+    made_for = (engine, target.device, target.precision, identity(), *sorted(variable))
     if plan:
         made_for += ("", *(word for item in sorted(plan.items()) for word in item))
     made_for += tuple(filter(None, (target.input_shape, target.output_type)))
     if shapes:
         made_for += ("\n", repr(shapes))
     return digest("\0".join((whole, *made_for, code())).encode())
-
-
-@cache
-def processor() -> str:
-    """The processor's kind and features, as kernels and layouts of weights are chosen by them."""
-    wanted = ("vendor_id", "cpu family", "model", "flags", "CPU implementer", "CPU part", "Features")
-    try:
-        first = Path("/proc/cpuinfo").read_text(encoding="utf-8").partition("\n\n")[0]
-    except OSError:
-        return f"{platform.machine()} {platform.processor()}"
-    lines = (line.partition(":") for line in first.splitlines())
-    facts = [value.strip() for name, _, value in lines if name.strip() in wanted]
-    return " ".join((platform.machine(), *facts))
 
 
 @cache

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import math
-import platform
 from collections.abc import Sequence
-from functools import cache
 
 import numpy as np
 import numpy.typing as npt
 import onnx_ir as ir
 
 from pinnace.engines.onnxruntime.rules.match import attribute, is_float, pads_of
+from pinnace.machine.processor import block_of_channels
 from pinnace.ops.builder import Builder
 
 _LARGEST = 49
@@ -31,7 +30,7 @@ def average_pool(b: Builder, node: ir.Node) -> ir.Value | None:
     if x is None or len(kernel) != 2 or math.prod(kernel) > _LARGEST or not plain or not is_float(b, x):
         return None
     _, channels, *size = b.static_shape(x)
-    if channels % _block() == 0:
+    if channels % block_of_channels() == 0:
         return None
     strides = node.attributes["strides"].as_ints() if "strides" in node.attributes else (1, 1)
     pads = pads_of(node, size, kernel, strides)
@@ -46,15 +45,6 @@ def average_pool(b: Builder, node: ir.Node) -> ir.Value | None:
     weight = b.constant(np.full((channels, 1, *kernel), 1 / window if whole else 1, np.float32))
     y = b.op("Conv", x, weight, group=channels, kernel_shape=kernel, strides=strides, pads=pads)
     return y if whole else b.op("Mul", y, 1 / _counts(size, kernel, strides, pads))
-
-
-@cache
-def _block() -> int:
-    """Channels that onnxruntime computes at once, in kernels of their own."""
-    if platform.machine() != "x86_64":
-        return 16
-    with open("/proc/cpuinfo", encoding="ascii", errors="replace") as file:
-        return 16 if "avx512f" in file.read() else 8
 
 
 def _counts(
