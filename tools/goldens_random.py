@@ -24,6 +24,17 @@ case("random_truncate_div_by_zero", INTS, INTS, call="ops.truncate_div(x0, x1)")
 case("random_truncate_mod_by_zero", INTS, INTS, call="ops.truncate_mod(x0, x1)")
 case("random_fmod_by_zero", INTS, INTS, call="ops.fmod(x0, x1)")
 
+case("random_floor_mod_by_zero", INTS, INTS, call="x0 % x1")
+case("random_floor_mod_by_zero_u8", "u8[3,4]>0<3", "u8[3,4]>0<2", call="x0 % x1")
+case("random_remainder_by_zero_i64", "i64[3,4]>-2<3", "i64[3,4]>-1<2", call="mint.remainder(x0, x1)")
+case("random_truncated_by_zero", INTS, INTS, call="ops.div(x0, x1, rounding_mode='trunc')")
+case(
+    "random_truncated_by_zero_i8",
+    "i8[3,4]>-2<3",
+    "i8[3,4]>-1<2",
+    call="ops.div(x0, x1, rounding_mode='trunc')",
+)
+
 case("random_floor_div_of_bools", "b[8]", "b[8]", call="ops.floor_div(x0, x1)")
 
 # -- without dimensions, and other sizes than expected ------------------------------------------------

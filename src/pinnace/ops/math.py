@@ -457,13 +457,21 @@ def _divisor(b: Builder, x: Tensor) -> Tensor:
     return b.op("Where", bad, b.like(1, x), x)
 
 
+def _over_zero(b: Builder, divisor: Tensor, result: Tensor) -> Tensor:
+    """Ints that MindSpore computes as floats: over 0 the least of 32 and 64 bits, and 0 of fewer."""
+    value, kind = b.known(divisor), b.dtype(divisor)
+    if value is not None and np.all(value):
+        return result
+    least = np.iinfo(kind.numpy()).min if kind.bitwidth >= 32 else 0
+    return b.op("Where", b.op("Equal", divisor, b.like(0, divisor)), b.like(int(least), divisor), result)
+
+
 @primitive("FloorMod", "RemainderTensorTensor", "RemainderTensorScalar", "RemainderScalarTensor")
 def floor_mod(b: Builder, x: Value, y: Value) -> Value:
     """Mod; for floats the rest of Floor of Div."""
     first, second = promoted(b, x, y)
     if not b.dtype(first).is_floating_point():
-        # Over 1 and -1 no rest is left, and neither is one over 0.
-        return b.op("Mod", first, _divisor(b, second))
+        return _over_zero(b, second, b.op("Mod", first, _divisor(b, second)))  # over 1 and -1 no rest is left
     whole = b.op("Floor", b.op("Div", first, second))
     return b.op("Sub", first, b.op("Mul", whole, second))
 
@@ -633,6 +641,8 @@ def div_mod(b: Builder, x: Value, y: Value, rounding_mode: int | None = None) ->
     if not rounding_mode:
         return div(b, x, y)
     whole = b.tensor(truncate_div(b, x, y) if rounding_mode == 1 else floor_div(b, x, y))
+    if rounding_mode == 1 and b.dtype(whole).is_integer():
+        whole = _over_zero(b, promoted(b, x, y)[1], whole)
     return b.cast(whole, b.result(whole))
 
 
