@@ -139,6 +139,13 @@ case("random_fill_diagonal_free", "f32[7*,2*]", call="ops.FillDiagonal(7.0, True
 case("random_copysign_free", "f32[3*,4*]", "f32[4*]", call="ops.copysign(x0, x1)")
 case("random_matrix_diag_free", "f32[2,3*]", call="ops.matrix_diag(x0)")
 case("random_cross_free", "i32[3*,2]>0<7", "i32[3*,2]>-3<3", call="mint.cross(x0, x1)")
+case(
+    "random_sparse_segment_mean",
+    "f32[4,3]",
+    "i64[5]>0<4",
+    "i64[5]>0<4^",
+    call="ops.sparse_segment_mean(x0, x1, x2)",
+)
 case("random_pdist_free", "f32[4*,3]", call="ops.pdist(x0)")
 case("random_adaptive_max_pool_places", "f32[2,7*,5]", call="ops.adaptive_max_pool2d(x0, (3, None), True)")
 case(

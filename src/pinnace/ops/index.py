@@ -12,8 +12,9 @@ import onnx_ir as ir
 from pinnace.ops.array import counting, filled
 from pinnace.ops.builder import Builder, Unsupported
 from pinnace.ops.room import room
-from pinnace.ops.table import Dims, Ints, Tensor, primitive
+from pinnace.ops.table import Dims, Ints, Tensor, find, primitive
 from pinnace.ops.values import Value
+from pinnace.program import Dialect
 
 _END = int(np.iinfo(np.int64).max)
 _BEGIN = int(np.iinfo(np.int64).min)
@@ -442,6 +443,16 @@ def _scattered_segments(
 
 _sorted_segments("add", "SegmentSum")
 _sorted_segments("mean", "SegmentMean")
+
+
+@primitive("SparseSegmentMean")
+def sparse_segment_mean(b: Builder, x: Tensor, indices: Tensor, segment_ids: Tensor) -> Value:
+    """Gather, and then as SegmentMean."""
+    row = find(Dialect.MINDSPORE, "SegmentMean")
+    assert row is not None  # the one above
+    return row.lower(b, (b.op("Gather", x, places(b, indices), axis=0), segment_ids), {})
+
+
 _sorted_segments("mul", "SegmentProd")
 _sorted_segments("max", "SegmentMax")
 _sorted_segments("min", "SegmentMin")
