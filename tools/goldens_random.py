@@ -259,6 +259,7 @@ case(
     "f32[9]!",
     call="(ops.clamp(x0, -1, 2), ops.clamp(x0, min=-1), ops.clamp(x0, max=2))",
 )
+case("random_maximum_of_nan_and_factor", "f32[33]!", call="ops.maximum(x0 * 0.5, 0.5)")
 case("random_leaky_relu", "f32[33]!", setup="self.l0 = nn.LeakyReLU(0.1)", body="return self.l0(x0)")
 case("random_clip_by_value_of_nan", "f16[9]!", call="ops.clip_by_value(x0, -1, 2)")
 case("random_clamp_between_tensors", "f32[9]", "f32[9]!", call="ops.clamp(x0, x1, x1 + 1)")

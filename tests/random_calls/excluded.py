@@ -103,7 +103,7 @@ _STRANGE = (
     ),
     ("swish|gelu|logsigmoid|igamma", "not finite", "it is computed by another formula (docs/limits.md)"),
     ("celu|selu|copysign|trunc|atan2|logsigmoid", "-0", "onnxruntime's kernels lose the sign of a zero (docs/limits.md)"),
-    ("softmax|logcumsumexp", "not finite", "MindSpore's exponential drops NaN, and begins anew after infinity"),
+    ("softmax|softmin|logcumsumexp", "not finite", "MindSpore's exponential drops NaN, and begins anew after infinity"),
     (_DIVIDES.pattern, "nan, -0", "MindSpore's NaN / 0 is -inf, and its 1 / -0 is inf (docs/limits.md)"),
     ("mod|cov|corr|remainder|%|pow", "not finite", "MindSpore divides by what is infinite in another way than fmod"),
     ("qr|svd|^lu|inv|solve|cholesky|det|matrix|lstsq|eig", "not finite", "there are no factors of what is not finite"),

@@ -501,11 +501,10 @@ def extreme(b: Builder, op_type: str, x: Value, y: Value) -> Tensor:
     first, second = promoted(b, x, y)
     maker = first.producer()
     # A NaN of x * 0.1 is one of x, too: LeakyReLU is Maximum(x * 0.1, x) in files.
-    if (
-        isinstance(x, ir.Value)
-        and b.dtype(first).is_floating_point()
-        and not (maker and second in maker.inputs)
-    ):
+    scaled = (
+        maker is not None and maker.op_type == "Mul" and second in maker.inputs and b.known(second) is None
+    )
+    if isinstance(x, ir.Value) and b.dtype(first).is_floating_point() and not scaled:
         first = b.op("Where", b.op("IsNaN", first), second, first)
     if b.dtype(first) is ir.DataType.FLOAT16:
         first, second = (
