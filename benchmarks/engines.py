@@ -30,7 +30,7 @@ import numpy as np
 
 from benchmarks.harness import resident
 from pinnace.bench.throughput import served
-from pinnace.bench.timing import Call, Limit, collector_off
+from pinnace.bench.timing import Call, RunLimit, collector_off
 
 ENGINES = ("onnxruntime", "openvino")
 PLACES = {"1 thread": (1, 1, 1), "2 threads": (2, 1, 1), "2 workers": (1, 2, 4)}
@@ -106,7 +106,7 @@ def measure(path: Path, seconds: float) -> dict[str, float]:
             outputs = [[o.get_data_to_numpy() for o in opened.client()()] for opened in calls.values()]
             clients = {engine: [opened.client() for _ in range(callers)] for engine, opened in calls.items()}
             for engine in ENGINES:
-                served(clients[engine], Limit(0, 3))
+                served(clients[engine], RunLimit(0, 3))
             share = seconds / len(PLACES) / len(ENGINES) / _TURNS
             by_processor = threads == 1  # several threads spin while they wait for each other
             with collector_off():
@@ -121,10 +121,10 @@ def measure(path: Path, seconds: float) -> dict[str, float]:
 def _turn(clients: Sequence[Call], seconds: float, by_processor: bool) -> float:
     """Milliseconds of a prediction, after one that does not count."""
     time.sleep(0.02)  # threads of the other engine spin for a while
-    served(clients, Limit(0, 1))
+    served(clients, RunLimit(0, 1))
     clock = time.process_time if by_processor else time.perf_counter
     start = clock()
-    answers = sum(map(len, served(clients, Limit(seconds))))
+    answers = sum(map(len, served(clients, RunLimit(seconds))))
     return (clock() - start) / answers * 1e3
 
 

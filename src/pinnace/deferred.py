@@ -38,7 +38,7 @@ class _ImportedError(Exception):
     """Takes the stand-in out of `sys.modules`, as any error of a module that is imported does."""
 
 
-class _Finder(MetaPathFinder, Loader):
+class _SympyFinder(MetaPathFinder, Loader):
     """Imports onnx-ir as if that were the content of sympy.
 
     So threads that import sympy meanwhile wait, as for any module that another thread imports.
@@ -75,7 +75,7 @@ def import_onnx_ir() -> None:
     with _lock:
         if "onnx_ir" in sys.modules or "sympy" in sys.modules:
             return
-        finder = _Finder()
+        finder = _SympyFinder()
         sys.meta_path.insert(0, finder)
         try:
             with suppress(_ImportedError):

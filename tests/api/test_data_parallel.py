@@ -36,7 +36,7 @@ from pinnace.errors import (
     UnsupportedModelError,
 )
 from pinnace.serving import processes
-from pinnace.serving.splitting import Plan, Request, SharedTally
+from pinnace.serving.splitting import SharedTally, SplitPlan, SplitRequest
 from pinnace.types import DataType, Port
 
 WAIT = 30  # seconds after which something hangs
@@ -199,8 +199,8 @@ def test_wrong_inputs(two):
 
 def computed(path, inputs, outputs, arrays, devices=2, axis=0, split=None):
     """What onnxruntime makes of the parts of a request, joined."""
-    plan = Plan.of(inputs, outputs, axis, split)
-    request = Request(plan, arrays, devices, outputs, SharedTally())
+    plan = SplitPlan.of(inputs, outputs, axis, split)
+    request = SplitRequest(plan, arrays, devices, outputs, SharedTally())
     for part in reversed(request.parts):
         named = {port.name: np.ascontiguousarray(a) for port, a in zip(inputs, part.arrays, strict=True)}
         part.take(oracle(path, **named))()
@@ -246,20 +246,20 @@ def test_another_axis_and_inputs_by_name(tmp_path):
     np.testing.assert_allclose(results[0], table @ x, rtol=1e-5)  # sums of five
     assert parts == 2
     with pytest.raises(ArgumentValueError, match="split names 'z', and the inputs are table, x"):
-        Plan.of(inputs, outputs, 0, ["z"])
+        SplitPlan.of(inputs, outputs, 0, ["z"])
     with pytest.raises(ArgumentValueError, match="axis 2: no input of the model has"):
-        Plan.of(inputs, outputs, 2, None)
+        SplitPlan.of(inputs, outputs, 2, None)
     with pytest.raises(ArgumentValueError, match="axis 2: not all of x have"):
-        Plan.of(inputs, outputs, 2, ["x"])
+        SplitPlan.of(inputs, outputs, 2, ["x"])
     with pytest.raises(ArgumentValueError, match="different sizes at axis 0"):
-        Plan.of(inputs, outputs, 0, ["table", "x"])
+        SplitPlan.of(inputs, outputs, 0, ["table", "x"])
 
 
 @pytest.mark.parametrize(
     ("total", "devices", "sizes"), [(7, 3, [3, 2, 2]), (2, 3, [1, 1]), (0, 2, [0]), (4, 2, [2, 2])]
 )
 def test_uneven_parts(total, devices, sizes):
-    plan = Plan.of([port("x", -1, 2)], [port("y", -1)], 0, None)
+    plan = SplitPlan.of([port("x", -1, 2)], [port("y", -1)], 0, None)
     parts = plan.parts([np.zeros((total, 2), np.float32)], devices)
     assert [end - begin for begin, end, _ in parts] == sizes
 
@@ -268,7 +268,7 @@ def test_ports_of_any_rank(tmp_path):
     """An input of any rank goes to all, an output of any rank is joined where it has rows."""
     nodes = [helper.make_node("Add", ["x", "s"], ["y"])]
     path = saved(tmp_path / "any.onnx", nodes, [("x", ["n", WIDTH]), ("s", None)], [("y", None)])
-    plan = Plan.of([port("s", -2), port("x", -1, WIDTH)], [port("y", -2)], 0, None)
+    plan = SplitPlan.of([port("s", -2), port("x", -1, WIDTH)], [port("y", -2)], 0, None)
     assert (plan.candidates, plan.joined, plan.shapes) == ((False, True), (True,), ((-2,), (-1, WIDTH)))
     x = rows(3)
     results, parts = computed(path, [port("s", -2), port("x", -1, WIDTH)], [port("y", -2)], [STEP, x])
@@ -357,7 +357,7 @@ def test_done_just_when_the_time_is_over(two, free, monkeypatch):
             raise TimeoutError
         return result
 
-    monkeypatch.setattr(Request, "result", late)
+    monkeypatch.setattr(SplitRequest, "result", late)
     x = rows(2)
     check(two.predict([x, STEP], timeout=0.5), oracle(free, x=x, step=STEP))
 
@@ -513,13 +513,13 @@ def test_without_threads_no_process_stays(free, monkeypatch, available):
 
     links = []
 
-    class Link(processes._Link):
+    class Started(processes._Process):
         def __init__(self, job):
             links.append(self)
             super().__init__(job)
 
     monkeypatch.setattr(threading, "Thread", Scarce)
-    monkeypatch.setattr(processes, "_Link", Link)
+    monkeypatch.setattr(processes, "_Process", Started)
     with pytest.raises(DeviceUnavailableError, match=r"ascend:1.*can't start new thread"):
         DataParallel(free, on_ascend())
     assert len(links) == 2

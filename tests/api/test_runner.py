@@ -89,14 +89,16 @@ class Opened:
 
     source, variable, offer = Source("a model", memoryview(b"")), (), None
 
-    def __init__(self, executable, aim) -> None:
-        self.build, self.target = lambda: executable, aim(None)
+    def __init__(self, executable, target_of) -> None:
+        self.build, self.target = lambda: executable, target_of(None)
 
 
 @pytest.fixture
 def gate(monkeypatch: pytest.MonkeyPatch) -> Gate:
     made = Gate()
-    monkeypatch.setattr("pinnace.api.runner.Origin", lambda _model, _kind, aim, _settings: Opened(made, aim))
+    monkeypatch.setattr(
+        "pinnace.api.runner.Origin", lambda _model, _kind, target_of, _settings: Opened(made, target_of)
+    )
     return made
 
 
@@ -247,9 +249,9 @@ def test_number_of_workers_and_threads(
 ) -> None:
     targets = []
 
-    def origin(_model, _kind, aim, _settings):
-        targets.append(aim(None))
-        return Opened(gate, aim)
+    def origin(_model, _kind, target_of, _settings):
+        targets.append(target_of(None))
+        return Opened(gate, target_of)
 
     monkeypatch.setattr("pinnace.api.runner.Origin", origin)
     for module in ("api.runner", "building.planning"):

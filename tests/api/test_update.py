@@ -181,9 +181,9 @@ def test_both_ways_give_the_same_to_the_last_bit(tmp_path: Path, monkeypatch: py
         monkeypatch.setenv("PINNACE_CACHE_DIR", folder)
         origin = Origin(str(tmp_path / "a.onnx"), None, lambda _: Target(threads=1), settings)
         origin.build().close()
-        mould, _ = origin.mould(origin.variable)
-        assert (mould._optimised is not None and mould._optimised.untouched == set(new)) is quick
-        executable = mould.cast(new)
+        refitter, _ = origin.refitter(origin.variable)
+        assert (refitter._optimised is not None and refitter._optimised.untouched == set(new)) is quick
+        executable = refitter.refit(new)
         np.testing.assert_array_equal(executable.execution().run([X])[0], expected)
 
 
@@ -307,7 +307,7 @@ def test_where_building_fails_the_old_weights_stay(tmp_path: Path, monkeypatch: 
         raise EngineError("no memory")
 
     with monkeypatch.context() as patch:
-        patch.setattr("pinnace.engines.onnxruntime.exchanging.OnnxruntimeMould.cast", fail)
+        patch.setattr("pinnace.engines.onnxruntime.exchanging.OnnxruntimeRefitter.refit", fail)
         with pytest.raises(EngineError, match="no memory"):
             model.update_weights([tensors({"first": 2 * weights["first"]})])
     np.testing.assert_array_equal(first(model, [X]), before)
@@ -423,15 +423,15 @@ def test_updates_at_the_same_time_follow_each_other(tmp_path: Path) -> None:
 def test_closing_while_an_update_is_built(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     weights = two_products(tmp_path / "a.onnx")
     model = opened(tmp_path / "a.onnx", list(weights))
-    from pinnace.engines.onnxruntime.exchanging import OnnxruntimeMould
+    from pinnace.engines.onnxruntime.exchanging import OnnxruntimeRefitter
 
-    cast = OnnxruntimeMould.cast
+    refit = OnnxruntimeRefitter.refit
 
-    def closing(self: OnnxruntimeMould, values: dict) -> object:
+    def closing(self: OnnxruntimeRefitter, values: dict) -> object:
         model.close()
-        return cast(self, values)
+        return refit(self, values)
 
-    monkeypatch.setattr(OnnxruntimeMould, "cast", closing)
+    monkeypatch.setattr(OnnxruntimeRefitter, "refit", closing)
     with pytest.raises(ModelStateError, match="closed while its weights or shapes were exchanged"):
         model.update_weights([tensors(weights)])
 

@@ -9,7 +9,7 @@ import pytest
 
 from pinnace.bench import timing
 from pinnace.bench.throughput import served, throughput
-from pinnace.bench.timing import Limit, collector_off, latency, milliseconds, spans
+from pinnace.bench.timing import RunLimit, collector_off, latency, milliseconds, spans
 
 
 def at(*pairs):
@@ -35,7 +35,7 @@ def test_one_call_has_a_distribution_too():
 
 def test_calls_are_made_as_often_as_was_asked_for_one_after_the_other():
     seen = []
-    noted = spans(lambda: seen.append(1), Limit(0.0, runs=7))
+    noted = spans(lambda: seen.append(1), RunLimit(0.0, runs=7))
     assert len(seen) == len(noted) == 7
     assert (np.diff(noted.ravel()) >= 0).all()
     assert milliseconds(noted).shape == (7,)
@@ -44,7 +44,7 @@ def test_calls_are_made_as_often_as_was_asked_for_one_after_the_other():
 def test_calls_go_on_until_the_time_is_over(monkeypatch):
     ticks = itertools.count(0, 1_000_000)  # every look at the clock takes a millisecond
     monkeypatch.setattr(timing, "time", SimpleNamespace(perf_counter_ns=lambda: next(ticks)))
-    noted = spans(lambda: None, Limit(0.005))
+    noted = spans(lambda: None, RunLimit(0.005))
     np.testing.assert_array_equal(noted, at((1, 2), (3, 4), (5, 6)))  # at 4 ms there is time for one more
 
 
@@ -67,7 +67,7 @@ def test_every_client_makes_its_own_call():
 
         return call
 
-    noted = served([client(i) for i in range(3)], Limit(0.0, runs=4))
+    noted = served([client(i) for i in range(3)], RunLimit(0.0, runs=4))
     assert counts == [4, 4, 4]
     assert [len(one) for one in noted] == [4, 4, 4]
 
@@ -77,7 +77,7 @@ def test_what_a_client_raises_comes_out():
         raise ArithmeticError("so it goes")
 
     with pytest.raises(ArithmeticError, match="so it goes"):
-        served([lambda: None, fail], Limit(0.0, runs=2))
+        served([lambda: None, fail], RunLimit(0.0, runs=2))
 
 
 @pytest.mark.parametrize("was_on", [True, False])

@@ -11,7 +11,7 @@ from pinnace import engines
 from pinnace.building.cached import Contents
 from pinnace.building.origin import Origin
 from pinnace.cache import choices, key
-from pinnace.cache.choices import Measured, Tuning
+from pinnace.cache.choices import Measurement, Tuning
 from pinnace.options.settings import Settings
 from pinnace.options.target import Target
 
@@ -22,7 +22,7 @@ CORES = 4
 
 
 def measured(provider="onnxruntime", threads=1, workers=1, latency=10.0, throughput=100.0, precision=FP32):
-    return Measured(provider, precision, threads, workers, latency, throughput, 0.0)
+    return Measurement(provider, precision, threads, workers, latency, throughput, 0.0)
 
 
 def tuning(*ways, shapes=((3, 128),)):

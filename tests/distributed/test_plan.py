@@ -18,11 +18,11 @@ import_onnx_ir()
 from pinnace import formats  # noqa: E402
 from pinnace.compiler.graph import compilable  # noqa: E402
 from pinnace.distributed import start  # noqa: E402
-from pinnace.distributed.agreement import Meet, _compare_parts, _Rehearsal, group_of  # noqa: E402
+from pinnace.distributed.agreement import CollectiveRecord, _compare_parts, _Rehearsal, group_of  # noqa: E402
 from pinnace.distributed.files import suspicion  # noqa: E402
-from pinnace.distributed.plan import cut, meets  # noqa: E402
+from pinnace.distributed.plan import cut, has_collectives  # noqa: E402
 from pinnace.distributed.start import _of_environment  # noqa: E402
-from pinnace.distributed.steps import Collective, Part, Segment, Wait  # noqa: E402
+from pinnace.distributed.steps import Collective, Partition, Segment, Wait  # noqa: E402
 from pinnace.distributed.tables import groups_of, meeting  # noqa: E402
 from pinnace.options.settings import Settings  # noqa: E402
 from pinnace.options.target import Target  # noqa: E402
@@ -35,7 +35,7 @@ DATA = Path(__file__).parents[1] / "data" / "distributed"
 def plan_of(name):
     path = DATA / f"{name}_2_0.mindir"
     graph = compilable(formats.read(Source.of_file(path)), str(path), str(DATA))
-    assert meets(graph.model)
+    assert has_collectives(graph.model)
     return cut(graph)
 
 
@@ -55,18 +55,18 @@ def test_collectives_keep_their_order_and_segments_hold_none():
     plan, graphs = plan_of("mlp")
     assert [c.kind for c in plan.collectives] == ["AllReduce", "AllReduce", "AllGather"]
     for graph in graphs:
-        assert not meets(graph.model)
+        assert not has_collectives(graph.model)
     taken = {port.name for c in plan.collectives for port in c.takes}
     given = {port.name for s in plan.segments for port in s.ports.outputs}
     assert taken <= given
 
 
 def meet(what, group=(0, 1), edges=()):
-    return Meet(what, group, what, edges)
+    return CollectiveRecord(what, group, what, edges)
 
 
 def exchange(*edges, group=(0, 1)):
-    return Meet("x", group, "Exchange of nothing", edges)
+    return CollectiveRecord("x", group, "Exchange of nothing", edges)
 
 
 TO_1, TO_0 = ("to", 1, "float32[4]"), ("to", 0, "float32[4]")
@@ -106,12 +106,12 @@ def test_ranks_that_would_hang_are_told(programs, said):
 
 
 def test_parts_know_their_whole():
-    parts = [Part("abc", rank, 2) for rank in range(2)]
+    parts = [Partition("abc", rank, 2) for rank in range(2)]
     _compare_parts(parts, ["a", "b"])
     with pytest.raises(DistributedError, match="rank 0 of 2 has a, which is the part for rank 1 of 2"):
         _compare_parts(parts[::-1], ["a", "b"])
     with pytest.raises(DistributedError, match="parts of different models: a and b"):
-        _compare_parts([parts[0], Part("xyz", 1, 2)], ["a", "b"])
+        _compare_parts([parts[0], Partition("xyz", 1, 2)], ["a", "b"])
 
 
 def table(folder, **changes):

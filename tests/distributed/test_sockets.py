@@ -18,7 +18,7 @@ from pinnace.distributed import roster, sockets
 from pinnace.distributed.door import SECRET, sealed
 from pinnace.distributed.sockets import Sockets
 from pinnace.distributed.start import chosen
-from pinnace.distributed.tables import Meeting
+from pinnace.distributed.tables import Rendezvous
 from pinnace.errors import ConfigError, DistributedError
 
 
@@ -29,7 +29,7 @@ def free_port():
 
 
 def meeting(rank, size, port):
-    return Meeting(rank, ("127.0.0.1",) * size, port)
+    return Rendezvous(rank, ("127.0.0.1",) * size, port)
 
 
 def in_ranks(size, do, seconds=20):
@@ -102,8 +102,8 @@ def test_a_rank_that_is_done_is_not_one_that_dies(ends):
     first = (
         "import os\n"
         "from pinnace.distributed.sockets import Sockets\n"
-        "from pinnace.distributed.tables import Meeting\n"
-        f"ranks = Sockets(Meeting(1, ('127.0.0.1',) * 2, {port}), 20)\n{ends}\n"
+        "from pinnace.distributed.tables import Rendezvous\n"
+        f"ranks = Sockets(Rendezvous(1, ('127.0.0.1',) * 2, {port}), 20)\n{ends}\n"
     )
     with subprocess.Popen([sys.executable, "-c", first]) as other:
         ranks = Sockets(meeting(0, 2, port), 20)
@@ -192,8 +192,8 @@ def test_who_has_another_secret_is_none_of_the_ranks(monkeypatch):
         connected(port).close()
         other = (
             "from pinnace.distributed.sockets import Sockets\n"
-            "from pinnace.distributed.tables import Meeting\n"
-            f"Sockets(Meeting(1, ('127.0.0.1',) * 2, {port}), 1)\n"
+            "from pinnace.distributed.tables import Rendezvous\n"
+            f"Sockets(Rendezvous(1, ('127.0.0.1',) * 2, {port}), 1)\n"
         )
         for theirs in ({}, {SECRET: "theirs"}):
             environment = {name: value for name, value in os.environ.items() if name != SECRET} | theirs

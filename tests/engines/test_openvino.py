@@ -154,10 +154,10 @@ def test_what_was_compiled_is_loaded_again(tmp_path, monkeypatch):
 
 def test_weights_are_exchanged_and_the_file_keeps_its_own():
     origin = Origin(product().SerializeToString(), None, lambda _: ON_OPENVINO, Settings())
-    mould, variable = origin.mould(["w"])
+    refitter, variable = origin.refitter(["w"])
     (name,) = variable["w"].names
     for weights, expected in (({name: 2 * W}, 2 * W), ({}, W)):
-        executable = mould.cast(weights)
+        executable = refitter.refit(weights)
         np.testing.assert_allclose(executable.execution().run([X])[0], X @ expected, **CLOSE)
 
 

@@ -31,7 +31,7 @@ import pinnace.engines.onnxruntime.engine
 import pinnace.formats
 from pinnace.distributed import roster
 from pinnace.distributed.sockets import Sockets
-from pinnace.distributed.tables import Meeting
+from pinnace.distributed.tables import Rendezvous
 from pinnace.errors import DeviceUnavailableError, DistributedError, ModelStateError
 
 WAIT = 60
@@ -192,7 +192,7 @@ def rank(folder: Path, chance: random.Random) -> None:
 
     def run(number: int) -> object:
         try:
-            link = Sockets(Meeting(number, ("127.0.0.1",) * 2, port), 5).link([])
+            link = Sockets(Rendezvous(number, ("127.0.0.1",) * 2, port), 5).link([])
             while True:
                 link.barrier((0, 1))
         except DistributedError as error:

@@ -11,7 +11,7 @@ from onnx import TensorProto, helper
 
 import pinnace
 from pinnace import DataType, Tensor
-from pinnace.engines.onnxruntime.memory import OrtArray, OrtPlace
+from pinnace.engines.onnxruntime.memory import OrtArray, OrtDeviceMemory
 from pinnace.errors import (
     ArgumentTypeError,
     DataMismatchError,
@@ -185,7 +185,7 @@ def test_what_a_device_cannot_hold():
 
 def test_a_device_without_room_says_how_much_was_asked_for():
     huge = np.broadcast_to(np.zeros(1, np.int8), (1 << 60,))
-    place = OrtPlace.of(Target(simulates="gpu:0 (simulated on core 0)"))
+    place = OrtDeviceMemory.of(Target(simulates="gpu:0 (simulated on core 0)"))
     with pytest.raises(
         EngineError,
         match=r"gpu:0 .*: 1152921504606846976 bytes cannot be had there: the memory of the device is full",

@@ -3,6 +3,7 @@
 import os
 
 import numpy as np
+
 from serving import serve
 
 VERSION = "2.0.0"  # the package does not tell

@@ -4,6 +4,7 @@ import os
 from importlib import metadata
 
 import numpy as np
+
 from serving import serve
 
 

@@ -6,6 +6,7 @@ import subprocess
 import sysconfig
 
 import numpy as np
+
 from serving import serve
 
 PLACE = r"%s\.numpy\((?:\), )?batch_index=(\d+)\)"

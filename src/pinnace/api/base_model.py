@@ -19,7 +19,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from pinnace.building.exchange import Exchange, Fixed
+from pinnace.building.exchange import Exchange, NoExchange
 from pinnace.errors import (
     ArgumentTypeError,
     ArgumentValueError,
@@ -30,7 +30,7 @@ from pinnace.errors import (
 )
 from pinnace.options.arguments import NotCopied, check_path, check_type
 from pinnace.serving.batching import Batching
-from pinnace.serving.pool import Post, Workers
+from pinnace.serving.pool import WorkerGroup, Workers
 from pinnace.serving.stats import Stats
 from pinnace.shapes import Shape
 from pinnace.tensors.ports import (
@@ -313,7 +313,9 @@ class BaseModel(NotCopied):
     ) -> None:
         """Build what is to run, on the devices of `others` as well; what ran before is closed."""
         executable = origin.build()
-        posts = [Post(other.build(), other.target.parallel_requests, other.target.cores) for other in others]
+        posts = [
+            WorkerGroup(other.build(), other.target.parallel_requests, other.target.cores) for other in others
+        ]
         workers = Workers(executable, count, origin.target.cores, limit, batching, posts)
         devices = ", ".join(map(_device, (origin, *others)))
         inputs = limited(executable.inputs, origin.target.input_shape, origin.target.dynamic_dims)
@@ -323,7 +325,7 @@ class BaseModel(NotCopied):
         self,
         workers: Workers,
         devices: str,
-        exchange: Exchange | Fixed,
+        exchange: Exchange | NoExchange,
         offer: Offer | None = None,
         inputs: tuple[Port, ...] = (),
     ) -> None:
@@ -337,7 +339,7 @@ class BaseModel(NotCopied):
         if old:
             old.close()
 
-    def _played(self) -> str:
+    def _device_note(self) -> str:
         """What a description adds where devices are simulated."""
         live = self._live
         return f",\ndevice: {live.devices}" if live is not None and "simulated" in live.devices else ""
@@ -362,7 +364,7 @@ class _Live:
         self,
         workers: Workers,
         offer: Offer | None,
-        exchange: Exchange | Fixed,
+        exchange: Exchange | NoExchange,
         shapes: tuple[Shape, ...],
         devices: str,
         inputs: tuple[Port, ...],

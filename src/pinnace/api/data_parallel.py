@@ -29,7 +29,7 @@ from pinnace.serving import ray as cluster
 from pinnace.serving.carrier import Carrier
 from pinnace.serving.control import Message
 from pinnace.serving.processes import Job, Processes
-from pinnace.serving.splitting import Plan, Request, SharedTally, freed
+from pinnace.serving.splitting import SharedTally, SplitPlan, SplitRequest, freed
 from pinnace.serving.stats import Stats, latency
 from pinnace.serving.visit import Visit, visits_once
 from pinnace.tensors.ports import arrays_of, meta
@@ -97,7 +97,7 @@ class DataParallel(NotCopied):
         self._finalizer = weakref.finalize(self, self._carrier.close)
         try:
             self._inputs, self._outputs = self._carrier.inputs, self._carrier.outputs
-            self._plan = Plan.of(self._inputs, self._outputs, axis, split)
+            self._plan = SplitPlan.of(self._inputs, self._outputs, axis, split)
         except BaseException:
             self.close()
             raise
@@ -167,9 +167,9 @@ class DataParallel(NotCopied):
         """
         return self._submit(inputs)
 
-    def _submit(self, inputs: Sequence[Tensor | Array]) -> Request:
+    def _submit(self, inputs: Sequence[Tensor | Array]) -> SplitRequest:
         arrays = arrays_of(inputs, self._plan.expected)
-        request = Request(self._plan, arrays, len(self.devices), self._outputs, self._tally)
+        request = SplitRequest(self._plan, arrays, len(self.devices), self._outputs, self._tally)
         self._carrier.submit(request.parts)
         return request
 

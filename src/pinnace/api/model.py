@@ -51,7 +51,7 @@ class Model(BaseModel):
         self._spare: Store | None = None  # it goes with the last that uses it
 
     def __str__(self) -> str:
-        return f"model_path: {self._model_path}{self._played()}."
+        return f"model_path: {self._model_path}{self._device_note()}."
 
     def build_from_file(
         self,
@@ -129,12 +129,12 @@ class Model(BaseModel):
         wanted = settled(context or Context(), settings, *facts)
         shares = self._shares_workspace or (isinstance(model, str) and _real(model) in _sharing_workspace)
 
-        def aim(tuning: Tuning | None) -> Target:
+        def target_of(tuning: Tuning | None) -> Target:
             return replace(to_target(wanted, 1, tuning), shared_workspace=shares)
 
         common = self._shares_weights or (isinstance(model, str) and _real(model) in _sharing_weights)
         self._spare = _spare(settings) if common else None
-        origin = Origin(model, model_type, aim, settings, self._spare)
+        origin = Origin(model, model_type, target_of, settings, self._spare)
         if common and origin.target.device != "cpu":
             warn(f"ModelGroup: models on a {origin.target.device} share no weights: no engine can do that")
         self._start(origin)

@@ -8,7 +8,7 @@ from copy import copy
 from functools import partial
 
 from pinnace.api.base_model import BaseModel
-from pinnace.building.exchange import Fixed
+from pinnace.building.exchange import NoExchange
 from pinnace.building.opening import Buffer
 from pinnace.building.origin import Origin
 from pinnace.building.planning import to_target
@@ -94,7 +94,7 @@ class ModelParallelRunner(BaseModel):
         self._model_path = ""
 
     def __str__(self) -> str:
-        return f"model_path: {self._model_path}{self._played()}."
+        return f"model_path: {self._model_path}{self._device_note()}."
 
     def build_from_file(self, model_path: str, context: Context | None = None) -> None:
         """Load and compile the model file at `model_path`; its kind is told from its content.
@@ -165,7 +165,7 @@ class ModelParallelRunner(BaseModel):
         batching = Batching(rows, delay) if rows > 1 else None
         if parallel.cluster:
             actors = cluster.workers(model, context, parallel, settings, limit, batching)
-            self._run_on(actors, ", ".join(actors.fleet.devices), Fixed(_ON_CLUSTER))
+            self._run_on(actors, ", ".join(actors.fleet.devices), NoExchange(_ON_CLUSTER))
             return
         origin, *others = (
             Origin(model, None, partial(to_target, context, parallel.workers_num, device_id=number), settings)

@@ -9,7 +9,7 @@ from threading import Barrier
 
 import numpy as np
 
-from pinnace.bench.timing import Call, Limit, Spans, milliseconds, spans
+from pinnace.bench.timing import Call, RunLimit, Spans, milliseconds, spans
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class Throughput:
     fastest_client: float
 
 
-def served(calls: Sequence[Call], limit: Limit) -> list[Spans]:
+def served(calls: Sequence[Call], limit: RunLimit) -> list[Spans]:
     """Let one client for each of `calls` make it until the limit is reached; all begin at the same time.
 
     Raises what a call raised.

@@ -18,7 +18,7 @@ Call = Callable[[], object]
 
 
 @dataclass(frozen=True)
-class Limit:
+class RunLimit:
     """When a measurement ends: after `runs` calls, or, where that is None, with the call that is running
     after `seconds`.
     """
@@ -28,7 +28,7 @@ class Limit:
 
 
 @dataclass(frozen=True)
-class Latency:
+class CallLatency:
     """How the times of calls are distributed, in milliseconds; `per_second` is how many one caller makes.
 
     Percentiles lie between samples where they must, linearly.
@@ -45,7 +45,7 @@ class Latency:
     per_second: float
 
 
-def spans(call: Call, limit: Limit) -> Spans:
+def spans(call: Call, limit: RunLimit) -> Spans:
     """Call again and again, one call after the other, and note when each began and ended."""
     clock = time.perf_counter_ns
     noted: list[tuple[int, int]] = []
@@ -64,12 +64,12 @@ def milliseconds(noted: Spans) -> npt.NDArray[np.float64]:
     return (noted[:, 1] - noted[:, 0]) / 1e6
 
 
-def latency(noted: Spans) -> Latency:
+def latency(noted: Spans) -> CallLatency:
     """The distribution of the times of at least one call."""
     taken = milliseconds(noted)
     p50, p90, p95, p99 = map(float, np.percentile(taken, (50, 90, 95, 99)))
     mean = float(taken.mean())
-    return Latency(
+    return CallLatency(
         len(taken), mean, float(taken.min()), p50, p90, p95, p99, float(taken.max()), per_second=1e3 / mean
     )
 

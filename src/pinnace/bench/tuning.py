@@ -21,8 +21,8 @@ import numpy.typing as npt
 
 from pinnace.api.runner import ModelParallelRunner
 from pinnace.bench.throughput import served, throughput
-from pinnace.bench.timing import Call, Limit, collector_off
-from pinnace.cache.choices import Measured, Way
+from pinnace.bench.timing import Call, RunLimit, collector_off
+from pinnace.cache.choices import Measurement, Way
 from pinnace.errors import EngineError, PinnaceError, PinnaceWarning, warn
 from pinnace.options.context import Context
 
@@ -53,7 +53,7 @@ class Outcome:
     """
 
     way: Way
-    measured: Measured | None = None
+    measured: Measurement | None = None
     computes_in: str = ""
     reason: str = ""
 
@@ -128,13 +128,13 @@ class _Contestant:
         return [output.get_data_to_numpy() for output in self._model.predict(list(self._arrays))]
 
     def turn(self, seconds: float) -> None:
-        served(self._calls, Limit(0.0, 1))  # the caches are another one's
-        figures = throughput(served(self._calls, Limit(max(seconds, _SHORTEST))))
+        served(self._calls, RunLimit(0.0, 1))  # the caches are another one's
+        figures = throughput(served(self._calls, RunLimit(max(seconds, _SHORTEST))))
         self._latencies.append(figures.p50)
         self._throughputs.append(figures.per_second)
 
-    def measured(self, deviation: float) -> Measured:
-        return Measured(
+    def measured(self, deviation: float) -> Measurement:
+        return Measurement(
             **asdict(self.way),
             latency=median(self._latencies),
             throughput=median(self._throughputs),

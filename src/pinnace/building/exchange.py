@@ -17,7 +17,7 @@ from pinnace.types import DataType
 if TYPE_CHECKING:
     from pinnace.building.origin import Origin
     from pinnace.compiler.variable import Variable
-    from pinnace.engines.protocol import Mould
+    from pinnace.engines.protocol import Refitter
     from pinnace.weights.lora import Pair
 
 Install = Callable[..., None]
@@ -32,7 +32,7 @@ class _Adapter:
     """By the weights that they change."""
 
 
-class Fixed:
+class NoExchange:
     """In the place of `Exchange` where neither weights nor shapes can change; `why` says so."""
 
     def __init__(self, why: str) -> None:
@@ -66,7 +66,7 @@ class Exchange:
     def __init__(self, origin: Origin, others: Sequence[Origin] = ()) -> None:
         """`others` are the same model, opened for other devices."""
         self._first = self._origins = origin, *others
-        self._moulds: Sequence[Mould] = ()
+        self._refitters: Sequence[Refitter] = ()
         self._known: Mapping[str, Variable] = {}
         self._set: dict[str, Array] = {}
         self._adapters: tuple[_Adapter, ...] = ()
@@ -108,26 +108,26 @@ class Exchange:
         """Build for inputs of other shapes, () those of the file, with the weights as they are now."""
         origins = tuple(origin.reshaped(shapes) for origin in self._first)
         executables = [origin.build() for origin in origins]
-        moulds: Sequence[Mould] = ()
+        refitters: Sequence[Refitter] = ()
         known = self._known
         changed = dict.fromkeys((*self._set, *(name for a in self._adapters for name in a.pairs)))
         if changed:
             values = {name: self._value(name, self._set, self._adapters) for name in changed}
-            moulds, known = _moulds(origins, tuple(known))
-            executables = [mould.cast(self._weights(values, known)) for mould in moulds]
+            refitters, known = _refitters(origins, tuple(known))
+            executables = [refitter.refit(self._weights(values, known)) for refitter in refitters]
         install(*executables)
-        self._origins, self._moulds, self._known = origins, moulds, known
+        self._origins, self._refitters, self._known = origins, refitters, known
 
     def _prepare(self, names: Collection[str]) -> None:
         """Have a mould for these weights."""
-        if not self._moulds or not set(names) <= self._known.keys():
+        if not self._refitters or not set(names) <= self._known.keys():
             wanted = dict.fromkeys((*self._origins[0].variable, *self._known, *names))
-            self._moulds, self._known = _moulds(self._origins, tuple(wanted))
+            self._refitters, self._known = _refitters(self._origins, tuple(wanted))
 
     def _become(self, new: dict[str, Array], adapters: tuple[_Adapter, ...], install: Install) -> None:
         changed = dict.fromkeys((*new, *(name for a in adapters for name in a.pairs)))
         weights = self._weights({name: self._value(name, new, adapters) for name in changed}, self._known)
-        install(*(mould.cast(weights) for mould in self._moulds))
+        install(*(refitter.refit(weights) for refitter in self._refitters))
         self._set, self._adapters = new, adapters
 
     @staticmethod
@@ -149,12 +149,12 @@ class Exchange:
         return lora.merged(first, known.axes, name, pairs)
 
 
-def _moulds(
+def _refitters(
     origins: Sequence[Origin], names: Sequence[str]
-) -> tuple[Sequence[Mould], Mapping[str, Variable]]:
+) -> tuple[Sequence[Refitter], Mapping[str, Variable]]:
     """A mould for each device, and what is known of the weights `names`."""
-    made = [origin.mould(names) for origin in origins]
-    return [mould for mould, _ in made], made[0][1]
+    made = [origin.refitter(names) for origin in origins]
+    return [refitter for refitter, _ in made], made[0][1]
 
 
 def _named(tensors: Sequence[Tensor], variable: Sequence[str]) -> dict[str, Tensor]:

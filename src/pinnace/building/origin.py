@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from pinnace.cache.store import Store
     from pinnace.compiler.variable import Variable
     from pinnace.distributed.steps import RankPart
-    from pinnace.engines.protocol import Engine, Executable, Mould
+    from pinnace.engines.protocol import Engine, Executable, Refitter
     from pinnace.weights.source import Source
 
 Plan = Callable[["Tuning | None"], Target]
@@ -144,7 +144,7 @@ class Origin:
             )
         return executable
 
-    def mould(self, names: Collection[str]) -> tuple[Mould, Mapping[str, Variable]]:
+    def refitter(self, names: Collection[str]) -> tuple[Refitter, Mapping[str, Variable]]:
         """What makes executables with other values of the weights `names`, and what is known of these.
 
         Raises as `build`; ConfigError where a weight cannot be exchanged.
@@ -155,7 +155,7 @@ class Origin:
             recipe.check_whole(graph)
             same = self._entry if set(names) == set(self.variable) or not graph.held_back else None
             kept = None if same is None else (same.compiled, same.folder)
-            return recipe.engine.mould(graph, recipe.source, recipe.target, kept), graph.variable
+            return recipe.engine.refitter(graph, recipe.source, recipe.target, kept), graph.variable
 
     def modules(self) -> dict[str, str]:
         """The names of weights by the paths of the modules that they belong to."""

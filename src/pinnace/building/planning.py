@@ -9,7 +9,7 @@ from pinnace.errors import ArgumentValueError, ConfigError, warn
 from pinnace.machine.cores import allowed_cores, cores_by_speed, spread, usable_core_count
 from pinnace.machine.simulation import Simulated, simulated
 from pinnace.options.context import Context, main_device
-from pinnace.options.devices import CPU, FP16, FP32, Device
+from pinnace.options.devices import CPU, FP16, FP32, DeviceOptions
 from pinnace.options.setting import given
 from pinnace.options.target import Target
 
@@ -38,7 +38,7 @@ def to_target(
     options contradict each other or the machine, `DeviceUnavailableError` beyond the simulated devices.
     """
     kind = main_device(context)
-    options: Device = getattr(context, kind)
+    options: DeviceOptions = getattr(context, kind)
     precision = options.precision_mode or FP32
     cpu = context.cpu
     if 0 < cpu.thread_num < cpu.inter_op_parallel_num:
@@ -54,9 +54,9 @@ def to_target(
     }
     for name in ("input_shape", "dynamic_dims", "output_type"):  # options of configurations alone
         said[name] = given(options, name) or ""
-    played = simulated(kind, number)
-    if played is not None:
-        return replace(_playing(played, options, cpu, requests), **said)
+    device = simulated(kind, number)
+    if device is not None:
+        return replace(_simulating(device, options, cpu, requests), **said)
     cores = usable_core_count()
     threads, places = _numbers(cpu, requests, cores)
     # What was measured decides where it was compared with what the cores allow, one operator at a time.
@@ -77,23 +77,23 @@ def to_target(
     )
 
 
-def _playing(played: Simulated, options: Device, cpu: CPU, requests: int) -> Target:
+def _simulating(device: Simulated, options: DeviceOptions, cpu: CPU, requests: int) -> Target:
     """The cores that play a device; its own providers and precisions become those of the CPU."""
-    if options.provider not in _SIMULATED_PROVIDERS[played.kind]:
-        known = ", ".join(map(repr, _SIMULATED_PROVIDERS[played.kind]))
+    if options.provider not in _SIMULATED_PROVIDERS[device.kind]:
+        known = ", ".join(map(repr, _SIMULATED_PROVIDERS[device.kind]))
         raise ArgumentValueError(
-            f"{played.kind} provider {options.provider!r} is not known; choose from {known}"
+            f"{device.kind} provider {options.provider!r} is not known; choose from {known}"
         )
-    threads, places = _numbers(cpu, requests, len(played.cores))
+    threads, places = _numbers(cpu, requests, len(device.cores))
     half = options.precision_mode in _HALF
     return Target(
         precision=FP16 if half else FP32,
         threads=threads,
-        inter_op_threads=_operators(cpu, len(played.cores)),
-        cores=played.cores,
+        inter_op_threads=_operators(cpu, len(device.cores)),
+        cores=device.cores,
         parallel_requests=places,
-        simulates=str(played),
-        device_id=played.id,
+        simulates=str(device),
+        device_id=device.id,
     )
 
 

@@ -57,9 +57,9 @@ class Recipe:
 
     def check_whole(self, graph: Compilable) -> None:
         """Raise NotSupportedError for one rank's part of a model."""
-        from pinnace.distributed.plan import meets
+        from pinnace.distributed.plan import has_collectives
 
-        if meets(graph.model):
+        if has_collectives(graph.model):
             raise NotSupportedError(
                 f"{self.source.name}: one rank's part of a model keeps the weights and shapes of its file: "
                 f"build each rank of another one"
@@ -68,11 +68,11 @@ class Recipe:
     def executable(self) -> Executable | RankPart:
         """Compile the model, and keep nothing of it on disk."""
         import_onnx_ir()
-        from pinnace.distributed.plan import cut, meets
+        from pinnace.distributed.plan import cut, has_collectives
         from pinnace.distributed.steps import RankPart
 
         graph = self.graph(self.variable)
-        if not meets(graph.model):
+        if not has_collectives(graph.model):
             return self.engine.build(graph, self.target)
         first_state = [value.numpy() for value in graph.first_state]
         plan, parts = cut(graph)
@@ -83,10 +83,10 @@ class Recipe:
         """Compile the model into a folder."""
         import_onnx_ir()
         from pinnace.cache import parts
-        from pinnace.distributed.plan import meets
+        from pinnace.distributed.plan import has_collectives
 
         graph = self.graph(self.variable)
-        if not meets(graph.model):
+        if not has_collectives(graph.model):
             return self.engine.compile(graph, self.source, self.target, folder)
 
         def compile_segment(segment: Compilable, place: Path) -> Compiled:

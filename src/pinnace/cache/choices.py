@@ -39,7 +39,7 @@ class Way:
 
 
 @dataclass(frozen=True)
-class Measured(Way):
+class Measurement(Way):
     """How fast a model was in one way to run it.
 
     `latency` is the median time of an answer in milliseconds, waiting included; `throughput` are answers a
@@ -58,9 +58,9 @@ class Tuning:
     model: str
     shapes: tuple[tuple[int, ...], ...]
     when: float
-    measured: tuple[Measured, ...]
+    measured: tuple[Measurement, ...]
 
-    def best(self, provider: str, precision: str, threads: int, workers: int) -> Measured | None:
+    def best(self, provider: str, precision: str, threads: int, workers: int) -> Measurement | None:
         """The fastest way to run, "" and 0 leave open how; None where nothing fits.
 
         One worker is there for latency, several are for throughput. Where engines are about as fast it is
@@ -71,7 +71,7 @@ class Tuning:
         fits = _nearest(fits, workers, "workers")
         fits = _nearest(fits, threads, "threads")
 
-        def cost(one: Measured) -> float:
+        def cost(one: Measurement) -> float:
             time = one.latency if workers == 1 else 1 / one.throughput
             return time if one.provider == _LEANEST else time * _WORTH
 
@@ -132,19 +132,19 @@ def all_kept(store: Store) -> Iterator[Tuning]:
             yield tuning
 
 
-def _nearest(found: Sequence[Measured], wanted: int, what: str) -> list[Measured]:
+def _nearest(found: Sequence[Measurement], wanted: int, what: str) -> list[Measurement]:
     """Those whose number is nearest to the wanted one, as a ratio; all of them where 0 is wanted."""
     if not wanted:
         return list(found)
 
-    def far(one: Measured) -> float:
+    def far(one: Measurement) -> float:
         return abs(math.log(getattr(one, what) / wanted))
 
     least = min(map(far, found), default=0.0)
     return [one for one in found if far(one) == least]
 
 
-def _elsewhere(one: Measured) -> tuple[str, int, int]:
+def _elsewhere(one: Measurement) -> tuple[str, int, int]:
     return one.precision, one.threads, one.workers
 
 
@@ -154,7 +154,7 @@ def _tuning(said: Any) -> Tuning | None:
             model=said["model"],
             shapes=tuple(map(tuple, said["shapes"])),
             when=said["when"],
-            measured=tuple(Measured(**one) for one in said["measured"]),
+            measured=tuple(Measurement(**one) for one in said["measured"]),
         )
     except (KeyError, TypeError):
         return None

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from pinnace.cache import entry as entries
 from pinnace.cache.entry import Damaged, Entry
-from pinnace.distributed.steps import Collective, Part, Plan, RankPart, Segment, Step, Wait
+from pinnace.distributed.steps import Collective, Partition, Plan, RankPart, Segment, Step, Wait
 from pinnace.engines.protocol import Compiled, Executable
 from pinnace.types import Interface
 
@@ -61,7 +61,7 @@ def load(entry: Entry, name: str, load_segment: Callable[[Compiled, Path], Execu
     except Damaged as damage:  # since the entry was looked at
         raise OSError(str(damage)) from None
     plan = Plan(
-        Part(**said["part"]),
+        Partition(**said["part"]),
         tuple(map(_step, said["steps"])),
         dict(zip(said["constants"], constants, strict=True)),
     )

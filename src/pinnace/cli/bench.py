@@ -15,9 +15,9 @@ import typer
 if TYPE_CHECKING:
     from pinnace import Context, ModelParallelRunner, Tensor
     from pinnace.bench.accuracy import Closeness
-    from pinnace.bench.timing import Call, Limit, Spans
+    from pinnace.bench.timing import Call, RunLimit, Spans
     from pinnace.cli.inputs import Fed
-    from pinnace.cli.measured import Measured
+    from pinnace.cli.measured import BenchReport
     from pinnace.engines.steps import Step
 
 Provider = Literal["automatic", "onnxruntime", "openvino"]
@@ -39,8 +39,8 @@ class Setup:
     config: Path | None
     provider: str
     precision: str
-    warming: Limit
-    limit: Limit
+    warming: RunLimit
+    limit: RunLimit
 
 
 @dataclass(frozen=True)
@@ -119,20 +119,20 @@ def bench(
     """
     from pinnace.bench import plot as plotting
     from pinnace.bench.profile import trace as chrome_trace
-    from pinnace.bench.timing import Limit
+    from pinnace.bench.timing import RunLimit
     from pinnace.cli.console import note
-    from pinnace.cli.measured import Accuracy, Measured, show
+    from pinnace.cli.measured import Accuracy, BenchReport, show
     from pinnace.cli.numbers import counts, usual_counts
 
     if plot:
         plotting.check(plot)
     engine = "" if provider == "automatic" else provider
-    warming, limit = Limit(0.0, warm_up), Limit(seconds, runs)
+    warming, limit = RunLimit(0.0, warm_up), RunLimit(seconds, runs)
     setup = Setup(model, inputs or [], shapes or [], config, engine, precision, warming, limit)
     thread_counts = counts("--threads", threads, 0)
     worker_counts = (counts("--workers", workers, 1) if workers else usual_counts()) if clients else []
 
-    measured = Measured(str(model))
+    measured = BenchReport(str(model))
     _look(setup, thread_counts[0], measured)
     if reference:
         compared = _compare(setup, thread_counts[0], reference)
@@ -159,7 +159,7 @@ def bench(
         raise typer.Exit(1)
 
 
-def _look(setup: Setup, threads: int, measured: Measured) -> None:
+def _look(setup: Setup, threads: int, measured: BenchReport) -> None:
     """Open the model as the compile cache has it, and once more, and note what it is."""
     from pinnace.cli.console import note
     from pinnace.cli.measured import Build
@@ -215,7 +215,7 @@ def _profile(setup: Setup, threads: int, engine: str) -> list[list[Step]]:
     """The steps of runs of an executable that is built to note them, by the engine that was timed."""
     import numpy as np
 
-    from pinnace.bench.timing import Limit, spans
+    from pinnace.bench.timing import RunLimit, spans
     from pinnace.building.origin import build
     from pinnace.building.planning import to_target
     from pinnace.cli.console import progress
@@ -230,7 +230,7 @@ def _profile(setup: Setup, threads: int, engine: str) -> list[list[Step]]:
         with progress(f"Profiling {setup.path.name}"):
             execution = executable.execution()
             not_counted = len(spans(lambda: execution.run(arrays), setup.warming))
-            spans(lambda: execution.run(arrays), Limit(0.0, setup.limit.runs or PROFILED))
+            spans(lambda: execution.run(arrays), RunLimit(0.0, setup.limit.runs or PROFILED))
         return executable.profile()[not_counted:]
     finally:
         executable.close()

@@ -21,7 +21,7 @@ Shape = tuple[int, ...]
 Array = npt.NDArray[Any]
 
 
-class Slot(Protocol):
+class InputSpec(Protocol):
     """What is read of an input of a model. A free dimension is -1."""
 
     @property
@@ -104,13 +104,13 @@ def _shape(text: str, numbers: str) -> Shape:
 
 
 def feed(
-    slots: Sequence[Slot], files: Mapping[str, Path], shapes: Mapping[str, Shape], pictures: Pictures
+    slots: Sequence[InputSpec], files: Mapping[str, Path], shapes: Mapping[str, Shape], pictures: Pictures
 ) -> list[Fed]:
     """An array for every input, in order: from its file, or made up."""
     return [_feed_one(slot, files.get(slot.name), shapes.get(slot.name), pictures) for slot in slots]
 
 
-def _feed_one(slot: Slot, file: Path | None, given: Shape | None, pictures: Pictures) -> Fed:
+def _feed_one(slot: InputSpec, file: Path | None, given: Shape | None, pictures: Pictures) -> Fed:
     shape = given if given is not None else tuple(slot.shape)
     try:
         if file is None:
@@ -122,7 +122,7 @@ def _feed_one(slot: Slot, file: Path | None, given: Shape | None, pictures: Pict
         raise ArgumentValueError(f"input {slot.name!r}{source}: {why}") from error
 
 
-def _made_up(slot: Slot, shape: Shape) -> Fed:
+def _made_up(slot: InputSpec, shape: Shape) -> Fed:
     """Random numbers for floats, zeros for all else (they may be indices); a free dimension becomes 1."""
     fixed = tuple(1 if size < 0 else size for size in shape)
     dtype = slot.dtype.to_numpy()
@@ -133,7 +133,7 @@ def _made_up(slot: Slot, shape: Shape) -> Fed:
     return Fed(np.zeros(fixed, dtype), f"no file, so zeros{free}")
 
 
-def _read(file: Path, slot: Slot, shape: Shape, pictures: Pictures) -> Array:
+def _read(file: Path, slot: InputSpec, shape: Shape, pictures: Pictures) -> Array:
     if not file.is_file() and file.exists():
         raise ArgumentValueError("is no regular file")
     if file.suffix == ".bin":
@@ -148,7 +148,7 @@ def _read(file: Path, slot: Slot, shape: Shape, pictures: Pictures) -> Array:
     raise ArgumentValueError("neither a .npy file nor a picture; raw values need the suffix .bin")
 
 
-def _check_bytes(size: int, slot: Slot, shape: Shape) -> None:
+def _check_bytes(size: int, slot: InputSpec, shape: Shape) -> None:
     """Raise, before anything is read, where so many bytes are not the elements of an input."""
     one = slot.dtype.to_numpy().itemsize * math.prod(d for d in shape if d >= 0)
     if size % one if -1 in shape and one else size != one:
@@ -167,7 +167,7 @@ def _loaded(stream: BinaryIO) -> Array:
     return array
 
 
-def _typed(array: Array, slot: Slot) -> Array:
+def _typed(array: Array, slot: InputSpec) -> Array:
     wanted = slot.dtype.to_numpy()
     if slot.dtype is DataType.STRING and array.dtype.kind == "U":
         return array.astype(wanted)
@@ -209,7 +209,7 @@ def _is_picture(file: Path) -> bool:
         raise ArgumentValueError(f"cannot be read: {error or type(error).__name__}") from None
 
 
-def _picture(file: Path, slot: Slot, shape: Shape, pictures: Pictures) -> Array:
+def _picture(file: Path, slot: InputSpec, shape: Shape, pictures: Pictures) -> Array:
     if len(shape) != 4 or shape[0] not in (-1, 1):
         raise ArgumentValueError(f"a picture fills 4 dimensions, the first of them 1, and not {list(shape)}")
     layout = pictures.layout or _layout(slot, shape)
@@ -220,7 +220,7 @@ def _picture(file: Path, slot: Slot, shape: Shape, pictures: Pictures) -> Array:
     return read_picture(file, size, channels, layout, pictures.preparation).astype(slot.dtype.to_numpy())
 
 
-def _layout(slot: Slot, shape: Shape) -> Layout:
+def _layout(slot: InputSpec, shape: Shape) -> Layout:
     """Where the channels are: the dimension that can only be channels, else what the model says."""
     first, last = shape[1] in (1, 3), shape[3] in (1, 3)
     if first != last:

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from pinnace.bench.accuracy import Closeness, mean_cosine, mean_relative_error
 from pinnace.bench.profile import Sum, by_node, by_operator
 from pinnace.bench.throughput import Throughput, throughput
-from pinnace.bench.timing import Latency, Spans, latency, milliseconds
+from pinnace.bench.timing import CallLatency, Spans, latency, milliseconds
 from pinnace.cli.console import table
 from pinnace.engines.steps import Step
 
@@ -56,7 +56,7 @@ class Accuracy:
 
 
 @dataclass
-class Measured:
+class BenchReport:
     """All that was measured of one model.
 
     `callers` are the times of one caller by threads; `clients` those of several, one entry a client, by
@@ -73,7 +73,7 @@ class Measured:
     clients: dict[tuple[int, int], list[Spans]] = field(default_factory=dict)
     profiled: list[list[Step]] = field(default_factory=list)
 
-    def latencies(self) -> dict[int, Latency]:
+    def latencies(self) -> dict[int, CallLatency]:
         """Of one caller, by threads."""
         return {threads: latency(noted) for threads, noted in self.callers.items()}
 
@@ -124,7 +124,7 @@ def in_words(threads: int) -> str:
     return f"{threads or 'automatic'} thread{'' if threads == 1 else 's'}"
 
 
-def show(measured: Measured) -> None:
+def show(measured: BenchReport) -> None:
     """Print tables; all times are milliseconds."""
     table(measured.model, [("engine", measured.engine), ("precision", measured.precision)])
     table("build, ms", [_build_row(one) for one in measured.builds])
@@ -147,7 +147,7 @@ def _build_row(one: Build) -> tuple[str, str, str]:
     return one.name, how, f"{one.milliseconds:10.2f}"
 
 
-def _show_rows(title: str, first: str, rows: Mapping[str, Latency | Throughput]) -> None:
+def _show_rows(title: str, first: str, rows: Mapping[str, CallLatency | Throughput]) -> None:
     names = [name.replace("_", " ") for name in asdict(next(iter(rows.values())))]
     cells = [[name, *(_number(value) for value in asdict(row).values())] for name, row in rows.items()]
     table(title, _aligned([[first, *names], *cells]))

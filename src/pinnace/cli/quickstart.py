@@ -28,7 +28,7 @@ TOP = 5
 
 
 @dataclass(frozen=True)
-class Settings:
+class LoadSettings:
     """How many clients ask for how many tasks, and with how many workers and threads they are served."""
 
     workers: int
@@ -57,7 +57,7 @@ def quickstart(
     """Let several clients classify two photographs at the same time with EfficientNet-Lite0."""
     from pinnace.cli.console import note, progress
 
-    settings = Settings(workers, clients, tasks, threads)
+    settings = LoadSettings(workers, clients, tasks, threads)
     pictures = {name: _prepared(name) for name in PICTURES}
     note(f"{MODEL}: {workers} worker(s) of {threads} thread(s), {clients} client(s), {tasks} task(s) each")
     with progress(f"Opening {MODEL}"):
@@ -68,7 +68,7 @@ def quickstart(
     print(f"total run time: {total:.4f} s")
     if workers > 1:
         with progress("The same with 1 worker"):
-            alone, _ = _demonstrate(Settings(1, clients, tasks, threads), pictures)
+            alone, _ = _demonstrate(LoadSettings(1, clients, tasks, threads), pictures)
         print(f"1 worker: {alone:.4f} s, {workers} workers: {total:.4f} s, {alone / total:.2f} times as fast")
 
 
@@ -95,7 +95,7 @@ def _prepared(name: str) -> npt.NDArray[np.float32]:
 
 
 def _demonstrate(
-    settings: Settings, pictures: dict[str, npt.NDArray[np.float32]]
+    settings: LoadSettings, pictures: dict[str, npt.NDArray[np.float32]]
 ) -> tuple[float, list[Done]]:
     """Total seconds from first request to last answer, and what was done, in the order of completion."""
     with _runner(settings) as runner:
@@ -108,7 +108,7 @@ def _demonstrate(
         return time.perf_counter() - started, done
 
 
-def _runner(settings: Settings) -> ModelParallelRunner:
+def _runner(settings: LoadSettings) -> ModelParallelRunner:
     from pinnace import Context, ModelParallelRunner
 
     context = Context()

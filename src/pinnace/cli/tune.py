@@ -15,7 +15,7 @@ import typer
 if TYPE_CHECKING:
     from pinnace.bench.tuning import Outcome, Subject
     from pinnace.building.origin import Origin
-    from pinnace.cache.choices import Measured, Tuning
+    from pinnace.cache.choices import Measurement, Tuning
 
 MANY = "Repeat for more inputs."
 LIST = "N[,N...]"
@@ -141,7 +141,7 @@ def _tuning(subject: Subject, outcomes: Sequence[Outcome]) -> Tuning:
     return Tuning(subject.path, shapes, time.time(), fits)
 
 
-def _wins(tuning: Tuning, one: Measured) -> list[str]:
+def _wins(tuning: Tuning, one: Measurement) -> list[str]:
     """What a way is chosen for: latency with its threads, throughput with its workers."""
     wins = []
     if one.workers == 1 and one == tuning.best("", one.precision, one.threads, 1):

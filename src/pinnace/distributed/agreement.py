@@ -8,13 +8,13 @@ from dataclasses import asdict, dataclass
 
 from pinnace.distributed.communicator import Communicator, Link, Ranks
 from pinnace.distributed.files import suspicion
-from pinnace.distributed.steps import Collective, Part
+from pinnace.distributed.steps import Collective, Partition
 from pinnace.errors import ConfigError, DistributedError, warn
 from pinnace.types import Port
 
 
 @dataclass(frozen=True)
-class Meet:
+class CollectiveRecord:
     """One collective as it is compared: what must be the same in all ranks of `group`.
 
     `edges` are those of an exchange: "to" or "source", the other rank, and what travels.
@@ -78,7 +78,7 @@ def agree(
     ranks: Communicator,
     collectives: Sequence[Collective],
     groups: Sequence[Ranks],
-    part: Part,
+    part: Partition,
     model: str,
     content: str,
 ) -> Link:
@@ -95,7 +95,7 @@ def agree(
     }
     told = [json.loads(text) for text in ranks.gather(json.dumps(own))]
     try:
-        _compare_parts([Part(**one["part"]) for one in told], [one["model"] for one in told])
+        _compare_parts([Partition(**one["part"]) for one in told], [one["model"] for one in told])
         _Rehearsal([[_read(meet) for meet in one["meets"]] for one in told]).run()
     except DistributedError as error:
         ranks.watch.fail(error)
@@ -106,7 +106,7 @@ def agree(
     return ranks.link(everywhere)
 
 
-def _meet(collective: Collective, group: Ranks) -> Meet:
+def _meet(collective: Collective, group: Ranks) -> CollectiveRecord:
     c = collective
     ways = (("to", c.to, c.takes), ("source", c.source, c.gives))
     edges = [
@@ -117,21 +117,21 @@ def _meet(collective: Collective, group: Ranks) -> Meet:
     reduction = f" {c.op}" if c.kind in ("AllReduce", "ReduceScatter") else ""
     root = f" from rank {c.root}" if c.kind == "Broadcast" else ""
     what = f"{c.kind}{reduction}{root} of {', '.join(map(_text, c.takes)) or 'nothing'}"
-    return Meet(str(collective), group, what, tuple(edges))
+    return CollectiveRecord(str(collective), group, what, tuple(edges))
 
 
-def _read(told: dict[str, object]) -> Meet:
+def _read(told: dict[str, object]) -> CollectiveRecord:
     group, edges = told["group"], told["edges"]
     assert isinstance(group, list)
     assert isinstance(edges, list)
-    return Meet(str(told["title"]), tuple(group), str(told["what"]), tuple(map(tuple, edges)))
+    return CollectiveRecord(str(told["title"]), tuple(group), str(told["what"]), tuple(map(tuple, edges)))
 
 
 def _text(port: Port) -> str:
     return f"{port.dtype.name.lower()}{list(port.shape)}"
 
 
-def _compare_parts(parts: Sequence[Part], models: Sequence[str]) -> None:
+def _compare_parts(parts: Sequence[Partition], models: Sequence[str]) -> None:
     for rank, part in enumerate(parts):
         if part.size and (part.size != len(parts) or part.rank != rank):
             raise DistributedError(
@@ -147,7 +147,7 @@ def _compare_parts(parts: Sequence[Part], models: Sequence[str]) -> None:
 class _Rehearsal:
     """Goes through what all ranks do, without doing it."""
 
-    def __init__(self, programs: Sequence[Sequence[Meet]]) -> None:
+    def __init__(self, programs: Sequence[Sequence[CollectiveRecord]]) -> None:
         self._programs = programs
         self._at = [0] * len(programs)
         self._edges = [list(meet.edges) if (meet := self._head(r)) else [] for r in range(len(programs))]
@@ -162,7 +162,7 @@ class _Rehearsal:
             places = "; ".join(f"rank {rank} {self._place(rank)}" for rank in ranks)
             raise DistributedError(f"the ranks would wait for each other for ever: {places}")
 
-    def _head(self, rank: int) -> Meet | None:
+    def _head(self, rank: int) -> CollectiveRecord | None:
         program, at = self._programs[rank], self._at[rank]
         return program[at] if at < len(program) else None
 
@@ -183,7 +183,7 @@ class _Rehearsal:
             return False
         return self._exchanges(rank) if meet.what.startswith("Exchange") else self._meets(rank, meet)
 
-    def _meets(self, rank: int, meet: Meet) -> bool:
+    def _meets(self, rank: int, meet: CollectiveRecord) -> bool:
         heads = [self._head(other) for other in meet.group]
         for other, head in zip(meet.group, heads, strict=True):
             if head is None or head.what.startswith("Exchange"):  # not there any more, or not yet

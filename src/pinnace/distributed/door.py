@@ -36,13 +36,13 @@ def unsealed(said: bytes) -> bytes | None:
 
 
 @dataclass
-class _Guest:
+class _Connection:
     connection: socket.socket
     said: bytearray = field(default_factory=bytearray)
     until: float = field(default_factory=lambda: time.monotonic() + PATIENCE)
 
 
-class Door:
+class Listener:
     """A port, and those who have connected and not yet said their greeting."""
 
     def __init__(self, host: str, port: int) -> None:
@@ -51,7 +51,7 @@ class Door:
         self._listening = socket.create_server((host, port), family=family, backlog=1024)
         self._listening.setblocking(False)
         self.port: int = self._listening.getsockname()[1]
-        self._guests: list[_Guest] = []
+        self._guests: list[_Connection] = []
 
     def greeted(self, form: struct.Struct, seconds: float) -> list[tuple[socket.socket, tuple[Any, ...]]]:
         """Those who have said a greeting of this form under the secret, and what, after `seconds` at most."""
@@ -81,7 +81,7 @@ class Door:
         except OSError:  # it has gone already, or there are too many open files
             return
         connection.setblocking(False)
-        self._guests.append(_Guest(connection))
+        self._guests.append(_Connection(connection))
 
     def _show_out(self) -> None:
         now = time.monotonic()
@@ -90,7 +90,7 @@ class Door:
             guest.connection.close()
 
 
-def _hear(guest: _Guest, size: int) -> bytes | None:
+def _hear(guest: _Connection, size: int) -> bytes | None:
     """All that a guest is to say, b"" where it goes before, None where more is to come."""
     try:
         piece = guest.connection.recv(size - len(guest.said))

@@ -49,7 +49,7 @@ def join(part: RankPart, target: Target, settings: Settings, content: str) -> Ex
     meeting = {c: group_of(c, known, ranks.size, ranks.rank) for c in collectives}
     link = agree(ranks, collectives, list(meeting.values()), plan.part, part.name, content)
     segments = dict(zip(plan.segments, part.segments, strict=True))
-    meetings = _Meetings(ranks, link, meeting)
+    meetings = _CollectiveRunner(ranks, link, meeting)
     return DistributedExecutable(plan, part.interface, part.first_state, segments, meetings)
 
 
@@ -66,7 +66,7 @@ def _check(model: str, collectives: Sequence[Collective]) -> None:
             raise UnsupportedModelError(model, [UnsupportedPrimitive(one.kind, 1, one.name, reason)])
 
 
-class _Meetings:
+class _CollectiveRunner:
     """The collectives of a plan, run over a link."""
 
     def __init__(self, ranks: Communicator, link: Link, groups: Mapping[Collective, Ranks]) -> None:
@@ -163,7 +163,7 @@ class DistributedExecutable:
         interface: Interface,
         first_state: Sequence[Array],
         segments: Mapping[Segment, Executable],
-        meetings: _Meetings,
+        meetings: _CollectiveRunner,
     ) -> None:
         self._plan, self._interface, self._first_state = plan, interface, first_state
         self._segments, self._meetings = segments, meetings
@@ -206,7 +206,9 @@ class DistributedExecutable:
         """A place to run; all take turns."""
         first = [np.array(value) for value in self._first_state] if state is None else state
         places = {segment: executable.execution() for segment, executable in self._segments.items()}
-        return _Execution(self._plan, self._interface, places, self._meetings, self._pool, self._turn, first)
+        return _DistributedExecution(
+            self._plan, self._interface, places, self._meetings, self._pool, self._turn, first
+        )
 
     def profile(self) -> list[list[Noted]]:
         """The steps of the segments, run by run."""
@@ -226,13 +228,13 @@ def _ends(steps: Sequence[Step], place: int) -> bool:
     return isinstance(steps[place + 1], Wait)
 
 
-class _Execution:
+class _DistributedExecution:
     def __init__(
         self,
         plan: Plan,
         interface: Interface,
         places: Mapping[Segment, Execution],
-        meetings: _Meetings,
+        meetings: _CollectiveRunner,
         pool: ThreadPoolExecutor | None,
         turn: threading.Lock,
         state: State,

@@ -13,7 +13,7 @@ import numpy as np
 
 from pinnace.distributed.communicator import Link, Ranks, gathered
 from pinnace.distributed.roster import Roster
-from pinnace.distributed.tables import Meeting
+from pinnace.distributed.tables import Rendezvous
 from pinnace.distributed.watch import Watch
 from pinnace.engines.protocol import Array
 from pinnace.errors import ConfigError, DistributedError
@@ -24,7 +24,7 @@ class Gloo:
 
     name = "torch.distributed: gloo"
 
-    def __init__(self, meeting: Meeting, seconds: float) -> None:
+    def __init__(self, meeting: Rendezvous, seconds: float) -> None:
         self.rank, self.size = meeting.rank, len(meeting.hosts)
         self._meeting, self._limit = meeting, timedelta(seconds=seconds)
         self._dist = _distributed()

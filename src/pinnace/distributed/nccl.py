@@ -12,7 +12,7 @@ import numpy as np
 
 from pinnace.distributed.communicator import Link, Ranks
 from pinnace.distributed.gloo import Gloo
-from pinnace.distributed.tables import Meeting
+from pinnace.distributed.tables import Rendezvous
 from pinnace.distributed.watch import Watch
 from pinnace.engines.protocol import Array
 
@@ -29,7 +29,7 @@ class Nccl(Gloo):
 
     name = "torch.distributed: NCCL"
 
-    def __init__(self, meeting: Meeting, device_id: int, seconds: float) -> None:
+    def __init__(self, meeting: Rendezvous, device_id: int, seconds: float) -> None:
         super().__init__(meeting, seconds)
         self._device_id = device_id
 
@@ -42,10 +42,10 @@ class Nccl(Gloo):
                 store = self.store(f"{name}/{'-'.join(map(str, group))}")
                 place = group.index(self.rank)
                 made[group] = self._dist.ProcessGroupNCCL(store, place, len(group))
-        return _NcclLink(host, made, _Device(self._device_id), self._dist, self.rank, self.watch)
+        return _NcclLink(host, made, _GpuBuffers(self._device_id), self._dist, self.rank, self.watch)
 
 
-class _Device:
+class _GpuBuffers:
     """Arrays in the memory of a GPU, for the time of a collective."""
 
     def __init__(self, number: int) -> None:
@@ -70,7 +70,7 @@ class _NcclLink:
     """See `Link`."""
 
     def __init__(
-        self, host: Link, groups: dict[Ranks, Any], device: _Device, dist: Any, rank: int, watch: Watch
+        self, host: Link, groups: dict[Ranks, Any], device: _GpuBuffers, dist: Any, rank: int, watch: Watch
     ) -> None:
         self._host, self._groups, self._device = host, groups, device
         self._dist, self._rank, self._watch = dist, rank, watch

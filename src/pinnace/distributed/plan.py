@@ -9,7 +9,7 @@ from dataclasses import replace
 import onnx_ir as ir
 
 from pinnace.compiler.graph import Compilable, port
-from pinnace.distributed.steps import Collective, Part, Plan, Segment, Step, Wait
+from pinnace.distributed.steps import Collective, Partition, Plan, Segment, Step, Wait
 from pinnace.errors import UnsupportedModelError, UnsupportedPrimitive
 from pinnace.ops.builder import infer, opset_of
 from pinnace.ops.collective import DOMAIN
@@ -19,10 +19,10 @@ KINDS = ("AllReduce", "AllGather", "ReduceScatter", "Broadcast", "AllToAll", "Ex
 REDUCTIONS = ("sum", "max", "min", "prod")
 
 PART = "pinnace.part"
-"""Key of the metadata that `pinnace shard` leaves in a file: `Part` as JSON."""
+"""Key of the metadata that `pinnace shard` leaves in a file: `Partition` as JSON."""
 
 
-def meets(model: ir.Model) -> bool:
+def has_collectives(model: ir.Model) -> bool:
     """Whether a model has collectives."""
     return any(node.domain == DOMAIN for node in ir.traversal.RecursiveGraphIterator(model.graph))
 
@@ -39,7 +39,7 @@ def cut(graph: Compilable) -> tuple[Plan, tuple[Compilable, ...]]:
     nodes = list(graph.model.graph)
     for value in _crossing(nodes):
         infer(value, opset_of(graph.model))
-    return _Cutter(graph, nodes).plan()
+    return _SegmentCutter(graph, nodes).plan()
 
 
 def _crossing(nodes: Iterable[ir.Node]) -> Iterator[ir.Value]:
@@ -80,7 +80,7 @@ def _nested(node: ir.Node) -> list[ir.Graph]:
     return [a.as_graph() for a in node.attributes.values() if a.type is ir.AttributeType.GRAPH]
 
 
-class _Cutter:
+class _SegmentCutter:
     def __init__(self, graph: Compilable, nodes: list[ir.Node]) -> None:
         self._graph = graph
         self._nodes = nodes
@@ -94,7 +94,7 @@ class _Cutter:
                 self._readers.setdefault(value, []).append(node)
 
     def plan(self) -> tuple[Plan, tuple[Compilable, ...]]:
-        part = Part(**json.loads(self._graph.model.metadata_props.get(PART, "{}")))
+        part = Partition(**json.loads(self._graph.model.metadata_props.get(PART, "{}")))
         order = self._scheduled()
         kept = {
             value.name or "": value.const_value.numpy()

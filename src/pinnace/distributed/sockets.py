@@ -24,10 +24,10 @@ from uuid import uuid4
 import numpy as np
 
 from pinnace.distributed.communicator import Link, Ranks, gathered
-from pinnace.distributed.door import PATIENCE, SECRET, Door, sealed, unsealed
+from pinnace.distributed.door import PATIENCE, SECRET, Listener, sealed, unsealed
 from pinnace.distributed.peers import Message, Peer, move
 from pinnace.distributed.roster import Roster
-from pinnace.distributed.tables import Meeting
+from pinnace.distributed.tables import Rendezvous
 from pinnace.distributed.watch import Watch
 from pinnace.engines.protocol import Array
 from pinnace.errors import DistributedError
@@ -56,7 +56,7 @@ class Sockets:
 
     name = "sockets"
 
-    def __init__(self, meeting: Meeting, seconds: float) -> None:
+    def __init__(self, meeting: Rendezvous, seconds: float) -> None:
         self.rank, self.size = meeting.rank, len(meeting.hosts)
         self._deadline, self._seconds = time.monotonic() + seconds, seconds
         told = self._listen(meeting) if self.rank == 0 else self._come(meeting)
@@ -103,10 +103,10 @@ class Sockets:
                     connection.close()
         return (link, rank) in self._early
 
-    def _listen(self, meeting: Meeting) -> dict[str, Any]:
+    def _listen(self, meeting: Rendezvous) -> dict[str, Any]:
         """Rank 0 waits for all, and tells them where they are."""
         try:
-            self._door = Door(meeting.hosts[0], meeting.port)
+            self._door = Listener(meeting.hosts[0], meeting.port)
         except OSError as error:
             reason = error.strerror or str(error)
             raise DistributedError(f"rank 0 cannot listen on {meeting}: {reason}") from None
@@ -129,13 +129,13 @@ class Sockets:
             _tell(connection, told)
         return self._checked(told, meeting)
 
-    def _come(self, meeting: Meeting) -> dict[str, Any]:
+    def _come(self, meeting: Rendezvous) -> dict[str, Any]:
         """Another rank goes to rank 0, which may not be there yet."""
         reason = ""
         while time.monotonic() < self._deadline:
             try:
                 with socket.create_connection((meeting.hosts[0], meeting.port), PATIENCE) as connection:
-                    self._door = Door(connection.getsockname()[0], 0)
+                    self._door = Listener(connection.getsockname()[0], 0)
                     greeting = _COME.pack(_MAGIC, self.rank, self.size, self._door.port)
                     connection.sendall(sealed(greeting))
                     return self._checked(_told(connection, self._deadline + PATIENCE), meeting)
@@ -147,7 +147,7 @@ class Sockets:
             f"{reason})"
         )
 
-    def _checked(self, told: Any, meeting: Meeting) -> dict[str, Any]:
+    def _checked(self, told: Any, meeting: Rendezvous) -> dict[str, Any]:
         """What rank 0 says; ValueError where it is no rank 0, DistributedError where not all have come."""
         if not isinstance(told, dict):
             raise ValueError("it does not answer as rank 0 does")

@@ -14,16 +14,16 @@ from pinnace.distributed.gloo import Gloo
 from pinnace.distributed.mpi import Mpi, number
 from pinnace.distributed.nccl import Nccl, has_nccl
 from pinnace.distributed.sockets import Sockets
-from pinnace.distributed.tables import BASE_PORT, Meeting, devices_of, meeting
+from pinnace.distributed.tables import BASE_PORT, Rendezvous, devices_of, meeting
 from pinnace.errors import ConfigError
 from pinnace.options.settings import Settings
 from pinnace.options.target import Target
 
 COMMUNICATOR = "PINNACE_COMMUNICATOR"
 """The variable that says how ranks which were started by hand talk."""
-_made: dict[Meeting | None, Communicator] = {}
+_made: dict[Rendezvous | None, Communicator] = {}
 """What this process is a rank of, by where the ranks have met, which is None with MPI."""
-_making: dict[Meeting | None, threading.RLock] = {}
+_making: dict[Rendezvous | None, threading.RLock] = {}
 """Held while one is made: two builds at once, in threads, are of the same ranks."""
 TABLE = "RANK_TABLE_FILE"
 """The variable that names a rank table, as scripts for Ascend have it."""
@@ -46,14 +46,14 @@ def communicator(target: Target, settings: Settings) -> Communicator:
     seconds = settings.number("distributed", "timeout") or _SECONDS
     table = _rank_table(settings)
 
-    def once(where: Meeting | None, make: Callable[[], Communicator]) -> Communicator:
+    def once(where: Rendezvous | None, make: Callable[[], Communicator]) -> Communicator:
         with _making.setdefault(where, threading.RLock()):
             if where not in _made:
                 _made[where] = make()
         _made[where].watch.seconds = seconds
         return _made[where]
 
-    def by_hand(meeting: Meeting) -> Communicator:
+    def by_hand(meeting: Rendezvous) -> Communicator:
         wanted = os.environ.get(COMMUNICATOR, "")
         way = chosen(wanted, target.device, bool(find_spec("torch")), has_nccl)
         return once(meeting, lambda: _by_hand(meeting, way, target.device_id, seconds))
@@ -104,7 +104,7 @@ def _rank_table(settings: Settings) -> Path | None:
     return named or other
 
 
-def _by_hand(meeting: Meeting, way: str, device_id: int, seconds: float) -> Communicator:
+def _by_hand(meeting: Rendezvous, way: str, device_id: int, seconds: float) -> Communicator:
     if way == "sockets":
         return Sockets(meeting, seconds)
     return Gloo(meeting, seconds) if way == "gloo" else Nccl(meeting, device_id, seconds)
@@ -131,7 +131,7 @@ def _beside(path: str, settings: Settings) -> Path:
     return beside if beside.exists() and not Path(path).exists() else Path(path)
 
 
-def _of_environment() -> Meeting:
+def _of_environment() -> Rendezvous:
     """What torchrun and `pinnace launch` leave in the environment."""
     address, port = os.environ["MASTER_ADDR"], number("MASTER_PORT", default=BASE_PORT)
     rank, size = number("RANK"), number("WORLD_SIZE")
@@ -141,7 +141,7 @@ def _of_environment() -> Meeting:
     hosts = [address] * size
     if rank:
         hosts[rank] = _own_address(address)
-    return Meeting(rank, tuple(hosts), port)
+    return Rendezvous(rank, tuple(hosts), port)
 
 
 def _own_address(other: str) -> str:

@@ -10,7 +10,7 @@ from pinnace.types import Interface, Port
 
 
 @dataclass(frozen=True)
-class Part:
+class Partition:
     """Which part of a whole a file says that it is: `pinnace shard` writes it, MindSpore does not."""
 
     model: str = ""
@@ -65,7 +65,7 @@ Step = Segment | Collective | Wait
 class Plan:
     """Steps in order; `constants` are weights that a collective takes, or that are outputs themselves."""
 
-    part: Part
+    part: Partition
     steps: tuple[Step, ...]
     constants: dict[str, Array]
 

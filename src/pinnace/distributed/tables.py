@@ -19,7 +19,7 @@ BASE_PORT = 60000
 
 
 @dataclass(frozen=True)
-class Meeting:
+class Rendezvous:
     """Where ranks find each other: `hosts` are the addresses of all, and rank 0 listens on `port`."""
 
     rank: int
@@ -45,7 +45,7 @@ class Meeting:
         )
 
 
-def meeting(path: Path, rank: int, ascend: int | None = None) -> Meeting:
+def meeting(path: Path, rank: int, ascend: int | None = None) -> Rendezvous:
     """Where the ranks of a rank table meet, for one of them; ConfigError where the table cannot be used.
 
     The rank runs on the Ascend processor `ascend`, where it runs on one: the table must say so. What is used
@@ -61,7 +61,7 @@ def meeting(path: Path, rank: int, ascend: int | None = None) -> Meeting:
             f"context.ascend.device_id is {ascend}"
         )
     port = number("HCCL_IF_BASE_PORT", default=BASE_PORT) + devices[0][1]
-    return Meeting(rank, tuple(devices[r][0] for r in range(len(devices))), port)
+    return Rendezvous(rank, tuple(devices[r][0] for r in range(len(devices))), port)
 
 
 def devices_of(path: Path) -> dict[int, tuple[str, int]]:

@@ -11,7 +11,7 @@ from pinnace.engines.rule import by_rule
 from pinnace.errors import ArgumentValueError, DeviceUnavailableError
 from pinnace.machine.accelerators import cards
 from pinnace.options.target import Target
-from pinnace.tensors.memory import Place
+from pinnace.tensors.memory import DeviceMemory
 
 _PROVIDERS = ("", "onnxruntime", "openvino")
 _MISSING = {
@@ -32,13 +32,13 @@ def choose(target: Target, model: str) -> Engine:
     return _engine(target.provider or by_rule(target))
 
 
-def memory(target: Target) -> Place:
+def memory(target: Target) -> DeviceMemory:
     """The memory of a target that is an accelerator, or simulates one. Raises DeviceUnavailableError."""
-    from pinnace.engines.onnxruntime.memory import OrtPlace
+    from pinnace.engines.onnxruntime.memory import OrtDeviceMemory
 
     if target.device != "cpu":
         _check_there(target, "", ", or leave device out, and the data stays in host memory")
-    return OrtPlace.of(target)
+    return OrtDeviceMemory.of(target)
 
 
 def _check_there(target: Target, subject: str, otherwise: str) -> None:

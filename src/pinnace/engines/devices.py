@@ -11,7 +11,7 @@ from pinnace.machine.accelerators import cards
 from pinnace.machine.cores import allowed_cores
 from pinnace.machine.simulation import KINDS, counts, simulated
 from pinnace.options.target import Target
-from pinnace.tensors.memory import Place
+from pinnace.tensors.memory import DeviceMemory
 
 
 @dataclass(frozen=True)
@@ -58,9 +58,9 @@ def devices_of(kind: str) -> list[Device]:
     """The devices of one kind, "cpu", "gpu" or "ascend"."""
     if kind == "cpu":
         return [_cpu()]
-    played = counts()
-    if kind in played:
-        return [_played(kind, number) for number in range(played[kind])]
+    simulated_counts = counts()
+    if kind in simulated_counts:
+        return [_simulated_device(kind, number) for number in range(simulated_counts[kind])]
     providers = {"gpu": "CUDA", "ascend": "CANN"}
     return [
         Device(
@@ -71,10 +71,10 @@ def devices_of(kind: str) -> list[Device]:
     ]  # fmt: skip
 
 
-def place(kind: str, number: int) -> Place:
+def place(kind: str, number: int) -> DeviceMemory:
     """The memory of an accelerator or a simulated one, for tensors. Raises `DeviceUnavailableError`."""
-    played = simulated(kind, number)
-    return memory(Target(simulates=str(played)) if played else Target(device=kind, device_id=number))
+    card = simulated(kind, number)
+    return memory(Target(simulates=str(card)) if card else Target(device=kind, device_id=number))
 
 
 def _cpu() -> Device:
@@ -82,10 +82,9 @@ def _cpu() -> Device:
     return Device("cpu", 0, f"{cores} core{'s' * (cores > 1)}", _memory(), "onnxruntime CPU")
 
 
-def _played(kind: str, number: int) -> Device:
+def _simulated_device(kind: str, number: int) -> Device:
     """A simulated device: its memory is the machine's, which it shares with the others."""
-    played = simulated(kind, number)
-    where = str(played).partition(" ")[2].strip("()")
+    where = str(simulated(kind, number)).partition(" ")[2].strip("()")
     return Device(kind, number, where, _memory(), "onnxruntime CPU", simulated=True)
 
 

@@ -102,10 +102,10 @@ class Compiled:
     weights: tuple[Kept, ...]
 
 
-class Mould(Protocol):
+class Refitter(Protocol):
     """A graph into which other weights can be poured, again and again."""
 
-    def cast(self, weights: Mapping[str, Array]) -> Executable:
+    def refit(self, weights: Mapping[str, Array]) -> Executable:
         """An executable whose weights `weights` hold these values; all others hold what the file says.
 
         Names are those of the graph's initializers; values have their dtypes and shapes, are C-contiguous,
@@ -132,9 +132,9 @@ class Engine(Protocol):
     def load(self, compiled: Compiled, source: Source, target: Target, folder: Path) -> Executable:
         """Make an executable of what `compile` wrote. Raises `EngineError`."""
 
-    def mould(
+    def refitter(
         self, graph: Compilable, source: Source, target: Target, kept: tuple[Compiled, Path] | None
-    ) -> Mould:
+    ) -> Refitter:
         """Make ready to exchange the weights `graph.variable`.
 
         `kept` is what `compile` made of this graph, and its folder, where there is such. Raises as `build`.

@@ -96,7 +96,7 @@ class Pack:
         return values
 
 
-class Room:
+class ElementBudget:
     """The elements that all packed weights of a model may have together: many weights may be small each."""
 
     def __init__(self, source: Source) -> None:

@@ -76,8 +76,8 @@ def simulated(kind: str, device_id: int) -> Simulated | None:
 
 def _left(kind: str, count: int) -> list[int]:
     """The simulated devices that the variable of the environment leaves, in its order."""
-    played = [Card(kind, number, str(number), 0) for number in range(count)]
-    return [int(card.name) for card in visible(played, os.environ.get(VISIBLE[kind]))]
+    devices = [Card(kind, number, str(number), 0) for number in range(count)]
+    return [int(card.name) for card in visible(devices, os.environ.get(VISIBLE[kind]))]
 
 
 def slice_of(cores: Sequence[int], place: int, count: int) -> tuple[int, ...]:

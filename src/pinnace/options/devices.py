@@ -23,7 +23,7 @@ def _affinity(name: str, mode: Any) -> int:
     return int(mode)
 
 
-class Device(Options):
+class DeviceOptions(Options):
     """The options that all kinds of device have."""
 
     kind: Literal["cpu", "gpu", "ascend"]
@@ -60,7 +60,7 @@ class Device(Options):
         self._precision_mode = FP16 if enable else ""
 
 
-class CPU(Device):
+class CPU(DeviceOptions):
     """The processor: threads, cores, precision."""
 
     kind = "cpu"
@@ -94,7 +94,7 @@ class CPU(Device):
         )
 
 
-class Accelerator(Device):
+class Accelerator(DeviceOptions):
     """A device with a number."""
 
     device_id: int = setting("{kind}_device_id", count, 0, "Number of the device on this machine.")

@@ -45,7 +45,7 @@ def main(told: Message) -> None:
 
 
 def _serve(control: Control, slots: Sequence[Slot], executable: Executable) -> None:
-    place = _Places(slots, executable)
+    place = _SlotRunner(slots, executable)
     while (message := control.receive()) is not None:
         number = message["run"]
         try:
@@ -60,7 +60,7 @@ def _serve(control: Control, slots: Sequence[Slot], executable: Executable) -> N
             return
 
 
-class _Places:
+class _SlotRunner:
     """The slots, and the arrays in each of them as they were last: same ones need not be bound again."""
 
     def __init__(self, slots: Sequence[Slot], executable: Executable) -> None:

@@ -36,7 +36,7 @@ if TYPE_CHECKING:  # importing an engine takes long, and this is imported by all
 
 
 @dataclass(frozen=True)
-class Post:
+class WorkerGroup:
     """An executable, and how many workers run it, bound to `cores`, a worker each in turn."""
 
     executable: Executable
@@ -89,11 +89,11 @@ class Workers:
         cores: Sequence[int] = (),
         limit: int = 0,
         batching: Batching | None = None,
-        others: Sequence[Post] = (),
+        others: Sequence[WorkerGroup] = (),
     ) -> None:
         if batching is not None:
             batching.check(executable)
-        posts = (Post(executable, count, cores), *others)
+        posts = (WorkerGroup(executable, count, cores), *others)
         self._executables = tuple(post.executable for post in posts)
         self._limit, self._batching = limit, batching
         # Device by device in turn, so that few requests are spread over all.

@@ -42,7 +42,7 @@ _CHILD = (
 )
 
 
-class Part(Protocol):
+class DeviceTask(Protocol):
     """What one process computes. `tried` is how many processes died over it."""
 
     arrays: Sequence[Array]
@@ -63,7 +63,7 @@ class Job:
     told: Message
 
 
-class _Link:
+class _Process:
     """One process that runs, with its slots."""
 
     def __init__(self, job: Job) -> None:
@@ -71,7 +71,7 @@ class _Link:
         self._device = job.device
         self.slots = [Slot() for _ in range(_SLOTS)]
         self.free = list(range(_SLOTS))
-        self.running: dict[int, Part] = {}
+        self.running: dict[int, DeviceTask] = {}
         self.control, theirs = Control.pair()
         self._said: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115
         descriptors = [slot.descriptors for slot in self.slots]
@@ -149,25 +149,25 @@ def _stderr() -> int:
         return os.open(os.devnull, os.O_WRONLY)
 
 
-class _Device:
+class _DeviceProcess:
     """One device, and the process that works for it now; None while there is none."""
 
     def __init__(self, job: Job) -> None:
         self.job = job
-        self.link: _Link | None = None
-        self.starting: _Link | None = None
+        self.link: _Process | None = None
+        self.starting: _Process | None = None
         self.lost: BaseException | None = None
         self.threads: list[threading.Thread] = []
 
 
-def _end(links: Iterable[_Link]) -> None:
+def _end(links: Iterable[_Process]) -> None:
     for link in links:
         link.kill()
         link.end()
         link.close()
 
 
-def _told(device: _Device, error: Exception) -> Exception:
+def _told(device: _DeviceProcess, error: Exception) -> Exception:
     """The error for the caller: that the system refuses shared memory or descriptors is the engine's."""
     return EngineError(f"{device.job.device}: {error}") if isinstance(error, OSError) else error
 
@@ -179,16 +179,16 @@ class Processes:
         """Start all, and wait until they are ready. Raises what goes wrong in one of them."""
         self._owner = os.getpid()
         self._changed = threading.Condition()
-        self._queue: deque[Part] = deque()
-        self._devices = [_Device(job) for job in jobs]
+        self._queue: deque[DeviceTask] = deque()
+        self._devices = [_DeviceProcess(job) for job in jobs]
         self._callbacks = Callbacks()
         self._closed = False
         self.restarts = self.retried = 0
-        links: list[_Link] = []
+        links: list[_Process] = []
         try:
             for job in jobs:
                 try:
-                    links.append(_Link(job))
+                    links.append(_Process(job))
                 except OSError as error:  # too many files are open
                     why = f"{job.device}: its process cannot be started: {error}"
                     raise DeviceUnavailableError(why) from None
@@ -243,7 +243,7 @@ class Processes:
             busy = sum(bool(device.link and device.link.running) for device in self._devices)
             return busy, len(self._queue)
 
-    def submit(self, parts: Sequence[Part]) -> None:
+    def submit(self, parts: Sequence[DeviceTask]) -> None:
         """Let the parts be computed. Raises `ModelStateError` if closed, `DeviceUnavailableError`."""
         if os.getpid() != self._owner:
             raise ModelStateError("the devices belong to the process that started them, not to its forks")
@@ -255,7 +255,7 @@ class Processes:
             self._queue.extend(parts)
             self._changed.notify_all()
 
-    def withdraw(self, parts: Sequence[Part]) -> None:
+    def withdraw(self, parts: Sequence[DeviceTask]) -> None:
         """Take off the queue what waits there still."""
         with self._changed:
             self._queue = deque(part for part in self._queue if part not in parts)
@@ -292,12 +292,12 @@ class Processes:
 
     # -- the two threads of a device ---------------------------------------------------------------------
 
-    def _write(self, device: _Device) -> None:
+    def _write(self, device: _DeviceProcess) -> None:
         self._callbacks.left_by_this_thread()
         while self._write_next(device):
             pass  # what was written, data and callbacks of its caller's, is not held while this waits
 
-    def _write_next(self, device: _Device) -> bool:
+    def _write_next(self, device: _DeviceProcess) -> bool:
         found = self._next(device)
         if found is None:
             return False
@@ -315,7 +315,7 @@ class Processes:
             link.control.send({"run": place, "shapes": shapes})
         return True
 
-    def _next(self, device: _Device) -> tuple[_Link, int, Part] | None:
+    def _next(self, device: _DeviceProcess) -> tuple[_Process, int, DeviceTask] | None:
         """The next part, and where to put it; None where all is over. Who has least to do goes first."""
         with self._changed:
             while not (self._closed or device.lost):
@@ -331,7 +331,7 @@ class Processes:
     def _least(self) -> int:
         return min(len(device.link.running) for device in self._devices if device.link is not None)
 
-    def _hear(self, device: _Device) -> None:
+    def _hear(self, device: _DeviceProcess) -> None:
         self._callbacks.left_by_this_thread()
         while (link := device.link) is not None:
             message = link.control.receive()
@@ -340,7 +340,7 @@ class Processes:
                 continue
             self._answer(device, link, message)
 
-    def _answer(self, device: _Device, link: _Link, message: Message) -> None:
+    def _answer(self, device: _DeviceProcess, link: _Process, message: Message) -> None:
         """Tell the caller of a part what became of it."""
         place = message["slot"]
         part = link.running[place]
@@ -358,7 +358,7 @@ class Processes:
             self._release(link, place)
             tell()
 
-    def _release(self, link: _Link, place: int) -> bool:
+    def _release(self, link: _Process, place: int) -> bool:
         """Free a slot; False where its process has died, and the part is somewhere else."""
         with self._changed:
             if link.running.pop(place, None) is None:
@@ -369,7 +369,7 @@ class Processes:
 
     # -- what happens when a process dies -----------------------------------------------------------------
 
-    def _bury(self, device: _Device, link: _Link) -> None:
+    def _bury(self, device: _DeviceProcess, link: _Process) -> None:
         """Save what a process had to do, and start another one."""
         died = link.end()
         with self._changed:
@@ -387,7 +387,7 @@ class Processes:
                 part.fail(DeviceUnavailableError(f"{died} while it computed this request"))
         self._restart(device)
 
-    def _restart(self, device: _Device) -> None:
+    def _restart(self, device: _DeviceProcess) -> None:
         for turn in range(_STARTS):
             with self._changed:
                 if self._changed.wait_for(lambda: self._closed, _PAUSE * 2**turn if turn else 0):
@@ -415,8 +415,8 @@ class Processes:
         for part in stranded:
             part.fail(DeviceUnavailableError(f"no device is left: {reason}"))
 
-    def _started(self, device: _Device) -> _Link:
-        link = _Link(device.job)
+    def _started(self, device: _DeviceProcess) -> _Process:
+        link = _Process(device.job)
         with self._changed:
             device.starting = link
             if self._closed:

@@ -73,7 +73,7 @@ class Blocking:
         return self._results
 
 
-class Told(Future[T]):
+class GuardedFuture(Future[T]):
     """A future that a thread of ours fulfils, which has to go on where a callback ends its thread.
 
     `Future` lets what is no `Exception` pass: `sys.exit()` in a callback would end a worker for good.
@@ -133,7 +133,7 @@ class Callbacks:
         self._calls.put(None)
 
 
-class Submitted(Told[Any]):
+class Submitted(GuardedFuture[Any]):
     """A request whose caller has a future in its hand: itself."""
 
     def __init__(

@@ -13,7 +13,7 @@ from time import perf_counter_ns
 import numpy as np
 
 from pinnace.errors import ArgumentValueError, DataMismatchError
-from pinnace.serving.request import Callbacks, Told
+from pinnace.serving.request import Callbacks, GuardedFuture
 from pinnace.serving.stats import Tally
 from pinnace.shapes import Shape
 from pinnace.tensors.ports import Expected, expected
@@ -33,7 +33,7 @@ class SharedTally(Tally):
 
 
 @dataclass(frozen=True)
-class Plan:
+class SplitPlan:
     """How what comes in is split, and what comes out is joined.
 
     `candidates` are the inputs to split, `first` the one that says how many rows there are, and `rows` how
@@ -53,7 +53,7 @@ class Plan:
     @classmethod
     def of(
         cls, inputs: Sequence[Port], outputs: Sequence[Port], axis: int, split: Sequence[str] | None
-    ) -> Plan:
+    ) -> SplitPlan:
         """The plan of a model; ArgumentValueError where it has nothing to split there."""
         names = [port.name for port in inputs]
         for name in split or ():
@@ -121,11 +121,16 @@ class Plan:
         return [self.rows] * (total // self.rows)
 
 
-class Request(Told[list[Tensor]]):
+class SplitRequest(GuardedFuture[list[Tensor]]):
     """A prediction, which is done when all of its parts are."""
 
     def __init__(
-        self, plan: Plan, arrays: Sequence[Array], devices: int, outputs: Sequence[Port], tally: SharedTally
+        self,
+        plan: SplitPlan,
+        arrays: Sequence[Array],
+        devices: int,
+        outputs: Sequence[Port],
+        tally: SharedTally,
     ) -> None:
         super().__init__()
         self.set_running_or_notify_cancel()
@@ -197,7 +202,7 @@ class Request(Told[list[Tensor]]):
 class Piece:
     """Some rows of a request: a `Part`, for processes, and a request by itself, for workers."""
 
-    def __init__(self, request: Request, begin: int, end: int, arrays: Sequence[Array]) -> None:
+    def __init__(self, request: SplitRequest, begin: int, end: int, arrays: Sequence[Array]) -> None:
         self.arrays, self.tried, self.arrived = arrays, 0, perf_counter_ns()
         self.outputs: Sequence[Array] | None = None
         self._request, self._begin, self._end = request, begin, end

@@ -38,14 +38,14 @@ class DeviceArray(Protocol):
         """A copy in host memory. Raises `EngineError`."""
 
 
-class Place(Protocol):
+class DeviceMemory(Protocol):
     """The memory of one device. `str` of it is the device, as `Model.get_model_info("device")` says it."""
 
     def hold(self, array: Array) -> DeviceArray:
         """A copy of an array of host memory. Raises `EngineError` where there is no room."""
 
 
-Open = Callable[[str, int], Place]
+Open = Callable[[str, int], DeviceMemory]
 """What gives the memory of a device, of its kind and number; raises `DeviceUnavailableError`."""
 
 _open: list[Open] = []
@@ -56,6 +56,6 @@ def opened_by(function: Open) -> None:
     _open[:] = [function]
 
 
-def place(kind: str, number: int) -> Place:
+def place(kind: str, number: int) -> DeviceMemory:
     """The memory of a device. Raises `DeviceUnavailableError` where that cannot be used."""
     return _open[0](kind, number)

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from pinnace.errors import ArgumentTypeError, ArgumentValueError, DataMismatchError, ModelStateError, warn
 from pinnace.options.arguments import check_elements, check_type
-from pinnace.tensors.memory import DeviceArray, Place, place
+from pinnace.tensors.memory import DeviceArray, DeviceMemory, place
 from pinnace.types import DataType, Format, Port
 
 __all__ = ["DataType", "Format", "Tensor", "TensorMeta"]
@@ -87,7 +87,7 @@ class Tensor:
     _array: Array | None
     _kind: Kind
     _memory: DeviceArray | None
-    _place: Place | None
+    _place: DeviceMemory | None
     _shape: tuple[int, ...]
     _told: set[str]
 
@@ -147,7 +147,7 @@ class Tensor:
         if other.on_device:
             self._place, self._memory = other._place, other._memory
 
-    def _move(self, there: Place | None) -> None:
+    def _move(self, there: DeviceMemory | None) -> None:
         """Copy the data, if there is any, to a device, or to host memory."""
         array = self.get_data_to_numpy() if self.has_data else None
         self._shape = self._dims
@@ -445,7 +445,7 @@ def _check_shape(shape: Sequence[int]) -> None:
     check_elements("shape", shape, int)
 
 
-def _place(device: str | None) -> Place | None:
+def _place(device: str | None) -> DeviceMemory | None:
     """The memory of a device; None is the host's."""
     if device is None:
         return None

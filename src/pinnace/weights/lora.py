@@ -148,7 +148,7 @@ def matched(path: Path, pairs: Iterable[Pair], modules: Mapping[str, str]) -> di
     others of which nothing fits are left out, with a warning. Raises `ArgumentValueError` for what fits
     nothing or several weights.
     """
-    finder = _Finder(modules)
+    finder = _WeightFinder(modules)
     parts: dict[str, list[tuple[Pair, set[str]]]] = {}
     for pair in pairs:
         network, module = _network(pair.key)
@@ -297,7 +297,7 @@ def _network(key: str) -> tuple[str, str]:
     return prefix[1].strip("_."), key[prefix.end() :]
 
 
-class _Finder:
+class _WeightFinder:
     """Finds weights by names of modules, which a file may have longer or with underscores."""
 
     def __init__(self, modules: Mapping[str, str]) -> None:

@@ -15,9 +15,9 @@ from onnx_ir.passes.common import LiftConstantsToInitializersPass
 
 from pinnace import formats
 from pinnace.compiler.graph import compilable
-from pinnace.distributed.plan import PART, meets
+from pinnace.distributed.plan import PART, has_collectives
 from pinnace.distributed.shard import pipeline, tensor
-from pinnace.distributed.steps import Part
+from pinnace.distributed.steps import Partition
 from pinnace.errors import ConfigError, UnsupportedModelError, UnsupportedPrimitive
 from pinnace.ops.collective import DOMAIN
 from pinnace.weights.digest import digest
@@ -31,7 +31,7 @@ _DOUBLED = ("AllReduce",)
 
 
 @dataclass(frozen=True)
-class Share:
+class RankShare:
     """What one rank has of a model.
 
     `weights` and `whole` are bytes, of this rank and of the model; `operations` are additions and
@@ -53,7 +53,7 @@ def shard(
     folder: Path,
     strategy: str = "",
     shapes: Mapping[str, Sequence[int]] | None = None,
-) -> list[Share]:
+) -> list[RankShare]:
     """Write `folder`/NAME_RANK.onnx and .data for each rank. `strategy` is "tensor", "pipeline" or "".
 
     "" is tensor where that divides most of the weights, else pipeline. `shapes` fixes free
@@ -75,7 +75,7 @@ def shard(
         elif not tensor.cut(made, rank, ranks):
             what = f"{model}: has no product or table of weights that {ranks} ranks can share"
             raise ConfigError(f"{what}; use --strategy pipeline")
-        made.metadata_props[PART] = json.dumps(asdict(Part(name, rank, ranks)))
+        made.metadata_props[PART] = json.dumps(asdict(Partition(name, rank, ranks)))
         made.producer_name = "pinnace"
         shares.append(_share(made, f"{model.stem}_{rank}.onnx", whole))
         parts.append(made)
@@ -109,7 +109,7 @@ def _prepared(source: Source, shapes: Mapping[str, Sequence[int]]) -> ir.Model:
     if graph.interface.states:
         row = UnsupportedPrimitive("Assign", 1, "", "a model that keeps state cannot be cut yet")
         raise UnsupportedModelError(source.name, [row])
-    if meets(model):
+    if has_collectives(model):
         raise ConfigError(f"{source.name}: is a part of a model that was cut; cut the whole into more ranks")
     _weights_as_initializers(model)
     known = {value.name: value for value in model.graph.inputs}
@@ -237,16 +237,16 @@ def _transposed(graph: ir.Graph, weight: ir.Value, order: Sequence[int] | None) 
 # -- the report ------------------------------------------------------------------------------------
 
 
-def _share(model: ir.Model, file: str, whole: int) -> Share:
-    meets = [node for node in model.graph if node.domain == DOMAIN]
+def _share(model: ir.Model, file: str, whole: int) -> RankShare:
+    collectives = [node for node in model.graph if node.domain == DOMAIN]
     sent = sum(
         _bytes(value) * (2 if node.op_type in _DOUBLED else 1)
-        for node in meets
+        for node in collectives
         for value in (node.inputs or node.outputs)
         if value is not None
     )
     operations = sum(_operations(node) for node in model.graph)
-    return Share(file, _weight_bytes(model), whole, operations, len(meets), sent)
+    return RankShare(file, _weight_bytes(model), whole, operations, len(collectives), sent)
 
 
 def _weight_bytes(model: ir.Model) -> int:

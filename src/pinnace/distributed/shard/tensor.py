@@ -77,10 +77,10 @@ State = Split | Parts | None
 
 def cut(model: ir.Model, rank: int, size: int) -> int:
     """Make `model`, whose values have types and shapes, a rank's part; returns how many weights were cut."""
-    return _Cutter(model, rank, size).run()
+    return _TensorSharder(model, rank, size).run()
 
 
-class _Cutter:
+class _TensorSharder:
     def __init__(self, model: ir.Model, rank: int, size: int) -> None:
         self._graph, self._rank, self._size = model.graph, rank, size
         self._opsets = model.opset_imports

@@ -34,7 +34,7 @@ _FOLDING = ["ConstantFolding", "ConstantFoldingDQ"]
 
 
 @dataclass(frozen=True)
-class Encoded:
+class OrtModel:
     """A graph as onnxruntime takes it, to be optimised.
 
     `weights` lie in memory, and stand beside their ONNX types; `room` are the bytes that what is computed
@@ -68,7 +68,7 @@ class Encoded:
             raise
 
 
-def encoded(graph: Compilable, source: Source | None = None, chain: Chain = ON_CPU) -> Encoded:
+def encoded(graph: Compilable, source: Source | None = None, chain: Chain = ON_CPU) -> OrtModel:
     """Take a graph apart, which is of no use after.
 
     With a `source`, the model's, no weight is left in its files: all are given as that has them mapped.
@@ -86,7 +86,7 @@ def encoded(graph: Compilable, source: Source | None = None, chain: Chain = ON_C
         disabled += _FOLDING
     weights = _in_memory(graph, source)
     try:
-        return Encoded(_serialised(graph.model), weights, allowed.room, disabled)
+        return OrtModel(_serialised(graph.model), weights, allowed.room, disabled)
     except Exception as error:  # a damaged file can hold what cannot be written
         refuse(graph, error)
 

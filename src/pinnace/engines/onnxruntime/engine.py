@@ -9,7 +9,7 @@ from pinnace.engines.onnxruntime import session
 from pinnace.engines.onnxruntime.loading import loaded
 from pinnace.engines.onnxruntime.profiling import notes
 from pinnace.engines.onnxruntime.providers import chain
-from pinnace.engines.protocol import Compiled, Executable, Mould
+from pinnace.engines.protocol import Compiled, Executable, Refitter
 from pinnace.options.target import Target
 
 if TYPE_CHECKING:
@@ -48,10 +48,10 @@ class Onnxruntime:
         """A session over the optimised graph: its weights are mapped, nothing is optimised again."""
         return loaded(compiled, source, target, folder)
 
-    def mould(
+    def refitter(
         self, graph: Compilable, source: Source, target: Target, kept: tuple[Compiled, Path] | None
-    ) -> Mould:
+    ) -> Refitter:
         """See `exchanging`."""
-        from pinnace.engines.onnxruntime.exchanging import OnnxruntimeMould
+        from pinnace.engines.onnxruntime.exchanging import OnnxruntimeRefitter
 
-        return OnnxruntimeMould(graph, source, target, kept)
+        return OnnxruntimeRefitter(graph, source, target, kept)

@@ -30,8 +30,8 @@ from pinnace.options.target import Target
 from pinnace.weights.source import SMALL, Source
 
 
-class OnnxruntimeMould:
-    """See `pinnace.engines.protocol.Mould`."""
+class OnnxruntimeRefitter:
+    """See `pinnace.engines.protocol.Refitter`."""
 
     def __init__(
         self, graph: Compilable, source: Source, target: Target, kept: tuple[Compiled, Path] | None
@@ -45,7 +45,7 @@ class OnnxruntimeMould:
         self._optimised = None if kept is None else _Optimised.of(*kept, variable, before)
         source.unload()
 
-    def cast(self, weights: Mapping[str, Array]) -> Executable:
+    def refit(self, weights: Mapping[str, Array]) -> Executable:
         """Load the optimised graph where it has all these weights; else optimise again."""
         typed = {name: (value, self._types[name]) for name, value in weights.items()}
         if self._optimised is not None and weights.keys() <= self._optimised.untouched:

@@ -62,7 +62,7 @@ def compile_into(folder: Path, graph: Compilable, source: Source, target: Target
 
 
 @dataclass(frozen=True)
-class _Place:
+class _WeightLocation:
     """Where a weight of the graph lies in the model's files."""
 
     file: str
@@ -71,7 +71,7 @@ class _Place:
     shape: tuple[int, ...]
 
 
-def _places(model: ir.Model, source: Source) -> dict[str, _Place]:
+def _places(model: ir.Model, source: Source) -> dict[str, _WeightLocation]:
     """The larger weights of a graph that an engine can take from the model's files."""
     places = {}
     for name, value in model.graph.initializers.items():
@@ -80,7 +80,7 @@ def _places(model: ir.Model, source: Source) -> dict[str, _Place]:
             continue
         place = _place(tensor, source)
         if place is not None:
-            places[name] = _Place(*place, tensor.nbytes, tuple(tensor.shape.numpy()))
+            places[name] = _WeightLocation(*place, tensor.nbytes, tuple(tensor.shape.numpy()))
     return places
 
 
@@ -96,7 +96,7 @@ def _place(tensor: ir.TensorProtocol, source: Source) -> tuple[str, int] | None:
     return ("", offset) if inside else None
 
 
-def _sort_out(folder: Path, places: Mapping[str, _Place], source: Source) -> tuple[Kept, ...]:
+def _sort_out(folder: Path, places: Mapping[str, _WeightLocation], source: Source) -> tuple[Kept, ...]:
     """Turn what onnxruntime wrote into what the entry keeps; gives what comes from the model's files."""
     model = onnx.load(str(folder / _GRAPH), load_external_data=False)
     data = np.memmap(folder / _DATA, np.uint8, "r") if (folder / _DATA).exists() else np.zeros(0, np.uint8)
@@ -143,7 +143,7 @@ def _external(graph: onnx.GraphProto, outer: bool = True) -> Iterator[tuple[onnx
                 yield from _external(inner, False)
 
 
-def _same(raw: _Bytes, place: _Place, source: Source) -> bool:
+def _same(raw: _Bytes, place: _WeightLocation, source: Source) -> bool:
     there = source.bytes_of(place.file)[place.offset : place.offset + place.length]
     return np.array_equal(raw, np.frombuffer(there, np.uint8))
 

@@ -28,15 +28,15 @@ ONNX_BFLOAT16 = 16
 
 
 @dataclass(frozen=True)
-class OrtPlace:
-    """See `pinnace.tensors.memory.Place`. onnxruntime allocates for a simulated device in host memory."""
+class OrtDeviceMemory:
+    """See `pinnace.tensors.memory.DeviceMemory`. A simulated device's arrays are in host memory."""
 
     name: str
     device: str
     number: int
 
     @classmethod
-    def of(cls, target: Target) -> OrtPlace:
+    def of(cls, target: Target) -> OrtDeviceMemory:
         """The memory of a target that is an accelerator, or simulates one."""
         if target.simulates:
             return cls(target.simulates, "cpu", 0)
@@ -46,7 +46,7 @@ class OrtPlace:
         return self.name
 
     def hold(self, array: Array) -> OrtArray:
-        """See `pinnace.tensors.memory.Place.hold`."""
+        """See `pinnace.tensors.memory.DeviceMemory.hold`."""
         made = OrtArray(_Block(self, array.nbytes), array.shape, array.dtype)
         made.write(array)
         return made
@@ -59,7 +59,7 @@ class _Block:
     only new values of data (seen in its source).
     """
 
-    def __init__(self, place: OrtPlace, size: int) -> None:
+    def __init__(self, place: OrtDeviceMemory, size: int) -> None:
         self.place, self.size = place, size
         if place.device == "cuda":
             starting.preload()

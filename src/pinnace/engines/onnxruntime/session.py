@@ -65,14 +65,14 @@ class OnnxruntimeExecutable:
         kinds = {*(p.dtype for p in ports), *(DataType.from_numpy(value.dtype) for value in first_state)}
         fixed = all(min(p.shape, default=0) >= 0 for p in ports)
         if (target.device != "cpu" or target.simulates) and DataType.STRING not in kinds:
-            self._kind: type[_Execution] = _DeviceExecution
+            self._kind: type[_OrtExecution] = _DeviceExecution
         elif DataType.BFLOAT16 in kinds:
             self._kind = _ValueExecution
         elif fixed and DataType.STRING not in kinds and not interface.states:
             tiny = all(_size(port) <= _TINY for port in ports)
             self._kind = _CopyingExecution if tiny else _BoundExecution
         else:
-            self._kind = _Execution
+            self._kind = _OrtExecution
 
     @property
     def inputs(self) -> tuple[Port, ...]:
@@ -110,7 +110,7 @@ class OnnxruntimeExecutable:
             self._notes.close()
 
 
-class _Execution:
+class _OrtExecution:
     """Runs of a model of any shapes.
 
     Calls go to the session beneath `InferenceSession`: what that one checks, the API has checked before.
@@ -138,7 +138,7 @@ class _Execution:
         return results
 
 
-class _ValueExecution(_Execution):
+class _ValueExecution(_OrtExecution):
     """Runs with bfloat16, which onnxruntime's arrays do not know; its values do."""
 
     def _compute(self, feed: dict[str, Array]) -> list[Array]:
@@ -147,7 +147,7 @@ class _ValueExecution(_Execution):
         return [_as_array(ort.OrtValue(value)) for value in results]
 
 
-class _FixedExecution(_Execution):
+class _FixedExecution(_OrtExecution):
     """Runs of a model of fixed shapes, whose inputs and outputs can be bound."""
 
     def __init__(self, session: ort.InferenceSession, interface: Interface, state: State) -> None:
@@ -244,7 +244,7 @@ class _CopyingExecution(_FixedExecution):
         return list(outputs)
 
 
-class _DeviceExecution(_Execution):
+class _DeviceExecution(_OrtExecution):
     """Runs on a device, from and into its memory, where that is given, or the host's.
 
     Everything is bound anew for each run: onnxruntime copies what lies in host memory when it is bound, and

@@ -10,8 +10,8 @@ import numpy as np
 import openvino as ov
 
 from pinnace.engines.openvino import session
-from pinnace.engines.openvino.reading import Encoded, encoded, writable
-from pinnace.engines.protocol import TENSORS, Array, Compiled, Executable, Mould
+from pinnace.engines.openvino.reading import OpenvinoModel, encoded, writable
+from pinnace.engines.protocol import TENSORS, Array, Compiled, Executable, Refitter
 from pinnace.errors import EngineError
 from pinnace.options.target import Target
 
@@ -54,31 +54,31 @@ class Openvino:
             raise EngineError(f"{source.name}: OpenVINO cannot load what it compiled: {error}") from None
         return session.OpenvinoExecutable(model, compiled.interface, compiled.first_state, target, blob)
 
-    def mould(
+    def refitter(
         self, graph: Compilable, source: Source, target: Target, kept: tuple[Compiled, Path] | None
-    ) -> Mould:
+    ) -> Refitter:
         """The graph, compiled anew with each set of weights."""
-        return OpenvinoMould(encoded(graph, source), target)
+        return OpenvinoRefitter(encoded(graph, source), target)
 
 
-class OpenvinoMould:
-    """See `pinnace.engines.protocol.Mould`."""
+class OpenvinoRefitter:
+    """See `pinnace.engines.protocol.Refitter`."""
 
-    def __init__(self, graph: Encoded, target: Target) -> None:
+    def __init__(self, graph: OpenvinoModel, target: Target) -> None:
         self._graph, self._target = graph, target
 
-    def cast(self, weights: Mapping[str, Array]) -> Executable:
+    def refit(self, weights: Mapping[str, Array]) -> Executable:
         """Compile the graph with these weights."""
         return _cast(self._graph, weights, self._target)
 
 
-def _cast(graph: Encoded, weights: Mapping[str, Array], target: Target) -> session.OpenvinoExecutable:
+def _cast(graph: OpenvinoModel, weights: Mapping[str, Array], target: Target) -> session.OpenvinoExecutable:
     model = _compiled(graph, weights, target)
     held = {**graph.weights, **weights}
     return session.OpenvinoExecutable(model, graph.interface, graph.first_state, target, held)
 
 
-def _compiled(graph: Encoded, weights: Mapping[str, Array], target: Target) -> ov.CompiledModel:
+def _compiled(graph: OpenvinoModel, weights: Mapping[str, Array], target: Target) -> ov.CompiledModel:
     try:
         model = graph.read(weights)
         if target.profile:

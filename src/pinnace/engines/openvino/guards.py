@@ -32,7 +32,7 @@ _UNSIGNED: Mapping[int, np.dtype[Any]] = {4: np.dtype(np.uint32), 8: np.dtype(np
 _BITS_32 = 1 << 31
 
 
-class Limit(NamedTuple):
+class IndexLimit(NamedTuple):
     """Integers of an input lie within [-length, length); `gather` is what the Gather computes that asks."""
 
     length: int = _BITS_32
@@ -63,9 +63,9 @@ def out_of_range(gather: str) -> EngineError:
 def guard(model: ov.Model, inputs: Collection[str]) -> None:
     """Write the checks into a model whose types are inferred; not into bodies of control flow.
 
-    `inputs` are those that `Limit.check` sees before each run.
+    `inputs` are those that `IndexLimit.check` sees before each run.
     """
-    limits: dict[str, Limit] = {}
+    limits: dict[str, IndexLimit] = {}
     counts: list[ov.Output] = []
     counted: list[str] = []
     for node in model.get_ordered_ops():
@@ -75,7 +75,7 @@ def guard(model: ov.Model, inputs: Collection[str]) -> None:
             case "Gather" if not _is_in_range(node):
                 given, length, name = _given(node), _length(node), node.get_friendly_name()
                 if given in inputs and length is not None:
-                    limits[given] = min(limits.get(given, Limit()), Limit(length, name))
+                    limits[given] = min(limits.get(given, IndexLimit()), IndexLimit(length, name))
                 else:
                     counts.append(_clamp(node))
                     counted.append(name)
@@ -91,7 +91,7 @@ def guard(model: ov.Model, inputs: Collection[str]) -> None:
         model.add_outputs([joined])
 
 
-def limits(model: ov.CompiledModel) -> dict[str, Limit]:
+def limits(model: ov.CompiledModel) -> dict[str, IndexLimit]:
     """The limits of inputs, by all names of each, that `guard` has written."""
     found = {}
     for port in model.inputs:
@@ -99,7 +99,7 @@ def limits(model: ov.CompiledModel) -> dict[str, Limit]:
         for name in names:
             if name.startswith(_BELOW):
                 length, gather = name.removeprefix(_BELOW).split(" ", 1)
-                found.update(dict.fromkeys(names, Limit(int(length), gather)))
+                found.update(dict.fromkeys(names, IndexLimit(int(length), gather)))
     return found
 
 

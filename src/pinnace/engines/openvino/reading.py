@@ -40,7 +40,7 @@ transformations/rt_info of its source); that it is there counts."""
 
 
 @dataclass(frozen=True)
-class Encoded:
+class OpenvinoModel:
     """A graph as OpenVINO reads it: `weights` are inputs of it by their names.
 
     `kept_wide` are the names of what is computed in float32 whatever the precision of the rest is.
@@ -72,7 +72,7 @@ class Encoded:
         return model
 
 
-def encoded(graph: Compilable, source: Source | None = None) -> Encoded:
+def encoded(graph: Compilable, source: Source | None = None) -> OpenvinoModel:
     """Take a graph apart, which is of no use after. Raises `LackingKernelsError` or `EngineError`.
 
     With a `source`, the model's, weights are as that has them mapped.
@@ -104,7 +104,7 @@ def encoded(graph: Compilable, source: Source | None = None) -> Encoded:
     kept = kept_wide(graph.model)
     try:  # a damaged file can hold what cannot be written
         text = _serialised(graph.model, weights)
-        made = Encoded(graph.name, text, weights, graph.interface, states, kept)
+        made = OpenvinoModel(graph.name, text, weights, graph.interface, states, kept)
         made.read({})
     except Exception as error:
         missing = unknown(graph.model, str(error))

@@ -15,7 +15,7 @@ import numpy as np
 import openvino as ov
 import openvino._pyopenvino as _beneath
 
-from pinnace.engines.openvino.guards import Limit, counted, limits, out_of_range
+from pinnace.engines.openvino.guards import IndexLimit, counted, limits, out_of_range
 from pinnace.engines.openvino.reading import known, writable
 from pinnace.engines.protocol import Array, Execution, State, failures
 from pinnace.engines.steps import Step
@@ -160,7 +160,7 @@ class OpenvinoExecutable:
         """A place to run: a request of OpenVINO's, with tensors of its own."""
         assert self._model is not None
         first = [np.array(value) for value in self._first_state] if state is None else state
-        made = _Execution(self._model, self._interface, first)
+        made = _OpenvinoExecution(self._model, self._interface, first)
         if self._profiled is not None:
             made.steps = []
             self._profiled.append(made)
@@ -183,7 +183,7 @@ class OpenvinoExecutable:
         self._model = None
 
 
-class _Execution:
+class _OpenvinoExecution:
     """Runs of one request. Calls go beneath `InferRequest.infer`, which takes 50 microseconds of Python.
 
     Arrays that were bound by the run before are not bound anew; they are held until others take their place.
@@ -207,7 +207,7 @@ class _Execution:
         self._turn = self._renewable.turn if self._hands_over else nullcontext()
         bounds = limits(self._model)
         self._limits = [
-            (place, port.name, bounds.get(port.name, Limit()))
+            (place, port.name, bounds.get(port.name, IndexLimit()))
             for place, port in enumerate(interface.inputs)
             if port.dtype is DataType.INT64 or port.name in bounds
         ]

@@ -31,20 +31,20 @@ _LISTS = {
 _KINDS = {number: name.replace("_", "") for name, number in number_of("TensorProto.CompressionType").items()}
 
 
-class Use(NamedTuple):
+class WeightUse(NamedTuple):
     """What nodes make of a quantised weight: the axis of its channels, and whether it is only stored so."""
 
     axis: int | None = None
     stored: bool = False
 
 
-def uses(nodes: list[Node]) -> dict[str, Use]:
+def uses(nodes: list[Node]) -> dict[str, WeightUse]:
     """By name of a value, what nodes make of it where it is a quantised weight."""
-    found: dict[str, Use] = {}
+    found: dict[str, WeightUse] = {}
     for node in nodes:
         kind, gathered = node.attributes.get("quant_type"), node.attributes.get("axis")
         for position, name in enumerate(node.inputs):
-            before = found.get(name, Use())
+            before = found.get(name, WeightUse())
             axis = packing.channel_axis(
                 node.primitive,
                 position,
@@ -53,11 +53,11 @@ def uses(nodes: list[Node]) -> dict[str, Use]:
                 gathered if isinstance(gathered, int) else 0,
             )
             kept = before.axis if kind == 0 else packing.shared_axis(before.axis, axis)
-            found[name] = Use(kept, kind in _STORAGE_ONLY or before.stored)
+            found[name] = WeightUse(kept, kind in _STORAGE_ONLY or before.stored)
     return found
 
 
-def meaning(tensor: Any, use: Use) -> Quantised | None:
+def meaning(tensor: Any, use: WeightUse) -> Quantised | None:
     """What a weight's integers stand for where nodes compute with them; None of any other weight."""
     rows = _rows(tensor)
     return packing.quantised(rows, use.axis or 0) if rows and not use.stored and not _packed(tensor) else None
@@ -66,9 +66,9 @@ def meaning(tensor: Any, use: Use) -> Quantised | None:
 def unpacked(
     tensor: Any,
     dtype: ir.DataType,
-    use: Use,
+    use: WeightUse,
     raw: ir.TensorProtocol,
-    room: packing.Room,
+    room: packing.ElementBudget,
     error: Callable[[str], ModelFormatError],
 ) -> ir.TensorProtocol:
     """A weight of the element type `dtype`, whose stored bytes are `raw`, as float32."""
@@ -85,7 +85,7 @@ def unpacked(
     )
 
 
-def is_stored(tensor: Any, use: Use) -> bool:
+def is_stored(tensor: Any, use: WeightUse) -> bool:
     """Whether a weight is to be unpacked."""
     rows = _rows(tensor)
     return _packed(tensor) or (bool(rows) and meaning(tensor, use) is None)

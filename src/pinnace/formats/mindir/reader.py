@@ -74,17 +74,17 @@ def read(source: Source) -> Program:
         raise ModelFormatError(f"{source.name}: is no MindIR model: {error}") from None
     if not model.HasField("graph"):
         raise ModelFormatError(f"{source.name}: is no MindIR model: it holds no graph")
-    return _Reader(source, model).program()
+    return _MindirReader(source, model).program()
 
 
 def _reference(offset: int, length: int) -> bytes:
     return delimited(_EXTERNAL, number(_OFFSET, offset) + number(_LENGTH, length))
 
 
-class _Reader:
+class _MindirReader:
     def __init__(self, source: Source, model: Any) -> None:
         self.source, self.model = source, model
-        self._room = packing.Room(source)
+        self._room = packing.ElementBudget(source)
         self.primitives = {p.name: p for p in model.primitives}
         # MindSpore writes equal constants of all functions once, in one of them.
         self.constants: dict[str, Literal] = {}
@@ -126,7 +126,7 @@ class _Reader:
     def _function(self, graph: Any) -> Function:
         def weight(proto: Any) -> ir.TensorProtocol:
             name = proto.name.removeprefix(f"{graph.name}:")
-            use = uses.get(proto.name, quantised.Use())
+            use = uses.get(proto.name, quantised.WeightUse())
             if quantised.is_stored(proto, use):
                 return self._unpacked(proto, name, use)
             return self._tensor(proto, name)
@@ -141,7 +141,7 @@ class _Reader:
                 nodes.append(self._node(node))
         whole = [p for p in graph.parameter if p.quant_params]
         uses = quantised.uses(nodes) if whole else {}
-        meanings = {p.name: quantised.meaning(p, uses.get(p.name, quantised.Use())) for p in whole}
+        meanings = {p.name: quantised.meaning(p, uses.get(p.name, quantised.WeightUse())) for p in whole}
         return Function(
             name=graph.name,
             inputs=[self._input(i) for i in graph.input],
@@ -260,7 +260,7 @@ class _Reader:
             return FunctionRef(text[len(_REF) :]) if text.startswith(_REF) else text
         return None
 
-    def _unpacked(self, tensor: Any, name: str, use: quantised.Use) -> ir.TensorProtocol:
+    def _unpacked(self, tensor: Any, name: str, use: quantised.WeightUse) -> ir.TensorProtocol:
         """A weight that is packed, or quantised for storage only."""
 
         def error(what: str) -> ModelFormatError:
@@ -324,7 +324,7 @@ class _Decoded(Mapping[str, _T]):
 class _Types(Sequence[TypeInfo | None]):
     """Declared types that are decoded when they are first looked at: most are known otherwise by then."""
 
-    def __init__(self, reader: _Reader, node: Any) -> None:
+    def __init__(self, reader: _MindirReader, node: Any) -> None:
         self._reader, self._node = reader, node
 
     @cached_property

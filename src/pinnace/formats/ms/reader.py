@@ -52,10 +52,10 @@ def read(source: Source) -> Program:
     root = Buffer(source.data, source.name, schema.load()).root()
     if root["obfuscate"]:
         raise root.error("obfuscate", "the model is obfuscated, and only its key makes it readable")
-    return _Reader(root, source).program()
+    return _MsReader(root, source).program()
 
 
-class _Reader:
+class _MsReader:
     """One reading of one file."""
 
     def __init__(self, root: Table, source: Source) -> None:
@@ -69,7 +69,7 @@ class _Reader:
         self.labels = [str(t["name"]) for t in self.tensors]
         self.names = self._value_names()
         self._uses = self._find_uses()
-        self._room = packing.Room(source)
+        self._room = packing.ElementBudget(source)
         self._constants: dict[int, ir.TensorProtocol | None] = {}
 
     def program(self) -> Program:
@@ -165,30 +165,34 @@ class _Reader:
 
     def _constant(self, index: int) -> ir.TensorProtocol | None:
         if index not in self._constants:
-            use = self._uses.get(index, tensors.Use())
+            use = self._uses.get(index, tensors.ConstantUse())
             self._constants[index] = tensors.constant(self.tensors[index], self.source, use, self._room)
         return self._constants[index]
 
     def _quantised(self, used: set[int], tables: Sequence[Table]) -> dict[str, Quantised]:
         """What integers stand for, of tensors that are used or computed."""
         indices = used | {i for t in tables for i in self._indices(t, "outputIndex")}
-        found = {i: tensors.quantised(self.tensors[i], self._uses.get(i, tensors.Use())) for i in indices}
+        found = {
+            i: tensors.quantised(self.tensors[i], self._uses.get(i, tensors.ConstantUse())) for i in indices
+        }
         return {self.names[i]: q for i, q in sorted(found.items()) if q is not None}
 
-    def _find_uses(self) -> dict[int, tensors.Use]:
+    def _find_uses(self) -> dict[int, tensors.ConstantUse]:
         """For each tensor that nodes use, what they make of it if it is a constant."""
-        uses: dict[int, tensors.Use] = {}
+        uses: dict[int, tensors.ConstantUse] = {}
         for table in self.nodes:
             inputs, outputs = self._indices(table, "inputIndex"), self._indices(table, "outputIndex")
             stored = table["quantType"] in _STORAGE_ONLY
             used = (*inputs, *outputs)
             in_float32 = any(self.tensors[i]["dataType"] == DataType.FLOAT32.value for i in used)
             for position, index in enumerate(inputs):
-                before = uses.get(index, tensors.Use())
+                before = uses.get(index, tensors.ConstantUse())
                 axis = before.channel_axis
                 if table["quantType"]:
                     axis = packing.shared_axis(axis, self._channel_axis(table, position, inputs))
-                uses[index] = tensors.Use(axis, stored or before.stored, in_float32 or before.in_float32)
+                uses[index] = tensors.ConstantUse(
+                    axis, stored or before.stored, in_float32 or before.in_float32
+                )
         return uses
 
     def _channel_axis(self, node: Table, position: int, inputs: tuple[int, ...]) -> int:
@@ -200,7 +204,9 @@ class _Reader:
 
     def _integer(self, index: int) -> npt.NDArray[Any] | None:
         """One integer that the file holds; None of any other tensor."""
-        value = tensors.constant(self.tensors[index], self.source, tensors.Use(), packing.Room(self.source))
+        value = tensors.constant(
+            self.tensors[index], self.source, tensors.ConstantUse(), packing.ElementBudget(self.source)
+        )
         return value.numpy() if value is not None and value.size == 1 and value.dtype.is_integer() else None
 
     def _value_names(self) -> list[str]:

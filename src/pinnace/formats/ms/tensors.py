@@ -45,7 +45,7 @@ _INTEGERS = (ir.DataType.INT8, ir.DataType.UINT8, ir.DataType.INT16)
 """Types of what is computed with quantised; constants may also be INT32, as biases are."""
 
 
-class Use(NamedTuple):
+class ConstantUse(NamedTuple):
     """What the nodes that use a constant make of it.
 
     `channel_axis`: the axis along which scales of quantised elements differ. `stored`: they want what the
@@ -57,7 +57,9 @@ class Use(NamedTuple):
     in_float32: bool = False
 
 
-def constant(tensor: Table, source: Source, use: Use, room: packing.Room) -> ir.TensorProtocol | None:
+def constant(
+    tensor: Table, source: Source, use: ConstantUse, room: packing.ElementBudget
+) -> ir.TensorProtocol | None:
     """The data of a tensor; None of one that the graph computes.
 
     Raises `ModelFormatError` where data and declaration do not agree, or packed data has no `room`.
@@ -82,7 +84,7 @@ def constant(tensor: Table, source: Source, use: Use, room: packing.Room) -> ir.
     return stored
 
 
-def quantised(tensor: Table, use: Use) -> Quantised | None:
+def quantised(tensor: Table, use: ConstantUse) -> Quantised | None:
     """What the integers of a tensor stand for where nodes compute with them; None of any other tensor."""
     dtype = _DTYPES.get(tensor["dataType"])
     constant = bool(tensor["data"].length or tensor["externalData"])
@@ -104,7 +106,7 @@ def _kind(tensor: Table) -> str:
     return schema.load().name_of("WeightQuantCompressType", tensor["weightQuantCompressType"])
 
 
-def _pack(tensor: Table, dtype: ir.DataType, shape: tuple[int, ...], use: Use) -> packing.Pack | None:
+def _pack(tensor: Table, dtype: ir.DataType, shape: tuple[int, ...], use: ConstantUse) -> packing.Pack | None:
     """How a constant is packed, or None where its data is as its type says."""
     if tensor["enableHuffmanCode"] or tensor["quantClusters"]:
         what = f"{tensor['name']!r} is Huffman coded or clustered, which is not supported"

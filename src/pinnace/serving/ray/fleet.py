@@ -29,7 +29,7 @@ from pinnace.serving.control import Message, as_error, ports_of
 from pinnace.serving.ray.actor import LACKING, Actor, Order
 from pinnace.serving.ray.membership import membership
 from pinnace.serving.ray.models import Cargo
-from pinnace.serving.ray.nodes import Share, share
+from pinnace.serving.ray.nodes import ActorResources, share
 
 _TRIES = 3  # actors that may die over one request
 _STARTS = 5  # in a row, of an actor that dies while it builds
@@ -66,7 +66,7 @@ def start(
     return Fleet(cargo, order, part, wanted or part.most)
 
 
-class _Place:
+class _ActorHandle:
     """One actor. It is `up` from having built until it is seen to be gone; `lost` says why it stays away."""
 
     def __init__(self, actor: Any) -> None:
@@ -91,7 +91,7 @@ class Fleet:
 
     depth = 1
 
-    def __init__(self, cargo: Cargo, order: Order, share: Share, count: int) -> None:
+    def __init__(self, cargo: Cargo, order: Order, share: ActorResources, count: int) -> None:
         """Have `count` actors started, and wait until they are ready.
 
         The membership of the cluster is left when the fleet is closed. Raises what goes wrong in one of them,
@@ -104,7 +104,7 @@ class Fleet:
         actor = ray.remote(Actor).options(
             **share.options, max_restarts=-1, max_task_retries=0, scheduling_strategy="SPREAD"
         )
-        self._places = [_Place(actor.remote(order)) for _ in range(count)]
+        self._places = [_ActorHandle(actor.remote(order)) for _ in range(count)]
         self.close = weakref.finalize(self, _free, os.getpid(), self._places)
         try:
             self._await_placement(share)
@@ -143,9 +143,9 @@ class Fleet:
         """Not from one machine to the other."""
         return False
 
-    def execution(self, state: State | None = None) -> _Anywhere:
+    def execution(self, state: State | None = None) -> _FleetExecution:
         """What runs on any actor."""
-        return _Anywhere(self)
+        return _FleetExecution(self)
 
     def profile(self) -> list[list[Step]]:
         """Nothing is noted."""
@@ -190,7 +190,7 @@ class Fleet:
 
     # -- which actor --------------------------------------------------------------------------------------
 
-    def _taken(self) -> _Place:
+    def _taken(self) -> _ActorHandle:
         """The actor with least to do; waits for one."""
         end = monotonic() + _PATIENCE
         with self._changed:
@@ -210,14 +210,14 @@ class Fleet:
                     raise DeviceUnavailableError(f"no actor has come back in {_PATIENCE:.0f} s: {_room()}")
                 self._changed.wait(1)
 
-    def _give_back(self, place: _Place) -> None:
+    def _give_back(self, place: _ActorHandle) -> None:
         with self._changed:
             place.running -= 1
             self._changed.notify_all()
 
     # -- actors that come and go --------------------------------------------------------------------------
 
-    def _await_placement(self, share: Share) -> None:
+    def _await_placement(self, share: ActorResources) -> None:
         asked = [place.actor.node.remote() for place in self._places]
         ready, waiting = ray.wait(asked, num_returns=len(asked), timeout=_PATIENCE)
         if waiting:
@@ -230,7 +230,7 @@ class Fleet:
         except RayError as error:
             raise DeviceUnavailableError(f"an actor cannot be started: {_cause(error)}") from None
 
-    def _miss(self, place: _Place) -> None:
+    def _miss(self, place: _ActorHandle) -> None:
         """An actor is gone: build it anew when it is back."""
         with self._changed:
             if not place.up:
@@ -241,7 +241,7 @@ class Fleet:
         )
         place.builder.start()
 
-    def _back(self, place: _Place, said: Message | PinnaceError) -> None:
+    def _back(self, place: _ActorHandle, said: Message | PinnaceError) -> None:
         with self._changed:
             if isinstance(said, PinnaceError):
                 place.lost = said
@@ -251,7 +251,7 @@ class Fleet:
             self._changed.notify_all()
 
 
-class _Anywhere:
+class _FleetExecution:
     """See `Execution`. What a model keeps between predictions stays with the actors."""
 
     def __init__(self, fleet: Fleet) -> None:
@@ -268,7 +268,7 @@ class _Anywhere:
         return list(outputs)
 
 
-def _build(place: _Place, cargo: Cargo) -> Message:
+def _build(place: _ActorHandle, cargo: Cargo) -> Message:
     """What an actor says of the model that it has built, which is sent if its node lacks it.
 
     Raises what it says has gone wrong, and `DeviceUnavailableError` where it dies again and again over it.
@@ -289,7 +289,7 @@ def _build(place: _Place, cargo: Cargo) -> Message:
     raise DeviceUnavailableError(f"an actor died while it built the model, {_STARTS} times: {_cause(error)}")
 
 
-def _rebuild(fleet: weakref.ref[Fleet], cargo: Cargo, place: _Place) -> None:
+def _rebuild(fleet: weakref.ref[Fleet], cargo: Cargo, place: _ActorHandle) -> None:
     """Wait for an actor, in a thread of its own that does not keep the fleet alive."""
     try:
         found: Message | PinnaceError = _build(place, cargo)
@@ -300,7 +300,7 @@ def _rebuild(fleet: weakref.ref[Fleet], cargo: Cargo, place: _Place) -> None:
         here._back(place, found)
 
 
-def _free(owner: int, places: Sequence[_Place]) -> None:
+def _free(owner: int, places: Sequence[_ActorHandle]) -> None:
     """End the actors; not what a fork of this process has inherited."""
     if os.getpid() != owner:
         return

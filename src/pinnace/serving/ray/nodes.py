@@ -18,7 +18,7 @@ _CARDS = {"gpu": "GPU", "ascend": "NPU"}
 
 
 @dataclass(frozen=True)
-class Share:
+class ActorResources:
     """The part of a cluster that one actor gets.
 
     `options` are Ray's for the actor, `threads` those that compute one of its requests, 0 where the device
@@ -30,7 +30,7 @@ class Share:
     most: int
 
 
-def share(context: Context, threads: int, workers: int, wanted: int) -> Share:
+def share(context: Context, threads: int, workers: int, wanted: int) -> ActorResources:
     """What each actor of a model asks for.
 
     `threads` are those of an actor, 0: as many as let the wanted number of actors fit, or one a device where
@@ -53,23 +53,23 @@ def share(context: Context, threads: int, workers: int, wanted: int) -> Share:
         )
     part = 1 / workers
     asked = {"num_gpus": part} if kind == "gpu" else {"resources": {_CARDS[kind]: part}}
-    return Share({**asked, "num_cpus": threads}, threads, cards * workers)
+    return ActorResources({**asked, "num_cpus": threads}, threads, cards * workers)
 
 
-def _of_processors(cores: Sequence[int], threads: int, wanted: int) -> Share:
+def _of_processors(cores: Sequence[int], threads: int, wanted: int) -> ActorResources:
     """As many threads as let the wanted number of actors fit, where the user leaves that open."""
     if not threads:
         sizes = range(max(cores, default=1), 1, -1)
         threads = next((size for size in sizes if _fitting(cores, size) >= (wanted or len(cores))), 1)
-    return Share({"num_cpus": threads}, threads, _fitting(cores, threads))
+    return ActorResources({"num_cpus": threads}, threads, _fitting(cores, threads))
 
 
-def _of_simulated(played: Sequence[tuple[int, Sequence[int]]], threads: int, workers: int) -> Share:
+def _of_simulated(played: Sequence[tuple[int, Sequence[int]]], threads: int, workers: int) -> ActorResources:
     """`played` are the cores that Ray knows of each node, and the cores of each simulated device there."""
     of_each = min(cores for _, devices in played for cores in devices)
     threads = threads or max(1, of_each // workers)
     most = sum(min(len(devices) * workers, known // threads) for known, devices in played)
-    return Share({"num_cpus": threads}, threads, most)
+    return ActorResources({"num_cpus": threads}, threads, most)
 
 
 def _fitting(cores: Sequence[int], threads: int) -> int:
