@@ -5,8 +5,8 @@
 TYPE (`f16`, `f64`, `i8`, ...) takes the place of `f32` in a case's inputs; with `swap` those of `i32` and `i64`
 take each other's; with `mixed1`, `mixed2`, ... every input gets a type by chance, mostly one that others have;
 weights have a TYPE of floats too. MODULE is `goldens_ops` or another; PATTERN chooses cases.
-What MindSpore refuses is left out and said. Many cases are exported as one network, computed operator by operator
-and cut apart again, which is fast; what then differs is to be made with `--alone`, as other goldens are. `python -m tests.random_calls.files FOLDER` compares.
+What MindSpore refuses is left out and said. Cases are computed operator by operator, which is fast; what then differs
+is to be made with `--alone`, as other goldens are. `python -m tests.random_calls.files FOLDER` compares.
 Needs MindSpore 2.10.
 """
 
@@ -25,8 +25,6 @@ from typing import Any
 import goldens
 from tests.random_calls.worker import Ended, Worker
 
-_BATCH = 40
-"""Cases that are exported together: most of an export's time does not depend on how many there are."""
 _TYPES = ("f16", "f32", "f64", "i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64", "b")
 _FLOATS = {"f16": "float16", "f64": "float64", "bf16": "bfloat16"}
 _WEIGHTS = """
@@ -96,33 +94,6 @@ def _asked(worker: Worker, request: dict[str, Any]) -> dict[str, Any]:
         return {"refused": str(error)}
 
 
-def _export(worker: Worker, cases: list[dict[str, Any]]) -> int:
-    """Write the files of cases that MindSpore computes; what it does not export, it names or is found by halves."""
-    if not cases:
-        return 0
-    answer = _asked(worker, {"do": "export", "cases": cases})
-    if "refused" not in answer:
-        return len(cases)
-    culprits = answer.get("culprits") or [0][: len(cases) == 1]
-    for i in culprits:
-        print(f"{cases[i]['name']}: not exported: {answer['refused']}", flush=True)
-    if culprits:
-        return _export(worker, [c for i, c in enumerate(cases) if i not in culprits])
-    half = len(cases) // 2
-    return _export(worker, cases[:half]) + _export(worker, cases[half:])
-
-
-def _make(worker: Worker, cases: list[dict[str, Any]]) -> int:
-    """Write the files of each case by itself."""
-    made = 0
-    for case in cases:
-        refused = _asked(worker, {"do": "make", **case}).get("refused")
-        made += not refused
-        if refused:
-            print(f"{case['name']}: not exported: {refused}", flush=True)
-    return made
-
-
 def main(out: Path, kind: str, module: str, patterns: list[str], alone: bool) -> None:
     """Make the cases of a module in the other type."""
     importlib.import_module(module)
@@ -146,9 +117,11 @@ def main(out: Path, kind: str, module: str, patterns: list[str], alone: bool) ->
                 print(f"{request['name']}: {refused}", flush=True)
             else:
                 computed.append(request)
-        write = _make if alone else _export
-        for first in range(0, len(computed), _BATCH):
-            count["made"] += write(worker, computed[first : first + _BATCH])
+        for request in computed:
+            refused = _asked(worker, {"do": "make" if alone else "export", **request}).get("refused")
+            count["made"] += not refused
+            if refused:
+                print(f"{request['name']}: not exported: {refused}", flush=True)
     made = {request["name"] for request in computed}
     for file in out.glob("*.npz"):  # of cases that were computed, and not exported
         if file.stem in made and not file.with_suffix(".mindir").exists():

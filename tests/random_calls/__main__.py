@@ -25,8 +25,8 @@ from tests.random_calls.growing import Grower, request
 from tests.random_calls.shrink import shrunk, tidy
 from tests.random_calls.worker import Ended, Worker
 
-_BATCH = 40
-"""Cases that are exported together: most of an export's time does not depend on how many there are."""
+_SAID = 40
+"""After how many cases a run says how far it is."""
 
 
 class Run:
@@ -58,44 +58,26 @@ class Run:
         """Run until enough cases were compared."""
         number, done, began = self._options.first, 0, time.monotonic()
         while done < self._options.count:
-            batch: dict[str, Case] = {}
-            while len(batch) < min(_BATCH, self._options.count - done):
-                case = self._grower.case(number)
-                if case is not None:
-                    batch[f"random_{self._options.seed}_{number}"] = case
-                number += 1
-            made = self._exported(batch)
-            for name in made:
-                self._compare(name, batch[name])
-            done += len(made)
-            print(
-                f"{done} cases, {len(self.failed)} failed, {time.monotonic() - began:.0f} s",
-                file=sys.stderr,
-                flush=True,
-            )
+            case, name = self._grower.case(number), f"random_{self._options.seed}_{number}"
+            number += 1
+            if case is None:
+                continue
+            if not self._exported(case, name):
+                self.refused[case.steps[-1].call] += 1
+                self._grower.unexported(case)
+                continue
+            self._compare(name, case)
+            done += 1
+            if done % _SAID == 0:
+                took = time.monotonic() - began
+                print(f"{done} cases, {len(self.failed)} failed, {took:.0f} s", file=sys.stderr, flush=True)
 
-    def _exported(self, batch: dict[str, Case], count: bool = True) -> list[str]:
-        """The names of the cases whose files are there; what MindSpore refuses, where it does not say, is found by halves."""
-        asked = {"do": "export", "cases": [request(case, name) for name, case in batch.items()]}
+    def _exported(self, case: Case, name: str) -> bool:
+        """Whether MindSpore exports a case, whose files are there then."""
         try:
-            answer = self._oracle.ask(asked)
-        except Ended as error:
-            answer = {"refused": str(error)}
-        if "refused" not in answer:
-            return list(batch)
-        if not count:
-            return []
-        names = list(batch)
-        culprits = [names[i] for i in answer.get("culprits", ())] or names[: len(names) == 1]
-        for name in culprits:
-            self.refused[batch[name].steps[-1].call] += 1
-            self._grower.unexported(batch[name])
-        if culprits:
-            left = {n: batch[n] for n in names if n not in culprits}
-            return self._exported(left) if left else []
-        half = len(names) // 2
-        parts = ({n: batch[n] for n in part} for part in (names[:half], names[half:]))
-        return [name for part in parts for name in self._exported(part)]
+            return "refused" not in self._oracle.ask({"do": "export", **request(case, name)})
+        except Ended:
+            return False
 
     def _compare(self, name: str, case: Case) -> None:
         failed = False
@@ -133,8 +115,7 @@ class Run:
             return
 
         def fails(smaller: Case) -> bool:
-            made = self._exported({name: smaller}, count=False)
-            return bool(made) and self._wrong(engine, name).startswith(kind)
+            return self._exported(smaller, name) and self._wrong(engine, name).startswith(kind)
 
         small = tidy(case)
         small = shrunk(small, fails, self._options.tries) if fails(small) else case

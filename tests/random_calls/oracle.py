@@ -7,7 +7,7 @@ What a request asks for is in "do"; a case is {"name", "inputs", "setup", "body"
 * catalogue: the functions there are;
 * probe: what a case is given and gives when it is called: trees of {"dtype", "shape", "finite", "nan",
   "minus_zero", "largest", "zero", "sorted"}, None for what is no tensor;
-* export: one network of many cases, cut into a file NAME.mindir for each, with NAME.npz as the goldens have it;
+* export: a case as NAME.mindir, with NAME.npz as the goldens have it;
 * make: one case as a golden, from the compiled graph, and in NAME.moved.npz what it gives for inputs that differ
   by one step of their type: by how much rounding alone may change the result.
 """
@@ -18,7 +18,6 @@ import gc
 import importlib
 import json
 import os
-import re
 import sys
 import textwrap
 import zlib
@@ -27,7 +26,6 @@ from typing import Any
 
 import mindspore as ms
 import numpy as np
-from mindspore.train import mind_ir_pb2
 from tests.random_calls import catalogue
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "tools"))
@@ -56,42 +54,19 @@ class Oracle:
         return {"result": _tree(names["Net"]()(*inputs)), "inputs": known}
 
     def export(self, request: Request) -> Answer:
-        """Write the files of many cases."""
-        cases = request["cases"]
-        sources, firsts, inputs = [_HEAD], [], []
-        for i, case in enumerate(cases):
-            sources.append(_source(case, f"Net{i}").removeprefix(_HEAD))
-            firsts.append(len(inputs))
-            inputs += _drawn(case)
-        calls = [
-            f"self.c{i}({', '.join(f'x{first + k}' for k in range(len(case['inputs'])))})"
-            for i, (case, first) in enumerate(zip(cases, firsts, strict=True))
-        ]
-        made = "\n".join(f"self.c{i} = Net{i}()" for i in range(len(cases)))
-        all_inputs = ", ".join(f"x{i}" for i in range(len(inputs)))
-        body = f"return {', '.join(calls)},"
-        sources.append(_class("Net", made, all_inputs, body))
+        """Write the files of a case."""
         self._made += 1
-        name = f"batch{os.getpid()}_{self._made}"
-        (self._folder / f"{name}.py").write_text("\n".join(sources))
+        name = f"export{os.getpid()}_{self._made}"
+        source = self._folder / f"{name}.py"
+        source.write_text(_source(request, "Net"))  # MindSpore reads it
         importlib.invalidate_caches()
         net = importlib.import_module(name).Net()
-        for i, case in enumerate(cases):
-            cell = getattr(net, f"c{i}")
-            goldens.randomise(cell, _after_inputs(case))
-            _save(self._folder / case["name"], case, _run(cell, case))
-        file = self._folder / f"{name}.mindir"
-        try:
-            ms.export(net, *(d for _, d in inputs), file_name=str(file), file_format="MINDIR")
-        except Exception as error:
-            return {"refused": _first_line(error), "culprits": _culprits(str(error), name, sources)}
-        model = mind_ir_pb2.ModelProto()
-        model.ParseFromString(file.read_bytes())
-        file.unlink()
-        (self._folder / f"{name}.py").unlink()
-        for i, case in enumerate(cases):
-            own = set(range(firsts[i], firsts[i] + len(case["inputs"])))
-            (self._folder / f"{case['name']}.mindir").write_bytes(_cut(model, i, own).SerializeToString())
+        path = self._folder / request["name"]
+        goldens.randomise(net, _after_inputs(request))
+        _save(path, request, _run(net, request))
+        ms.export(net, *(d for _, d in _drawn(request)), file_name=str(path), file_format="MINDIR")
+        source.unlink()
+        del sys.modules[name]
         return {}
 
     def make(self, request: Request) -> Answer:
@@ -122,16 +97,6 @@ class Oracle:
         return len(saved)
 
 
-def _culprits(message: str, name: str, sources: list[str]) -> list[int]:
-    """The cases in whose lines of the file an error says that it is."""
-    first = 1 + sources[0].count("\n") + 1
-    found = set()
-    ends = [first := first + text.count("\n") + 1 for text in sources[1:-1]]
-    for line in re.findall(rf"{name}\.py:(\d+)", message):
-        found |= {next((i for i, end in enumerate(ends) if int(line) < end), len(ends))}
-    return sorted(found - {len(ends)})
-
-
 def _first_line(error: Exception) -> str:
     lines = [one for one in str(error).strip().splitlines() if one.strip(" -")]
     return f"{type(error).__name__}: {lines[0][:200] if lines else ''}"
@@ -143,41 +108,6 @@ def _nudged(x: np.ndarray, random: np.random.Generator) -> np.ndarray:
     with np.errstate(all="ignore"):
         up = np.nextafter(x, np.where(random.random(x.shape) < 0.5, np.inf, -np.inf).astype(x.dtype))
     return np.where(np.isfinite(x) & (x != 0), up, x)
-
-
-def _cut(model: Any, number: int, own: set[int]) -> Any:
-    """The part of a model of many cases that computes one of them."""
-    cut = type(model)()
-    cut.CopyFrom(model)
-    graph = cut.graph
-    producers = {node.output[0]: node for node in graph.node}
-    last = producers[graph.output[0].name]
-    while last.op_type.startswith("REF::Depend:"):  # on effects, which what needs them has as its inputs
-        last = producers[last.input[0]]
-    if not last.op_type.startswith("REF::MakeTuple:"):
-        raise ValueError(f"the results come of {last.op_type}")
-    kind = graph.output[0].attr_info.values[number]
-    needed, todo = set(), [last.input[number]]
-    while todo:
-        name = todo.pop()
-        if name not in needed and name in producers:
-            todo += producers[name].input
-            if producers[name].op_type.startswith("REF::"):
-                todo.append(producers[name].op_type.removeprefix("REF::"))
-        needed.add(name)
-    kept = [n for n in graph.node if n.output[0] in needed]
-    inputs = [graph.input[i] for i in sorted(own)]
-    output = mind_ir_pb2.ValueInfoProto(name=last.input[number])
-    if kind.type == mind_ir_pb2.AttributeProto.TUPLE:
-        output.attr_info.CopyFrom(kind)
-    else:
-        output.tensor.extend(kind.tensors)
-    parameters = [p for p in graph.parameter if p.name in needed]
-    for field, values in (("node", kept), ("input", inputs), ("output", [output]), ("parameter", parameters)):
-        copies = [type(v).FromString(v.SerializeToString()) for v in values]
-        graph.ClearField(field)
-        getattr(graph, field).extend(copies)
-    return cut
 
 
 def _run(net: Any, case: Request) -> list[np.ndarray]:
