@@ -1,1 +1,1 @@
-"""The public nouns: what users make and call."""
+"""The public classes that run models."""

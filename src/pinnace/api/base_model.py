@@ -1,4 +1,4 @@
-"""What everything that predicts has in common."""
+"""The methods that all public models share."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ if TYPE_CHECKING:
 
 
 def _none_by_default(method: Callable[[Any, Any], str]) -> Callable[[Any, Any], str]:
-    """Let a method find None in the place of an argument that was left out, and say so as of other types."""
+    """Pass None for an argument that was left out, so that the type error names it like a wrong type."""
 
     @wraps(method)
     def called(self: Any, key: Any = None) -> str:
@@ -69,13 +69,13 @@ def _none_by_default(method: Callable[[Any, Any], str]) -> Callable[[Any, Any], 
 
 
 class BaseModel(NotCopied):
-    """Inputs, outputs and predictions over workers; `_start` gives it these."""
+    """Inputs, outputs and predictions over workers, which `_start` creates."""
 
     def __init__(self) -> None:
-        self._lock = threading.RLock()  # the handler of a signal may close what it has interrupted
+        self._lock = threading.RLock()  # reentrant: a signal handler may close the model that it interrupts
         self._updating = threading.RLock()
         self._live: _Live | None = None
-        self._handed: WeakKeyDictionary[Tensor, int] = WeakKeyDictionary()  # with the number of the input
+        self._handed: WeakKeyDictionary[Tensor, int] = WeakKeyDictionary()  # and the input's number
         self._closed = False
 
     def __enter__(self) -> Self:
@@ -87,9 +87,9 @@ class BaseModel(NotCopied):
         self.close()
 
     def close(self) -> None:
-        """Wait for the predictions that run, turn away those that wait, and free the model.
+        """Wait for running predictions, fail the waiting ones, and free the model.
 
-        Everything but `get_model_info("current_pid")` raises `ModelStateError` after.
+        Afterwards everything but `get_model_info("current_pid")` raises `ModelStateError`.
         """
         with self._lock:
             self._closed = True
@@ -99,13 +99,13 @@ class BaseModel(NotCopied):
 
     @property
     def is_built(self) -> bool:
-        """Whether there is a model to predict with."""
+        """True if there is a model to predict with."""
         return self._live is not None
 
     def get_inputs(self) -> list[Tensor]:
-        """New tensors for the inputs, in order and without data; a free dimension is -1.
+        """Return new tensors for the inputs, in order and without data; a free dimension is -1.
 
-        They get other shapes with the model when it is resized.
+        `resize` changes their shapes too.
         """
         with self._lock:
             live = self._built()
@@ -116,24 +116,23 @@ class BaseModel(NotCopied):
         return tensors
 
     def get_outputs(self) -> list[TensorMeta]:
-        """What is known of the outputs, in order.
+        """Return what is known of the outputs, in order.
 
-        Dimensions that depend on the input are -1 until `resize` has fixed all inputs; then they are found
-        by one prediction of zeros.
+        Dimensions that depend on the input are -1 until `resize` has fixed all inputs; one prediction with
+        zeros then determines them.
         """
         live = self._built()
         return [meta(port, shape) for port, shape in zip(live.outputs, live.output_shapes(), strict=True)]
 
     @_none_by_default
     def get_model_info(self, key: str) -> str:
-        """A fact about the model, "" where it has none of this name.
+        """Return a fact about the model, "" if it has none of this name.
 
-        "current_pid" is the number of this process, before a model is built too.
-        "shareable_weight_mem_handle" is a number between 0 and 2^63, without these, under which the processes
-        may have the weights that were named when the model was built (`config_dict={"pids": "12, 34"}`);
-        `ModelStateError` where none were. "device" is where it runs, as "gpu:1"; it says so where that is
-        simulated, and several are separated by ", ". Others are the user info of the model file and facts of
-        the engine.
+        "current_pid" is the id of this process, also before a model is built. "shareable_weight_mem_handle"
+        is a number below 2^63 under which other processes can map the weights; `ModelStateError` unless these
+        processes were named when the model was built (`config_dict={"pids": "12, 34"}`). "device" is the
+        device, such as "gpu:1", with a note if it is simulated; several are separated by ", ". Other keys are
+        the user info of the model file and facts of the engine.
         """
         check_type("key", key, str)
         if key == "current_pid":
@@ -145,16 +144,16 @@ class BaseModel(NotCopied):
         return self._built().workers.executable.info.get(key, "")
 
     def update_weights(self, weights: list[list[Tensor]]) -> None:
-        """Exchange weights, all at once and for all workers.
+        """Exchange weights, atomically and for all workers.
 
-        Predictions that run finish with the weights they began with, those that begin after this returns
-        have the new ones. The weights must have been named by the option `variable_weights_file` of
-        `[ascend_context]` or `[common_context]`, a file of names, one a line, as the model file has them.
-        Tensors go by their names; where none has one, by that file's order, as many as it has lines. All
-        inner lists count as one. The data is copied. Raises `ArgumentTypeError` for other things than lists
-        of lists of tensors, `ArgumentValueError` for a name that is not in the file, `DataMismatchError`
-        where dtype or shape are not the weight's, `ModelStateError` where no weights were named or the model
-        is not built, `EngineError` where the engine fails; after each of these nothing has changed.
+        Predictions that are running finish with the old weights; those that begin after this returns use the
+        new ones. The option `variable_weights_file` of `[ascend_context]` or `[common_context]` must have
+        named the weights when the model was built: a file with one name per line, as in the model file.
+        Tensors are matched by name; if none has a name, by order, and then there must be as many as lines.
+        All inner lists count as one. The data is copied. Raises `ArgumentTypeError` for anything but lists of
+        lists of tensors, `ArgumentValueError` for a name that is not in the file, `DataMismatchError` for a
+        wrong dtype or shape, `ModelStateError` if no weights were named or the model is not built,
+        `EngineError` if the engine fails. After an error the weights are unchanged.
         """
         _check_weights(weights)
         with self._updating:
@@ -164,12 +163,12 @@ class BaseModel(NotCopied):
     def apply_lora(self, path: str | os.PathLike[str], scale: float = 1.0) -> None:
         """Merge the LoRA adapter in the `safetensors` file at `path` into the weights.
 
-        Adds `scale` times what the adapter says, over adapters that were applied before, under the same rules
-        as `update_weights`, but for any weight; no names have to be given ahead. `pinnace.weights.lora` tells
-        which names of keys are known. Raises `ImportError` without the package safetensors,
-        `ModelFormatError` for a file that is missing or damaged, `ArgumentValueError` for a key that fits no
-        weight or several and for a scale that is not finite, `DataMismatchError` for shapes that do not fit,
-        `ModelStateError` where the model is not built.
+        Adds `scale` times the adapter's change, on top of adapters applied before. The rules of
+        `update_weights` hold, but any weight can change and none has to be named ahead.
+        `pinnace.weights.lora` lists the supported key names. Raises `ImportError` without the package
+        safetensors, `ModelFormatError` for a missing or damaged file, `ArgumentValueError` for a key that
+        matches no weight or several and for a scale that is not finite, `DataMismatchError` for wrong shapes,
+        `ModelStateError` if the model is not built.
         """
         check_path("path", path)
         if isinstance(scale, bool) or not isinstance(scale, int | float):
@@ -181,10 +180,10 @@ class BaseModel(NotCopied):
             live.exchange.apply(Path(path).absolute(), float(scale), live.workers.exchange)
 
     def remove_lora(self, path: str | os.PathLike[str] | None = None) -> None:
-        """Take the adapter of this file out again, None: all of them.
+        """Remove the adapter of this file, or all adapters if `path` is None.
 
-        Weights that no adapter changes any more hold, to the last bit, what the model file says or
-        `update_weights` has set. Raises `ArgumentValueError` where the adapter was not applied.
+        Weights without adapters are then bit for bit those of the model file or of `update_weights`. Raises
+        `ArgumentValueError` if the adapter was not applied.
         """
         if path is not None:
             check_path("path", path)
@@ -200,19 +199,18 @@ class BaseModel(NotCopied):
     ) -> list[Tensor]:
         """Compute the outputs.
 
-        `inputs` are tensors or numpy arrays in the order of `get_inputs`. `outputs` may be a list to fill:
-        an empty one is extended with the new tensors; tensors in a list of the right length get the data, in
-        place where they hold an array of this dtype and size that can be written. Where all of them hold
-        arrays of the model's fixed shapes, the engine writes there, and nothing is copied: bind once, predict
-        often.
+        `inputs` are tensors or numpy arrays in the order of `get_inputs`. `outputs` may be a list to fill: an
+        empty list is extended with the new tensors; tensors in a list of the right length receive the data,
+        in place if they hold a writable array of this dtype and size. If all of them hold arrays of the
+        model's fixed shapes, the engine writes there without a copy: bind once, predict often.
 
-        Tensors on the model's device (`Tensor(..., device="gpu:0")`) are read and written where they are,
-        inputs and outputs alike; outputs that nobody gave come in host memory.
+        Tensors on the model's device (`Tensor(..., device="gpu:0")`) are read and written there, as inputs
+        and as outputs; other outputs are returned in host memory.
 
-        `timeout` is in seconds, waiting for a worker included. Raises `ArgumentTypeError` for other things,
-        `DataMismatchError` where number, dtype, shape or device of the inputs are not the model's,
-        `EngineError` where the engine fails, `ModelStateError` where the model is not built or closed,
-        `QueueFullError` where `[runner] max_queue` predictions wait already, `PredictTimeoutError`.
+        `timeout` is in seconds, including the wait for a worker. Raises `ArgumentTypeError` for other types,
+        `DataMismatchError` if number, dtype, shape or device of the inputs are not the model's, `EngineError`
+        if the engine fails, `ModelStateError` if the model is not built or closed, `QueueFullError` if
+        `[runner] max_queue` predictions wait already, `PredictTimeoutError`.
         """
         live = self._live or self._unready(inputs)
         if outputs is not None and outputs.__class__ is not list:
@@ -229,7 +227,7 @@ class BaseModel(NotCopied):
             return list(outputs)
         check_outputs(outputs, live.outputs)
         there = into_devices(outputs, arrays, live.outputs, live.host)
-        if timeout is not None:  # a prediction that is given up goes on: it must not write into these later
+        if timeout is not None:  # a prediction that timed out keeps running: it must not write there later
             there = None
         results = tensors_of(live.workers.run(arrays, there, timeout), live.kinds)
         if there is not None:
@@ -238,11 +236,11 @@ class BaseModel(NotCopied):
         return results
 
     def submit(self, inputs: Sequence[Tensor | Array]) -> Future[list[Tensor]]:
-        """Put a prediction into the queue, and return at once.
+        """Queue a prediction and return at once.
 
-        The future gives what `predict` returns, or raises what that raises while it runs; `cancel` calls it
-        off as long as it waits. The data of the inputs must not be changed until it is done. Raises as
-        `predict` for wrong inputs, and `QueueFullError`.
+        The future returns or raises what `predict` would; `cancel` works while the prediction waits. The data
+        of the inputs must not change until it is done. Raises as `predict` does for wrong inputs, and
+        `QueueFullError`.
         """
         live = self._live or self._unready(inputs)
         kinds = live.kinds
@@ -250,34 +248,34 @@ class BaseModel(NotCopied):
         return live.workers.submit(arrays, lambda results: tensors_of(results, kinds))
 
     async def apredict(self, inputs: Sequence[Tensor | Array]) -> list[Tensor]:
-        """As `predict`, for coroutines: the event loop goes on meanwhile.
+        """Predict from a coroutine, without blocking the event loop.
 
-        A task that is cancelled takes its prediction off the queue if that waits still. For a time limit use
+        Cancelling the task removes a waiting prediction from the queue. For a time limit use
         `asyncio.timeout`.
         """
         return await asyncio.wrap_future(self.submit(inputs))
 
     def stats(self) -> Stats:
-        """How many predictions were served, run and wait, and how long they took.
+        """Return counts and latencies of the predictions since the model was built.
 
-        Counted since the model was built; `ModelStateError` where it is not.
+        Raises `ModelStateError` if it is not built.
         """
         return self._built().workers.stats()
 
     def resize(self, inputs: Sequence[Tensor], dims: Sequence[Sequence[int]]) -> None:
-        """Give the inputs other shapes: `dims[i]` is the new shape of input i.
+        """Change the shapes of the inputs: `dims[i]` is the new shape of input i.
 
-        `inputs` are those of `get_inputs`; whatever that has given gets the new shapes, too. Data that has as
-        many elements stays, other data is to be set again. -1 is possible where the dimension is free in the
-        model file, and fixing such a dimension takes no time. For other shapes than the file allows the model
-        is built again, through the compile cache, with the weights and states that it has now; predictions go
-        on meanwhile. Those that run when that is done finish as they began; one that waits with inputs of the
-        shapes before is a `DataMismatchError`.
+        `inputs` are those of `get_inputs`; all tensors that it returned get the new shapes. Data with the
+        same number of elements is kept, other data must be set again. -1 is allowed where the model file has
+        a free dimension, and fixing a free dimension takes no time. Shapes beyond those of the file build the
+        model again, through the compile cache, with the current weights and states, while predictions
+        continue. Running predictions finish with the old shapes; waiting ones with the old shapes raise
+        `DataMismatchError`.
 
-        Raises `ArgumentTypeError` for other things than lists of tensors and of ints, `ArgumentValueError`
-        where their lengths differ, `DataMismatchError` for impossible shapes, and where something in the
-        file, which it names, goes with others only, `NotSupportedError` for one rank's part of a model and on
-        a cluster; after each of these nothing has changed.
+        Raises `ArgumentTypeError` for anything but lists of tensors and of ints, `ArgumentValueError` if
+        their lengths differ, `DataMismatchError` for impossible shapes and, naming the cause, for shapes that
+        the file does not work with, `NotSupportedError` for one rank's part of a model and on a cluster.
+        After an error nothing has changed.
         """
         check_resize(inputs, dims)
         with self._updating:
@@ -311,7 +309,7 @@ class BaseModel(NotCopied):
         batching: Batching | None = None,
         others: Sequence[Origin] = (),
     ) -> None:
-        """Build what is to run, on the devices of `others` as well; what ran before is closed."""
+        """Build the model, on the devices of `others` too, and close the previous one."""
         executable = origin.build()
         posts = [
             WorkerGroup(other.build(), other.target.parallel_requests, other.target.cores) for other in others
@@ -329,7 +327,9 @@ class BaseModel(NotCopied):
         offer: Offer | None = None,
         inputs: tuple[Port, ...] = (),
     ) -> None:
-        """Let these workers be the model; those before are closed. `inputs` are theirs, with their sizes."""
+        """Use these workers from now on, and close the previous ones. `inputs` are the ports with their
+        limits.
+        """
         inputs = inputs or workers.executable.inputs
         live = _Live(workers, offer, exchange, tuple(port.shape for port in inputs), devices, inputs)
         with self._lock:
@@ -340,12 +340,12 @@ class BaseModel(NotCopied):
             old.close()
 
     def _device_note(self) -> str:
-        """What a description adds where devices are simulated."""
+        """Return the line about simulated devices for `__str__`."""
         live = self._live
         return f",\ndevice: {live.devices}" if live is not None and "simulated" in live.devices else ""
 
     def _unready(self, inputs: object) -> _Live:
-        """Raise what is wrong where no model is built: the arguments first."""
+        """Raise the error of a prediction without a model; wrong arguments take precedence."""
         check_inputs(inputs)
         return self._built("predict failed! ")
 
@@ -358,7 +358,7 @@ class BaseModel(NotCopied):
 
 
 class _Live:
-    """Workers, what other processes may have, the weights, and the shapes that the inputs have now."""
+    """A built model: workers, shared weights, exchange of weights, and the current shapes of the inputs."""
 
     def __init__(
         self,
@@ -373,7 +373,7 @@ class _Live:
         self.devices = devices
         self.offer = offer
         self.exchange = exchange
-        self.inputs = self.declared = inputs  # as the file has them
+        self.inputs = self.declared = inputs  # as in the file
         self.built: tuple[Shape, ...] = ()  # the shapes that it is built for, () for those of the file
         self.told: set[str] = set()
         self.outputs = workers.executable.outputs
@@ -385,7 +385,7 @@ class _Live:
         self._output_shapes: list[Shape] | None = None
 
     def reshaped(self, shapes: tuple[Shape, ...], built: tuple[Shape, ...]) -> _Live:
-        """The same with other shapes, for which the executables of the workers are built now."""
+        """Return the same model with other shapes, for which its executables are built already."""
         ports = zip(self.declared, built, strict=True)
         inputs = tuple(replace(port, shape=shape) for port, shape in ports) if built else self.declared
         live = _Live(self.workers, self.offer, self.exchange, shapes, self.devices, inputs)
@@ -393,13 +393,13 @@ class _Live:
         return live
 
     def close(self) -> None:
-        """Offer the weights no more, and free all after the predictions that run."""
+        """Stop sharing the weights, and close the workers."""
         if self.offer is not None:
             self.offer.close()
         self.workers.close()
 
     def handle(self) -> str:
-        """Under which other processes may have the weights."""
+        """Return the number under which other processes map the weights."""
         if self.offer is None:
             raise ModelStateError(
                 "shareable_weight_mem_handle: name the processes that may have the weights when the model is "
@@ -408,7 +408,9 @@ class _Live:
         return str(self.offer.handle)
 
     def writable(self, outputs: object, arrays: list[Array]) -> list[Array] | None:
-        """The arrays of outputs where an executable can write them while it reads `arrays`; else None."""
+        """Return the arrays of `outputs` if an executable can write them while it reads `arrays`;
+        else None.
+        """
         found = arrays_in(outputs, self.kinds)
         if found is None:
             return None
@@ -419,7 +421,7 @@ class _Live:
         return found
 
     def output_shapes(self) -> list[Shape]:
-        """Shapes of the outputs, with free dimensions where those of the inputs leave them free."""
+        """Shapes of the outputs, with free dimensions where the inputs leave them free."""
         if self._output_shapes is None:
             declared = [port.shape for port in self.outputs]
             known = not any(map(is_free, declared)) or any(map(is_free, self.shapes))
@@ -427,20 +429,20 @@ class _Live:
         return self._output_shapes
 
     def _observed(self) -> list[Shape] | None:
-        """Shapes that a prediction of zeros gives; None where zeros are no input for this model."""
+        """Return the output shapes of a prediction with zeros; None if zeros are no valid input."""
         try:
             zeros = [
                 np.zeros(shape, port.dtype.to_numpy())
                 for shape, port in zip(self.shapes, self.inputs, strict=True)
             ]
-        except (ValueError, MemoryError):  # no memory holds them
+        except (ValueError, MemoryError):  # not enough memory
             return None
         results = self.workers.try_out(zeros)
         return None if results is None else [array.shape for array in results]
 
 
 def _refusal(live: _Live, shapes: Sequence[Shape], error: UnsupportedModelError | EngineError) -> str:
-    """Why a model cannot take inputs of other shapes."""
+    """Return the message for shapes that a model cannot take."""
     named = zip(live.declared, shapes, strict=True)
     wanted = ", ".join(f"{port.name!r} {list(port.shape)} -> {list(shape)}" for port, shape in named)
     why = str(error)

@@ -1,4 +1,4 @@
-"""One model on several devices, each with a part of the batch."""
+"""One model on several devices, each computing a part of the batch."""
 
 from __future__ import annotations
 
@@ -39,19 +39,19 @@ __all__ = ["DataParallel"]
 
 
 class DataParallel(NotCopied):
-    """A model copied to several devices, a process each, that splits what it is given among them.
+    """A model copied to several devices, one process each, among which the batch of a request is split.
 
-    Inputs with a batch are split along `axis`, evenly or, where that does not come out, by one row more for
-    the first ones; results come back in order and joined. A model whose batch is fixed at `b` computes `b`
-    rows on a device, and takes any multiple of `b`. Data passes through shared memory, and that of the next
-    request travels while this one is computed. Any number of threads may call `predict` and `submit`.
+    Inputs with a batch are split along `axis`, evenly, with the remaining rows on the first devices; results
+    are joined in order. A model with a fixed batch of `b` computes `b` rows on a device, and takes any
+    multiple of `b`. Data passes through shared memory, and the next request is copied while one is computed.
+    Any number of threads may call `predict` and `submit`.
 
-    Where the process of a device dies, what it had to do is done once more by the others, or by itself when
-    it is back, and fails with the cause where that goes wrong, too; the process is started again. A model
-    that keeps values between predictions keeps them on each device by itself.
+    If the process of a device dies, its parts are computed once more by the others, or by itself after its
+    restart; if that fails too, the request fails with the cause. A model that keeps state between predictions
+    keeps one on each device.
 
-    With `context.parallel.cluster` or `address` the devices are those of a Ray cluster, an actor each, where
-    Ray places them: then only the number of `device_ids` counts.
+    With `context.parallel.cluster` or `address` the devices are those of a Ray cluster, one actor each,
+    placed by Ray; then only the number of `device_ids` counts.
 
     Use it in a `with` statement, or call `close`.
     """
@@ -68,11 +68,11 @@ class DataParallel(NotCopied):
     ) -> None:
         """Build the model of a file on every device.
 
-        `device_ids` are devices of the kind that `context.target` names first, all that can be used where
-        they are not given; `context` None is the CPU. `split` are the names of the inputs to split; without
-        them those are split whose dimension at `axis` is in the model that of the first input which
-        has one, and in the data of a prediction as well; the others are sent to all. Options are those of
-        `Model.build_from_file`, whose errors are raised, with the device that they come from.
+        `device_ids` are devices of the first kind in `context.target`, by default all that are usable;
+        `context` None is the CPU. `split` names the inputs to split; by default these are the inputs whose
+        dimension at `axis` equals, in the model and in the data, that of the first input that has one; the
+        other inputs are sent to all devices. Options and errors are those of `Model.build_from_file`; errors
+        name the device.
         """
         check_type("model_path", model_path, str)
         if context is not None:
@@ -115,20 +115,22 @@ class DataParallel(NotCopied):
 
     @property
     def devices(self) -> list[str]:
-        """What the model runs on, in words."""
+        """Names of the devices."""
         return self._carrier.devices
 
     def close(self) -> None:
-        """Wait for the predictions that run, turn away those that wait, and end the processes."""
+        """Wait for running predictions, fail the waiting ones, and end the processes."""
         self._finalizer()
 
     def get_inputs(self) -> list[Tensor]:
-        """New tensors for the inputs, in order and without data; a free dimension, as the batch, is -1."""
+        """Return new tensors for the inputs, in order and without data; free dimensions, like the batch, are
+        -1.
+        """
         shapes = zip(self._inputs, self._plan.shapes, strict=True)
         return [Tensor.of_port(port, shape, self._told) for port, shape in shapes]
 
     def get_outputs(self) -> list[TensorMeta]:
-        """What is known of the outputs, in order; a free dimension, as the batch, is -1."""
+        """Return what is known of the outputs, in order; free dimensions, like the batch, are -1."""
         axis = self._axis
         return [
             meta(port, freed(port.shape, axis) if joined else port.shape)
@@ -136,7 +138,7 @@ class DataParallel(NotCopied):
         ]
 
     def get_model_info(self, key: str) -> str:
-        """A fact about the model, as `Model.get_model_info`; "device" names all devices."""
+        """Return a fact about the model, as `Model.get_model_info` does; "device" names all devices."""
         check_type("key", key, str)
         if key == "current_pid":
             return str(os.getpid())
@@ -146,24 +148,24 @@ class DataParallel(NotCopied):
     def predict(self, inputs: Sequence[Tensor | Array], timeout: float | None = None) -> list[Tensor]:
         """Compute the outputs for tensors or numpy arrays in the order of `get_inputs`.
 
-        `timeout` is in seconds. Raises `DataMismatchError` where number, dtypes or shapes are not the model's
-        or the batch cannot be split, `DeviceUnavailableError` where processes died over the request,
-        `EngineError` where an engine fails, `ModelStateError` if closed, `PredictTimeoutError`.
+        `timeout` is in seconds. Raises `DataMismatchError` if number, dtypes or shapes are not the model's or
+        the batch cannot be split, `DeviceUnavailableError` if processes died over the request, `EngineError`
+        if an engine fails, `ModelStateError` if closed, `PredictTimeoutError`.
         """
         request = self._submit(inputs)
         try:
             return request.result(timeout)
         except TimeoutError:
-            if request.done():  # just now, or it is the error of the prediction itself
+            if request.done():  # done just now, or the error is the prediction's own
                 return request.result()
             self._carrier.withdraw(request.parts)
             raise PredictTimeoutError(f"the prediction was not done after {timeout} s") from None
 
     @visits_once
     def submit(self, inputs: Sequence[Tensor | Array]) -> Future[list[Tensor]]:
-        """Put a prediction into the queue, and return at once.
+        """Queue a prediction and return at once.
 
-        The future gives what `predict` returns. The data of the inputs must not be changed until it is done.
+        The future returns what `predict` would. The data of the inputs must not change until it is done.
         """
         return self._submit(inputs)
 
@@ -174,7 +176,7 @@ class DataParallel(NotCopied):
         return request
 
     def stats(self) -> DeviceStats:
-        """How many predictions were served and how long they took, and what became of processes."""
+        """Return counts and latencies of predictions, and counts of restarts."""
         carrier, tally = self._carrier, self._tally
         busy, queued = carrier.occupied()
         return DeviceStats(
@@ -193,15 +195,15 @@ class DataParallel(NotCopied):
 
     @property
     def pids(self) -> list[int]:
-        """The numbers of the processes that run now; on a cluster, each on its node."""
+        """Ids of the running processes; on a cluster, each on its node."""
         return self._carrier.pids
 
 
 @dataclass(frozen=True)
 class DeviceStats(Stats):
-    """`Stats`, whose workers are processes and whose queue holds parts of requests.
+    """`Stats` of device processes, whose queue holds parts of requests.
 
-    `restarts` processes were started in the place of dead ones; `retried` parts were computed once more.
+    `restarts` processes replaced dead ones; `retried` parts were computed again.
     """
 
     restarts: int

@@ -1,4 +1,4 @@
-"""Models that are used together."""
+"""Groups of models that share memory."""
 
 from __future__ import annotations
 
@@ -15,21 +15,20 @@ __all__ = ["ModelGroup", "ModelGroupFlag"]
 
 
 class ModelGroup:
-    """Models that share weights, work space, or both.
+    """Models that share weights, workspace, or both.
 
-    Weights are shared by content: models of one process hold a weight once that is the same in both, such as
-    those of the graphs for prefill and decoding of one language model. The compile cache does it, where the
-    engine's form of a weight is a file of its own, and it needs no group: all models do it. Without the cache
-    the models of groups that say so have files of their own, in the folder for temporary files. The work
-    space, the memory for intermediate results, is shared by the models of groups that say so: models that
-    predict in turn need that of the largest only. Where they predict at the same time it grows to what they
-    need together.
+    Weights are shared by content: models of one process hold equal weights once, such as those of the prefill
+    and decoding graphs of a language model. The compile cache does this for all models, also without a group,
+    where the engine keeps a weight in a file of its own. Without the cache, groups that share weights keep
+    such files in the folder for temporary files. The workspace, the memory of intermediate results, is shared
+    in groups that ask for it: models that predict in turn need that of the largest one only. If they predict
+    at the same time, it grows to their sum.
     """
 
     def __init__(self, flags: ModelGroupFlag = ModelGroupFlag.SHARE_WORKSPACE) -> None:
-        """`flags` says what the models share. Raises `ModelStateError` for anything else."""
+        """Create a group; `flags` says what its models share. Raises `ModelStateError` for other types."""
         if not isinstance(flags, ModelGroupFlag):
-            # a RuntimeError, as there, though it is a wrong argument
+            # a RuntimeError for a wrong argument, as in mindspore_lite
             raise ModelStateError(
                 "Parameter flags should be ModelGroupFlag.SHARE_WORKSPACE or ModelGroupFlag.SHARE_WEIGHT or "
                 f"ModelGroupFlag.SHARE_WEIGHT_WORKSPACE, but got {flags!r}."
@@ -40,9 +39,9 @@ class ModelGroup:
     def add_model(self, models: Sequence[str] | Sequence[Model]) -> None:
         """Add model files by path, or `Model` objects before they are built.
 
-        Raises `ArgumentTypeError` where `models` is no list or tuple of only one of the two,
-        `ModelStateError` where it is empty, holds a built model, or `Model` objects of a group that shares
-        nothing but work space, `ModelFormatError` for a missing file.
+        Raises `ArgumentTypeError` if `models` is no list or tuple of either kind, `ModelStateError` if it is
+        empty, holds a built model, or holds `Model` objects in a group that shares only workspace,
+        `ModelFormatError` for a missing file.
         """
         if not isinstance(models, list | tuple):
             raise ArgumentTypeError(f"models must be list/tuple, but got {type(models)}")
@@ -64,11 +63,11 @@ class ModelGroup:
                 share_weights(model)
 
     def cal_max_size_of_workspace(self, model_type: ModelType, context: Context) -> None:
-        """Build the models that were added by path once, so that what is wrong with one is said here.
+        """Build the models that were added by path once, to report their errors here.
 
-        They are in the compile cache then. The size of the work space is not fixed by this: it grows as
-        predictions need it. Raises `ArgumentTypeError` for other types, `ModelStateError` where the group
-        shares no work space or no path was added, and as `Model.build_from_file` does.
+        This also puts them into the compile cache. The workspace keeps growing as predictions need it. Raises
+        `ArgumentTypeError` for other types, `ModelStateError` if the group shares no workspace or has no
+        paths, and as `Model.build_from_file` does.
         """
         check_type("context", context, Context)
         check_type("model_type", model_type, ModelType)

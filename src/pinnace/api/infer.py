@@ -1,4 +1,4 @@
-"""Prediction straight from a network of MindSpore."""
+"""Prediction with a MindSpore network of this process."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ __all__ = ["LiteInfer"]
 
 
 class LiteInfer(BaseModel):
-    """A network that lives in this process as MindSpore object, exported, compiled and ready to predict.
+    """A MindSpore network of this process, exported, compiled and ready to predict.
 
-    It needs the package `mindspore`; the network is exported into a temporary `.mindir` that is gone
-    when this returns.
+    Needs the package `mindspore`. The network is exported to a temporary `.mindir`, which is deleted
+    afterwards.
     """
 
     def __init__(
@@ -41,10 +41,10 @@ class LiteInfer(BaseModel):
     ) -> None:
         """Compile `model_or_net`, a `mindspore.train.Model` or `mindspore.nn.Cell`, for `net_inputs`.
 
-        `net_inputs` are what `mindspore.export` takes: MindSpore tensors, one for each input. `config` is
+        `net_inputs` are the arguments of `mindspore.export`: one MindSpore tensor for each input. `config` is
         {section: {key: value}}, and under "configPath" the path of an .ini file. Models with a
-        `model_group_id` share their work space, see `ModelGroup`. Raises `ImportError` without mindspore,
-        `ArgumentValueError` where `model_or_net` is something else, and as `Model.build_from_file` does.
+        `model_group_id` share their workspace, see `ModelGroup`. Raises `ImportError` without mindspore,
+        `ArgumentValueError` for another `model_or_net`, and as `Model.build_from_file` does.
         """
         super().__init__()
         mindspore = _mindspore()
@@ -62,10 +62,10 @@ class LiteInfer(BaseModel):
             self._start(Origin(_exported(path), ModelType.MINDIR, lambda _: target, settings))
 
     def resize(self, inputs: Sequence[Tensor], dims: Sequence[Sequence[int]]) -> None:
-        """As `Model.resize`, but shapes that the network cannot take are only warned of.
+        """Resize as `Model.resize` does, but only warn about shapes that the network cannot take.
 
-        mindspore_lite looks at them no sooner than it predicts: then they are a `DataMismatchError`. The
-        tensors have these shapes, the network stays as it was.
+        mindspore_lite checks them when predicting, which then raises `DataMismatchError`. The tensors get the
+        shapes, the network stays unchanged.
         """
         try:
             super().resize(inputs, dims)
@@ -107,7 +107,7 @@ def _settings(config: Mapping[str, Any] | None) -> Settings:
 
 
 def _exported(path: str) -> str:
-    """The file that MindSpore wrote: a network of more than 1 GB gets a folder of weights beside it."""
+    """Return the file that MindSpore wrote; a network over 1 GB also has a folder of weights."""
     for name in (f"{path}.mindir", f"{path}_graph.mindir"):
         if Path(name).exists():
             return name

@@ -1,4 +1,4 @@
-"""A model, built for one place to run."""
+"""A model for one request at a time."""
 
 from __future__ import annotations
 
@@ -39,16 +39,16 @@ __all__ = ["Model", "ModelGroupFlag", "ModelType"]
 class Model(BaseModel):
     """A model that is loaded, compiled and run.
 
-    Build it once, then predict. Predictions of several threads run one after the other, in the order of
-    arrival; for predictions at the same time there is `ModelParallelRunner`. Use it in a `with` statement,
-    or call `close`, to free it at once.
+    Build it once, then predict. Predictions of several threads run one at a time, in order of arrival;
+    `ModelParallelRunner` runs them in parallel. Use it in a `with` statement, or call `close`, to free its
+    memory at once.
     """
 
     def __init__(self) -> None:
         super().__init__()
         self._model_path = ""
         self._shares_workspace = self._shares_weights = False
-        self._spare: Store | None = None  # it goes with the last that uses it
+        self._spare: Store | None = None  # removed with its last user
 
     def __str__(self) -> str:
         return f"model_path: {self._model_path}{self._device_note()}."
@@ -66,13 +66,13 @@ class Model(BaseModel):
     ) -> None:
         """Load and compile the model file at `model_path`.
 
-        In a rank of several, where there is no NAME.mindir, it is the rank's NAME0.mindir or NAME_0.mindir.
+        A rank of several that finds no NAME.mindir loads NAME0.mindir or NAME_0.mindir, by its number.
         `context` None is the CPU. Options come from the .ini file at `config_path` and from `config_dict`,
-        {section: {key: value}}, which goes before. Raises `ArgumentTypeError` for arguments of other types,
-        `ModelFormatError` for a file that is missing or damaged, `UnsupportedModelError` for a model that
-        uses what Pinnace cannot run, `ConfigError` for wrong options, `DeviceUnavailableError` where the
-        device is not there, `ModelStateError` where the model is built already, `NotSupportedError` where a
-        key is given: encrypted models cannot be read yet.
+        {section: {key: value}}, which takes precedence. Raises `ArgumentTypeError` for arguments of other
+        types, `ModelFormatError` for a missing or damaged file, `UnsupportedModelError` for a model with
+        unsupported primitives, `ConfigError` for wrong options, `DeviceUnavailableError` for a missing
+        device, `ModelStateError` if the model is built already, `NotSupportedError` for a key: encrypted
+        models are not supported yet.
         """
         check_type("model_path", model_path, str)
         self._check_build(model_type, context, config_path)
@@ -94,11 +94,11 @@ class Model(BaseModel):
         dec_mode: str = "AES-GCM",
         dec_num_parallel: int = 0,
     ) -> None:
-        """Compile a model whose file is in memory.
+        """Compile a model from the bytes of its file.
 
-        `bytes` are not copied and live as long as the model; a buffer that can be written to is copied.
-        Where its weights lie in other files, the option `mindir_path` of the section `[model_file]` says
-        beside which file, or in which folder. The rest is as for `build_from_file`.
+        `bytes` are not copied and live as long as the model; a writable buffer is copied. If the weights are
+        in other files, the option `mindir_path` of the section `[model_file]` is the model's path or folder.
+        The rest is as for `build_from_file`.
         """
         if not isinstance(model, bytes | bytearray | memoryview):
             raise ArgumentTypeError(f"model must be bytes, but got {type(model)}.")
@@ -141,7 +141,9 @@ class Model(BaseModel):
 
 
 def _spare(settings: Settings) -> Store | None:
-    """The store of weights that models share; None where the compile cache does it."""
+    """Return a store for shared weights; None if the compile cache shares them or there is no room
+    on disk.
+    """
     from pinnace.cache.private import private_store
     from pinnace.cache.store import Store
 
@@ -162,7 +164,7 @@ _sharing_weights: set[Path] = set()
 
 
 def share_weights(model: str | Model) -> None:
-    """Let a model that is not built yet, or all that are built of a file later, share equal weights."""
+    """Make a model, or all models built later from a file, share equal weights."""
     if isinstance(model, Model):
         model._shares_weights = True
     else:
@@ -170,7 +172,7 @@ def share_weights(model: str | Model) -> None:
 
 
 def share_workspace(model: str | Model) -> None:
-    """Let a model that is not built yet, or all that are built of a file later, share their work space."""
+    """Make a model, or all models built later from a file, share their workspace."""
     if isinstance(model, Model):
         model._shares_workspace = True
     else:

@@ -1,4 +1,4 @@
-"""Many predictions at the same time over one compiled model."""
+"""Parallel predictions over one compiled model."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _ON_CLUSTER = (
 
 
 class RunnerConfig(Parallel):
-    """What `ModelParallelRunner.init` takes: the way of mindspore_lite 1.8 and 1.9."""
+    """The configuration of `ModelParallelRunner.init`, as in mindspore_lite 1.8 and 1.9."""
 
     context: Context
 
@@ -41,7 +41,7 @@ class RunnerConfig(Parallel):
         config_info: Mapping[str, Mapping[str, str]] | None = None,
         config_path: str = "",
     ) -> None:
-        """Keep a context and the options of `Context.parallel`; None is the default of each."""
+        """Set a context and the options of `Context.parallel`; None means the default."""
         super().__init__()
         if context is not None:
             check_type("context", context, Context)
@@ -65,28 +65,27 @@ class RunnerConfig(Parallel):
 class ModelParallelRunner(BaseModel):
     """Workers over one compiled model, for the threads of a server.
 
-    Any number of threads may call `predict`; as many as there are workers run at the same time, the others
-    wait and are served in the order of arrival. All workers share one executable and its weights, each has
-    a state of its own where the model keeps one. Use the runner in a `with` statement, or call `close`:
-    that waits for the predictions that run and turns away those that wait.
+    Any number of threads may call `predict`; as many predictions as there are workers run in parallel, the
+    others wait and are served in order of arrival. All workers share one executable and its weights; each has
+    its own state if the model keeps one. Use the runner in a `with` statement, or call `close`, which waits
+    for running predictions and fails the waiting ones.
 
-    Options of the section `[runner]` in `context.parallel.config_info` or `config_path`: `max_queue` is the
-    number of predictions that may wait, and who comes then gets `QueueFullError`; 0, as without it, is any
-    number. `max_batch_size` more than 1 computes predictions that wait together, for a model whose inputs
-    and outputs have a free first dimension, up to so many rows; `max_queue_delay_us` is the time in
-    microseconds that the first of them waits for others, 0: only those are joined that wait anyway.
+    Options of the section `[runner]` in `context.parallel.config_info` or `config_path`: `max_queue` limits
+    the predictions that may wait; further ones raise `QueueFullError`; the default 0 is no limit.
+    `max_batch_size` above 1 batches waiting predictions up to this number of rows, for a model whose inputs
+    and outputs have a free first dimension. `max_queue_delay_us` is the time in microseconds that the first
+    of them waits for others; 0 batches only those that wait anyway.
 
-    `context.parallel.device_ids = [0, 1]` spreads them over devices of the kind that the context's target
-    names: each device has an executable and as many workers, and one queue serves all.
+    `context.parallel.device_ids = [0, 1]` uses several devices of the context's target: each device has an
+    executable and as many workers, and one queue serves all.
 
-    `context.parallel.cluster = "ray"` or `address` has the workers on a Ray cluster, each in a process of its
-    own; `device_ids` say by their number how many devices there are.
+    `context.parallel.cluster = "ray"` or `address` runs the workers on a Ray cluster, each in a process of
+    its own; there only the number of `device_ids` counts.
 
-    The number of workers, of each device, is `context.parallel.workers_num`. Where it is 0 there are as
-    many workers as had the best throughput when `pinnace tune` measured the model on this machine, else as
-    the cores that this process may use allow, divided by `context.cpu.thread_num`, or by 1 where that is
-    0 too. (MindSpore Lite's pages only say that 0 adjusts the number to the machine; mindspore_lite 2.0.0
-    was seen to do this.)
+    `context.parallel.workers_num` is the number of workers of each device. If it is 0, it is the number with
+    the best throughput that `pinnace tune` measured for the model on this machine, otherwise the number of
+    usable cores divided by `context.cpu.thread_num`, or by 1 if that is 0 too. (The documentation of
+    MindSpore Lite only says that 0 adjusts to the machine; mindspore_lite 2.0.0 was observed to do this.)
     """
 
     def __init__(self) -> None:
@@ -97,14 +96,14 @@ class ModelParallelRunner(BaseModel):
         return f"model_path: {self._model_path}{self._device_note()}."
 
     def build_from_file(self, model_path: str, context: Context | None = None) -> None:
-        """Load and compile the model file at `model_path`; its kind is told from its content.
+        """Load and compile the model file at `model_path`; its format is detected from its content.
 
         `context` None is the CPU. Options come from `context.parallel.config_path` and from
-        `context.parallel.config_info`, which goes before. Where the runner has a model already, that one is
-        closed. Raises as `Model.build_from_file` does.
+        `context.parallel.config_info`, which takes precedence. A previous model of the runner is closed.
+        Raises as `Model.build_from_file` does.
         """
         check_type("model_path", model_path, str)
-        # As in mindspore_lite, a file that is missing is told before a context that is none.
+        # As in mindspore_lite, a missing file is reported before a wrong context.
         model_path = self._found(model_path, context if isinstance(context, Context) else None)
         if context is not None:
             check_type("context", context, Context)
@@ -113,7 +112,7 @@ class ModelParallelRunner(BaseModel):
         self._model_path = model_path
 
     def build_from_buffer(self, model: Buffer, context: Context | None = None) -> None:
-        """Compile a model whose file is in memory; see `Model.build_from_buffer`."""
+        """Compile a model from the bytes of its file; see `Model.build_from_buffer`."""
         if not isinstance(model, bytes | bytearray | memoryview):
             raise ArgumentTypeError(f"model must be bytes, but got {type(model)}.")
         if context is not None:
@@ -123,7 +122,7 @@ class ModelParallelRunner(BaseModel):
         self._model_path = ""
 
     def init(self, model_path: str | Buffer, runner_config: RunnerConfig | None = None) -> None:
-        """Build from a path or from bytes: the way of mindspore_lite 1.8 and 1.9."""
+        """Build from a path or from bytes, as in mindspore_lite 1.8 and 1.9."""
         if runner_config is not None:
             check_type("runner_config", runner_config, RunnerConfig)
         config = runner_config or RunnerConfig()

@@ -1,1 +1,1 @@
-"""Where executables run: admission, cores."""
+"""Queues and the places where executables run: threads, device processes, Ray actors."""

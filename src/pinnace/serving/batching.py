@@ -1,4 +1,4 @@
-"""Requests that are computed together, along the first dimension of all inputs and outputs."""
+"""Batches of waiting requests, joined along the first dimension of all inputs and outputs."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Batching:
-    """How many rows a batch may have, and how long, in ns, its first request may wait for others."""
+    """Limits of a batch: number of rows, and time in ns that its first request may wait."""
 
     rows: int
     delay: int
 
     def check(self, executable: Executable) -> None:
-        """Raise `ConfigError` for a model whose requests cannot be computed together."""
+        """Raise `ConfigError` for a model whose requests cannot be batched."""
         for port in (*executable.inputs, *executable.outputs):
             if port.shape[:1] != (-1,):
                 raise ConfigError(
@@ -40,9 +40,9 @@ class Batching:
             )
 
     def extend(self, batch: list[Request], waiting: deque[Request]) -> bool:
-        """Move requests from the head of the queue to the batch; whether more of them may still fit.
+        """Move requests from the head of the queue to the batch. Returns True if more of them may still fit.
 
-        Nobody is overtaken: where the head does not fit the batch ends.
+        Requests keep their order: the batch ends at the first request that does not fit.
         """
         rows = sum(map(rows_of, batch))
         while waiting and rows:
@@ -55,7 +55,7 @@ class Batching:
 
 
 def rows_of(request: Request) -> int:
-    """The size of the first dimension of all inputs; 0 where they differ, or one is in a device's memory."""
+    """Return the first dimension of all inputs; 0 if they differ or one is in device memory."""
     if not all(isinstance(array, np.ndarray) for array in request.arrays):
         return 0
     rows = {array.shape[0] for array in request.arrays}
@@ -63,19 +63,19 @@ def rows_of(request: Request) -> int:
 
 
 def _kind(request: Request) -> list[tuple[int, ...]]:
-    """What requests must have in common. The dtypes are the model's."""
+    """Return the shapes that requests of one batch must share. The model fixes the dtypes."""
     return [array.shape[1:] for array in request.arrays]
 
 
 def joined(requests: Sequence[Request]) -> list[Array]:
-    """The inputs of all, one after the other."""
+    """Concatenate the inputs of the requests."""
     return [np.concatenate(parts) for parts in zip(*(r.arrays for r in requests), strict=True)]
 
 
 def split(results: Sequence[Array], requests: Sequence[Request]) -> list[list[Array]]:
-    """The results of each request, each memory of its own.
+    """Split the results of a batch into copies for each request.
 
-    Raises `EngineError` where the results have other first dimensions than the inputs.
+    Raises `EngineError` if the results have another first dimension than the inputs.
     """
     ends = [0, *accumulate(map(rows_of, requests))]
     if any(result.shape[:1] != (ends[-1],) for result in results):

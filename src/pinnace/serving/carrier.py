@@ -1,4 +1,4 @@
-"""What takes parts of requests to where they are computed."""
+"""The protocol of the backends that compute parts of split requests."""
 
 from __future__ import annotations
 
@@ -10,47 +10,47 @@ from pinnace.types import Port
 
 
 class Carrier(Protocol):
-    """What takes parts of requests to devices: processes of this machine, or actors of a cluster."""
+    """A backend that computes parts of requests: processes of this machine, or actors of a cluster."""
 
     @property
     def inputs(self) -> tuple[Port, ...]:
-        """Those of the model."""
+        """The inputs of the model."""
 
     @property
     def outputs(self) -> tuple[Port, ...]:
-        """Those of the model."""
+        """The outputs of the model."""
 
     @property
     def info(self) -> Mapping[str, str]:
-        """Facts about the model."""
+        """User info of the model file and facts of the engine."""
 
     @property
     def devices(self) -> list[str]:
-        """Where it runs, in words."""
+        """Names of the devices."""
 
     @property
     def pids(self) -> list[int]:
-        """The processes that run."""
+        """Ids of the running processes."""
 
     @property
     def restarts(self) -> int:
-        """How many processes took the place of dead ones."""
+        """Number of processes that replaced dead ones."""
 
     @property
     def retried(self) -> int:
-        """How many parts were computed once more."""
+        """Number of parts that were computed again."""
 
     def __len__(self) -> int:
-        """How many devices there are."""
+        """Number of devices."""
 
     def occupied(self) -> tuple[int, int]:
-        """How many devices have something to do, and how many parts wait for one."""
+        """Return the number of busy devices and the number of waiting parts."""
 
     def submit(self, parts: Sequence[Piece]) -> None:
-        """Let the parts be computed. Raises `ModelStateError` if closed, `DeviceUnavailableError`."""
+        """Queue the parts. Raises `ModelStateError` if closed, `DeviceUnavailableError` if none is left."""
 
     def withdraw(self, parts: Sequence[Piece]) -> None:
-        """Take off the queue what waits there still."""
+        """Remove parts that still wait from the queue."""
 
     def close(self) -> None:
-        """Turn away what waits, wait for what runs, and end the processes. May be called again."""
+        """Fail the waiting parts, wait for the running ones, end the processes. May be called again."""

@@ -1,7 +1,7 @@
-"""Messages between a process and those that work for it: JSON. No data travels here.
+"""JSON messages between a process and its device processes. Array data goes through shared memory instead.
 
-A message is one packet; a long one, such as what a model with much user info says of itself, is several. The
-first byte of a packet says whether more of the message follow it.
+A message is one packet, or several if it is long (a model with much user info). The first byte of a packet
+says whether more packets of the message follow.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from pinnace.errors import EngineError, PinnaceError, UnsupportedModelError, Uns
 from pinnace.types import DataType, Format, Port
 
 Message = dict[str, Any]
-_LARGEST = 1 << 16  # bytes of a packet; less than a socket holds
+_LARGEST = 1 << 16  # bytes of a packet; below the socket buffer size
 _MORE, _LAST = b"+", b"."
-_TEXT = 1 << 14  # characters of an error
+_TEXT = 1 << 14  # maximum characters of an error message
 
 
 class Control:
@@ -34,7 +34,7 @@ class Control:
 
     @classmethod
     def pair(cls) -> tuple[Control, Control]:
-        """Both ends."""
+        """Create both ends of a connection."""
         one, other = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         here, there = cls(one), cls(other)
         _ends.update((here, there))
@@ -45,7 +45,7 @@ class Control:
         return self._socket.fileno()
 
     def send(self, message: Message) -> None:
-        """Send, one thread at a time; OSError where the other side is gone."""
+        """Send a message, from one thread at a time. Raises OSError if the other end is closed."""
         rest = json.dumps(message).encode()
         while len(rest) > _LARGEST:
             self._socket.send(_MORE + rest[:_LARGEST], socket.MSG_NOSIGNAL)
@@ -53,7 +53,7 @@ class Control:
         self._socket.send(_LAST + rest, socket.MSG_NOSIGNAL)
 
     def receive(self) -> Message | None:
-        """Wait for the next message; None where the other side is gone."""
+        """Wait for the next message. Returns None if the other end is closed."""
         data, kind = b"", _MORE
         while kind == _MORE:
             try:
@@ -65,12 +65,12 @@ class Control:
         return found
 
     def hang_up(self) -> None:
-        """End the conversation, for a thread of ours that waits for a message as well."""
-        with suppress(OSError):  # the other side was faster
+        """Shut the connection down; this also wakes a thread of this process that waits in `receive`."""
+        with suppress(OSError):  # the other end closed first
             self._socket.shutdown(socket.SHUT_RDWR)
 
     def close(self) -> None:
-        """Free this end."""
+        """Close this end."""
         self._socket.close()
 
 
@@ -78,7 +78,7 @@ _ends: weakref.WeakSet[Control] = weakref.WeakSet()
 
 
 def _after_fork() -> None:
-    """In a child: while it held a connection of its parent's, nobody would hear of the parent's death."""
+    """Close inherited ends in a forked child, so that peers still notice the death of the parent."""
     for end in list(_ends):
         end.close()
 
@@ -87,19 +87,19 @@ os.register_at_fork(after_in_child=_after_fork)
 
 
 def ports_said(ports: Sequence[Port]) -> list[list[object]]:
-    """Inputs or outputs, for `ports_of` on the other side."""
+    """Encode inputs or outputs for `ports_of` in the other process."""
     return [[port.name, port.dtype.name, list(port.shape), port.format.name] for port in ports]
 
 
 def ports_of(said: Sequence[Sequence[Any]]) -> tuple[Port, ...]:
-    """The inputs or outputs that a process has told of."""
+    """Decode the inputs or outputs of a message."""
     return tuple(
         Port(name, DataType[dtype], tuple(shape), Format[layout]) for name, dtype, shape, layout in said
     )
 
 
 def as_message(error: BaseException) -> Message:
-    """An error, for `as_error` on the other side."""
+    """Encode an error for `as_error` in the other process."""
     said: Message = {"kind": type(error).__name__, "text": str(error)[:_TEXT]}
     if isinstance(error, UnsupportedModelError):
         said["model"], said["primitives"] = error.model, [asdict(p) for p in error.primitives[:100]]
@@ -107,7 +107,7 @@ def as_message(error: BaseException) -> Message:
 
 
 def as_error(said: Message, where: str) -> PinnaceError:
-    """The error that happened in another process, `where`, of the class that it had there."""
+    """Decode an error of the process `where`, with its original class if that is one of Pinnace's."""
     if "primitives" in said:
         found = [UnsupportedPrimitive(**primitive) for primitive in said["primitives"]]
         return UnsupportedModelError(f"{where}: {said['model']}", found)

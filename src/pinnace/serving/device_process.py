@@ -1,4 +1,4 @@
-"""What runs in the process of one device: a model is built, and computes what lies in shared memory."""
+"""The main function of a device process: it builds a model and computes requests in shared memory."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from pinnace.types import Port
 
 
 def main(told: Message) -> None:
-    """Serve the process that started this one, until it hangs up."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the other process has heard it too, and decides
+    """Serve the parent process until it closes the connection."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent gets the interrupt too, and decides
     control = Control(socket.socket(fileno=told["control"]))
     slots = [Slot((into, out)) for into, out in told["slots"]]
     try:
@@ -30,7 +30,7 @@ def main(told: Message) -> None:
             return
         target = _target(job["target"])
         if target.cores:
-            os.sched_setaffinity(0, target.cores)  # all threads of a simulated device stay on its cores
+            os.sched_setaffinity(0, target.cores)  # keep all threads of a simulated device on its cores
         executable = build(job["model"], None, target, Settings(job["sections"], job["folder"]))
         _check(executable.inputs + executable.outputs)
         ports = {"inputs": ports_said(executable.inputs), "outputs": ports_said(executable.outputs)}
@@ -61,7 +61,7 @@ def _serve(control: Control, slots: Sequence[Slot], executable: Executable) -> N
 
 
 class _SlotRunner:
-    """The slots, and the arrays in each of them as they were last: same ones need not be bound again."""
+    """Runs requests in slots; keeps the arrays of each slot, so that their bindings stay valid."""
 
     def __init__(self, slots: Sequence[Slot], executable: Executable) -> None:
         self._slots = slots
@@ -73,7 +73,7 @@ class _SlotRunner:
         self._arrays: list[tuple[object, list[Array], list[Array] | None]] = [(None, [], None) for _ in slots]
 
     def run(self, number: int, shapes: list[list[int]]) -> list[list[int]]:
-        """Compute what lies in a slot; gives the shapes of the results, which lie there too."""
+        """Compute the request in a slot. Returns the shapes of the results, which are in the slot too."""
         slot = self._slots[number]
         known, arrays, outputs = self._arrays[number]
         if known != shapes:

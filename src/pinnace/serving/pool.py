@@ -1,4 +1,4 @@
-"""Many requests over one executable."""
+"""A pool of workers over one executable, behind one queue."""
 
 from __future__ import annotations
 
@@ -31,20 +31,20 @@ from pinnace.serving.request import Blocking, Request, Submitted
 from pinnace.serving.visit import Visit, visits, visits_once
 from pinnace.serving.worker import Worker
 
-if TYPE_CHECKING:  # importing an engine takes long, and this is imported by all
+if TYPE_CHECKING:  # importing an engine is slow, and every process imports this module
     from pinnace.engines.protocol import Array, Executable
 
 
 @dataclass(frozen=True)
 class WorkerGroup:
-    """An executable, and how many workers run it, bound to `cores`, a worker each in turn."""
+    """An executable and the number of its workers, each bound to one of `cores` in turn."""
 
     executable: Executable
     count: int = 1
     cores: Sequence[int] = ()
 
     def workers(self, group: int) -> list[Worker]:
-        """New workers, which are told apart from those of other posts by `group`."""
+        """Create the workers; `group` is the number of this group in the pool."""
         cores = self.cores
         places = [frozenset({cores[i % len(cores)]} if cores else ()) for i in range(self.count)]
         return [Worker(self.executable, place, group) for place in places]
@@ -55,31 +55,32 @@ def _kinds(executable: Executable) -> list[tuple[object, object]]:
 
 
 _CROWD = 4
-"""Requests that wait for each worker from which on all go through the queue for `_CROWDED` ns.
+"""Waiting requests per worker above which all requests go through the queue for `_CROWDED` ns.
 
-A thread that Python lets run would else find a worker idle again and again, before those that it keeps from
-running have had their turn: with requests of some microseconds the slowest of 32 clients then had 2 to 3
-times the mean latency of the fastest. To go through the queue costs a thread's waking up.
+Otherwise the thread that Python happens to run finds a worker idle again and again while the others wait:
+with requests of some microseconds the slowest of 32 clients had 2 to 3 times the mean latency of the fastest.
+Going through the queue costs one thread wake-up.
 """
 _CROWDED = 20_000_000
 
 _WITHIN = 100
-"""Requests that callbacks of one request submit and that run there at once; more of them wait in the queue.
+"""Maximum of nested requests that callbacks of one request submit and run at once; more go to the queue.
 
-Where each callback submits the next request, they are on the stack all together.
+If each callback submits the next request, all of them are on the stack together.
 """
 
 
 class Workers:
-    """`count` places where one executable runs, each with a state of its own, first come first served.
+    """`count` workers that run one executable, first come, first served, each with its own state.
 
-    A caller who finds a worker idle runs on it in its own thread, unless many had to wait just before. Who
-    does not waits in the queue; then the threads of the workers run what is in the queue, one request after
-    the other without a hand-over in between, until it is empty. (Callers that hand a worker to the next one
-    leave a core idle while that one wakes: 0.81 of what the kernels allow was measured, 0.98 in this way.)
+    A caller that finds an idle worker runs on it in its own thread, unless the queue was crowded just before.
+    Otherwise the request waits in the queue, and the worker threads run queued requests one after the other
+    until the queue is empty. (Handing a worker from caller to caller leaves a core idle while the next caller
+    wakes: that reached 0.81 of what the kernels allow, worker threads reach 0.98.)
 
-    `cores` are bound to, a worker each in turn; `limit` is how many may wait, 0 any number. `others` are more
-    workers of the same queue with executables of their own: the same model on other devices.
+    Each worker is bound to one of `cores` in turn. `limit` is the number of requests that may wait, 0 for no
+    limit. `others` are more workers behind the same queue with executables of their own: the same model on
+    other devices.
     """
 
     def __init__(
@@ -96,39 +97,39 @@ class Workers:
         posts = (WorkerGroup(executable, count, cores), *others)
         self._executables = tuple(post.executable for post in posts)
         self._limit, self._batching = limit, batching
-        # Device by device in turn, so that few requests are spread over all.
+        # Alternate between devices, so that few requests are spread over all of them.
         in_turn = zip_longest(*(post.workers(group) for group, post in enumerate(posts)))
         self._workers = [worker for turn in in_turn for worker in turn if worker is not None]
         self._idle = self._workers[::-1]
         self._waiting: deque[Request] = deque()
         self._lock = threading.RLock()
-        self._changed = threading.Condition(self._lock)  # all idle, or one more waits for a batch
+        self._changed = threading.Condition(self._lock)  # all are idle, or one more request waits
         self._visit = Visit()
         self._direct = batching is None or not batching.delay
-        self._closed = ""  # why, once it is
+        self._closed = ""  # the reason, once closed
         self._freed = False
         self._crowded_until = 0
         self._refused = self._withdrawn = 0
-        self._trial = threading.Lock()  # of the one that runs now
-        weakref.finalize(self, _dismiss, self._workers).atexit = False  # `_close_all` does more
+        self._trial = threading.Lock()  # held while `try_out` runs
+        weakref.finalize(self, _dismiss, self._workers).atexit = False  # `_close_all` does more at exit
         _pools.add(self)
 
     @property
     def executable(self) -> Executable:
-        """What runs, on the first device where there are several."""
+        """The executable of the first device."""
         return self._executables[0]
 
     def run(
         self, arrays: Sequence[Array], outputs: Sequence[Array] | None = None, timeout: float | None = None
     ) -> list[Array]:
-        """Compute the outputs of a request, into `outputs` where these are given (see `Execution.run`).
+        """Compute the outputs of a request, into `outputs` if given (see `Execution.run`).
 
         Raises `EngineError`, `ModelStateError` if closed, `QueueFullError`, and `PredictTimeoutError` after
-        `timeout` seconds; a request that runs by then goes on, for nothing.
+        `timeout` seconds; a request that is running by then continues, and its results are dropped.
         """
         arrived = perf_counter_ns()
         visit = self._visit
-        if visit.is_inside:  # a callback of a future asks: to wait for a worker would be to wait for itself
+        if visit.is_inside:  # called by a callback of a future: waiting for a worker would deadlock
             self._check_open()
             return visit.own().run(arrays, outputs, arrived)
         worker: Worker | None = None
@@ -138,10 +139,10 @@ class Workers:
             if timeout is None and self._direct and arrived > self._crowded_until:
                 with self._lock:
                     self._check_open()
-                    # A worker that was woken for those who wait may not have come to it yet.
+                    # A worker that was woken for a waiting request may not have taken it yet.
                     if self._idle and not self._waiting:
                         worker, turn = self._idle[-1], self._idle[-1].turn
-                        del self._idle[-1]  # no call, as `pop`, in which the handler of a signal could raise
+                        del self._idle[-1]  # `pop` is a call, in which a signal handler could raise
                 if worker is not None:
                     if not worker.cores:
                         return worker.run(arrays, outputs, arrived)
@@ -152,14 +153,14 @@ class Workers:
             try:
                 if worker is not None:
                     self._give_back(worker, turn)
-            except BaseException:  # the handler of a signal has raised
+            except BaseException:  # a signal handler raised
                 self._give_back(worker, turn)  # type: ignore[arg-type]
                 raise
             finally:
                 visit.is_inside = False
 
     def _wait_for(self, request: Blocking, timeout: float | None) -> list[Array]:
-        """The results of a request that goes through the queue."""
+        """Queue a request and wait for its results."""
         try:
             self._put(request)
             done = request.wait(timeout)
@@ -172,9 +173,9 @@ class Workers:
         return request.results()
 
     def submit(self, arrays: Sequence[Array], present: Callable[[list[Array]], Any]) -> Future[Any]:
-        """Put a request into the queue; the future gets what `present` makes of its results.
+        """Queue a request; the future gets `present(results)`.
 
-        Raises as `run`, but for what goes wrong while it runs.
+        Raises as `run` does, except for errors of the run itself.
         """
         request = Submitted(arrays, present, self.withdraw, self.hurry)
         self.enqueue(request)
@@ -182,7 +183,7 @@ class Workers:
 
     @visits_once
     def try_out(self, arrays: Sequence[Array]) -> list[Array] | None:
-        """As `run`, on a state that is thrown away and uncounted; None where the engine fails."""
+        """Run a request on a temporary state, without counting it. Returns None if the engine fails."""
         with self._trial:
             self._check_open()
             try:
@@ -192,11 +193,11 @@ class Workers:
 
     @visits_once
     def exchange(self, *executables: Executable) -> None:
-        """Run other executables from now on, one for each device, on the states as they are.
+        """Replace the executables, one for each device, and keep the states.
 
-        Requests that run finish on those before, which are freed with the last of them. Raises
-        `ModelStateError` if closed, `DataMismatchError` where the states do not fit them, `ConfigError` where
-        they cannot compute requests together as is wanted.
+        Running requests finish on the old executables, which are freed after the last of them. Raises
+        `ModelStateError` if closed, `DataMismatchError` if the states do not fit, `ConfigError` if the new
+        executables cannot batch requests as configured.
         """
         with self._lock:
             if self._closed:
@@ -211,7 +212,7 @@ class Workers:
 
     @visits
     def stats(self) -> stats.Stats:
-        """What was done, and what is being done."""
+        """Return counts of requests and workers."""
         with self._lock:
             tallies = [worker.tally for worker in self._workers]
             return stats.Stats(
@@ -227,14 +228,15 @@ class Workers:
             )
 
     def close(self) -> None:
-        """Turn away who waits, wait for those who run, and free the executable. May be called again.
+        """Fail the waiting requests, wait for the running ones, and free the executables. May be called
+        again.
 
-        Called from within, as by the callback of a future, the handler of a signal or a finalizer that came
-        in between, it returns at once: what it would wait for may be what it was called by.
+        If the call comes from inside the pool (the callback of a future, a signal handler, a finalizer), it
+        returns at once and closes in another thread: it might otherwise wait for its own caller.
         """
         self._closed = self._closed or "the model is closed"
         if self._visit.is_inside:
-            with suppress(RuntimeError):  # no thread can be had: who waits is served, and none comes after
+            with suppress(RuntimeError):  # no thread can start: new requests are refused all the same
                 threading.Thread(target=self._end, name="pinnace-close").start()
         else:
             self._end()
@@ -264,7 +266,7 @@ class Workers:
         return bool(self._waiting) or len(self._idle) < len(self._workers)
 
     def inherit(self) -> None:
-        """Go on in a child after a fork; not where requests ran, whose engine may be in any state."""
+        """Reset the pool in a forked child; close it if it was running requests."""
         self._lock = threading.RLock()
         self._changed = threading.Condition(self._lock)
         self._visit = Visit()
@@ -279,9 +281,9 @@ class Workers:
             )
 
     def _give_back(self, worker: Worker, turn: int) -> None:
-        """Let a worker be idle, or go on with the queue in its own thread.
+        """Mark a worker as idle, or continue with the queue in its own thread.
 
-        `turn` is what its `turn` was when it was taken: it may have been given back already.
+        `turn` is the worker's `turn` when it was taken: the worker may have been returned already.
         """
         with self._lock:
             if worker.turn == turn:
@@ -292,16 +294,16 @@ class Workers:
 
     def _rest(self, worker: Worker) -> None:
         worker.adopt(self._executables[worker.group])
-        # No call, as `append` is: the handler of a signal could raise before the next line.
+        # `append` is a call: a signal handler could raise before the next line.
         self._idle += [worker]
         worker.turn += 1
         if self._closed:
             self._changed.notify_all()
 
     def enqueue(self, request: Request) -> None:
-        """Put a request into the queue. Raises as `submit`."""
+        """Queue a request. Raises as `submit` does."""
         own = self._visit.worker
-        if own is not None and own.within < _WITHIN:  # called from a future's callback
+        if own is not None and own.within < _WITHIN:  # called from the callback of a future
             self._check_open()
             own.within += 1
             self._perform(own, [request])
@@ -309,7 +311,7 @@ class Workers:
         self._put_alone(request)
 
     def _put(self, request: Request) -> None:
-        """Put a request into the queue, and wake one of the idle workers for it."""
+        """Queue a request and wake an idle worker for it."""
         with self._lock:
             self._check_open()
             waiting, idle = len(self._waiting), len(self._idle)
@@ -322,7 +324,7 @@ class Workers:
             if waiting >= _CROWD * len(self._workers):
                 self._crowded_until = request.arrived + _CROWDED
             self._waiting.append(request)
-            # The last ones were woken for those who wait, and have not come yet.
+            # The last idle workers were woken for the requests that wait already.
             worker = self._idle[-min(waiting + 1, idle)] if idle else None
             if self._batching is not None:
                 self._changed.notify_all()
@@ -333,7 +335,7 @@ class Workers:
 
     @visits
     def withdraw(self, request: Request, is_over: bool = True) -> bool:
-        """Take a request off the queue; False where it is not there any more."""
+        """Remove a request from the queue. Returns False if it is not there any more."""
         with self._lock:
             try:
                 self._waiting.remove(request)
@@ -343,7 +345,7 @@ class Workers:
             return True
 
     def hurry(self, request: Request) -> None:
-        """Run a request that waits here, where it is a callback of the worker that waits for its end."""
+        """Run a waiting request here, if this thread is the worker that is about to wait for it."""
         own = self._visit.worker
         if own is not None and self.withdraw(request, is_over=False):
             self._perform(own, [request])
@@ -353,7 +355,7 @@ class Workers:
             raise ModelStateError(self._closed)
 
     def _wake(self, worker: Worker) -> None:
-        """Let a worker's thread serve the queue, or this one where the system has no thread for it."""
+        """Let the worker's thread serve the queue, or this thread if the system cannot start another one."""
         if worker.thread is None:
             thread = threading.Thread(
                 target=_work, args=(weakref.ref(self), worker), name="pinnace-worker", daemon=True
@@ -367,7 +369,7 @@ class Workers:
         worker.wake.put(None)
 
     def _serve(self, worker: Worker) -> None:
-        """Run what is in the queue, and rest; nothing where somebody else runs on the worker."""
+        """Run queued requests until the queue is empty. Does nothing if the worker is taken."""
         with self._lock:
             if worker not in self._idle or not self._waiting:
                 return
@@ -377,7 +379,7 @@ class Workers:
             self._perform(worker, batch)
 
     def _perform(self, worker: Worker, batch: Sequence[Request]) -> None:
-        """Run requests but those that were called off after they had left the queue."""
+        """Run requests, without those that were cancelled after they left the queue."""
         begun = [request for request in batch if request.begin()]
         if len(begun) < len(batch):
             with self._lock:
@@ -388,7 +390,7 @@ class Workers:
             self._perform_together(worker, begun)
 
     def _next(self, worker: Worker) -> list[Request]:
-        """The request that has waited longest, with those to be computed together with it."""
+        """Return the oldest request, with those to be batched with it."""
         with self._lock:
             worker.adopt(self._executables[worker.group])
             if not self._waiting:
@@ -405,9 +407,9 @@ class Workers:
             return batch
 
     def _perform_together(self, worker: Worker, batch: Sequence[Request]) -> None:
-        """Run requests as one; where that fails, each by itself, so that only who is wrong gets an error."""
+        """Run requests as a batch. If that fails, run each alone, so that only faulty ones get errors."""
         parts = None
-        with suppress(Exception):  # there is no memory for all, or a warning is an error
+        with suppress(Exception):  # not enough memory for the batch, or warnings raise
             parts = self._together(worker, batch)
         if parts is not None:
             worker.finish(batch, parts)
@@ -416,7 +418,7 @@ class Workers:
             worker.perform(request)
 
     def _together(self, worker: Worker, batch: Sequence[Request]) -> list[list[Array]] | None:
-        """The results of each request; None where the engine fails."""
+        """Return the results of each request; None if the engine fails."""
         results = worker.attempt(joined(batch))
         if results is None:
             return None
@@ -429,14 +431,14 @@ class Workers:
 
 
 def _work(pool: weakref.ref[Workers], worker: Worker) -> None:
-    """What a worker's thread does; it keeps the pool alive only while there is something to do."""
+    """The loop of a worker thread. It holds a reference to the pool only while there is work."""
     if worker.cores:
         os.sched_setaffinity(0, worker.cores)
     while True:
         worker.wake.get()
         workers = pool()
         if worker.dismissed or workers is None:
-            worker.wake.put(None)  # there is a second thread where a signal came while one was started
+            worker.wake.put(None)  # a second thread exists if a signal arrived while one was started
             return
         workers._visit.is_inside, workers._visit.worker = True, worker
         workers._serve(worker)
@@ -448,13 +450,13 @@ _pools: weakref.WeakSet[Workers] = weakref.WeakSet()
 
 @atexit.register
 def _close_all() -> None:
-    """At the end of Python: a thread that it ends while an engine runs there takes the process with it."""
+    """Close all pools at exit: ending a thread inside an engine would abort the process."""
     for workers in list(_pools):
         workers.close()
 
 
 def _after_fork() -> None:
-    """In a child after a fork, where the threads that ran and held locks are not."""
+    """Reset all pools in a forked child: their threads are gone, and locks may be held."""
     for workers in list(_pools):
         workers.inherit()
 
@@ -463,7 +465,7 @@ os.register_at_fork(after_in_child=_after_fork)
 
 
 def _dismiss(workers: Iterable[Worker]) -> None:
-    """End the workers' threads."""
+    """End the threads of the workers."""
     for worker in workers:
         worker.dismissed = True
         worker.wake.put(None)

@@ -1,9 +1,8 @@
-"""Processes that compute parts of requests, one a device, behind one queue.
+"""Device processes that compute parts of requests behind one queue.
 
-Each process has two slots of shared memory, so that the next part travels while one is computed. A thread
-here writes parts into slots, another one waits for results, and one of all devices runs the callbacks of
-futures. What a process that dies had in its slots goes back to the head of the queue, once; then the process
-is started anew.
+Each process has two slots of shared memory, so that one part is written while another is computed. For each
+device one thread writes parts into slots and one waits for results; one more thread runs the callbacks of all
+futures. When a process dies, its parts go back to the head of the queue, once, and the process is restarted.
 """
 
 from __future__ import annotations
@@ -30,8 +29,8 @@ from pinnace.serving.request import Callbacks
 from pinnace.serving.slots import Array, DTypes, Slot
 
 _SLOTS = 2
-_STARTS = 5  # in a row, of a process that has died
-_PAUSE = 0.1  # seconds before the second of them, doubled each time
+_STARTS = 5  # attempts in a row to restart a dead process
+_PAUSE = 0.1  # seconds before the second attempt; doubled each time
 _ROOT = Path(__file__).parents[2]
 _CHILD = (
     "import json, sys; "
@@ -43,31 +42,31 @@ _CHILD = (
 
 
 class DeviceTask(Protocol):
-    """What one process computes. `tried` is how many processes died over it."""
+    """A unit of work for one process. `tried` counts the processes that died over it."""
 
     arrays: Sequence[Array]
     tried: int
 
     def take(self, results: Sequence[Array]) -> Callable[[], None]:
-        """Copy the results, which are gone after; gives what tells the caller of them."""
+        """Copy the results, whose memory is reused. Returns a function that notifies the caller."""
 
     def fail(self, error: BaseException) -> None:
-        """Tell the caller of an error."""
+        """Pass an error to the caller."""
 
 
 @dataclass(frozen=True)
 class Job:
-    """What a process is for: the device as messages name it, and what the process is told to build."""
+    """The model that a process builds, as a message, and the device's name for error messages."""
 
     device: str
     told: Message
 
 
 class _Process:
-    """One process that runs, with its slots."""
+    """A running device process and its slots."""
 
     def __init__(self, job: Job) -> None:
-        """Start the process; `wait_until_ready` before anything else."""
+        """Start the process. Call `wait_until_ready` next."""
         self._device = job.device
         self.slots = [Slot() for _ in range(_SLOTS)]
         self.free = list(range(_SLOTS))
@@ -91,16 +90,16 @@ class _Process:
         finally:
             theirs.close()
             os.close(stderr)
-        with suppress(OSError):  # it has ended: `wait_until_ready` says how
+        with suppress(OSError):  # it has ended: `wait_until_ready` reports how
             self.control.send(job.told)
 
     @property
     def pid(self) -> int:
-        """The number of the process."""
+        """The process id."""
         return self._process.pid
 
     def wait_until_ready(self) -> Message:
-        """What the process says of the model that it has built; raises what went wrong."""
+        """Return the process's description of its model. Raises the error of a failed build."""
         message = self.control.receive()
         if message is None or "error" in message:
             died = self.end()
@@ -114,7 +113,7 @@ class _Process:
         return message
 
     def _pass_on(self) -> None:
-        """Print what the process had to say, as warnings; what it says from now on goes there by itself."""
+        """Print the output of the process so far; later output goes to stderr directly."""
         self._said.seek(0)
         printed = self._said.read().decode(errors="replace")
         self._said.close()
@@ -122,13 +121,13 @@ class _Process:
             print(printed, end="", file=sys.stderr)
 
     def kill(self) -> None:
-        """End the process; `end` frees what is left of it."""
+        """Kill the process; `end` and `close` free its resources."""
         self._process.kill()
 
     def end(self) -> str:
-        """End the process where it has not ended by itself; says how it did."""
+        """Wait for the process to end, or kill it. Returns how it ended, for messages."""
         try:
-            code = self._process.wait(0.2)  # what has closed its socket is about to end
+            code = self._process.wait(0.2)  # a process that closed its socket is about to end
         except subprocess.TimeoutExpired:
             self._process.kill()
             code = self._process.wait()
@@ -136,21 +135,21 @@ class _Process:
         return f"{self._device}: its process {how}"
 
     def close(self) -> None:
-        """Free what is held for the process."""
+        """Close the socket and the file of captured output."""
         self.control.close()
         self._said.close()
 
 
 def _stderr() -> int:
-    """A new descriptor of where this process prints errors."""
+    """Duplicate the file descriptor of stderr."""
     try:
         return os.dup(2)
-    except OSError:  # it is closed
+    except OSError:  # stderr is closed
         return os.open(os.devnull, os.O_WRONLY)
 
 
 class _DeviceProcess:
-    """One device, and the process that works for it now; None while there is none."""
+    """A device and its current process, None while it has none."""
 
     def __init__(self, job: Job) -> None:
         self.job = job
@@ -168,15 +167,15 @@ def _end(links: Iterable[_Process]) -> None:
 
 
 def _told(device: _DeviceProcess, error: Exception) -> Exception:
-    """The error for the caller: that the system refuses shared memory or descriptors is the engine's."""
+    """Attribute an error of shared memory or descriptors to the device."""
     return EngineError(f"{device.job.device}: {error}") if isinstance(error, OSError) else error
 
 
 class Processes:
-    """A process for each job, and the parts that wait for them."""
+    """A device process for each job, and the queue of parts."""
 
     def __init__(self, jobs: Sequence[Job]) -> None:
-        """Start all, and wait until they are ready. Raises what goes wrong in one of them."""
+        """Start all processes and wait until they are ready. Raises the first error."""
         self._owner = os.getpid()
         self._changed = threading.Condition()
         self._queue: deque[DeviceTask] = deque()
@@ -189,7 +188,7 @@ class Processes:
             for job in jobs:
                 try:
                     links.append(_Process(job))
-                except OSError as error:  # too many files are open
+                except OSError as error:  # too many open files
                     why = f"{job.device}: its process cannot be started: {error}"
                     raise DeviceUnavailableError(why) from None
             answers = [link.wait_until_ready() for link in links]
@@ -223,28 +222,28 @@ class Processes:
 
     @property
     def _threads(self) -> list[threading.Thread]:
-        """All of them, the last one that ends at the end."""
+        """All threads, in the order in which they end."""
         return [*(thread for device in self._devices for thread in device.threads), self._teller]
 
     @property
     def devices(self) -> list[str]:
-        """The devices, in words."""
+        """Names of the devices."""
         return [device.job.device for device in self._devices]
 
     @property
     def pids(self) -> list[int]:
-        """The numbers of the processes that run now."""
+        """Ids of the running processes."""
         with self._changed:
             return [device.link.pid for device in self._devices if device.link is not None]
 
     def occupied(self) -> tuple[int, int]:
-        """How many processes have something to do, and how many parts wait for one."""
+        """Return the number of busy processes and the number of waiting parts."""
         with self._changed:
             busy = sum(bool(device.link and device.link.running) for device in self._devices)
             return busy, len(self._queue)
 
     def submit(self, parts: Sequence[DeviceTask]) -> None:
-        """Let the parts be computed. Raises `ModelStateError` if closed, `DeviceUnavailableError`."""
+        """Queue the parts. Raises `ModelStateError` if closed, `DeviceUnavailableError` if none is left."""
         if os.getpid() != self._owner:
             raise ModelStateError("the devices belong to the process that started them, not to its forks")
         with self._changed:
@@ -256,14 +255,14 @@ class Processes:
             self._changed.notify_all()
 
     def withdraw(self, parts: Sequence[DeviceTask]) -> None:
-        """Take off the queue what waits there still."""
+        """Remove parts that still wait from the queue."""
         with self._changed:
             self._queue = deque(part for part in self._queue if part not in parts)
 
     def close(self) -> None:
-        """Turn away what waits, wait for what runs, end the processes. May be called again.
+        """Fail the waiting parts, wait for the running ones, end the processes. May be called again.
 
-        Called by a thread of ours, as from the callback of a future, it returns at once.
+        Called by one of the pool's own threads (the callback of a future), it returns at once.
         """
         if os.getpid() != self._owner:
             return
@@ -287,7 +286,7 @@ class Processes:
         for thread in self._threads:
             if thread is self._teller:
                 self._callbacks.end()
-            if thread.ident is not None:  # else there was none to be had
+            if thread.ident is not None:  # else it could not be started
                 thread.join()
 
     # -- the two threads of a device ---------------------------------------------------------------------
@@ -295,7 +294,7 @@ class Processes:
     def _write(self, device: _DeviceProcess) -> None:
         self._callbacks.left_by_this_thread()
         while self._write_next(device):
-            pass  # what was written, data and callbacks of its caller's, is not held while this waits
+            pass  # `_write_next` returns after each part, so that its data is not held while waiting
 
     def _write_next(self, device: _DeviceProcess) -> bool:
         found = self._next(device)
@@ -307,16 +306,16 @@ class Processes:
             views = link.slots[place].inputs.views(shapes, self._into)
             for view, array in zip(views, part.arrays, strict=True):
                 np.copyto(view, array)
-        except Exception as error:  # no memory is left
+        except Exception as error:  # out of memory
             if self._release(link, place):
                 part.fail(_told(device, error))
             return True
-        with suppress(OSError):  # the other thread finds out, and has the part computed elsewhere
+        with suppress(OSError):  # the other thread notices, and requeues the part
             link.control.send({"run": place, "shapes": shapes})
         return True
 
     def _next(self, device: _DeviceProcess) -> tuple[_Process, int, DeviceTask] | None:
-        """The next part, and where to put it; None where all is over. Who has least to do goes first."""
+        """Return the next part and its slot; None when closed. The least busy device goes first."""
         with self._changed:
             while not (self._closed or device.lost):
                 link = device.link
@@ -341,7 +340,7 @@ class Processes:
             self._answer(device, link, message)
 
     def _answer(self, device: _DeviceProcess, link: _Process, message: Message) -> None:
-        """Tell the caller of a part what became of it."""
+        """Pass the result of a part to its caller."""
         place = message["slot"]
         part = link.running[place]
         if "error" in message:
@@ -359,7 +358,7 @@ class Processes:
             tell()
 
     def _release(self, link: _Process, place: int) -> bool:
-        """Free a slot; False where its process has died, and the part is somewhere else."""
+        """Free a slot. Returns False if its process died and the part was requeued."""
         with self._changed:
             if link.running.pop(place, None) is None:
                 return False
@@ -367,10 +366,10 @@ class Processes:
             self._changed.notify_all()
             return True
 
-    # -- what happens when a process dies -----------------------------------------------------------------
+    # -- restarting dead processes -----------------------------------------------------------------------
 
     def _bury(self, device: _DeviceProcess, link: _Process) -> None:
-        """Save what a process had to do, and start another one."""
+        """Requeue the parts of a dead process, and restart it."""
         died = link.end()
         with self._changed:
             device.link = None

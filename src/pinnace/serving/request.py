@@ -1,4 +1,4 @@
-"""Predictions that wait for a worker."""
+"""Requests that wait for a worker."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ _RAISED = "a callback of a prediction's future has raised"
 
 
 class Request(Protocol):
-    """A prediction on its way. `arrived` is its time by `perf_counter_ns`."""
+    """One prediction. `arrived` is its time by `perf_counter_ns`."""
 
     arrays: Sequence[Array]
     outputs: Sequence[Array] | None
     arrived: int
 
     def begin(self) -> bool:
-        """Whether it is to run: nobody has called it off."""
+        """Return True if the request is to run, False if it was cancelled."""
 
     def succeed(self, results: list[Array]) -> None:
-        """Give the caller its results."""
+        """Pass the results to the caller."""
 
     def fail(self, error: BaseException) -> None:
-        """Give the caller an error."""
+        """Pass an error to the caller."""
 
 
 class Blocking:
@@ -49,7 +49,7 @@ class Blocking:
         self._gate.acquire()
 
     def begin(self) -> bool:
-        """Whoever stops to wait takes it off the queue first."""
+        """Return True: a caller that gives up removes the request from the queue first."""
         return True
 
     def succeed(self, results: list[Array]) -> None:
@@ -63,20 +63,21 @@ class Blocking:
         self._gate.release()
 
     def wait(self, seconds: float | None) -> bool:
-        """Sleep until it is done, or for some seconds; whether it is done."""
+        """Sleep until the request is done, at most `seconds`. Returns whether it is done."""
         return self._gate.acquire(timeout=-1 if seconds is None else seconds)
 
     def results(self) -> list[Array]:
-        """What `wait` has waited for: the results, or the error is raised."""
+        """Return the results after `wait`, or raise the error."""
         if self._error is not None:
             raise self._error
         return self._results
 
 
 class GuardedFuture(Future[T]):
-    """A future that a thread of ours fulfils, which has to go on where a callback ends its thread.
+    """A future whose callbacks cannot end the thread that completes it.
 
-    `Future` lets what is no `Exception` pass: `sys.exit()` in a callback would end a worker for good.
+    `Future` lets exceptions pass that are no `Exception`: `sys.exit()` in a callback would end a worker
+    thread.
     """
 
     def set_result(self, result: T) -> None:
@@ -99,7 +100,7 @@ class GuardedFuture(Future[T]):
 
 
 class Callbacks:
-    """To whom a thread that must not wait, because others wait for it, leaves callbacks to another one."""
+    """Callbacks that threads hand over to a thread of their own, because others wait for them."""
 
     _left = threading.local()
 
@@ -107,12 +108,12 @@ class Callbacks:
         self._calls: SimpleQueue[Callable[[], object] | None] = SimpleQueue()
 
     def left_by_this_thread(self) -> None:
-        """Run here, from now on, what `call` is given in this thread."""
+        """Make `call` in the current thread hand its callbacks over to this object."""
         self._left.to = self
 
     @classmethod
     def call(cls, callback: Callable[[T], object], argument: T) -> None:
-        """Call it: now, or in the other thread."""
+        """Run a callback now, or in the other thread."""
         to: Callbacks | None = getattr(cls._left, "to", None)
         if to is None:
             callback(argument)
@@ -120,21 +121,21 @@ class Callbacks:
             to._calls.put(partial(callback, argument))
 
     def run(self) -> None:
-        """What the other thread does, until `end`."""
+        """The loop of the other thread, until `end`."""
         while (call := self._calls.get()) is not None:
             try:
                 call()
             except BaseException:
                 _log.exception(_RAISED)
-            del call  # and what it holds, while this waits
+            del call  # do not hold its references while waiting
 
     def end(self) -> None:
-        """End after what is there."""
+        """End the loop after the queued callbacks."""
         self._calls.put(None)
 
 
 class Submitted(GuardedFuture[Any]):
-    """A request whose caller has a future in its hand: itself."""
+    """A request that is also the future of its caller."""
 
     def __init__(
         self,
@@ -143,9 +144,9 @@ class Submitted(GuardedFuture[Any]):
         withdraw: Callable[[Request], bool],
         hurry: Callable[[Request], None],
     ) -> None:
-        """`present` makes of the results what the future gives; `withdraw` takes a request off the queue.
+        """Create a request. `present` converts the results; `withdraw` removes a request from the queue.
 
-        `hurry` is told of one for whose end this thread is about to wait.
+        `hurry` is called with the request that this thread is about to wait for.
         """
         super().__init__()
         self.arrays = arrays
@@ -156,16 +157,16 @@ class Submitted(GuardedFuture[Any]):
         self._hurry: Callable[[Request], None] | None = hurry
 
     def begin(self) -> bool:
-        """Whether it was not cancelled; from now on it cannot be."""
+        """Return True unless the request was cancelled; afterwards it cannot be cancelled."""
         self._withdraw = self._hurry = None
         return self.set_running_or_notify_cancel()
 
     def succeed(self, results: list[Array]) -> None:
-        """Fulfil the future."""
+        """Complete the future."""
         self.set_result(self._present(results))
 
     def fail(self, error: BaseException) -> None:
-        """Break the future."""
+        """Complete the future with an error."""
         if self.running() or self.begin():
             self.set_exception(error)
 
@@ -182,7 +183,7 @@ class Submitted(GuardedFuture[Any]):
         return super().exception(timeout)
 
     def cancel(self) -> bool:
-        """Call the prediction off; False where it runs already or is done."""
+        """Cancel the prediction. Returns False if it is running or done."""
         withdraw, cancelled = self._withdraw, super().cancel()
         if cancelled and withdraw is not None and withdraw(self):
             self.begin()

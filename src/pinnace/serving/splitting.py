@@ -1,4 +1,4 @@
-"""How a request becomes parts for several devices, and their results one again."""
+"""Splitting of a request into parts for several devices, and joining of their results."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from pinnace.tensors.tensor import Array, Kind, Tensor, tensors_of
 from pinnace.types import Port
 
 _ANY = (-2,)
-"""The shape of a port of any rank."""
+"""The shape of a port of unknown rank."""
 
 
 class SharedTally(Tally):
-    """Requests of all threads."""
+    """A tally that several threads share."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -34,11 +34,11 @@ class SharedTally(Tally):
 
 @dataclass(frozen=True)
 class SplitPlan:
-    """How what comes in is split, and what comes out is joined.
+    """Describes which inputs are split and which outputs are joined.
 
-    `candidates` are the inputs to split, `first` the one that says how many rows there are, and `rows` how
-    many of them the model computes at a time, -1 any number; `always` splits candidates whatever their size
-    is. `shapes` are what inputs may have, `joined` tells which outputs have rows.
+    `candidates` are the inputs to split, `first` is the index of the one that sets the number of rows, and
+    `rows` is the number of rows that the model computes at a time, -1 for any. `always` splits candidates
+    whatever their size is. `shapes` are the accepted input shapes, `joined` marks the outputs that have rows.
     """
 
     axis: int
@@ -54,7 +54,7 @@ class SplitPlan:
     def of(
         cls, inputs: Sequence[Port], outputs: Sequence[Port], axis: int, split: Sequence[str] | None
     ) -> SplitPlan:
-        """The plan of a model; ArgumentValueError where it has nothing to split there."""
+        """Make the plan of a model. Raises ArgumentValueError if there is nothing to split."""
         names = [port.name for port in inputs]
         for name in split or ():
             if name not in names:
@@ -87,11 +87,11 @@ class SplitPlan:
 
     @property
     def expected(self) -> list[Expected]:
-        """What the data of a request is checked against."""
+        """The dtypes, shapes and names that inputs are checked against."""
         return expected(self.inputs, self.shapes)
 
     def parts(self, arrays: Sequence[Array], devices: int) -> list[tuple[int, int, list[Array]]]:
-        """First and last row, and the inputs, of each part. Raises `DataMismatchError`."""
+        """Return first row, end row and inputs of each part. Raises `DataMismatchError`."""
         axis, total = self.axis, arrays[self.first].shape[self.axis]
         cut = [
             may and (self.always or array.shape[axis] == total)
@@ -122,7 +122,7 @@ class SplitPlan:
 
 
 class SplitRequest(GuardedFuture[list[Tensor]]):
-    """A prediction, which is done when all of its parts are."""
+    """A prediction that is done when all of its parts are."""
 
     def __init__(
         self,
@@ -149,7 +149,7 @@ class SplitRequest(GuardedFuture[list[Tensor]]):
         super().add_done_callback(partial(Callbacks.call, fn))
 
     def take(self, begin: int, end: int, results: Sequence[Array]) -> Callable[[], None]:
-        """Copy the results of some rows to their place; gives what tells the caller where all are there."""
+        """Copy the results of some rows. Returns a function that completes a request with all rows."""
         rows = end - begin
         with self._lock:
             if self._results is None:
@@ -189,7 +189,7 @@ class SplitRequest(GuardedFuture[list[Tensor]]):
         self.set_result(tensors_of(self._results, [Kind.of_port(port) for port in self._outputs]))
 
     def fail(self, error: BaseException) -> None:
-        """One of the parts has failed: so has the request."""
+        """Fail the request, as one of its parts failed."""
         with self._lock:
             if self._failed:
                 return
@@ -200,7 +200,7 @@ class SplitRequest(GuardedFuture[list[Tensor]]):
 
 
 class Piece:
-    """Some rows of a request: a `Part`, for processes, and a request by itself, for workers."""
+    """Some rows of a request: a `DeviceTask` for processes, and a `Request` for workers."""
 
     def __init__(self, request: SplitRequest, begin: int, end: int, arrays: Sequence[Array]) -> None:
         self.arrays, self.tried, self.arrived = arrays, 0, perf_counter_ns()
@@ -208,11 +208,11 @@ class Piece:
         self._request, self._begin, self._end = request, begin, end
 
     def begin(self) -> bool:
-        """Whether anybody waits for it: no other part has failed."""
+        """Return False if the request failed in another part."""
         return not self._request.done()
 
     def succeed(self, results: Sequence[Array]) -> None:
-        """Take the results, and tell the caller where all are there."""
+        """Store the results, and complete the request once all rows are there."""
         try:
             tell = self.take(results)
         except Exception as error:
@@ -221,31 +221,31 @@ class Piece:
             tell()
 
     def take(self, results: Sequence[Array]) -> Callable[[], None]:
-        """See `Part`."""
+        """See `DeviceTask`."""
         return self._request.take(self._begin, self._end, results)
 
     def fail(self, error: BaseException) -> None:
-        """See `Part`."""
+        """See `DeviceTask`."""
         self._request.fail(error)
 
 
 def freed(shape: Shape, axis: int) -> Shape:
-    """The shape with the dimension at `axis` free."""
+    """Return the shape with the dimension at `axis` free."""
     return shape if shape == _ANY else (*shape[:axis], -1, *shape[axis + 1 :])
 
 
 def _has(port: Port, axis: int) -> bool:
-    """Whether it is known to have a dimension of this number."""
+    """Return True if the port is known to have this axis."""
     return port.shape != _ANY and len(port.shape) > axis
 
 
 def _rows(array: Array, axis: int, begin: int, end: int) -> Array:
-    """A view of some rows along an axis."""
+    """Return a view of some rows along an axis."""
     return array[(slice(None),) * axis + (slice(begin, end),)]
 
 
 def _same(one: Array, other: Array) -> bool:
-    """Whether two results of the same values are the same; devices may add in another order."""
+    """Compare two results of the same inputs; devices may add in different orders."""
     if one.dtype.kind in "fcV":
         return bool(np.allclose(one, other, rtol=1e-3, atol=1e-5, equal_nan=True))
     return bool(np.array_equal(one, other))

@@ -1,4 +1,4 @@
-"""What workers have done, in numbers."""
+"""Counts and latencies of requests."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ _NS = 1e6  # of a millisecond
 
 @dataclass(frozen=True)
 class Latency:
-    """How long requests took from their arrival to their end, those that waited in the queue included.
+    """Distribution of the time from a request's arrival to its end, waiting included.
 
-    `counts[i]` requests took at most `bounds[i]` ms and more than the bound before; bounds grow by a factor
+    `counts[i]` requests took at most `bounds[i]` ms and more than the previous bound; bounds grow by a factor
     of the square root of 2. `total` is the sum of all, in ms.
     """
 
@@ -24,11 +24,11 @@ class Latency:
 
     @property
     def mean(self) -> float:
-        """In ms; 0 where nothing was served."""
+        """Mean latency in ms; 0 if no request was served."""
         return self.total / max(1, sum(self.counts))
 
     def percentile(self, percent: float) -> float:
-        """An upper bound, in ms, of what `percent` of the requests took; at most 1.42 times too large."""
+        """Bound the latency of `percent` of the requests, in ms; at most 1.42 times too large."""
         wanted = percent / 100 * sum(self.counts)
         reached = zip(accumulate(self.counts), self.bounds, strict=True)
         return next((bound for count, bound in reached if count and count >= wanted), 0.0)
@@ -36,11 +36,11 @@ class Latency:
 
 @dataclass(frozen=True)
 class Stats:
-    """Requests since the model was built, and now.
+    """Counts of requests since the model was built.
 
-    `busy` of `workers` run a request, `queued` requests wait; `served` have got results, `failed` an error
-    of the engine; `refused` found the queue full; `withdrawn` were cancelled, or timed out, while they
-    waited. `batches` is the number of runs in which several requests were computed together.
+    `busy` of `workers` run a request, `queued` requests wait; `served` got results, `failed` got an error of
+    the engine; `refused` found the queue full; `withdrawn` were cancelled or timed out while they waited.
+    `batches` is the number of runs that computed several requests together.
     """
 
     workers: int
@@ -55,7 +55,7 @@ class Stats:
 
 
 class Tally:
-    """What one worker has done; only one thread at a time writes it."""
+    """Counts of one worker; only one thread at a time writes them."""
 
     __slots__ = ("batches", "failed", "steps", "total")
 
@@ -65,18 +65,18 @@ class Tally:
 
     @property
     def served(self) -> int:
-        """How many requests."""
+        """Number of served requests."""
         return sum(self.steps)
 
     def count(self, nanoseconds: int) -> None:
-        """One more request was served."""
+        """Count a served request."""
         self.total += nanoseconds
-        # the number of bits of a square grows by one where the number grows by the square root of 2
+        # The bit length of the square grows by one when the number grows by the square root of 2.
         self.steps[(nanoseconds * nanoseconds).bit_length()] += 1
 
 
 def latency(tallies: Iterable[Tally]) -> Latency:
-    """All that workers have served."""
+    """Merge the latencies of several workers."""
     tallies = list(tallies)
     counts = tuple(map(sum, zip(*(tally.steps for tally in tallies), strict=True)))
     bounds = tuple(2 ** (step / 2) / _NS for step in range(_STEPS + 1))

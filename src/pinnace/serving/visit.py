@@ -1,4 +1,4 @@
-"""The handler of a signal, or a finalizer, that comes in between the lines of a prediction and predicts."""
+"""Detection of predictions by a signal handler or finalizer that interrupts another prediction."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ _Method = Callable[Concatenate[Any, P], R]
 
 
 class Visit(threading.local):
-    """Marks of a thread that is inside of a pool, each thread's its own; a worker's thread always is.
+    """Marks, for each thread, whether it is inside a pool. A worker's thread always is.
 
-    They are set by no call: the handler of a signal could raise before the next line.
+    The marks are plain assignments: a signal handler could raise inside a call.
     """
 
     def __init__(self) -> None:
         self.is_inside = False
-        self.worker: Worker | None = None  # whose thread it is
+        self.worker: Worker | None = None  # the worker whose thread this is
 
     def own(self) -> Worker:
-        """The worker whose thread this is. Another one that is inside would wait for itself."""
+        """Return the worker of this thread. Raises ModelStateError in other threads, which would deadlock."""
         if self.worker is None:
             raise ModelStateError(
                 "this prediction has interrupted another one of the same model and thread, which cannot go "
@@ -38,7 +38,7 @@ class Visit(threading.local):
 
 
 def visits(method: _Method[P, R], *, once: bool = False) -> _Method[P, R]:
-    """Mark in its `_visit` that a thread is inside of a method; ModelStateError where it is `once` only."""
+    """Mark the thread as inside the pool during a method. With `once`, nested calls raise ModelStateError."""
 
     @wraps(method)
     def marked(self: Any, /, *args: P.args, **kwargs: P.kwargs) -> R:

@@ -17,29 +17,29 @@ if TYPE_CHECKING:
 
 
 class Worker:
-    """A place to run, the processors that it is bound to, and what it has done.
+    """A place to run: its execution, the cores that it is bound to, and its counts.
 
-    Whoever has taken it from the pool runs on it: a caller who found it idle, or the worker's own thread.
+    One thread at a time runs on it: a caller that took it while idle, or its own thread.
     """
 
     def __init__(self, executable: Executable, cores: frozenset[int], group: int = 0) -> None:
-        """`group` is the number of its device among those of the pool."""
+        """`group` is the number of its worker group in the pool."""
         self.cores, self.group, self.tally = cores, group, Tally()
         self.thread: threading.Thread | None = None
         self.wake: SimpleQueue[None] = SimpleQueue()
-        self.turn = 0  # how often it was given back
+        self.turn = 0  # number of times it was returned to the pool
         self.dismissed = False
-        self.within = 0  # requests of callbacks, since the last one from the queue
+        self.within = 0  # nested requests of callbacks since the last queued request
         self.executable = executable
         self._execution = executable.execution()
 
     def adopt(self, executable: Executable) -> None:
-        """Run another executable from now on, on the state as it is."""
+        """Use another executable from now on, with the current state."""
         if executable is not self.executable:
             self.executable, self._execution = executable, executable.execution(self._execution.state)
 
     def run(self, arrays: Sequence[Array], outputs: Sequence[Array] | None, arrived: int) -> list[Array]:
-        """Compute and count the outputs of one request. Raises `EngineError`."""
+        """Compute the outputs of one request, and count it. Raises `EngineError`."""
         tally = self.tally
         try:
             results = self._execution.run(arrays, outputs)
@@ -52,7 +52,7 @@ class Worker:
         return results
 
     def _check_shapes(self, arrays: Sequence[Array]) -> None:
-        """DataMismatchError where the model was resized after a request was taken."""
+        """Raise DataMismatchError if the model was resized after the request was queued."""
         for port, array in zip(self.executable.inputs, arrays, strict=True):
             have, want = array.shape, port.shape
             same = len(have) == len(want) and all(w in (-1, h) for h, w in zip(have, want, strict=True))
@@ -63,7 +63,7 @@ class Worker:
                 ) from None
 
     def perform(self, request: Request) -> None:
-        """Run a request that has begun, and tell its caller; whatever goes wrong goes there, too."""
+        """Run a request, and pass the results or any error to its caller."""
         try:
             results = self.run(request.arrays, request.outputs, request.arrived)
         except BaseException as error:
@@ -72,7 +72,7 @@ class Worker:
             request.succeed(results)
 
     def finish(self, batch: Sequence[Request], results: Sequence[list[Array]]) -> None:
-        """Count requests that were computed together, and tell their callers."""
+        """Count requests of a batch, and pass their results on."""
         self.tally.batches += 1
         now = perf_counter_ns()
         for request, its_own in zip(batch, results, strict=True):
@@ -80,7 +80,7 @@ class Worker:
             request.succeed(its_own)
 
     def attempt(self, arrays: Sequence[Array]) -> list[Array] | None:
-        """Outputs that no caller waits for; None where there are none."""
+        """Run uncounted inputs. Returns None if the engine fails."""
         try:
             return self._execution.run(arrays)
         except EngineError:

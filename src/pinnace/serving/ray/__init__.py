@@ -1,8 +1,8 @@
 """Models on the machines of a Ray cluster.
 
-`membership` joins and leaves clusters; `nodes` says what an actor asks of Ray, and how many fit; `models`
-brings a model's files to a node, once; `actor` is what runs there; `fleet` is all actors of one model;
-`actors` gives them what waits. Ray is imported in this room and nowhere else, when it is asked for.
+`membership` joins and leaves clusters; `nodes` computes an actor's resources and how many actors fit;
+`models` copies a model's files to each node once; `actor` runs on the nodes; `fleet` holds all actors of one
+model; `actors` queues requests for them. Only this package imports Ray, and only on use.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 
 
 def carrier(path: str, context: Context, settings: Settings, devices: int) -> Carrier:
-    """What takes parts of requests to `devices` actors of a cluster, 0: as many as it has room for.
+    """Return a backend of `devices` actors of a cluster; 0 means as many as fit.
 
-    Raises as `Fleet` does, and `ConfigError` for options that a cluster cannot keep.
+    Raises as `Fleet` does, and `ConfigError` for options that a cluster does not support.
     """
     fleet = _fleet(path, context, context.parallel, settings, context.cpu.thread_num, 1, devices)
     from pinnace.serving.ray.actors import ActorCarrier
@@ -41,7 +41,7 @@ def workers(
     limit: int,
     batching: Batching | None,
 ) -> ActorWorkers:
-    """Workers on a cluster: `parallel.workers_num` on each of its `device_ids`. Raises as `carrier`."""
+    """Return cluster workers, `parallel.workers_num` for each of its `device_ids`. Raises as `carrier`."""
     each, devices = parallel.workers_num, len(parallel.device_ids)
     wanted = each * max(1, devices) if each else devices
     threads = context.cpu.thread_num or int(not wanted)
@@ -60,7 +60,7 @@ def _fleet(
     each: int,
     wanted: int,
 ) -> Fleet:
-    """The actors of a model; `each` share a device, `wanted` are wanted in all."""
+    """Start the actors of a model; `each` share a device, `wanted` is their total."""
     _refuse(context, settings)
     try:
         import ray  # noqa: F401
@@ -74,7 +74,7 @@ def _fleet(
 
 
 def _refuse(context: Context, settings: Settings) -> None:
-    """Raise `ConfigError` for what belongs to one process, or one machine."""
+    """Raise `ConfigError` for options that apply to one process or one machine only."""
     cpu = context.cpu
     asked = {
         "ranks (rank_id, group_size, group_info_file, rank_table_file)": context.gpu.group_size > 1

@@ -1,4 +1,4 @@
-"""What runs on a node: a process with a model, on one device or a part of one."""
+"""The Ray actor: a process on a node with a model, on one device or a share of one."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from pinnace.serving.control import Message, as_message, ports_said
 from pinnace.serving.ray.models import Manifest, Shipment, find, receive
 
 LACKING = {"lacks": "model"}
-"""What `Actor.build` says where the model is not on the node."""
+"""The answer of `Actor.build` if the node does not have the model's files."""
 
 
 @dataclass(frozen=True)
 class Order:
-    """What an actor is to build; `threads` compute one request, 0: as many as the device says.
+    """The model that an actor builds. `threads` compute one request; 0 leaves it to the device.
 
     `workers` actors share one device.
     """
@@ -40,7 +40,7 @@ class Order:
 
 
 class Actor:
-    """One place where a model runs. Ray runs its methods one after the other."""
+    """A place where a model runs. Ray runs its methods one at a time."""
 
     def __init__(self, order: Order) -> None:
         self._order = order
@@ -48,18 +48,18 @@ class Actor:
         self._cores: tuple[int, ...] = ()
 
     def node(self) -> str:
-        """The address of the node: the actor runs."""
+        """Return the address of the node; this shows that the actor runs."""
         return str(ray.util.get_node_ip_address())
 
     def build(self, shipment: Shipment | None) -> Message:
-        """Build the model, once, and tell of it; LACKING where it is not here and was not sent."""
+        """Build the model once, and return its description, or LACKING without its files."""
         try:
             return self._said or self._build(shipment)
         except Exception as error:
             return {"error": as_message(error)}
 
     def run(self, arrays: Sequence[Array]) -> list[Array] | Message:
-        """The results, what went wrong, or LACKING where the process is a new one that has not built yet."""
+        """Return the results, an error, or LACKING if this is a restarted process without a model."""
         if self._said is None:
             return LACKING
         try:
@@ -77,7 +77,7 @@ class Actor:
             path = receive(order.manifest, shipment, order.settings)
         target = self._target()
         if target.cores:
-            os.sched_setaffinity(0, target.cores)  # all threads of a simulated device stay on its cores
+            os.sched_setaffinity(0, target.cores)  # keep all threads of a simulated device on its cores
         executable = build(path, None, target, order.settings)
         self._execution: Execution = executable.execution()
         self._cores = target.cores
@@ -94,14 +94,14 @@ class Actor:
     def _target(self) -> Target:
         order, kind = self._order, main_device(self._order.context)
         devices = counts().get(kind, 0)
-        number = self._claimed(kind, devices) if devices else 0  # of real ones Ray shows us ours alone
+        number = self._claimed(kind, devices) if devices else 0  # Ray hides other real devices
         target = to_target(order.context, 1, device_id=number)
         return replace(target, threads=order.threads or target.threads)
 
     def _claimed(self, kind: str, devices: int) -> int:
-        """A simulated device of this node that no other actor has; any where all are taken.
+        """Claim a simulated device of this node for this actor; any device if all are claimed.
 
-        It is claimed by a name that the kernel gives to one socket at a time, and frees with the process.
+        The claim is an abstract socket name, which the kernel frees when the process ends.
         """
         node = ray.get_runtime_context().get_node_id()
         for place in range(devices * self._order.workers):
@@ -117,7 +117,7 @@ class Actor:
 
 
 def _card(target: Target) -> str:
-    """The device as the node calls it."""
+    """Return the device's name on the node."""
     found: dict[str, list[Any]] = ray.get_runtime_context().get_accelerator_ids()
     ids = found.get({"gpu": "GPU", "ascend": "NPU"}.get(target.device, ""), [])
     return f"{target.device}:{ids[0] if ids else target.device_id}"

@@ -1,4 +1,4 @@
-"""Queues before the actors of a cluster: for whole requests, and for parts of them."""
+"""Queues for the actors of a cluster: of whole requests, and of parts."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from pinnace.serving.ray.fleet import Fleet
 from pinnace.serving.splitting import Piece
 
 _AHEAD = 2
-"""Parts that an actor has at the same time: one is computed, and the next one travels."""
+"""Parts on their way to one actor: one is computed while the next is sent."""
 
 
 class ActorWorkers(Workers):
-    """Workers that run on actors, any of them on any actor."""
+    """Workers that each run on any free actor."""
 
     def __init__(
         self, fleet: Fleet, limit: int = 0, batching: Batching | None = None, ahead: int = 1
     ) -> None:
-        """See `Workers`; `ahead` of them for each actor."""
+        """See `Workers`; there are `ahead` workers for each actor."""
         super().__init__(fleet, len(fleet) * ahead, (), limit, batching)
         self.fleet = fleet
         fleet.depth = ahead
@@ -30,7 +30,7 @@ class ActorWorkers(Workers):
 
 
 class ActorCarrier:
-    """See `Carrier`."""
+    """The `Carrier` of a cluster."""
 
     def __init__(self, fleet: Fleet) -> None:
         self._fleet = fleet
@@ -43,34 +43,34 @@ class ActorCarrier:
 
     @property
     def devices(self) -> list[str]:
-        """Where the actors are, or were last."""
+        """Names of the actors' devices, now or last."""
         return self._fleet.devices
 
     @property
     def pids(self) -> list[int]:
-        """The processes that run."""
+        """Ids of the running processes."""
         return self._fleet.pids
 
     @property
     def restarts(self) -> int:
-        """How many actors have come back."""
+        """Number of actors that came back after a failure."""
         return self._fleet.restarts
 
     @property
     def retried(self) -> int:
-        """How many parts were computed once more."""
+        """Number of parts that were computed again."""
         return self._fleet.retried
 
     def occupied(self) -> tuple[int, int]:
-        """How many actors have something to do, and how many parts wait for one."""
+        """Return the number of busy actors and the number of waiting parts."""
         return self._fleet.busy, self._workers.stats().queued
 
     def submit(self, parts: Sequence[Piece]) -> None:
-        """Let the parts be computed. Raises `ModelStateError` if closed."""
+        """Queue the parts. Raises `ModelStateError` if closed."""
         for part in parts:
             self._workers.enqueue(part)
 
     def withdraw(self, parts: Sequence[Piece]) -> None:
-        """Take off the queue what waits there still."""
+        """Remove parts that still wait from the queue."""
         for part in parts:
             self._workers.withdraw(part)

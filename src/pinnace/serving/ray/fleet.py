@@ -1,7 +1,7 @@
-"""All actors of one model: an executable that runs on whichever of them is free.
+"""All actors of one model: an executable that runs on any free actor.
 
-An actor that dies is started again by Ray, on another node where its own is gone, and a thread here has it
-build the model anew. What it was computing is computed by another one, or by itself when it is back.
+Ray restarts an actor that dies, on another node if its own is gone, and a thread here makes it build the
+model again. The actor's request is computed by another one, or by the same one after its restart.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ from pinnace.serving.ray.models import Cargo
 from pinnace.serving.ray.nodes import ActorResources, share
 
 _TRIES = 3  # actors that may die over one request
-_STARTS = 5  # in a row, of an actor that dies while it builds
-_PATIENCE = 60.0  # seconds for Ray to place actors, and for one to come back where none is left
+_STARTS = 5  # builds in a row during which an actor may die
+_PATIENCE = 60.0  # seconds for Ray to place actors, and for one to come back when none is left
 
 
 def start(
@@ -45,10 +45,10 @@ def start(
     each: int,
     wanted: int,
 ) -> Fleet:
-    """Join the cluster at `address`, and have actors started there, `wanted` of them, 0: as many as fit.
+    """Join the cluster at `address` and start `wanted` actors; 0 means as many as fit.
 
-    `threads` are those of an actor, `each` how many share a device; see `share`. Raises as `Fleet` does,
-    as `Membership.join`, and ModelFormatError.
+    `threads` is per actor, `each` is the number of actors that share a device; see `share`. Raises as `Fleet`
+    and `Membership.join` do, and ModelFormatError.
     """
     cargo = Cargo(model, settings)
     membership.join(address)
@@ -67,7 +67,7 @@ def start(
 
 
 class _ActorHandle:
-    """One actor. It is `up` from having built until it is seen to be gone; `lost` says why it stays away."""
+    """One actor. It is `up` while it has the model built; `lost` is the reason why it is gone for good."""
 
     def __init__(self, actor: Any) -> None:
         self.actor = actor
@@ -79,23 +79,23 @@ class _ActorHandle:
         self.builder: threading.Thread | None = None
 
     def arrived(self, said: Message) -> None:
-        """It has built the model."""
+        """Note that the actor has built the model."""
         self.device, self.pid, self.up = said["device"], said["pid"], True
 
 
 class Fleet:
-    """The actors of one model. It is an `Executable`, whose executions run on any of them.
+    """The actors of one model: an `Executable` whose executions run on any of them.
 
-    `depth` requests may be on their way to an actor at the same time: one is computed, others travel.
+    Up to `depth` requests may be on their way to an actor: one is computed while the others are sent.
     """
 
     depth = 1
 
     def __init__(self, cargo: Cargo, order: Order, share: ActorResources, count: int) -> None:
-        """Have `count` actors started, and wait until they are ready.
+        """Start `count` actors and wait until they are ready.
 
-        The membership of the cluster is left when the fleet is closed. Raises what goes wrong in one of them,
-        and `DeviceUnavailableError` where Ray has no place for them.
+        Closing the fleet leaves the cluster. Raises the error of a failed build, and `DeviceUnavailableError`
+        if Ray cannot place the actors.
         """
         self._cargo = cargo
         self._changed = threading.Condition()
@@ -125,45 +125,45 @@ class Fleet:
 
     @property
     def devices(self) -> list[str]:
-        """Where the actors are, or were last."""
+        """Names of the actors' devices, now or last."""
         return [place.device for place in self._places]
 
     @property
     def pids(self) -> list[int]:
-        """The numbers of the processes that run now, each on its node."""
+        """Ids of the running processes, each on its node."""
         return [place.pid for place in self._places if place.up]
 
     @property
     def busy(self) -> int:
-        """How many actors have something to do."""
+        """Number of actors with work."""
         return sum(place.running > 0 for place in self._places)
 
     @property
     def takes_device_memory(self) -> bool:
-        """Not from one machine to the other."""
+        """False: device memory cannot be used across machines."""
         return False
 
     def execution(self, state: State | None = None) -> _FleetExecution:
-        """What runs on any actor."""
+        """Return an execution that runs on any actor."""
         return _FleetExecution(self)
 
     def profile(self) -> list[list[Step]]:
-        """Nothing is noted."""
+        """Return nothing: actors record no steps."""
         return []
 
     def turn_away(self) -> None:
-        """Let no request wait any longer for an actor that is away."""
+        """Let no request wait any longer for an actor to come back."""
         with self._changed:
             self._leaving = True
             self._changed.notify_all()
 
     def run(self, arrays: Sequence[Array]) -> list[Array]:
-        """The results, which cannot be written to: they lie in Ray's memory.
+        """Run a request. The results are read-only: they are in Ray's memory.
 
-        Raises the actor's error, `DeviceUnavailableError` where actors died over the request or none is left,
+        Raises the actor's error, `DeviceUnavailableError` if actors died over the request or none is left,
         and `ModelStateError`.
         """
-        arrays = [np.asarray(array, order="C") for array in arrays]  # what else is pickled, and copied twice
+        arrays = [np.asarray(array, order="C") for array in arrays]  # others are pickled and copied twice
         tried = 0
         while True:
             place = self._taken()
@@ -191,7 +191,7 @@ class Fleet:
     # -- which actor --------------------------------------------------------------------------------------
 
     def _taken(self) -> _ActorHandle:
-        """The actor with least to do; waits for one."""
+        """Take the least busy actor, or wait for one."""
         end = monotonic() + _PATIENCE
         with self._changed:
             while True:
@@ -207,7 +207,8 @@ class Fleet:
                 elif all(place.lost for place in self._places):
                     raise DeviceUnavailableError(f"no device is left: {self._places[0].lost}")
                 elif monotonic() > end:
-                    raise DeviceUnavailableError(f"no actor has come back in {_PATIENCE:.0f} s: {_room()}")
+                    why = f"no actor has come back in {_PATIENCE:.0f} s: {_free_resources()}"
+                    raise DeviceUnavailableError(why)
                 self._changed.wait(1)
 
     def _give_back(self, place: _ActorHandle) -> None:
@@ -215,7 +216,7 @@ class Fleet:
             place.running -= 1
             self._changed.notify_all()
 
-    # -- actors that come and go --------------------------------------------------------------------------
+    # -- restarting actors --------------------------------------------------------------------------------
 
     def _await_placement(self, share: ActorResources) -> None:
         asked = [place.actor.node.remote() for place in self._places]
@@ -223,7 +224,7 @@ class Fleet:
         if waiting:
             raise DeviceUnavailableError(
                 f"Ray has found a place for {len(ready)} of {len(asked)} actors in {_PATIENCE:.0f} s; each "
-                f"asks for {_words(share.options)}, {_room()}"
+                f"asks for {_words(share.options)}, {_free_resources()}"
             )
         try:
             ray.get(asked)
@@ -231,7 +232,7 @@ class Fleet:
             raise DeviceUnavailableError(f"an actor cannot be started: {_cause(error)}") from None
 
     def _miss(self, place: _ActorHandle) -> None:
-        """An actor is gone: build it anew when it is back."""
+        """Note that an actor is gone, and rebuild the model when it is back."""
         with self._changed:
             if not place.up:
                 return
@@ -252,7 +253,7 @@ class Fleet:
 
 
 class _FleetExecution:
-    """See `Execution`. What a model keeps between predictions stays with the actors."""
+    """See `Execution`. The state of the model stays with the actors."""
 
     def __init__(self, fleet: Fleet) -> None:
         self._fleet = fleet
@@ -269,13 +270,13 @@ class _FleetExecution:
 
 
 def _build(place: _ActorHandle, cargo: Cargo) -> Message:
-    """What an actor says of the model that it has built, which is sent if its node lacks it.
+    """Let an actor build the model, and send the files if its node lacks them. Returns its description.
 
-    Raises what it says has gone wrong, and `DeviceUnavailableError` where it dies again and again over it.
+    Raises the actor's error, and `DeviceUnavailableError` if it dies repeatedly while building.
     """
     for _ in range(_STARTS):
         try:
-            # What dies is started by Ray: this waits until it has a place, however long that takes.
+            # Ray restarts a dead actor: this call waits until it is placed, however long that takes.
             ray.get(place.actor.node.options(max_task_retries=-1).remote())
             said: Message = ray.get(place.actor.build.remote(None))
             if said == LACKING:
@@ -290,7 +291,7 @@ def _build(place: _ActorHandle, cargo: Cargo) -> Message:
 
 
 def _rebuild(fleet: weakref.ref[Fleet], cargo: Cargo, place: _ActorHandle) -> None:
-    """Wait for an actor, in a thread of its own that does not keep the fleet alive."""
+    """Rebuild the model of an actor, in a thread that does not keep the fleet alive."""
     try:
         found: Message | PinnaceError = _build(place, cargo)
     except PinnaceError as error:
@@ -301,7 +302,7 @@ def _rebuild(fleet: weakref.ref[Fleet], cargo: Cargo, place: _ActorHandle) -> No
 
 
 def _free(owner: int, places: Sequence[_ActorHandle]) -> None:
-    """End the actors; not what a fork of this process has inherited."""
+    """End the actors, unless this process is a fork of their owner."""
     if os.getpid() != owner:
         return
     if ray.is_initialized():
@@ -317,13 +318,13 @@ def _words(options: Mapping[str, Any]) -> str:
     return ", ".join(f"{value} {name}" for name, value in options.items())
 
 
-def _room() -> str:
-    """What the cluster has now."""
+def _free_resources() -> str:
+    """Describe the free resources of the cluster."""
     free = ray.available_resources()
     found = (f"{free.get(name, 0):g} {name}" for name in ("CPU", "GPU", "NPU") if name in free)
     return f"and the cluster has {', '.join(found) or 'nothing'} to give"
 
 
 def _cause(error: BaseException) -> str:
-    """What Ray says, in a line."""
+    """Return the message of a Ray error as one line."""
     return " ".join(str(error).split())[-900:]

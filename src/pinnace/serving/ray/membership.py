@@ -1,4 +1,4 @@
-"""This process as a part of a Ray cluster."""
+"""Membership of this process in a Ray cluster."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ import ray
 from pinnace.errors import ConfigError, DeviceUnavailableError
 
 _log = logging.getLogger("pinnace")
-_SECONDS = 5.0  # for a cluster to answer
+_SECONDS = 5.0  # timeout for a cluster to answer
 _QUIET = {"logging_level": logging.WARNING}
 
 
 class Membership:
-    """Whether this process is in a cluster because of us, and for how many models."""
+    """Counts the models that use the cluster, and notes whether Pinnace joined it."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -26,11 +26,11 @@ class Membership:
         self._ours = False
 
     def join(self, address: str) -> None:
-        """Be in the cluster at `address`, "host:port", for one more model, until `leave`.
+        """Join the cluster at `address` ("host:port") for one more model, until `leave`.
 
-        "" is the cluster that this process is in already, that of RAY_ADDRESS, or that of this machine; where
-        there is none one is started. Raises `ConfigError` where the process is in another one, and
-        `DeviceUnavailableError` where the cluster does not answer.
+        "" is the cluster that this process is in already, that of RAY_ADDRESS, or that of this machine; if
+        there is none, one is started. Raises `ConfigError` if the process is in another cluster, and
+        `DeviceUnavailableError` if the cluster does not answer.
         """
         with self._lock:
             if ray.is_initialized():
@@ -41,7 +41,7 @@ class Membership:
             self._users += 1
 
     def leave(self) -> None:
-        """One model less; after the last one the process leaves the cluster that it entered here.
+        """Leave for one model. After the last one the process leaves the cluster if it joined it here.
 
         A cluster that was started here ends with that.
         """
@@ -53,7 +53,7 @@ class Membership:
 
 
 membership = Membership()
-"""That of this process."""
+"""The membership of this process."""
 
 
 def _enter(address: str) -> None:
@@ -67,7 +67,7 @@ def _enter(address: str) -> None:
             ray.init(address="auto", **_QUIET)
             return
     _log.warning("no Ray cluster runs on this machine, and RAY_ADDRESS names none: one is started here")
-    # Nobody but this machine is to reach it, and it reports to nobody.
+    # Only this machine can reach it, and it sends no usage statistics.
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     _init("local", include_dashboard=False, _node_ip_address="127.0.0.1")
 
@@ -80,7 +80,7 @@ def _init(address: str, **options: object) -> None:
 
 
 def _reach(address: str) -> None:
-    """Ray itself would try for a long time."""
+    """Check that the address answers; Ray itself would try for a long time."""
     host, _, port = address.rpartition(":")
     try:
         socket.create_connection((host, int(port)), _SECONDS).close()

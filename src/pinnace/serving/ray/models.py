@@ -1,4 +1,4 @@
-"""A model's files on their way to the nodes: each node gets them once, and keeps them under their content."""
+"""Transfer of a model's files to the nodes. A node receives them once, and keeps them under their digest."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ _BUFFER = "model"
 
 @dataclass(frozen=True)
 class Shipment:
-    """For each file of a model, the objects in Ray's store that it consists of."""
+    """The objects in Ray's store that hold each file of a model."""
 
     files: Sequence[Sequence[Any]]
 
 
 @dataclass(frozen=True)
 class Manifest:
-    """Which model it is: `whole` names its content, `files` are paths from its folder, its own file first.
+    """Identity of a model: `whole` is its digest, `files` are paths in its folder, its own first.
 
-    `path` is where it lies on the machine that sends it, "" where it was a buffer.
+    `path` is the model file on the sending machine, "" if the model was a buffer.
     """
 
     path: str
@@ -46,10 +46,10 @@ class Manifest:
 
 
 class Cargo:
-    """The files of a model here."""
+    """The files of a model on this machine."""
 
     def __init__(self, model: str | Buffer, settings: Settings) -> None:
-        """Find out which files a model has, for which it must be read; ModelFormatError."""
+        """List the files of a model, which has to be read for that. Raises ModelFormatError."""
         import_onnx_ir()
         self._source = source = source_of(model, settings)
         formats.read(source)
@@ -62,7 +62,7 @@ class Cargo:
         self._sent: weakref.ref[Shipment] | None = None
 
     def ship(self) -> Shipment:
-        """All of it in Ray's store, where it stays as long as anybody holds the result; put there once."""
+        """Put all files into Ray's store, once; they stay there as long as a result is referenced."""
         with self._lock:
             sent = self._sent() if self._sent else None
             if sent is None:
@@ -79,7 +79,7 @@ def _put(data: memoryview) -> list[Any]:
 
 
 def find(manifest: Manifest, settings: Settings) -> Path | None:
-    """The model on this node, at its own path with this content, or a copy; None where it is not here."""
+    """Find the model on this node, at its own path with the same digest or as a copy; None if absent."""
     path = Path(manifest.path)
     if manifest.path and path.is_file() and _whole(path, manifest) == manifest.whole:
         return path
@@ -89,7 +89,7 @@ def find(manifest: Manifest, settings: Settings) -> Path | None:
 
 
 def receive(manifest: Manifest, shipment: Shipment, settings: Settings) -> Path:
-    """Keep a model that has come, unless another actor of this node was faster; gives where it is."""
+    """Store the received files, unless another actor of this node did already. Returns the model's path."""
     store = Store.of(settings)
     if store is None:
         raise ConfigError("a node keeps models that it is sent in its compile cache, and that is off there")
@@ -110,7 +110,7 @@ def receive(manifest: Manifest, shipment: Shipment, settings: Settings) -> Path:
 
 
 def _whole(path: Path, manifest: Manifest) -> str:
-    """The name for the content of a model at `path`; "" where files are missing."""
+    """Return the digest of a model at `path`; "" if files are missing."""
     try:
         source = Source.of_file(path)
         return whole_of(content_of(source), source, manifest.files[1:])

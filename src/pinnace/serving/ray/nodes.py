@@ -1,4 +1,4 @@
-"""What one actor asks of Ray, and how many actors the nodes of a cluster have room for."""
+"""Resources of one actor, and how many actors fit on the nodes of a cluster."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from pinnace.machine.simulation import counts, simulated
 from pinnace.options.context import Context, main_device
 
 _CARDS = {"gpu": "GPU", "ascend": "NPU"}
-"""What Ray calls the devices."""
+"""Ray's names of the devices."""
 
 
 @dataclass(frozen=True)
 class ActorResources:
-    """The part of a cluster that one actor gets.
+    """The resources of a cluster that one actor gets.
 
-    `options` are Ray's for the actor, `threads` those that compute one of its requests, 0 where the device
-    says so; `most` is how many such actors the cluster holds when nothing else runs there.
+    `options` are Ray's options of the actor, `threads` compute one of its requests (0: the device decides),
+    `most` is the number of such actors that fit on the idle cluster.
     """
 
     options: Mapping[str, Any]
@@ -31,25 +31,24 @@ class ActorResources:
 
 
 def share(context: Context, threads: int, workers: int, wanted: int) -> ActorResources:
-    """What each actor of a model asks for.
+    """Compute the resources of each actor of a model.
 
-    `threads` are those of an actor, 0: as many as let the wanted number of actors fit, or one a device where
-    that is left open with a 0, too. `workers` actors share a device that is no CPU. `wanted` is how many
-    actors are wanted in all, 0: as many as fit. Raises `DeviceUnavailableError` where the cluster has no
-    device of the context's kind.
+    `threads` is per actor; 0 means as many as let the wanted number of actors fit, or one actor a node if
+    `wanted` is 0 too. `workers` actors share a device that is no CPU. `wanted` is the total number of actors;
+    0 means as many as fit. Raises `DeviceUnavailableError` if the cluster has no device of the context's kind.
     """
     kind = main_device(context)
     nodes = [node for node in ray.nodes() if node["Alive"]]
     if kind == "cpu":
         return _of_processors(_counted(nodes, "CPU"), threads, wanted)
-    played = _simulated(kind, nodes)
-    if played:
-        return _of_simulated(played, threads, workers)
+    nodes_with_devices = _simulated(kind, nodes)
+    if nodes_with_devices:
+        return _of_simulated(nodes_with_devices, threads, workers)
     cards = sum(_counted(nodes, _CARDS[kind]))
     if not cards:
         raise DeviceUnavailableError(
             f"no node of the cluster has a device of the kind {kind!r}: `ray start` there says how many it "
-            f'has, and PINNACE_SIMULATE="{kind}:2" in its environment plays two'
+            f'has, and PINNACE_SIMULATE="{kind}:2" in its environment simulates two'
         )
     part = 1 / workers
     asked = {"num_gpus": part} if kind == "gpu" else {"resources": {_CARDS[kind]: part}}
@@ -57,18 +56,18 @@ def share(context: Context, threads: int, workers: int, wanted: int) -> ActorRes
 
 
 def _of_processors(cores: Sequence[int], threads: int, wanted: int) -> ActorResources:
-    """As many threads as let the wanted number of actors fit, where the user leaves that open."""
+    """Choose the number of threads that lets the wanted number of actors fit, if the user left it open."""
     if not threads:
         sizes = range(max(cores, default=1), 1, -1)
         threads = next((size for size in sizes if _fitting(cores, size) >= (wanted or len(cores))), 1)
     return ActorResources({"num_cpus": threads}, threads, _fitting(cores, threads))
 
 
-def _of_simulated(played: Sequence[tuple[int, Sequence[int]]], threads: int, workers: int) -> ActorResources:
-    """`played` are the cores that Ray knows of each node, and the cores of each simulated device there."""
-    of_each = min(cores for _, devices in played for cores in devices)
+def _of_simulated(nodes: Sequence[tuple[int, Sequence[int]]], threads: int, workers: int) -> ActorResources:
+    """`nodes` has for each node its cores, and the cores of each simulated device there."""
+    of_each = min(cores for _, devices in nodes for cores in devices)
     threads = threads or max(1, of_each // workers)
-    most = sum(min(len(devices) * workers, known // threads) for known, devices in played)
+    most = sum(min(len(devices) * workers, known // threads) for known, devices in nodes)
     return ActorResources({"num_cpus": threads}, threads, most)
 
 
@@ -77,14 +76,14 @@ def _fitting(cores: Sequence[int], threads: int) -> int:
 
 
 def _counted(nodes: Sequence[Mapping[str, Any]], what: str) -> list[int]:
-    """How much of a resource each node has, of those that have some."""
+    """Return the amount of a resource on each node that has some."""
     found = (int(node["Resources"].get(what, 0)) for node in nodes)
     return [count for count in found if count]
 
 
 def _simulated(kind: str, nodes: Sequence[Mapping[str, Any]]) -> list[tuple[int, list[int]]]:
-    """The nodes that simulate devices of a kind: their environment says so, not ours."""
-    task = ray.remote(_played_here)
+    """Return the nodes that simulate devices of a kind, as their own environment says."""
+    task = ray.remote(_simulated_here)
     known = [(node["NodeID"], int(node["Resources"].get("CPU", 0))) for node in nodes]
     asked = [
         task.options(num_cpus=0, scheduling_strategy=NodeAffinitySchedulingStrategy(name, soft=False)).remote(
@@ -96,7 +95,7 @@ def _simulated(kind: str, nodes: Sequence[Mapping[str, Any]]) -> list[tuple[int,
     return [(cores, devices) for (_, cores), devices in zip(known, answers, strict=True) if devices and cores]
 
 
-def _played_here(kind: str) -> list[int]:
-    """How many cores each simulated device of this machine has; [] where there are none."""
+def _simulated_here(kind: str) -> list[int]:
+    """Return the number of cores of each simulated device of this machine."""
     devices = (simulated(kind, number) for number in range(counts().get(kind, 0)))
     return [len(device.cores) for device in devices if device is not None]
