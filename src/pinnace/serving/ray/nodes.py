@@ -35,7 +35,7 @@ def share(context: Context, threads: int, workers: int, wanted: int) -> ActorRes
 
     `threads` is per actor; 0 means as many as let the wanted number of actors fit, or one actor a node if
     `wanted` is 0 too. `workers` actors share a device that is no CPU. `wanted` is the total number of actors;
-    0 means as many as fit. Raises `DeviceUnavailableError` if the cluster has no device of the context's kind.
+    0 means as many as fit. Raises `DeviceUnavailableError` if no node has a device of the kind.
     """
     kind = main_device(context)
     nodes = [node for node in ray.nodes() if node["Alive"]]
