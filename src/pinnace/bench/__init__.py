@@ -1,1 +1,1 @@
-"""What `pinnace bench` measures with: times, throughput, profiles, accuracy, plots."""
+"""Measurements of `pinnace bench`: times, throughput, profiles, accuracy, plots."""

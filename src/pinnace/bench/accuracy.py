@@ -1,4 +1,4 @@
-"""How far outputs are from what they should be, as the benchmark tool of MindSpore Lite measures it."""
+"""Errors of outputs against references, computed as the benchmark tool of MindSpore Lite does."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from pinnace.errors import DataMismatchError
 
 Array = npt.NDArray[Any]
 
-_RELATIVE, _ABSOLUTE = 1e-5, 1e-8  # what differs by less is the same
-_NOTHING = float(np.finfo(np.float32).eps)  # a wanted value below this is 0
-_ANYTHING = 1e-5  # an error below this beside a wanted 0 is none
+_RELATIVE, _ABSOLUTE = 1e-5, 1e-8  # smaller differences count as equal
+_NOTHING = float(np.finfo(np.float32).eps)  # smaller reference values count as 0
+_ANYTHING = 1e-5  # smaller errors against a reference of 0 do not count
 
 
 @dataclass(frozen=True)
 class Closeness:
-    """How close one output is to its reference.
+    """Similarity of one output to its reference.
 
-    `relative_error` is in percent. `cosine` is what MindSpore Lite calls the cosine distance, and is the
-    cosine of the angle between the two: 1 where they point the same way.
+    `relative_error` is in percent. `cosine`, which MindSpore Lite calls the cosine distance, is the cosine of
+    the angle between the two: 1 if they have the same direction.
     """
 
     name: str
@@ -32,17 +32,17 @@ class Closeness:
 
 
 def compare(outputs: Mapping[str, Array], references: Mapping[str, Array]) -> list[Closeness]:
-    """How close each output that has a reference is to it; DataMismatchError where shapes differ."""
+    """Compare each output that has a reference. Raises DataMismatchError if shapes differ."""
     return [_compare(name, outputs[name], reference) for name, reference in references.items()]
 
 
 def mean_relative_error(outputs: Sequence[Closeness]) -> float:
-    """In percent, over outputs."""
+    """Mean over the outputs, in percent."""
     return float(np.mean([output.relative_error for output in outputs]))
 
 
 def mean_cosine(outputs: Sequence[Closeness]) -> float:
-    """Over outputs."""
+    """Mean over the outputs."""
     return float(np.mean([output.cosine for output in outputs]))
 
 
@@ -59,11 +59,11 @@ def _compare(name: str, output: Array, reference: Array) -> Closeness:
 
 
 def relative_error(got: npt.NDArray[np.float64], want: npt.NDArray[np.float64]) -> float:
-    """The mean of |got - want| / |want| over the values that differ, 0 where none does.
+    """Mean of |got - want| / |want| over the values that differ; 0 if none does.
 
-    Values within 1e-8 + 1e-5 |want| of each other do not differ; where 0 is wanted the error is |got|, and
-    one up to 1e-5 does not count. A value that is not finite makes the result infinite, since the tool
-    refuses such outputs. Source: the tool's public source, `tools/benchmark/benchmark_base.h`.
+    Values within 1e-8 + 1e-5 |want| of each other do not differ. Where the reference is 0 the error is |got|,
+    and up to 1e-5 does not count. A value that is not finite makes the result infinite, since the tool
+    rejects such outputs. Source: the tool's public source, `tools/benchmark/benchmark_base.h`.
     """
     if not np.isfinite(got).all():
         return float("inf")
@@ -76,9 +76,8 @@ def relative_error(got: npt.NDArray[np.float64], want: npt.NDArray[np.float64]) 
 
 
 def cosine(got: npt.NDArray[np.float64], want: npt.NDArray[np.float64]) -> float:
-    """The cosine of the angle between two arrays; of zeros with zeros 1, of zeros with others 0.
-
-    NaN where a value is not finite.
+    """Cosine of the angle between two arrays; 1 for two zeros, 0 if one is zero, NaN if a value is not
+    finite.
     """
     lengths = float(np.linalg.norm(got)), float(np.linalg.norm(want))
     if 0 in lengths:

@@ -1,4 +1,4 @@
-"""Measurements as a picture."""
+"""Plots of measurements."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SUFFIXES = (".svg", ".png")
 
 
 def check(path: Path) -> None:
-    """Find out before anything is measured whether a plot can be drawn: ArgumentValueError."""
+    """Raise ArgumentValueError before the measurement if a plot cannot be drawn."""
     if path.suffix not in SUFFIXES:
         raise ArgumentValueError(f"{path}: a plot is one of {', '.join(SUFFIXES)}")
     _matplotlib()
@@ -27,9 +27,9 @@ def draw(
     latencies: Mapping[str, npt.NDArray[np.float64]],
     throughputs: Mapping[str, Sequence[tuple[int, float]]],
 ) -> None:
-    """Draw histograms of `latencies` (in ms) beside lines of `throughputs` (workers, answers a second).
+    """Draw histograms of `latencies` (in ms) beside lines of `throughputs` (workers, predictions per second).
 
-    Keys name what is drawn; what is empty is left out.
+    Keys are labels; an empty mapping is left out.
     """
     _matplotlib()
     from matplotlib.figure import Figure

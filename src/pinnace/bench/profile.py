@@ -1,4 +1,4 @@
-"""Where the time of a prediction goes: steps of an engine, summed up, and as a trace."""
+"""Profiles: steps of an engine, summed by operator or node, and as a trace."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ Runs = Sequence[Sequence[Step]]
 
 @dataclass(frozen=True)
 class Sum:
-    """What steps took together: milliseconds of all, and the part of the whole, 0..1.
+    """Sum over steps: milliseconds of all, and the share of the total, 0..1.
 
-    What a step within another took counts as that of the inner one.
+    Nested steps count for the inner step only.
     """
 
     name: str
@@ -29,19 +29,19 @@ class Sum:
 
 
 def by_operator(runs: Runs) -> list[Sum]:
-    """Steps of one kind of operator together, the longest first."""
+    """Sum the steps by operator, longest first."""
     return _sums(runs, lambda step: (step.operator, step.operator))
 
 
 def by_node(runs: Runs) -> list[Sum]:
-    """Steps of one node together, the longest first."""
+    """Sum the steps by node, longest first."""
     return _sums(runs, lambda step: (step.node, step.operator))
 
 
 def trace(runs: Runs, process: str) -> str:
-    """Runs, one right after the other, in the JSON that chrome://tracing and ui.perfetto.dev open.
+    """Return consecutive runs as JSON for chrome://tracing and ui.perfetto.dev.
 
-    Source: "Trace Event Format" of the Chromium project; "X" is a complete event, times are microseconds.
+    Source: "Trace Event Format" of the Chromium project; "X" is a complete event, times are in microseconds.
     """
     events: list[dict[str, Any]] = [{"name": "process_name", "ph": "M", "pid": 1, "args": {"name": process}}]
     end = 0.0
@@ -70,7 +70,7 @@ def _sums(runs: Runs, key: Callable[[Step], tuple[str, str]]) -> list[Sum]:
     for run in runs:
         for step, own in _own_durations(run):
             taken[key(step)].append(own)
-    whole = sum(map(sum, taken.values())) or 1.0  # an engine may take less than it counts in
+    whole = sum(map(sum, taken.values())) or 1.0  # shorter than the engine's clock resolution
     sums = [
         Sum(name, operator, len(times), sum(times) / 1e3, sum(times) / whole)
         for (name, operator), times in taken.items()
@@ -79,9 +79,9 @@ def _sums(runs: Runs, key: Callable[[Step], tuple[str, str]]) -> list[Sum]:
 
 
 def _own_durations(steps: Sequence[Step]) -> list[tuple[Step, float]]:
-    """Steps of a run, each with its duration less those of the steps right within it."""
+    """Return the steps of a run, each with its duration minus that of the steps nested in it."""
     own: list[tuple[Step, float]] = []
-    around: list[int] = []  # places in `own` of the steps that the next one may lie in, the innermost last
+    around: list[int] = []  # indices in `own` of the open outer steps, the innermost last
     for step in sorted(steps, key=lambda step: (step.thread, step.start, -step.duration)):
         while around and not _within(step, own[around[-1]][0]):
             around.pop()
@@ -94,5 +94,5 @@ def _own_durations(steps: Sequence[Step]) -> list[tuple[Step, float]]:
 
 
 def _within(step: Step, outer: Step) -> bool:
-    # By its beginning alone: ends are off by what was cut from both numbers.
+    # Compare only the start: rounding makes the ends inexact.
     return step.thread == outer.thread and step.start < outer.start + outer.duration

@@ -1,4 +1,4 @@
-"""Files that hold what the outputs of a model should be."""
+"""Files with the expected outputs of a model."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ Array = npt.NDArray[Any]
 
 
 def read(path: Path) -> dict[str, Array]:
-    """What a reference file holds, by name: .npz, .npy (one array, named ""), or else calibration data.
+    """Read a reference file: .npz, .npy (one array, named ""), or else calibration text.
 
-    Raises ArgumentValueError where it cannot be read.
+    Raises ArgumentValueError if it cannot be read.
     """
     try:
         if path.suffix == ".npz":
@@ -32,11 +32,11 @@ def read(path: Path) -> dict[str, Array]:
 
 
 def calibration(text: str) -> dict[str, Array]:
-    """The arrays of the text that MindSpore Lite's benchmark tool takes as `benchmarkDataFile`.
+    """Parse the text format of `benchmarkDataFile` of MindSpore Lite's benchmark tool.
 
-    Two lines an output: "name number-of-dimensions dimension ...", then its values in row-major order,
-    which may also go on over more lines here. Source: "Benchmark Tool" of MindSpore Lite's documentation.
-    Raises ValueError with the line where something else stands.
+    Two lines for each output: "name number-of-dimensions dimension ...", then its values in row-major order;
+    here the values may span several lines. Source: "Benchmark Tool" of MindSpore Lite's documentation. Raises
+    ValueError with the line of a syntax error.
     """
     lines = enumerate(text.splitlines(), 1)
     arrays: dict[str, Array] = {}
@@ -44,15 +44,15 @@ def calibration(text: str) -> dict[str, Array]:
         if line.strip():
             name, shape = _header(number, line)
             if name in arrays:
-                raise ValueError(f"line {number}: {name!r} stands there a second time")
+                raise ValueError(f"line {number}: {name!r} is given twice")
             arrays[name] = _values(name, shape, number, lines)
     return arrays
 
 
 def assign(references: Mapping[str, Array], names: Sequence[str]) -> dict[str, Array]:
-    """References by names of outputs: by their own names where these are outputs', else by order.
+    """Map references to outputs: by name if all names are outputs', else by order.
 
-    Raises ArgumentValueError where neither fits.
+    Raises ArgumentValueError if neither fits.
     """
     if references and set(references) <= set(names):
         return dict(references)

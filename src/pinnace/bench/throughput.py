@@ -1,4 +1,4 @@
-"""How much several clients are served at the same time."""
+"""Throughput of several concurrent clients."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from pinnace.bench.timing import Call, RunLimit, Spans, milliseconds, spans
 
 @dataclass(frozen=True)
 class Throughput:
-    """What clients got: answers a second to all, and times of answers in milliseconds.
+    """Throughput of all clients together, and latencies of answers in milliseconds.
 
-    `slowest_client` and `fastest_client` are the means of the client who waited longest and of the one who
-    waited least: where they lie apart somebody starves.
+    `slowest_client` and `fastest_client` are the largest and smallest mean latency of a client: if they are
+    far apart, clients starve.
     """
 
     clients: int
@@ -30,9 +30,9 @@ class Throughput:
 
 
 def served(calls: Sequence[Call], limit: RunLimit) -> list[Spans]:
-    """Let one client for each of `calls` make it until the limit is reached; all begin at the same time.
+    """Run one client for each of `calls` until the limit; all start at the same time.
 
-    Raises what a call raised.
+    Raises the error of a call.
     """
     start = Barrier(len(calls))
 
@@ -45,9 +45,9 @@ def served(calls: Sequence[Call], limit: RunLimit) -> list[Spans]:
 
 
 def throughput(clients: Sequence[Spans]) -> Throughput:
-    """What clients got from the first request on until one of them had all its answers.
+    """Compute the throughput from the first request until the first client is done.
 
-    After that fewer clients ask, and what they get is not what that many would.
+    After that fewer clients compete, which would distort the result.
     """
     began = min(noted[0, 0] for noted in clients)
     ended = min(noted[-1, 1] for noted in clients)

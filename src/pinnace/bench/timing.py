@@ -1,4 +1,4 @@
-"""How long calls take."""
+"""Durations of calls."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ import numpy as np
 import numpy.typing as npt
 
 Spans = npt.NDArray[np.int64]
-"""When calls began and when they ended, in nanoseconds of one clock; shape [calls, 2]."""
+"""Start and end of calls in nanoseconds of one clock; shape [calls, 2]."""
 
 Call = Callable[[], object]
 
 
 @dataclass(frozen=True)
 class RunLimit:
-    """When a measurement ends: after `runs` calls, or, where that is None, with the call that is running
-    after `seconds`.
+    """End of a measurement: after `runs` calls, or, if that is None, with the first call to end after
+    `seconds`.
     """
 
     seconds: float
@@ -29,9 +29,9 @@ class RunLimit:
 
 @dataclass(frozen=True)
 class CallLatency:
-    """How the times of calls are distributed, in milliseconds; `per_second` is how many one caller makes.
+    """Latency distribution of calls in milliseconds; `per_second` is the rate of one caller.
 
-    Percentiles lie between samples where they must, linearly.
+    Percentiles are interpolated linearly.
     """
 
     runs: int
@@ -46,7 +46,7 @@ class CallLatency:
 
 
 def spans(call: Call, limit: RunLimit) -> Spans:
-    """Call again and again, one call after the other, and note when each began and ended."""
+    """Call repeatedly, one call at a time, and record start and end of each."""
     clock = time.perf_counter_ns
     noted: list[tuple[int, int]] = []
     ended = clock()
@@ -60,12 +60,12 @@ def spans(call: Call, limit: RunLimit) -> Spans:
 
 
 def milliseconds(noted: Spans) -> npt.NDArray[np.float64]:
-    """How long each call took."""
+    """Return the duration of each call."""
     return (noted[:, 1] - noted[:, 0]) / 1e6
 
 
 def latency(noted: Spans) -> CallLatency:
-    """The distribution of the times of at least one call."""
+    """Return the distribution of the durations of at least one call."""
     taken = milliseconds(noted)
     p50, p90, p95, p99 = map(float, np.percentile(taken, (50, 90, 95, 99)))
     mean = float(taken.mean())
@@ -76,7 +76,7 @@ def latency(noted: Spans) -> CallLatency:
 
 @contextmanager
 def collector_off() -> Iterator[None]:
-    """Collect garbage now and not while the block runs: a round would be counted as time of a call."""
+    """Collect garbage now, and disable the collector in the block: its runs would count as time of a call."""
     was_on = gc.isenabled()
     gc.collect()
     gc.disable()

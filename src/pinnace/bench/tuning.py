@@ -1,8 +1,8 @@
-"""Ways to run a model, measured against each other.
+"""Comparison of configurations of a model.
 
-Those with the same numbers of threads and workers are open at the same time and take turns, A B A B, so
-that what else the machine does hits all of them; figures are medians over the turns. Between turns there is
-a pause: threads of an engine that has nothing to do spin for a while, and would take cores from the next one.
+Those with the same numbers of threads and workers are open at the same time and take turns, A B A B, so that
+other load on the machine affects all of them; figures are medians over the turns. A pause separates turns:
+idle threads of an engine spin for a while, and would take cores from the next one.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ from pinnace.options.context import Context
 Array = npt.NDArray[Any]
 
 REFERENCE = Way("onnxruntime", "enforce_fp32", 1, 1)
-"""What the outputs of others are compared with."""
+"""The configuration whose outputs are the reference."""
 
-_TURNS, _LEAST_TURNS = 20, 3  # many and short: a neighbour of the machine comes and goes within seconds
+_TURNS, _LEAST_TURNS = 20, 3  # many and short: other load comes and goes within seconds
 _PAUSE = 0.02  # seconds; onnxruntime's threads spin for about a millisecond
-_SHORTEST = 0.001  # seconds of a turn: one prediction at least
+_SHORTEST = 0.001  # seconds of a turn; at least one prediction
 
 
 @dataclass(frozen=True)
 class Subject:
-    """The model that is measured: its file, its inputs, and a configuration file or ""."""
+    """The model to measure: its file, its inputs, and a configuration file or ""."""
 
     path: str
     arrays: Sequence[Array]
@@ -47,9 +47,9 @@ class Subject:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of a way: figures, None where it failed, and the type that the engine computes in.
+    """Result of one configuration: figures, None if it failed, and the type that the engine computes in.
 
-    `reason` says why it cannot be chosen.
+    `reason` is why it must not be chosen.
     """
 
     way: Way
@@ -65,7 +65,7 @@ def ways(
     workers: Sequence[int],
     cores: int,
 ) -> list[Way]:
-    """All combinations, but for several workers that together have more threads than there are cores."""
+    """Return all combinations, except several workers with more threads in total than cores."""
     return [
         Way(provider, precision, count, places)
         for places in workers
@@ -83,10 +83,10 @@ def compete(
     bounds: Mapping[str, float],
     watch: Callable[[str], None],
 ) -> Iterator[Outcome]:
-    """Measure all ways within about `seconds`, opening included; those of one place stand together.
+    """Measure all configurations within about `seconds`, opening included, grouped by threads and workers.
 
-    `bounds` are the largest deviations by precision. `watch` is told what is being done. Raises what the
-    reference raises.
+    `bounds` are the largest deviations by precision. `watch` receives progress messages. Raises the errors of
+    the reference.
     """
     deadline = time.monotonic() + seconds
     watch(f"Opening {subject.path}")
@@ -101,16 +101,16 @@ def compete(
 
 
 def deviation(got: Sequence[Array], wanted: Sequence[Array]) -> float:
-    """The largest relative error of an output: |got - wanted| / |wanted|, in the Euclidean norm.
+    """Return the largest relative error of an output: |got - wanted| / |wanted|, in the Euclidean norm.
 
-    Beside zeros it is |got|. Infinite where shapes differ, where text does, and where a value is not the same
-    infinity or NaN.
+    For zeros it is |got|. It is infinite if shapes differ, if texts differ, or if an infinity or NaN does not
+    match.
     """
     return max((_error(a, b) for a, b in zip(got, wanted, strict=True)), default=0.0)
 
 
 class _Contestant:
-    """A model that is open in one way, and the figures of its turns."""
+    """An open model of one configuration, and the figures of its turns."""
 
     def __init__(self, way: Way, model: ModelParallelRunner, arrays: Sequence[Array]) -> None:
         self.way, self._model, self._arrays = way, model, arrays
@@ -119,7 +119,7 @@ class _Contestant:
         shapes = [list(array.shape) for array in arrays]
         if [list(tensor.shape) for tensor in inputs] != shapes:
             model.resize(inputs, shapes)
-        clients = 1 if way.workers == 1 else 2 * way.workers  # one more waits for each that is served
+        clients = 1 if way.workers == 1 else 2 * way.workers  # one waits for each that is served
         self._calls = [self._client() for _ in range(clients)]
         self._latencies: list[float] = []
         self._throughputs: list[float] = []
@@ -128,7 +128,7 @@ class _Contestant:
         return [output.get_data_to_numpy() for output in self._model.predict(list(self._arrays))]
 
     def turn(self, seconds: float) -> None:
-        served(self._calls, RunLimit(0.0, 1))  # the caches are another one's
+        served(self._calls, RunLimit(0.0, 1))  # warm up: the caches hold another model's data
         figures = throughput(served(self._calls, RunLimit(max(seconds, _SHORTEST))))
         self._latencies.append(figures.p50)
         self._throughputs.append(figures.per_second)
@@ -200,9 +200,9 @@ def _opened(subject: Subject, way: Way) -> Iterator[_Contestant]:
         with warnings.catch_warnings(record=True) as said:
             warnings.simplefilter("always")
             model.build_from_file(subject.path, context)
-        # Others are none of ours, such as Python's about a fork in what OpenVINO imports.
+        # Skip other warnings, such as Python's about forks in modules that OpenVINO imports.
         messages = [str(one.message) for one in said if issubclass(one.category, PinnaceWarning)]
-        if model.get_model_info("engine").partition(" ")[0] != way.provider:  # another one stands in
+        if model.get_model_info("engine").partition(" ")[0] != way.provider:  # another engine took over
             raise EngineError("; ".join(messages))
         for message in messages:
             warn(message)

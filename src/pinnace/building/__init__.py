@@ -1,1 +1,1 @@
-"""From a file to an executable: opening, the cached build, another engine, other weights."""
+"""Building executables: opening files, the cached build, fallback to another engine, exchange of weights."""

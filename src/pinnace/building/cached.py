@@ -1,4 +1,4 @@
-"""The cached build: names for what is built, entries of the compile cache, and tunings of the model."""
+"""The cached build: digests of models, entries of the compile cache, and tunings."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Contents:
-    """Names for the contents of a model file and of the files that it refers to, each read once."""
+    """Digests of a model file and of the files that it refers to; each is read once."""
 
     def __init__(self, source: Source) -> None:
         self._source = source
@@ -26,13 +26,13 @@ class Contents:
 
     @cached_property
     def file(self) -> str:
-        """The name of the model file's content."""
+        """The digest of the model file."""
         from pinnace.cache.key import content_of
 
         return content_of(self._source)
 
     def whole(self, refers: Sequence[str]) -> str:
-        """The name of the model file with the files beside it that it refers to."""
+        """Return the digest of the model file together with the files that it refers to."""
         from pinnace.cache.key import whole_of
 
         files = tuple(refers)
@@ -41,7 +41,7 @@ class Contents:
         return self._wholes[files]
 
     def key(self, recipe: Recipe, refers: Sequence[str]) -> str:
-        """The name of what a recipe makes of the model."""
+        """Return the cache key of a recipe."""
         from pinnace.cache.key import key_of
 
         made_for = recipe.engine.name, recipe.target, recipe.variable, recipe.plan, recipe.shapes
@@ -49,9 +49,9 @@ class Contents:
 
 
 def entry_of(recipe: Recipe, contents: Contents, store: Store) -> Entry:
-    """The entry of the compile cache for a recipe, made now where there is none.
+    """Return the cache entry of a recipe, and build it if there is none.
 
-    Raises OSError where the cache cannot be used, and as the engine and the compiler do.
+    Raises OSError if the cache cannot be used, and the errors of engine and compiler.
     """
 
     def key() -> str:
@@ -63,7 +63,7 @@ def entry_of(recipe: Recipe, contents: Contents, store: Store) -> Entry:
         with store.writing(content) as folder:
             entry = store.find(key())
             if entry is None:
-                with withheld() as said:  # whoever loads the entry says it, now and later
+                with withheld() as said:  # loading the entry repeats the warnings, now and later
                     compiled = recipe.compiled(folder)
                 source.unload()
                 source.check_unchanged()
@@ -74,13 +74,13 @@ def entry_of(recipe: Recipe, contents: Contents, store: Store) -> Entry:
 
 
 class Tunings:
-    """What was measured of one model on this machine, in the compile cache; nothing where that is off."""
+    """Tunings of one model on this machine, in the compile cache; empty if the cache is off."""
 
     def __init__(self, store: Store | None, contents: Contents) -> None:
         self._store, self._contents = store, contents
 
     def find(self) -> Tuning | None:
-        """The last tuning; None where there is none."""
+        """Return the last tuning, or None."""
         from pinnace.cache import choices
 
         if self._store is None or not choices.any_kept(self._store):
@@ -88,7 +88,7 @@ class Tunings:
         return choices.find(self._store, self._contents.file, self._place(self._store))
 
     def keep(self, tuning: Tuning) -> bool:
-        """Keep what was measured; False where the compile cache is off. Raises OSError."""
+        """Store a tuning. Returns False if the compile cache is off. Raises OSError."""
         from pinnace.cache import choices
 
         if self._store is not None:
@@ -96,7 +96,7 @@ class Tunings:
         return self._store is not None
 
     def forget(self) -> int:
-        """Forget what was measured of the model file, wherever that was, and return how often it was."""
+        """Delete the tunings of the model file on all machines, and return their number."""
         from pinnace.cache import choices
 
         return 0 if self._store is None else choices.forget(self._store, self._contents.file)

@@ -1,4 +1,4 @@
-"""What the weights of a built model hold now, and executables in which they hold something else."""
+"""Exchange of the weights and shapes of a built model."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pinnace.weights.lora import Pair
 
 Install = Callable[..., None]
-"""Puts executables, one for each device, in the place of those that run."""
+"""Replaces the running executables by these, one for each device."""
 
 
 @dataclass(frozen=True)
@@ -33,34 +33,34 @@ class _Adapter:
 
 
 class NoExchange:
-    """In the place of `Exchange` where neither weights nor shapes can change; `why` says so."""
+    """Stand-in for `Exchange` if neither weights nor shapes can change; `why` is the reason."""
 
     def __init__(self, why: str) -> None:
         self._why = why
 
     def update(self, tensors: Sequence[Tensor], install: Install) -> None:
-        """Raise `NotSupportedError`, as all of these."""
+        """Raise `NotSupportedError`, as the other methods do."""
         raise NotSupportedError(f"update_weights: {self._why}")
 
     def apply(self, path: Path, scale: float, install: Install) -> None:
-        """See `Exchange`."""
+        """Raise `NotSupportedError`."""
         raise NotSupportedError(f"apply_lora: {self._why}")
 
     def remove(self, path: Path | None, install: Install) -> None:
-        """See `Exchange`."""
+        """Raise `NotSupportedError`."""
         raise NotSupportedError(f"remove_lora: {self._why}")
 
     def reshape(self, shapes: tuple[Shape, ...], install: Install) -> None:
-        """See `Exchange`."""
+        """Raise `NotSupportedError`."""
         raise NotSupportedError(f"resize: {self._why}")
 
 
 class Exchange:
-    """The weights of one built model, and the shapes that it is built for.
+    """The current weights of a built model, and the shapes that it is built for.
 
-    A weight holds what the model file says, or what `update` has last set, and over that what the adapters
-    add, in the order in which they came. Each change makes a new executable with all weights as they are to
-    be, and only where that succeeds anything is different. One thread at a time may call methods.
+    The value of a weight is that of the model file or of the last `update`, plus the changes of the adapters
+    in the order in which they were applied. Each change builds a new executable; if that fails nothing
+    changes. One thread at a time may call methods.
     """
 
     def __init__(self, origin: Origin, others: Sequence[Origin] = ()) -> None:
@@ -94,7 +94,7 @@ class Exchange:
         self._become(self._set, (*self._adapters, _Adapter(path, scale, pairs)), install)
 
     def remove(self, path: Path | None, install: Install) -> None:
-        """Take an adapter away, or all; see `BaseModel.remove_lora`."""
+        """Remove one adapter, or all; see `BaseModel.remove_lora`."""
         rest = tuple(a for a in self._adapters if path is not None and a.path != path)
         if len(rest) == len(self._adapters):
             there = ", ".join(str(a.path) for a in self._adapters) or "none"
@@ -105,7 +105,7 @@ class Exchange:
         self._become(self._set, rest, install)
 
     def reshape(self, shapes: tuple[Shape, ...], install: Install) -> None:
-        """Build for inputs of other shapes, () those of the file, with the weights as they are now."""
+        """Build for other input shapes, () for those of the file, with the current weights."""
         origins = tuple(origin.reshaped(shapes) for origin in self._first)
         executables = [origin.build() for origin in origins]
         refitters: Sequence[Refitter] = ()
@@ -119,7 +119,7 @@ class Exchange:
         self._origins, self._refitters, self._known = origins, refitters, known
 
     def _prepare(self, names: Collection[str]) -> None:
-        """Have a mould for these weights."""
+        """Create the refitters for these weights."""
         if not self._refitters or not set(names) <= self._known.keys():
             wanted = dict.fromkeys((*self._origins[0].variable, *self._known, *names))
             self._refitters, self._known = _refitters(self._origins, tuple(wanted))
@@ -132,11 +132,11 @@ class Exchange:
 
     @staticmethod
     def _weights(values: Mapping[str, Array], known: Mapping[str, Variable]) -> dict[str, Array]:
-        """Values by their places in a graph."""
+        """Map graph names of weights to their values."""
         return {place: value for name, value in values.items() for place in known[name].names}
 
     def _value(self, name: str, new: Mapping[str, Array], adapters: Sequence[_Adapter]) -> Array:
-        """What a weight is to hold."""
+        """Compute the current value of a weight."""
         known = self._known[name]
         first = new[name] if name in new else self._origins[0].source.data_of(known.first)
         pairs = [(pair, a.scale) for a in adapters for pair in a.pairs.get(name, ())]
@@ -152,13 +152,13 @@ class Exchange:
 def _refitters(
     origins: Sequence[Origin], names: Sequence[str]
 ) -> tuple[Sequence[Refitter], Mapping[str, Variable]]:
-    """A mould for each device, and what is known of the weights `names`."""
+    """Return a refitter for each device, and the descriptions of the weights `names`."""
     made = [origin.refitter(names) for origin in origins]
     return [refitter for refitter, _ in made], made[0][1]
 
 
 def _named(tensors: Sequence[Tensor], variable: Sequence[str]) -> dict[str, Tensor]:
-    """Tensors by the weights they are for: by their names, or all without in the order of the user's list."""
+    """Map weights to tensors: by name, or by the order of the user's list if no tensor has a name."""
     if tensors and not any(t.name for t in tensors):
         if len(tensors) != len(variable):
             raise ArgumentValueError(
@@ -188,7 +188,7 @@ def _near(tensor: Tensor, variable: Sequence[str]) -> str:
 
 
 def _checked(name: str, tensor: Tensor, known: Variable) -> Array:
-    """A copy of the data of a tensor that fits a weight; DataMismatchError."""
+    """Copy the data of a tensor that fits a weight. Raises DataMismatchError if it does not."""
     dtype, shape = DataType.from_numpy(known.first.dtype.numpy()), tuple(known.first.shape.numpy())
     if tensor.dtype is not dtype or tuple(tensor.shape) != shape:
         raise DataMismatchError(

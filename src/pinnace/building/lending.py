@@ -1,4 +1,4 @@
-"""Lending weights to other processes, and borrowing them, as options of `[ascend_context]` ask for it."""
+"""Sharing of weights with other processes, as options of `[ascend_context]` request it."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ _PIDS, _HANDLE = "shareable_weight_pid_list", "shareable_weight_mem_handle"
 
 
 class Sharing:
-    """The weights that a model lends to other processes, or borrows from one; falsy where it does neither."""
+    """The weights that a model lends to other processes or borrows from one; false if it does neither."""
 
     def __init__(self, pids: str = "", handle: str = "") -> None:
         self._pids, self._handle = pids, handle
 
     @classmethod
     def of(cls, settings: Settings) -> Sharing:
-        """The sharing that settings ask for."""
+        """Read the options of the settings."""
         return cls(*(settings.get("ascend_context", key) for key in (_PIDS, _HANDLE)))
 
     def __bool__(self) -> bool:
         return bool(self._pids or self._handle)
 
     def check(self, target: Target) -> None:
-        """Raise ConfigError where weights in the memory of an accelerator should be shared."""
+        """Raise ConfigError if weights in the memory of an accelerator should be shared."""
         for key, given in ((_PIDS, self._pids), (_HANDLE, self._handle)):
             if given:
                 raise ConfigError(
@@ -47,9 +47,9 @@ class Sharing:
     def entry(
         self, recipe: Recipe, contents: Contents, store: Store | None
     ) -> tuple[Entry, Callable[[], Offer] | None]:
-        """The entry that another process lends; else one made here, and what offers it to others.
+        """Return the entry that another process lends, or else one built here and a function that offers it.
 
-        Raises ConfigError and ModelStateError where processes or files do not allow it.
+        Raises ConfigError and ModelStateError if processes or files do not allow it.
         """
         from pinnace.cache.handover import receive
 
@@ -83,5 +83,5 @@ class Sharing:
 
 
 def _kind(target: Target) -> str:
-    """The kind of device that a target is or simulates."""
+    """Return the kind of device that a target is or simulates."""
     return (target.simulates or target.device).partition(":")[0]

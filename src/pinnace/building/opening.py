@@ -1,4 +1,4 @@
-"""Opening model files: where their bytes lie, and what they hold."""
+"""Opening of model files."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ Buffer = bytes | bytearray | memoryview
 
 
 def source_of(model: str | os.PathLike[str] | Buffer, settings: Settings) -> Source:
-    """Where the bytes of a model lie, which is a path or the bytes of a file.
+    """Return the source of a model, given as a path or as the bytes of its file.
 
-    The weights of bytes lie beside the file that `[weight] weight_path` or `[model_file] mindir_path` names.
-    Raises ModelFormatError where a file is missing.
+    The external weights of bytes are beside the file that `[weight] weight_path` or `[model_file]
+    mindir_path` names. Raises ModelFormatError if a file is missing.
     """
     from pinnace.weights.source import Source
 
@@ -32,7 +32,7 @@ def source_of(model: str | os.PathLike[str] | Buffer, settings: Settings) -> Sou
 
 
 def inspect_model(path: str | os.PathLike[str]) -> ModelReport:
-    """The contents of a model file, and what of them Pinnace cannot run. Raises ModelFormatError."""
+    """Describe a model file, with its unsupported primitives. Raises ModelFormatError."""
     import_onnx_ir()
     from pinnace import formats
     from pinnace.building.report import report

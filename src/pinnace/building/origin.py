@@ -1,4 +1,4 @@
-"""The one door: a file or buffer and a target go in, an executable comes out."""
+"""The entry point of all builds: a file or buffer and a target become an executable."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ if TYPE_CHECKING:
     from pinnace.weights.source import Source
 
 Plan = Callable[["Tuning | None"], Target]
-"""The target to build for, given what was measured of the model on this machine."""
+"""Returns the target to build for, given the tuning of the model on this machine."""
 
 _log = logging.getLogger("pinnace")
 
-# Formats, compiler and engines are imported where they are used: a process that only forks workers or
-# prints help should not pay for them.
+# Formats, compiler and engines are imported on use: processes that only fork workers or print help must not
+# pay for them.
 
 
 def build(
@@ -46,18 +46,18 @@ def build(
 ) -> Executable:
     """Compile a model for a target.
 
-    `model` is a path, or the bytes of a model (see `opening.source_of`); `model_type` None means that its
-    content tells it. Raises `ModelFormatError`, `UnsupportedModelError`, `DeviceUnavailableError` or
+    `model` is a path, or the bytes of a model (see `opening.source_of`); `model_type` None means that the
+    content decides. Raises `ModelFormatError`, `UnsupportedModelError`, `DeviceUnavailableError` or
     `EngineError`.
     """
     return Origin(model, model_type, lambda _: target, settings).build()
 
 
 class Origin:
-    """A model that was opened for a target: executables are made of it, at first and with other weights.
+    """A model opened for a target, from which executables are built, also with other weights or shapes.
 
-    `tunings` is what was measured of it; `offer` is what other processes may have of it, once it is built,
-    where the settings name such processes.
+    `tunings` are the model's measurements; after a build `offer` shares the weights with the processes that
+    the settings name, else it is None.
     """
 
     def __init__(
@@ -68,9 +68,10 @@ class Origin:
         settings: Settings,
         spare: Store | None = None,
     ) -> None:
-        """Map a model, without reading it yet; see `build`. The engine is chosen for what `plan` returns.
+        """Map a model without reading it; see `build`. The engine is chosen for the target that `plan`
+        returns.
 
-        `spare` keeps what is compiled where there is no compile cache.
+        `spare` stores compiled models if there is no compile cache.
         """
         from pinnace import engines, formats
         from pinnace.cache.store import Store
@@ -88,15 +89,15 @@ class Origin:
         if target.device != "cpu":
             self._sharing.check(target)
             target = replace(target, options=settings.flat)
-        # What is compiled for an accelerator its provider keeps, or nobody; what is loaded does not know
-        # what nodes are called in the file.
+        # Accelerator builds are kept by the provider, if at all; a loaded model lacks the node names that
+        # profiles show.
         if target.device != "cpu" or target.profile:
             self._store = None
         engine = engines.choose(target, source.name)
         self._recipe = Recipe(
             source, kind, engine, target, settings.precision_plan, settings.variable_weights
         )
-        # Where another engine fails, onnxruntime may do; it has the last word.
+        # If another engine fails, onnxruntime is tried; its own errors are final.
         self._may_fail = not _is_onnxruntime(engine)
         self._entry: Entry | None = None
         self.offer: Offer | None = None
@@ -108,18 +109,18 @@ class Origin:
 
     @property
     def target(self) -> Target:
-        """What the model is built for."""
+        """The target that the model is built for."""
         return self._recipe.target
 
     @property
     def variable(self) -> tuple[str, ...]:
-        """Names of the weights that the user's settings say may be exchanged."""
+        """Names of the weights that the settings declare as exchangeable."""
         return self._settings.variable_weights
 
     def reshaped(self, shapes: tuple[Shape, ...]) -> Origin:
-        """The same model with inputs of other shapes, () those of the file.
+        """Return the same model with other input shapes, () for those of the file.
 
-        Processes lend each other what is built for those of the file alone.
+        Only builds with the shapes of the file are shared between processes.
         """
         other = copy.copy(self)
         other._recipe = replace(self._recipe, shapes=shapes, source=self.source.again())
@@ -128,10 +129,10 @@ class Origin:
         return other
 
     def build(self) -> Executable:
-        """Compile the model as it is, or load what was compiled before; see `build`.
+        """Compile the model, or load it from the cache; see `build`.
 
-        If the engine lacks operators of the model, or fails, the other one runs it. A warning says where
-        options of the CPU have no effect.
+        If the engine fails or lacks operators of the model, another engine runs it. Warns of CPU options
+        without effect.
         """
         executable = self._build_somewhere()
         target, engine = self.target, self._recipe.engine
@@ -145,12 +146,13 @@ class Origin:
         return executable
 
     def refitter(self, names: Collection[str]) -> tuple[Refitter, Mapping[str, Variable]]:
-        """What makes executables with other values of the weights `names`, and what is known of these.
+        """Return a factory of executables with other values of the weights `names`, and descriptions of
+        these.
 
-        Raises as `build`; ConfigError where a weight cannot be exchanged.
+        Raises as `build` does, and ConfigError if a weight cannot be exchanged.
         """
         recipe = self._recipe
-        with rare_garbage_collection(), withheld():  # the build has said it
+        with rare_garbage_collection(), withheld():  # the build has issued the warnings
             graph = recipe.graph(names)
             recipe.check_whole(graph)
             same = self._entry if set(names) == set(self.variable) or not graph.held_back else None
@@ -158,7 +160,7 @@ class Origin:
             return recipe.engine.refitter(graph, recipe.source, recipe.target, kept), graph.variable
 
     def modules(self) -> dict[str, str]:
-        """The names of weights by the paths of the modules that they belong to."""
+        """Map module paths to the names of their weights."""
         import_onnx_ir()
         from pinnace import formats
         from pinnace.compiler.variable import modules_of
@@ -173,7 +175,7 @@ class Origin:
             from pinnace import engines
 
             recipe = self._recipe
-            here = recipe.target.device == "cpu"  # an accelerator is not given up for the CPU in silence
+            here = recipe.target.device == "cpu"  # never fall back silently from an accelerator to the CPU
             other = engines.other(recipe.engine) if here else None
             if other is None or not (isinstance(error, LackingKernelsError) or self._may_fail):
                 raise
@@ -202,7 +204,7 @@ class Origin:
         return made
 
     def _made(self) -> Executable | RankPart:
-        """What runs here, through the compile cache where that can be used."""
+        """Build through the compile cache if possible."""
         if self._sharing:
             return self._shared()
         if self._store is None:
@@ -222,7 +224,7 @@ class Origin:
         return made
 
     def _shared(self) -> Executable | RankPart:
-        """What another process lends, or what this one offers to others."""
+        """Load what another process lends, or build and offer it."""
         if self._entry is not None:
             return self._recipe.loaded(self._entry, lent=True)
         self._entry, offer = self._sharing.entry(self._recipe, self._contents, self._store)
@@ -236,7 +238,7 @@ def _is_onnxruntime(engine: Engine) -> bool:
 
 
 def _no_sixteen_bits(engine: Engine) -> str:
-    """The reason for which an engine computes in float32 where 16 bits are preferred."""
+    """Return why an engine computes in float32 although 16 bits are preferred."""
     from pinnace.machine.processor import sixteen_bit_type
 
     kind = sixteen_bit_type()
@@ -246,7 +248,7 @@ def _no_sixteen_bits(engine: Engine) -> str:
 
 
 def _with_provider(target: Target, tuning: Tuning | None) -> Target:
-    """The engine that was the fastest in what was measured, where the target leaves it open."""
+    """Set the engine that was measured as the fastest, if the target leaves it open."""
     if tuning is None or target.provider or target.device != "cpu":
         return target
     best = tuning.best("", target.precision, target.threads, target.parallel_requests)

@@ -1,4 +1,4 @@
-"""From a context to the target that a model is built for: the device, the threads, the cores."""
+"""From a context to the target of a build: device, threads, cores."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _HALF = (
     *(FP16, "enforce_fp16", "preferred_optimal"),
     *("force_fp16", "allow_mix_precision", "allow_mix_precision_fp16", "allow_mix_precision_bf16"),
 )
-"""Precision modes of devices that prefer 16 bits, CANN's words among them."""
+"""Precision modes of devices that prefer 16 bits, including CANN's names."""
 
 _SIMULATED_PROVIDERS = {"gpu": ("", "cuda", "tensorrt"), "ascend": ("", "acl", "ge")}
 _THREADS_A_CORE = 5
@@ -29,13 +29,13 @@ _THREADS_A_CORE = 5
 def to_target(
     context: Context, requests: int = 1, tuning: Tuning | None = None, device_id: int | None = None
 ) -> Target:
-    """What to build for: the first device of the context, for `requests` at the same time.
+    """Return the target: the first device of the context, for `requests` at the same time.
 
-    `device_id` goes before that of the context. A device that is simulated becomes the cores that play it.
+    `device_id` overrides that of the context. A simulated device becomes the cores that simulate it.
 
-    A number that is left open with a 0, of a request's threads or of the requests, is the one that was the
-    fastest in `tuning`, else as many as the cores that this process may use allow. Raises `ConfigError` where
-    options contradict each other or the machine, `DeviceUnavailableError` beyond the simulated devices.
+    Numbers of threads and requests that are 0 are the fastest ones of `tuning`, or else as many as the usable
+    cores allow. Raises `ConfigError` if options contradict each other or the machine,
+    `DeviceUnavailableError` for a device id beyond the simulated devices.
     """
     kind = main_device(context)
     options: DeviceOptions = getattr(context, kind)
@@ -52,14 +52,14 @@ def to_target(
         "ranks": None if kind == "gpu" else given(context.ascend, "group_size"),
         "groups": context.group_info_file,
     }
-    for name in ("input_shape", "dynamic_dims", "output_type"):  # options of configurations alone
+    for name in ("input_shape", "dynamic_dims", "output_type"):  # options of configuration files only
         said[name] = given(options, name) or ""
     device = simulated(kind, number)
     if device is not None:
         return replace(_simulating(device, options, cpu, requests), **said)
     cores = usable_core_count()
     threads, places = _numbers(cpu, requests, cores)
-    # What was measured decides where it was compared with what the cores allow, one operator at a time.
+    # A tuning decides if it compared the default numbers with others, for one operator at a time.
     measured = kind == "cpu" and not cpu.inter_op_parallel_num
     if measured and tuning is not None and tuning.compares(threads, places):
         best = tuning.best(options.provider, precision, cpu.thread_num, requests)
@@ -78,7 +78,7 @@ def to_target(
 
 
 def _simulating(device: Simulated, options: DeviceOptions, cpu: CPU, requests: int) -> Target:
-    """The cores that play a device; its own providers and precisions become those of the CPU."""
+    """Return the target of a simulated device; its providers and precisions become those of the CPU."""
     if options.provider not in _SIMULATED_PROVIDERS[device.kind]:
         known = ", ".join(map(repr, _SIMULATED_PROVIDERS[device.kind]))
         raise ArgumentValueError(
@@ -98,32 +98,32 @@ def _simulating(device: Simulated, options: DeviceOptions, cpu: CPU, requests: i
 
 
 def _numbers(cpu: CPU, requests: int, cores: int) -> tuple[int, int]:
-    """Threads of a request, and requests; where they are left open, as many as the cores allow."""
+    """Return threads per request and number of requests; if left open, as many as the cores allow."""
     threads = _sensible("thread_num", cpu.thread_num, cores)
     requests = requests or max(1, cores // (threads or 1))
     return threads or max(1, _operators(cpu, cores), cores // requests), requests
 
 
 def _operators(cpu: CPU, cores: int) -> int:
-    """Operators that run at the same time."""
+    """Return the number of operators that run in parallel."""
     return _sensible("inter_op_parallel_num", cpu.inter_op_parallel_num, cores)
 
 
 def _sensible(name: str, threads: int, cores: int) -> int:
-    """As many threads as are asked for, or the most that make sense, as mindspore_lite 2.0.0 has it."""
+    """Limit a number of threads as mindspore_lite 2.0.0 does, with a warning."""
     most = _THREADS_A_CORE * cores
     if threads > most:
         warn(
             f"{name} {threads} is more than {_THREADS_A_CORE} times the {cores} cores that this process may "
-            f"use: {most} is taken"
+            f"use: {most} are used"
         )
     return min(threads, most)
 
 
 def _cores(cpu: CPU, threads: int, workers: int) -> tuple[int, ...]:
-    """Cores to bind to: the list given, or as many of the ranked ones as there are threads.
+    """Return the cores to bind to: the given list, or as many of the ranked cores as there are threads.
 
-    The first ones are the workers', one each, the rest is for all further threads.
+    The first ones are for the workers, one each, the others for further threads.
     """
     if cpu.thread_affinity_core_list:
         return _checked_cores(cpu.thread_affinity_core_list)

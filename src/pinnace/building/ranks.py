@@ -1,4 +1,4 @@
-"""One rank's part of a model: the communicator that it joins, and the options that only ranks have."""
+"""Joining a communicator with one rank's part of a model, and options that only ranks have."""
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ if TYPE_CHECKING:
 
 
 def joined(part: RankPart, recipe: Recipe, settings: Settings, files: Sequence[str]) -> Executable:
-    """What runs a part together with the other ranks; `files` are those that the model refers to."""
+    """Return the executable of a part together with the other ranks; `files` are those that the model refers
+    to.
+    """
     from pinnace.distributed.executable import join
     from pinnace.distributed.files import fingerprint
 
@@ -24,9 +26,9 @@ def joined(part: RankPart, recipe: Recipe, settings: Settings, files: Sequence[s
 
 
 def warn_of_ranks(recipe: Recipe, settings: Settings) -> None:
-    """Say of options for ranks that they have no effect on a model that runs alone."""
+    """Warn of rank options of a model that runs alone."""
     target, get = recipe.target, settings.get
-    on_gpu = target.device == "gpu" or target.simulates.startswith("gpu")  # whose launcher says the rank
+    on_gpu = target.device == "gpu" or target.simulates.startswith("gpu")  # the launcher sets its rank
     asked = {
         "[ascend_context] rank_table_file": get("ascend_context", "rank_table_file"),
         "[distributed] timeout": get("distributed", "timeout"),

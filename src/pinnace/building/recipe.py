@@ -1,4 +1,4 @@
-"""The recipe of an executable: a model file, an engine, a target and shapes; and each way to make it."""
+"""The recipe of an executable: a model file, an engine, a target and shapes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pinnace.options.target import Target
 from pinnace.shapes import Shape
 from pinnace.types import ModelType
 
-if TYPE_CHECKING:  # a model from the cache needs no compiler
+if TYPE_CHECKING:  # loading from the cache needs no compiler
     from pinnace.cache.entry import Entry
     from pinnace.compiler.graph import Compilable
     from pinnace.distributed.steps import RankPart
@@ -23,10 +23,10 @@ if TYPE_CHECKING:  # a model from the cache needs no compiler
 
 @dataclass(frozen=True)
 class Recipe:
-    """All that decides what is built.
+    """The inputs of a build.
 
-    `plan` gives element types of nodes by their names, `variable` names the weights that may be exchanged,
-    `shapes` are those of the inputs, () those of the file.
+    `plan` maps node names to element types, `variable` names the exchangeable weights, `shapes` are those of
+    the inputs, () for those of the file.
     """
 
     source: Source
@@ -38,7 +38,7 @@ class Recipe:
     shapes: tuple[Shape, ...] = ()
 
     def graph(self, variable: Collection[str]) -> Compilable:
-        """Read and lower the model, whose weights `variable` are to be exchanged.
+        """Read and lower the model with exchangeable weights `variable`.
 
         Raises ModelFormatError, UnsupportedModelError and ConfigError.
         """
@@ -66,7 +66,7 @@ class Recipe:
             )
 
     def executable(self) -> Executable | RankPart:
-        """Compile the model, and keep nothing of it on disk."""
+        """Compile the model without keeping anything on disk."""
         import_onnx_ir()
         from pinnace.distributed.plan import cut, has_collectives
         from pinnace.distributed.steps import RankPart
@@ -95,7 +95,7 @@ class Recipe:
         return parts.compile_into(folder, graph, compile_segment)
 
     def loaded(self, entry: Entry, lent: bool = False) -> Executable | RankPart:
-        """Load what `compiled` made. Raises NotSupportedError where one rank's part is to be `lent`."""
+        """Load the result of `compiled`. Raises NotSupportedError if one rank's part should be `lent`."""
         from pinnace.cache import parts
 
         for message in entry.warnings:
@@ -112,5 +112,5 @@ class Recipe:
 
     @property
     def _of_segments(self) -> Target:
-        """The target of the segments of one rank's part: one runs after the other, in the same memory."""
+        """The target of the segments of one rank's part, which run in turn and share their workspace."""
         return replace(self.target, shared_workspace=True)

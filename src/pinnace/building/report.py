@@ -1,4 +1,4 @@
-"""What a model file holds, told without building it."""
+"""Description of a model file, without building it."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _DIALECTS = {
 class ModelReport:
     """The report of `pinnace inspect`. `primitives` counts, most used first; sizes are in bytes.
 
-    `nodes` are names with primitives, in the order of the file, but for calls.
+    `nodes` are pairs of name and primitive, in the order of the file, without calls.
     """
 
     dialect: str
@@ -76,7 +76,7 @@ def _ports(
     try:
         compiled = compilable(graph, source.name, None)
     except UnsupportedModelError as error:
-        # What goes in is in the file; what comes out is only known of a graph that could be made.
+        # The file declares the inputs; the outputs are only known after lowering.
         return error.primitives, declared_inputs(graph) if isinstance(graph, Program) else (), ()
     return tuple(lacking(compiled.model)), compiled.interface.inputs, compiled.interface.outputs
 

@@ -1,8 +1,8 @@
-"""What `pinnace tune` measured of models on this machine, kept beside what was compiled of them.
+"""Tunings: what `pinnace tune` measured of models on this machine, stored in the cache.
 
-A file of the folder `choices` holds the last tuning of one model: its name says the content of the model
-file and the place, which is everything else that the figures rest on. Builds that leave the engine or the
-numbers of threads and workers open go by it.
+A file of the folder `choices` holds the last tuning of a model. Its name consists of the digest of the model
+file and of everything else that the figures depend on. Builds that leave engine, threads or workers open use
+it.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from pinnace.cache.store import Store
 from pinnace.machine.processor import identity
 from pinnace.weights.digest import digest
 
-_ROOM = "choices"
+_FOLDER = "choices"
 _LEANEST, _WORTH = "onnxruntime", 1.03
-"""How many times as fast others have to be: onnxruntime maps its weights, which all processes share, and
-OpenVINO packs them into memory of each process. Less than that is in the noise as well.
+"""Speed-up that another engine must have over onnxruntime, which maps its weights and shares them between
+processes, while OpenVINO packs them into memory of each process. Smaller differences are noise, too.
 """
 
 
 @dataclass(frozen=True)
 class Way:
-    """One way to run a model; `threads` are those of each worker."""
+    """A configuration to run a model in; `threads` is per worker."""
 
     provider: str
     precision: str
@@ -40,10 +40,10 @@ class Way:
 
 @dataclass(frozen=True)
 class Measurement(Way):
-    """How fast a model was in one way to run it.
+    """Measured speed of a model in one configuration.
 
-    `latency` is the median time of an answer in milliseconds, waiting included; `throughput` are answers a
-    second; `deviation` is the relative error against onnxruntime in fp32.
+    `latency` is the median in milliseconds, waiting included; `throughput` is in predictions per second;
+    `deviation` is the relative error against onnxruntime in fp32.
     """
 
     latency: float
@@ -53,7 +53,7 @@ class Measurement(Way):
 
 @dataclass(frozen=True)
 class Tuning:
-    """What was measured of a model with inputs of `shapes`; `when` is in seconds since 1970."""
+    """Measurements of a model with inputs of `shapes`; `when` is in seconds since 1970."""
 
     model: str
     shapes: tuple[tuple[int, ...], ...]
@@ -61,11 +61,11 @@ class Tuning:
     measured: tuple[Measurement, ...]
 
     def best(self, provider: str, precision: str, threads: int, workers: int) -> Measurement | None:
-        """The fastest way to run, "" and 0 leave open how; None where nothing fits.
+        """Return the fastest configuration, where "" and 0 match any; None if nothing fits.
 
-        One worker is there for latency, several are for throughput. Where engines are about as fast it is
-        onnxruntime, which takes less memory. Where just these numbers of workers and
-        threads were not measured, the nearest ones count, workers first.
+        One worker is compared by latency, several by throughput. If engines are about equally fast it is
+        onnxruntime, which needs less memory. If these numbers of workers and threads were not measured, the
+        nearest ones count, workers first.
         """
         fits = [one for one in self.measured if one.precision == precision and provider in ("", one.provider)]
         fits = _nearest(fits, workers, "workers")
@@ -78,13 +78,13 @@ class Tuning:
         return min(fits, key=cost, default=None)
 
     def compares(self, threads: int, workers: int) -> bool:
-        """Whether these numbers of threads and workers were measured."""
+        """Return True if these numbers of threads and workers were measured."""
         return any((one.threads, one.workers) == (threads, workers) for one in self.measured)
 
     def after(self, older: Tuning | None) -> Tuning:
-        """This tuning, and what an older one with the same shapes has measured elsewhere.
+        """Merge this tuning with measurements of an older one with the same shapes.
 
-        Engines are compared within one tuning only: the machine may have been another one's before.
+        Engines are compared within one tuning only, as the load of the machine may have changed.
         """
         if older is None or older.shapes != self.shapes:
             return self
@@ -94,46 +94,46 @@ class Tuning:
 
 
 def place_of(whole: str, engines: Iterable[str], cores: int) -> str:
-    """A name for what figures rest on: the model with its files, versions, the processor and its cores.
+    """Return a digest of all that figures depend on: the model with its files, versions, processor and cores.
 
-    `whole` is that of `pinnace.cache.key.whole_of`, `engines` are names and versions of those installed.
+    `whole` is that of `pinnace.cache.key.whole_of`, `engines` are names and versions of the installed ones.
     """
     return digest("\0".join((whole, identity(), str(cores), *sorted(engines), code())).encode())
 
 
 def any_kept(store: Store) -> bool:
-    """Whether something is remembered of any model: where nothing is, no content need be known."""
-    return os.path.isdir(store.root / _ROOM)  # False too where the folder may not be looked at
+    """Return True if any tuning is stored: otherwise no model has to be hashed."""
+    return os.path.isdir(store.root / _FOLDER)  # False too for a folder without permission
 
 
 def find(store: Store, content: str, place: str) -> Tuning | None:
-    """What is remembered of a model; None where nothing is, or where it is damaged."""
-    return _tuning(store.noted(_ROOM, f"{content}-{place}"))
+    """Return the stored tuning of a model; None if there is none or it is damaged."""
+    return _tuning(store.noted(_FOLDER, f"{content}-{place}"))
 
 
 def remember(store: Store, content: str, place: str, tuning: Tuning) -> None:
-    """Keep a tuning in the place of the last one; OSError."""
-    store.note(_ROOM, f"{content}-{place}", asdict(tuning.after(find(store, content, place))))
+    """Store a tuning, replacing the last one. Raises OSError."""
+    store.note(_FOLDER, f"{content}-{place}", asdict(tuning.after(find(store, content, place))))
 
 
 def forget(store: Store, content: str) -> int:
-    """Forget all that is remembered of a model file, and say how many tunings that were."""
-    found = list((store.root / _ROOM).glob(f"{content}-*"))
+    """Delete all tunings of a model file. Returns their number."""
+    found = list((store.root / _FOLDER).glob(f"{content}-*"))
     for path in found:
         path.unlink(missing_ok=True)
     return len(found)
 
 
 def all_kept(store: Store) -> Iterator[Tuning]:
-    """All tunings that are whole."""
-    for path in sorted((store.root / _ROOM).glob("*")):
-        tuning = _tuning(store.noted(_ROOM, path.name))
+    """Return all tunings that are not damaged."""
+    for path in sorted((store.root / _FOLDER).glob("*")):
+        tuning = _tuning(store.noted(_FOLDER, path.name))
         if tuning is not None:
             yield tuning
 
 
 def _nearest(found: Sequence[Measurement], wanted: int, what: str) -> list[Measurement]:
-    """Those whose number is nearest to the wanted one, as a ratio; all of them where 0 is wanted."""
+    """Return the measurements whose number is nearest to the wanted one, as a ratio; all for 0."""
     if not wanted:
         return list(found)
 

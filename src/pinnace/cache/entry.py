@@ -1,12 +1,11 @@
 """One compiled model on disk.
 
-An entry is a folder: what the engine wrote, the first values of the model's state in `state`, and
-`meta.json`, which describes all of it and gives the size and the digest of every file. The digest of
-`meta.json` itself is its first line.
+An entry is a folder: the engine's files, the initial values of the model's state in `state`, and `meta.json`,
+which describes them with the size and digest of every file. The first line of `meta.json` is its own digest.
 
-Files are trusted as long as size, time of modification and inode are those that `stamp.json` has recorded in
-the same boot of the machine (what was not yet on disk when power failed is seen so, and copies are). Else
-they are read and compared with their digests once.
+Files are trusted as long as their size, modification time and inode match `stamp.json`, recorded in the same
+boot of the machine (this detects data that was lost in a power failure, and copies). Otherwise they are read
+once and compared with their digests.
 """
 
 from __future__ import annotations
@@ -31,14 +30,14 @@ _META, _STAMP, _STATE = "meta.json", "stamp.json", "state"
 
 
 class Damaged(Exception):
-    """An entry is not what was written."""
+    """An entry differs from what was written."""
 
 
 @dataclass(frozen=True)
 class Entry:
-    """A compiled model and its folder. `model` and `engine` say, for people, what it was made of and by.
+    """A compiled model and its folder. `model` and `engine` are descriptions for people.
 
-    `warnings` are those of its compilation, for everybody who loads it.
+    `warnings` are those of the compilation; each load repeats them.
     """
 
     folder: Path
@@ -66,7 +65,7 @@ def write(folder: Path, compiled: Compiled, model: str, engine: str, warnings: S
 
 
 def read(folder: Path) -> Entry:
-    """An entry that is whole; `Damaged` where it is not, FileNotFoundError where there is none."""
+    """Read an entry. Raises `Damaged`, and FileNotFoundError if there is none."""
     meta = _meta(folder)
     if _stamp(folder, meta["files"]) != _recorded(folder):
         verify(folder)
@@ -75,7 +74,9 @@ def read(folder: Path) -> Entry:
 
 
 def described(folder: Path) -> Entry:
-    """An entry as its description says, or one that lies in another, which was read; `Damaged`."""
+    """Read an entry without checking its files, such as one within an entry that was checked. Raises
+    `Damaged`.
+    """
     meta = _meta(folder)
     try:
         compiled = Compiled(
@@ -89,12 +90,12 @@ def described(folder: Path) -> Entry:
 
 
 def description(folder: Path) -> bytes:
-    """What `read` goes by, with the digests of all files."""
+    """Return the description of an entry, which contains the digests of all files."""
     return (folder / _META).read_bytes()
 
 
 def verify(folder: Path) -> None:
-    """Read every file of an entry; `Damaged` where one is not what was written."""
+    """Read every file of an entry. Raises `Damaged` if one differs from what was written."""
     for name, (size, expected) in _meta(folder)["files"].items():
         path = folder / name
         if not path.is_file() or path.stat().st_size != size or digest_of_file(path) != expected:
@@ -102,24 +103,24 @@ def verify(folder: Path) -> None:
 
 
 def stamp(folder: Path) -> None:
-    """Record that the files are what was written; nothing where the folder cannot be written."""
+    """Record that the files are verified. Does nothing if the folder is read-only."""
     new = folder / f"{_STAMP}.{os.getpid()}"
     try:
         new.touch(mode=0o600)
         new.write_text(json.dumps(_stamp(folder, _meta(folder)["files"])), encoding="utf-8")
         new.replace(folder / _STAMP)
     except OSError:
-        pass  # another process, or a folder for reading only: the files are compared again next time
+        pass  # another process wrote it, or the folder is read-only: the files are verified again next time
 
 
 def touch(folder: Path) -> None:
-    """Note that an entry was used now."""
-    with suppress(OSError):  # a folder for reading only
+    """Record that an entry was used now."""
+    with suppress(OSError):  # read-only folder
         os.utime(folder / _STAMP)
 
 
 def used(folder: Path) -> float:
-    """When an entry was last used, in seconds since 1970; 0 where that is not known."""
+    """Return the time of the last use in seconds since 1970; 0 if unknown."""
     try:
         return (folder / _STAMP).stat().st_mtime
     except OSError:
@@ -175,12 +176,12 @@ def _boot() -> str:
 
 
 def plain(items: list[tuple[str, Any]]) -> dict[str, Any]:
-    """What JSON can hold of a dataclass, for `asdict`."""
+    """Convert fields of a dataclass to JSON values, for `asdict`."""
     return {key: value.name if isinstance(value, DataType | Format) else value for key, value in items}
 
 
 def interface(said: dict[str, Any]) -> Interface:
-    """What `plain` was made of; KeyError, TypeError or ValueError."""
+    """Inverse of `plain` for an Interface. Raises KeyError, TypeError or ValueError."""
     return Interface(
         inputs=tuple(map(port, said["inputs"])),
         outputs=tuple(map(port, said["outputs"])),
@@ -190,7 +191,7 @@ def interface(said: dict[str, Any]) -> Interface:
 
 
 def port(said: dict[str, Any]) -> Port:
-    """Likewise."""
+    """Inverse of `plain` for a Port. Raises as `interface` does."""
     return Port(said["name"], DataType[said["dtype"]], tuple(said["shape"]), Format[said["format"]])
 
 

@@ -1,8 +1,8 @@
-"""The folder of a cache: it belongs to its owner alone, and is marked as a cache.
+"""The folder of a cache, private to its owner and marked as a cache.
 
-Compiled models are loaded as they are, so whoever can write to the folder decides what is computed, and
-whoever can read it has the weights. Only names of the cache's own form are touched. The mark is that of
-https://bford.info/cachedir/, which backups leave out.
+Compiled models are loaded as they are, so anyone who can write to the folder decides what is computed, and
+anyone who can read it has the weights. Only names of the cache's own form are touched. The mark, which makes
+backups skip the folder, is that of https://bford.info/cachedir/.
 """
 
 from __future__ import annotations
@@ -21,29 +21,29 @@ from filelock import FileLock, Timeout
 
 _TAG = "CACHEDIR.TAG"
 _TAG_TEXT = "Signature: 8a477f597d28d172789f06886806bc55\n# The compile cache of Pinnace.\n"
-_ROOMS = ("entries", "tensors", "refers", "choices", "models", "new", "locks")
+_SUBFOLDERS = ("entries", "tensors", "refers", "choices", "models", "new", "locks")
 _OWN = re.compile(r"[0-9a-f]{64}(-[0-9a-f]{64})?")  # digests, see `pinnace.weights.digest`
 _NEW = "build-"
-_PATIENCE = 10.0  # seconds; who holds a lock of the folder itself needs milliseconds
+_PATIENCE = 10.0  # seconds; locks of the folder are held for milliseconds
 
 
 class Folder:
-    """A folder of rooms (folders again), each with things that are named by digests.
+    """A folder with subfolders of files or folders that are named by digests.
 
-    Methods raise OSError where it cannot be read or written.
+    Methods raise OSError if it cannot be read or written.
     """
 
     def __init__(self, root: Path) -> None:
         """Use the folder `root`, which need not exist.
 
-        Raises PermissionError where others own it or can write to it, and FileExistsError where it holds
-        something and is not marked as a cache.
+        Raises PermissionError if others own it or can write to it, and FileExistsError if it is not empty and
+        not marked as a cache.
         """
         self.root = root
         _check(root)
 
-    def room(self, name: str) -> Path:
-        """A room, made where it is not there."""
+    def subfolder(self, name: str) -> Path:
+        """Return a subfolder, and create it if needed."""
         folder = self.root / name
         if not folder.is_dir():
             self.root.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -54,28 +54,28 @@ class Folder:
             folder.mkdir(mode=0o700, exist_ok=True)
         return folder
 
-    def things(self, room: str) -> list[Path]:
-        """The things of a room under names of the cache's own form."""
+    def things(self, subfolder: str) -> list[Path]:
+        """Return the contents of a subfolder with names of the cache's own form."""
         try:
-            return [path for path in (self.root / room).iterdir() if _OWN.fullmatch(path.name)]
+            return [path for path in (self.root / subfolder).iterdir() if _OWN.fullmatch(path.name)]
         except FileNotFoundError:
             return []
 
     @contextmanager
     def lock(self, name: str, patience: float) -> Iterator[None]:
-        """A lock of all processes; TimeoutError after `patience` seconds."""
+        """Hold a lock across processes. Raises TimeoutError after `patience` seconds."""
         try:
-            with FileLock(self.room("locks") / name, timeout=patience, mode=0o600):
+            with FileLock(self.subfolder("locks") / name, timeout=patience, mode=0o600):
                 yield
         except Timeout:
             raise TimeoutError(f"another process has held its lock {name} for {patience:g} s") from None
 
     @contextmanager
     def new(self) -> Iterator[Path]:
-        """A folder of this process's own, locked as long as it is needed, gone after."""
+        """Create a temporary folder that this process locks, and remove it afterwards."""
         with self.lock("new", _PATIENCE):
             self._sweep()
-            folder = Path(tempfile.mkdtemp(prefix=_NEW, dir=self.room("new")))
+            folder = Path(tempfile.mkdtemp(prefix=_NEW, dir=self.subfolder("new")))
             lock = os.open(folder, os.O_RDONLY)
             fcntl.flock(lock, fcntl.LOCK_EX)
         try:
@@ -85,30 +85,30 @@ class Folder:
             shutil.rmtree(folder, ignore_errors=True)
 
     def remove(self, thing: Path) -> bool:
-        """Take a thing away whole; False where it is not there. Who has it open keeps what is mapped."""
+        """Remove an item atomically. Returns False if it does not exist. Mappings of its files stay valid."""
         with self.new() as folder, suppress(FileNotFoundError):
             os.rename(thing, folder / thing.name)
             return True
         return False
 
     def _sweep(self) -> None:
-        """Remove what killed processes left; the lock "new" is held."""
-        for path in self.room("new").glob(f"{_NEW}*"):
+        """Remove the folders of killed processes; the caller holds the lock "new"."""
+        for path in self.subfolder("new").glob(f"{_NEW}*"):
             try:
                 lock = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
-            except OSError:  # gone, or not made here
+            except OSError:  # removed meanwhile, or not made by the cache
                 continue
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 shutil.rmtree(path, ignore_errors=True)
             except BlockingIOError:
-                pass  # its writer lives
+                pass  # its writer is alive
             finally:
                 os.close(lock)
 
 
 def make_private(folder: Path) -> None:
-    """Let nobody but the owner read or write what a folder holds."""
+    """Remove all permissions of group and others below a folder."""
     for path in folder.rglob("*"):
         path.chmod(0o700 if path.is_dir() else 0o600)
 
@@ -120,10 +120,10 @@ def _check(root: Path) -> None:
         return
     if inside and not _is_marked(root):
         raise FileExistsError(
-            f"{root} is neither empty nor a cache of Pinnace (no {_TAG} says so): name another folder"
+            f"{root} is neither empty nor a cache of Pinnace (it has no {_TAG}): name another folder"
         )
     _check_owner(root)
-    for name in {_TAG, *_ROOMS}.intersection(inside):
+    for name in {_TAG, *_SUBFOLDERS}.intersection(inside):
         _check_owner(root / name, follow=False)
 
 

@@ -1,14 +1,14 @@
-"""Weights that one process lends to others: compiled once, by the master, for the processes that it admits.
+"""Handover of a cache entry from a master process, which compiled it, to the processes that it admits.
 
-The master serves a socket of the abstract namespace, whose name follows from the handle, a random number. A
-process that comes says the handle and which model it wants. The kernel vouches for its number (SO_PEERCRED),
-which must be one of those admitted, and a pidfd taken when the master was built tells that it is still that
-process and not a later one with its number. What it gets is a sealed memfd with the description of the entry
-of the compile cache, the digests of all its files, and with the names of the model's other files: both may be
-longer than a packet. The files themselves it maps from the master's cache, as the master does: onnxruntime
-finds packed weights only in files that it opens by path, and a memfd has none.
+The master serves an abstract socket whose name is derived from the handle, a random number. A client sends
+the handle and describes the model that it wants. The kernel provides its process id (SO_PEERCRED), which must
+be an admitted one, and a pidfd opened when the master was built proves that the id was not reused. The client
+gets a sealed memfd with the description of the cache entry, including the digests of all files, and with the
+names of the model's other files; both may exceed a packet. It maps the files themselves from the master's
+cache, as the master does: onnxruntime finds packed weights only in files that it opens by path, which a memfd
+does not have.
 
-All of this ends with the process: sockets of the abstract namespace and memfds leave nothing behind.
+Abstract sockets and memfds end with the process and leave nothing behind.
 """
 
 from __future__ import annotations
@@ -36,17 +36,19 @@ from pinnace.cache.store import Store
 from pinnace.errors import ConfigError, ModelStateError
 from pinnace.weights.digest import digest
 
-_PATIENCE = 10.0  # seconds that the other side may take for an answer
-_MOST = 1 << 16  # bytes of a message
+_PATIENCE = 10.0  # timeout in seconds for an answer
+_MOST = 1 << 16  # maximum bytes of a message
 _CREDENTIALS = struct.Struct("3i")  # pid, uid, gid
 _SEALS = fcntl.F_SEAL_SEAL | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_WRITE
-_HANDLES = 1 << 63  # from 1: the tutorial's example carries a handle in a signed integer that starts at 0
+_HANDLES = (
+    1 << 63
+)  # a signed integer holds it in MindSpore's tutorial, and 0 is none
 
 
 class Offer:
-    """An entry that some processes may have, until `close` or the end of this process.
+    """Offers an entry to other processes, until `close` or the end of this process.
 
-    `handle` is what these have to know.
+    `handle` is the number that they need.
     """
 
     def __init__(
@@ -61,11 +63,11 @@ class Offer:
     ) -> None:
         """Begin to serve.
 
-        `content` names the model file, `made_for` that and what it was compiled for, `device` the kind of
-        device, `refers` the files beside it; `admitted` maps the number of each process to its pidfd, which
-        is taken over. `store` has the entry.
+        `content` is the digest of the model file, `made_for` the key of its compiled form, `device` the kind
+        of device, `refers` the files beside it; `admitted` maps process ids to pidfds, which this object then
+        owns. `store` contains the entry.
         """
-        self._store = store  # a private one goes with the last that uses it
+        self._store = store  # keeps a private store alive
         self.handle = 1 + secrets.randbelow(_HANDLES - 1)
         listening = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET | socket.SOCK_CLOEXEC)
         listening.bind(_address(self.handle))
@@ -83,11 +85,11 @@ class Offer:
         _offers.add(self)
 
     def close(self) -> None:
-        """Stop serving. Who has the weights keeps them."""
+        """Stop serving. Processes that have the weights keep them."""
         self._end()
 
     def forget(self) -> None:
-        """In a child after a fork: the offer is the parent's."""
+        """Drop the parent's offer in a forked child."""
         self._end.detach()
         self._listening.close()
         _close(self._pidfds)
@@ -106,9 +108,9 @@ os.register_at_fork(after_in_child=_after_fork)
 
 
 def admitted(text: str) -> dict[int, int]:
-    """A pidfd for each process of a list "1, 2, 3"; 0 and this process itself are left out.
+    """Open a pidfd for each process of a list "1, 2, 3", except 0 and this process.
 
-    Raises ConfigError for what is no number and for a process that is not there.
+    Raises ConfigError for anything but numbers and for a missing process.
     """
     found: dict[int, int] = {}
     try:
@@ -128,10 +130,11 @@ def admitted(text: str) -> dict[int, int]:
 
 
 def receive(handle: str, content: str, key: Callable[[Sequence[str]], str], device: str, model: str) -> Entry:
-    """The entry that the master behind a handle offers for the same model on the same kind of device.
+    """Return the entry that the master behind a handle offers for the same model and kind of device.
 
-    `content` names the model file, and `key` compiled models by the files beside it. Raises ConfigError for a
-    handle that is none, ModelStateError where the master is gone or refuses, with its reason.
+    `content` is the digest of the model file, and `key` returns the cache key for given files beside it.
+    Raises ConfigError for an invalid handle, ModelStateError if the master is gone or refuses, with its
+    reason.
     """
     number = _handle(handle)
     asked = {"handle": str(number), "content": content, "made_for": key(()), "device": device}
@@ -164,12 +167,12 @@ def receive(handle: str, content: str, key: Callable[[Sequence[str]], str], devi
 
 
 def _asked(line: socket.socket, question: bytes) -> tuple[bytes, list[int]]:
-    """The answer and its descriptors; a master that refuses this process answers without reading."""
+    """Return the answer and its descriptors; a master that refuses this process answers without reading."""
     with suppress(BrokenPipeError):
         line.sendall(question)
     try:
         said, descriptors, _, _ = socket.recv_fds(line, _MOST, 1)
-    except ConnectionResetError:  # comes before the answer where the question was not read
+    except ConnectionResetError:  # reported before the answer if the question was not read
         said, descriptors, _, _ = socket.recv_fds(line, _MOST, 1)
     return said, descriptors
 
@@ -182,19 +185,19 @@ def _handle(text: str) -> int:
 
 
 def _address(handle: int) -> str:
-    """The name of the socket; everybody can list these names, so it does not tell the handle."""
+    """Return the name of the socket; every user can list such names, so it does not reveal the handle."""
     return f"\0pinnace-{digest(str(handle).encode())[:32]}"
 
 
 def _check_master(line: socket.socket, model: str) -> None:
-    """Raise where another user has taken the name of a master that is gone: all names are listed."""
+    """Raise if another user has taken the name of a master that is gone."""
     _, uid = _peer(line)
     if uid not in (0, os.getuid()):
         raise ModelStateError(f"{model}: who answers to this handle is a process of another user (uid {uid})")
 
 
 def _peer(line: socket.socket) -> tuple[int, int]:
-    """Number and user of the process at the other end, as the kernel has them."""
+    """Return process and user id of the other end, as the kernel reports them."""
     credentials = line.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
     pid, uid, _ = _CREDENTIALS.unpack(credentials)
     return pid, uid
@@ -215,7 +218,7 @@ def _serve(
                 return
             time.sleep(0.1)  # too many open files, perhaps not for long
             continue
-        # Whatever one process says, the others are still to be served.
+        # Errors of one client must not stop the service for others.
         with line, suppress(OSError, ValueError, TypeError, KeyError, RecursionError):
             _answer(line, expected, folder, refers, admitted)
 
@@ -227,7 +230,9 @@ def _answer(
     refers: Sequence[str],
     admitted: Mapping[int, int],
 ) -> None:
-    refused = _stranger(line, admitted)  # who is not waited for: many of them would keep the admitted out
+    refused = _stranger(
+        line, admitted
+    )  # strangers must not delay admitted clients
     line.settimeout(0 if refused else _PATIENCE)
     refused = refused or _difference(line.recv(_MOST), expected)
     try:
@@ -246,7 +251,7 @@ def _answer(
 
 
 def _stranger(line: socket.socket, admitted: Mapping[int, int]) -> str:
-    """Why the process at the other end is not admitted, "" where it is."""
+    """Return why the process at the other end is not admitted; "" if it is."""
     pid, uid = _peer(line)
     if pid not in admitted:
         return f"process {pid} is not in its shareable_weight_pid_list"
@@ -258,7 +263,7 @@ def _stranger(line: socket.socket, admitted: Mapping[int, int]) -> str:
 
 
 def _difference(said: bytes, expected: Mapping[str, str]) -> str:
-    """Why what is asked for is not what is offered, "" where it is."""
+    """Return how the request differs from the offer; "" if it does not."""
     asked = json.loads(said)
     if not hmac.compare_digest(str(asked["handle"]).encode(), expected["handle"].encode()):
         return "the handle is wrong"
@@ -272,7 +277,7 @@ def _difference(said: bytes, expected: Mapping[str, str]) -> str:
 
 
 def _sealed(text: bytes) -> int:
-    """A memfd that holds `text`, and that nobody can change."""
+    """Create an immutable memfd with `text`."""
     memory = os.memfd_create("pinnace-weights", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
     with open(memory, "wb", closefd=False) as file:
         file.write(text)
@@ -304,7 +309,7 @@ def _end(listening: socket.socket, pidfds: tuple[int, ...], thread: threading.Th
     if os.getpid() != owner:
         return
     with suppress(OSError):
-        listening.shutdown(socket.SHUT_RDWR)  # ends the accept of the thread
+        listening.shutdown(socket.SHUT_RDWR)  # ends the thread's accept
     if thread is not threading.current_thread():
         thread.join(_PATIENCE)
     listening.close()

@@ -1,4 +1,4 @@
-"""What a compiled model is filed under: everything that decides what it computes, and how."""
+"""Keys of compiled models: digests of everything that decides what they compute, and how."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from pinnace.options.target import Target
 from pinnace.weights.digest import digest
 from pinnace.weights.source import Source
 
-_ROOMS = ("compiler", "distributed", "engines", "formats", "machine", "ops", "weights")
-"""The parts of Pinnace that have a say in what a model becomes."""
+_PACKAGES = ("compiler", "distributed", "engines", "formats", "machine", "ops", "weights")
+"""The packages of Pinnace that affect the result of a build."""
 
 
 def content_of(source: Source) -> str:
-    """A name for the content of a model file, without the files that it refers to."""
+    """Return the digest of a model file, without the files that it refers to."""
     name = digest(source.data)
-    source.unload()  # else all that was read would count as ours
+    source.unload()  # otherwise its pages count as memory of this process
     return name
 
 
 def whole_of(content: str, source: Source, files: Iterable[str]) -> str:
-    """A name for a model: its file (`content`) and the `files` beside it.
+    """Return the digest of a model: its file (`content`) and the `files` beside it.
 
-    Raises ModelFormatError where a file is missing.
+    Raises ModelFormatError if a file is missing.
     """
     beside = [part for file in sorted(files) for part in (file, digest(source.bytes_of(file)))]
     return digest("\0".join((content, *beside)).encode())
@@ -39,11 +39,11 @@ def key_of(
     plan: Mapping[str, str],
     shapes: Sequence[tuple[int, ...]] = (),
 ) -> str:
-    """A name for a model, as `whole_of` names it, compiled by an engine for a target.
+    """Return the key of a model (`whole`, from `whole_of`) compiled by an engine for a target.
 
-    `variable` are the weights that may be exchanged: nothing rests on their values. `plan` gives element
-    types of nodes by their names; `shapes` are those of the inputs, where they are not the file's. Threads
-    and cores are not part of it: they are set when a model is loaded. Nor is what chose the engine.
+    `variable` are the exchangeable weights, on whose values nothing depends. `plan` maps node names to
+    element types; `shapes` are those of the inputs if they are not the file's. Threads and cores are not part
+    of the key, as they are set on loading; nor is how the engine was chosen.
     """
     made_for = (engine, target.device, target.precision, identity(), *sorted(variable))
     if plan:
@@ -56,8 +56,8 @@ def key_of(
 
 @cache
 def code() -> str:
-    """A name for this version of Pinnace, which changes with every line of what compiles models."""
+    """Return a digest of the source code that affects builds."""
     root = Path(__file__).parents[1]
-    found = (file for room in _ROOMS for file in (root / room).rglob("*"))
+    found = (file for package in _PACKAGES for file in (root / package).rglob("*"))
     files = sorted(file for file in found if file.suffix in (".py", ".json"))
     return digest(b"\0".join(file.read_bytes() for file in files))

@@ -1,4 +1,4 @@
-"""One rank's part of a model, as an entry: the plan, and for each segment an entry in a folder inside."""
+"""Cache entries of one rank's part of a model: the plan, and an inner entry for each segment."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pinnace.distributed.steps import Collective, Partition, Plan, RankPart, Seg
 from pinnace.engines.protocol import Compiled, Executable
 from pinnace.types import Interface
 
-if TYPE_CHECKING:  # what is loaded needs no compiler
+if TYPE_CHECKING:  # loading needs no compiler
     from pinnace.compiler.graph import Compilable
 
 _PLAN, _SEGMENTS, _CONSTANTS = "plan.json", "segments", "constants"
@@ -23,7 +23,7 @@ _PLAN, _SEGMENTS, _CONSTANTS = "plan.json", "segments", "constants"
 def compile_into(
     folder: Path, graph: Compilable, compile_segment: Callable[[Compilable, Path], Compiled]
 ) -> Compiled:
-    """Cut a graph, and write into `folder` what `load` needs. Raises as `compile_segment`."""
+    """Partition a graph, and write to `folder` what `load` needs. Raises as `compile_segment` does."""
     from pinnace.distributed.plan import cut
 
     whole = Compiled(graph.interface, tuple(value.numpy() for value in graph.first_state), ())
@@ -46,19 +46,21 @@ def compile_into(
 
 
 def is_part(entry: Entry) -> bool:
-    """Whether an entry is what `compile_into` wrote."""
+    """Return True if `compile_into` wrote the entry."""
     return (entry.folder / _PLAN).exists()
 
 
 def load(entry: Entry, name: str, load_segment: Callable[[Compiled, Path], Executable]) -> RankPart:
-    """What runs the part, when the ranks have met; `name` is the model's. Raises as `load_segment`."""
+    """Load the part of a rank, to run after the ranks have met; `name` is the model's. Raises as
+    `load_segment`.
+    """
     said = json.loads((entry.folder / _PLAN).read_text(encoding="utf-8"))
     count = sum("segment" in step for step in said["steps"])
     try:
         folders = [entry.folder / _SEGMENTS / str(number) for number in range(count)]
         inner = [entries.described(folder) for folder in folders]
         constants = entries.described(entry.folder / _CONSTANTS).compiled.first_state
-    except Damaged as damage:  # since the entry was looked at
+    except Damaged as damage:  # since the entry was checked
         raise OSError(str(damage)) from None
     plan = Plan(
         Partition(**said["part"]),

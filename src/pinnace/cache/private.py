@@ -1,7 +1,7 @@
-"""A compile cache of one process's own, for weights that are shared where there is no other.
+"""A temporary compile cache of this process, for sharing weights when there is no other cache.
 
-It lies in the folder for temporary files (TMPDIR), in memory where that is a tmpfs. It goes with the last
-that uses it; what a process that was killed has left is taken away by the next that makes one.
+It is in the folder for temporary files (TMPDIR), in memory if that is a tmpfs, and is removed with its last
+user. The folder of a killed process is removed by the next process that makes one.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from weakref import WeakValueDictionary, finalize
 
 from pinnace.cache.store import Store
 
-_LIMIT = 1 << 62  # bytes: who has no cache has set no limit to one
-_BRIEFLY = 60.0  # seconds in which a folder that was made is locked
+_LIMIT = 1 << 62  # bytes; no limit was configured for it
+_BRIEFLY = 60.0  # seconds until a new folder is locked
 
 _stores: WeakValueDictionary[int, Store] = WeakValueDictionary()
 
 
 def private_store() -> Store:
-    """The one of this process, made where nothing uses it yet. Raises OSError."""
-    store = _stores.get(os.getpid())  # a child after a fork has its parent's, too
+    """Return the store of this process, and create it if needed. Raises OSError."""
+    store = _stores.get(os.getpid())  # a forked child has its parent's store in this dict, too
     if store is None:
         prefix = f"pinnace-{os.getuid()}-"
         _sweep(prefix)
@@ -45,7 +45,7 @@ def _remove(root: Path, lock: int, owner: int) -> None:
 
 def _sweep(prefix: str) -> None:
     for path in Path(tempfile.gettempdir()).glob(f"{prefix}*"):
-        with suppress(OSError):  # its owner lives, or another process takes it away
+        with suppress(OSError):  # its owner lives, or another process removes it
             if time.time() - path.stat().st_mtime > _BRIEFLY:
                 lock = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
                 try:

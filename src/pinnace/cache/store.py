@@ -35,23 +35,23 @@ from pinnace.options.settings import Settings
 from pinnace.weights.digest import digest, digest_of_file
 
 OFF = "off"
-"""In place of a folder: no cache."""
+"""Value in place of a folder: no cache."""
 
 _LIMIT = 10.0  # GB
-_PATIENCE = 60.0  # seconds that a build waits for another one of the same model, before it goes on by itself
+_PATIENCE = 60.0  # seconds that a build waits for another build of the same model before it continues alone
 
 
 class Store:
-    """A cache folder. Methods raise OSError where it cannot be read or written."""
+    """A cache folder. Methods raise OSError if it cannot be read or written."""
 
     def __init__(self, root: Path, limit: int) -> None:
-        """Use the folder `root`, which need not exist; `limit` is in bytes. Raises as `Folder`."""
+        """Use the folder `root`, which need not exist; `limit` is in bytes. Raises as `Folder` does."""
         self.root, self.limit = root, limit
         self._folder = Folder(root)
 
     @classmethod
     def of(cls, settings: Settings) -> Store | None:
-        """The store of a build: that of `chosen`, and None, with a warning, where that cannot be used."""
+        """Return the store that `chosen` selects; None with a warning if it cannot be used."""
         try:
             return cls.chosen(settings)
         except (OSError, ValueError) as error:
@@ -60,16 +60,16 @@ class Store:
 
     @classmethod
     def chosen(cls, settings: Settings) -> Store | None:
-        """The store of `[ms_cache] serialize_path`, else of PINNACE_CACHE_DIR, else the user's own.
+        """Return the store of `[ms_cache] serialize_path`, else of PINNACE_CACHE_DIR, else the user's own.
 
-        None where that says "off". PINNACE_CACHE_LIMIT is in GB. Raises ConfigError where that is no number,
-        OSError or ValueError where the folder cannot be used.
+        Returns None for "off". PINNACE_CACHE_LIMIT is in GB. Raises ConfigError if that is no number, OSError
+        or ValueError if the folder cannot be used.
         """
         name = settings.get("ms_cache", "serialize_path") or os.environ.get("PINNACE_CACHE_DIR", "")
         return None if name == OFF else cls(_root(name), _limit())
 
     def find(self, key: str) -> Entry | None:
-        """The entry of this key; None where there is none. A damaged one is removed with a warning."""
+        """Return the entry of this key, or None. A damaged entry is removed with a warning."""
         folder = self._path(key)
         try:
             found = entries.read(folder)
@@ -84,9 +84,9 @@ class Store:
 
     @contextmanager
     def writing(self, name: str) -> Iterator[Path]:
-        """An empty folder to compile into, for `publish`; one process at a time has one for this `name`.
+        """Provide an empty folder to compile into, for `publish`, to one process at a time for each `name`.
 
-        TimeoutError where another one has it for too long.
+        Raises TimeoutError if another process holds it for too long.
         """
         with self._folder.lock(name, _PATIENCE), self._folder.new() as folder:
             yield folder
@@ -100,24 +100,24 @@ class Store:
         engine: str,
         warnings: Sequence[str] = (),
     ) -> Entry:
-        """Make a folder that an engine has written the entry of this key; the texts are for people."""
+        """Turn a folder that an engine has written into the entry of this key; the texts are for people."""
         try:
             entries.write(folder, compiled, model, engine, warnings)
             make_private(folder)
             for path in list(folder.rglob(f"{TENSORS}/*")):
                 self._share(path)
             entries.stamp(folder)
-            destination = self._folder.room("entries") / key
-            if destination.exists():  # where it was not remembered which files the model refers to
+            destination = self._folder.subfolder("entries") / key
+            if destination.exists():  # the files that the model refers to were not known before
                 self.remove(key)
             os.rename(folder, destination)
             self._evict(keep=key)
             return entries.read(destination)
-        except Damaged as damage:  # somebody removes the whole cache
+        except Damaged as damage:  # the whole cache is being removed
             raise OSError(str(damage)) from None
 
     def model(self, whole: str) -> Path | None:
-        """The folder of a model that came from another machine; None where it is not here."""
+        """Return the folder of a model from another machine; None if it is not here."""
         folder = self.root / "models" / whole
         with suppress(OSError):
             os.utime(folder)
@@ -125,9 +125,9 @@ class Store:
         return None
 
     def keep_model(self, whole: str, fill: Callable[[Path], None]) -> Path:
-        """The folder of a model, which `fill` writes where it is not here; one process at a time does.
+        """Return the folder of a model; if it is missing, `fill` writes it, in one process at a time.
 
-        Models that were not used for longest are taken away until the rest is within the limit.
+        The least recently used models are removed until the rest is within the limit.
         """
         with self.writing(whole) as folder:
             found = self.model(whole)
@@ -135,7 +135,7 @@ class Store:
                 return found
             fill(folder)
             make_private(folder)
-            destination = self._folder.room("models") / whole
+            destination = self._folder.subfolder("models") / whole
             os.rename(folder, destination)
         by_age = sorted(self._folder.things("models"), key=lambda path: path.stat().st_mtime)
         while by_age[0] != destination and _bytes(*by_age) > self.limit:
@@ -143,16 +143,16 @@ class Store:
         return destination
 
     def refers(self, content: str) -> list[str]:
-        """The files that a model file with this content refers to, as far as it was seen before."""
+        """Return the files that a model file with this content refers to, as far as known."""
         return self.noted("refers", content) or []
 
     def set_refers(self, content: str, files: list[str]) -> None:
-        """Remember the files that a model file refers to."""
+        """Store the names of the files that a model file refers to."""
         self.note("refers", content, sorted(files))
 
-    def noted(self, room: str, name: str) -> Any:
-        """The JSON value that was noted under this name; None where there is none, or where it is damaged."""
-        path = self.root / room / name
+    def noted(self, subfolder: str, name: str) -> Any:
+        """Return the JSON value stored under this name; None if there is none or it is damaged."""
+        path = self.root / subfolder / name
         try:
             if not path.is_file():
                 return None
@@ -161,56 +161,56 @@ class Store:
         except (OSError, ValueError):
             return None
 
-    def note(self, room: str, name: str, value: object) -> None:
-        """Keep a JSON value in the folder `room`; the first line of its file is the digest of the rest."""
+    def note(self, subfolder: str, name: str, value: object) -> None:
+        """Store a JSON value in a subfolder; the first line of its file is the digest of the rest."""
         body = json.dumps(value)
         with self._folder.new() as folder:
             (folder / name).write_text(f"{digest(body.encode())}\n{body}", encoding="utf-8")
             make_private(folder)
-            os.replace(folder / name, self._folder.room(room) / name)
+            os.replace(folder / name, self._folder.subfolder(subfolder) / name)
 
     def entry_keys(self) -> list[str]:
-        """Of all entries, the one used last first."""
+        """Return the keys of all entries, the last used first."""
         return sorted((path.name for path in self._folder.things("entries")), key=lambda key: -self.used(key))
 
     def entry(self, key: str) -> Entry:
-        """An entry as it is; `Damaged` or FileNotFoundError."""
+        """Return an entry. Raises `Damaged` or FileNotFoundError."""
         return entries.read(self._path(key))
 
     def used(self, key: str) -> float:
-        """When an entry was last used, in seconds since 1970."""
+        """Return the time of an entry's last use in seconds since 1970."""
         return entries.used(self._path(key))
 
     def size(self, key: str | None = None) -> int:
-        """Bytes of an entry, or of all: what several entries share counts once."""
+        """Return the size of an entry or of all in bytes; shared files count once."""
         return _bytes(*(self._folder.things("entries") if key is None else [self._path(key)]))
 
     def verify(self, key: str) -> None:
-        """Read every byte of an entry; `Damaged`."""
+        """Read every byte of an entry. Raises `Damaged`."""
         entries.verify(self._path(key))
 
     def remove(self, key: str) -> bool:
-        """Take an entry away, and say whether it was there; whoever has it open keeps what it has mapped."""
+        """Remove an entry. Returns False if it does not exist. Mappings of its files stay valid."""
         return self._folder.remove(self._path(key))
 
     def clear(self) -> dict[str, int]:
-        """Take all away: entries, what killed writers left, what is remembered of models.
+        """Remove everything: entries, leftovers of killed writers, data about models.
 
-        Returns how many things of each room were removed, and under "bytes" how large they were.
+        Returns the number of removed items by subfolder, and under "bytes" their size.
         """
-        rooms = ("entries", "tensors", "models", "choices", "refers", "locks")
-        things = {room: self._folder.things(room) for room in rooms}
+        subfolders = ("entries", "tensors", "models", "choices", "refers", "locks")
+        things = {name: self._folder.things(name) for name in subfolders}
         size = _bytes(*(path for paths in things.values() for path in paths))
-        removed = {room: sum(map(self._folder.remove, paths)) for room, paths in things.items()}
+        removed = {name: sum(map(self._folder.remove, paths)) for name, paths in things.items()}
         return {**removed, "bytes": size}
 
     def _path(self, key: str) -> Path:
         return self.root / "entries" / key
 
     def _evict(self, keep: str) -> None:
-        """Take entries away that were not used for longest until the rest is within the limit.
+        """Remove the least recently used entries until the rest is within the limit.
 
-        Left to another process where one is at it.
+        Does nothing if another process is doing it.
         """
         if self.size() <= self.limit:
             return
@@ -223,10 +223,10 @@ class Store:
             self._forget_unused_tensors()
 
     def _share(self, path: Path) -> None:
-        """Make a weight's file and that of other entries with this weight the same one."""
-        common = self._folder.room("tensors") / path.name
-        # A file system without hard links, or with no more for this file, or another process took it away:
-        # the entry has its own then.
+        """Replace a weight's file by a hard link to that of other entries with this weight."""
+        common = self._folder.subfolder("tensors") / path.name
+        # Without hard links, beyond their maximum, or after a removal by another process the entry keeps its
+        # own file.
         with suppress(OSError):
             try:
                 os.link(path, common)
@@ -235,7 +235,7 @@ class Store:
                     os.link(common, f"{path}.link")
                     os.replace(f"{path}.link", path)
                 else:
-                    common.unlink()  # damaged; entries that have it will notice
+                    common.unlink()  # damaged; entries with this file will notice
                     os.link(path, common)
 
     def _forget_unused_tensors(self) -> None:
@@ -246,7 +246,7 @@ class Store:
 
 
 def _bytes(*folders: Path) -> int:
-    """Of all files of these folders, each once."""
+    """Return the size of all files below these folders, each inode once."""
     sizes = {}
     for folder in folders:
         for path in (folder, *folder.rglob("*")):
@@ -258,10 +258,10 @@ def _bytes(*folders: Path) -> int:
 
 
 def _root(chosen: str) -> Path:
-    """The folder of this name, the user's own for "".
+    """Return the folder of this name, the user's default for "".
 
-    OSError where the home folder that it needs is not known or the working directory is gone, ValueError
-    where an engine cannot take the name: onnxruntime wants UTF-8.
+    Raises OSError if the home folder is unknown or the working directory is gone, ValueError for a name that
+    an engine cannot take: onnxruntime requires UTF-8.
     """
     try:
         folder = Path(chosen) if chosen else platformdirs.user_cache_path("pinnace")
