@@ -33,7 +33,7 @@ def test_values_may_go_on_over_lines_and_a_scalar_has_no_dimensions():
         ("a 1 1\n1\nb 1 3\n1 2", "line 3: 'b' has 3 values, and 2 follow"),
         ("a 1 2\n1 2 3", "line 2: 'a' has 2 values, and more follow"),
         ("a 1 2\n1 x", "line 2: could not convert"),
-        ("a 1 1\n1\na 1 1\n2", "line 3: 'a' stands there a second time"),
+        ("a 1 1\n1\na 1 1\n2", "line 3: 'a' is given twice"),
     ],
 )
 def test_damaged_calibration_data_is_refused_with_its_line(tmp_path, text, said):

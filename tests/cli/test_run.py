@@ -100,7 +100,7 @@ def test_types_that_npy_files_have_no_name_for(pinnace, identity, array_file, tm
     [
         (["--shape", "1,9999999999999"], 1, "input 'x': "),
         (["--shape", "1,3,9,99999999999999", "--input"], 1, "input 'x' from "),
-        (["--scale", "1e400"], 2, "--scale 1e400: numbers are wanted"),
+        (["--scale", "1e400"], 2, "--scale 1e400: expected numbers"),
     ],
 )
 def test_numbers_beyond_all_bounds(pinnace, free, identity, tmp_path, arguments, code, said):

@@ -243,7 +243,7 @@ def test_the_engines_that_are_here(pinnace, model, monkeypatch, tmp_path):
     ("options", "said"),
     [
         (("--threads", "0"), "at least 1"),
-        (("--workers", "x"), "whole numbers are wanted"),
+        (("--workers", "x"), "expected whole numbers"),
         (("--precision", "int8"), "choose from enforce_fp32, preferred_fp16"),
         (("--threads", "2", "--workers", "2"), "more than the 2 cores"),
     ],

@@ -93,7 +93,7 @@ def test_more_threads_than_make_sense(option: str, monkeypatch: pytest.MonkeyPat
     """mindspore_lite 2.0.0 takes five a core too, and says so; 100000 of them took the machine away."""
     monkeypatch.setattr("pinnace.building.planning.usable_core_count", lambda: 2)
     context = Context(**{option: 100_000})
-    with pytest.warns(UserWarning, match=f"{option} 100000 is more than 5 times the 2 cores.*: 10 is taken"):
+    with pytest.warns(UserWarning, match=f"{option} 100000 is more than 5 times the 2 cores.*: 10 are used"):
         target = to_target(context)
     assert target.threads == 10
     assert target.inter_op_threads in (0, 10)

@@ -40,9 +40,7 @@ _PATIENCE = 10.0  # timeout in seconds for an answer
 _MOST = 1 << 16  # maximum bytes of a message
 _CREDENTIALS = struct.Struct("3i")  # pid, uid, gid
 _SEALS = fcntl.F_SEAL_SEAL | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_WRITE
-_HANDLES = (
-    1 << 63
-)  # a signed integer holds it in MindSpore's tutorial, and 0 is none
+_HANDLES = 1 << 63  # a signed integer holds it in MindSpore's tutorial, and 0 is none
 
 
 class Offer:
@@ -230,9 +228,7 @@ def _answer(
     refers: Sequence[str],
     admitted: Mapping[int, int],
 ) -> None:
-    refused = _stranger(
-        line, admitted
-    )  # strangers must not delay admitted clients
+    refused = _stranger(line, admitted)  # strangers must not delay admitted clients
     line.settimeout(0 if refused else _PATIENCE)
     refused = refused or _difference(line.recv(_MOST), expected)
     try:

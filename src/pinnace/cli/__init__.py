@@ -1,6 +1,6 @@
-"""The command `pinnace`, one module a command.
+"""The command `pinnace`, one module per command.
 
-A command module imports what it runs inside its function, so that `pinnace --help` starts at once.
+A command module imports its dependencies inside the function, so that `pinnace --help` starts fast.
 """
 
 from __future__ import annotations
@@ -61,25 +61,25 @@ app.command()(quickstart)
 app.command()(shard)
 app.command(
     no_args_is_help=True,
-    # What follows the script is the script's.
+    # Options after the script belong to the script.
     context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False},
 )(launch)
 app.add_typer(cache.app, name="cache")
 app.command(
     "exec",
     no_args_is_help=True,
-    # What follows `exec` is for python and for the script: nothing of it is an option of ours.
+    # Options after `exec` belong to python and the script.
     context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False},
 )(exec_command)
 
 
 def main() -> None:
-    """Run one command; exit with 1 and one message where it fails, with 2 where it is called wrongly.
+    """Run one command. An error prints one message and exits with 1, wrong usage exits with 2.
 
-    PINNACE_TRACEBACK=1 in the environment lets the error through with its traceback.
+    PINNACE_TRACEBACK=1 in the environment raises the error with its traceback.
     """
     warnings.showwarning = _show_warning
-    # A name of a file or of a model that the terminal's encoding has no letters for is shown as on stderr.
+    # Print characters that the terminal's encoding lacks as escapes, as stderr does.
     if isinstance(sys.stdout, TextIOWrapper) and sys.stdout.errors == "strict":
         sys.stdout.reconfigure(errors="backslashreplace")
     try:
@@ -99,7 +99,7 @@ def _show_warning(
     file: TextIO | None = None,
     line: str | None = None,
 ) -> None:
-    """One line as for errors: which line of ours called the library is nothing to the user."""
+    """Print a warning as one line, without the source line that caused it."""
     print(f"pinnace: {_plain(str(message))}", file=sys.stderr)
 
 

@@ -1,4 +1,4 @@
-"""`pinnace bench`: how fast a model of the user's is here, and how close its outputs are to a reference."""
+"""`pinnace bench`: speed of a model on this machine, and accuracy against a reference."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ Precision = Literal["enforce_fp32", "preferred_fp16"]
 MANY = "Repeat for more inputs."
 LIST = "N[,N...]"
 PROFILED = 20
-"""How many predictions are profiled where nothing else is said."""
+"""Default number of profiled predictions."""
 
 
 @dataclass(frozen=True)
 class Setup:
-    """What is measured, and for how long."""
+    """The subject and the duration of the measurements."""
 
     path: Path
     inputs: Sequence[str]
@@ -45,7 +45,7 @@ class Setup:
 
 @dataclass(frozen=True)
 class Opened:
-    """A model, its inputs with their data, and the milliseconds that it took to open it."""
+    """An open model, its inputs with their data, and the milliseconds that opening took."""
 
     model: ModelParallelRunner
     tensors: list[Tensor]
@@ -53,7 +53,7 @@ class Opened:
     milliseconds: float
 
     def client(self) -> Call:
-        """What one client calls to predict, on inputs of its own."""
+        """Return the prediction call of one client, with inputs of its own."""
         tensors = self.model.get_inputs()
         for tensor, one in zip(tensors, self.fed, strict=True):
             tensor.set_data_from_numpy(one.array)
@@ -113,9 +113,9 @@ def bench(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Measure a model: how fast it opens, its latency for one caller, its throughput over workers.
+    """Measure a model: opening, latency for one caller, throughput over workers.
 
-    With --reference the exit status is 1 where the outputs are too far from it.
+    With --reference the exit status is 1 if the outputs are too far from it.
     """
     from pinnace.bench import plot as plotting
     from pinnace.bench.profile import trace as chrome_trace
@@ -160,7 +160,7 @@ def bench(
 
 
 def _look(setup: Setup, threads: int, measured: BenchReport) -> None:
-    """Open the model as the compile cache has it, and once more, and note what it is."""
+    """Open the model twice, first as the compile cache has it, and record its properties."""
     from pinnace.cli.console import note
     from pinnace.cli.measured import Build
     from pinnace.cli.outputs import facts
@@ -212,7 +212,7 @@ def _time_clients(setup: Setup, threads: int, workers: int, clients: int) -> lis
 
 
 def _profile(setup: Setup, threads: int, engine: str) -> list[list[Step]]:
-    """The steps of runs of an executable that is built to note them, by the engine that was timed."""
+    """Return the steps of profiled runs, by the engine that was timed."""
     import numpy as np
 
     from pinnace.bench.timing import RunLimit, spans
@@ -260,7 +260,7 @@ def _context(setup: Setup, threads: int, workers: int) -> Context:
 
 
 def _kept_entries(config: Path | None) -> set[str] | None:
-    """What the compile cache has; None where there is none."""
+    """Return the keys in the compile cache; None if there is no cache."""
     from pinnace.cache.store import Store
     from pinnace.options.settings import Settings
 

@@ -1,4 +1,4 @@
-"""`pinnace cache`: the models that are kept compiled."""
+"""`pinnace cache`: the compile cache."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _Folder = Annotated[
 
 @app.command("list")
 def list_entries(folder: _Folder = None) -> None:
-    """Show what is kept: model, size, last use, engine; and which models were tuned."""
+    """Show the entries: model, size, last use, engine; and the tuned models."""
     from pinnace.cache.choices import all_kept
     from pinnace.cache.entry import Damaged
     from pinnace.cli.console import table
@@ -43,7 +43,7 @@ def list_entries(folder: _Folder = None) -> None:
 
 @app.command()
 def verify(folder: _Folder = None) -> None:
-    """Read every byte of what is kept; remove what is damaged, and exit with 1 where something was."""
+    """Read every byte of the cache, remove damaged entries, and exit with 1 if there were any."""
     from pinnace.cache.entry import Damaged
 
     store = _store(folder)
@@ -68,7 +68,7 @@ def clear(
     folder: _Folder = None,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
 ) -> None:
-    """Remove everything that is kept; in a terminal, after asking. Models that run keep what they have."""
+    """Remove everything in the cache; in a terminal, after asking. Running models keep working."""
     store = _store(folder)
     if sys.stdin.isatty() and not yes:
         typer.confirm(f"Remove what is kept in {store.root}, {_megabytes(store.size())}?", abort=True)

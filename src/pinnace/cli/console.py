@@ -1,4 +1,4 @@
-"""What commands print with: results on stdout, and what is going on on stderr."""
+"""Output of commands: results on stdout, progress and notes on stderr."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from rich.text import Text
 
 
 def plain(text: str) -> str:
-    """A text of a model or file without what a terminal would obey: control characters are spelled out."""
+    """Escape control characters in a text from a model or file, which a terminal would interpret."""
     return "".join(c if c.isprintable() or c == "\n" else ascii(c)[1:-1] for c in text)
 
 
 def note(text: str) -> None:
-    """Say on stderr what the user should know of how a result came about."""
+    """Print a note about the result on stderr."""
     print(plain(text), file=sys.stderr)
 
 
 @contextmanager
 def progress(doing: str) -> Iterator[None]:
-    """Show on stderr, while the block runs, what is being done; nothing where stderr is no terminal."""
+    """Show a progress message on stderr while the block runs, if stderr is a terminal."""
     with Console(stderr=True).status(Text(plain(doing))):
         yield
 

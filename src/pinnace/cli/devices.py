@@ -1,4 +1,4 @@
-"""`pinnace devices`: what there is to run on."""
+"""`pinnace devices`: the devices of this machine."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import typer
 
 
 def devices(as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False) -> None:
-    """Show the devices of this machine: number, name, memory, what runs models there, or why nothing can.
+    """Show the devices of this machine: number, name, memory, provider, or why they cannot be used.
 
-    PINNACE_SIMULATE="ascend:2,gpu:2" in the environment makes devices of the cores that are here.
+    PINNACE_SIMULATE="ascend:2,gpu:2" in the environment simulates devices with the machine's cores.
     """
     from pinnace.cli.console import table
     from pinnace.engines.devices import devices

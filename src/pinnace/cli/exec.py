@@ -23,8 +23,8 @@ def exec_command(
     `import mindspore_lite`; an installed mindspore_lite is neither used nor touched. All else is as
     with python: arguments, exit code, tracebacks, and options such as -m, -c or -X.
     """
-    # A new python takes the place of this process and finds the stand-in through PYTHONPATH: so the script,
-    # its forks, its spawned workers and its subprocesses all see the same.
+    # A new python process replaces this one and finds the substitute through PYTHONPATH, so that forks,
+    # spawned workers and subprocesses of the script find it too.
     paths = [compat.__path__[0], os.environ.get("PYTHONPATH", "")]
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, paths))
     os.execv(sys.executable, [sys.executable, *arguments])

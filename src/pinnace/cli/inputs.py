@@ -1,4 +1,4 @@
-"""What a model is fed from the command line: files, or values made up where no file is given."""
+"""Model inputs from the command line: files, or generated values for inputs without a file."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Array = npt.NDArray[Any]
 
 
 class InputSpec(Protocol):
-    """What is read of an input of a model. A free dimension is -1."""
+    """The properties of an input that reading its data needs. A free dimension is -1."""
 
     @property
     def name(self) -> str:
@@ -43,7 +43,7 @@ class InputSpec(Protocol):
 
 @dataclass(frozen=True)
 class Pictures:
-    """How picture files become inputs; None takes size (height, width) and layout from the model."""
+    """Conversion of picture files; None takes size (height, width) and layout from the model."""
 
     preparation: Preparation
     size: tuple[int, int] | None = None
@@ -52,14 +52,14 @@ class Pictures:
 
 @dataclass(frozen=True)
 class Fed:
-    """The array for one input, and where it came from in words."""
+    """The array for one input, and a description of its source."""
 
     array: Array
     source: str
 
 
 def assign(given: Sequence[str], names: Sequence[str]) -> dict[str, Path]:
-    """Which input takes which file, of "name=file" and, in the order of the inputs, of plain "file"."""
+    """Assign files to inputs: "name=file" by name, plain "file" in the order of the inputs."""
     files: dict[str, Path] = {}
     unnamed = []
     for text in given:
@@ -79,7 +79,7 @@ def assign(given: Sequence[str], names: Sequence[str]) -> dict[str, Path]:
 
 
 def parse_shapes(given: Sequence[str], names: Sequence[str]) -> dict[str, Shape]:
-    """Shapes of "name=1,3,224,224", or of "1,3,224,224" where there is one input."""
+    """Parse shapes: "name=1,3,224,224", or "1,3,224,224" if there is one input."""
     shapes = {}
     for text in given:
         name, _, numbers = text.rpartition("=")
@@ -106,7 +106,7 @@ def _shape(text: str, numbers: str) -> Shape:
 def feed(
     slots: Sequence[InputSpec], files: Mapping[str, Path], shapes: Mapping[str, Shape], pictures: Pictures
 ) -> list[Fed]:
-    """An array for every input, in order: from its file, or made up."""
+    """Return an array for every input, in order: from its file, or generated."""
     return [_feed_one(slot, files.get(slot.name), shapes.get(slot.name), pictures) for slot in slots]
 
 
@@ -123,7 +123,9 @@ def _feed_one(slot: InputSpec, file: Path | None, given: Shape | None, pictures:
 
 
 def _made_up(slot: InputSpec, shape: Shape) -> Fed:
-    """Random numbers for floats, zeros for all else (they may be indices); a free dimension becomes 1."""
+    """Generate random numbers for floats, zeros for other types (they may be indices); free dimensions become
+    1.
+    """
     fixed = tuple(1 if size < 0 else size for size in shape)
     dtype = slot.dtype.to_numpy()
     free = ", free dimensions taken as 1" if fixed != shape else ""
@@ -149,7 +151,7 @@ def _read(file: Path, slot: InputSpec, shape: Shape, pictures: Pictures) -> Arra
 
 
 def _check_bytes(size: int, slot: InputSpec, shape: Shape) -> None:
-    """Raise, before anything is read, where so many bytes are not the elements of an input."""
+    """Raise before reading if the number of bytes does not fit an input."""
     one = slot.dtype.to_numpy().itemsize * math.prod(d for d in shape if d >= 0)
     if size % one if -1 in shape and one else size != one:
         some = "a multiple of " if -1 in shape else ""
@@ -157,12 +159,12 @@ def _check_bytes(size: int, slot: InputSpec, shape: Shape) -> None:
 
 
 def _loaded(stream: BinaryIO) -> Array:
-    """The array of a .npy file."""
+    """Read a .npy file."""
     try:
         array: Array = np.load(stream, allow_pickle=False)
     except (OSError, ValueError, EOFError, MemoryError):
         raise
-    except Exception as error:  # of its header, a Python literal: whatever the parsers come upon
+    except Exception as error:  # parsers of the header, a Python literal, raise various errors
         raise ArgumentValueError(f"is no .npy file: {error or type(error).__name__}") from None
     return array
 
@@ -172,18 +174,18 @@ def _typed(array: Array, slot: InputSpec) -> Array:
     if slot.dtype is DataType.STRING and array.dtype.kind == "U":
         return array.astype(wanted)
     if slot.dtype is DataType.BFLOAT16 and array.dtype == np.dtype("V2"):
-        return array.view(wanted)  # as np.save writes what .npy files have no name for
+        return array.view(wanted)  # np.save writes bfloat16 as V2
     if array.dtype != wanted:
         raise ArgumentValueError(f"holds {array.dtype}, and the input takes {wanted}")
     return array
 
 
 def _fit(array: Array, shape: Shape) -> Array:
-    """The array in the input's shape, whose free dimensions are told from the array's."""
+    """Reshape an array to the input's shape, inferring one free dimension."""
     if _fits(array.shape, shape):
         return array
     try:
-        return array.reshape(shape)  # refuses more than one free dimension
+        return array.reshape(shape)  # raises for several free dimensions
     except ValueError:
         hint = ": give --shape" if -1 in shape else ""
         raise ArgumentValueError(
@@ -205,7 +207,7 @@ def _is_picture(file: Path) -> bool:
         return False
     except OSError:
         raise
-    except Exception as error:  # what a decoder came upon; a size that Pillow refuses
+    except Exception as error:  # errors of decoders, or a size that Pillow refuses
         raise ArgumentValueError(f"cannot be read: {error or type(error).__name__}") from None
 
 
@@ -221,7 +223,7 @@ def _picture(file: Path, slot: InputSpec, shape: Shape, pictures: Pictures) -> A
 
 
 def _layout(slot: InputSpec, shape: Shape) -> Layout:
-    """Where the channels are: the dimension that can only be channels, else what the model says."""
+    """Return the layout: by the dimension that can only be channels, else the model's."""
     first, last = shape[1] in (1, 3), shape[3] in (1, 3)
     if first != last:
         return "NCHW" if first else "NHWC"

@@ -1,4 +1,4 @@
-"""`pinnace inspect`: what is in a model file."""
+"""`pinnace inspect`: the contents of a model file."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ def inspect(
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Show what a model holds: dialect, inputs, outputs, weights, primitives, and what cannot run.
+    """Show a model's dialect, inputs, outputs, weights and primitives, and what is not supported.
 
-    Where something cannot run, that is the error it ends with, and the exit status is 1.
+    If something is not supported, the command ends with that error and exit status 1.
     """
     from pinnace.building.opening import inspect_model
     from pinnace.cli.console import progress

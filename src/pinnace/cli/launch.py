@@ -1,4 +1,4 @@
-"""`pinnace launch`: start the ranks of a script."""
+"""`pinnace launch`: start a script in several ranks."""
 
 from __future__ import annotations
 
@@ -29,18 +29,18 @@ def launch(
 ) -> None:
     """Run a Python script in several ranks that run one model together.
 
-    "{rank}" in its arguments becomes the number of the rank: pinnace launch -n 2 main.py --model_path
-    'part_{rank}.onnx'. Lines that the ranks print get their number before them. When one fails, all are
-    ended, and the exit status is that rank's.
+    "{rank}" in its arguments becomes the rank's number: pinnace launch -n 2 main.py --model_path
+    'part_{rank}.onnx'. Output lines are prefixed with the rank. When one rank fails, all are ended, and the
+    exit status is that rank's.
     """
     from pinnace.distributed.launch import launch as start
 
     def show(rank: int | None, is_error: bool, line: str) -> None:
         whose = "pinnace: " if rank is None else f"[{rank}] "
         try:
-            # One write a line: ranks print at the same time.
+            # One write per line, because ranks print concurrently.
             print(whose + line, end="", flush=True, file=out[is_error])
-        except OSError:  # nobody reads on, as after `| head`: the ranks end, and say the rest to nobody
+        except OSError:  # closed output, as after `| head`: end the ranks, and drop the rest
             os.dup2(os.open(os.devnull, os.O_WRONLY), out[is_error].fileno())
             os.kill(os.getpid(), signal.SIGTERM)
 

@@ -1,4 +1,4 @@
-"""What `pinnace bench` measured: as tables, as JSON."""
+"""Results of `pinnace bench`, as tables and as JSON."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from pinnace.cli.console import table
 from pinnace.engines.steps import Step
 
 SHOWN_NODES = 20
-"""How many nodes of a profile are shown."""
+"""Number of nodes shown of a profile."""
 
 
 @dataclass(frozen=True)
 class Build:
-    """One opening of the model: was it compiled, or loaded from the compile cache."""
+    """One opening of the model, either compiled or loaded from the compile cache."""
 
     name: str
     compiled: bool
@@ -32,7 +32,7 @@ class Build:
 
 @dataclass(frozen=True)
 class Accuracy:
-    """How close the outputs are to a reference, and how close they must be; `threshold` is in percent."""
+    """Accuracy of the outputs against a reference, and its limits; `threshold` is in percent."""
 
     outputs: Sequence[Closeness]
     threshold: float
@@ -40,27 +40,27 @@ class Accuracy:
 
     @property
     def relative_error(self) -> float:
-        """Mean over outputs, in percent."""
+        """Mean over the outputs, in percent."""
         return mean_relative_error(self.outputs)
 
     @property
     def cosine(self) -> float:
-        """Mean over outputs."""
+        """Mean over the outputs."""
         return mean_cosine(self.outputs)
 
     @property
     def passed(self) -> bool:
-        """Whether the outputs are as close as they must be."""
+        """True if the accuracy is within the limits."""
         near = self.cosine_threshold is None or self.cosine >= self.cosine_threshold
         return self.relative_error <= self.threshold and near
 
 
 @dataclass
 class BenchReport:
-    """All that was measured of one model.
+    """All measurements of one model.
 
-    `callers` are the times of one caller by threads; `clients` those of several, one entry a client, by
-    threads and workers. 0 threads are automatic ones. `profiled` are the steps of runs.
+    `callers` maps numbers of threads to the times of one caller, `clients` maps threads and workers to the
+    times of each client. 0 threads means automatic. `profiled` has the steps of each run.
     """
 
     model: str
@@ -74,19 +74,19 @@ class BenchReport:
     profiled: list[list[Step]] = field(default_factory=list)
 
     def latencies(self) -> dict[int, CallLatency]:
-        """Of one caller, by threads."""
+        """Return the latency of one caller by threads."""
         return {threads: latency(noted) for threads, noted in self.callers.items()}
 
     def throughputs(self) -> dict[tuple[int, int], Throughput]:
-        """By threads and workers."""
+        """Return the throughput by threads and workers."""
         return {place: throughput(noted) for place, noted in self.clients.items()}
 
     def latencies_drawn(self) -> dict[str, npt.NDArray[np.float64]]:
-        """Milliseconds of one caller, by what a plot calls them."""
+        """Return the latencies of one caller in milliseconds by plot label."""
         return {in_words(threads): milliseconds(noted) for threads, noted in self.callers.items()}
 
     def throughputs_drawn(self) -> dict[str, list[tuple[int, float]]]:
-        """Workers and predictions a second, by what a plot calls them."""
+        """Return workers and predictions per second by plot label."""
         lines: dict[str, list[tuple[int, float]]] = {}
         for (threads, workers), one in self.throughputs().items():
             lines.setdefault(f"{in_words(threads)}, {one.clients} clients", []).append(
@@ -95,7 +95,7 @@ class BenchReport:
         return lines
 
     def as_json(self) -> dict[str, Any]:
-        """For JSON; times in milliseconds, errors in percent, what was not measured None or empty."""
+        """Return JSON values: times in milliseconds, errors in percent, None or empty if not measured."""
         return {
             "model": self.model,
             "inputs": self.inputs,
@@ -120,12 +120,12 @@ class BenchReport:
 
 
 def in_words(threads: int) -> str:
-    """A number of threads."""
+    """Describe a number of threads."""
     return f"{threads or 'automatic'} thread{'' if threads == 1 else 's'}"
 
 
 def show(measured: BenchReport) -> None:
-    """Print tables; all times are milliseconds."""
+    """Print tables; all times are in milliseconds."""
     table(measured.model, [("engine", measured.engine), ("precision", measured.precision)])
     table("build, ms", [_build_row(one) for one in measured.builds])
     if measured.accuracy:
@@ -179,7 +179,7 @@ def _number(value: float) -> str:
 
 
 def _aligned(rows: Sequence[Sequence[str]]) -> list[list[str]]:
-    """Columns after the first to the right."""
+    """Align all columns but the first to the right."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return [[row[0], *(cell.rjust(w) for cell, w in zip(row[1:], widths[1:], strict=True))] for row in rows]
 
@@ -199,5 +199,5 @@ def _accuracy_as_json(accuracy: Accuracy) -> dict[str, Any]:
 
 
 def _finite(value: float) -> float | str:
-    """JSON has no word for NaN and the infinities: these are strings."""
+    """Return NaN and infinities, which JSON lacks, as strings."""
     return value if math.isfinite(value) else str(value)

@@ -1,4 +1,4 @@
-"""Lists of numbers on the command line."""
+"""Parsing of number lists on the command line."""
 
 from __future__ import annotations
 
@@ -6,18 +6,18 @@ import typer
 
 
 def usual_counts() -> list[int]:
-    """One, and as many as the cores that this process may use."""
+    """Return 1 and the number of usable cores."""
     from pinnace.machine.cores import usable_core_count
 
     return sorted({1, usable_core_count()})
 
 
 def counts(flag: str, text: str, least: int) -> list[int]:
-    """Whole numbers of "1,2,4", each once."""
+    """Parse distinct whole numbers from "1,2,4"."""
     try:
         numbers = [int(part) for part in text.split(",")]
     except ValueError:
-        raise typer.BadParameter(f"{flag} {text}: whole numbers are wanted, such as 1,2,4") from None
+        raise typer.BadParameter(f"{flag} {text}: expected whole numbers such as 1,2,4") from None
     if min(numbers) < least:
         raise typer.BadParameter(f"{flag} {text}: every number must be at least {least}")
     return list(dict.fromkeys(numbers))

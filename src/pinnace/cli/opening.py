@@ -1,4 +1,4 @@
-"""How commands open a model and fill its inputs."""
+"""Opening of models and filling of their inputs, for commands."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def context_for(
     provider: str = "",
     precision: str = "enforce_fp32",
 ) -> Context:
-    """The processor, with the options that commands have."""
+    """Return a context for the CPU with the options of a command."""
     from pinnace import Context
 
     if config and not config.exists():
@@ -36,7 +36,7 @@ def context_for(
 
 
 def open_model(path: Path, context: Context) -> ModelParallelRunner:
-    """The model, as a runner: that one tells the kind of a file from its content."""
+    """Open a model as a runner, which detects the file's format."""
     from pinnace import ModelParallelRunner
 
     if not path.exists():
@@ -49,7 +49,7 @@ def open_model(path: Path, context: Context) -> ModelParallelRunner:
 def fill(
     model: ModelParallelRunner, given: Sequence[str], shapes: Sequence[str], pictures: Pictures
 ) -> tuple[list[Tensor], list[Fed]]:
-    """The model's inputs, resized where that is needed, with their data."""
+    """Return the model's inputs with their data, resized if needed."""
     from pinnace.cli.inputs import assign, feed, parse_shapes
 
     tensors = model.get_inputs()

@@ -1,4 +1,4 @@
-"""What a run gave: as lines, as JSON, as files."""
+"""Display of outputs: as lines, as JSON, as files."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
     from pinnace import Tensor
 
 FIRST_VALUES = 50
-"""How many values of an output are shown."""
+"""Number of values shown of an output."""
 
 
 def show(output: Tensor) -> None:
-    """Print the two lines that mindspore_lite's examples print, and between them shape and type."""
+    """Print the two lines that mindspore_lite's examples print, with shape and type between them."""
     elements = f"tensor elements num is:{output.element_num}"
     print(f"tensor's name is:{plain(output.name)} data size is:{output.data_size} {elements}")
     print(f"tensor's shape is:{list(output.shape)} data type is:{output.dtype.name}")
@@ -31,7 +31,7 @@ def show(output: Tensor) -> None:
 
 
 def facts(tensor: Tensor) -> dict[str, Any]:
-    """What a tensor is, for JSON; `size` in bytes."""
+    """Describe a tensor for JSON; `size` is in bytes."""
     return {
         "name": tensor.name,
         "shape": list(tensor.shape),
@@ -42,7 +42,7 @@ def facts(tensor: Tensor) -> dict[str, Any]:
 
 
 def first_values(output: Tensor) -> list[Any]:
-    """The first values, for JSON, which has no word for NaN and the infinities: these are strings."""
+    """Return the first values for JSON; NaN and infinities, which it lacks, as strings."""
     values = output.get_data_to_numpy().flatten()[:FIRST_VALUES].tolist()
     return [
         str(value) if isinstance(value, float) and not math.isfinite(value) else value for value in values
@@ -50,7 +50,7 @@ def first_values(output: Tensor) -> list[Any]:
 
 
 def save(folder: Path, outputs: Sequence[Tensor]) -> list[Path]:
-    """Write every output as NAME.npy; a character that does not belong into a file name becomes _."""
+    """Write every output as NAME.npy; characters that file names must not have become _."""
     paths = [folder / (re.sub(r"[^\w.-]", "_", output.name) + ".npy") for output in outputs]
     if len(set(paths)) < len(paths):
         raise ArgumentValueError(f"--save: two outputs would both be written to the same file of {folder}")
@@ -61,7 +61,7 @@ def save(folder: Path, outputs: Sequence[Tensor]) -> list[Path]:
 
 
 def _storable(output: Tensor) -> npt.NDArray[Any]:
-    """The values in a type that .npy files have, which anybody can read without pickle."""
+    """Convert the values to a type that .npy files can hold without pickle."""
     array = output.get_data_to_numpy()
     stored = {DataType.STRING: np.str_, DataType.BFLOAT16: np.float32}.get(output.dtype, array.dtype)
     return array.astype(stored, copy=False)

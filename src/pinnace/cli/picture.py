@@ -1,4 +1,4 @@
-"""From a picture file to the array that a vision model takes."""
+"""Conversion of picture files to inputs of vision models."""
 
 from __future__ import annotations
 
@@ -17,17 +17,18 @@ from pinnace.errors import ArgumentValueError
 Layout = Literal["NCHW", "NHWC"]
 
 _MOST_PIXELS = 1 << 26
-"""A picture of a few kilobytes may declare any number; decoded, as many take a quarter of a GiB."""
-Image.MAX_IMAGE_PIXELS = _MOST_PIXELS // 2  # twice as many are an error, within ICNS and ICO too
+"""Limit of pixels: a file of a few kilobytes may declare any number; decoded, these take a quarter
+of a GiB.
+"""
+Image.MAX_IMAGE_PIXELS = _MOST_PIXELS // 2  # Pillow refuses twice as many, also inside ICNS and ICO
 
 
 @dataclass(frozen=True)
 class Preparation:
-    """How pixels become values: value = (pixel * scale - mean) / std, pixel in 0..255.
+    """Conversion of pixels to values: value = (pixel * scale - mean) / std, pixel in 0..255.
 
-    `mean` and `std` hold one number, or one for each channel. `crop` is the part of the picture that is
-    kept: from the centre, the largest rectangle of the wanted proportions, times this factor; None keeps
-    the whole picture and so stretches it.
+    `mean` and `std` hold one number, or one per channel. `crop` keeps the central rectangle of the wanted
+    proportions with this fraction of the largest possible size; None stretches the whole picture.
     """
 
     scale: float = 1.0
@@ -41,8 +42,8 @@ def read_picture(
 ) -> npt.NDArray[np.float32]:
     """Read a picture as a batch of one, in `layout`; `size` is (height, width), `channels` 1 or 3.
 
-    It is cropped, then resized with Pillow's bicubic filter, then normalised, as `how` says. Raises
-    ArgumentValueError where the file is no picture, or `how` does not fit the channels.
+    The picture is cropped, resized with Pillow's bicubic filter, then normalised. Raises ArgumentValueError
+    if the file is no picture, or if `how` does not fit the channels.
     """
     _check(how, channels)
     picture = _open(path, "RGB" if channels == 3 else "L")
@@ -71,18 +72,22 @@ def _check(how: Preparation, channels: int) -> None:
 def _open(path: str | os.PathLike[str], mode: str) -> Image.Image:
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", Image.DecompressionBombWarning)  # half of the bound
+            warnings.simplefilter(
+                "ignore", Image.DecompressionBombWarning
+            )  # at half of the limit
             with Image.open(path) as picture:
                 return picture.convert(mode)
     except UnidentifiedImageError as error:
         raise ArgumentValueError(f"{os.fspath(path)}: not a picture that Pillow can read") from error
-    except Exception as error:  # decoders of damaged files raise whatever they come upon
+    except Exception as error:  # decoders raise various errors for damaged files
         why = str(error) or type(error).__name__
         raise ArgumentValueError(f"{os.fspath(path)}: cannot be read: {why}") from error
 
 
 def _centre(have: tuple[int, int], size: tuple[int, int], factor: float) -> tuple[int, int, int, int]:
-    """The box (left, top, right, bottom) of a picture of `have` (width, height) that a crop keeps."""
+    """Return the box (left, top, right, bottom) that a crop keeps of a picture of size `have` (width,
+    height).
+    """
     full_width, full_height, proportion = Fraction(have[0]), Fraction(have[1]), Fraction(size[1], size[0])
     width = max(1, int(factor * min(full_width, full_height * proportion)))
     height = max(1, int(factor * min(full_height, full_width / proportion)))

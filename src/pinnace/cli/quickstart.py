@@ -1,4 +1,4 @@
-"""`pinnace quickstart`: the demonstration of concurrent inference, on the model that Pinnace carries."""
+"""`pinnace quickstart`: a demonstration of concurrent inference with the bundled model."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ TOP = 5
 
 @dataclass(frozen=True)
 class LoadSettings:
-    """How many clients ask for how many tasks, and with how many workers and threads they are served."""
+    """Load of the demonstration: clients and their tasks, and the workers and threads that serve them."""
 
     workers: int
     clients: int
@@ -39,7 +39,7 @@ class LoadSettings:
 
 @dataclass(frozen=True)
 class Done:
-    """One task that is done: whose, which, on what, in how many seconds, with what probabilities."""
+    """A finished task: client, number, picture, seconds and probabilities."""
 
     client: int
     task: int
@@ -73,15 +73,15 @@ def quickstart(
 
 
 def data(name: str) -> Path:
-    """Where a file of the demonstration lies."""
+    """Return the path of a file of the demonstration."""
     return Path(str(files("pinnace") / "data" / name))
 
 
 def preparation() -> Preparation:
-    """What EfficientNet-Lite was trained on: 7/8 of the picture from its centre, (pixel - 127) / 128.
+    """Return the preprocessing of EfficientNet-Lite: the central 7/8 of the picture, (pixel - 127) / 128.
 
-    Source: the preprocessing of EfficientNet-Lite's authors, which keeps 224 / (224 + 32) of the
-    shorter side and resizes that with a bicubic filter.
+    Source: the preprocessing of EfficientNet-Lite's authors, which keeps 224 / (224 + 32) of the shorter side
+    and resizes that with a bicubic filter.
     """
     from pinnace.cli.picture import Preparation
 
@@ -97,14 +97,14 @@ def _prepared(name: str) -> npt.NDArray[np.float32]:
 def _demonstrate(
     settings: LoadSettings, pictures: dict[str, npt.NDArray[np.float32]]
 ) -> tuple[float, list[Done]]:
-    """Total seconds from first request to last answer, and what was done, in the order of completion."""
+    """Return the seconds from first request to last answer, and the tasks in order of completion."""
     with _runner(settings) as runner:
-        _predict(runner, pictures[PICTURES[0]])  # the first prediction is never like the others
+        _predict(runner, pictures[PICTURES[0]])  # warm up
         done: list[Done] = []
         started = time.perf_counter()
         with ThreadPoolExecutor(settings.clients) as pool:
             ask = partial(_client, runner, settings.tasks, pictures, done)
-            list(pool.map(ask, range(settings.clients)))  # raises what a client raised
+            list(pool.map(ask, range(settings.clients)))  # raises the error of a client
         return time.perf_counter() - started, done
 
 
@@ -127,7 +127,7 @@ def _client(
     done: list[Done],
     client: int,
 ) -> None:
-    """Ask for `tasks` predictions, one after the other; each client begins with another picture."""
+    """Run `tasks` predictions in turn; each client starts with another picture."""
     for task in range(tasks):
         name = PICTURES[(client + task) % len(PICTURES)]
         started = time.perf_counter()
@@ -142,7 +142,7 @@ def _predict(runner: ModelParallelRunner, picture: npt.NDArray[np.float32]) -> n
 
 
 def _labels() -> list[str]:
-    """The first name of each of the 1000 classes, by index."""
+    """Return the first name of each of the 1000 classes, by index."""
     names = json.loads(data("imagenet_labels.json").read_text())
     return [names[str(index)].split(",")[0] for index in range(len(names))]
 

@@ -1,4 +1,4 @@
-"""`pinnace run`: run a model once and show what it gives."""
+"""`pinnace run`: run a model once and show its outputs."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def run(
 ) -> None:
     """Run a model once, and print name, shape, type and first values of every output.
 
-    An input without a file gets seeded random numbers or zeros, and the command says so.
+    An input without a file gets seeded random numbers or zeros, with a note.
     """
     from pinnace.cli.console import note, progress
     from pinnace.cli.opening import context_for, fill, open_model
@@ -100,11 +100,11 @@ def _pictures(
 
 
 def _numbers(flag: str, text: str, count: int | None = None) -> tuple[float, ...]:
-    """Numbers of "0.5,1/255"."""
+    """Parse numbers from "0.5,1/255"."""
     try:
         numbers = tuple(float(Fraction(part.strip())) for part in text.split(","))
     except (ValueError, ZeroDivisionError, OverflowError):
-        raise typer.BadParameter(f"{flag} {text}: numbers are wanted, such as 0.5 or 1/255") from None
+        raise typer.BadParameter(f"{flag} {text}: expected numbers such as 0.5 or 1/255") from None
     if count is not None and len(numbers) != count:
-        raise typer.BadParameter(f"{flag} {text}: {count} number(s) wanted, but got {len(numbers)}")
+        raise typer.BadParameter(f"{flag} {text}: expected {count} number(s), but got {len(numbers)}")
     return numbers

@@ -1,4 +1,4 @@
-"""`pinnace shard`: cut a model into one for each rank."""
+"""`pinnace shard`: partition a model for several ranks."""
 
 from __future__ import annotations
 
@@ -24,10 +24,11 @@ def shard(
     ] = Path(),
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Cut a model into one for each rank, and say what each rank has to hold, compute and send.
+    """Partition a model for several ranks, and show what each rank holds, computes and sends.
 
-    Every large weight is in one of the files. They run in as many ranks: pinnace launch -n 2 main.py
-    'NAME_{rank}.onnx', where main.py builds a Model of the file and predicts, all with the same inputs.
+    Every large weight is in one of the files. Run them with one rank each: pinnace launch -n 2 main.py
+    'NAME_{rank}.onnx', where main.py builds a Model of the file and predicts, with the same inputs in all
+    ranks.
     """
     import json
     from dataclasses import asdict

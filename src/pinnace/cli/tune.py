@@ -1,4 +1,4 @@
-"""`pinnace tune`: which engine, with how many threads and workers, is the fastest for a model here."""
+"""`pinnace tune`: find the fastest engine and numbers of threads and workers for a model."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 MANY = "Repeat for more inputs."
 LIST = "N[,N...]"
 BOUNDS = {"enforce_fp32": 1e-4, "preferred_fp16": 2e-2}
-"""Largest relative error by precision: sums in another order; 8 bits of bfloat16, over many layers."""
+"""Largest relative error by precision: another order of sums; 8 bits of bfloat16, over many layers."""
 
 
 def tune(
@@ -62,9 +62,9 @@ def tune(
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Measure engines, threads, workers and precisions for a model, and remember the fastest.
+    """Measure engines, threads, workers and precisions for a model, and store the result.
 
-    Later builds of the model on this machine go by that, where they leave the engine or numbers open.
+    Later builds of the model on this machine use the fastest where they leave the engine or numbers open.
     """
     from pinnace.bench.tuning import compete, ways
     from pinnace.cli.console import note
@@ -110,7 +110,7 @@ def _precisions(text: str) -> list[str]:
 
 
 def _subject(path: Path, inputs: Sequence[str], shapes: Sequence[str], config: Path | None) -> Subject:
-    """The model and what it is fed, as `pinnace run` feeds it."""
+    """Return the model and its inputs, filled as `pinnace run` fills them."""
     from pinnace.bench.tuning import REFERENCE, Subject
     from pinnace.cli.console import note
     from pinnace.cli.inputs import Pictures
@@ -133,7 +133,7 @@ def _origin(path: Path, config: Path | None) -> Origin:
 
 
 def _tuning(subject: Subject, outcomes: Sequence[Outcome]) -> Tuning:
-    """What is worth remembering: all that may be chosen."""
+    """Return the tuning to store: all results that may be chosen."""
     from pinnace.cache.choices import Tuning
 
     fits = tuple(one.measured for one in outcomes if one.measured and not one.reason)
@@ -142,7 +142,7 @@ def _tuning(subject: Subject, outcomes: Sequence[Outcome]) -> Tuning:
 
 
 def _wins(tuning: Tuning, one: Measurement) -> list[str]:
-    """What a way is chosen for: latency with its threads, throughput with its workers."""
+    """Describe where a configuration is the fastest: in latency or in throughput."""
     wins = []
     if one.workers == 1 and one == tuning.best("", one.precision, one.threads, 1):
         wins.append("for latency")

@@ -1,1 +1,1 @@
-"""The folder that `pinnace exec` puts on the path: it holds a `mindspore_lite` that is Pinnace."""
+"""The folder that `pinnace exec` puts on the path; its `mindspore_lite` is Pinnace."""

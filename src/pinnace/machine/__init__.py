@@ -1,1 +1,1 @@
-"""What this machine has: cores, processor features, accelerators, those that are simulated."""
+"""Properties of this machine: cores, processor features, accelerators, simulated devices."""

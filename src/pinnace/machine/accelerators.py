@@ -1,8 +1,8 @@
-"""Which accelerators this process may use, as their drivers say it; no library of an engine is asked.
+"""The accelerators that this process may use, as reported by their drivers; no engine library is asked.
 
-GPUs: `nvidia-smi`, else /proc/driver/nvidia/gpus, of which CUDA_VISIBLE_DEVICES leaves some and numbers them
-anew. Ascend: the nodes /dev/davinciN that its driver makes, and ASCEND_RT_VISIBLE_DEVICES likewise. (CUDA
-counts the fastest card first where cards differ, unless CUDA_DEVICE_ORDER=PCI_BUS_ID; `nvidia-smi` by place.)
+GPUs: `nvidia-smi`, else /proc/driver/nvidia/gpus; CUDA_VISIBLE_DEVICES selects and renumbers them. Ascend:
+the device nodes /dev/davinciN and ASCEND_RT_VISIBLE_DEVICES. (If cards differ, CUDA puts the fastest first,
+unless CUDA_DEVICE_ORDER=PCI_BUS_ID; `nvidia-smi` orders them by bus.)
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from pathlib import Path
 
 _NVIDIA = Path("/proc/driver/nvidia/gpus")
 VISIBLE = {"gpu": "CUDA_VISIBLE_DEVICES", "ascend": "ASCEND_RT_VISIBLE_DEVICES"}
-"""The variables that say which accelerators a process sees, simulated ones too."""
+"""The variables that select accelerators, simulated ones too."""
 _DEV = Path("/dev")
-_PATIENCE = 20  # seconds that a tool of a driver may take
+_PATIENCE = 20  # timeout in seconds of a driver's tool
 
 
 @dataclass(frozen=True)
 class Card:
-    """An accelerator; `id` is its number for this process, `uuid` what its driver calls it, where it does.
+    """An accelerator; `id` is its number for this process, `uuid` that of its driver, if it has one.
 
-    `memory` is in bytes, 0 where the driver does not tell.
+    `memory` is in bytes, 0 if unknown.
     """
 
     kind: str
@@ -39,16 +39,16 @@ class Card:
 
 @cache
 def cards(kind: str) -> tuple[Card, ...]:
-    """The accelerators of a kind ("gpu" or "ascend"), by their numbers, when they were first asked for."""
+    """The accelerators of a kind ("gpu" or "ascend") by number; cached after the first call."""
     if kind == "gpu":
         return visible(_gpus(), os.environ.get(VISIBLE[kind]))
     return visible(_ascends(), os.environ.get(VISIBLE[kind]))
 
 
 def visible(found: Sequence[Card], text: str | None) -> tuple[Card, ...]:
-    """The cards that a variable of the environment leaves, numbered anew in its order; None leaves all.
+    """Return the cards that a variable selects, renumbered in its order; None selects all.
 
-    It holds numbers, or beginnings of UUIDs; from the first one on that is no card nothing counts (CUDA's
+    Its entries are numbers, or prefixes of UUIDs; an entry that matches no card ends the list (CUDA's
     programming guide, "CUDA environment variables").
     """
     if text is None:
@@ -56,7 +56,7 @@ def visible(found: Sequence[Card], text: str | None) -> tuple[Card, ...]:
     left: list[Card] = []
     for entry in (part.strip() for part in text.split(",")):
         named = [card for card in found if str(card.id) == entry or (entry and card.uuid.startswith(entry))]
-        if entry.startswith("MIG-"):  # a part of a card, which nvidia-smi does not list among cards
+        if entry.startswith("MIG-"):  # a partition of a card, which nvidia-smi lists elsewhere
             named = [Card("gpu", 0, entry, 0)]
         if len(named) != 1:
             break
@@ -77,7 +77,7 @@ def _ascends() -> list[Card]:
 
 
 def parse_nvidia_smi(text: str) -> list[Card]:
-    """Cards of what `nvidia-smi` prints of index, UUID, memory in MiB and name; a field can be "[N/A]"."""
+    """Parse index, UUID, memory in MiB and name from the output of `nvidia-smi`; a field can be "[N/A]"."""
     found = []
     for line in text.splitlines():
         match = re.fullmatch(r"\s*(\d+), ([^,]+), (\d+|\[[^,]*\]), (.+?)\s*", line)
@@ -88,7 +88,7 @@ def parse_nvidia_smi(text: str) -> list[Card]:
 
 
 def _described(number: int, information: Path) -> Card:
-    """The card of the driver's file about it, with lines such as "Model: NAME" and "GPU UUID: UUID"."""
+    """Read a card from the driver's file about it, with lines such as "Model: NAME" and "GPU UUID: UUID"."""
     try:
         text = information.read_text(encoding="utf-8", errors="replace")
     except OSError:
@@ -98,7 +98,7 @@ def _described(number: int, information: Path) -> Card:
 
 
 def _output(program: str, arguments: Sequence[str]) -> str:
-    """What a program prints; "" where it is not there or fails."""
+    """Return the output of a program; "" if it is missing or fails."""
     path = shutil.which(program)
     if path is None:
         return ""

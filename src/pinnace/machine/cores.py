@@ -1,4 +1,4 @@
-"""The processors this process may use."""
+"""The processor cores that this process may use."""
 
 from __future__ import annotations
 
@@ -15,21 +15,23 @@ _CGROUP = Path("/sys/fs/cgroup")
 
 
 def allowed_cores() -> tuple[int, ...]:
-    """Processors that this process may be scheduled on, in order."""
+    """Return the cores that this process may be scheduled on, in order."""
     return tuple(sorted(os.sched_getaffinity(0)))
 
 
 def usable_core_count() -> int:
-    """How many threads can compute at the same time: allowed cores, or less where a cgroup grants less."""
+    """Return the number of threads that can run in parallel: allowed cores, or the cgroup's quota if
+    lower.
+    """
     quota = _cgroup_quota()
     allowed = len(allowed_cores())
     return max(1, min(allowed, math.ceil(quota))) if quota else allowed
 
 
 def cores_by_speed(fastest_first: bool) -> tuple[int, ...]:
-    """Allowed processors ranked by their highest frequency; equals by NUMA node, then by number.
+    """Rank the allowed cores by maximum frequency, then by NUMA node, then by number.
 
-    So the threads of one model stay where its memory is near.
+    Consecutive cores keep the threads of one model near its memory.
     """
     sign = -1 if fastest_first else 1
     nodes = numa_nodes()
@@ -38,9 +40,9 @@ def cores_by_speed(fastest_first: bool) -> tuple[int, ...]:
 
 
 def spread(cores: Sequence[int], workers: int) -> tuple[int, ...]:
-    """The same processors, those of the workers first: from each NUMA node in turn.
+    """Reorder cores so that those of workers come first, taken from each NUMA node in turn.
 
-    Workers are what competes for memory; each node has its own way to it.
+    Workers compete for memory bandwidth, and each node has its own.
     """
     nodes = numa_nodes()
     by_node = groupby(sorted(cores, key=lambda core: nodes.get(core, 0)), lambda core: nodes.get(core, 0))
@@ -51,7 +53,7 @@ def spread(cores: Sequence[int], workers: int) -> tuple[int, ...]:
 
 @contextmanager
 def bound(cores: Collection[int]) -> Iterator[None]:
-    """Bind the calling thread, and those that it starts, to these processors for a while; none binds none."""
+    """Bind the calling thread, and threads that it starts, to these cores in the block; () binds nothing."""
     if not cores:
         yield
         return
@@ -64,7 +66,7 @@ def bound(cores: Collection[int]) -> Iterator[None]:
 
 
 def numa_nodes() -> dict[int, int]:
-    """The NUMA node of each processor, from sysfs; {} where the system tells of none."""
+    """Return the NUMA node of each core, from sysfs; {} if unknown."""
     found = {}
     for path in _NODES.glob("node[0-9]*/cpulist"):
         for part in path.read_text().strip().split(","):
@@ -77,7 +79,7 @@ def numa_nodes() -> dict[int, int]:
 
 
 def _max_frequency(core: int) -> int:
-    """In kHz; 0 where the system does not tell, as in most virtual machines."""
+    """Return the maximum frequency in kHz; 0 if unknown, as in most virtual machines."""
     try:
         return int((_CPU / f"cpu{core}/cpufreq/cpuinfo_max_freq").read_text())
     except (OSError, ValueError):
@@ -85,9 +87,9 @@ def _max_frequency(core: int) -> int:
 
 
 def _cgroup_quota() -> float:
-    """Processors' worth of time that the cgroup grants; 0 where it sets no limit.
+    """Return the number of cores that the cgroup's quota amounts to; 0 without a limit.
 
-    cgroup v2 writes "quota period" or "max period" into `cpu.max`, v1 the two into files of their own.
+    cgroup v2 writes "quota period" or "max period" into `cpu.max`, v1 has a file for each of the two.
     """
     try:
         if (_CGROUP / "cpu.max").exists():

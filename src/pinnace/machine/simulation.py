@@ -1,7 +1,7 @@
-"""Devices that are played by slices of this machine's cores, where the user asks for them.
+"""Devices simulated by slices of this machine's cores.
 
 `PINNACE_SIMULATE="ascend:2,gpu:2"` in the environment makes two devices of each kind, so that programs for
-machines with several devices can be written and tested without one. It is the idea of XLA's
+machines with several devices can be developed and tested without them, like XLA's
 `--xla_force_host_platform_device_count`.
 """
 
@@ -18,12 +18,12 @@ from pinnace.machine.accelerators import VISIBLE, Card, visible
 VARIABLE = "PINNACE_SIMULATE"
 KINDS = ("gpu", "ascend")
 MOST = 1024
-"""Devices of one kind; more is a slip of the pen."""
+"""Maximum number of devices of one kind; more is a typing error."""
 
 
 @dataclass(frozen=True)
 class Simulated:
-    """Device `id` of the simulated ones of a kind, and the processors that stand in for it."""
+    """Simulated device `id` of a kind, and the cores that it uses."""
 
     kind: str
     id: int
@@ -34,12 +34,12 @@ class Simulated:
 
 
 def counts() -> dict[str, int]:
-    """Numbers of simulated and visible devices by kind; {} where nobody asked. Raises `ConfigError`."""
+    """Return the number of visible simulated devices by kind; {} without simulation. Raises `ConfigError`."""
     return {kind: len(_left(kind, count)) for kind, count in _asked().items()}
 
 
 def _asked() -> dict[str, int]:
-    """Numbers of simulated devices by kind, those that are not visible included."""
+    """Return the number of simulated devices by kind, visible or not."""
     text = os.environ.get(VARIABLE, "")
     if not text.strip():
         return {}
@@ -58,9 +58,9 @@ def _asked() -> dict[str, int]:
 
 
 def simulated(kind: str, device_id: int) -> Simulated | None:
-    """A simulated device; None where devices of this kind are not simulated.
+    """Return a simulated device; None if devices of this kind are not simulated.
 
-    Raises `DeviceUnavailableError` where they are and this one is not among them, and `ConfigError`.
+    Raises `DeviceUnavailableError` if they are and this one is not among them, and `ConfigError`.
     """
     count = _asked().get(kind, 0)
     if not count:
@@ -75,13 +75,15 @@ def simulated(kind: str, device_id: int) -> Simulated | None:
 
 
 def _left(kind: str, count: int) -> list[int]:
-    """The simulated devices that the variable of the environment leaves, in its order."""
+    """Return the simulated devices that the visibility variable selects, in its order."""
     devices = [Card(kind, number, str(number), 0) for number in range(count)]
     return [int(card.name) for card in visible(devices, os.environ.get(VISIBLE[kind]))]
 
 
 def slice_of(cores: Sequence[int], place: int, count: int) -> tuple[int, ...]:
-    """The cores of device `place` of `count`: neighbours, as even as can be; shared where too few."""
+    """Return the cores of device `place` of `count`: neighbours, evenly divided; shared if there are
+    too few.
+    """
     if len(cores) < count:
         return (cores[place % len(cores)],)
     return tuple(cores[len(cores) * place // count : len(cores) * (place + 1) // count])

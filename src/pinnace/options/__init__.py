@@ -1,1 +1,1 @@
-"""What users may ask for: contexts, settings, and the table of all options."""
+"""Options: contexts, settings, and the table of all options."""

@@ -1,4 +1,4 @@
-"""Checks of arguments, with the messages that users of mindspore_lite know."""
+"""Checks of arguments, with the messages of mindspore_lite."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def check_elements(name: str, values: Any, kind: type) -> None:
 
 
 def count(name: str, value: Any, prefix: str = "") -> int:
-    """`value` as an int; raise unless it is one of 32 bits, not negative: `prefix` opens that message."""
+    """Return `value` if it is a non-negative int of 32 bits, else raise; `prefix` starts the message."""
     check_type(name, value, int)
     if value < 0:
         raise ArgumentValueError(f"{prefix}{name} must be a non-negative int.")
@@ -46,13 +46,13 @@ def count(name: str, value: Any, prefix: str = "") -> int:
 
 
 def text(name: str, value: Any) -> str:
-    """`value`; raise `ArgumentTypeError` unless it is a string."""
+    """Return `value` if it is a string, else raise `ArgumentTypeError`."""
     check_type(name, value, str)
     return str(value)
 
 
 def list_of(kind: type[int]) -> Callable[[str, Any], list[int]]:
-    """A check that gives a list of ints of 32 bits, or raises `ArgumentTypeError`."""
+    """Return a check that copies a list of 32-bit ints, or raises `ArgumentTypeError`."""
 
     def checked(name: str, value: Any) -> list[int]:
         check_list(name, value, kind)
@@ -63,7 +63,7 @@ def list_of(kind: type[int]) -> Callable[[str, Any], list[int]]:
 
 
 def check_32_bits(name: str, *values: object) -> None:
-    """Raise `ArgumentTypeError` unless each of some ints has room in 32 bits."""
+    """Raise `ArgumentTypeError` for ints beyond 32 bits."""
     for value in values:
         if not -1 << 31 <= value < 1 << 31:  # type: ignore[operator]
             raise ArgumentTypeError(f"{name} must be an int of 32 bits, but got {value}.")
@@ -81,7 +81,9 @@ def check_sections(name: str, value: object) -> None:
 
 
 class NotCopied:
-    """What has an engine, which neither `copy` nor `pickle` can take along, nor with it `multiprocessing`."""
+    """Base of objects with an engine, which can be neither copied nor pickled, hence not sent to
+    processes.
+    """
 
     def __getstate__(self) -> Never:
         """Raise `ArgumentTypeError`."""

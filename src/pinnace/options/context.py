@@ -1,4 +1,4 @@
-"""Where and how models run, as the user says it."""
+"""The context: devices to run on, and their options."""
 
 from __future__ import annotations
 
@@ -71,9 +71,9 @@ class Parallel(Options):
 
     @property
     def config_info(self) -> Any:
-        """Options as text: a line "section: key value" for the first key, "key value" for those after.
+        """Options as text: a line "section: key value" for the first key, "key value" for further ones.
 
-        Set a dict {section: {key: value}}; a section replaces what it held, other sections stay.
+        Assign a dict {section: {key: value}}; each section replaces its former content, other sections stay.
         """
         return "\n".join(
             f"{section}: " + "\n".join(f"{key} {value}" for key, value in sorted(values.items()))
@@ -87,12 +87,12 @@ class Parallel(Options):
 
     @property
     def sections(self) -> dict[str, dict[str, str]]:
-        """What was set as `config_info`."""
+        """The options that were set by `config_info`."""
         return self._config_info
 
     @property
     def config_path(self) -> str:
-        """Path of an .ini file with options; those of `config_info` go before."""
+        """Path of an .ini file with options; those of `config_info` take precedence."""
         return self._config_path
 
     @config_path.setter
@@ -104,10 +104,10 @@ class Parallel(Options):
 
     @property
     def cluster(self) -> str:
-        """Whose processes the workers are: "ray" those of a Ray cluster, "" this machine's.
+        """Kind of cluster that the workers run on: "ray", or "" for this machine.
 
-        The cluster is the one that `address` names, else that of the variable RAY_ADDRESS, else the one that
-        a node on this machine belongs to; where there is none one is started here, for as long as it is used.
+        The cluster is that of `address`, else of the variable RAY_ADDRESS, else the one that a node on this
+        machine belongs to; if there is none, one is started here for as long as it is used.
         """
         return given(self, "cluster") or ("ray" if self.address else "")
 
@@ -117,11 +117,11 @@ class Parallel(Options):
 
 
 class Context(Options):
-    """The devices to run on, and how.
+    """The devices to run on, and their options.
 
-    `cpu`, `gpu` and `ascend` hold the options of each, `parallel` those of a `ModelParallelRunner`, and
-    `target` says which devices are used. The arguments are those of mindspore_lite 1.8 and 1.9; the first
-    four set the option of `cpu` with the same name.
+    `cpu`, `gpu` and `ascend` hold the options of each device, `parallel` those of a `ModelParallelRunner`,
+    and `target` selects the devices. The arguments are those of mindspore_lite 1.8 and 1.9; the first four
+    set the option of `cpu` with the same name.
     """
 
     cpu: CPU
@@ -156,9 +156,9 @@ class Context(Options):
 
     @property
     def target(self) -> list[str]:
-        """Kinds of device to use: "cpu", "gpu", "ascend" in any case. The CPU steps in for the others.
+        """Kinds of device to use: "cpu", "gpu", "ascend" in any case. The CPU is the fallback of the others.
 
-        To use other ones set another list: what is done to this one has no effect.
+        Assign a list to change it; changes of the returned list have no effect.
         """
         return list(self._target)
 
@@ -174,7 +174,7 @@ class Context(Options):
         self._target = list(target)
 
     def append_device_info(self, device_info: DeviceInfo) -> None:
-        """Use one more device: the way of mindspore_lite 1.8 and 1.9. The first call replaces `target`."""
+        """Add a device, as in mindspore_lite 1.8 and 1.9. The first call replaces `target`."""
         check_type("device_info", device_info, DeviceInfo)
         match device_info:
             case CPUDeviceInfo():
@@ -191,7 +191,7 @@ class Context(Options):
 
 
 def main_device(context: Context) -> str:
-    """The kind of device that a context wants first. Raises `ConfigError` where the CPU stands before it."""
+    """Return the device that a context prefers. Raises `ConfigError` if the CPU comes before another one."""
     kinds = [kind.lower() for kind in context.target]
     others = [kind for kind in kinds if kind != "cpu"]
     if others and kinds[0] == "cpu":
@@ -203,7 +203,7 @@ def main_device(context: Context) -> str:
 
 
 def device_numbers(context: Context, device_ids: Sequence[int]) -> list[int | None]:
-    """The devices to spread over, None for the one of the context alone. Raises `ConfigError`."""
+    """Return the devices to use, [None] for the context's own. Raises `ConfigError`."""
     if not device_ids:
         return [None]
     if main_device(context) == "cpu":
@@ -214,7 +214,9 @@ def device_numbers(context: Context, device_ids: Sequence[int]) -> list[int | No
 
 
 def file_of_rank(path: str, context: Context | None) -> str:
-    """The path; where there is no such file that of this rank's part: NAME0.mindir or NAME_0.mindir for 0."""
+    """Return the path, or, if there is no such file, that of this rank's part: NAME0.mindir or NAME_0.mindir
+    for 0.
+    """
     rank = None if context is None or main_device(context) == "gpu" else given(context.ascend, "rank_id")
     rank = launched("rank", -1) if rank is None else rank
     if rank < 0 or os.path.exists(path):

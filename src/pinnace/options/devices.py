@@ -17,14 +17,14 @@ _AFFINITY = {0: "none", 1: "fastest cores first", 2: "slowest cores first"}
 def _affinity(name: str, mode: Any) -> int:
     check_type(name, mode, int)
     check_32_bits(name, mode)
-    if mode not in _AFFINITY:  # mindspore_lite takes the value and binds nothing
+    if mode not in _AFFINITY:  # mindspore_lite accepts the value and binds nothing
         warn(f"{name} {mode} is not one of {_AFFINITY}: 0 is used")
         return 0
     return int(mode)
 
 
 class DeviceOptions(Options):
-    """The options that all kinds of device have."""
+    """Options of all kinds of device."""
 
     kind: Literal["cpu", "gpu", "ascend"]
     _title: str
@@ -37,7 +37,7 @@ class DeviceOptions(Options):
 
     @property
     def precision_mode(self) -> str:
-        """The precision to compute in: "enforce_fp32" or "preferred_fp16"; more words, and "", on Ascend."""
+        """Precision to compute in: "enforce_fp32" or "preferred_fp16"; Ascend has more values, and ""."""
         return given(self, "precision_mode") or self._default
 
     @precision_mode.setter
@@ -51,7 +51,7 @@ class DeviceOptions(Options):
 
     @property
     def enable_fp16(self) -> bool:
-        """True where `precision_mode` is "preferred_fp16": the name of mindspore_lite 1.8 and 1.9."""
+        """True if `precision_mode` is "preferred_fp16", as in mindspore_lite 1.8 and 1.9."""
         return bool(given(self, "precision_mode") == FP16)
 
     @enable_fp16.setter
@@ -61,7 +61,7 @@ class DeviceOptions(Options):
 
 
 class CPU(DeviceOptions):
-    """The processor: threads, cores, precision."""
+    """Options of the CPU: threads, cores, precision."""
 
     kind = "cpu"
     _title = "kCPU"
@@ -95,13 +95,13 @@ class CPU(DeviceOptions):
 
 
 class Accelerator(DeviceOptions):
-    """A device with a number."""
+    """Options of devices with a number."""
 
     device_id: int = setting("{kind}_device_id", count, 0, "Number of the device on this machine.")
 
 
 class GPU(Accelerator):
-    """A GPU; its rank and the number of ranks come from the launcher (MPI or the like)."""
+    """Options of a GPU; its rank and the number of ranks come from the launcher (MPI or the like)."""
 
     kind = "gpu"
     _title = "kGPU"
@@ -117,25 +117,25 @@ class GPU(Accelerator):
 
     @property
     def rank_id(self) -> int:
-        """Rank of this process among those that run one model together; 0 where it runs alone."""
+        """Rank of this process among those that run one model together; 0 if it runs alone."""
         return launched("rank", 0)
 
     @property
     def group_size(self) -> int:
-        """Number of processes that run one model together; 1 where it runs alone."""
+        """Number of processes that run one model together; 1 if it runs alone."""
         return launched("size", 1)
 
     def get_rank_id(self) -> int:
-        """As `rank_id`: the name of mindspore_lite 1.8 and 1.9."""
+        """Return `rank_id`, as in mindspore_lite 1.8 and 1.9."""
         return self.rank_id
 
     def get_group_size(self) -> int:
-        """As `group_size`: the name of mindspore_lite 1.8 and 1.9."""
+        """Return `group_size`, as in mindspore_lite 1.8 and 1.9."""
         return self.group_size
 
 
 class Ascend(Accelerator):
-    """An Ascend processor."""
+    """Options of an Ascend device."""
 
     kind = "ascend"
     _title = "kAscend"
@@ -148,7 +148,7 @@ class Ascend(Accelerator):
     )  # fmt: skip
 
     def __str__(self) -> str:
-        # mindspore_lite 2.0.0 has no such options; the releases that have them tell them so.
+        # mindspore_lite 2.0.0 has no such options; releases that have them print them this way.
         later = f"provider: {self.provider}.rank_id: {self.rank_id}." if self.provider or self.rank_id else ""
         return (
             f"device_type: DeviceType.{self._title},\n"
@@ -158,9 +158,9 @@ class Ascend(Accelerator):
 
     @property
     def group_size(self) -> int:
-        """Number of processes that run one model together: what was set, else what their launcher says, or 1.
+        """Number of processes that run one model together: the value set, else the launcher's, or 1.
 
-        What is set must be what the launcher or the rank table says.
+        A value set must match that of the launcher or the rank table.
         """
         return given(self, "group_size") or launched("size", 1)
 

@@ -1,4 +1,4 @@
-"""Options of a build: the attributes that they fill in, and those that have no effect."""
+"""Effects of options on a build: the context attributes that they fill, and options without effect."""
 
 from __future__ import annotations
 
@@ -16,11 +16,10 @@ _NAMES = {"cpu": "the CPU", "gpu": "a GPU", "ascend": "an Ascend device"}
 
 
 def settled(context: Context, settings: Settings, *facts: str) -> Context:
-    """A context that has what `settings` say where `context` says nothing.
+    """Return a copy of the context, completed by `settings`.
 
-    Warns, in one line, of all options that have no effect on its target. `facts` are what some need,
-    or are in the place of some (`options.RUNNER`, `options.CHOSEN`, ...). Raises `ConfigError` for a target
-    that cannot be.
+    Warns, in one line, of all options that have no effect on its target. `facts` are conditions that options
+    need or exclude (`options.RUNNER`, `options.CHOSEN`, ...). Raises `ConfigError` for an impossible target.
     """
     kind = main_device(context)
     place = _place(context, kind)
@@ -32,7 +31,7 @@ def settled(context: Context, settings: Settings, *facts: str) -> Context:
         idle: dict[str, list[str]] = {}
         for key, value in settings.sections[section].items():
             option = SECTIONS[section].option(key)
-            if option is None:  # unknown, of which the reader has warned
+            if option is None:  # unknown; the reader has warned
                 continue
             why = _why(option, SECTIONS[section].kind, kind, place, facts)
             if not why and option.fills:
@@ -48,7 +47,7 @@ def settled(context: Context, settings: Settings, *facts: str) -> Context:
 
 
 def _place(context: Context, kind: str) -> str:
-    """The one of `options.PLACES` that a context's target is."""
+    """Return the entry of `options.PLACES` for a context's target."""
     if kind == "cpu":
         return kind
     if kind in counts():
@@ -59,7 +58,7 @@ def _place(context: Context, kind: str) -> str:
 
 
 def _why(option: Option, belongs: str, kind: str, place: str, facts: tuple[str, ...]) -> str:
-    """The reason for which an option has no effect; "" where it has one. `belongs` is its kind of device."""
+    """Return why an option has no effect, "" if it has one. `belongs` is its kind of device."""
     if place in option.on and option.but in facts:
         return option.but
     if place in option.on:
@@ -69,7 +68,7 @@ def _why(option: Option, belongs: str, kind: str, place: str, facts: tuple[str, 
 
 
 def _of_context(context: Context, kind: str, place: str, facts: tuple[str, ...]) -> Iterator[tuple[str, str]]:
-    """The attributes of a context that were set and have no effect, and why."""
+    """Return the attributes of a context that were set without effect, and why."""
     first = next((name for name in context.target if name.lower() != "cpu"), "")
     for name in context.target:
         if name.lower() not in ("cpu", first.lower()):
@@ -85,14 +84,14 @@ def _of_context(context: Context, kind: str, place: str, facts: tuple[str, ...])
 
 
 class _Filled:
-    """A context that takes the values of options where nobody has set its own."""
+    """A copy of a context that takes option values for attributes that are not set."""
 
     def __init__(self, context: Context) -> None:
         self.context = copy.copy(context)
         self._by: dict[str, str] = {}
 
     def fill(self, option: Option, value: str, called: str) -> str:
-        """Set the attribute that an option stands for; gives why that has no effect, or ""."""
+        """Set the attribute that an option stands for. Returns why that has no effect, or ""."""
         name = option.fills
         group, attribute = name.split(".")
         device = getattr(self.context, group)

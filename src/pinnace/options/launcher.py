@@ -1,4 +1,4 @@
-"""Ranks as launchers say them in the environment: Open MPI, MPICH, Slurm, torchrun, MindSpore."""
+"""Ranks from the environment of launchers: Open MPI, MPICH, Slurm, torchrun, MindSpore."""
 
 from __future__ import annotations
 
@@ -12,6 +12,6 @@ _NAMES = {
 
 
 def launched(what: Literal["rank", "size"], default: int) -> int:
-    """The rank of this process, or the number of ranks; `default` where no launcher says it."""
+    """Return the rank of this process, or the number of ranks; `default` without a launcher."""
     said = (os.environ.get(name, "") for name in _NAMES[what])
     return next((int(number) for number in said if number.isdecimal()), default)

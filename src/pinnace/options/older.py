@@ -1,4 +1,4 @@
-"""Descriptions of devices as mindspore_lite 1.8 and 1.9 have them, for `Context.append_device_info`."""
+"""Device classes of mindspore_lite 1.8 and 1.9, for `Context.append_device_info`."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from pinnace.options.devices import CPU, GPU, Ascend
 
 
 class DeviceInfo:
-    """Base of the descriptions of devices."""
+    """Base of the device classes."""
 
 
 class CPUDeviceInfo(CPU, DeviceInfo):
-    """A processor that computes in float32, or in float16 where `enable_fp16`."""
+    """A CPU that computes in float32, or in float16 with `enable_fp16`."""
 
     def __init__(self, enable_fp16: bool = False) -> None:
         self.enable_fp16 = enable_fp16

@@ -1,4 +1,4 @@
-"""How an option of a context is declared: its name in errors, its check, its default."""
+"""Declaration of context options: name in errors, check, default."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pinnace.errors import warn
 
 
 class Options:
-    """Base of the groups of options: warns where an option is set that does not exist."""
+    """Base of groups of options, which warns of assignments to options that do not exist."""
 
     def __setattr__(self, name: str, value: object) -> None:
         if not name.startswith("_") and not hasattr(self, name):
@@ -29,9 +29,9 @@ class _Setting(property):
 
 
 def setting(label: str, checked: Callable[[str, Any], Any], default: Any, doc: str) -> Any:
-    """A property that keeps the result of `checked(label, value)`; a list is copied when it is read.
+    """Return a property that stores `checked(label, value)`; lists are copied when read.
 
-    `label` is the option's name in errors, in which "{kind}" stands for the group's kind of device.
+    `label` is the option's name in errors, where "{kind}" stands for the group's kind of device.
     """
 
     def get(group: Options) -> Any:
@@ -42,10 +42,10 @@ def setting(label: str, checked: Callable[[str, Any], Any], default: Any, doc: s
         vars(group)[made._name] = checked(label.format(kind=getattr(group, "kind", "")), value)
 
     made = _Setting(get, set_)
-    made.__doc__ = doc  # before Python 3.13 the argument of that name is lost in a subclass
+    made.__doc__ = doc  # before Python 3.13 a subclass loses the argument `doc`
     return made
 
 
 def given(group: Options, name: str) -> Any:
-    """The value that an option was set to; None where it was not."""
+    """Return the value that an option was set to; None if it was not set."""
     return vars(group).get(f"_{name}")

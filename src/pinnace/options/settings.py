@@ -1,6 +1,6 @@
-"""Settings of a build: from an .ini file, from a dict, or from both.
+"""Settings of a build, from an .ini file, a dict, or both.
 
-`pinnace.options.table` says which sections and keys there are; whoever needs them reads them.
+`pinnace.options.table` lists the sections and keys.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ _FLAT = {
     "pids": ("ascend_context", "shareable_weight_pid_list"),
     "shared_mem_handle": ("ascend_context", "shareable_weight_mem_handle"),
 }
-"""Keys that scripts give without a section, and where they belong."""
+"""Keys that may be given without a section, and their sections."""
 
 _PLAN_TYPES = ("float32", "float16")
 
 
 @dataclass(frozen=True)
 class Settings:
-    """Options by section and key, checked. `Settings()` has none.
+    """Options by section and key, checked. `Settings()` is empty.
 
-    `folder` is that of the .ini file, "" where there is none.
+    `folder` is that of the .ini file, "" if there is none.
     """
 
     sections: Mapping[str, Mapping[str, str]] = field(default_factory=lambda: MappingProxyType({}))
@@ -38,12 +38,12 @@ class Settings:
 
     @classmethod
     def load(cls, path: str = "", options: Mapping[str, Any] | None = None, name: str = "config") -> Settings:
-        """Read the .ini file at `path` ("" is none) and lay `options` over it.
+        """Read the .ini file at `path` ("" for none) and override it with `options`.
 
-        `options` is {section: {key: value}} of strings, and is called `name` in messages; the keys `pids`
-        and `shared_mem_handle` may stand in it without a section. Values in double quotes lose them.
-        Raises `ConfigError` for a file that cannot be read and for an impossible value,
-        `ArgumentTypeError` for other things than strings; warns of unknown sections and keys.
+        `options` is {section: {key: value}} of strings, and is called `name` in messages; the keys `pids` and
+        `shared_mem_handle` may be given without a section. Double quotes around values are removed. Raises
+        `ConfigError` for a file that cannot be read and for an invalid value, `ArgumentTypeError` for other
+        types; warns of unknown sections and keys.
         """
         sources = [(path, _read(path))] if path else []
         if options:
@@ -59,11 +59,11 @@ class Settings:
         return cls(merged, os.path.dirname(path))
 
     def get(self, section: str, key: str, default: str = "") -> str:
-        """The value of an option, `default` where it is not given."""
+        """Return the value of an option, `default` if it is not given."""
         return self.sections.get(section, {}).get(key, default)
 
     def number(self, section: str, key: str) -> int:
-        """The value of an option that is a number, 0 where it is not given."""
+        """Return the value of a numeric option, 0 if it is not given."""
         return int(self.get(section, key) or 0)
 
     @property
@@ -79,11 +79,11 @@ class Settings:
 
     @property
     def variable_weights(self) -> tuple[str, ...]:
-        """Names of the weights that may be exchanged, a line each in the file `variable_weights_file`.
+        """Names of the exchangeable weights, one per line in the file `variable_weights_file`.
 
-        The option is one of `[ascend_context]`, as in MindSpore Lite, or of `[common_context]`. A path that
-        leads nowhere from the working directory is tried from the folder of the .ini file. Where there is
-        none, `variable_weights_list` has the names, with commas between them. ConfigError.
+        The option belongs to `[ascend_context]`, as in MindSpore Lite, or to `[common_context]`. A relative
+        path that does not exist in the working directory is tried in the folder of the .ini file. Without a
+        file, `variable_weights_list` has the names, separated by commas. Raises ConfigError.
         """
         given = [self.get(section, _VARIABLE_WEIGHTS) for section in _VARIABLE_SECTIONS]
         path = next(filter(None, given), "")
@@ -126,7 +126,7 @@ def _read(path: str) -> dict[str, dict[str, str]]:
     parser.optionxform = str  # type: ignore[assignment,method-assign]  # keys keep their case
     text = _text(path, "configuration file")
     try:
-        # MindSpore Lite trims lines; without that an indented key would continue the one above.
+        # MindSpore Lite trims lines; otherwise an indented key would continue the previous one.
         parser.read_string("\n".join(line.strip() for line in text.split("\n")), source=path)
     except configparser.Error as error:
         raise ConfigError(_place(path, error)) from None
@@ -134,7 +134,7 @@ def _read(path: str) -> dict[str, dict[str, str]]:
 
 
 def _place(path: str, error: configparser.Error) -> str:
-    """Say in one line where a file is wrong."""
+    """Describe the place of a syntax error in one line."""
     match error:
         case configparser.DuplicateSectionError():
             return f"{path}:{error.lineno}: section [{error.section}] is there twice"
@@ -150,7 +150,7 @@ def _place(path: str, error: configparser.Error) -> str:
 
 
 def _nested(options: Mapping[str, Any], name: str) -> dict[str, dict[str, str]]:
-    """Move keys that stand without a section to theirs, and check the types of all."""
+    """Move keys without a section to theirs, and check all types."""
     check_type(name, options, dict)
     nested: dict[str, Any] = {}
     for key, value in options.items():
@@ -183,7 +183,7 @@ def _check(origin: str, section: str, values: Mapping[str, str]) -> None:
 
 
 def _check_plan(origin: str, values: Mapping[str, str]) -> None:
-    # mindspore_lite skips a wrong line of the plan and goes on; so do we, aloud.
+    # mindspore_lite skips invalid lines of the plan; this warns of them.
     for node, value in values.items():
         if _plan_type(value) is None:
             warn(
@@ -199,7 +199,7 @@ def _plan_type(value: str) -> str | None:
 
 
 def _known(name: str, known: Iterable[str]) -> str:
-    """A name as the table of options writes it: MindSpore's pages write `model_File` and `serialize_Path`."""
+    """Return a name in the table's spelling: MindSpore's pages write `model_File` and `serialize_Path`."""
     return next((word for word in known if word.lower() == name.lower()), name)
 
 

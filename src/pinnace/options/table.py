@@ -1,9 +1,8 @@
-"""The table of all options: keys of a configuration, and attributes of `Context`.
+"""The table of all options: configuration keys, and attributes of `Context`.
 
-It is what configurations are checked by, what decides of which options a build warns, and what
-docs/configuration.md is made of. Sections, keys and what they mean are MindSpore Lite's (its API pages,
-"Ascend Conversion Tool Description" of its guide, its page on dynamic shapes with TensorRT, the seeds), but
-for [runner] and [distributed], which are ours.
+It defines the checks of configurations, the warnings of builds, and docs/configuration.md. Sections, keys and
+their meanings are MindSpore Lite's (its API pages, "Ascend Conversion Tool Description" of its guide, its
+page on dynamic shapes with TensorRT, the seeds), except [runner] and [distributed], which are Pinnace's.
 """
 
 from __future__ import annotations
@@ -15,25 +14,25 @@ from pinnace import shapes
 from pinnace.errors import ConfigError
 
 PLACES = ("cpu", "cuda", "tensorrt", "ascend", "simulated gpu", "simulated ascend")
-"""Places where a model can run, as far as options differ."""
+"""Kinds of target that options distinguish."""
 
 EVERYWHERE = frozenset(PLACES)
 NOWHERE: frozenset[str] = frozenset()
 _CPU, _CUDA, _TENSORRT, _CANN = (frozenset({place}) for place in PLACES[:4])
 _GPU = frozenset({"cuda", "tensorrt", "simulated gpu"})
 _ASCEND = frozenset({"ascend", "simulated ascend"})
-_PLAYED = frozenset({"simulated gpu", "simulated ascend"})
+_SIMULATED = frozenset({"simulated gpu", "simulated ascend"})
 
 RUNNER, PARALLEL, BUFFER = "ModelParallelRunner", "DataParallel", "a model in memory"
-"""Facts that some options need: the class that runs the model, or the model's origin."""
+"""Conditions that options need: the class that runs the model, or the model's origin."""
 
 CHOSEN = "the devices are those of device_ids, or of the cluster"
 SPLIT = "DataParallel gives devices parts of a batch"
-"""Facts that take the place of some options."""
+"""Conditions that override options."""
 
 
 class Words(NamedTuple):
-    """The words that an option may hold."""
+    """An option with a fixed set of values."""
 
     words: tuple[str, ...]
 
@@ -41,7 +40,7 @@ class Words(NamedTuple):
         return ", ".join(f"`{word}`" if word else '`""`' for word in self.words)
 
     def read(self, place: str, value: str) -> str:
-        """The word; raises `ConfigError` for another one."""
+        """Check the value. Raises `ConfigError` for another one."""
         if value not in self.words:
             known = ", ".join(word or '""' for word in sorted(self.words))
             raise ConfigError(f"{place} must be one of {known}, but got {value!r}")
@@ -49,7 +48,7 @@ class Words(NamedTuple):
 
 
 class Number(NamedTuple):
-    """A number that is not negative, of so many bits as `Context` takes, or as a size of memory needs."""
+    """A non-negative number, below 2^`bits`: 31 for those of `Context`, 63 for sizes of memory."""
 
     bits: int = 31
 
@@ -57,7 +56,7 @@ class Number(NamedTuple):
         return "number"
 
     def read(self, place: str, value: str) -> int:
-        """The number; raises `ConfigError` for anything else."""
+        """Parse the number. Raises `ConfigError` for anything else."""
         if not value.isdecimal():
             raise ConfigError(f"{place} must be a number that is not negative, but got {value!r}")
         if int(value) >> self.bits:
@@ -66,7 +65,7 @@ class Number(NamedTuple):
 
 
 class Form(NamedTuple):
-    """Text of a form that an `example` shows; `put` puts it as `pinnace.shapes` reads it, or ValueError."""
+    """Text like `example`; `put` converts it for `pinnace.shapes`, or raises ValueError."""
 
     example: str
     put: Callable[[str], str]
@@ -75,7 +74,7 @@ class Form(NamedTuple):
         return f"`{self.example}`"
 
     def read(self, place: str, value: str) -> str:
-        """The text, "" where there is none; raises `ConfigError` for another form."""
+        """Convert the text; "" if there is none. Raises `ConfigError` for another form."""
         try:
             return self.put(value) if value else ""
         except ValueError as error:
@@ -107,11 +106,11 @@ _BATCHES = Form("1,2,4", _batches)
 
 
 class Option(NamedTuple):
-    """One option: what it does, and on which `PLACES`.
+    """One option: its effect, and the `PLACES` where it has it.
 
-    `why` says why it has no effect elsewhere, where that is not the target's kind alone. `values` are
-    checked; None takes any. An option with `needs` has an effect with one of these only, one with `but` where
-    that is not so. `fills` is the attribute of `Context` that it stands for where that one is not set.
+    `why` is why it has no effect elsewhere, unless that is only the target's kind. `values` is the check;
+    None accepts any text. An option with `needs` requires one of these conditions, and `but` overrides it.
+    `fills` is the attribute of `Context` that it sets if the user has not.
     """
 
     does: str = ""
@@ -124,9 +123,9 @@ class Option(NamedTuple):
 
 
 class Section(NamedTuple):
-    """The options of a section; `others` is what all further keys are, None where there must be none.
+    """The options of a section; `others` describes all further keys, None if there must be none.
 
-    `kind` is the kind of device that the section is for, "" is any.
+    `kind` is the kind of device that the section is for, "" for any.
     """
 
     keys: Mapping[str, Option]
@@ -134,7 +133,7 @@ class Section(NamedTuple):
     kind: str = ""
 
     def option(self, key: str) -> Option | None:
-        """The option of a key."""
+        """Return the option of a key."""
         return self.keys.get(key, self.others)
 
 
@@ -187,13 +186,13 @@ _IMPLEMENTATIONS = Option(
 
 
 def _shape(kind: str, on: frozenset[str]) -> Option:
-    """`input_shape` of a kind of device."""
+    """Return `input_shape` of a kind of device."""
     does = "shapes of inputs, by name, that the model is built for; -1 is free"
     return Option(does, on, "", _SHAPES, fills=f"{kind}.input_shape")
 
 
 def _free(form: Form, kind: str = "ascend", on: frozenset[str] = _ASCEND) -> Option:
-    """`dynamic_dims` of a kind of device, in a form."""
+    """Return `dynamic_dims` of a kind of device, in a form."""
     does = "sizes that the free dimensions may have; others are refused"
     return Option(does, on, "", form, but=SPLIT, fills=f"{kind}.dynamic_dims")
 
@@ -421,10 +420,10 @@ CONTEXT: Mapping[str, Option] = {
     "cpu.thread_num": Option("threads that compute a request; 0: as many as there are cores", EVERYWHERE),
     "cpu.inter_op_parallel_num": Option("operators that onnxruntime runs at once", EVERYWHERE),
     "cpu.thread_affinity_mode": Option(
-        "binds the threads to the fastest cores (1) or the slowest (2)", EVERYWHERE - _PLAYED, _OWN_CORES
+        "binds the threads to the fastest cores (1) or the slowest (2)", EVERYWHERE - _SIMULATED, _OWN_CORES
     ),
     "cpu.thread_affinity_core_list": Option(
-        "binds the threads to these cores", EVERYWHERE - _PLAYED, _OWN_CORES
+        "binds the threads to these cores", EVERYWHERE - _SIMULATED, _OWN_CORES
     ),
     "cpu.precision_mode": Option("`preferred_fp16`: 16 bits where the processor has them", _CPU, _OWN),
     "cpu.provider": Option("the engine: `onnxruntime` or `openvino`", _CPU, _OWN),
@@ -467,4 +466,4 @@ CONTEXT: Mapping[str, Option] = {
         )
     },
 }
-"""The attributes of `Context`; `enable_fp16` and what is read-only go with these."""
+"""The attributes of `Context`, without `enable_fp16` and read-only ones, which depend on these."""

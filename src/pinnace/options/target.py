@@ -1,4 +1,4 @@
-"""What an executable is built for: the device, the precision, the threads."""
+"""The target of a build: device, precision, threads."""
 
 from __future__ import annotations
 
@@ -7,20 +7,20 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Target:
-    """One place to run, and how.
+    """The device to run on, and how.
 
-    `threads` is the number of threads that compute one request, the caller's included; `parallel_requests`
-    how many requests run at the same time, each with that many threads. 0 threads means automatic: the
-    cores this process may use, divided by the requests. `cores` are the processors that these threads
-    are bound to, in order; () binds none. With `shared_workspace` the memory for intermediate results is
-    that of all executables of this process which have it too. With `profile` an executable notes what each
-    node of each run takes, for which runs take a little longer. `simulates` describes the device that the CPU
-    plays here; `options` are (section, key, value) of the configuration, for devices other than the CPU.
-    `input_shape` has the shapes of inputs by name that are not those of the file (`shapes.named_shapes`),
-    `dynamic_dims` what the free ones may be (`shapes.sizes`), `output_type` the element type of the outputs
-    ("FP16", "FP32" or "UINT8"), where one was asked for.
-    `rank` is that of this process and `ranks` their number, as far as the user says them; `groups` is the
-    path of the file of their groups.
+    `threads` is the number of threads of one request, including the caller's; `parallel_requests` is the
+    number of requests in parallel, each with as many threads. 0 threads means automatic: the usable cores
+    divided by the requests. `cores` are the cores that the threads are bound to, in order; () binds none.
+    With `shared_workspace`, executables of this process share the memory of intermediate results. With
+    `profile` an executable records the time of each node of each run, which makes runs slightly slower.
+    `simulates` describes the device that the CPU simulates; `options` are (section, key, value) of the
+    configuration, for devices other than the CPU.
+
+    `input_shape` has input shapes by name that differ from those of the file (`shapes.named_shapes`),
+    `dynamic_dims` the allowed sizes of free dimensions (`shapes.sizes`), `output_type` the element type of
+    the outputs ("FP16", "FP32" or "UINT8"), if requested. `rank` is that of this process and `ranks` their
+    number, as far as the user sets them; `groups` is the path of the file of groups.
     """
 
     device: str = "cpu"

@@ -1,7 +1,7 @@
-"""Pinnace under the name of mindspore_lite, for scripts that were written for that.
+"""Pinnace under the name mindspore_lite, for scripts written for it.
 
-Nothing is defined here: every name is Pinnace's. Found by `import mindspore_lite` only where
-`pinnace exec` has put the folder above on the path.
+All names are Pinnace's. `import mindspore_lite` finds this package only if `pinnace exec` has put its parent
+folder on the path.
 """
 
 from .base_model import *

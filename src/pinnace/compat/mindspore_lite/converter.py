@@ -1,6 +1,6 @@
-"""`mindspore_lite.converter`, whose names can be imported and not yet used.
+"""`mindspore_lite.converter`, whose names can be imported but not used yet.
 
-A script that imports the converter beside the rest should run as long as it does not convert.
+A script that imports the converter runs as long as it does not convert.
 """
 
 from enum import Enum
@@ -12,7 +12,7 @@ __all__ = ["Converter", "FmkType"]
 
 
 class FmkType(Enum):
-    """The framework that a model to convert comes from."""
+    """The framework of a model to convert."""
 
     TF = 0
     CAFFE = 1
@@ -23,7 +23,7 @@ class FmkType(Enum):
 
 
 class Converter:
-    """Stands in for the converter until Pinnace has one."""
+    """Placeholder for the converter, which Pinnace does not have yet."""
 
     def __init__(self) -> NoReturn:
         """Raise NotSupportedError."""
