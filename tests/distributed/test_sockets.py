@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from pinnace.distributed import roster, sockets
-from pinnace.distributed.door import SECRET, sealed
+from pinnace.distributed.listener import SECRET, sealed
 from pinnace.distributed.sockets import Sockets
 from pinnace.distributed.start import chosen
 from pinnace.distributed.tables import Rendezvous

@@ -72,9 +72,7 @@ def _check(how: Preparation, channels: int) -> None:
 def _open(path: str | os.PathLike[str], mode: str) -> Image.Image:
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter(
-                "ignore", Image.DecompressionBombWarning
-            )  # at half of the limit
+            warnings.simplefilter("ignore", Image.DecompressionBombWarning)  # at half of the limit
             with Image.open(path) as picture:
                 return picture.convert(mode)
     except UnidentifiedImageError as error:

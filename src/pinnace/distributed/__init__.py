@@ -1,1 +1,1 @@
-"""One model over several ranks: processes that each run a part, and meet in collectives."""
+"""Distributed execution: each rank runs one part of a model, and ranks communicate by collectives."""

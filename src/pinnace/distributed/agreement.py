@@ -1,4 +1,4 @@
-"""Whether the ranks have parts of one model: compared once, when they are built."""
+"""Check, once at build time, that the ranks have matching parts of one model."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from pinnace.types import Port
 
 @dataclass(frozen=True)
 class CollectiveRecord:
-    """One collective as it is compared: what must be the same in all ranks of `group`.
+    """A collective in the form that ranks compare; all ranks of `group` must have the same.
 
-    `edges` are those of an exchange: "to" or "source", the other rank, and what travels.
+    `edges` are those of an exchange: "to" or "source", the other rank, and a description of the tensor.
     """
 
     title: str
@@ -27,9 +27,9 @@ class CollectiveRecord:
 
 
 def group_of(collective: Collective, known: Mapping[str, Ranks], size: int, rank: int) -> Ranks:
-    """The ranks that meet.
+    """Return the ranks that take part in a collective.
 
-    ConfigError where nothing says which, where this rank is not among them, or where the file is for another.
+    Raises ConfigError if the group is unknown, if it lacks this rank, or if the file is for another rank.
     """
     everyone = tuple(range(size))
     if collective.ranks:
@@ -61,7 +61,7 @@ def group_of(collective: Collective, known: Mapping[str, Ranks], size: int, rank
 
 
 def _check_size(collective: Collective, count: int) -> None:
-    """ConfigError where a file is cut for another number of ranks: shapes tell."""
+    """Raise ConfigError if the shapes show that a file was partitioned for another number of ranks."""
     if collective.kind not in ("AllGather", "ReduceScatter", "AllToAll"):
         return
     shapes = (ports[0].shape for ports in (collective.takes, collective.gives))
@@ -82,9 +82,10 @@ def agree(
     model: str,
     content: str,
 ) -> Link:
-    """A link for the collectives of a model, if all ranks have the same; else DistributedError, in all.
+    """Return a link for the collectives of a model. Raises DistributedError in all ranks if they do not
+    match.
 
-    `content` is a name for what the file holds. Warns where the files are hardly each rank's own.
+    `content` is a digest of the file. Warns if ranks seem to have each other's files.
     """
     ranks.watch.begin(f"the comparison of {model}")
     own = {
@@ -145,7 +146,7 @@ def _compare_parts(parts: Sequence[Partition], models: Sequence[str]) -> None:
 
 
 class _Rehearsal:
-    """Goes through what all ranks do, without doing it."""
+    """Simulates the collectives of all ranks, to find deadlocks and mismatches."""
 
     def __init__(self, programs: Sequence[Sequence[CollectiveRecord]]) -> None:
         self._programs = programs
@@ -153,7 +154,7 @@ class _Rehearsal:
         self._edges = [list(meet.edges) if (meet := self._head(r)) else [] for r in range(len(programs))]
 
     def run(self) -> None:
-        """DistributedError where ranks would wait for each other for ever, or exchange what differs."""
+        """Raise DistributedError if ranks would deadlock or exchange different tensors."""
         ranks = range(len(self._programs))
         while any(self._moves(rank) for rank in ranks):
             pass
@@ -186,7 +187,7 @@ class _Rehearsal:
     def _meets(self, rank: int, meet: CollectiveRecord) -> bool:
         heads = [self._head(other) for other in meet.group]
         for other, head in zip(meet.group, heads, strict=True):
-            if head is None or head.what.startswith("Exchange"):  # not there any more, or not yet
+            if head is None or head.what.startswith("Exchange"):  # done already, or not there yet
                 continue
             if head.group == meet.group and head.what != meet.what:
                 raise DistributedError(

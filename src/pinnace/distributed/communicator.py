@@ -1,4 +1,4 @@
-"""What every way of talking to other ranks gives."""
+"""The protocol of communicators between ranks."""
 
 from __future__ import annotations
 
@@ -11,43 +11,43 @@ from pinnace.distributed.watch import Watch
 from pinnace.engines.protocol import Array
 
 Ranks = tuple[int, ...]
-"""Members of a group, in its order; numbers are those of the world."""
+"""Members of a group, in its order, by their numbers in the world."""
 
 
 class Link(Protocol):
-    """The line of one executable to the same one in other ranks.
+    """The connection of one executable to the same one in other ranks.
 
-    Arrays are C-contiguous, results are written into `out`; groups are those that the link was made for, and
-    hold this rank. One thread at a time. Raises `DistributedError` where another rank has ended, has
-    failed or does not come in time.
+    Arrays are C-contiguous, results are written to `out`; groups are those that the link was made for, and
+    contain this rank. One thread at a time may use it. Methods raise `DistributedError` if another rank has
+    ended, has failed or is late.
     """
 
     def all_reduce(self, group: Ranks, x: Array, out: Array, op: str) -> None:
-        """The sum, max, min or prod of all `x`, for all."""
+        """Give all ranks the sum, max, min or prod of all `x`."""
 
     def all_gather(self, group: Ranks, x: Array, out: Array) -> None:
-        """All `x` one after the other, in the order of the group, for all."""
+        """Give all ranks the concatenation of all `x`, in the order of the group."""
 
     def reduce_scatter(self, group: Ranks, x: Array, out: Array, op: str) -> None:
-        """Of the reduced `x` its own part, for each: parts lie one after the other along dimension 0."""
+        """Give each rank its part of the reduced `x`, along dimension 0."""
 
     def broadcast(self, group: Ranks, x: Array, out: Array, root: int) -> None:
-        """The `x` of the rank `root`, for all."""
+        """Give all ranks the `x` of the rank `root`."""
 
     def all_to_all(self, group: Ranks, x: Array, out: Array) -> None:
-        """Part i of `x` for member i; their parts for this rank one after the other."""
+        """Send part i of `x` to member i; `out` is the concatenation of the received parts."""
 
     def exchange(
         self, sends: Sequence[tuple[int, Array]], receives: Sequence[tuple[int, Array]], tag: int
     ) -> None:
-        """Send each array to a rank, and receive into each array from a rank."""
+        """Send each array to a rank, and receive each array from a rank."""
 
     def barrier(self, group: Ranks) -> None:
-        """Return when all have come."""
+        """Return when all ranks of the group have called it."""
 
 
 class Communicator(Protocol):
-    """All ranks that were started together."""
+    """The ranks that were started together."""
 
     rank: int
     size: int
@@ -55,18 +55,20 @@ class Communicator(Protocol):
     name: str
 
     def gather(self, text: str) -> list[str]:
-        """What each rank says, in order of rank, for all."""
+        """Return the texts of all ranks, in order of rank."""
 
     def link(self, groups: Sequence[Ranks]) -> Link:
-        """A new line for these groups; all ranks call it with the same ones, in the same order."""
+        """Return a new link for these groups; all ranks must call it with the same groups in the
+        same order.
+        """
 
 
 _LONGEST = 1 << 28
-"""Bytes that a rank may have to say before it runs."""
+"""Maximum bytes of a rank's text in `gather`."""
 
 
 def gathered(text: str, size: int, all_gather: Callable[[Array, Array], None], watch: Watch) -> list[str]:
-    """What each of `size` ranks says; `all_gather` takes a vector and the memory for those of all."""
+    """Gather the texts of `size` ranks; `all_gather` takes a vector and the memory for all vectors."""
     data = np.frombuffer(text.encode(), np.uint8)
     lengths = np.empty(size, np.int64)
     all_gather(np.array([data.size], np.int64), lengths)

@@ -1,4 +1,4 @@
-"""One rank's part of a model, as an executable: segments and collectives in order."""
+"""An executable for one rank's part of a model: segments and collectives in order."""
 
 from __future__ import annotations
 
@@ -30,17 +30,17 @@ _WIDER: dict[np.dtype[np.generic], np.dtype[np.generic]] = {
     np.dtype(np.uint16): np.dtype(np.int32),
     np.dtype(np.uint32): np.dtype(np.int64),
 }
-"""Types that not every communicator can reduce, and those that it reduces for them."""
+"""Types that some communicators cannot reduce, and the wider types used instead."""
 _REDUCED = ("float32", "float64", "int8", "uint8", "int32", "int64", *(d.name for d in _WIDER))
 
 Values = dict[str, Array]
 
 
 def join(part: RankPart, target: Target, settings: Settings, content: str) -> Executable:
-    """Meet the other ranks; `content` is a name for what the model file holds.
+    """Join the other ranks; `content` is a digest of the model file.
 
-    Raises `UnsupportedModelError`, `ConfigError`, and `DistributedError` where ranks do not come, or have
-    parts that do not fit together.
+    Raises `UnsupportedModelError`, `ConfigError`, and `DistributedError` if ranks are missing or have parts
+    that do not match.
     """
     plan, collectives = part.plan, part.plan.collectives
     _check(part.name, collectives)
@@ -67,14 +67,14 @@ def _check(model: str, collectives: Sequence[Collective]) -> None:
 
 
 class _CollectiveRunner:
-    """The collectives of a plan, run over a link."""
+    """Runs the collectives of a plan over a link."""
 
     def __init__(self, ranks: Communicator, link: Link, groups: Mapping[Collective, Ranks]) -> None:
         self.ranks, self._link, self._groups = ranks, link, groups
         self._buffers: dict[str, Array] = {}
 
     def run(self, one: Collective, values: Values, keeps: bool) -> None:
-        """Take from `values`, and give into them; buffers are used again unless `keeps`."""
+        """Run a collective on `values`; its buffers are reused unless `keeps`."""
         self.ranks.watch.begin(str(one))
         group = self._groups[one]
         taken = [values[port.name] for port in one.takes]
@@ -123,7 +123,7 @@ class _CollectiveRunner:
         return made
 
     def _compare(self, one: Collective, group: Ranks, taken: Sequence[Array]) -> None:
-        """Shapes that were free when the parts were compared; DistributedError where they differ."""
+        """Compare shapes that were free at build time. Raises DistributedError if they differ."""
         own = np.zeros(16, np.int64)
         sizes = [n for array in taken for n in (array.ndim, *array.shape)][:16]
         own[: len(sizes)] = sizes
@@ -139,7 +139,7 @@ class _CollectiveRunner:
 
 
 def _shapes(one: Collective, group: Ranks, taken: Sequence[Array]) -> list[tuple[int, ...]]:
-    """Shapes of the results."""
+    """Return the shapes of the results."""
     if one.kind == "Exchange":
         return [port.shape for port in one.gives]
     if not taken:
@@ -155,7 +155,9 @@ def _shapes(one: Collective, group: Ranks, taken: Sequence[Array]) -> list[tuple
 
 
 class DistributedExecutable:
-    """See `Executable`. Runs happen one at a time, because the ranks meet in order."""
+    """See `Executable`. Runs happen one at a time, because all ranks must run collectives in the
+    same order.
+    """
 
     def __init__(
         self,
@@ -184,12 +186,12 @@ class DistributedExecutable:
 
     @property
     def inputs(self) -> tuple[Port, ...]:
-        """What runs take, in order."""
+        """The inputs, in order."""
         return self._interface.inputs
 
     @property
     def outputs(self) -> tuple[Port, ...]:
-        """What runs give, in order."""
+        """The outputs, in order."""
         return self._interface.outputs
 
     @property
@@ -199,11 +201,11 @@ class DistributedExecutable:
 
     @property
     def takes_device_memory(self) -> bool:
-        """It does not."""
+        """False."""
         return False
 
     def execution(self, state: State | None = None) -> Execution:
-        """A place to run; all take turns."""
+        """Return an execution; executions take turns."""
         first = [np.array(value) for value in self._first_state] if state is None else state
         places = {segment: executable.execution() for segment, executable in self._segments.items()}
         return _DistributedExecution(
@@ -211,12 +213,12 @@ class DistributedExecutable:
         )
 
     def profile(self) -> list[list[Noted]]:
-        """The steps of the segments, run by run."""
+        """Return the steps of the segments by run."""
         noted = [executable.profile() for executable in self._segments.values()]
         return [list(chain.from_iterable(runs)) for runs in zip(*noted, strict=False)]
 
     def close(self) -> None:
-        """Free what the engines hold; the ranks stay in touch for other models."""
+        """Free the memory of the engines; the ranks stay connected for other models."""
         for executable in self._segments.values():
             executable.close()
         if self._pool is not None:
@@ -224,7 +226,7 @@ class DistributedExecutable:
 
 
 def _ends(steps: Sequence[Step], place: int) -> bool:
-    """Whether what is begun here is waited for at once."""
+    """Return True if the next step waits for this one."""
     return isinstance(steps[place + 1], Wait)
 
 
@@ -297,7 +299,7 @@ class _DistributedExecution:
 
 
 class _Run:
-    """A segment in its place; what it gives to other steps lies in buffers that are bound once."""
+    """A segment and its execution; outputs for other steps are in buffers that are bound once."""
 
     def __init__(self, segment: Segment, place: Execution, results: set[str]) -> None:
         ports = segment.ports

@@ -1,4 +1,4 @@
-"""Checks that each rank has a file of its own."""
+"""Checks that each rank has its own file."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from hashlib import blake2b
 from pinnace.weights.source import Source
 
 _PLACES, _PIECE = 64, 4096
-"""Pieces that are looked at of a file, and their bytes: parts of one model differ in nearly all."""
+"""Number and size in bytes of the samples of a file: parts of one model differ in nearly all of them."""
 
 
 def fingerprint(source: Source, files: Sequence[str]) -> str:
-    """A name for what a model file and the `files` beside it hold, by samples of them."""
+    """Return a digest of samples of a model file and the `files` beside it."""
     found = blake2b(digest_size=16)
     for file in ("", *files):
         data = source.bytes_of(file)
@@ -26,7 +26,7 @@ def fingerprint(source: Source, files: Sequence[str]) -> str:
 
 
 def suspicion(models: Sequence[str], contents: Sequence[str]) -> str:
-    """Why the ranks' files, by rank, are hardly each its own: "" where nothing speaks for it."""
+    """Return why the ranks, in order, seem to have each other's files; "" if they do not."""
     for rank, content in enumerate(contents):
         first = contents.index(content)
         if first < rank:

@@ -1,4 +1,4 @@
-"""Ranks that were started by hand, through torch.distributed's gloo."""
+"""Communication through torch.distributed's gloo, for ranks not started by mpirun."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Gloo:
             self._run(lambda: self._world.barrier())
 
     def gather(self, text: str) -> list[str]:
-        """What each rank says."""
+        """Return the texts of all ranks."""
 
         def all_gather(x: Array, out: Array) -> None:
             self._run(lambda: self._world._allgather_base(_tensor(out).view(-1), _tensor(x)))
@@ -44,7 +44,7 @@ class Gloo:
         return gathered(text, self.size, all_gather, self.watch)
 
     def link(self, groups: Sequence[Ranks]) -> Link:
-        """A group of gloo for each group, and one of all for what goes from rank to rank."""
+        """Create a gloo group for each group, and one of all ranks for exchanges."""
         self._links += 1
         names = {group: f"link{self._links}/{'-'.join(map(str, group))}" for group in groups}
         made = {group: self._group(name, group) for group, name in names.items() if self.rank in group}
@@ -52,7 +52,7 @@ class Gloo:
         return _GlooLink(self._dist, everyone, made, self.rank, self.watch)
 
     def _met(self, seconds: float) -> Any:
-        """The store of rank 0, when all ranks have come."""
+        """Connect to the store of rank 0, and wait for all ranks."""
         deadline = time.monotonic() + seconds
         where = f"rank 0 listens on {self._meeting}"
         try:
@@ -82,7 +82,7 @@ class Gloo:
         return store
 
     def store(self, name: str) -> Any:
-        """Where a group finds its members."""
+        """Return the store in which a group finds its members."""
         return self._dist.PrefixStore(name, self._store)
 
     def _group(self, name: str, group: Ranks) -> Any:
@@ -116,7 +116,7 @@ class _GlooLink:
         self._run(group, lambda: self._groups[group]._allgather_base(_bytes(out), _bytes(x)))
 
     def reduce_scatter(self, group: Ranks, x: Array, out: Array, op: str) -> None:
-        # gloo has the sum alone
+        # gloo supports the sum only
         whole = np.empty_like(x)
         self.all_reduce(group, x, whole, op)
         np.copyto(out, whole.reshape(len(group), *out.shape)[group.index(self._rank)])
@@ -147,7 +147,7 @@ class _GlooLink:
 
 
 def _wait(start: Callable[[], Any], watch: Watch, ranks: Sequence[int]) -> None:
-    """Begin something, and wait for its end: gloo sees by itself when a rank has ended."""
+    """Run an operation to its end; gloo itself notices when a rank ends."""
     begun = time.monotonic()
     try:
         start().wait()
@@ -161,7 +161,7 @@ def _tensor(array: Array) -> Any:
     import torch
 
     if not array.flags.writeable:
-        array = array.copy()  # torch has no tensors that cannot be written
+        array = array.copy()  # torch has no read-only tensors
     return torch.from_numpy(array)
 
 
@@ -170,7 +170,7 @@ def _itself(begun: Any) -> Any:
 
 
 def _bytes(array: Array) -> Any:
-    """The memory of an array: what is only moved needs no type that torch knows."""
+    """View an array as bytes, as its type does not matter for a transfer."""
     return _tensor(array.reshape(-1).view(np.uint8))
 
 

@@ -1,4 +1,4 @@
-"""Machines that ranks are started on: which rank goes where, and how a command is run there."""
+"""The hosts of the ranks, and commands to start ranks there."""
 
 from __future__ import annotations
 
@@ -9,43 +9,43 @@ import socket
 import subprocess
 from collections.abc import Mapping, Sequence
 
-from pinnace.distributed.door import SECRET
+from pinnace.distributed.listener import SECRET
 from pinnace.errors import ConfigError
 
 AGENT = "ssh"
-"""What runs a command on a host: AGENT HOST COMMAND."""
+"""The command that runs a command on a host: AGENT HOST COMMAND."""
 _TRAVELS = ("PINNACE_", "PYTHON", "OMP_", "HCCL_", "NCCL_", "GLOO_")
-"""How the variables begin that ranks on other machines are given as they are here."""
+"""Prefixes of the variables that are passed to ranks on other hosts."""
 
 
 def places(ranks: int, hosts: Sequence[str]) -> list[str]:
-    """The host of each rank, "" for this machine where `hosts` names none; ConfigError.
+    """Return the host of each rank, "" for this machine if `hosts` is empty. Raises ConfigError.
 
-    Each host takes one rank, or as many as it says: "a:2".
+    Each host takes one rank, or as many as it names: "a:2".
     """
     if not hosts:
         return [""] * ranks
-    room: list[str] = []
+    slots: list[str] = []
     for said in hosts:
-        host, found, slots = said.partition(":")
-        if not host or (found and not (slots.isdecimal() and int(slots))):
+        host, found, count = said.partition(":")
+        if not host or (found and not (count.isdecimal() and int(count))):
             raise ConfigError(f"--hosts: {said!r} is not HOST or HOST:RANKS")
-        room += [host] * int(slots or 1)
-    if len(room) < ranks:
+        slots += [host] * int(count or 1)
+    if len(slots) < ranks:
         raise ConfigError(
-            f"--hosts: {','.join(hosts)} take {len(room)} of {ranks} ranks: name more hosts, or say how many "
+            f"--hosts: {','.join(hosts)} take {len(slots)} of {ranks} ranks: name more hosts, or how many "
             f"ranks each takes, as {hosts[0].partition(':')[0]}:{ranks}"
         )
-    return room[:ranks]
+    return slots[:ranks]
 
 
 def is_here(host: str) -> bool:
-    """Whether a host is this machine by one of its usual names."""
+    """Return True if a host is a usual name of this machine."""
     return host in ("", "localhost", "127.0.0.1", socket.gethostname())
 
 
 def check(hosts: Sequence[str], agent: str) -> None:
-    """ConfigError where the agent is not here, or ssh does not know a host."""
+    """Raise ConfigError if the agent is missing here, or ssh does not know a host."""
     others = [host for host in dict.fromkeys(hosts) if not is_here(host)]
     program = shlex.split(agent)[0]
     if not others:
@@ -61,7 +61,9 @@ def check(hosts: Sequence[str], agent: str) -> None:
 
 
 def _of_ssh(host: str) -> str:
-    """The name or address that ssh's configuration gives a host, with where one must jump first as known."""
+    """Return the name or address that ssh's configuration gives a host; hosts behind a jump host count as
+    known.
+    """
     told = subprocess.run([AGENT, "-G", host], capture_output=True, text=True, check=False).stdout
     facts = dict(line.partition(" ")[::2] for line in told.splitlines())
     jumps = any(facts.get(way, "none") != "none" for way in ("proxyjump", "proxycommand"))
@@ -69,15 +71,15 @@ def _of_ssh(host: str) -> str:
 
 
 def travelling(environment: Mapping[str, str]) -> dict[str, str]:
-    """Those of the variables that ranks on other machines are given too."""
+    """Select the variables that are passed to ranks on other hosts."""
     return {n: value for n, value in environment.items() if n.startswith(_TRAVELS) and n != SECRET}
 
 
 def remote(host: str, agent: str, variables: Mapping[str, str], command: Sequence[str]) -> list[str]:
-    """A command that runs `command` on a host, in the folder of this one.
+    """Return a command that runs `command` on a host, in the current folder.
 
-    It ends when its stdin does, and that ends with whoever started it: ssh forwards no signals. The first
-    line of its stdin is the secret of the job: everybody on a machine can read command lines.
+    It ends when its stdin closes, which happens when its parent ends: ssh forwards no signals. The first line
+    of its stdin is the secret of the job, as command lines are visible to all users of a machine.
     """
     given = (f"{name}={value}" for name, value in variables.items())
     lines = (

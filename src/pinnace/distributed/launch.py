@@ -1,4 +1,4 @@
-"""Starts the ranks of a script, on this machine or on several, and ends all when one fails."""
+"""Start the ranks of a script, on one or several machines, and end all of them when one fails."""
 
 from __future__ import annotations
 
@@ -19,36 +19,36 @@ from secrets import token_hex
 from types import FrameType
 from typing import IO
 
-from pinnace.distributed.door import SECRET
 from pinnace.distributed.hosts import check, is_here, places, remote, travelling
+from pinnace.distributed.listener import SECRET
 from pinnace.distributed.mpi import number
 from pinnace.distributed.start import COMMUNICATOR
 from pinnace.distributed.tables import BASE_PORT
 from pinnace.errors import ConfigError
 
 Print = Callable[[int | None, bool, str], None]
-"""Takes a line: the rank that it is of, None for the launcher's own, and whether it is of stderr."""
+"""Prints a line of a rank, None for the launcher, and whether it is stderr."""
 
 _UNBUFFERED = {"PYTHONUNBUFFERED": "1"}
 _GRACE = 3.0
-"""Seconds that ranks have to end by themselves after one has failed, and again after SIGTERM."""
+"""Seconds that ranks have to end after one has failed, and again after SIGTERM."""
 LEASH = """
 import ctypes, os, signal, sys
 ctypes.CDLL(None).prctl(1, signal.SIGTERM)  # PR_SET_PDEATHSIG
 os.execv(sys.executable, [sys.executable, *sys.argv[1:]])
 """
-"""Runs python so that it ends with mpirun, which leaves ranks behind that have not come to MPI yet."""
+"""Runs python so that it ends with mpirun, which does not end ranks that have not initialised MPI."""
 _TAGGED = re.compile(r"\[\S+,(\d+)\]<std(?:out|err)>: ?(.*)", re.DOTALL)
 
 
 def launch(
     ranks: int, hosts: Sequence[str], way: str, agent: str, command: Sequence[str], show: Print
 ) -> int:
-    """Run `command` with python in so many ranks; returns the exit status of the first that failed, or 0.
+    """Run `command` with python in `ranks` ranks. Returns the exit status of the first that failed, or 0.
 
-    "{rank}" in an argument becomes the number of the rank. `hosts` are machines that take a rank each, or
-    several ("a:2"), `agent` is what runs a command there. `way` is "mpi", "torch", "sockets", or "": MPI
-    where it is here. Raises `ConfigError` where what starts the ranks is missing.
+    "{rank}" in an argument becomes the rank's number. `hosts` are machines that take a rank each, or several
+    ("a:2"), `agent` runs a command there. `way` is "mpi", "torch", "sockets", or "": MPI if it is installed.
+    Raises `ConfigError` if the program that starts the ranks is missing.
     """
     found = mpirun()
     has_mpi = bool(found and find_spec("mpi4py"))
@@ -65,20 +65,20 @@ def launch(
 
 
 def _leave(number: int, frame: FrameType | None) -> None:
-    """Whoever ends the launcher means its ranks."""
+    """End the ranks with the launcher."""
     sys.exit(128 + number)
 
 
 def mpirun() -> str:
-    """The path of mpirun; that of a virtual environment need not be on PATH."""
+    """Return the path of mpirun; that of a virtual environment need not be on PATH."""
     beside = Path(sys.executable).with_name("mpirun")
     return str(beside) if beside.exists() else shutil.which("mpirun") or ""
 
 
 def by_mpirun(program: str, where: Sequence[str], agent: str, command: Sequence[str]) -> list[str]:
-    """The command line of mpirun that runs `command` with python in a rank for each host of `where`."""
+    """Return the command line of mpirun that runs `command` with python in a rank on each host of `where`."""
     options = ["--allow-run-as-root", "--oversubscribe", "--output", "tag"]
-    # Without it the ranks that live are killed before they can say whom they lost.
+    # Otherwise surviving ranks are killed before they can report which rank was lost.
     options += ["--with-ft", "mpi"]
     variables: list[str] = []
     if any(where):
@@ -87,7 +87,7 @@ def by_mpirun(program: str, where: Sequence[str], agent: str, command: Sequence[
             variables += ["-x", name]
     parts: list[str] = []
     for rank, host in enumerate(where):
-        # Left to itself mpirun begins with the first host for each of these parts.
+        # By default mpirun starts each of these parts on the first host.
         place = ["--host", host] if host else []
         parts += [*([":"] if rank else []), "-n", "1", *place, *variables]
         parts += [sys.executable, "-c", LEASH, *_command(rank, command)[1:]]
@@ -135,7 +135,7 @@ def _by_hand(where: Sequence[str], agent: str, way: str, command: Sequence[str],
 
 
 def _meeting(where: Sequence[str]) -> tuple[str, int]:
-    """Where ranks meet: the host of rank 0, and a port of it."""
+    """Return the address and port of rank 0."""
     if not is_here(where[0]):
         return where[0], number("MASTER_PORT", default=BASE_PORT)
     if all(map(is_here, where)):
@@ -146,7 +146,7 @@ def _meeting(where: Sequence[str]) -> tuple[str, int]:
 
 
 def _watched(started: Sequence[subprocess.Popen[str]], show: Print) -> int:
-    """Wait for all, or for the first that fails and a little longer; its exit status."""
+    """Wait for all ranks, or a little longer than the first failure. Returns its exit status."""
     deadline, status = float("inf"), 0
     while any(p.poll() is None for p in started) and time.monotonic() < deadline:
         failed = next((rank for rank, p in enumerate(started) if p.poll()), None)
@@ -159,7 +159,7 @@ def _watched(started: Sequence[subprocess.Popen[str]], show: Print) -> int:
 
 
 def _status(process: subprocess.Popen[str]) -> int:
-    """The exit status as a shell has it."""
+    """Return the exit status as a shell does."""
     code = process.returncode
     return code if code is None or code >= 0 else 128 - code
 
@@ -197,7 +197,7 @@ def _start(
 
 def _whisper(process: subprocess.Popen[str], secret: str) -> None:
     assert process.stdin is not None
-    with suppress(BrokenPipeError):  # it has ended: that shows
+    with suppress(BrokenPipeError):  # it has ended, which is reported later
         process.stdin.write(f"{secret}\n")
         process.stdin.flush()
 
@@ -220,7 +220,7 @@ def _forward(process: subprocess.Popen[str], rank: int | None, show: Print) -> l
 
 def _joined(threads: Sequence[threading.Thread]) -> None:
     for thread in threads:
-        thread.join(_GRACE)  # a child that a rank left behind may hold its pipe open
+        thread.join(_GRACE)  # a child of a rank may hold its pipe open
 
 
 def _free_port() -> int:

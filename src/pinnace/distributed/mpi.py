@@ -1,4 +1,4 @@
-"""Ranks that mpirun has started, through mpi4py."""
+"""Communication through mpi4py, for ranks started by mpirun."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from pinnace.engines.protocol import Array
 from pinnace.errors import ConfigError, DistributedError
 
 _GRACE = 1.0
-"""Seconds for which a rank that has failed stays, so that others can say so before mpirun ends them."""
+"""Seconds that a failed rank stays, so that others can report the failure before mpirun ends them."""
 
 
 def number(*names: str, default: int = 0) -> int:
-    """The first of these variables of the environment that holds a number."""
+    """Return the first of these environment variables that is a number."""
     return next((int(os.environ[name]) for name in names if os.environ.get(name, "").isdecimal()), default)
 
 
@@ -38,7 +38,7 @@ class Mpi:
         self.size = number("OMPI_COMM_WORLD_SIZE", "PMI_SIZE", default=1)
         with Roster(_job(), self.rank, self.size) as roster:
             self.watch = Watch(roster, self.rank, self.size, seconds)
-            # MPI_Init would wait for ever for a rank that does not come.
+            # MPI_Init would wait for a missing rank for ever.
             local = self.size if number("OMPI_COMM_WORLD_LOCAL_SIZE", default=self.size) == self.size else 0
             roster.await_all(range(local), seconds, "ranks of mpirun")
             mpi = _mpi4py()
@@ -49,7 +49,7 @@ class Mpi:
         self._tell_when_ended()
 
     def gather(self, text: str) -> list[str]:
-        """What each rank says."""
+        """Return the texts of all ranks."""
         data = np.frombuffer(text.encode(), np.uint8)
         lengths = np.empty(self.size, np.int64)
         self._run(lambda: self._world.Iallgather(np.array([data.size], np.int64), lengths))
@@ -62,7 +62,7 @@ class Mpi:
         ]
 
     def link(self, groups: Sequence[Ranks]) -> Link:
-        """A communicator of MPI for each group."""
+        """Create an MPI communicator for each group."""
         made: dict[Ranks, Any] = {}
         for group in groups:
             inside = self.rank in group
@@ -74,8 +74,8 @@ class Mpi:
         wait(start, self._mpi, self.watch, range(self.size))
 
     def _leave(self) -> None:
-        """End MPI in peace, or not at all: it would wait for ranks that have ended, or wait for this one."""
-        error = getattr(sys, "last_value", None)  # what ends the process, and has been printed
+        """Finalize MPI, but not after a failure: MPI would wait for ranks that have ended."""
+        error = getattr(sys, "last_value", None)  # the printed error that ends the process
         if error is not None:
             self.watch.fail(error)
         if not self.watch.is_broken:
@@ -87,7 +87,7 @@ class Mpi:
         os._exit(1)
 
     def _tell_when_ended(self) -> None:
-        """mpirun ends all ranks when one has died: say where this one was."""
+        """Print where this rank was when mpirun ends it, because another rank died."""
         if threading.current_thread() is not threading.main_thread():
             return
         if signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
@@ -144,7 +144,7 @@ class _MpiLink:
 
 
 def wait(start: Callable[[], Any], mpi: Any, watch: Watch, ranks: Sequence[int]) -> None:
-    """Begin something, and wait for its end."""
+    """Run an operation to its end."""
     try:
         watch.wait(start().Test, ranks)
     except mpi.Exception as error:
@@ -156,12 +156,12 @@ def _itself(begun: Any) -> Any:
 
 
 def _bytes(array: Array) -> Array:
-    """The memory of an array: what is only moved needs no type that MPI knows."""
+    """View an array as bytes, as its type does not matter for a transfer."""
     return array.reshape(-1).view(np.uint8)
 
 
 def _job() -> str:
-    """A name that the ranks of one start have in common, and no others on this machine."""
+    """Return a name that only the ranks of this start share on this machine."""
     names = ("PMIX_NAMESPACE", "PMI_JOBID", "SLURM_JOB_ID")
     return next((os.environ[n] for n in names if os.environ.get(n)), f"parent-{os.getppid()}")
 

@@ -1,6 +1,6 @@
-"""Ranks on GPUs that were started by hand: NCCL for what they compute together, gloo for the rest.
+"""Communication on GPUs, for ranks not started by mpirun: NCCL for collectives, gloo for the rest.
 
-Segments give their results in host memory: a collective takes them to the GPU and back.
+Segments return results in host memory; collectives copy them to the GPU and back.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from pinnace.engines.protocol import Array
 
 
 def has_nccl() -> bool:
-    """Whether torch is here with CUDA, a GPU, and NCCL."""
+    """Return True if torch has CUDA, a GPU, and NCCL."""
     import torch
 
     return bool(torch.cuda.is_available() and torch.distributed.is_nccl_available())
 
 
 class Nccl(Gloo):
-    """See `Communicator`. Ranks meet and agree through gloo."""
+    """See `Communicator`. Ranks meet and compare models through gloo."""
 
     name = "torch.distributed: NCCL"
 
@@ -34,7 +34,7 @@ class Nccl(Gloo):
         self._device_id = device_id
 
     def link(self, groups: Sequence[Ranks]) -> Link:
-        """A group of NCCL for each group."""
+        """Create an NCCL group for each group."""
         host, name = super().link(groups), f"nccl{self._links}"
         made = {}
         for group in groups:
@@ -46,7 +46,7 @@ class Nccl(Gloo):
 
 
 class _GpuBuffers:
-    """Arrays in the memory of a GPU, for the time of a collective."""
+    """Copies of arrays in the memory of a GPU during a collective."""
 
     def __init__(self, number: int) -> None:
         import torch
@@ -54,15 +54,15 @@ class _GpuBuffers:
         self._torch, self._device = torch, torch.device("cuda", number)
 
     def given(self, array: Array) -> Any:
-        """A copy there."""
+        """Copy an array to the GPU."""
         return self._torch.from_numpy(array if array.flags.writeable else array.copy()).to(self._device)
 
-    def room(self, array: Array) -> Any:
-        """Memory there for what `taken` gives."""
+    def empty_like(self, array: Array) -> Any:
+        """Allocate GPU memory for a result."""
         return self._torch.empty_like(self._torch.from_numpy(array), device=self._device)
 
     def taken(self, tensor: Any, array: Array) -> None:
-        """Copy back into host memory."""
+        """Copy a result to host memory."""
         self._torch.from_numpy(array).copy_(tensor)
 
 
@@ -90,7 +90,7 @@ class _NcclLink:
     def reduce_scatter(self, group: Ranks, x: Array, out: Array, op: str) -> None:
         options = self._dist.ReduceScatterOptions()
         options.reduceOp = self._ops[op]
-        there, result = self._device.given(x), self._device.room(out)
+        there, result = self._device.given(x), self._device.empty_like(out)
         self._run(group, lambda: self._groups[group]._reduce_scatter_base(result, there, options))
         self._device.taken(result, out)
 
@@ -104,12 +104,12 @@ class _NcclLink:
         self._moved(group, x, out, lambda to, of: self._groups[group].alltoall_base(to, of, [], []))
 
     def _moved(self, group: Ranks, x: Array, out: Array, start: Callable[[Any, Any], Any]) -> None:
-        there, result = self._device.given(_bytes(x)), self._device.room(_bytes(out))
+        there, result = self._device.given(_bytes(x)), self._device.empty_like(_bytes(out))
         self._run(group, lambda: start(result, there))
         self._device.taken(result, _bytes(out))
 
     def _run(self, group: Ranks, start: Callable[[], Any]) -> None:
-        """Begin, and look who is there until it is done: NCCL itself would wait for one who died."""
+        """Run an operation while watching the ranks: NCCL itself would wait for a dead one."""
         try:
             self._watch.wait(start().is_completed, group)
         except RuntimeError as error:

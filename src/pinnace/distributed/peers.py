@@ -1,4 +1,4 @@
-"""Connections to other ranks, over which many arrays travel both ways at once."""
+"""Connections to other ranks, over which many arrays are sent and received concurrently."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from pinnace.distributed.watch import Watch
 from pinnace.engines.protocol import Array
 
 Message = tuple[int, Array]
-"""The other rank, and what it is sent or what is received into: any array in one piece."""
+"""The other rank, and the array that is sent or received into; contiguous."""
 
 _HEAD = struct.Struct("!qQ")
-"""What goes before the bytes of an array: its tag, and how many they are."""
+"""Header of an array: its tag, and its number of bytes."""
 _LOOK = 50
-"""Milliseconds between two looks at the roster."""
+"""Milliseconds between checks of the roster."""
 
 
 class Peer:
-    """The connection to one rank; it does not block."""
+    """The non-blocking connection to one rank."""
 
     def __init__(self, rank: int, connection: socket.socket) -> None:
         self.rank, self._connection = rank, connection
@@ -37,19 +37,19 @@ class Peer:
         self._is_body = False
 
     def give(self, tag: int, data: memoryview) -> None:
-        """Have bytes sent; they must stay as they are until all is sent."""
+        """Queue bytes to send; they must not change until they are sent."""
         self._to_send += [memoryview(_HEAD.pack(tag, len(data))), *([data] if len(data) else [])]
 
     def expect(self, tag: int, data: memoryview) -> None:
-        """Have bytes received; messages of one tag come in the order of these calls."""
+        """Queue a buffer to receive into; messages with one tag arrive in the order of these calls."""
         self._expected.append((tag, data))
 
     def events(self) -> int:
-        """What is waited for, as poll has it; 0 where all is done."""
+        """Return the events to poll for; 0 if nothing is left to do."""
         return (select.POLLOUT if self._to_send else 0) | (select.POLLIN if self._receives else 0)
 
     def go_on(self) -> None:
-        """Send and receive what can be now. OSError where the connection is lost, ValueError."""
+        """Send and receive what is possible now. Raises OSError if the connection is lost, ValueError."""
         for step in (self._send, self._receive):
             try:
                 step()
@@ -59,7 +59,7 @@ class Peer:
                 raise self._closed() from None
 
     def close(self) -> None:
-        """Let the other rank see that this one is no more."""
+        """Close the connection, which the other rank notices."""
         self._connection.close()
 
     def _send(self) -> None:
@@ -96,7 +96,7 @@ class Peer:
         return ConnectionError(f"rank {self.rank} has closed the connection")
 
     def _place(self, tag: int, size: int) -> memoryview:
-        """Where the bytes of a message belong; ValueError where nobody expects it."""
+        """Return the buffer for a message. Raises ValueError if it is not expected."""
         for number, (wanted, data) in enumerate(self._expected):
             if (wanted, len(data)) == (tag, size):
                 del self._expected[number]
@@ -107,7 +107,7 @@ class Peer:
 def move(
     peers: Mapping[int, Peer], sends: Sequence[Message], receives: Sequence[Message], tag: int, watch: Watch
 ) -> None:
-    """Send and receive all of these at once; DistributedError."""
+    """Send and receive all of these concurrently. Raises DistributedError."""
     for rank, array in sends:
         peers[rank].give(tag, _bytes(array))
     for rank, array in receives:

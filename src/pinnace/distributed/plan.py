@@ -1,4 +1,4 @@
-"""A graph with collectives -> segments without, and the order in which both run."""
+"""Partition of a graph with collectives into segments without, and the order of execution."""
 
 from __future__ import annotations
 
@@ -19,21 +19,19 @@ KINDS = ("AllReduce", "AllGather", "ReduceScatter", "Broadcast", "AllToAll", "Ex
 REDUCTIONS = ("sum", "max", "min", "prod")
 
 PART = "pinnace.part"
-"""Key of the metadata that `pinnace shard` leaves in a file: `Partition` as JSON."""
+"""Metadata key of files from `pinnace shard`: `Partition` as JSON."""
 
 
 def has_collectives(model: ir.Model) -> bool:
-    """Whether a model has collectives."""
+    """Return True if a model has collectives."""
     return any(node.domain == DOMAIN for node in ir.traversal.RecursiveGraphIterator(model.graph))
 
 
 def cut(graph: Compilable) -> tuple[Plan, tuple[Compilable, ...]]:
-    """What a rank does with a graph, and the graphs of its segments; it is of no use after.
+    """Partition a graph, and return the plan and the graphs of its segments; the original graph is consumed.
 
-    Raises UnsupportedModelError.
-
-    Collectives keep the order of the graph, which is the same for all ranks. What does not depend on a
-    collective runs while that is under way.
+    Raises UnsupportedModelError. Collectives keep the order of the graph, which is the same in all ranks.
+    Segments that do not depend on a collective run concurrently with it.
     """
     _check(graph)
     nodes = list(graph.model.graph)
@@ -43,7 +41,7 @@ def cut(graph: Compilable) -> tuple[Plan, tuple[Compilable, ...]]:
 
 
 def _crossing(nodes: Iterable[ir.Node]) -> Iterator[ir.Value]:
-    """Values that may become ports of a segment."""
+    """Return the values that may become ports of a segment."""
     return (output for node in nodes for output in node.outputs if output.name)
 
 
@@ -66,7 +64,7 @@ def _check(graph: Compilable) -> None:
 
 
 def reads(node: ir.Node) -> set[ir.Value]:
-    """What a node reads, what its nested graphs take from outside of them included."""
+    """Return the values that a node reads, including those that its nested graphs capture."""
     found = {value for value in node.inputs if value is not None}
     for nested in _nested(node):
         inner = list(nested)
@@ -122,11 +120,11 @@ class _SegmentCutter:
                 return self._segment(item)
 
     def _scheduled(self) -> list[ir.Node | list[ir.Node] | Wait]:
-        """Collectives, groups of nodes that run between them, and waits."""
+        """Return collectives, groups of nodes that run between them, and waits, in order."""
         order: list[ir.Node | list[ir.Node] | Wait] = []
         todo = dict.fromkeys(node for node in self._nodes if node.domain != DOMAIN)
-        begun: set[ir.Node] = set()  # collectives that are under way
-        ahead = {node for node in self._nodes if node.domain == DOMAIN}  # those that have not begun, too
+        begun: set[ir.Node] = set()  # collectives that are running
+        ahead = {node for node in self._nodes if node.domain == DOMAIN}  # not done
 
         def run(chosen: Sequence[ir.Node]) -> None:
             if chosen:
@@ -154,7 +152,7 @@ class _SegmentCutter:
         return order
 
     def _ancestors(self, nodes: Iterable[ir.Node]) -> set[ir.Node]:
-        """The nodes that others need."""
+        """Return the nodes that the given ones depend on."""
         found: set[ir.Node] = set()
         pending = [value for node in nodes for value in self._reads[node]]
         while pending:
@@ -165,7 +163,7 @@ class _SegmentCutter:
         return found
 
     def _free(self, todo: Iterable[ir.Node], ahead: set[ir.Node]) -> list[ir.Node]:
-        """Those that need no collective which is not done; nodes stand after those that they need."""
+        """Return the nodes that do not depend on an unfinished collective; `todo` is in topological order."""
         held = set(ahead)
         free = []
         for node in todo:
@@ -240,7 +238,7 @@ def _copied(value: ir.Value) -> ir.Value:
 
 
 def replace_reads(node: ir.Node, stand_in: Callable[[ir.Value], ir.Value | None]) -> None:
-    """Let a node, and what is nested in it, read the stand-ins."""
+    """Replace values that a node and its nested graphs read."""
     for place, value in enumerate(node.inputs):
         other = None if value is None else stand_in(value)
         if other is not None:

@@ -1,7 +1,7 @@
-"""Who is there: a table in shared memory with a row for each rank of this machine.
+"""The roster: a table in shared memory with a row for each rank of this machine.
 
-It answers what no communicator tells: which rank a collective waits for, and whether that still lives. Ranks
-of other machines have empty rows; of them only the time limit tells.
+It shows which rank a collective waits for, and whether its process lives, which no communicator reports.
+Ranks on other machines have empty rows; for them only the time limit works.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from pinnace.errors import DistributedError
 _PROCESS, _STARTED, _STEP, _FAILED = range(4)
 _FOLDER = Path("/dev/shm")
 _LEFT = 3600.0
-"""Seconds after which a table that nobody has removed is one that a failed start has left."""
+"""Seconds after which a leftover table of a failed start is removed."""
 
 
 class Roster:
-    """The rows of `size` ranks under a name that all ranks know; entering writes the own row."""
+    """The rows of `size` ranks under a name that all ranks know; creating it writes this rank's row."""
 
     def __init__(self, name: str, rank: int, size: int) -> None:
         safe = "".join(c if c.isalnum() else "-" for c in name)
@@ -43,22 +43,26 @@ class Roster:
         self._own[_PROCESS] = os.getpid()
 
     def __enter__(self) -> Self:
-        """The table, while ranks meet; after that nobody needs its name, and less where they fail to."""
+        """Return the roster. Its name is removed afterwards: after the ranks have met, or failed to, it is
+        not needed.
+        """
         return self
 
     def __exit__(self, *_: object) -> None:
         self.remove()
 
     def next_step(self) -> None:
-        """Say that this rank begins one more collective."""
+        """Count one more collective of this rank."""
         self._own[_STEP] += 1
 
     def fail(self) -> None:
-        """Say that this rank will not go on."""
+        """Mark this rank as failed."""
         self._own[_FAILED] = 1
 
     def await_all(self, ranks: Iterable[int], seconds: float, what: str) -> None:
-        """Wait until these ranks, of this machine, have entered; else DistributedError names the others."""
+        """Wait until these ranks of this machine have entered. Raises DistributedError with the
+        missing ones.
+        """
         deadline = time.monotonic() + seconds
         missing = list(ranks)
         while missing := [rank for rank in missing if not self._lives(rank)]:
@@ -71,27 +75,27 @@ class Roster:
             time.sleep(0.005)
 
     def leave(self) -> None:
-        """Say that this rank is done: who does not need it any more may go on."""
+        """Mark this rank as done, so that its end is no failure."""
         self._own[_PROCESS] = 0
 
     def remove(self) -> None:
-        """Take the name away; those that have entered keep the table."""
+        """Remove the name; ranks that have entered keep the table."""
         self._path.unlink(missing_ok=True)
 
     def ended(self, ranks: Iterable[int]) -> list[int]:
-        """Those of the ranks whose process is no more."""
+        """Return the ranks whose process has ended."""
         return [r for r in ranks if self._rows[r, _PROCESS] and not self._lives(r)]
 
     def failed(self, ranks: Iterable[int]) -> list[int]:
-        """Those of the ranks that have said that they will not go on."""
+        """Return the other ranks that are marked as failed."""
         return [r for r in ranks if r != self._rank and self._rows[r, _FAILED]]
 
     def behind(self, ranks: Iterable[int]) -> list[int]:
-        """Those of the ranks that have begun fewer collectives than this one."""
+        """Return the ranks that have begun fewer collectives than this one."""
         return [r for r in ranks if self._rows[r, _PROCESS] and self._rows[r, _STEP] < self._own[_STEP]]
 
     def process(self, rank: int) -> int:
-        """The number of a rank's process."""
+        """Return the process id of a rank."""
         return int(self._rows[rank, _PROCESS])
 
     def _lives(self, rank: int) -> bool:
@@ -100,9 +104,9 @@ class Roster:
 
 
 def _own_folder() -> Path:
-    """The folder of this user's tables, which nobody else can write to: who cuts a table ends its readers.
+    """Return this user's private folder of tables: truncating a table would crash its readers.
 
-    What killed ranks have left there is removed. DistributedError where it is another user's.
+    Removes leftovers of killed ranks. Raises DistributedError if the folder belongs to another user.
     """
     folder = _FOLDER / f"pinnace-{os.getuid()}"
     with suppress(FileExistsError):
@@ -121,7 +125,9 @@ def _own_folder() -> Path:
 
 
 def _started(process: int) -> int | None:
-    """When a process began, in ticks since the boot, None where there is none or it has ended (proc(5))."""
+    """Return the start time of a process in ticks since boot; None if it does not exist or has ended
+    (proc(5)).
+    """
     try:
         fields = Path(f"/proc/{process}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
     except OSError:

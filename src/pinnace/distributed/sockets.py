@@ -1,11 +1,11 @@
-"""Ranks that were started by hand, over sockets of TCP: nothing needs to be installed.
+"""Communication over TCP sockets, which needs no installation, for ranks not started by mpirun.
 
-Every rank has a connection to every other one. Parts travel directly from rank to rank, so that a reduction
-takes two steps however many ranks there are, and one where there is little to send.
+Every rank has a connection to every other one. Parts travel directly between ranks, so that a reduction takes
+two steps for any number of ranks, and one step for little data.
 
-What others send is bytes of a size that is known before, or JSON while ranks meet. Whoever knows the secret
-of the job (`pinnace.distributed.door`) is one of the ranks; where there is none, whoever comes to rank 0's
-port first: use it in networks that you trust then.
+Received data is bytes of a known size, or JSON while ranks meet. A process that knows the secret of the job
+(`pinnace.distributed.listener`) is accepted as a rank; without a secret, any process that connects to rank 0
+first: then use it in trusted networks only.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from uuid import uuid4
 import numpy as np
 
 from pinnace.distributed.communicator import Link, Ranks, gathered
-from pinnace.distributed.door import PATIENCE, SECRET, Listener, sealed, unsealed
+from pinnace.distributed.listener import PATIENCE, SECRET, Listener, sealed, unsealed
 from pinnace.distributed.peers import Message, Peer, move
 from pinnace.distributed.roster import Roster
 from pinnace.distributed.tables import Rendezvous
@@ -33,16 +33,16 @@ from pinnace.engines.protocol import Array
 from pinnace.errors import DistributedError
 
 _COME = struct.Struct("!4sIII")
-"""What a rank says to rank 0: `_MAGIC`, its number, how many there are, the port that it listens on."""
+"""Greeting of a rank to rank 0: `_MAGIC`, its number, the number of ranks, its listening port."""
 _JOIN = struct.Struct("!4s16sII")
-"""What a rank says to one of a lower number: `_MAGIC`, the token, the number of the link, its own."""
+"""Greeting of a rank to a lower one: `_MAGIC`, the token, the number of the link, its own number."""
 _MAGIC = b"PNR1"
 _SMALL = 65536
-"""Bytes that every rank sends to all others in one step, in the place of parts in two."""
+"""Maximum bytes that every rank sends to all others in one step, instead of parts in two steps."""
 _LONGEST = 1 << 28
-"""Bytes of what rank 0 answers to who comes."""
+"""Maximum bytes of rank 0's answer."""
 _COLLECTIVE = -1
-"""The tag of what is no exchange."""
+"""The tag of collectives other than exchanges."""
 _OPERATIONS: dict[str, np.ufunc] = {
     "sum": np.add,
     "max": np.maximum,
@@ -66,17 +66,17 @@ class Sockets:
         self._early: dict[tuple[int, int], socket.socket] = {}
         with Roster(told["job"], self.rank, self.size) as roster:
             self.watch = Watch(roster, self.rank, self.size, seconds)
-            weakref.finalize(self, roster.leave)  # a process that is killed does not say so
+            weakref.finalize(self, roster.leave)  # a killed process does not leave
             self._all = self.link([])
             self._all.barrier(tuple(range(self.size)))
 
     def gather(self, text: str) -> list[str]:
-        """What each rank says."""
+        """Return the texts of all ranks."""
         everyone = tuple(range(self.size))
         return gathered(text, self.size, partial(self._all.all_gather, everyone), self.watch)
 
     def link(self, groups: Sequence[Ranks]) -> Link:
-        """New connections to all: what two links send never meets."""
+        """Open new connections to all ranks, so that links do not interfere."""
         number, self._links = self._links, self._links + 1
         join = sealed(_JOIN.pack(_MAGIC, self._token, number, self.rank))
         peers: dict[int, Peer] = {}
@@ -93,9 +93,9 @@ class Sockets:
         return _SocketLink(peers, self.rank, self.watch)
 
     def _accepts(self, link: int, rank: int) -> bool:
-        """Whether this rank has come for this link; others that have are remembered."""
+        """Return True if a rank has connected for a link; connections for other links are kept."""
         if (link, rank) not in self._early:
-            for connection, (magic, token, its_link, its_rank) in self._door.greeted(_JOIN, 0):
+            for connection, (magic, token, its_link, its_rank) in self._listener.greeted(_JOIN, 0):
                 known = self.rank < its_rank < self.size and (its_link, its_rank) not in self._early
                 if (magic, token) == (_MAGIC, self._token) and known and its_link >= link:
                     self._early[its_link, its_rank] = connection
@@ -104,15 +104,15 @@ class Sockets:
         return (link, rank) in self._early
 
     def _listen(self, meeting: Rendezvous) -> dict[str, Any]:
-        """Rank 0 waits for all, and tells them where they are."""
+        """Wait as rank 0 for all ranks, and tell them the addresses."""
         try:
-            self._door = Listener(meeting.hosts[0], meeting.port)
+            self._listener = Listener(meeting.hosts[0], meeting.port)
         except OSError as error:
             reason = error.strerror or str(error)
             raise DistributedError(f"rank 0 cannot listen on {meeting}: {reason}") from None
         come: dict[int, tuple[socket.socket, tuple[str, int]]] = {}
         while len(come) < self.size - 1 and time.monotonic() < self._deadline:
-            for connection, (magic, rank, size, port) in self._door.greeted(_COME, 0.05):
+            for connection, (magic, rank, size, port) in self._listener.greeted(_COME, 0.05):
                 if magic != _MAGIC or not port < 1 << 16:
                     connection.close()
                 elif size != self.size or not 0 < rank < size or rank in come:
@@ -130,13 +130,13 @@ class Sockets:
         return self._checked(told, meeting)
 
     def _come(self, meeting: Rendezvous) -> dict[str, Any]:
-        """Another rank goes to rank 0, which may not be there yet."""
+        """Connect to rank 0, which may not be there yet."""
         reason = ""
         while time.monotonic() < self._deadline:
             try:
                 with socket.create_connection((meeting.hosts[0], meeting.port), PATIENCE) as connection:
-                    self._door = Listener(connection.getsockname()[0], 0)
-                    greeting = _COME.pack(_MAGIC, self.rank, self.size, self._door.port)
+                    self._listener = Listener(connection.getsockname()[0], 0)
+                    greeting = _COME.pack(_MAGIC, self.rank, self.size, self._listener.port)
                     connection.sendall(sealed(greeting))
                     return self._checked(_told(connection, self._deadline + PATIENCE), meeting)
             except (OSError, ValueError, TypeError) as error:
@@ -148,7 +148,9 @@ class Sockets:
         )
 
     def _checked(self, told: Any, meeting: Rendezvous) -> dict[str, Any]:
-        """What rank 0 says; ValueError where it is no rank 0, DistributedError where not all have come."""
+        """Check rank 0's answer. Raises ValueError if it is not from a rank 0, DistributedError if ranks are
+        missing.
+        """
         if not isinstance(told, dict):
             raise ValueError("it does not answer as rank 0 does")
         if "refused" in told:
@@ -214,10 +216,10 @@ class _SocketLink:
         self.all_gather(group, np.zeros(1, np.uint8), np.empty(len(group), np.uint8))
 
     def _reduced(self, group: Ranks, part: Callable[[int], Array], out: Array, op: str) -> None:
-        """Reduce what all have of the part that this rank gives; others get theirs. In the group's order."""
+        """Reduce this rank's part over the group, in its order, and send the others theirs."""
         own = group.index(self._rank)
         others = [(rank, number) for number, rank in enumerate(group) if rank != self._rank]
-        blocks = self._room((len(group), out.size), out.dtype)
+        blocks = self._scratch_array((len(group), out.size), out.dtype)
         self._move([(rank, part(n)) for rank, n in others], [(rank, blocks[n]) for rank, n in others])
         terms = [part(own) if number == own else blocks[number] for number in range(len(group))]
         np.copyto(out, terms[0])
@@ -228,8 +230,8 @@ class _SocketLink:
         others = [(rank, number) for number, rank in enumerate(group) if rank != self._rank]
         self._move([(rank, own) for rank, _ in others], [(rank, place(n)) for rank, n in others])
 
-    def _room(self, shape: tuple[int, int], dtype: np.dtype[Any]) -> Array:
-        """Memory that is used again."""
+    def _scratch_array(self, shape: tuple[int, int], dtype: np.dtype[Any]) -> Array:
+        """Return reused memory."""
         size = shape[0] * shape[1] * dtype.itemsize
         if self._scratch.size < size:
             self._scratch = np.empty(size, np.uint8)
@@ -244,13 +246,13 @@ def _tell(connection: socket.socket, told: dict[str, Any]) -> None:
     try:
         connection.sendall(sealed(json.dumps(told).encode()))
     except OSError:
-        pass  # it has ended: that shows
+        pass  # it has ended, which is reported later
     finally:
         connection.close()
 
 
 def _told(connection: socket.socket, deadline: float) -> Any:
-    """The answer of rank 0, up to its end; OSError or ValueError where it is no rank 0."""
+    """Receive the complete answer of rank 0. Raises OSError or ValueError if it is not from a rank 0."""
     said = bytearray()
     while piece := _received(connection, deadline):
         said += piece

@@ -1,4 +1,4 @@
-"""How the ranks were started, and so how they talk: by mpirun, or by hand with a rank table or variables."""
+"""Choice of the communicator: MPI under mpirun, others by a rank table or environment variables."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from pinnace.options.settings import Settings
 from pinnace.options.target import Target
 
 COMMUNICATOR = "PINNACE_COMMUNICATOR"
-"""The variable that says how ranks which were started by hand talk."""
+"""The variable that selects the communicator of ranks not started by mpirun."""
 _made: dict[Rendezvous | None, Communicator] = {}
-"""What this process is a rank of, by where the ranks have met, which is None with MPI."""
+"""Communicators of this process, by rendezvous; the key is None for MPI."""
 _making: dict[Rendezvous | None, threading.RLock] = {}
-"""Held while one is made: two builds at once, in threads, are of the same ranks."""
+"""Locks while a communicator is created: concurrent builds in threads share it."""
 TABLE = "RANK_TABLE_FILE"
-"""The variable that names a rank table, as scripts for Ascend have it."""
+"""The variable with the path of a rank table, as in scripts for Ascend."""
 _SECONDS = 300
-"""Seconds that a collective may take, unless `[distributed] timeout` says otherwise."""
+"""Time limit of a collective in seconds, unless `[distributed] timeout` sets it."""
 
 _HOW = (
     "start the ranks by mpirun -n N or pinnace launch -n N, or name a rank table as rank_table_file of "
@@ -37,11 +37,10 @@ _HOW = (
 
 
 def communicator(target: Target, settings: Settings) -> Communicator:
-    """The ranks that this process is one of, as a launcher, a rank table or variables say.
+    """Return the communicator of this process, as a launcher, a rank table or variables define it.
 
-    Made once in a process; the model that was built last says how long it waits. Raises `ConfigError` where
-    nothing says how many ranks there are, or two do not say the same, and `DistributedError` where they do
-    not come.
+    It is created once per process; the last build sets its time limit. Raises `ConfigError` if the number of
+    ranks is unknown or contradictory, and `DistributedError` if ranks are missing.
     """
     seconds = settings.number("distributed", "timeout") or _SECONDS
     table = _rank_table(settings)
@@ -78,12 +77,12 @@ def communicator(target: Target, settings: Settings) -> Communicator:
 
 
 def _said(*names: str) -> dict[str, int | None]:
-    """The first of these variables of the environment that holds a number."""
+    """Return those of these environment variables that are numbers."""
     return {name: number(name) for name in names if os.environ.get(name, "").isdecimal()}
 
 
 def _one(what: str, said: dict[str, int | None]) -> int | None:
-    """The one value that all give who give any; ConfigError where two differ."""
+    """Return the one value of all sources. Raises ConfigError if two differ."""
     known = {where: value for where, value in said.items() if value is not None}
     (first, value), *others = known.items() or [("", None)]
     for where, other in others:
@@ -93,7 +92,7 @@ def _one(what: str, said: dict[str, int | None]) -> int | None:
 
 
 def _rank_table(settings: Settings) -> Path | None:
-    """The rank table that the settings or the environment name; ConfigError where they name two."""
+    """Return the rank table of the settings or the environment. Raises ConfigError if they differ."""
     given, variable = settings.get("ascend_context", "rank_table_file"), os.environ.get(TABLE, "")
     named, other = _beside(given, settings) if given else None, Path(variable) if variable else None
     if named and other and named.resolve() != other.resolve():
@@ -111,10 +110,10 @@ def _by_hand(meeting: Rendezvous, way: str, device_id: int, seconds: float) -> C
 
 
 def chosen(wanted: str, device: str, has_torch: bool, has_nccl: Callable[[], bool]) -> str:
-    """How ranks that were started by hand talk: "nccl" for GPUs, "gloo", or "sockets" where torch is missing.
+    """Choose the communicator: "nccl" for GPUs, "gloo", or "sockets" without torch.
 
-    `wanted` is "torch", "sockets", or "" for what is here; `device` is what the ranks compute on. `has_nccl`
-    is asked only where it matters. Raises `ConfigError`.
+    `wanted` is "torch", "sockets", or "" for any; `device` is the kind of device. `has_nccl` is called only
+    if it matters. Raises `ConfigError`.
     """
     if wanted not in ("", "torch", "sockets"):
         raise ConfigError(f"{COMMUNICATOR} is {wanted!r}: it must be torch or sockets")
@@ -126,13 +125,13 @@ def chosen(wanted: str, device: str, has_torch: bool, has_nccl: Callable[[], boo
 
 
 def _beside(path: str, settings: Settings) -> Path:
-    """A path as given, or from the folder of the .ini file."""
+    """Return a path as given, or relative to the folder of the .ini file."""
     beside = Path(settings.folder, path)
     return beside if beside.exists() and not Path(path).exists() else Path(path)
 
 
 def _of_environment() -> Rendezvous:
-    """What torchrun and `pinnace launch` leave in the environment."""
+    """Return the rendezvous that torchrun and `pinnace launch` define in the environment."""
     address, port = os.environ["MASTER_ADDR"], number("MASTER_PORT", default=BASE_PORT)
     rank, size = number("RANK"), number("WORLD_SIZE")
     if not rank < size:
@@ -145,7 +144,7 @@ def _of_environment() -> Rendezvous:
 
 
 def _own_address(other: str) -> str:
-    """The address of this machine on its way to another one."""
+    """Return the address of this machine in the network of another one."""
     try:
         found = socket.getaddrinfo(other, 9, type=socket.SOCK_DGRAM)[0]
         with socket.socket(found[0], socket.SOCK_DGRAM) as way:

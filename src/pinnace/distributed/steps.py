@@ -1,4 +1,4 @@
-"""What one rank does, in order: segments that an engine runs, and collectives between them."""
+"""The plan of a rank: segments that an engine runs, and collectives between them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pinnace.types import Interface, Port
 
 @dataclass(frozen=True)
 class Partition:
-    """Which part of a whole a file says that it is: `pinnace shard` writes it, MindSpore does not."""
+    """The position of a file's part in a partitioned model; `pinnace shard` writes it, MindSpore does not."""
 
     model: str = ""
     rank: int = 0
@@ -20,12 +20,12 @@ class Partition:
 
 @dataclass(frozen=True, eq=False)
 class Collective:
-    """One meeting of ranks: a node of the domain `pinnace.distributed`.
+    """One collective: a node of the domain `pinnace.distributed`.
 
-    `takes` and `gives` are values of the graph. `group` is MindSpore's name, `ranks` its members where the
-    file says them. `op` is a reduction, `root` the rank whose tensor a Broadcast gives, `to` and `source` are
-    the ranks that an Exchange sends its inputs to, and has its outputs from: numbers within the group, as is
-    `own`, the rank that the file is for, -1 where it does not say.
+    `takes` and `gives` are values of the graph. `group` is MindSpore's name, `ranks` its members if the file
+    lists them. `op` is a reduction, `root` the rank whose tensor a Broadcast sends, `to` and `source` are the
+    ranks that an Exchange sends its inputs to, and receives its outputs from: positions in the group, as is
+    `own`, the rank that the file is for, -1 if unknown.
     """
 
     kind: str
@@ -47,23 +47,25 @@ class Collective:
 
 @dataclass(frozen=True, eq=False)
 class Segment:
-    """What an engine runs between collectives; its ports are named as values of the whole graph."""
+    """A graph that an engine runs between collectives; its ports have the names of the whole graph's
+    values.
+    """
 
     ports: Interface
 
 
 @dataclass(frozen=True)
 class Wait:
-    """Go on when the collectives that were begun are done."""
+    """Wait for all collectives that have begun."""
 
 
 Step = Segment | Collective | Wait
-"""A collective only begins; it is done after the next Wait."""
+"""A Collective step only begins it; the next Wait completes it."""
 
 
 @dataclass(frozen=True)
 class Plan:
-    """Steps in order; `constants` are weights that a collective takes, or that are outputs themselves."""
+    """Steps in order; `constants` are weights that are inputs of a collective, or outputs."""
 
     part: Partition
     steps: tuple[Step, ...]
@@ -82,7 +84,7 @@ class Plan:
 
 @dataclass(frozen=True)
 class RankPart:
-    """One rank's part of a model, before the ranks have met; `segments` are those of the plan, in order."""
+    """One rank's part of a model, before the ranks meet; `segments` are those of the plan, in order."""
 
     name: str
     plan: Plan

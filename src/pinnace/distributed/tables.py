@@ -1,4 +1,4 @@
-"""Files that say which ranks there are: HCCL's rank table, and MindSpore's file of groups."""
+"""Files that define ranks: HCCL's rank table, and MindSpore's file of groups."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from pinnace.distributed.mpi import number
 from pinnace.errors import ConfigError, DistributedError
 
 BASE_PORT = 60000
-"""HCCL's, unless HCCL_IF_BASE_PORT says otherwise."""
+"""HCCL's default; the variable HCCL_IF_BASE_PORT overrides it."""
 
 
 @dataclass(frozen=True)
 class Rendezvous:
-    """Where ranks find each other: `hosts` are the addresses of all, and rank 0 listens on `port`."""
+    """The addresses of all ranks, and the port on which rank 0 listens."""
 
     rank: int
     hosts: tuple[str, ...]
     port: int
 
     def __post_init__(self) -> None:
-        """ConfigError where there is no such port."""
+        """Raise ConfigError for an invalid port."""
         if not 0 < self.port < 1 << 16:
             raise ConfigError(
                 f"rank 0 cannot listen on {self}: ports are 1 to 65535, and this one is what MASTER_PORT "
@@ -38,7 +38,7 @@ class Rendezvous:
         return f"{self.hosts[0]}:{self.port}"
 
     def lacking(self, missing: Sequence[int], seconds: float) -> DistributedError:
-        """The error where these ranks have not come in that time."""
+        """Return the error for ranks that have not come in time."""
         who = ("rank " if len(missing) == 1 else "ranks ") + ", ".join(map(str, missing))
         return DistributedError(
             f"rank {self.rank}: {who} did not come within {seconds:g} s (rank 0 listens on {self})"
@@ -46,11 +46,11 @@ class Rendezvous:
 
 
 def meeting(path: Path, rank: int, ascend: int | None = None) -> Rendezvous:
-    """Where the ranks of a rank table meet, for one of them; ConfigError where the table cannot be used.
+    """Return the rendezvous of a rank in a rank table. Raises ConfigError if the table cannot be used.
 
-    The rank runs on the Ascend processor `ascend`, where it runs on one: the table must say so. What is used
-    is the address of the server (`host_ip`, or `server_id` where that is an address), else the device's; rank
-    0 listens on the port `HCCL_IF_BASE_PORT` (60000) plus its `device_id`.
+    `ascend` is the rank's Ascend device, if it runs on one, which must match the table. The address is that
+    of the server (`host_ip`, or `server_id` if that is an address), else the device's; rank 0 listens on the
+    port `HCCL_IF_BASE_PORT` (60000) plus its `device_id`.
     """
     devices = devices_of(path)
     if rank not in devices:
@@ -65,12 +65,12 @@ def meeting(path: Path, rank: int, ascend: int | None = None) -> Rendezvous:
 
 
 def devices_of(path: Path) -> dict[int, tuple[str, int]]:
-    """Address and device number by rank, as a rank table says; ConfigError.
+    """Return address and device number by rank from a rank table. Raises ConfigError.
 
-    The table is HCCL's (CANN's "HCCL Collective Communication Library", ranktable file, templates 1 and 2):
-    `server_list[].device[]` with `device_id`, `device_ip` and `rank_id`, or of the older form
-    `group_list[].instance_list[].devices[]`, where `rank_id` is the instance's, or left out: then ranks count
-    in order.
+    The format is HCCL's (CANN's "HCCL Collective Communication Library", ranktable file, templates 1 and 2):
+    `server_list[].device[]` with `device_id`, `device_ip` and `rank_id`, or the older
+    `group_list[].instance_list[].devices[]`, where `rank_id` belongs to the instance, or is omitted: then
+    ranks are counted in order.
     """
     table = _table(path)
     if table.get("status", "completed") != "completed":
@@ -95,7 +95,7 @@ def devices_of(path: Path) -> dict[int, tuple[str, int]]:
 
 
 def _listed(table: dict[str, Any]) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
-    """Servers, or instances, with each of their devices."""
+    """Return servers, or instances, with each of their devices."""
     if "server_list" in table or "group_list" not in table:
         for server in table["server_list"]:
             for device in server["device"]:
@@ -132,7 +132,7 @@ def _address(server: dict[str, str], device: dict[str, str]) -> str:
 
 
 def groups_of(path: str) -> dict[str, Ranks]:
-    """The groups of a file that MindSpore wrote (GROUP_INFO_FILE), ranks by name; {} for "". ConfigError.
+    """Read the groups of a file by MindSpore (GROUP_INFO_FILE), ranks by name; {} for "". Raises ConfigError.
 
     The file is the message ParallelGroupMap of its node_strategy.proto: repeated field 1 holds a name (1) and
     a message (2) of numbers (1).
@@ -152,7 +152,7 @@ def groups_of(path: str) -> dict[str, Ranks]:
 
 @cache
 def _group_map() -> Any:
-    """The protobuf class of ParallelGroupMap."""
+    """Return the protobuf class of ParallelGroupMap."""
     from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
     repeated, optional, number_, text, message = 3, 1, 13, 9, 11

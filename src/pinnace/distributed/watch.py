@@ -1,4 +1,4 @@
-"""What a rank does while it waits: it looks who else is there, and gives up in time."""
+"""Waiting of a rank, with checks of the other ranks and a time limit."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from pinnace.distributed.roster import Roster
 from pinnace.errors import DistributedError
 
 _SPIN = 0.005
-"""Seconds for which a wait asks again and again, giving the core to others between; then it sleeps."""
+"""Seconds of polling, yielding the core in between, before a wait sleeps."""
 _NAP = 0.0002
 _LOOK = 0.05
-"""Seconds between two looks at the roster."""
+"""Seconds between checks of the roster."""
 
 
 class Watch:
-    """The waits of one rank. `seconds` is the most that one wait takes; `what` is waited for, for errors."""
+    """The waits of one rank. `seconds` is the limit of one wait; `what` is the operation, for errors."""
 
     def __init__(self, roster: Roster, rank: int, size: int, seconds: float) -> None:
         self.rank, self.seconds = rank, seconds
@@ -26,14 +26,16 @@ class Watch:
         self._broken: DistributedError | None = None
 
     def begin(self, what: str) -> None:
-        """One more collective begins. Raises again what has broken the ranks apart before."""
+        """Count one more collective. Raises the error that has separated the ranks before."""
         if self._broken is not None:
             raise DistributedError(f"{self._broken} (since then no collective can run: start the ranks anew)")
         self.what = what
         self._roster.next_step()
 
     def wait(self, done: Callable[[], bool], ranks: Sequence[int]) -> None:
-        """Return when `done()`; DistributedError where a rank has ended or failed, or the time is over."""
+        """Return when `done()`. Raises DistributedError if a rank has ended or failed, or the time
+        is over.
+        """
         start = time.monotonic()
         looked = start
         while not done():
@@ -49,20 +51,22 @@ class Watch:
                     raise self.late(ranks)
 
     def look(self) -> None:
-        """DistributedError where a rank has ended or failed, of this group or not: it will be missed."""
+        """Raise DistributedError if any rank has ended or failed."""
         failed, ended = self._roster.failed(self._all), self._roster.ended(self._all)
         for rank, verb in [*((r, "has ended") for r in ended), *((r, "has failed") for r in failed)]:
             process = self._roster.process(rank)
             raise self.broken(f"rank {rank} (process {process}) {verb} while rank {self.rank} waited for")
 
     def late(self, ranks: Sequence[int]) -> DistributedError:
-        """The error for a wait that took too long."""
+        """Return the error for a wait that took too long."""
         behind = self._roster.behind(ranks)
         who = f"rank{'s' if len(behind) > 1 else ''} {', '.join(map(str, behind))}" if behind else "others"
         return self.broken(f"rank {self.rank} has waited {self.seconds:g} s for {who} in")
 
     def lost(self, error: Exception) -> DistributedError:
-        """The error for what a communicator raised: who has ended shows within a moment."""
+        """Return the error for an exception of a communicator, after checking for a moment which rank has
+        ended.
+        """
         deadline = time.monotonic() + min(1.0, self.seconds)
         while time.monotonic() < deadline:
             try:
@@ -74,22 +78,22 @@ class Watch:
         return self.broken(f"rank {self.rank} has lost the others ({reason}) in")
 
     def broken(self, how: str) -> DistributedError:
-        """The error that ends this rank's part, said to the others too."""
+        """Return the error that ends this rank's part, and mark the rank as failed."""
         self._broken = DistributedError(f"{how} {self.what}")
         self._roster.fail()
         return self._broken
 
     def fail(self, error: BaseException) -> None:
-        """This rank cannot go on, for a reason of its own: let the others know."""
+        """Mark this rank as failed for a reason of its own."""
         if self._broken is None:
             self._broken = DistributedError(f"rank {self.rank} has failed: {error}")
             self._roster.fail()
 
     def ended(self) -> list[int]:
-        """The ranks whose process is no more."""
+        """Return the ranks whose process has ended."""
         return self._roster.ended(self._all)
 
     @property
     def is_broken(self) -> bool:
-        """Whether ranks have lost each other."""
+        """True if the ranks have lost each other."""
         return self._broken is not None

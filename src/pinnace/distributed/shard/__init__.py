@@ -1,1 +1,1 @@
-"""`pinnace shard`: a model that is cut into one for each rank."""
+"""`pinnace shard`: partition of a model into one file for each rank."""

@@ -1,4 +1,4 @@
-"""Reads a model, cuts it, writes a file for each rank, and says what each has to do."""
+"""Partition a model, write a file for each rank, and report the share of each."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from pinnace.weights.digest import digest
 from pinnace.weights.source import SMALL, Source
 
 _SPARE = 0.15
-"""Part of the weights that each rank may have beyond its own before pipeline is the better cut."""
+"""Share of the weights that a rank may hold beyond its part before a pipeline is the better choice."""
 _MOST_RANKS = 1024
 _DOUBLED = ("AllReduce",)
 """Collectives that send each byte about twice."""
@@ -32,11 +32,11 @@ _DOUBLED = ("AllReduce",)
 
 @dataclass(frozen=True)
 class RankShare:
-    """What one rank has of a model.
+    """The share of one rank in a model.
 
     `weights` and `whole` are bytes, of this rank and of the model; `operations` are additions and
-    multiplications of products and convolutions, `sent` bytes that one prediction sends and receives; a free
-    dimension counts as 1 in both.
+    multiplications of products and convolutions, `sent` bytes that one prediction sends and receives; free
+    dimensions count as 1 in both.
     """
 
     file: str
@@ -56,8 +56,8 @@ def shard(
 ) -> list[RankShare]:
     """Write `folder`/NAME_RANK.onnx and .data for each rank. `strategy` is "tensor", "pipeline" or "".
 
-    "" is tensor where that divides most of the weights, else pipeline. `shapes` fixes free
-    dimensions of inputs. Raises `ModelFormatError`, `UnsupportedModelError`, `ConfigError`, `OSError`.
+    "" is tensor if that divides most of the weights, else pipeline. `shapes` fixes free dimensions of inputs.
+    Raises `ModelFormatError`, `UnsupportedModelError`, `ConfigError`, `OSError`.
     """
     if ranks > _MOST_RANKS:
         raise ConfigError(f"{ranks} ranks: a model is cut into at most {_MOST_RANKS}, each a file of its own")
@@ -87,13 +87,13 @@ def shard(
 
 
 def _content(source: Source) -> str:
-    """A name for a model that was read: of its own file, and of those beside it that hold its weights."""
+    """Return a digest of a model that was read: of its file, and of the files with its weights."""
     files = ("", *source.files)
     return digest("".join(digest(source.bytes_of(file)) for file in files).encode())
 
 
 def _chosen(source: Source, ranks: int, shapes: Mapping[str, Sequence[int]]) -> str:
-    """Tensor parallelism where it leaves a rank not much more than its part of the weights."""
+    """Choose tensor parallelism if it leaves a rank little more than its part of the weights."""
     made = _prepared(source, shapes)
     whole = _weight_bytes(made)
     tensor.cut(made, 0, ranks)
@@ -101,7 +101,7 @@ def _chosen(source: Source, ranks: int, shapes: Mapping[str, Sequence[int]]) -> 
 
 
 def _prepared(source: Source, shapes: Mapping[str, Sequence[int]]) -> ir.Model:
-    """The graph of a model with types and shapes, products with weights written as MatMul."""
+    """Return the graph of a model with types and shapes, products with weights written as MatMul."""
     graph = compilable(
         formats.read(source), source.name, None if source.folder is None else str(source.folder)
     )
@@ -127,10 +127,10 @@ def _prepared(source: Source, shapes: Mapping[str, Sequence[int]]) -> ir.Model:
 
 
 def _weights_as_initializers(model: ir.Model) -> None:
-    """Weights become initializers and nothing else, in whichever form a file has them."""
+    """Turn weights in all forms into initializers."""
     for value in [value for value in model.graph.inputs if value.is_initializer()]:
         model.graph.inputs.remove(value)
-    model.ir_version = max(model.ir_version, 4)  # before, initializers had to be inputs
+    model.ir_version = max(model.ir_version, 4)  # older versions require initializers to be inputs
     LiftConstantsToInitializersPass()(model)
     for function in model.functions.values():
         for node in ir.traversal.RecursiveGraphIterator(function.graph):
@@ -151,7 +151,7 @@ def _check_shape(model: str, value: ir.Value, dims: Sequence[int]) -> None:
 
 
 def _inferred(model: ir.Model) -> ir.Model:
-    """The model with what ONNX's inference finds; weights are left out of it."""
+    """Add the types and shapes of ONNX's inference, which runs without large weights."""
     kept = {name: value.const_value for name, value in model.graph.initializers.items()}
     for name, value in model.graph.initializers.items():
         tensor_ = kept[name]
@@ -180,7 +180,7 @@ def _inferred(model: ir.Model) -> ir.Model:
 
 
 def _plain_products(graph: ir.Graph) -> None:
-    """Transposed weights become weights, Gemm becomes MatMul and Add."""
+    """Fold transposes of weights, and turn Gemm into MatMul and Add."""
     for node in list(graph):
         weight = node.inputs[0] if node.inputs else None
         if node.domain or any(output.is_graph_output() for output in node.outputs):
@@ -225,7 +225,7 @@ def _transposed(graph: ir.Graph, weight: ir.Value, order: Sequence[int] | None) 
     assert weight.const_value is not None
     array = np.transpose(weight.const_value.numpy(), order)
     how = ",".join(map(str, order or range(array.ndim)[::-1]))
-    name = f"pinnace/transposed{how}/{weight.name}"  # what a file calls its own begins otherwise
+    name = f"pinnace/transposed{how}/{weight.name}"  # the prefix avoids names of the file
     if name not in graph.initializers:
         held = ir.tensor(array, name=name)
         graph.initializers[name] = ir.Value(
@@ -234,7 +234,7 @@ def _transposed(graph: ir.Graph, weight: ir.Value, order: Sequence[int] | None) 
     return graph.initializers[name]
 
 
-# -- the report ------------------------------------------------------------------------------------
+# -- report ----------------------------------------------------------------------------------------
 
 
 def _share(model: ir.Model, file: str, whole: int) -> RankShare:
@@ -264,7 +264,7 @@ def _bytes(value: ir.Value) -> int:
 
 
 def _operations(node: ir.Node) -> int:
-    """Of products and convolutions, which take nearly all of the time."""
+    """Count the operations of products and convolutions, which take nearly all of the time."""
     if node.op_type in ("MatMul", "Gemm") and node.inputs[0] is not None and node.inputs[0].shape:
         inner = node.inputs[0].shape[-1]
         return 2 * _elements(node.outputs[0]) * (inner if isinstance(inner, int) else 1)

@@ -1,4 +1,4 @@
-"""Pipeline parallelism: the graph is cut across, each rank runs one stretch of it."""
+"""Pipeline parallelism: each rank runs one stage of the graph."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from pinnace.ops.collective import DOMAIN
 
 
 def cut(model: ir.Model, rank: int, size: int) -> None:
-    """Make `model`, whose values have types and fixed shapes, the part of a rank.
+    """Reduce `model`, whose values have types and fixed shapes, to the stage of a rank.
 
-    Stretches have about the same bytes of weights. What crosses goes from rank to rank by Exchange, and the
-    outputs are sent to all by Broadcast. Raises `ConfigError` where what crosses has free dimensions.
+    Stages have about equal bytes of weights. Values that cross stages are sent by Exchange, and the outputs
+    are sent to all ranks by Broadcast. Raises `ConfigError` if a crossing value has free dimensions.
     """
     graph = model.graph
     nodes = list(graph)
-    place = dict(zip(nodes, _stretches(nodes, size), strict=True))
+    place = dict(zip(nodes, _stages(nodes, size), strict=True))
     weights = set(graph.initializers.values())
     homes = {output: place[node] for node in nodes for output in node.outputs}
     readers: dict[ir.Value, set[int]] = {}
@@ -34,7 +34,7 @@ def cut(model: ir.Model, rank: int, size: int) -> None:
         if place[node] == rank:
             replace_reads(node, arrived.get)
     for i, output in enumerate(outputs):
-        if output in homes:  # else it is an input or a weight, which all have
+        if output in homes:  # else it is an input or a weight, which all ranks have
             graph.outputs[i] = _sent_to_all(graph, output, homes[output], rank)
     _drop([node for node in nodes if place[node] != rank], graph)
     used = {v for node in graph for v in reads(node)} | set(graph.outputs)
@@ -43,8 +43,8 @@ def cut(model: ir.Model, rank: int, size: int) -> None:
     model.opset_imports[DOMAIN] = 1
 
 
-def _stretches(nodes: Sequence[ir.Node], size: int) -> list[int]:
-    """The rank of each node, by the weights that nodes before it are the first to read."""
+def _stages(nodes: Sequence[ir.Node], size: int) -> list[int]:
+    """Return the rank of each node, by the cumulative bytes of weights that nodes are the first to read."""
     seen: set[ir.Value] = set()
     bytes_before: list[int] = []
     total = 0
@@ -60,7 +60,7 @@ def _stretches(nodes: Sequence[ir.Node], size: int) -> list[int]:
 def _exchanges(
     graph: ir.Graph, crossing: Sequence[tuple[ir.Value, int, int]], rank: int, size: int
 ) -> dict[ir.Value, ir.Value]:
-    """Write this rank's Exchanges; what it receives, by what that is in the whole graph."""
+    """Add this rank's Exchange nodes. Returns the received values by their original values."""
     arrived: dict[ir.Value, ir.Value] = {}
     first = next(iter(graph), None)
     for home in range(size):
@@ -99,7 +99,7 @@ def _sent_to_all(graph: ir.Graph, output: ir.Value, home: int, rank: int) -> ir.
         graph.initializers[dims.name or ""] = dims
         filler = ir.Node("", "ConstantOfShape", [dims], [ir.AttrTensor("value", zeros)])
         given = filler.outputs[0]
-        given.name, given.type, given.shape = f"{name}.room", output.type, ir.Shape(_fixed(output))
+        given.name, given.type, given.shape = f"{name}.filler", output.type, ir.Shape(_fixed(output))
         graph.append(filler)
     node = ir.Node(DOMAIN, "Broadcast", [given], [ir.AttrInt64("root", home)], name=name)
     (all_have,) = node.outputs

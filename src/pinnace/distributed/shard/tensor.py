@@ -1,9 +1,9 @@
-"""Tensor parallelism: every large product is cut among the ranks, columns first, then rows.
+"""Tensor parallelism: large products are split among the ranks, by columns first, then by rows.
 
-Each value of the graph is held in one of three ways: whole in every rank, split along an axis, or as parts
-whose sum it is. A product with a weight takes what is whole and gives columns, or takes columns and gives
-parts; one AllReduce makes parts whole. Heads of an attention, which are columns, stay split through its
-reshapes, products and softmax. What a node cannot take split is made whole before it. (The scheme of
+Each value of the graph is held in one of three states: whole in every rank, split along an axis, or as
+partial sums. A product with a weight turns a whole input into split columns, or split columns into partial
+sums, which one AllReduce makes whole. Attention heads, which are columns, stay split through reshapes,
+products and softmax. Inputs of nodes that cannot work on splits are made whole first. (The scheme of
 Megatron-LM, arXiv 1909.08053.)
 """
 
@@ -22,7 +22,7 @@ from pinnace.ops.builder import OPSET
 from pinnace.ops.collective import DOMAIN
 
 SMALL = 1 << 16
-"""Bytes up to which a weight is not worth a collective: every rank has it."""
+"""Maximum bytes of weights that every rank holds, as they are not worth a collective."""
 
 _UNARY = {
     *(
@@ -61,22 +61,24 @@ _BROADCASTING = {
 
 @dataclass(frozen=True)
 class Split:
-    """A value of which each rank has an equal part of an axis."""
+    """A value of which each rank has an equal part along an axis."""
 
     axis: int
 
 
 @dataclass(frozen=True)
 class Parts:
-    """A value that is the sum of what the ranks have."""
+    """A value that is the sum of the ranks' values."""
 
 
 State = Split | Parts | None
-"""How a value is held; None is whole."""
+"""State of a value; None is whole."""
 
 
 def cut(model: ir.Model, rank: int, size: int) -> int:
-    """Make `model`, whose values have types and shapes, a rank's part; returns how many weights were cut."""
+    """Reduce `model`, whose values have types and shapes, to a rank's part. Returns the number of split
+    weights.
+    """
     return _TensorSharder(model, rank, size).run()
 
 
@@ -110,7 +112,9 @@ class _TensorSharder:
     # -- nodes -------------------------------------------------------------------------------------
 
     def _taken(self, node: ir.Node) -> State:
-        """Let a node take its inputs as they are held, where it can; how its outputs are held then."""
+        """Let a node work on split inputs if it can, else make them whole. Returns the state of its
+        outputs.
+        """
         state: State = None
         inputs = [value for value in node.inputs if value is not None]
         if node.domain == "" and not _has_graphs(node) and _is_known([*inputs, *node.outputs]):
@@ -121,14 +125,14 @@ class _TensorSharder:
             if any(isinstance(self._states.get(value), Split) for value in inputs):
                 state = self._carried(node)
         if state is None:
-            # What graphs within the node read is among it; collectives need the same order in all ranks.
+            # Captured values of nested graphs are included; collectives need the same order in all ranks.
             taken = sorted(reads(node), key=lambda value: value.name or "")
             whole = {value: self._made_whole(value, node) for value in taken}
             replace_reads(node, whole.get)
         return state
 
     def _carried(self, node: ir.Node) -> State:
-        """The state of the output where the node works on each part by itself; None where it does not."""
+        """Return the state of the output if the node works on each part alone, else None."""
         first = node.inputs[0]
         held = None if first is None else self._states.get(first)
         if node.op_type in _BROADCASTING:
@@ -143,7 +147,7 @@ class _TensorSharder:
             case kind if kind in _UNARY:
                 return held
             case "Softmax" | "LogSoftmax":
-                if self._opset < 13:  # over all dimensions from the axis on
+                if self._opset < 13:  # it normalises over all dimensions from the axis on
                     return held if held.axis < node.attributes.get_int("axis", 1) % rank else None
                 return held if node.attributes.get_int("axis", -1) % rank != held.axis else None
             case "LayerNormalization" | "RMSNormalization":
@@ -199,7 +203,7 @@ class _TensorSharder:
         )
 
     def _broadcasting(self, node: ir.Node) -> State:
-        """Parts of equal axes meet; what is whole is cut where it has the axis, or goes as it is."""
+        """Combine inputs split along equal axes; weights with that axis are split, others are used whole."""
         inputs = [value for value in node.inputs if value is not None]
         rank = max(len(v.shape or ()) for v in inputs)
         from_end = {
@@ -224,7 +228,7 @@ class _TensorSharder:
         return Split(rank + axis)
 
     def _reshaped(self, node: ir.Node, held: Split) -> State:
-        """Heads come out of columns, and go back: the split stays with the outer one of the dimensions."""
+        """Keep the split through a reshape between columns and heads: it stays with the outer dimension."""
         before, wanted = node.inputs[0], node.inputs[1]
         after = node.outputs[0]
         if before is None or wanted is None or before.shape is None or after.shape is None:
@@ -240,7 +244,7 @@ class _TensorSharder:
         if axis is None:
             return None
         dims = wanted.const_value.numpy().astype(np.int64)
-        # 0 stands for the dimension before, which may be the split one.
+        # 0 copies the dimension of the input, which may be the split one.
         found = [
             n if d == 0 and isinstance(n, int) else int(d) for d, n in zip(dims, after.shape, strict=True)
         ]
@@ -252,7 +256,7 @@ class _TensorSharder:
     # -- values ------------------------------------------------------------------------------------
 
     def _made_whole(self, value: ir.Value, before: ir.Node | None) -> ir.Value:
-        """The whole of a value, by a collective where that is needed, before a node or at the end."""
+        """Return the whole of a value, adding a collective if needed, before a node or at the end."""
         state = self._states.get(value)
         if state is None:
             return value
@@ -271,11 +275,11 @@ class _TensorSharder:
             node = ir.Node("", "Cast", [given], [ir.AttrInt64("to", dtype)])
             return add(node, suffix, ir.TensorType(dtype))
 
-        is_bool = value.dtype is ir.DataType.BOOL  # which has no sum
+        is_bool = value.dtype is ir.DataType.BOOL  # bool has no sum
         part = cast(value, ir.DataType.INT32, "number") if is_bool else value
         kind = part.type
         if isinstance(state, Split):
-            # The sum of parts that are zero elsewhere: to the last bit what was split.
+            # The sum of parts padded with zeros is exact.
             width = dims[state.axis]
             assert isinstance(width, int)
             pads = np.zeros(2 * len(dims), np.int64)
@@ -289,7 +293,7 @@ class _TensorSharder:
             whole = cast(whole, ir.DataType.BOOL, "whole")
         producer = value.producer()
         assert producer is not None
-        # As soon as it is known: what does not need it can run meanwhile.
+        # Add it as early as possible, so that independent nodes run concurrently.
         self._graph.insert_after(producer, new)
         self._whole[value] = whole
         return whole
@@ -300,7 +304,7 @@ class _TensorSharder:
         return ir.Node("", "Pad", [value, self._constant(f"pads/{value.name}", pads)])
 
     def _slice(self, weight: ir.Value, axis: int) -> ir.Value:
-        """This rank's part of a weight."""
+        """Return this rank's part of a weight."""
         if (weight, axis) not in self._slices:
             tensor = weight.const_value
             assert tensor is not None
@@ -319,7 +323,7 @@ class _TensorSharder:
         return width
 
     def _constant(self, name: str, array: Array, dtype: ir.DataType | None = None) -> ir.Value:
-        name = f"pinnace/{name}"  # what a file calls its own begins otherwise
+        name = f"pinnace/{name}"  # the prefix avoids names of the file
         tensor = ir.Tensor(array, dtype=dtype, name=name) if dtype else ir.tensor(array, name=name)
         value = ir.Value(
             name=name, const_value=tensor, shape=ir.Shape(array.shape), type=ir.TensorType(tensor.dtype)
@@ -346,7 +350,7 @@ class _TensorSharder:
         return isinstance(width, int) and width % self._size == 0
 
     def _drop_unread(self) -> None:
-        """Weights that are only read in part, and those that nothing reads."""
+        """Remove initializers that nothing reads, also those of which only slices are read."""
         read = {
             value.name
             for node in ir.traversal.RecursiveGraphIterator(self._graph)
@@ -367,9 +371,9 @@ def _has_graphs(node: ir.Node) -> bool:
 
 
 def _follows(before: Sequence[object], after: Sequence[object], axis: int, size: int) -> int | None:
-    """The dimension after a reshape whose parts are those of the split one; None where there is none.
+    """Return the dimension after a reshape that is split like `axis` before it; None if there is none.
 
-    It is the one from which on as many elements follow each other.
+    It is the one with the same number of elements from it on.
     """
     wanted = _volume(before[axis:])
     for place, dim in enumerate(after):
@@ -379,7 +383,7 @@ def _follows(before: Sequence[object], after: Sequence[object], axis: int, size:
 
 
 def _volume(dims: Sequence[object]) -> tuple[int, list[str]] | None:
-    """The product of dimensions: of the numbers, and the names of free ones. None where one is unknown."""
+    """Return the product of fixed dimensions and the names of free ones. None if one is unknown."""
     names = [dim.value for dim in dims if isinstance(dim, ir.SymbolicDim)]
     known = [name for name in names if name is not None]
     fixed = math.prod(dim for dim in dims if isinstance(dim, int))

@@ -1,7 +1,8 @@
-"""The port of a rank: who connects is heard side by side, so that nobody who says nothing holds others up.
+"""The listening port of a rank. Greetings are read concurrently, so that a silent client does not delay
+others.
 
-A greeting is a packed form and its HMAC-SHA256 (RFC 2104) under the secret of the job, which is empty where
-nobody has given one.
+A greeting is a packed struct and its HMAC-SHA256 (RFC 2104) under the secret of the job, which is empty if
+none was given.
 """
 
 from __future__ import annotations
@@ -16,21 +17,21 @@ from dataclasses import dataclass, field
 from typing import Any
 
 SECRET = "PINNACE_SECRET"
-"""The variable that holds what only the ranks of one job know; `pinnace launch` makes it."""
+"""The variable with the secret that the ranks of one job share; `pinnace launch` creates it."""
 PATIENCE = 2.0
-"""Seconds in which who connects has to have said its greeting."""
+"""Seconds that a client has for its greeting."""
 _SEAL = 32
 _MOST = 512
-"""Connections that are heard at the same time; the oldest goes for a newer one."""
+"""Maximum of connections without a greeting; the oldest are closed first."""
 
 
 def sealed(said: bytes) -> bytes:
-    """Bytes, and behind them what only who knows the secret can make of them."""
+    """Append the authentication code of the bytes."""
     return said + hmac.digest(os.environ.get(SECRET, "").encode(), said, "sha256")
 
 
 def unsealed(said: bytes) -> bytes | None:
-    """The bytes of what `sealed` made, None where another secret made it."""
+    """Return the bytes of `sealed`, None if their code was made with another secret."""
     body = said[:-_SEAL]
     return body if hmac.compare_digest(sealed(body), said) else None
 
@@ -43,10 +44,10 @@ class _Connection:
 
 
 class Listener:
-    """A port, and those who have connected and not yet said their greeting."""
+    """A listening port, and the connections that have not sent their greeting yet."""
 
     def __init__(self, host: str, port: int) -> None:
-        """Listen; OSError. Port 0 is any."""
+        """Listen on a port; 0 chooses a free one. Raises OSError."""
         family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
         self._listening = socket.create_server((host, port), family=family, backlog=1024)
         self._listening.setblocking(False)
@@ -54,7 +55,7 @@ class Listener:
         self._guests: list[_Connection] = []
 
     def greeted(self, form: struct.Struct, seconds: float) -> list[tuple[socket.socket, tuple[Any, ...]]]:
-        """Those who have said a greeting of this form under the secret, and what, after `seconds` at most."""
+        """Wait up to `seconds`, and return the connections with a valid greeting of this form."""
         waiting = {guest.connection.fileno(): guest for guest in self._guests}
         poll = select.poll()
         for file in (self._listening.fileno(), *waiting):
@@ -78,7 +79,7 @@ class Listener:
     def _let_in(self) -> None:
         try:
             connection = self._listening.accept()[0]
-        except OSError:  # it has gone already, or there are too many open files
+        except OSError:  # it is closed already, or there are too many open files
             return
         connection.setblocking(False)
         self._guests.append(_Connection(connection))
@@ -91,7 +92,7 @@ class Listener:
 
 
 def _hear(guest: _Connection, size: int) -> bytes | None:
-    """All that a guest is to say, b"" where it goes before, None where more is to come."""
+    """Return the complete greeting, b"" if the connection ended, None if more is to come."""
     try:
         piece = guest.connection.recv(size - len(guest.said))
     except BlockingIOError:
