@@ -71,6 +71,8 @@ def test_names_of_others_within_a_cache_are_left_alone(cache, product, tmp_path)
     for path in mine:
         path.parent.mkdir(exist_ok=True)
         path.mkdir()
+    mine.append(cache / "new" / "build-mine")
+    mine[-1].mkdir()
     make_model(tmp_path / "other.onnx", 2)
     predict(tmp_path / "other.onnx")
     removed = Store(cache, 0).clear()
@@ -105,6 +107,31 @@ def test_what_belongs_to_others_is_not_used(cache, product, place):
     refused(product, r"belongs to another user \(uid 12345\)")
 
 
+@pytest.mark.parametrize("place", [".", "meta.json", "graph.onnx"])
+@pytest.mark.parametrize("whose", ["others can write", pytest.param("another user's", marks=_AS_ROOT)])
+def test_entries_that_others_could_have_planted_are_made_anew(cache, product, place, whose):
+    path, weight = product
+    predict(path)
+    [entry] = (cache / "entries").iterdir()
+    if whose == "another user's":
+        os.chown(entry / place, 12345, -1)
+    else:
+        (entry / place).chmod(0o770)
+    with pytest.warns(PinnaceWarning, match="(another user|can write).*; the model is compiled again"):
+        assert predict(path) == close_to(weight)
+    [entry] = (cache / "entries").iterdir()
+    assert (entry / place).stat().st_uid == os.geteuid()
+
+
+def test_a_process_that_is_killed_before_it_marks_the_folder_leaves_it_usable(cache, product):
+    cache.mkdir(mode=0o700)
+    (cache / "CACHEDIR.TAG.left").touch()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        predict(product[0])
+    assert (cache / "entries").is_dir()
+
+
 def test_only_the_owner_reads_it(cache, product):
     before = os.umask(0)
     try:
@@ -122,7 +149,7 @@ def test_only_the_owner_reads_it(cache, product):
 def test_special_files_hang_nothing(cache, product):
     path, weight = product
     predict(path)
-    os.mkfifo(cache / "new" / "build-pipe")
+    os.mkfifo(cache / "new" / "build-apipe_00")
     [entry] = (cache / "entries").iterdir()
     (entry / "stamp.json").unlink()
     os.mkfifo(entry / "stamp.json")

@@ -64,6 +64,32 @@ def _branches_of_constants():
     return _model(_if(then, _branch("b", _constant("u", value=_weight("u", 2)), _product(w="u", y="b"))))
 
 
+def _branches_of_a_loop():
+    names = (("i", TensorProto.INT64, []), ("on", TensorProto.BOOL, []), ("s", TensorProto.FLOAT, [3, 512]))
+    given = [helper.make_tensor_value_info(*one) for one in names]
+    made = [helper.make_tensor_value_info(*one) for one in (("go", *names[1][1:]), ("t", *names[2][1:]))]
+    one = _branch("a", _constant("v"), _product(w="v", y="a"))
+    other = _branch("b", _constant("u", value=_weight("u", 2)), _product(w="u", y="b"))
+    nodes = [helper.make_node("Identity", ["on"], ["go"]), *_if(one, other)]
+    nodes += [helper.make_node("Add", ["y", "s"], ["t"])]
+    body = helper.make_graph(nodes, "body", given, made)
+    small = [numpy_helper.from_array(np.array(3), "count"), numpy_helper.from_array(np.float32([0]), "none")]
+    return _model(
+        [
+            _product(y="first"),
+            helper.make_node("Loop", ["count", "", "first"], ["last"], body=body),
+            helper.make_node("Add", ["last", "none"], ["y"]),
+        ],
+        [_weight(), *small],
+    )
+
+
+def _branches_of_a_function():
+    nodes = _branches_of_constants().graph.node
+    made = helper.make_function("own", "Product", ["x"], ["y"], nodes, _SETS[:1])
+    return _model([helper.make_node("Product", ["x"], ["y"], domain="own")], functions=[made])
+
+
 def _branches_without_packing():
     then = _branch("a", helper.make_node("Gather", ["v", "rows"], ["a"]), weights=[_weight("v")])
     other = _branch("b", helper.make_node("Gather", ["v", "rows"], ["b"]), weights=[_weight("v", 2)])
@@ -112,6 +138,8 @@ MODELS = {
     "branches": _branches,
     "branches of branches": _branches_of_branches,
     "Constants of branches": _branches_of_constants,
+    "Constants of branches of a loop": _branches_of_a_loop,
+    "Constants of branches of a function": _branches_of_a_function,
     "branches that pack nothing": _branches_without_packing,
     "loop": _loop,
     "function": _function,

@@ -77,6 +77,27 @@ def test_weights_outside_of_the_folder_are_refused(tmp_path, location):
         read(Source.of_file(folder / "m.onnx"))
 
 
+def test_weights_of_a_functions_branches_outside_of_the_folder_are_refused(tmp_path):
+    weight = onnx.TensorProto(name="w", data_type=onnx.TensorProto.FLOAT, dims=[4, 4])
+    weight.data_location = onnx.TensorProto.EXTERNAL
+    weight.external_data.add(key="location", value="../m.data")
+    (tmp_path / "m.data").write_bytes(bytes(64))
+    nodes = [
+        onnx.helper.make_node("Constant", [], ["w"], value=weight),
+        onnx.helper.make_node("MatMul", ["x", "w"], ["b"]),
+    ]
+    b = onnx.helper.make_tensor_value_info("b", onnx.TensorProto.FLOAT, [4, 4])
+    branch = onnx.helper.make_graph(nodes, "branch", [], [b])
+    both = onnx.helper.make_node("If", ["c"], ["y"], then_branch=branch, else_branch=branch)
+    sets = [onnx.helper.make_opsetid("", 20)]
+    function = onnx.helper.make_function("own", "F", ["x", "c"], ["y"], [both], sets)
+    folder = tmp_path / "model"
+    folder.mkdir()
+    onnx.save(onnx.helper.make_model(onnx.GraphProto(name="g"), functions=[function]), folder / "m.onnx")
+    with pytest.raises(ModelFormatError, match=r"folder"):
+        read(Source.of_file(folder / "m.onnx"))
+
+
 def test_a_file_of_weights_that_is_a_loop_is_refused(tmp_path):
     (tmp_path / "loop").symlink_to("loop")
     write_with_external_data(tmp_path / "m.onnx", location="loop")

@@ -22,6 +22,7 @@ from typing import Any
 
 import numpy as np
 
+from pinnace.cache.folder import check_owner
 from pinnace.engines.protocol import TENSORS, Array, Compiled, Kept
 from pinnace.types import DataType, Format, Interface, Port
 from pinnace.weights.digest import digest, digest_of_file
@@ -149,13 +150,17 @@ def _files(folder: Path) -> Iterator[tuple[str, Path]]:
 
 
 def _stamp(folder: Path, files: Mapping[str, Any]) -> dict[str, Any]:
+    """The boot, and the state of each file; `Damaged` where one is missing, or is not the user's alone."""
     facts: dict[str, Any] = {"boot": _boot()}
-    for name in files:
+    for name in (".", _META, *files):
         try:
-            status = (folder / name).stat()
+            status = check_owner(folder / name, follow=False)
+        except PermissionError as error:
+            raise Damaged(str(error)) from None
         except OSError:
             raise Damaged(f"{folder / name} is missing") from None
-        facts[name] = [status.st_size, status.st_mtime_ns, status.st_ino]
+        if name != ".":
+            facts[name] = [status.st_size, status.st_mtime_ns, status.st_ino]
     return facts
 
 

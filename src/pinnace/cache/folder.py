@@ -24,6 +24,8 @@ _TAG_TEXT = "Signature: 8a477f597d28d172789f06886806bc55\n# The compile cache of
 _SUBFOLDERS = ("entries", "tensors", "refers", "choices", "models", "new", "locks")
 _OWN = re.compile(r"[0-9a-f]{64}(-[0-9a-f]{64})?")  # digests, see `pinnace.weights.digest`
 _NEW = "build-"
+_LEFT = re.compile(f"{_NEW}[a-z0-9_]{{8}}")  # as tempfile names it
+_UNFINISHED = f"{_TAG}."
 _PATIENCE = 10.0  # seconds; locks of the folder are held for milliseconds
 
 
@@ -47,10 +49,8 @@ class Folder:
         folder = self.root / name
         if not folder.is_dir():
             self.root.mkdir(mode=0o700, parents=True, exist_ok=True)
-            tag = self.root / _TAG
-            if not tag.exists():
-                tag.touch(mode=0o600)
-                tag.write_text(_TAG_TEXT, encoding="ascii")
+            if not (self.root / _TAG).exists():
+                self._mark()
             folder.mkdir(mode=0o700, exist_ok=True)
         return folder
 
@@ -91,9 +91,18 @@ class Folder:
             return True
         return False
 
+    def _mark(self) -> None:
+        """Make it a cache; the mark appears whole, since others look for it at any time."""
+        file, name = tempfile.mkstemp(prefix=_UNFINISHED, dir=self.root)
+        with open(file, "w", encoding="ascii") as tag:
+            tag.write(_TAG_TEXT)
+        os.replace(name, self.root / _TAG)
+
     def _sweep(self) -> None:
         """Remove the folders of killed processes; the caller holds the lock "new"."""
-        for path in self.subfolder("new").glob(f"{_NEW}*"):
+        for path in self.subfolder("new").iterdir():
+            if not _LEFT.fullmatch(path.name):
+                continue
             try:
                 lock = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
             except OSError:  # removed meanwhile, or not made by the cache
@@ -115,16 +124,16 @@ def make_private(folder: Path) -> None:
 
 def _check(root: Path) -> None:
     try:
-        inside = os.listdir(root)
+        inside = [name for name in os.listdir(root) if not name.startswith(_UNFINISHED)]
     except FileNotFoundError:
         return
     if inside and not _is_marked(root):
         raise FileExistsError(
             f"{root} is neither empty nor a cache of Pinnace (it has no {_TAG}): name another folder"
         )
-    _check_owner(root)
+    check_owner(root)
     for name in {_TAG, *_SUBFOLDERS}.intersection(inside):
-        _check_owner(root / name, follow=False)
+        check_owner(root / name, follow=False)
 
 
 def _is_marked(root: Path) -> bool:
@@ -132,7 +141,8 @@ def _is_marked(root: Path) -> bool:
     return tag.is_file() and tag.read_bytes()[: len(_TAG_TEXT)] == _TAG_TEXT.encode()
 
 
-def _check_owner(path: Path, follow: bool = True) -> None:
+def check_owner(path: Path, follow: bool = True) -> os.stat_result:
+    """The state of a file or folder; PermissionError where others own it or can write to it."""
     status = path.stat(follow_symlinks=follow)
     if stat.S_ISLNK(status.st_mode):
         raise PermissionError(f"{path} is a link to another place")
@@ -140,3 +150,4 @@ def _check_owner(path: Path, follow: bool = True) -> None:
         raise PermissionError(f"{path} belongs to another user (uid {status.st_uid})")
     if status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
         raise PermissionError(f"other users can write to {path}: chmod go-w")
+    return status

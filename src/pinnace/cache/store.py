@@ -38,7 +38,7 @@ OFF = "off"
 """Value in place of a folder: no cache."""
 
 _LIMIT = 10.0  # GB
-_PATIENCE = 60.0  # seconds that a build waits for another build of the same model before it continues alone
+_PATIENCE = 30.0  # seconds that a build waits for another build of the same model before it continues alone
 
 
 class Store:
@@ -186,7 +186,8 @@ class Store:
         return _bytes(*(self._folder.things("entries") if key is None else [self._path(key)]))
 
     def verify(self, key: str) -> None:
-        """Read every byte of an entry. Raises `Damaged`."""
+        """Check the owner of an entry and read every byte of it. Raises `Damaged`."""
+        entries.read(self._path(key))
         entries.verify(self._path(key))
 
     def remove(self, key: str) -> bool:

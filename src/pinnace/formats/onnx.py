@@ -9,7 +9,7 @@ import onnx_ir as ir
 from google.protobuf.message import DecodeError
 
 from pinnace.errors import ModelFormatError, PinnaceError
-from pinnace.formats.onnx_checks import check, check_tensor
+from pinnace.formats.onnx_checks import check, check_tensor, every_graph
 from pinnace.formats.sparse import make_dense
 from pinnace.formats.wire import PAYLOAD, Fields, delimited, number, outline
 from pinnace.weights.source import SMALL, Source
@@ -72,9 +72,8 @@ def _reference(offset: int, length: int) -> bytes:
 
 
 def _place_weights(model: ir.Model, source: Source) -> None:
-    graphs = [model.graph, *(f.graph for f in model.functions.values()), *model.graph.subgraphs()]
-    for graph in graphs:
-        for value in getattr(graph, "initializers", {}).values():
+    for graph in every_graph(model):
+        for value in graph.initializers.values():
             if isinstance(value.const_value, ir.ExternalTensor):
                 value.const_value = _placed(value.const_value, source)
             elif value.const_value is not None:

@@ -27,15 +27,17 @@ def check(model: ir.Model, file: str) -> None:
     for domain, opset in model.opset_imports.items():
         if not 0 < opset <= _MOST_OPSET:
             raise ModelFormatError(f"{file}: there is no operator set {opset} of {domain or 'ONNX'}")
-    for nodes in (ir.traversal.RecursiveGraphIterator(g) for g in _graphs(model)):
-        for node in nodes:
+    for graph in every_graph(model):
+        for node in graph:
             _check_attributes(node, model.opset_imports.get("", _MOST_OPSET), file)
     _check_calls(model, file)
 
 
-def _graphs(model: ir.Model) -> Iterator[ir.Graph]:
-    yield model.graph
-    yield from (function.graph for function in model.functions.values())
+def every_graph(model: ir.Model) -> Iterator[ir.Graph]:
+    """The graph of a model, those of its functions, and all that are nested in these."""
+    for graph in (model.graph, *(function.graph for function in model.functions.values())):
+        yield graph
+        yield from graph.subgraphs()
 
 
 def _check_attributes(node: ir.Node, opset: int, file: str) -> None:
@@ -97,7 +99,7 @@ def _check_calls(model: ir.Model, file: str) -> None:
 
 
 def _names(model: ir.Model) -> Iterator[object]:
-    for graph in (model.graph, *model.graph.subgraphs(), *(f.graph for f in model.functions.values())):
+    for graph in every_graph(model):
         yield from (value.name for value in (*graph.inputs, *graph.outputs))
         for node in graph:
             yield from (node.op_type, node.domain, node.overload, node.name, *node.attributes)

@@ -133,7 +133,13 @@ def _sort_out(folder: Path, places: Mapping[str, _WeightLocation], source: Sourc
 
 
 def _external(graph: onnx.GraphProto, outer: bool = True) -> Iterator[tuple[onnx.TensorProto, bool]]:
-    """Initializers that lie outside of the model, and whether they are the outermost graph's."""
+    """Initializers that lie outside of the model, and whether they are the outermost graph's.
+
+    Constant nodes that onnxruntime wrote a second time, as initializers, are removed: it cannot load them.
+    """
+    names = {tensor.name for tensor in graph.initializer}
+    for node in [n for n in graph.node if n.op_type == "Constant" and names.issuperset(n.output)]:
+        graph.node.remove(node)
     for tensor in graph.initializer:
         if tensor.data_location == onnx.TensorProto.EXTERNAL:
             yield tensor, outer
