@@ -632,12 +632,10 @@ def _from_last(
 
 
 def _pad_last(mode: str, *names: str) -> None:
+    @primitive(*names, lowered_to=f"Pad, mode {mode}.")
     def lowering(b: Builder, x: Tensor, padding: Dims) -> Value:
         pairs = list(zip(padding[::2], padding[1::2], strict=True))
         return padded(b, x, _from_last(b, x, pairs), mode)
-
-    lowering.__doc__ = f"Pad, mode {mode}."
-    primitive(*names)(lowering)
 
 
 _pad_last("reflect", "ReflectionPad1D", "ReflectionPad2D", "ReflectionPad3D")

@@ -11,12 +11,13 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import onnx_ir as ir
 
 from pinnace.ops.builder import Builder, Unsupported
-from pinnace.ops.table import Dtype, Ints, Items, Tensor, Tensors, primitive
+from pinnace.ops.table import Arguments, Dtype, Ints, Items, Tensor, Tensors, primitive
 from pinnace.ops.values import Value
 from pinnace.program import Dialect
 
@@ -29,27 +30,50 @@ _AROUND = ((-1, 0), (-1, 1), (0, 1), (1, 1), (1, 0), (1, -1), (0, -1), (-1, -1))
 """Neighbours of NeighborExchangeV2, as steps down and to the right: from the top clockwise."""
 
 
-class _Group:
+@dataclass(frozen=True, kw_only=True)
+class _Group(Arguments):
     """The ranks that meet: a name, and its members where the file says them."""
 
-    def __init__(self, b: Builder, name: str = "", ranks: Value = None, own: int | None = None) -> None:
-        self._b = b
-        self._said = {"group": name, "ranks": _ranks(ranks), "own": own}
+    group: str = ""
+    group_ranks: Value = None
 
-    def meet(self, kind: str, *inputs: ir.Value, outputs: int = 1, **more: Any) -> tuple[ir.Value, ...]:
-        return self._b.ops(kind, outputs, *inputs, domain=DOMAIN, **self._said, **more)
+    def said(self) -> dict[str, Any]:
+        """Attributes of the nodes at which the group meets."""
+        return {"group": self.group, "ranks": _ranks(self.group_ranks)}
 
-    def same(self, kind: str, x: ir.Value, **more: Any) -> ir.Value:
+    def meet(
+        self, b: Builder, kind: str, *inputs: ir.Value, outputs: int = 1, **more: Any
+    ) -> tuple[ir.Value, ...]:
+        return b.ops(kind, outputs, *inputs, domain=DOMAIN, **self.said(), **more)
+
+    def same(self, b: Builder, kind: str, x: ir.Value, **more: Any) -> ir.Value:
         """A collective that gives what has the shape of `x`."""
-        return _typed(self.meet(kind, x, **more)[0], self._b.dtype(x), self._b.shape(x))
+        return _typed(self.meet(b, kind, x, **more)[0], b.dtype(x), b.shape(x))
 
-    def gathered(self, x: ir.Value, size: int) -> ir.Value:
-        return _typed(self.meet("AllGather", x)[0], self._b.dtype(x), _sized(self._b, x, size))
+    def gathered(self, b: Builder, x: ir.Value, size: int) -> ir.Value:
+        return _typed(self.meet(b, "AllGather", x)[0], b.dtype(x), _sized(b, x, size))
 
-    def scattered(self, x: ir.Value, op: str, size: int) -> ir.Value:
+    def scattered(self, b: Builder, x: ir.Value, op: str, size: int) -> ir.Value:
         """This rank's part of the reduction."""
-        (y,) = self.meet("ReduceScatter", x, op=op)
-        return _typed(y, self._b.dtype(x), _sized(self._b, x, 1, size))
+        (y,) = self.meet(b, "ReduceScatter", x, op=op)
+        return _typed(y, b.dtype(x), _sized(b, x, 1, size))
+
+    def exchange(
+        self, b: Builder, to: Sequence[int], source: Sequence[int], *parts: ir.Value, **more: Any
+    ) -> tuple[ir.Value, ...]:
+        """A tensor to each rank of `to`, and what the ranks of `source` send, without type or shape."""
+        ends = {"to": list(to) or None, "source": list(source) or None}
+        return self.meet(b, "Exchange", *parts, outputs=len(source), **ends, **more)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Member(_Group):
+    """A group, and the number that this rank has in it."""
+
+    rank_id: int
+
+    def said(self) -> dict[str, Any]:
+        return {**super().said(), "own": self.rank_id}
 
 
 def _ranks(listed: Value) -> tuple[int, ...] | None:
@@ -90,171 +114,103 @@ def _declared(b: Builder, y: ir.Value) -> ir.Value:
     return b.op("Expand", b.constant(0, b.dtype(y).numpy()), [1 if d is None else d for d in shape])
 
 
-@primitive("AllReduce", unused="index")
-def all_reduce(
-    b: Builder, x: Tensor, *, op: str = "sum", group: str = "", group_ranks: Value = None
-) -> Value:
+@primitive("AllReduce", "InnerCommAllReduce", unused="index async_op")
+def all_reduce(b: Builder, x: Tensor, *, op: str = "sum", group: _Group) -> Value:
     """`AllReduce` between segments."""
-    return _Group(b, group, group_ranks).same("AllReduce", x, op=op)
+    return group.same(b, "AllReduce", x, op=op)
 
 
 @primitive("Reduce", unused="dest_rank")
-def reduce(b: Builder, x: Tensor, *, op: str = "sum", group: str = "", group_ranks: Value = None) -> Value:
+def reduce(b: Builder, x: Tensor, *, op: str = "sum", group: _Group) -> Value:
     """`AllReduce` between segments; a zero in ranks for which MindSpore declares another shape."""
-    return _declared(b, all_reduce(b, x, op=op, group=group, group_ranks=group_ranks))
+    return _declared(b, all_reduce(b, x, op=op, group=group))
 
 
-@primitive("InnerCommAllReduce", unused="async_op")
-def inner_comm_all_reduce(b: Builder, x: Tensor, op: str, group: str) -> Value:
-    """`AllReduce` between segments."""
-    return _Group(b, group).same("AllReduce", x, op=op)
+@primitive("DistCommAllReduce", "DistCommReduce", unused="dst async_op")
+def dist_comm_all_reduce(b: Builder, x: Tensor, *, op: str, group: _Group) -> Value:
+    """`AllReduce` between segments, and the tensor stands for the result from here on.
+
+    MindSpore leaves open what ranks other than `dst` have of DistCommReduce.
+    """
+    return b.assign(x, group.same(b, "AllReduce", b.read(x), op=op))
 
 
-@primitive("DistCommAllReduce", unused="async_op")
-def dist_comm_all_reduce(b: Builder, x: Tensor, op: str, group: str) -> Value:
-    """`AllReduce` between segments, and the tensor stands for the result from here on."""
-    return b.assign(x, _Group(b, group).same("AllReduce", b.read(x), op=op))
-
-
-@primitive("DistCommReduce", unused="dst async_op")
-def dist_comm_reduce(b: Builder, x: Tensor, op: str, dst: int, group: str) -> Value:
-    """As DistCommAllReduce: MindSpore leaves open what other ranks have."""
-    return dist_comm_all_reduce(b, x, op, group)
-
-
-@primitive("AllGather")
-def all_gather(b: Builder, x: Tensor, *, rank_size: int, group: str = "", group_ranks: Value = None) -> Value:
+@primitive("AllGather", "InnerCommAllGather", unused="async_op")
+def all_gather(b: Builder, x: Tensor, *, rank_size: int, group: _Group) -> Value:
     """`AllGather` between segments, along dimension 0."""
-    return _Group(b, group, group_ranks).gathered(x, rank_size)
-
-
-@primitive("InnerCommAllGather", unused="async_op")
-def inner_comm_all_gather(b: Builder, x: Tensor, rank_size: int, group: str) -> Value:
-    """`AllGather` between segments, along dimension 0."""
-    return _Group(b, group).gathered(x, rank_size)
+    return group.gathered(b, x, rank_size)
 
 
 @primitive("DistCommAllGatherIntoTensor", unused="async_op")
-def dist_comm_all_gather(b: Builder, out: Tensor, x: Tensor, rank_size: int, group: str) -> Value:
+def dist_comm_all_gather(b: Builder, out: Tensor, x: Tensor, *, rank_size: int, group: _Group) -> Value:
     """`AllGather` between segments, and the first tensor stands for the result from here on."""
-    return _written(b, out, _Group(b, group).gathered(x, rank_size))
+    return _written(b, out, group.gathered(b, x, rank_size))
 
 
 @primitive("CollectiveGather", unused="dest_rank")
-def collective_gather(
-    b: Builder,
-    x: Tensor,
-    *,
-    rank_size: int,
-    rank_id: int,
-    group: str = "",
-    group_ranks: Value = None,
-) -> Value:
+def collective_gather(b: Builder, x: Tensor, *, rank_size: int, group: _Member) -> Value:
     """`AllGather` between segments; a zero in ranks for which MindSpore declares another shape."""
-    return _declared(b, _Group(b, group, group_ranks, rank_id).gathered(x, rank_size))
+    return _declared(b, group.gathered(b, x, rank_size))
 
 
 @primitive("AllGatherV")
-def all_gather_v(
-    b: Builder,
-    x: Tensor,
-    sizes: Ints,
-    *,
-    rank_id: int,
-    rank_size: int,
-    group: str = "",
-    group_ranks: Value = None,
-) -> Value:
+def all_gather_v(b: Builder, x: Tensor, sizes: Ints, *, rank_size: int, group: _Member) -> Value:
     """`AllGather` between segments of parts that are made equally long."""
     longest = max(sizes)
-    padded = b.op("Pad", x, [0, longest - sizes[rank_id]])
-    y = _Group(b, group, group_ranks, rank_id).gathered(padded, rank_size)
+    padded = b.op("Pad", x, [0, longest - sizes[group.rank_id]])
+    y = group.gathered(b, padded, rank_size)
     rows = _parts(b, y, [longest] * rank_size)
     return _joined(b, [b.op("Slice", row, [0], [size], [0]) for row, size in zip(rows, sizes, strict=True)])
 
 
-@primitive("ReduceScatter")
-def reduce_scatter(
-    b: Builder, x: Tensor, *, rank_size: int, op: str = "sum", group: str = "", group_ranks: Value = None
-) -> Value:
+@primitive("ReduceScatter", "InnerCommReduceScatter", unused="async_op")
+def reduce_scatter(b: Builder, x: Tensor, *, rank_size: int, op: str = "sum", group: _Group) -> Value:
     """`ReduceScatter` between segments, along dimension 0."""
-    return _Group(b, group, group_ranks).scattered(x, op, rank_size)
+    return group.scattered(b, x, op, rank_size)
 
 
 @primitive("ReduceScatter", dialect=Dialect.LITE)
-def reduce_scatter_by_mode(b: Builder, x: Tensor, *, rank_size: int, mode: int = 0, group: str = "") -> Value:
+def reduce_scatter_by_mode(b: Builder, x: Tensor, *, rank_size: int, mode: int = 0, group: _Group) -> Value:
     """`ReduceScatter` between segments, divided by the ranks for the mean."""
     if mode not in _MODES:
         raise Unsupported(f"reduces with mode {mode}, which is not supported")
-    y = _Group(b, group).scattered(x, _MODES[mode], rank_size)
+    y = group.scattered(b, x, _MODES[mode], rank_size)
     return y if mode else b.op("Div", y, b.like(rank_size, y))
-
-
-@primitive("InnerCommReduceScatter", unused="async_op")
-def inner_comm_reduce_scatter(b: Builder, x: Tensor, rank_size: int, op: str, group: str) -> Value:
-    """`ReduceScatter` between segments, along dimension 0."""
-    return _Group(b, group).scattered(x, op, rank_size)
 
 
 @primitive("DistCommReduceScatterTensor", unused="async_op")
 def dist_comm_reduce_scatter(
-    b: Builder, out: Tensor, x: Tensor, rank_size: int, op: str, group: str
+    b: Builder, out: Tensor, x: Tensor, *, rank_size: int, op: str, group: _Group
 ) -> Value:
     """`ReduceScatter` between segments, and the first tensor stands for the result from here on."""
-    return _written(b, out, _Group(b, group).scattered(x, op, rank_size))
+    return _written(b, out, group.scattered(b, x, op, rank_size))
 
 
 @primitive("ReduceScatterV", unused="rank_size")
-def reduce_scatter_v(
-    b: Builder,
-    x: Tensor,
-    sizes: Ints,
-    *,
-    rank_id: int,
-    op: str = "sum",
-    group: str = "",
-    group_ranks: Value = None,
-) -> Value:
+def reduce_scatter_v(b: Builder, x: Tensor, sizes: Ints, *, op: str = "sum", group: _Member) -> Value:
     """`AllReduce` between segments, and Slice of this rank's part."""
-    y = _Group(b, group, group_ranks, rank_id).same("AllReduce", x, op=op)
-    return _parts(b, y, sizes)[rank_id]
+    y = group.same(b, "AllReduce", x, op=op)
+    return _parts(b, y, sizes)[group.rank_id]
 
 
 @primitive("CollectiveScatter")
-def collective_scatter(
-    b: Builder,
-    x: Tensor,
-    *,
-    rank_id: int,
-    rank_size: int,
-    src_rank: int = 0,
-    group: str = "",
-    group_ranks: Value = None,
-) -> Value:
+def collective_scatter(b: Builder, x: Tensor, *, rank_size: int, src_rank: int = 0, group: _Member) -> Value:
     """`Broadcast` between segments, and Slice of this rank's part of dimension 0."""
     rows = b.static_shape(x)[0]
     _sized(b, x, 1, rank_size)
-    y = _Group(b, group, group_ranks, rank_id).same("Broadcast", x, root=src_rank)
-    return _parts(b, y, [rows // rank_size] * rank_size)[rank_id]
+    y = group.same(b, "Broadcast", x, root=src_rank)
+    return _parts(b, y, [rows // rank_size] * rank_size)[group.rank_id]
 
 
 @primitive("Broadcast")
-def broadcast(b: Builder, x: Tensors, *, root_rank: int, group: str = "", group_ranks: Value = None) -> Value:
+def broadcast(b: Builder, x: Tensors, *, root_rank: int, group: _Group) -> Value:
     """`Broadcast` between segments, one for each tensor."""
-    meeting = _Group(b, group, group_ranks)
-    return tuple(meeting.same("Broadcast", one, root=root_rank) for one in x)
+    return tuple(group.same(b, "Broadcast", one, root=root_rank) for one in x)
 
 
 @primitive("AlltoAll", unused="rank_size")
 def all_to_all(
-    b: Builder,
-    x: Tensor,
-    *,
-    split_count: int,
-    split_dim: int,
-    concat_dim: int,
-    group: str = "",
-    group_ranks: Value = None,
+    b: Builder, x: Tensor, *, split_count: int, split_dim: int, concat_dim: int, group: _Group
 ) -> Value:
     """`AllToAll` between segments; Reshape and Transpose bring what goes to each rank together."""
     shape = list(b.static_shape(x))
@@ -265,7 +221,7 @@ def all_to_all(
     order = [split, *(i for i in range(len(part)) if i != split)]
     parted = b.transpose(b.reshape(x, part), order)
     whole = (split_count, *part[:split], *part[split + 1 :])
-    (y,) = _Group(b, group, group_ranks).meet("AllToAll", parted)
+    (y,) = group.meet(b, "AllToAll", parted)
     _typed(y, b.dtype(x), whole)
     back = [*range(1, concat + 1), 0, *range(concat + 1, len(part))]
     result = [*whole[1:]]
@@ -274,46 +230,31 @@ def all_to_all(
 
 
 def _uneven(
-    b: Builder, meeting: _Group, x: ir.Value, sends: Sequence[int], receives: Sequence[int]
+    b: Builder, group: _Group, x: ir.Value, sends: Sequence[int], receives: Sequence[int]
 ) -> ir.Value:
     """So many elements of `x` to each rank, and what the others send joined, in the order of ranks."""
     to = [rank for rank, size in enumerate(sends) if size]
     source = [rank for rank, size in enumerate(receives) if size]
     parts = _parts(b, x, sends)
-    given = meeting.meet(
-        "Exchange", *(parts[r] for r in to), outputs=len(source), to=to or None, source=source or None
-    )
+    given = group.exchange(b, to, source, *(parts[r] for r in to))
     if not source:
         return b.like(0, x)  # MindSpore: a scalar that means nothing
     return _joined(b, [_typed(y, b.dtype(x), (receives[r],)) for y, r in zip(given, source, strict=True)])
 
 
-@primitive("AlltoAllV")
+@primitive("AlltoAllV", "InnerCommAllToAllV", unused="rank_size split_sizes_empty async_op")
 def all_to_all_v(
     b: Builder,
     x: Tensor,
+    *,
     send_numel_list: Ints,
     recv_numel_list: Ints,
-    *,
     block_size: int = 1,
-    group: str = "",
-    group_ranks: Value = None,
+    group: _Group,
 ) -> Value:
     """`Exchange` between segments of Slices."""
     sends, receives = ([n * block_size for n in sizes] for sizes in (send_numel_list, recv_numel_list))
-    return _uneven(b, _Group(b, group, group_ranks), x, sends, receives)
-
-
-@primitive("InnerCommAllToAllV", unused="rank_size split_sizes_empty async_op")
-def inner_comm_all_to_all_v(
-    b: Builder,
-    x: Tensor,
-    group: str,
-    send_numel_list: Ints,
-    recv_numel_list: Ints,
-) -> Value:
-    """`Exchange` between segments of Slices."""
-    return _uneven(b, _Group(b, group), x, send_numel_list, recv_numel_list)
+    return _uneven(b, group, x, sends, receives)
 
 
 @primitive("AlltoAllVC")
@@ -322,19 +263,17 @@ def all_to_all_v_c(
     x: Tensor,
     send_count_matrix: Ints,
     *,
-    rank_id: int,
     rank_size: int,
     block_size: int = 1,
     transpose: bool = False,
-    group: str = "",
-    group_ranks: Value = None,
+    group: _Member,
 ) -> Value:
     """`Exchange` between segments of Slices."""
     rows = [n * block_size for n in send_count_matrix]
-    sends, receives = rows[rank_id * rank_size :][:rank_size], rows[rank_id::rank_size]
+    sends, receives = rows[group.rank_id * rank_size :][:rank_size], rows[group.rank_id :: rank_size]
     if transpose:
         sends, receives = receives, sends
-    return _uneven(b, _Group(b, group, group_ranks, rank_id), x, sends, receives)
+    return _uneven(b, group, x, sends, receives)
 
 
 @primitive("NeighborExchange", unused="send_shapes recv_shapes")
@@ -345,16 +284,13 @@ def neighbor_exchange(
     send_rank_ids: Ints,
     recv_rank_ids: Ints,
     recv_type: Dtype | None = None,
-    group: str = "",
-    group_ranks: Value = None,
+    group: _Group,
 ) -> Value:
     """`Exchange` between segments."""
     declared = [t for t in b.declared if t is not None]
     if len(declared) != len(recv_rank_ids) or any(t.shape is None for t in declared):
         raise Unsupported("does not declare what it receives")
-    given = _Group(b, group, group_ranks).meet(
-        "Exchange", *x, outputs=len(declared), to=send_rank_ids or None, source=recv_rank_ids or None
-    )
+    given = group.exchange(b, send_rank_ids, recv_rank_ids, *x)
     return tuple(_typed(y, recv_type or t.dtype, t.shape or ()) for y, t in zip(given, declared, strict=True))
 
 
@@ -367,8 +303,7 @@ def neighbor_exchange_v2(
     send_lens: Ints,
     recv_rank_ids: Ints,
     recv_lens: Ints,
-    group: str = "",
-    group_ranks: Value = None,
+    group: _Group,
 ) -> Value:
     """`Exchange` between segments of Slices of the borders of NCHW, and Concat; zeros where nobody sends."""
     batch, channels, height, width = b.static_shape(x)
@@ -381,13 +316,7 @@ def neighbor_exchange_v2(
         (first, last), (start, end) = rows[down], columns[along]
         parts.append(b.op("Slice", x, [first, start], [last, end], [2, 3]))
     source = [(rank, place) for rank, place in zip(recv_rank_ids, _AROUND, strict=True) if rank >= 0]
-    given = _Group(b, group, group_ranks).meet(
-        "Exchange",
-        *parts,
-        outputs=len(source),
-        to=[rank for rank, _ in to] or None,
-        source=[rank for rank, _ in source] or None,
-    )
+    given = group.exchange(b, [rank for rank, _ in to], [rank for rank, _ in source], *parts)
     top, bottom, left, right = recv_lens
     heights, widths = {-1: top, 0: height, 1: bottom}, {-1: left, 0: width, 1: right}
     found = {(0, 0): x, **{place: y for (_, place), y in zip(source, given, strict=True)}}
@@ -408,20 +337,14 @@ def neighbor_exchange_v2(
 
 
 @primitive("BatchISendIRecv", unused="receive_shapes receive_dtypes")
-def batch_isend_irecv(
-    b: Builder, x: Tensors, *, op_types: Items, remote_ranks: Ints, group: str = "", group_ranks: Value = None
-) -> Value:
+def batch_isend_irecv(b: Builder, x: Tensors, *, op_types: Items, remote_ranks: Ints, group: _Group) -> Value:
     """`Exchange` between segments; a zero where something is sent."""
     if len(b.declared) != len(remote_ranks):
         raise Unsupported("does not declare what it gives")
     kinds = list(zip(op_types, remote_ranks, b.declared, strict=True))
     to = [rank for kind, rank, _ in kinds if kind == "isend"]
     source = [rank for kind, rank, _ in kinds if kind == "irecv"]
-    given = iter(
-        _Group(b, group, group_ranks).meet(
-            "Exchange", *x, outputs=len(source), to=to or None, source=source or None
-        )
-    )
+    given = iter(group.exchange(b, to, source, *x))
     results: list[Value] = []
     for kind, _, declared in kinds:
         if declared is None or declared.shape is None:
@@ -432,53 +355,45 @@ def batch_isend_irecv(
 
 
 @primitive("Send", unused="group_back dtype")
-def send(
-    b: Builder, x: Tensor, *, dest_rank: int, sr_tag: int = 0, group: str = "", group_ranks: Value = None
-) -> Value:
+def send(b: Builder, x: Tensor, *, dest_rank: int, sr_tag: int = 0, group: _Group) -> Value:
     """`Exchange` between segments, which receives nothing."""
-    _Group(b, group, group_ranks).meet("Exchange", x, outputs=0, to=(dest_rank,), tag=sr_tag)
+    group.exchange(b, (dest_rank,), (), x, tag=sr_tag)
     return x
 
 
 @primitive("InnerCommIsend", "DistCommIsend")
-def comm_isend(b: Builder, x: Tensor, dst: int, group: str, tag: int) -> Value:
+def comm_isend(b: Builder, x: Tensor, *, dst: int, tag: int, group: _Group) -> Value:
     """`Exchange` between segments, which receives nothing; a zero."""
     send(b, b.changed(x), dest_rank=dst, sr_tag=tag, group=group)
     return b.constant(0, b.dtype(x).numpy())
 
 
-def _received(b: Builder, meeting: _Group, source: int, tag: int, dtype: Dtype) -> ir.Value:
+def _received(b: Builder, group: _Group, source: int, tag: int, dtype: Dtype) -> ir.Value:
     declared = b.declared[0] if b.declared else None
     if declared is None or declared.shape is None:
         raise Unsupported("does not declare the shape of what it receives")
-    return _typed(meeting.meet("Exchange", source=(source,), tag=tag)[0], dtype, declared.shape)
+    return _typed(group.exchange(b, (), (source,), tag=tag)[0], dtype, declared.shape)
 
 
 @primitive("Receive", unused="ordering group_back shape")
 def receive(
-    b: Builder,
-    *ordering: Value,
-    src_rank: int,
-    dtype: Dtype,
-    sr_tag: int = 0,
-    group: str = "",
-    group_ranks: Value = None,
+    b: Builder, *ordering: Value, src_rank: int, dtype: Dtype, sr_tag: int = 0, group: _Group
 ) -> Value:
     """`Exchange` between segments, which sends nothing."""
-    return _received(b, _Group(b, group, group_ranks), src_rank, sr_tag, dtype)
+    return _received(b, group, src_rank, sr_tag, dtype)
 
 
 @primitive("InnerCommIrecv")
-def inner_comm_irecv(b: Builder, tag: int, src: int, shape: Ints, group: str, dtype: Dtype) -> Value:
+def inner_comm_irecv(b: Builder, *, tag: int, src: int, shape: Ints, dtype: Dtype, group: _Group) -> Value:
     """`Exchange` between segments, which sends nothing."""
-    (y,) = _Group(b, group).meet("Exchange", source=(src,), tag=tag)
+    (y,) = group.exchange(b, (), (src,), tag=tag)
     return _typed(y, dtype, shape)
 
 
 @primitive("DistCommIrecv")
-def dist_comm_irecv(b: Builder, out: Tensor, tag: int, src: int, group: str) -> Value:
+def dist_comm_irecv(b: Builder, out: Tensor, *, tag: int, src: int, group: _Group) -> Value:
     """`Exchange` between segments, and the tensor stands for what it receives from here on."""
-    return _written(b, out, _received(b, _Group(b, group), src, tag, b.dtype(out)))
+    return _written(b, out, _received(b, group, src, tag, b.dtype(out)))
 
 
 def _written(b: Builder, out: ir.Value, value: ir.Value) -> ir.Value:
@@ -489,7 +404,7 @@ def _written(b: Builder, out: ir.Value, value: ir.Value) -> ir.Value:
 
 
 @primitive("Barrier", unused="ordering")
-def barrier(b: Builder, *ordering: Value, group: str = "", group_ranks: Value = None) -> Value:
+def barrier(b: Builder, *ordering: Value, group: _Group) -> Value:
     """`Barrier` between segments."""
-    _Group(b, group, group_ranks).meet("Barrier", outputs=0)
+    group.meet(b, "Barrier", outputs=0)
     return None

@@ -125,6 +125,8 @@ def _same_total(length: int | None, reach: int, step: int) -> int | None:
 
 
 def _conv(rank: int, name: str) -> None:
+    # The weight says the size of the kernel and the channels, pad and pad_mode what pad_list has.
+    @primitive(name, unused="kernel_size out_channel pad_list", lowered_to="Conv.")
     def lowering(
         b: Builder,
         x: Tensor,
@@ -149,10 +151,6 @@ def _conv(rank: int, name: str) -> None:
             pad,
         )
         return images_back(b, y, format)
-
-    lowering.__doc__ = "Conv."
-    # The weight says the size of the kernel and the channels, pad and pad_mode what pad_list has.
-    primitive(name, unused="kernel_size out_channel pad_list")(lowering)
 
 
 _conv(2, "Conv2D")
@@ -185,6 +183,7 @@ def unbatched(b: Builder, x: Tensor, rank: int, apply: Callable[[Tensor], Tensor
 
 
 def _conv_ext(rank: int, name: str) -> None:
+    @primitive(name, lowered_to="Conv; an input without batch gets one on the way.")
     def lowering(
         b: Builder,
         x: Tensor,
@@ -199,11 +198,9 @@ def _conv_ext(rank: int, name: str) -> None:
             b, x, rank, lambda x: convolution(b, x, weight, bias, stride, dilation, groups, "pad", padding)
         )
 
-    lowering.__doc__ = "Conv; an input without batch gets one on the way."
-    primitive(name)(lowering)
-
 
 def _conv_padding(rank: int, name: str) -> None:
+    @primitive(name, lowered_to="Conv; an input without batch gets one on the way.")
     def lowering(
         b: Builder,
         x: Tensor,
@@ -217,9 +214,6 @@ def _conv_padding(rank: int, name: str) -> None:
         return unbatched(
             b, x, rank, lambda x: convolution(b, x, weight, bias, stride, dilation, groups, padding)
         )
-
-    lowering.__doc__ = "Conv; an input without batch gets one on the way."
-    primitive(name)(lowering)
 
 
 for _rank in (1, 2, 3):
@@ -295,6 +289,7 @@ def _conv_transpose_op(
 
 
 def _conv_transpose(rank: int, *names: str) -> None:
+    @primitive(*names, unused="kernel_size out_channel pad_list", lowered_to="ConvTranspose.")
     def lowering(
         b: Builder,
         x: Tensor,
@@ -309,9 +304,6 @@ def _conv_transpose(rank: int, *names: str) -> None:
     ) -> Value:
         pad = pad_list if pad_list and not is_same(pad_mode) else pad
         return transposed(b, x, weight, input_size[-rank:], stride, dilation, group, pad_mode, pad)
-
-    lowering.__doc__ = "ConvTranspose."
-    primitive(*names, unused="kernel_size out_channel pad_list")(lowering)
 
 
 _conv_transpose(2, "Conv2DTranspose", "Conv2DBackpropInput")

@@ -150,6 +150,7 @@ def resize_v2(
 
 
 def _upsample(mode: str, *names: str) -> None:
+    @primitive(*names, lowered_to=f"Resize, {mode}.")
     def lowering(
         b: Builder,
         x: Tensor,
@@ -167,9 +168,6 @@ def _upsample(mode: str, *names: str) -> None:
             return resized(b, x, output_size, where, **options)
         factors = np.asarray([1.0, 1.0, *_factors(b, x, mode, scales or ())], np.float32)
         return b.op("Resize", x, None, factors, coordinate_transformation_mode=where, **options)
-
-    lowering.__doc__ = f"Resize, {mode}."
-    primitive(*names)(lowering)
 
 
 def _factors(b: Builder, x: Tensor, mode: str, scales: Sequence[float]) -> list[float]:

@@ -164,11 +164,9 @@ def _reduced_in(dtype: ir.DataType, reduction: str) -> ir.DataType:
 
 
 def _tensor_scatter(reduction: str, *names: str) -> None:
+    @primitive(*names, lowered_to=f"ScatterND, reduction {reduction}.")
     def lowering(b: Builder, x: Tensor, indices: Tensor, updates: Tensor) -> Value:
         return scattered_nd(b, x, indices, updates, reduction)
-
-    lowering.__doc__ = f"ScatterND, reduction {reduction}."
-    primitive(*names)(lowering)
 
 
 _tensor_scatter("none", "TensorScatterUpdate")
@@ -328,12 +326,10 @@ def copied_slices(b: Builder, x: Tensor, index: Tensor, source: Tensor, axis: in
 
 
 def _rows(reduction: str, *names: str) -> None:
+    @primitive(*names, lowered_to=f"ScatterND, reduction {_ROWS[reduction]}.")
     def lowering(b: Builder, x: Tensor, v: Tensor, *, indices: Ints) -> Value:
         where = b.constant([[i] for i in indices], np.int64)
         return scattered_nd(b, x, where, b.op("Neg", v) if reduction == "sub" else v, _ROWS[reduction])
-
-    lowering.__doc__ = f"ScatterND, reduction {_ROWS[reduction]}."
-    primitive(*names)(lowering)
 
 
 _ROWS = {"add": "add", "sub": "add", "none": "none"}
@@ -391,14 +387,12 @@ def _diagonal_mask(shape: tuple[int, ...], wrap: bool) -> npt.NDArray[np.bool_]:
 
 
 def _segments(reduction: str, name: str) -> None:
+    @primitive(name, lowered_to=f"ScatterND, reduction {reduction}.")
     def lowering(b: Builder, x: Tensor, segment_ids: Tensor, num_segments: Dims) -> Value:
         dims = [b.dim(x, i) for i in range(b.rank(segment_ids), b.rank(x))]
         start = filled(b, _neutral(reduction, b.dtype(x)), [*num_segments, *dims], b.dtype(x))
         where = b.op("Unsqueeze", wide_places(b, segment_ids), [-1])
         return scattered_nd(b, start, where, x, reduction)
-
-    lowering.__doc__ = f"ScatterND, reduction {reduction}."
-    primitive(name)(lowering)
 
 
 def _neutral(reduction: str, dtype: ir.DataType) -> float:

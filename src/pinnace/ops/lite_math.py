@@ -91,11 +91,9 @@ def activation(
 
 
 def _arithmetic(op_type: str, *names: str) -> None:
+    @lite(*names, lowered_to=f"{op_type}, and the fused activation.")
     def lowering(b: Builder, x: Tensor, y: Tensor, activation_type: int = 0) -> Value:
         return activated(b, b.op(op_type, *promoted(b, x, y)), activation_type)
-
-    lowering.__doc__ = f"{op_type}, and the fused activation."
-    lite(*names)(lowering)
 
 
 _arithmetic("Add", "AddFusion")
@@ -120,11 +118,9 @@ def add_n(b: Builder, *x: Tensor) -> Value:
 
 
 def _extreme(op_type: str, name: str) -> None:
+    @lite(name, lowered_to=f"{op_type} of any number of tensors.")
     def lowering(b: Builder, *x: Tensor) -> Value:
         return b.op(op_type, *x)
-
-    lowering.__doc__ = f"{op_type} of any number of tensors."
-    lite(name)(lowering)
 
 
 _extreme("Max", "Maximum")
@@ -217,6 +213,7 @@ def all_(b: Builder, x: Tensor, axes: Ints = (), keep_dims: int = 0) -> Value:
 
 
 def _arg(op_type: str, reduction: str, name: str) -> None:
+    @lite(name, lowered_to=f"{op_type} as int32; {reduction} for the value.")
     def lowering(
         b: Builder,
         x: Tensor,
@@ -232,9 +229,6 @@ def _arg(op_type: str, reduction: str, name: str) -> None:
             return index
         value = b.op(reduction, x, [axis], keepdims=int(keep_dims))
         return value if len(b.declared) < 2 else (index, value)
-
-    lowering.__doc__ = f"{op_type} as int32; {reduction} for the value."
-    lite(name)(lowering)
 
 
 _arg("ArgMax", "ReduceMax", "ArgMaxFusion")

@@ -101,6 +101,7 @@ def conv_transpose(
 
 
 def _pool(op_type: str, name: str) -> None:
+    @lite(name, unused="format", lowered_to=f"{op_type} or Global{op_type}, and the fused activation.")
     def lowering(
         b: Builder,
         x: Tensor,
@@ -129,9 +130,6 @@ def _pool(op_type: str, name: str) -> None:
                 **padding,
             )
         return channels_back(b, activated(b, y, activation_type), x)
-
-    lowering.__doc__ = f"{op_type} or Global{op_type}, and the fused activation."
-    lite(name, unused="format")(lowering)
 
 
 _pool("AveragePool", "AvgPoolFusion")

@@ -57,11 +57,9 @@ def rfft(b: Builder, x: Tensor, fft_length: int = 0) -> Value:
 
 
 def _part(name: str, index: int) -> None:
+    @lite(name, lowered_to="Gather of one part of complex numbers.")
     def lowering(b: Builder, x: Tensor) -> Value:
         return b.op("Gather", x, np.asarray(index), axis=-1)
-
-    lowering.__doc__ = "Gather of one part of complex numbers."
-    lite(name)(lowering)
 
 
 _part("FftReal", 0)

@@ -293,11 +293,9 @@ def _signed_holder(dtype: ir.DataType) -> ir.DataType:
 
 
 def _binary(op_type: str, *names: str) -> None:
+    @primitive(*names, lowered_to=f"{op_type}, both operands in the wider type.")
     def lowering(b: Builder, x: Value, y: Value) -> Value:
         return b.op(op_type, *promoted(b, x, y))
-
-    lowering.__doc__ = f"{op_type}, both operands in the wider type."
-    primitive(*names)(lowering)
 
 
 _binary("Add", "Add")
@@ -318,11 +316,9 @@ def _truth(b: Builder, x: Value) -> Tensor:
 
 
 def _logical(op_type: str, *names: str) -> None:
+    @primitive(*names, lowered_to=f"{op_type}, of operands that are not zero.")
     def lowering(b: Builder, x: Value, y: Value) -> Value:
         return b.op(op_type, _truth(b, x), _truth(b, y))
-
-    lowering.__doc__ = f"{op_type}, of operands that are not zero."
-    primitive(*names)(lowering)
 
 
 _logical("And", "LogicalAnd")

@@ -74,6 +74,7 @@ def _starts(b: Builder, sample: Tensor, length: int, window: int, count: int) ->
 
 
 def _fractional(rank: int, name: str) -> None:
+    @primitive(name, lowered_to="GatherElements of each window's elements, and TopK.")
     def lowering(
         b: Builder,
         x: Tensor,
@@ -101,9 +102,6 @@ def _fractional(rank: int, name: str) -> None:
             taken = b.op("GatherElements", taken, wide, axis=i + 2)
             total = b.op("Add", b.op("Mul", total, length), places)
         return _best(b, taken, total, lead, kernel, sizes)
-
-    lowering.__doc__ = "GatherElements of each window's elements, and TopK."
-    primitive(name)(lowering)
 
 
 def _best(

@@ -26,6 +26,7 @@ from pinnace.ops.values import Value
 
 
 def _pool(op_type: str, rank: int, *names: str) -> None:
+    @primitive(*names, unused="padding ksize", lowered_to=f"{op_type}; padding does not count.")
     def lowering(
         b: Builder,
         x: Tensor,
@@ -40,9 +41,6 @@ def _pool(op_type: str, rank: int, *names: str) -> None:
         image = reached(b, images_first(b, x, format), kernel, steps, padding)
         y = b.op(op_type, image, kernel_shape=kernel, strides=steps, **padding)
         return images_back(b, y, format)
-
-    lowering.__doc__ = f"{op_type}; padding does not count."
-    primitive(*names, unused="padding ksize")(lowering)
 
 
 def reached(
@@ -151,6 +149,7 @@ def _overhanging(
 
 
 def _average_ext(rank: int, name: str) -> None:
+    @primitive(name, lowered_to="AveragePool; an input without batch gets one on the way.")
     def lowering(
         b: Builder,
         x: Tensor,
@@ -170,9 +169,6 @@ def _average_ext(rank: int, name: str) -> None:
                 b, x, kernel, stride or kernel, sides, ceil_mode, count_include_pad, divisor_override
             ),
         )
-
-    lowering.__doc__ = "AveragePool; an input without batch gets one on the way."
-    primitive(name)(lowering)
 
 
 _average_ext(1, "AvgPool1D")
@@ -262,6 +258,7 @@ def max_pool_3d_with_argmax(
 
 
 def _unpool(rank: int, name: str) -> None:
+    @primitive(name, lowered_to="ScatterElements into zeros.")
     def lowering(
         b: Builder,
         x: Tensor,
@@ -274,9 +271,6 @@ def _unpool(rank: int, name: str) -> None:
         kernel = spatial(ksize, rank)
         steps = spatial(strides, rank) if any(strides) else kernel
         return _unpooled(b, x, argmax, kernel, steps, spatial(pads, rank), output_shape[-rank:])
-
-    lowering.__doc__ = "ScatterElements into zeros."
-    primitive(name)(lowering)
 
 
 _unpool(2, "MaxUnpool2D")
@@ -332,11 +326,9 @@ def _grown(b: Builder, length: int | Tensor, step: int, end: int) -> int | Tenso
 
 
 def _adaptive(rank: int, *names: str) -> None:
+    @primitive(*names, lowered_to="GlobalAveragePool, AveragePool, or MatMul with weights of means.")
     def lowering(b: Builder, x: Tensor, output_size: Value) -> Value:
         return _adaptive_average(b, x, _sizes(b, output_size, rank))
-
-    lowering.__doc__ = "GlobalAveragePool, AveragePool, or MatMul with weights of means."
-    primitive(*names)(lowering)
 
 
 _adaptive(1, "AdaptiveAvgPool1D")
@@ -345,12 +337,10 @@ _adaptive(3, "AdaptiveAvgPool3D", "AdaptiveAvgPool3DExt")
 
 
 def _adaptive_with_indices(rank: int, *names: str) -> None:
+    @primitive(*names, lowered_to="MaxPool, or Gather of every cell, ReduceMax and ArgMax.")
     def lowering(b: Builder, x: Tensor, output_size: Value) -> Value:
         value, place = _adaptive_max(b, x, _sizes(b, output_size, rank))
         return value, b.cast(place, b.result(place, 1))
-
-    lowering.__doc__ = "MaxPool, or Gather of every cell, ReduceMax and ArgMax."
-    primitive(*names)(lowering)
 
 
 _adaptive_with_indices(1, "AdaptiveMaxPool1D")

@@ -47,6 +47,7 @@ def _levels(bits: int, symmetric: bool, narrow: bool) -> tuple[int, int]:
 
 
 def _fake_quant(per_channel: bool, name: str) -> None:
+    @primitive(name, unused="ema ema_decay", lowered_to="Clip to the bounds, Floor of steps, and back.")
     def lowering(
         b: Builder,
         x: Tensor,
@@ -69,9 +70,6 @@ def _fake_quant(per_channel: bool, name: str) -> None:
             low, high = (_for_channels(b, bound, x, channel_axis) for bound in (low, high))
         return _nudged(b, x, low, high, _levels(num_bits, symmetric, narrow_range))
 
-    lowering.__doc__ = "Clip to the bounds, Floor of steps, and back."
-    primitive(name, unused="ema ema_decay")(lowering)
-
 
 _fake_quant(False, "FakeQuantPerLayer")
 _fake_quant(True, "FakeQuantPerChannel")
@@ -86,6 +84,7 @@ def fake_quant_with_bounds(
 
 
 def _learned_scale(per_channel: bool, name: str) -> None:
+    @primitive(name, lowered_to="Clip of the parts of alpha, Floor of steps, and back.")
     def lowering(
         b: Builder,
         x: Tensor,
@@ -104,9 +103,6 @@ def _learned_scale(per_channel: bool, name: str) -> None:
         part = b.op("Max", b.op("Min", b.op("Div", x, alpha), 1.0), 0.0 if neg_trunc else -1.0)
         steps = b.op("Floor", b.op("Add", b.op("Mul", part, quant_max), 0.5))
         return b.op("Mul", b.op("Div", steps, quant_max), alpha)
-
-    lowering.__doc__ = "Clip of the parts of alpha, Floor of steps, and back."
-    primitive(name)(lowering)
 
 
 _learned_scale(False, "FakeLearnedScaleQuantPerLayer")

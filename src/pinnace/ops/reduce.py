@@ -25,11 +25,9 @@ def reduce(b: Builder, op_type: str, x: Tensor, axes: Sequence[int] | None, keep
 
 
 def _reduction(op_type: str, *names: str) -> None:
+    @primitive(*names, lowered_to=f"{op_type}.")
     def lowering(b: Builder, x: Tensor, axis: Ints | None = (), keep_dims: bool = False) -> Value:
         return reduce(b, op_type, x, axis, keep_dims)
-
-    lowering.__doc__ = f"{op_type}."
-    primitive(*names)(lowering)
 
 
 _reduction("ReduceMax", "ReduceMax")
@@ -538,11 +536,11 @@ def search_sorted(
 
 
 def _bound(name: str, right: bool) -> None:
+    @primitive(
+        name, unused="out_type", lowered_to="ReduceSum of what is less: each value is compared with all."
+    )
     def lowering(b: Builder, x: Tensor, values: Tensor) -> Value:
         return search_sorted(b, x, values, dtype=b.result(b.constant(0, np.int64)), right=right)
-
-    lowering.__doc__ = "ReduceSum of what is less: each value is compared with all."
-    primitive(name, unused="out_type")(lowering)
 
 
 _bound("LowerBound", False)

@@ -19,6 +19,7 @@ from pinnace.program import Dialect
 
 
 def _scalar(names: str, now: Callable[..., Any], later: str) -> None:
+    @primitive(*names.split(), lowered_to=f"Nothing where the numbers are known, else as {later}.")
     def lowering(b: Builder, *operands: Value) -> Value:
         known = [_number(b, operand) for operand in operands]
         if all(k is not None for k in known):
@@ -29,9 +30,6 @@ def _scalar(names: str, now: Callable[..., Any], later: str) -> None:
         row = find(Dialect.MINDSPORE, later)
         assert row is not None  # `later` is a name of this package
         return row.lower(b, operands, {})
-
-    lowering.__doc__ = f"Nothing where the numbers are known, else as {later}."
-    primitive(*names.split())(lowering)
 
 
 def _number(b: Builder, value: Value) -> Any:

@@ -202,13 +202,11 @@ def _around(power: int) -> tuple[npt.NDArray[np.floating[Any]], npt.NDArray[np.f
 
 
 def _bessel(name: str, order: int, value: Callable[[Builder, Tensor, int], Tensor], doc: str) -> None:
+    @primitive(name, lowered_to=doc)
     def lowering(b: Builder, x: Tensor) -> Value:
         if 0 in b.shape(x):  # which onnxruntime's MatMul refuses
             return b.cast(x, b.result(x))
         return b.cast(value(b, _exact(b, x), order), b.result(x))
-
-    lowering.__doc__ = doc
-    primitive(name)(lowering)
 
 
 def _either(b: Builder, x: Tensor, near: Tensor, far: Tensor) -> Tensor:

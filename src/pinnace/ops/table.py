@@ -22,9 +22,12 @@ what the lowering needs:
 What a lowering neither takes nor names in `unused=`, as without effect on inference, must have the default of
 the primitive's signature (`ops/signatures.py`); a parameter that it takes to ignore is named there, too.
 
-Any of them may be `| None`. An argument after `*` comes from the attributes alone; an underscore at the
-end of a name (`global_`) is for Python and no part of it. The docstring's first line is the operator
-table's column "lowered to".
+Any of them may be `| None`. Arguments that several lowerings take together are a dataclass derived from
+`Arguments`: its fields are bound as if they stood in its place. An argument after `*` comes by name: from the
+attributes, or from the inputs after those that are taken by position, which the primitive's signature names.
+So a lowering with many inputs takes those that it needs, and the rest are checked as above. An underscore at
+the end of a name (`global_`) is for Python and no part of it. The docstring's first line is the operator
+table's column "lowered to"; a function that makes lowerings gives it to `primitive` as `lowered_to`.
 """
 
 from __future__ import annotations
@@ -73,6 +76,7 @@ _CONVERT: dict[Any, str] = {
 _NAMES = (
     ("format", "data_format"),
     ("dim", "dims", "axis"),
+    ("op", "op_type"),
     ("reduce", "reduction"),
     ("return_inverse", "return_idx"),
 )
@@ -81,6 +85,10 @@ _NAMES = (
 
 def _also(name: str) -> tuple[str, ...]:
     return next((names for names in _NAMES if name in names), (name,))
+
+
+class Arguments:
+    """Base of the dataclasses that stand for several arguments of a lowering."""
 
 
 @dataclass(frozen=True)
@@ -92,7 +100,13 @@ class _Parameter:
     kind: Any
     keyword: str
     names: tuple[str, ...]
-    """Those of the attribute that it may be: its own, then others."""
+    """Those of the attribute that it may be: its own, then others; of a record those of its fields."""
+    record: type[Arguments] | None = None
+    fields: tuple[_Parameter, ...] = ()
+
+    @property
+    def by_name(self) -> bool:
+        return self.kind is inspect.Parameter.KEYWORD_ONLY
 
 
 @dataclass(frozen=True)
@@ -128,6 +142,10 @@ class Primitive:
         taken = {name for p in self._parameters for name in p.names}
         return signatures.WITHOUT_EFFECT | self.unused | taken
 
+    @cached_property
+    def _by_name(self) -> frozenset[str]:
+        return frozenset(name for p in self._parameters if p.by_name for name in p.names)
+
     def lower(self, b: Builder, inputs: Sequence[Value], attributes: Mapping[str, Any]) -> Value:
         """Emit the ONNX nodes of one application and return its value.
 
@@ -137,19 +155,27 @@ class Primitive:
         bound: list[Any] = []
         named: dict[str, Any] = {}
         rest = list(inputs)
+        by_name = attributes
+
+        def value_of(p: _Parameter) -> Any:
+            if p.record is not None:
+                return p.record(**{field.keyword: value_of(field) for field in p.fields})
+            value = _convert(b, p, rest.pop(0)) if rest and not p.by_name else _attribute(b, p, by_name)
+            if p.name in self.fixed:
+                _check(b, "argument", p.name, value, p.default)
+            return value
+
         for p in self._parameters:
             if p.kind is inspect.Parameter.VAR_POSITIONAL:
                 bound += [_convert(b, p, value) for value in rest]
                 rest = []
-                continue
-            by_name = p.kind is inspect.Parameter.KEYWORD_ONLY
-            value = _attribute(b, p, attributes) if by_name or not rest else _convert(b, p, rest.pop(0))
-            if p.name in self.fixed:
-                _check(b, "argument", p.name, value, p.default)
-            if by_name:
-                named[p.keyword] = value
+            elif p.by_name:
+                if rest:
+                    self._check_surplus(b, inputs, len(inputs) - len(rest))
+                    by_name, rest = {**attributes, **self._named(inputs, len(inputs) - len(rest))}, []
+                named[p.keyword] = value_of(p)
             else:
-                bound.append(value)
+                bound.append(value_of(p))
         if rest:
             self._check_surplus(b, inputs, len(inputs) - len(rest))
         for name in attributes:
@@ -157,13 +183,20 @@ class Primitive:
                 self._check_attribute(b, name, attributes[name])
         return self.lowering(b, *bound, **named)
 
+    def _named(self, inputs: Sequence[Value], taken: int) -> dict[str, Value]:
+        """The inputs after those that are taken by position, by the names that the signature gives them."""
+        signature = signatures.find(self.dialect, self.name)
+        names = list(signature.inputs)[taken:] if signature else []
+        pairs = zip(names, inputs[taken:], strict=False)
+        return {name: value for name, value in pairs if not isinstance(value, Effects)}
+
     def _check_surplus(self, b: Builder, inputs: Sequence[Value], taken: int) -> None:
-        """Refuse an input after those that the lowering takes, unless it says nothing."""
+        """Refuse an input that the lowering takes neither by position nor by name, unless it says nothing."""
         signature = signatures.find(self.dialect, self.name)
         known = list(signature.inputs.items()) if signature else []
         for i, value in enumerate(inputs[taken:], taken):
             name, default = known[i] if i < len(known) else ("", signatures.GIVEN)
-            if name in self.unused or isinstance(value, Effects):
+            if name in self.unused or name in self._by_name or isinstance(value, Effects):
                 continue
             if not name and value is not None:
                 raise Unsupported(f"has {len(inputs)} inputs, and only {taken} are understood")
@@ -203,8 +236,19 @@ def _parameter(p: inspect.Parameter, hint: Any, all_names: set[str]) -> _Paramet
         optional = len(members) < len(typing.get_args(hint))
         hint = members[0] if len(members) == 1 else Any
     name = p.name.rstrip("_")
+    if isinstance(hint, type) and issubclass(hint, Arguments):
+        fields = _fields(hint, p.kind, all_names)
+        names = tuple(n for field in fields for n in field.names)
+        return _Parameter(name, None, False, p.default, p.kind, p.name, names, hint, fields)
     names = (name, *(n for n in _also(name) if n not in all_names))
     return _Parameter(name, _CONVERT.get(hint), optional, p.default, p.kind, p.name, names)
+
+
+def _fields(record: type[Arguments], kind: Any, all_names: set[str]) -> tuple[_Parameter, ...]:
+    hints = typing.get_type_hints(record)
+    parameters = inspect.signature(record).parameters.values()
+    names = all_names | {p.name for p in parameters}
+    return tuple(_parameter(p.replace(kind=kind), hints[p.name], names) for p in parameters)
 
 
 def _attribute(b: Builder, p: _Parameter, attributes: Mapping[str, Any]) -> Any:
@@ -231,16 +275,22 @@ _TABLE: dict[tuple[Dialect, str], Primitive] = {}
 
 
 def primitive(
-    *names: str, dialect: Dialect = Dialect.MINDSPORE, unused: str = "", fixed: str = ""
+    *names: str,
+    dialect: Dialect = Dialect.MINDSPORE,
+    unused: str = "",
+    fixed: str = "",
+    lowered_to: str = "",
 ) -> Callable[[Lowering], Lowering]:
     """Enter a lowering into the table under one or more names of a dialect.
 
     `unused` names the arguments that have no effect on inference, whatever they are; `fixed` those that the
     lowering takes only for their place among the inputs: other values than their defaults are refused.
+    `lowered_to` is the docstring of a lowering that another function makes.
     """
     said = frozenset(unused.split()), frozenset(fixed.split())
 
     def enter(lowering: Lowering) -> Lowering:
+        lowering.__doc__ = lowered_to or lowering.__doc__
         for name in names:
             if (dialect, name) in _TABLE:
                 raise ValueError(f"{name} is defined twice for dialect {dialect.value}")
