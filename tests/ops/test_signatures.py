@@ -170,7 +170,14 @@ def test_an_argument_that_would_be_dropped_is_refused(b):
         lowered(b, Dialect.MINDSPORE, "Mul", [table, table, table])
 
 
-def test_an_argument_that_is_taken_for_its_place_must_have_its_default(b):
+def test_inputs_after_those_by_position_come_by_name(b):
+    x = tensor(4)
+    reduced = lowered(b, Dialect.MINDSPORE, "InnerCommAllReduce", [x, "max", "some", True])
+    attributes = reduced.producer().attributes
+    assert (attributes["op"].as_string(), attributes["group"].as_string()) == ("max", "some")
+
+
+def test_an_input_that_is_not_taken_by_name_must_have_its_default(b):
     x = tensor(1, 2, 8)
     given = [x, x, x, None, None, None, None, (0,)]
     with pytest.raises(Unsupported, match="'prefix'"):

@@ -6,14 +6,14 @@ in float32 and rounded once, as the device does.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import onnx_ir as ir
 
+from pinnace.ops.array import counting
 from pinnace.ops.builder import Builder, Unsupported
-from pinnace.ops.room import span
-from pinnace.ops.table import Tensor, Tensors, primitive
+from pinnace.ops.table import Arguments, Tensor, Tensors, primitive
 from pinnace.ops.values import Value
 
 _FLOAT, _INT64 = ir.DataType.FLOAT, ir.DataType.INT64
@@ -114,7 +114,7 @@ def _band_mask(b: Builder, q: Tensor, k: Tensor, mode: int, pre: int, following:
     2 aligns the diagonal to the first query and key, 3 and 4 to the last ones; 4 shows `pre` keys before
     the diagonal and `following` after it.
     """
-    rows, columns = (_positions(b, b.dim(x, 2)) for x in (q, k))
+    rows, columns = (counting(b, b.dim(x, 2)) for x in (q, k))
     rows = b.op("Unsqueeze", rows, [1])
     if mode in (3, 4):
         shift = b.op("Sub", b.tensor(b.dim(k, 2)), b.tensor(b.dim(q, 2)))
@@ -125,16 +125,10 @@ def _band_mask(b: Builder, q: Tensor, k: Tensor, mode: int, pre: int, following:
     return b.op("Or", b.op("Greater", ahead, following), b.op("Less", ahead, -pre))
 
 
-def _positions(b: Builder, count: int | Tensor) -> Tensor:
-    if isinstance(count, int):
-        return b.constant(np.arange(span(count)))
-    return b.op("Range", b.constant(0, np.int64), count, b.constant(1, np.int64))
-
-
 def _beyond(b: Builder, k: Tensor, lengths: Value) -> Tensor:
     """(batch, 1, 1, keys): the keys behind the length of each batch."""
     counts = b.reshape(b.cast(b.tensor(lengths), _INT64), [-1, 1, 1, 1])
-    return b.op("GreaterOrEqual", _positions(b, b.dim(k, 2)), counts)
+    return b.op("GreaterOrEqual", counting(b, b.dim(k, 2)), counts)
 
 
 def _sparse(
@@ -154,29 +148,21 @@ def _mixed(b: Builder, scores: Tensor, v: Tensor) -> Tensor:
 # -- attention -------------------------------------------------------------------------------------
 
 
-@primitive(
-    "FlashAttentionScore",
-    unused="inner_precise",
-    fixed="padding_mask prefix actual_seq_qlen actual_seq_kvlen",
-)
+@primitive("FlashAttentionScore", unused="inner_precise")
 def flash_attention_score(
     b: Builder,
     query: Tensor,
     key: Tensor,
     value: Tensor,
+    *,
     real_shift: Tensor | None = None,
     drop_mask: Tensor | None = None,
-    padding_mask: Tensor | None = None,
     attn_mask: Tensor | None = None,
-    prefix: Value = None,
-    actual_seq_qlen: Value = None,
-    actual_seq_kvlen: Value = None,
     head_num: int = 1,
     keep_prob: float = 1.0,
     scale_value: float = 1.0,
     pre_tokens: int = _EVERYTHING,
     next_tokens: int = _EVERYTHING,
-    inner_precise: int = 0,
     input_layout: str = "BSH",
     sparse_mode: int = 0,
 ) -> Value:
@@ -209,42 +195,35 @@ def _qkv(b: Builder, layout: _Layout, query: Tensor, key: Tensor, value: Tensor)
     return q, few.apart(b, key), few.apart(b, value)
 
 
+@dataclass(frozen=True, kw_only=True)
+class _Inference(Arguments):
+    """What attention for inference is told; operands that are quantised or in blocks are refused."""
+
+    attn_mask: Tensor | None = None
+    pse_shift: Tensor | None = None
+    num_heads: int = 1
+    scale_value: float = 1.0
+    input_layout: str = "BSH"
+    sparse_mode: int = 0
+    pre_tokens: int = _EVERYTHING
+    next_tokens: int = _EVERYTHING
+
+
 def _inferred(
-    b: Builder,
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    mask: Tensor | None,
-    lengths: Value,
-    shift: Tensor | None,
-    heads: int,
-    scale: float,
-    layout_name: str,
-    mode: int = 0,
-    pre: int = _EVERYTHING,
-    following: int = _EVERYTHING,
+    b: Builder, query: Tensor, keys: Tensors, values: Tensors, lengths: Value, told: _Inference
 ) -> Tensor:
     """Attention for inference: the scores are scaled before they are shifted."""
-    layout = _Layout.of(layout_name, heads)
-    q, k, v = (b.cast(x, _FLOAT) for x in _qkv(b, layout, query, key, value))
-    scores = b.op("Mul", _scores(b, q, k), scale)
-    if shift is not None:
-        scores = b.op("Add", scores, b.cast(shift, _FLOAT))
-    scores = _sparse(b, scores, q, k, mask, mode, pre, following)
+    if len(keys) != 1 or len(values) != 1:
+        raise Unsupported("has keys or values in several tensors, and one is lowered")
+    layout = _Layout.of(told.input_layout, told.num_heads)
+    q, k, v = (b.cast(x, _FLOAT) for x in _qkv(b, layout, query, *keys, *values))
+    scores = b.op("Mul", _scores(b, q, k), told.scale_value)
+    if told.pse_shift is not None:
+        scores = b.op("Add", scores, b.cast(told.pse_shift, _FLOAT))
+    scores = _sparse(b, scores, q, k, told.attn_mask, told.sparse_mode, told.pre_tokens, told.next_tokens)
     if lengths is not None:
         scores = _hidden(b, scores, _beyond(b, k, lengths))
     return layout.together(b, b.cast(_mixed(b, scores, v), b.dtype(query)))
-
-
-def _refuse_quantised(*scales: Value) -> None:
-    if any(s is not None for s in scales):
-        raise Unsupported("has quantised operands, and only floating ones are lowered")
-
-
-def _only(tensors: Tensors) -> Tensor:
-    if len(tensors) != 1:
-        raise Unsupported("has keys or values in several tensors, and one is lowered")
-    return tensors[0]
 
 
 @primitive(
@@ -253,43 +232,14 @@ def _only(tensors: Tensors) -> Tensor:
 def prompt_flash_attention(
     b: Builder,
     query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    attn_mask: Tensor | None = None,
-    actual_seq_lengths: Value = None,
+    key: Tensors,
+    value: Tensors,
+    *,
     actual_seq_lengths_kv: Value = None,
-    pse_shift: Tensor | None = None,
-    deq_scale1: Value = None,
-    quant_scale1: Value = None,
-    deq_scale2: Value = None,
-    quant_scale2: Value = None,
-    quant_offset2: Value = None,
-    num_heads: int = 1,
-    scale_value: float = 1.0,
-    pre_tokens: int = _EVERYTHING,
-    next_tokens: int = 0,
-    input_layout: str = "BSH",
-    num_key_value_heads: int = 0,
-    sparse_mode: int = 0,
-    inner_precise: int = 1,
+    told: _Inference,
 ) -> Value:
     """MatMul, Where, Softmax, MatMul; queries behind actual_seq_lengths are computed like the others."""
-    _refuse_quantised(deq_scale1, quant_scale1, deq_scale2, quant_scale2)
-    return _inferred(
-        b,
-        query,
-        key,
-        value,
-        attn_mask,
-        actual_seq_lengths_kv,
-        pse_shift,
-        num_heads,
-        scale_value,
-        input_layout,
-        sparse_mode,
-        pre_tokens,
-        next_tokens,
-    )
+    return _inferred(b, query, key, value, actual_seq_lengths_kv, told)
 
 
 @primitive(
@@ -301,42 +251,16 @@ def incre_flash_attention(
     query: Tensor,
     key: Tensors,
     value: Tensors,
-    attn_mask: Tensor | None = None,
+    *,
     actual_seq_lengths: Value = None,
-    pse_shift: Tensor | None = None,
-    dequant_scale1: Value = None,
-    quant_scale1: Value = None,
-    dequant_scale2: Value = None,
-    quant_scale2: Value = None,
-    quant_offset2: Value = None,
-    antiquant_scale: Value = None,
-    antiquant_offset: Value = None,
-    block_table: Value = None,
-    kv_padding_size: Value = None,
-    num_heads: int = 1,
-    input_layout: str = "BSH",
-    scale_value: float = 1.0,
-    num_key_value_heads: int = 0,
+    told: _Inference,
 ) -> Value:
     """MatMul, Where, Softmax, MatMul."""
-    _refuse_quantised(dequant_scale1, quant_scale1, dequant_scale2, quant_scale2, antiquant_scale)
-    if block_table is not None or kv_padding_size is not None:
-        raise Unsupported("has its keys in blocks or padded at their front")
-    if attn_mask is not None and b.rank(attn_mask) < 4:
+    mask = told.attn_mask
+    if mask is not None and b.rank(mask) < 4:
         # (batch, keys) or (batch, 1, keys): all heads and the one query alike.
-        attn_mask = b.reshape(attn_mask, [b.dim(attn_mask, 0), 1, 1, b.dim(attn_mask, -1)])
-    return _inferred(
-        b,
-        query,
-        _only(key),
-        _only(value),
-        attn_mask,
-        actual_seq_lengths,
-        pse_shift,
-        num_heads,
-        scale_value,
-        input_layout,
-    )
+        told = replace(told, attn_mask=b.reshape(mask, [b.dim(mask, 0), 1, 1, b.dim(mask, -1)]))
+    return _inferred(b, query, key, value, actual_seq_lengths, told)
 
 
 @primitive(
@@ -351,55 +275,12 @@ def fused_infer_attention_score(
     query: Tensor,
     key: Tensors,
     value: Tensors,
-    pse_shift: Tensor | None = None,
-    attn_mask: Tensor | None = None,
-    actual_seq_lengths: Value = None,
+    *,
     actual_seq_lengths_kv: Value = None,
-    dequant_scale1: Value = None,
-    quant_scale1: Value = None,
-    dequant_scale2: Value = None,
-    quant_scale2: Value = None,
-    quant_offset2: Value = None,
-    antiquant_scale: Value = None,
-    antiquant_offset: Value = None,
-    block_table: Value = None,
-    query_padding_size: Value = None,
-    kv_padding_size: Value = None,
-    key_antiquant_scale: Value = None,
-    key_antiquant_offset: Value = None,
-    value_antiquant_scale: Value = None,
-    value_antiquant_offset: Value = None,
-    key_shared_prefix: Value = None,
-    value_shared_prefix: Value = None,
-    actual_shared_prefix_len: Value = None,
-    num_heads: int = 1,
-    scale_value: float = 1.0,
-    pre_tokens: int = _EVERYTHING,
-    next_tokens: int = _EVERYTHING,
-    input_layout: str = "BSH",
-    num_key_value_heads: int = 0,
-    sparse_mode: int = 0,
+    told: _Inference,
 ) -> Value:
     """MatMul, Where, Softmax, MatMul."""
-    _refuse_quantised(dequant_scale1, quant_scale1, dequant_scale2, quant_scale2, antiquant_scale)
-    _refuse_quantised(key_antiquant_scale, value_antiquant_scale)
-    if any(v is not None for v in (block_table, query_padding_size, kv_padding_size, key_shared_prefix)):
-        raise Unsupported("has its keys in blocks, padded at their front, or with a shared prefix")
-    y = _inferred(
-        b,
-        query,
-        _only(key),
-        _only(value),
-        attn_mask,
-        actual_seq_lengths_kv,
-        pse_shift,
-        num_heads,
-        scale_value,
-        input_layout,
-        sparse_mode,
-        pre_tokens,
-        next_tokens,
-    )
+    y = _inferred(b, query, key, value, actual_seq_lengths_kv, told)
     return y, b.constant(np.zeros(1, np.float32))
 
 
@@ -476,19 +357,12 @@ def paged_attention(
     value_cache: Tensor,
     block_tables: Tensor,
     context_lens: Tensor,
-    antiquant_scale: Value = None,
-    antiquant_offset: Value = None,
-    attn_mask: Tensor | None = None,
-    q_seq_lens: Value = None,
-    alibi_mask: Value = None,
+    *,
     head_num: int = 1,
     scale_value: float = 1.0,
     kv_head_num: int = 1,
 ) -> Value:
     """Gather of the blocks of each sequence, then MatMul, Where, Softmax, MatMul."""
-    _refuse_quantised(antiquant_scale)
-    if q_seq_lens is not None or alibi_mask is not None or attn_mask is not None:
-        raise Unsupported("has several queries of a sequence or a mask of its own")
     (size,) = _known(b, key_cache, 3)
     blocks = b.op("Max", b.cast(block_tables, _INT64), b.constant(0, np.int64))
 
@@ -511,7 +385,7 @@ def kv_cache_scatter_update(
     if reduce not in ("none", "update", "0", "3"):
         raise Unsupported(f"reduces what it writes by {reduce}")
     place = b.axis(axis, var)
-    steps = _positions(b, b.dim(updates, place))
+    steps = counting(b, b.dim(updates, place))
     starts = b.reshape(b.cast(indices, _INT64), [-1, *[1] * (b.rank(var) - 1)])
     places = b.op("Add", starts, b.reshape(steps, [-1, *[1] * (b.rank(var) - 1 - place)]))
     places = b.op("Expand", places, b.op("Shape", updates))

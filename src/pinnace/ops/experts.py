@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 import onnx_ir as ir
 
+from pinnace.ops.array import counting
 from pinnace.ops.builder import Builder, Unsupported
 from pinnace.ops.quantised import widened
-from pinnace.ops.table import Tensor, primitive
+from pinnace.ops.table import Arguments, Tensor, primitive
 from pinnace.ops.values import Value
 
 _INT64, _INT32, _FLOAT = ir.DataType.INT64, ir.DataType.INT32, ir.DataType.FLOAT
@@ -24,7 +27,7 @@ def _order(b: Builder, numbers: Tensor) -> Tensor:
 
 def _inverse(b: Builder, order: Tensor) -> Tensor:
     """The permutation that undoes another."""
-    count = b.op("Range", b.constant(0, np.int64), b.op("Size", order), b.constant(1, np.int64))
+    count = counting(b, b.op("Size", order))
     return b.op("ScatterElements", count, order, count, axis=0)
 
 
@@ -38,15 +41,9 @@ def _divided(b: Builder, x: Tensor, by: int | Tensor) -> Tensor:
 
 @primitive("MoeTokenPermute")
 def moe_token_permute(
-    b: Builder,
-    tokens: Tensor,
-    indices: Tensor,
-    num_out_tokens: int | None = None,
-    padded_mode: bool = False,
+    b: Builder, tokens: Tensor, indices: Tensor, num_out_tokens: int | None = None
 ) -> Value:
     """TopK of all expert numbers, and Gather."""
-    if padded_mode:
-        raise Unsupported("has padded indices")
     order = _order(b, b.reshape(indices, [-1]))
     kept = order if not num_out_tokens else b.op("Slice", order, [0], [num_out_tokens], [0])
     permuted = b.op("Gather", tokens, _divided(b, kept, _topk(b, indices)), axis=0)
@@ -55,16 +52,9 @@ def moe_token_permute(
 
 @primitive("MoeTokenUnpermute", "InnerMoeTokenUnpermute", unused="restore_shape")
 def moe_token_unpermute(
-    b: Builder,
-    permuted_tokens: Tensor,
-    sorted_indices: Tensor,
-    probs: Tensor | None = None,
-    padded_mode: bool = False,
-    restore_shape: Value = None,
+    b: Builder, permuted_tokens: Tensor, sorted_indices: Tensor, probs: Tensor | None = None
 ) -> Value:
     """Gather, Mul by the probabilities, ReduceSum."""
-    if padded_mode:
-        raise Unsupported("has padded indices")
     found = b.op("Gather", permuted_tokens, b.cast(sorted_indices, _INT64), axis=0)
     if probs is None:
         return found
@@ -84,7 +74,7 @@ def moe_gating(b: Builder, x: Tensor, finished: Tensor | None = None, k: int = 1
         none = b.cast(b.tensor(experts), _INT32)
         chosen = b.op("Where", b.op("Unsqueeze", finished, [-1]), none, chosen)
     count = b.op("Size", values)
-    numbers = b.op("Range", b.constant(0, np.int64), count, b.constant(1, np.int64))
+    numbers = counting(b, count)
     rows = b.op("Transpose", b.reshape(numbers, [k, -1]), perm=[1, 0])
     return values, chosen, b.cast(b.op("Reshape", rows, b.op("Shape", values)), _INT32)
 
@@ -131,7 +121,7 @@ def moe_init_routing_v2(
 
 def _expert_counts(b: Builder, experts: Tensor, count: int) -> Tensor:
     """How many tokens go to each expert, int64."""
-    numbers = b.op("Range", b.constant(0, np.int64), b.constant(count, np.int64), b.constant(1, np.int64))
+    numbers = counting(b, count)
     same = b.op("Equal", b.op("Unsqueeze", b.cast(experts, _INT64), [0]), b.op("Unsqueeze", numbers, [1]))
     return b.op("ReduceSum", b.cast(same, _INT64), [1], keepdims=0)
 
@@ -175,22 +165,19 @@ def moe_finalize_routing(
 # -- two products with an activation between ---------------------------------------------------------
 
 
-@primitive("FFNExt")
+@primitive("FFNExt", unused="inner_precise")
 def feed_forward(
     b: Builder,
     x: Tensor,
     weight1: Tensor,
     weight2: Tensor,
-    expert_tokens: Value = None,
+    *,
     bias1: Tensor | None = None,
     bias2: Tensor | None = None,
-    *rest: Value,
+    activation: int,
 ) -> Value:
     """MatMul, Add, the activation, MatMul, Add, in float32."""
-    *scales, activation, _ = rest
-    if any(value is not None for value in (expert_tokens, *scales)):
-        raise Unsupported("has experts or scales")
-    y = _activated(b, _plain(b, x, weight1, bias1), b.int_(activation))
+    y = _activated(b, _plain(b, x, weight1, bias1), activation)
     return b.cast(_plain(b, y, weight2, bias2), b.dtype(x))
 
 
@@ -255,17 +242,30 @@ def _grouped(
     return result if token_scale is None else b.op("Mul", result, b.op("Unsqueeze", token_scale, [-1]))
 
 
+@dataclass(frozen=True, kw_only=True)
+class _Groups(Arguments):
+    """What products of the rows of each expert are told; other integers than the weights' are refused."""
+
+    bias: Value = None
+    antiquant_scale: Value = None
+    antiquant_offset: Value = None
+    group_list: Value = None
+    group_type: int = -1
+
+
 def _all_groups(
     b: Builder,
     x: Value,
     weight: Value,
-    bias: Value,
-    antiquant: tuple[Value, Value],
-    scales: tuple[Value, Value],
-    group_list: Value,
-    counts: bool,
+    told: _Groups,
+    scales: tuple[Value, Value] = (None, None),
+    counts: bool = False,
 ) -> Value:
-    rows, weights, biases, factors, shifts, steps, tokens = _lists(b, x, weight, bias, *antiquant, *scales)
+    if told.group_type not in _ROWS_OF_GROUPS:
+        raise Unsupported(f"groups by group_type {told.group_type}, and only rows are grouped")
+    given = (x, weight, told.bias, told.antiquant_scale, told.antiquant_offset, *scales)
+    rows, weights, biases, factors, shifts, steps, tokens = _lists(b, *given)
+    group_list = told.group_list
     results = []
     for i, (one, matrix) in enumerate(zip(rows, weights, strict=True)):
         if one is None or matrix is None:
@@ -292,61 +292,21 @@ def _beside(b: Builder, x: Tensor | None, weight: Tensor) -> Tensor | None:
 
 
 @primitive("GroupedMatmul", "GroupedMatmulV2", unused="split_item group_info")
-def grouped_matmul(
-    b: Builder,
-    x: Value,
-    weight: Value,
-    bias: Value = None,
-    scale: Value = None,
-    offset: Value = None,
-    antiquant_scale: Value = None,
-    antiquant_offset: Value = None,
-    group_list: Value = None,
-    split_item: int = 0,
-    group_type: int = -1,
-    transpose_a: bool = False,
-    transpose_b: bool = False,
-) -> Value:
+def grouped_matmul(b: Builder, x: Value, weight: Value, *, told: _Groups) -> Value:
     """MatMul of the rows of each expert, Concat."""
-    if group_type not in _ROWS_OF_GROUPS:
-        raise Unsupported(f"groups by group_type {group_type}, and only rows are grouped")
-    if transpose_a or transpose_b or offset not in (None, ()) or scale not in (None, ()):
-        raise Unsupported("transposes or quantises what it multiplies")
-    return _all_groups(
-        b, x, weight, bias, (antiquant_scale, antiquant_offset), (None, None), group_list, False
-    )
+    return _all_groups(b, x, weight, told)
 
 
-@primitive(
-    "GroupedMatmulV4",
-    unused="split_item group_info",
-    fixed="activation_quant_scale activation_quant_offset output_dtype",
-)
+@primitive("GroupedMatmulV4", unused="split_item group_info")
 def grouped_matmul_v4(
     b: Builder,
     x: Value,
     weight: Value,
-    bias: Value = None,
+    *,
     scale: Value = None,
-    offset: Value = None,
-    antiquant_scale: Value = None,
-    antiquant_offset: Value = None,
     pre_token_scale: Value = None,
-    group_list: Value = None,
-    activation_input: Value = None,
-    activation_quant_scale: Value = None,
-    activation_quant_offset: Value = None,
-    split_item: int = 0,
-    group_type: int = -1,
     group_list_type: int = 0,
-    act_type: int = 0,
-    output_dtype: Value = None,
+    told: _Groups,
 ) -> Value:
     """MatMul of the rows of each expert, Mul by the scales, Concat."""
-    if group_type not in _ROWS_OF_GROUPS:
-        raise Unsupported(f"groups by group_type {group_type}, and only rows are grouped")
-    if act_type or offset not in (None, ()) or activation_input not in (None, ()):
-        raise Unsupported("activates or shifts what it multiplies")
-    antiquant = antiquant_scale, antiquant_offset
-    scales = scale, pre_token_scale
-    return _all_groups(b, x, weight, bias, antiquant, scales, group_list, bool(group_list_type))
+    return _all_groups(b, x, weight, told, (scale, pre_token_scale), bool(group_list_type))
