@@ -1,4 +1,4 @@
-"""Runs MindSpore, MindSpore Lite and ONNX models, with the API of mindspore_lite.
+"""Run MindSpore, MindSpore Lite and ONNX models with the API of mindspore_lite.
 
 import pinnace as mslite
 
@@ -26,7 +26,7 @@ memory.opened_by(devices.place)
 
 try:
     __version__ = version("pinnace")
-except PackageNotFoundError:  # run from a source tree that is not installed
+except PackageNotFoundError:  # a source tree that is not installed
     __version__ = "0+unknown"
 
 __all__ = [

@@ -1,4 +1,4 @@
-"""`python -m pinnace`: the command line where the `pinnace` script is not on the PATH."""
+"""`python -m pinnace`: the command line without the `pinnace` script."""
 
 from pinnace.cli import main
 

@@ -1,8 +1,8 @@
-"""Bounds of one build, whatever its file asks for.
+"""Limits of one build.
 
-A few bytes of a file can ask for any amount of work: tuples of tuples, functions that call functions twice,
-constants of constants. Real models stay far below these bounds; what goes beyond is one error that names the
-bound, or an operation that is left for the run. docs/robustness.md has them in a table.
+A few bytes of a file can require any amount of work: tuples of tuples, functions that call functions twice,
+constants of constants. Real models stay far below these limits; beyond them a build raises an error that
+names the limit, or leaves an operation for the run. docs/robustness.md lists them.
 """
 
 from __future__ import annotations
@@ -10,30 +10,31 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 NODES = 1 << 15
-"""Nodes that are evaluated, calls inlined; `of_file` adds to it."""
+"""Evaluated nodes, with calls inlined; `of_file` adds to it."""
 INLINED = 1 << 13
 """Nodes of an ONNX model with its functions inlined; `of_file` adds to it. onnxruntime takes 2 s for them."""
 CALLS = 128
-"""Calls in each other."""
+"""Nested calls."""
 LEAVES = 1 << 12
-"""Items of one tuple, those of its tuples counted; outputs of an ONNX model."""
+"""Items of one tuple, including those of nested tuples; outputs of an ONNX model."""
 ALL_LEAVES = 1 << 22
-"""Items of all tuples that nodes give."""
+"""Items of all tuples that nodes return."""
 NESTING = 32
-"""Tuples in each other."""
+"""Nested tuples."""
 MADE = 1 << 28
-"""Bytes of all constants that lowerings make; more where the weights they are made of are larger."""
+"""Bytes of all constants that lowerings create; more if the weights that they are made of are larger."""
 FOLDED = 1 << 28
-"""Bytes of all results that an engine computes ahead of the run; more where the weights are larger."""
+"""Bytes of all results that an engine computes ahead of the run; more if the weights are larger."""
 PRODUCTS = 1 << 31
-"""Multiplications in what an engine computes ahead of the run; more where the weights are larger. A tenth of
-a second of a core, but a hundred times as long where the numbers are too small for their type."""
+"""Multiplications that an engine does ahead of the run; more if the weights are larger. They take a tenth of
+a second of a core, but a hundred times as long with denormal numbers.
+"""
 
 _PER_PART = 16
 
 
 def of_file(bound: int, parts: int) -> int:
-    """A bound that grows with how much is in the file: 16 times as many as the parts that it writes down."""
+    """Return a limit that grows with the size of the file: by 16 for each part that it contains."""
     return bound + _PER_PART * parts
 
 

@@ -1,9 +1,8 @@
-"""Import onnx-ir without sympy.
+"""Import of onnx-ir without sympy.
 
-onnx-ir imports sympy for arithmetic over symbolic dimensions, which reading, lowering and running a model
-never does. Measured (`python -m benchmarks opening`): 0.4 s and 30 MB of every process that opens a model,
-as much as onnxruntime itself takes. So onnx-ir is imported with a stand-in that loads the real sympy when
-something of it is first used.
+onnx-ir imports sympy for arithmetic with symbolic dimensions, which reading, lowering and running a model
+never use. Measured (`python -m benchmarks opening`): 0.4 s and 30 MB for every process that opens a model, as
+much as onnxruntime itself. So onnx-ir is imported with a substitute that loads the real sympy on first use.
 """
 
 from __future__ import annotations
@@ -22,7 +21,9 @@ _lock = threading.RLock()
 
 
 class _StandIn(ModuleType):
-    """Gives functions that load sympy when they are called; once `complete`, sympy's own attributes."""
+    """Substitute for sympy, whose functions load it when called; once `complete` it has sympy's
+    attributes.
+    """
 
     complete = False
 
@@ -35,34 +36,34 @@ class _StandIn(ModuleType):
 
 
 class _ImportedError(Exception):
-    """Takes the stand-in out of `sys.modules`, as any error of a module that is imported does."""
+    """Removes the substitute from `sys.modules`, as any error during an import does."""
 
 
 class _SympyFinder(MetaPathFinder, Loader):
-    """Imports onnx-ir as if that were the content of sympy.
+    """Imports onnx-ir while the import of sympy is running.
 
-    So threads that import sympy meanwhile wait, as for any module that another thread imports.
+    Other threads that import sympy meanwhile wait, as for any running import.
     """
 
     def __init__(self) -> None:
         self._thread = threading.get_ident()
 
     def find_spec(self, name: str, path: Sequence[str] | None, target: object = None) -> ModuleSpec | None:
-        """The stand-in, for this thread."""
+        """Return the spec of the substitute, in this thread only."""
         mine = name == "sympy" and threading.get_ident() == self._thread
         return ModuleSpec(name, self) if mine else None
 
     def create_module(self, spec: ModuleSpec) -> ModuleType:
-        """The stand-in."""
+        """Create the substitute."""
         return _StandIn(spec.name)
 
     def exec_module(self, module: ModuleType) -> None:
-        """Import onnx-ir, which takes the module for sympy."""
+        """Import onnx-ir, which uses the substitute as sympy."""
         assert isinstance(module, _StandIn)
         try:
             importlib.import_module("onnx_ir")
         except Exception:
-            # An onnx-ir that does more with sympy while it is imported: then with all of it.
+            # This onnx-ir needs more of sympy during its import: import it with the real one.
             for name in [n for n in sys.modules if n.partition(".")[0] == "onnx_ir"]:
                 del sys.modules[name]
         finally:
@@ -71,7 +72,7 @@ class _SympyFinder(MetaPathFinder, Loader):
 
 
 def import_onnx_ir() -> None:
-    """Import onnx-ir for the first time in this process; nothing where it, or sympy, is imported already."""
+    """Import onnx-ir without sympy, unless either is imported already."""
     with _lock:
         if "onnx_ir" in sys.modules or "sympy" in sys.modules:
             return

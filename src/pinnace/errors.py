@@ -1,7 +1,7 @@
-"""What can go wrong, one class a kind.
+"""Error classes, one for each kind of error.
 
-Every class derives from `PinnaceError` and from the built-in class that mindspore_lite raises in the
-same place, so that both `except PinnaceError` and an old script's `except RuntimeError` catch it.
+Every class derives from `PinnaceError` and from the built-in class that mindspore_lite raises in the same
+case, so that both `except PinnaceError` and an old script's `except RuntimeError` catch it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ class PinnaceError(Exception):
 
 
 class PinnaceWarning(UserWarning):
-    """Something works, but not as the caller may think."""
+    """Something works, but perhaps not as the caller expects."""
 
 
 _withheld: ContextVar[list[str] | None] = ContextVar("withheld", default=None)
@@ -27,7 +27,7 @@ _withheld: ContextVar[list[str] | None] = ContextVar("withheld", default=None)
 
 @contextmanager
 def withheld() -> Iterator[list[str]]:
-    """The warnings of what is done within, in the place of giving them."""
+    """Collect the warnings of the block instead of issuing them."""
     messages: list[str] = []
     before = _withheld.set(messages)
     try:
@@ -57,7 +57,7 @@ class ArgumentValueError(PinnaceError, ValueError):
 
 
 class ModelFormatError(PinnaceError, RuntimeError):
-    """A model file is missing, damaged or not what it is said to be; the message names file and place."""
+    """A model file is missing, damaged or of another format; the message names file and place."""
 
 
 class ModelStateError(PinnaceError, RuntimeError):
@@ -65,7 +65,7 @@ class ModelStateError(PinnaceError, RuntimeError):
 
 
 class DataMismatchError(PinnaceError, RuntimeError):
-    """Data does not fit the dtype, size or shape of the tensor or input that it was given to."""
+    """Data does not match the dtype, size or shape of its tensor or input."""
 
 
 class ConfigError(PinnaceError, RuntimeError):
@@ -73,32 +73,32 @@ class ConfigError(PinnaceError, RuntimeError):
 
 
 class NotSupportedError(PinnaceError, NotImplementedError):
-    """mindspore_lite has it and Pinnace does not yet; the message says what to do instead."""
+    """A feature of mindspore_lite that Pinnace does not have yet; the message names an alternative."""
 
 
 class DeviceUnavailableError(PinnaceError, RuntimeError):
-    """The device or engine that was asked for is not on this machine; the message names what is missing."""
+    """The requested device or engine is missing on this machine; the message names what is missing."""
 
 
 class QueueFullError(PinnaceError, RuntimeError):
-    """As many predictions wait as may wait: come back later, or ask another server."""
+    """The queue of predictions is full: try again later, or ask another server."""
 
 
 class PredictTimeoutError(PinnaceError, TimeoutError):
-    """A prediction was not done in the time that its caller gave it."""
+    """A prediction exceeded its timeout."""
 
 
 class EngineError(PinnaceError, RuntimeError):
-    """An engine refused a model or failed while running it."""
+    """An engine rejected a model or failed while running it."""
 
 
 class DistributedError(PinnaceError, RuntimeError):
-    """Ranks that run one model together have lost each other, or never agreed; the message names them."""
+    """Ranks of one model have lost each other, or do not match; the message names them."""
 
 
 @dataclass(frozen=True)
 class UnsupportedPrimitive:
-    """A primitive that a model uses and Pinnace cannot run."""
+    """A primitive of a model that Pinnace cannot run."""
 
     name: str
     count: int
@@ -107,7 +107,7 @@ class UnsupportedPrimitive:
 
 
 class UnsupportedModelError(PinnaceError, RuntimeError):
-    """A model uses primitives that Pinnace cannot run: all of them, with counts and first nodes."""
+    """A model uses unsupported primitives; the error lists all of them, with counts and first nodes."""
 
     def __init__(self, model: str, primitives: Sequence[UnsupportedPrimitive]) -> None:
         self.model, self.primitives = model, tuple(primitives)
@@ -119,7 +119,7 @@ class UnsupportedModelError(PinnaceError, RuntimeError):
         super().__init__("\n".join((first, *lines, last)))
 
     def __reduce__(self) -> tuple[type[UnsupportedModelError], tuple[str, Sequence[UnsupportedPrimitive]]]:
-        return type(self), (self.model, self.primitives)  # so that it can cross to another process
+        return type(self), (self.model, self.primitives)  # allows sending it to another process
 
 
 class LackingKernelsError(UnsupportedModelError):

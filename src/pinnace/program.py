@@ -1,9 +1,9 @@
-"""A MindSpore model as its file says it, before any meaning is given to it.
+"""The in-memory form of a MindSpore model file, without any interpretation.
 
-MindSpore graphs hold what ONNX has no word for: tuples, None, scalars, monads, functions as values.
-So a reader of `formats/` gives a `Program`, a plain record with no operator's name in it, and
-`compiler.lower` turns that into an `onnx_ir.Model` through the primitive table. Nothing else is done
-with it: passes work on `onnx_ir.Model`.
+MindSpore graphs contain what ONNX cannot express: tuples, None, scalars, monads, functions as values. So a
+reader of `formats/` returns a `Program`, a plain record that does not depend on operators, and
+`compiler.lower` turns it into an `onnx_ir.Model` through the primitive table. Passes work on `onnx_ir.Model`
+only.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import onnx_ir as ir
 
 
 class Dialect(Enum):
-    """Who wrote the program, and so what its primitives mean."""
+    """The writer of a program, which determines the meaning of its primitives."""
 
     MINDSPORE = "mindspore"
     """MindSpore's own export."""
@@ -26,7 +26,7 @@ class Dialect(Enum):
 
 
 class Layout(Enum):
-    """Order of the dimensions of image activations."""
+    """Order of the dimensions of images."""
 
     NCHW = "NCHW"
     NHWC = "NHWC"
@@ -47,14 +47,14 @@ class FunctionRef:
 
 
 class TypeInfo(NamedTuple):
-    """What a file declares of a tensor. A free dimension is None; shape None is an unknown rank."""
+    """Declared type of a tensor. A free dimension is None; shape None is an unknown rank."""
 
     dtype: ir.DataType
     shape: tuple[int | None, ...] | None
 
 
 class Quantised(NamedTuple):
-    """What the integers q of a tensor stand for: (q - zero_point) * scale.
+    """Quantisation of a tensor with integers q: the values are (q - zero_point) * scale.
 
     One pair of numbers, and axis None, or one for each index of an axis.
     """
@@ -72,11 +72,10 @@ Literal = None | bool | int | float | str | bytes | ir.TensorProtocol | Monad | 
 class Node:
     """One application of a primitive, or a call.
 
-    `primitive` is the bare name ("Conv2D"); for a call it is "" and `inputs[0]` names what is called:
-    a function or a value that holds one. `inputs` name node outputs, function inputs, parameters,
-    constants, or functions. `attributes` carries those of the primitive and of the node, under the names
-    that MindSpore gives them. `types` is what the file declares of the results, where it does: one for
-    each tensor, those of nested tuples in order.
+    `primitive` is the bare name ("Conv2D"); for a call it is "" and `inputs[0]` names the callee: a function
+    or a value that holds one. `inputs` name node outputs, function inputs, parameters, constants, or
+    functions. `attributes` are those of the primitive and of the node, with MindSpore's names. `types` are
+    the declared types of the results, if any: one for each tensor, those of nested tuples in order.
     """
 
     name: str
@@ -89,8 +88,8 @@ class Node:
 
 @dataclass(frozen=True)
 class Input:
-    """One input of a function. `parts` are the items of one that is a tuple or list; `type` is None then,
-    and where it is no tensor. A scalar is a tensor without dimensions.
+    """One input of a function. `parts` are the items of a tuple or list; then `type` is None, as for anything
+    else that is no tensor. A scalar is a tensor without dimensions.
     """
 
     name: str
@@ -100,8 +99,8 @@ class Input:
 
 @dataclass(eq=False)
 class Function:
-    """A graph of nodes, in any order. `parameters` maps a name to weights (`ir.TensorProtocol`), and
-    `constants` a name to a literal. `outputs` names values of this function.
+    """A graph of nodes, in any order. `parameters` maps names to weights (`ir.TensorProtocol`), and
+    `constants` names to literals. `outputs` names values of this function.
     """
 
     name: str
@@ -115,12 +114,11 @@ class Function:
 
 @dataclass
 class Program:
-    """A whole model: `main` is the entry, `functions` holds every function by name, `main` included.
+    """A whole model: `main` is the entry, `functions` holds every function by name, including `main`.
 
-    `folder` is the directory against which external weights are named, None for a model that came as
-    bytes. `input_names`, `output_names` and `user_info` are what the user is shown; names that are not
-    given are those of `main`. In MindIR a node with several results has one output that stands for the
-    tuple of them (`tuple_results`); in `.ms` it has one output for each.
+    `folder` is the base of external weights, None for a model from bytes. `input_names`, `output_names` and
+    `user_info` are for the user; names default to those of `main`. In MindIR a node with several results has
+    one output for the tuple of them (`tuple_results`); in `.ms` it has one output for each.
     """
 
     main: Function

@@ -1,7 +1,7 @@
-"""Shapes of inputs and sizes of their free dimensions, as configurations write them.
+"""Input shapes and sizes of free dimensions, as written in configurations.
 
-MindSpore Lite's page "Dynamic Shape Configuration" tells how `input_shape` and `dynamic_dims` are written,
-that of CANN's ATC how `ge.dynamicDims`, `dynamic_batch_size` and `dynamic_image_size` are.
+MindSpore Lite's page "Dynamic Shape Configuration" defines the syntax of `input_shape` and `dynamic_dims`,
+that of CANN's ATC defines `ge.dynamicDims`, `dynamic_batch_size` and `dynamic_image_size`.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from collections.abc import Sequence
 
 Shape = tuple[int, ...]
 Sizes = tuple[tuple[range, ...], ...]
-"""Sizes of the free dimensions: one of these, each with a range for every dimension."""
+"""Alternatives for the free dimensions; each has a range for every dimension."""
 
 _MOST, _MOST_ELEMENTS = 1 << 31, 1 << 48
 
 
 def named_shapes(text: str) -> dict[str, Shape]:
-    """Shapes by the names of inputs, of "x:[-1,3];y:[1,8]"; brackets may be left out. Raises ValueError."""
+    """Parse shapes by input name from "x:[-1,3];y:[1,8]"; brackets are optional. Raises ValueError."""
     found: dict[str, Shape] = {}
     for part in filter(None, (p.strip() for p in text.split(";"))):
         match = re.fullmatch(r"(.+):\s*(\[?)\s*(-?\d+(?:\s*,\s*-?\d+)*)\s*(\]?)", part, re.ASCII)
@@ -36,7 +36,9 @@ def named_shapes(text: str) -> dict[str, Shape]:
 
 
 def sizes(text: str) -> Sizes:
-    """Sizes that the free dimensions of all inputs may have together, of "1~4,32;8,64". Raises ValueError."""
+    """Parse alternatives for the free dimensions of all inputs together from "1~4,32;8,64". Raises
+    ValueError.
+    """
     parts = [part for part in text.split(";") if part.strip()]
     found = tuple(tuple(between(size) for size in part.split(",")) for part in parts)
     if len({len(one) for one in found}) != 1:
@@ -45,7 +47,7 @@ def sizes(text: str) -> Sizes:
 
 
 def between(text: str) -> range:
-    """The sizes of "8" or "1~8". Raises ValueError."""
+    """Parse the sizes of "8" or "1~8". Raises ValueError."""
     match = re.fullmatch(r"\s*(\d{1,9})(?:\s*~\s*(\d{1,9}))?\s*", text, re.ASCII)
     low, high = (int(match[1]), int(match[2] or match[1])) if match else (1, 0)
     if not 0 < low <= high:
@@ -54,9 +56,11 @@ def between(text: str) -> range:
 
 
 def flattened(text: str) -> str:
-    """Text for `sizes`, of `dynamic_dims`: "[1~4],[8];[32],[64]" with as many brackets for each input.
+    """Convert the syntax of `dynamic_dims` to that of `sizes`: "[1~4],[8];[32],[64]", as many brackets per
+    input.
 
-    Inputs without free dimensions have none, or empty ones. Text without brackets stays. Raises ValueError.
+    Inputs without free dimensions have none, or empty ones. Text without brackets is returned as it is.
+    Raises ValueError.
     """
     if not re.search(r"[][]", text):
         return text
@@ -73,7 +77,7 @@ def flattened(text: str) -> str:
 
 
 def parted(found: Sizes, counts: Sequence[int]) -> list[Sizes]:
-    """The sizes of each of some inputs, with so many free dimensions. Raises ValueError."""
+    """Split the sizes among inputs with these numbers of free dimensions. Raises ValueError."""
     have, want = len(found[0]), sum(counts)
     if have != want:
         raise ValueError(f"there are sizes for {have} free dimensions, and the model's inputs have {want}")
@@ -82,12 +86,12 @@ def parted(found: Sizes, counts: Sequence[int]) -> list[Sizes]:
 
 
 def allowed(found: Sizes, free: Sequence[int]) -> bool:
-    """Return whether the free dimensions may be these."""
+    """Return True if the free dimensions may have these sizes."""
     return any(all(size in within for size, within in zip(free, one, strict=True)) for one in found)
 
 
 def written(found: Sizes) -> str:
-    """Sizes in the words of `dynamic_dims`."""
+    """Format sizes in the syntax of `dynamic_dims`."""
     return ",".join(
         f"[{','.join(str(r[0]) if len(r) == 1 else f'{r[0]}~{r[-1]}' for r in one)}]" for one in found
     )

@@ -1,7 +1,7 @@
-"""The enumerations of the API: element types, layouts, kinds of model file.
+"""The enumerations of the API: element types, layouts, formats of model files.
 
-Names and numbers of `DataType`, `Format` and `ModelType` are mindspore_lite's; members that are ours
-are marked.
+Names and numbers of `DataType`, `Format` and `ModelType` are mindspore_lite's; Pinnace's own members are
+marked.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class DataType(Enum):
     """Element type of a tensor."""
 
     UNKNOWN = 0
-    STRING = 12  # ours, as BFLOAT16; the number is MindSpore's own
+    STRING = 12  # Pinnace's, like BFLOAT16; the number is MindSpore's
     BOOL = 30
     INT8 = 32
     INT16 = 33
@@ -38,7 +38,7 @@ class DataType(Enum):
     INVALID = 2147483647
 
     def to_numpy(self) -> np.dtype[np.generic]:
-        """The numpy dtype of the elements; ValueError for UNKNOWN and INVALID."""
+        """Return the numpy dtype of the elements. Raises ValueError for UNKNOWN and INVALID."""
         try:
             return _NUMPY[self]
         except KeyError:
@@ -46,7 +46,9 @@ class DataType(Enum):
 
     @classmethod
     def from_numpy(cls, dtype: npt.DTypeLike) -> DataType:
-        """The member for a numpy dtype; ValueError where there is none. Text and objects are STRING."""
+        """Return the member for a numpy dtype. Raises ValueError if there is none. Text and objects are
+        STRING.
+        """
         try:
             known = np.dtype(dtype)
             return cls.STRING if known.kind == "U" else _FROM_NUMPY[known]
@@ -102,12 +104,12 @@ class ModelType(Enum):
     """Kind of model file."""
 
     MINDIR = 0
-    ONNX = 3  # ours; the number is free in mindspore_lite's enumeration
+    ONNX = 3  # Pinnace's; the number is free in mindspore_lite's enumeration
     MINDIR_LITE = 4
 
 
 class ModelGroupFlag(Enum):
-    """What the models of a `ModelGroup` share."""
+    """The resources that the models of a `ModelGroup` share."""
 
     SHARE_WEIGHT = 1
     SHARE_WORKSPACE = 2
@@ -116,9 +118,9 @@ class ModelGroupFlag(Enum):
 
 @dataclass(frozen=True)
 class Port:
-    """One input or output of an executable. A free dimension is -1; the shape (-2,) is one of any rank.
+    """One input or output of an executable. A free dimension is -1; the shape (-2,) has any rank.
 
-    `sizes` are what the free dimensions of an input may be, () any.
+    `sizes` are the allowed sizes of an input's free dimensions, () for any.
     """
 
     name: str
@@ -130,10 +132,10 @@ class Port:
 
 @dataclass(frozen=True)
 class Interface:
-    """What a built model shows: its inputs and outputs, and the user info of its file.
+    """The ports of a built model, and the user info of its file.
 
-    `states` pairs inputs that hold what a model instance keeps between predictions with the outputs that
-    replace them; `inputs` and `outputs` are without these.
+    `states` pairs inputs that hold the state of a model instance with the outputs that replace them; `inputs`
+    and `outputs` do not include these.
     """
 
     inputs: tuple[Port, ...]

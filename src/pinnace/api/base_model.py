@@ -110,7 +110,7 @@ class BaseModel(NotCopied):
         with self._lock:
             live = self._built()
             ports = zip(live.inputs, live.shapes, strict=True)
-            tensors = [Tensor.of_port(port, shape, live.told) for port, shape in ports]
+            tensors = [Tensor.of_port(port, shape, live.warned) for port, shape in ports]
             for place, tensor in enumerate(tensors):
                 self._handed[tensor] = place
         return tensors
@@ -375,7 +375,7 @@ class _Live:
         self.exchange = exchange
         self.inputs = self.declared = inputs  # as in the file
         self.built: tuple[Shape, ...] = ()  # the shapes that it is built for, () for those of the file
-        self.told: set[str] = set()
+        self.warned: set[str] = set()
         self.outputs = workers.executable.outputs
         self.shapes = shapes
         self.host = Host(devices, workers.executable.takes_device_memory)
@@ -389,7 +389,7 @@ class _Live:
         ports = zip(self.declared, built, strict=True)
         inputs = tuple(replace(port, shape=shape) for port, shape in ports) if built else self.declared
         live = _Live(self.workers, self.offer, self.exchange, shapes, self.devices, inputs)
-        live.declared, live.built, live.told = self.declared, built, self.told
+        live.declared, live.built, live.warned = self.declared, built, self.warned
         return live
 
     def close(self) -> None:

@@ -90,7 +90,7 @@ class DataParallel(NotCopied):
         context = settled(context, settings, PARALLEL, SPLIT, *chosen)
         self._model_path = model_path
         self._axis = axis
-        self._told: set[str] = set()
+        self._warned: set[str] = set()
         self._tally = SharedTally()
         self._visit = Visit()
         self._carrier = _carrier(os.path.abspath(model_path), context, device_ids, settings)
@@ -127,7 +127,7 @@ class DataParallel(NotCopied):
         -1.
         """
         shapes = zip(self._inputs, self._plan.shapes, strict=True)
-        return [Tensor.of_port(port, shape, self._told) for port, shape in shapes]
+        return [Tensor.of_port(port, shape, self._warned) for port, shape in shapes]
 
     def get_outputs(self) -> list[TensorMeta]:
         """Return what is known of the outputs, in order; free dimensions, like the batch, are -1."""

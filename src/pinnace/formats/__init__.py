@@ -1,4 +1,4 @@
-"""Model files -> graphs."""
+"""Readers of model files."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pinnace.errors import ModelFormatError
 from pinnace.types import ModelType
 from pinnace.weights.source import Source
 
-if TYPE_CHECKING:  # to tell what a file is takes none of these
+if TYPE_CHECKING:  # detecting a format needs none of these
     import onnx_ir as ir
 
     from pinnace.program import Program
@@ -28,7 +28,7 @@ _KINDS = {
 
 
 def read(source: Source, model_type: ModelType | None = None) -> Program | ir.Model:
-    """Read a model; its kind is told from its content, and must be `model_type` where that is given.
+    """Read a model; its format is detected from its content, and must be `model_type` if given.
 
     Raises ModelFormatError.
     """
@@ -37,7 +37,7 @@ def read(source: Source, model_type: ModelType | None = None) -> Program | ir.Mo
 
 
 def kind(source: Source, model_type: ModelType | None = None) -> ModelType:
-    """The kind of model that a source holds; ModelFormatError where that is none, or not `model_type`."""
+    """Return the format of a source. Raises ModelFormatError if it is unknown or not `model_type`."""
     found = kind_of(source.data)
     if model_type is not None and found is not None and found is not model_type:
         raise ModelFormatError(
@@ -50,9 +50,9 @@ def kind(source: Source, model_type: ModelType | None = None) -> ModelType:
 
 
 def kind_of(data: memoryview) -> ModelType | None:
-    """The kind of model that bytes begin like, or None.
+    """Detect the format from the first bytes; None if unknown.
 
-    Both protobuf formats begin with field 1, the version: a text in MindIR, a number in ONNX.
+    Both protobuf formats begin with field 1, the version: a string in MindIR, a number in ONNX.
     """
     if data[4:8] == _MS_MARK:
         return ModelType.MINDIR_LITE

@@ -1,4 +1,4 @@
-"""ONNX -> `onnx_ir.Model`, with the weights left where they lie."""
+"""Reader of ONNX files, which leaves the weights in place."""
 
 from __future__ import annotations
 
@@ -19,14 +19,11 @@ _GRAPH: dict[int, Fields] = {5: _TENSOR}
 _GRAPH[1] = {5: {5: _TENSOR, 6: _GRAPH, 10: _TENSOR, 11: _GRAPH}}  # nodes, their attributes, nested graphs
 _MODEL: Fields = {7: _GRAPH, 25: {7: _GRAPH[1]}}
 _LOCATION, _EXTERNAL_DATA = 14, 13  # fields of TensorProto
-_OWN_FILE = ":own:"  # the location that stands for the model's own bytes; no file can have this name
+_OWN_FILE = ":own:"  # the location of the model's own bytes; no file can have this name
 
 
 def read(source: Source) -> ir.Model:
-    """Read an ONNX model.
-
-    ModelFormatError, with file and place, where it is damaged.
-    """
+    """Read an ONNX model. Raises ModelFormatError, with file and place, if it is damaged."""
     proto = onnx.ModelProto()
     earlier = sys.exception()
     try:
@@ -46,9 +43,9 @@ def read(source: Source) -> ir.Model:
 
 
 def _reason(error: BaseException, earlier: BaseException | None) -> str:
-    """What went wrong at first: onnx-ir raises its own errors over it, which only say where in onnx-ir.
+    """Return the first cause of an error: onnx-ir wraps it in errors that name only places in onnx-ir.
 
-    `earlier` is what the caller was handling before.
+    `earlier` is the exception that the caller was handling before.
     """
     while (inner := error.__cause__ or error.__context__) and inner is not earlier:
         error = inner
@@ -56,7 +53,7 @@ def _reason(error: BaseException, earlier: BaseException | None) -> str:
 
 
 def _name_nodes(graph: onnx.GraphProto) -> None:
-    """Let nodes without a name have that of their first output."""
+    """Name nodes without a name after their first output."""
     for node in graph.node:
         if not node.name and node.output:
             node.name = node.output[0]

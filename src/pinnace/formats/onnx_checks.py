@@ -1,4 +1,4 @@
-"""Checks of an ONNX file for what its readers and engines take for granted."""
+"""Checks of ONNX files for properties that readers and engines rely on."""
 
 from __future__ import annotations
 
@@ -16,11 +16,10 @@ _MOST_OPSET = (1 << 31) - 1
 
 
 def check(model: ir.Model, file: str) -> None:
-    """Raise ModelFormatError for names, operator sets, attributes and calls that no valid file has.
-
-    And for more outputs than can be taken.
+    """Raise ModelFormatError for invalid names, operator sets, attributes and calls, and for too many
+    outputs.
     """
-    if len(model.graph.outputs) > bounds.LEAVES:  # onnxruntime takes the square of their number
+    if len(model.graph.outputs) > bounds.LEAVES:  # onnxruntime's time grows with the square of their number
         many = f"{len(model.graph.outputs)} outputs, and at most {bounds.LEAVES} are taken"
         raise ModelFormatError(f"{file}: has {many}")
     _check_names(model, file)
@@ -41,7 +40,9 @@ def every_graph(model: ir.Model) -> Iterator[ir.Graph]:
 
 
 def _check_attributes(node: ir.Node, opset: int, file: str) -> None:
-    """ModelFormatError where an attribute is not of its type in ONNX's schema, or a Constant has no value."""
+    """Raise ModelFormatError if an attribute has another type than in ONNX's schema, or a Constant has no
+    value.
+    """
     if node.domain:
         return
     types = _types(node.op_type, opset)
@@ -57,25 +58,25 @@ def _check_attributes(node: ir.Node, opset: int, file: str) -> None:
 
 @cache
 def _types(op_type: str, opset: int) -> Mapping[str, int]:
-    """The types of an operator's attributes by their names; {} where ONNX has no such operator."""
+    """Return the types of an operator's attributes by name; {} if ONNX has no such operator."""
     if not onnx.defs.has(op_type):
         return {}
     try:
         schema = onnx.defs.get_schema(op_type, opset)
-    except onnx.defs.SchemaError:  # it is newer than this set: the engine will say it
+    except onnx.defs.SchemaError:  # newer than this operator set, which the engine reports
         return {}
     return {name: int(attribute.type.value) for name, attribute in schema.attributes.items()}  # type: ignore[attr-defined]
 
 
 def _check_names(model: ir.Model, file: str) -> None:
-    """ModelFormatError where a name is no UTF-8: protobuf then gives bytes for the text."""
+    """Raise ModelFormatError for names that are not UTF-8, which protobuf returns as bytes."""
     damaged = next((name for name in _names(model) if isinstance(name, bytes)), None)
     if damaged is not None:
         raise ModelFormatError(f"{file}: the name {damaged!r} is no text")
 
 
 def _check_calls(model: ir.Model, file: str) -> None:
-    """ModelFormatError where functions call themselves, or each other so often that engines never end."""
+    """Raise ModelFormatError for recursive functions, or for calls that expand to too many nodes."""
     inside = {key: list(ir.traversal.RecursiveGraphIterator(f.graph)) for key, f in model.functions.items()}
     most = bounds.of_file(bounds.INLINED, sum(map(len, inside.values())))
     sizes: dict[ir.OperatorIdentifier, int] = {}  # nodes of each function with all calls inlined
@@ -107,7 +108,7 @@ def _names(model: ir.Model) -> Iterator[object]:
 
 
 def check_tensor(tensor: ir.TensorProtocol, source: Source) -> None:
-    """ModelFormatError where the data of a small tensor, which is parsed, is not what it declares."""
+    """Raise ModelFormatError if the data of a small, parsed tensor does not match its declaration."""
     if tensor.size > 8 * len(source.data):
         what = f"tensor {tensor.name!r} says that it has {tensor.size} elements, more than there is data for"
         raise ModelFormatError(f"{source.name}: {what}")

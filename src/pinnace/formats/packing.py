@@ -1,26 +1,26 @@
-"""Weights that MindSpore Lite stored smaller than their type: unpacking and dequantising them.
+"""Unpacking and dequantising of weights that MindSpore Lite stores compressed.
 
-A quantised weight holds integers q, and stands for
+A quantised weight holds integers q, and represents
 
     (q - zeroPoint) * scale * varCorr + meanCorr
 
-with one set of the four numbers for the tensor, or one for each index of its channel axis; the
-corrections give a channel the mean and variance that it had before. `weightQuantCompressType` says how
-the integers, of `numBits` bits, are packed. Signed ones are packed as q + 2^(numBits - 1), unsigned.
+with one set of the four numbers for the tensor, or one for each index of its channel axis; the corrections
+restore the original mean and variance of a channel. `weightQuantCompressType` is the packing of the integers,
+of `numBits` bits. Signed integers are packed as q + 2^(numBits - 1), unsigned.
 
-* NONE: as they are, int8 or int16.
-* BITPACKING: one after the other, the lowest bit first.
-* INDEXING: a table of the distinct values, and for each element its place there. `numBits` bits give
-  the number of values (0 stands for all that there can be), then come the values, then the places with
-  as many bits as the last place needs; the highest bit first, here and in the next.
-* SPARSE: the elements that are not their channel's zero point. 8 bits give the width of a distance, 32
-  the number of elements, then comes a table as above, the elements' places in it, and for each element
-  its distance: how many elements after the previous one are left out.
-* FSE: no integers but places in a table of float values, as a finite state entropy code; see `_fse`.
+* NONE: plain int8 or int16.
+* BITPACKING: consecutive, the lowest bit first.
+* INDEXING: a table of the distinct values, and for each element its index there. `numBits` bits hold the
+  number of values (0 means the maximum), then come the values, then the indices with as many bits as the last
+  index needs; the highest bit first, here and in the next.
+* SPARSE: the elements that differ from their channel's zero point. 8 bits hold the width of a distance, 32
+  the number of elements, then come a table as above, the elements' indices into it, and for each element its
+  distance: the number of elements omitted since the previous one.
+* FSE: indices into a table of float values instead of integers, as a finite state entropy code; see `_fse`.
 
-All of this was found by giving weights to MindSpore Lite's converter, and checked against what its
-runtime computes with them. FSE_INT and FSE_INFER, which later releases write, Huffman codes
-(`enableHuffmanCode`) and `quantClusters` are refused.
+All of this was derived from the output of MindSpore Lite's converter, and checked against the results of its
+runtime. FSE_INT and FSE_INFER, which later releases write, Huffman codes (`enableHuffmanCode`) and
+`quantClusters` are not supported.
 """
 
 from __future__ import annotations
@@ -45,15 +45,15 @@ Floats = npt.NDArray[np.float32]
 Integers = npt.NDArray[np.int32]
 
 _EXPANSION, _DECODED = 320, 64
-"""Elements for each byte stored: weights of one bit, nearly all alike, have been seen at 278. Those of FSE
+"""Maximum of elements per stored byte: one-bit weights that are nearly all equal reached 278. FSE elements
 are decoded one by one.
 """
-_ROOM = {True: 1 << 26, False: 1 << 24}
-"""Elements of a model's quantised weights, 256 MiB as float32, and of those that are decoded one by one."""
+_MAX_ELEMENTS = {True: 1 << 26, False: 1 << 24}
+"""Maximum of elements of a model's quantised weights, 256 MiB as float32, and of those decoded one by one."""
 _FOR_A_BYTE = 8
-"""Elements more for each byte of the model's files: those of weights of one bit."""
+"""Further elements for each byte of the model's files: those of one-bit weights."""
 _CHUNK = 1 << 16
-"""Elements that are unpacked together, because each takes a hundred bytes meanwhile."""
+"""Elements that are unpacked together; each needs a hundred bytes meanwhile."""
 _STORED: Mapping[ir.DataType, np.dtype[Any]] = {
     ir.DataType.INT8: np.dtype("i1"),
     ir.DataType.INT16: np.dtype("<i2"),
@@ -67,7 +67,7 @@ _IDENTITY = {"zeroPoint": 0, "scale": 1.0, "varCorr": 1.0, "meanCorr": 0.0}
 
 @dataclass(frozen=True)
 class Pack:
-    """How one tensor is packed; `error` makes the errors of its data."""
+    """The packing of one tensor; `error` creates errors about its data."""
 
     kind: str
     shape: tuple[int, ...]
@@ -80,7 +80,7 @@ class Pack:
     error: Callable[[str], ModelFormatError]
 
     def unpack(self, data: Bytes) -> Floats:
-        """The values of a tensor whose stored bytes are `data`; `ModelFormatError` where they are damaged."""
+        """Unpack the stored bytes `data`. Raises `ModelFormatError` if they are damaged."""
         count = math.prod(self.shape)
         if count > (_EXPANSION if self.quantised else _DECODED) * len(data):
             raise self.error(f"{len(data)} bytes cannot hold {count} elements")
@@ -88,7 +88,7 @@ class Pack:
             return _fse(self, data, count).reshape(self.shape)
         integers = _INTEGERS[self.kind](self, data, count).reshape(self.shape)
         integers -= self.zero_point
-        values = integers.view(np.float32)  # in the same memory: few bytes may unpack to many
+        values = integers.view(np.float32)  # in place, as few bytes may unpack to many
         with np.errstate(over="ignore"):
             np.copyto(values, integers, casting="unsafe")
             values *= self.scale
@@ -97,15 +97,15 @@ class Pack:
 
 
 class ElementBudget:
-    """The elements that all packed weights of a model may have together: many weights may be small each."""
+    """The limit of elements in all packed weights of a model together, as there may be many small ones."""
 
     def __init__(self, source: Source) -> None:
-        self._source, self._taken = source, dict.fromkeys(_ROOM, 0)
+        self._source, self._taken = source, dict.fromkeys(_MAX_ELEMENTS, 0)
 
     def take(self, pack: Pack) -> None:
-        """Count a weight; its error where this is one too many."""
+        """Count a weight. Raises its error if the limit is exceeded."""
         self._taken[pack.quantised] += math.prod(pack.shape)
-        bound = _ROOM[pack.quantised] + _FOR_A_BYTE * self._source.size
+        bound = _MAX_ELEMENTS[pack.quantised] + _FOR_A_BYTE * self._source.size
         if self._taken[pack.quantised] > bound:
             raise pack.error(f"and the packed weights before it have more than {bound} elements")
 
@@ -118,9 +118,10 @@ def of(
     axis: int,
     error: Callable[[str], ModelFormatError],
 ) -> Pack:
-    """How a tensor of type `dtype` is packed as `kind` with the parameters `rows`, one or one a channel.
+    """Return the packing `kind` of a tensor of type `dtype` with the parameters `rows`, one or one per
+    channel.
 
-    `axis` is that of the channels. `error` makes the error where this is nothing that can be unpacked.
+    `axis` is that of the channels. `error` creates the error for data that cannot be unpacked.
     """
     quantised = kind != "FSE"
     if quantised and kind not in _INTEGERS:
@@ -156,9 +157,9 @@ def of(
 def channel_axis(
     primitive: str, position: int, attributes: Mapping[str, Any], layout: Layout, gathered: int = 0
 ) -> int:
-    """The axis along which scales of the weight differ that a node has as an input; `gathered` is a Gather's.
+    """Return the axis of per-channel scales of a node's weight input; `gathered` is the axis of a Gather.
 
-    What the converter of release 2.0.0 does with weights whose dimensions all differ.
+    Derived from the converter of release 2.0.0 with weights whose dimensions all differ.
     """
     if primitive == "MatMulFusion" and position < 2:
         transposed = bool(attributes.get(("transpose_a", "transpose_b")[position]))
@@ -171,12 +172,16 @@ def channel_axis(
 
 
 def shared_axis(before: int | None, axis: int) -> int:
-    """That of a weight which several nodes read: one of a Gather goes before one of a product (negative)."""
+    """Return the axis of a weight with several readers: Gather's takes precedence over a product's
+    (negative).
+    """
     return axis if before is None else max(before, axis)
 
 
 def quantised(rows: Sequence[Row], axis: int) -> Quantised | None:
-    """The parameters of a tensor whose integers are computed with; None where they shift their channels."""
+    """Return the parameters of a tensor that is computed with as integers; None if they shift their
+    channels.
+    """
     if any(row["meanCorr"] for row in rows):
         return None
     scale = tuple(float(row["scale"] * row["varCorr"]) for row in rows)
@@ -186,7 +191,7 @@ def quantised(rows: Sequence[Row], axis: int) -> Quantised | None:
 def _channel_shape(
     shape: tuple[int, ...], axis: int, count: int, error: Callable[[str], ModelFormatError]
 ) -> list[int]:
-    """The dimensions that align one number for each channel with the tensor."""
+    """Return the shape that broadcasts one number per channel over the tensor."""
     layout = [1] * len(shape)
     if count <= 1:
         return layout
@@ -197,13 +202,13 @@ def _channel_shape(
 
 
 class _Bits:
-    """Numbers of any width from a row of bits, the highest bit first."""
+    """Reads numbers of any width from bits, the highest bit first."""
 
     def __init__(self, pack: Pack, data: Bytes) -> None:
         self._pack, self._bits, self._at = pack, data, 0
 
     def take(self, count: int, width: int) -> Integers:
-        """The next `count` numbers of `width` bits."""
+        """Read the next `count` numbers of `width` bits."""
         end = self._at + count * width
         if end > 8 * len(self._bits):
             raise self._pack.error(f"ends at bit {8 * len(self._bits)}, in {count} numbers of {width} bits")
@@ -219,16 +224,16 @@ class _Bits:
         return numbers
 
     def number(self, width: int) -> int:
-        """The next number."""
+        """Read the next number."""
         return int(self.take(1, width)[0]) & ((1 << width) - 1)
 
     def table(self, width: int) -> Integers:
-        """A table of distinct signed values."""
+        """Read a table of distinct signed values."""
         count = self.number(width) or 1 << width
         return self.take(count, width) - (1 << (width - 1))
 
     def looked_up(self, table: Integers, count: int) -> Integers:
-        """Values by their place in a table."""
+        """Read indices into a table, and return their values."""
         places = self.take(count, (len(table) - 1).bit_length())
         if places.max(initial=0) >= len(table):
             raise self._pack.error(f"refers to value {places.max()} of {len(table)}")
@@ -245,7 +250,7 @@ def _bit_packed(pack: Pack, data: Bytes, count: int) -> Integers:
     if count * pack.bits > 8 * len(data):
         raise pack.error(f"{len(data)} bytes are not {count} numbers of {pack.bits} bits")
     numbers = np.empty(count, np.int32)
-    for start in range(0, count, _CHUNK):  # whose bits begin and end with a byte
+    for start in range(0, count, _CHUNK):  # a chunk begins and ends at a byte
         some = numbers[start : start + _CHUNK]
         part = data[start * pack.bits // 8 :]
         bits = np.unpackbits(part, count=len(some) * pack.bits, bitorder="little").reshape(-1, pack.bits)
@@ -276,12 +281,12 @@ _INTEGERS = {"NONE": _plain, "BITPACKING": _bit_packed, "INDEXING": _indexed, "S
 
 
 def _fse(pack: Pack, data: Bytes, count: int) -> Floats:
-    """Decode a finite state entropy code (tabled asymmetric numeral system, as zstd has it, RFC 8878).
+    """Decode a finite state entropy code (tabled asymmetric numeral system, as in zstd, RFC 8878).
 
-    Layout: u16 number of symbols, u16 log2 of the table's size, u32 number of words; u32 frequency for
-    each symbol, and float32 value for each, both filled up to 8 bytes; the words, of 64 bits; u8 number of
-    bits in the last word, which fill it from the top. Words are read from the last to the first, each from
-    its lowest bit on; elements come from the last to the first, too.
+    Layout: u16 number of symbols, u16 log2 of the table's size, u32 number of words; a u32 frequency and then
+    a float32 value for each symbol, both padded to 8 bytes; the words, of 64 bits; u8 number of bits in the
+    last word, which fill it from the top. Words are read from the last to the first, each from its lowest
+    bit; elements come from the last to the first, too.
     """
     if len(data) < 9:
         raise pack.error("has no header")
@@ -304,7 +309,7 @@ def _fse(pack: Pack, data: Bytes, count: int) -> Floats:
 
 
 def _word_stream(words: Bytes, used: int) -> Bytes | None:
-    """The words as one row of bytes, read from the lowest bit on, without the unused bits of the first."""
+    """Return the words as bytes to read from the lowest bit, without the unused bits of the first."""
     if used > 64:
         return None
     bits = np.unpackbits(words.reshape(-1, 8)[::-1].reshape(-1), bitorder="little")
@@ -314,7 +319,7 @@ def _word_stream(words: Bytes, used: int) -> Bytes | None:
 def _decode(
     frequencies: Sequence[int], log: int, stream: Bytes, total: int, count: int
 ) -> npt.NDArray[np.int32] | None:
-    """`count` symbols of a stream of `total` bits; None where it is too short for them."""
+    """Decode `count` symbols of a stream of `total` bits; None if it is too short."""
     symbol, width, base = _decoding_table(frequencies, log)
     # windows[i] holds the 24 bits from byte i on: enough for any state at any bit of that byte.
     padded = np.concatenate([stream, np.zeros(4, np.uint8)]).astype(np.uint32)
@@ -334,7 +339,9 @@ def _decode(
 
 
 def _decoding_table(frequencies: Sequence[int], log: int) -> tuple[list[int], list[int], list[int]]:
-    """For each state: its symbol, how many bits lead to the next state, and what these are added to."""
+    """Return for each state its symbol, the number of bits to the next state, and the base that they
+    add to.
+    """
     size = 1 << log
     step = (size >> 1) + (size >> 3) + 3
     symbol, at = [0] * size, 0

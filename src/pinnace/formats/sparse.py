@@ -1,7 +1,7 @@
-"""Sparse tensors of ONNX -> dense ones, because onnx-ir reads no sparse ones.
+"""Conversion of sparse ONNX tensors to dense ones, as onnx-ir reads no sparse ones.
 
-SparseTensorProto in onnx.proto: `values` of length N, `dims` of the dense tensor, and `indices`, either of
-shape (N,), which count in the flattened tensor, or of shape (N, rank).
+SparseTensorProto in onnx.proto: `values` of length N, `dims` of the dense tensor, and `indices`, of shape
+(N,) into the flattened tensor, or of shape (N, rank).
 """
 
 from __future__ import annotations
@@ -16,30 +16,30 @@ from onnx import numpy_helper
 from pinnace.errors import ModelFormatError
 
 _DENSE = 1 << 26
-"""Bytes that all dense forms of a file may have together; a few bytes can declare terabytes."""
+"""Maximum bytes of all dense forms of a file; a few bytes can declare terabytes."""
 
 
 def make_dense(model: onnx.ModelProto, name: str) -> None:
-    """Replace all sparse tensors of a model, those of nested graphs and of functions too.
+    """Replace all sparse tensors of a model, also in nested graphs and functions.
 
-    Raises ModelFormatError, which begins with `name`, where one is damaged, lies in another file, or where
-    all together would take more than 64 MiB.
+    Raises ModelFormatError, which begins with `name`, if one is damaged or in another file, or if all
+    together exceed 64 MiB.
     """
-    room = _DENSE
+    budget = _DENSE
     for graph in _graphs(model):
         for sparse in graph.sparse_initializer:
-            graph.initializer.append(_dense(sparse, room, name))
-            room -= len(graph.initializer[-1].raw_data)
+            graph.initializer.append(_dense(sparse, budget, name))
+            budget -= len(graph.initializer[-1].raw_data)
         del graph.sparse_initializer[:]
     for node in _nodes(model):
         for attribute in node.attribute:
             if attribute.type == onnx.AttributeProto.SPARSE_TENSOR:
-                tensor = _dense(attribute.sparse_tensor, room, name)
-                room -= len(tensor.raw_data)
+                tensor = _dense(attribute.sparse_tensor, budget, name)
+                budget -= len(tensor.raw_data)
                 attribute.CopyFrom(onnx.helper.make_attribute("value", tensor))
 
 
-def _dense(sparse: onnx.SparseTensorProto, room: int, name: str) -> onnx.TensorProto:
+def _dense(sparse: onnx.SparseTensorProto, budget: int, name: str) -> onnx.TensorProto:
     what = f"{name}: sparse tensor {sparse.values.name!r}"
     parts = (sparse.values, sparse.indices)
     if any(part.data_location == onnx.TensorProto.EXTERNAL for part in parts):
@@ -49,7 +49,7 @@ def _dense(sparse: onnx.SparseTensorProto, room: int, name: str) -> onnx.TensorP
     try:
         values, indices = map(numpy_helper.to_array, parts)
         shape = tuple(sparse.dims)
-        if min(shape, default=1) < 0 or math.prod(shape) * values.itemsize > room:
+        if min(shape, default=1) < 0 or math.prod(shape) * values.itemsize > budget:
             raise ModelFormatError(
                 f"{what} of shape {list(shape)} takes more than {_DENSE >> 20} MiB when it is dense"
             )
@@ -70,7 +70,7 @@ def _graphs(model: onnx.ModelProto) -> Iterator[onnx.GraphProto]:
 
 
 def _nodes(model: onnx.ModelProto) -> Iterator[onnx.NodeProto]:
-    """All nodes, those of nested graphs and of functions too."""
+    """Return all nodes, also those of nested graphs and functions."""
     waiting = [*model.graph.node, *(node for function in model.functions for node in function.node)]
     while waiting:
         node = waiting.pop()

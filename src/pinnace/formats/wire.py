@@ -1,10 +1,9 @@
-"""Take the weights out of a protobuf message before it is parsed.
+"""Removal of weights from a protobuf message before parsing.
 
-A parser of protobuf copies every byte of a message, weights included. `outline` copies a message
-without its large payloads and puts in their place where they lie, so that what is left to parse is
-small and the weights stay in the file. It works on the wire format
-(protobuf.dev/programming-guides/encoding): a message is a row of fields, each a varint key (number
-shifted by three, and wire type) and a value.
+Protobuf parsers copy every byte of a message, weights included. `outline` copies a message without its large
+payloads and replaces these by references, so that little is left to parse and the weights stay in the file.
+It works on the wire format (protobuf.dev/programming-guides/encoding): a message is a sequence of fields,
+each a varint key (number shifted by three, and wire type) and a value.
 """
 
 from __future__ import annotations
@@ -31,10 +30,10 @@ def outline(
     smallest: int,
     name: str,
 ) -> bytes:
-    """The message with every payload longer than `smallest` bytes replaced.
+    """Return the message with every payload longer than `smallest` bytes replaced.
 
-    `reference(offset, length)` gives the encoded fields that stand for the payload at that place of
-    `data`. Raises ModelFormatError, with `name` and the byte offset, where the message is damaged.
+    `reference(offset, length)` returns the encoded fields that replace the payload at that place of `data`.
+    Raises ModelFormatError, with `name` and the byte offset, if the message is damaged.
     """
     return _Outline(data, reference, smallest, name).message(0, len(data), fields, 0)
 
@@ -53,7 +52,7 @@ class _Outline:
         while position < end:
             begin = position
             key = self.data[position]
-            if key < 0x80:  # almost all are
+            if key < 0x80:  # the most common case
                 position += 1
             else:
                 key, position = self._varint(position, end)
@@ -74,7 +73,7 @@ class _Outline:
         return b"".join(parts)
 
     def _value(self, key: int, position: int, end: int) -> tuple[int, int]:
-        """Where the value behind a key begins (after its length) and ends."""
+        """Return the begin (after its length) and end of the value behind a key."""
         kind = key & 7
         if kind == _VARINT:
             return position, self._varint(position, end)[1]
@@ -109,7 +108,7 @@ class _Outline:
 
 
 def varint(number: int) -> bytes:
-    """A number of 0 or more, encoded."""
+    """Encode a number of 0 or more."""
     out = bytearray()
     while number > 0x7F:
         out.append(number & 0x7F | 0x80)
@@ -119,10 +118,10 @@ def varint(number: int) -> bytes:
 
 
 def delimited(field: int, value: bytes) -> bytes:
-    """A field of bytes, text or message, encoded."""
+    """Encode a field of bytes, text or message."""
     return varint(field << 3 | _BYTES) + varint(len(value)) + value
 
 
 def number(field: int, value: int) -> bytes:
-    """A field of an integer, encoded."""
+    """Encode an integer field."""
     return varint(field << 3 | _VARINT) + varint(value)

@@ -1,1 +1,1 @@
-"""Tensors as users hold them, and the ports of a model that take them."""
+"""Tensors of users, and their checks against the ports of a model."""

@@ -1,6 +1,6 @@
-"""Memory of devices, as tensors use it.
+"""Device memory for tensors.
 
-Engines have it to give, and tensors know no engine: `opened_by` brings the two together.
+Engines provide it, and tensors do not import engines: `opened_by` registers the function that opens it.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ Array = npt.NDArray[np.generic]
 
 
 class DeviceArray(Protocol):
-    """An array in the memory of a device, which is freed with the last array that shares it."""
+    """An array in device memory, which is freed with the last array that shares it."""
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -26,36 +26,36 @@ class DeviceArray(Protocol):
         """Number of elements."""
 
     def reshape(self, shape: tuple[int, ...]) -> Self:
-        """The same memory with other dimensions, of as many elements."""
+        """Return the same memory with other dimensions and the same number of elements."""
 
     def shares(self, other: object) -> bool:
-        """Whether `other` is an array in the same memory."""
+        """Return True if `other` is an array in the same memory."""
 
     def write(self, array: Array) -> None:
-        """Copy from host memory: an array of its dtype with as many elements. Raises `EngineError`."""
+        """Copy from an array in host memory, of its dtype and number of elements. Raises `EngineError`."""
 
     def read(self) -> Array:
-        """A copy in host memory. Raises `EngineError`."""
+        """Copy to host memory. Raises `EngineError`."""
 
 
 class DeviceMemory(Protocol):
-    """The memory of one device. `str` of it is the device, as `Model.get_model_info("device")` says it."""
+    """The memory of one device. `str` returns the device, as `Model.get_model_info("device")` does."""
 
     def hold(self, array: Array) -> DeviceArray:
-        """A copy of an array of host memory. Raises `EngineError` where there is no room."""
+        """Copy an array from host memory. Raises `EngineError` if the memory is full."""
 
 
 Open = Callable[[str, int], DeviceMemory]
-"""What gives the memory of a device, of its kind and number; raises `DeviceUnavailableError`."""
+"""Opens the memory of a device by kind and number; raises `DeviceUnavailableError`."""
 
 _open: list[Open] = []
 
 
 def opened_by(function: Open) -> None:
-    """Let tensors have the memory of devices from `function`."""
+    """Register the function that opens device memory."""
     _open[:] = [function]
 
 
 def place(kind: str, number: int) -> DeviceMemory:
-    """The memory of a device. Raises `DeviceUnavailableError` where that cannot be used."""
+    """Return the memory of a device. Raises `DeviceUnavailableError` if it cannot be used."""
     return _open[0](kind, number)

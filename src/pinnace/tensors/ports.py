@@ -1,4 +1,4 @@
-"""How tensors meet the inputs and outputs of a model."""
+"""Checks and conversions between tensors and the inputs and outputs of a model."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from pinnace.shapes import Shape, allowed, named_shapes, parted, sizes, written
 from pinnace.tensors.tensor import Array, Tensor, TensorMeta
 from pinnace.types import Port
 
-# Predictions can take microseconds. So these are tuples, because `list | tuple` is a new object at each call,
-# and loops that each prediction goes through use `enumerate`: `zip(..., strict=True)` takes 0.3 to begin.
+# Predictions can take microseconds: these are tuples because `list | tuple` creates an object on each call,
+# and hot loops use `enumerate` because `zip(..., strict=True)` takes 0.3 us to start.
 _MOST_ELEMENTS = 1 << 48  # more than any memory holds
 _LISTS = (list, tuple)
 _INPUT_KINDS = (Tensor, np.ndarray)
@@ -24,12 +24,12 @@ _OUTPUT_KINDS = (Tensor, TensorMeta)
 
 
 def is_free(shape: Shape) -> bool:
-    """Whether a dimension of `shape` is free."""
+    """Return True if a dimension of `shape` is free."""
     return min(shape, default=0) < 0
 
 
 def meta(port: Port, shape: Shape) -> TensorMeta:
-    """What is known of an output of `shape`."""
+    """Describe an output of `shape`."""
     tensor = Tensor.of_port(port, shape)
     result = TensorMeta()
     result.name, result.dtype, result.shape, result.format = port.name, port.dtype, list(shape), port.format
@@ -64,49 +64,49 @@ def check_outputs(outputs: object, ports: Sequence[Port]) -> None:
 
 @dataclass(frozen=True)
 class Host:
-    """Where a model runs, as tensors in the memory of devices see it.
+    """The device of a model, as seen by tensors in device memory.
 
-    `devices` is what `get_model_info("device")` says, "" of a model that takes such tensors of any device and
-    copies them to the host. With `binds` those of its own device are used where they are.
+    `devices` is that of `get_model_info("device")`, "" for a model that accepts tensors of any device and
+    copies them to the host. With `binds`, tensors of its own device are used in place.
     """
 
     devices: str = ""
     binds: bool = False
 
     def data_of(self, tensor: Tensor, what: str) -> Array:
-        """The data of a tensor that is on a device: its memory where it can be used, else a copy.
+        """Return the data of a tensor on a device: its memory if it can be used, else a copy.
 
-        Raises `DataMismatchError` where it is another device than the model's; `what` is the tensor's part.
+        Raises `DataMismatchError` if its device is not the model's; `what` names the tensor in the message.
         """
         if self.devices and _device(tensor.device) != _device(self.devices):
             raise _mismatch(
                 f"{what} is a tensor on {tensor.device}, and the model runs on {self.devices}: give it one "
                 f"of that device, or one without a device"
             )
-        # Who hands arrays on to an executable asks for no more than their shape: this passes as one.
+        # Callers pass arrays on to an executable and use only their shape: device memory has one too.
         return cast("Array", tensor.device_array()) if self.binds else tensor.get_data_to_numpy()
 
 
 def _device(described: str) -> str:
-    """The devices, several with commas, without how they are simulated: that can differ in threads."""
+    """Remove the description of simulation, which can differ in threads, from device names."""
     return re.sub(r" \(.*?\)", "", described)
 
 
 Expected = tuple[Port, Shape, np.dtype[np.generic], Host]
-"""An input, the shape that it has now, the dtype of its arrays, and who takes it."""
+"""An input, its current shape, the dtype of its arrays, and its host."""
 
 
 def expected(ports: Sequence[Port], shapes: Sequence[Shape], host: Host | None = None) -> list[Expected]:
-    """What `arrays_of` is to find."""
+    """Return the input descriptions for `arrays_of`."""
     host = host or Host()
     return [(port, shape, port.dtype.to_numpy(), host) for port, shape in zip(ports, shapes, strict=True)]
 
 
 def arrays_of(inputs: Sequence[Tensor | Array], expected: Sequence[Expected]) -> list[Array]:
-    """The data of the inputs, as an executable takes it.
+    """Return the data of the inputs as arrays for an executable.
 
-    Raises `ArgumentTypeError` unless `inputs` is a list of tensors or arrays, `DataMismatchError` where they
-    do not fit.
+    Raises `ArgumentTypeError` unless `inputs` is a list of tensors or arrays, `DataMismatchError` if they do
+    not fit.
     """
     if not isinstance(inputs, _LISTS) or len(inputs) != len(expected):
         check_inputs(inputs)
@@ -129,7 +129,7 @@ def arrays_of(inputs: Sequence[Tensor | Array], expected: Sequence[Expected]) ->
 
 
 def _array(value: Tensor | Array, port: Port, shape: Shape, host: Host) -> Array:
-    """The data of an input that is not at hand in the right form."""
+    """Return the data of an input that needs checks or conversion."""
     tensor = value if isinstance(value, Tensor) else Tensor(value)
     if tensor.dtype is not port.dtype:
         raise _mismatch(f"input {port.name!r} must be {port.dtype}, but got {tensor.dtype}")
@@ -148,7 +148,7 @@ def _as_shape(array: Array, port: Port, shape: Shape) -> Array:
     if len(have) == len(shape) and all(w in (-1, h) for w, h in zip(shape, have, strict=True)):
         return array
     if len(have) == 1 and array.size == math.prod(shape) and not is_free(shape):
-        return array.reshape(shape)  # flat data, in the order that the input has
+        return array.reshape(shape)  # flat data, in row-major order
     raise _mismatch(f"input {port.name!r} must have shape {list(shape)}, but got {list(have)}")
 
 
@@ -164,12 +164,12 @@ def _without_data(tensor: Tensor, port: Port) -> DataMismatchError:
 
 
 def _mismatch(what: str) -> DataMismatchError:
-    """The error of a prediction that cannot begin; mindspore_lite says no more than its first words."""
+    """Return the error of a prediction that cannot begin; mindspore_lite has only the first words."""
     return DataMismatchError(f"predict failed! {what}")
 
 
 def fits(outputs: Sequence[Array], inputs: Sequence[Array], ports: Sequence[Port]) -> bool:
-    """Whether results of the ports can be written into the outputs, which share memory with nothing."""
+    """Return True if results can be written to the outputs, which must not share memory."""
     return not any(
         output.shape != port.shape
         or not output.flags.writeable
@@ -182,10 +182,10 @@ def fits(outputs: Sequence[Array], inputs: Sequence[Array], ports: Sequence[Port
 def into_devices(
     outputs: Sequence[Any], arrays: Sequence[Array], ports: Sequence[Port], host: Host
 ) -> list[Any] | None:
-    """The memory of outputs that are on the model's device, None for others; None where there is none.
+    """Return the memory of outputs that are on the model's device, None for others; None if there is none.
 
-    Memory that is an input's or another output's too is left out: results are copied there after. Raises
-    `DataMismatchError` where device, dtype or shape are not the results'.
+    Memory of an input or of another output is excluded: results are copied there afterwards. Raises
+    `DataMismatchError` if device, dtype or shape are not those of the results.
     """
     if not any(isinstance(value, Tensor) and value.on_device for value in outputs):
         return None
@@ -214,7 +214,7 @@ def _check_output(tensor: Tensor, port: Port) -> None:
 
 
 def fill(outputs: list[Any], results: list[Tensor]) -> None:
-    """Give `results` to a list of outputs that `check_outputs` has let pass."""
+    """Put `results` into a list of outputs that `check_outputs` has accepted."""
     if not outputs:
         outputs.extend(results)
         return
@@ -223,7 +223,7 @@ def fill(outputs: list[Any], results: list[Tensor]) -> None:
             if given is not result:
                 _copy_into(given, result)
         else:
-            outputs[index] = result  # a TensorMeta can hold no data
+            outputs[index] = result  # a TensorMeta cannot hold data
 
 
 def _copy_into(given: Tensor, result: Tensor) -> None:
@@ -238,9 +238,9 @@ def _copy_into(given: Tensor, result: Tensor) -> None:
 
 
 def limited(ports: Sequence[Port], input_shape: str, dynamic_dims: str) -> tuple[Port, ...]:
-    """Inputs whose free dimensions may have the sizes that `dynamic_dims` says. Raises `ConfigError`.
+    """Return inputs with the sizes of `dynamic_dims` for their free dimensions. Raises `ConfigError`.
 
-    They are in the order of `input_shape`, those that this does not name after the others.
+    Sizes are in the order of `input_shape`, followed by the inputs that it does not name.
     """
     if not dynamic_dims:
         return tuple(ports)
@@ -291,9 +291,9 @@ def check_resize(inputs: object, dims: object) -> None:
 
 
 def resized(ports: Sequence[Port], dims: Sequence[Sequence[int]]) -> tuple[Shape, ...]:
-    """Shapes of the inputs after `resize`. Raises `DataMismatchError` where no tensor can have one.
+    """Return the shapes of the inputs after `resize`. Raises `DataMismatchError` for impossible shapes.
 
-    `ports` are the inputs as the model file has them.
+    `ports` are the inputs as in the model file.
     """
     if len(dims) != len(ports):
         raise DataMismatchError(f"resize failed! The model has {len(ports)} inputs, but got {len(dims)}")
@@ -321,9 +321,10 @@ def _resized(port: Port, shape: Sequence[int]) -> Shape:
 
 
 def shapes_to_build(ports: Sequence[Port], shapes: Sequence[Shape]) -> tuple[Shape, ...]:
-    """The shapes for which a model is built that is to take `shapes`: what the file leaves free stays free.
+    """Return the shapes to build a model for that accepts `shapes`; dimensions that are free in the file stay
+    free.
 
-    () is the model as the file has it.
+    () means the shapes of the file.
     """
     built = tuple(_built(port.shape, shape) for port, shape in zip(ports, shapes, strict=True))
     return () if all(shape == port.shape for port, shape in zip(ports, built, strict=True)) else built

@@ -1,4 +1,4 @@
-"""Tensors: what goes into a model and what comes out."""
+"""Tensors: inputs and outputs of models."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Array = npt.NDArray[np.generic]
 
 
 class Kind(NamedTuple):
-    """What a tensor says of its data but the shape."""
+    """Properties of a tensor other than its shape."""
 
     name: str
     dtype: DataType
@@ -29,7 +29,7 @@ class Kind(NamedTuple):
 
     @classmethod
     def of_port(cls, port: Port) -> Kind:
-        """The kind of what goes into an input, or comes out of an output."""
+        """Return the kind of an input or output."""
         return cls(port.name, port.dtype, port.format)
 
 
@@ -45,7 +45,7 @@ def _describe(tensor: Tensor | TensorMeta) -> str:
 
 
 class TensorMeta:
-    """What is known of an output before it is computed. A free dimension is -1, and then the sizes are 0."""
+    """Description of an output before it is computed. A free dimension is -1, and then the sizes are 0."""
 
     def __init__(self) -> None:
         self.name = ""
@@ -62,17 +62,17 @@ class TensorMeta:
 class Tensor:
     """A named array with a shape, an element type and a layout.
 
-    The data is a C-contiguous numpy array in native byte order. It is shared with the array it was made
-    of wherever that one has this layout already; a change of one is seen in the other.
+    The data is a C-contiguous numpy array in native byte order. It shares memory with the array it was made
+    of if that has this layout already; a change of one is seen in the other.
 
-    Where a device is named the data lies in its memory: it is copied there and back, and a model on that
-    device reads and writes it where it is.
+    If a device is given, the data is in its memory: it is copied there and back, and a model on that device
+    reads and writes it in place.
     """
 
-    # A prediction can take microseconds, so its results are made of `_array` and `_kind` alone. `_shape` is
-    # that of data that is not there, or on a device; tensors on devices have `_memory` and `_place` as well.
-    # Scripts keep notes of their own on tensors, and weak references to them, as they may in mindspore_lite.
-    # `_told` is that of a model's inputs.
+    # A prediction can take microseconds, so its results have `_array` and `_kind` only. `_shape` is for
+    # missing data or data on a device; tensors on devices have `_memory` and `_place` as well. Scripts may
+    # set attributes of their own and take weak references, as in mindspore_lite. `_warned` exists on inputs
+    # of a model.
     __slots__ = (
         "__dict__",
         "__weakref__",
@@ -81,7 +81,7 @@ class Tensor:
         "_memory",
         "_place",
         "_shape",
-        "_told",
+        "_warned",
     )
 
     _array: Array | None
@@ -89,7 +89,7 @@ class Tensor:
     _memory: DeviceArray | None
     _place: DeviceMemory | None
     _shape: tuple[int, ...]
-    _told: set[str]
+    _warned: set[str]
 
     def __init__(
         self,
@@ -98,13 +98,12 @@ class Tensor:
         dtype: DataType | None = None,
         device: str | None = None,
     ) -> None:
-        """Make a tensor of another one, of a numpy array, or of a shape and dtype (data follows later).
+        """Make a tensor from another one, from a numpy array, or from a shape and dtype (data is set later).
 
-        `device` is "cpu", "gpu[:id]" or "ascend[:id]": where the data is to lie; a simulated device has its
-        memory on the host. None is the host, or where the data of `tensor` lies. Raises `ArgumentTypeError`
-        where `tensor` is something else or disagrees with `shape` or `dtype`, `ArgumentValueError` for
-        another device, `DeviceUnavailableError` for one that is not there, `EngineError` where it has no
-        room.
+        `device` is "cpu", "gpu[:id]" or "ascend[:id]", where the data is stored; a simulated device uses host
+        memory. None is the host, or the device of `tensor`. Raises `ArgumentTypeError` if `tensor` is
+        something else or does not match `shape` or `dtype`, `ArgumentValueError` for an invalid device,
+        `DeviceUnavailableError` for a missing one, `EngineError` if its memory is full.
         """
         there = _place(device)
         if shape is not None:
@@ -129,17 +128,17 @@ class Tensor:
             self._move(there)
 
     @classmethod
-    def of_port(cls, port: Port, shape: tuple[int, ...], told: set[str] | None = None) -> Tensor:
+    def of_port(cls, port: Port, shape: tuple[int, ...], warned: set[str] | None = None) -> Tensor:
         """Make the tensor of an input or output, without checks and without data.
 
-        `told` are the names of the model's inputs of whose data it was said that it has another shape.
+        `warned` are the model's inputs for which a warning about data of another shape was issued.
         """
         tensor = object.__new__(cls)
         tensor._kind = Kind.of_port(port)
         tensor._shape = shape
         tensor._array = None
-        if told is not None:
-            tensor._told = told
+        if warned is not None:
+            tensor._warned = warned
         return tensor
 
     def _adopt_tensor(self, other: Tensor) -> None:
@@ -148,7 +147,7 @@ class Tensor:
             self._place, self._memory = other._place, other._memory
 
     def _move(self, there: DeviceMemory | None) -> None:
-        """Copy the data, if there is any, to a device, or to host memory."""
+        """Move the data, if there is any, to a device or to host memory."""
         array = self.get_data_to_numpy() if self.has_data else None
         self._shape = self._dims
         self._place, self._memory, self._array = there, None, None
@@ -156,10 +155,10 @@ class Tensor:
             self._take(array)
 
     def _take(self, array: Array) -> None:
-        """Make an array of the tensor's dtype and size its data."""
+        """Use an array of the tensor's dtype and size as its data."""
         dims = self._dims
         if array.shape != dims:
-            self._tell(array.shape)
+            self._warn_of_order(array.shape)
             array = array.reshape(dims)
         if not self.on_device:
             self._array = array
@@ -168,16 +167,16 @@ class Tensor:
         else:
             self._memory = self._held(array)
 
-    def _tell(self, shape: tuple[int, ...]) -> None:
-        """Warn, once a model and input, of data of another shape: its elements may stand in another order.
+    def _warn_of_order(self, shape: tuple[int, ...]) -> None:
+        """Warn, once per model and input, of data of another shape, whose elements may be in another order.
 
-        Flat data, and dimensions of 1 more or less, change no order.
+        Flat data, and additional or missing dimensions of 1, do not change the order.
         """
-        told: set[str] | None = getattr(self, "_told", None)
+        warned: set[str] | None = getattr(self, "_warned", None)
         same = len(shape) == 1 or [d for d in shape if d != 1] == [d for d in self._dims if d != 1]
-        if told is None or same or self.name in told:
+        if warned is None or same or self.name in warned:
             return
-        told.add(self.name)
+        warned.add(self.name)
         warn(
             f"input {self.name!r} has shape {self.shape} and was given data of shape {list(shape)}: it is "
             "taken in the order in which it lies; where its dimensions have another order, transpose it first"
@@ -192,7 +191,7 @@ class Tensor:
 
     @property
     def name(self) -> str:
-        """The name, "" where none was given."""
+        """The name, "" by default."""
         return self._kind.name
 
     @name.setter
@@ -229,12 +228,12 @@ class Tensor:
             self._memory = self._memory.reshape(self._shape) if self._fits(self._memory) else None
 
     def _fits(self, data: Array | DeviceArray) -> bool:
-        """Whether data has the size of the shape that is to come."""
+        """Return True if data has the size of the new shape."""
         return min(self._shape, default=0) >= 0 and data.size == math.prod(self._shape)
 
     @property
     def format(self) -> Format:
-        """Layout that the dimensions are said to have; the data does not follow it."""
+        """Declared layout of the dimensions; setting it does not change the data."""
         return self._kind.format
 
     @format.setter
@@ -244,44 +243,44 @@ class Tensor:
 
     @property
     def element_num(self) -> int:
-        """Number of elements; 0 where a dimension is free."""
+        """Number of elements; 0 if a dimension is free."""
         return 0 if min(self._dims, default=0) < 0 else math.prod(self._dims)
 
     @property
     def data_size(self) -> int:
-        """Size of the data in bytes; 0 where a dimension is free or the dtype is none."""
+        """Size of the data in bytes; 0 if a dimension is free or the dtype is none."""
         if self.dtype in (DataType.UNKNOWN, DataType.INVALID):
             return 0
         return self.element_num * self.dtype.to_numpy().itemsize
 
     @property
     def device(self) -> str:
-        """Where the data is: "None:-1", mindspore_lite's word for host memory, or a device, as "gpu:0".
+        """Device of the data: "None:-1" for host memory, as in mindspore_lite, or a device such as "gpu:0".
 
-        It says so where that is simulated.
+        A simulated device is marked as such.
         """
         return str(self._place) if self.on_device else "None:-1"
 
     @property
     def on_device(self) -> bool:
-        """Whether the data lies, or will lie, in the memory of a device."""
+        """True if the data is, or will be, in device memory."""
         return getattr(self, "_place", None) is not None
 
     @property
     def has_data(self) -> bool:
-        """Whether data was set or asked for."""
+        """True if data was set or requested."""
         return self._array is not None or (self.on_device and self._memory is not None)
 
     def array_of(self, dtype: DataType, shape: tuple[int, ...]) -> Array | None:
-        """The data where it is there, of this dtype and shape."""
+        """Return the host data if it has this dtype and shape, else None."""
         array = self._array
         return array if array is not None and self._kind.dtype is dtype and array.shape == shape else None
 
     def get_data_to_numpy(self) -> Array:
-        """The data itself, or a copy of a device's; zeros of the tensor's shape where none was set.
+        """Return the data itself, or a copy from a device; zeros of the tensor's shape if none was set.
 
-        Raises `ModelStateError` where a dimension is free, the shape one that no array can have, or the dtype
-        UNKNOWN or INVALID.
+        Raises `ModelStateError` if a dimension is free, the shape is impossible, or the dtype is UNKNOWN or
+        INVALID.
         """
         if self._array is None:
             if self.on_device:
@@ -290,9 +289,9 @@ class Tensor:
         return self._array
 
     def device_array(self) -> DeviceArray:
-        """The data on the tensor's device, zeros where none was set.
+        """Return the data on the tensor's device, zeros if none was set.
 
-        Raises as `get_data_to_numpy`; `ArgumentTypeError` for text, `EngineError` where there is no room.
+        Raises as `get_data_to_numpy` does, `ArgumentTypeError` for text, `EngineError` if the memory is full.
         """
         if self._memory is None:
             self._memory = self._held(self._zeros())
@@ -305,10 +304,10 @@ class Tensor:
         return self._place.hold(array)
 
     def set_data_from_numpy(self, numpy_obj: Array) -> None:
-        """Take the data of an array of any shape that has as many elements as the tensor; devices get a copy.
+        """Use the data of an array of any shape with as many elements as the tensor; devices get a copy.
 
-        Raises `ArgumentTypeError` where `numpy_obj` is no array, `DataMismatchError` (a RuntimeError)
-        where its dtype or size is not the tensor's, `EngineError` where the device has no room.
+        Raises `ArgumentTypeError` if `numpy_obj` is no array, `DataMismatchError` (a RuntimeError) if its
+        dtype or size is not the tensor's, `EngineError` if the device's memory is full.
         """
         if not isinstance(numpy_obj, np.ndarray):
             raise ArgumentTypeError(f"numpy_obj must be numpy.ndarray, but got {type(numpy_obj)}.")
@@ -340,7 +339,7 @@ class Tensor:
         return array.__dlpack__(**options)
 
     def __dlpack_device__(self) -> tuple[int, int]:
-        return 1, 0  # kDLCPU of dlpack.h; data of devices is copied
+        return 1, 0  # kDLCPU of dlpack.h; device data is copied
 
     def _zeros(self) -> Array:
         if min(self._shape, default=0) < 0 or self.dtype in (DataType.UNKNOWN, DataType.INVALID):
@@ -350,7 +349,7 @@ class Tensor:
             )
         try:
             return np.zeros(self._shape, self.dtype.to_numpy())
-        except (ValueError, MemoryError) as error:  # more bytes or dimensions than there can be
+        except (ValueError, MemoryError) as error:  # too many bytes or dimensions
             raise ModelStateError(
                 f"tensor {self.name!r} of shape {list(self._shape)} can hold no data: {error}"
             ) from None
@@ -360,10 +359,10 @@ class Tensor:
             return ""
         return f"; shape {self.shape} has free dimensions: resize the model, or set tensor.shape, first"
 
-    # The names of mindspore_lite 1.8 and 1.9.
+    # Names of mindspore_lite 1.8 and 1.9.
 
     def get_tensor_name(self) -> str:
-        """As `name`."""
+        """Return `name`."""
         return self.name
 
     def set_tensor_name(self, tensor_name: str) -> None:
@@ -372,7 +371,7 @@ class Tensor:
         self.name = tensor_name
 
     def get_data_type(self) -> DataType:
-        """As `dtype`."""
+        """Return `dtype`."""
         return self.dtype
 
     def set_data_type(self, data_type: DataType) -> None:
@@ -381,7 +380,7 @@ class Tensor:
         self.dtype = data_type
 
     def get_shape(self) -> list[int]:
-        """As `shape`."""
+        """Return `shape`."""
         return self.shape
 
     def set_shape(self, shape: Sequence[int]) -> None:
@@ -389,7 +388,7 @@ class Tensor:
         self.shape = shape
 
     def get_format(self) -> Format:
-        """As `format`."""
+        """Return `format`."""
         return self.format
 
     def set_format(self, tensor_format: Format) -> None:
@@ -398,16 +397,16 @@ class Tensor:
         self.format = tensor_format
 
     def get_element_num(self) -> int:
-        """As `element_num`."""
+        """Return `element_num`."""
         return self.element_num
 
     def get_data_size(self) -> int:
-        """As `data_size`."""
+        """Return `data_size`."""
         return self.data_size
 
 
 def tensors_of(arrays: Sequence[Array], kinds: Sequence[Kind]) -> list[Tensor]:
-    """What a prediction gives of the results of an executable."""
+    """Wrap the results of an executable as tensors."""
     tensors = []
     for index, array in enumerate(arrays):
         tensor = object.__new__(Tensor)
@@ -417,7 +416,7 @@ def tensors_of(arrays: Sequence[Array], kinds: Sequence[Kind]) -> list[Tensor]:
 
 
 def arrays_in(outputs: object, kinds: Sequence[Kind]) -> list[Array] | None:
-    """The arrays of a list of tensors, one for each output, where all have one of the right dtype."""
+    """Return the arrays of a list of tensors, one for each output, if all have the right dtype, else None."""
     if not isinstance(outputs, list) or len(outputs) != len(kinds):
         return None
     arrays = []
@@ -430,7 +429,7 @@ def arrays_in(outputs: object, kinds: Sequence[Kind]) -> list[Array] | None:
 
 
 def _native(array: Array) -> tuple[DataType, Array]:
-    """The element type and the data, C-contiguous in native byte order; copied only where it is not."""
+    """Return the element type and the data, C-contiguous in native byte order; copied only if necessary."""
     native = array.dtype if array.dtype.isnative else array.dtype.newbyteorder("=")
     try:
         dtype = DataType.from_numpy(native)
@@ -446,7 +445,7 @@ def _check_shape(shape: Sequence[int]) -> None:
 
 
 def _place(device: str | None) -> DeviceMemory | None:
-    """The memory of a device; None is the host's."""
+    """Return the memory of a device; None for the host."""
     if device is None:
         return None
     check_type("device", device, str)

@@ -1,1 +1,1 @@
-"""Weights that stay where they lie."""
+"""Weights that stay in their files."""

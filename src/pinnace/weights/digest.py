@@ -1,4 +1,4 @@
-"""What bytes are called by their content."""
+"""Digests of contents."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ _PIECE = 32 << 20  # bytes hashed in one go; a file of one piece is hashed by th
 
 
 def digest(data: memoryview | bytes) -> str:
-    """A name for the content of `data`, as hexadecimal digits: BLAKE3 over the BLAKE3s of its pieces.
+    """Return the digest of `data` as hexadecimal digits: BLAKE3 over the BLAKE3s of its pieces.
 
-    Pieces, so that several cores can work on one file. BLAKE3's own threads would do that too, but they do
-    not survive a fork: a child process that hashed would wait for them forever.
+    Pieces allow several cores to work on one file. BLAKE3's own threads do not survive a fork: a child
+    process that hashed would wait for them forever.
     """
     starts = range(0, max(len(data), 1), _PIECE)
 
@@ -31,7 +31,7 @@ def digest(data: memoryview | bytes) -> str:
 
 
 def digest_of_file(path: Path) -> str:
-    """`digest` of what a file holds; OSError."""
+    """Return the `digest` of a file's content. Raises OSError."""
     with path.open("rb") as file:
         if not os.fstat(file.fileno()).st_size:
             return digest(b"")

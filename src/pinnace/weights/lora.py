@@ -1,21 +1,21 @@
-"""LoRA adapters in `safetensors` files: their names, and what they add to a weight.
+"""LoRA adapters in `safetensors` files: names, and changes of weights.
 
 An adapter holds for some modules of a network two small matrices each, `down` (rank, inputs) and `up`
-(outputs, rank), which stand for a change of the module's weight W (outputs, inputs):
+(outputs, rank), which change the module's weight W (outputs, inputs):
 
     W + scale * alpha / rank * (up @ down)
 
-(Hu et al., "LoRA: Low-Rank Adaptation of Large Language Models", 2021, section 4.1; `alpha` is the rank where
-it is not given; PEFT's rank-stabilised kind divides by the root of the rank: Kalajdzievski, "A Rank
-Stabilization Scaling Factor for Fine-Tuning with LoRA", 2023.) Of a convolution, `down` has a kernel behind
-its two dimensions, and `up` one of size 1.
+(Hu et al., "LoRA: Low-Rank Adaptation of Large Language Models", 2021, section 4.1; `alpha` defaults to the
+rank; PEFT's rank-stabilised kind divides by the root of the rank: Kalajdzievski, "A Rank Stabilization
+Scaling Factor for Fine-Tuning with LoRA", 2023.) For a convolution, `down` has kernel dimensions after the
+two, and `up` has a kernel of size 1.
 
-Three families of names are read, X being the path of the module:
+Three families of names are supported, where X is the path of the module:
 
-* PEFT: `base_model.model.X.lora_A.weight` and `lora_B`, an adapter's name may stand before `weight`; alpha is
-  in `adapter_config.json` beside the file.
-* diffusers: PEFT's with `unet.`, `transformer.` or `text_encoder.` in front; `X.lora.down.weight`,
-  `X.lora_linear_layer.down.weight`; `X.processor.to_q_lora.down.weight` is of `X.to_q`.
+* PEFT: `base_model.model.X.lora_A.weight` and `lora_B`, optionally with an adapter's name before `weight`;
+  alpha is in `adapter_config.json` beside the file.
+* diffusers: PEFT's with the prefix `unet.`, `transformer.` or `text_encoder.`; `X.lora.down.weight`,
+  `X.lora_linear_layer.down.weight`; `X.processor.to_q_lora.down.weight` belongs to `X.to_q`.
 * kohya: `lora_unet_X.lora_down.weight` with X's dots as underscores, and `lora_unet_X.alpha`.
 """
 
@@ -69,7 +69,7 @@ _DTYPES: Mapping[str, npt.DTypeLike] = {
 
 @dataclass(frozen=True)
 class Pair:
-    """What a module's weight is changed by: factor * (up @ down). `key` is how the file names the module."""
+    """The change of a module's weight: factor * (up @ down). `key` is the module's name in the file."""
 
     key: str
     down: _Floats
@@ -78,22 +78,22 @@ class Pair:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Of the change: outputs, inputs, and the window's dimensions."""
+        """Shape of the change: outputs, inputs, and the kernel's dimensions."""
         return (self.up.shape[0], *self.down.shape[1:])
 
     def delta(self) -> _Floats:
-        """The change."""
+        """Compute the change."""
         rank, outputs = self.down.shape[0], self.up.shape[0]
         product = self.up.reshape(outputs, rank) @ self.down.reshape(rank, -1)
         return (np.float32(self.factor) * product).reshape(self.shape)
 
 
 def read(path: Path) -> list[Pair]:
-    """The pairs of an adapter file.
+    """Read the pairs of an adapter file.
 
-    Raises `ImportError` without the package safetensors, `ModelFormatError` where the file is missing or
-    damaged, `ArgumentValueError` where it holds other things than LoRA's, `DataMismatchError` where two
-    matrices are no pair.
+    Raises `ImportError` without the package safetensors, `ModelFormatError` if the file is missing or
+    damaged, `ArgumentValueError` for keys that are not LoRA's, `DataMismatchError` if two matrices do not
+    match.
     """
     tensors = _tensors(path)
     down: dict[str, _Floats] = {}
@@ -127,9 +127,7 @@ def read(path: Path) -> list[Pair]:
             for key in down
         ]
     except (TypeError, ValueError, OverflowError, AttributeError) as error:
-        raise ModelFormatError(
-            f"{path.with_name(_CONFIG)}: alpha is not told as PEFT does: {error}"
-        ) from None
+        raise ModelFormatError(f"{path.with_name(_CONFIG)}: alpha is not in PEFT's form: {error}") from None
 
 
 def _check_pair(key: str, down: _Floats, up: _Floats) -> None:
@@ -142,11 +140,11 @@ def _check_pair(key: str, down: _Floats, up: _Floats) -> None:
 
 
 def matched(path: Path, pairs: Iterable[Pair], modules: Mapping[str, str]) -> dict[str, list[Pair]]:
-    """The pairs by the names of the weights that they change; `modules` gives those by their modules' paths.
+    """Return the pairs by the weights that they change; `modules` maps module paths to weights.
 
-    Files for pipelines hold parts for several networks: where one network's part fits as a whole, parts of
-    others of which nothing fits are left out, with a warning. Raises `ArgumentValueError` for what fits
-    nothing or several weights.
+    Files for pipelines contain parts for several networks: if one network's part matches completely, parts
+    that do not match at all are skipped with a warning. Raises `ArgumentValueError` for keys that match no
+    weight or several.
     """
     finder = _WeightFinder(modules)
     parts: dict[str, list[tuple[Pair, set[str]]]] = {}
@@ -170,10 +168,10 @@ def matched(path: Path, pairs: Iterable[Pair], modules: Mapping[str, str]) -> di
 def merged(
     first: Array, axes: tuple[int, ...] | None, name: str, pairs: Iterable[tuple[Pair, float]]
 ) -> Array:
-    """A weight with the changes of `pairs`, each beside its scale, added one after the other.
+    """Return a weight with the changes of `pairs`, each with its scale, added in order.
 
-    `axes` reorders the weight's dimensions into outputs, inputs and those of the window; None where that is
-    not known. Computed in float32, or float64 where the weight is. Raises `DataMismatchError`.
+    `axes` permutes the weight's dimensions to outputs, inputs and kernel; None if unknown. Computed in
+    float32, or in float64 for float64 weights. Raises `DataMismatchError`.
     """
     total = first.astype(np.promote_types(first.dtype, np.float32))
     for pair, scale in pairs:
@@ -190,7 +188,7 @@ def merged(
 
 
 def _order(shape: tuple[int, ...], axes: None, delta: tuple[int, ...]) -> tuple[int, ...]:
-    """The order of the dimensions of a matrix whose uses do not tell, where its shape does."""
+    """Return the order of a matrix's dimensions from its shape, if its uses do not determine it."""
     if len(shape) == 2 and shape[0] != shape[1]:
         return (0, 1) if delta[:2] == shape else (1, 0)
     return ()
@@ -225,7 +223,7 @@ def _floats(path: Path, key: str, entry: Mapping[str, Any]) -> _Floats:
 
 
 def _module(name: str) -> str:
-    """The path of a module, without what names of attention processors have in it."""
+    """Return the path of a module, without the parts that attention processors add."""
     if ".processor." in name:
         name = name.replace(".processor.", ".")
         name = f"{name}.0" if name.endswith(".to_out") else name
@@ -233,7 +231,7 @@ def _module(name: str) -> str:
 
 
 def _config(path: Path) -> Mapping[str, Any]:
-    """What PEFT writes beside an adapter; {} where it is not there."""
+    """Read PEFT's configuration beside an adapter; {} if there is none."""
     beside = path.with_name(_CONFIG)
     try:
         config = json.loads(beside.read_text(encoding="utf-8"))
@@ -247,10 +245,10 @@ def _config(path: Path) -> Mapping[str, Any]:
 
 
 def _matching(patterns: Iterable[str], keys: Iterable[str]) -> dict[str, set[str]]:
-    """The keys that each pattern matches, as PEFT matches them. Raises ValueError.
+    """Return the keys that each pattern matches, by PEFT's rules. Raises ValueError.
 
-    A regular expression can take for ever, and stops all threads meanwhile; so another process matches
-    whatever is not plain text, for some seconds at most.
+    A regular expression can run for ever and block all threads, so patterns other than plain text are matched
+    in another process with a time limit.
     """
     found: dict[str, set[str]] = {}
     for pattern in patterns:
@@ -279,7 +277,7 @@ def _matching(patterns: Iterable[str], keys: Iterable[str]) -> dict[str, set[str
 def _factor(
     key: str, rank: int, alpha: float | None, config: Mapping[str, Any], matching: Mapping[str, set[str]]
 ) -> float:
-    """The factor of a product of matrices; `matching` has the keys that patterns match."""
+    """Return the factor of a pair; `matching` has the keys that patterns match."""
     if alpha is None and "lora_alpha" in config:
         alpha = float(config["lora_alpha"])
         for pattern, other in (config.get("alpha_pattern") or {}).items():
@@ -291,14 +289,14 @@ def _factor(
 
 
 def _network(key: str) -> tuple[str, str]:
-    """The part of a pipeline that a module is in, "" where the name does not say, and its path there."""
+    """Return the network of a pipeline that a module belongs to, "" if unnamed, and its path there."""
     prefix = _NETWORK.match(key)
-    assert prefix is not None  # it matches what is empty
+    assert prefix is not None  # it matches the empty string
     return prefix[1].strip("_."), key[prefix.end() :]
 
 
 class _WeightFinder:
-    """Finds weights by names of modules, which a file may have longer or with underscores."""
+    """Finds weights by module names, which a file may prefix or write with underscores."""
 
     def __init__(self, modules: Mapping[str, str]) -> None:
         self._dotted: dict[str, set[str]] = {}
@@ -309,7 +307,7 @@ class _WeightFinder:
         self._modules = modules
 
     def weights(self, network: str, module: str) -> set[str]:
-        """The weights of the module of this path, or else of all whose paths end with it."""
+        """Return the weights of the module with this path, or else of all modules whose paths end with it."""
         known, dot = (self._flat, "_") if network.startswith("lora_") else (self._dotted, ".")
         if module in known:
             return set(known[module])

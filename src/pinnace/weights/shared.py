@@ -1,4 +1,4 @@
-"""Weights of this process, by content: models with the same tensors hold them once."""
+"""Weights of this process by content, so that models with equal tensors hold them once."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ _lock = threading.Lock()
 
 
 def shared(digest: str, array: Array) -> Array:
-    """An array with these bytes that some model of this process holds already; `array` where none does.
+    """Return an array with these bytes that a model of this process holds already, else `array`.
 
-    `digest` names the bytes (`weights.digest`). Arrays are forgotten with the last model that holds them.
+    `digest` is that of the bytes (`weights.digest`). Arrays are forgotten with the last model that holds
+    them.
     """
     key = (digest, array.shape, array.dtype.str)
     with _lock:

@@ -1,4 +1,4 @@
-"""Where the bytes of a model lie, and tensors that stay there."""
+"""The bytes of a model, and tensors that stay there."""
 
 from __future__ import annotations
 
@@ -21,23 +21,22 @@ from pinnace.weights.shared import shared
 if TYPE_CHECKING:
     import onnx_ir as ir
 
-# onnx-ir is imported where a tensor is made: a model from the compile cache has its weights without.
+# onnx-ir is imported when a tensor is made: models from the compile cache do not need it.
 
 Buffer = bytes | bytearray | memoryview
 
 _MOST_DIMENSIONS = 64  # numpy's own limit
-_MOST_ELEMENTS = 1 << 48  # more than any memory holds; dimensions of size 0 hide what others say
+_MOST_ELEMENTS = 1 << 48  # more than any memory holds; a size of 0 could hide it
 
 SMALL = 1024
-"""Bytes up to which a constant is taken into the graph; what is larger stays in its file."""
+"""Maximum bytes of constants that are copied into the graph; larger ones stay in their file."""
 
 
 @dataclass(frozen=True)
 class Source:
     """A model's bytes: a mapped file, or a buffer of the caller.
 
-    `name` is what errors call it; `folder` is where the files that it refers to lie, None where there
-    is no such place.
+    `name` is used in errors; `folder` contains the files that it refers to, None if there is none.
     """
 
     name: str
@@ -45,13 +44,13 @@ class Source:
     path: Path | None = None
     folder: Path | None = None
     seen: dict[Path, tuple[int, ...]] = field(default_factory=dict, compare=False)
-    """The state that each file of the model was in when it was first looked at."""
+    """State of each file of the model on first use."""
     mapped: WeakValueDictionary[Path, mmap.mmap] = field(default_factory=WeakValueDictionary, compare=False)
-    """The other files of the model that something still reads: a mapping takes one of the process's files."""
+    """Mappings of the model's other files while they are in use: each mapping takes a file descriptor."""
 
     @classmethod
     def of_file(cls, path: str | os.PathLike[str]) -> Source:
-        """Map a file; ModelFormatError where it is missing, empty or cannot be read."""
+        """Map a file. Raises ModelFormatError if it is missing, empty or unreadable."""
         where = Path(path)
         _check_name(where.absolute())
         before = _state(where)
@@ -62,10 +61,9 @@ class Source:
 
     @classmethod
     def of_buffer(cls, data: Buffer, folder: str | os.PathLike[str] | None = None) -> Source:
-        """Bytes in memory; `folder` holds the weights that lie beside the graph.
+        """Use bytes in memory; `folder` contains external weights.
 
-        What the caller may change, or fill with the next model, is copied: weights are read from it for as
-        long as the model lives.
+        A writable buffer is copied, as weights are read from it for as long as the model lives.
         """
         view = memoryview(data)
         view = view.cast("B") if view.readonly and view.c_contiguous else memoryview(view.tobytes())
@@ -79,7 +77,7 @@ class Source:
     def tensor(
         self, name: str, dtype: ir.DataType, shape: tuple[int, ...], offset: int, length: int
     ) -> ir.TensorProtocol:
-        """A tensor over `length` bytes at `offset` of this source, not copied."""
+        """Return a tensor over `length` bytes at `offset` of this source, not copied."""
         fits = min(shape, default=1) > 0 and math.prod(shape) * dtype.bitwidth == length * 8
         if not fits or len(shape) > _MOST_DIMENSIONS:
             check_size(f"{self.name}: tensor {name!r}", dtype, shape, length)
@@ -105,7 +103,7 @@ class Source:
     def external(
         self, name: str, dtype: ir.DataType, shape: tuple[int, ...], location: str, offset: int, length: int
     ) -> ir.TensorProtocol:
-        """A tensor in another file of the model's folder; the path may not leave that folder."""
+        """Return a tensor in another file of the model's folder; the path may not leave that folder."""
         import onnx_ir as ir
 
         path = self._beside(name, location)
@@ -132,9 +130,9 @@ class Source:
         )
 
     def bytes_of(self, file: str) -> memoryview:
-        """All bytes of a file of the model: "" is the model itself, others lie in its folder.
+        """Return all bytes of a file of the model: "" is the model itself, others are in its folder.
 
-        Raises ModelFormatError where it is not what it was when it was first looked at.
+        Raises ModelFormatError if the file has changed since its first use.
         """
         if not file:
             return self.data
@@ -149,15 +147,17 @@ class Source:
     def weight(
         self, file: str, offset: int, length: int, shape: tuple[int, ...], digest: str
     ) -> npt.NDArray[np.generic]:
-        """A weight as it lies in a file of the model, as unsigned integers of its elements' size.
+        """Return a weight in a file of the model, as unsigned integers of its elements' size.
 
-        Where another model of this process holds the same bytes (`digest`), it is that model's.
+        If another model of this process holds the same bytes (`digest`), its array is returned.
         """
         data = np.frombuffer(self.bytes_of(file)[offset : offset + length], f"u{length // math.prod(shape)}")
         return shared(digest, data.reshape(shape))
 
     def data_of(self, tensor: ir.TensorProtocol) -> npt.NDArray[np.generic]:
-        """The elements of a tensor of this model, as the mapped file has them whatever its path holds now."""
+        """Return the elements of a tensor of this model from the mapped file, even if its path names another
+        file now.
+        """
         import onnx_ir as ir
 
         if not isinstance(tensor, ir.ExternalTensor) or tensor.dtype.bitwidth < 8:
@@ -170,18 +170,18 @@ class Source:
 
     @property
     def files(self) -> list[str]:
-        """Other files that weights were found in, from `folder`."""
+        """Other files in which weights were found, relative to `folder`."""
         own = None if self.path is None else self.path.absolute()
         return sorted(os.path.relpath(path, self.folder) for path in self.seen if path != own)
 
     @property
     def size(self) -> int:
-        """Bytes of the model and of the other files that weights were found in."""
+        """Total bytes of the model and of the other files in which weights were found."""
         own = None if self.path is None else self.path.absolute()
         return len(self.data) + sum(state[2] for path, state in self.seen.items() if state and path != own)
 
     def check_unchanged(self) -> None:
-        """ModelFormatError where a file is not as it was: an engine opens files again, by their paths."""
+        """Raise ModelFormatError if a file has changed: engines open files again by their paths."""
         for path in self.seen:
             self._look_at(path)
 
@@ -191,9 +191,10 @@ class Source:
             raise ModelFormatError(f"{path}: was changed while the model was built, or since; build it again")
 
     def again(self) -> Source:
-        """The source to build from again: the mapped bytes where the path names another file by now, or none.
+        """Return the source for another build: the mapped bytes alone if the path names another or no file
+        now.
 
-        They are what they were. A file that was written to is left to `check_unchanged`.
+        The mapped bytes are unchanged then. `check_unchanged` detects a file that was written to.
         """
         path = None if self.path is None else self.path.absolute()
         if path is None or _state(path)[:2] == self.seen[path][:2]:
@@ -201,7 +202,7 @@ class Source:
         return replace(self, path=None, seen={p: state for p, state in self.seen.items() if p != path})
 
     def unload(self) -> None:
-        """Let go of the pages of the mapped file that were read; they come again when they are."""
+        """Release the pages of the mapped file; they are loaded again on access."""
         if isinstance(self.data.obj, mmap.mmap):
             self.data.obj.madvise(mmap.MADV_DONTNEED)
 
@@ -214,7 +215,11 @@ class Source:
         path = self.folder / location
         try:
             real = path.resolve(strict=True)
-        except (OSError, ValueError, RuntimeError) as error:  # before Python 3.13 a loop is a RuntimeError
+        except (
+            OSError,
+            ValueError,
+            RuntimeError,
+        ) as error:  # a loop, before Python 3.13
             raise ModelFormatError(
                 f"{self.name}: cannot open {location!r}, which holds the weights of {name!r}: {error}"
             ) from None
@@ -231,7 +236,7 @@ class Source:
 
 
 def _state(path: Path) -> tuple[int, ...]:
-    """What changes with a file; () where there is none."""
+    """Return properties that change with a file; () if it does not exist."""
     try:
         status = path.stat()
     except OSError:
@@ -240,7 +245,7 @@ def _state(path: Path) -> tuple[int, ...]:
 
 
 def _check_name(path: Path) -> None:
-    """ModelFormatError for a path that onnxruntime cannot be told."""
+    """Raise ModelFormatError for a path that onnxruntime cannot open."""
     try:
         str(path).encode()
     except UnicodeEncodeError:
@@ -251,12 +256,13 @@ def _check_name(path: Path) -> None:
 
 def _map(path: Path) -> memoryview:
     try:
-        if path.is_fifo():  # to open it would wait for who writes
+        if path.is_fifo():  # opening it would wait for a writer
             raise ModelFormatError(f"{path}: is a pipe, which cannot be mapped: build from a buffer")
         with path.open("rb") as file:
             if not os.fstat(file.fileno()).st_size:
                 return memoryview(b"")
-            # Else a mapping keeps the file open, and a model may have more files than a process.
+            # Otherwise a mapping keeps the file open, and a model may have more files than a process may
+            # open.
             untracked = {"trackfd": False} if sys.version_info >= (3, 13) else {}
             return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ, **untracked))
     except FileNotFoundError:
@@ -268,7 +274,7 @@ def _map(path: Path) -> memoryview:
 
 
 def check_shape(what: str, shape: tuple[int, ...]) -> None:
-    """Raise where these are the dimensions of no tensor."""
+    """Raise ModelFormatError for impossible dimensions."""
     if any(d < 0 for d in shape):
         raise ModelFormatError(f"{what} has a negative dimension: {list(shape[:_MOST_DIMENSIONS])}")
     if len(shape) > _MOST_DIMENSIONS or math.prod(max(d, 1) for d in shape) > _MOST_ELEMENTS:
@@ -276,7 +282,7 @@ def check_shape(what: str, shape: tuple[int, ...]) -> None:
 
 
 def check_size(what: str, dtype: ir.DataType, shape: tuple[int, ...], length: int) -> None:
-    """Raise where `length` bytes are not what a tensor of this type and shape takes."""
+    """Raise ModelFormatError if a tensor of this type and shape does not take `length` bytes."""
     check_shape(what, shape)
     needed = (math.prod(shape) * dtype.bitwidth + 7) // 8
     if needed != length:

@@ -1,3 +1,3 @@
-"""MindIR: a protobuf message."""
+"""Reader of MindIR, a protobuf message."""
 
 from pinnace.formats.mindir.reader import read as read

@@ -1,8 +1,8 @@
-"""What the results of a MindIR graph are called.
+"""Names of the results of a MindIR graph.
 
-MindSpore Lite's converter writes names of the model it came from into the declared types of nodes. MindSpore
-writes none, but tells for each node in which layer it was made (`NodeProto.domain`). mindspore_lite 2.0.0 was
-seen to show results by the one, else by the other; the values' own names are numbers.
+MindSpore Lite's converter writes names of the original model into the declared types of nodes. MindSpore
+writes none, but records for each node the layer that it belongs to (`NodeProto.domain`). mindspore_lite 2.0.0
+was observed to show the former if present, else the latter; names of values are numbers.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from typing import Any
 
 from pinnace.program import Function, Literal
 
-# Tuples within tuples, and values looked at: in a damaged file they can be without end.
+# Limits of nested tuples and of visited values: damaged files can make them endless.
 _DEEPEST, _MOST = 50, 10_000
 
 _Names = str | list["_Names"]
 
 
 class Namer:
-    """Names what a graph computes; `function` is what was read of it."""
+    """Names the results of a graph; `function` is the result of reading it."""
 
     def __init__(self, graph: Any, function: Function) -> None:
         self._protos = {proto.output[0]: proto for proto in graph.node if proto.output}
@@ -30,7 +30,7 @@ class Namer:
         self._left = _MOST
 
     def names(self, value: str) -> list[str]:
-        """The name of a value; where it is a tuple, of each of its items."""
+        """Return the name of a value, or of each item of a tuple."""
         return list(_flat(self._of(value, 0)))
 
     def _of(self, value: str, depth: int) -> _Names:

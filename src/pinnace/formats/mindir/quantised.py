@@ -1,8 +1,8 @@
-"""Quantised weights of the `.mindir` that MindSpore Lite's converter writes.
+"""Quantised weights of the `.mindir` files of MindSpore Lite's converter.
 
-A weight has `quant_params`, lists of numbers for its channels, and `compression_type` where it is packed.
-The attribute `quant_type` of the nodes that use it says whether they want the integers or what these
-stand for; see `packing`.
+A weight has `quant_params`, lists with a number for each channel, and `compression_type` if it is packed. The
+attribute `quant_type` of the nodes that use it tells whether they need the integers or the dequantised
+values; see `packing`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from pinnace.formats.mindir.schema import number_of
 from pinnace.program import Layout, Node, Quantised
 
 _STORAGE_ONLY = (2, 4)
-"""The `quant_type`s of nodes that compute with what their quantised weights stand for."""
+"""The `quant_type`s of nodes that compute with dequantised weights."""
 _LISTS = {
     "scale": "scale_list",
     "zeroPoint": "zero_point_list",
@@ -27,19 +27,21 @@ _LISTS = {
     "meanCorr": "mean_corr_list",
     "numBits": "num_bit_list",
 }
-"""The parameters of a channel, and the lists that they stand in."""
+"""The parameters of a channel, and the names of their lists."""
 _KINDS = {number: name.replace("_", "") for name, number in number_of("TensorProto.CompressionType").items()}
 
 
 class WeightUse(NamedTuple):
-    """What nodes make of a quantised weight: the axis of its channels, and whether it is only stored so."""
+    """Use of a quantised weight by nodes: the axis of its channels, and whether it is quantised for storage
+    only.
+    """
 
     axis: int | None = None
     stored: bool = False
 
 
 def uses(nodes: list[Node]) -> dict[str, WeightUse]:
-    """By name of a value, what nodes make of it where it is a quantised weight."""
+    """Return the use of each value that may be a quantised weight."""
     found: dict[str, WeightUse] = {}
     for node in nodes:
         kind, gathered = node.attributes.get("quant_type"), node.attributes.get("axis")
@@ -58,7 +60,7 @@ def uses(nodes: list[Node]) -> dict[str, WeightUse]:
 
 
 def meaning(tensor: Any, use: WeightUse) -> Quantised | None:
-    """What a weight's integers stand for where nodes compute with them; None of any other weight."""
+    """Return the quantisation of a weight if nodes compute with its integers, else None."""
     rows = _rows(tensor)
     return packing.quantised(rows, use.axis or 0) if rows and not use.stored and not _packed(tensor) else None
 
@@ -68,14 +70,14 @@ def unpacked(
     dtype: ir.DataType,
     use: WeightUse,
     raw: ir.TensorProtocol,
-    room: packing.ElementBudget,
+    budget: packing.ElementBudget,
     error: Callable[[str], ModelFormatError],
 ) -> ir.TensorProtocol:
-    """A weight of the element type `dtype`, whose stored bytes are `raw`, as float32."""
+    """Return the float32 values of a weight with element type `dtype`, whose stored bytes are `raw`."""
     shape = tuple(tensor.dims)
     kind = _KINDS.get(tensor.compression_type, f"type {tensor.compression_type}")
     pack = packing.of(kind if _packed(tensor) else "NONE", shape, dtype, _rows(tensor), use.axis or 0, error)
-    room.take(pack)
+    budget.take(pack)
     name = raw.name or ""
     return ir.LazyTensor(
         lambda: ir.Tensor(pack.unpack(np.asarray(raw.numpy())), name=name),
@@ -86,7 +88,7 @@ def unpacked(
 
 
 def is_stored(tensor: Any, use: WeightUse) -> bool:
-    """Whether a weight is to be unpacked."""
+    """Return True if a weight must be unpacked."""
     rows = _rows(tensor)
     return _packed(tensor) or (bool(rows) and meaning(tensor, use) is None)
 
@@ -96,7 +98,7 @@ def _packed(tensor: Any) -> bool:
 
 
 def _rows(tensor: Any) -> list[Mapping[str, Any]]:
-    """The parameters of each channel; none of a weight that is not quantised."""
+    """Return the parameters of each channel; [] if the weight is not quantised."""
     if not tensor.quant_params:
         return []
     lists = {a.name: [_number(v) for v in a.values] for a in tensor.quant_params[0].attribute}

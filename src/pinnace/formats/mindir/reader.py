@@ -1,12 +1,11 @@
-"""MindIR, as MindSpore and as MindSpore Lite's converter write it -> `Program`.
+"""Reader of MindIR, as written by MindSpore and by MindSpore Lite's converter.
 
-What the field table does not tell:
-
-* A node's `op_type` is "Constant", "REF::name" of an entry of `primitives`, "REF::name" of a function
-  or of a value that holds one (a call), or, in files of MindSpore 1, the primitive itself.
-* The attribute "shape" of a node declares the types of its results, tuples nested as in the value.
-* Names of values are unique in the file; those that are computed begin with the graph's name and a colon.
-* Weights lie in `GraphProto.parameter`, in this file or in `external_data` beside it.
+Conventions beyond the field table:
+* A node's `op_type` is "Constant", "REF::name" of an entry of `primitives`, "REF::name" of a function or of a
+  value that holds one (a call), or, in files of MindSpore 1, the primitive itself.
+* The attribute "shape" of a node declares the types of its results, with tuples nested as in the value.
+* Names of values are unique in the file; those of computed values begin with the graph's name and a colon.
+* Weights are in `GraphProto.parameter`, in this file or in `external_data` beside it.
 """
 
 from __future__ import annotations
@@ -33,8 +32,8 @@ _TENSOR: Fields = {9: PAYLOAD}
 _GRAPH: Fields = {3: _TENSOR, 1: {5: {6: _TENSOR, 12: _TENSOR}}}
 _MODEL: Fields = {7: _GRAPH, 8: _GRAPH}
 _EXTERNAL, _OFFSET, _LENGTH = 12, 2, 3  # fields of TensorProto and its ExternalDataProto
-_DECLARED = "shape"  # the attribute that declares the types of a node's results
-_OWN_FILE = ""  # the location that stands for the model's own bytes
+_DECLARED = "shape"  # the attribute with the types of a node's results
+_OWN_FILE = ""  # the location of the model's own bytes
 
 _DTYPES = {
     number_of("TensorProto.DataType")[name]: dtype
@@ -65,12 +64,12 @@ _FLOATS = {"FLOAT": "f", "DOUBLE": "d"}
 
 
 def read(source: Source) -> Program:
-    """Read a MindIR model; ModelFormatError, with file and place, where it is damaged."""
+    """Read a MindIR model. Raises ModelFormatError, with file and place, if it is damaged."""
     skeleton = outline(source.data, _MODEL, _reference, SMALL, source.name)
     model = model_class()()
     try:
         model.ParseFromString(skeleton)
-    except (DecodeError, UnicodeDecodeError) as error:  # protobuf without its C extension raises the latter
+    except (DecodeError, UnicodeDecodeError) as error:  # raised by protobuf without its C extension
         raise ModelFormatError(f"{source.name}: is no MindIR model: {error}") from None
     if not model.HasField("graph"):
         raise ModelFormatError(f"{source.name}: is no MindIR model: it holds no graph")
@@ -84,7 +83,7 @@ def _reference(offset: int, length: int) -> bytes:
 class _MindirReader:
     def __init__(self, source: Source, model: Any) -> None:
         self.source, self.model = source, model
-        self._room = packing.ElementBudget(source)
+        self._budget = packing.ElementBudget(source)
         self.primitives = {p.name: p for p in model.primitives}
         # MindSpore writes equal constants of all functions once, in one of them.
         self.constants: dict[str, Literal] = {}
@@ -108,11 +107,11 @@ class _MindirReader:
 
     @staticmethod
     def _is_lite(node: Node) -> bool:
-        # The converter notes on every primitive how its tensors are quantised; MindSpore does not.
+        # The converter records quantisation on every primitive; MindSpore does not.
         return "quant_type" in node.attributes or "infer_done" in node.attributes
 
     def _shown(self, port: Any) -> str:
-        # The converter gives the names of the model it came from; MindSpore has only those of its values.
+        # The converter keeps the names of the original model; MindSpore has only those of values.
         given: str = port.tensor[0].name if port.tensor else ""
         return given or port.name.removeprefix(f"{self.model.graph.name}:")
 
@@ -158,7 +157,7 @@ class _MindirReader:
         return self._part(port.name, port.attr_info)
 
     def _part(self, name: str, attribute: Any) -> Input:
-        """An input, or an item of one, that is no plain tensor: a tuple, a scalar."""
+        """Return an input, or an item of one, that is a tuple or a scalar."""
         kind = _KINDS.get(attribute.type)
         if kind in ("TUPLE", "LIST") and not attribute.seq_info.is_dyn_len:
             return Input(
@@ -182,7 +181,7 @@ class _MindirReader:
         name = primitive.op_type if primitive is not None else op_type
         inputs = tuple(i.removeprefix(_REF) for i in node.input)
         return Node(
-            name=node.domain or node.name,  # the full name, in which layer it was made; the other is a number
+            name=node.domain or node.name,  # the full name with the layer; the other is a number
             primitive="" if is_call else name,
             inputs=(op_type, *inputs) if is_call else inputs,
             outputs=tuple(node.output),
@@ -198,7 +197,7 @@ class _MindirReader:
         raise ModelFormatError(f"{self.source.name}: constant {node.name!r} has no value")
 
     def declared(self, node: Any) -> tuple[TypeInfo | None, ...]:
-        """What a node's attribute declares of its results."""
+        """Return the result types that a node's attribute declares."""
         return tuple(t for a in node.attribute if a.name == _DECLARED for t in self._types(a))
 
     def _types(self, attribute: Any) -> Iterator[TypeInfo | None]:
@@ -219,11 +218,11 @@ class _MindirReader:
         dims = tuple(tensor.dims)
         if min(dims, default=0) >= 0:
             return TypeInfo(dtype, dims)
-        # A lone -2 is MindSpore's way to say that not even the rank is known.
+        # MindSpore writes a lone -2 for an unknown rank.
         return TypeInfo(dtype, None if dims == (-2,) else tuple(None if d < 0 else d for d in dims))
 
     def _value(self, attribute: Any, where: str) -> Any:
-        if attribute.type in _INTS:  # most are
+        if attribute.type in _INTS:  # the most common case
             return _one_or_all(attribute.ints, attribute.i)
         kind = _KINDS.get(attribute.type, "")
         if kind in ("TUPLE", "LIST"):
@@ -241,7 +240,7 @@ class _MindirReader:
         return self._scalar(attribute, kind)
 
     def _type_or_tensor(self, tensor: Any, name: str) -> Any:
-        """A tensor; an element type is written as a scalar without a value."""
+        """Return a tensor or an element type, which is written as a scalar without a value."""
         if not tensor.dims and not tensor.raw_data and not tensor.HasField("external_data"):
             dtype = _DTYPES.get(tensor.data_type)
             if dtype is not None and not any(getattr(tensor, field) for field in _INLINE):
@@ -261,7 +260,7 @@ class _MindirReader:
         return None
 
     def _unpacked(self, tensor: Any, name: str, use: quantised.WeightUse) -> ir.TensorProtocol:
-        """A weight that is packed, or quantised for storage only."""
+        """Return a weight that is packed, or quantised for storage only."""
 
         def error(what: str) -> ModelFormatError:
             return ModelFormatError(f"{self.source.name}: tensor {name!r} {what}")
@@ -272,7 +271,7 @@ class _MindirReader:
             raise error("is packed, and nothing says in how many bytes")
         raw = self._placed(tensor, name, ir.DataType.UINT8, (length,))
         dtype = _DTYPES.get(tensor.data_type, ir.DataType.UNDEFINED)
-        return quantised.unpacked(tensor, dtype, use, raw, self._room, error)
+        return quantised.unpacked(tensor, dtype, use, raw, self._budget, error)
 
     def _tensor(self, tensor: Any, name: str) -> ir.TensorProtocol:
         dtype = _DTYPES.get(tensor.data_type)
@@ -286,7 +285,7 @@ class _MindirReader:
     def _placed(
         self, tensor: Any, name: str, dtype: ir.DataType, shape: tuple[int, ...]
     ) -> ir.TensorProtocol:
-        """The bytes of a tensor as elements of a type."""
+        """Return the bytes of a tensor as elements of a type."""
         if tensor.HasField("external_data"):
             data = tensor.external_data
             if data.location == _OWN_FILE:
@@ -296,7 +295,7 @@ class _MindirReader:
 
 
 class _Decoded(Mapping[str, _T]):
-    """Messages that are decoded when they are first asked for: most attributes and many weights never are."""
+    """Messages that are decoded on first access: most attributes and many weights are never used."""
 
     def __init__(self, protos: Callable[[], dict[str, Any]], decode: Callable[[Any], _T]) -> None:
         self._make, self._decode = protos, decode
@@ -322,7 +321,7 @@ class _Decoded(Mapping[str, _T]):
 
 
 class _Types(Sequence[TypeInfo | None]):
-    """Declared types that are decoded when they are first looked at: most are known otherwise by then."""
+    """Declared types that are decoded on first access: most types are known otherwise."""
 
     def __init__(self, reader: _MindirReader, node: Any) -> None:
         self._reader, self._node = reader, node

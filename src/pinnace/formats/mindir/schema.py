@@ -1,8 +1,8 @@
-"""MindIR's protobuf messages, made from the field table `mind_ir.txt` beside this file.
+"""MindIR's protobuf messages, built from the field table `mind_ir.txt`.
 
-The table lists, for each message of package `mind_ir`, field number, name, label and type, as MindSpore
-2.10 writes them. Enumerations are plain int32 fields, so that a number that a newer MindSpore adds is
-read and not dropped; `number_of` gives their names.
+The table lists the fields of each message of package `mind_ir` with number, name, label and type, as of
+MindSpore 2.10. Enumerations are plain int32 fields, so that numbers added by newer versions are kept;
+`number_of` maps their names.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _OPTIONAL, _REPEATED = 1, 3
 
 @cache
 def model_class() -> Any:
-    """The protobuf class of `mind_ir.ModelProto`."""
+    """Return the protobuf class of `mind_ir.ModelProto`."""
     file = descriptor_pb2.FileDescriptorProto(name="mind_ir.proto", package="mind_ir", syntax="proto3")
     messages: dict[str, Any] = {}
     for kind, name, lines in _entries():
@@ -37,7 +37,7 @@ def model_class() -> Any:
 
 @cache
 def number_of(enum: str) -> dict[str, int]:
-    """Name -> number of an enumeration, named as in the table: "TensorProto.DataType"."""
+    """Return the numbers of an enumeration by name; it is named as in the table: "TensorProto.DataType"."""
     for kind, name, lines in _entries():
         if kind == "enum" and name == enum:
             return {key: int(value) for key, value in (pair.split("=") for pair in " ".join(lines).split())}

@@ -1,17 +1,16 @@
-"""FlatBuffers read with every step checked.
+"""A FlatBuffers reader that checks every access.
 
-The generated readers and the `flatbuffers` runtime follow whatever offset a file holds. Here each offset,
-length and string is held against the buffer before it is used, so a damaged file ends in one
-`ModelFormatError` that names the file, the byte and the field. All tables are read at once, those that
-nobody asks for too: a file that is cut short has lost something.
+Generated readers and the `flatbuffers` runtime follow any offset in a file. This one checks each offset,
+length and string against the buffer first, so a damaged file raises one `ModelFormatError` that names the
+file, the byte and the field. All tables are read at once, even unused ones, which detects truncated files.
 
-A file may also point at the same place many times, and so ask for far more work than it has bytes. No
-writer does that, so what is decoded is counted, and a file that asks for several times its own size is
-refused. Vectors of bytes are given as a `Span`, which costs nothing.
+A file may also refer to the same place many times, and so require far more work than its size. No writer does
+that: decoded bytes are counted, and a file that needs several times its own size is rejected. Vectors of
+bytes are returned as a `Span`, which costs nothing.
 
-The layout is that of https://flatbuffers.dev/internals: a table begins with the signed distance back to
-its vtable, which is its own size, the size of the table, and per slot the place of the field in the table
-or 0; strings and vectors begin with a length; all offsets are relative to where they stand.
+The layout is that of https://flatbuffers.dev/internals: a table begins with the signed distance back to its
+vtable, which holds its own size, the size of the table, and for each slot the offset of the field in the
+table or 0; strings and vectors begin with a length; offsets are relative to their own position.
 """
 
 from __future__ import annotations
@@ -25,20 +24,20 @@ from pinnace.formats.ms.schema import Field, Schema, Span
 _U8, _U16, _U32, _I32 = Struct("<B"), Struct("<H"), Struct("<I"), Struct("<i")
 _VTABLE = Struct("<HH")
 _WORK_FACTOR = 8
-"""What may be decoded, as a multiple of the file's size: real files stay below 2."""
+"""Limit of decoded bytes, as a multiple of the file's size; real files stay below 2."""
 _WORK_LIMIT = 1 << 26
-"""What may be decoded of any file; a graph of 100 000 nodes takes half of it."""
+"""Limit of decoded bytes for any file; a graph of 100 000 nodes needs half of it."""
 _TABLE_COST = 16
-"""What a table counts, for the object that is made for it."""
+"""Cost of a table's Python object, in bytes."""
 
 
 class Table:
     """One table of the file.
 
-    A field is a number (of a scalar or enumeration; the default where the file leaves it out), a str, a
-    `Span` of a vector of bytes, a tuple of another vector, a `Table` of a table or union. Of what is no
-    scalar and not in the file it is "", an empty `Span`, (), None. A table of a later release, which the
-    schema does not know, has no fields.
+    A field is a number (of a scalar or enumeration; the default if the file omits it), a str, a `Span` for a
+    vector of bytes, a tuple for another vector, a `Table` for a table or union. Omitted fields other than
+    scalars are "", an empty `Span`, (), or None. A table that the schema does not know, from a later release,
+    has no fields.
     """
 
     __slots__ = ("_buffer", "_label", "_parent", "_values", "at", "name")
@@ -49,28 +48,28 @@ class Table:
         self._values: dict[str, Any] = {}
 
     def __getitem__(self, field: str) -> Any:
-        """The value of a field."""
+        """Return the value of a field."""
         return self._values[field]
 
     @property
     def path(self) -> str:
-        """Its place in the file, for people."""
+        """Path of the table in the file, for messages."""
         return self._label if self._parent is None else f"{self._parent.path}.{self._label}"
 
     def where(self, field: str) -> str:
-        """File, byte and field, to begin an error message with."""
+        """Return file, byte and field, the start of an error message."""
         at = self._buffer.place(self, self._buffer.schema.tables[self.name][field])
         return f"{self._buffer.source}: byte {at}: {self.path}.{field}"
 
     def error(self, field: str, what: str) -> ModelFormatError:
-        """A ModelFormatError for a field of this table."""
+        """Return a ModelFormatError for a field of this table."""
         return ModelFormatError(f"{self.where(field)}: {what}")
 
     def fields(self) -> dict[str, Any]:
-        """All fields by name, with tables resolved to their own fields and vectors of bytes to bytes.
+        """Return all fields by name, with tables as dicts and vectors of bytes as bytes.
 
-        FlatBuffers has no vector of vectors; a table with the one field `data` stands for a vector, and is
-        given as that.
+        FlatBuffers has no vector of vectors; a table with the one field `data` represents a vector, and
+        becomes one here.
         """
         return {name: self._resolved(value) for name, value in self._values.items()}
 
@@ -94,7 +93,7 @@ class Buffer:
         self._work = min(_WORK_FACTOR * len(data), _WORK_LIMIT)
 
     def root(self) -> Table:
-        """The root table; ModelFormatError where the buffer is no whole file of this schema."""
+        """Return the root table. Raises ModelFormatError if the buffer is no complete file of this schema."""
         if self._end < 8:
             raise ModelFormatError(f"{self.source}: byte 0: {self._end} bytes are too few for a .ms model")
         identifier = bytes(self.data[4:8])
@@ -104,18 +103,18 @@ class Buffer:
         return self._table(self.schema.root, _U32.unpack_from(self.data, 0)[0], None, self.schema.root)
 
     def place(self, table: Table, field: Field) -> int:
-        """The byte at which a field of a table lies; that of the table where the file leaves it out."""
+        """Return the byte offset of a field, or that of the table if the file omits the field."""
         vtable = table.at - _I32.unpack_from(self.data, table.at)[0]
         if 4 + 2 * field.slot >= _U16.unpack_from(self.data, vtable)[0]:
             return table.at
         return table.at + int(_U16.unpack_from(self.data, vtable + 4 + 2 * field.slot)[0])
 
     def copy(self, span: Span, table: Table) -> bytes:
-        """The bytes of a span."""
+        """Return the bytes of a span."""
         self._spend(span.length, span.offset, table)
         return bytes(self.data[span.offset : span.offset + span.length])
 
-    # -- reading: every method checks the bytes that it reads, and what they promise ----------------
+    # -- reading: every method checks the bytes that it reads, and the lengths that they declare ----------
 
     def _table(self, name: str, at: int, parent: Table | None, label: str) -> Table:
         table = Table(self, name, at, parent, label)
@@ -194,7 +193,7 @@ class Buffer:
         return self._table(member, at + _U32.unpack_from(self.data, at)[0], table, field.name)
 
     def _span(self, table: Table, field: Field, at: int, item: int) -> Span:
-        """The elements, of `item` bytes each, of the vector at a place; `length` counts elements."""
+        """Return the elements of the vector at `at`, of `item` bytes each; `length` counts elements."""
         if at + 4 > self._end:
             raise self._damage(at, table, field.name, f"the vector is past the end, byte {self._end}")
         count = _U32.unpack_from(self.data, at)[0]

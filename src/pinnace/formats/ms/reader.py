@@ -1,21 +1,20 @@
-"""Reads MindSpore Lite's `.ms` files into a `Program`.
+"""Reader of MindSpore Lite's `.ms` files.
 
-A file is one FlatBuffer: a list of all tensors, a list of all nodes (`CNode`) that name tensors by index,
-and sub-graphs that name nodes by index; the first sub-graph is the model, the others are functions. What
-the Program holds of it:
+A file is one FlatBuffer: a list of all tensors, a list of all nodes (`CNode`) that refer to tensors by index,
+and sub-graphs that refer to nodes by index; the first sub-graph is the model, the others are functions. The
+Program has:
 
-* A value is called as its tensor, with `@` and the tensor's index where that name is taken or empty.
-  Names of the model's inputs and outputs are the ones that mindspore_lite shows.
-* A node's attributes are all fields of its primitive's table under the schema's names, with the schema's
-  defaults where the file leaves a field out: enumerations as numbers, vectors as tuples (() where
-  absent), tables inside as dicts, tables and strings that are absent as None and "". `quantType` and
-  `deviceType` of the node are there where they are not the default.
-* A node that refers to a sub-graph (`sub_graph_index`) has that function as its first input.
-* Constants of up to 1 KiB that are no floating point numbers (axes, shapes, permutations) are
-  `constants`, all others `parameters`; see `tensors` for how their data stays in the file.
-* Weights that are packed, or quantised for storage only (`quantType` of their node), or float16 beside
-  float32, are float32 tensors, unpacked when they are asked for; see `packing`. Other quantised constants
-  keep their integers, and `quantised` says what they stand for, as of the tensors that nodes compute.
+* Values, named like their tensors, with `@` and the tensor's index if that name is empty or taken. Names of
+  the model's inputs and outputs are those that mindspore_lite shows.
+* Attributes of nodes: all fields of the primitive's table with the schema's names and defaults. Enumerations
+  are numbers, vectors tuples (() if absent), inner tables dicts, absent tables and strings None and "".
+  `quantType` and `deviceType` of the node are included unless they have their default.
+* Functions as the first inputs of nodes that refer to a sub-graph (`sub_graph_index`).
+* Constants of up to 1 KiB that are no floating-point numbers (axes, shapes, permutations) in `constants`, all
+  others in `parameters`; see `tensors` for how their data stays in the file.
+* Float32 tensors, unpacked on access, for weights that are packed, or quantised for storage only (`quantType`
+  of their node), or float16 beside float32; see `packing`. Other quantised constants keep their integers, and
+  `quantised` has their parameters, as for tensors that nodes compute.
 """
 
 from __future__ import annotations
@@ -34,21 +33,21 @@ from pinnace.types import DataType
 from pinnace.weights.source import SMALL, Source
 
 _FRAMEWORKS = ("TensorFlow", "Caffe", "ONNX", "MindSpore", "TensorFlow Lite", "PyTorch")
-"""What `MetaGraph.fmkType` counts: where the converter had the model from."""
+"""Original frameworks by the number `MetaGraph.fmkType`."""
 _CALL = "Call"
-"""The primitive that is no operator: it applies the function that its first input is."""
+"""The primitive that applies the function in its first input."""
 _CUSTOM = "Custom"
-"""The primitive that stands for all that the schema does not have; its attribute `type` says which."""
+"""The primitive for operators outside the schema; its attribute `type` names the operator."""
 _FUNCTION = "sub_graph_index"
-"""The attribute that names a function, by the index of its sub-graph."""
+"""The attribute with the index of a function's sub-graph."""
 _GATHERED = 2
-"""The input of a Gather that holds its axis."""
+"""The position of the axis among the inputs of Gather."""
 _STORAGE_ONLY = (2, 4)
-"""The `QuantType`s of nodes that compute with what their quantised weights stand for."""
+"""The `QuantType`s of nodes that compute with dequantised weights."""
 
 
 def read(source: Source) -> Program:
-    """Read a `.ms` file; ModelFormatError, with file, byte and field, where it is damaged."""
+    """Read a `.ms` file. Raises ModelFormatError, with file, byte and field, if it is damaged."""
     root = Buffer(source.data, source.name, schema.load()).root()
     if root["obfuscate"]:
         raise root.error("obfuscate", "the model is obfuscated, and only its key makes it readable")
@@ -56,7 +55,7 @@ def read(source: Source) -> Program:
 
 
 class _MsReader:
-    """One reading of one file."""
+    """Reads one file."""
 
     def __init__(self, root: Table, source: Source) -> None:
         self.root = root
@@ -69,11 +68,11 @@ class _MsReader:
         self.labels = [str(t["name"]) for t in self.tensors]
         self.names = self._value_names()
         self._uses = self._find_uses()
-        self._room = packing.ElementBudget(source)
+        self._budget = packing.ElementBudget(source)
         self._constants: dict[int, ir.TensorProtocol | None] = {}
 
     def program(self) -> Program:
-        """The whole file."""
+        """Return the whole model."""
         functions = [self._graph(n, g) for n, g in zip(self.functions, self.graphs, strict=True)]
         main = functions[0] if functions else self._whole()
         framework = self.root["fmkType"]
@@ -96,7 +95,7 @@ class _MsReader:
         return self._function(name, graph, "inputIndices", "outputIndices", self._take(graph))
 
     def _whole(self) -> Function:
-        """The function of a file without sub-graphs, as early converters wrote it."""
+        """Return the function of a file without sub-graphs, as early converters wrote it."""
         return self._function("main", self.root, "inputIndex", "outputIndex", self.nodes)
 
     def _function(
@@ -158,7 +157,7 @@ class _MsReader:
         return self.functions[index]
 
     def _result_type(self, index: int) -> TypeInfo | None:
-        """The type of what a node computes; the converter writes [-1] where it does not know the rank."""
+        """Return the type of a node's result; the converter writes [-1] for an unknown rank."""
         declared = tensors.type_of(self.tensors[index])
         unknown = declared is not None and declared.shape == (None,)
         return TypeInfo(declared.dtype, None) if declared is not None and unknown else declared
@@ -166,11 +165,11 @@ class _MsReader:
     def _constant(self, index: int) -> ir.TensorProtocol | None:
         if index not in self._constants:
             use = self._uses.get(index, tensors.ConstantUse())
-            self._constants[index] = tensors.constant(self.tensors[index], self.source, use, self._room)
+            self._constants[index] = tensors.constant(self.tensors[index], self.source, use, self._budget)
         return self._constants[index]
 
     def _quantised(self, used: set[int], tables: Sequence[Table]) -> dict[str, Quantised]:
-        """What integers stand for, of tensors that are used or computed."""
+        """Return the quantisation of tensors that are used or computed."""
         indices = used | {i for t in tables for i in self._indices(t, "outputIndex")}
         found = {
             i: tensors.quantised(self.tensors[i], self._uses.get(i, tensors.ConstantUse())) for i in indices
@@ -178,7 +177,7 @@ class _MsReader:
         return {self.names[i]: q for i, q in sorted(found.items()) if q is not None}
 
     def _find_uses(self) -> dict[int, tensors.ConstantUse]:
-        """For each tensor that nodes use, what they make of it if it is a constant."""
+        """Return the use of each tensor that nodes read."""
         uses: dict[int, tensors.ConstantUse] = {}
         for table in self.nodes:
             inputs, outputs = self._indices(table, "inputIndex"), self._indices(table, "outputIndex")
@@ -196,21 +195,21 @@ class _MsReader:
         return uses
 
     def _channel_axis(self, node: Table, position: int, inputs: tuple[int, ...]) -> int:
-        """The axis of the channels of a quantised node's input."""
+        """Return the axis of the channels of a quantised node's input."""
         primitive = self._primitive(node)
         known = self._integer(inputs[_GATHERED]) if len(inputs) > _GATHERED else None
         gathered = 0 if known is None else int(known.flat[0])
         return packing.channel_axis(primitive.name, position, primitive.fields(), Layout.NHWC, gathered)
 
     def _integer(self, index: int) -> npt.NDArray[Any] | None:
-        """One integer that the file holds; None of any other tensor."""
+        """Return a tensor that is one integer in the file, else None."""
         value = tensors.constant(
             self.tensors[index], self.source, tensors.ConstantUse(), packing.ElementBudget(self.source)
         )
         return value.numpy() if value is not None and value.size == 1 and value.dtype.is_integer() else None
 
     def _value_names(self) -> list[str]:
-        """A name for each tensor; the model's inputs and outputs take theirs first."""
+        """Return a name for each tensor; the model's inputs and outputs choose first."""
         first = self.graphs[0] if self.graphs else None
         inputs = self._indices(first, "inputIndices") if first else self._indices(self.root, "inputIndex")
         outputs = self._indices(first, "outputIndices") if first else self._indices(self.root, "outputIndex")
@@ -219,14 +218,14 @@ class _MsReader:
         return [name for _, name in sorted(zip(order, names, strict=True))]
 
     def _indices(self, table: Table, field: str) -> tuple[int, ...]:
-        """A field that lists tensors by index."""
+        """Return a field that lists tensors by index."""
         indices: tuple[int, ...] = table[field]
         if max(indices, default=-1) >= len(self.tensors):
             raise table.error(field, f"there is no tensor {max(indices)}, only {len(self.tensors)}")
         return indices
 
     def _take(self, graph: Table) -> list[Table]:
-        """The nodes of a sub-graph; each belongs to one."""
+        """Return the nodes of a sub-graph; each belongs to only one."""
         taken = []
         for index in graph["nodeIndices"]:
             node = self._untaken.pop(index, None)
@@ -250,7 +249,7 @@ class _MsReader:
 def _unique(
     labels: Sequence[str], marks: Iterable[int] | None = None, taken: Iterable[str] = ()
 ) -> list[str]:
-    """The labels, with `@` and the mark (by default the position) where one is empty or was there before."""
+    """Return unique names: the labels, with `@` and the mark (by default the position) if empty or taken."""
     seen = set(taken)
     names = []
     for label, mark in zip(labels, marks or range(len(labels)), strict=True):

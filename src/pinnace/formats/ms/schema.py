@@ -1,8 +1,8 @@
 """The tables of a `.ms` file as data, read from `schema.json`.
 
-A table is a list of fields in slot order. The types are FlatBuffers': a scalar, an enumeration (kept as
-its number), `string`, a table, a union, or `[type]`, a vector of one of these. `schema.json` is made by
-`tools/make_ms_schema.py`; a new release of MindSpore Lite means a new `schema.json` and no new code.
+A table is a list of fields in slot order. Types are FlatBuffers': a scalar, an enumeration (kept as its
+number), `string`, a table, a union, or `[type]`, a vector of one of these. `tools/make_ms_schema.py` makes
+`schema.json`; a new release of MindSpore Lite needs a new `schema.json` and no new code.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ _SCALARS: Mapping[str, Struct] = {
     "float": Struct("<f"),
     "double": Struct("<d"),
 }
-"""How each scalar type lies in the file. `long` has 64 bits, as everywhere in FlatBuffers."""
+"""Binary form of each scalar type. `long` has 64 bits, as always in FlatBuffers."""
 
 
 class Span(NamedTuple):
-    """Bytes of the file, a vector of bytes."""
+    """A vector of bytes in the file."""
 
     offset: int
     length: int
@@ -40,10 +40,10 @@ class Span(NamedTuple):
 class Field:
     """One slot of a table.
 
-    `size` is what it takes in its table: a scalar's bytes, the byte of a union's number, or an offset's.
-    `form` is how a scalar, or an element of a vector of scalars, lies in the file. `absent` is the value
-    of a field that the file leaves out: the default of a scalar; "", (), an empty `Span`, None of others.
-    A union takes two slots, the number of the member in `slot` and the member's table in `slot + 1`.
+    `size` is its size in the table: that of a scalar, of a union's number (a byte), or of an offset. `form`
+    is the binary form of a scalar, or of an element of a vector of scalars. `absent` is the value of an
+    omitted field: the default of a scalar; "", (), an empty `Span`, or None. A union takes two slots, the
+    number of the member in `slot` and the member's table in `slot + 1`.
     """
 
     name: str
@@ -66,16 +66,16 @@ class Schema:
     unions: Mapping[str, Mapping[int, str]]
     tables: Mapping[str, Mapping[str, Field]]
     slots: Mapping[str, int]
-    """The number of slots of each table."""
+    """Number of slots of each table."""
 
     def name_of(self, enum: str, number: int) -> str:
-        """The name of an enumeration's number, or the number where it has none."""
+        """Return the name of an enumeration's number, or the number if it has none."""
         return next((name for name, value in self.enums[enum].items() if value == number), str(number))
 
 
 @cache
 def load() -> Schema:
-    """The schema that travels with the package."""
+    """Return the schema in the package."""
     raw = json.loads(resources.files(__package__).joinpath("schema.json").read_text(encoding="utf-8"))
     unions = {name: {number: member for member, number in u.items()} for name, u in raw["unions"].items()}
     forms = {**_SCALARS, **{name: _SCALARS[base] for name, (base, _) in raw["enums"].items()}}

@@ -1,8 +1,8 @@
-"""The tensors of a `.ms` file: what it declares of each, and the data of those that are constants.
+"""Tensors of a `.ms` file: their declared types, and the data of constants.
 
-Data that engines read as it stands stays where it lies (see `weights.source`), in the `.ms` file or in
-the file that `externalData` names. Data that is packed, quantised or of half precision for storage only is
-unpacked when it is asked for (see `packing`).
+Data that engines can read directly stays in place (see `weights.source`), in the `.ms` file or in the file
+that `externalData` names. Data that is packed, quantised or in half precision for storage only is unpacked on
+access (see `packing`).
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _DTYPES = {31: ir.DataType.INT32, 41: ir.DataType.FLOAT} | {
 
 
 def type_of(tensor: Table) -> TypeInfo | None:
-    """What the file declares of a tensor; None of what is no plain tensor, such as a list of tensors.
+    """Return the declared type of a tensor; None for others, such as a list of tensors.
 
     -1 is a free dimension.
     """
@@ -42,14 +42,14 @@ def type_of(tensor: Table) -> TypeInfo | None:
 
 
 _INTEGERS = (ir.DataType.INT8, ir.DataType.UINT8, ir.DataType.INT16)
-"""Types of what is computed with quantised; constants may also be INT32, as biases are."""
+"""Element types that can be computed with while quantised; constants may also be INT32, like biases."""
 
 
 class ConstantUse(NamedTuple):
-    """What the nodes that use a constant make of it.
+    """Use of a constant by nodes.
 
-    `channel_axis`: the axis along which scales of quantised elements differ. `stored`: they want what the
-    quantised elements stand for. `in_float32`: they compute in float32, whatever floats are stored.
+    `channel_axis` is the axis of per-channel scales. `stored` means that nodes need dequantised values,
+    `in_float32` that they compute in float32 whatever float type is stored.
     """
 
     channel_axis: int | None = None
@@ -58,11 +58,11 @@ class ConstantUse(NamedTuple):
 
 
 def constant(
-    tensor: Table, source: Source, use: ConstantUse, room: packing.ElementBudget
+    tensor: Table, source: Source, use: ConstantUse, budget: packing.ElementBudget
 ) -> ir.TensorProtocol | None:
-    """The data of a tensor; None of one that the graph computes.
+    """Return the data of a tensor; None if the graph computes it.
 
-    Raises `ModelFormatError` where data and declaration do not agree, or packed data has no `room`.
+    Raises `ModelFormatError` if data and declaration do not match, or packed data exceeds the `budget`.
     """
     span: Span = tensor["data"]
     outside: tuple[Table, ...] = tensor["externalData"]
@@ -71,7 +71,7 @@ def constant(
     name, (dtype, shape) = str(tensor["name"]), _declared(tensor)
     pack = _pack(tensor, dtype, shape, use)
     if pack is not None:
-        room.take(pack)
+        budget.take(pack)
         raw = _stored(source, name, ir.DataType.UINT8, (_length(span, outside),), span, outside)
         return _float32(name, shape, lambda: pack.unpack(raw.numpy()))
     size = math.prod(shape) * dtype.itemsize
@@ -85,7 +85,7 @@ def constant(
 
 
 def quantised(tensor: Table, use: ConstantUse) -> Quantised | None:
-    """What the integers of a tensor stand for where nodes compute with them; None of any other tensor."""
+    """Return the quantisation of a tensor if nodes compute with its integers, else None."""
     dtype = _DTYPES.get(tensor["dataType"])
     constant = bool(tensor["data"].length or tensor["externalData"])
     rows = [p.fields() for p in tensor["quantParams"]]
@@ -96,7 +96,7 @@ def quantised(tensor: Table, use: ConstantUse) -> Quantised | None:
     meaning = packing.quantised(rows, use.channel_axis or 0)
     limits = np.iinfo(dtype.numpy())
     if meaning is not None and not all(limits.min <= z <= limits.max for z in meaning.zero_point):
-        # The converter of release 2.0.0 writes three bytes of rubbish here for ONNX's QuantizeLinear.
+        # The converter of release 2.0.0 writes three random bytes here for ONNX's QuantizeLinear.
         what = f"{tensor['name']!r} is {dtype.name} and has a zero point of {meaning.zero_point[0]}"
         raise tensor.error("quantParams", what)
     return meaning
@@ -107,7 +107,7 @@ def _kind(tensor: Table) -> str:
 
 
 def _pack(tensor: Table, dtype: ir.DataType, shape: tuple[int, ...], use: ConstantUse) -> packing.Pack | None:
-    """How a constant is packed, or None where its data is as its type says."""
+    """Return the packing of a constant, or None if its data has the declared type."""
     if tensor["enableHuffmanCode"] or tensor["quantClusters"]:
         what = f"{tensor['name']!r} is Huffman coded or clustered, which is not supported"
         raise tensor.error("enableHuffmanCode", what)
@@ -128,7 +128,7 @@ def _pack(tensor: Table, dtype: ir.DataType, shape: tuple[int, ...], use: Consta
 def _float32(
     name: str, shape: tuple[int, ...], values: Callable[[], npt.NDArray[np.float32]]
 ) -> ir.TensorProtocol:
-    """A tensor whose values are computed when they are asked for."""
+    """Return a tensor whose values are computed on access."""
     return ir.LazyTensor(
         lambda: ir.Tensor(values(), name=name), ir.DataType.FLOAT, ir.Shape(shape), name=name
     )
