@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -136,7 +137,7 @@ def expand_as(b: Builder, x: Tensor, other: Tensor) -> Value:
     return b.op("Expand", x, b.op("Shape", other))
 
 
-@primitive("Tile")
+@primitive("Tile", "Repeat")
 def tile(b: Builder, x: Tensor, dims: Dims) -> Value:
     """Tile."""
     missing = len(dims) - b.rank(x)
@@ -146,7 +147,7 @@ def tile(b: Builder, x: Tensor, dims: Dims) -> Value:
 
 
 @primitive("TileSize", unused="ndim")
-def tile_size(b: Builder, shape: Dims, out_shape: Dims, ndim: int) -> Value:
+def tile_size(b: Builder, shape: Dims, out_shape: Dims) -> Value:
     """How often each dimension is repeated: Div where only the run knows."""
 
     def times(have: int | Tensor, want: int | Tensor) -> int | Tensor:
@@ -157,16 +158,8 @@ def tile_size(b: Builder, shape: Dims, out_shape: Dims, ndim: int) -> Value:
     return tuple(times(have, want) for have, want in zip(shape, out_shape, strict=True))
 
 
-@primitive("Repeat")
-def repeat(b: Builder, x: Tensor, repeats: Dims) -> Value:
-    """Tile."""
-    return tile(b, x, repeats)
-
-
 @primitive("RepeatInterleaveInt", unused="output_size")
-def repeat_interleave(
-    b: Builder, x: Tensor, repeats: int, dim: int | None = None, output_size: int | None = None
-) -> Value:
+def repeat_interleave(b: Builder, x: Tensor, repeats: int, dim: int | None = None) -> Value:
     """Unsqueeze, Expand, Reshape."""
     if dim is None:
         x, dim = b.reshape(x, [-1]), 0
@@ -261,7 +254,7 @@ def split_with_size(b: Builder, x: Tensor, split_sections: Ints, dim: int = 0) -
 
 
 @primitive("SplitV", unused="num_split")
-def split_v(b: Builder, x: Tensor, size_splits: Ints = (), split_dim: int = 0, num_split: int = 0) -> Value:
+def split_v(b: Builder, x: Tensor, size_splits: Ints = (), split_dim: int = 0) -> Value:
     """Split; one size may be -1."""
     sizes = list(size_splits)
     total = b.dim(x, split_dim)
@@ -308,28 +301,25 @@ def _shape_of(b: Builder, x: Tensor) -> list[int | Tensor]:
     return [b.dim(x, i) for i in range(b.rank(x))]
 
 
-@primitive("ZerosLike", "ZerosLikeExt")
-def zeros_like(b: Builder, x: Tensor, dtype: Dtype | None = None) -> Value:
-    """ConstantOfShape."""
-    return filled(b, 0, _shape_of(b, x), dtype or b.dtype(x))
+def _fillings(number: int, alike: str, sized: str, new: str) -> None:
+    """Primitives that fill the shape of a tensor, a size, and a size with the type of a tensor."""
+    row = partial(primitive, unused="device pin_memory", lowered_to=f"ConstantOfShape of {number}.")
+
+    @row(*alike.split())
+    def filled_like(b: Builder, x: Tensor, dtype: Dtype | None = None) -> Value:
+        return filled(b, number, _shape_of(b, x), dtype or b.dtype(x))
+
+    @row(*sized.split())
+    def filled_sized(b: Builder, size: Dims, dtype: Dtype | None = None) -> Value:
+        return filled(b, number, size, dtype or ir.DataType.FLOAT)
+
+    @row(*new.split())
+    def filled_new(b: Builder, x: Tensor, size: Dims, dtype: Dtype | None = None) -> Value:
+        return filled(b, number, size, dtype or b.dtype(x))
 
 
-@primitive("OnesLike", "OnesLikeExt")
-def ones_like(b: Builder, x: Tensor, dtype: Dtype | None = None) -> Value:
-    """ConstantOfShape."""
-    return filled(b, 1, _shape_of(b, x), dtype or b.dtype(x))
-
-
-@primitive("Zeros")
-def zeros(b: Builder, shape: Dims, dtype: Dtype | None = None) -> Value:
-    """ConstantOfShape."""
-    return filled(b, 0, shape, dtype or ir.DataType.FLOAT)
-
-
-@primitive("Ones")
-def ones(b: Builder, shape: Dims, dtype: Dtype | None = None) -> Value:
-    """ConstantOfShape."""
-    return filled(b, 1, shape, dtype or ir.DataType.FLOAT)
+_fillings(0, "ZerosLike ZerosLikeExt EmptyLike", "Zeros Empty", "NewZeros NewEmpty")
+_fillings(1, "OnesLike OnesLikeExt", "Ones", "NewOnes")
 
 
 @primitive("FillScalar", "FillTensor", "FillV2")
@@ -346,46 +336,16 @@ def fill_typed(b: Builder, dtype: Dtype, shape: Dims, value: Value) -> Value:
     return fill(b, shape, value, dtype)
 
 
-@primitive("NewOnes")
-def new_ones(b: Builder, x: Tensor, size: Dims, dtype: Dtype | None = None) -> Value:
-    """ConstantOfShape."""
-    return filled(b, 1, size, dtype or b.dtype(x))
-
-
-@primitive("NewZeros", "NewEmpty", unused="device pin_memory")
-def new_zeros(b: Builder, x: Tensor, size: Dims, dtype: Dtype | None = None) -> Value:
-    """ConstantOfShape."""
-    return filled(b, 0, size, dtype or b.dtype(x))
-
-
 @primitive("NewFull")
 def new_full(b: Builder, x: Tensor, size: Dims, value: Value, dtype: Dtype | None = None) -> Value:
     """Expand."""
     return fill(b, size, value, dtype or b.dtype(x))
 
 
-@primitive("Empty", unused="device pin_memory")
-def empty(b: Builder, size: Dims, dtype: Dtype | None = None) -> Value:
-    """ConstantOfShape: what has no value is zero."""
-    return filled(b, 0, size, dtype or ir.DataType.FLOAT)
-
-
-@primitive("EmptyLike", unused="device pin_memory")
-def empty_like(b: Builder, x: Tensor, dtype: Dtype | None = None) -> Value:
-    """ConstantOfShape: what has no value is zero."""
-    return filled(b, 0, _shape_of(b, x), dtype or b.dtype(x))
-
-
-@primitive("FullLike")
+@primitive("FullLike", "Fills")
 def full_like(b: Builder, x: Tensor, value: Value, dtype: Dtype | None = None) -> Value:
     """Expand."""
     return fill(b, tuple(_shape_of(b, x)), value, dtype or b.dtype(x))
-
-
-@primitive("Fills")
-def fills(b: Builder, x: Tensor, value: Value) -> Value:
-    """Expand."""
-    return fill(b, tuple(_shape_of(b, x)), value, b.dtype(x))
 
 
 def _of_numbers(value: Any) -> Any:
@@ -444,10 +404,7 @@ def one_hot(
     axis = axis % (b.rank(indices) + 1)
     number = b.cast(b.scalar(b.tensor(depth)), ir.DataType.INT64)
     known = b.known(number)
-    if known is not None:
-        classes = b.constant(np.arange(span(int(known))), np.int64)
-    else:
-        classes = b.op("Range", b.constant(0, np.int64), number, b.constant(1, np.int64))
+    classes = counting(b, number if known is None else int(known))
     classes = b.reshape(classes, [-1, *[1] * (b.rank(indices) - axis)])
     place = b.op("Unsqueeze", b.cast(indices, ir.DataType.INT64), [axis])
     on = b.tensor(on_value)
@@ -473,16 +430,14 @@ def masked_fill(b: Builder, x: Tensor, mask: Tensor, value: Value) -> Value:
     return b.op("Where", mask, filler, x)
 
 
-@primitive("Tril", "TrilExt")
-def tril(b: Builder, x: Tensor, diagonal: int = 0) -> Value:
-    """Trilu."""
-    return b.op("Trilu", x, b.constant(diagonal, np.int64), upper=0)
+def _triangle(upper: int, *names: str) -> None:
+    @primitive(*names, lowered_to="Trilu.")
+    def lowering(b: Builder, x: Tensor, diagonal: int = 0) -> Value:
+        return b.op("Trilu", x, b.constant(diagonal, np.int64), upper=upper)
 
 
-@primitive("Triu")
-def triu(b: Builder, x: Tensor, diagonal: int = 0) -> Value:
-    """Trilu."""
-    return b.op("Trilu", x, b.constant(diagonal, np.int64), upper=1)
+_triangle(0, "Tril", "TrilExt")
+_triangle(1, "Triu")
 
 
 # -- diagonals -------------------------------------------------------------------------------------
@@ -714,11 +669,6 @@ def unravel_index(b: Builder, indices: Tensor, dims: Ints) -> Value:
     return b.op("Mod", part, b.constant([[d] for d in dims], kind))
 
 
-def _counting(b: Builder, stop: Tensor) -> Tensor:
-    """0, 1, ... as far as a number that the run knows."""
-    return b.op("Range", b.constant(0, np.int64), stop, b.constant(1, np.int64))
-
-
 @primitive("RaggedRange", unused="Tsplits max_length")
 def ragged_range(b: Builder, starts: Tensor, limits: Tensor, deltas: Tensor) -> Value:
     """CumSum of the lengths, and Gather of each range's start and step, as often as it is long."""
@@ -727,8 +677,8 @@ def ragged_range(b: Builder, starts: Tensor, limits: Tensor, deltas: Tensor) -> 
     count = b.op("Max", b.cast(lengths, ir.DataType.INT64), 0)
     ends = b.op("CumSum", count, b.constant(0, np.int64))
     splits = b.op("Concat", b.constant([0], np.int64), ends, axis=0)
-    numbers = _counting(b, b.op("ReduceMax", splits, keepdims=0))
-    own = repeat_interleave_tensor(b, _counting(b, b.op("Size", starts)), count, 0)
+    numbers = counting(b, b.op("ReduceMax", splits, keepdims=0))
+    own = repeat_interleave_tensor(b, counting(b, b.op("Size", starts)), count, 0)
     place = b.cast(b.op("Sub", numbers, b.op("Gather", splits, own, axis=0)), b.dtype(starts))
     step = b.op("Mul", place, b.op("Gather", deltas, own, axis=0))
     values = b.op("Add", b.op("Gather", starts, own, axis=0), step)
@@ -736,39 +686,27 @@ def ragged_range(b: Builder, starts: Tensor, limits: Tensor, deltas: Tensor) -> 
 
 
 @primitive("Unique2", unused="sorted return_inverse return_counts")
-def unique2(
-    b: Builder,
-    x: Tensor,
-    sorted: bool = True,
-    return_inverse: bool = False,
-    return_counts: bool = False,
-) -> tuple[Tensor, Tensor, Tensor]:
+def unique2(b: Builder, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Unique, where each element is in it, and how many are equal."""
     values, _, inverse, counts = b.ops("Unique", 4, b.reshape(x, [-1]), sorted=1)
     return values, b.op("Reshape", inverse, b.op("Shape", x)), counts
 
 
 @primitive("InnerUnique", unused="sorted return_inverse")
-def inner_unique(b: Builder, x: Tensor, sorted: bool = True, return_inverse: bool = False) -> Value:
+def inner_unique(b: Builder, x: Tensor) -> Value:
     """Unique, and where each element is in it."""
     return unique2(b, x)[:2]
 
 
 @primitive("UniqueDim", unused="sorted return_inverse")
-def unique_dim(b: Builder, x: Tensor, sorted: bool, return_inverse: bool, dim: int) -> Value:
+def unique_dim(b: Builder, x: Tensor, *, dim: int) -> Value:
     """Unique slices, where each slice is in them, and how many are equal."""
     values, _, inverse, counts = b.ops("Unique", 4, x, axis=dim, sorted=1)
     return values, inverse, counts
 
 
 @primitive("UniqueConsecutive", unused="return_inverse return_counts")
-def unique_consecutive(
-    b: Builder,
-    x: Tensor,
-    return_inverse: bool = False,
-    return_counts: bool = False,
-    dim: int | None = None,
-) -> Value:
+def unique_consecutive(b: Builder, x: Tensor, *, dim: int | None = None) -> Value:
     """Compress where an element differs from the one before it."""
     axis = 0 if dim is None else b.axis(dim, x)
     flat = b.reshape(x, [-1]) if dim is None or not b.rank(x) else x
@@ -789,15 +727,13 @@ def unique_consecutive(
 
 
 @primitive("RepeatInterleaveTensor", unused="output_size")
-def repeat_interleave_tensor(
-    b: Builder, x: Tensor, repeats: Tensor, dim: int | None = None, output_size: int | None = None
-) -> Value:
+def repeat_interleave_tensor(b: Builder, x: Tensor, repeats: Tensor, dim: int | None = None) -> Value:
     """Gather, each place as often as it is asked for."""
     if dim is None:
         x, dim = b.reshape(x, [-1]), 0
     ends = b.op("CumSum", b.cast(repeats, ir.DataType.INT64), b.constant(0, np.int64))
     total = b.op("ReduceMax", ends, keepdims=0)
-    numbers = b.op("Range", b.constant(0, np.int64), total, b.constant(1, np.int64))
+    numbers = counting(b, total)
     passed = b.op("GreaterOrEqual", b.op("Unsqueeze", numbers, [1]), b.op("Unsqueeze", ends, [0]))
     places = b.op("ReduceSum", b.cast(passed, ir.DataType.INT64), [1], keepdims=0)
     return b.op("Gather", x, places, axis=dim)
@@ -836,6 +772,6 @@ def data_format_vec_permute(
 
 
 @primitive("ToDevice", unused="device non_blocking copy")
-def to_device(b: Builder, x: Tensor, device: Value = None, dtype: Dtype | None = None) -> Value:
+def to_device(b: Builder, x: Tensor, *, dtype: Dtype | None = None) -> Value:
     """Cast, where a type is asked for."""
     return x if dtype is None else b.cast(x, dtype)

@@ -30,52 +30,23 @@ def _reduction(op_type: str, *names: str) -> None:
         return reduce(b, op_type, x, axis, keep_dims)
 
 
-_reduction("ReduceMax", "ReduceMax")
-_reduction("ReduceMin", "ReduceMin")
+_reduction("ReduceMax", "ReduceMax", "Max")
+_reduction("ReduceMin", "ReduceMin", "Min")
 
 
-@primitive("ReduceAny", "Any")
-def any_(b: Builder, x: Tensor, axis: Ints | None = (), keep_dims: bool = False) -> Value:
-    """ReduceMax of what is not 0."""
-    return _of_truth(b, "ReduceMax", "ReduceSum", x, axis, keep_dims)
+def _truth(op_type: str, of_nothing: str, *names: str) -> None:
+    @primitive(*names, lowered_to=f"{op_type} of what is not 0.")
+    def lowering(b: Builder, x: Tensor, axis: Ints | None = (), keep_dims: bool = False) -> Value:
+        x = b.cast(x, ir.DataType.BOOL)
+        if 0 not in b.shape(x):
+            return reduce(b, op_type, x, axis, keep_dims)
+        # There is no maximum of nothing.
+        number = reduce(b, of_nothing, b.cast(x, ir.DataType.INT64), axis, keep_dims)
+        return b.cast(number, ir.DataType.BOOL)
 
 
-@primitive("ReduceAll", "All")
-def all_(b: Builder, x: Tensor, axis: Ints | None = (), keep_dims: bool = False) -> Value:
-    """ReduceMin of what is not 0."""
-    return _of_truth(b, "ReduceMin", "ReduceProd", x, axis, keep_dims)
-
-
-def _of_truth(b: Builder, op_type: str, of_nothing: str, x: Tensor, axes: Ints | None, keep: bool) -> Tensor:
-    x = b.cast(x, ir.DataType.BOOL)
-    if 0 not in b.shape(x):
-        return reduce(b, op_type, x, axes, keep)
-    number = reduce(b, of_nothing, b.cast(x, ir.DataType.INT64), axes, keep)  # there is no maximum of nothing
-    return b.cast(number, ir.DataType.BOOL)
-
-
-@primitive("Max")
-def max_(b: Builder, x: Tensor) -> Value:
-    """ReduceMax over everything."""
-    return reduce(b, "ReduceMax", x, None)
-
-
-@primitive("Min")
-def min_(b: Builder, x: Tensor) -> Value:
-    """ReduceMin over everything."""
-    return reduce(b, "ReduceMin", x, None)
-
-
-@primitive("MaxDim")
-def max_dim(b: Builder, x: Tensor, dim: int, keepdim: bool = False) -> Value:
-    """ReduceMax, and ArgMax."""
-    return _best(b, "Max", x, dim, keepdim)
-
-
-@primitive("MinDim")
-def min_dim(b: Builder, x: Tensor, dim: int, keepdim: bool = False) -> Value:
-    """ReduceMin, and ArgMin."""
-    return _best(b, "Min", x, dim, keepdim)
+_truth("ReduceMax", "ReduceSum", "ReduceAny", "Any", "AnyExt")
+_truth("ReduceMin", "ReduceProd", "ReduceAll", "All")
 
 
 def _best(b: Builder, which: str, x: Tensor, axis: int, keep: bool) -> tuple[Tensor, Tensor]:
@@ -85,54 +56,40 @@ def _best(b: Builder, which: str, x: Tensor, axis: int, keep: bool) -> tuple[Ten
     return value, b.op(f"Arg{which}", x, axis=axis, keepdims=int(keep))
 
 
-@primitive("ReduceSum")
-def reduce_sum(
-    b: Builder, x: Tensor, axis: Ints | None = (), keep_dims: bool = False, skip_mode: bool = False
-) -> Value:
-    """ReduceSum, in the type of the result."""
-    return x if skip_mode and not axis else _summed(b, "ReduceSum", x, axis, keep_dims, None)
+def _best_of(which: str, value_first: str, place_first: str) -> None:
+    @primitive(value_first, lowered_to=f"Reduce{which}, and Arg{which}.")
+    def value_and_place(b: Builder, x: Tensor, dim: int, keepdim: bool = False) -> Value:
+        return _best(b, which, x, dim, keepdim)
+
+    @primitive(place_first, unused="dimension", lowered_to=f"Arg{which}, and Reduce{which}.")
+    def place_and_value(b: Builder, x: Tensor, axis: int = 0, keep_dims: bool = False) -> Value:
+        value, index = _best(b, which, x, axis, keep_dims)
+        return b.cast(index, b.result(index)), value
 
 
-@primitive("SumExt")
-def sum_ext(
-    b: Builder, x: Tensor, dim: Ints | None = None, keepdim: bool = False, dtype: Dtype | None = None
-) -> Value:
-    """ReduceSum, in the type of the result."""
-    return _summed(b, "ReduceSum", x, dim, keepdim, dtype)
+_best_of("Max", "MaxDim", "ArgMaxWithValue")
+_best_of("Min", "MinDim", "ArgMinWithValue")
 
 
-@primitive("ReduceProd")
-def reduce_prod(b: Builder, x: Tensor, axis: Ints | None = (), keep_dims: bool = False) -> Value:
-    """ReduceProd, in the type of the result."""
-    return _summed(b, "ReduceProd", x, axis, keep_dims, None)
+def _reduction_in_type(op_type: str, *names: str) -> None:
+    @primitive(*names, lowered_to=f"{op_type}, in the type of the result.")
+    def lowering(
+        b: Builder,
+        x: Tensor,
+        axis: Ints | None = (),
+        keep_dims: bool = False,
+        *,
+        skip_mode: bool = False,
+        dtype: Dtype | None = None,
+    ) -> Value:
+        if skip_mode and not axis:
+            return x
+        return reduce(b, op_type, b.cast(x, dtype or b.result(x)), axis, keep_dims)
 
 
-@primitive("ProdExt")
-def prod_ext(
-    b: Builder, x: Tensor, axis: Ints | None = None, keep_dims: bool = False, dtype: Dtype | None = None
-) -> Value:
-    """ReduceProd, in the type of the result."""
-    return _summed(b, "ReduceProd", x, axis, keep_dims, dtype)
-
-
-@primitive("ReduceMean")
-def reduce_mean(b: Builder, x: Tensor, axis: Ints | None = (), keep_dims: bool = False) -> Value:
-    """ReduceMean, in the type of the result."""
-    return _summed(b, "ReduceMean", x, axis, keep_dims, None)
-
-
-@primitive("MeanExt")
-def mean_ext(
-    b: Builder, x: Tensor, axis: Ints | None = None, keep_dims: bool = False, dtype: Dtype | None = None
-) -> Value:
-    """ReduceMean, in the type of the result."""
-    return _summed(b, "ReduceMean", x, axis, keep_dims, dtype)
-
-
-def _summed(
-    b: Builder, op_type: str, x: Tensor, axes: Sequence[int] | None, keep: bool, dtype: Dtype | None
-) -> Tensor:
-    return reduce(b, op_type, b.cast(x, dtype or b.result(x)), axes, keep)
+_reduction_in_type("ReduceSum", "ReduceSum", "SumExt")
+_reduction_in_type("ReduceProd", "ReduceProd", "ProdExt")
+_reduction_in_type("ReduceMean", "ReduceMean", "MeanExt")
 
 
 # -- spread ----------------------------------------------------------------------------------------
@@ -178,33 +135,20 @@ def reduce_std(
     return b.op("Sqrt", spread), mean
 
 
-@primitive("Std")
-def std(b: Builder, x: Tensor, dim: Ints | None = None, correction: int = 1, keepdim: bool = False) -> Value:
-    """Sqrt of the mean square distance."""
-    return b.op("Sqrt", variance(b, x, dim, correction, keepdim)[0])
+def _spread(name: str, lowered_to: str, root: bool, with_mean: bool) -> None:
+    @primitive(name, lowered_to=lowered_to)
+    def lowering(
+        b: Builder, x: Tensor, dim: Ints | None = None, correction: int = 1, keepdim: bool = False
+    ) -> Value:
+        spread, mean = variance(b, x, dim, correction, keepdim)
+        spread = b.op("Sqrt", spread) if root else spread
+        return (spread, mean) if with_mean else spread
 
 
-@primitive("Var")
-def var(b: Builder, x: Tensor, dim: Ints | None = None, correction: int = 1, keepdim: bool = False) -> Value:
-    """The mean square distance."""
-    return variance(b, x, dim, correction, keepdim)[0]
-
-
-@primitive("VarMean")
-def var_mean(
-    b: Builder, x: Tensor, dim: Ints | None = None, correction: int = 1, keepdim: bool = False
-) -> Value:
-    """The mean square distance, and ReduceMean."""
-    return variance(b, x, dim, correction, keepdim)
-
-
-@primitive("StdMean")
-def std_mean(
-    b: Builder, x: Tensor, dim: Ints | None = None, correction: int = 1, keepdim: bool = False
-) -> Value:
-    """Sqrt of the mean square distance, and ReduceMean."""
-    spread, mean = variance(b, x, dim, correction, keepdim)
-    return b.op("Sqrt", spread), mean
+_spread("Std", "Sqrt of the mean square distance.", True, False)
+_spread("Var", "The mean square distance.", False, False)
+_spread("VarMean", "The mean square distance, and ReduceMean.", False, True)
+_spread("StdMean", "Sqrt of the mean square distance, and ReduceMean.", True, True)
 
 
 _TINY = 1e-10
@@ -232,16 +176,17 @@ def _not_under(b: Builder, x: Tensor, epsilon: float) -> Tensor:
     return x if epsilon <= _TINY else b.op("Max", x, epsilon)
 
 
-@primitive("LpNorm")
+@primitive("LpNorm", "LpNormV2")
 def lp_norm(
     b: Builder,
     x: Tensor,
+    *,
+    p: float = 2.0,
     axis: Ints | None = None,
-    p: int = 2,
     keep_dims: bool = False,
     epsilon: float = 1e-12,
 ) -> Value:
-    """ReduceL1, ReduceL2, or Pow of a sum of Pow; not under epsilon."""
+    """ReduceL1, ReduceL2, ReduceMax, ReduceMin, or Pow of a sum of Pow; not under epsilon."""
     return _not_under(b, norm(b, x, p, axis, keep_dims), epsilon)
 
 
@@ -256,19 +201,6 @@ def vector_norm(
 ) -> Value:
     """ReduceL1, ReduceL2, ReduceMax, ReduceMin, or Pow of a sum of Pow."""
     return norm(b, b.cast(x, dtype or b.result(x)), ord, dim, keepdim)
-
-
-@primitive("LpNormV2")
-def lp_norm_v2(
-    b: Builder,
-    x: Tensor,
-    p: float = 2.0,
-    dim: Ints | None = None,
-    keepdim: bool = False,
-    epsilon: float = 1e-12,
-) -> Value:
-    """ReduceL1, ReduceL2, ReduceMax, ReduceMin, or Pow of a sum of Pow."""
-    return _not_under(b, norm(b, x, p, dim, keepdim), epsilon)
 
 
 @primitive("L2Normalize")
@@ -301,46 +233,24 @@ def _arg(b: Builder, op_type: str, x: Tensor, axis: int | None, keep: bool, dtyp
     return b.cast(b.op(op_type, x, axis=axis, keepdims=int(keep)), dtype)
 
 
-@primitive("Argmax", "ArgMax")
-def argmax(b: Builder, x: Tensor, axis: int | None = -1, output_type: Dtype = ir.DataType.INT32) -> Value:
-    """ArgMax."""
-    return _arg(b, "ArgMax", x, axis, False, output_type)
+def _places(op_type: str, ext: str, *names: str) -> None:
+    @primitive(*names, lowered_to=f"{op_type}.")
+    def lowering(
+        b: Builder, x: Tensor, axis: int | None = -1, output_type: Dtype = ir.DataType.INT32
+    ) -> Value:
+        return _arg(b, op_type, x, axis, False, output_type)
+
+    @primitive(ext, lowered_to=f"{op_type}.")
+    def lowering_ext(b: Builder, x: Tensor, dim: int | None = None, keepdim: bool = False) -> Value:
+        return _arg(b, op_type, x, dim, keepdim, ir.DataType.INT64)
 
 
-@primitive("Argmin", "ArgMin")
-def argmin(b: Builder, x: Tensor, axis: int | None = -1, output_type: Dtype = ir.DataType.INT32) -> Value:
-    """ArgMin."""
-    return _arg(b, "ArgMin", x, axis, False, output_type)
-
-
-@primitive("ArgMaxExt")
-def argmax_ext(b: Builder, x: Tensor, dim: int | None = None, keepdim: bool = False) -> Value:
-    """ArgMax."""
-    return _arg(b, "ArgMax", x, dim, keepdim, ir.DataType.INT64)
-
-
-@primitive("ArgMinExt")
-def argmin_ext(b: Builder, x: Tensor, dim: int | None = None, keepdim: bool = False) -> Value:
-    """ArgMin."""
-    return _arg(b, "ArgMin", x, dim, keepdim, ir.DataType.INT64)
-
-
-@primitive("ArgMaxWithValue", unused="dimension")
-def arg_max_with_value(b: Builder, x: Tensor, axis: int = 0, keep_dims: bool = False) -> Value:
-    """ArgMax, and ReduceMax."""
-    value, index = _best(b, "Max", x, axis, keep_dims)
-    return b.cast(index, b.result(index)), value
-
-
-@primitive("ArgMinWithValue")
-def arg_min_with_value(b: Builder, x: Tensor, axis: int = 0, keep_dims: bool = False) -> Value:
-    """ArgMin, and ReduceMin."""
-    value, index = _best(b, "Min", x, axis, keep_dims)
-    return b.cast(index, b.result(index)), value
+_places("ArgMax", "ArgMaxExt", "Argmax", "ArgMax")
+_places("ArgMin", "ArgMinExt", "Argmin", "ArgMin")
 
 
 @primitive("TopK", unused="sorted")
-def top_k(b: Builder, x: Tensor, k: Value, sorted: bool = True) -> Value:
+def top_k(b: Builder, x: Tensor, k: Value) -> Value:
     """TopK of the last dimension."""
     values, places = b.ops(
         "TopK", 2, x, b.op("Reshape", b.cast(b.tensor(k), ir.DataType.INT64), [1]), axis=-1
@@ -349,9 +259,7 @@ def top_k(b: Builder, x: Tensor, k: Value, sorted: bool = True) -> Value:
 
 
 @primitive("TopkExt", unused="sorted")
-def top_k_ext(
-    b: Builder, x: Tensor, k: Value, dim: int = -1, largest: bool = True, sorted: bool = True
-) -> Value:
+def top_k_ext(b: Builder, x: Tensor, k: Value, dim: int = -1, largest: bool = True) -> Value:
     """TopK."""
     size = b.op("Reshape", b.cast(b.tensor(k), ir.DataType.INT64), [1])
     return b.ops("TopK", 2, x, size, axis=dim, largest=int(largest))
@@ -372,7 +280,7 @@ def sort(b: Builder, x: Tensor, axis: int = -1, descending: bool = False) -> Val
 
 
 @primitive("SortExt", unused="stable")
-def sort_ext(b: Builder, x: Tensor, dim: int = -1, descending: bool = False, stable: bool = False) -> Value:
+def sort_ext(b: Builder, x: Tensor, dim: int = -1, descending: bool = False) -> Value:
     """TopK of all elements."""
     return sorted_along(b, x, dim, descending)
 
@@ -486,18 +394,15 @@ def _running_best(b: Builder, op_type: str, x: Tensor, axis: int) -> tuple[Tenso
     return b.op("Concat", *bests, axis=axis), b.op("Concat", *places, axis=axis)
 
 
-@primitive("Cummax")
-def cummax(b: Builder, x: Tensor, axis: int) -> Value:
-    """Where, slice by slice; in a Loop where the dimension is not known."""
-    best, place = _running_best(b, "Max", x, axis)
-    return best, b.cast(place, b.result(place, 1))
+def _running(op_type: str, *names: str) -> None:
+    @primitive(*names, lowered_to="Where, slice by slice; in a Loop where the dimension is not known.")
+    def lowering(b: Builder, x: Tensor, axis: int) -> Value:
+        best, place = _running_best(b, op_type, x, axis)
+        return best, b.cast(place, b.result(place, 1))
 
 
-@primitive("Cummin", "CumminExt")
-def cummin(b: Builder, x: Tensor, axis: int) -> Value:
-    """Where, slice by slice; in a Loop where the dimension is not known."""
-    best, place = _running_best(b, "Min", x, axis)
-    return best, b.cast(place, b.result(place, 1))
+_running("Max", "Cummax")
+_running("Min", "Cummin", "CumminExt")
 
 
 @primitive("CumulativeLogsumexp")
@@ -638,7 +543,7 @@ def kth_value(b: Builder, x: Tensor, k: int, dim: int = -1, keepdim: bool = Fals
 
 
 @primitive("ArgSort", unused="stable")
-def arg_sort(b: Builder, x: Tensor, dim: int = -1, descending: bool = False, stable: bool = False) -> Value:
+def arg_sort(b: Builder, x: Tensor, dim: int = -1, descending: bool = False) -> Value:
     """TopK of all elements."""
     return sorted_along(b, x, dim, descending)[1]
 
@@ -650,13 +555,7 @@ def nansum(
     """Where and ReduceSum."""
     if b.dtype(x).is_floating_point():
         x = b.op("Where", b.op("IsNaN", x), b.like(0, x), x)
-    return _summed(b, "ReduceSum", x, dim, keepdim, dtype)
-
-
-@primitive("AnyExt")
-def any_ext(b: Builder, x: Tensor, dim: Ints | None = None, keepdim: bool = False) -> Value:
-    """ReduceMax of what is not zero."""
-    return reduce(b, "ReduceMax", b.cast(x, ir.DataType.BOOL), dim, keepdim)
+    return reduce(b, "ReduceSum", b.cast(x, dtype or b.result(x)), dim, keepdim)
 
 
 @primitive("Bincount")
@@ -679,7 +578,7 @@ def bincount(b: Builder, x: Tensor, weights: Tensor | None = None, minlength: in
     return b.op("ScatterElements", zeros, places, each, axis=0, reduction="add")
 
 
-@primitive("Histogram")
+@primitive("Histogram", "HistcExt")
 def histogram(b: Builder, x: Tensor, *, bins: int = 100, min: float = 0.0, max: float = 0.0) -> Value:
     """The bin of each element by Floor, and ScatterElements, reduction add, of those inside."""
     flat = b.cast(b.reshape(x, [-1]), ir.DataType.FLOAT)
@@ -697,12 +596,6 @@ def histogram(b: Builder, x: Tensor, *, bins: int = 100, min: float = 0.0, max: 
     counted = b.cast(inside, ir.DataType.INT64)
     total = b.op("ScatterElements", zeros, number, counted, axis=0, reduction="add")
     return b.cast(total, b.result(total))
-
-
-@primitive("HistcExt")
-def histc_ext(b: Builder, x: Tensor, bins: int = 100, min: float = 0.0, max: float = 0.0) -> Value:
-    """As Histogram."""
-    return histogram(b, x, bins=bins, min=min, max=max)
 
 
 @primitive("HistogramFixedWidth", unused="dtype")

@@ -76,6 +76,7 @@ _CONVERT: dict[Any, str] = {
 _NAMES = (
     ("format", "data_format"),
     ("dim", "dims", "axis"),
+    ("keep_dims", "keepdim"),
     ("op", "op_type"),
     ("reduce", "reduction"),
     ("return_inverse", "return_idx"),
