@@ -16,6 +16,8 @@ import numpy.typing as npt
 
 from pinnace.shapes import Sizes
 
+Array = npt.NDArray[np.generic]
+
 
 class DataType(Enum):
     """Element type of a tensor."""

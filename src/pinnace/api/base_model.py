@@ -49,8 +49,8 @@ from pinnace.tensors.ports import (
     resized,
     shapes_to_build,
 )
-from pinnace.tensors.tensor import Array, Kind, Tensor, TensorMeta, arrays_in, tensors_of
-from pinnace.types import Port
+from pinnace.tensors.tensor import Kind, Tensor, TensorMeta, arrays_in, tensors_of
+from pinnace.types import Array, Port
 
 if TYPE_CHECKING:
     from pinnace.building.origin import Origin

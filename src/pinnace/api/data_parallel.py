@@ -33,7 +33,8 @@ from pinnace.serving.splitting import SharedTally, SplitPlan, SplitRequest, free
 from pinnace.serving.stats import Stats, latency
 from pinnace.serving.visit import Visit, visits_once
 from pinnace.tensors.ports import arrays_of, meta
-from pinnace.tensors.tensor import Array, Tensor, TensorMeta
+from pinnace.tensors.tensor import Tensor, TensorMeta
+from pinnace.types import Array
 
 __all__ = ["DataParallel"]
 

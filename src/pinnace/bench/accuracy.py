@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from pinnace.errors import DataMismatchError
-
-Array = npt.NDArray[Any]
+from pinnace.types import Array
 
 _RELATIVE, _ABSOLUTE = 1e-5, 1e-8  # smaller differences count as equal
 _NOTHING = float(np.finfo(np.float32).eps)  # smaller reference values count as 0

@@ -5,14 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from pinnace.errors import ArgumentValueError
-
-Array = npt.NDArray[Any]
+from pinnace.types import Array
 
 
 def read(path: Path) -> dict[str, Array]:

@@ -14,10 +14,8 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass
 from itertools import groupby
 from statistics import median
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from pinnace.api.runner import ModelParallelRunner
 from pinnace.bench.throughput import served, throughput
@@ -25,8 +23,7 @@ from pinnace.bench.timing import Call, RunLimit, collector_off
 from pinnace.cache.choices import Measurement, Way
 from pinnace.errors import EngineError, PinnaceError, PinnaceWarning, warn
 from pinnace.options.context import Context
-
-Array = npt.NDArray[Any]
+from pinnace.types import Array
 
 REFERENCE = Way("onnxruntime", "enforce_fp32", 1, 1)
 """The configuration whose outputs are the reference."""

@@ -11,8 +11,8 @@ import numpy as np
 
 from pinnace.errors import ArgumentValueError, DataMismatchError, ModelStateError, NotSupportedError
 from pinnace.shapes import Shape
-from pinnace.tensors.tensor import Array, Tensor
-from pinnace.types import DataType
+from pinnace.tensors.tensor import Tensor
+from pinnace.types import Array, DataType
 
 if TYPE_CHECKING:
     from pinnace.building.origin import Origin

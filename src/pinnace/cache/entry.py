@@ -23,8 +23,8 @@ from typing import Any
 import numpy as np
 
 from pinnace.cache.folder import check_owner
-from pinnace.engines.protocol import TENSORS, Array, Compiled, Kept
-from pinnace.types import DataType, Format, Interface, Port
+from pinnace.engines.protocol import TENSORS, Compiled, Kept
+from pinnace.types import Array, DataType, Format, Interface, Port
 from pinnace.weights.digest import digest, digest_of_file
 
 _META, _STAMP, _STATE = "meta.json", "stamp.json", "state"

@@ -7,18 +7,16 @@ import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO, Protocol
+from typing import BinaryIO, Protocol
 
 import numpy as np
-import numpy.typing as npt
 from PIL import Image, UnidentifiedImageError
 
 from pinnace.cli.picture import Layout, Preparation, read_picture
 from pinnace.errors import ArgumentValueError
-from pinnace.types import DataType, Format
+from pinnace.types import Array, DataType, Format
 
 Shape = tuple[int, ...]
-Array = npt.NDArray[Any]
 
 
 class InputSpec(Protocol):

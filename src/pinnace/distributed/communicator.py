@@ -8,7 +8,7 @@ from typing import Protocol
 import numpy as np
 
 from pinnace.distributed.watch import Watch
-from pinnace.engines.protocol import Array
+from pinnace.types import Array
 
 Ranks = tuple[int, ...]
 """Members of a group, in its order, by their numbers in the world."""

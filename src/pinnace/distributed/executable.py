@@ -16,12 +16,12 @@ from pinnace.distributed.communicator import Communicator, Link, Ranks
 from pinnace.distributed.start import communicator
 from pinnace.distributed.steps import Collective, Plan, RankPart, Segment, Step, Wait
 from pinnace.distributed.tables import groups_of
-from pinnace.engines.protocol import Array, Executable, Execution, State
+from pinnace.engines.protocol import Executable, Execution, State
 from pinnace.engines.steps import Step as Noted
 from pinnace.errors import DistributedError, UnsupportedModelError, UnsupportedPrimitive
 from pinnace.options.settings import Settings
 from pinnace.options.target import Target
-from pinnace.types import Interface, Port
+from pinnace.types import Array, Interface, Port
 
 _WIDER: dict[np.dtype[np.generic], np.dtype[np.generic]] = {
     np.dtype(np.float16): np.dtype(np.float32),

@@ -15,8 +15,8 @@ from pinnace.distributed.communicator import Link, Ranks, gathered
 from pinnace.distributed.roster import Roster
 from pinnace.distributed.tables import Rendezvous
 from pinnace.distributed.watch import Watch
-from pinnace.engines.protocol import Array
 from pinnace.errors import ConfigError, DistributedError
+from pinnace.types import Array
 
 
 class Gloo:

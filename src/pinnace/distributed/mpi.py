@@ -18,8 +18,8 @@ import numpy as np
 from pinnace.distributed.communicator import Link, Ranks
 from pinnace.distributed.roster import Roster
 from pinnace.distributed.watch import Watch
-from pinnace.engines.protocol import Array
 from pinnace.errors import ConfigError, DistributedError
+from pinnace.types import Array
 
 _GRACE = 1.0
 """Seconds that a failed rank stays, so that others can report the failure before mpirun ends them."""

@@ -14,7 +14,7 @@ from pinnace.distributed.communicator import Link, Ranks
 from pinnace.distributed.gloo import Gloo
 from pinnace.distributed.tables import Rendezvous
 from pinnace.distributed.watch import Watch
-from pinnace.engines.protocol import Array
+from pinnace.types import Array
 
 
 def has_nccl() -> bool:

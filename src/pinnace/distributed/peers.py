@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from pinnace.distributed.watch import Watch
-from pinnace.engines.protocol import Array
+from pinnace.types import Array
 
 Message = tuple[int, Array]
 """The other rank, and the array that is sent or received into; contiguous."""

@@ -29,8 +29,8 @@ from pinnace.distributed.peers import Message, Peer, move
 from pinnace.distributed.roster import Roster
 from pinnace.distributed.tables import Rendezvous
 from pinnace.distributed.watch import Watch
-from pinnace.engines.protocol import Array
 from pinnace.errors import DistributedError
+from pinnace.types import Array
 
 _COME = struct.Struct("!4sIII")
 """Greeting of a rank to rank 0: `_MAGIC`, its number, the number of ranks, its listening port."""

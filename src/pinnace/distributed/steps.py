@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from pinnace.engines.protocol import Array, Executable
-from pinnace.types import Interface, Port
+from pinnace.engines.protocol import Executable
+from pinnace.types import Array, Interface, Port
 
 
 @dataclass(frozen=True)

@@ -8,18 +8,14 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Protocol
 
-import numpy as np
-import numpy.typing as npt
-
 from pinnace.engines.steps import Step
 from pinnace.options.target import Target
-from pinnace.types import Interface, Port
+from pinnace.types import Array, Interface, Port
 
 if TYPE_CHECKING:  # a model from the cache needs no compiler
     from pinnace.compiler.graph import Compilable
     from pinnace.weights.source import Source
 
-Array = npt.NDArray[np.generic]
 State = list[Array]
 """The values that a model instance keeps between predictions; [] for most models."""
 

@@ -14,7 +14,8 @@ from pinnace.errors import ConfigError, EngineError
 from pinnace.serving.request import Request
 
 if TYPE_CHECKING:
-    from pinnace.engines.protocol import Array, Executable
+    from pinnace.engines.protocol import Executable
+    from pinnace.types import Array
 
 
 @dataclass(frozen=True)

@@ -9,14 +9,14 @@ import sys
 from collections.abc import Sequence
 
 from pinnace.building.origin import build
-from pinnace.engines.protocol import Array, Executable
+from pinnace.engines.protocol import Executable
 from pinnace.errors import EngineError
 from pinnace.machine.cores import bound
 from pinnace.options.settings import Settings
 from pinnace.options.target import Target
 from pinnace.serving.control import Control, Message, as_message, ports_said
 from pinnace.serving.slots import Slot
-from pinnace.types import Port
+from pinnace.types import Array, Port
 
 
 def main(told: Message) -> None:

@@ -32,7 +32,8 @@ from pinnace.serving.visit import Visit, visits, visits_once
 from pinnace.serving.worker import Worker
 
 if TYPE_CHECKING:  # importing an engine is slow, and every process imports this module
-    from pinnace.engines.protocol import Array, Executable
+    from pinnace.engines.protocol import Executable
+    from pinnace.types import Array
 
 
 @dataclass(frozen=True)

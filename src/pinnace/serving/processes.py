@@ -26,7 +26,8 @@ import numpy as np
 from pinnace.errors import DeviceUnavailableError, EngineError, ModelStateError, PinnaceError
 from pinnace.serving.control import Control, Message, as_error, ports_of
 from pinnace.serving.request import Callbacks
-from pinnace.serving.slots import Array, DTypes, Slot
+from pinnace.serving.slots import DTypes, Slot
+from pinnace.types import Array
 
 _SLOTS = 2
 _STARTS = 5  # attempts in a row to restart a dead process

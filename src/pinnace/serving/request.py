@@ -12,7 +12,7 @@ from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 if TYPE_CHECKING:
-    from pinnace.engines.protocol import Array
+    from pinnace.types import Array
 
 T = TypeVar("T")
 _log = logging.getLogger("pinnace")

@@ -12,9 +12,9 @@ import weakref
 from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
 
-Array = npt.NDArray[np.generic]
+from pinnace.types import Array
+
 Shapes = Sequence[Sequence[int]]
 DTypes = Sequence[np.dtype[np.generic]]
 

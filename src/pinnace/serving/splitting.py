@@ -17,8 +17,8 @@ from pinnace.serving.request import Callbacks, GuardedFuture
 from pinnace.serving.stats import Tally
 from pinnace.shapes import Shape
 from pinnace.tensors.ports import Expected, expected
-from pinnace.tensors.tensor import Array, Kind, Tensor, tensors_of
-from pinnace.types import Port
+from pinnace.tensors.tensor import Kind, Tensor, tensors_of
+from pinnace.types import Array, Port
 
 _ANY = (-2,)
 """The shape of a port of unknown rank."""

@@ -13,7 +13,8 @@ from pinnace.serving.request import Request
 from pinnace.serving.stats import Tally
 
 if TYPE_CHECKING:
-    from pinnace.engines.protocol import Array, Executable
+    from pinnace.engines.protocol import Executable
+    from pinnace.types import Array
 
 
 class Worker:

@@ -8,10 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol, Self
 
-import numpy as np
-import numpy.typing as npt
-
-Array = npt.NDArray[np.generic]
+from pinnace.types import Array
 
 
 class DeviceArray(Protocol):

@@ -12,8 +12,8 @@ import numpy as np
 
 from pinnace.errors import ArgumentTypeError, ArgumentValueError, ConfigError, DataMismatchError
 from pinnace.shapes import Shape, allowed, named_shapes, parted, sizes, written
-from pinnace.tensors.tensor import Array, Tensor, TensorMeta
-from pinnace.types import Port
+from pinnace.tensors.tensor import Tensor, TensorMeta
+from pinnace.types import Array, Port
 
 # Predictions can take microseconds: these are tuples because `list | tuple` creates an object on each call,
 # and hot loops use `enumerate` because `zip(..., strict=True)` takes 0.3 us to start.

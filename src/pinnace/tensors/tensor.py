@@ -13,11 +13,9 @@ import numpy.typing as npt
 from pinnace.errors import ArgumentTypeError, ArgumentValueError, DataMismatchError, ModelStateError, warn
 from pinnace.options.arguments import check_elements, check_type
 from pinnace.tensors.memory import DeviceArray, DeviceMemory, place
-from pinnace.types import DataType, Format, Port
+from pinnace.types import Array, DataType, Format, Port
 
 __all__ = ["DataType", "Format", "Tensor", "TensorMeta"]
-
-Array = npt.NDArray[np.generic]
 
 
 class Kind(NamedTuple):

@@ -37,8 +37,8 @@ import numpy as np
 import numpy.typing as npt
 
 from pinnace.errors import ArgumentValueError, DataMismatchError, ModelFormatError, warn
+from pinnace.types import Array
 
-Array = npt.NDArray[np.generic]
 _Floats = npt.NDArray[np.float32]
 
 _PART = re.compile(

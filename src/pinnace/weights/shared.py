@@ -5,10 +5,7 @@ from __future__ import annotations
 import threading
 from weakref import WeakValueDictionary
 
-import numpy as np
-import numpy.typing as npt
-
-Array = npt.NDArray[np.generic]
+from pinnace.types import Array
 
 _known: WeakValueDictionary[tuple[str, tuple[int, ...], str], Array] = WeakValueDictionary()
 _lock = threading.Lock()

@@ -17,9 +17,9 @@ import numpy as np
 import onnx_ir as ir
 
 from pinnace.distributed.plan import reads, replace_reads
-from pinnace.engines.protocol import Array
 from pinnace.ops.builder import OPSET
 from pinnace.ops.collective import DOMAIN
+from pinnace.types import Array
 
 SMALL = 1 << 16
 """Maximum bytes of weights that every rank holds, as they are not worth a collective."""

@@ -21,9 +21,9 @@ from pinnace.engines.onnxruntime.rules import rewrite
 from pinnace.engines.onnxruntime.session import NO_OPTIMIZATION, hand_over, start
 from pinnace.engines.onnxruntime.weights_apart import set_apart
 from pinnace.engines.onnxruntime.wrong import wrong_optimizers
-from pinnace.engines.protocol import Array
 from pinnace.errors import DeviceUnavailableError, EngineError, LackingKernelsError
 from pinnace.ops.builder import Unsupported
+from pinnace.types import Array
 from pinnace.weights.source import SMALL, Source
 
 _SLOW_OPTIMIZERS = ["SkipLayerNormFusion"]

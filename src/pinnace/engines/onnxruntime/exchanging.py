@@ -24,9 +24,10 @@ from pinnace.engines.onnxruntime import session
 from pinnace.engines.onnxruntime.compiling import encoded, refuse
 from pinnace.engines.onnxruntime.loading import GRAPH, loaded
 from pinnace.engines.onnxruntime.providers import chain
-from pinnace.engines.protocol import Array, Compiled, Executable, Kept
+from pinnace.engines.protocol import Compiled, Executable, Kept
 from pinnace.errors import EngineError
 from pinnace.options.target import Target
+from pinnace.types import Array
 from pinnace.weights.source import SMALL, Source
 
 

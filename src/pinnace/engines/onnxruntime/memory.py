@@ -13,9 +13,8 @@ import numpy.typing as npt
 import onnxruntime as ort
 
 from pinnace.engines.onnxruntime import providers, starting
-from pinnace.engines.protocol import Array
 from pinnace.options.target import Target
-from pinnace.types import DataType
+from pinnace.types import Array, DataType
 
 _DEVICES = {"gpu": "cuda", "ascend": "cann"}
 """onnxruntime's words, as `OrtValue` and `IOBinding` take them."""

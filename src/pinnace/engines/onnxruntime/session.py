@@ -17,12 +17,12 @@ from onnxruntime.capi import onnxruntime_pybind11_state as _state
 from pinnace.engines.onnxruntime import providers, starting
 from pinnace.engines.onnxruntime.memory import BFLOAT16, ONNX_BFLOAT16, OrtArray
 from pinnace.engines.onnxruntime.profiling import Notes
-from pinnace.engines.protocol import Array, Execution, State, failures
+from pinnace.engines.protocol import Execution, State, failures
 from pinnace.engines.steps import Step
 from pinnace.errors import EngineError
 from pinnace.machine.processor import sixteen_bit_types
 from pinnace.options.target import Target
-from pinnace.types import DataType, Interface, Port
+from pinnace.types import Array, DataType, Interface, Port
 
 NAME = f"onnxruntime {ort.__version__}"
 NO_OPTIMIZATION = ort.GraphOptimizationLevel.ORT_DISABLE_ALL

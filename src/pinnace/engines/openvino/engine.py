@@ -11,9 +11,10 @@ import openvino as ov
 
 from pinnace.engines.openvino import session
 from pinnace.engines.openvino.reading import OpenvinoModel, encoded, writable
-from pinnace.engines.protocol import TENSORS, Array, Compiled, Executable, Refitter
+from pinnace.engines.protocol import TENSORS, Compiled, Executable, Refitter
 from pinnace.errors import EngineError
 from pinnace.options.target import Target
+from pinnace.types import Array
 
 if TYPE_CHECKING:
     from pinnace.compiler.graph import Compilable

@@ -21,8 +21,8 @@ import numpy as np
 import openvino as ov
 import openvino.opset13 as ops
 
-from pinnace.engines.protocol import Array
 from pinnace.errors import EngineError
+from pinnace.types import Array
 
 _COUNTS = "indices out of range of "
 _BELOW = "indices below "

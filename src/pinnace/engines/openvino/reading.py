@@ -23,9 +23,8 @@ from pinnace.engines.folding import allowance
 from pinnace.engines.openvino.guards import guard
 from pinnace.engines.openvino.lacking import unknown, wrong
 from pinnace.engines.openvino.spelling import respell
-from pinnace.engines.protocol import Array
 from pinnace.errors import EngineError, LackingKernelsError
-from pinnace.types import Interface
+from pinnace.types import Array, Interface
 from pinnace.weights.source import SMALL, Source
 
 _SHARED = frozenset("bfiu?BHIQhqlLe")

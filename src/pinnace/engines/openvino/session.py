@@ -17,12 +17,12 @@ import openvino._pyopenvino as _beneath
 
 from pinnace.engines.openvino.guards import IndexLimit, counted, limits, out_of_range
 from pinnace.engines.openvino.reading import known, writable
-from pinnace.engines.protocol import Array, Execution, State, failures
+from pinnace.engines.protocol import Execution, State, failures
 from pinnace.engines.steps import Step
 from pinnace.errors import EngineError
 from pinnace.machine.cores import bound, usable_core_count
 from pinnace.options.target import Target
-from pinnace.types import DataType, Interface, Port
+from pinnace.types import Array, DataType, Interface, Port
 
 if TYPE_CHECKING:
     from pinnace.engines.names import Names

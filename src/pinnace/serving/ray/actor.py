@@ -12,7 +12,7 @@ import ray
 
 from pinnace.building.origin import build
 from pinnace.building.planning import to_target
-from pinnace.engines.protocol import Array, Execution
+from pinnace.engines.protocol import Execution
 from pinnace.machine.cores import bound
 from pinnace.machine.simulation import counts
 from pinnace.options.context import Context, main_device
@@ -20,6 +20,7 @@ from pinnace.options.settings import Settings
 from pinnace.options.target import Target
 from pinnace.serving.control import Message, as_message, ports_said
 from pinnace.serving.ray.models import Manifest, Shipment, find, receive
+from pinnace.types import Array
 
 LACKING = {"lacks": "model"}
 """The answer of `Actor.build` if the node does not have the model's files."""

@@ -20,7 +20,7 @@ import ray
 from ray.exceptions import RayError
 
 from pinnace.building.opening import Buffer
-from pinnace.engines.protocol import Array, State
+from pinnace.engines.protocol import State
 from pinnace.engines.steps import Step
 from pinnace.errors import DeviceUnavailableError, ModelStateError, PinnaceError
 from pinnace.options.context import Context
@@ -30,6 +30,7 @@ from pinnace.serving.ray.actor import LACKING, Actor, Order
 from pinnace.serving.ray.membership import membership
 from pinnace.serving.ray.models import Cargo
 from pinnace.serving.ray.nodes import ActorResources, share
+from pinnace.types import Array
 
 _TRIES = 3  # actors that may die over one request
 _STARTS = 5  # builds in a row during which an actor may die
