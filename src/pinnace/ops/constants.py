@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -53,18 +54,12 @@ def log_space(b: Builder, start: float, end: float, *, steps: int = 10, base: in
     return _given(b, np.power(float(base), np.linspace(start, end, span(steps))), ir.DataType.FLOAT)
 
 
-def _sized(row: int, offset: int, col: int) -> tuple[int, int, int]:
-    room(row, col)
-    return row, offset, col
+def _triangle(name: str, places: Callable[[int, int, int], Any]) -> None:
+    @primitive(name, unused="dtype", lowered_to="A constant.")
+    def lowering(b: Builder, *, row: int, col: int, offset: int = 0) -> Value:
+        room(row, col)
+        return _given(b, np.stack(places(row, offset, col)), ir.DataType.INT32)
 
 
-@primitive("TrilIndices", unused="dtype")
-def tril_indices(b: Builder, *, row: int, col: int, offset: int = 0) -> Value:
-    """A constant."""
-    return _given(b, np.stack(np.tril_indices(*_sized(row, offset, col))), ir.DataType.INT32)
-
-
-@primitive("TriuIndices", unused="dtype")
-def triu_indices(b: Builder, *, row: int, col: int, offset: int = 0) -> Value:
-    """A constant."""
-    return _given(b, np.stack(np.triu_indices(*_sized(row, offset, col))), ir.DataType.INT32)
+_triangle("TrilIndices", np.tril_indices)
+_triangle("TriuIndices", np.triu_indices)

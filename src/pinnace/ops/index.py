@@ -409,6 +409,9 @@ _segments("min", "UnsortedSegmentMin")
 
 
 def _sorted_segments(reduction: str, name: str) -> None:
+    how = "add, and Div by the counts" if reduction == "mean" else reduction
+
+    @primitive(name, lowered_to=f"ScatterND, reduction {how}.")
     def lowering(b: Builder, x: Tensor, segment_ids: Tensor) -> Value:
         ids = wide_places(b, segment_ids)
         size = b.op("Add", b.op("ReduceMax", ids, keepdims=0), b.constant(1, np.int64))
@@ -421,11 +424,6 @@ def _sorted_segments(reduction: str, name: str) -> None:
         if reduction == "mean":
             return b.op("Div", result, b.op("Max", counts, b.like(1, x)))
         return b.op("Where", b.op("Equal", counts, b.like(0, x)), b.like(0, x), result)
-
-    lowering.__doc__ = (
-        f"ScatterND, reduction {'add, and Div by the counts' if reduction == 'mean' else reduction}."
-    )
-    primitive(name)(lowering)
 
 
 def _scattered_segments(

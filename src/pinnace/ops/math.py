@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 import onnx_ir as ir
 
 from pinnace.ops.builder import Builder, Unsupported
-from pinnace.ops.table import Lowering, Tensor, primitive, same
+from pinnace.ops.table import Tensor, primitive, same
 from pinnace.ops.values import Value
 
 same(
@@ -41,56 +41,37 @@ def floating(b: Builder, x: Tensor) -> Tensor:
     return b.cast(x, wanted if wanted.is_floating_point() else ir.DataType.FLOAT)
 
 
-def _floating_unary(names: Mapping[str, str]) -> None:
-    for name, op_type in names.items():
-        primitive(name)(_floating_operator(op_type))
-
-
-def _floating_operator(op_type: str) -> Lowering:
+def _floating(op_type: str, *names: str) -> None:
+    @primitive(*names, lowered_to=f"{op_type}; ints as floats.")
     def lowering(b: Builder, x: Tensor) -> Value:
         return b.op(op_type, floating(b, x))
 
-    lowering.__doc__ = f"{op_type}; ints as floats."
-    return lowering
+
+_floating("Acos", "ACos", "AcosExt")
+_floating("Acosh", "Acosh", "AcoshExt")
+_floating("Asin", "Asin", "AsinExt")
+_floating("Asinh", "Asinh", "AsinhExt")
+_floating("Atan", "Atan", "AtanExt")
+_floating("Atanh", "Atanh")
+_floating("Cos", "Cos")
+_floating("Cosh", "Cosh")
+_floating("Erf", "Erf")
+_floating("Exp", "Exp")
+_floating("Reciprocal", "Inv", "Reciprocal")
+_floating("Sin", "Sin")
+_floating("Sinh", "Sinh")
+_floating("Sqrt", "Sqrt")
+_floating("Tan", "Tan")
 
 
-_floating_unary(
-    {
-        "ACos": "Acos",
-        "AcosExt": "Acos",
-        "Acosh": "Acosh",
-        "AcoshExt": "Acosh",
-        "Asin": "Asin",
-        "AsinExt": "Asin",
-        "Asinh": "Asinh",
-        "AsinhExt": "Asinh",
-        "Atan": "Atan",
-        "AtanExt": "Atan",
-        "Atanh": "Atanh",
-        "Cos": "Cos",
-        "Cosh": "Cosh",
-        "Erf": "Erf",
-        "Exp": "Exp",
-        "Inv": "Reciprocal",
-        "Reciprocal": "Reciprocal",
-        "Sin": "Sin",
-        "Sinh": "Sinh",
-        "Sqrt": "Sqrt",
-        "Tan": "Tan",
-    }
-)
+def _rounding(op_type: str) -> None:
+    @primitive(op_type, lowered_to=f"{op_type}; nothing for ints.")
+    def lowering(b: Builder, x: Tensor) -> Value:
+        return b.op(op_type, x) if b.dtype(x).is_floating_point() else x
 
 
-@primitive("Ceil")
-def ceil(b: Builder, x: Tensor) -> Value:
-    """Ceil; nothing for ints."""
-    return b.op("Ceil", x) if b.dtype(x).is_floating_point() else x
-
-
-@primitive("Floor")
-def floor(b: Builder, x: Tensor) -> Value:
-    """Floor; nothing for ints."""
-    return b.op("Floor", x) if b.dtype(x).is_floating_point() else x
+_rounding("Ceil")
+_rounding("Floor")
 
 
 @primitive("Trunc")
@@ -147,16 +128,14 @@ def log(b: Builder, x: Tensor) -> Value:
     return b.op("Log", floating(b, x))
 
 
-@primitive("Log2")
-def log2(b: Builder, x: Tensor) -> Value:
-    """Log and Div by log 2."""
-    return b.op("Div", log(b, x), math.log(2.0))
+def _log_of_base(name: str, base: int) -> None:
+    @primitive(name, lowered_to=f"Log and Div by log {base}.")
+    def lowering(b: Builder, x: Tensor) -> Value:
+        return b.op("Div", log(b, x), math.log(base))
 
 
-@primitive("Log10")
-def log10(b: Builder, x: Tensor) -> Value:
-    """Log and Div by log 10."""
-    return b.op("Div", log(b, x), math.log(10.0))
+_log_of_base("Log2", 2)
+_log_of_base("Log10", 10)
 
 
 @primitive("Log1p")
@@ -208,22 +187,15 @@ def logit(b: Builder, x: Tensor, eps: float = -1.0) -> Value:
     return b.op("Log", b.op("Div", x, b.op("Sub", b.like(1.0, x), x)))
 
 
-@primitive("IsNan")
-def is_nan(b: Builder, x: Tensor) -> Value:
-    """IsNaN; false for ints."""
-    return b.op("IsNaN", x) if b.dtype(x).is_floating_point() else never(b, x)
+def _strange(name: str, lowered_to: str, op_type: str, **attributes: Any) -> None:
+    @primitive(name, lowered_to=f"{lowered_to}; false for ints.")
+    def lowering(b: Builder, x: Tensor) -> Value:
+        return b.op(op_type, x, **attributes) if b.dtype(x).is_floating_point() else never(b, x)
 
 
-@primitive("IsInf")
-def is_inf(b: Builder, x: Tensor) -> Value:
-    """IsInf; false for ints."""
-    return b.op("IsInf", x) if b.dtype(x).is_floating_point() else never(b, x)
-
-
-@primitive("IsNegInf")
-def is_neg_inf(b: Builder, x: Tensor) -> Value:
-    """IsInf of the negative side; false for ints."""
-    return b.op("IsInf", x, detect_positive=0) if b.dtype(x).is_floating_point() else never(b, x)
+_strange("IsNan", "IsNaN", "IsNaN")
+_strange("IsInf", "IsInf", "IsInf")
+_strange("IsNegInf", "IsInf of the negative side", "IsInf", detect_positive=0)
 
 
 @primitive("IsFinite")
@@ -344,23 +316,17 @@ def approximate_equal(b: Builder, x: Tensor, y: Tensor, tolerance: float = 1e-5)
     return b.op("Less", b.op("Abs", b.op("Sub", *promoted(b, x, y))), tolerance)
 
 
-@primitive("AddExt", "AddScalar")
-def add_ext(b: Builder, x: Value, y: Value, alpha: Value = 1) -> Value:
-    """Add, the second operand times alpha."""
-    return b.op("Add", *_scaled(b, x, y, alpha))
+def _with_alpha(op_type: str, *names: str) -> None:
+    @primitive(*names, lowered_to=f"{op_type}, the second operand times alpha.")
+    def lowering(b: Builder, x: Value, y: Value, alpha: Value = 1) -> Value:
+        first, second = promoted(b, x, y)
+        if b.known(alpha) is None or b.float_(alpha) != 1.0:
+            second = b.op("Mul", second, b.cast(b.tensor(alpha), b.dtype(second)))
+        return b.op(op_type, first, second)
 
 
-@primitive("SubExt", "SubScalar")
-def sub_ext(b: Builder, x: Value, y: Value, alpha: Value = 1) -> Value:
-    """Sub, the second operand times alpha."""
-    return b.op("Sub", *_scaled(b, x, y, alpha))
-
-
-def _scaled(b: Builder, x: Value, y: Value, alpha: Value) -> tuple[Tensor, Tensor]:
-    first, second = promoted(b, x, y)
-    if b.known(alpha) is None or b.float_(alpha) != 1.0:
-        second = b.op("Mul", second, b.cast(b.tensor(alpha), b.dtype(second)))
-    return first, second
+_with_alpha("Add", "AddExt", "AddScalar")
+_with_alpha("Sub", "SubExt", "SubScalar")
 
 
 @primitive("RealDiv")
@@ -510,37 +476,29 @@ def extreme(b: Builder, op_type: str, x: Value, y: Value) -> Tensor:
     return b.op(op_type, first, second)
 
 
-@primitive("Maximum")
-def maximum(b: Builder, x: Value, y: Value) -> Value:
-    """Max; `y` where `x` is NaN."""
-    return extreme(b, "Max", x, y)
+def _extreme(op_type: str, name: str) -> None:
+    @primitive(name, lowered_to=f"{op_type}; `y` where `x` is NaN.")
+    def lowering(b: Builder, x: Value, y: Value) -> Value:
+        return extreme(b, op_type, x, y)
 
 
-@primitive("Minimum")
-def minimum(b: Builder, x: Value, y: Value) -> Value:
-    """Min; `y` where `x` is NaN."""
-    return extreme(b, "Min", x, y)
+_extreme("Max", "Maximum")
+_extreme("Min", "Minimum")
 
 
-@primitive("Fmax")
-def fmax(b: Builder, x: Value, y: Value) -> Value:
-    """Max, NaN only where both are."""
-    return _without_nan(b, "Max", x, y)
+def _without_nan(op_type: str, name: str) -> None:
+    @primitive(name, lowered_to=f"{op_type}, NaN only where both are.")
+    def lowering(b: Builder, x: Value, y: Value) -> Value:
+        first, second = promoted(b, x, y)
+        best = b.op(op_type, first, second)
+        if not b.dtype(first).is_floating_point():
+            return best
+        best = b.op("Where", b.op("IsNaN", second), first, best)
+        return b.op("Where", b.op("IsNaN", first), second, best)
 
 
-@primitive("Fmin")
-def fmin(b: Builder, x: Value, y: Value) -> Value:
-    """Min, NaN only where both are."""
-    return _without_nan(b, "Min", x, y)
-
-
-def _without_nan(b: Builder, op_type: str, x: Value, y: Value) -> Tensor:
-    first, second = promoted(b, x, y)
-    best = b.op(op_type, first, second)
-    if not b.dtype(first).is_floating_point():
-        return best
-    best = b.op("Where", b.op("IsNaN", second), first, best)
-    return b.op("Where", b.op("IsNaN", first), second, best)
+_without_nan("Max", "Fmax")
+_without_nan("Min", "Fmin")
 
 
 @primitive("IsClose")

@@ -5,7 +5,6 @@ MindSpore computes cosine transforms of type 2, and 3 for the inverse, of orthon
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
@@ -17,7 +16,7 @@ from pinnace.ops.array import padded, roll
 from pinnace.ops.builder import Builder, Unsupported
 from pinnace.ops.math import floating
 from pinnace.ops.room import room
-from pinnace.ops.table import Dtype, Ints, Lowering, Tensor, primitive
+from pinnace.ops.table import Dtype, Ints, Tensor, primitive
 from pinnace.ops.values import Value
 
 
@@ -51,24 +50,18 @@ def _real(b: Builder, x: Tensor) -> Tensor:
     return b.cast(x, b.result(x))
 
 
-def _along_one(inverse: bool) -> Lowering:
-    def lowering(
-        b: Builder, x: Tensor, type_: Value = 2, n: int | None = None, axis: int = -1, norm: Value = None
-    ) -> Value:
+# MindSpore knows but one type and but one norm.
+_transform = partial(primitive, unused="norm", fixed="type")
+
+
+def _transforms(inverse: bool, along_one: str, along_many: str) -> None:
+    @_transform(along_one, lowered_to="MatMul with a matrix of cosines.")
+    def transform(b: Builder, x: Tensor, type_: Value = 2, n: int | None = None, axis: int = -1) -> Value:
         return _transformed(b, _real(b, x), n, axis, inverse)
 
-    lowering.__doc__ = "MatMul with a matrix of cosines."
-    return lowering
-
-
-def _along_many(inverse: bool) -> Lowering:
-    def lowering(
-        b: Builder,
-        x: Tensor,
-        type_: Value = 2,
-        s: Ints | None = None,
-        axes: Ints | None = None,
-        norm: Value = None,
+    @_transform(along_many, lowered_to="MatMul with a matrix of cosines, for each dimension.")
+    def transform_many(
+        b: Builder, x: Tensor, type_: Value = 2, s: Ints | None = None, axes: Ints | None = None
     ) -> Value:
         x = _real(b, x)
         axes = axes or tuple(range(b.rank(x) - len(s) if s else 0, b.rank(x)))
@@ -76,34 +69,21 @@ def _along_many(inverse: bool) -> Lowering:
             x = _transformed(b, x, size, axis, inverse)
         return x
 
-    lowering.__doc__ = "MatMul with a matrix of cosines, for each dimension."
-    return lowering
+
+_transforms(False, "DCT", "DCTN")
+_transforms(True, "IDCT", "IDCTN")
 
 
-# MindSpore knows but one type and but one norm.
-_transform = partial(primitive, unused="norm", fixed="type")
-_transform("DCT")(_along_one(False))
-_transform("IDCT")(_along_one(True))
-_transform("DCTN")(_along_many(False))
-_transform("IDCTN")(_along_many(True))
+def _shift(back: bool, name: str) -> None:
+    @primitive(name, lowered_to="Slice twice and Concat, for each dimension.")
+    def lowering(b: Builder, x: Tensor, dim: Ints | None = None) -> Value:
+        axes = [b.axis(d, x) for d in (dim if dim is not None else range(b.rank(x)))]
+        sizes = [b.static_shape(x)[axis] for axis in axes]
+        return roll(b, x, tuple(-(n // 2) if back else n // 2 for n in sizes), tuple(axes))
 
 
-def _shifted(b: Builder, x: Tensor, dims: Sequence[int] | None, back: bool) -> Value:
-    axes = [b.axis(d, x) for d in (dims if dims is not None else range(b.rank(x)))]
-    sizes = [b.static_shape(x)[axis] for axis in axes]
-    return roll(b, x, tuple(-(n // 2) if back else n // 2 for n in sizes), tuple(axes))
-
-
-@primitive("FFTShift")
-def fft_shift(b: Builder, x: Tensor, dim: Ints | None = None) -> Value:
-    """Slice twice and Concat, for each dimension."""
-    return _shifted(b, x, dim, False)
-
-
-@primitive("IFFTShift")
-def ifft_shift(b: Builder, x: Tensor, dim: Ints | None = None) -> Value:
-    """Slice twice and Concat, for each dimension."""
-    return _shifted(b, x, dim, True)
+_shift(False, "FFTShift")
+_shift(True, "IFFTShift")
 
 
 @primitive("FFTFreq")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from pinnace.ops.builder import Builder
 from pinnace.ops.index import added_slices, copied_slices, index_put, put
@@ -24,10 +23,11 @@ def assign(b: Builder, variable: Tensor, value: Tensor) -> Value:
 
 def _in_place(names: Mapping[str, str]) -> None:
     for name, plain in names.items():
-        primitive(name)(_changing(plain))
+        _changing(name, plain)
 
 
-def _changing(plain: str) -> Any:
+def _changing(name: str, plain: str) -> None:
+    @primitive(name, lowered_to=f"As {plain}, and the variable stands for the result from here on.")
     def lowering(b: Builder, variable: Tensor, *rest: Value) -> Value:
         row = find(Dialect.MINDSPORE, plain)
         assert row is not None  # `plain` is a name of this package
@@ -37,9 +37,6 @@ def _changing(plain: str) -> Any:
         if b.rank(variable) == 0 < b.rank(value):  # of one element
             value = b.reshape(value, [])
         return b.assign(variable, value)
-
-    lowering.__doc__ = f"As {plain}, and the variable stands for the result from here on."
-    return lowering
 
 
 _in_place(
@@ -104,18 +101,16 @@ _in_place(
 
 def _scatter_rows(names: Mapping[str, str]) -> None:
     for name, plain in names.items():
-        primitive(name)(_scattering(plain))
+        _scattering(name, plain)
 
 
-def _scattering(plain: str) -> Any:
+def _scattering(name: str, plain: str) -> None:
+    @primitive(name, lowered_to=f"As {plain}, by rows, and the variable stands for the result from here on.")
     def lowering(b: Builder, variable: Tensor, indices: Tensor, updates: Tensor) -> Value:
         row = find(Dialect.MINDSPORE, plain)
         assert row is not None  # `plain` is a name of this package
         value = row.lower(b, [b.read(variable), b.op("Unsqueeze", indices, [-1]), updates], {})
         return b.assign(variable, value)
-
-    lowering.__doc__ = f"As {plain}, by rows, and the variable stands for the result from here on."
-    return lowering
 
 
 _scatter_rows(
