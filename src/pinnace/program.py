@@ -15,6 +15,15 @@ from typing import Any, NamedTuple
 
 import onnx_ir as ir
 
+from pinnace.types import DataType
+
+DTYPES: Mapping[int, ir.DataType] = {31: ir.DataType.INT32, 41: ir.DataType.FLOAT} | {
+    t.value: ir.DataType.from_numpy(t.to_numpy())
+    for t in DataType
+    if t not in (DataType.UNKNOWN, DataType.STRING, DataType.INVALID)
+}
+"""Element types by MindSpore's type numbers; `int` and `float` without a width (31, 41) have 32 bits."""
+
 
 class Dialect(Enum):
     """The writer of a program, which determines the meaning of its primitives."""

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from pinnace.cli.options import LIST, AsJson, ConfigFile, InputFiles, InputShapes, ModelFile
+
 if TYPE_CHECKING:
     from pinnace import Context, ModelParallelRunner, Tensor
     from pinnace.bench.accuracy import Closeness
@@ -23,8 +25,6 @@ if TYPE_CHECKING:
 Provider = Literal["automatic", "onnxruntime", "openvino"]
 Precision = Literal["enforce_fp32", "preferred_fp16"]
 
-MANY = "Repeat for more inputs."
-LIST = "N[,N...]"
 PROFILED = 20
 """Default number of profiled predictions."""
 
@@ -61,15 +61,9 @@ class Opened:
 
 
 def bench(
-    model: Annotated[Path, typer.Argument(help="A .mindir, .ms or .onnx file.")],
-    inputs: Annotated[
-        list[str] | None,
-        typer.Option("--input", metavar="[NAME=]FILE", help=f"A .npy, .bin or picture file. {MANY}"),
-    ] = None,
-    shapes: Annotated[
-        list[str] | None,
-        typer.Option("--shape", metavar="[NAME=]1,3,224,224", help=f"Resize an input. {MANY}"),
-    ] = None,
+    model: ModelFile,
+    inputs: InputFiles = None,
+    shapes: InputShapes = None,
     threads: Annotated[
         str, typer.Option(metavar=LIST, help="Threads of the model, each in turn; 0 is automatic.")
     ] = "0",
@@ -87,7 +81,7 @@ def bench(
     warm_up: Annotated[int, typer.Option(min=0, help="Predictions before each, which do not count.")] = 3,
     provider: Annotated[Provider, typer.Option(help="The engine.")] = "automatic",
     precision: Annotated[Precision, typer.Option(help="How exactly to compute.")] = "enforce_fp32",
-    config: Annotated[Path | None, typer.Option(help="A configuration file (.ini).")] = None,
+    config: ConfigFile = None,
     profile: Annotated[bool, typer.Option("--profile", help="Show which operators take the time.")] = False,
     trace: Annotated[
         Path | None,
@@ -111,7 +105,7 @@ def bench(
     plot: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Draw latency and throughput into an .svg or .png.")
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Measure a model: opening, latency for one caller, throughput over workers.
 

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-from typing import Annotated
 
-import typer
+from pinnace.cli.options import AsJson
 
 
-def devices(as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False) -> None:
+def devices(as_json: AsJson = False) -> None:
     """Show the devices of this machine: number, name, memory, provider, or why they cannot be used.
 
     PINNACE_SIMULATE="ascend:2,gpu:2" in the environment simulates devices with the machine's cores.

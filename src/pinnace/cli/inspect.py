@@ -9,17 +9,19 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from pinnace.cli.options import AsJson, ModelFile
+
 if TYPE_CHECKING:
     from pinnace.building.report import ModelReport
     from pinnace.types import Port
 
 
 def inspect(
-    model: Annotated[Path, typer.Argument(help="A .mindir, .ms or .onnx file.")],
+    model: ModelFile,
     nodes: Annotated[
         bool, typer.Option("--nodes", help="List the nodes, by the names that [execution_plan] takes.")
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Show a model's dialect, inputs, outputs, weights and primitives, and what is not supported.
 

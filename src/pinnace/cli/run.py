@@ -10,30 +10,24 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from pinnace.cli.options import AsJson, ConfigFile, InputFiles, InputShapes, ModelFile
+
 if TYPE_CHECKING:
     from pinnace.cli.inputs import Pictures
     from pinnace.cli.picture import Layout
 
-MANY = "Repeat for more inputs."
-
 
 def run(
-    model: Annotated[Path, typer.Argument(help="A .mindir, .ms or .onnx file.")],
-    inputs: Annotated[
-        list[str] | None,
-        typer.Option("--input", metavar="[NAME=]FILE", help=f"A .npy, .bin or picture file. {MANY}"),
-    ] = None,
-    shapes: Annotated[
-        list[str] | None,
-        typer.Option("--shape", metavar="[NAME=]1,3,224,224", help=f"Resize an input. {MANY}"),
-    ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    model: ModelFile,
+    inputs: InputFiles = None,
+    shapes: InputShapes = None,
+    as_json: AsJson = False,
     folder: Annotated[
         Path | None,
         typer.Option("--save", metavar="DIR", help="Write every output there as NAME.npy.", file_okay=False),
     ] = None,
     threads: Annotated[int, typer.Option(min=0, help="Threads of the model; 0 is automatic.")] = 0,
-    config: Annotated[Path | None, typer.Option(help="A configuration file (.ini).")] = None,
+    config: ConfigFile = None,
     size: Annotated[
         str | None, typer.Option(metavar="HEIGHT,WIDTH", help="Picture: size where the model leaves it free.")
     ] = None,

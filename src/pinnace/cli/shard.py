@@ -7,9 +7,11 @@ from typing import Annotated, Literal
 
 import typer
 
+from pinnace.cli.options import AsJson, ModelFile
+
 
 def shard(
-    model: Annotated[Path, typer.Argument(help="A .mindir, .ms or .onnx file.")],
+    model: ModelFile,
     ranks: Annotated[int, typer.Option("-n", "--ranks", min=2, help="How many ranks.")],
     strategy: Annotated[
         Literal["tensor", "pipeline"] | None,
@@ -22,7 +24,7 @@ def shard(
     folder: Annotated[
         Path, typer.Option("--output", metavar="DIR", help="Where the files go.", file_okay=False)
     ] = Path(),
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Partition a model for several ranks, and show what each rank holds, computes and sends.
 

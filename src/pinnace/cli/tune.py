@@ -12,27 +12,21 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from pinnace.cli.options import LIST, AsJson, ConfigFile, InputFiles, InputShapes, ModelFile
+
 if TYPE_CHECKING:
     from pinnace.bench.tuning import Outcome, Subject
     from pinnace.building.origin import Origin
     from pinnace.cache.choices import Measurement, Tuning
 
-MANY = "Repeat for more inputs."
-LIST = "N[,N...]"
 BOUNDS = {"enforce_fp32": 1e-4, "preferred_fp16": 2e-2}
 """Largest relative error by precision: another order of sums; 8 bits of bfloat16, over many layers."""
 
 
 def tune(
-    model: Annotated[Path, typer.Argument(help="A .mindir, .ms or .onnx file.")],
-    inputs: Annotated[
-        list[str] | None,
-        typer.Option("--input", metavar="[NAME=]FILE", help=f"A .npy, .bin or picture file. {MANY}"),
-    ] = None,
-    shapes: Annotated[
-        list[str] | None,
-        typer.Option("--shape", metavar="[NAME=]1,3,224,224", help=f"Resize an input. {MANY}"),
-    ] = None,
+    model: ModelFile,
+    inputs: InputFiles = None,
+    shapes: InputShapes = None,
     threads: Annotated[
         str | None,
         typer.Option(metavar=LIST, help="Threads of a worker; 1 and all cores if not given."),
@@ -56,11 +50,11 @@ def tune(
             help="Largest relative error against onnxruntime in fp32; 1e-4, and 0.02 for preferred_fp16.",
         ),
     ] = None,
-    config: Annotated[Path | None, typer.Option(help="A configuration file (.ini).")] = None,
+    config: ConfigFile = None,
     forget: Annotated[
         bool, typer.Option("--forget", help="Measure nothing: forget what was measured of this model.")
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Measure engines, threads, workers and precisions for a model, and store the result.
 

@@ -15,7 +15,7 @@ import onnx_ir as ir
 from pinnace import bounds
 from pinnace.ops import kernels
 from pinnace.ops.values import Effects, TailCall, Value
-from pinnace.program import Layout, Quantised, TypeInfo
+from pinnace.program import DTYPES, Layout, Quantised, TypeInfo
 
 OPSET = 21
 """The ONNX operator set that lowerings write: the newest that all our engines read."""
@@ -43,23 +43,6 @@ _MOST_VALUES = 1 << 18
 """Values that one graph may come to; only an attribute that is damaged asks for more."""
 
 _N = TypeVar("_N", int, float, bool)
-
-_DTYPES = {
-    30: ir.DataType.BOOL,
-    32: ir.DataType.INT8,
-    33: ir.DataType.INT16,
-    34: ir.DataType.INT32,
-    35: ir.DataType.INT64,
-    37: ir.DataType.UINT8,
-    38: ir.DataType.UINT16,
-    39: ir.DataType.UINT32,
-    40: ir.DataType.UINT64,
-    42: ir.DataType.FLOAT16,
-    43: ir.DataType.FLOAT,
-    44: ir.DataType.DOUBLE,
-    45: ir.DataType.BFLOAT16,
-}
-"""MindSpore's numbers of element types, as `Cast` of an exported graph has them."""
 
 
 class Unsupported(Exception):
@@ -486,10 +469,10 @@ class Builder:
         if isinstance(value, ir.DataType):
             return value
         number = self.int_(value)
-        if number not in _DTYPES:
+        if number not in DTYPES:
             name = {51: "complex64", 52: "complex128"}.get(number, number)
             raise Unsupported(f"is the element type {name}, which is not supported")
-        return _DTYPES[number]
+        return DTYPES[number]
 
     def str_(self, value: Value) -> str:
         """A string known now; numbers of enumerations are given in decimal."""

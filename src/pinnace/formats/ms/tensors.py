@@ -20,16 +20,8 @@ from pinnace.formats import packing
 from pinnace.formats.ms import schema
 from pinnace.formats.ms.flatbuffer import Table
 from pinnace.formats.ms.schema import Span
-from pinnace.program import Quantised, TypeInfo
-from pinnace.types import DataType
+from pinnace.program import DTYPES, Quantised, TypeInfo
 from pinnace.weights.source import Source, check_shape
-
-# `int` and `float` without a width are 31 and 41 among MindSpore's type numbers, and have 32 bits.
-_DTYPES = {31: ir.DataType.INT32, 41: ir.DataType.FLOAT} | {
-    t.value: ir.DataType.from_numpy(t.to_numpy())
-    for t in DataType
-    if t not in (DataType.UNKNOWN, DataType.STRING, DataType.INVALID)
-}
 
 
 def type_of(tensor: Table) -> TypeInfo | None:
@@ -37,7 +29,7 @@ def type_of(tensor: Table) -> TypeInfo | None:
 
     -1 is a free dimension.
     """
-    dtype = _DTYPES.get(tensor["dataType"])
+    dtype = DTYPES.get(tensor["dataType"])
     return None if dtype is None else TypeInfo(dtype, tuple(d if d >= 0 else None for d in tensor["dims"]))
 
 
@@ -86,7 +78,7 @@ def constant(
 
 def quantised(tensor: Table, use: ConstantUse) -> Quantised | None:
     """Return the quantisation of a tensor if nodes compute with its integers, else None."""
-    dtype = _DTYPES.get(tensor["dataType"])
+    dtype = DTYPES.get(tensor["dataType"])
     constant = bool(tensor["data"].length or tensor["externalData"])
     rows = [p.fields() for p in tensor["quantParams"]]
     if not rows or (dtype not in _INTEGERS and not (constant and dtype is ir.DataType.INT32)):
@@ -135,7 +127,7 @@ def _float32(
 
 
 def _declared(tensor: Table) -> tuple[ir.DataType, tuple[int, ...]]:
-    dtype = _DTYPES.get(tensor["dataType"])
+    dtype = DTYPES.get(tensor["dataType"])
     if dtype is None:
         what = f"constant {tensor['name']!r} has elements of type {tensor['dataType']}, which are no numbers"
         raise tensor.error("dataType", what)
