@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -12,7 +13,7 @@ import onnx_ir as ir
 from pinnace.ops.array import counting, filled
 from pinnace.ops.builder import Builder, Unsupported
 from pinnace.ops.room import room
-from pinnace.ops.table import Dims, Ints, Tensor, find, primitive
+from pinnace.ops.table import Arguments, Dims, Ints, Tensor, find, primitive
 from pinnace.ops.values import Value
 from pinnace.program import Dialect
 
@@ -523,39 +524,41 @@ def narrow(b: Builder, x: Tensor, dim: int, start: Value, length: Value) -> Valu
     return sliced(b, x, dim, first, _plus(b, first, size))
 
 
+@dataclass(frozen=True)
+class Masks(Arguments):
+    """What StridedSlice does at each of its begins and ends, a bit for each."""
+
+    begin_mask: int = 0
+    end_mask: int = 0
+    ellipsis_mask: int = 0
+    new_axis_mask: int = 0
+    shrink_axis_mask: int = 0
+
+
 @primitive("StridedSlice")
-def strided_slice(
-    b: Builder,
-    x: Tensor,
-    begin: Dims,
-    end: Dims,
-    strides: Dims,
-    begin_mask: int = 0,
-    end_mask: int = 0,
-    ellipsis_mask: int = 0,
-    new_axis_mask: int = 0,
-    shrink_axis_mask: int = 0,
-) -> Value:
+def strided_slice(b: Builder, x: Tensor, begin: Dims, end: Dims, strides: Dims, masks: Masks) -> Value:
     """Slice, Gather for a single place, Unsqueeze for a new axis."""
     specs = len(begin)
-    own = specs - bin(new_axis_mask & ((1 << specs) - 1)).count("1")
+    own = specs - bin(masks.new_axis_mask & ((1 << specs) - 1)).count("1")
     axis, fresh = 0, []
     picked: list[tuple[int, int | Tensor]] = []
     cuts: list[_Cut] = []
     place = 0  # in the result
     for i in range(specs):
         bit = 1 << i
-        if ellipsis_mask & bit:
+        if masks.ellipsis_mask & bit:
             skipped = b.rank(x) - (own - 1)
             axis, place = axis + skipped, place + skipped
-        elif new_axis_mask & bit:
+        elif masks.new_axis_mask & bit:
             fresh.append(place)
             place += 1
-        elif shrink_axis_mask & bit:
-            picked.append((axis, 0 if begin_mask & bit else begin[i]))
+        elif masks.shrink_axis_mask & bit:
+            picked.append((axis, 0 if masks.begin_mask & bit else begin[i]))
             axis += 1
         else:
-            cut = _cut(axis, begin[i], end[i], strides[i], bool(begin_mask & bit), bool(end_mask & bit))
+            cut = _cut(
+                axis, begin[i], end[i], strides[i], bool(masks.begin_mask & bit), bool(masks.end_mask & bit)
+            )
             cuts += [_kept_inside(b, x, cut)] if cut is not None else []
             axis, place = axis + 1, place + 1
     if cuts:

@@ -29,22 +29,14 @@ def transpose(b: Builder, x: Tensor, perm: Ints = ()) -> Value:
     return permuted(b, x, perm) if len(perm) == b.rank(x) else x
 
 
-@lite("Flatten")
-def flatten(b: Builder, x: Tensor, axis: int = 1) -> Value:
-    """Flatten."""
-    return b.op("Flatten", x, axis=axis)
+def _as_int32(op_type: str) -> None:
+    @lite(op_type, lowered_to=f"{op_type}, as int32.")
+    def lowering(b: Builder, x: Tensor) -> Value:
+        return b.cast(b.op(op_type, x), ir.DataType.INT32)
 
 
-@lite("Shape")
-def shape(b: Builder, x: Tensor) -> Value:
-    """Shape, as int32."""
-    return b.cast(b.op("Shape", x), ir.DataType.INT32)
-
-
-@lite("Size")
-def size(b: Builder, x: Tensor) -> Value:
-    """Size, as int32."""
-    return b.cast(b.op("Size", x), ir.DataType.INT32)
+_as_int32("Shape")
+_as_int32("Size")
 
 
 @lite("Rank")
@@ -53,20 +45,8 @@ def rank(b: Builder, x: Tensor) -> Value:
     return b.constant(b.rank(x), np.int32)
 
 
-@lite("Squeeze")
-def squeeze(b: Builder, x: Tensor, axis: Ints = ()) -> Value:
-    """Squeeze."""
-    return b.op("Squeeze", x, list(axis) or None)
-
-
-@lite("Unsqueeze")
+@lite("Unsqueeze", "ExpandDims")
 def unsqueeze(b: Builder, x: Tensor, axis: Ints) -> Value:
-    """Unsqueeze."""
-    return b.op("Unsqueeze", x, list(axis))
-
-
-@lite("ExpandDims")
-def expand_dims(b: Builder, x: Tensor, axis: Ints) -> Value:
     """Unsqueeze."""
     return b.op("Unsqueeze", x, list(axis))
 
@@ -166,13 +146,6 @@ def lin_space(b: Builder, start: Tensor, stop: Tensor, num: int) -> Value:
     return b.op("Add", first, b.op("Mul", places, step))
 
 
-@lite("GLU")
-def glu(b: Builder, x: Tensor, *, axis: int = -1) -> Value:
-    """Split, Sigmoid, Mul."""
-    kept, gate = b.ops("Split", 2, x, axis=axis, num_outputs=2)
-    return b.op("Mul", kept, b.op("Sigmoid", gate))
-
-
 @lite("Assert", unused="data summarize")
 def assert_(b: Builder, condition: Value, *data: Value) -> Value:
     """Nothing: what it would stop has been computed."""
@@ -188,16 +161,11 @@ def strided_slice(
     axes: Tensor,
     strides: Tensor | None = None,
     *,
-    begin_mask: int = 0,
-    end_mask: int = 0,
-    ellipsis_mask: int = 0,
-    new_axis_mask: int = 0,
-    shrink_axis_mask: int = 0,
+    masks: index.Masks,
 ) -> Value:
     """Slice; with four inputs, the last of which holds strides, as MindSpore's own."""
     if strides is None:
-        masks = (begin_mask, end_mask, ellipsis_mask, new_axis_mask, shrink_axis_mask)
-        return index.strided_slice(b, x, b.dims(begin), b.dims(end), b.dims(axes), *masks)
+        return index.strided_slice(b, x, b.dims(begin), b.dims(end), b.dims(axes), masks)
     return b.op("Slice", x, *(b.cast(v, ir.DataType.INT64) for v in (begin, end, axes, strides)))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from pinnace.ops.layout import channel_axis, channels_back, channels_first, perm
 from pinnace.ops.lite_math import activated, lite
 from pinnace.ops.pool import reached
 from pinnace.ops.room import room
-from pinnace.ops.table import Ints, Tensor
+from pinnace.ops.table import Arguments, Ints, Tensor
 from pinnace.ops.values import Value
 
 _PAD, _SAME, _VALID = 0, 1, 2  # PadMode
@@ -39,65 +40,49 @@ def _both(what: str, sizes: Ints) -> list[int] | None:
     return list(sizes) or None
 
 
-def _kernel(b: Builder, weight: Tensor) -> Tensor:
-    """A convolution's weight with the input channels before the spatial dimensions."""
-    return channels_first(b, weight)
+@dataclass(frozen=True, kw_only=True)
+class _Kernel(Arguments):
+    """How a convolution's kernel moves over images, and what is fused into it."""
+
+    stride: Ints = ()
+    dilation: Ints = ()
+    pad_mode: int = _PAD
+    pad_list: Ints = ()
+    group: int = 1
+    activation_type: int = 0
 
 
-@lite("Conv2DFusion", unused="format kernel_size in_channel out_channel mode")
-def conv(
-    b: Builder,
-    x: Tensor,
-    weight: Tensor,
-    bias: Tensor | None = None,
-    stride: Ints = (),
-    dilation: Ints = (),
-    pad_mode: int = _PAD,
-    pad_list: Ints = (),
-    group: int = 1,
-    activation_type: int = 0,
-) -> Value:
-    """Conv, and the fused activation."""
-    y = b.op(
-        "Conv",
-        channels_first(b, x),
-        _kernel(b, weight),
-        bias,
-        strides=_both("stride", stride),
-        dilations=_both("dilation", dilation),
-        group=group,
-        **_padding(pad_mode, pad_list),
+def _convolution(op_type: str, name: str) -> None:
+    @lite(
+        name,
+        unused="format kernel_size in_channel out_channel mode pad",
+        lowered_to=f"{op_type}, and the fused activation.",
     )
-    return channels_back(b, activated(b, y, activation_type), x)
+    def lowering(
+        b: Builder,
+        x: Tensor,
+        weight: Tensor,
+        bias: Tensor | None = None,
+        *,
+        kernel: _Kernel,
+        output_paddings: Ints = (),
+    ) -> Value:
+        y = b.op(
+            op_type,
+            channels_first(b, x),
+            channels_first(b, weight),
+            bias,
+            strides=_both("stride", kernel.stride),
+            dilations=_both("dilation", kernel.dilation),
+            group=kernel.group,
+            output_padding=list(output_paddings) if any(output_paddings) else None,
+            **_padding(kernel.pad_mode, kernel.pad_list),
+        )
+        return channels_back(b, activated(b, y, kernel.activation_type), x)
 
 
-@lite("Conv2dTransposeFusion", unused="format kernel_size in_channel out_channel mode pad")
-def conv_transpose(
-    b: Builder,
-    x: Tensor,
-    weight: Tensor,
-    bias: Tensor | None = None,
-    stride: Ints = (),
-    dilation: Ints = (),
-    pad_mode: int = _PAD,
-    pad_list: Ints = (),
-    output_paddings: Ints = (),
-    group: int = 1,
-    activation_type: int = 0,
-) -> Value:
-    """ConvTranspose, and the fused activation."""
-    y = b.op(
-        "ConvTranspose",
-        channels_first(b, x),
-        _kernel(b, weight),
-        bias,
-        strides=_both("stride", stride),
-        dilations=_both("dilation", dilation),
-        group=group,
-        output_padding=list(output_paddings) if any(output_paddings) else None,
-        **_padding(pad_mode, pad_list),
-    )
-    return channels_back(b, activated(b, y, activation_type), x)
+_convolution("Conv", "Conv2DFusion")
+_convolution("ConvTranspose", "Conv2dTransposeFusion")
 
 
 def _pool(op_type: str, name: str) -> None:
@@ -287,24 +272,6 @@ def softmax(b: Builder, x: Tensor, axis: Ints = (-1,)) -> Value:
     return b.op("Softmax", x, axis=axis[0] if axis else -1)
 
 
-@lite("LogSoftmax")
-def log_softmax(b: Builder, x: Tensor, axis: int = -1) -> Value:
-    """LogSoftmax."""
-    return b.op("LogSoftmax", x, axis=axis)
-
-
-@lite("Elu")
-def elu(b: Builder, x: Tensor, alpha: float = 1.0) -> Value:
-    """Elu."""
-    return b.op("Elu", x, alpha=alpha)
-
-
-@lite("LeakyRelu")
-def leaky_relu(b: Builder, x: Tensor, negative_slope: float = 0.01) -> Value:
-    """LeakyRelu."""
-    return b.op("LeakyRelu", x, alpha=negative_slope)
-
-
 @lite("Dropout", unused="keep_prob")
 def dropout(b: Builder, x: Tensor) -> Value:
     """Nothing: inference keeps everything."""
@@ -441,38 +408,29 @@ def group_norm(
 
 @lite("AdderFusion", unused="format kernel_size in_channel out_channel mode")
 def adder(
-    b: Builder,
-    x: Tensor,
-    weight: Tensor,
-    bias: Tensor | None = None,
-    *,
-    kernel_size: Ints,
-    stride: Ints = (1, 1),
-    dilation: Ints = (1, 1),
-    pad_mode: int = _PAD,
-    pad_list: Ints = (0, 0, 0, 0),
-    group: int = 1,
-    activation_type: int = 0,
+    b: Builder, x: Tensor, weight: Tensor, bias: Tensor | None = None, *, kernel_size: Ints, kernel: _Kernel
 ) -> Value:
     """For each place of the kernel Slice, Sub, Abs, ReduceSum; Neg of the sum of all."""
-    if group != 1 or pad_mode == _SAME:
-        raise Unsupported(f"has group {group} and pad_mode {pad_mode}, and 1 and {_PAD} are supported")
+    pad_mode, pad_list = kernel.pad_mode, kernel.pad_list
+    stride, dilation = kernel.stride or (1, 1), kernel.dilation or (1, 1)
+    if kernel.group != 1 or pad_mode == _SAME:
+        raise Unsupported(f"has group {kernel.group} and pad_mode {pad_mode}, and 1 and {_PAD} are supported")
     top, bottom, left, right = pad_list if pad_mode == _PAD and pad_list else (0, 0, 0, 0)
     around = b.op("Pad", channels_first(b, x), [0, 0, top, left, 0, 0, bottom, right])
     sizes = b.static_shape(around)[2:]
     spans = [d * (k - 1) for k, d in zip(kernel_size, dilation, strict=True)]
-    kernel = _kernel(b, weight)
-    if b.static_shape(kernel)[2:] != tuple(kernel_size):
+    weights = channels_first(b, weight)
+    if b.static_shape(weights)[2:] != tuple(kernel_size):
         raise Unsupported(f"has kernel_size {list(kernel_size)}, and a weight of {b.static_shape(weight)}")
     total: Tensor | None = None
     for row, column in itertools.product(range(kernel_size[0]), range(kernel_size[1])):
         start = [row * dilation[0], column * dilation[1]]
         stop = [s + size - span for s, size, span in zip(start, sizes, spans, strict=True)]
         seen = b.op("Unsqueeze", b.op("Slice", around, start, stop, [2, 3], list(stride)), [1])
-        own = b.op("Slice", kernel, [row, column], [row + 1, column + 1], [2, 3])
+        own = b.op("Slice", weights, [row, column], [row + 1, column + 1], [2, 3])
         distance = b.op("ReduceSum", b.op("Abs", b.op("Sub", seen, own)), [2], keepdims=0)
         total = distance if total is None else b.op("Add", total, distance)
     y = b.op("Neg", total)
     if bias is not None:
         y = b.op("Add", y, b.op("Unsqueeze", bias, [1, 2]))
-    return channels_back(b, activated(b, y, activation_type), x)
+    return channels_back(b, activated(b, y, kernel.activation_type), x)

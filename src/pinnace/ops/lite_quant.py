@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
+from pinnace.ops import quantised
 from pinnace.ops.builder import Builder, Unsupported
 from pinnace.ops.lite_math import lite
 from pinnace.ops.table import Ints, Tensor
@@ -20,7 +21,7 @@ _LEVELS = 127
 
 
 @lite("QuantDTypeCast", unused="src_t dst_t axis")
-def quant_dtype_cast(b: Builder, x: Tensor, src_t: int = 0, dst_t: int = 0, axis: int = 0) -> Value:
+def quant_dtype_cast(b: Builder, x: Tensor) -> Value:
     """QuantizeLinear or DequantizeLinear, with the scales that the file has for the tensor."""
     if not b.dtype(x).is_floating_point():
         raise Unsupported("reads integers of which the file does not say what they stand for")
@@ -35,7 +36,6 @@ def dynamic_quant(
     dst_type: int = _INT8,
     activation_channel: bool = False,
     prefer_axis: int = 0,
-    transpose: bool = False,
     prefer_axes: Ints = (),
 ) -> Value:
     """DynamicQuantizeLinear and DequantizeLinear; without offset, or by channel, Div, Round, Mul."""
@@ -67,12 +67,6 @@ def fake_quant(
     b: Builder, x: Tensor, low: Tensor, high: Tensor, num_bits: int = 8, narrow_range: bool = False
 ) -> Value:
     """Clip, Div, Round, Mul, with a range moved to have zero on a step; channels are last."""
-    first, last = float(narrow_range), float(2 ** (num_bits or 8) - 1)
-    step = b.op("Div", b.op("Sub", high, low), last - first)
-    # Zero is on a step: the one nearest to where the range says that it is, a half going up.
-    zero = b.op("Floor", b.op("Add", b.op("Sub", b.like(first, x), b.op("Div", low, step)), 0.5))
-    zero = b.op("Clip", zero, first, last)
-    bottom, top = (b.op("Mul", b.op("Sub", b.like(end, x), zero), step) for end in (first, last))
-    inside = b.op("Min", b.op("Max", x, bottom), top)
-    steps = b.op("Floor", b.op("Add", b.op("Div", b.op("Sub", inside, bottom), step), 0.5))
-    return b.op("Add", b.op("Mul", steps, step), bottom)
+    return quantised.fake_quant_with_bounds(
+        b, x, low, high, num_bits=num_bits or 8, narrow_range=narrow_range
+    )

@@ -52,7 +52,6 @@ def gru(
     bias: Tensor,
     start: Tensor | None = None,
     lengths: Tensor | None = None,
-    bidirectional: bool = False,
 ) -> Value:
     """GRU, which resets before the product."""
     return b.ops(

@@ -14,7 +14,7 @@ from pinnace.ops.values import Value
 
 
 @lite("Splice", unused="output_dim")
-def splice(b: Builder, x: Tensor, context: Ints, forward_indexes: Ints = (), output_dim: int = 0) -> Value:
+def splice(b: Builder, x: Tensor, context: Ints, forward_indexes: Ints = ()) -> Value:
     """Gather of the frames that forward_indexes names, or of every one with its context, and Reshape."""
     frames, width = b.static_shape(x)[1:3]
     room(frames, len(context))
@@ -35,7 +35,6 @@ def affine(
     weight: Tensor,
     bias: Tensor | None = None,
     context: Ints = (0,),
-    output_dim: int = 0,
     activation_type: int = 0,
     transpose_b: bool = True,
 ) -> Value:
