@@ -45,9 +45,7 @@ def test_all_files_are_there():
 
 OWN_WAY = ("random_clamp_of_nan", "random_maximum_of_zeros", "random_relu_of_the_greatest")
 """Cases of numbers with which OpenVINO has its own way, as docs/engines.md says."""
-ON_OPENVINO = [
-    path for path in CASES if path.stem.startswith("random_") and path.stem not in OWN_WAY
-] + [
+ON_OPENVINO = [path for path in CASES if path.stem.startswith("random_") and path.stem not in OWN_WAY] + [
     DATA / f"mindspore_primitives/{name}.mindir"
     for name in (
         "arguments_embedding_lookup_rows",

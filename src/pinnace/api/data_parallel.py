@@ -26,12 +26,11 @@ from pinnace.options.settings import Settings
 from pinnace.options.table import CHOSEN, PARALLEL, SPLIT
 from pinnace.options.target import Target
 from pinnace.serving import ray as cluster
-from pinnace.serving.carrier import Carrier
 from pinnace.serving.control import Message
-from pinnace.serving.processes import Job, Processes
+from pinnace.serving.crew import Crew, CrewWorkers, PieceWorker
+from pinnace.serving.processes import SLOTS, Job, ProcessPlace
 from pinnace.serving.splitting import SharedTally, SplitPlan, SplitRequest, freed
 from pinnace.serving.stats import Stats, latency
-from pinnace.serving.visit import Visit, visits_once
 from pinnace.tensors.ports import arrays_of, meta
 from pinnace.tensors.tensor import Tensor, TensorMeta
 from pinnace.types import Array
@@ -93,11 +92,11 @@ class DataParallel(NotCopied):
         self._axis = axis
         self._warned: set[str] = set()
         self._tally = SharedTally()
-        self._visit = Visit()
-        self._carrier = _carrier(os.path.abspath(model_path), context, device_ids, settings)
-        self._finalizer = weakref.finalize(self, self._carrier.close)
+        self._crew = _crew(os.path.abspath(model_path), context, device_ids, settings)
+        self._workers = CrewWorkers(self._crew, worker=PieceWorker)
+        self._finalizer = weakref.finalize(self, self._workers.close)
         try:
-            self._inputs, self._outputs = self._carrier.inputs, self._carrier.outputs
+            self._inputs, self._outputs = self._crew.inputs, self._crew.outputs
             self._plan = SplitPlan.of(self._inputs, self._outputs, axis, split)
         except BaseException:
             self.close()
@@ -117,7 +116,7 @@ class DataParallel(NotCopied):
     @property
     def devices(self) -> list[str]:
         """Names of the devices."""
-        return self._carrier.devices
+        return self._crew.devices
 
     def close(self) -> None:
         """Wait for running predictions, fail the waiting ones, and end the processes."""
@@ -143,9 +142,8 @@ class DataParallel(NotCopied):
         check_type("key", key, str)
         if key == "current_pid":
             return str(os.getpid())
-        return ", ".join(self.devices) if key == "device" else self._carrier.info.get(key, "")
+        return ", ".join(self.devices) if key == "device" else self._crew.info.get(key, "")
 
-    @visits_once
     def predict(self, inputs: Sequence[Tensor | Array], timeout: float | None = None) -> list[Tensor]:
         """Compute the outputs for tensors or numpy arrays in the order of `get_inputs`.
 
@@ -159,10 +157,9 @@ class DataParallel(NotCopied):
         except TimeoutError:
             if request.done():  # done just now, or the error is the prediction's own
                 return request.result()
-            self._carrier.withdraw(request.parts)
+            self._withdraw(request)
             raise PredictTimeoutError(f"the prediction was not done after {timeout} s") from None
 
-    @visits_once
     def submit(self, inputs: Sequence[Tensor | Array]) -> Future[list[Tensor]]:
         """Queue a prediction and return at once.
 
@@ -173,31 +170,39 @@ class DataParallel(NotCopied):
     def _submit(self, inputs: Sequence[Tensor | Array]) -> SplitRequest:
         arrays = arrays_of(inputs, self._plan.expected)
         request = SplitRequest(self._plan, arrays, len(self.devices), self._outputs, self._tally)
-        self._carrier.submit(request.parts)
+        try:
+            for part in request.parts:
+                self._workers.enqueue(part)
+        except BaseException:  # closed meanwhile
+            self._withdraw(request)
+            raise
         return request
+
+    def _withdraw(self, request: SplitRequest) -> None:
+        for part in request.parts:
+            self._workers.withdraw(part)
 
     def stats(self) -> DeviceStats:
         """Return counts and latencies of predictions, and counts of restarts."""
-        carrier, tally = self._carrier, self._tally
-        busy, queued = carrier.occupied()
+        crew, tally = self._crew, self._tally
         return DeviceStats(
-            workers=len(carrier),
-            busy=busy,
-            queued=queued,
+            workers=len(crew),
+            busy=crew.busy,
+            queued=self._workers.stats().queued,
             served=tally.served,
             failed=tally.failed,
             refused=0,
             withdrawn=0,
             batches=0,
             latency=latency([tally]),
-            restarts=carrier.restarts,
-            retried=carrier.retried,
+            restarts=crew.restarts,
+            retried=crew.retried,
         )
 
     @property
     def pids(self) -> list[int]:
         """Ids of the running processes; on a cluster, each on its node."""
-        return self._carrier.pids
+        return self._crew.pids
 
 
 @dataclass(frozen=True)
@@ -211,11 +216,12 @@ class DeviceStats(Stats):
     retried: int
 
 
-def _carrier(path: str, context: Context, device_ids: list[int] | None, settings: Settings) -> Carrier:
+def _crew(path: str, context: Context, device_ids: list[int] | None, settings: Settings) -> Crew:
     if context.parallel.cluster:
         _check_numbers(device_ids)
-        return cluster.carrier(path, context, settings, len(device_ids or ()))
-    return Processes([_job(path, target, settings) for target in _targets(context, device_ids)])
+        return cluster.crew(path, context, settings, len(device_ids or ()))
+    jobs = [_job(path, target, settings) for target in _targets(context, device_ids)]
+    return Crew([ProcessPlace(job) for job in jobs], SLOTS)
 
 
 def _check_numbers(device_ids: list[int] | None) -> None:

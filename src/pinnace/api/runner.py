@@ -164,7 +164,7 @@ class ModelParallelRunner(BaseModel):
         batching = Batching(rows, delay) if rows > 1 else None
         if parallel.cluster:
             actors = cluster.workers(model, context, parallel, settings, limit, batching)
-            self._run_on(actors, ", ".join(actors.fleet.devices), NoExchange(_ON_CLUSTER))
+            self._run_on(actors, ", ".join(actors.crew.devices), NoExchange(_ON_CLUSTER))
             return
         origin, *others = (
             Origin(model, None, partial(to_target, context, parallel.workers_num, device_id=number), settings)

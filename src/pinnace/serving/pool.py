@@ -44,11 +44,11 @@ class WorkerGroup:
     count: int = 1
     cores: Sequence[int] = ()
 
-    def workers(self, group: int) -> list[Worker]:
-        """Create the workers; `group` is the number of this group in the pool."""
+    def workers(self, group: int, kind: type[Worker]) -> list[Worker]:
+        """Create workers of a class; `group` is the number of this group in the pool."""
         cores = self.cores
         places = [frozenset({cores[i % len(cores)]} if cores else ()) for i in range(self.count)]
-        return [Worker(self.executable, place, group) for place in places]
+        return [kind(self.executable, place, group) for place in places]
 
 
 def _kinds(executable: Executable) -> list[tuple[object, object]]:
@@ -92,6 +92,7 @@ class Workers:
         limit: int = 0,
         batching: Batching | None = None,
         others: Sequence[WorkerGroup] = (),
+        worker: type[Worker] = Worker,
     ) -> None:
         if batching is not None:
             batching.check(executable)
@@ -99,7 +100,7 @@ class Workers:
         self._executables = tuple(post.executable for post in posts)
         self._limit, self._batching = limit, batching
         # Alternate between devices, so that few requests are spread over all of them.
-        in_turn = zip_longest(*(post.workers(group) for group, post in enumerate(posts)))
+        in_turn = zip_longest(*(post.workers(group, worker) for group, post in enumerate(posts)))
         self._workers = [worker for turn in in_turn for worker in turn if worker is not None]
         self._idle = self._workers[::-1]
         self._waiting: deque[Request] = deque()

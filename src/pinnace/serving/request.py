@@ -6,8 +6,6 @@ import logging
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from functools import partial
-from queue import SimpleQueue
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
@@ -97,41 +95,6 @@ class GuardedFuture(Future[T]):
             raise
         except BaseException:
             _log.exception(_RAISED)
-
-
-class Callbacks:
-    """Callbacks that threads hand over to a thread of their own, because others wait for them."""
-
-    _left = threading.local()
-
-    def __init__(self) -> None:
-        self._calls: SimpleQueue[Callable[[], object] | None] = SimpleQueue()
-
-    def left_by_this_thread(self) -> None:
-        """Make `call` in the current thread hand its callbacks over to this object."""
-        self._left.to = self
-
-    @classmethod
-    def call(cls, callback: Callable[[T], object], argument: T) -> None:
-        """Run a callback now, or in the other thread."""
-        to: Callbacks | None = getattr(cls._left, "to", None)
-        if to is None:
-            callback(argument)
-        else:
-            to._calls.put(partial(callback, argument))
-
-    def run(self) -> None:
-        """The loop of the other thread, until `end`."""
-        while (call := self._calls.get()) is not None:
-            try:
-                call()
-            except BaseException:
-                _log.exception(_RAISED)
-            del call  # do not hold its references while waiting
-
-    def end(self) -> None:
-        """End the loop after the queued callbacks."""
-        self._calls.put(None)
 
 
 class Submitted(GuardedFuture[Any]):

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future
 from dataclasses import dataclass
-from functools import partial
 from itertools import accumulate, pairwise
 from time import perf_counter_ns
 
 import numpy as np
 
 from pinnace.errors import ArgumentValueError, DataMismatchError
-from pinnace.serving.request import Callbacks, GuardedFuture
+from pinnace.serving.request import GuardedFuture
 from pinnace.serving.stats import Tally
 from pinnace.shapes import Shape
 from pinnace.tensors.ports import Expected, expected
@@ -144,10 +142,6 @@ class SplitRequest(GuardedFuture[list[Tensor]]):
         self._left = len(found)
         self.parts = [Piece(self, *part) for part in found]
 
-    def add_done_callback(self, fn: Callable[[Future[list[Tensor]]], object]) -> None:
-        """See `Future`; a callback may wait for other requests."""
-        super().add_done_callback(partial(Callbacks.call, fn))
-
     def take(self, begin: int, end: int, results: Sequence[Array]) -> Callable[[], None]:
         """Copy the results of some rows. Returns a function that completes a request with all rows."""
         rows = end - begin
@@ -200,10 +194,10 @@ class SplitRequest(GuardedFuture[list[Tensor]]):
 
 
 class Piece:
-    """Some rows of a request: a `DeviceTask` for processes, and a `Request` for workers."""
+    """Some rows of a request: a request by itself, for workers."""
 
     def __init__(self, request: SplitRequest, begin: int, end: int, arrays: Sequence[Array]) -> None:
-        self.arrays, self.tried, self.arrived = arrays, 0, perf_counter_ns()
+        self.arrays, self.arrived = arrays, perf_counter_ns()
         self.outputs: Sequence[Array] | None = None
         self._request, self._begin, self._end = request, begin, end
 
@@ -212,20 +206,15 @@ class Piece:
         return not self._request.done()
 
     def succeed(self, results: Sequence[Array]) -> None:
-        """Store the results, and complete the request once all rows are there."""
-        try:
-            tell = self.take(results)
-        except Exception as error:
-            self.fail(error)
-        else:
-            tell()
+        """Take the results, and tell the caller where all are there."""
+        self.take(results)()
 
     def take(self, results: Sequence[Array]) -> Callable[[], None]:
-        """See `DeviceTask`."""
+        """Copy the results, which may be gone after; returns what tells the caller of them."""
         return self._request.take(self._begin, self._end, results)
 
     def fail(self, error: BaseException) -> None:
-        """See `DeviceTask`."""
+        """Tell the caller of an error."""
         self._request.fail(error)
 
 

@@ -1,13 +1,11 @@
 """Models on the machines of a Ray cluster.
 
 `membership` joins and leaves clusters; `nodes` computes an actor's resources and how many actors fit;
-`models` copies a model's files to each node once; `actor` runs on the nodes; `fleet` holds all actors of one
-model; `actors` queues requests for them. Only this package imports Ray, and only on use.
+`models` copies a model's files to each node once; `actor` runs on the nodes; `fleet` starts the actors of one
+model. Only this package imports Ray, and only on use.
 """
 
 from __future__ import annotations
-
-from typing import TYPE_CHECKING
 
 from pinnace.building.opening import Buffer
 from pinnace.errors import ConfigError, DeviceUnavailableError
@@ -15,22 +13,18 @@ from pinnace.options.context import Context, Parallel
 from pinnace.options.setting import given
 from pinnace.options.settings import Settings
 from pinnace.serving.batching import Batching
-from pinnace.serving.carrier import Carrier
+from pinnace.serving.crew import Crew, CrewWorkers
 
-if TYPE_CHECKING:
-    from pinnace.serving.ray.actors import ActorWorkers
-    from pinnace.serving.ray.fleet import Fleet
+_AHEAD = 2
+"""Parts that an actor has at the same time: one is computed, and the next one travels."""
 
 
-def carrier(path: str, context: Context, settings: Settings, devices: int) -> Carrier:
-    """Return a backend of `devices` actors of a cluster; 0 means as many as fit.
+def crew(path: str, context: Context, settings: Settings, devices: int) -> Crew:
+    """Return a crew of `devices` actors of a cluster, for parts of requests; 0 means as many as fit.
 
-    Raises as `Fleet` does, and `ConfigError` for options that a cluster does not support.
+    Raises as `fleet.start` does, and `ConfigError` for options that a cluster does not support.
     """
-    fleet = _fleet(path, context, context.parallel, settings, context.cpu.thread_num, 1, devices)
-    from pinnace.serving.ray.actors import ActorCarrier
-
-    return ActorCarrier(fleet)
+    return _crew(path, context, context.parallel, settings, context.cpu.thread_num, 1, devices, _AHEAD)
 
 
 def workers(
@@ -40,18 +34,16 @@ def workers(
     settings: Settings,
     limit: int,
     batching: Batching | None,
-) -> ActorWorkers:
-    """Return cluster workers, `parallel.workers_num` for each of its `device_ids`. Raises as `carrier`."""
+) -> CrewWorkers:
+    """Return cluster workers, `parallel.workers_num` for each of its `device_ids`. Raises as `crew`."""
     each, devices = parallel.workers_num, len(parallel.device_ids)
     wanted = each * max(1, devices) if each else devices
     threads = context.cpu.thread_num or int(not wanted)
-    fleet = _fleet(model, context, parallel, settings, threads, max(1, each), wanted)
-    from pinnace.serving.ray.actors import ActorWorkers
-
-    return ActorWorkers(fleet, limit, batching)
+    actors = _crew(model, context, parallel, settings, threads, max(1, each), wanted, 1)
+    return CrewWorkers(actors, limit, batching)
 
 
-def _fleet(
+def _crew(
     model: str | Buffer,
     context: Context,
     parallel: Parallel,
@@ -59,8 +51,9 @@ def _fleet(
     threads: int,
     each: int,
     wanted: int,
-) -> Fleet:
-    """Start the actors of a model; `each` share a device, `wanted` is their total."""
+    depth: int,
+) -> Crew:
+    """The actors of a model: `wanted` in all, of which `each` share a device; `depth` is that of the crew."""
     _refuse(context, settings)
     try:
         import ray  # noqa: F401
@@ -70,7 +63,7 @@ def _fleet(
         ) from None
     from pinnace.serving.ray.fleet import start
 
-    return start(model, context, parallel.address, settings, threads, each, wanted)
+    return start(model, context, parallel.address, settings, threads, each, wanted, depth)
 
 
 def _refuse(context: Context, settings: Settings) -> None:
