@@ -376,7 +376,7 @@ def test_close_ends_all_waiting(two, monkeypatch):
     future = two.submit(rows(2))
     actors = [place.actor for place in two._crew._places]
     two.close()
-    with pytest.raises(ModelStateError, match="closed while this request waited for a device"):
+    with pytest.raises(ModelStateError, match="closed while this request waited"):
         future.result(0)
     with pytest.raises(ModelStateError, match="closed"):
         two.predict(rows(2))
