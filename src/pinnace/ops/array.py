@@ -382,9 +382,7 @@ def lin_space(b: Builder, start: Value, stop: Value, num: Value, dtype: Dtype | 
     if count is not None and all(e is not None for e in ends):
         lo, hi = (float(np.reshape(e, -1)[0]) for e in ends)
         return b.constant(np.linspace(lo, hi, span(b.int_(num))).astype(kind.numpy()))
-    steps = b.cast(
-        b.op("Range", b.constant(0, np.int64), b.scalar(b.tensor(num)), b.constant(1, np.int64)), kind
-    )
+    steps = b.cast(counting(b, b.scalar(b.tensor(num))), kind)
     gaps = b.op("Max", b.cast(b.op("Sub", b.scalar(b.tensor(num)), b.constant(1, np.int64)), kind), 1)
     slope = b.op("Div", b.op("Sub", b.cast(last, kind), b.cast(first, kind)), gaps)
     return b.op("Add", b.scalar(b.cast(first, kind)), b.op("Mul", steps, b.scalar(slope)))

@@ -308,10 +308,8 @@ def rotary_position_embedding(b: Builder, x: Tensor, cos: Tensor, sin: Tensor, m
     return b.op("Add", b.op("Mul", x, cos), b.op("Mul", turned, sin))
 
 
-@primitive("ApplyRotaryPosEmb", unused="position_ids", fixed="cos_format")
-def apply_rotary_pos_emb(
-    b: Builder, query: Tensor, key: Tensor, cos: Tensor, sin: Tensor, position_ids: Value, cos_format: int = 0
-) -> Value:
+@primitive("ApplyRotaryPosEmb", unused="position_ids")
+def apply_rotary_pos_emb(b: Builder, query: Tensor, key: Tensor, cos: Tensor, sin: Tensor) -> Value:
     """As RotaryPositionEmbedding, of the halves of every head of query and key."""
     (size,) = _known(b, cos, -1)
     return tuple(_by_heads(b, x, cos, sin, size) for x in (query, key))

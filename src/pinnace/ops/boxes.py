@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
+from pinnace.ops.array import counting
 from pinnace.ops.builder import Builder
 from pinnace.ops.math import trunc
 from pinnace.ops.room import room, span
@@ -225,7 +226,7 @@ def nms_with_mask(b: Builder, bboxes: Tensor, iou_threshold: float = 0.5) -> Val
     nothing = b.op("Expand", b.constant(False), count)
     truth = b.op("Expand", b.constant(True), b.op("Shape", chosen))
     mask = b.op("ScatterElements", nothing, chosen, truth, axis=0)
-    numbers = b.op("Range", b.constant(0, np.int64), b.scalar(count), b.constant(1, np.int64))
+    numbers = counting(b, b.scalar(count))
     return b.cast(ranked, b.dtype(bboxes)), b.cast(numbers, _INT32), mask
 
 
@@ -272,7 +273,7 @@ def non_max_suppression_with_overlaps(
     shown = b.op("Greater", ranked, b.cast(score_threshold, b.dtype(ranked)))
     ordered = b.op("Gather", b.op("Gather", overlaps, order, axis=0), order, axis=1)
     close = b.op("Greater", ordered, b.cast(overlap_threshold, b.dtype(ordered)))
-    numbers = b.op("Range", b.constant(0, np.int64), b.scalar(count), b.constant(1, np.int64))
+    numbers = counting(b, b.scalar(count))
 
     def turn(i: Tensor, carried: Sequence[Tensor]) -> Sequence[Tensor]:
         (kept,) = carried

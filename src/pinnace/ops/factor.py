@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import onnx_ir as ir
 
+from pinnace.ops.array import counting
 from pinnace.ops.builder import Builder, Unsupported
 from pinnace.ops.linalg import flipped
 from pinnace.ops.room import room, span
@@ -16,11 +17,6 @@ from pinnace.ops.table import Tensor, primitive
 from pinnace.ops.values import Value
 
 _INT64 = ir.DataType.INT64
-
-
-def _counting(b: Builder, count: int | Tensor) -> Tensor:
-    """0, 1, ... below a number."""
-    return b.op("Range", b.constant(0, np.int64), b.tensor(count), b.constant(1, np.int64))
 
 
 def _unit(b: Builder, x: Tensor, axis: int) -> Tensor:
@@ -37,7 +33,7 @@ def _unit(b: Builder, x: Tensor, axis: int) -> Tensor:
 
 def _exchanges(b: Builder, pivots: Tensor, size: int | Tensor) -> Tensor:
     """The rows' order after row i was exchanged with row pivots[i], counted from 1, for i = 0, 1, ..."""
-    rows = _counting(b, size)
+    rows = counting(b, size)
     wanted = b.op("Sub", b.cast(pivots, _INT64), 1)
     batch = b.op("Concat", b.op("Shape", pivots, end=-1), b.op("Shape", rows), axis=0)
 
@@ -63,7 +59,7 @@ def lu_unpack(
     if not isinstance(height, int) or not isinstance(width, int):
         raise Unsupported("unpacks a matrix of a size that only the run knows")
     order, least = _exchanges(b, pivots, height), min(height, width)
-    same = b.op("Equal", b.op("Unsqueeze", order, [-2]), b.op("Unsqueeze", _counting(b, height), [-1]))
+    same = b.op("Equal", b.op("Unsqueeze", order, [-2]), b.op("Unsqueeze", counting(b, height), [-1]))
     tall = b.op("Slice", data, [0], [least], [-1]) if width > least else data
     wide = b.op("Slice", data, [0], [least], [-2]) if height > least else data
     lower = b.op("Trilu", tall, b.constant(-1, np.int64), upper=0)
@@ -106,7 +102,7 @@ def _reflect(b: Builder, vector: Tensor, factor: Tensor, x: Tensor) -> Tensor:
 
 def orthogonal(b: Builder, x: Tensor) -> tuple[Tensor, Tensor]:
     """Q' (..., m, m) and R (..., m, n) of x = Q @ R, by Householder's mirrors."""
-    rows = _counting(b, b.dim(x, -2))
+    rows = counting(b, b.dim(x, -2))
 
     def turn(i: Tensor, carried: Sequence[Tensor]) -> Sequence[Tensor]:
         rest, product = carried
@@ -150,7 +146,7 @@ def linalg_qr(b: Builder, x: Tensor, mode: str = "reduced") -> Value:
 @primitive("Geqrf")
 def geqrf(b: Builder, x: Tensor) -> Value:
     """Householder's mirrors in a Loop, their vectors below the diagonal."""
-    rows, columns = _counting(b, b.dim(x, -2)), _counting(b, b.dim(x, -1))
+    rows, columns = counting(b, b.dim(x, -2)), counting(b, b.dim(x, -1))
     zero = b.like(0.0, x)
     factors = b.op("Mul", b.op("ReduceSum", x, [-2], keepdims=1), zero)
 
@@ -174,7 +170,7 @@ def geqrf(b: Builder, x: Tensor) -> Value:
 
 def _mirrored(b: Builder, packed: Tensor, factors: Tensor, start: Tensor, backwards: bool) -> Tensor:
     """The product of all mirrors (the last one first where `backwards`) times `start`."""
-    rows = _counting(b, b.dim(packed, -2))
+    rows = counting(b, b.dim(packed, -2))
     count = b.op("Squeeze", b.op("Shape", factors, start=-1), [0])
     last = b.op("Sub", count, 1)
 
@@ -207,8 +203,8 @@ def ormqr(
     return flipped(b, _mirrored(b, packed, factors, flipped(b, other), backwards=transpose))
 
 
-@primitive("Lstsq", fixed="fast l2_regularizer")
-def lstsq(b: Builder, x: Tensor, right: Tensor, fast: bool = True, l2_regularizer: float = 0.0) -> Value:
+@primitive("Lstsq")
+def lstsq(b: Builder, x: Tensor, right: Tensor) -> Value:
     """QR by Householder's mirrors, and Gauss-Jordan elimination, in Loops."""
     height, width = b.static_shape(x)[-2:]
     column = b.rank(right) == 1
@@ -238,7 +234,7 @@ def _singular(b: Builder, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     room(len(pairs), 2)
     table = b.constant(np.asarray(pairs, np.int64).reshape(-1, 2))
     one, zero = b.like(1.0, x), b.like(0.0, x)
-    columns = _counting(b, size)
+    columns = counting(b, size)
 
     def turn(number: Tensor, carried: Sequence[Tensor]) -> Sequence[Tensor]:
         pair = b.op("Gather", table, b.op("Mod", number, b.constant(len(pairs), np.int64)), axis=0)
@@ -302,7 +298,7 @@ def svd(b: Builder, x: Tensor, full_matrices: bool = False, compute_uv: bool = T
 
 
 @primitive("NuclearNorm", unused="dim")
-def nuclear_norm(b: Builder, x: Tensor, dim: Value = None, keepdim: bool = False) -> Value:
+def nuclear_norm(b: Builder, x: Tensor, *, keepdim: bool = False) -> Value:
     """Jacobi's rotations in a Loop, and ReduceSum."""
     if b.rank(x) != 2:
         raise Unsupported("takes the norm of parts of a tensor, and only that of a matrix is lowered")

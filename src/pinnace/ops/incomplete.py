@@ -8,41 +8,32 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
-import onnx_ir as ir
-
 from pinnace.ops.builder import Builder
-from pinnace.ops.math import floating
-from pinnace.ops.special import lgamma
+from pinnace.ops.special import gauss_points, in_float64, lgamma
 from pinnace.ops.table import Tensor, primitive
 from pinnace.ops.values import Value
 
-_NODES = 256
 _RAISED = 4
 """How far a parameter is raised: the integrand is smooth enough then for errors below 1e-12."""
 _REACH = 24.0
 """Standard deviations of the integrand that the integral covers: less than 1e-14 lies beyond."""
 
 
-def _exact(b: Builder, x: Tensor) -> Tensor:
-    return b.cast(floating(b, x), ir.DataType.DOUBLE)
-
-
 def _integral(b: Builder, low: Tensor, high: Tensor, power: tuple[Tensor, ...], beta: bool) -> Tensor:
     """Of t**p * exp(-t - c), or with `beta` t**p * (1 - t)**q * exp(-c); `power` is (p, q, c)."""
-    places, weights = np.polynomial.legendre.leggauss(_NODES)
+    places, weights = gauss_points()
     p, q, c = (b.op("Unsqueeze", v, [-1]) for v in power)
     start, width = b.op("Unsqueeze", low, [-1]), b.op("Unsqueeze", b.op("Sub", high, low), [-1])
-    t = b.op("Add", start, b.op("Mul", width, (places + 1) / 2))
+    t = b.op("Add", start, b.op("Mul", width, places))
     falling = b.op("Mul", q, b.op("Log", b.op("Sub", b.like(1.0, t), t))) if beta else b.op("Neg", t)
     exponent = b.op("Sub", b.op("Add", b.op("Mul", p, b.op("Log", t)), falling), c)
-    inside = b.op("MatMul", b.op("Exp", exponent), weights / 2)
+    inside = b.op("MatMul", b.op("Exp", exponent), weights)
     return b.op("Mul", inside, b.op("Squeeze", width, [-1]))
 
 
 def _gammas(b: Builder, a: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
     """The regularised incomplete gamma function P, and Q, which is 1 - P."""
-    a, x = _exact(b, a), _exact(b, x)
+    a, x = in_float64(b, a), in_float64(b, x)
     nothing = b.op("Equal", x, 0.0)  # of any parameter, to MindSpore
     a, x = b.op("Add", a, b.op("Mul", x, 0.0)), b.op("Add", x, b.op("Mul", a, 0.0))
     small = b.op("LessOrEqual", x, b.op("Add", a, 1.0))
@@ -76,7 +67,7 @@ def _nan_where(b: Builder, outside: Tensor, x: Tensor) -> Tensor:
 @primitive("Igamma")
 def igamma(b: Builder, a: Tensor, x: Tensor) -> Value:
     """The integral, by Gauss's points."""
-    finite = b.op("Min", _exact(b, x), b.like(1e300, _exact(b, x)))  # as good as infinity
+    finite = b.op("Min", in_float64(b, x), b.like(1e300, in_float64(b, x)))  # as good as infinity
     return b.cast(_gammas(b, a, finite)[0], b.result(x))
 
 
@@ -89,7 +80,7 @@ def igammac(b: Builder, a: Tensor, x: Tensor) -> Value:
 @primitive("Betainc")
 def betainc(b: Builder, p: Tensor, q: Tensor, x: Tensor) -> Value:
     """The integral, by Gauss's points, from the nearer end."""
-    first, second, place = _exact(b, p), _exact(b, q), _exact(b, x)
+    first, second, place = in_float64(b, p), in_float64(b, q), in_float64(b, x)
     middle = b.op("Div", b.op("Add", first, 1.0), b.op("Add", b.op("Add", first, second), 2.0))
     mirrored = b.op("Greater", place, middle)
     p, q = b.op("Where", mirrored, second, first), b.op("Where", mirrored, first, second)

@@ -278,7 +278,7 @@ def index_fill(b: Builder, x: Tensor, dim: int, index: Tensor, value: Value) -> 
     if not b.rank(x):  # a scalar, which MindSpore takes for one element
         return b.reshape(index_fill(b, b.reshape(x, [1]), 0, index, value), [])
     size = b.dim(x, dim)
-    numbers = b.op("Range", b.constant(0, np.int64), b.tensor(size), b.constant(1, np.int64))
+    numbers = counting(b, size)
     wanted = wide_places(b, b.reshape(index, [-1]))
     wanted = b.op("Where", b.op("Less", wanted, 0), b.op("Add", wanted, b.tensor(size)), wanted)
     same = b.op("Equal", b.op("Unsqueeze", numbers, [1]), b.op("Unsqueeze", wanted, [0]))

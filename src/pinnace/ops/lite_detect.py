@@ -179,14 +179,13 @@ def _shown(b: Builder, corners: Tensor, label: Tensor, box: Tensor, score: Tenso
     return filled(places), filled(labels), filled(best), b.cast(count, ir.DataType.FLOAT)
 
 
-@lite("CropAndResize", fixed="method")
+@lite("CropAndResize")
 def crop_and_resize(
     b: Builder,
     x: Tensor,
     boxes: Tensor,
     box_index: Tensor,
     crop_size: Ints,
-    method: int = 0,
     extrapolation_value: float = 0.0,
 ) -> Value:
     """As MindSpore's, bilinear."""

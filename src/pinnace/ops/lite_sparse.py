@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as ir
 
+from pinnace.ops.array import counting
 from pinnace.ops.builder import Builder
 from pinnace.ops.lite_math import lite
 from pinnace.ops.table import Tensor
@@ -99,7 +100,7 @@ def sparse_fill_empty_rows(b: Builder, indices: Tensor, values: Tensor, shape: T
     # Equal keys keep their order: TopK gives the lower place first.
     _, order = b.ops("TopK", 2, key, b.op("Shape", key), axis=0, largest=0, sorted=1)
     moved, entries = b.op("Gather", every, order, axis=0), b.op("Gather", results, order, axis=0)
-    sources = b.op("Range", b.constant(0, np.int64), b.op("Size", row), b.constant(1, np.int64))
+    sources = counting(b, b.op("Size", row))
     positions = _positions(b, order)
     return (
         b.cast(moved, b.dtype(indices)),
@@ -111,7 +112,7 @@ def sparse_fill_empty_rows(b: Builder, indices: Tensor, values: Tensor, shape: T
 
 def _positions(b: Builder, order: Tensor) -> Tensor:
     """The inverse of a permutation."""
-    count = b.op("Range", b.constant(0, np.int64), b.op("Size", order), b.constant(1, np.int64))
+    count = counting(b, b.op("Size", order))
     return b.op("ScatterElements", order, order, count, axis=0)
 
 
@@ -129,7 +130,7 @@ def ragged_range(b: Builder, starts: Tensor, limits: Tensor, deltas: Tensor) -> 
     length = b.cast(b.op("Max", length, 0.0), ir.DataType.INT64)
     ends = b.op("CumSum", length, b.constant(0, np.int64))
     total = b.op("ReduceSum", length, keepdims=0)
-    place = b.op("Range", b.constant(0, np.int64), total, b.constant(1, np.int64))
+    place = counting(b, total)
     past = b.op("GreaterOrEqual", b.op("Unsqueeze", place, [1]), b.op("Unsqueeze", ends, [0]))
     own = b.op("ReduceSum", b.cast(past, ir.DataType.INT64), [1], keepdims=0)
     step = b.op("Sub", place, b.op("Gather", b.op("Sub", ends, length), own, axis=0))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 import onnx_ir as ir
 
@@ -9,7 +11,7 @@ from pinnace.ops.builder import Builder, Unsupported
 from pinnace.ops.conv import images_back, images_first
 from pinnace.ops.reduce import variance
 from pinnace.ops.room import room
-from pinnace.ops.table import Ints, Tensor, primitive
+from pinnace.ops.table import Arguments, Ints, Tensor, primitive
 from pinnace.ops.values import Value
 
 
@@ -21,9 +23,9 @@ def batch_norm(
     bias: Tensor,
     mean: Tensor,
     variance: Tensor,
+    *,
     is_training: bool = False,
     epsilon: float = 1e-5,
-    momentum: float = 0.1,
     data_format: str = "NCHW",
 ) -> Value:
     """BatchNormalization; in training with the batch's own mean and variance."""
@@ -42,8 +44,8 @@ def batch_norm_ext(
     bias: Tensor | None,
     running_mean: Tensor | None,
     running_var: Tensor | None,
+    *,
     training: bool = False,
-    momentum: float = 0.1,
     epsilon: float = 1e-5,
 ) -> Value:
     """BatchNormalization; in training with the batch's own mean and variance."""
@@ -78,7 +80,6 @@ def batch_norm_elemt(
     bias: Tensor | None = None,
     mean: Tensor | None = None,
     invstd: Tensor | None = None,
-    eps: float = 1e-5,
 ) -> Value:
     """Sub, Mul, Mul, Add along the channels."""
     aside = [-1, *[1] * (b.rank(x) - 2)]
@@ -88,19 +89,27 @@ def batch_norm_elemt(
     return x
 
 
+@dataclass(frozen=True)
+class _Affine(Arguments):
+    """What the normalised is scaled by and moved to, and the axes that it is normalised along."""
+
+    gamma: Tensor
+    beta: Tensor
+    begin_norm_axis: int = 1
+    begin_params_axis: int = 1
+    epsilon: float = 1e-7
+
+
 @primitive("LayerNorm")
-def layer_norm(
-    b: Builder,
-    x: Tensor,
-    gamma: Tensor,
-    beta: Tensor,
-    begin_norm_axis: int = 1,
-    begin_params_axis: int = 1,
-    epsilon: float = 1e-7,
-) -> Value:
+def layer_norm(b: Builder, x: Tensor, told: _Affine) -> Value:
     """LayerNormalization; Mul and Add of gamma and beta where these begin at another axis."""
-    axis = b.axis(begin_norm_axis, x)
-    y = _layer_normalised(b, x, axis, gamma, beta, epsilon, b.axis(begin_params_axis, x))
+    axis = b.axis(told.begin_norm_axis, x)
+    if b.axis(told.begin_params_axis, x) == axis:
+        y = b.op("LayerNormalization", x, told.gamma, told.beta, axis=axis, epsilon=told.epsilon)
+    else:
+        ones = b.constant(np.ones(room(*b.static_shape(x)[axis:]), b.dtype(x).numpy()))
+        plain = b.op("LayerNormalization", x, ones, axis=axis, epsilon=told.epsilon)
+        y = b.op("Add", b.op("Mul", plain, told.gamma), told.beta)
     spread, mean = variance(b, x, range(axis, b.rank(x)), 0, True)
     return y, b.cast(mean, b.result(x, 1)), b.cast(spread, b.result(x, 2))
 
@@ -123,49 +132,25 @@ def layer_norm_ext(
 
 
 @primitive("LayerNormV3")
-def layer_norm_v3(
-    b: Builder,
-    x: Tensor,
-    gamma: Tensor,
-    beta: Tensor,
-    begin_norm_axis: int = 1,
-    begin_params_axis: int = 1,
-    epsilon: float = 1e-7,
-) -> Value:
+def layer_norm_v3(b: Builder, x: Tensor, told: _Affine) -> Value:
     """LayerNormalization, with the reciprocal of the standard deviation in place of the variance."""
-    y, mean, spread = layer_norm(b, x, gamma, beta, begin_norm_axis, begin_params_axis, epsilon)
-    return y, mean, reciprocal_root(b, spread, epsilon)
+    y, mean, spread = layer_norm(b, x, told)
+    return y, mean, reciprocal_root(b, spread, told.epsilon)
 
 
-@primitive("AddLayerNormV2", unused="additional_out")
+@primitive("AddLayerNormV2", unused="additionalOut")
 def add_layer_norm(
-    b: Builder,
-    x1: Tensor,
-    x2: Tensor,
-    gamma: Tensor,
-    beta: Tensor,
-    epsilon: float = 1e-5,
-    additional_out: bool = False,
+    b: Builder, x1: Tensor, x2: Tensor, gamma: Tensor, beta: Tensor, epsilon: float = 1e-5
 ) -> Value:
     """Add and LayerNormalization."""
     total = b.op("Add", x1, x2)
-    y, mean, rstd = layer_norm_v3(b, total, gamma, beta, -1, -1, epsilon)
+    y, mean, rstd = layer_norm_v3(b, total, _Affine(gamma, beta, -1, -1, epsilon))
     return y, mean, rstd, total
 
 
 def reciprocal_root(b: Builder, x: Tensor, epsilon: float) -> Tensor:
     """1 / sqrt(x + epsilon)."""
     return b.op("Reciprocal", b.op("Sqrt", b.op("Add", x, epsilon)))
-
-
-def _layer_normalised(
-    b: Builder, x: Tensor, axis: int, gamma: Tensor, beta: Tensor, epsilon: float, params_axis: int
-) -> Tensor:
-    if params_axis == axis:
-        return b.op("LayerNormalization", x, gamma, beta, axis=axis, epsilon=epsilon)
-    ones = b.constant(np.ones(room(*b.static_shape(x)[axis:]), b.dtype(x).numpy()))
-    plain = b.op("LayerNormalization", x, ones, axis=axis, epsilon=epsilon)
-    return b.op("Add", b.op("Mul", plain, gamma), beta)
 
 
 @primitive("GroupNorm")

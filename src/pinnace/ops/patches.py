@@ -15,7 +15,6 @@ from pinnace.ops.table import Ints, Tensor, primitive
 from pinnace.ops.values import Value
 
 _INT64 = ir.DataType.INT64
-_END = int(np.iinfo(np.int64).max)
 
 
 def _windows(

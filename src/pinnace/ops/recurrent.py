@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 import onnx_ir as ir
 
-from pinnace.ops.array import split_into
+from pinnace.ops.array import counting, split_into
 from pinnace.ops.builder import Builder, Unsupported
 from pinnace.ops.room import room
 from pinnace.ops.table import Tensor, primitive
@@ -256,7 +256,7 @@ def ctc_greedy_decoder(b: Builder, x: Tensor, sequence_length: Tensor, merge_rep
     if classes is None:
         raise Unsupported("needs the number of classes fixed")
     best = b.transpose(b.op("ArgMax", x, axis=2, keepdims=0), (1, 0))
-    steps = b.op("Range", b.constant(0, np.int64), b.tensor(b.dim(x, 0)), b.constant(1, np.int64))
+    steps = counting(b, b.dim(x, 0))
     lengths = b.op("Unsqueeze", b.cast(sequence_length, ir.DataType.INT64), [1])
     within = b.op("Less", steps, lengths)
     kept = b.op("And", within, b.op("Less", best, classes - 1))

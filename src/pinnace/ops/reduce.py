@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import onnx_ir as ir
 
+from pinnace.ops.array import counting
 from pinnace.ops.builder import Builder, Unsupported
 from pinnace.ops.math import floating, log1p, promoted
 from pinnace.ops.room import room
@@ -367,7 +368,7 @@ def _running_best_free(b: Builder, op_type: str, x: Tensor, axis: int) -> tuple[
         return [b.op("Where", kept, new, old) for old, new in zip(earlier, later, strict=True)]
 
     size = b.op("Squeeze", b.op("Shape", x, start=axis, end=axis + 1 or None), [0])
-    numbers = b.op("Range", b.constant(0, np.int64), size, b.constant(1, np.int64))
+    numbers = counting(b, size)
     column = b.reshape(numbers, [-1 if i == b.axis(axis, x) else 1 for i in range(b.rank(x))])
     places = b.op("Expand", column, b.op("Shape", x))
     best, place = running(b, [x, places], axis, join)

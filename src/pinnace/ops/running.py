@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import onnx_ir as ir
 
+from pinnace.ops.array import counting
 from pinnace.ops.builder import Builder
 from pinnace.ops.table import Tensor
 
@@ -49,7 +50,7 @@ def running(b: Builder, first: Sequence[Tensor], axis: int, join: Join) -> tuple
     """The results over all places up to each one, of what each place holds by itself."""
     axis = b.axis(axis, first[0])
     size = b.op("Squeeze", b.op("Shape", first[0], start=axis, end=axis + 1), [0])
-    places = b.op("Range", b.constant(0, np.int64), size, b.constant(1, np.int64))
+    places = counting(b, size)
     log = b.op("Div", b.op("Log", b.cast(size, ir.DataType.FLOAT)), float(np.log(2)))
     turns = b.op("Add", b.cast(b.op("Ceil", log), _INT64), 1)  # one more: logarithms are rounded
     shape = [-1 if i == axis else 1 for i in range(b.rank(first[0]))]

@@ -50,19 +50,17 @@ def _real(b: Builder, x: Tensor) -> Tensor:
     return b.cast(x, b.result(x))
 
 
-# MindSpore knows but one type and but one norm.
-_transform = partial(primitive, unused="norm", fixed="type")
+# MindSpore knows but one norm, and one type, which the signature has.
+_transform = partial(primitive, unused="norm")
 
 
 def _transforms(inverse: bool, along_one: str, along_many: str) -> None:
     @_transform(along_one, lowered_to="MatMul with a matrix of cosines.")
-    def transform(b: Builder, x: Tensor, type_: Value = 2, n: int | None = None, axis: int = -1) -> Value:
+    def transform(b: Builder, x: Tensor, *, n: int | None = None, axis: int = -1) -> Value:
         return _transformed(b, _real(b, x), n, axis, inverse)
 
     @_transform(along_many, lowered_to="MatMul with a matrix of cosines, for each dimension.")
-    def transform_many(
-        b: Builder, x: Tensor, type_: Value = 2, s: Ints | None = None, axes: Ints | None = None
-    ) -> Value:
+    def transform_many(b: Builder, x: Tensor, *, s: Ints | None = None, axes: Ints | None = None) -> Value:
         x = _real(b, x)
         axes = axes or tuple(range(b.rank(x) - len(s) if s else 0, b.rank(x)))
         for axis, size in zip(axes, s or [None] * len(axes), strict=True):

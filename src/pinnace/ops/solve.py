@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from pinnace.ops.array import counting
 from pinnace.ops.builder import Builder
 from pinnace.ops.linalg import flipped
 from pinnace.ops.math import floating
@@ -17,7 +18,7 @@ from pinnace.ops.values import Value
 def solved(b: Builder, matrix: Tensor, right: Tensor) -> Tensor:
     """The solution of `matrix @ x = right`, (..., n, n) and (..., n, m), by Gauss-Jordan with row pivots."""
     size = b.op("Squeeze", b.op("Shape", matrix, start=-1), [0])
-    rows = b.op("Range", b.constant(0, np.int64), size, b.constant(1, np.int64))
+    rows = counting(b, size)
     joined = b.op("Concat", matrix, right, axis=-1)
 
     def turn(i: Tensor, carried: Sequence[Tensor]) -> Sequence[Tensor]:
@@ -132,7 +133,7 @@ def solve_triangular(
 def cholesky(b: Builder, x: Tensor, upper: bool = False) -> Value:
     """A column a turn of a Loop."""
     size = b.op("Squeeze", b.op("Shape", x, start=-1), [0])
-    rows = b.op("Range", b.constant(0, np.int64), size, b.constant(1, np.int64))
+    rows = counting(b, size)
     zero = b.like(0.0, x)
 
     def turn(i: Tensor, carried: Sequence[Tensor]) -> Sequence[Tensor]:

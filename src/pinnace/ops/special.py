@@ -23,7 +23,8 @@ _STEPS = 8
 """How far an argument is moved up before the series for large arguments is used: exact to 1e-13 there."""
 
 
-def _exact(b: Builder, x: Tensor) -> Tensor:
+def in_float64(b: Builder, x: Tensor) -> Tensor:
+    """Numbers as what the series are computed in."""
     return b.cast(floating(b, x), ir.DataType.DOUBLE)
 
 
@@ -70,13 +71,13 @@ def lgamma(b: Builder, x: Tensor) -> Tensor:
 @primitive("Lgamma")
 def lgamma_(b: Builder, x: Tensor) -> Value:
     """Stirling's series, and the reflection formula below 1/2."""
-    return b.cast(lgamma(b, _exact(b, x)), b.result(x))
+    return b.cast(lgamma(b, in_float64(b, x)), b.result(x))
 
 
 @primitive("Digamma")
 def digamma(b: Builder, x: Tensor) -> Value:
     """The derivative of Stirling's series, and the reflection formula below 1/2."""
-    exact = _exact(b, x)
+    exact = in_float64(b, x)
     below, there = _reflected(b, exact)
     z = b.op("Add", there, float(_STEPS))
     inverse = b.op("Reciprocal", z)
@@ -117,7 +118,7 @@ def hurwitz_zeta(b: Builder, s: Tensor, q: Tensor) -> Tensor:
 @primitive("Zeta")
 def zeta(b: Builder, x: Tensor, q: Tensor) -> Value:
     """Euler's and Maclaurin's sum; infinite, zero or NaN where MindSpore's is."""
-    s, q_ = _exact(b, x), _exact(b, q)
+    s, q_ = in_float64(b, x), in_float64(b, q)
     value = b.op(
         "Where", b.op("IsInf", b.op("Max", s, q_), detect_negative=0), b.like(0.0, s), hurwitz_zeta(b, s, q_)
     )
@@ -135,7 +136,7 @@ def polygamma(b: Builder, a: Tensor, x: Tensor) -> Value:
     order = b.known(a)
     if order is not None and int(np.reshape(order, -1)[0]) == 0:
         return digamma(b, x)
-    exact = _exact(b, x)
+    exact = in_float64(b, x)
     s = b.op("Add", b.cast(a, ir.DataType.DOUBLE), 1.0)
     sign = b.op("Sub", b.op("Mul", b.op("Mod", s, 2.0, fmod=1), -2.0), -1.0)
     size = b.op("Mul", b.op("Exp", lgamma(b, s)), hurwitz_zeta(b, s, exact))
@@ -145,7 +146,7 @@ def polygamma(b: Builder, a: Tensor, x: Tensor) -> Value:
 @primitive("Mvlgamma")
 def mvlgamma(b: Builder, x: Tensor, p: int) -> Value:
     """A sum of log-gammas."""
-    exact = _exact(b, x)
+    exact = in_float64(b, x)
     total = lgamma(b, exact)
     for k in range(1, p):
         total = b.op("Add", total, lgamma(b, b.op("Sub", exact, k / 2)))
@@ -165,7 +166,7 @@ _ERFINV_FAR = (
 @primitive("Erfinv")
 def erfinv(b: Builder, x: Tensor) -> Value:
     """Polynomials in log(1 - x * x), from M. Giles, "Approximating the erfinv function" (2010)."""
-    exact = _exact(b, x)
+    exact = in_float64(b, x)
     one = b.like(1.0, exact)
     w = b.op("Neg", b.op("Log", b.op("Mul", b.op("Sub", one, exact), b.op("Add", one, exact))))
     near = _polynomial(b, b.op("Sub", w, 2.5), _ERFINV_NEAR)
@@ -206,7 +207,7 @@ def _bessel(name: str, order: int, value: Callable[[Builder, Tensor, int], Tenso
     def lowering(b: Builder, x: Tensor) -> Value:
         if 0 in b.shape(x):  # which onnxruntime's MatMul refuses
             return b.cast(x, b.result(x))
-        return b.cast(value(b, _exact(b, x), order), b.result(x))
+        return b.cast(value(b, in_float64(b, x), order), b.result(x))
 
 
 def _either(b: Builder, x: Tensor, near: Tensor, far: Tensor) -> Tensor:
@@ -273,15 +274,15 @@ def _j(b: Builder, x: Tensor, order: int) -> Tensor:
     return b.op("Where", b.op("Greater", size, 0.0), b.op("Mul", value, b.op("Sign", x)), x)
 
 
-def _half_turn() -> tuple[npt.NDArray[np.floating[Any]], npt.NDArray[np.floating[Any]]]:
-    """Gauss's points between 0 and 1, and their weights."""
+def gauss_points() -> tuple[npt.NDArray[np.floating[Any]], npt.NDArray[np.floating[Any]]]:
+    """Gauss's points between 0 and 1, and their weights, for integrals."""
     places, weights = np.polynomial.legendre.leggauss(_NODES)
     return (places + 1) / 2, weights / 2
 
 
 def _y(b: Builder, x: Tensor, order: int) -> Tensor:
     exact = b.op("Unsqueeze", x, [-1])
-    places, weights = _half_turn()
+    places, weights = gauss_points()
     angles = places * math.pi
     phase = b.op("Sub", b.op("Mul", exact, np.sin(angles)), order * angles)
     waves = b.op("MatMul", b.op("Sin", phase), weights)

@@ -119,8 +119,6 @@ class Primitive:
     lowering: Lowering
     unused: frozenset[str] = frozenset()
     """Arguments without effect on inference, taken or not."""
-    fixed: frozenset[str] = frozenset()
-    """Arguments that the lowering takes for their place, and that must have their defaults."""
 
     @property
     def lowered_to(self) -> str:
@@ -161,10 +159,7 @@ class Primitive:
         def value_of(p: _Parameter) -> Any:
             if p.record is not None:
                 return p.record(**{field.keyword: value_of(field) for field in p.fields})
-            value = _convert(b, p, rest.pop(0)) if rest and not p.by_name else _attribute(b, p, by_name)
-            if p.name in self.fixed:
-                _check(b, "argument", p.name, value, p.default)
-            return value
+            return _convert(b, p, rest.pop(0)) if rest and not p.by_name else _attribute(b, p, by_name)
 
         for p in self._parameters:
             if p.kind is inspect.Parameter.VAR_POSITIONAL:
@@ -279,23 +274,20 @@ def primitive(
     *names: str,
     dialect: Dialect = Dialect.MINDSPORE,
     unused: str = "",
-    fixed: str = "",
     lowered_to: str = "",
 ) -> Callable[[Lowering], Lowering]:
     """Enter a lowering into the table under one or more names of a dialect.
 
-    `unused` names the arguments that have no effect on inference, whatever they are; `fixed` those that the
-    lowering takes only for their place among the inputs: other values than their defaults are refused.
-    `lowered_to` is the docstring of a lowering that another function makes.
+    `unused` names the arguments that have no effect on inference, whatever they are. `lowered_to` is the
+    docstring of a lowering that another function makes.
     """
-    said = frozenset(unused.split()), frozenset(fixed.split())
 
     def enter(lowering: Lowering) -> Lowering:
         lowering.__doc__ = lowered_to or lowering.__doc__
         for name in names:
             if (dialect, name) in _TABLE:
                 raise ValueError(f"{name} is defined twice for dialect {dialect.value}")
-            _TABLE[dialect, name] = Primitive(name, dialect, lowering, *said)
+            _TABLE[dialect, name] = Primitive(name, dialect, lowering, frozenset(unused.split()))
         return lowering
 
     return enter
@@ -305,9 +297,7 @@ def shared(*names: str) -> None:
     """Enter the rows of MindSpore's primitives for those of MindSpore Lite that mean the same."""
     for name in names:
         row = _TABLE[Dialect.MINDSPORE, name]
-        primitive(name, dialect=Dialect.LITE, unused=" ".join(row.unused), fixed=" ".join(row.fixed))(
-            row.lowering
-        )
+        primitive(name, dialect=Dialect.LITE, unused=" ".join(row.unused))(row.lowering)
 
 
 def same(module: str, names: Mapping[str, str], dialect: Dialect = Dialect.MINDSPORE) -> None:
