@@ -167,6 +167,20 @@ def test_products_refuse_inner_dimensions_that_do_not_fit(execution, before, pro
                 run([np.zeros(wrong[::-1] if before == "Transpose" and turned else wrong, np.float32)])
 
 
+@pytest.mark.parametrize("made", ["Relu", "Cast", "Transpose"])
+def test_products_with_computed_constants_refuse_them_too(execution, made):
+    weight = np.ones((8, 300), np.float32)
+    node = helper.make_node(made, ["c"], ["w"], **({"to": TensorProto.FLOAT} if made == "Cast" else {}))
+    stored = {"Relu": weight, "Cast": weight.astype(np.float16), "Transpose": np.ascontiguousarray(weight.T)}
+    product = helper.make_node("MatMul", ["x", "w"], ["y"])
+    x = np.ones((2, 8), np.float32)
+    run = execution(model([node, product], {"x": (x, ["n", "k"])}, {"c": stored[made]})).run
+    np.testing.assert_array_equal(run([x])[0], x @ weight)
+    for size in (1, 7, 9, 4000):
+        with pytest.raises(EngineError, match="openvino"):
+            run([np.ones((2, size), np.float32)])
+
+
 def test_a_range_that_goes_nowhere_has_no_elements(execution):
     node = helper.make_node("Range", ["zero", "n", "one"], ["y"])
     run = execution(model([node], {"n": np.array(0)}, {"zero": np.array(0), "one": np.array(1)})).run
@@ -185,6 +199,23 @@ def test_a_range_that_goes_nowhere_has_no_elements(execution):
         ("Pad", [TABLE, np.array([1, 0, 0, 0])], {}),
         ("Range", [np.array(1), np.array(5), np.array(2)], {}),
         ("Trilu", [TABLE, np.array(1)], {}),
+        ("Col2Im", [np.ones((1, 4, 4), np.float32), np.array([4, 4]), np.array([2, 2])], {"strides": [2, 2]}),
+        (
+            "NonMaxSuppression",
+            [np.ones((1, 2, 4), np.float32), np.ones((1, 1, 2), np.float32), np.array([1])],
+            {},
+        ),
+        (
+            "GRU",
+            [
+                np.ones((5, 2, 4), np.float32),
+                np.ones((2, 9, 4), np.float32),
+                np.ones((2, 9, 3), np.float32),
+                np.ones((2, 18), np.float32),
+                np.array([5, 2], np.int32),
+            ],
+            {"hidden_size": 3, "direction": "bidirectional"},
+        ),
     ],
 )
 def test_what_would_choose_memory_is_left_to_onnxruntime(operator, inputs, attributes):
@@ -196,6 +227,14 @@ def test_what_would_choose_memory_is_left_to_onnxruntime(operator, inputs, attri
         execution = build(proto, None, ON_OPENVINO, Settings()).execution()
     [expected] = onnxruntime.InferenceSession(proto).run(None, dict(zip(names, inputs, strict=True)))
     np.testing.assert_array_equal(execution.run(inputs)[0], expected)
+
+
+def test_sums_of_products_whose_sizes_are_not_known_are_left_to_onnxruntime():
+    node = helper.make_node("Einsum", ["x", "w"], ["y"], equation="ij,jk->ik")
+    x = np.ones((2, 4), np.float32)
+    proto = model([node], {"x": (x, ["n", "k"])}, {"w": np.ones((4, 300), np.float32)})
+    with pytest.warns(PinnaceWarning, match="openvino .*lacks Einsum; onnxruntime"):
+        build(proto, None, ON_OPENVINO, Settings())
 
 
 def test_a_constant_that_is_too_large_to_be_computed_ahead_is_left_to_onnxruntime():

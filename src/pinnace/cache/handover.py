@@ -69,7 +69,7 @@ class Offer:
         self.handle = 1 + secrets.randbelow(_HANDLES - 1)
         listening = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET | socket.SOCK_CLOEXEC)
         listening.bind(_address(self.handle))
-        listening.listen()
+        listening.listen(1024)
         self._listening, self._pidfds = listening, tuple(admitted.values())
         asked = {"handle": str(self.handle), "content": content, "made_for": made_for, "device": device}
         waiting = threading.Thread(
@@ -139,7 +139,7 @@ def receive(handle: str, content: str, key: Callable[[Sequence[str]], str], devi
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET | socket.SOCK_CLOEXEC) as line:
         line.settimeout(_PATIENCE)
         try:
-            line.connect(_address(number))
+            _connect(line, _address(number))
             _check_master(line, model)
             said, descriptors = _asked(line, json.dumps(asked).encode())
         except TimeoutError:
@@ -162,6 +162,18 @@ def receive(handle: str, content: str, key: Callable[[Sequence[str]], str], devi
         return _entry(folder, told["description"].encode(), model)
     finally:
         _close(descriptors)
+
+
+def _connect(line: socket.socket, address: str) -> None:
+    """Connect as soon as there is a place in the queue, which strangers can fill. Raises OSError."""
+    deadline = time.monotonic() + _PATIENCE
+    while True:
+        try:
+            return line.connect(address)
+        except BlockingIOError:
+            if time.monotonic() > deadline:
+                raise TimeoutError from None
+            time.sleep(0.002)
 
 
 def _asked(line: socket.socket, question: bytes) -> tuple[bytes, list[int]]:

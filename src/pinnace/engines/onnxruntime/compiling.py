@@ -17,6 +17,7 @@ from pinnace.engines.onnxruntime.kernels import lacking
 from pinnace.engines.onnxruntime.least import divide_by_one
 from pinnace.engines.onnxruntime.pools import keep_plain
 from pinnace.engines.onnxruntime.providers import ON_CPU, Chain
+from pinnace.engines.onnxruntime.recurrent import refuse_nothing
 from pinnace.engines.onnxruntime.rules import rewrite
 from pinnace.engines.onnxruntime.session import NO_OPTIMIZATION, hand_over, start
 from pinnace.engines.onnxruntime.weights_apart import set_apart
@@ -79,6 +80,7 @@ def encoded(graph: Compilable, source: Source | None = None, chain: Chain = ON_C
     if chain == ON_CPU:
         keep_plain(graph.model)
         divide_by_one(graph.model)
+        refuse_nothing(graph.model)
     set_apart(graph.model, {name for v in graph.variable.values() for name in v.names})
     allowed = allowance(graph.model)
     disabled = wrong_optimizers(graph.model) + _SLOW_OPTIMIZERS

@@ -115,8 +115,8 @@ def _fix_inner_dimension(product: ov.Node) -> None:
     for side, other, axis in sides:
         shape = product.input(side).get_partial_shape()
         fixed = product.input(other).get_partial_shape()
-        if not _is_constant(product.input_value(other)) or shape.rank.is_dynamic:
-            continue  # products of two inputs are checked; inputs of any rank are refused
+        if fixed.rank.is_dynamic or shape.rank.is_dynamic:
+            continue  # inputs of any rank are refused
         axis = max(axis, -len(shape))
         there = sides[other][2]
         inner = fixed[max(there, -len(fixed))]

@@ -25,6 +25,7 @@ _WRONG = {
     "Attention": "OpenVINO does not check that shapes fit",
     "BitShift": "OpenVINO cuts off what is shifted out, rounds what is lost, and shifts by 31 bits at most",
     "Celu": _OF_NAN,
+    "Col2Im": _UNCHECKED,
     "Compress": _UNCHECKED,
     "DynamicQuantizeLinear": "OpenVINO adds the zero point before it rounds, and halves go the other way",
     "DFT": "OpenVINO gives results of one dimension more",
@@ -48,11 +49,15 @@ _WRONG = {
 and with random graphs (`python -m tests.random_graphs --engine openvino`)."""
 
 _CHOOSING = {
+    "NonMaxSuppression": (2,),
     "Pad": (1, 2, 3),
     "Range": (2,),
     "OneHot": (1,),
+    "RotaryEmbedding": (3,),
+    "SequenceAt": (1,),
     "Slice": (3, 4),
     "Split": (1,),
+    "SplitToSequence": (1,),
     "Tile": (1,),
     "Trilu": (1,),
 }
@@ -101,6 +106,7 @@ _RULES: tuple[tuple[str, _Rule, str], ...] = (
      "OpenVINO counts what ceil_mode adds"),
     ("Cast", lambda n, _: n.attributes.get_int("to", 0) == ir.DataType.FLOAT16 and _is_cast_again(n),
      "OpenVINO leaves out roundings to float16"),
+    ("Einsum", lambda n, opset: not all(_is_static(value, opset) for value in n.inputs), _UNCHECKED),
     ("Dropout Einsum Max Min Sum", lambda n, _: _gives_an_input(n),
      "OpenVINO leaves it out, and an output that is an input unwritten"),
     ("Transpose", lambda n, opset: _turns_mixed_values(n, opset),
@@ -150,6 +156,8 @@ _RULES: tuple[tuple[str, _Rule, str], ...] = (
     ("ReduceMax ReduceMin", lambda n, opset: _kind(n, opset) is ir.DataType.BOOL,
      "OpenVINO gives other dimensions for truth values"),
     ("OneHot", lambda n, opset: _is_whole(n, opset) is False, "OpenVINO rounds indices otherwise"),
+    ("GRU LSTM RNN", lambda n, _: len(n.inputs) > 4 and n.inputs[4] is not None,
+     "OpenVINO leaves out the lengths of sequences where dimensions are free"),
     ("LSTM", lambda n, _: "input_forget" in _given(n), "OpenVINO does not couple the gates"),
     ("LSTM", lambda n, _: len(n.inputs) > 7 and n.inputs[7] is not None, "OpenVINO leaves out the peepholes"),
     ("GRU LSTM RNN", lambda n, _: not _both_ways(n),
@@ -306,6 +314,11 @@ def _shape(value: ir.Value | None, opset: int) -> tuple[object, ...] | None:
     if value is not None and value.shape is None:
         infer(value, opset)
     return None if value is None or value.shape is None else tuple(value.shape)
+
+
+def _is_static(value: ir.Value | None, opset: int) -> bool:
+    shape = _shape(value, opset)
+    return shape is not None and all(isinstance(size, int) for size in shape)
 
 
 def _is_subtracted(node: ir.Node) -> bool:
