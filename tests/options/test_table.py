@@ -15,7 +15,7 @@ from pinnace.options.effects import settled
 from pinnace.options.settings import Settings
 from pinnace.options.table import CONTEXT, PLACES, SECTIONS, Form, Number, Option, Words
 from pinnace.shapes import flattened, written
-from pinnace.tensors.ports import limited
+from pinnace.tensors.resizing import limited
 from pinnace.types import DataType, Port
 
 MODEL = str(Path(pinnace.__file__).parent / "data" / "efficientnet_lite0.mindir")

@@ -8,17 +8,13 @@ import sys
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from dataclasses import replace
 from functools import wraps
-from itertools import chain
-from operator import is_not
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 from weakref import WeakKeyDictionary
 
-import numpy as np
-
+from pinnace.api.built import BuiltModel, refusal
 from pinnace.building.exchange import Exchange, NoExchange
 from pinnace.errors import (
     ArgumentTypeError,
@@ -32,24 +28,16 @@ from pinnace.options.arguments import NotCopied, check_path, check_type
 from pinnace.serving.batching import Batching
 from pinnace.serving.pool import WorkerGroup, Workers
 from pinnace.serving.stats import Stats
-from pinnace.shapes import Shape
 from pinnace.tensors.ports import (
-    Host,
     arrays_of,
     check_inputs,
     check_outputs,
-    check_resize,
-    expected,
     fill,
-    fits,
     into_devices,
-    is_free,
-    limited,
     meta,
-    resized,
-    shapes_to_build,
 )
-from pinnace.tensors.tensor import Kind, Tensor, TensorMeta, arrays_in, tensors_of
+from pinnace.tensors.resizing import check_resize, limited, resized, shapes_to_build
+from pinnace.tensors.tensor import Tensor, TensorMeta, tensors_of
 from pinnace.types import Array, Port
 
 if TYPE_CHECKING:
@@ -74,7 +62,7 @@ class BaseModel(NotCopied):
     def __init__(self) -> None:
         self._lock = threading.RLock()  # reentrant: a signal handler may close the model that it interrupts
         self._updating = threading.RLock()
-        self._live: _Live | None = None
+        self._live: BuiltModel | None = None
         self._handed: WeakKeyDictionary[Tensor, int] = WeakKeyDictionary()  # and the input's number
         self._closed = False
 
@@ -299,7 +287,7 @@ class BaseModel(NotCopied):
             try:
                 live.exchange.reshape(built, install)
             except (UnsupportedModelError, EngineError) as error:
-                raise DataMismatchError(_refusal(live, shapes, error)) from None
+                raise DataMismatchError(refusal(live, shapes, error)) from None
 
     def _start(
         self,
@@ -331,7 +319,7 @@ class BaseModel(NotCopied):
         limits.
         """
         inputs = inputs or workers.executable.inputs
-        live = _Live(workers, offer, exchange, tuple(port.shape for port in inputs), devices, inputs)
+        live = BuiltModel(workers, offer, exchange, tuple(port.shape for port in inputs), devices, inputs)
         with self._lock:
             old, self._live = self._live, live
             self._closed = False
@@ -344,111 +332,17 @@ class BaseModel(NotCopied):
         live = self._live
         return f",\ndevice: {live.devices}" if live is not None and "simulated" in live.devices else ""
 
-    def _unready(self, inputs: object) -> _Live:
+    def _unready(self, inputs: object) -> BuiltModel:
         """Raise the error of a prediction without a model; wrong arguments take precedence."""
         check_inputs(inputs)
         return self._built("predict failed! ")
 
-    def _built(self, failed: str = "") -> _Live:
+    def _built(self, failed: str = "") -> BuiltModel:
         live = self._live
         if live is None:
             unbuilt = "the model is not built: Session is null, please build model first!"
             raise ModelStateError(failed + ("the model is closed" if self._closed else unbuilt))
         return live
-
-
-class _Live:
-    """A built model: workers, shared weights, exchange of weights, and the current shapes of the inputs."""
-
-    def __init__(
-        self,
-        workers: Workers,
-        offer: Offer | None,
-        exchange: Exchange | NoExchange,
-        shapes: tuple[Shape, ...],
-        devices: str,
-        inputs: tuple[Port, ...],
-    ) -> None:
-        self.workers = workers
-        self.devices = devices
-        self.offer = offer
-        self.exchange = exchange
-        self.inputs = self.declared = inputs  # as in the file
-        self.built: tuple[Shape, ...] = ()  # the shapes that it is built for, () for those of the file
-        self.warned: set[str] = set()
-        self.outputs = workers.executable.outputs
-        self.shapes = shapes
-        self.host = Host(devices, workers.executable.takes_device_memory)
-        self.expected = expected(self.inputs, shapes, self.host)
-        self.kinds = [Kind.of_port(port) for port in self.outputs]
-        self._proven: tuple[list[Array], list[Array]] | None = None
-        self._output_shapes: list[Shape] | None = None
-
-    def reshaped(self, shapes: tuple[Shape, ...], built: tuple[Shape, ...]) -> _Live:
-        """Return the same model with other shapes, for which its executables are built already."""
-        ports = zip(self.declared, built, strict=True)
-        inputs = tuple(replace(port, shape=shape) for port, shape in ports) if built else self.declared
-        live = _Live(self.workers, self.offer, self.exchange, shapes, self.devices, inputs)
-        live.declared, live.built, live.warned = self.declared, built, self.warned
-        return live
-
-    def close(self) -> None:
-        """Stop sharing the weights, and close the workers."""
-        if self.offer is not None:
-            self.offer.close()
-        self.workers.close()
-
-    def handle(self) -> str:
-        """Return the number under which other processes map the weights."""
-        if self.offer is None:
-            raise ModelStateError(
-                "shareable_weight_mem_handle: name the processes that may have the weights when the model is "
-                'built: config_dict={"pids": "12, 34"}, or shareable_weight_pid_list of [ascend_context]'
-            )
-        return str(self.offer.handle)
-
-    def writable(self, outputs: object, arrays: list[Array]) -> list[Array] | None:
-        """Return the arrays of `outputs` if an executable can write them while it reads `arrays`;
-        else None.
-        """
-        found = arrays_in(outputs, self.kinds)
-        if found is None:
-            return None
-        if self._proven is None or any(map(is_not, chain(*self._proven), chain(found, arrays))):
-            if not fits(found, arrays, self.outputs):
-                return None
-            self._proven = found, arrays
-        return found
-
-    def output_shapes(self) -> list[Shape]:
-        """Shapes of the outputs, with free dimensions where the inputs leave them free."""
-        if self._output_shapes is None:
-            declared = [port.shape for port in self.outputs]
-            known = not any(map(is_free, declared)) or any(map(is_free, self.shapes))
-            self._output_shapes = declared if known else self._observed() or declared
-        return self._output_shapes
-
-    def _observed(self) -> list[Shape] | None:
-        """Return the output shapes of a prediction with zeros; None if zeros are no valid input."""
-        try:
-            zeros = [
-                np.zeros(shape, port.dtype.to_numpy())
-                for shape, port in zip(self.shapes, self.inputs, strict=True)
-            ]
-        except (ValueError, MemoryError):  # not enough memory
-            return None
-        results = self.workers.try_out(zeros)
-        return None if results is None else [array.shape for array in results]
-
-
-def _refusal(live: _Live, shapes: Sequence[Shape], error: UnsupportedModelError | EngineError) -> str:
-    """Return the message for shapes that a model cannot take."""
-    named = zip(live.declared, shapes, strict=True)
-    wanted = ", ".join(f"{port.name!r} {list(port.shape)} -> {list(shape)}" for port, shape in named)
-    why = str(error)
-    if isinstance(error, UnsupportedModelError):
-        why = "; ".join(f"node {p.first_node!r} ({p.name}): {p.reason}" for p in error.primitives)
-    return f"resize failed! The model cannot take inputs of these shapes ({wanted}): {why}"
 
 
 def _device(origin: Origin) -> str:

@@ -5,19 +5,18 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, cast
 
 import numpy as np
 
-from pinnace.errors import ArgumentTypeError, ArgumentValueError, ConfigError, DataMismatchError
-from pinnace.shapes import Shape, allowed, named_shapes, parted, sizes, written
+from pinnace.errors import ArgumentTypeError, ArgumentValueError, DataMismatchError
+from pinnace.shapes import Shape, allowed, written
 from pinnace.tensors.tensor import Tensor, TensorMeta
 from pinnace.types import Array, Port
 
 # Predictions can take microseconds: these are tuples because `list | tuple` creates an object on each call,
 # and hot loops use `enumerate` because `zip(..., strict=True)` takes 0.3 us to start.
-_MOST_ELEMENTS = 1 << 48  # more than any memory holds
 _LISTS = (list, tuple)
 _INPUT_KINDS = (Tensor, np.ndarray)
 _OUTPUT_KINDS = (Tensor, TensorMeta)
@@ -144,7 +143,7 @@ def _as_shape(array: Array, port: Port, shape: Shape) -> Array:
     if shape == (-2,):
         return array
     if port.sizes:
-        _check_sizes(port, have)
+        check_sizes(port, have)
     if len(have) == len(shape) and all(w in (-1, h) for w, h in zip(shape, have, strict=True)):
         return array
     if len(have) == 1 and array.size == math.prod(shape) and not is_free(shape):
@@ -237,25 +236,8 @@ def _copy_into(given: Tensor, result: Tensor) -> None:
     given.set_data_from_numpy(array)
 
 
-def limited(ports: Sequence[Port], input_shape: str, dynamic_dims: str) -> tuple[Port, ...]:
-    """Return inputs with the sizes of `dynamic_dims` for their free dimensions. Raises `ConfigError`.
-
-    Sizes are in the order of `input_shape`, followed by the inputs that it does not name.
-    """
-    if not dynamic_dims:
-        return tuple(ports)
-    order = list(named_shapes(input_shape))
-    places = {port.name: order.index(port.name) if port.name in order else len(order) for port in ports}
-    free = sorted((port for port in ports if is_free(port.shape)), key=lambda port: places[port.name])
-    try:
-        parts = parted(sizes(dynamic_dims), [port.shape.count(-1) for port in free])
-    except ValueError as error:
-        raise ConfigError(f"dynamic_dims: {error}") from None
-    found = {port.name: part for port, part in zip(free, parts, strict=True)}
-    return tuple(replace(port, sizes=found.get(port.name, ())) for port in ports)
-
-
-def _check_sizes(port: Port, shape: Sequence[int]) -> None:
+def check_sizes(port: Port, shape: Sequence[int]) -> None:
+    """Raise `DataMismatchError` unless `dynamic_dims` allows the sizes of the free dimensions in `shape`."""
     if len(shape) != len(port.shape):
         return
     free = [size for size, declared in zip(shape, port.shape, strict=True) if declared == -1]
@@ -264,73 +246,3 @@ def _check_sizes(port: Port, shape: Sequence[int]) -> None:
             f"input {port.name!r} has the shape {list(port.shape)}, and dynamic_dims allows "
             f"{written(port.sizes)} for its free dimensions, but got {free}"
         )
-
-
-def check_resize(inputs: object, dims: object) -> None:
-    """Raise unless `inputs` is a list of tensors and `dims` a list of as many lists of ints."""
-    if not isinstance(inputs, list | tuple):
-        raise ArgumentTypeError(f"inputs must be list, but got {type(inputs)}.")
-    if not isinstance(dims, list | tuple):
-        raise ArgumentTypeError(f"dims must be list, but got {type(dims)}.")
-    for index, value in enumerate(inputs):
-        if not isinstance(value, Tensor):
-            raise ArgumentTypeError(f"inputs element must be Tensor, but got {type(value)} at index {index}.")
-    for index, shape in enumerate(dims):
-        if not isinstance(shape, list | tuple):
-            raise ArgumentTypeError(f"dims element must be list, but got {type(shape)} at index {index}.")
-        for place, dim in enumerate(shape):
-            if not isinstance(dim, int):
-                raise ArgumentTypeError(
-                    f"dims element's element must be int, but got {type(dim)} at {index}th dims element's "
-                    f"{place}th element."
-                )
-    if len(inputs) != len(dims):
-        raise ArgumentValueError(
-            f"inputs' size does not match dims' size, but got inputs: {len(inputs)} and dims: {len(dims)}."
-        )
-
-
-def resized(ports: Sequence[Port], dims: Sequence[Sequence[int]]) -> tuple[Shape, ...]:
-    """Return the shapes of the inputs after `resize`. Raises `DataMismatchError` for impossible shapes.
-
-    `ports` are the inputs as in the model file.
-    """
-    if len(dims) != len(ports):
-        raise DataMismatchError(f"resize failed! The model has {len(ports)} inputs, but got {len(dims)}")
-    return tuple(_resized(port, shape) for port, shape in zip(ports, dims, strict=True))
-
-
-def _resized(port: Port, shape: Sequence[int]) -> Shape:
-    want = tuple(map(int, shape))
-    if want == port.shape:
-        return want
-    wrong = f"resize failed! Input {port.name!r} has shape {list(port.shape)} and cannot get {list(shape)}"
-    if len(want) != len(port.shape) and port.shape != (-2,):
-        raise DataMismatchError(
-            f"{wrong}: it has {len(port.shape)} dimensions, and axes in the file are counted for as many"
-        )
-    for place, dim in enumerate(want):
-        free = port.shape != (-2,) and port.shape[place] == -1
-        if dim < 1 and not (free and dim == -1):
-            raise DataMismatchError(f"{wrong}: dimension {place} must be positive{', or -1' if free else ''}")
-    if math.prod(want) >= _MOST_ELEMENTS:
-        raise DataMismatchError(f"{wrong}: no memory holds so much")
-    if port.sizes and -1 not in want:
-        _check_sizes(port, want)
-    return want
-
-
-def shapes_to_build(ports: Sequence[Port], shapes: Sequence[Shape]) -> tuple[Shape, ...]:
-    """Return the shapes to build a model for that accepts `shapes`; dimensions that are free in the file stay
-    free.
-
-    () means the shapes of the file.
-    """
-    built = tuple(_built(port.shape, shape) for port, shape in zip(ports, shapes, strict=True))
-    return () if all(shape == port.shape for port, shape in zip(ports, built, strict=True)) else built
-
-
-def _built(declared: Shape, shape: Shape) -> Shape:
-    if declared == (-2,):
-        return declared
-    return tuple(-1 if have == -1 else want for have, want in zip(declared, shape, strict=True))
