@@ -282,5 +282,57 @@ case("random_logical_not_of_the_least", "i32[9]>-1<1!", call="ops.logical_not(x0
 case("random_tril_free", "i32[3*,3*]>-7<7!", call="ops.tril(x0)")
 case("random_int16_and_back", "i32[7]>-7<7!", call="x0.astype(ms.int16).astype(ms.int32)")
 
+# -- ranks that two branches give differently -----------------------------------------------------------
+
+
+def _ranks(name: str, result: str, *more: str) -> None:
+    """A vector that is made a matrix or not, and what is computed of either."""
+    body = f"y = x1\nif x0 > 0:\n    y = ops.diag(y)\nreturn {result}"
+    for taken, given in (("", "i32[]>-3<0"), ("_not", "i32[]>1<4")):
+        case(f"random_ranks_{name}{taken}", given, "f32[3]", *more, body=body)
+
+
+_ranks("diag", "ops.diag(y)")
+_ranks("sum", "(y + y).sum(-1)")
+_ranks("softmax", "ops.softmax(ops.relu(y))")
+_ranks("cat", "ops.cat((y, y * 2), 0)")
+_ranks("again", "ops.expand_dims(ops.expand_dims(y, 0).sum(-1), -1)")
+_ranks("assigned", "y.add_(x2)", "f32[1]")
+
+# -- what later seeds found -----------------------------------------------------------------------------
+
+case("random_i0_of_nothing", "f32[0*,1*,7*]", call="x0.i0()")
+case("random_k1_of_masked", "f32[3]>0.1<3", "b[]>0<1", call="ops.bessel_k1(ops.masked_select(x0, x1))")
+case("random_igamma_of_nothing_free", "f32[1]>1<2", "f32[0*,1,1]", call="ops.igamma(x0, x1)")
+case(
+    "random_like_of_no_rank",
+    "f32[1]",
+    "i32[1*]>0<1",
+    body="y = x0.gather_nd(x1)\nreturn ops.ones_like(y), ops.zeros_like(y)",
+)
+case("random_logit_beyond_half", "f32[9]>0<1", call="ops.logit(x0, 0.7)")
+case("random_cross_of_shorter", "f32[2,3]", "f32[3]", call="ops.cross(x0, x1)")
+case("random_gather_nd_by_scalar", "f32[2,3]", "i64[]>0<2", call="x0.gather_nd(x1)")
+case("random_searchsorted_nothing", "f32[0]", "f32[0]", call="mint.searchsorted(x1, x0)")
+case("random_searchsorted_nothing_free", "f32[0*]", "f32[0*]", call="mint.searchsorted(x1, x0)")
+case("random_flatten_of_nothing", "b[1,0,1,1,1]", call="mint.flatten_ext(x0, end_dim=-5)")
+case("random_histc_of_equal_ends", "f32[8]", call="ops.histc(x0, 8, min=0.5, max=0.5)")
+case("random_margin_of_free_classes", "f32[3*,4*]", "i64[3]>0<4", call="ops.multi_margin_loss(x0, x1)")
+case("random_ctc_of_free_classes", "f32[3*,2*,4*]", "i32[2]>1<4", call="ops.ctc_greedy_decoder(x0, x1)")
+for rank, size in ((1, "4"), (2, "2,7"), (3, "4,5,7")):
+    case(
+        f"random_average_of_longer_window_{rank}",
+        f"f32[1,2,{size}]",
+        setup=f"self.l0 = nn.AvgPool{rank}d(6, 3, ceil_mode=True)",
+        body="return self.l0(x0)",
+    )
+case(
+    "random_sparse_times_infinity",
+    "f32[2]",
+    "f32[2,3]!",
+    setup="self.i = ms.Tensor([[0, 1], [1, 1]])\nself.op = nn.SparseTensorDenseMatmul()",
+    call="self.op(self.i, x0, (2, 2), x1)",
+)
+
 if __name__ == "__main__":
     main(Path(sys.argv[1]), sys.argv[2:])

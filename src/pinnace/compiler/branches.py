@@ -8,18 +8,20 @@ Rules:
 3. Where one side ends a turn of a loop and the other does not, the other leaves that loop: it stops it,
    and its value is the loop's result.
 4. What either side assigns is a result of the `If`, so the order of effects holds.
+5. What takes a result that has another rank on each side is lowered for each of these ranks.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 import numpy as np
 import onnx_ir as ir
 
 from pinnace.compiler.frame import Evaluator
-from pinnace.ops.builder import Builder, Unsupported
+from pinnace.ops.builder import Builder, Form, RankUnknown, Unsupported
 from pinnace.ops.values import NOTHING, AlwaysRaises, Branches, Effects, TailCall, Value, flatten, rebuild
 
 
@@ -191,17 +193,66 @@ def _emit_if(
     with b.scope() as second:
         second.extend(else_nodes)
         else_outputs = [own_copy(b, b.cast(y, t)) for (_, y), t in zip(pairs, dtypes, strict=True)]
+    chosen = b.scalar(b.cast(condition, ir.DataType.BOOL))
     results = b.ops(
         "If",
         len(then_outputs),
-        b.scalar(b.cast(condition, ir.DataType.BOOL)),
+        chosen,
         then_branch=ir.Graph([], then_outputs, nodes=first, name=b.fresh()),
         else_branch=ir.Graph([], else_outputs, nodes=second, name=b.fresh()),
     )
     for result, x, y in zip(results, then_outputs, else_outputs, strict=True):
         result.type = x.type
         result.shape = common_shape(b, x, y)
+        of_then, of_other = _form(b, x), _form(b, y)
+        if result.shape is None and of_then is not None and of_other is not None:
+            b.forms[result] = Form(chosen, of_then, of_other)
     return results
+
+
+def _form(b: Builder, x: ir.Value) -> ir.Shape | Form | None:
+    with suppress(RankUnknown):
+        return ir.Shape(b.shape(x))
+    return b.forms.get(x)
+
+
+def by_rank(
+    tracer: Evaluator,
+    condition: ir.Value,
+    values: tuple[Value, ...],
+    lower: Callable[[tuple[Value, ...]], tuple[Value, Effects]],
+    effects: Effects,
+) -> tuple[Value, Effects]:
+    """What `lower` gives of values whose ranks hang on a condition, lowered for either; and the memory after.
+
+    `effects` is the memory before.
+    """
+    then, other = (_side_of_ranks(tracer.b, condition, side, values, lower) for side in (True, False))
+    return merge(tracer, condition, then, other, effects)
+
+
+def _side_of_ranks(
+    b: Builder,
+    condition: ir.Value,
+    side: bool,
+    values: tuple[Value, ...],
+    lower: Callable[[tuple[Value, ...]], tuple[Value, Effects]],
+) -> Side:
+    def known(x: Value) -> Value:
+        form = b.forms.get(x) if isinstance(x, ir.Value) else None
+        if form is None or form.condition is not condition:
+            return x
+        of_side = form.then if side else form.other
+        same = b.op("Identity", x)
+        same.dtype = b.dtype(x)
+        if isinstance(of_side, Form):
+            b.forms[same] = of_side
+        else:
+            same.shape = of_side
+        return same
+
+    with b.scope() as nodes:
+        return Side(nodes, *lower(tuple(rebuild(values, map(known, flatten(values))))))
 
 
 def common_shape(b: Builder, x: ir.Value, y: ir.Value) -> ir.Shape | None:
@@ -219,4 +270,6 @@ def own_copy(b: Builder, value: ir.Value) -> ir.Value:
     """A copy of a value that belongs to the open graph: its outputs may not come from outside."""
     copy = b.op("Identity", value)
     copy.dtype, copy.shape = b.dtype(value), value.shape
+    if value in b.forms:
+        b.forms[copy] = b.forms[value]
     return copy

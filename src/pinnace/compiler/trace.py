@@ -8,17 +8,18 @@ condition over what is known now picks its branch. What only the run knows becom
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from functools import cache, cached_property
 from typing import Any, TypeVar
 
 import onnx_ir as ir
 
 from pinnace import bounds
-from pinnace.compiler.branches import lower_branches
+from pinnace.compiler.branches import by_rank, lower_branches
 from pinnace.compiler.frame import Frame
 from pinnace.compiler.loops import lower_loop
-from pinnace.ops.builder import Builder, Unsupported, infer
-from pinnace.ops.table import find
+from pinnace.ops.builder import Builder, RankUnknown, Unsupported, infer
+from pinnace.ops.table import Primitive, find
 from pinnace.ops.values import Branches, Closure, Effects, TailCall, Value, flatten
 from pinnace.program import Dialect, Function, FunctionRef, Monad, Node, Program, TypeInfo
 
@@ -172,9 +173,39 @@ class Tracer:
         row = find(self.program.dialect, node.primitive)
         if row is None:
             raise Unsupported("Pinnace does not know this primitive")
+        return self._lower(row, node, inputs, before)
+
+    def _lower(
+        self, row: Primitive, node: Node, inputs: Sequence[Value], before: Effects
+    ) -> tuple[Value, Effects]:
+        """Lower a node of a primitive; where it hangs on the rank of an input, for each that there may be."""
         self.b.effects, self.b.declared = before, node.types
-        value = self._of_declared_type(row.lower(self.b, inputs, node.attributes))
-        return value, self.b.effects
+        free = next(
+            (x for x in flatten(tuple(inputs)) if isinstance(x, ir.Value) and x in self.b.forms), None
+        )
+        if free is None:
+            return self._of_declared_type(row.lower(self.b, inputs, node.attributes)), self.b.effects
+        settled = False
+        with suppress(RankUnknown), self.b.scope() as nodes:
+            value = self._of_declared_type(row.lower(self.b, inputs, node.attributes))
+            self._declare(value, node.types)
+            settled = all(map(self._has_form, flatten(value)))
+        if settled:
+            self.b.nodes.extend(nodes)
+            return value, self.b.effects
+
+        def lower(values: tuple[Value, ...]) -> tuple[Value, Effects]:
+            return self._lower(row, node, values, before)
+
+        return by_rank(self, self.b.forms[free].condition, tuple(inputs), lower, before)
+
+    def _has_form(self, leaf: Value) -> bool:
+        """Whether it is known which ranks a result may have."""
+        if not isinstance(leaf, ir.Value):
+            return True
+        if leaf.shape is None:
+            infer(leaf, self.b.opset)
+        return leaf.shape is not None or leaf in self.b.forms
 
     def _of_declared_type(self, value: Value) -> Value:
         """A tensor in the type that MindSpore's kernels write: a product of int32 and a length is int32."""

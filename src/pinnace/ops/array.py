@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
-from pinnace.ops.builder import Builder, Unsupported
+from pinnace.ops.builder import Builder, RankUnknown, Unsupported
 from pinnace.ops.room import room, span
 from pinnace.ops.table import Dims, Dtype, Ints, Tensor, Tensors, primitive
 from pinnace.ops.values import Value
@@ -84,7 +84,9 @@ def flatten_ext(b: Builder, x: Tensor, start_dim: int = 0, end_dim: int = -1) ->
         return b.reshape(x, [1])
     first, last = b.axis(start_dim, x), b.axis(end_dim, x)
     dims = [b.dim(x, i) for i in range(b.rank(x))]
-    return b.reshape(x, [*dims[:first], -1, *dims[last + 1 :]])
+    inner = [d for d in dims[first : last + 1] if isinstance(d, int)]
+    flat = math.prod(inner) if len(inner) == last + 1 - first else -1
+    return b.reshape(x, [*dims[:first], flat, *dims[last + 1 :]])
 
 
 @primitive("Transpose", "ConjugateTranspose")
@@ -307,7 +309,11 @@ def _fillings(number: int, alike: str, sized: str, new: str) -> None:
 
     @row(*alike.split())
     def filled_like(b: Builder, x: Tensor, dtype: Dtype | None = None) -> Value:
-        return filled(b, number, _shape_of(b, x), dtype or b.dtype(x))
+        dtype = dtype or b.dtype(x)
+        try:
+            return filled(b, number, _shape_of(b, x), dtype)
+        except RankUnknown:
+            return b.op("Expand", b.constant(number, dtype.numpy()), b.op("Shape", x))
 
     @row(*sized.split())
     def filled_sized(b: Builder, size: Dims, dtype: Dtype | None = None) -> Value:

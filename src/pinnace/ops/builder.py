@@ -49,6 +49,18 @@ class Unsupported(Exception):
     """A node that cannot be lowered; the message is the reason, without node or primitive."""
 
 
+class RankUnknown(Unsupported):
+    """A node that asks for the rank of a tensor that only the run knows."""
+
+
+class Form(NamedTuple):
+    """The shape of what two branches give with different ranks, by the condition that chose."""
+
+    condition: ir.Value
+    then: ir.Shape | Form
+    other: ir.Shape | Form
+
+
 class _View(NamedTuple):
     """How a tensor shares the memory of another, which held `held` when the view was made."""
 
@@ -80,6 +92,8 @@ class Builder:
         """What the file declares of the results of the node that is lowered."""
         self.origins: tuple[str, ...] = ()
         """The name of the node that is lowered; before it those of nodes whose result it replaces."""
+        self.forms: dict[ir.Value, Form] = {}
+        """What is known of tensors whose rank only the run knows."""
         self._scopes: list[list[ir.Node]] = [[]]
         self._constants: dict[tuple[str, tuple[int, ...], bytes], ir.Value] = {}
         self._made = self._read = 0  # bytes of constants, and of weights
@@ -121,6 +135,8 @@ class Builder:
     ) -> tuple[ir.Value, ...]:
         """Add a node with several outputs."""
         like = next((i for i in inputs if isinstance(i, ir.Value)), None)
+        if like and op_type.startswith("Reduce") and isinstance(inputs[-1], list):
+            inputs = like, self._axes_of_nothing(like, inputs[-1])
         operands = [self._operand(i, like) for i in inputs]
         while operands and operands[-1] is None:
             operands.pop()
@@ -128,6 +144,13 @@ class Builder:
         if not domain and kernels.is_known(op_type):
             return self._around(op_type, outputs, operands, kept)
         return self._emit(op_type, outputs, operands, kept, domain)
+
+    def _axes_of_nothing(self, x: ir.Value, axes: list[int]) -> list[int]:
+        """Axes from the front where `x` may be empty: there onnxruntime (1.31) counts none from the end."""
+        with suppress(RankUnknown):
+            if not all(self.shape(x)):
+                return [self.axis(a, x) for a in axes]
+        return axes
 
     def _emit(
         self,
@@ -374,7 +397,7 @@ class Builder:
         if x.shape is None:
             infer(x, self.opset)
         if x.shape is None:
-            raise Unsupported(f"the rank of {x.name!r} is unknown")
+            raise RankUnknown(f"the rank of {x.name!r} is unknown")
         return tuple(d if isinstance(d, int) else None for d in x.shape)
 
     def rank(self, x: ir.Value) -> int:

@@ -63,7 +63,9 @@ def gather_d(b: Builder, x: Tensor, dim: int, index: Tensor) -> Value:
 
 @primitive("GatherNd", "GatherNdExt")
 def gather_nd(b: Builder, x: Tensor, indices: Tensor) -> Value:
-    """GatherND."""
+    """GatherND; of one place without a dimension Gather."""
+    if b.rank(indices) == 0:
+        return b.op("Gather", x, places(b, indices), axis=0)
     return b.op("GatherND", x, wide_places(b, indices))
 
 
@@ -476,13 +478,14 @@ def sparse_dense_matmul(
     adjoint_st: bool = False,
     adjoint_dt: bool = False,
 ) -> Value:
-    """ScatterND into zeros, reduction add, and MatMul."""
-    # MindSpore looks at as many places along the inner dimension as the other matrix has.
-    inner = b.dim(dense, 1 if adjoint_dt else 0)
-    size = (inner, shape[1]) if adjoint_st else (shape[0], inner)
-    matrix = scattered_nd(b, filled(b, 0, size, b.dtype(values)), indices, values, "add")
-    matrix = b.transpose(matrix, (1, 0)) if adjoint_st else matrix
-    return b.op("MatMul", matrix, b.transpose(dense, (1, 0)) if adjoint_dt else dense)
+    """Gather of the rows that values meet, Mul, and ScatterND into zeros, reduction add."""
+    dense = b.transpose(dense, (1, 0)) if adjoint_dt else dense
+    row, column = (b.op("Gather", wide_places(b, indices), [i], axis=1) for i in (0, 1))
+    to, of = (column, row) if adjoint_st else (row, column)
+    met = b.op("Gather", dense, b.op("Squeeze", of, [1]), axis=0)
+    product = b.op("Mul", b.op("Unsqueeze", values, [1]), met)
+    size = (shape[1] if adjoint_st else shape[0], b.dim(dense, 1))
+    return scattered_nd(b, filled(b, 0, size, b.dtype(values)), to, product, "add")
 
 
 # -- slicing ---------------------------------------------------------------------------------------

@@ -148,7 +148,8 @@ def _of_three(shape: tuple[int | None, ...]) -> int:
 @primitive("Cross")
 def cross(b: Builder, x: Tensor, y: Tensor, dim: int = -65530) -> Value:
     """Split, and Mul and Sub of the parts."""
-    axis = _of_three(b.shape(x)) if dim == -65530 else dim
+    longer = max(x, y, key=b.rank)
+    axis = (_of_three(b.shape(longer)) if dim == -65530 else b.axis(dim, longer)) - b.rank(longer)
     x, y = promoted(b, x, y)
     first, second = (
         b.ops("Split", 3, x, axis=axis, num_outputs=3),

@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as ir
 
+from pinnace.ops.array import counting
 from pinnace.ops.builder import Builder, Unsupported
 from pinnace.ops.math import log1p, promoted, xlogy
-from pinnace.ops.room import room, span
+from pinnace.ops.room import room
 from pinnace.ops.table import Tensor, primitive
 from pinnace.ops.values import Value
 
@@ -179,12 +180,10 @@ def multi_margin_loss(
     gap = b.op("Mul", gap, gap) if p == 2 else gap
     if weight is not None:
         gap = b.op("Mul", gap, b.op("Gather", weight, places, axis=0))
-    classes = b.shape(x)[1]
-    if classes is None:
-        raise Unsupported("has a number of classes that only the run knows")
-    others = b.op("Equal", places, b.constant(np.arange(span(classes)), np.int64))
+    classes = b.dim(x, 1)
+    others = b.op("Equal", places, counting(b, classes))
     total = b.op("ReduceSum", b.op("Where", others, b.like(0.0, gap), gap), [1], keepdims=0)
-    return reduced(b, b.op("Div", total, float(classes)), reduction)
+    return reduced(b, b.op("Div", total, b.cast(b.tensor(classes), b.dtype(total))), reduction)
 
 
 @primitive("TripletMarginLoss")

@@ -182,7 +182,10 @@ def sinc(b: Builder, x: Tensor) -> Value:
 @primitive("Logit")
 def logit(b: Builder, x: Tensor, eps: float = -1.0) -> Value:
     """Log of x / (1 - x), x clipped to [eps, 1 - eps] where eps is not negative."""
-    if eps >= 0:
+    if eps > 0.5:  # what is raised to eps is not cut to 1 - eps
+        least, most = b.like(eps, x), b.like(1.0 - eps, x)
+        x = b.op("Where", b.op("Less", x, least), least, b.op("Min", x, most))
+    elif eps >= 0:
         x = b.op("Clip", x, b.like(eps, x), b.like(1.0 - eps, x))
     return b.op("Log", b.op("Div", x, b.op("Sub", b.like(1.0, x), x)))
 

@@ -116,6 +116,8 @@ def average(
 ) -> Tensor:
     """AveragePool; with a divisor of its own, what it gives for the whole window is scaled."""
     steps = spatial(strides, len(kernel))
+    if ceil_mode and not divisor:
+        kernel = _within(b, x, kernel, padding)
     if ceil_mode and divisor:
         padding, ceil_mode = _overhanging(b, x, kernel, steps, padding), False
     pooled = b.op(
@@ -128,6 +130,14 @@ def average(
         **padding,
     )
     return b.op("Mul", pooled, float(np.prod(kernel)) / divisor) if divisor else pooled
+
+
+def _within(b: Builder, x: Tensor, kernel: Sequence[int], padding: dict[str, Any]) -> list[int]:
+    """A window no longer than an image with its padding: ONNX has none that is."""
+    rank = len(kernel)
+    pads = padding.get("pads") or [0] * 2 * rank
+    lengths = [None if n is None else n + pads[i] + pads[i + rank] for i, n in enumerate(b.shape(x)[-rank:])]
+    return [k if n is None else min(k, n) for k, n in zip(kernel, lengths, strict=True)]
 
 
 def _overhanging(

@@ -252,14 +252,12 @@ def dynamic_gru(
 @primitive("CTCGreedyDecoder")
 def ctc_greedy_decoder(b: Builder, x: Tensor, sequence_length: Tensor, merge_repeated: bool = True) -> Value:
     """ArgMax, and NonZero of what is no blank, no repetition and within the length."""
-    classes = b.shape(x)[2]
-    if classes is None:
-        raise Unsupported("needs the number of classes fixed")
+    blank = b.op("Sub", b.tensor(b.dim(x, 2)), b.constant(1, np.int64))
     best = b.transpose(b.op("ArgMax", x, axis=2, keepdims=0), (1, 0))
     steps = counting(b, b.dim(x, 0))
     lengths = b.op("Unsqueeze", b.cast(sequence_length, ir.DataType.INT64), [1])
     within = b.op("Less", steps, lengths)
-    kept = b.op("And", within, b.op("Less", best, classes - 1))
+    kept = b.op("And", within, b.op("Less", best, blank))
     if merge_repeated:
         # The first has none before it: -1 is no class.
         before = b.op("Pad", b.op("Slice", best, [0], [-1], [1]), [0, 1, 0, 0], b.constant(-1, np.int64))

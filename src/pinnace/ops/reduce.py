@@ -20,8 +20,6 @@ from pinnace.ops.values import Value
 def reduce(b: Builder, op_type: str, x: Tensor, axes: Sequence[int] | None, keep: bool = False) -> Tensor:
     """A reduction operator over `axes`; over all dimensions where there are none."""
     axes = list(axes) if axes and b.rank(x) else None  # MindSpore takes axes 0 and -1 of a scalar
-    if axes and 0 in b.shape(x):  # where onnxruntime (1.31) counts no axis from the end
-        axes = [a % b.rank(x) for a in axes]
     return b.op(op_type, x, axes, keepdims=int(keep))
 
 
@@ -583,7 +581,7 @@ def bincount(b: Builder, x: Tensor, weights: Tensor | None = None, minlength: in
 def histogram(b: Builder, x: Tensor, *, bins: int = 100, min: float = 0.0, max: float = 0.0) -> Value:
     """The bin of each element by Floor, and ScatterElements, reduction add, of those inside."""
     flat = b.cast(b.reshape(x, [-1]), ir.DataType.FLOAT)
-    if min == max == 0.0:
+    if min == max:
         low, high = reduce(b, "ReduceMin", flat, None), reduce(b, "ReduceMax", flat, None)
         equal = b.cast(b.op("Equal", low, high), ir.DataType.FLOAT)
         low, high = b.op("Sub", low, equal), b.op("Add", high, equal)
