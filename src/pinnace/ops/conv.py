@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -10,7 +12,7 @@ import numpy as np
 from pinnace.ops.builder import Builder, Unsupported
 from pinnace.ops.layout import permuted
 from pinnace.ops.room import room
-from pinnace.ops.table import Dims, Ints, Tensor, primitive
+from pinnace.ops.table import Arguments, Dims, Ints, Tensor, primitive
 from pinnace.ops.values import Value
 
 # -- windows ---------------------------------------------------------------------------------------
@@ -124,32 +126,25 @@ def _same_total(length: int | None, reach: int, step: int) -> int | None:
     return None if length is None else max((length - 1) // step * step + reach - length, 0)
 
 
+@dataclass(frozen=True, kw_only=True)
+class _Kernel(Arguments):
+    """How the kernel of a convolution moves; the weight says its size and the channels."""
+
+    pad_mode: str = "valid"
+    pad: Ints = (0,)
+    stride: Ints = (1,)
+    dilation: Ints = (1,)
+    group: int = 1
+
+
 def _conv(rank: int, name: str) -> None:
-    # The weight says the size of the kernel and the channels, pad and pad_mode what pad_list has.
+    # pad and pad_mode have what pad_list has.
     @primitive(name, unused="kernel_size out_channel pad_list", lowered_to="Conv.")
-    def lowering(
-        b: Builder,
-        x: Tensor,
-        weight: Tensor,
-        pad_mode: str = "valid",
-        pad: Ints = (0,),
-        stride: Ints = (1,),
-        dilation: Ints = (1,),
-        group: int = 1,
-        format: str = "NCHW",
-    ) -> Value:
+    def lowering(b: Builder, x: Tensor, weight: Tensor, *, kernel: _Kernel, format: str = "NCHW") -> Value:
         last = is_last(format)
-        y = convolution(
-            b,
-            images_first(b, x, format),
-            images_first(b, weight, format),
-            None,
-            spatial(stride, rank, last),
-            spatial(dilation, rank, last),
-            group,
-            pad_mode,
-            pad,
-        )
+        x, weight = images_first(b, x, format), images_first(b, weight, format)
+        steps, holes = spatial(kernel.stride, rank, last), spatial(kernel.dilation, rank, last)
+        y = convolution(b, x, weight, None, steps, holes, kernel.group, kernel.pad_mode, kernel.pad)
         return images_back(b, y, format)
 
 
@@ -157,22 +152,15 @@ _conv(2, "Conv2D")
 _conv(3, "Conv3D")
 
 
-@primitive("DepthwiseConv2dNative", unused="kernel_size out_channel pad_list channel_multiplier group")
-def depthwise(
-    b: Builder,
-    x: Tensor,
-    weight: Tensor,
-    pad_mode: str = "valid",
-    pad: Ints = (0,),
-    stride: Ints = (1,),
-    dilation: Ints = (1,),
-) -> Value:
+@primitive("DepthwiseConv2dNative", unused="kernel_size out_channel pad_list channel_multiplier")
+def depthwise(b: Builder, x: Tensor, weight: Tensor, *, kernel: _Kernel) -> Value:
     """Conv, a group for each channel."""
-    multiplier, channels, *kernel = b.static_shape(weight)
+    multiplier, channels, *sizes = b.static_shape(weight)
     if multiplier != 1:
         raise Unsupported(f"has a channel_multiplier of {multiplier}, and MindSpore knows only 1")
-    weight = b.reshape(weight, [channels, 1, *kernel])
-    return convolution(b, x, weight, None, stride, dilation, channels, pad_mode, pad)
+    weight = b.reshape(weight, [channels, 1, *sizes])
+    steps, holes = kernel.stride, kernel.dilation
+    return convolution(b, x, weight, None, steps, holes, channels, kernel.pad_mode, kernel.pad)
 
 
 def unbatched(b: Builder, x: Tensor, rank: int, apply: Callable[[Tensor], Tensor]) -> Tensor:
@@ -182,43 +170,41 @@ def unbatched(b: Builder, x: Tensor, rank: int, apply: Callable[[Tensor], Tensor
     return apply(x)
 
 
-def _conv_ext(rank: int, name: str) -> None:
-    @primitive(name, lowered_to="Conv; an input without batch gets one on the way.")
-    def lowering(
-        b: Builder,
-        x: Tensor,
-        weight: Tensor,
-        bias: Tensor | None = None,
-        stride: Ints = (1,),
-        padding: Ints = (0,),
-        dilation: Ints = (1,),
-        groups: int = 1,
+@dataclass(frozen=True, kw_only=True)
+class _Steps(Arguments):
+    """What the convolutions of `mint` take beside their padding."""
+
+    bias: Tensor | None = None
+    stride: Ints = (1,)
+    dilation: Ints = (1,)
+    groups: int = 1
+
+    def convolve(
+        self, b: Builder, x: Tensor, weight: Tensor, pad_mode: str, pad: Sequence[int] = ()
+    ) -> Tensor:
+        """Conv of what has its channels first."""
+        return convolution(b, x, weight, self.bias, self.stride, self.dilation, self.groups, pad_mode, pad)
+
+
+def _conv_ext(rank: int, with_sizes: str, with_name: str) -> None:
+    row = partial(primitive, lowered_to="Conv; an input without batch gets one on the way.")
+
+    @row(with_sizes)
+    def padded_by_sizes(
+        b: Builder, x: Tensor, weight: Tensor, *, padding: Ints = (0,), steps: _Steps
     ) -> Value:
-        return unbatched(
-            b, x, rank, lambda x: convolution(b, x, weight, bias, stride, dilation, groups, "pad", padding)
-        )
+        return unbatched(b, x, rank, lambda x: steps.convolve(b, x, weight, "pad", padding))
 
-
-def _conv_padding(rank: int, name: str) -> None:
-    @primitive(name, lowered_to="Conv; an input without batch gets one on the way.")
-    def lowering(
-        b: Builder,
-        x: Tensor,
-        weight: Tensor,
-        bias: Tensor | None = None,
-        stride: Ints = (1,),
-        padding: str = "valid",
-        dilation: Ints = (1,),
-        groups: int = 1,
+    @row(with_name)
+    def padded_by_name(
+        b: Builder, x: Tensor, weight: Tensor, *, padding: str = "valid", steps: _Steps
     ) -> Value:
-        return unbatched(
-            b, x, rank, lambda x: convolution(b, x, weight, bias, stride, dilation, groups, padding)
-        )
+        return unbatched(b, x, rank, lambda x: steps.convolve(b, x, weight, padding))
 
 
-for _rank in (1, 2, 3):
-    _conv_ext(_rank, f"Conv{_rank}DExt")
-    _conv_padding(_rank, f"Conv{_rank}DPadding")
+_conv_ext(1, "Conv1DExt", "Conv1DPadding")
+_conv_ext(2, "Conv2DExt", "Conv2DPadding")
+_conv_ext(3, "Conv3DExt", "Conv3DPadding")
 
 
 # -- transposed convolution ------------------------------------------------------------------------
@@ -288,61 +274,54 @@ def _conv_transpose_op(
     )
 
 
-def _conv_transpose(rank: int, *names: str) -> None:
-    @primitive(*names, unused="kernel_size out_channel pad_list", lowered_to="ConvTranspose.")
-    def lowering(
-        b: Builder,
-        x: Tensor,
-        weight: Tensor,
-        input_size: Dims,
-        pad_mode: str = "valid",
-        pad: Ints = (0,),
-        stride: Ints = (1,),
-        dilation: Ints = (1,),
-        group: int = 1,
-        pad_list: Ints | None = None,
-    ) -> Value:
-        pad = pad_list if pad_list and not is_same(pad_mode) else pad
-        return transposed(b, x, weight, input_size[-rank:], stride, dilation, group, pad_mode, pad)
+def _to_size(b: Builder, x: Tensor, weight: Tensor, sizes: Sequence[int | Tensor], kernel: _Kernel) -> Tensor:
+    steps, holes = kernel.stride, kernel.dilation
+    return transposed(b, x, weight, sizes, steps, holes, kernel.group, kernel.pad_mode, kernel.pad)
 
 
-_conv_transpose(2, "Conv2DTranspose", "Conv2DBackpropInput")
-
-
-@primitive("Conv3DBackpropInput", unused="kernel_size out_channel pad_list dilation group")
-def conv3d_backprop_input(
+@primitive("Conv2DTranspose", "Conv2DBackpropInput", unused="kernel_size out_channel")
+def conv2d_transpose(
     b: Builder,
-    weight: Tensor,
     x: Tensor,
+    weight: Tensor,
     input_size: Dims,
-    pad_mode: str = "valid",
-    pad: Ints = (0,),
-    stride: Ints = (1,),
-    dilations: Ints = (1,),
-    groups: int = 1,
+    *,
+    kernel: _Kernel,
+    pad_list: Ints | None = None,
 ) -> Value:
     """ConvTranspose."""
-    return transposed(b, x, weight, input_size[-3:], stride, dilations, groups, pad_mode, pad)
+    if pad_list and not is_same(kernel.pad_mode):
+        kernel = replace(kernel, pad=pad_list)
+    return _to_size(b, x, weight, input_size[-2:], kernel)
+
+
+@primitive("Conv3DBackpropInput", unused="kernel_size out_channel pad_list")
+def conv3d_backprop_input(
+    b: Builder, weight: Tensor, x: Tensor, input_size: Dims, *, kernel: _Kernel
+) -> Value:
+    """ConvTranspose."""
+    return _to_size(b, x, weight, input_size[-3:], kernel)
 
 
 @primitive("Conv3DTranspose", unused="kernel_size out_channel pad_list in_channel input_size")
 def conv3d_transpose(
-    b: Builder,
-    x: Tensor,
-    weight: Tensor,
-    pad_mode: str = "valid",
-    pad: Ints = (0,),
-    stride: Ints = (1,),
-    dilation: Ints = (1,),
-    group: int = 1,
-    output_padding: Ints = (0,),
+    b: Builder, x: Tensor, weight: Tensor, *, kernel: _Kernel, output_padding: Ints = (0,)
 ) -> Value:
     """ConvTranspose."""
-    if is_same(pad_mode):
-        return transposed(b, x, weight, (), stride, dilation, group, pad_mode, pad)
-    pads = [0] * 6 if is_valid(pad_mode) else edges(pad, 3)
-    steps, holes, extra = spatial(stride, 3), spatial(dilation, 3), spatial(output_padding, 3)
-    return _conv_transpose_op(b, x, weight, None, steps, holes, group, pads, extra)
+    if is_same(kernel.pad_mode):
+        return _to_size(b, x, weight, (), kernel)
+    pads = [0] * 6 if is_valid(kernel.pad_mode) else edges(kernel.pad, 3)
+    steps, holes, extra = (spatial(v, 3) for v in (kernel.stride, kernel.dilation, output_padding))
+    return _conv_transpose_op(b, x, weight, None, steps, holes, kernel.group, pads, extra)
+
+
+def _conv_transpose_ext(
+    b: Builder, x: Tensor, weight: Tensor, steps: _Steps, padding: Ints, output_padding: Ints
+) -> Tensor:
+    rank = b.rank(weight) - 2
+    stride, holes, extra = (spatial(v, rank) for v in (steps.stride, steps.dilation, output_padding))
+    pads = edges(padding, rank)
+    return _conv_transpose_op(b, x, weight, steps.bias, stride, holes, steps.groups, pads, extra)
 
 
 @primitive("ConvTranspose2D")
@@ -350,19 +329,13 @@ def conv_transpose_2d(
     b: Builder,
     x: Tensor,
     weight: Tensor,
-    bias: Tensor | None = None,
-    stride: Ints = (1,),
+    *,
     padding: Ints = (0,),
     output_padding: Ints = (0,),
-    groups: int = 1,
-    dilation: Ints = (1,),
+    steps: _Steps,
 ) -> Value:
     """ConvTranspose; an input without batch gets one on the way."""
-    steps, holes, extra = spatial(stride, 2), spatial(dilation, 2), spatial(output_padding, 2)
-    pads = edges(padding, 2)
-    return unbatched(
-        b, x, 2, lambda x: _conv_transpose_op(b, x, weight, bias, steps, holes, groups, pads, extra)
-    )
+    return unbatched(b, x, 2, lambda x: _conv_transpose_ext(b, x, weight, steps, padding, output_padding))
 
 
 @primitive("Convolution")
@@ -370,20 +343,16 @@ def any_convolution(
     b: Builder,
     x: Tensor,
     weight: Tensor,
-    bias: Tensor | None = None,
-    stride: Ints = (1,),
+    *,
     padding: Ints = (0,),
-    dilation: Ints = (1,),
     transposed: bool = False,
     output_padding: Ints = (0,),
-    groups: int = 1,
+    steps: _Steps,
 ) -> Value:
     """Conv, or ConvTranspose."""
-    if not transposed:
-        return convolution(b, x, weight, bias, stride, dilation, groups, "pad", padding)
-    rank = b.rank(weight) - 2
-    steps, holes, extra = (spatial(v, rank) for v in (stride, dilation, output_padding))
-    return _conv_transpose_op(b, x, weight, bias, steps, holes, groups, edges(padding, rank), extra)
+    if transposed:
+        return _conv_transpose_ext(b, x, weight, steps, padding, output_padding)
+    return steps.convolve(b, x, weight, "pad", padding)
 
 
 @primitive("ConvolutionStr", unused="output_padding")
@@ -391,39 +360,45 @@ def convolution_by_name(
     b: Builder,
     x: Tensor,
     weight: Tensor,
-    bias: Tensor | None = None,
-    stride: Ints = (1,),
+    *,
     padding: str = "valid",
-    dilation: Ints = (1,),
     transposed: bool = False,
-    output_padding: Ints = (0,),
-    groups: int = 1,
+    steps: _Steps,
 ) -> Value:
     """Conv."""
     if transposed:
         raise Unsupported("is transposed with a padding by name")
-    return convolution(b, x, weight, bias, stride, dilation, groups, padding)
+    return steps.convolve(b, x, weight, padding)
 
 
 # -- windows as vectors ----------------------------------------------------------------------------
 
 
-def _windows(
-    b: Builder, x: Tensor, kernel: Ints, stride: Ints, dilation: Ints, pad: Ints
-) -> tuple[Tensor, int, list[int | Tensor]]:
+@dataclass(frozen=True)
+class _Sliding(Arguments):
+    """How a window slides over images."""
+
+    kernel_size: Ints = (1,)
+    dilation: Ints = (1,)
+    padding: Ints = (0,)
+    stride: Ints = (1,)
+
+
+def _windows(b: Builder, x: Tensor, told: _Sliding) -> tuple[Tensor, int, list[int | Tensor]]:
     """Every window of every channel, (batch * channels, places, height, width), by a Conv that picks."""
-    places = int(np.prod(spatial(kernel, 2)))
+    kernel, steps, holes = (spatial(v, 2) for v in (told.kernel_size, told.stride, told.dilation))
+    places = int(np.prod(kernel))
     room(places, places)
-    kernels = np.eye(places, dtype=b.dtype(x).numpy()).reshape(places, 1, *spatial(kernel, 2))
+    kernels = np.eye(places, dtype=b.dtype(x).numpy()).reshape(places, 1, *kernel)
     flat = b.reshape(x, [-1, 1, b.dim(x, 2), b.dim(x, 3)])
-    before, after = edges(pad, 2)[:2], edges(pad, 2)[2:]
+    before, after = edges(told.padding, 2)[:2], edges(told.padding, 2)[2:]
     for i, size in enumerate(b.shape(x)[2:]):
         # MindSpore rounds the number of windows towards zero, so that one may stick out; it is 0 there.
-        reach = spatial(dilation, 2)[i] * (spatial(kernel, 2)[i] - 1) + 1
+        reach = holes[i] * (kernel[i] - 1) + 1
         out = 0 if size is None else reach - before[i] - size - after[i]
-        after[i] += out if 0 < out < spatial(stride, 2)[i] else 0
+        after[i] += out if 0 < out < steps[i] else 0
     pads = [before[0], after[0], before[1], after[1]]
-    found = convolution(b, flat, b.constant(kernels), None, stride, dilation, 1, "pad", pads)
+    found = convolution(b, flat, b.constant(kernels), None, steps, holes, 1, "pad", pads)
     height, width = b.dim(found, 2), b.dim(found, 3)
     if isinstance(height, int) and isinstance(width, int):
         return found, places, [height * width]
@@ -440,60 +415,39 @@ def im2col(
     pads: Ints = (0,),
 ) -> Value:
     """Conv with a kernel for each place of the window, and Reshape."""
-    found, places, count = _windows(b, x, ksizes, strides, dilations, pads)
+    found, places, count = _windows(b, x, _Sliding(ksizes, dilations, pads, strides))
     return b.reshape(found, [b.dim(x, 0), b.dim(x, 1), places, *count])
 
 
 @primitive("Im2ColExt")
-def im2col_ext(
-    b: Builder,
-    x: Tensor,
-    kernel_size: Ints,
-    dilation: Ints = (1,),
-    padding: Ints = (0,),
-    stride: Ints = (1,),
-) -> Value:
+def im2col_ext(b: Builder, x: Tensor, told: _Sliding) -> Value:
     """Conv with a kernel for each place of the window, and Reshape."""
     channels = b.shape(x)[1]
     if channels is None:
         raise Unsupported("needs the number of channels fixed")
-    found, places, count = _windows(b, x, kernel_size, stride, dilation, padding)
+    found, places, count = _windows(b, x, told)
     return b.reshape(found, [b.dim(x, 0), channels * places, *count])
 
 
 @primitive("Col2Im", "Col2ImExt")
-def col2im(
-    b: Builder,
-    x: Tensor,
-    output_size: Ints,
-    kernel_size: Ints = (1,),
-    dilation: Ints = (1,),
-    padding: Ints = (0,),
-    stride: Ints = (1,),
-) -> Value:
+def col2im(b: Builder, x: Tensor, output_size: Ints, told: _Sliding) -> Value:
     """Col2Im, after Reshape where the places of a window are a dimension of their own."""
     if b.rank(x) == 2:
-        return b.op(
-            "Squeeze",
-            _col2im(b, b.op("Unsqueeze", x, [0]), output_size, kernel_size, dilation, padding, stride),
-            [0],
-        )
+        return b.op("Squeeze", _col2im(b, b.op("Unsqueeze", x, [0]), output_size, told), [0])
     if b.rank(x) == 4:
         batch, channels, places, count = (b.dim(x, i) for i in range(4))
         known = isinstance(channels, int) and isinstance(places, int)
         x = b.reshape(x, [batch, channels * places if known else -1, count])
-    return _col2im(b, x, output_size, kernel_size, dilation, padding, stride)
+    return _col2im(b, x, output_size, told)
 
 
-def _col2im(
-    b: Builder, x: Tensor, size: Ints, kernel: Ints, dilation: Ints, padding: Ints, stride: Ints
-) -> Tensor:
+def _col2im(b: Builder, x: Tensor, size: Ints, told: _Sliding) -> Tensor:
     return b.op(
         "Col2Im",
         x,
         list(size),
-        spatial(kernel, 2),
-        dilations=spatial(dilation, 2),
-        pads=edges(padding, 2),
-        strides=spatial(stride, 2),
+        spatial(told.kernel_size, 2),
+        dilations=spatial(told.dilation, 2),
+        pads=edges(told.padding, 2),
+        strides=spatial(told.stride, 2),
     )
