@@ -2,6 +2,7 @@
 
 import gc
 import os
+import secrets
 import shutil
 import signal
 import socket
@@ -9,6 +10,7 @@ import subprocess
 import sys
 import tempfile
 import textwrap
+import threading
 from pathlib import Path
 
 import numpy as np
@@ -161,6 +163,21 @@ def test_strangers_do_not_keep_the_admitted_out(cache, product, slave):
         assert slave.predict(path, {"shared_mem_handle": handle}) == close_to(weight)
         crowd.stdin.close()
     model.close()
+
+
+def test_an_admitted_process_waits_for_a_place_in_the_queue():
+    """Strangers can fill it: connecting fails at once then, and not because nobody listens."""
+    address = handover._address(secrets.randbelow(1 << 60))
+    kind = socket.AF_UNIX, socket.SOCK_SEQPACKET
+    with socket.socket(*kind) as listening, socket.socket(*kind) as stranger, socket.socket(*kind) as line:
+        listening.bind(address)
+        listening.listen(0)
+        stranger.connect(address)
+        accepts = threading.Timer(0.1, lambda: listening.accept()[0].close())
+        accepts.start()
+        line.settimeout(10)
+        handover._connect(line, address)
+        accepts.join()
 
 
 def test_a_wrong_handle_is_refused(cache, product, slave):

@@ -137,6 +137,25 @@ def test_text_goes_in_and_comes_out(tmp_path):
     assert output.get_data_to_numpy().tolist() == ["abab", "öö"]
 
 
+@pytest.mark.parametrize("place", ["initializer", "Constant"])
+def test_many_texts_are_constants_too(tmp_path, place):
+    texts = [f"a text of some length, number {i}" for i in range(500)]
+    tensor = helper.make_tensor("t", onnx.TensorProto.STRING, [500], texts)
+    constant = helper.make_node("Constant", [], ["t"], value=tensor)
+    node = helper.make_node("Gather", ["t", "x"], ["y"])
+    x = helper.make_tensor_value_info("x", onnx.TensorProto.INT64, ["n"])
+    y = helper.make_tensor_value_info("y", onnx.TensorProto.STRING, ["n"])
+    nodes, tensors = ([node], [tensor]) if place == "initializer" else ([constant, node], [])
+    graph = helper.make_graph(nodes, "g", [x], [y], tensors)
+    proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=9)
+    onnx.save(proto, tmp_path / "m.onnx")
+    for _ in range(2):
+        with mslite.Model() as text:
+            text.build_from_file(str(tmp_path / "m.onnx"), mslite.ModelType.ONNX)
+            (output,) = text.predict([mslite.Tensor(np.array([3, 499]))])
+        assert output.get_data_to_numpy().tolist() == [texts[3], texts[499]]
+
+
 def _strings(model: onnx.ModelProto) -> None:
     model.graph.node[0].attribute.append(helper.make_attribute("kernel_shape", "three"))
 

@@ -149,6 +149,8 @@ def _in_memory(graph: Compilable, source: Source | None) -> dict[str, tuple[Arra
         tensor = value.const_value
         if tensor is None or (tensor.nbytes <= SMALL and name not in variable) or tensor.nbytes == 0:
             continue
+        if tensor.dtype is ir.DataType.STRING:  # texts cannot be given in memory
+            continue
         if not value.uses() and not value.is_graph_output():  # onnxruntime forgets it before it is replaced
             continue
         if isinstance(tensor, ir.ExternalTensor) and (source is None or tensor.dtype.bitwidth < 8):

@@ -76,7 +76,9 @@ def _places(model: ir.Model, source: Source) -> dict[str, _WeightLocation]:
     places = {}
     for name, value in model.graph.initializers.items():
         tensor = value.const_value
-        if tensor is None or tensor.nbytes <= SMALL or tensor.dtype.bitwidth % 8:
+        if tensor is None or tensor.nbytes <= SMALL or tensor.dtype is ir.DataType.STRING:
+            continue
+        if tensor.dtype.bitwidth % 8:
             continue
         place = _place(tensor, source)
         if place is not None:
