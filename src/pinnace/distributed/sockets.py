@@ -131,7 +131,7 @@ class Sockets:
 
     def _come(self, meeting: Rendezvous) -> dict[str, Any]:
         """Connect to rank 0, which may not be there yet."""
-        reason = ""
+        reason = answer = ""
         while time.monotonic() < self._deadline:
             try:
                 with socket.create_connection((meeting.hosts[0], meeting.port), PATIENCE) as connection:
@@ -139,8 +139,11 @@ class Sockets:
                     greeting = _COME.pack(_MAGIC, self.rank, self.size, self._listener.port)
                     connection.sendall(sealed(greeting))
                     return self._checked(_told(connection, self._deadline + PATIENCE), meeting)
-            except (OSError, ValueError, TypeError) as error:
-                reason = str(error)
+            except OSError as error:
+                reason = answer or str(error)
+                time.sleep(0.02)
+            except (ValueError, TypeError) as error:
+                reason = answer = str(error)  # says more than that nobody listens any more
                 time.sleep(0.02)
         raise DistributedError(
             f"rank {self.rank}: rank 0 did not come within {self._seconds:g} s (rank 0 listens on {meeting}; "
