@@ -168,6 +168,15 @@ def _beyond(model: onnx.ModelProto) -> None:
     model.opset_import[0].version = 1 << 40
 
 
+def _without_results(model: onnx.ModelProto) -> None:
+    del model.graph.node[0].output[:]
+
+
+def _referred(model: onnx.ModelProto) -> None:
+    branch = model.graph.node[0].attribute.add()
+    branch.name, branch.type, branch.ref_attr_name = "then_branch", onnx.AttributeProto.GRAPH, "elsewhere"
+
+
 def _typeless(model: onnx.ModelProto) -> None:
     model.graph.node[0].attribute[0].t.data_type = -(1 << 31)
 
@@ -177,6 +186,8 @@ def _typeless(model: onnx.ModelProto) -> None:
     [
         ("MaxPool", _strings, "attribute 'kernel_shape' of MaxPool 'y' is STRING, not INTS"),
         ("Constant", _valueless, "Constant 'y' must have exactly one attribute"),
+        ("If", _referred, "is no valid ONNX model"),
+        ("Relu", _without_results, "Relu '' has no outputs"),
         ("Relu", _beyond, "there is no operator set 1099511627776 of ONNX"),
         ("Constant", _typeless, "tensor 'y' is damaged: -2147483648 is not a valid DataType"),
     ],

@@ -33,11 +33,11 @@ def read(source: Source) -> ir.Model:
         make_dense(proto, source.name)
         _name_nodes(proto.graph)
         model = ir.from_proto(proto)
+        check(model, source.name)
     except PinnaceError:
         raise
     except (DecodeError, ValueError, TypeError, KeyError, AttributeError, ir.serde.SerdeError) as error:
         raise ModelFormatError(f"{source.name}: is no valid ONNX model: {_reason(error, earlier)}") from None
-    check(model, source.name)
     _place_weights(model, source)
     return model
 

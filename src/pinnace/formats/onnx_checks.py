@@ -45,6 +45,8 @@ def _check_attributes(node: ir.Node, opset: int, file: str) -> None:
     """
     if node.domain:
         return
+    if not node.outputs:
+        raise ModelFormatError(f"{file}: {node.op_type} {node.name!r} has no outputs")
     types = _types(node.op_type, opset)
     for name, attribute in node.attributes.items():
         if name in types and attribute.type.value != types[name]:

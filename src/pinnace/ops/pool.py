@@ -428,7 +428,8 @@ def _ends(b: Builder, length: Tensor, size: int) -> tuple[Tensor, Tensor]:
 
 def _cells(length: int, size: int) -> list[tuple[int, int]]:
     """Where the cells begin and end when `length` elements are shared out to `size`."""
-    return [(i * length // size, -(-(i + 1) * length // size)) for i in range(span(size))]
+    span(16 * size)  # numbers that are kept for each
+    return [(i * length // size, -(-(i + 1) * length // size)) for i in range(size)]
 
 
 def _adaptive_max(b: Builder, x: Tensor, sizes: Sequence[int | None]) -> tuple[Tensor, Tensor]:
@@ -474,15 +475,16 @@ def _known_places(lengths: Sequence[int], sizes: Sequence[int | None]) -> np.nda
     flat: np.ndarray[Any, Any] = np.zeros((1, 1), np.int64)
     for length, size in zip(lengths, sizes, strict=True):
         along = _known_along(length, length if size is None else size)
-        flat = flat[:, None, :, None] * length + along[None, :, None, :]
-        flat = flat.reshape(flat.shape[0] * flat.shape[1], -1)
+        shape = room(len(flat) * len(along), flat.shape[1] * along.shape[1])
+        flat = (flat[:, None, :, None] * length + along[None, :, None, :]).reshape(shape)
     return flat
 
 
 def _known_along(length: int, size: int) -> np.ndarray[Any, Any]:
-    cells = _cells(length, size)
-    widest = max(stop - start for start, stop in cells)
-    return np.asarray([[min(start + i, stop - 1) for i in range(widest)] for start, stop in cells])
+    starts, stops = np.asarray(_cells(length, size)).T
+    widest = int((stops - starts).max())
+    room(size, widest)
+    return np.minimum(starts[:, None] + np.arange(widest), stops[:, None] - 1)
 
 
 def _places_along(b: Builder, length: int | Tensor, size: int | None) -> Tensor:
