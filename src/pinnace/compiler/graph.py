@@ -134,7 +134,7 @@ def _forget_shapes(graph: ir.Graph) -> None:
     """Drop what an ONNX file says of the shapes of what is computed; who needs them infers them.
 
     Nothing holds a file to it. Who gives a model another batch often changes its inputs alone, and rules
-    would write the old one into the graph. Results of nested graphs keep theirs: onnxruntime's Scan asks.
+    would write the old one into the graph. Results of nested graphs keep theirs, which Scan asks for.
     So does the part of a rank: `pinnace shard` has written what ranks exchange.
     """
     nodes = list(ir.traversal.RecursiveGraphIterator(graph))

@@ -153,7 +153,7 @@ def _assemble(
         named,
         nodes=nodes,
         initializers=[v for v in b.initializers.values() if v in used and v not in states],
-        opset_imports={"": OPSET, "com.microsoft": 1},
+        opset_imports={"": OPSET},
         name=program.main.name,
     )
     model = ir.Model(graph, ir_version=_IR_VERSION, producer_name="pinnace")
@@ -166,7 +166,7 @@ def _needed(
 ) -> tuple[list[ir.Node], set[ir.Value | None]]:
     """The nodes that the outputs need, in order, and all values that these read.
 
-    A lowering may write what nothing reads, and onnxruntime lays out weights for it all the same. What ranks
+    A lowering may write what nothing reads, and engines lay out weights for it all the same. What ranks
     do together is always needed: the others wait for it.
     """
     kept: list[ir.Node] = []

@@ -25,9 +25,10 @@ import onnx
 import onnx_ir as ir
 from onnx_ir.passes.common import ShapeInferencePass
 
+from pinnace.compiler.casts import compute_in
 from pinnace.compiler.variable import nearest
 from pinnace.errors import warn
-from pinnace.ops.builder import ORIGIN, origins
+from pinnace.ops.builder import origins
 
 PLANNED = "pinnace.planned"
 """Key of what a node notes of itself: the element type that a plan gives it."""
@@ -93,14 +94,8 @@ def _give(node: ir.Node, wanted: ir.DataType, opsets: Mapping[str, int]) -> bool
     cast = {variable for x, variable in operands if variable in open_to and _is(x, _OTHER[wanted])}
     if there or cast:
         node.meta[PLANNED] = wanted
-    made: dict[ir.Value, ir.Value] = {}
-    for place, (x, variable) in enumerate(operands):
-        if variable in cast and x is not None and _is(x, _OTHER[wanted]):
-            made[x] = made.get(x) or _cast_before(node, x, wanted)
-            node.replace_input_with(place, made[x])
-    for y, variable in zip(node.outputs, _variables(schema.outputs, len(node.outputs)), strict=True):
-        if variable in cast and y.name:
-            _cast_after(node, y, wanted)
+    given = _variables(schema.outputs, len(node.outputs))
+    compute_in(node, dict.fromkeys(cast, wanted), [variable for _, variable in operands], given)
     return bool(there or cast)
 
 
@@ -130,34 +125,3 @@ def _variables(formal: Collection[onnx.defs.OpSchema.FormalParameter], count: in
 
 def _is(x: ir.Value | None, dtype: ir.DataType) -> bool:
     return x is not None and isinstance(x.type, ir.TensorType) and x.dtype is dtype
-
-
-def _cast_before(node: ir.Node, x: ir.Value, dtype: ir.DataType) -> ir.Value:
-    cast = _cast(node, x, dtype)
-    cast.outputs[0].name = f"{x.name}.for.{node.outputs[0].name}"
-    _graph(node).insert_before(node, cast)
-    return cast.outputs[0]
-
-
-def _cast_after(node: ir.Node, y: ir.Value, dtype: ir.DataType) -> None:
-    """Let all who read `y` read it cast back, under its name."""
-    cast = _cast(node, y, _OTHER[dtype])
-    (back,) = cast.outputs
-    y.replace_all_uses_with(back, replace_graph_outputs=True)
-    cast.replace_input_with(0, y)
-    y.name, back.name = f"{y.name}.computed", y.name
-    y.type = ir.TensorType(dtype)
-    _graph(node).insert_after(node, cast)
-
-
-def _cast(for_: ir.Node, x: ir.Value, dtype: ir.DataType) -> ir.Node:
-    """A node that casts `x` for a node; it is in no graph yet."""
-    node = ir.Node("", "Cast", [x], [ir.AttrInt64("to", dtype.value)])
-    node.outputs[0].type, node.outputs[0].shape = ir.TensorType(dtype), x.shape
-    node.meta[ORIGIN] = origins(for_)
-    return node
-
-
-def _graph(node: ir.Node) -> ir.Graph | ir.Function:
-    assert node.graph is not None
-    return node.graph

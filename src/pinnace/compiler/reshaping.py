@@ -308,6 +308,7 @@ _RULES: dict[str, _Rule] = {
     "GatherElements": _gather_elements,
     "GatherND": _gather_nd,
     "Gemm": _product,
+    "GroupNormalization": _channels,
     "InstanceNormalization": _channels,
     "LSTM": _recurrent,
     "LpPool": _window,

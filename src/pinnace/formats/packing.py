@@ -35,7 +35,7 @@ import numpy.typing as npt
 import onnx_ir as ir
 
 from pinnace.errors import ModelFormatError
-from pinnace.program import Layout, Quantised
+from pinnace.program import Quantised
 from pinnace.weights.source import Source
 
 Row = Mapping[str, Any]
@@ -154,27 +154,8 @@ def of(
     )
 
 
-def channel_axis(
-    primitive: str, position: int, attributes: Mapping[str, Any], layout: Layout, gathered: int = 0
-) -> int:
-    """Return the axis of per-channel scales of a node's weight input; `gathered` is the axis of a Gather.
-
-    Derived from the converter of release 2.0.0 with weights whose dimensions all differ.
-    """
-    if primitive == "MatMulFusion" and position < 2:
-        transposed = bool(attributes.get(("transpose_a", "transpose_b")[position]))
-        return -1 if transposed == (position == 0) else -2
-    if primitive == "Gather":
-        return gathered
-    if primitive == "Conv2dTransposeFusion":
-        return 1 if layout is Layout.NCHW else -1
-    return 0
-
-
 def shared_axis(before: int | None, axis: int) -> int:
-    """Return the axis of a weight with several readers: Gather's takes precedence over a product's
-    (negative).
-    """
+    """Return the axis of a weight with several readers: from the front takes precedence over from the end."""
     return axis if before is None else max(before, axis)
 
 

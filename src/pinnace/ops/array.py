@@ -231,7 +231,7 @@ def split(b: Builder, x: Tensor, axis: int = 0, output_num: int = 1) -> Value:
 
 
 def _check_parts(b: Builder, x: Tensor, axis: int, parts: int) -> None:
-    """Refuse parts that are not equal; onnxruntime takes minutes for tens of thousands of empty ones."""
+    """Refuse parts that are not equal, tens of thousands of empty ones among them."""
     try:
         size = b.shape(x)[axis]
     except Unsupported:  # not even the rank is known

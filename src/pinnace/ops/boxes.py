@@ -221,8 +221,7 @@ def nms_with_mask(b: Builder, bboxes: Tensor, iou_threshold: float = 0.5) -> Val
     corners = b.op("Concat", first, b.op("Max", first, second), axis=1)
     # The scores are those of a rank, so that those without an order of their own keep it.
     rank = b.op("Range", b.scalar(count), b.constant(0, np.int64), b.constant(-1, np.int64))
-    limit = max(iou_threshold, float(np.finfo(np.float32).tiny))  # OpenVINO's 0 is an overlap of 0, too
-    chosen = _suppressed(b, corners, b.cast(rank, ir.DataType.FLOAT), b.scalar(count), limit)
+    chosen = _suppressed(b, corners, b.cast(rank, ir.DataType.FLOAT), b.scalar(count), iou_threshold)
     nothing = b.op("Expand", b.constant(False), count)
     truth = b.op("Expand", b.constant(True), b.op("Shape", chosen))
     mask = b.op("ScatterElements", nothing, chosen, truth, axis=0)

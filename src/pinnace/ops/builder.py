@@ -13,7 +13,7 @@ import onnx
 import onnx_ir as ir
 
 from pinnace import bounds
-from pinnace.ops import kernels
+from pinnace.ops import schemas
 from pinnace.ops.values import Effects, TailCall, Value
 from pinnace.program import DTYPES, Layout, Quantised, TypeInfo
 
@@ -140,10 +140,21 @@ class Builder:
         operands = [self._operand(i, like) for i in inputs]
         while operands and operands[-1] is None:
             operands.pop()
-        kept = {k: v for k, v in attributes.items() if v is not None}
-        if not domain and kernels.is_known(op_type):
-            return self._around(op_type, outputs, operands, kept)
-        return self._emit(op_type, outputs, operands, kept, domain)
+        dtypes = tuple(None if x is None else self._dtype(x) for x in operands)
+        other = {} if domain else schemas.allowed(op_type, dtypes)
+        given = {k: v for k, v in attributes.items() if v is not None}
+        if not other:
+            return self._emit(op_type, outputs, operands, given, domain)
+        # ONNX has no such operator of these types: it is computed in others.
+        taken = schemas.variables(op_type, len(operands))
+        own = {v: t for v, t in zip(taken[::-1], dtypes[::-1], strict=True) if t is not None}
+        wide = [
+            x if x is None or v not in other else self.cast(x, other[v])
+            for x, v in zip(operands, taken, strict=True)
+        ]
+        results = self._emit(op_type, outputs, wide, given)
+        back = schemas.variables(op_type, outputs, outputs=True)
+        return tuple(self.cast(y, own[v]) if v in other else y for y, v in zip(results, back, strict=True))
 
     def _axes_of_nothing(self, x: ir.Value, axes: list[int]) -> list[int]:
         """Axes from the front where `x` may be empty: there onnxruntime (1.31) counts none from the end."""
@@ -157,7 +168,7 @@ class Builder:
         op_type: str,
         outputs: int,
         operands: Sequence[ir.Value | None],
-        attributes: dict[str, Any],
+        attributes: Mapping[str, Any],
         domain: str = "",
     ) -> tuple[ir.Value, ...]:
         if self._names + outputs > _MOST_VALUES:
@@ -167,33 +178,9 @@ class Builder:
         node.meta[ORIGIN] = self.origins
         for output in node.outputs:
             output.name = self.fresh()
+        schemas.give_types(node)
         self.nodes.append(node)
         return tuple(node.outputs)
-
-    def _around(
-        self, op_type: str, outputs: int, operands: Sequence[ir.Value | None], attributes: dict[str, Any]
-    ) -> tuple[ir.Value, ...]:
-        """Compute in a type that has a kernel, and give the results the type that they should have."""
-        dtypes = tuple(None if x is None else self._dtype(x) for x in operands)
-        detour = kernels.detour(op_type, dtypes)
-        taken = kernels.variables(op_type, len(operands))
-        given = kernels.variables(op_type, outputs, outputs=True)
-        own = {v: t for v, t in zip(taken, dtypes, strict=True) if t is not None}
-        if not detour:
-            results = self._emit(op_type, outputs, operands, attributes)
-            for result, variable in zip(results, given, strict=True):
-                dtype = own.get(variable) or kernels.fixed(variable) or _named(attributes.get("to"))
-                result.type = None if dtype is None else ir.TensorType(dtype)
-            return results
-        wide = [
-            x if x is None or v not in detour else self.cast(x, detour[v])
-            for x, v in zip(operands, taken, strict=True)
-        ]
-        results = self._emit(op_type, outputs, wide, attributes)
-        return tuple(
-            r if v not in detour else self._emit("Cast", 1, [r], {"to": own.get(v, detour[v]).value})[0]
-            for r, v in zip(results, given, strict=True)
-        )
 
     def fresh(self) -> str:
         """A name that nothing else has."""
@@ -571,11 +558,6 @@ def _attribute(name: str, value: Any) -> ir.Attr:
     if isinstance(value, list | tuple) and value and type(value[0]) in _LISTS:
         return _LISTS[type(value[0])](name, value)
     return ir.convenience.convert_attribute(name, value)
-
-
-def _named(to: int | None) -> ir.DataType | None:
-    """The type that `Cast` has in its attribute."""
-    return None if to is None else ir.DataType(to)
 
 
 def _shape_of(tensor: ir.TensorProtocol) -> ir.Shape:

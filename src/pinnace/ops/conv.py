@@ -92,38 +92,7 @@ def convolution(
     rank = b.rank(weight) - 2
     steps, holes = spatial(stride, rank), spatial(dilation, rank)
     padding = window(pad_mode, pad, rank)
-    if is_same(pad_mode) and any(d > 1 for d in holes):
-        # onnxruntime has no auto_pad for kernels with holes.
-        x, padding = _same_by_hand(b, x, [d * (k - 1) + 1 for d, k in _pairs(holes, weight, b)], steps)
     return b.op("Conv", x, weight, bias, strides=steps, dilations=holes, group=group, **padding)
-
-
-def _pairs(holes: Sequence[int], weight: Tensor, b: Builder) -> zip[tuple[int, int]]:
-    return zip(holes, b.static_shape(weight)[2:], strict=True)
-
-
-def _same_by_hand(
-    b: Builder, x: Tensor, reach: Sequence[int], steps: Sequence[int]
-) -> tuple[Tensor, dict[str, Any]]:
-    """SAME as attribute `pads` where they are known now; else `x` padded by Pad."""
-    lengths = b.shape(x)[2:]
-    totals = [_same_total(n, r, s) for n, r, s in zip(lengths, reach, steps, strict=True)]
-    known = [t for t in totals if t is not None]
-    if len(known) == len(totals):
-        return x, {"pads": [t // 2 for t in known] + [t - t // 2 for t in known]}
-    step, far = b.constant(list(steps), np.int64), b.constant(list(reach), np.int64)
-    length = b.op("Shape", x, start=2)
-    last = b.op("Mul", b.op("Div", b.op("Sub", length, 1), step), step)
-    total = b.op("Max", b.op("Sub", b.op("Add", last, far), length), b.constant(0, np.int64))
-    before = b.op("Div", total, 2)
-    pads = b.op("Concat", [0, 0], before, [0, 0], b.op("Sub", total, before), axis=0)
-    return b.op("Pad", x, pads), {}
-
-
-def _same_total(length: int | None, reach: int, step: int) -> int | None:
-    if step == 1:
-        return reach - 1
-    return None if length is None else max((length - 1) // step * step + reach - length, 0)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -224,7 +193,7 @@ def transposed(
     """ConvTranspose to the given spatial sizes; with SAME a size is the input's times the stride."""
     rank = b.rank(weight) - 2
     steps, holes = spatial(stride, rank), spatial(dilation, rank)
-    reach = [d * (k - 1) + 1 for d, k in _pairs(holes, weight, b)]
+    reach = [d * (k - 1) + 1 for d, k in zip(holes, b.static_shape(weight)[2:], strict=True)]
     if is_same(pad_mode):
         over = [max(r - s, 0) for r, s in zip(reach, steps, strict=True)]
         pads = [n // 2 for n in over] + [n - n // 2 for n in over]

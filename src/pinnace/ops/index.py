@@ -153,17 +153,9 @@ def _side_by_side(b: Builder, indices: Sequence[Tensor]) -> Tensor:
 
 def scattered_nd(b: Builder, x: Tensor, indices: Tensor, updates: Tensor, reduction: str = "none") -> Tensor:
     """ScatterND."""
-    own, kind = b.dtype(x), _reduced_in(b.dtype(x), reduction)
-    x, updates = b.cast(x, kind), b.cast(updates, kind)
     if not b.rank(x):  # a scalar, which MindSpore takes for one row
         return b.reshape(scattered_nd(b, b.reshape(x, [1]), indices, updates, reduction), [])
-    return b.cast(b.op("ScatterND", x, wide_places(b, indices), updates, reduction=reduction), own)
-
-
-def _reduced_in(dtype: ir.DataType, reduction: str) -> ir.DataType:
-    # onnxruntime scatters halves, but adds none up.
-    halves = (ir.DataType.FLOAT16, ir.DataType.BFLOAT16)
-    return ir.DataType.FLOAT if dtype in halves and reduction != "none" else dtype
+    return b.op("ScatterND", x, wide_places(b, indices), b.cast(updates, b.dtype(x)), reduction=reduction)
 
 
 def _tensor_scatter(reduction: str, *names: str) -> None:
@@ -220,13 +212,10 @@ def scattered(
     b: Builder, x: Tensor, axis: int, indices: Tensor, updates: Value, reduction: str = "none"
 ) -> Tensor:
     """ScatterElements."""
-    own, kind = b.dtype(x), _reduced_in(b.dtype(x), reduction)
-    values = b.cast(b.operand(updates, x), kind)
+    values = b.cast(b.operand(updates, x), b.dtype(x))
     if b.rank(values) == 0 and b.rank(x):
         values = b.op("Expand", values, b.op("Shape", indices))
-    where = places(b, indices)
-    result = b.op("ScatterElements", b.cast(x, kind), where, values, axis=axis, reduction=reduction)
-    return b.cast(result, own)
+    return b.op("ScatterElements", x, places(b, indices), values, axis=axis, reduction=reduction)
 
 
 @primitive("Scatter")

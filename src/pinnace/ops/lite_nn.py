@@ -344,10 +344,6 @@ def _target(
 ) -> tuple[Tensor | None, Tensor | None, list[int] | None]:
     """ONNX's scales and sizes, one of them, and the axes that they are for; None where for all."""
     if target is None:
-        lead = b.shape(picture)[:2]
-        # onnxruntime 1.31 loses constant sizes of two axes when it moves a Transpose over the Resize.
-        if None not in lead:
-            return None, b.constant([*b.static_shape(picture)[:2], *size], np.int64), None
         target = b.constant(size, np.int64)
     if b.static_shape(target) != (2,):
         raise Unsupported(f"has a target of shape {b.shape(target)}, and height and width are expected")

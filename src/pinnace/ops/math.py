@@ -120,11 +120,7 @@ def rsqrt(b: Builder, x: Tensor) -> Value:
 
 @primitive("Log")
 def log(b: Builder, x: Tensor) -> Value:
-    """Log; of Sigmoid Neg of Softplus of Neg."""
-    made = x.producer()
-    if made is not None and made.op_type == "Sigmoid" and made.inputs[0] is not None:
-        # onnxruntime's Sigmoid stops at -18 (seen in 1.31), where MindSpore's still has a logarithm.
-        return b.op("Neg", b.op("Softplus", b.op("Neg", made.inputs[0])))
+    """Log."""
     return b.op("Log", floating(b, x))
 
 
@@ -411,7 +407,7 @@ def _quotient(b: Builder, first: Tensor, second: Tensor) -> Tensor:
 def _divisor(b: Builder, x: Tensor) -> Tensor:
     """Integers to divide by, with 1 for 0 and -1; itself where it is known to have neither.
 
-    onnxruntime refuses the former, and the least number over the latter ends the process (seen in 1.31).
+    ONNX has no results for the former, nor for the least number over the latter.
     """
     value = b.known(x)
     if value is not None and not np.isin(value, (0, -1)).any():
@@ -472,10 +468,7 @@ def extreme(b: Builder, op_type: str, x: Value, y: Value) -> Tensor:
     if isinstance(x, ir.Value) and b.dtype(first).is_floating_point() and not scaled:
         first = b.op("Where", b.op("IsNaN", first), second, first)
     if b.dtype(first) is ir.DataType.FLOAT16:
-        first, second = (
-            second,
-            first,
-        )  # of 0.0 and -0.0 both give `y`, onnxruntime's float16 its first operand
+        first, second = second, first  # of 0.0 and -0.0 the result is `y`, and kernels give the first
     return b.op(op_type, first, second)
 
 
@@ -712,7 +705,7 @@ def clamp(b: Builder, x: Tensor, clip_min: Value = None, clip_max: Value = None)
     if wanted is not b.dtype(x) and wanted.is_floating_point():
         x = b.cast(x, wanted)
     if all(bound is None or isinstance(bound, bool | int | float) for bound in (clip_min, clip_max)):
-        # A bound that is left out is the largest finite number to onnxruntime: infinities would become that.
+        # A bound that is left out is the largest finite number: infinities would become that.
         ends = (-math.inf, math.inf) if b.dtype(x).is_floating_point() else (None, None)
         bounds = [end if v is None else v for v, end in zip((clip_min, clip_max), ends, strict=True)]
         clipped = b.op("Clip", x, *(None if v is None else b.like(v, x) for v in bounds))
@@ -724,7 +717,7 @@ def clamp(b: Builder, x: Tensor, clip_min: Value = None, clip_max: Value = None)
 
 
 def bound_for_nan(b: Builder, clipped: Tensor, bound: Value) -> Tensor:
-    """What MindSpore's comparisons make of NaN where onnxruntime's Clip leaves it."""
+    """What MindSpore's comparisons make of NaN where Clip leaves it."""
     if bound is None or not b.dtype(clipped).is_floating_point():
         return clipped
     return b.op("Where", b.op("IsNaN", clipped), b.like(bound, clipped), clipped)

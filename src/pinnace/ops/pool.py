@@ -48,8 +48,7 @@ def reached(
 ) -> Tensor:
     """What of an image a pool's windows reach where its padding is SAME and a step is longer than a window.
 
-    onnxruntime (seen in 1.31) takes the rest beyond the last window for padding less than 0: its MaxPool
-    refuses that, its AveragePool begins within the image.
+    By ONNX's formula the rest beyond the last window is padding less than 0, and windows begin in the image.
     """
     if "auto_pad" not in padding or all(s <= k for s, k in zip(steps, kernel, strict=True)):
         return x

@@ -276,7 +276,7 @@ def _j(b: Builder, x: Tensor, order: int) -> Tensor:
     value = _either(b, size, near, _waves(b, size, order)[0])
     if not order:
         return value
-    # onnxruntime's Where keeps the sign of a zero that it does not pick by its condition.
+    # A zero keeps its sign.
     return b.op("Where", b.op("Greater", size, 0.0), b.op("Mul", value, b.op("Sign", x)), x)
 
 

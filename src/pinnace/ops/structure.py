@@ -8,14 +8,17 @@ from pinnace.ops.builder import Builder, Unsupported
 from pinnace.ops.table import primitive
 from pinnace.ops.values import AlwaysRaises, Branches, Closure, Value, flatten, rebuild
 
+TUPLE, ITEM, ORDERED = "MakeTuple", "TupleGetItem", "Depend"
+"""The primitives through which results of a model get their names."""
 
-@primitive("MakeTuple", "make_list", "MakeList", "make_tuple")
+
+@primitive(TUPLE, "make_list", "MakeList", "make_tuple")
 def make_tuple(b: Builder, *items: Value) -> Value:
     """Nothing: a tuple exists only while lowering."""
     return items
 
 
-@primitive("TupleGetItem", "tuple_getitem", "list_getitem", "RealTupleGetItem")
+@primitive(ITEM, "tuple_getitem", "list_getitem", "RealTupleGetItem")
 def tuple_get_item(b: Builder, items: Value, index: Value) -> Value:
     """Nothing, or Gather where only the run knows the index."""
     known = b.known(index)
@@ -37,7 +40,7 @@ def load(b: Builder, parameter: Value, monad: Value) -> Value:
     return b.read(b.tensor(parameter))
 
 
-@primitive("Depend", unused="after")
+@primitive(ORDERED, unused="after")
 def depend(b: Builder, value: Value, *after: Value) -> Value:
     """Nothing: the value; what was changed in place meanwhile is read again."""
     leaves = [b.changed(v) if isinstance(v, ir.Value) else v for v in flatten(value)]

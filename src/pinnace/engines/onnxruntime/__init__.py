@@ -2,7 +2,8 @@
 
 `engine` is the door; `session` runs, and with `loading` is all that a model from the compile cache needs;
 `compiling` makes sessions of graphs, `keeping` what the cache keeps of them, `exchanging` sessions with other
-weights; `kernels` knows which operators there are, `divisors` which attributes end the process.
+weights; `kernels` knows which operators there are, `divisors` which attributes end the process. `rules` and
+`legal` write what it refuses, or computes slowly, otherwise.
 """
 
 import os

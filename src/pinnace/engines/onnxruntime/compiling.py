@@ -15,6 +15,7 @@ from pinnace.engines.folding import allowance
 from pinnace.engines.onnxruntime.divisors import check_divisors
 from pinnace.engines.onnxruntime.kernels import lacking
 from pinnace.engines.onnxruntime.least import divide_by_one
+from pinnace.engines.onnxruntime.legal import legalise
 from pinnace.engines.onnxruntime.pools import keep_plain
 from pinnace.engines.onnxruntime.providers import ON_CPU, Chain
 from pinnace.engines.onnxruntime.recurrent import refuse_nothing
@@ -81,6 +82,7 @@ def encoded(graph: Compilable, source: Source | None = None, chain: Chain = ON_C
         keep_plain(graph.model)
         divide_by_one(graph.model)
         refuse_nothing(graph.model)
+    legalise(graph.model, chain)  # what rules and guards have written, too
     set_apart(graph.model, {name for v in graph.variable.values() for name in v.names})
     allowed = allowance(graph.model)
     disabled = wrong_optimizers(graph.model) + _SLOW_OPTIMIZERS

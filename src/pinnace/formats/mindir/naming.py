@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from pinnace.ops import structure
 from pinnace.program import Function, Literal
 
 # Limits of nested tuples and of visited values: damaged files can make them endless.
@@ -39,11 +40,11 @@ class Namer:
         if node is None or self._left < 0 or depth > _DEEPEST:
             return self._inputs.get(value) or self._plain(value)
         match node.primitive, node.inputs:
-            case "MakeTuple", items:
+            case structure.TUPLE, items:
                 return [self._of(item, depth + 1) for item in items if self._left > 0]
-            case "Depend", (first, *_):
+            case structure.ORDERED, (first, *_):
                 return self._of(first, depth + 1)
-            case "TupleGetItem", (whole, index):
+            case structure.ITEM, (whole, index):
                 names, place = self._of(whole, depth + 1), self._constants.get(index)
                 known = isinstance(names, list) and isinstance(place, int) and 0 <= place < len(names)
                 return names[place] if known else self._declared(value)  # type: ignore[index]

@@ -16,6 +16,7 @@ import onnx_ir as ir
 from pinnace.errors import ModelFormatError
 from pinnace.formats import packing
 from pinnace.formats.mindir.schema import number_of
+from pinnace.ops.channels import quantised_axis
 from pinnace.program import Layout, Node, Quantised
 
 _STORAGE_ONLY = (2, 4)
@@ -47,7 +48,7 @@ def uses(nodes: list[Node]) -> dict[str, WeightUse]:
         kind, gathered = node.attributes.get("quant_type"), node.attributes.get("axis")
         for position, name in enumerate(node.inputs):
             before = found.get(name, WeightUse())
-            axis = packing.channel_axis(
+            axis = quantised_axis(
                 node.primitive,
                 position,
                 node.attributes,

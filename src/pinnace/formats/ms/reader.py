@@ -28,6 +28,7 @@ import onnx_ir as ir
 from pinnace.formats import packing
 from pinnace.formats.ms import schema, tensors
 from pinnace.formats.ms.flatbuffer import Buffer, Table
+from pinnace.ops.channels import quantised_axis
 from pinnace.program import Dialect, Function, Input, Layout, Node, Program, Quantised, TypeInfo
 from pinnace.types import DataType
 from pinnace.weights.source import SMALL, Source
@@ -41,7 +42,7 @@ _CUSTOM = "Custom"
 _FUNCTION = "sub_graph_index"
 """The attribute with the index of a function's sub-graph."""
 _GATHERED = 2
-"""The position of the axis among the inputs of Gather."""
+"""The position of the axis among the inputs of a primitive that gathers."""
 _STORAGE_ONLY = (2, 4)
 """The `QuantType`s of nodes that compute with dequantised weights."""
 
@@ -199,7 +200,7 @@ class _MsReader:
         primitive = self._primitive(node)
         known = self._integer(inputs[_GATHERED]) if len(inputs) > _GATHERED else None
         gathered = 0 if known is None else int(known.flat[0])
-        return packing.channel_axis(primitive.name, position, primitive.fields(), Layout.NHWC, gathered)
+        return quantised_axis(primitive.name, position, primitive.fields(), Layout.NHWC, gathered)
 
     def _integer(self, index: int) -> npt.NDArray[Any] | None:
         """Return a tensor that is one integer in the file, else None."""

@@ -1,4 +1,4 @@
-"""What is written otherwise for onnxruntime's sake, because that was measured to be faster.
+"""What is written otherwise for onnxruntime's sake: what it refuses, and what was measured to be faster.
 
 A rule looks at one node and what is around it, and writes what takes the place of its first output, as a
 lowering would; None leaves things as they are. `RULES` says at which operator a rule looks. Each rule
@@ -7,17 +7,19 @@ keeps what is computed but for the rounding of floats.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import onnx_ir as ir
 
 from pinnace.compiler.plan import PLANNED
 from pinnace.compiler.trace import MISFITS
+from pinnace.engines.onnxruntime.nodes import nodes
 from pinnace.engines.onnxruntime.rules.attention import attention
 from pinnace.engines.onnxruntime.rules.gelu import gelu
 from pinnace.engines.onnxruntime.rules.integers import activation_of_integers, bias_of_integers
 from pinnace.engines.onnxruntime.rules.norm import (
     batch_norm_of_merged,
+    group_norm,
     layer_norm,
     root_mean_square,
     scale_of_channels,
@@ -26,11 +28,24 @@ from pinnace.engines.onnxruntime.rules.norm import (
 from pinnace.engines.onnxruntime.rules.parts import transposed_parts
 from pinnace.engines.onnxruntime.rules.pool import average_pool
 from pinnace.engines.onnxruntime.rules.product import product_of_three
+from pinnace.engines.onnxruntime.rules.refused import (
+    log_of_sigmoid,
+    resize_of_all_axes,
+    same_with_holes,
+)
+from pinnace.engines.onnxruntime.rules.softplus import faster_mish, faster_softplus
 from pinnace.engines.onnxruntime.rules.sums import sum_of_rows
 from pinnace.engines.onnxruntime.rules.winograd import winograd
 from pinnace.ops.builder import Builder, Unsupported, opset_of, origins
 
 Rule = Callable[[Builder, ir.Node], ir.Value | None]
+
+REFUSED: dict[str, tuple[Rule, ...]] = {
+    "Conv": (same_with_holes,),
+    "Log": (log_of_sigmoid,),
+    "Resize": (resize_of_all_axes,),
+}
+"""Rules that models need to run, or to be right; a plan holds no node back from them."""
 
 RULES: dict[str, tuple[Rule, ...]] = {
     "Add": (scaled_layer_norm, scale_of_channels),
@@ -38,6 +53,7 @@ RULES: dict[str, tuple[Rule, ...]] = {
     "Concat": (transposed_parts,),
     "Div": (layer_norm,),
     "Gemm": (bias_of_integers,),
+    "GroupNormalization": (group_norm,),
     "MatMul": (product_of_three,),
     "Mul": (layer_norm, scaled_layer_norm, root_mean_square, gelu),
     "QuantizeLinear": (activation_of_integers,),
@@ -52,7 +68,9 @@ RULES: dict[str, tuple[Rule, ...]] = {
 ON_CPU: dict[str, tuple[Rule, ...]] = {
     "BatchNormalization": (winograd,),
     "Conv": (winograd,),
+    "Mish": (faster_mish,),
     "Relu": (winograd,),
+    "Softplus": (faster_softplus,),
 }
 """Rules that an accelerator's own kernels make useless."""
 
@@ -61,43 +79,37 @@ _SINCE: dict[Rule, int] = {
     batch_norm_of_merged: 9,  # statistics could be those of every element
     bias_of_integers: 11,  # a Gemm had to have a bias
     gelu: 20,  # there was no Gelu; onnxruntime has one of its own, and finds it
+    group_norm: 21,  # factors and offsets were those of groups
+    same_with_holes: 15,  # Pad had attributes, and Shape gave all dimensions
 }
 """The ONNX operator set from which on operators are what a rule takes them for; 7 for all other rules.
 
 The oldest that onnxruntime runs is 7.
 """
 
-_CONTROL = ("If", "Loop", "Scan")
-
 
 def rewrite(model: ir.Model, on_cpu: bool = True) -> None:
     """Apply the rules to every node of a model, each once, in order."""
     b = Builder(opset=opset_of(model))
+    model.opset_imports.setdefault("com.microsoft", 1)
     rules = RULES | ON_CPU if on_cpu else RULES
-    for node in list(_nodes(model.graph)):
-        for rule in () if node.domain else rules.get(node.op_type, ()):
-            replacement = _applied(rule, b, node) if _SINCE.get(rule, 0) <= b.opset else None
-            if replacement is not None:
-                _put(b, node, replacement)
-                break
+    for table in REFUSED, rules:
+        for node in list(nodes(model.graph)):
+            if node.domain or (table is rules and PLANNED in node.meta):  # a plan holds it
+                continue
+            for rule in table.get(node.op_type, ()):
+                replacement = _applied(rule, b, node) if _SINCE.get(rule, 0) <= b.opset else None
+                if replacement is not None:
+                    _put(b, node, replacement)
+                    break
     for name, value in b.initializers.items():
         if value.uses():  # what one rule wrote another may have taken away
             value.name = f"{name}.fused"
             model.graph.register_initializer(value)
 
 
-def _nodes(graph: ir.Graph) -> Iterator[ir.Node]:
-    """The nodes of a graph and of those nested in it; onnx-ir's own iterator takes four times as long."""
-    for node in graph:
-        if node.op_type in _CONTROL:
-            for attribute in node.attributes.values():
-                if attribute.type is ir.AttributeType.GRAPH:
-                    yield from _nodes(attribute.as_graph())
-        yield node
-
-
 def _applied(rule: Rule, b: Builder, node: ir.Node) -> ir.Value | None:
-    if node.graph is None or PLANNED in node.meta:  # an earlier rule took it away, or a plan holds it
+    if node.graph is None:  # an earlier rule took it away
         return None
     b.nodes.clear()
     b.origins = origins(node)

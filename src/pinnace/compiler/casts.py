@@ -1,0 +1,62 @@
+"""Casts around single nodes of a finished graph."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import onnx_ir as ir
+
+from pinnace.ops.builder import ORIGIN, origins
+
+
+def compute_in(
+    node: ir.Node, types: Mapping[str, ir.DataType], taken: Sequence[str], given: Sequence[str]
+) -> None:
+    """Let a node compute in other element types, between casts, so that nothing around it changes.
+
+    `types` are those of type variables of its schema; `taken` and `given` are the variables of its inputs and
+    outputs.
+    """
+    made: dict[ir.Value, ir.Value] = {}
+    own: dict[str, ir.DataType] = {}
+    for place, (x, variable) in enumerate(zip(node.inputs, taken, strict=True)):
+        dtype = x.type.dtype if x is not None and isinstance(x.type, ir.TensorType) else None
+        wanted = types.get(variable, dtype)
+        if x is not None and dtype is not None and wanted is not None and dtype is not wanted:
+            own.setdefault(variable, dtype)
+            made[x] = made.get(x) or _cast_before(node, x, wanted)
+            node.replace_input_with(place, made[x])
+    for y, variable in zip(node.outputs, given, strict=True):
+        if variable in own and y.name:
+            _cast_after(node, y, types[variable], own[variable])
+
+
+def _cast_before(node: ir.Node, x: ir.Value, dtype: ir.DataType) -> ir.Value:
+    cast = _cast(node, x, dtype)
+    cast.outputs[0].name = f"{x.name}.for.{node.outputs[0].name}"
+    _graph(node).insert_before(node, cast)
+    return cast.outputs[0]
+
+
+def _cast_after(node: ir.Node, y: ir.Value, computed: ir.DataType, own: ir.DataType) -> None:
+    """Let all who read `y` read it cast back, under its name."""
+    cast = _cast(node, y, own)
+    (back,) = cast.outputs
+    y.replace_all_uses_with(back, replace_graph_outputs=True)
+    cast.replace_input_with(0, y)
+    y.name, back.name = f"{y.name}.computed", y.name
+    y.type = ir.TensorType(computed)
+    _graph(node).insert_after(node, cast)
+
+
+def _cast(for_: ir.Node, x: ir.Value, dtype: ir.DataType) -> ir.Node:
+    """A node that casts `x` for a node; it is in no graph yet."""
+    node = ir.Node("", "Cast", [x], [ir.AttrInt64("to", dtype.value)])
+    node.outputs[0].type, node.outputs[0].shape = ir.TensorType(dtype), x.shape
+    node.meta[ORIGIN] = origins(for_)
+    return node
+
+
+def _graph(node: ir.Node) -> ir.Graph | ir.Function:
+    assert node.graph is not None
+    return node.graph

@@ -1,0 +1,87 @@
+"""Casts around nodes whose element types onnxruntime has no kernels for.
+
+Such a node is computed in the nearest type that has a kernel and holds its values. `types.json` has the types
+of the kernels for the processor (`tools/make_operator_types.py` writes it); providers for accelerators are
+asked for theirs. A node whose types nothing tells stays as it is.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from functools import cache
+from importlib import resources
+
+import onnx_ir as ir
+from onnxruntime.capi import onnxruntime_pybind11_state as _state
+
+from pinnace.compiler.casts import compute_in
+from pinnace.compiler.trace import MISFITS
+from pinnace.engines.onnxruntime.nodes import inner_graphs, nodes
+from pinnace.engines.onnxruntime.providers import CPU, ON_CPU, Chain
+from pinnace.ops.schemas import among, give_types, variables
+
+_T = ir.DataType
+_FLOATS_ADDED = {_T.FLOAT16: _T.FLOAT, _T.BFLOAT16: _T.FLOAT}
+_REDUCED = {"ScatterElements": _FLOATS_ADDED, "ScatterND": _FLOATS_ADDED}
+"""What operators that copy elements of a type cannot reduce (seen in 1.31), and the types that stand in."""
+
+_Types = Mapping[str, Mapping[str, list[str]]]
+
+
+def legalise(model: ir.Model, chain: Chain = ON_CPU) -> None:
+    """Cast around the nodes of a model and of its nested graphs. Types that nodes tell are set on the way."""
+    others = tuple(name for name, _ in chain if name != CPU)
+    lacking = _types()
+    for node in list(nodes(model.graph)):
+        if node.domain:
+            continue
+        try:
+            give_types(node)
+            for graph in inner_graphs(node):  # its last outputs are those of the node
+                for y, inside in zip(node.outputs[::-1], graph.outputs[::-1], strict=False):
+                    y.type = y.type or inside.type
+            if node.op_type in lacking or node.op_type in _REDUCED:
+                dtypes = tuple(None if x is None else x.dtype for x in node.inputs)
+                detour = _detour(node.op_type, dtypes, others) or _reduced(node)
+                if detour:
+                    taken = variables(node.op_type, len(node.inputs))
+                    compute_in(node, detour, taken, variables(node.op_type, len(node.outputs), outputs=True))
+        except MISFITS:  # the graph is wrong: the engine will say it
+            continue
+
+
+def _reduced(node: ir.Node) -> Mapping[str, ir.DataType]:
+    """The types to reduce in, by type variables."""
+    first = node.inputs[0]
+    wider = _REDUCED.get(node.op_type, {}).get(first.dtype) if first is not None and first.dtype else None
+    reduces = node.attributes.get_string("reduction", "none") != "none"
+    return {"T": wider} if wider is not None and reduces else {}
+
+
+@cache
+def _detour(
+    op_type: str, dtypes: tuple[ir.DataType | None, ...], others: tuple[str, ...]
+) -> Mapping[str, ir.DataType]:
+    """For type variables of an operator, the types to compute in; {} where all have kernels."""
+    elsewhere = _of_providers(others)
+    types = {v: (*t, *elsewhere.get((op_type, v), ())) for v, t in _types().get(op_type, {}).items()}
+    return among(types, op_type, dtypes)
+
+
+@cache
+def _types() -> _Types:
+    table: _Types = json.loads(resources.files(__package__).joinpath("types.json").read_text())
+    return table
+
+
+@cache
+def _of_providers(names: tuple[str, ...]) -> Mapping[tuple[str, str], set[str]]:
+    """By operator and type variable, the types for which providers have kernels."""
+    found: dict[tuple[str, str], set[str]] = {}
+    for kernel in _state.get_all_opkernel_def() if names else ():
+        if kernel.provider in names and not kernel.domain:
+            for variable, types in kernel.type_constraints.items():
+                plain = {kind.removeprefix("tensor(").removesuffix(")") for kind in types}
+                found.setdefault((kernel.op_name, variable), set()).update(plain)
+    return found

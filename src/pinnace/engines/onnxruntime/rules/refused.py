@@ -1,0 +1,62 @@
+"""Forms of ONNX that onnxruntime (seen in 1.31) refuses or computes wrongly, in others that it computes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+
+from pinnace.engines.onnxruntime.rules.match import ints, made_by, pads_of
+from pinnace.engines.onnxruntime.rules.softplus import softplus
+from pinnace.ops.builder import Builder
+
+
+def same_with_holes(b: Builder, node: ir.Node) -> ir.Value | None:
+    """Conv with dilations and an auto_pad, which is refused -> Conv with pads, or after Pad."""
+    holes = node.attributes.get_ints("dilations", ())
+    x, weight = node.inputs[:2]
+    rule = node.attributes.get_string("auto_pad", "NOTSET")
+    if rule not in ("SAME_UPPER", "SAME_LOWER") or all(d == 1 for d in holes) or x is None or weight is None:
+        return None
+    reach = [d * (k - 1) + 1 for d, k in zip(holes, b.static_shape(weight)[2:], strict=True)]
+    steps = node.attributes.get_ints("strides", [1] * len(holes))
+    kept = _attributes(node, "auto_pad", "pads")
+    size = b.shape(x)[2:]
+    if all(n is not None or s == 1 for n, s in zip(size, steps, strict=True)):
+        # In steps of 1 padding does not depend on the size.
+        return b.op("Conv", *node.inputs, pads=pads_of(node, [n or 0 for n in size], reach, steps), **kept)
+    step, length = b.constant(list(steps), np.int64), b.op("Shape", x, start=2)
+    last = b.op("Mul", b.op("Div", b.op("Sub", length, 1), step), step)
+    total = b.op("Max", b.op("Sub", b.op("Add", last, list(reach)), length), b.constant(0, np.int64))
+    less = b.op("Div", total, 2)
+    sides = [less, b.op("Sub", total, less)]
+    before, after = sides if rule == "SAME_UPPER" else sides[::-1]
+    padded = b.op("Pad", x, b.op("Concat", [0, 0], before, [0, 0], after, axis=0))
+    return b.op("Conv", padded, *node.inputs[1:], **kept)
+
+
+def resize_of_all_axes(b: Builder, node: ir.Node) -> ir.Value | None:
+    """Resize to constant sizes of some axes, lost where a Transpose is moved over it -> sizes of all axes."""
+    x, roi, scales, sizes = (*node.inputs, None, None, None)[:4]
+    axes, wanted = node.attributes.get_ints("axes", ()), ints(sizes)
+    if x is None or roi is not None or scales is not None or not axes or wanted is None:
+        return None
+    whole = list(b.static_shape(x))
+    for axis, size in zip(axes, wanted, strict=True):
+        whole[axis] = size
+    if node.attributes.get_string("keep_aspect_ratio_policy", "stretch") != "stretch":
+        return None
+    return b.op("Resize", x, None, None, whole, **_attributes(node, "axes"))
+
+
+def log_of_sigmoid(b: Builder, node: ir.Node) -> ir.Value | None:
+    """Log(Sigmoid(x)) -> Neg(Softplus(-x)): the Sigmoid stops at -18, where there still is a logarithm."""
+    made = made_by(node.inputs[0], "Sigmoid")
+    if made is None or made.inputs[0] is None:
+        return None
+    return b.op("Neg", softplus(b, b.op("Neg", made.inputs[0])))
+
+
+def _attributes(node: ir.Node, *but: str) -> dict[str, Any]:
+    return {a.name: a.value for a in node.attributes.values() if a.name not in but}

@@ -1,0 +1,30 @@
+"""Softplus and Mish, which take onnxruntime (seen in 1.31) 4 and 15 times as long as these forms."""
+
+from __future__ import annotations
+
+import onnx_ir as ir
+
+from pinnace.ops.builder import Builder
+
+
+def softplus(b: Builder, x: ir.Value) -> ir.Value:
+    """max(x, 0) + log(u) for u = 1 + e and e = exp(-|x|), less what 1 + e was rounded by, over u."""
+    e = b.op("Exp", b.op("Neg", b.op("Abs", x)))
+    u = b.op("Add", e, b.like(1, x))
+    rounded = b.op("Sub", b.op("Sub", u, b.like(1, x)), e)
+    return b.op("Add", b.op("Relu", x), b.op("Sub", b.op("Log", u), b.op("Div", rounded, u)))
+
+
+def faster_softplus(b: Builder, node: ir.Node) -> ir.Value | None:
+    """Softplus -> `softplus`."""
+    return None if node.inputs[0] is None else softplus(b, node.inputs[0])
+
+
+def faster_mish(b: Builder, node: ir.Node) -> ir.Value | None:
+    """Mish -> x n / (n + 2) for n = e (e + 2) and e = exp(x)."""
+    x = node.inputs[0]
+    if x is None or b.dtype(x) is ir.DataType.FLOAT16:  # the square of e lies beyond it
+        return None
+    e = b.op("Exp", b.op("Min", x, b.like(20, x)))  # from 20 on the quotient is 1
+    n = b.op("Mul", e, b.op("Add", e, b.like(2, x)))
+    return b.op("Mul", x, b.op("Div", n, b.op("Add", n, b.like(2, x))))
