@@ -134,6 +134,8 @@ def lending(folder: Path, chance: random.Random, master_dies: bool) -> None:
     def master() -> object:
         os.close(from_slave)
         pid = os.read(to_master, 100).decode()
+        if not pid:
+            return "no slave"
         with pinnace.Model() as model:
             model.build_from_file(
                 str(folder / "lent.onnx"), pinnace.ModelType.ONNX, config_dict={"pids": pid}
@@ -173,10 +175,10 @@ def device(folder: Path, chance: random.Random) -> None:
         context.target = ["ascend"]
         with pinnace.DataParallel(str(folder / "parallel.onnx"), context) as model:
             for _ in range(10):
-                while not model.pids:
+                while not (pids := model.pids):
                     time.sleep(0.01)
                 futures = [model.submit([X]) for _ in range(8)]
-                kill_later(chance.choice(model.pids), chance, 0.005)
+                kill_later(chance.choice(pids), chance, 0.005)
                 for future in futures:
                     with suppress(DeviceUnavailableError):  # a request is tried twice, and both were killed
                         is_right({"value": future.result(WAIT)[0].get_data_to_numpy()}, expected)

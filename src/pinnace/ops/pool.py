@@ -483,7 +483,8 @@ def _known_along(length: int, size: int) -> np.ndarray[Any, Any]:
     starts, stops = np.asarray(_cells(length, size)).T
     widest = int((stops - starts).max())
     room(size, widest)
-    return np.minimum(starts[:, None] + np.arange(widest), stops[:, None] - 1)
+    places: np.ndarray[Any, Any] = starts[:, None] + np.arange(widest)
+    return np.minimum(places, stops[:, None] - 1, out=places)
 
 
 def _places_along(b: Builder, length: int | Tensor, size: int | None) -> Tensor:
