@@ -59,7 +59,7 @@ def case(
 ) -> None:
     """Enter a case; without `call` or `body` the operator is applied to all inputs."""
     if any(c.name == name for c in CASES):
-        raise ValueError(f"{name} is there twice")
+        raise ValueError(f"{name} is given twice")
     names = ", ".join(f"x{i}" for i in range(len(inputs)))
     CASES.append(Case(name, inputs, op, call or f"self.op({names})", body, setup, reference))
 

@@ -28,9 +28,9 @@ def named_shapes(text: str) -> dict[str, Shape]:
         if not all(dim == -1 or 0 < dim < _MOST for dim in shape):
             raise ValueError(f"{part!r}: a dimension is -1 or a positive number of 31 bits")
         if abs(math.prod(shape)) > _MOST_ELEMENTS:
-            raise ValueError(f"{part!r}: no memory holds so much")
+            raise ValueError(f"{part!r}: it exceeds any memory")
         if match[1].strip() in found:
-            raise ValueError(f"{match[1].strip()!r} is there twice")
+            raise ValueError(f"{match[1].strip()!r} is given twice")
         found[match[1].strip()] = shape
     return found
 
@@ -42,7 +42,7 @@ def sizes(text: str) -> Sizes:
     parts = [part for part in text.split(";") if part.strip()]
     found = tuple(tuple(between(size) for size in part.split(",")) for part in parts)
     if len({len(one) for one in found}) != 1:
-        raise ValueError(f"{text!r} must have sizes, as many in each part")
+        raise ValueError(f"{text!r} must have the same number of sizes in each part")
     return found
 
 
@@ -72,7 +72,7 @@ def flattened(text: str) -> str:
         if any(map(str.strip, brackets)):
             inputs.append(brackets)
     if len({len(brackets) for brackets in inputs}) != 1:
-        raise ValueError(f"{text!r} must have as many pairs of brackets for each input")
+        raise ValueError(f"{text!r} must have the same number of brackets for each input")
     return ";".join(",".join(together) for together in zip(*inputs, strict=True))
 
 

@@ -73,7 +73,7 @@ def small_network() -> ModelProto:
 
 
 def by_onnxruntime(model: ModelProto, arrays: list[np.ndarray]) -> list[np.ndarray]:
-    """What plain onnxruntime computes of the same file, whose inputs say other shapes."""
+    """What plain onnxruntime computes from the same file, whose inputs say other shapes."""
     edited = ModelProto()
     edited.CopyFrom(model)
     for port, array in zip(edited.graph.input, arrays, strict=False):

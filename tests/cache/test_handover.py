@@ -184,7 +184,7 @@ def test_a_wrong_handle_is_refused(cache, product, slave):
     path, _ = product
     model, handle = master(path, str(slave.pid))
     answer = slave.predict(path, {"shared_mem_handle": handle ^ 1})
-    assert "nobody offers weights under this shareable_weight_mem_handle" in answer
+    assert "no process offers weights under this shareable_weight_mem_handle" in answer
     for nonsense in ("0", str(2**63), "-1", "x"):
         answer = slave.predict(path, {"shared_mem_handle": nonsense})
         assert answer.startswith("ConfigError: shareable_weight_mem_handle must be the number")
@@ -208,7 +208,7 @@ def test_other_weights_beside_the_same_graph_are_refused(cache, slave, tmp_path)
     (tmp_path / "weights.bin").unlink()
     make_model(path, seed=9, external="weights.bin")
     answer = slave.predict(path, {"shared_mem_handle": handle})
-    assert "the files of weights beside it are not those of the master's model" in answer
+    assert "its weight files are not those of the master's model" in answer
     model.close()
 
 

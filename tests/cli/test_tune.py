@@ -122,7 +122,7 @@ def test_the_fastest_wins_everywhere_and_is_remembered(pinnace, fakes, model):
         assert row["latency"] >= 1000 * (FAST if row["provider"] == "openvino" else SLOW)
         assert row["deviation"] == 0
         assert row["computes_in"] == "float32"
-    assert f"pinnace tune --forget {model} takes it back" in answer.err
+    assert f"pinnace tune --forget {model} deletes it" in answer.err
     assert engine(model) == "openvino"
 
 
@@ -209,7 +209,7 @@ def test_without_a_cache_it_is_shown_and_not_remembered(pinnace, fakes, model, m
     monkeypatch.setenv("PINNACE_CACHE_DIR", "off")
     answer = pinnace("tune", model, "--seconds", 0)
     assert "for latency" in answer.out
-    assert "nothing is remembered: the compile cache is off" in answer.err
+    assert "nothing is stored: the compile cache is off" in answer.err
     assert engine(model) == "onnxruntime"
 
 

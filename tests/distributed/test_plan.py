@@ -331,7 +331,7 @@ def test_wrong_variables(monkeypatch, variables, said):
 
 def test_groups_that_mindspore_wrote():
     assert groups_of(str(DATA / "groups_4.pb")) == {"pair0": (0, 1), "pair1": (2, 3)}
-    with pytest.raises(ConfigError, match="is no group_info_file"):
+    with pytest.raises(ConfigError, match="is not a group_info_file"):
         groups_of(__file__)
 
 

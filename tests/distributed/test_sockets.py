@@ -81,7 +81,7 @@ def test_what_nobody_expects():
         link = ranks.link([])
         link.all_gather((0, 1), np.zeros(2 + rank), np.empty((2, 2 + rank)))
 
-    assert "sends 24 bytes that nobody expects in" in str(in_ranks(2, differ, seconds=3)[0])
+    assert "sends 24 unexpected bytes in" in str(in_ranks(2, differ, seconds=3)[0])
 
 
 def test_a_rank_that_goes():
@@ -200,7 +200,7 @@ def test_who_has_another_secret_is_none_of_the_ranks(monkeypatch):
             done = subprocess.run(
                 [sys.executable, "-c", other], env=environment, capture_output=True, text=True
             )
-            assert f"is no rank 0 of this job, or has another {SECRET}" in done.stderr
+            assert f"is not from a rank 0 of this job, or it has another {SECRET}" in done.stderr
         second = pool.submit(Sockets, meeting(1, 2, port), 20)
         told = pool.submit(first.result().gather, "a"), pool.submit(second.result().gather, "b")
         assert [one.result() for one in told] == [["a", "b"]] * 2

@@ -22,7 +22,7 @@ def write_ms():
 def ms_file(**fields: Any) -> bytes:
     """The bytes of a `.ms` file whose root table has the given fields.
 
-    A union is given as (name of its table, fields of it). A dict that is there twice is written once.
+    A union is given as (name of its table, fields of it). A dict that is given twice is written once.
     """
     builder = flatbuffers.Builder(1024)
     builder.Finish(_table(builder, SCHEMA.root, fields, {}), file_identifier=SCHEMA.identifier.encode())

@@ -79,7 +79,7 @@ def test_noise_is_refused(start):
 def test_text_that_is_none_is_refused_without_protobufs_extension(tmp_path):
     """Where its wheel has no C (free-threaded Python), protobuf raises another error."""
     path = tmp_path / "noise.mindir"
-    path.write_bytes(b"\x0a\x01\x95")  # ir_version, a string that is no UTF-8
+    path.write_bytes(b"\x0a\x01\x95")  # ir_version, a string that is not UTF-8
     done = subprocess.run(
         [sys.executable, "-m", "pinnace", "inspect", str(path)],
         env=os.environ | {"PROTOCOL_BUFFERS_PYTHON_IMPLEMENTATION": "python"},
@@ -88,4 +88,4 @@ def test_text_that_is_none_is_refused_without_protobufs_extension(tmp_path):
         check=False,
     )
     assert done.returncode == 1
-    assert "is no MindIR model" in done.stderr
+    assert "is not a MindIR model" in done.stderr

@@ -110,7 +110,7 @@ def test_what_onnx_ir_refuses_is_told_with_its_reason(tmp_path):
     try:
         raise LookupError("something of the caller's")
     except LookupError:
-        with pytest.raises(ModelFormatError, match=r"m\.onnx: is no valid ONNX model: .*'four'"):
+        with pytest.raises(ModelFormatError, match=r"m\.onnx: is not a valid ONNX model: .*'four'"):
             read(Source.of_file(tmp_path / "m.onnx"))
 
 

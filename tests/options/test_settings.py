@@ -100,7 +100,7 @@ def test_files_that_cannot_be_read(ini, tmp_path: Path) -> None:
         Settings.load(str(tmp_path / "no.ini"))
     with pytest.raises(ConfigError, match="Is a directory"):
         Settings.load(str(tmp_path))
-    with pytest.raises(ConfigError, match="byte 13 is no UTF-8"):
+    with pytest.raises(ConfigError, match="byte 13 is not UTF-8"):
         Settings.load(ini(b"[model_file]\n\xff\xfe\x00"))
 
 
@@ -141,7 +141,7 @@ def test_unknown_names_are_a_warning_with_the_nearest_known(ini, text: str, mess
     ("section", "key", "value", "message"),
     [
         ("ascend_context", "precision_mode", "half", "must be one of .*enforce_fp16.*but got 'half'"),
-        ("ms_cache", "vocab_size", "-5", "must be a number that is not negative, but got '-5'"),
+        ("ms_cache", "vocab_size", "-5", "must be a non-negative number, but got '-5'"),
         ("acl_init_options", "ge.deterministic", "yes", "must be one of 0, 1, but got 'yes'"),
         ("gpu_context", "precision_mode", "half", "must be one of .*preferred_fp16.*but got 'half'"),
         ("ascend_context", "device_id", str(1 << 31), "must be less than 2\\^31, but got 2147483648"),

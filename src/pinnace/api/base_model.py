@@ -356,7 +356,7 @@ def _check_timeout(timeout: object) -> None:
     if isinstance(timeout, bool) or not isinstance(timeout, int | float):
         raise ArgumentTypeError(f"timeout must be float or None, but got {type(timeout)}.")
     if not 0 <= timeout <= threading.TIMEOUT_MAX:
-        raise ArgumentValueError(f"timeout must be a number of seconds that is not negative, not {timeout}")
+        raise ArgumentValueError(f"timeout must be a non-negative number of seconds, not {timeout}")
 
 
 def _check_weights(weights: object) -> None:

@@ -69,7 +69,7 @@ def _header(number: int, line: str) -> tuple[str, tuple[int, ...]]:
         count, shape = -1, []
     if count != len(shape) or any(size < 0 for size in shape):
         raise ValueError(
-            f'line {number}: "name number-of-dimensions dimension ..." is wanted, as in "prob 2 1 1000", '
+            f'line {number}: "name number-of-dimensions dimension ..." is expected, as in "prob 2 1 1000", '
             f"and it begins {line[:40]!r}"
         )
     return name, tuple(shape)

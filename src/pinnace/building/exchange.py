@@ -77,7 +77,7 @@ class Exchange:
         if not variable:
             raise ModelStateError(
                 "update_weights: weights to update must be named when the model is built: write their names "
-                "into a file, one a line, and give its path as variable_weights_file of [ascend_context]"
+                "into a file, one per line, and give its path as variable_weights_file of [ascend_context]"
             )
         given = _named(tensors, variable)
         if given:
@@ -145,7 +145,7 @@ class Exchange:
         from pinnace.weights import lora
 
         if not known.first.dtype.is_floating_point():
-            raise DataMismatchError(f"apply_lora: {name!r} holds {known.first.dtype.name}, and no floats")
+            raise DataMismatchError(f"apply_lora: {name!r} holds {known.first.dtype.name}, not floats")
         return lora.merged(first, known.axes, name, pairs)
 
 

@@ -146,8 +146,8 @@ def receive(handle: str, content: str, key: Callable[[Sequence[str]], str], devi
             raise ModelStateError(f"{model}: the master of these weights does not answer") from None
         except OSError:
             raise ModelStateError(
-                f"{model}: nobody offers weights under this shareable_weight_mem_handle: it is wrong, or the "
-                f"master was closed or has ended"
+                f"{model}: no process offers weights under this shareable_weight_mem_handle: it is wrong, or "
+                f"the master was closed or has ended"
             ) from None
     try:
         answer = json.loads(said) if said else {"refused": "it ended while it was asked"}
@@ -156,9 +156,7 @@ def receive(handle: str, content: str, key: Callable[[Sequence[str]], str], devi
         folder = Path(answer["folder"])
         told = json.loads(_unsealed(descriptors))
         if key(told["refers"]) != folder.name:
-            raise ModelStateError(
-                f"{model}: the files of weights beside it are not those of the master's model"
-            )
+            raise ModelStateError(f"{model}: its weight files are not those of the master's model")
         return _entry(folder, told["description"].encode(), model)
     finally:
         _close(descriptors)
@@ -203,7 +201,7 @@ def _check_master(line: socket.socket, model: str) -> None:
     """Raise if another user has taken the name of a master that is gone."""
     _, uid = _peer(line)
     if uid not in (0, os.getuid()):
-        raise ModelStateError(f"{model}: who answers to this handle is a process of another user (uid {uid})")
+        raise ModelStateError(f"{model}: the process behind this handle belongs to another user (uid {uid})")
 
 
 def _peer(line: socket.socket) -> tuple[int, int]:
@@ -295,7 +293,7 @@ def _sealed(text: bytes) -> int:
 
 def _unsealed(descriptors: list[int]) -> bytes:
     if not descriptors or fcntl.fcntl(descriptors[0], fcntl.F_GET_SEALS) & _SEALS != _SEALS:
-        raise ModelStateError("what the master of these weights handed over is not sealed")
+        raise ModelStateError("the memory from the master of these weights is not sealed")
     return os.pread(descriptors[0], os.fstat(descriptors[0]).st_size, 0)
 
 

@@ -95,7 +95,7 @@ def _shape(text: str, numbers: str) -> Shape:
     try:
         shape = tuple(int(number) for number in numbers.split(",") if number)
     except ValueError:
-        raise ArgumentValueError(f"--shape {text}: {numbers!r} is no list of whole numbers") from None
+        raise ArgumentValueError(f"--shape {text}: {numbers!r} is not a list of whole numbers") from None
     if any(size < 1 for size in shape):
         raise ArgumentValueError(f"--shape {text}: every dimension must be at least 1")
     return shape
@@ -135,7 +135,7 @@ def _made_up(slot: InputSpec, shape: Shape) -> Fed:
 
 def _read(file: Path, slot: InputSpec, shape: Shape, pictures: Pictures) -> Array:
     if not file.is_file() and file.exists():
-        raise ArgumentValueError("is no regular file")
+        raise ArgumentValueError("is not a regular file")
     if file.suffix == ".bin":
         _check_bytes(file.stat().st_size, slot, shape)
         return _fit(np.fromfile(file, slot.dtype.to_numpy()), shape)
@@ -163,7 +163,7 @@ def _loaded(stream: BinaryIO) -> Array:
     except (OSError, ValueError, EOFError, MemoryError):
         raise
     except Exception as error:  # parsers of the header, a Python literal, raise various errors
-        raise ArgumentValueError(f"is no .npy file: {error or type(error).__name__}") from None
+        raise ArgumentValueError(f"is not a .npy file: {error or type(error).__name__}") from None
     return array
 
 

@@ -89,9 +89,9 @@ def tune(
     else:
         _show(tuning, outcomes)
     note(
-        f"remembered for builds that leave this open; pinnace tune --forget {model} takes it back"
+        f"stored for builds that leave this open; pinnace tune --forget {model} deletes it"
         if kept
-        else "nothing is remembered: " + ("the compile cache is off" if tuning.measured else "nothing fits")
+        else "nothing is stored: " + ("the compile cache is off" if tuning.measured else "nothing fits")
     )
 
 

@@ -40,7 +40,7 @@ def group_of(collective: Collective, known: Mapping[str, Ranks], size: int, rank
         group = known[collective.group]
     else:
         raise ConfigError(
-            f"{collective}: nothing says which ranks are in group {collective.group!r}; name the file that "
+            f"{collective}: the ranks of group {collective.group!r} are not known; name the file that "
             f"MindSpore wrote with GROUP_INFO_FILE as context.group_info_file"
         )
     if rank not in group or max(group) >= size or len(set(group)) < len(group):

@@ -179,6 +179,6 @@ def _distributed() -> Any:
         import torch.distributed as dist
     except ImportError as error:
         raise ConfigError(
-            f"ranks are to talk through torch.distributed, and it cannot be imported: {error}"
+            f"torch.distributed is selected for the ranks, and it cannot be imported: {error}"
         ) from None
     return dist

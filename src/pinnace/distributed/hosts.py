@@ -51,7 +51,7 @@ def check(hosts: Sequence[str], agent: str) -> None:
     if not others:
         return
     if not shutil.which(program):
-        raise ConfigError(f"--hosts: ranks on {others[0]} are started by {program}, and it is not here")
+        raise ConfigError(f"--hosts: ranks on {others[0]} are started by {program}, which is not installed")
     for host in others if agent == AGENT else ():
         name = _of_ssh(host)
         try:

@@ -101,7 +101,7 @@ class Peer:
             if (wanted, len(data)) == (tag, size):
                 del self._expected[number]
                 return data
-        raise ValueError(f"rank {self.rank} sends {size} bytes that nobody expects")
+        raise ValueError(f"rank {self.rank} sends {size} unexpected bytes")
 
 
 def move(

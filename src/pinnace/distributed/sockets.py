@@ -155,14 +155,14 @@ class Sockets:
         missing.
         """
         if not isinstance(told, dict):
-            raise ValueError("it does not answer as rank 0 does")
+            raise ValueError("its answer is not that of a rank 0")
         if "refused" in told:
             raise DistributedError(f"rank 0, on {meeting}, refuses this process: {told['refused']}")
         places, missing = told.get("places", ()), told.get("missing", ())
         kinds = [[type(part) for part in place] for place in places]
         is_whole = bool(missing) or kinds == [[str, int]] * self.size
         if not re.fullmatch("[0-9a-f]{32}", str(told.get("job"))) or not is_whole:
-            raise ValueError("it does not answer as rank 0 does")
+            raise ValueError("its answer is not that of a rank 0")
         if missing:
             raise meeting.lacking(missing, self._seconds)
         return told
@@ -260,10 +260,10 @@ def _told(connection: socket.socket, deadline: float) -> Any:
     while piece := _received(connection, deadline):
         said += piece
         if len(said) > _LONGEST:
-            raise ValueError("it says more than rank 0 does")
+            raise ValueError("its answer is too long for a rank 0")
     body = unsealed(bytes(said))
     if body is None:
-        raise ValueError(f"what answers is no rank 0 of this job, or has another {SECRET}")
+        raise ValueError(f"the answer is not from a rank 0 of this job, or it has another {SECRET}")
     return json.loads(body)
 
 

@@ -118,7 +118,7 @@ def chosen(wanted: str, device: str, has_torch: bool, has_nccl: Callable[[], boo
     if wanted not in ("", "torch", "sockets"):
         raise ConfigError(f"{COMMUNICATOR} is {wanted!r}: it must be torch or sockets")
     if wanted == "torch" and not has_torch:
-        raise ConfigError("ranks are to talk through torch.distributed, and torch is missing: pinnace[ranks]")
+        raise ConfigError("torch.distributed is selected for the ranks, and torch is missing: pinnace[ranks]")
     if wanted == "sockets" or not has_torch:
         return "sockets"
     return "nccl" if device == "gpu" and has_nccl() else "gloo"
@@ -136,7 +136,7 @@ def _of_environment() -> Rendezvous:
     rank, size = number("RANK"), number("WORLD_SIZE")
     if not rank < size:
         said = ", ".join(f"{name} is {os.environ.get(name)!r}" for name in ("RANK", "WORLD_SIZE"))
-        raise ConfigError(f"{said}: of a world of N ranks each has a number from 0 to N - 1")
+        raise ConfigError(f"{said}: in a world of N ranks each has a number from 0 to N - 1")
     hosts = [address] * size
     if rank:
         hosts[rank] = _own_address(address)

@@ -80,12 +80,12 @@ def devices_of(path: Path) -> dict[int, tuple[str, int]]:
         for server, device in _listed(table):
             rank = int(device.get("rank_id", server.get("rank_id", len(found))))
             if rank in found:
-                raise ConfigError(f"{path}: rank_id {rank} is there twice")
+                raise ConfigError(f"{path}: rank_id {rank} is given twice")
             found[rank] = (_address(server, device), int(device["device_id"]))
     except (AttributeError, KeyError, TypeError, ValueError, OverflowError) as error:
         raise ConfigError(
-            f"{path}: is no rank table of version 1.0 (server_list, device, device_id, device_ip, rank_id) "
-            f"nor of the older form (group_list, instance_list, devices): {type(error).__name__} {error}"
+            f"{path}: is not a rank table of version 1.0 (server_list, device, device_id, device_ip, "
+            f"rank_id) nor of the older form (group_list, instance_list, devices): {type(error).__name__} {error}"
         ) from None
     if not found:
         raise ConfigError(f"{path}: names no device")
@@ -116,9 +116,9 @@ def _table(path: Path) -> dict[str, Any]:
     except OSError as error:
         raise ConfigError(f"cannot read rank_table_file {path}: {error.strerror}") from None
     except (ValueError, RecursionError) as error:
-        raise ConfigError(f"{path}: is no JSON: {error}") from None
+        raise ConfigError(f"{path}: is not valid JSON: {error}") from None
     if not isinstance(table, dict):
-        raise ConfigError(f"{path}: is no rank table: it must be an object with server_list")
+        raise ConfigError(f"{path}: is not a rank table: it must be an object with server_list")
     return table
 
 
@@ -146,7 +146,7 @@ def groups_of(path: str) -> dict[str, Ranks]:
     except OSError as error:
         raise ConfigError(f"cannot read group_info_file {path}: {error.strerror}") from None
     except (DecodeError, UnicodeDecodeError):
-        raise ConfigError(f"{path}: is no group_info_file of MindSpore") from None
+        raise ConfigError(f"{path}: is not a group_info_file of MindSpore") from None
     return {item.group_name: tuple(item.parallel_group_ranks.dim) for item in read.parallel_group_item}
 
 

@@ -28,7 +28,7 @@ class Watch:
     def begin(self, what: str) -> None:
         """Count one more collective. Raises the error that has separated the ranks before."""
         if self._broken is not None:
-            raise DistributedError(f"{self._broken} (since then no collective can run: start the ranks anew)")
+            raise DistributedError(f"{self._broken} (no collective can run since: start the ranks again)")
         self.what = what
         self._roster.next_step()
 

@@ -41,11 +41,11 @@ def kind(source: Source, model_type: ModelType | None = None) -> ModelType:
     found = kind_of(source.data)
     if model_type is not None and found is not None and found is not model_type:
         raise ModelFormatError(
-            f"{source.name}: is {_KINDS[found]}, and ModelType.{model_type.name} was asked for; "
+            f"{source.name}: is {_KINDS[found]}, and ModelType.{model_type.name} was requested; "
             f"use ModelType.{found.name}"
         )
     if found is None and model_type is None:
-        raise ModelFormatError(f"{source.name}: is no model that Pinnace reads (.mindir, .ms or .onnx)")
+        raise ModelFormatError(f"{source.name}: is not a model that Pinnace reads (.mindir, .ms or .onnx)")
     return found or cast(ModelType, model_type)
 
 

@@ -29,7 +29,7 @@ def read(source: Source) -> ir.Model:
     try:
         proto.ParseFromString(outline(source.data, _MODEL, _reference, SMALL, source.name))
         if not proto.HasField("graph"):
-            raise ModelFormatError(f"{source.name}: is no ONNX model: it holds no graph")
+            raise ModelFormatError(f"{source.name}: is not an ONNX model: it holds no graph")
         make_dense(proto, source.name)
         _name_nodes(proto.graph)
         model = ir.from_proto(proto)
@@ -37,7 +37,7 @@ def read(source: Source) -> ir.Model:
     except PinnaceError:
         raise
     except (DecodeError, ValueError, TypeError, KeyError, AttributeError, ir.serde.SerdeError) as error:
-        raise ModelFormatError(f"{source.name}: is no valid ONNX model: {_reason(error, earlier)}") from None
+        raise ModelFormatError(f"{source.name}: is not a valid ONNX model: {_reason(error, earlier)}") from None
     _place_weights(model, source)
     return model
 

@@ -74,7 +74,7 @@ def _check_names(model: ir.Model, file: str) -> None:
     """Raise ModelFormatError for names that are not UTF-8, which protobuf returns as bytes."""
     damaged = next((name for name in _names(model) if isinstance(name, bytes)), None)
     if damaged is not None:
-        raise ModelFormatError(f"{file}: the name {damaged!r} is no text")
+        raise ModelFormatError(f"{file}: the name {damaged!r} is not valid text")
 
 
 def _check_calls(model: ir.Model, file: str) -> None:

@@ -127,7 +127,7 @@ def of(
     if quantised and kind not in _INTEGERS:
         raise error(f"is packed as {kind}, which is not supported")
     if quantised and (not rows or dtype not in _STORED):
-        raise error(f"is packed as {kind} without what unpacks it")
+        raise error(f"is packed as {kind} without its parameters")
     stored = _STORED.get(dtype, np.dtype("<f4"))
     bits = int(rows[0]["numBits"]) if rows else 0
     if quantised and kind != "NONE" and not 1 <= bits <= 8 * stored.itemsize:

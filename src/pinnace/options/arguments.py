@@ -89,5 +89,5 @@ class NotCopied:
         """Raise `ArgumentTypeError`."""
         raise ArgumentTypeError(
             f"a {type(self).__name__} can neither be copied nor sent to another process: build it there, "
-            f"of the same file"
+            f"from the same file"
         )

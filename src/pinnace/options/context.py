@@ -196,8 +196,8 @@ def main_device(context: Context) -> str:
     others = [kind for kind in kinds if kind != "cpu"]
     if others and kinds[0] == "cpu":
         raise ConfigError(
-            f"target {context.target} names the CPU before {others[0]!r}: the device goes first, "
-            f"the CPU steps in for it by itself"
+            f"target {context.target} names the CPU before {others[0]!r}: put the device first, "
+            f"the CPU is its fallback"
         )
     return kinds[0]
 

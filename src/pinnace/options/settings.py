@@ -97,7 +97,7 @@ class Settings:
         for number, line in enumerate(_text(path, _VARIABLE_WEIGHTS).splitlines(), 1):
             name = line.strip()
             if name in lines:
-                raise ConfigError(f"{path}:{number}: {name!r} stands in line {lines[name]} already")
+                raise ConfigError(f"{path}:{number}: {name!r} is in line {lines[name]} already")
             if name:
                 lines[name] = number
         if not lines:
@@ -116,7 +116,7 @@ def _text(path: str, what: str) -> str:
     except OSError as error:
         raise ConfigError(f"cannot read {what} {path}: {error.strerror}") from None
     except UnicodeDecodeError as error:
-        raise ConfigError(f"{path}: not a text file, byte {error.start} is no UTF-8") from None
+        raise ConfigError(f"{path}: not a text file, byte {error.start} is not UTF-8") from None
 
 
 def _read(path: str) -> dict[str, dict[str, str]]:
@@ -137,9 +137,9 @@ def _place(path: str, error: configparser.Error) -> str:
     """Describe the place of a syntax error in one line."""
     match error:
         case configparser.DuplicateSectionError():
-            return f"{path}:{error.lineno}: section [{error.section}] is there twice"
+            return f"{path}:{error.lineno}: section [{error.section}] is given twice"
         case configparser.DuplicateOptionError():
-            return f"{path}:{error.lineno}: key {error.option!r} is twice in [{error.section}]"
+            return f"{path}:{error.lineno}: key {error.option!r} is given twice in [{error.section}]"
         case configparser.MissingSectionHeaderError():
             return f"{path}:{error.lineno}: {error.line.strip()!r} stands before any [section]"
         case configparser.ParsingError():

@@ -58,7 +58,7 @@ class Number(NamedTuple):
     def read(self, place: str, value: str) -> int:
         """Parse the number. Raises `ConfigError` for anything else."""
         if not value.isdecimal():
-            raise ConfigError(f"{place} must be a number that is not negative, but got {value!r}")
+            raise ConfigError(f"{place} must be a non-negative number, but got {value!r}")
         if int(value) >> self.bits:
             raise ConfigError(f"{place} must be less than 2^{self.bits}, but got {value}")
         return int(value)
@@ -176,7 +176,7 @@ _WEIGHTS_PATH = Option(
     "the weights of a model file lie beside it",
     needs=(BUFFER,),
 )
-_VARIABLE_FILE = Option("file of the names of weights for `update_weights`, one a line", EVERYWHERE)
+_VARIABLE_FILE = Option("file of the names of weights for `update_weights`, one per line", EVERYWHERE)
 _IMPLEMENTATIONS = Option(
     "CANN's `op_select_impl_mode`",
     _CANN,

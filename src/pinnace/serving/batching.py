@@ -31,7 +31,7 @@ class Batching:
             if port.shape[:1] != (-1,):
                 raise ConfigError(
                     f"[runner] max_batch_size: the first dimension of {port.name!r} is not free "
-                    f"({list(port.shape)}), so that requests cannot be computed together; export the model "
+                    f"({list(port.shape)}), so requests cannot be batched; export the model "
                     f"with a free batch, or leave max_batch_size out"
                 )
         if executable.execution().state:

@@ -101,4 +101,4 @@ def _tuple(value: object) -> object:
 def _check(ports: Sequence[Port]) -> None:
     for port in ports:
         if port.dtype.name == "STRING":
-            raise EngineError(f"{port.name!r} holds text, which has no form in shared memory")
+            raise EngineError(f"{port.name!r} holds text, which shared memory cannot hold")

@@ -113,8 +113,8 @@ class SplitPlan:
             return [total // count + (place < total % count) for place in range(count)]
         if total % max(1, self.rows) or not total:
             raise DataMismatchError(
-                f"the model computes {self.rows} rows at a time, and {total} are no multiple of that; export "
-                f"it with a free batch, or fill up the last rows"
+                f"the model computes {self.rows} rows at a time, and {total} is not a multiple of that; "
+                f"export it with a free batch, or fill up the last rows"
             )
         return [self.rows] * (total // self.rows)
 

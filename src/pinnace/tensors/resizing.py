@@ -74,14 +74,14 @@ def _resized(port: Port, shape: Sequence[int]) -> Shape:
     wrong = f"resize failed! Input {port.name!r} has shape {list(port.shape)} and cannot get {list(shape)}"
     if len(want) != len(port.shape) and port.shape != (-2,):
         raise DataMismatchError(
-            f"{wrong}: it has {len(port.shape)} dimensions, and axes in the file are counted for as many"
+            f"{wrong}: it has {len(port.shape)} dimensions, and axes in the file refer to these"
         )
     for place, dim in enumerate(want):
         free = port.shape != (-2,) and port.shape[place] == -1
         if dim < 1 and not (free and dim == -1):
             raise DataMismatchError(f"{wrong}: dimension {place} must be positive{', or -1' if free else ''}")
     if math.prod(want) >= _MOST_ELEMENTS:
-        raise DataMismatchError(f"{wrong}: no memory holds so much")
+        raise DataMismatchError(f"{wrong}: it exceeds any memory")
     if port.sizes and -1 not in want:
         check_sizes(port, want)
     return want

@@ -176,8 +176,8 @@ class Tensor:
             return
         warned.add(self.name)
         warn(
-            f"input {self.name!r} has shape {self.shape} and was given data of shape {list(shape)}: it is "
-            "taken in the order in which it lies; where its dimensions have another order, transpose it first"
+            f"input {self.name!r} has shape {self.shape} and was given data of shape {list(shape)}, whose "
+            "elements are used in memory order: if its dimensions are in another order, transpose it first"
         )
 
     def __str__(self) -> str:

@@ -105,11 +105,11 @@ def read(path: Path) -> list[Pair]:
             continue
         part = _PART.fullmatch(key)
         if part is None:
-            raise ArgumentValueError(f"{path}: {key!r} is no name of a LoRA adapter that Pinnace knows")
+            raise ArgumentValueError(f"{path}: {key!r} is not a known name in a LoRA adapter")
         side = down if (part["peft"] or part["kohya"] or part["diffusers"]) in _DOWN else up
         module = _module(part["module"])
         if module in side:
-            raise ArgumentValueError(f"{path}: {key!r} is the second one for {module!r}: it is two adapters")
+            raise ArgumentValueError(f"{path}: {key!r} repeats {module!r}: the file holds two adapters")
         side[module] = array
     lonely = down.keys() ^ up.keys()
     if lonely or not down:
@@ -134,7 +134,7 @@ def _check_pair(key: str, down: _Floats, up: _Floats) -> None:
     fits = down.ndim > 1 and up.ndim > 1 and down.shape[0] > 0
     if not fits or up.shape[1] != down.shape[0] or up.size != math.prod(up.shape[:2]):
         raise DataMismatchError(
-            f"{key}: down {list(down.shape)} and up {list(up.shape)} are no pair: "
+            f"{key}: down {list(down.shape)} and up {list(up.shape)} do not match: "
             f"they must be (rank, inputs, ...) and (outputs, rank)"
         )
 
@@ -154,7 +154,7 @@ def matched(path: Path, pairs: Iterable[Pair], modules: Mapping[str, str]) -> di
     foreign = [n for n, part in parts.items() if n and not any(weights for _, weights in part)]
     if foreign and len(foreign) < len(parts):
         for network in foreign:
-            warn(f"{path}: its part {network!r} is for another network and is left out")
+            warn(f"{path}: its part {network!r} is for another network and is skipped")
             del parts[network]
     found: dict[str, list[Pair]] = {}
     for part in parts.values():
@@ -206,14 +206,14 @@ def _tensors(path: Path) -> dict[str, _Floats]:
     except (OSError, ValueError) as error:
         raise ModelFormatError(f"{path}: cannot be read: {error}") from None
     except safetensors.SafetensorError as error:
-        raise ModelFormatError(f"{path}: is no safetensors file: {error}") from None
+        raise ModelFormatError(f"{path}: is not a safetensors file: {error}") from None
     return {key: _floats(path, key, entry) for key, entry in entries}
 
 
 def _floats(path: Path, key: str, entry: Mapping[str, Any]) -> _Floats:
     if entry["dtype"] not in _DTYPES:
         raise ModelFormatError(
-            f"{path}: {key!r} has elements of type {entry['dtype']}, and floats are wanted"
+            f"{path}: {key!r} has elements of type {entry['dtype']}, but floats are expected"
         )
     try:
         array = np.frombuffer(entry["data"], _DTYPES[entry["dtype"]]).reshape(entry["shape"])
@@ -240,7 +240,7 @@ def _config(path: Path) -> Mapping[str, Any]:
     except (OSError, ValueError, RecursionError) as error:
         raise ModelFormatError(f"{beside}: cannot be read: {error}") from None
     if not isinstance(config, dict):
-        raise ModelFormatError(f"{beside}: is no configuration of an adapter")
+        raise ModelFormatError(f"{beside}: is not an adapter configuration")
     return config
 
 

@@ -83,7 +83,7 @@ class Source:
             check_size(f"{self.name}: tensor {name!r}", dtype, shape, length)
         if offset < 0 or offset + length > len(self.data):
             raise ModelFormatError(
-                f"{self.name}: tensor {name!r} lies at bytes {offset} to {offset + length}, "
+                f"{self.name}: tensor {name!r} is at bytes {offset} to {offset + length}, "
                 f"and the data ends at {len(self.data)}"
             )
         import onnx_ir as ir
@@ -114,7 +114,7 @@ class Source:
         check_size(f"{self.name}: tensor {name!r} in {location!r}", dtype, shape, length)
         if offset < 0 or offset + length > size:
             raise ModelFormatError(
-                f"{self.name}: tensor {name!r} lies at bytes {offset} to {offset + length} "
+                f"{self.name}: tensor {name!r} is at bytes {offset} to {offset + length} "
                 f"of {location!r}, which has {size}"
             )
         if length == 0:
@@ -209,8 +209,8 @@ class Source:
     def _beside(self, name: str, location: str) -> Path:
         if self.folder is None:
             raise ModelFormatError(
-                f"{self.name}: the weights of {name!r} lie in another file, {location!r}; "
-                "say where the model lies with [model_file] mindir_path"
+                f"{self.name}: the weights of {name!r} are in another file, {location!r}; "
+                "set the path of the model with [model_file] mindir_path"
             )
         path = self.folder / location
         try:
@@ -225,7 +225,7 @@ class Source:
             ) from None
         if os.path.isabs(location) or not real.is_relative_to(self.folder.resolve()):
             raise ModelFormatError(
-                f"{self.name}: the weights of {name!r} are said to lie at {location!r}, "
+                f"{self.name}: the weights of {name!r} are declared at {location!r}, "
                 "outside of the model's folder"
             )
         if not real.is_file():
@@ -250,7 +250,7 @@ def _check_name(path: Path) -> None:
         str(path).encode()
     except UnicodeEncodeError:
         raise ModelFormatError(
-            f"{str(path)!r}: is no UTF-8, and engines open no such path: rename it, or build from a buffer"
+            f"{str(path)!r}: is not UTF-8, and engines open no such path: rename it, or build from a buffer"
         ) from None
 
 

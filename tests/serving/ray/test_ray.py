@@ -260,7 +260,7 @@ def test_what_cannot_be_built(context, model, tmp_path):
     with pytest.raises(UnsupportedModelError, match="NoSuch x1"):
         pinnace.DataParallel(strange, context, device_ids=[0])
     with pytest.raises(
-        DeviceUnavailableError, match="7 actors were asked for, and the cluster has room for 6"
+        DeviceUnavailableError, match="7 actors were requested, and the cluster has room for 6"
     ):
         pinnace.DataParallel(model, context, device_ids=[0, 1, 2, 3, 4, 5, 6])
     context.target = ["gpu"]

@@ -70,9 +70,9 @@ def read(source: Source) -> Program:
     try:
         model.ParseFromString(skeleton)
     except (DecodeError, UnicodeDecodeError) as error:  # raised by protobuf without its C extension
-        raise ModelFormatError(f"{source.name}: is no MindIR model: {error}") from None
+        raise ModelFormatError(f"{source.name}: is not a MindIR model: {error}") from None
     if not model.HasField("graph"):
-        raise ModelFormatError(f"{source.name}: is no MindIR model: it holds no graph")
+        raise ModelFormatError(f"{source.name}: is not a MindIR model: it holds no graph")
     return _MindirReader(source, model).program()
 
 
@@ -268,7 +268,7 @@ class _MindirReader:
         outside = tensor.external_data if tensor.HasField("external_data") else None
         length = len(tensor.raw_data) if outside is None else outside.length
         if length <= 0:
-            raise error("is packed, and nothing says in how many bytes")
+            raise error("is packed, and its size in bytes is missing")
         raw = self._placed(tensor, name, ir.DataType.UINT8, (length,))
         dtype = _DTYPES.get(tensor.data_type, ir.DataType.UNDEFINED)
         return quantised.unpacked(tensor, dtype, use, raw, self._budget, error)

@@ -122,12 +122,10 @@ class Buffer:
             raise self._damage(at, table, "", f"the table is past the end, byte {self._end}")
         vtable = at - _I32.unpack_from(self.data, at)[0]
         if not 0 <= vtable <= self._end - 4:
-            raise self._damage(at, table, "", f"its layout is said to be at byte {vtable}")
+            raise self._damage(at, table, "", f"its layout is declared at byte {vtable}")
         layout, size = _VTABLE.unpack_from(self.data, vtable)
         if layout < 4 or vtable + layout > self._end or size < 4 or at + size > self._end:
-            what = (
-                f"{size} bytes with a layout of {layout} bytes are no table before the end, byte {self._end}"
-            )
+            what = f"{size} bytes with a layout of {layout} bytes do not fit before the end, byte {self._end}"
             raise self._damage(vtable, table, "", what)
         self._spend(_TABLE_COST + size, at, table)
         fields = self.schema.tables.get(name, {})
@@ -172,7 +170,7 @@ class Buffer:
     def _string(self, table: Table, field: Field, at: int) -> str:
         start, length = self._span(table, field, at, 1)
         if start + length + 1 > self._end:
-            raise self._damage(at, table, field.name, "the string has no end")
+            raise self._damage(at, table, field.name, "the string is not terminated")
         self._spend(length, at, table)
         try:
             return str(self.data[start : start + length], "utf-8")
@@ -205,7 +203,7 @@ class Buffer:
     def _spend(self, amount: int, at: int, table: Table) -> None:
         self._work -= amount
         if self._work < 0:
-            raise self._damage(at, table, "", "the file points at the same bytes again and again")
+            raise self._damage(at, table, "", "the file refers to the same bytes too often")
 
     def _damage(self, at: int, table: Table, field: str, what: str) -> ModelFormatError:
         path = f"{table.path}.{field}" if field else table.path

@@ -51,7 +51,7 @@ def read(source: Source) -> Program:
     """Read a `.ms` file. Raises ModelFormatError, with file, byte and field, if it is damaged."""
     root = Buffer(source.data, source.name, schema.load()).root()
     if root["obfuscate"]:
-        raise root.error("obfuscate", "the model is obfuscated, and only its key makes it readable")
+        raise root.error("obfuscate", "the model is obfuscated, and cannot be read without its key")
     return _MsReader(root, source).program()
 
 

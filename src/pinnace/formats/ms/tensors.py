@@ -129,7 +129,7 @@ def _float32(
 def _declared(tensor: Table) -> tuple[ir.DataType, tuple[int, ...]]:
     dtype = DTYPES.get(tensor["dataType"])
     if dtype is None:
-        what = f"constant {tensor['name']!r} has elements of type {tensor['dataType']}, which are no numbers"
+        what = f"constant {tensor['name']!r} has elements of type {tensor['dataType']}, which are not numbers"
         raise tensor.error("dataType", what)
     shape: tuple[int, ...] = tensor["dims"]
     try:

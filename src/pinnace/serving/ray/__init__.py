@@ -59,7 +59,7 @@ def _crew(
         import ray  # noqa: F401
     except ImportError as error:
         raise DeviceUnavailableError(
-            f"a cluster is used through the package ray: pip install 'pinnace[ray]' ({error})"
+            f"clusters need the package ray: pip install 'pinnace[ray]' ({error})"
         ) from None
     from pinnace.serving.ray.fleet import start
 
@@ -87,6 +87,6 @@ def _refuse(context: Context, settings: Settings) -> None:
     for what, wanted in asked.items():
         if wanted:
             raise ConfigError(
-                f"context.parallel.cluster: {what} cannot be had on a cluster; leave them out, or leave "
+                f"context.parallel.cluster: {what} are not supported on a cluster; leave them out, or leave "
                 f"context.parallel.cluster and address out"
             )

@@ -47,7 +47,7 @@ def start(
         part = share(context, threads, each, wanted)
         if not part.most or wanted > part.most:
             raise DeviceUnavailableError(
-                f"{wanted or 'any'} actors were asked for, and the cluster has room for {part.most}, each "
+                f"{wanted or 'any'} actors were requested, and the cluster has room for {part.most}, each "
                 f"with {_words(part.options)}"
             )
         order = Order(cargo.manifest, context, settings, part.threads, each)

@@ -92,7 +92,7 @@ def receive(manifest: Manifest, shipment: Shipment, settings: Settings) -> Path:
     """Store the received files, unless another actor of this node did already. Returns the model's path."""
     store = Store.of(settings)
     if store is None:
-        raise ConfigError("a node keeps models that it is sent in its compile cache, and that is off there")
+        raise ConfigError("a node stores received models in its compile cache, which is off there")
 
     def fill(folder: Path) -> None:
         for file, pieces in zip(manifest.files, shipment.files, strict=True):
