@@ -85,7 +85,8 @@ def devices_of(path: Path) -> dict[int, tuple[str, int]]:
     except (AttributeError, KeyError, TypeError, ValueError, OverflowError) as error:
         raise ConfigError(
             f"{path}: is not a rank table of version 1.0 (server_list, device, device_id, device_ip, "
-            f"rank_id) nor of the older form (group_list, instance_list, devices): {type(error).__name__} {error}"
+            f"rank_id) nor of the older form (group_list, instance_list, devices): "
+            f"{type(error).__name__} {error}"
         ) from None
     if not found:
         raise ConfigError(f"{path}: names no device")
