@@ -315,7 +315,7 @@ def test_what_does_not_fit_changes_nothing(model: Model, tmp_path: Path) -> None
     vast = {**good, "block.0.to_q": (normal(1, 1 << 16), normal(1 << 18, 1))}
     refused(DataMismatchError, r"changes a weight of \[262144, 65536\]", vast)
     more = {"block.0.to_q.dora_scale": normal(32)}
-    refused(ArgumentValueError, "'block.0.to_q.dora_scale' is no name of a LoRA adapter", good, **more)
+    refused(ArgumentValueError, "'block.0.to_q.dora_scale' is not a known name in a LoRA", good, **more)
     lonely = {"block.0.to_k.lora_A.weight": normal(2, 32)}
     refused(ModelFormatError, "'block.0.to_k' has only one of its two matrices", good, **lonely)
     refused(ModelFormatError, "it holds no matrices", {})

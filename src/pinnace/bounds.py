@@ -39,7 +39,7 @@ def of_file(bound: int, parts: int) -> int:
 
 
 @dataclass
-class Spent:
+class BuildWork:
     """The work of one build so far."""
 
     nodes: int = 0

@@ -26,7 +26,7 @@ _withheld: ContextVar[list[str] | None] = ContextVar("withheld", default=None)
 
 
 @contextmanager
-def withheld() -> Iterator[list[str]]:
+def collected_warnings() -> Iterator[list[str]]:
     """Collect the warnings of the block instead of issuing them."""
     messages: list[str] = []
     before = _withheld.set(messages)

@@ -56,11 +56,10 @@ def between(text: str) -> range:
 
 
 def flattened(text: str) -> str:
-    """Convert the syntax of `dynamic_dims` to that of `sizes`: "[1~4],[8];[32],[64]", as many brackets per
-    input.
+    """Convert the syntax of `dynamic_dims`, "[1~4],[8];[32],[64]", to that of `sizes`.
 
-    Inputs without free dimensions have none, or empty ones. Text without brackets is returned as it is.
-    Raises ValueError.
+    All inputs have the same number of brackets; those without free dimensions have none, or empty ones. Text
+    without brackets is returned as it is. Raises ValueError.
     """
     if not re.search(r"[][]", text):
         return text

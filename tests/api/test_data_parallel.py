@@ -232,7 +232,7 @@ def test_a_fixed_batch_takes_multiples(tmp_path):
     assert parts == 4
     with pytest.raises(DataMismatchError, match="'states' has 3 rows at axis 0, and 'sample' has 4"):
         computed("", inputs, outputs, [sample, STEP, states[:3]])
-    with pytest.raises(DataMismatchError, match="2 rows at a time, and 3 are no multiple"):
+    with pytest.raises(DataMismatchError, match="2 rows at a time, and 3 is not a multiple"):
         computed("", [port("x", 2)], [port("y", 2)], [np.ones(3, np.float32)])
 
 

@@ -253,7 +253,7 @@ def test_a_free_dimension_stays_free_beside_another(tmp_path: Path) -> None:
 def test_other_ranks_are_refused() -> None:
     """mindspore_lite takes them, and then Softmax runs along another axis than the file says."""
     model = added()
-    with pytest.raises(DataMismatchError, match="it has 3 dimensions, and axes in the file are counted"):
+    with pytest.raises(DataMismatchError, match="it has 3 dimensions, and axes in the file refer to these"):
         model.resize(model.get_inputs(), [[4, 5], [4, 5]])
 
 

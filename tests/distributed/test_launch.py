@@ -144,7 +144,7 @@ def test_the_command_line_of_mpirun(monkeypatch):
     [
         (("-n", 3, "--hosts", "a,b"), "a,b take 2 of 3 ranks"),
         (("-n", 2, "--hosts", "a:2,b:x"), "'b:x' is not HOST or HOST:RANKS"),
-        (("-n", 2, "--hosts", "127.0.0.2:2", "--agent", "nossh"), "started by nossh, and it is not here"),
+        (("-n", 2, "--hosts", "127.0.0.2:2", "--agent", "nossh"), "started by nossh, which is not installed"),
     ],
 )
 def test_hosts_that_cannot_be(arguments, said):

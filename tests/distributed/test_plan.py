@@ -139,14 +139,14 @@ def test_rank_table(tmp_path, monkeypatch):
     [
         ({"status": "initializing"}, 0, "is not complete yet"),
         ({"server_list": []}, 0, "names no device"),
-        ({"server_list": [{"device": [{"rank_id": "0"}]}]}, 0, "no rank table of version 1.0"),
+        ({"server_list": [{"device": [{"rank_id": "0"}]}]}, 0, "not a rank table of version 1.0"),
         (
             {"server": {"device": [{"rank_id": "1", "device_id": "0", "device_ip": "::1"}]}},
             1,
             "from 0 without gaps",
         ),
         ({}, 2, "has ranks 0 to 1, and context.ascend.rank_id is 2"),
-        ({"server_list": [{"device": [{"rank_id": float("inf")}]}]}, 0, "no rank table of version 1.0"),
+        ({"server_list": [{"device": [{"rank_id": float("inf")}]}]}, 0, "not a rank table of version 1.0"),
         (
             {"server": {"device": [{"rank_id": "0", "device_id": "9999", "device_ip": "::1"}]}},
             0,

@@ -124,7 +124,7 @@ def test_contexts(sessions, path, context, precision, chain):
     with built(path, context):
         assert sessions == [chain, chain]
     context.target = ["cpu", kind]
-    with pytest.raises(ConfigError, match="the device goes first"):
+    with pytest.raises(ConfigError, match="put the device first"):
         built(path, context)
     assert len(sessions) == 2
 

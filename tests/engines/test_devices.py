@@ -126,7 +126,7 @@ def test_the_cpu_comes_after_the_device(simulate):
     context.target = ["ascend", "cpu"]
     assert to_target(context).simulates
     context.target = ["cpu", "ascend"]
-    with pytest.raises(ConfigError, match="the device goes first"):
+    with pytest.raises(ConfigError, match="put the device first"):
         to_target(context)
 
 

@@ -54,11 +54,11 @@ def test_paths_that_engines_cannot_be_told(data, tmp_path, run_model, where):
     path = tmp_path / where
     path.parent.mkdir(exist_ok=True)
     shutil.copy(data / "api" / "add.onnx", path)
-    with pytest.raises(ModelFormatError, match="no UTF-8"):
+    with pytest.raises(ModelFormatError, match="not UTF-8"):
         run_model(path, [])
     beside = {"model_file": {"mindir_path": str(path)}}
     if path.parent != tmp_path:
-        with pytest.raises(ModelFormatError, match="no UTF-8"):
+        with pytest.raises(ModelFormatError, match="not UTF-8"):
             run_model(path.read_bytes(), [], beside)
 
 

@@ -109,7 +109,7 @@ def test_a_device_goes_before_the_processor(kind: str) -> None:
     target = to_target(context)
     assert (target.device, target.device_id, target.provider) == (kind, 2, "p")
     context.target = ["cpu", kind]
-    with pytest.raises(ConfigError, match="the device goes first"):
+    with pytest.raises(ConfigError, match="put the device first"):
         to_target(context)
 
 

@@ -11,7 +11,7 @@ from onnx import TensorProto, helper
 
 import pinnace
 from pinnace.errors import ConfigError, DataMismatchError, PinnaceWarning
-from pinnace.options.effects import settled
+from pinnace.options.effects import with_settings
 from pinnace.options.settings import Settings
 from pinnace.options.table import CONTEXT, PLACES, SECTIONS, Form, Number, Option, Words
 from pinnace.shapes import flattened, written
@@ -33,7 +33,7 @@ def said(context: pinnace.Context, options: dict | None = None, *facts: str) -> 
     """What is warned of, "" is nothing; one line at most."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        settled(context, Settings.load(options=options), *facts)
+        with_settings(context, Settings.load(options=options), *facts)
     assert len(caught) <= 1
     return str(caught[0].message) if caught else ""
 
@@ -196,7 +196,7 @@ def test_a_simulated_ascend_goes_by_its_configuration(monkeypatch, key: str) -> 
     monkeypatch.setenv("PINNACE_SIMULATE", "ascend:2")
     options = {"precision_mode": "enforce_fp16", "provider": "ge", "device_id": "1"}
     context = on("ascend")
-    filled = settled(context, Settings.load(options={"ascend_context": {key: options[key]}}))
+    filled = with_settings(context, Settings.load(options={"ascend_context": {key: options[key]}}))
     assert str(getattr(filled.ascend, key)) == options[key]
     assert getattr(context.ascend, key) == getattr(pinnace.Context().ascend, key)
     setattr(context.ascend, key, {"device_id": 0}.get(key, "enforce_fp32"))
@@ -223,7 +223,9 @@ def test_cann_words_of_later_sections_go_before(monkeypatch) -> None:
         "acl_init_options": {"ge.exec.precision_mode": "force_fp32"},
     }
     with pytest.warns(PinnaceWarning, match=r"\[acl_init_options\] ge.exec.precision_mode says force_fp32"):
-        assert settled(on("ascend"), Settings.load(options=options)).ascend.precision_mode == "force_fp32"
+        assert (
+            with_settings(on("ascend"), Settings.load(options=options)).ascend.precision_mode == "force_fp32"
+        )
     with pytest.raises(ConfigError, match="must be one of"):
         Settings.load(options={"ge_session_options": {"ge.exec.precision_mode": "enforce_fp16"}})
 
@@ -358,12 +360,12 @@ def test_sizes_that_dynamic_dims_does_not_have_are_refused(monkeypatch, model, t
         ("input_shape", "x:[1];x:[2]", "'x' is given twice"),
         ("input_shape", "x:[-1,999999999,999999999]", "it exceeds any memory"),
         ("dynamic_dims", "[19200,960],960", "is not .SIZE,SIZE"),
-        ("dynamic_dims", "[1],[2];[3]", "as many pairs of brackets for each input"),
+        ("dynamic_dims", "[1],[2];[3]", "the same number of brackets for each input"),
         ("dynamic_dims", "[4~2]", "'4~2' is neither a size nor"),
         ("dynamic_batch_size", "1,x", "'x' is neither a size nor"),
         ("dynamic_image_size", "64,64;96", "must have the same number of sizes in each part"),
-        ("dynamic_image_size", ";", "must have sizes"),
-        ("dynamic_dims", "[]", "as many pairs of brackets"),
+        ("dynamic_image_size", ";", "must have the same number of sizes"),
+        ("dynamic_dims", "[]", "the same number of brackets"),
     ],
 )
 def test_shapes_are_checked_on_every_target(key: str, value: str, message: str) -> None:

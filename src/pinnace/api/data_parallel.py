@@ -21,7 +21,7 @@ from pinnace.errors import (
 )
 from pinnace.options.arguments import NotCopied, check_list, check_type
 from pinnace.options.context import Context, main_device
-from pinnace.options.effects import settled
+from pinnace.options.effects import with_settings
 from pinnace.options.settings import Settings
 from pinnace.options.table import CHOSEN, PARALLEL, SPLIT
 from pinnace.options.target import Target
@@ -87,7 +87,7 @@ class DataParallel(NotCopied):
         settings = Settings.load(config_path, config_dict, "config_dict")
         context = context or Context()
         chosen = (CHOSEN,) if device_ids is not None or context.parallel.cluster else ()
-        context = settled(context, settings, PARALLEL, SPLIT, *chosen)
+        context = with_settings(context, settings, PARALLEL, SPLIT, *chosen)
         self._model_path = model_path
         self._axis = axis
         self._warned: set[str] = set()

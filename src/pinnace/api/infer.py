@@ -16,7 +16,7 @@ from pinnace.building.planning import to_target
 from pinnace.errors import ArgumentValueError, ConfigError, DataMismatchError, warn
 from pinnace.options.arguments import check_sections, check_type
 from pinnace.options.context import Context
-from pinnace.options.effects import settled
+from pinnace.options.effects import with_settings
 from pinnace.options.settings import Settings
 from pinnace.tensors.tensor import Tensor
 from pinnace.types import ModelType
@@ -55,7 +55,7 @@ class LiteInfer(BaseModel):
             check_type("context", context, Context)
         settings = _settings(config)
         shares = model_group_id is not None
-        target = replace(to_target(settled(context or Context(), settings)), shared_workspace=shares)
+        target = replace(to_target(with_settings(context or Context(), settings)), shared_workspace=shares)
         with tempfile.TemporaryDirectory(prefix="pinnace-") as folder:
             path = str(Path(folder, "net"))
             mindspore.export(network, *net_inputs, file_name=path, file_format="MINDIR")

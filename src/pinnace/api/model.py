@@ -23,7 +23,7 @@ from pinnace.errors import (
 )
 from pinnace.options.arguments import check_type
 from pinnace.options.context import Context, file_of_rank
-from pinnace.options.effects import settled
+from pinnace.options.effects import with_settings
 from pinnace.options.settings import Settings
 from pinnace.options.table import BUFFER
 from pinnace.options.target import Target
@@ -126,7 +126,7 @@ class Model(BaseModel):
             raise ConfigError(f"build_from_file failed, config_path does not exist! ({config_path})")
         settings = Settings.load(config_path, config_dict, "config_dict")
         facts = () if isinstance(model, str) else (BUFFER,)
-        wanted = settled(context or Context(), settings, *facts)
+        wanted = with_settings(context or Context(), settings, *facts)
         shares = self._shares_workspace or (isinstance(model, str) and _real(model) in _sharing_workspace)
 
         def target_of(tuning: Tuning | None) -> Target:

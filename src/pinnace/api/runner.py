@@ -16,7 +16,7 @@ from pinnace.errors import ArgumentTypeError, ModelFormatError, warn
 from pinnace.machine.cores import usable_core_count
 from pinnace.options.arguments import check_type
 from pinnace.options.context import Context, Parallel, device_numbers, file_of_rank
-from pinnace.options.effects import settled
+from pinnace.options.effects import with_settings
 from pinnace.options.settings import Settings
 from pinnace.options.table import BUFFER, CHOSEN, RUNNER
 from pinnace.serving import ray as cluster
@@ -158,7 +158,7 @@ class ModelParallelRunner(BaseModel):
         )
         context = copy(context)
         vars(context).update(parallel=parallel)
-        context = settled(context, settings, *filter(None, facts))
+        context = with_settings(context, settings, *filter(None, facts))
         limit, rows = settings.number("runner", "max_queue"), settings.number("runner", "max_batch_size")
         delay = settings.number("runner", "max_queue_delay_us") * 1000
         batching = Batching(rows, delay) if rows > 1 else None

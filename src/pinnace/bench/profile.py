@@ -15,7 +15,7 @@ Runs = Sequence[Sequence[Step]]
 
 
 @dataclass(frozen=True)
-class Sum:
+class StepSum:
     """Sum over steps: milliseconds of all, and the share of the total, 0..1.
 
     Nested steps count for the inner step only.
@@ -28,12 +28,12 @@ class Sum:
     share: float
 
 
-def by_operator(runs: Runs) -> list[Sum]:
+def by_operator(runs: Runs) -> list[StepSum]:
     """Sum the steps by operator, longest first."""
     return _sums(runs, lambda step: (step.operator, step.operator))
 
 
-def by_node(runs: Runs) -> list[Sum]:
+def by_node(runs: Runs) -> list[StepSum]:
     """Sum the steps by node, longest first."""
     return _sums(runs, lambda step: (step.node, step.operator))
 
@@ -65,14 +65,14 @@ def _event(step: Step, start: float, run: int) -> dict[str, Any]:
     }
 
 
-def _sums(runs: Runs, key: Callable[[Step], tuple[str, str]]) -> list[Sum]:
+def _sums(runs: Runs, key: Callable[[Step], tuple[str, str]]) -> list[StepSum]:
     taken = defaultdict[tuple[str, str], list[float]](list)
     for run in runs:
         for step, own in _own_durations(run):
             taken[key(step)].append(own)
     whole = sum(map(sum, taken.values())) or 1.0  # shorter than the engine's clock resolution
     sums = [
-        Sum(name, operator, len(times), sum(times) / 1e3, sum(times) / whole)
+        StepSum(name, operator, len(times), sum(times) / 1e3, sum(times) / whole)
         for (name, operator), times in taken.items()
     ]
     return sorted(sums, key=lambda entry: -entry.total)

@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from pinnace.building.recipe import Recipe
-from pinnace.errors import withheld
+from pinnace.errors import collected_warnings
 from pinnace.machine.cores import usable_core_count
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ def entry_of(recipe: Recipe, contents: Contents, store: Store) -> Entry:
         with store.writing(content) as folder:
             entry = store.find(key())
             if entry is None:
-                with withheld() as said:  # loading the entry repeats the warnings, now and later
+                with collected_warnings() as said:  # loading the entry repeats the warnings, now and later
                     compiled = recipe.compiled(folder)
                 source.unload()
                 source.check_unchanged()

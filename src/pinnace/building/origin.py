@@ -16,7 +16,7 @@ from pinnace.building.opening import Buffer, source_of
 from pinnace.building.ranks import joined, warn_of_ranks
 from pinnace.building.recipe import Recipe
 from pinnace.deferred import import_onnx_ir
-from pinnace.errors import EngineError, LackingKernelsError, warn, withheld
+from pinnace.errors import EngineError, LackingKernelsError, collected_warnings, warn
 from pinnace.options.settings import Settings
 from pinnace.options.target import Target
 from pinnace.shapes import Shape
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from pinnace.engines.protocol import Engine, Executable, Refitter
     from pinnace.weights.source import Source
 
-Plan = Callable[["Tuning | None"], Target]
+TargetFor = Callable[["Tuning | None"], Target]
 """Returns the target to build for, given the tuning of the model on this machine."""
 
 _log = logging.getLogger("pinnace")
@@ -64,7 +64,7 @@ class Origin:
         self,
         model: str | os.PathLike[str] | Buffer,
         model_type: ModelType | None,
-        plan: Plan,
+        plan: TargetFor,
         settings: Settings,
         spare: Store | None = None,
     ) -> None:
@@ -152,7 +152,7 @@ class Origin:
         Raises as `build` does, and ConfigError if a weight cannot be exchanged.
         """
         recipe = self._recipe
-        with rare_garbage_collection(), withheld():  # the build has issued the warnings
+        with rare_garbage_collection(), collected_warnings():  # the build has issued the warnings
             graph = recipe.graph(names)
             recipe.check_whole(graph)
             same = self._entry if set(names) == set(self.variable) or not graph.held_back else None

@@ -88,8 +88,8 @@ class Tuning:
         """
         if older is None or older.shapes != self.shapes:
             return self
-        new = {_elsewhere(one) for one in self.measured}
-        kept = (one for one in older.measured if _elsewhere(one) not in new)
+        new = {_configuration(one) for one in self.measured}
+        kept = (one for one in older.measured if _configuration(one) not in new)
         return replace(self, measured=(*kept, *self.measured))
 
 
@@ -144,7 +144,7 @@ def _nearest(found: Sequence[Measurement], wanted: int, what: str) -> list[Measu
     return [one for one in found if far(one) == least]
 
 
-def _elsewhere(one: Measurement) -> tuple[str, int, int]:
+def _configuration(one: Measurement) -> tuple[str, int, int]:
     return one.precision, one.threads, one.workers
 
 

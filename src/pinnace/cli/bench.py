@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pinnace import Context, ModelParallelRunner, Tensor
     from pinnace.bench.accuracy import Closeness
     from pinnace.bench.timing import Call, RunLimit, Spans
-    from pinnace.cli.inputs import Fed
+    from pinnace.cli.inputs import InputData
     from pinnace.cli.measured import BenchReport
     from pinnace.engines.steps import Step
 
@@ -49,7 +49,7 @@ class Opened:
 
     model: ModelParallelRunner
     tensors: list[Tensor]
-    fed: list[Fed]
+    fed: list[InputData]
     milliseconds: float
 
     def client(self) -> Call:

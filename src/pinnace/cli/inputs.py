@@ -49,7 +49,7 @@ class Pictures:
 
 
 @dataclass(frozen=True)
-class Fed:
+class InputData:
     """The array for one input, and a description of its source."""
 
     array: Array
@@ -103,24 +103,24 @@ def _shape(text: str, numbers: str) -> Shape:
 
 def feed(
     slots: Sequence[InputSpec], files: Mapping[str, Path], shapes: Mapping[str, Shape], pictures: Pictures
-) -> list[Fed]:
+) -> list[InputData]:
     """Return an array for every input, in order: from its file, or generated."""
     return [_feed_one(slot, files.get(slot.name), shapes.get(slot.name), pictures) for slot in slots]
 
 
-def _feed_one(slot: InputSpec, file: Path | None, given: Shape | None, pictures: Pictures) -> Fed:
+def _feed_one(slot: InputSpec, file: Path | None, given: Shape | None, pictures: Pictures) -> InputData:
     shape = given if given is not None else tuple(slot.shape)
     try:
         if file is None:
             return _made_up(slot, shape)
-        return Fed(_read(file, slot, shape, pictures), str(file))
+        return InputData(_read(file, slot, shape, pictures), str(file))
     except (OSError, EOFError, ValueError, MemoryError, OverflowError) as error:
         source = f" from {file}" if file else ""
         why = str(error) or "there is not enough memory"
         raise ArgumentValueError(f"input {slot.name!r}{source}: {why}") from error
 
 
-def _made_up(slot: InputSpec, shape: Shape) -> Fed:
+def _made_up(slot: InputSpec, shape: Shape) -> InputData:
     """Generate random numbers for floats, zeros for other types (they may be indices); free dimensions become
     1.
     """
@@ -129,8 +129,8 @@ def _made_up(slot: InputSpec, shape: Shape) -> Fed:
     free = ", free dimensions taken as 1" if fixed != shape else ""
     if slot.dtype in (DataType.FLOAT16, DataType.FLOAT32, DataType.FLOAT64, DataType.BFLOAT16):
         array = np.random.default_rng(0).random(fixed).astype(dtype)
-        return Fed(array, f"no file, so random numbers in 0..1 from seed 0{free}")
-    return Fed(np.zeros(fixed, dtype), f"no file, so zeros{free}")
+        return InputData(array, f"no file, so random numbers in 0..1 from seed 0{free}")
+    return InputData(np.zeros(fixed, dtype), f"no file, so zeros{free}")
 
 
 def _read(file: Path, slot: InputSpec, shape: Shape, pictures: Pictures) -> Array:

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pinnace.bench.accuracy import Closeness, mean_cosine, mean_relative_error
-from pinnace.bench.profile import Sum, by_node, by_operator
+from pinnace.bench.profile import StepSum, by_node, by_operator
 from pinnace.bench.throughput import Throughput, throughput
 from pinnace.bench.timing import CallLatency, Spans, latency, milliseconds
 from pinnace.cli.console import table
@@ -163,7 +163,7 @@ def _show_profile(profiled: Sequence[Sequence[Step]]) -> None:
     table(title, _aligned([["node", "operator", *figures], *nodes[:SHOWN_NODES]]))
 
 
-def _figures(one: Sum, runs: int) -> tuple[str, ...]:
+def _figures(one: StepSum, runs: int) -> tuple[str, ...]:
     return str(one.calls), f"{one.total:.3f}", f"{one.total / runs:.4f}", f"{one.share:.1%}"
 
 

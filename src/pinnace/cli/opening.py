@@ -10,7 +10,7 @@ from pinnace.errors import ConfigError, ModelFormatError
 
 if TYPE_CHECKING:
     from pinnace import Context, ModelParallelRunner, Tensor
-    from pinnace.cli.inputs import Fed, Pictures
+    from pinnace.cli.inputs import InputData, Pictures
 
 
 def context_for(
@@ -48,7 +48,7 @@ def open_model(path: Path, context: Context) -> ModelParallelRunner:
 
 def fill(
     model: ModelParallelRunner, given: Sequence[str], shapes: Sequence[str], pictures: Pictures
-) -> tuple[list[Tensor], list[Fed]]:
+) -> tuple[list[Tensor], list[InputData]]:
     """Return the model's inputs with their data, resized if needed."""
     from pinnace.cli.inputs import assign, feed, parse_shapes
 

@@ -38,7 +38,7 @@ class LoadSettings:
 
 
 @dataclass(frozen=True)
-class Done:
+class FinishedTask:
     """A finished task: client, number, picture, seconds and probabilities."""
 
     client: int
@@ -96,11 +96,11 @@ def _prepared(name: str) -> npt.NDArray[np.float32]:
 
 def _demonstrate(
     settings: LoadSettings, pictures: dict[str, npt.NDArray[np.float32]]
-) -> tuple[float, list[Done]]:
+) -> tuple[float, list[FinishedTask]]:
     """Return the seconds from first request to last answer, and the tasks in order of completion."""
     with _runner(settings) as runner:
         _predict(runner, pictures[PICTURES[0]])  # warm up
-        done: list[Done] = []
+        done: list[FinishedTask] = []
         started = time.perf_counter()
         with ThreadPoolExecutor(settings.clients) as pool:
             ask = partial(_client, runner, settings.tasks, pictures, done)
@@ -124,7 +124,7 @@ def _client(
     runner: ModelParallelRunner,
     tasks: int,
     pictures: dict[str, npt.NDArray[np.float32]],
-    done: list[Done],
+    done: list[FinishedTask],
     client: int,
 ) -> None:
     """Run `tasks` predictions in turn; each client starts with another picture."""
@@ -132,7 +132,7 @@ def _client(
         name = PICTURES[(client + task) % len(PICTURES)]
         started = time.perf_counter()
         probabilities = _predict(runner, pictures[name])
-        done.append(Done(client, task + 1, name, time.perf_counter() - started, probabilities))
+        done.append(FinishedTask(client, task + 1, name, time.perf_counter() - started, probabilities))
 
 
 def _predict(runner: ModelParallelRunner, picture: npt.NDArray[np.float32]) -> npt.NDArray[Any]:
@@ -147,7 +147,7 @@ def _labels() -> list[str]:
     return [names[str(index)].split(",")[0] for index in range(len(names))]
 
 
-def _show(done: Done, labels: Sequence[str]) -> None:
+def _show(done: FinishedTask, labels: Sequence[str]) -> None:
     best = done.probabilities.argsort()[::-1][:TOP]
     task = f"parallel id: {done.client} | task index: {done.task}"
     print(f"{task} | run once time: {done.seconds:.4f} s | {done.picture}")

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 import onnx_ir as ir
 
 import pinnace.ops as _ops  # noqa: F401  (fills the table)
-from pinnace.bounds import Spent
+from pinnace.bounds import BuildWork
 from pinnace.compiler.reshaping import reshape
 from pinnace.compiler.trace import NodeFailure, Tracer
 from pinnace.errors import UnsupportedModelError, UnsupportedPrimitive
@@ -44,7 +44,7 @@ def lower(program: Program, variable: frozenset[int] = frozenset(), shapes: Sequ
         raise UnsupportedModelError(program.source, unknown)
     _check_inputs(program.source, graph_inputs(program))
     try:
-        return _traced(program, variable, shapes, Spent())
+        return _traced(program, variable, shapes, BuildWork())
     except NodeFailure as failure:
         row = UnsupportedPrimitive(failure.node.primitive or "call", 1, failure.node.name, failure.reason)
         raise UnsupportedModelError(program.source, [row]) from None
@@ -54,7 +54,9 @@ def lower(program: Program, variable: frozenset[int] = frozenset(), shapes: Sequ
         raise UnsupportedModelError(program.source, [row]) from None
 
 
-def _traced(program: Program, changing: frozenset[int], shapes: Sequence[Shape], spent: Spent) -> ir.Model:
+def _traced(
+    program: Program, changing: frozenset[int], shapes: Sequence[Shape], spent: BuildWork
+) -> ir.Model:
     """The graph; `changing` are the ids of weights whose first value must not decide anything."""
     builder = Builder(program.layout, changing)
     inputs = _entry_inputs(program)

@@ -50,7 +50,7 @@ class Tracer:
     """Evaluates the functions of one program, writing nodes into a builder."""
 
     def __init__(
-        self, program: Program, builder: Builder, believes: bool = True, spent: bounds.Spent | None = None
+        self, program: Program, builder: Builder, believes: bool = True, spent: bounds.BuildWork | None = None
     ) -> None:
         """With `believes` results have the shapes that the file declares, else those that follow.
 
@@ -60,7 +60,7 @@ class Tracer:
         self.b = builder
         self._believes = believes
         self._schedules: dict[str, list[Node]] = {}
-        self._spent = spent or bounds.Spent()
+        self._spent = spent or bounds.BuildWork()
         self._most_nodes = bounds.of_file(bounds.NODES, sum(len(f.nodes) for f in program.functions.values()))
         self._calls = 0
         self._measures: dict[int, tuple[Value, int, int]] = {}

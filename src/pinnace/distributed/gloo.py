@@ -29,7 +29,7 @@ class Gloo:
         self._meeting, self._limit = meeting, timedelta(seconds=seconds)
         self._dist = _distributed()
         self._links = 0
-        self._store = self._met(seconds)
+        self._store = self._connect(seconds)
         with Roster(self._store.get("pinnace/job").decode(), self.rank, self.size) as roster:
             self.watch = Watch(roster, self.rank, self.size, seconds)
             self._world = self._group("world", tuple(range(self.size)))
@@ -51,7 +51,7 @@ class Gloo:
         everyone = self._group(f"link{self._links}", tuple(range(self.size)))
         return _GlooLink(self._dist, everyone, made, self.rank, self.watch)
 
-    def _met(self, seconds: float) -> Any:
+    def _connect(self, seconds: float) -> Any:
         """Connect to the store of rank 0, and wait for all ranks."""
         deadline = time.monotonic() + seconds
         where = f"rank 0 listens on {self._meeting}"

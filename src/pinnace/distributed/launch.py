@@ -125,7 +125,7 @@ def _by_hand(where: Sequence[str], agent: str, way: str, command: Sequence[str],
             else:
                 travel = travelling(os.environ) | _UNBUFFERED | variables
                 started.append(_start(remote(host, agent, travel, own), {}, subprocess.PIPE))
-                _whisper(started[-1], secret)
+                _send_secret(started[-1], secret)
             forwards += _forward(started[-1], rank, show)
         status = _watched(started, show)
     finally:
@@ -195,7 +195,7 @@ def _start(
     )
 
 
-def _whisper(process: subprocess.Popen[str], secret: str) -> None:
+def _send_secret(process: subprocess.Popen[str], secret: str) -> None:
     assert process.stdin is not None
     with suppress(BrokenPipeError):  # it has ended, which is reported later
         process.stdin.write(f"{secret}\n")

@@ -59,7 +59,7 @@ class Sockets:
     def __init__(self, meeting: Rendezvous, seconds: float) -> None:
         self.rank, self.size = meeting.rank, len(meeting.hosts)
         self._deadline, self._seconds = time.monotonic() + seconds, seconds
-        told = self._listen(meeting) if self.rank == 0 else self._come(meeting)
+        told = self._listen(meeting) if self.rank == 0 else self._register(meeting)
         self._token = bytes.fromhex(told["job"])
         self._places = [(host, port) for host, port in told["places"]]
         self._links = 0
@@ -119,17 +119,17 @@ class Sockets:
                     here = (
                         "is here already" if rank in come else f"cannot be: this start has {self.size} ranks"
                     )
-                    _tell(connection, {"refused": f"rank {rank} of {size} {here}"})
+                    _reply(connection, {"refused": f"rank {rank} of {size} {here}"})
                 else:
                     come[rank] = connection, (connection.getpeername()[0], port)
         missing = [rank for rank in range(1, self.size) if rank not in come]
         places = [(meeting.hosts[0], meeting.port), *(come[rank][1] for rank in sorted(come))]
         told = {"job": uuid4().hex, "places": places, "missing": missing}
         for connection, _ in come.values():
-            _tell(connection, told)
+            _reply(connection, told)
         return self._checked(told, meeting)
 
-    def _come(self, meeting: Rendezvous) -> dict[str, Any]:
+    def _register(self, meeting: Rendezvous) -> dict[str, Any]:
         """Connect to rank 0, which may not be there yet."""
         reason = answer = ""
         while time.monotonic() < self._deadline:
@@ -138,7 +138,7 @@ class Sockets:
                     self._listener = Listener(connection.getsockname()[0], 0)
                     greeting = _COME.pack(_MAGIC, self.rank, self.size, self._listener.port)
                     connection.sendall(sealed(greeting))
-                    return self._checked(_told(connection, self._deadline + PATIENCE), meeting)
+                    return self._checked(_receive_answer(connection, self._deadline + PATIENCE), meeting)
             except OSError as error:
                 reason = answer or str(error)
                 time.sleep(0.02)
@@ -244,7 +244,7 @@ class _SocketLink:
         move(self._peers, sends, receives, _COLLECTIVE, self._watch)
 
 
-def _tell(connection: socket.socket, told: dict[str, Any]) -> None:
+def _reply(connection: socket.socket, told: dict[str, Any]) -> None:
     connection.settimeout(PATIENCE)
     try:
         connection.sendall(sealed(json.dumps(told).encode()))
@@ -254,7 +254,7 @@ def _tell(connection: socket.socket, told: dict[str, Any]) -> None:
         connection.close()
 
 
-def _told(connection: socket.socket, deadline: float) -> Any:
+def _receive_answer(connection: socket.socket, deadline: float) -> Any:
     """Receive the complete answer of rank 0. Raises OSError or ValueError if it is not from a rank 0."""
     said = bytearray()
     while piece := _received(connection, deadline):

@@ -15,7 +15,7 @@ from pinnace.options.table import CONTEXT, SECTIONS, Option
 _NAMES = {"cpu": "the CPU", "gpu": "a GPU", "ascend": "an Ascend device"}
 
 
-def settled(context: Context, settings: Settings, *facts: str) -> Context:
+def with_settings(context: Context, settings: Settings, *facts: str) -> Context:
     """Return a copy of the context, completed by `settings`.
 
     Warns, in one line, of all options that have no effect on its target. `facts` are conditions that options

@@ -179,7 +179,7 @@ class Workers:
 
         Raises as `run` does, except for errors of the run itself.
         """
-        request = Submitted(arrays, present, self.withdraw, self.hurry)
+        request = Submitted(arrays, present, self.withdraw, self.run_now)
         self.enqueue(request)
         return request
 
@@ -346,7 +346,7 @@ class Workers:
             self._withdrawn += is_over
             return True
 
-    def hurry(self, request: Request) -> None:
+    def run_now(self, request: Request) -> None:
         """Run a waiting request here, if this thread is the worker that is about to wait for it."""
         own = self._visit.worker
         if own is not None and self.withdraw(request, is_over=False):

@@ -105,11 +105,11 @@ class Submitted(GuardedFuture[Any]):
         arrays: Sequence[Array],
         present: Callable[[list[Array]], Any],
         withdraw: Callable[[Request], bool],
-        hurry: Callable[[Request], None],
+        run_now: Callable[[Request], None],
     ) -> None:
         """Create a request. `present` converts the results; `withdraw` removes a request from the queue.
 
-        `hurry` is called with the request that this thread is about to wait for.
+        `run_now` is called with the request that this thread is about to wait for.
         """
         super().__init__()
         self.arrays = arrays
@@ -117,11 +117,11 @@ class Submitted(GuardedFuture[Any]):
         self.arrived = perf_counter_ns()
         self._present = present
         self._withdraw: Callable[[Request], bool] | None = withdraw
-        self._hurry: Callable[[Request], None] | None = hurry
+        self._run_now: Callable[[Request], None] | None = run_now
 
     def begin(self) -> bool:
         """Return True unless the request was cancelled; afterwards it cannot be cancelled."""
-        self._withdraw = self._hurry = None
+        self._withdraw = self._run_now = None
         return self.set_running_or_notify_cancel()
 
     def succeed(self, results: list[Array]) -> None:
@@ -135,14 +135,14 @@ class Submitted(GuardedFuture[Any]):
 
     def result(self, timeout: float | None = None) -> Any:
         """See `Future`."""
-        if (hurry := self._hurry) is not None:
-            hurry(self)
+        if (run_now := self._run_now) is not None:
+            run_now(self)
         return super().result(timeout)
 
     def exception(self, timeout: float | None = None) -> BaseException | None:
         """See `Future`."""
-        if (hurry := self._hurry) is not None:
-            hurry(self)
+        if (run_now := self._run_now) is not None:
+            run_now(self)
         return super().exception(timeout)
 
     def cancel(self) -> bool:
