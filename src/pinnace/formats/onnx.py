@@ -37,7 +37,9 @@ def read(source: Source) -> ir.Model:
     except PinnaceError:
         raise
     except (DecodeError, ValueError, TypeError, KeyError, AttributeError, ir.serde.SerdeError) as error:
-        raise ModelFormatError(f"{source.name}: is not a valid ONNX model: {_reason(error, earlier)}") from None
+        raise ModelFormatError(
+            f"{source.name}: is not a valid ONNX model: {_reason(error, earlier)}"
+        ) from None
     _place_weights(model, source)
     return model
 
