@@ -316,6 +316,11 @@ case("random_gather_nd_by_scalar", "f32[2,3]", "i64[]>0<2", call="x0.gather_nd(x
 case("random_searchsorted_nothing", "f32[0]", "f32[0]", call="mint.searchsorted(x1, x0)")
 case("random_searchsorted_nothing_free", "f32[0*]", "f32[0*]", call="mint.searchsorted(x1, x0)")
 case("random_flatten_of_nothing", "b[1,0,1,1,1]", call="mint.flatten_ext(x0, end_dim=-5)")
+case(
+    "random_clamp_of_crossed_ends",
+    "f32[9]!",
+    call="(mint.clamp(x0, 1.0, 0.25), ops.clip_by_value(x0, 1, 0.5))",
+)
 case("random_histc_of_equal_ends", "f32[8]", call="ops.histc(x0, 8, min=0.5, max=0.5)")
 case("random_margin_of_free_classes", "f32[3*,4*]", "i64[3]>0<4", call="ops.multi_margin_loss(x0, x1)")
 case("random_ctc_of_free_classes", "f32[3*,2*,4*]", "i32[2]>1<4", call="ops.ctc_greedy_decoder(x0, x1)")

@@ -74,6 +74,8 @@ def undefined(name: str, given: list[Any], result: Any) -> str:
         return "MindSpore's Erfinv is off by up to 1 % near 1"
     if re.search(r"\b(any|all)$", name) and any(g["dtype"] != "bool" for g in given):
         return "the truth values that MindSpore makes of numbers are their bytes (docs/limits.md)"
+    if re.search("inv|solve|lstsq", plain) and any(not leaf["finite"] for leaf in leaves(result)):
+        return "a singular matrix has no inverse"
     if "remainder" in name and any(g["dtype"] == "bool" for g in given):
         return "MindSpore declares bool of what it computes as int64"
     if re.search("binary_cross_entropy$|BCELoss", name) and all(math.prod(g["shape"]) == 1 for g in given):

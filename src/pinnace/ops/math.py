@@ -709,7 +709,8 @@ def clamp(b: Builder, x: Tensor, clip_min: Value = None, clip_max: Value = None)
         ends = (-math.inf, math.inf) if b.dtype(x).is_floating_point() else (None, None)
         bounds = [end if v is None else v for v, end in zip((clip_min, clip_max), ends, strict=True)]
         clipped = b.op("Clip", x, *(None if v is None else b.like(v, x) for v in bounds))
-        return bound_for_nan(b, clipped, clip_max if clip_min is None else clip_min)
+        given = [v for v in (clip_min, clip_max) if v is not None]
+        return bound_for_nan(b, clipped, min(given, default=None))
     for op_type, bound in (("Max", clip_min), ("Min", clip_max)):
         if bound is not None:
             x = extreme(b, op_type, x, b.cast(b.tensor(bound), b.dtype(x)))
