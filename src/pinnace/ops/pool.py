@@ -483,8 +483,7 @@ def _known_along(length: int, size: int) -> np.ndarray[Any, Any]:
     starts, stops = np.asarray(_cells(length, size)).T
     widest = int((stops - starts).max())
     room(size, widest)
-    places: np.ndarray[Any, Any] = starts[:, None] + np.arange(widest)
-    return np.minimum(places, stops[:, None] - 1, out=places)
+    return np.asarray(np.minimum(starts[:, None] + np.arange(widest), stops[:, None] - 1))
 
 
 def _places_along(b: Builder, length: int | Tensor, size: int | None) -> Tensor:
