@@ -50,6 +50,16 @@ def test_outputs_are_printed_as_the_examples_of_mindspore_lite_print_them(pinnac
     assert "\x1b" not in answer.out + answer.err
 
 
+@pytest.mark.parametrize("suffix", ["bin", "npy"])
+def test_files_larger_than_the_memory_are_not_read(pinnace, free, tmp_path, suffix):
+    path = tmp_path / f"huge.{suffix}"
+    with path.open("wb") as file:
+        file.truncate(1 << 43)
+    answer = pinnace("run", free, "--input", str(path))
+    assert answer.code == 1
+    assert f"holds {1 << 43} bytes, and this machine has" in answer.err
+
+
 def test_files_without_a_name_go_to_the_inputs_in_order(pinnace, onnx_file, array_file):
     model = onnx_file(["Sub a b -> y"], ["a float 2,3", "b float 2,3"], ["y float 2,3"])
     answer = pinnace(

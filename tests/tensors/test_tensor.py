@@ -8,6 +8,7 @@ import pytest
 
 import pinnace
 from pinnace import DataType, Format, Tensor, TensorMeta
+from pinnace.errors import ArgumentValueError
 
 NUMPY_TYPES = [
     *(np.bool_, np.int8, np.int16, np.int32, np.int64, np.uint8, np.uint16, np.uint32, np.uint64),
@@ -228,3 +229,9 @@ def test_a_shape_that_no_array_has(shape: list[int]) -> None:
     tensor.name = "x"
     with pytest.raises(RuntimeError, match=r"tensor 'x' of shape \[.*\] can hold no data: "):
         tensor.get_data_to_numpy()
+
+
+def test_an_array_that_memory_cannot_hold_is_an_error():
+    wide = np.lib.stride_tricks.as_strided(np.zeros(1, np.float32), (1 << 44, 4), (0, 0))
+    with pytest.raises(ArgumentValueError, match="cannot hold an array of shape"):
+        Tensor(wide)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -136,6 +137,9 @@ def _made_up(slot: InputSpec, shape: Shape) -> InputData:
 def _read(file: Path, slot: InputSpec, shape: Shape, pictures: Pictures) -> Array:
     if not file.is_file() and file.exists():
         raise ArgumentValueError("is not a regular file")
+    size, memory = file.stat().st_size, os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    if size > memory:
+        raise ArgumentValueError(f"holds {size} bytes, and this machine has {memory} bytes of memory")
     if file.suffix == ".bin":
         _check_bytes(file.stat().st_size, slot, shape)
         return _fit(np.fromfile(file, slot.dtype.to_numpy()), shape)

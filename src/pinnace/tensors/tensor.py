@@ -433,7 +433,10 @@ def _native(array: Array) -> tuple[DataType, Array]:
         dtype = DataType.from_numpy(native)
     except ValueError:
         raise ArgumentTypeError(f"tensor cannot hold numpy dtype {array.dtype}.") from None
-    return dtype, np.asarray(array, dtype.to_numpy(), order="C")
+    try:
+        return dtype, np.asarray(array, dtype.to_numpy(), order="C")
+    except (ValueError, MemoryError) as error:  # an array of strides can be larger than memory
+        raise ArgumentValueError(f"tensor cannot hold an array of shape {array.shape}: {error}") from None
 
 
 def _check_shape(shape: Sequence[int]) -> None:
