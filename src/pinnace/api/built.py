@@ -1,4 +1,4 @@
-"""A model that is built: all that a prediction needs to know of it."""
+"""A built model: all that predictions need."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ def _both(what: str, sizes: Ints) -> list[int] | None:
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Kernel(Arguments):
+class _LiteKernel(Arguments):
     """How a convolution's kernel moves over images, and what is fused into it."""
 
     stride: Ints = ()
@@ -64,7 +64,7 @@ def _convolution(op_type: str, name: str) -> None:
         weight: Tensor,
         bias: Tensor | None = None,
         *,
-        kernel: _Kernel,
+        kernel: _LiteKernel,
         output_paddings: Ints = (),
     ) -> Value:
         y = b.op(
@@ -404,7 +404,13 @@ def group_norm(
 
 @lite("AdderFusion", unused="format kernel_size in_channel out_channel mode")
 def adder(
-    b: Builder, x: Tensor, weight: Tensor, bias: Tensor | None = None, *, kernel_size: Ints, kernel: _Kernel
+    b: Builder,
+    x: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    *,
+    kernel_size: Ints,
+    kernel: _LiteKernel,
 ) -> Value:
     """For each place of the kernel Slice, Sub, Abs, ReduceSum; Neg of the sum of all."""
     pad_mode, pad_list = kernel.pad_mode, kernel.pad_list

@@ -64,7 +64,7 @@ class Number(NamedTuple):
         return int(value)
 
 
-class Form(NamedTuple):
+class TextFormat(NamedTuple):
     """Text like `example`; `put` converts it for `pinnace.shapes`, or raises ValueError."""
 
     example: str
@@ -99,10 +99,10 @@ def _batches(text: str) -> str:
     return _sizes(text.replace(",", ";"))
 
 
-_SHAPES = Form("x:[-1,3,224];y:[1,8]", _shapes)
-_DIMS = Form("[1~4],[8]", _brackets)
-_GE_DIMS = Form("64,64;96,96", _sizes)
-_BATCHES = Form("1,2,4", _batches)
+_SHAPES = TextFormat("x:[-1,3,224];y:[1,8]", _shapes)
+_DIMS = TextFormat("[1~4],[8]", _brackets)
+_GE_DIMS = TextFormat("64,64;96,96", _sizes)
+_BATCHES = TextFormat("1,2,4", _batches)
 
 
 class Option(NamedTuple):
@@ -116,7 +116,7 @@ class Option(NamedTuple):
     does: str = ""
     on: frozenset[str] = NOWHERE
     why: str = ""
-    values: Words | Number | Form | None = None
+    values: Words | Number | TextFormat | None = None
     needs: tuple[str, ...] = ()
     but: str = ""
     fills: str = ""
@@ -191,7 +191,7 @@ def _shape(kind: str, on: frozenset[str]) -> Option:
     return Option(does, on, "", _SHAPES, fills=f"{kind}.input_shape")
 
 
-def _free(form: Form, kind: str = "ascend", on: frozenset[str] = _ASCEND) -> Option:
+def _free(form: TextFormat, kind: str = "ascend", on: frozenset[str] = _ASCEND) -> Option:
     """Return `dynamic_dims` of a kind of device, in a form."""
     does = "sizes that the free dimensions may have; others are refused"
     return Option(does, on, "", form, but=SPLIT, fills=f"{kind}.dynamic_dims")

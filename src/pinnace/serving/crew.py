@@ -1,7 +1,7 @@
-"""A crew: the places outside of this process where one model runs, behind the face of one executable.
+"""A crew: the places outside of this process that run one model, as one executable.
 
-A place is a process of this machine, or an actor of a cluster. One that is gone is started anew, and a
-request that it was computing is computed once more by another one, or by itself when it is back.
+A place is a process of this machine, or an actor of a cluster. A lost place is restarted; its request is
+computed once more by another place, or by itself after its restart.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ from pinnace.types import Array
 
 T = TypeVar("T")
 Take = Callable[[Sequence[Array]], T]
-"""A function of results that are not valid after it returns."""
+"""A function of results, which are valid only during the call."""
 
 _TRIES = 2  # places that may die over one request
-_STARTS = 5  # in a row, of a place that is gone
-_PAUSE = 0.1  # seconds before the second of them, doubled each time
+_STARTS = 5  # attempts in a row to restart a lost place
+_PAUSE = 0.1  # seconds before the second attempt; doubled each time
 
 
 class PlaceLostError(Exception):
-    """A place is gone; the message says how. `harmless` if it had not begun with the request."""
+    """A place is gone; the message says how. `harmless` if it had not begun the request."""
 
     def __init__(self, how: str, harmless: bool = False) -> None:
         super().__init__(how)
@@ -44,9 +44,9 @@ class PlaceLostError(Exception):
 
 
 class Place(ABC):
-    """A place outside of this process. `device` and `pid` say where it is, or was last.
+    """A place outside of this process. `device` and `pid` are its current ones, or its last.
 
-    It is `up` from having built the model until it is seen to be gone; `failure` says why it stays away.
+    It is `up` while it has the model built; `failure` is the reason why it is gone for good.
     """
 
     def __init__(self, device: str = "") -> None:
@@ -59,32 +59,32 @@ class Place(ABC):
 
     @abstractmethod
     def start(self) -> Message:
-        """Start, or wait until it is back, and return what it says of the model that it has built.
+        """Start, or wait for the restart. Returns the place's description of its model.
 
-        Raises what goes wrong there, and `DeviceUnavailableError`.
+        Raises the errors of the build, and `DeviceUnavailableError`.
         """
 
     @abstractmethod
     def run(self, arrays: Sequence[Array], take: Take[T]) -> T:
-        """Compute, and return what `take` makes of the results. Raises `PlaceLostError`, and errors there."""
+        """Compute, and return `take(results)`. Raises `PlaceLostError`, and errors of the place."""
 
     @abstractmethod
     def wait(self) -> None:
-        """Wait until it is gone, and free what was held for it."""
+        """Wait until the place is gone, and free its resources."""
 
     @abstractmethod
     def leave(self) -> None:
-        """Take it as gone: let `wait` return."""
+        """Consider the place gone: `wait` returns."""
 
     @abstractmethod
     def end(self) -> None:
-        """End it, also while it starts."""
+        """End the place, also while it starts."""
 
 
 class Crew:
-    """The places of one model: an `Executable`, whose executions run on the place that has least to do.
+    """The places of one model: an `Executable` whose executions run on the least busy place.
 
-    `depth` requests may be at a place at the same time: one is computed, others travel.
+    Up to `depth` requests may be at a place: one is computed while the others are sent.
     """
 
     def __init__(
@@ -94,7 +94,7 @@ class Crew:
         patience: float = float("inf"),
         farewell: Callable[[], None] | None = None,
     ) -> None:
-        """Start all places, and wait until they are ready. Raises what goes wrong in one of them.
+        """Start all places and wait until they are ready. Raises the first error.
 
         A request waits at most `patience` seconds while no place is up. `farewell` is called after the end.
         """
@@ -119,43 +119,43 @@ class Crew:
 
     @property
     def devices(self) -> list[str]:
-        """The devices of the places, in words."""
+        """Names of the places' devices."""
         return [place.device for place in self._places]
 
     @property
     def pids(self) -> list[int]:
-        """The numbers of the processes that run now, each on its node."""
+        """Ids of the running processes, each on its node."""
         return [place.pid for place in self._places if place.up]
 
     @property
     def busy(self) -> int:
-        """How many places have something to do."""
+        """Number of places with work."""
         return sum(place.running > 0 for place in self._places)
 
     @property
     def takes_device_memory(self) -> bool:
-        """False: no memory of a device passes between processes."""
+        """False: device memory cannot be used across processes."""
         return False
 
     def execution(self, state: State | None = None) -> CrewExecution:
-        """An execution on any place."""
+        """Return an execution that runs on any place."""
         return CrewExecution(self)
 
     def profile(self) -> list[list[Step]]:
-        """[]: nothing is noted."""
+        """Return nothing: places record no steps."""
         return []
 
     def turn_away(self) -> None:
-        """Let no request wait any longer for a place that is away."""
+        """Let no request wait any longer for a place to come back."""
         with self._changed:
             self._leaving = True
             self._changed.notify_all()
 
     def run(self, arrays: Sequence[Array], take: Take[T]) -> T:
-        """Compute on one of the places, and return what `take` makes of the results.
+        """Compute on one of the places, and return `take(results)`.
 
-        Raises errors of the place, `DeviceUnavailableError` where places died over the request or none is
-        left, and `ModelStateError`.
+        Raises errors of the place, `DeviceUnavailableError` if places died over the request or none is left,
+        and `ModelStateError`.
         """
         if os.getpid() != self._owner:
             raise ModelStateError("the devices belong to the process that started them, not to its forks")
@@ -175,7 +175,7 @@ class Crew:
                 self.retried += 1
 
     def _taken(self) -> Place:
-        """The place with least to do; waits for one."""
+        """Take the least busy place, or wait for one."""
         since = monotonic()
         with self._changed:
             while True:
@@ -199,7 +199,7 @@ class Crew:
             place.running -= 1
             self._changed.notify_all()
 
-    # -- places that come and go --------------------------------------------------------------------------
+    # -- restarting places -------------------------------------------------------------------------------
 
     def _start(self) -> None:
         for place in self._places:
@@ -210,7 +210,9 @@ class Crew:
                 place.keeper.start()
             except RuntimeError as error:
                 place.keeper = None
-                raise DeviceUnavailableError(f"{', '.join(self.devices)}: their threads: {error}") from None
+                raise DeviceUnavailableError(
+                    f"{', '.join(self.devices)}: threads cannot be started: {error}"
+                ) from None
         with self._changed:
             self._changed.wait_for(lambda: all(p.up or p.failure for p in self._places))
         for place in self._places:
@@ -218,14 +220,16 @@ class Crew:
                 raise place.failure
 
     def _miss(self, place: Place) -> None:
-        """A place is gone: no request goes there until it is back."""
+        """Send no requests to a lost place until it is back."""
         with self._changed:
             was_up, place.up = place.up, False
         if was_up:
             place.leave()
 
     def _begins(self, place: Place) -> bool:
-        """A place is gone, and all requests that it had are told; False where it is not to come back."""
+        """Wait until all requests of a lost place have returned. Returns False if it must not be
+        restarted.
+        """
         with self._changed:
             place.up = False
             self._changed.notify_all()
@@ -234,7 +238,7 @@ class Crew:
         return not place.ended.is_set()
 
     def _arrives(self, place: Place, said: Message | Exception) -> None:
-        """A place has built the model, or cannot."""
+        """Note that a place has built the model, or cannot."""
         with self._changed:
             if isinstance(said, Exception):
                 place.failure = said
@@ -246,7 +250,7 @@ class Crew:
 
 
 def _keep(crew: weakref.ref[Crew], place: Place) -> None:
-    """Start a place, and again when it is gone, in a thread that does not keep the crew alive."""
+    """Start a place, and restart it when it is lost, in a thread that does not keep the crew alive."""
     starts = 1
     while (said := _started(place, starts)) is not None:
         here = crew()
@@ -267,7 +271,7 @@ def _keep(crew: weakref.ref[Crew], place: Place) -> None:
 
 
 def _started(place: Place, starts: int) -> Message | Exception | None:
-    """What a place says when it is ready, or why it cannot be; None where it has been ended."""
+    """Start a place. Returns its description of the model, or the error; None if it was ended meanwhile."""
     error: Exception | None = None
     for turn in range(starts):
         if place.ended.wait(_PAUSE * 2**turn if turn else 0):
@@ -280,7 +284,7 @@ def _started(place: Place, starts: int) -> Message | Exception | None:
 
 
 def _end(owner: int, places: Sequence[Place], farewell: Callable[[], None] | None) -> None:
-    """End the places; not what a fork of this process has inherited."""
+    """End the places, unless this process is a fork of their owner."""
     if os.getpid() != owner:
         return
     for place in places:
@@ -295,7 +299,7 @@ def _end(owner: int, places: Sequence[Place], farewell: Callable[[], None] | Non
 
 
 class CrewExecution:
-    """See `Execution`. What a model keeps between predictions stays with the places."""
+    """See `Execution`. The state of the model stays with the places."""
 
     def __init__(self, crew: Crew) -> None:
         self._crew = crew
@@ -315,12 +319,12 @@ class CrewExecution:
 
 
 class PieceWorker(Worker):
-    """A worker for pieces of requests, which take results from where they lie."""
+    """A worker for pieces of requests, which copy results from the place's memory."""
 
     executable: Crew
 
     def perform(self, piece: Piece) -> None:  # type: ignore[override]
-        """Run a piece, and tell its request."""
+        """Run a piece, and pass the results or the error to its request."""
         try:
             tell = self.executable.run(piece.arrays, piece.take)
         except BaseException as error:
@@ -330,7 +334,7 @@ class PieceWorker(Worker):
 
 
 class CrewWorkers(Workers):
-    """Workers that run on a crew, any of them at any place, as many as it takes requests."""
+    """Workers that each run at any place of a crew; there are as many as its places take requests."""
 
     def __init__(
         self,

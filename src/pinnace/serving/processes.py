@@ -1,6 +1,6 @@
-"""Places that are processes of this machine, one a device.
+"""Places that are processes of this machine, one for each device.
 
-Each process has two slots of shared memory: the data of the next request travels while one is computed.
+Each process has two slots of shared memory: the next request is written while one is computed.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ class _Process:
         return message
 
     def run(self, arrays: Sequence[Array], take: Take[T]) -> T:
-        """Compute; see `Place.run`. No more requests may be here than there are slots."""
+        """Compute; see `Place.run`. At most as many requests as slots may run."""
         with self._changed:
             number = self._free.pop()
         slot = self.slots[number]
@@ -112,15 +112,15 @@ class _Process:
             if "error" in answer:
                 raise as_error(answer["error"], self._device)
             return take(slot.outputs.views(answer["shapes"], self._out))
-        except OSError as error:  # the system refuses shared memory or descriptors
+        except OSError as error:  # shared memory or descriptors are not available
             raise EngineError(f"{self._device}: {error}") from None
         finally:
             with self._changed:
                 self._free.append(number)
 
     def _answer(self, number: int, message: Message) -> Message:
-        """The answer for a slot; whichever thread waits hears the answers for all of them."""
-        with self._changed, suppress(OSError):  # who waits finds out that it is gone
+        """Wait for the answer of a slot; one of the waiting threads receives the answers for all of them."""
+        with self._changed, suppress(OSError):  # the wait below detects that it is gone
             self.control.send(message)
         while True:
             with self._changed:
@@ -139,7 +139,7 @@ class _Process:
         raise PlaceLostError(self.end())
 
     def wait(self) -> None:
-        """Wait until it has ended."""
+        """Wait until the process has ended."""
         self._process.wait()
 
     def _pass_on(self) -> None:
@@ -190,7 +190,7 @@ class ProcessPlace(Place):
         """See `Place`."""
         try:
             process = _Process(self._job)
-        except OSError as error:  # too many files are open
+        except OSError as error:  # too many open files
             why = f"{self.device}: its process cannot be started: {error}"
             raise DeviceUnavailableError(why) from None
         with self._lock:

@@ -194,7 +194,7 @@ class SplitRequest(GuardedFuture[list[Tensor]]):
 
 
 class Piece:
-    """Some rows of a request: a request by itself, for workers."""
+    """Some rows of a request, which workers run as a request of its own."""
 
     def __init__(self, request: SplitRequest, begin: int, end: int, arrays: Sequence[Array]) -> None:
         self.arrays, self.arrived = arrays, perf_counter_ns()
@@ -206,15 +206,15 @@ class Piece:
         return not self._request.done()
 
     def succeed(self, results: Sequence[Array]) -> None:
-        """Take the results, and tell the caller where all are there."""
+        """Store the results, and complete the request once all rows are there."""
         self.take(results)()
 
     def take(self, results: Sequence[Array]) -> Callable[[], None]:
-        """Copy the results, which may be gone after; returns what tells the caller of them."""
+        """Copy the results, whose memory may be reused. Returns a function that notifies the caller."""
         return self._request.take(self._begin, self._end, results)
 
     def fail(self, error: BaseException) -> None:
-        """Tell the caller of an error."""
+        """Pass an error to the caller."""
         self._request.fail(error)
 
 

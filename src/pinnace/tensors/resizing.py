@@ -1,4 +1,4 @@
-"""Other shapes of inputs: by `resize`, and by the option `dynamic_dims`."""
+"""Changes of input shapes, by `resize` and by the option `dynamic_dims`."""
 
 from __future__ import annotations
 

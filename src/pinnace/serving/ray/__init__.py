@@ -16,7 +16,7 @@ from pinnace.serving.batching import Batching
 from pinnace.serving.crew import Crew, CrewWorkers
 
 _AHEAD = 2
-"""Parts that an actor has at the same time: one is computed, and the next one travels."""
+"""Parts on their way to one actor: one is computed while the next is sent."""
 
 
 def crew(path: str, context: Context, settings: Settings, devices: int) -> Crew:
@@ -53,7 +53,7 @@ def _crew(
     wanted: int,
     depth: int,
 ) -> Crew:
-    """The actors of a model: `wanted` in all, of which `each` share a device; `depth` is that of the crew."""
+    """Start the actors of a model: `wanted` in total, `each` share a device; `depth` is that of the crew."""
     _refuse(context, settings)
     try:
         import ray  # noqa: F401

@@ -22,7 +22,7 @@ from pinnace.serving.ray.models import Cargo
 from pinnace.serving.ray.nodes import ActorResources, share
 from pinnace.types import Array
 
-_PATIENCE = 60.0  # seconds for Ray to place actors, and for one to come back where none is left
+_PATIENCE = 60.0  # seconds for Ray to place actors, and for one to come back when none is left
 
 
 def start(
@@ -35,10 +35,10 @@ def start(
     wanted: int,
     depth: int,
 ) -> Crew:
-    """Join the cluster at `address`, and have actors started there, `wanted` of them, 0: as many as fit.
+    """Join the cluster at `address` and start `wanted` actors; 0 means as many as fit.
 
-    `threads` are those of an actor, `each` how many share a device (see `share`), `depth` the requests that
-    it has at the same time. Raises as `Crew` does, as `Membership.join`, and ModelFormatError.
+    `threads` is per actor, `each` is the number of actors that share a device (see `share`), `depth` the
+    number of requests at an actor. Raises as `Crew` and `Membership.join` do, and ModelFormatError.
     """
     cargo = Cargo(model, settings)
     membership.join(address)
@@ -65,7 +65,7 @@ def start(
 
 
 class ActorPlace(Place):
-    """See `Place`. An actor that dies Ray starts again, on another node where its own is gone."""
+    """See `Place`. Ray restarts an actor that dies, on another node if its own is gone."""
 
     def __init__(self, actor: Any, cargo: Cargo) -> None:
         super().__init__("an actor")
@@ -76,7 +76,7 @@ class ActorPlace(Place):
         """See `Place`; the model is sent if the node lacks it."""
         self._gone.clear()
         try:
-            # What dies is started by Ray: this waits until it has a place, however long that takes.
+            # Ray restarts a dead actor: this call waits until it is placed, however long that takes.
             ray.get(self.actor.node.options(max_task_retries=-1).remote())
             said: Message = ray.get(self.actor.build.remote(None))
             if said == LACKING:
@@ -89,8 +89,8 @@ class ActorPlace(Place):
         return said
 
     def run(self, arrays: Sequence[Array], take: Take[T]) -> T:
-        """See `Place`; the results cannot be written to: they lie in Ray's memory."""
-        arrays = [np.asarray(array, order="C") for array in arrays]  # what else is pickled, and copied twice
+        """See `Place`; the results are read-only: they are in Ray's memory."""
+        arrays = [np.asarray(array, order="C") for array in arrays]  # others are pickled and copied twice
         try:
             found = ray.get(self.actor.run.remote(arrays))
         except RayError as error:
