@@ -13,7 +13,7 @@ import pinnace
 from pinnace.errors import ConfigError, DataMismatchError, PinnaceWarning
 from pinnace.options.effects import with_settings
 from pinnace.options.settings import Settings
-from pinnace.options.table import CONTEXT, PLACES, SECTIONS, TextFormat, Number, Option, Words
+from pinnace.options.table import CONTEXT, PLACES, SECTIONS, Number, Option, TextFormat, Words
 from pinnace.shapes import flattened, written
 from pinnace.tensors.resizing import limited
 from pinnace.types import DataType, Port
