@@ -19,7 +19,7 @@ from pinnace import Context, Model, ModelParallelRunner, ModelType, Tensor
 from pinnace.building.opening import inspect_model
 from pinnace.building.origin import build
 from pinnace.compiler.graph import compilable
-from pinnace.compiler.plan import PLANNED, apply, kept_wide
+from pinnace.compiler.plan import PLANNED, apply
 from pinnace.engines.onnxruntime.rules import rewrite
 from pinnace.errors import PinnaceWarning
 from pinnace.formats import read
@@ -292,7 +292,7 @@ def test_a_name_that_is_wrong_is_said_with_the_nearest_from_the_cache_too(file, 
 
 def test_nodes_that_stay_in_float32_are_marked_for_openvino(tmp_path):
     openvino = pytest.importorskip("openvino")
-    from pinnace.engines.openvino.reading import encoded
+    from pinnace.engines.openvino.reading import encoded, kept_wide
 
     source = Source.of_buffer(graph("Softmax").SerializeToString())
     plan = {"it": "float32"}

@@ -75,7 +75,7 @@ def compilable(
             loosen(model.graph)
         infer_all(model, name)
         if isinstance(graph, Program) and graph.dialect is Dialect.MINDSPORE:
-            # MindSpore Lite and onnxruntime compute what such files say, and they are what is compared with.
+            # MindSpore Lite and ONNX, with which others are compared, compute what files say.
             compare(model, lower(graph, ids), name)
     if output_type:
         outputs.cast(model, output_type, hidden)

@@ -10,7 +10,7 @@ Rules:
 3. Weights are cast as well, and stay what they are in the file: engines fold such casts, and a weight that
    may be exchanged keeps its name and type.
 4. A node that has the wanted type already is only marked: rules that write faster forms leave it alone, and
-   an engine that rounds to 16 bits of its own accord has to compute it as it is (`kept_wide`).
+   an engine that rounds to 16 bits of its own accord has to compute it as it is.
 5. An engine without a kernel for float16 computes such a node in float32, over weights that were rounded.
 6. A node that cannot follow (it has no floats, holds graphs, or is not ONNX's own) stays as it is; a warning
    says so, as it does for a name that no node has.
@@ -75,12 +75,6 @@ def _maker(value: ir.Value) -> ir.Node | None:
     while node is not None and node.op_type == "Identity" and node.inputs[0] is not None:
         node = node.inputs[0].producer()
     return node
-
-
-def kept_wide(model: ir.Model) -> set[str]:
-    """The names of what the nodes give that a plan keeps in float32."""
-    kept = (node for node in model.graph if node.meta.get(PLANNED) is ir.DataType.FLOAT)
-    return {output.name for node in kept for output in node.outputs if output.name}
 
 
 def _give(node: ir.Node, wanted: ir.DataType, opsets: Mapping[str, int]) -> bool:

@@ -18,7 +18,7 @@ import openvino as ov
 from openvino.op import Constant
 
 from pinnace.compiler.graph import Compilable
-from pinnace.compiler.plan import kept_wide
+from pinnace.compiler.plan import PLANNED
 from pinnace.engines.folding import allowance
 from pinnace.engines.openvino.guards import guard
 from pinnace.engines.openvino.lacking import unknown, wrong
@@ -111,6 +111,12 @@ def encoded(graph: Compilable, source: Source | None = None) -> OpenvinoModel:
             raise LackingKernelsError(graph.name, missing) from None
         raise EngineError(f"{graph.name}: OpenVINO cannot read it: {_line(error)}") from None
     return made
+
+
+def kept_wide(model: ir.Model) -> set[str]:
+    """The names of what the nodes give that a plan keeps in float32."""
+    kept = (node for node in model.graph if node.meta.get(PLANNED) is ir.DataType.FLOAT)
+    return {output.name for node in kept for output in node.outputs if output.name}
 
 
 def _read_within(model: ir.Model, source: Source | None) -> None:
