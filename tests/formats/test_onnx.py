@@ -186,7 +186,7 @@ def _typeless(model: onnx.ModelProto) -> None:
     [
         ("MaxPool", _strings, "attribute 'kernel_shape' of MaxPool 'y' is STRING, not INTS"),
         ("Constant", _valueless, "Constant 'y' must have exactly one attribute"),
-        ("If", _referred, "is no valid ONNX model"),
+        ("If", _referred, "is not a valid ONNX model"),
         ("Relu", _without_results, "Relu '' has no outputs"),
         ("Relu", _beyond, "there is no operator set 1099511627776 of ONNX"),
         ("Constant", _typeless, "tensor 'y' is damaged: -2147483648 is not a valid DataType"),
