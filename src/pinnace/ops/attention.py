@@ -6,7 +6,7 @@ in float32 and rounded once, as the device does.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import onnx_ir as ir
@@ -195,7 +195,6 @@ def _qkv(b: Builder, layout: _Layout, query: Tensor, key: Tensor, value: Tensor)
     return q, few.apart(b, key), few.apart(b, value)
 
 
-@dataclass(frozen=True, kw_only=True)
 class _Inference(Arguments):
     """What attention for inference is told; operands that are quantised or in blocks are refused."""
 
@@ -259,7 +258,7 @@ def incre_flash_attention(
     mask = told.attn_mask
     if mask is not None and b.rank(mask) < 4:
         # (batch, keys) or (batch, 1, keys): all heads and the one query alike.
-        told = replace(told, attn_mask=b.reshape(mask, [b.dim(mask, 0), 1, 1, b.dim(mask, -1)]))
+        told = told.but(attn_mask=b.reshape(mask, [b.dim(mask, 0), 1, 1, b.dim(mask, -1)]))
     return _inferred(b, query, key, value, actual_seq_lengths, told)
 
 

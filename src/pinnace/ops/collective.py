@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import onnx_ir as ir
@@ -30,7 +29,6 @@ _AROUND = ((-1, 0), (-1, 1), (0, 1), (1, 1), (1, 0), (1, -1), (0, -1), (-1, -1))
 """Neighbours of NeighborExchangeV2, as steps down and to the right: from the top clockwise."""
 
 
-@dataclass(frozen=True, kw_only=True)
 class _Group(Arguments):
     """The ranks that meet: a name, and its members where the file says them."""
 
@@ -66,7 +64,6 @@ class _Group(Arguments):
         return self.meet(b, "Exchange", *parts, outputs=len(source), **ends, **more)
 
 
-@dataclass(frozen=True, kw_only=True)
 class _Member(_Group):
     """A group, and the number that this rank has in it."""
 

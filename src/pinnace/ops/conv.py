@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -95,7 +94,6 @@ def convolution(
     return b.op("Conv", x, weight, bias, strides=steps, dilations=holes, group=group, **padding)
 
 
-@dataclass(frozen=True, kw_only=True)
 class _Kernel(Arguments):
     """How the kernel of a convolution moves; the weight says its size and the channels."""
 
@@ -139,7 +137,6 @@ def unbatched(b: Builder, x: Tensor, rank: int, apply: Callable[[Tensor], Tensor
     return apply(x)
 
 
-@dataclass(frozen=True, kw_only=True)
 class _Steps(Arguments):
     """What the convolutions of `mint` take beside their padding."""
 
@@ -260,7 +257,7 @@ def conv2d_transpose(
 ) -> Value:
     """ConvTranspose."""
     if pad_list and not is_same(kernel.pad_mode):
-        kernel = replace(kernel, pad=pad_list)
+        kernel = kernel.but(pad=pad_list)
     return _to_size(b, x, weight, input_size[-2:], kernel)
 
 
@@ -343,7 +340,6 @@ def convolution_by_name(
 # -- windows as vectors ----------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
 class _Sliding(Arguments):
     """How a window slides over images."""
 
@@ -384,7 +380,9 @@ def im2col(
     pads: Ints = (0,),
 ) -> Value:
     """Conv with a kernel for each place of the window, and Reshape."""
-    found, places, count = _windows(b, x, _Sliding(ksizes, dilations, pads, strides))
+    found, places, count = _windows(
+        b, x, _Sliding(kernel_size=ksizes, dilation=dilations, padding=pads, stride=strides)
+    )
     return b.reshape(found, [b.dim(x, 0), b.dim(x, 1), places, *count])
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import onnx_ir as ir
 
@@ -242,7 +240,6 @@ def _grouped(
     return result if token_scale is None else b.op("Mul", result, b.op("Unsqueeze", token_scale, [-1]))
 
 
-@dataclass(frozen=True, kw_only=True)
 class _Groups(Arguments):
     """What products of the rows of each expert are told; other integers than the weights' are refused."""
 

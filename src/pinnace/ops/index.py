@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -516,7 +515,6 @@ def narrow(b: Builder, x: Tensor, dim: int, start: Value, length: Value) -> Valu
     return sliced(b, x, dim, first, _plus(b, first, size))
 
 
-@dataclass(frozen=True)
 class Masks(Arguments):
     """What StridedSlice does at each of its begins and ends, a bit for each."""
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -40,7 +39,6 @@ def _both(what: str, sizes: Ints) -> list[int] | None:
     return list(sizes) or None
 
 
-@dataclass(frozen=True, kw_only=True)
 class _LiteKernel(Arguments):
     """How a convolution's kernel moves over images, and what is fused into it."""
 

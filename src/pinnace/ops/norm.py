@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import onnx_ir as ir
 
@@ -89,7 +87,6 @@ def batch_norm_elemt(
     return x
 
 
-@dataclass(frozen=True)
 class _Affine(Arguments):
     """What the normalised is scaled by and moved to, and the axes that it is normalised along."""
 
@@ -144,7 +141,9 @@ def add_layer_norm(
 ) -> Value:
     """Add and LayerNormalization."""
     total = b.op("Add", x1, x2)
-    y, mean, rstd = layer_norm_v3(b, total, _Affine(gamma, beta, -1, -1, epsilon))
+    y, mean, rstd = layer_norm_v3(
+        b, total, _Affine(gamma=gamma, beta=beta, begin_norm_axis=-1, begin_params_axis=-1, epsilon=epsilon)
+    )
     return y, mean, rstd, total
 
 

@@ -22,7 +22,7 @@ what the lowering needs:
 What a lowering neither takes nor names in `unused=`, as without effect on inference, must have the default of
 the primitive's signature (`ops/signatures.py`); a parameter that it takes to ignore is named there, too.
 
-Any of them may be `| None`. Arguments that several lowerings take together are a dataclass derived from
+Any of them may be `| None`. Arguments that several lowerings take together are a class derived from
 `Arguments`: its fields are bound as if they stood in its place. An argument after `*` comes by name: from the
 attributes, or from the inputs after those that are taken by position, which the primitive's signature names.
 So a lowering with many inputs takes those that it needs, and the rest are checked as above. An underscore at
@@ -38,7 +38,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from types import NoneType, UnionType
-from typing import Any
+from typing import Any, Self
 
 import onnx_ir as ir
 
@@ -88,8 +88,19 @@ def _also(name: str) -> tuple[str, ...]:
     return next((names for names in _NAMES if name in names), (name,))
 
 
+@typing.dataclass_transform(kw_only_default=True)
 class Arguments:
-    """Base of the dataclasses that stand for several arguments of a lowering."""
+    """Base of the classes that stand for several arguments of a lowering, each a field with its default.
+
+    They are no dataclasses only because making these would take half a millisecond each at every import.
+    """
+
+    def __init__(self, **values: Any) -> None:
+        self.__dict__.update(values)
+
+    def but(self, **changes: Any) -> Self:
+        """The same with other values of some fields."""
+        return type(self)(**{**self.__dict__, **changes})
 
 
 @dataclass(frozen=True)
@@ -242,9 +253,9 @@ def _parameter(p: inspect.Parameter, hint: Any, all_names: set[str]) -> _Paramet
 
 def _fields(record: type[Arguments], kind: Any, all_names: set[str]) -> tuple[_Parameter, ...]:
     hints = typing.get_type_hints(record)
-    parameters = inspect.signature(record).parameters.values()
-    names = all_names | {p.name for p in parameters}
-    return tuple(_parameter(p.replace(kind=kind), hints[p.name], names) for p in parameters)
+    empty = inspect.Parameter.empty
+    parameters = [inspect.Parameter(name, kind, default=getattr(record, name, empty)) for name in hints]
+    return tuple(_parameter(p, hints[p.name], all_names | hints.keys()) for p in parameters)
 
 
 def _attribute(b: Builder, p: _Parameter, attributes: Mapping[str, Any]) -> Any:
