@@ -180,9 +180,9 @@ class Tracer:
     ) -> tuple[Value, Effects]:
         """Lower a node of a primitive; where it hangs on the rank of an input, for each that there may be."""
         self.b.effects, self.b.declared = before, node.types
-        free = next(
-            (x for x in flatten(tuple(inputs)) if isinstance(x, ir.Value) and x in self.b.forms), None
-        )
+        forms = self.b.forms
+        leaves = flatten(tuple(inputs)) if forms else iter(())
+        free = next((x for x in leaves if isinstance(x, ir.Value) and x in forms), None)
         if free is None:
             return self._of_declared_type(row.lower(self.b, inputs, node.attributes)), self.b.effects
         settled = False
