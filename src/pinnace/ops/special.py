@@ -16,6 +16,7 @@ import onnx_ir as ir
 
 from pinnace.ops.builder import Builder
 from pinnace.ops.math import floating
+from pinnace.ops.room import span
 from pinnace.ops.table import Tensor, primitive
 from pinnace.ops.values import Value
 
@@ -147,9 +148,9 @@ def polygamma(b: Builder, a: Tensor, x: Tensor) -> Value:
 def mvlgamma(b: Builder, x: Tensor, p: int) -> Value:
     """A sum of log-gammas."""
     exact = in_float64(b, x)
-    total = lgamma(b, exact)
-    for k in range(1, p):
-        total = b.op("Add", total, lgamma(b, b.op("Sub", exact, k / 2)))
+    halves = b.constant(np.arange(span(p)) / 2, b.dtype(exact).numpy())
+    terms = lgamma(b, b.op("Sub", b.op("Unsqueeze", exact, [-1]), halves))
+    total = b.op("ReduceSum", terms, [-1], keepdims=0)
     return b.cast(b.op("Add", total, p * (p - 1) / 4 * math.log(math.pi)), b.result(x))
 
 
