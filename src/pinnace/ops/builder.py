@@ -39,7 +39,7 @@ _KEY = 1 << 10
 _OF_WEIGHTS = 4
 """Factor by which constants may be made of the weights: transposed, padded, for each gate."""
 _MOST_DIMENSIONS = 64
-_MOST_VALUES = 1 << 18
+_MOST_VALUES = 1 << 17
 """Values that one graph may come to; only an attribute that is damaged asks for more."""
 
 _N = TypeVar("_N", int, float, bool)

@@ -246,6 +246,8 @@ def promoted(b: Builder, x: Value, y: Value) -> tuple[Tensor, Tensor]:
 
 
 def _wider(first: ir.DataType, second: ir.DataType) -> ir.DataType:
+    if ir.DataType.STRING in (first, second):
+        raise Unsupported("computes with text")
     if first.is_floating_point() != second.is_floating_point():
         return first if first.is_floating_point() else second
     if first.bitwidth == second.bitwidth and first is not second:

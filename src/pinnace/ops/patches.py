@@ -15,6 +15,8 @@ from pinnace.ops.table import Ints, Tensor, primitive
 from pinnace.ops.values import Value
 
 _INT64 = ir.DataType.INT64
+_MOST_PLACES = 1 << 14
+"""Places of a window, each of which is a node: 128 x 128."""
 
 
 def _windows(
@@ -22,8 +24,10 @@ def _windows(
 ) -> Iterator[tuple[tuple[int, int], Tensor]]:
     """What each place of a window sees of images (n, c, h, w): (n, c, windows down, windows across)."""
     height, width = b.static_shape(x)[2:]
-    for row in range(span(kernel[0])):
-        for column in range(span(kernel[1])):
+    if kernel[0] * kernel[1] > _MOST_PLACES:
+        raise Unsupported(f"has windows of {list(kernel)}, and {_MOST_PLACES} places are the most")
+    for row in range(kernel[0]):
+        for column in range(kernel[1]):
             starts = [row * holes[0], column * holes[1]]
             ends = [
                 length - (k - 1) * hole + start
