@@ -8,8 +8,8 @@ outputs = model.predict([mslite.Tensor(image)])
 """
 
 from importlib.metadata import PackageNotFoundError, version
+from typing import TYPE_CHECKING
 
-from pinnace.api.data_parallel import DataParallel
 from pinnace.api.group import ModelGroup
 from pinnace.api.infer import LiteInfer
 from pinnace.api.model import Model
@@ -28,6 +28,19 @@ try:
     __version__ = version("pinnace")
 except PackageNotFoundError:  # a source tree that is not installed
     __version__ = "0+unknown"
+
+if TYPE_CHECKING:
+    from pinnace.api.data_parallel import DataParallel
+
+
+def __getattr__(name: str) -> object:
+    """Import DataParallel when it is asked for: it needs much that a model in this process does not."""
+    if name == "DataParallel":
+        from pinnace.api.data_parallel import DataParallel
+
+        return DataParallel
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
 
 __all__ = [
     "AscendDeviceInfo",

@@ -19,7 +19,6 @@ from pinnace.options.context import Context, Parallel, device_numbers, file_of_r
 from pinnace.options.effects import with_settings
 from pinnace.options.settings import Settings
 from pinnace.options.table import BUFFER, CHOSEN, RUNNER
-from pinnace.serving import ray as cluster
 from pinnace.serving.batching import Batching
 
 __all__ = ["ModelParallelRunner", "RunnerConfig"]
@@ -163,6 +162,8 @@ class ModelParallelRunner(BaseModel):
         delay = settings.number("runner", "max_queue_delay_us") * 1000
         batching = Batching(rows, delay) if rows > 1 else None
         if parallel.cluster:
+            from pinnace.serving import ray as cluster
+
             actors = cluster.workers(model, context, parallel, settings, limit, batching)
             self._run_on(actors, ", ".join(actors.crew.devices), NoExchange(_ON_CLUSTER))
             return
