@@ -3,15 +3,15 @@
     python -m tests.random_calls --count 5000 --seed 1 --oracle PYTHON
 
 PYTHON, or the environment variable PINNACE_ORACLE, is an interpreter with MindSpore 2.10. What fails is computed
-again by itself, made smaller, and printed as a line of `tools/goldens_random.py`; the same seed gives the same
-calls. The status is 1 where something failed.
+again by itself, made smaller, and printed as a line of `tools/goldens_random.py`. A seed and a number give the same
+case again, whatever else is excluded or was run before. The status is 1 where something failed.
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import os
-import re
 import shutil
 import sys
 import tempfile
@@ -47,19 +47,18 @@ class Run:
             for name in options.engines.split(",")
         }
         found = self._oracle.ask({"do": "catalogue"})["functions"]
-        chosen = [f for f in found if re.search(options.only, f["name"])]
-        self._grower = Grower(chosen, self._oracle, options.seed)
+        self._grower = Grower(found, self._oracle, options.seed, options.only)
         self.passed: Counter[str] = Counter()
         self.refused: Counter[str] = Counter()
         self.failed: list[str] = []
         self._seen: set[tuple[str, str]] = set()
 
     def all(self) -> None:
-        """Run until enough cases were compared."""
-        number, done, began = self._options.first, 0, time.monotonic()
-        while done < self._options.count:
+        """Run until enough cases were compared, or those that were asked for."""
+        numbers = iter(self._options.numbers) if self._options.numbers else itertools.count()
+        done, began = 0, time.monotonic()
+        while done < self._options.count and (number := next(numbers, None)) is not None:
             case, name = self._grower.case(number), f"random_{self._options.seed}_{number}"
-            number += 1
             if case is None:
                 continue
             if not self._exported(case, name):
@@ -134,11 +133,17 @@ class Run:
         print(f"failed: {len(self.failed)}")
 
 
+def _numbers(text: str) -> list[int]:
+    return [int(number) for number in text.split(",")]
+
+
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.random_calls", description=__doc__)
     parser.add_argument("--count", type=int, default=200, help="how many cases to compare")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--first", type=int, default=0, help="the number of the first case")
+    parser.add_argument(
+        "--numbers", type=_numbers, help="compare only the cases of these numbers: N,N,... of random_SEED_N"
+    )
     parser.add_argument(
         "--tries", type=int, default=30, help="how often to try to make a failing case smaller"
     )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import re
 from collections import Counter
 from dataclasses import replace
 from typing import Any
@@ -14,6 +16,8 @@ from tests.random_calls.worker import Ended, Worker
 
 Function = dict[str, Any]
 _TRIES = 16
+_FUNCTIONS = 12
+"""How many functions are tried for one further call of a chain."""
 _OPERATORS = ("{} + {}", "{} - {}", "{} * {}", "{} / {}", "{} // {}", "{} % {}", "{} ** {}", "{} @ {}", "{} < {}",
               "{} >= {}", "{} == {}", "{} != {}", "{} & {}", "{} | {}", "{} ^ {}", "-{}", "~{}")  # fmt: skip
 # Beside another slice MindSpore leaves out a step of -1, so that is not among these.
@@ -22,8 +26,7 @@ _INDICES = ("{}[0]", "{}[-1]", "{}[1:]", "{}[::2]", "{}[..., 0]", "{}[None]", "{
 _TENSOR = {"name": "input", "default": "required", "type": "Tensor", "about": "", "keyword": False}
 
 
-def callable_functions(functions: list[Function]) -> list[Function]:
-    """Those that are not excluded, and Python's operators."""
+def _python_operators() -> list[Function]:
     more = [
         {
             "name": text,
@@ -38,32 +41,44 @@ def callable_functions(functions: list[Function]) -> list[Function]:
     for one in more:
         if "[{" in one["name"] or ", {}" in one["name"]:
             one["parameters"] = [_TENSOR, index]
-    return [f for f in functions if not excluded.reason(f["name"])] + more
+    return more
 
 
 class Grower:
-    """Makes cases. `worked` and `refused` count, by function, what MindSpore computed and what it did not."""
+    """Makes cases of the functions whose names match `only`. A case depends on the seed and its number alone.
 
-    def __init__(self, functions: list[Function], oracle: Worker, seed: int) -> None:
-        self._functions, self._oracle, self._seed = callable_functions(functions), oracle, seed
+    `worked` and `hopeless` count, by function, what MindSpore computed and what it did not; `ended` counts what
+    ended it, or took too long.
+    """
+
+    def __init__(self, functions: list[Function], oracle: Worker, seed: int, only: str = "") -> None:
+        self._functions, self._oracle, self._seed = [*functions, *_python_operators()], oracle, seed
+        names = {f["name"] for f in self._functions}
+        self._called = {n for n in names if re.search(only, n) and not excluded.reason(n)}
         self.worked: Counter[str] = Counter()
         self.hopeless: Counter[str] = Counter()
         self.ended: Counter[str] = Counter()
-        self._order: list[int] = []
 
     def case(self, number: int) -> Case | None:
-        """The case of a number: a call of the next function of all, or a chain; None where MindSpore refuses."""
-        random = np.random.default_rng([self._seed, number])
+        """The case of a number: a call, or a chain of calls; None where MindSpore refuses the first.
+
+        Every function comes first once before one comes first again.
+        """
+        turn, place = divmod(number, len(self._functions))
+        order = np.random.default_rng([self._seed, turn]).permutation(len(self._functions))
+        first = int(order[place])
+        if not self._is_called(first) or self._is_hopeless(self._functions[first]):
+            return None
+        random = self._random(number)
         length = 1 if random.random() < 0.75 else int(random.integers(2, 7))
         free = bool(random.random() < 0.25)
-        case = self._with(Case(), self._next(), random, free, f"random_{self._seed}_{number}")
-        for _ in range(length - 1):
+        case = self._with(Case(), first, number, free)
+        for step in range(1, length):
             if case is None:
                 return None
-            for _ in range(6):
-                known = [f for f in self._functions if self.worked[f["name"]] > 0]
-                one = known[int(random.integers(len(known)))]
-                longer = self._with(case, one, random, free, f"random_{self._seed}_{number}", 5)
+            drawn = self._random(number, step).permutation(len(self._functions)).tolist()
+            for more in itertools.islice(filter(self._is_called, drawn), _FUNCTIONS):
+                longer = self._with(case, more, number, free, 5)
                 if longer is not None:
                     case = longer
                     break
@@ -75,45 +90,31 @@ class Grower:
             self.hopeless[case.steps[0].call] += 1
             self.worked[case.steps[0].call] -= 1
 
-    def _next(self) -> Function:
-        """Every function comes once before one comes again."""
-        if not self._order:
-            self._order = list(
-                np.random.default_rng([self._seed, sum(self.worked.values())]).permutation(
-                    len(self._functions)
-                )
-            )
-        while True:
-            if not self._order:
-                return self._next()
-            one = self._functions[self._order.pop()]
-            if not self._is_hopeless(one):
-                return one
+    def _random(self, *of: int) -> np.random.Generator:
+        """What draws one part of a case, so that no part changes with what is excluded of another."""
+        return np.random.default_rng([self._seed, *of])
+
+    def _is_called(self, place: int) -> bool:
+        return self._functions[place]["name"] in self._called
 
     def _is_hopeless(self, one: Function) -> bool:
-        never = self.worked[one["name"]] <= 0 and self.hopeless[one["name"]] > one["processor"]
-        return never or self.ended[one["name"]] >= 3
+        """Whether a function was tried enough."""
+        return self.worked[one["name"]] <= 0 and self.hopeless[one["name"]] > one["processor"]
 
-    def _with(
-        self,
-        case: Case,
-        one: Function,
-        random: np.random.Generator,
-        free: bool,
-        name: str,
-        tries: int = _TRIES,
-    ) -> Case | None:
+    def _with(self, case: Case, place: int, number: int, free: bool, tries: int = _TRIES) -> Case | None:
         """The case with a call of a function at its end."""
-        if self._is_hopeless(one):
+        one = self._functions[place]
+        if self.ended[one["name"]] >= 3:
             return None
         if not one["processor"]:
             tries = 5
         for attempt in range(tries):
+            random = self._random(number, len(case.steps), place, attempt)
             wild = float(random.random()) * (1 - attempt / tries)
             longer = _drawn(case, one, random, wild, free)
             if longer is None:
                 continue
-            answer = self._probe(longer, name, one["name"])
+            answer = self._probe(longer, f"random_{self._seed}_{number}", one["name"])
             if answer is None:
                 continue
             result = answer["result"]
