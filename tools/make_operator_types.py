@@ -21,7 +21,7 @@ from pathlib import Path
 import onnx
 from onnxruntime.capi import onnxruntime_pybind11_state as runtime
 
-from pinnace.ops.builder import OPSET
+from pinnace.ops.inference import OPSET
 
 _PACKAGE = Path(__file__).parent.parent / "src" / "pinnace"
 _TYPES = [

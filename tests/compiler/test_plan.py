@@ -23,7 +23,7 @@ from pinnace.compiler.plan import PLANNED, apply
 from pinnace.engines.onnxruntime.rules import rewrite
 from pinnace.errors import PinnaceWarning
 from pinnace.formats import read
-from pinnace.ops.builder import ORIGIN
+from pinnace.ops.nodes import ORIGIN
 from pinnace.options.settings import Settings
 from pinnace.options.target import Target
 from pinnace.program import Program

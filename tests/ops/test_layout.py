@@ -12,8 +12,9 @@ import pytest
 
 from pinnace.compiler.graph import compilable
 from pinnace.formats import read
-from pinnace.ops.builder import Builder, Unsupported
+from pinnace.ops.builder import Builder
 from pinnace.ops.layout import channels_back, channels_first, permuted
+from pinnace.ops.values import Unsupported
 from pinnace.program import Layout
 from pinnace.weights.source import Source
 

@@ -18,8 +18,9 @@ import pytest
 import pinnace.ops  # noqa: F401  (fills the table)
 from pinnace.errors import PinnaceWarning
 from pinnace.ops import signatures
-from pinnace.ops.builder import Builder, Unsupported
+from pinnace.ops.builder import Builder
 from pinnace.ops.table import Arguments, find, rows
+from pinnace.ops.values import Unsupported
 from pinnace.program import Dialect, Layout
 
 sys.path.insert(0, str(Path(__file__).parent.parent.parent / "tools"))

@@ -21,8 +21,19 @@ import numpy as np
 import onnx_ir as ir
 
 from pinnace.compiler.frame import Evaluator
-from pinnace.ops.builder import Builder, Form, RankUnknown, Unsupported
-from pinnace.ops.values import NOTHING, AlwaysRaises, Branches, Effects, TailCall, Value, flatten, rebuild
+from pinnace.ops.builder import Builder, Form
+from pinnace.ops.values import (
+    NOTHING,
+    AlwaysRaises,
+    Branches,
+    Effects,
+    RankUnknown,
+    TailCall,
+    Unsupported,
+    Value,
+    flatten,
+    rebuild,
+)
 
 
 @dataclass
@@ -106,8 +117,10 @@ def brought_out(
     own = {*inputs, *(output for node in nodes for output in node.outputs)}
     if own.isdisjoint(effects.memory):
         return value, effects
-    b.effects = effects
-    leaves = [b.read(v) if isinstance(v, ir.Value) and b.root(v) in own else v for v in flatten(value)]
+    b.memory.effects = effects
+    leaves = [
+        b.memory.read(v) if isinstance(v, ir.Value) and b.memory.root(v) in own else v for v in flatten(value)
+    ]
     outside = Effects({target: held for target, held in effects.memory.items() if target not in own})
     return rebuild(value, iter(remembering(leaves, outside))), outside
 
@@ -135,10 +148,10 @@ def _join(b: Builder, condition: ir.Value, then: Side, other: Side, before: Effe
     for (i, _, _), result in zip(pairs, results, strict=False):
         joined[i] = result
     effects = then.effects.join(other.effects)
-    b.effects = effects
+    b.memory.effects = effects
     for target, result in zip(targets, results[len(pairs) :], strict=True):
-        b.assign(target, result)
-    return rebuild(then.value, iter(remembering(joined, b.effects))), b.effects
+        b.memory.assign(target, result)
+    return rebuild(then.value, iter(remembering(joined, b.memory.effects))), b.memory.effects
 
 
 def remembering(leaves: Sequence[Value], effects: Effects) -> list[Value]:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import onnx_ir as ir
 
-from pinnace.ops.builder import ORIGIN, origins
+from pinnace.ops.nodes import ORIGIN, origins
 
 
 def compute_in(

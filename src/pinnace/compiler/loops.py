@@ -28,8 +28,17 @@ from pinnace.compiler.branches import (
     remembering,
 )
 from pinnace.compiler.frame import Evaluator, Frame
-from pinnace.ops.builder import Unsupported
-from pinnace.ops.values import NOTHING, Branches, Closure, Effects, TailCall, Value, flatten, rebuild
+from pinnace.ops.values import (
+    NOTHING,
+    Branches,
+    Closure,
+    Effects,
+    TailCall,
+    Unsupported,
+    Value,
+    flatten,
+    rebuild,
+)
 from pinnace.program import Node
 
 _K = TypeVar("_K")
@@ -183,7 +192,7 @@ class _Loop:
             last = _head(self.tracer, self.callee, self._arguments(own, effects), effects)
             value, effects_after = self.tracer.call(last.leave, last.arguments, last.effects)
             effects_after = last.effects.join(effects_after)
-            b.effects = effects_after
+            b.memory.effects = effects_after
             value = rebuild(value, iter([self._now(leaf) for leaf in flatten(value)]))
         if not leaving:
             b.nodes.extend(after)
@@ -196,8 +205,8 @@ class _Loop:
         """Whether a value is what was assigned to the tensor that a leaf is: the memory carries it."""
         if not isinstance(leaf, ir.Value) or not isinstance(value, ir.Value):
             return False
-        root = self.b.root(leaf)
-        return root.const_value is None and root is self.b.root(value)
+        root = self.b.memory.root(leaf)
+        return root.const_value is None and root is self.b.memory.root(value)
 
     def _turn(self, nodes: Sequence[ir.Node]) -> tuple[list[ir.Value], TailCall, Value]:
         """Trace one turn into `nodes`: its variables, how it ends, and whether another follows."""
@@ -235,15 +244,15 @@ class _Loop:
 
     def _now(self, leaf: Value) -> Value:
         """A leaf as it is in the builder's memory, where turns assign to it."""
-        assigned = isinstance(leaf, ir.Value) and self.b.root(leaf) in self.targets
-        return self.b.changed(leaf) if assigned else leaf
+        assigned = isinstance(leaf, ir.Value) and self.b.memory.root(leaf) in self.targets
+        return self.b.memory.changed(leaf) if assigned else leaf
 
     def _arguments(self, variables: Sequence[ir.Value], memory: Effects) -> tuple[Value, ...]:
         leaves = remembering(self._inside(variables), memory)
         return tuple(rebuild(self.arguments, iter(leaves)))
 
     def _memory(self, variables: Sequence[ir.Value]) -> Effects:
-        self.b.effects = self.effects
+        self.b.memory.effects = self.effects
         for target, variable in zip(self.targets, variables[len(self.carried) :], strict=True):
-            self.b.assign(target, variable)
-        return self.b.effects
+            self.b.memory.assign(target, variable)
+        return self.b.memory.effects

@@ -12,10 +12,12 @@ from pinnace.bounds import BuildWork
 from pinnace.compiler.reshaping import reshape
 from pinnace.compiler.trace import NodeFailure, Tracer
 from pinnace.errors import UnsupportedModelError, UnsupportedPrimitive
-from pinnace.ops.builder import OPSET, Builder, Unsupported, infer
+from pinnace.ops import quantisation
+from pinnace.ops.builder import Builder
 from pinnace.ops.collective import DOMAIN
+from pinnace.ops.inference import OPSET, infer
 from pinnace.ops.table import find
-from pinnace.ops.values import AlwaysRaises, Closure, Effects, Value, flatten
+from pinnace.ops.values import AlwaysRaises, Closure, Effects, Unsupported, Value, flatten
 from pinnace.program import Input, Program
 from pinnace.shapes import Shape
 
@@ -130,7 +132,9 @@ def _run_main(tracer: Tracer, inputs: list[Value]) -> tuple[Value, Effects]:
     values = value if isinstance(value, tuple) else (value,)
     # A model gives its user the integers of a quantised tensor.
     stored = [
-        tracer.b.integers(v, main.quantised[n]) if n in main.quantised and isinstance(v, ir.Value) else v
+        quantisation.integers(tracer.b, v, main.quantised[n])
+        if n in main.quantised and isinstance(v, ir.Value)
+        else v
         for n, v in zip(main.outputs, values, strict=True)
     ]
     return tuple(stored), effects

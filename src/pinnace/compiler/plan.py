@@ -28,7 +28,7 @@ from onnx_ir.passes.common import ShapeInferencePass
 from pinnace.compiler.casts import compute_in
 from pinnace.compiler.variable import nearest
 from pinnace.errors import warn
-from pinnace.ops.builder import origins
+from pinnace.ops.nodes import origins
 
 PLANNED = "pinnace.planned"
 """Key of what a node notes of itself: the element type that a plan gives it."""

@@ -15,7 +15,8 @@ import onnx
 import onnx_ir as ir
 
 from pinnace.errors import UnsupportedModelError, UnsupportedPrimitive
-from pinnace.ops.builder import ORIGIN, infer_node, opset_of
+from pinnace.ops.inference import infer_node, opset_of
+from pinnace.ops.nodes import ORIGIN
 from pinnace.shapes import Shape
 
 Values = npt.NDArray[np.generic]

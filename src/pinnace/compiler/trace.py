@@ -18,9 +18,11 @@ from pinnace import bounds
 from pinnace.compiler.branches import by_rank, lower_branches
 from pinnace.compiler.frame import Frame
 from pinnace.compiler.loops import lower_loop
-from pinnace.ops.builder import Builder, RankUnknown, Unsupported, infer
+from pinnace.ops import quantisation
+from pinnace.ops.builder import Builder
+from pinnace.ops.inference import infer
 from pinnace.ops.table import Primitive, find
-from pinnace.ops.values import Branches, Closure, Effects, TailCall, Value, flatten
+from pinnace.ops.values import Branches, Closure, Effects, RankUnknown, TailCall, Unsupported, Value, flatten
 from pinnace.program import Dialect, Function, FunctionRef, Monad, Node, Program, TypeInfo
 
 _T = TypeVar("_T")
@@ -160,7 +162,7 @@ class Tracer:
         for name, part in self._results(node, value):
             quantised = frame.function.quantised.get(name)
             if quantised is not None and isinstance(part, ir.Value):
-                part = self.b.stored(part, quantised)
+                part = quantisation.stored(self.b, part, quantised)
             frame.values[name] = part
             frame.effects[name] = after.join(before)
 
@@ -179,12 +181,12 @@ class Tracer:
         self, row: Primitive, node: Node, inputs: Sequence[Value], before: Effects
     ) -> tuple[Value, Effects]:
         """Lower a node of a primitive; where it hangs on the rank of an input, for each that there may be."""
-        self.b.effects, self.b.declared = before, node.types
+        self.b.memory.effects, self.b.declared = before, node.types
         forms = self.b.forms
         leaves = flatten(tuple(inputs)) if forms else iter(())
         free = next((x for x in leaves if isinstance(x, ir.Value) and x in forms), None)
         if free is None:
-            return self._of_declared_type(row.lower(self.b, inputs, node.attributes)), self.b.effects
+            return self._of_declared_type(row.lower(self.b, inputs, node.attributes)), self.b.memory.effects
         settled = False
         with suppress(RankUnknown), self.b.scope() as nodes:
             value = self._of_declared_type(row.lower(self.b, inputs, node.attributes))
@@ -192,7 +194,7 @@ class Tracer:
             settled = all(map(self._has_form, flatten(value)))
         if settled:
             self.b.nodes.extend(nodes)
-            return value, self.b.effects
+            return value, self.b.memory.effects
 
         def lower(values: tuple[Value, ...]) -> tuple[Value, Effects]:
             return self._lower(row, node, values, before)
@@ -300,7 +302,7 @@ class Tracer:
         quantised = function.quantised.get(name)
         if quantised is None or not isinstance(value, ir.Value):
             return value
-        return self.b.meant(value, quantised)
+        return quantisation.meant(self.b, value, quantised)
 
     # -- order -------------------------------------------------------------------------------------
 

@@ -11,8 +11,8 @@ import onnx_ir as ir
 from pinnace.compiler.graph import Compilable, port
 from pinnace.distributed.steps import Collective, Partition, Plan, Segment, Step, Wait
 from pinnace.errors import UnsupportedModelError, UnsupportedPrimitive
-from pinnace.ops.builder import infer, opset_of
 from pinnace.ops.collective import DOMAIN
+from pinnace.ops.inference import infer, opset_of
 from pinnace.types import Interface, Port
 
 KINDS = ("AllReduce", "AllGather", "ReduceScatter", "Broadcast", "AllToAll", "Exchange", "Barrier")

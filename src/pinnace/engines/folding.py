@@ -16,7 +16,7 @@ import onnx
 import onnx_ir as ir
 
 from pinnace import bounds
-from pinnace.ops.builder import infer_node, opset_of
+from pinnace.ops.inference import infer_node, opset_of
 
 _ONE = 1 << 26
 """Bytes of one result; more where the weights are larger."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from pinnace.ops.builder import origins
+from pinnace.ops.nodes import origins
 
 if TYPE_CHECKING:
     import onnx_ir as ir

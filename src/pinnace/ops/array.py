@@ -10,10 +10,11 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
-from pinnace.ops.builder import Builder, RankUnknown, Unsupported
+from pinnace.ops import binding
+from pinnace.ops.builder import Builder
 from pinnace.ops.room import room, span
 from pinnace.ops.table import Dims, Dtype, Ints, Tensor, Tensors, primitive
-from pinnace.ops.values import Value
+from pinnace.ops.values import RankUnknown, Unsupported, Value
 
 # -- shape -----------------------------------------------------------------------------------------
 
@@ -22,13 +23,13 @@ from pinnace.ops.values import Value
 def shape(b: Builder, x: Value) -> Value:
     """Nothing for dimensions that are known, else Shape."""
     x = b.tensor(x)
-    return tuple(b.dim(x, i) for i in range(b.rank(x)))
+    return tuple(b.dims(x))
 
 
 @primitive("TensorShape", "DynamicShape")
 def tensor_shape(b: Builder, x: Tensor) -> Value:
     """Shape."""
-    return b.vector([b.dim(x, i) for i in range(b.rank(x))])
+    return b.vector(b.dims(x))
 
 
 @primitive("Rank")
@@ -54,7 +55,7 @@ def copied(b: Builder, x: Tensor) -> Value:
 @primitive("ViewAs")
 def view_as(b: Builder, x: Tensor, other: Tensor) -> Value:
     """Reshape."""
-    return b.reshape(x, [b.dim(other, i) for i in range(b.rank(other))])
+    return b.reshape(x, b.dims(other))
 
 
 @primitive("Reshape", "View", "ReshapeExt", "reshape_", "TransShape", unused="out_shape")
@@ -83,7 +84,7 @@ def flatten_ext(b: Builder, x: Tensor, start_dim: int = 0, end_dim: int = -1) ->
     if b.rank(x) == 0:
         return b.reshape(x, [1])
     first, last = b.axis(start_dim, x), b.axis(end_dim, x)
-    dims = [b.dim(x, i) for i in range(b.rank(x))]
+    dims = b.dims(x)
     inner = [d for d in dims[first : last + 1] if isinstance(d, int)]
     flat = math.prod(inner) if len(inner) == last + 1 - first else -1
     return b.reshape(x, [*dims[:first], flat, *dims[last + 1 :]])
@@ -166,7 +167,7 @@ def repeat_interleave(b: Builder, x: Tensor, repeats: int, dim: int | None = Non
     if dim is None:
         x, dim = b.reshape(x, [-1]), 0
     axis = b.axis(dim, x)
-    dims = [b.dim(x, i) for i in range(b.rank(x))]
+    dims = b.dims(x)
     tall = b.op("Unsqueeze", x, [axis + 1])
     wide = b.op("Expand", tall, b.vector([*[1] * (axis + 1), repeats, *[1] * (len(dims) - axis - 1)]))
     return b.reshape(wide, [*dims[:axis], -1, *dims[axis + 1 :]])
@@ -299,10 +300,6 @@ def filled(b: Builder, number: float | int | bool, dims: Sequence[int | ir.Value
     return b.op("ConstantOfShape", b.vector(dims), value=value)
 
 
-def _shape_of(b: Builder, x: Tensor) -> list[int | Tensor]:
-    return [b.dim(x, i) for i in range(b.rank(x))]
-
-
 def _fillings(number: int, alike: str, sized: str, new: str) -> None:
     """Primitives that fill the shape of a tensor, a size, and a size with the type of a tensor."""
     row = partial(primitive, unused="device pin_memory", lowered_to=f"ConstantOfShape of {number}.")
@@ -311,7 +308,7 @@ def _fillings(number: int, alike: str, sized: str, new: str) -> None:
     def filled_like(b: Builder, x: Tensor, dtype: Dtype | None = None) -> Value:
         dtype = dtype or b.dtype(x)
         try:
-            return filled(b, number, _shape_of(b, x), dtype)
+            return filled(b, number, b.dims(x), dtype)
         except RankUnknown:
             return b.op("Expand", b.constant(number, dtype.numpy()), b.op("Shape", x))
 
@@ -351,7 +348,7 @@ def new_full(b: Builder, x: Tensor, size: Dims, value: Value, dtype: Dtype | Non
 @primitive("FullLike", "Fills")
 def full_like(b: Builder, x: Tensor, value: Value, dtype: Dtype | None = None) -> Value:
     """Expand."""
-    return fill(b, tuple(_shape_of(b, x)), value, dtype or b.dtype(x))
+    return fill(b, tuple(b.dims(x)), value, dtype or b.dtype(x))
 
 
 def _of_numbers(value: Any) -> Any:
@@ -387,7 +384,7 @@ def lin_space(b: Builder, start: Value, stop: Value, num: Value, dtype: Dtype | 
     ends = b.known(first), b.known(last)
     if count is not None and all(e is not None for e in ends):
         lo, hi = (float(np.reshape(e, -1)[0]) for e in ends)
-        return b.constant(np.linspace(lo, hi, span(b.int_(num))).astype(kind.numpy()))
+        return b.constant(np.linspace(lo, hi, span(binding.int_(b, num))).astype(kind.numpy()))
     steps = b.cast(counting(b, b.scalar(b.tensor(num))), kind)
     gaps = b.op("Max", b.cast(b.op("Sub", b.scalar(b.tensor(num)), b.constant(1, np.int64)), kind), 1)
     slope = b.op("Div", b.op("Sub", b.cast(last, kind), b.cast(first, kind)), gaps)
@@ -455,7 +452,7 @@ def counting(b: Builder, count: int | Tensor) -> Tensor:
 @primitive("Diag")
 def diag(b: Builder, x: Tensor) -> Value:
     """Where, of an identity matrix."""
-    sizes = [b.dim(x, i) for i in range(b.rank(x))]
+    sizes = b.dims(x)
     row = b.reshape(x, [1, -1])
     known = b.shape(x)
     if None in known:
@@ -525,7 +522,7 @@ def roll(b: Builder, x: Tensor, shift: Ints, axis: Ints | None = None) -> Value:
     """Slice twice and Concat, for each dimension."""
     if not axis:
         flat = roll(b, b.reshape(x, [-1]), shift, (0,))
-        return b.reshape(flat, _shape_of(b, x))
+        return b.reshape(flat, b.dims(x))
     for step, dim in zip(shift, axis, strict=True):
         x = _rolled(b, x, step, b.axis(dim, x))
     return x
@@ -557,8 +554,11 @@ def padded(
 @primitive("Pad")
 def pad(b: Builder, x: Tensor, paddings: Value) -> Value:
     """Pad with zeros."""
-    flat = b.ints(
-        paddings if not isinstance(paddings, tuple) else tuple(n for pair in paddings for n in b.ints(pair))
+    flat = binding.ints(
+        b,
+        paddings
+        if not isinstance(paddings, tuple)
+        else tuple(n for pair in paddings for n in binding.ints(b, pair)),
     )
     return padded(b, x, list(zip(flat[::2], flat[1::2], strict=True)), "constant")
 
@@ -611,7 +611,7 @@ def constant_pad(b: Builder, x: Tensor, padding: Dims, value: Value = 0.0) -> Va
 @primitive("MirrorPad")
 def mirror_pad(b: Builder, x: Tensor, paddings: Value, mode: str = "REFLECT") -> Value:
     """Pad, mode reflect; for SYMMETRIC Gather along each dimension."""
-    flat = b.ints(paddings)
+    flat = binding.ints(b, paddings)
     pairs = list(zip(flat[::2], flat[1::2], strict=True))
     if mode.upper() == "REFLECT":
         return padded(b, x, pairs, "reflect")

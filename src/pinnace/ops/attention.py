@@ -12,9 +12,9 @@ import numpy as np
 import onnx_ir as ir
 
 from pinnace.ops.array import counting
-from pinnace.ops.builder import Builder, Unsupported
+from pinnace.ops.builder import Builder
 from pinnace.ops.table import Arguments, Tensor, Tensors, primitive
-from pinnace.ops.values import Value
+from pinnace.ops.values import Unsupported, Value
 
 _FLOAT, _INT64 = ir.DataType.FLOAT, ir.DataType.INT64
 _LAYOUTS = {"0": "BSH", "1": "BNSD", "2": "SBH", "3": "BSND", "4": "TND", "8": "BNSD_BSND"}
@@ -295,7 +295,7 @@ def _turned(b: Builder, x: Tensor) -> Tensor:
 def _turned_pairs(b: Builder, x: Tensor) -> Tensor:
     """Of each pair the second negative and before the first."""
     (size,) = _known(b, x, -1)
-    lead = [b.dim(x, i) for i in range(b.rank(x) - 1)]
+    lead = b.dims(x, stop=-1)
     first, second = b.ops("Split", 2, b.reshape(x, [*lead, size // 2, 2]), axis=-1, num_outputs=2)
     return b.reshape(b.op("Concat", b.op("Neg", second), first, axis=-1), [*lead, size])
 
@@ -315,7 +315,7 @@ def apply_rotary_pos_emb(b: Builder, query: Tensor, key: Tensor, cos: Tensor, si
 
 
 def _by_heads(b: Builder, x: Tensor, cos: Tensor, sin: Tensor, size: int) -> Tensor:
-    lead = [b.dim(x, i) for i in range(b.rank(x) - 1)]
+    lead = b.dims(x, stop=-1)
     heads = b.reshape(x, [*lead, -1, size])
     cosines, sines = (b.op("Unsqueeze", t, [-2]) if b.rank(t) < b.rank(heads) else t for t in (cos, sin))
     return b.reshape(rotary_position_embedding(b, heads, cosines, sines), [*lead, b.dim(x, -1)])
@@ -338,11 +338,11 @@ def reshape_and_cache(
     for new, cache in ((key, key_cache), (value, value_cache)):
         if new is None or cache is None:
             continue
-        held = b.effects.read(cache)
+        held = b.memory.effects.read(cache)
         heads = [b.dim(held, i) for i in (2, 3)]
         flat = b.reshape(held, [-1, *heads])
         filled = b.op("ScatterND", flat, slots, b.reshape(new, [-1, *heads]))
-        b.assign(cache, b.op("Reshape", filled, b.op("Shape", held)))
+        b.memory.assign(cache, b.op("Reshape", filled, b.op("Shape", held)))
     return key
 
 
@@ -364,7 +364,7 @@ def paged_attention(
     blocks = b.op("Max", b.cast(block_tables, _INT64), b.constant(0, np.int64))
 
     def gathered(cache: Tensor) -> Tensor:
-        parts = b.op("Gather", b.cast(b.effects.read(cache), _FLOAT), blocks, axis=0)
+        parts = b.op("Gather", b.cast(b.memory.effects.read(cache), _FLOAT), blocks, axis=0)
         return b.transpose(b.reshape(parts, [b.dim(blocks, 0), -1, kv_head_num, size]), (0, 2, 1, 3))
 
     k, v = gathered(key_cache), gathered(value_cache)
@@ -386,5 +386,5 @@ def kv_cache_scatter_update(
     starts = b.reshape(b.cast(indices, _INT64), [-1, *[1] * (b.rank(var) - 1)])
     places = b.op("Add", starts, b.reshape(steps, [-1, *[1] * (b.rank(var) - 1 - place)]))
     places = b.op("Expand", places, b.op("Shape", updates))
-    held = b.effects.read(var)
-    return b.assign(var, b.op("ScatterElements", held, places, updates, axis=place))
+    held = b.memory.effects.read(var)
+    return b.memory.assign(var, b.op("ScatterElements", held, places, updates, axis=place))

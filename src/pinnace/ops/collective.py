@@ -15,9 +15,9 @@ from typing import Any
 
 import onnx_ir as ir
 
-from pinnace.ops.builder import Builder, Unsupported
+from pinnace.ops.builder import Builder
 from pinnace.ops.table import Arguments, Dtype, Ints, Items, Tensor, Tensors, primitive
-from pinnace.ops.values import Value
+from pinnace.ops.values import Unsupported, Value
 from pinnace.program import Dialect
 
 DOMAIN = "pinnace.distributed"
@@ -129,7 +129,7 @@ def dist_comm_all_reduce(b: Builder, x: Tensor, *, op: str, group: _Group) -> Va
 
     MindSpore leaves open what ranks other than `dst` have of DistCommReduce.
     """
-    return b.assign(x, group.same(b, "AllReduce", b.read(x), op=op))
+    return b.memory.assign(x, group.same(b, "AllReduce", b.memory.read(x), op=op))
 
 
 @primitive("AllGather", "InnerCommAllGather", unused="async_op")
@@ -361,7 +361,7 @@ def send(b: Builder, x: Tensor, *, dest_rank: int, sr_tag: int = 0, group: _Grou
 @primitive("InnerCommIsend", "DistCommIsend")
 def comm_isend(b: Builder, x: Tensor, *, dst: int, tag: int, group: _Group) -> Value:
     """`Exchange` between segments, which receives nothing; a zero."""
-    send(b, b.changed(x), dest_rank=dst, sr_tag=tag, group=group)
+    send(b, b.memory.changed(x), dest_rank=dst, sr_tag=tag, group=group)
     return b.constant(0, b.dtype(x).numpy())
 
 
@@ -397,7 +397,7 @@ def _written(b: Builder, out: ir.Value, value: ir.Value) -> ir.Value:
     """Let `out` stand for a result from here on; Unsupported where it has another shape."""
     if b.shape(out) != b.shape(value):
         raise Unsupported(f"writes a result of shape {b.shape(value)} into a tensor of {b.shape(out)}")
-    return b.assign(out, value)
+    return b.memory.assign(out, value)
 
 
 @primitive("Barrier", unused="ordering")

@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from pinnace.ops.builder import Builder, Unsupported
+from pinnace.ops.builder import Builder
 from pinnace.ops.layout import permuted
 from pinnace.ops.room import room
 from pinnace.ops.table import Arguments, Dims, Ints, Tensor, primitive
-from pinnace.ops.values import Value
+from pinnace.ops.values import Unsupported, Value
 
 # -- windows ---------------------------------------------------------------------------------------
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as ir
 
-from pinnace.ops.builder import Builder, Unsupported
+from pinnace.ops import binding
+from pinnace.ops.builder import Builder
 from pinnace.ops.room import span
 from pinnace.ops.table import Tensor, primitive
-from pinnace.ops.values import Value
+from pinnace.ops.values import Unsupported, Value
 
 _INT64 = ir.DataType.INT64
 
@@ -80,7 +81,9 @@ def multi_scale_deformable_attention(
     known = b.known(shape)
     if known is None:
         raise Unsupported("has levels of a size that only the run knows")
-    rows = known if isinstance(known, np.ndarray) else [b.ints(row) for row in b.items(known)]
+    rows = (
+        known if isinstance(known, np.ndarray) else [binding.ints(b, row) for row in binding.items(b, known)]
+    )
     levels = np.asarray(rows, np.int64).reshape(-1, 2).tolist()
     batch, _, heads, width = b.static_shape(value)
     queries, points = b.dim(locations, 1), b.dim(locations, 4)

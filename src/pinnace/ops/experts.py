@@ -5,11 +5,12 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as ir
 
+from pinnace.ops import binding
 from pinnace.ops.array import counting
-from pinnace.ops.builder import Builder, Unsupported
+from pinnace.ops.builder import Builder
 from pinnace.ops.quantised import widened
 from pinnace.ops.table import Arguments, Tensor, primitive
-from pinnace.ops.values import Value
+from pinnace.ops.values import Unsupported, Value
 
 _INT64, _INT32, _FLOAT = ir.DataType.INT64, ir.DataType.INT32, ir.DataType.FLOAT
 _ROWS_OF_GROUPS = (-1, 0)
@@ -200,9 +201,10 @@ def _activated(b: Builder, x: Tensor, number: int) -> Tensor:
 
 def _lists(b: Builder, *values: Value) -> list[list[Tensor | None]]:
     """Lists of tensors, as long as the first; one that is not there is a list of None."""
-    first = b.tensors(values[0])
+    first = binding.tensors(b, values[0])
     return [
-        [None] * len(first) if value is None or value == () else list(b.tensors(value)) for value in values
+        [None] * len(first) if value is None or value == () else list(binding.tensors(b, value))
+        for value in values
     ]
 
 

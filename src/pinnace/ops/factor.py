@@ -8,13 +8,13 @@ import numpy as np
 import onnx_ir as ir
 
 from pinnace.ops.array import counting
-from pinnace.ops.builder import Builder, Unsupported
+from pinnace.ops.builder import Builder
 from pinnace.ops.linalg import flipped
 from pinnace.ops.room import room, span
 from pinnace.ops.running import repeated
 from pinnace.ops.solve import solved, triangle
 from pinnace.ops.table import Tensor, primitive
-from pinnace.ops.values import Value
+from pinnace.ops.values import Unsupported, Value
 
 _INT64 = ir.DataType.INT64
 

@@ -10,18 +10,19 @@ import numpy as np
 import numpy.typing as npt
 import onnx_ir as ir
 
-from pinnace.ops.builder import Builder, Unsupported
+from pinnace.ops import binding
+from pinnace.ops.builder import Builder
 from pinnace.ops.conv import images_back, images_first, is_same
 from pinnace.ops.room import room
 from pinnace.ops.table import Dims, Floats, Ints, Tensor, primitive
-from pinnace.ops.values import Value
+from pinnace.ops.values import Unsupported, Value
 
 # -- resizing --------------------------------------------------------------------------------------
 
 
 def resized(b: Builder, x: Tensor, sizes: Sequence[int | Tensor], where: str, **attributes: Any) -> Tensor:
     """Resize of the last dimensions to `sizes`; `where` is the coordinate_transformation_mode."""
-    dims = [b.dim(x, i) for i in range(b.rank(x) - len(sizes))]
+    dims = b.dims(x, stop=-len(sizes))
     return b.op(
         "Resize",
         x,
@@ -321,7 +322,7 @@ def channel_shuffle(b: Builder, x: Tensor, group: int) -> Value:
     channels = b.shape(x)[1]
     if channels is None:
         raise Unsupported("needs the number of channels fixed")
-    dims = [b.dim(x, i) for i in range(b.rank(x))]
+    dims = b.dims(x)
     apart = b.reshape(x, [dims[0], group, channels // group, *dims[2:]])
     turned = b.transpose(apart, (0, 2, 1, *range(3, b.rank(x) + 1)))
     return b.reshape(turned, dims)
@@ -371,7 +372,10 @@ def _pairs(b: Builder, value: Value) -> list[tuple[int, int]]:
     known = b.known(value)
     if known is None:
         raise Unsupported("needs its paddings or crops known before the run")
-    rows = [b.ints(row) for row in b.items(tuple(known.tolist()) if isinstance(known, np.ndarray) else known)]
+    rows = [
+        binding.ints(b, row)
+        for row in binding.items(b, tuple(known.tolist()) if isinstance(known, np.ndarray) else known)
+    ]
     return [(first, second) for first, second in rows]
 
 

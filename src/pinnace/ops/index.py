@@ -9,11 +9,12 @@ import numpy as np
 import numpy.typing as npt
 import onnx_ir as ir
 
+from pinnace.ops import binding
 from pinnace.ops.array import counting, filled
-from pinnace.ops.builder import Builder, Unsupported
+from pinnace.ops.builder import Builder
 from pinnace.ops.room import room
 from pinnace.ops.table import Arguments, Dims, Ints, Tensor, find, primitive
-from pinnace.ops.values import Value
+from pinnace.ops.values import Unsupported, Value
 from pinnace.program import Dialect
 
 _END = int(np.iinfo(np.int64).max)
@@ -131,7 +132,7 @@ def non_zero_ext(b: Builder, x: Tensor) -> Value:
 @primitive("Index", "InnerIndex")
 def index(b: Builder, x: Tensor, indices: Value) -> Value:
     """GatherND of the indices, side by side."""
-    wanted = b.tensors(indices)
+    wanted = binding.tensors(b, indices)
     if any(b.dtype(t) is ir.DataType.BOOL for t in wanted):
         raise Unsupported("indexes with a mask among other indices")
     return b.op("GatherND", x, _side_by_side(b, wanted))
@@ -281,7 +282,7 @@ def index_fill(b: Builder, x: Tensor, dim: int, index: Tensor, value: Value) -> 
 @primitive("MaskedScatter")
 def masked_scatter(b: Builder, x: Tensor, mask: Tensor, source: Tensor) -> Value:
     """Where the mask holds, Gather of the source's next element."""
-    dims = [b.dim(x, i) for i in range(b.rank(x))]
+    dims = b.dims(x)
     whole = b.op("Expand", mask, b.vector(dims))
     flat = b.cast(b.reshape(whole, [-1]), ir.DataType.INT64)
     number = b.op("Sub", b.op("CumSum", flat, b.constant(0, np.int64)), b.constant(1, np.int64))
@@ -292,8 +293,8 @@ def masked_scatter(b: Builder, x: Tensor, mask: Tensor, source: Tensor) -> Value
 @primitive("IndexPut")
 def index_put(b: Builder, x: Tensor, values: Tensor, indices: Value, accumulate: bool = False) -> Value:
     """ScatterND at the indices, side by side."""
-    where = _side_by_side(b, b.tensors(indices))
-    rest = b.op("Shape", x, start=len(b.tensors(indices)))
+    where = _side_by_side(b, binding.tensors(b, indices))
+    rest = b.op("Shape", x, start=len(binding.tensors(b, indices)))
     shape = b.op("Concat", b.op("Shape", where, end=-1), rest, axis=0)
     return scattered_nd(b, x, where, b.op("Expand", values, shape), "add" if accumulate else "none")
 
@@ -380,7 +381,7 @@ def _diagonal_mask(shape: tuple[int, ...], wrap: bool) -> npt.NDArray[np.bool_]:
 def _segments(reduction: str, name: str) -> None:
     @primitive(name, lowered_to=f"ScatterND, reduction {reduction}.")
     def lowering(b: Builder, x: Tensor, segment_ids: Tensor, num_segments: Dims) -> Value:
-        dims = [b.dim(x, i) for i in range(b.rank(segment_ids), b.rank(x))]
+        dims = b.dims(x, b.rank(segment_ids))
         start = filled(b, _neutral(reduction, b.dtype(x)), [*num_segments, *dims], b.dtype(x))
         where = b.op("Unsqueeze", wide_places(b, segment_ids), [-1])
         return scattered_nd(b, start, where, x, reduction)
@@ -406,7 +407,7 @@ def _sorted_segments(reduction: str, name: str) -> None:
     def lowering(b: Builder, x: Tensor, segment_ids: Tensor) -> Value:
         ids = wide_places(b, segment_ids)
         size = b.op("Add", b.op("ReduceMax", ids, keepdims=0), b.constant(1, np.int64))
-        rest = [b.dim(x, i) for i in range(1, b.rank(x))]
+        rest = b.dims(x, 1)
         result = _scattered_segments(b, x, ids, [size, *rest], "add" if reduction == "mean" else reduction)
         if reduction in ("add", "mul"):
             return result
@@ -504,14 +505,14 @@ def slice_ext(b: Builder, x: Tensor, dim: int, start: Value, end: Value, step: V
 
 def sliced(b: Builder, x: Tensor, axis: int, start: Value, end: Value, step: Value = 1) -> Tensor:
     """Slice of one dimension."""
-    bounds = (b.vector(b.dims(v)) for v in (start, end))
-    return b.op("Slice", x, *bounds, [axis], b.vector(b.dims(step)))
+    bounds = (b.vector(binding.dims(b, v)) for v in (start, end))
+    return b.op("Slice", x, *bounds, [axis], b.vector(binding.dims(b, step)))
 
 
 @primitive("Narrow")
 def narrow(b: Builder, x: Tensor, dim: int, start: Value, length: Value) -> Value:
     """Slice."""
-    first, size = b.dims(start)[0], b.dims(length)[0]
+    first, size = binding.dims(b, start)[0], binding.dims(b, length)[0]
     return sliced(b, x, dim, first, _plus(b, first, size))
 
 

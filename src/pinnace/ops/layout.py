@@ -11,7 +11,8 @@ from collections.abc import Sequence
 
 import onnx_ir as ir
 
-from pinnace.ops.builder import Builder, Unsupported
+from pinnace.ops.builder import Builder
+from pinnace.ops.values import Unsupported
 from pinnace.program import Layout
 
 

@@ -6,13 +6,15 @@ import numpy as np
 import numpy.typing as npt
 import onnx_ir as ir
 
+from pinnace.ops import binding
 from pinnace.ops.array import counting, diagonal_of
-from pinnace.ops.builder import ORIGIN, Builder, Unsupported
+from pinnace.ops.builder import Builder
 from pinnace.ops.math import promoted
+from pinnace.ops.nodes import ORIGIN
 from pinnace.ops.reduce import norm, reduce
 from pinnace.ops.room import room, span
 from pinnace.ops.table import Ints, Tensor, Tensors, primitive
-from pinnace.ops.values import Value
+from pinnace.ops.values import Unsupported, Value
 
 # -- products --------------------------------------------------------------------------------------
 
@@ -114,7 +116,7 @@ def addbmm(b: Builder, x: Tensor, first: Tensor, second: Tensor, beta: Value = 1
 
 
 def _times(b: Builder, x: Tensor, factor: Value) -> Tensor:
-    if b.known(factor) is not None and b.float_(factor) == 1.0:
+    if b.known(factor) is not None and binding.float_(b, factor) == 1.0:
         return x
     return b.op("Mul", x, b.cast(b.operand(factor, x), b.dtype(x)))
 
@@ -129,7 +131,7 @@ def outer(b: Builder, x: Tensor, y: Tensor) -> Value:
 def einsum(b: Builder, *items: Value, equation: str) -> Value:
     """Einsum."""
     operands = items[0] if len(items) == 1 else items
-    return b.op("Einsum", *b.tensors(operands), equation=equation)
+    return b.op("Einsum", *binding.tensors(b, operands), equation=equation)
 
 
 @primitive("EinsumExt")
@@ -270,7 +272,7 @@ def _diagonal_places(rows: int, columns: int, offset: int) -> npt.NDArray[np.int
 
 def _gathered(b: Builder, x: Tensor, folded: int, places: npt.NDArray[np.int64], *more: Tensor) -> Tensor:
     """Elements of the last `folded` dimensions as one; what `more` holds follows them."""
-    lead = [b.dim(x, i) for i in range(b.rank(x) - folded)]
+    lead = b.dims(x, stop=-folded)
     flat = b.reshape(x, [*lead, int(np.prod(_tail(b, x, folded)))]) if folded != 1 else x
     if more:
         parts = [b.op("Expand", m, b.vector([*lead, 1])) if b.rank(m) == 0 else m for m in more]
@@ -284,7 +286,7 @@ def matrix_band_part(b: Builder, x: Tensor, lower: Tensor, upper: Tensor) -> Val
     whole = b.constant(1 << 30, np.int64)
     for limit, is_upper in ((lower, 1), (upper, 0)):
         known = b.known(limit)
-        if known is not None and b.int_(limit) < 0:
+        if known is not None and binding.int_(b, limit) < 0:
             continue
         far = b.scalar(b.cast(limit, ir.DataType.INT64))
         far = b.op("Where", b.op("Less", far, 0), whole, far)
@@ -369,7 +371,7 @@ def matrix_set_diag(b: Builder, x: Tensor, diagonal: Tensor, k: Ints, align: str
     rows, columns = _tail(b, x, 2)
     sources = _Diagonals(first, last, rows, columns, align).sources()
     own = np.arange(rows * columns).reshape(rows, columns)
-    lead = [b.dim(x, i) for i in range(b.rank(x) - 2)]
+    lead = b.dims(x, stop=-2)
     flat = diagonal if first == last else b.reshape(diagonal, [*lead, -1])
     return _gathered(b, x, 2, np.where(sources < 0, own, sources + rows * columns), flat)
 

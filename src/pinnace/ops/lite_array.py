@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as ir
 
-from pinnace.ops import index
-from pinnace.ops.builder import Builder, Unsupported
+from pinnace.ops import binding, index
+from pinnace.ops.builder import Builder
 from pinnace.ops.layout import permuted
 from pinnace.ops.lite_math import lite
 from pinnace.ops.room import room, span
 from pinnace.ops.table import Dtype, Floats, Ints, Tensor
-from pinnace.ops.values import Value
+from pinnace.ops.values import Unsupported, Value
 
 
 @lite("Reshape")
@@ -105,7 +105,7 @@ def pad(
 ) -> Value:
     """Pad, or Gather where the border is repeated too; paddings hold before and after for each dimension."""
     if padding_mode == _SYMMETRIC:
-        return _mirrored(b, x, b.ints(paddings))
+        return _mirrored(b, x, binding.ints(b, paddings))
     if padding_mode not in _PADDING:
         raise Unsupported(f"has padding_mode {padding_mode}, which is not supported")
     pairs = b.op("Reshape", b.cast(paddings, ir.DataType.INT64), [-1, 2])
@@ -165,7 +165,9 @@ def strided_slice(
 ) -> Value:
     """Slice; with four inputs, the last of which holds strides, as MindSpore's own."""
     if strides is None:
-        return index.strided_slice(b, x, b.dims(begin), b.dims(end), b.dims(axes), masks)
+        return index.strided_slice(
+            b, x, binding.dims(b, begin), binding.dims(b, end), binding.dims(b, axes), masks
+        )
     return b.op("Slice", x, *(b.cast(v, ir.DataType.INT64) for v in (begin, end, axes, strides)))
 
 

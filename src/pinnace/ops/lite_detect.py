@@ -9,12 +9,12 @@ import numpy as np
 import onnx_ir as ir
 
 from pinnace.ops import boxes as mindspore
-from pinnace.ops.builder import Builder, Unsupported
+from pinnace.ops.builder import Builder
 from pinnace.ops.layout import channels_back, channels_first
 from pinnace.ops.lite_math import lite
 from pinnace.ops.room import room
 from pinnace.ops.table import Floats, Ints, Tensor
-from pinnace.ops.values import Value
+from pinnace.ops.values import Unsupported, Value
 from pinnace.program import Layout
 
 

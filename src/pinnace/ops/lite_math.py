@@ -10,10 +10,10 @@ import numpy as np
 import onnx_ir as ir
 
 from pinnace.ops.activation import softplus
-from pinnace.ops.builder import Builder, Unsupported
+from pinnace.ops.builder import Builder
 from pinnace.ops.math import promoted
 from pinnace.ops.table import Ints, Tensor, primitive
-from pinnace.ops.values import Value
+from pinnace.ops.values import Unsupported, Value
 from pinnace.program import Dialect
 
 lite = partial(primitive, dialect=Dialect.LITE)

@@ -9,13 +9,13 @@ import numpy as np
 import onnx_ir as ir
 
 from pinnace.ops import image
-from pinnace.ops.builder import Builder, Unsupported
+from pinnace.ops.builder import Builder
 from pinnace.ops.layout import channel_axis, channels_back, channels_first, permuted
 from pinnace.ops.lite_math import activated, lite
 from pinnace.ops.pool import reached
 from pinnace.ops.room import room
 from pinnace.ops.table import Arguments, Ints, Tensor
-from pinnace.ops.values import Value
+from pinnace.ops.values import Unsupported, Value
 
 _PAD, _SAME, _VALID = 0, 1, 2  # PadMode
 

@@ -1,8 +1,8 @@
 """MindSpore Lite: quantised tensors.
 
 Where a file says what the integers of a tensor stand for, nodes see those numbers, after they have been
-stored as integers (`Builder.stored`): QuantizeLinear and DequantizeLinear stand around every operator, and
-engines put operators on integers in the place of the three.
+stored as integers (`quantisation.stored`): QuantizeLinear and DequantizeLinear stand around every operator,
+and engines put operators on integers in the place of the three.
 """
 
 from __future__ import annotations
@@ -10,10 +10,10 @@ from __future__ import annotations
 import onnx_ir as ir
 
 from pinnace.ops import quantised
-from pinnace.ops.builder import Builder, Unsupported
+from pinnace.ops.builder import Builder
 from pinnace.ops.lite_math import lite
 from pinnace.ops.table import Ints, Tensor
-from pinnace.ops.values import Value
+from pinnace.ops.values import Unsupported, Value
 
 _INT8 = 32
 _LEVELS = 127

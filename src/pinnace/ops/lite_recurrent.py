@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
-from pinnace.ops import recurrent
-from pinnace.ops.builder import Builder, Unsupported
+from pinnace.ops import binding, recurrent
+from pinnace.ops.builder import Builder
 from pinnace.ops.lite_math import lite
 from pinnace.ops.table import Dims, Dtype, Ints, Tensor
-from pinnace.ops.values import Value
+from pinnace.ops.values import Unsupported, Value
 
 
 @lite("LSTM", unused="num_directions dropout")
@@ -105,7 +105,7 @@ def list_stack(b: Builder, items: Tensor, element_shape: Value = None) -> Value:
 @lite("TensorArray", unused="dynamic_size identical_element_shapes")
 def tensor_array(b: Builder, size: Dims, element_shape: Ints = (), data_type: int = 43) -> Value:
     """Expand of zero; the second result, the flow, is what the array holds."""
-    empty = _zeros(b, (*size, *element_shape), b.dtype_(data_type))
+    empty = _zeros(b, (*size, *element_shape), binding.dtype_(b, data_type))
     return empty, empty
 
 

@@ -6,11 +6,12 @@ import math
 
 import numpy as np
 
-from pinnace.ops.builder import Builder, Unsupported
+from pinnace.ops import binding
+from pinnace.ops.builder import Builder
 from pinnace.ops.lite_math import activated, lite
 from pinnace.ops.room import room, span
 from pinnace.ops.table import Ints, Tensor
-from pinnace.ops.values import Value
+from pinnace.ops.values import Unsupported, Value
 
 
 @lite("Splice", unused="output_dim")
@@ -99,7 +100,7 @@ def mfcc(
     bins = b.static_shape(spectrogram)[2]
     room(filter_bank_channel_num, bins, dct_coeff_num)
     filters = _mel_filters(
-        bins, b.int_(sample_rate), freq_lower_limit, freq_upper_limit, filter_bank_channel_num
+        bins, binding.int_(b, sample_rate), freq_lower_limit, freq_upper_limit, filter_bank_channel_num
     )
     energies = b.op("MatMul", b.op("Sqrt", spectrogram), filters.astype(np.float32))
     logs = b.op("Log", b.op("Max", energies, 1e-12))

@@ -6,11 +6,11 @@ import numpy as np
 import onnx_ir as ir
 
 from pinnace.ops.array import counting
-from pinnace.ops.builder import Builder, Unsupported
+from pinnace.ops.builder import Builder
 from pinnace.ops.math import log1p, promoted, xlogy
 from pinnace.ops.room import room
 from pinnace.ops.table import Tensor, primitive
-from pinnace.ops.values import Value
+from pinnace.ops.values import Unsupported, Value
 
 _REDUCED = {"0": "sum", "1": "mean", "2": "none"}
 

@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
-from pinnace.ops.builder import Builder, Unsupported
+from pinnace.ops import binding
+from pinnace.ops.builder import Builder
 from pinnace.ops.table import Tensor, primitive, same
-from pinnace.ops.values import Value
+from pinnace.ops.values import Unsupported, Value
 
 same(
     __name__,
@@ -321,7 +322,7 @@ def _with_alpha(op_type: str, *names: str) -> None:
     @primitive(*names, lowered_to=f"{op_type}, the second operand times alpha.")
     def lowering(b: Builder, x: Value, y: Value, alpha: Value = 1) -> Value:
         first, second = promoted(b, x, y)
-        if b.known(alpha) is None or b.float_(alpha) != 1.0:
+        if b.known(alpha) is None or binding.float_(b, alpha) != 1.0:
             second = b.op("Mul", second, b.cast(b.tensor(alpha), b.dtype(second)))
         return b.op(op_type, first, second)
 
@@ -691,7 +692,7 @@ def addcdiv(b: Builder, x: Tensor, first: Tensor, second: Tensor, value: Value =
 @primitive("AddN", "AccumulateNV2")
 def add_n(b: Builder, *items: Value) -> Value:
     """Add, one after the other."""
-    total, *rest = b.tensors(items[0] if isinstance(items[0], tuple) else items)
+    total, *rest = binding.tensors(b, items[0] if isinstance(items[0], tuple) else items)
     for item in rest:
         total = b.op("Add", total, item)
     return total
@@ -773,7 +774,7 @@ def compare_and_bitpack(b: Builder, x: Tensor, threshold: Tensor) -> Value:
     powers = 2.0 ** np.arange(8, dtype=np.float32)[:: 1 if b.dtype(x) is ir.DataType.BOOL else -1]
     above = x if b.dtype(x) is ir.DataType.BOOL else b.op("Greater", x, b.scalar(threshold))
     bits = b.cast(above, ir.DataType.FLOAT)
-    bytes_ = b.reshape(bits, [*(b.dim(x, i) for i in range(b.rank(x) - 1)), -1, 8])
+    bytes_ = b.reshape(bits, [*b.dims(x, stop=-1), -1, 8])
     return b.cast(b.op("MatMul", bytes_, powers), ir.DataType.UINT8)
 
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as ir
 
-from pinnace.ops.builder import Builder, Unsupported
+from pinnace.ops.builder import Builder
 from pinnace.ops.conv import images_back, images_first
 from pinnace.ops.reduce import variance
 from pinnace.ops.room import room
 from pinnace.ops.table import Arguments, Ints, Tensor, primitive
-from pinnace.ops.values import Value
+from pinnace.ops.values import Unsupported, Value
 
 
 @primitive("BatchNorm", unused="momentum")

@@ -8,11 +8,11 @@ import numpy as np
 import onnx_ir as ir
 
 from pinnace.ops.array import padded
-from pinnace.ops.builder import Builder, Unsupported
+from pinnace.ops.builder import Builder
 from pinnace.ops.conv import is_last, is_same, is_valid, spatial
 from pinnace.ops.room import span
 from pinnace.ops.table import Ints, Tensor, primitive
-from pinnace.ops.values import Value
+from pinnace.ops.values import Unsupported, Value
 
 _INT64 = ir.DataType.INT64
 _MOST_PLACES = 1 << 14

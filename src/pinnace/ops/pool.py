@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
+from pinnace.ops import binding
 from pinnace.ops.array import counting
-from pinnace.ops.builder import Builder, Unsupported
+from pinnace.ops.builder import Builder
 from pinnace.ops.conv import (
     edges,
     images_back,
@@ -22,7 +23,7 @@ from pinnace.ops.conv import (
 )
 from pinnace.ops.room import room, span
 from pinnace.ops.table import Ints, Tensor, primitive
-from pinnace.ops.values import Value
+from pinnace.ops.values import Unsupported, Value
 
 
 def _pool(op_type: str, rank: int, *names: str) -> None:
@@ -312,10 +313,10 @@ def _unpooled(
     sizes: Sequence[int | Tensor],
 ) -> Tensor:
     rank = len(kernel)
-    lead = [b.dim(x, i) for i in range(b.rank(x) - rank)]
+    lead = b.dims(x, stop=-rank)
     if not sizes:
         ends = [k - s - 2 * p for k, s, p in zip(kernel, steps, pads, strict=True)]
-        lengths = [b.dim(x, i) for i in range(-rank, 0)]
+        lengths = b.dims(x, -rank)
         sizes = [_grown(b, *of_axis) for of_axis in zip(lengths, steps, ends, strict=True)]
     count = b.op("ReduceProd", b.vector(sizes), keepdims=0)
     zeros = b.op(
@@ -358,8 +359,8 @@ _adaptive_with_indices(3, "AdaptiveMaxPool3D")
 
 
 def _sizes(b: Builder, value: Value, rank: int) -> list[int | None]:
-    known = value if isinstance(value, tuple) else b.ints(value)
-    sizes = [None if v is None or b.int_(v) == -1 else b.int_(v) for v in known]
+    known = value if isinstance(value, tuple) else binding.ints(b, value)
+    sizes = [None if v is None or binding.int_(b, v) == -1 else binding.int_(b, v) for v in known]
     return sizes * rank if len(sizes) == 1 else sizes
 
 
@@ -438,13 +439,13 @@ def _adaptive_max(b: Builder, x: Tensor, sizes: Sequence[int | None]) -> tuple[T
     if steps is not None and b.rank(x) == rank + 2:
         return _with_indices(b, x, steps, steps, (0,), (1,), False)
     if all(s == 1 for s in sizes):
-        lead = [b.dim(x, i) for i in range(b.rank(x) - rank)]
+        lead = b.dims(x, stop=-rank)
         flat = b.reshape(x, [*lead, -1])
         found = b.op("ReduceMax", flat, [-1], keepdims=0), b.op("ArgMax", flat, axis=-1, keepdims=0)
         value, place = (b.reshape(v, [*lead, *[1] * rank]) for v in found)
         return value, place
-    lead = [b.dim(x, i) for i in range(b.rank(x) - rank)]
-    lengths = [b.dim(x, i) for i in range(-rank, 0)]
+    lead = b.dims(x, stop=-rank)
+    lengths = b.dims(x, -rank)
     counts = [n if s is None else s for n, s in zip(lengths, sizes, strict=True)]
     places = _places(b, lengths, sizes)
     flat = b.reshape(x, [*lead, -1])

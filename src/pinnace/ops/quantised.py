@@ -8,10 +8,10 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as ir
 
-from pinnace.ops.builder import Builder, Unsupported
+from pinnace.ops.builder import Builder
 from pinnace.ops.linalg import flipped
 from pinnace.ops.table import Dtype, Tensor, primitive
-from pinnace.ops.values import Value
+from pinnace.ops.values import Unsupported, Value
 
 _FLOAT = ir.DataType.FLOAT
 

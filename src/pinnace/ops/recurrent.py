@@ -9,10 +9,10 @@ import numpy as np
 import onnx_ir as ir
 
 from pinnace.ops.array import counting, split_into
-from pinnace.ops.builder import Builder, Unsupported
+from pinnace.ops.builder import Builder
 from pinnace.ops.room import room
 from pinnace.ops.table import Tensor, primitive
-from pinnace.ops.values import Value
+from pinnace.ops.values import Unsupported, Value
 
 _LSTM_GATES = (0, 3, 1, 2)
 """ONNX orders the gates input, output, forget, cell; MindSpore input, forget, cell, output."""

@@ -9,12 +9,12 @@ import numpy as np
 import onnx_ir as ir
 
 from pinnace.ops.array import counting
-from pinnace.ops.builder import Builder, Unsupported
+from pinnace.ops.builder import Builder
 from pinnace.ops.math import floating, log1p, promoted
 from pinnace.ops.room import room
 from pinnace.ops.running import running
 from pinnace.ops.table import Dtype, Floats, Ints, Tensor, primitive
-from pinnace.ops.values import Value
+from pinnace.ops.values import Unsupported, Value
 
 
 def reduce(b: Builder, op_type: str, x: Tensor, axes: Sequence[int] | None, keep: bool = False) -> Tensor:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from pinnace.ops.builder import Unsupported
+from pinnace.ops.values import Unsupported
 
 _MOST = 1 << 25
 """Elements; a quarter of a GiB of the widest type. What holds more is a weight, and lies in the file."""

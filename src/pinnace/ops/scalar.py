@@ -11,10 +11,11 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
-from pinnace.ops.builder import Builder, Unsupported
+from pinnace.ops import binding
+from pinnace.ops.builder import Builder
 from pinnace.ops.math import promoted
 from pinnace.ops.table import Dtype, Items, Tensor, find, primitive
-from pinnace.ops.values import Value, flatten
+from pinnace.ops.values import Unsupported, Value, flatten
 from pinnace.program import Dialect
 
 
@@ -83,8 +84,8 @@ def scalar_cast(b: Builder, x: Value, dtype: Dtype) -> Value:
     if b.known(x) is None:
         return b.cast(b.tensor(x), dtype)
     if dtype is ir.DataType.BOOL:
-        return b.bool_(x)
-    return b.float_(x) if dtype.is_floating_point() else b.int_(x)
+        return binding.bool_(b, x)
+    return binding.float_(b, x) if dtype.is_floating_point() else binding.int_(b, x)
 
 
 @primitive("ScalarToTensor")
@@ -115,7 +116,7 @@ def tuple_to_tensor(b: Builder, items: Value, dtype: Dtype | None = None) -> Val
 def tensor_to_tuple(b: Builder, x: Tensor) -> Value:
     """Nothing where the tensor is known, else Gather for each element."""
     known = b.known(x)
-    return b.dims(x) if known is None else tuple(known.reshape(-1).tolist())
+    return binding.dims(b, x) if known is None else tuple(known.reshape(-1).tolist())
 
 
 @primitive("is_")

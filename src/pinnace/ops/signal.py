@@ -13,11 +13,11 @@ import numpy.typing as npt
 import onnx_ir as ir
 
 from pinnace.ops.array import padded, roll
-from pinnace.ops.builder import Builder, Unsupported
+from pinnace.ops.builder import Builder
 from pinnace.ops.math import floating
 from pinnace.ops.room import room
 from pinnace.ops.table import Dtype, Ints, Tensor, primitive
-from pinnace.ops.values import Value
+from pinnace.ops.values import Unsupported, Value
 
 
 def _cosines(size: int) -> npt.NDArray[np.floating[Any]]:

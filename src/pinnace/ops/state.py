@@ -16,9 +16,9 @@ def assign(b: Builder, variable: Tensor, value: Tensor) -> Value:
     """Nothing, or Expand: the variable stands for the value from here on."""
     value = b.cast(value, b.dtype(variable))
     if b.shape(value) != b.shape(variable):
-        value = b.op("Expand", value, b.vector([b.dim(variable, i) for i in range(b.rank(variable))]))
+        value = b.op("Expand", value, b.vector(b.dims(variable)))
     # A value of its own: what is assigned next must not change what was assigned here.
-    return b.assign(variable, b.op("Identity", value))
+    return b.memory.assign(variable, b.op("Identity", value))
 
 
 def _in_place(names: Mapping[str, str]) -> None:
@@ -32,11 +32,11 @@ def _changing(name: str, plain: str) -> None:
         row = find(Dialect.MINDSPORE, plain)
         assert row is not None  # `plain` is a name of this package
         arguments = [v for v in rest if not isinstance(v, Effects)]
-        value = row.lower(b, [b.read(variable), *arguments], {})
+        value = row.lower(b, [b.memory.read(variable), *arguments], {})
         value = b.cast(value, b.dtype(variable))
         if b.rank(variable) == 0 < b.rank(value):  # of one element
             value = b.reshape(value, [])
-        return b.assign(variable, value)
+        return b.memory.assign(variable, value)
 
 
 _in_place(
@@ -109,8 +109,8 @@ def _scattering(name: str, plain: str) -> None:
     def lowering(b: Builder, variable: Tensor, indices: Tensor, updates: Tensor) -> Value:
         row = find(Dialect.MINDSPORE, plain)
         assert row is not None  # `plain` is a name of this package
-        value = row.lower(b, [b.read(variable), b.op("Unsqueeze", indices, [-1]), updates], {})
-        return b.assign(variable, value)
+        value = row.lower(b, [b.memory.read(variable), b.op("Unsqueeze", indices, [-1]), updates], {})
+        return b.memory.assign(variable, value)
 
 
 _scatter_rows(
@@ -129,13 +129,13 @@ _scatter_rows(
 @primitive("IndexAdd", "InplaceIndexAdd", unused="use_lock check_index_bound")
 def index_add(b: Builder, variable: Tensor, indices: Tensor, updates: Tensor, *, axis: int) -> Value:
     """ScatterElements, reduction add, and the variable stands for the result from here on."""
-    return b.assign(variable, added_slices(b, b.read(variable), indices, updates, axis))
+    return b.memory.assign(variable, added_slices(b, b.memory.read(variable), indices, updates, axis))
 
 
 @primitive("InplaceIndexCopy")
 def inplace_index_copy(b: Builder, variable: Tensor, dim: int, index: Tensor, tensor: Tensor) -> Value:
     """ScatterElements, and the variable stands for the result from here on."""
-    return b.assign(variable, copied_slices(b, b.read(variable), index, tensor, dim))
+    return b.memory.assign(variable, copied_slices(b, b.memory.read(variable), index, tensor, dim))
 
 
 @primitive("InplaceIndexPut", "InnerInplaceIndexPut")
@@ -143,7 +143,7 @@ def inplace_index_put(
     b: Builder, variable: Tensor, indices: Value, values: Tensor, accumulate: bool = False
 ) -> Value:
     """ScatterND at the indices, side by side, and the variable stands for the result from here on."""
-    return b.assign(variable, index_put(b, b.read(variable), values, indices, accumulate))
+    return b.memory.assign(variable, index_put(b, b.memory.read(variable), values, indices, accumulate))
 
 
 @primitive("InplacePut")
@@ -151,4 +151,4 @@ def inplace_put(
     b: Builder, variable: Tensor, index: Tensor, source: Tensor, accumulate: bool = False
 ) -> Value:
     """ScatterElements of all elements in a row, and the variable stands for the result from here on."""
-    return b.assign(variable, put(b, b.read(variable), index, source, accumulate))
+    return b.memory.assign(variable, put(b, b.memory.read(variable), index, source, accumulate))

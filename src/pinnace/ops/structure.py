@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
-from pinnace.ops.builder import Builder, Unsupported
+from pinnace.ops import binding
+from pinnace.ops.builder import Builder
 from pinnace.ops.table import primitive
-from pinnace.ops.values import AlwaysRaises, Branches, Closure, Value, flatten, rebuild
+from pinnace.ops.values import AlwaysRaises, Branches, Closure, Unsupported, Value, flatten, rebuild
 
 TUPLE, ITEM, ORDERED = "MakeTuple", "TupleGetItem", "Depend"
 """The primitives through which results of a model get their names."""
@@ -23,7 +24,7 @@ def tuple_get_item(b: Builder, items: Value, index: Value) -> Value:
     """Nothing, or Gather where only the run knows the index."""
     known = b.known(index)
     if isinstance(items, tuple) and known is not None:
-        return items[b.int_(known)]
+        return items[binding.int_(b, known)]
     stacked = b.tensor(items)
     return b.op("Gather", stacked, b.cast(b.tensor(index), b.dtype(b.tensor(index))), axis=0)
 
@@ -31,19 +32,19 @@ def tuple_get_item(b: Builder, items: Value, index: Value) -> Value:
 @primitive("UpdateState", unused="after")
 def update_state(b: Builder, *after: Value) -> Value:
     """Nothing: the order of effects is the order of nodes."""
-    return b.effects
+    return b.memory.effects
 
 
 @primitive("Load", unused="monad")
 def load(b: Builder, parameter: Value, monad: Value) -> Value:
     """Nothing: the parameter, or what was last assigned to it."""
-    return b.read(b.tensor(parameter))
+    return b.memory.read(b.tensor(parameter))
 
 
 @primitive(ORDERED, unused="after")
 def depend(b: Builder, value: Value, *after: Value) -> Value:
     """Nothing: the value; what was changed in place meanwhile is read again."""
-    leaves = [b.changed(v) if isinstance(v, ir.Value) else v for v in flatten(value)]
+    leaves = [b.memory.changed(v) if isinstance(v, ir.Value) else v for v in flatten(value)]
     return rebuild(value, iter(leaves))
 
 
@@ -85,7 +86,7 @@ def switch(b: Builder, condition: Value, when_true: Value, when_false: Value) ->
     """Nothing where the condition is known; else If, or Loop."""
     known = b.known(condition)
     if known is not None:
-        return when_true if b.bool_(known) else when_false
+        return when_true if binding.bool_(b, known) else when_false
     return Branches(condition, when_true, when_false)
 
 

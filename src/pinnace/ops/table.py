@@ -43,9 +43,9 @@ from typing import Any, Self
 import onnx_ir as ir
 
 from pinnace.errors import warn
-from pinnace.ops import signatures
-from pinnace.ops.builder import Builder, Unsupported
-from pinnace.ops.values import Effects, Value
+from pinnace.ops import binding, signatures
+from pinnace.ops.builder import Builder
+from pinnace.ops.values import Effects, Unsupported, Value
 from pinnace.program import Dialect
 
 Tensor = ir.Value
@@ -58,18 +58,18 @@ Dtype = ir.DataType
 
 Lowering = Callable[..., Value]
 
-_CONVERT: dict[Any, str] = {
-    Tensor: "tensor",
-    Tensors: "tensors",
-    int: "int_",
-    float: "float_",
-    bool: "bool_",
-    str: "str_",
-    Ints: "ints",
-    Floats: "floats",
-    Dims: "dims",
-    Items: "items",
-    ir.DataType: "dtype_",
+_CONVERT: dict[Any, Callable[[Builder, Value], Any]] = {
+    Tensor: Builder.tensor,
+    Tensors: binding.tensors,
+    int: binding.int_,
+    float: binding.float_,
+    bool: binding.bool_,
+    str: binding.str_,
+    Ints: binding.ints,
+    Floats: binding.floats,
+    Dims: binding.dims,
+    Items: binding.items,
+    ir.DataType: binding.dtype_,
 }
 
 
@@ -106,7 +106,7 @@ class Arguments:
 @dataclass(frozen=True)
 class _Parameter:
     name: str
-    convert: str | None
+    convert: Callable[[Builder, Value], Any] | None
     optional: bool
     default: Any
     kind: Any
@@ -273,7 +273,7 @@ def _convert(b: Builder, p: _Parameter, value: Value) -> Any:
     if p.convert is None or (value is None and p.optional):
         return value
     try:
-        return getattr(b, p.convert)(value)
+        return p.convert(b, value)
     except Unsupported as error:
         raise Unsupported(f"argument {p.name!r} {error}") from None
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NoReturn
 
 import onnx_ir as ir
 
@@ -87,6 +87,14 @@ class TailCall:
     result: Value = NOTHING
 
 
+class Unsupported(Exception):
+    """A node that cannot be lowered; the message is the reason, without node or primitive."""
+
+
+class RankUnknown(Unsupported):
+    """A node that asks for the rank of a tensor that only the run knows."""
+
+
 class AlwaysRaises(Exception):
     """The code that is lowered ends in a `raise`; the branch that leads here is taken to be dead."""
 
@@ -110,3 +118,10 @@ def rebuild(value: Value, leaves: Iterator[Value]) -> Value:
     if isinstance(value, tuple):
         return tuple(rebuild(item, leaves) for item in value)
     return next(leaves)
+
+
+def refuse(value: Value, wanted: str) -> NoReturn:
+    """Raise `Unsupported`: a value is not what is wanted of it."""
+    if isinstance(value, TailCall):
+        raise Unsupported("comes from a function that calls itself other than at its end, which is no loop")
+    raise Unsupported(f"must be {wanted}, and it is {type(value).__name__}")

@@ -27,10 +27,10 @@ def _views(lowerings: Mapping[str, Lowering]) -> None:
 def _viewing(plain: Primitive) -> Lowering:
     def lowering(b: Builder, x: Tensor, *rest: Value) -> Value:
         arguments = [v for v in rest if not isinstance(v, Effects)]
-        parts = plain.lower(b, [b.read(x), *arguments], {})
+        parts = plain.lower(b, [b.memory.read(x), *arguments], {})
         for i, part in enumerate(parts if isinstance(parts, tuple) else (parts,)):
             again = _again(b, plain, arguments, i)
-            b.view(part, x, again, _writing(b, again))
+            b.memory.view(part, x, again, _writing(b, again))
         return parts
 
     lowering.__doc__ = plain.lowered_to

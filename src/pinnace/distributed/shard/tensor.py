@@ -17,8 +17,8 @@ import numpy as np
 import onnx_ir as ir
 
 from pinnace.distributed.plan import reads, replace_reads
-from pinnace.ops.builder import OPSET
 from pinnace.ops.collective import DOMAIN
+from pinnace.ops.inference import OPSET
 from pinnace.types import Array
 
 SMALL = 1 << 16

@@ -24,7 +24,7 @@ from pinnace.engines.onnxruntime.session import NO_OPTIMIZATION, hand_over, star
 from pinnace.engines.onnxruntime.weights_apart import set_apart
 from pinnace.engines.onnxruntime.wrong import wrong_optimizers
 from pinnace.errors import DeviceUnavailableError, EngineError, LackingKernelsError
-from pinnace.ops.builder import Unsupported
+from pinnace.ops.values import Unsupported
 from pinnace.types import Array
 from pinnace.weights.source import SMALL, Source
 

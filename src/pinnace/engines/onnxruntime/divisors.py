@@ -9,7 +9,7 @@ from __future__ import annotations
 import onnx_ir as ir
 
 from pinnace.errors import EngineError
-from pinnace.ops.builder import origins
+from pinnace.ops.nodes import origins
 
 _DIVISORS = frozenset(
     {

@@ -11,8 +11,8 @@ import onnx_ir as ir
 from onnxruntime.capi import onnxruntime_pybind11_state as _state
 
 from pinnace.errors import UnsupportedPrimitive
-from pinnace.ops.builder import origins
 from pinnace.ops.collective import DOMAIN
+from pinnace.ops.nodes import origins
 
 
 def lacking(model: ir.Model) -> list[UnsupportedPrimitive]:

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
-from pinnace.ops.builder import Builder, Unsupported, opset_of
+from pinnace.ops.builder import Builder
+from pinnace.ops.inference import opset_of
+from pinnace.ops.values import Unsupported
 
 
 def divide_by_one(model: ir.Model) -> None:

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
-from pinnace.ops.builder import Builder, Unsupported, opset_of
+from pinnace.ops.builder import Builder
+from pinnace.ops.inference import opset_of
+from pinnace.ops.values import Unsupported
 
 
 def keep_plain(model: ir.Model) -> None:

@@ -14,7 +14,8 @@ import onnx_ir as ir
 
 from pinnace.errors import UnsupportedPrimitive
 from pinnace.machine.processor import sums_of_bytes_overflow
-from pinnace.ops.builder import infer, opset_of, origins
+from pinnace.ops.inference import infer, opset_of
+from pinnace.ops.nodes import origins
 
 _CUT = "OpenVINO computes int64 in 32 bits"
 _IN_FLOATS = "OpenVINO computes integers in float32, which are wrong above 2^24"

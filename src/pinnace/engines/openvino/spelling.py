@@ -13,7 +13,7 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as ir
 
-from pinnace.ops.builder import infer, opset_of
+from pinnace.ops.inference import infer, opset_of
 
 _MIRRORED = {"Greater": "Less", "GreaterOrEqual": "LessOrEqual"}
 _LEAST = float(np.finfo(np.float32).tiny)

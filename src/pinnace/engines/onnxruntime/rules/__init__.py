@@ -36,7 +36,10 @@ from pinnace.engines.onnxruntime.rules.refused import (
 from pinnace.engines.onnxruntime.rules.softplus import faster_mish, faster_softplus
 from pinnace.engines.onnxruntime.rules.sums import sum_of_rows
 from pinnace.engines.onnxruntime.rules.winograd import winograd
-from pinnace.ops.builder import Builder, Unsupported, opset_of, origins
+from pinnace.ops.builder import Builder
+from pinnace.ops.inference import opset_of
+from pinnace.ops.nodes import origins
+from pinnace.ops.values import Unsupported
 
 Rule = Callable[[Builder, ir.Node], ir.Value | None]
 

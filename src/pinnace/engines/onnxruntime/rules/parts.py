@@ -9,7 +9,8 @@ import onnx_ir as ir
 
 from pinnace.compiler.plan import PLANNED
 from pinnace.engines.onnxruntime.rules.match import attribute, constant, ints
-from pinnace.ops.builder import Builder, Unsupported
+from pinnace.ops.builder import Builder
+from pinnace.ops.values import Unsupported
 
 _MOST = 64
 """Nodes between the Transpose and the Concat; detectors have 8 to 20."""

@@ -17,7 +17,8 @@ import onnx_ir as ir
 
 from pinnace.compiler.plan import PLANNED
 from pinnace.engines.onnxruntime.rules.match import attribute, floats, is_float, made_by, pads_of, private
-from pinnace.ops.builder import Builder, Unsupported
+from pinnace.ops.builder import Builder
+from pinnace.ops.values import Unsupported
 
 _Floats = npt.NDArray[np.floating[Any]]
 

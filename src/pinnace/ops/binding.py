@@ -1,0 +1,112 @@
+"""Binding of arguments: a value as what a lowering's annotation asks for (see `table`).
+
+Each function raises `Unsupported` where the value is none, or is known only by the run and must be known now.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import numpy as np
+import onnx_ir as ir
+
+from pinnace.ops.builder import Builder
+from pinnace.ops.values import Unsupported, Value, refuse
+from pinnace.program import DTYPES
+
+_MOST_DIMENSIONS = 64
+
+_N = TypeVar("_N", int, float, bool)
+
+
+def tensors(b: Builder, value: Value) -> tuple[ir.Value, ...]:
+    """A tuple of tensors; a single tensor stands for a tuple of one."""
+    return tuple(b.tensor(v) for v in (value if isinstance(value, tuple) else (value,)))
+
+
+def int_(b: Builder, value: Value) -> int:
+    """An int known now."""
+    return _number(b, value, int, "an int")
+
+
+def float_(b: Builder, value: Value) -> float:
+    """A float known now."""
+    return _number(b, value, float, "a float")
+
+
+def bool_(b: Builder, value: Value) -> bool:
+    """A bool known now."""
+    return _number(b, value, bool, "a bool")
+
+
+def dtype_(b: Builder, value: Value) -> ir.DataType:
+    """An element type known now, which MindSpore gives as a number of its own."""
+    if isinstance(value, ir.DataType):
+        return value
+    number = int_(b, value)
+    if number not in DTYPES:
+        name = {51: "complex64", 52: "complex128"}.get(number, number)
+        raise Unsupported(f"is the element type {name}, which is not supported")
+    return DTYPES[number]
+
+
+def str_(b: Builder, value: Value) -> str:
+    """A string known now; numbers of enumerations are given in decimal."""
+    return value if isinstance(value, str) else str(int_(b, value))
+
+
+def items(b: Builder, value: Value) -> tuple[Value, ...]:
+    """A tuple of whatever it holds."""
+    return value if isinstance(value, tuple) else refuse(value, "a tuple")
+
+
+def ints(b: Builder, value: Value) -> tuple[int, ...]:
+    """Ints known now."""
+    return _numbers(b, value, int, "ints")
+
+
+def floats(b: Builder, value: Value) -> tuple[float, ...]:
+    """Floats known now."""
+    return _numbers(b, value, float, "floats")
+
+
+def dims(b: Builder, value: Value) -> tuple[int | ir.Value, ...]:
+    """Ints and scalar tensors; a vector that only the run knows is taken apart."""
+    known = b.known(value)
+    if isinstance(known, tuple):
+        return tuple(d if isinstance(d, ir.Value) and b.known(d) is None else int_(b, d) for d in known)
+    if known is not None:
+        return ints(b, known)
+    if not isinstance(value, ir.Value):
+        return refuse(value, "dimensions")
+    if b.rank(value) == 0:
+        return (value,)
+    (count,) = b.static_shape(value)
+    if count > _MOST_DIMENSIONS:
+        raise Unsupported(f"has {count} dimensions, and no tensor has more than {_MOST_DIMENSIONS}")
+    return tuple(b.op("Gather", value, np.asarray(i, np.int64), axis=0) for i in range(count))
+
+
+def _number(b: Builder, value: Value, kind: Callable[[Any], _N], what: str) -> _N:
+    known = b.known(value)
+    if known is None and value is not None:
+        raise Unsupported("must be known before the run, and it is computed by the graph")
+    if isinstance(known, np.ndarray | tuple) and np.size(known) == 1:
+        known = np.asarray(known).reshape(-1)[0]
+    if isinstance(known, bool | int | float | np.generic):
+        return kind(known)
+    return refuse(value, what)
+
+
+def _numbers(b: Builder, value: Value, kind: Callable[[Any], _N], what: str) -> tuple[_N, ...]:
+    known = b.known(value)
+    if known is None and value is not None:
+        raise Unsupported("must be known before the run, and it is computed by the graph")
+    if isinstance(known, np.ndarray):
+        known = known.reshape(-1).tolist()
+    if isinstance(known, bool | int | float | np.generic):
+        known = (known,)
+    if isinstance(known, tuple | list):
+        return tuple(_number(b, v, kind, what) for v in known)
+    return refuse(value, what)

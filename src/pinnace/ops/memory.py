@@ -1,0 +1,76 @@
+"""Memory: what assigned tensors hold, and views that share it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import onnx_ir as ir
+
+from pinnace.ops.values import Effects
+
+
+class _View(NamedTuple):
+    """How a tensor shares the memory of another, which held `held` when the view was made."""
+
+    base: ir.Value
+    held: ir.Value
+    again: Callable[[ir.Value], ir.Value]
+    write: Callable[[ir.Value, ir.Value], ir.Value]
+
+
+class Memory:
+    """What tensors that a program assigns to hold at the node that is lowered."""
+
+    def __init__(self) -> None:
+        self.effects = Effects()
+        """What every assigned tensor holds; set for each node that is lowered."""
+        self._assignments = 0
+        # What was assigned stands for what it was assigned to: assigning to it again assigns there.
+        self._roots: dict[ir.Value, ir.Value] = {}
+        self._views: dict[ir.Value, _View] = {}
+
+    def assign(self, target: ir.Value, value: ir.Value) -> ir.Value:
+        """Let `target` hold `value` from here on; returns `value`."""
+        self._assignments += 1
+        root = self._roots.get(target, target)
+        view = self._views.get(root)
+        if view is None:
+            self.effects = self.effects.wrote(root, self._assignments, value)
+        else:
+            self.assign(view.base, view.write(self.read(view.base), value))
+        self._roots[value] = root
+        return value
+
+    def root(self, x: ir.Value) -> ir.Value:
+        """The tensor whose memory `x` was assigned to; itself where it is no result of an assignment."""
+        return self._roots.get(x, x)
+
+    def read(self, target: ir.Value) -> ir.Value:
+        """What `target`, or what it was assigned to, holds at the node that is lowered."""
+        root = self.root(target)
+        view = self._views.get(root)
+        if view is not None:
+            held = self.read(view.base)
+            return root if held is view.held else view.again(held)
+        return self.effects.read(root) if root in self.effects.memory else target
+
+    def view(
+        self,
+        result: ir.Value,
+        base: ir.Value,
+        again: Callable[[ir.Value], ir.Value],
+        write: Callable[[ir.Value, ir.Value], ir.Value],
+    ) -> None:
+        """Let `result` share the memory of `base`: `again` makes it of what `base` holds at another time.
+
+        `write` gives what `base` holds, after it held its first argument, when the second is assigned to
+        the view. A weight is read by `Load` alone, and has no views; a view of all of a tensor is the tensor.
+        """
+        root = self._roots.get(base, base)
+        if root.const_value is None and self._roots.get(result, result) is not root:
+            self._views[result] = _View(base, self.read(base), again, write)
+
+    def changed(self, x: ir.Value) -> ir.Value:
+        """What a computed tensor holds here; a weight is read by `Load` alone, at a time of its own."""
+        return x if self._roots.get(x, x).const_value is not None else self.read(x)
