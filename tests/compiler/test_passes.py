@@ -527,6 +527,34 @@ def test_operators_of_other_domains_are_left_alone():
     assert [(node.domain, node.op_type) for node in model.graph] == [("mine", "ReduceSum")]
 
 
+@pytest.mark.parametrize(
+    ("opset", "body", "shape"),
+    [
+        (21, "y = ReduceSum <keepdims = 0> (x, axes)", (3,)),
+        (13, "y = ReduceMax <axes = [-1]> (x)", (0, 3, 1)),
+        (13, "y = ArgMax <axis = -1> (x)", (0, 3, 1)),
+        (13, "y = MatMul (x, w)", (0, 3)),
+    ],
+)
+def test_nothing_has_the_shape_that_onnx_says(opset, body, shape):
+    constants = "<float[2] w = {1, 2}, int64[2] axes = {-1, 0}>"
+    model = ir.from_onnx_text(f"{HEAD} g (float[n,3,2] x) => (y) {constants} {{ {body} }}")
+    model.opset_imports[""] = opset
+    rewrite(model)
+    data = ir.to_proto(model).SerializeToString()
+    session = ort.InferenceSession(data, providers=["CPUExecutionProvider"])
+    assert session.run(None, {"x": np.zeros((0, 3, 2), "f")})[0].shape == shape
+
+
+def test_signed_steps_become_unsigned():
+    graph = """g (float[3,8] x) => (float[3,8] y) <float s = {0.02}, int8 z = {5}>
+    { q = QuantizeLinear(x, s, z)  y = DequantizeLinear(q, s, z) }"""
+    assert rewritten(graph) == {"QuantizeLinear": 1, "DequantizeLinear": 1}
+    model = ir.from_onnx_text(f"{HEAD} {graph}")
+    rewrite(model)
+    assert model.graph.node(0).outputs[0].dtype is ir.DataType.UINT8
+
+
 @pytest.mark.parametrize("error", [AttributeError, TypeError])
 def test_mistakes_of_a_rule_are_seen(monkeypatch, error):
     def mistaken(b, node):

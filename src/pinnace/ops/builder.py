@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Container, Sequence
-from contextlib import suppress
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,7 +13,7 @@ from pinnace.ops import schemas
 from pinnace.ops.inference import OPSET, Types
 from pinnace.ops.memory import Memory
 from pinnace.ops.nodes import Nodes
-from pinnace.ops.values import RankUnknown, Value, refuse
+from pinnace.ops.values import Value, refuse
 from pinnace.program import Layout, TypeInfo
 
 Operand = ir.Value | npt.NDArray[Any] | Sequence[int] | int | float | bool | None
@@ -58,8 +57,6 @@ class Builder(Nodes, Types):
     ) -> tuple[ir.Value, ...]:
         """Add a node with several outputs."""
         like = next((i for i in inputs if isinstance(i, ir.Value)), None)
-        if like and op_type.startswith("Reduce") and isinstance(inputs[-1], list):
-            inputs = like, self._axes_of_nothing(like, inputs[-1])
         operands = [self._operand(i, like) for i in inputs]
         while operands and operands[-1] is None:
             operands.pop()
@@ -78,13 +75,6 @@ class Builder(Nodes, Types):
         results = self.emit(op_type, outputs, wide, given)
         back = schemas.variables(op_type, outputs, outputs=True)
         return tuple(self.cast(y, own[v]) if v in other else y for y, v in zip(results, back, strict=True))
-
-    def _axes_of_nothing(self, x: ir.Value, axes: list[int]) -> list[int]:
-        """Axes from the front where `x` may be empty: there onnxruntime (1.31) counts none from the end."""
-        with suppress(RankUnknown):
-            if not all(self.shape(x)):
-                return [self.axis(a, x) for a in axes]
-        return axes
 
     def like(self, number: float | int | bool, x: ir.Value) -> ir.Value:
         """A scalar constant of the element type of `x`."""

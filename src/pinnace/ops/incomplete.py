@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 
 from pinnace.ops.builder import Builder
-from pinnace.ops.special import gauss_points, in_float64, lgamma, weighted
+from pinnace.ops.special import gauss_points, in_float64, lgamma
 from pinnace.ops.table import Tensor, primitive
 from pinnace.ops.values import Value
 
@@ -27,7 +27,7 @@ def _integral(b: Builder, low: Tensor, high: Tensor, power: tuple[Tensor, ...], 
     t = b.op("Add", start, b.op("Mul", width, places))
     falling = b.op("Mul", q, b.op("Log", b.op("Sub", b.like(1.0, t), t))) if beta else b.op("Neg", t)
     exponent = b.op("Sub", b.op("Add", b.op("Mul", p, b.op("Log", t)), falling), c)
-    inside = weighted(b, b.op("Exp", exponent), weights)
+    inside = b.op("MatMul", b.op("Exp", exponent), weights)
     return b.op("Mul", inside, b.op("Squeeze", width, [-1]))
 
 

@@ -10,18 +10,11 @@ from pinnace.program import Quantised
 
 
 def stored(b: Builder, x: ir.Value, quantised: Quantised) -> ir.Value:
-    """A tensor of floats after it was stored in 8 bits; any other tensor as it is.
-
-    The bits are unsigned, 128 above the file's: onnxruntime's kernels want them so, and when it turns
-    signed ones into these itself it may end in a graph that it refuses (seen in 1.31).
-    """
+    """A tensor of floats after it was stored in 8 bits; any other tensor as it is."""
     dtype = b.known_dtype(x)
     if dtype is None or not dtype.is_floating_point():
         return x
-    shifted = quantised._replace(zero_point=tuple(z + 128 for z in quantised.zero_point))
-    scale, zero_point, axis = _parameters(b, shifted, ir.DataType.UINT8, x)
-    integers = b.op("QuantizeLinear", x, scale, zero_point, axis=axis)
-    return b.op("DequantizeLinear", integers, scale, zero_point, axis=axis)
+    return meant(b, integers(b, x, quantised), quantised)
 
 
 def integers(b: Builder, x: ir.Value, quantised: Quantised) -> ir.Value:

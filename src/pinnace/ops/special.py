@@ -209,14 +209,6 @@ def _bessel(name: str, order: int, value: Callable[[Builder, Tensor, int], Tenso
         return b.cast(value(b, in_float64(b, x), order), b.result(x))
 
 
-def weighted(b: Builder, x: Tensor, weights: npt.NDArray[Any]) -> Tensor:
-    """The weighted sum of `x` along its last dimension.
-
-    onnxruntime (1.31) refuses a MatMul of nothing and a vector, so the weights are a matrix.
-    """
-    return b.op("Squeeze", b.op("MatMul", x, weights[:, None]), [-1])
-
-
 def _either(b: Builder, x: Tensor, near: Tensor, far: Tensor) -> Tensor:
     return b.op("Where", b.op("Greater", x, _FAR), far, near)
 
@@ -225,7 +217,7 @@ def _scaled_i(b: Builder, x: Tensor, order: int) -> Tensor:
     size = b.op("Abs", x)
     angles, weights = _around(order)
     power = b.op("Mul", b.op("Unsqueeze", size, [-1]), np.cos(angles) - 1)
-    near = weighted(b, b.op("Exp", power), weights)
+    near = b.op("MatMul", b.op("Exp", power), weights)
     signed = [a * (-1) ** k for k, a in enumerate(_terms(order))]
     series = _polynomial(b, b.op("Reciprocal", size), signed[::-1])
     value = _either(b, size, near, b.op("Div", series, b.op("Sqrt", b.op("Mul", size, 2 * math.pi))))
@@ -241,7 +233,7 @@ def _scaled_k(b: Builder, x: Tensor, order: int) -> Tensor:
     cosh = b.op("Mul", b.op("Add", b.op("Exp", t), b.op("Exp", b.op("Neg", t))), 0.5)
     power = b.op("Mul", b.op("Unsqueeze", x, [-1]), b.op("Sub", b.like(1.0, x), cosh))
     inside = b.op("Mul", b.op("Exp", power), cosh) if order else b.op("Exp", power)
-    near = b.op("Mul", weighted(b, inside, np.full(_NODES, 1 / _NODES)), reach)
+    near = b.op("Mul", b.op("MatMul", inside, np.full(_NODES, 1 / _NODES)), reach)
     series = _polynomial(b, b.op("Reciprocal", x), _terms(order)[::-1])
     far = b.op("Mul", series, b.op("Sqrt", b.op("Div", b.like(math.pi / 2, x), x)))
     return b.op("Where", b.op("LessOrEqual", x, 0.0), b.like(math.inf, x), _either(b, x, near, far))
@@ -273,7 +265,7 @@ def _j(b: Builder, x: Tensor, order: int) -> Tensor:
     size = b.op("Abs", x)
     angles, _ = _around(order)
     phase = b.op("Sub", b.op("Mul", b.op("Unsqueeze", size, [-1]), np.sin(angles)), order * angles)
-    near = weighted(b, b.op("Cos", phase), np.full(_NODES, 1 / _NODES))
+    near = b.op("MatMul", b.op("Cos", phase), np.full(_NODES, 1 / _NODES))
     value = _either(b, size, near, _waves(b, size, order)[0])
     if not order:
         return value
@@ -292,7 +284,7 @@ def _y(b: Builder, x: Tensor, order: int) -> Tensor:
     places, weights = gauss_points()
     angles = places * math.pi
     phase = b.op("Sub", b.op("Mul", exact, np.sin(angles)), order * angles)
-    waves = weighted(b, b.op("Sin", phase), weights)
+    waves = b.op("MatMul", b.op("Sin", phase), weights)
     # Where x * sinh(t) passes 50, nothing is left of the second integral.
     reach = b.op("Log", b.op("Add", b.op("Div", b.like(120.0, exact), exact), 2.0))
     t = b.op("Mul", reach, places)
@@ -300,7 +292,7 @@ def _y(b: Builder, x: Tensor, order: int) -> Tensor:
     sinh = b.op("Mul", b.op("Sub", up, down), 0.5)
     grown = b.op("Exp", b.op("Neg", b.op("Mul", exact, sinh)))
     shape = b.op("Sub", up, down) if order else b.like(2.0, exact)
-    rest = weighted(b, b.op("Mul", b.op("Mul", grown, shape), reach), weights / math.pi)
+    rest = b.op("MatMul", b.op("Mul", b.op("Mul", grown, shape), reach), weights / math.pi)
     value = _either(b, x, b.op("Sub", waves, rest), _waves(b, x, order)[1])
     value = b.op("Where", b.op("LessOrEqual", x, 0.0), b.like(-math.inf, x), value)
     if order and b.result(x) is not ir.DataType.DOUBLE:  # MindSpore's Y1 of 0 is NaN but in float64

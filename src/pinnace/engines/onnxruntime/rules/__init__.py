@@ -30,8 +30,11 @@ from pinnace.engines.onnxruntime.rules.pool import average_pool
 from pinnace.engines.onnxruntime.rules.product import product_of_three
 from pinnace.engines.onnxruntime.rules.refused import (
     log_of_sigmoid,
+    product_of_nothing,
+    reduction_of_nothing,
     resize_of_all_axes,
     same_with_holes,
+    signed_steps,
 )
 from pinnace.engines.onnxruntime.rules.softplus import faster_mish, faster_softplus
 from pinnace.engines.onnxruntime.rules.sums import sum_of_rows
@@ -43,10 +46,18 @@ from pinnace.ops.values import Unsupported
 
 Rule = Callable[[Builder, ir.Node], ir.Value | None]
 
+_REDUCTIONS = (
+    *("ArgMax", "ArgMin", "ReduceL1", "ReduceL2", "ReduceLogSum", "ReduceLogSumExp", "ReduceMax"),
+    *("ReduceMean", "ReduceMin", "ReduceProd", "ReduceSum", "ReduceSumSquare"),
+)
+
 REFUSED: dict[str, tuple[Rule, ...]] = {
     "Conv": (same_with_holes,),
+    "DequantizeLinear": (signed_steps,),
     "Log": (log_of_sigmoid,),
+    "MatMul": (product_of_nothing,),
     "Resize": (resize_of_all_axes,),
+    **dict.fromkeys(_REDUCTIONS, (reduction_of_nothing,)),
 }
 """Rules that models need to run, or to be right; a plan holds no node back from them."""
 
@@ -83,6 +94,7 @@ _SINCE: dict[Rule, int] = {
     bias_of_integers: 11,  # a Gemm had to have a bias
     gelu: 20,  # there was no Gelu; onnxruntime has one of its own, and finds it
     group_norm: 21,  # factors and offsets were those of groups
+    product_of_nothing: 13,  # Squeeze had attributes
     same_with_holes: 15,  # Pad had attributes, and Shape gave all dimensions
 }
 """The ONNX operator set from which on operators are what a rule takes them for; 7 for all other rules.

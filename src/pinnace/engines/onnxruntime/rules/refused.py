@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
-from pinnace.engines.onnxruntime.rules.match import ints, made_by, pads_of
+from pinnace.engines.onnxruntime.rules.match import constant, ints, made_by, pads_of
 from pinnace.engines.onnxruntime.rules.softplus import softplus
 from pinnace.ops.builder import Builder
 
@@ -56,6 +56,46 @@ def log_of_sigmoid(b: Builder, node: ir.Node) -> ir.Value | None:
     if made is None or made.inputs[0] is None:
         return None
     return b.op("Neg", softplus(b, b.op("Neg", made.inputs[0])))
+
+
+def reduction_of_nothing(b: Builder, node: ir.Node) -> ir.Value | None:
+    """Reduction along axes counted from the end, lost where `x` is empty -> along axes from the front."""
+    x, axes = (*node.inputs, None)[:2]
+    if x is None or all(b.shape(x)):
+        return None
+    kept = _attributes(node)
+    given = ints(axes) or kept.pop("axes", None) or [kept.get("axis", 0)]
+    if min(given) >= 0:
+        return None
+    front = [b.axis(a, x) for a in given]
+    if axes is not None:
+        return b.op(node.op_type, x, front, **kept)
+    return b.op(node.op_type, x, **kept | ({"axis": front[0]} if "axis" in kept else {"axes": front}))
+
+
+def product_of_nothing(b: Builder, node: ir.Node) -> ir.Value | None:
+    """MatMul of matrices and a vector, refused where there are no rows -> MatMul with a matrix, Squeeze."""
+    x, y = node.inputs
+    if x is None or y is None or b.rank(y) != 1 or all(b.shape(x)[:-1]):
+        return None
+    return b.op("Squeeze", b.op("MatMul", x, b.op("Unsqueeze", y, [1])), [-1])
+
+
+def signed_steps(b: Builder, node: ir.Node) -> ir.Value | None:
+    """DequantizeLinear of QuantizeLinear to int8 -> both with uint8, 128 above.
+
+    onnxruntime does so itself, as its kernels want it, and may end in a graph that it refuses.
+    """
+    before = made_by(node.inputs[0], "QuantizeLinear")
+    if before is None or before.inputs[1:] != node.inputs[1:] or len(node.inputs) < 3:
+        return None
+    x, scale, zero = before.inputs
+    found = constant(zero)
+    if x is None or found is None or found.dtype is not ir.DataType.INT8:
+        return None
+    shifted = b.constant(found.numpy().astype(np.int16) + 128, np.uint8)
+    integers = b.op("QuantizeLinear", x, scale, shifted, **_attributes(before, "output_dtype"))
+    return b.op("DequantizeLinear", integers, scale, shifted, **_attributes(node))
 
 
 def _attributes(node: ir.Node, *but: str) -> dict[str, Any]:
