@@ -20,7 +20,7 @@ HEAD = """\
 # Options
 
 Every attribute of `Context` and every key of a configuration, with what it does where. This page is made by `python
-tools/make_configuration_table.py` from `src/pinnace/options.py`, the table that the code goes by; CI checks that it is
+tools/make_configuration_table.py` from `src/pinnace/options/table.py`, the table that the code goes by; CI checks that it is
 current.
 
 A configuration is an .ini file (`config_path`), a dict of sections (`config_dict` of `Model` and `DataParallel`, `config`
@@ -53,7 +53,8 @@ def render() -> str:
     for name, section in SECTIONS.items():
         rows = {f"`{key}`": option for key, option in section.keys.items()}
         if section.others is not None:
-            rows["the name of a node" if name == "execution_plan" else "any other"] = section.others
+            others = "any other" if rows else "any"
+            rows["the name of a node" if name == "execution_plan" else others] = section.others
         parts += [f"\n## [{name}]\n\n", *table(rows)]
     return "".join(parts)
 

@@ -12,8 +12,9 @@ from onnx import TensorProto, helper
 import pinnace
 from pinnace.errors import ConfigError, DataMismatchError, PinnaceWarning
 from pinnace.options.effects import with_settings
+from pinnace.options.forms import Number, TextFormat, Words
 from pinnace.options.settings import Settings
-from pinnace.options.table import CONTEXT, PLACES, SECTIONS, Number, Option, TextFormat, Words
+from pinnace.options.table import CONTEXT, PLACES, SECTIONS, Option
 from pinnace.shapes import flattened, written
 from pinnace.tensors.resizing import limited
 from pinnace.types import DataType, Port

@@ -7,11 +7,10 @@ page on dynamic shapes with TensorRT, the seeds), except [runner] and [distribut
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import NamedTuple
 
-from pinnace import shapes
-from pinnace.errors import ConfigError
+from pinnace.options.forms import BATCHES, DIMS, NAMED_SHAPES, RANGES, Number, TextFormat, Words
 
 PLACES = ("cpu", "cuda", "tensorrt", "ascend", "simulated gpu", "simulated ascend")
 """Kinds of target that options distinguish."""
@@ -29,80 +28,6 @@ RUNNER, PARALLEL, BUFFER = "ModelParallelRunner", "DataParallel", "a model in me
 CHOSEN = "the devices are those of device_ids, or of the cluster"
 SPLIT = "DataParallel gives devices parts of a batch"
 """Conditions that override options."""
-
-
-class Words(NamedTuple):
-    """An option with a fixed set of values."""
-
-    words: tuple[str, ...]
-
-    def __str__(self) -> str:
-        return ", ".join(f"`{word}`" if word else '`""`' for word in self.words)
-
-    def read(self, place: str, value: str) -> str:
-        """Check the value. Raises `ConfigError` for another one."""
-        if value not in self.words:
-            known = ", ".join(word or '""' for word in sorted(self.words))
-            raise ConfigError(f"{place} must be one of {known}, but got {value!r}")
-        return value
-
-
-class Number(NamedTuple):
-    """A non-negative number, below 2^`bits`: 31 for those of `Context`, 63 for sizes of memory."""
-
-    bits: int = 31
-
-    def __str__(self) -> str:
-        return "number"
-
-    def read(self, place: str, value: str) -> int:
-        """Parse the number. Raises `ConfigError` for anything else."""
-        if not value.isdecimal():
-            raise ConfigError(f"{place} must be a non-negative number, but got {value!r}")
-        if int(value) >> self.bits:
-            raise ConfigError(f"{place} must be less than 2^{self.bits}, but got {value}")
-        return int(value)
-
-
-class TextFormat(NamedTuple):
-    """Text like `example`; `put` converts it for `pinnace.shapes`, or raises ValueError."""
-
-    example: str
-    put: Callable[[str], str]
-
-    def __str__(self) -> str:
-        return f"`{self.example}`"
-
-    def read(self, place: str, value: str) -> str:
-        """Convert the text; "" if there is none. Raises `ConfigError` for another form."""
-        try:
-            return self.put(value) if value else ""
-        except ValueError as error:
-            raise ConfigError(f"{place}={value!r}: {error}") from None
-
-
-def _shapes(text: str) -> str:
-    shapes.named_shapes(text)
-    return text
-
-
-def _sizes(text: str) -> str:
-    shapes.sizes(text)
-    return text
-
-
-def _brackets(text: str) -> str:
-    return _sizes(shapes.flattened(text))
-
-
-def _batches(text: str) -> str:
-    return _sizes(text.replace(",", ";"))
-
-
-_SHAPES = TextFormat("x:[-1,3,224];y:[1,8]", _shapes)
-_DIMS = TextFormat("[1~4],[8]", _brackets)
-_GE_DIMS = TextFormat("64,64;96,96", _sizes)
-_BATCHES = TextFormat("1,2,4", _batches)
 
 
 class Option(NamedTuple):
@@ -137,12 +62,12 @@ class Section(NamedTuple):
         return self.keys.get(key, self.others)
 
 
-def _nothing(names: str, why: str) -> dict[str, Option]:
-    return dict.fromkeys(names.split(), Option(why=why))
+def _nothing(names: str, why: str, values: Words | Number | None = None) -> dict[str, Option]:
+    return dict.fromkeys(names.split(), Option(why=why, values=values))
 
 
-_INTERNAL = "MindSpore Lite writes it for itself; use ModelGroup or LiteInfer(model_group_id=)"
 _NO_CANN = "onnxruntime's CANN provider, which runs models on Ascend, has no such option"
+_NO_OPTION = Option(why=_NO_CANN)
 _ONE_KERNEL = "there is one kernel for each operator to choose from"
 _NOT_TUNED = "models are not tuned by AOE; `pinnace tune` measures what is to be chosen on the CPU"
 _SAME_POOL = "the workers of a runner share one pool of threads always, context.cpu.thread_num each"
@@ -188,7 +113,7 @@ _IMPLEMENTATIONS = Option(
 def _shape(kind: str, on: frozenset[str]) -> Option:
     """Return `input_shape` of a kind of device."""
     does = "shapes of inputs, by name, that the model is built for; -1 is free"
-    return Option(does, on, "", _SHAPES, fills=f"{kind}.input_shape")
+    return Option(does, on, "", NAMED_SHAPES, fills=f"{kind}.input_shape")
 
 
 def _free(form: TextFormat, kind: str = "ascend", on: frozenset[str] = _ASCEND) -> Option:
@@ -211,16 +136,15 @@ _ACL: dict[str, Option] = {
         fills="ascend.precision_mode",
     ),
     "input_shape": _INPUT_SHAPE,
-    "dynamic_dims": _free(_DIMS),
-    "dynamic_batch_size": _free(_BATCHES),
-    "dynamic_image_size": _free(_GE_DIMS),
+    "dynamic_dims": _free(RANGES),
+    "dynamic_batch_size": _free(BATCHES),
+    "dynamic_image_size": _free(DIMS),
     "output_type": _OUTPUT_TYPE,
     "op_select_impl_mode": _IMPLEMENTATIONS,
     "variable_weights_file": _VARIABLE_FILE,
     "variable_weights_list": Option("names of weights for `update_weights`, with commas", EVERYWHERE),
     "input_format": Option(why=_NO_LAYOUT, values=_LAYOUTS),
     "aoe_mode": Option(why=_NOT_TUNED),
-    **_nothing("fusion_switch_config_file_path insert_op_config_file_path buffer_optimize", _NO_CANN),
 }
 _ASCEND_CONTEXT: dict[str, Option] = {
     **_ACL,
@@ -238,7 +162,8 @@ _ASCEND_CONTEXT: dict[str, Option] = {
     **_nothing(
         "plugin_custom_ops custom_fusion_pattern op_attrs stream_label_file profiling_config_file "
         "dump_config_file dump_model_name model_cache_dir model_cache_mode mixprecision_list_path "
-        "enable_custom_op parameter_as_refdata kvcache_input_layout bundle_model",
+        "enable_custom_op parameter_as_refdata kvcache_input_layout bundle_model "
+        "fusion_switch_config_file_path insert_op_config_file_path buffer_optimize",
         _NO_CANN,
     ),
     "max_weight_batch": Option(why=_NO_CANN, values=Number()),
@@ -248,26 +173,24 @@ _GE_COMMON: dict[str, Option] = {
     "ge.exec.precision_mode": _GE_PRECISION,
     "input_shape": _INPUT_SHAPE,
     "ge.inputShape": _INPUT_SHAPE,
-    "ge.dynamicDims": _free(_GE_DIMS),
+    "ge.dynamicDims": _free(DIMS),
     "input_format": Option(why=_NO_LAYOUT, values=_LAYOUTS),
-    **_nothing(
-        "ge.op_compiler_cache_dir ge.debugDir ge.opDebugLevel ge.exec.modify_mixlist",
-        _NO_CANN,
-    ),
-    "ge.exec.disableReuseMemory": Option(why=_NO_CANN, values=_BIT),
+    **_nothing("ge.exec.disableReuseMemory ge.externalWeight", _NO_CANN, _BIT),
     "ge.op_compiler_cache_mode": Option(why=_NO_CANN, values=Words(("enable", "force", "disable"))),
-    "ge.externalWeight": Option(why=_NO_CANN, values=_BIT),
 }
 _GE = Section(
     {
         "ge.exec.precision_mode": _GE_PRECISION,
         "ge.inputShape": _INPUT_SHAPE,
-        "ge.dynamicDims": _free(_GE_DIMS),
+        "ge.dynamicDims": _free(DIMS),
     },
-    Option(why=_NO_CANN),
+    _NO_OPTION,
     "ascend",
 )
 _AOE = Section({}, Option(why=_NOT_TUNED), "ascend")
+_WRITTEN = Section(
+    {}, Option(why="MindSpore Lite writes it for itself; use ModelGroup or LiteInfer(model_group_id=)")
+)
 
 SECTIONS: Mapping[str, Section] = {
     "model_file": Section({"mindir_path": _WEIGHTS_PATH}),
@@ -280,9 +203,8 @@ SECTIONS: Mapping[str, Section] = {
                 EVERYWHERE - _CUDA - _CANN,
                 "what onnxruntime's provider compiles is not kept",
             ),
-            "cache_model_path": Option(why=_NO_PARTS),
-            "vocab_size": Option(why=_NO_PARTS, values=Number()),
-            "device_cache_size": Option(why=_NO_PARTS, values=Number()),
+            **_nothing("cache_model_path", _NO_PARTS),
+            **_nothing("vocab_size device_cache_size", _NO_PARTS, Number()),
         }
     ),
     "common_context": Section(
@@ -294,8 +216,8 @@ SECTIONS: Mapping[str, Section] = {
     "gpu_context": Section(
         {
             "input_shape": _shape("gpu", _GPU),
-            "dynamic_dims": _free(_DIMS, "gpu", _GPU),
-            "opt_dims": Option("sizes to be fast for", _TENSORRT, "only TensorRT has such kernels", _DIMS),
+            "dynamic_dims": _free(RANGES, "gpu", _GPU),
+            "opt_dims": Option("sizes to be fast for", _TENSORRT, "only TensorRT has such kernels", RANGES),
             "precision_mode": Option(
                 "as `context.gpu.precision_mode`",
                 _GPU,
@@ -308,60 +230,40 @@ SECTIONS: Mapping[str, Section] = {
     ),
     "ascend_context": Section(_ASCEND_CONTEXT, kind="ascend"),
     "acl_option_cfg_param": Section(
-        {
-            **_ACL,
-            "input_shape_vector": Option(why="input_shape has the names of the inputs"),
-            "custom_opp_path": Option(why=_NO_CANN),
-        },
-        kind="ascend",
+        {**_ACL, "input_shape_vector": Option(why="input_shape has the names of the inputs")},
+        _NO_OPTION,
+        "ascend",
     ),
     "acl_init_options": Section(
         {
             **_GE_COMMON,
             "ge.opSelectImplmode": _IMPLEMENTATIONS,
             "ge.optypelistForImplmode": Option("CANN's `optypelist_for_implmode`", _CANN, _ONE_KERNEL),
+            **_nothing("ge.bufferOptimize", _NO_CANN, Words(("l1_optimize", "l2_optimize", "off_optimize"))),
+            **_nothing("ge.enableCompressWeight ge.enableSingleStream", _NO_CANN, _SWITCH),
+            **_nothing("ge.aicoreNum", _NO_CANN, Number()),
             **_nothing(
-                "ge.engineType ge.socVersion compress_weight_conf ge.fusionSwitchFile "
-                "ge.compressionOptimizeConf ge.host_env_os ge.host_env_cpu",
+                "ge.enableSmallChannel ge.enableSparseMatrixWeight ge.deterministic ge.virtual_type",
                 _NO_CANN,
-            ),
-            "ge.bufferOptimize": Option(
-                why=_NO_CANN, values=Words(("l1_optimize", "l2_optimize", "off_optimize"))
-            ),
-            **dict.fromkeys(
-                ("ge.enableCompressWeight", "ge.enableSingleStream"), Option(why=_NO_CANN, values=_SWITCH)
-            ),
-            "ge.aicoreNum": Option(why=_NO_CANN, values=Number()),
-            **dict.fromkeys(
-                (
-                    "ge.enableSmallChannel",
-                    "ge.enableSparseMatrixWeight",
-                    "ge.deterministic",
-                    "ge.virtual_type",
-                ),
-                Option(why=_NO_CANN, values=_BIT),
+                _BIT,
             ),
         },
-        kind="ascend",
+        _NO_OPTION,
+        "ascend",
     ),
     "acl_build_options": Section(
         {
             **_GE_COMMON,
-            **_nothing(
-                "op_name_map ge.inserOpFile ge.outputNodeName "
-                "ge.INPUT_NODES_SET_FP16 ge.mdl_bank_path ge.op_bank_path ge.exec.op_precision_mode "
-                "op_debug_config ge.exec.exclude_engines",
-                _NO_CANN,
-            ),
-            "ge.dynamicBatchSize": _free(_BATCHES),
-            "ge.dynamicImageSize": _free(_GE_DIMS),
+            "ge.dynamicBatchSize": _free(BATCHES),
+            "ge.dynamicImageSize": _free(DIMS),
             "ge.outputDataType": _OUTPUT_TYPE,
-            "log": Option(why=_NO_CANN, values=Words(("debug", "info", "warning", "error"))),
-            "ge.shape_generalized_build_mode": Option(
-                why=_NO_CANN, values=Words(("shape_generalized", "shape_precise"))
+            **_nothing("log", _NO_CANN, Words(("debug", "info", "warning", "error"))),
+            **_nothing(
+                "ge.shape_generalized_build_mode", _NO_CANN, Words(("shape_generalized", "shape_precise"))
             ),
         },
-        kind="ascend",
+        _NO_OPTION,
+        "ascend",
     ),
     "ge_global_options": _GE,
     "ge_session_options": _GE,
@@ -369,30 +271,14 @@ SECTIONS: Mapping[str, Section] = {
     "aoe_global_options": _AOE,
     "aoe_tuning_options": _AOE,
     "transformer_context": Section(
-        _nothing(
-            "encoder_input decoder_input ffn_fp16 optimize_transformer",
-            "the layers of a transformer are not replaced by a kernel for the whole",
-        )
+        {}, Option(why="the layers of a transformer are not replaced by a kernel for the whole")
     ),
     "shared_thread_pool": Section(
-        {
-            "enable_shared_thread_pool": Option(why=_SAME_POOL, values=_SWITCH),
-            **_nothing("thread_num_limit_per_worker thread_num_remaining_per_worker", _SAME_POOL),
-        }
+        _nothing("enable_shared_thread_pool", _SAME_POOL, _SWITCH), Option(why=_SAME_POOL)
     ),
-    "lite_inner_group": Section(_nothing("group_id", _INTERNAL)),
-    "inner_common": Section(
-        _nothing(
-            "inner_sharing_workspace inner_model_path inner_weightspace inner_workspace "
-            "inner_calc_workspace_size inner_weightspace_workspace inner_pids inner_sharable_handle",
-            _INTERNAL,
-        )
-    ),
-    "inner_model_parallel_runner": Section(
-        _nothing(
-            "sharing_weight_copy_buf inner_model_id inner_runner_id inner_numa_id inner_worker_num", _INTERNAL
-        )
-    ),
+    "lite_inner_group": _WRITTEN,
+    "inner_common": _WRITTEN,
+    "inner_model_parallel_runner": _WRITTEN,
     "runner": Section(
         {
             key: Option(does, EVERYWHERE, values=Number(), needs=(RUNNER,))
