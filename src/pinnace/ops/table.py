@@ -27,7 +27,7 @@ Any of them may be `| None`. Arguments that several lowerings take together are 
 attributes, or from the inputs after those that are taken by position, which the primitive's signature names.
 So a lowering with many inputs takes those that it needs, and the rest are checked as above. An underscore at
 the end of a name (`global_`) is for Python and no part of it. The docstring's first line is the operator
-table's column "lowered to"; a function that makes lowerings gives it to `primitive` as `lowered_to`.
+table's column "lowered to". A family of primitives is one lowering with a table (`primitives`).
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from __future__ import annotations
 import inspect
 import typing
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from types import NoneType, UnionType
 from typing import Any, Self
@@ -130,11 +130,15 @@ class Primitive:
     lowering: Lowering
     unused: frozenset[str] = frozenset()
     """Arguments without effect on inference, taken or not."""
+    given: tuple[Any, ...] = ()
+    """The first parameters of the lowering, after the builder, in a family."""
 
     @property
     def lowered_to(self) -> str:
-        """How it is lowered, in one line."""
-        return (inspect.getdoc(self.lowering) or "").partition("\n")[0]
+        """The ONNX operators that it becomes, in one line."""
+        text = (inspect.getdoc(self.lowering) or "").partition("\n")[0]
+        names = list(inspect.signature(self.lowering).parameters)[1:]
+        return text.format(**dict(zip(names, self.given, strict=False))) if self.given else text
 
     @property
     def family(self) -> str:
@@ -144,7 +148,7 @@ class Primitive:
     @cached_property
     def _parameters(self) -> tuple[_Parameter, ...]:
         hints = typing.get_type_hints(self.lowering)
-        parameters = list(inspect.signature(self.lowering).parameters.values())[1:]
+        parameters = list(inspect.signature(self.lowering).parameters.values())[1 + len(self.given) :]
         return tuple(_parameter(p, hints.get(p.name, Any), {q.name for q in parameters}) for p in parameters)
 
     @cached_property
@@ -188,7 +192,7 @@ class Primitive:
         for name in attributes:
             if name not in self._known:
                 self._check_attribute(b, name, attributes[name])
-        return self.lowering(b, *bound, **named)
+        return self.lowering(b, *self.given, *bound, **named)
 
     def _named(self, inputs: Sequence[Value], taken: int) -> dict[str, Value]:
         """The inputs after those that are taken by position, by the names that the signature gives them."""
@@ -282,40 +286,53 @@ _TABLE: dict[tuple[Dialect, str], Primitive] = {}
 
 
 def primitive(
-    *names: str,
-    dialect: Dialect = Dialect.MINDSPORE,
-    unused: str = "",
-    lowered_to: str = "",
+    *names: str, dialect: Dialect = Dialect.MINDSPORE, unused: str = "", lowered_to: str = ""
 ) -> Callable[[Lowering], Lowering]:
     """Enter a lowering into the table under one or more names of a dialect.
 
-    `unused` names the arguments that have no effect on inference, whatever they are. `lowered_to` is the
-    docstring of a lowering that another function makes.
+    `unused` names the arguments that have no effect on inference, whatever they are.
     """
 
     def enter(lowering: Lowering) -> Lowering:
         lowering.__doc__ = lowered_to or lowering.__doc__
-        for name in names:
-            if (dialect, name) in _TABLE:
-                raise ValueError(f"{name} is defined twice for dialect {dialect.value}")
-            _TABLE[dialect, name] = Primitive(name, dialect, lowering, frozenset(unused.split()))
+        return primitives({" ".join(names): ()}, dialect, unused)(lowering)
+
+    return enter
+
+
+def primitives(
+    table: Mapping[str, Any], dialect: Dialect = Dialect.MINDSPORE, unused: str = ""
+) -> Callable[[Lowering], Lowering]:
+    """Enter one lowering for a family of primitives: names, parted by blanks -> what is special to them.
+
+    That is the lowering's first parameter after the builder, or a tuple of its first ones; the docstring's
+    first line is a format over them.
+    """
+
+    def enter(lowering: Lowering) -> Lowering:
+        for names, given in table.items():
+            given = given if isinstance(given, tuple) else (given,)
+            for name in names.split():
+                _enter(Primitive(name, dialect, lowering, frozenset(unused.split()), given))
         return lowering
 
     return enter
 
 
-def shared(*names: str) -> None:
-    """Enter the rows of MindSpore's primitives for those of MindSpore Lite that mean the same."""
-    for name in names:
-        row = _TABLE[Dialect.MINDSPORE, name]
-        primitive(name, dialect=Dialect.LITE, unused=" ".join(row.unused))(row.lowering)
+def _enter(row: Primitive) -> None:
+    if (row.dialect, row.name) in _TABLE:
+        raise ValueError(f"{row.name} is defined twice for dialect {row.dialect.value}")
+    _TABLE[row.dialect, row.name] = row
+
+
+def shared(names: str) -> None:
+    """Enter the rows of MindSpore's primitives, parted by blanks, for those of MindSpore Lite of the same name."""
+    for name in names.split():
+        _enter(replace(_TABLE[Dialect.MINDSPORE, name], dialect=Dialect.LITE))
 
 
 def same(module: str, names: Mapping[str, str], dialect: Dialect = Dialect.MINDSPORE) -> None:
-    """Enter primitives that are one ONNX operator with the same inputs: MindSpore's name -> ONNX's.
-
-    `module` is the family's `__name__`.
-    """
+    """Enter primitives that are one ONNX operator with the same inputs: MindSpore's name -> ONNX's."""
     for name, op_type in names.items():
         primitive(name, dialect=dialect)(_one_operator(module, op_type))
 
