@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pinnace.ops import activation as activation
+from pinnace.ops import arithmetic as arithmetic
 from pinnace.ops import array as array
 from pinnace.ops import attention as attention
 from pinnace.ops import boxes as boxes
@@ -15,6 +16,7 @@ from pinnace.ops import factor as factor
 from pinnace.ops import image as image
 from pinnace.ops import incomplete as incomplete
 from pinnace.ops import index as index
+from pinnace.ops import integers as integers
 from pinnace.ops import linalg as linalg
 from pinnace.ops import lite_array as lite_array
 from pinnace.ops import lite_detect as lite_detect

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
+from pinnace.ops.arithmetic import bound_for_nan
 from pinnace.ops.builder import Builder
-from pinnace.ops.math import bound_for_nan, floating, promoted
+from pinnace.ops.math import floating, promoted
 from pinnace.ops.table import Dtype, Ints, Tensor, primitive, same
 from pinnace.ops.values import Value
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as ir
 
+from pinnace.ops.arithmetic import xlogy
 from pinnace.ops.array import counting
 from pinnace.ops.builder import Builder
-from pinnace.ops.math import log1p, promoted, xlogy
+from pinnace.ops.math import log1p, promoted
 from pinnace.ops.room import room
 from pinnace.ops.table import Tensor, primitive
 from pinnace.ops.values import Unsupported, Value

@@ -38,7 +38,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from types import NoneType, UnionType
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 import onnx_ir as ir
 
@@ -57,6 +57,7 @@ Items = tuple[Any, ...]
 Dtype = ir.DataType
 
 Lowering = Callable[..., Value]
+_L = TypeVar("_L", bound=Lowering)
 
 _CONVERT: dict[Any, Callable[[Builder, Value], Any]] = {
     Tensor: Builder.tensor,
@@ -136,9 +137,11 @@ class Primitive:
     @property
     def lowered_to(self) -> str:
         """The ONNX operators that it becomes, in one line."""
-        text = (inspect.getdoc(self.lowering) or "").partition("\n")[0]
-        names = list(inspect.signature(self.lowering).parameters)[1:]
-        return text.format(**dict(zip(names, self.given, strict=False))) if self.given else text
+        text = inspect.getdoc(self.lowering) or ""
+        if self.given:
+            names = list(inspect.signature(self.lowering).parameters)[1:]
+            text = text.format(**dict(zip(names, self.given, strict=False)))
+        return text.partition("\n")[0]
 
     @property
     def family(self) -> str:
@@ -287,13 +290,13 @@ _TABLE: dict[tuple[Dialect, str], Primitive] = {}
 
 def primitive(
     *names: str, dialect: Dialect = Dialect.MINDSPORE, unused: str = "", lowered_to: str = ""
-) -> Callable[[Lowering], Lowering]:
+) -> Callable[[_L], _L]:
     """Enter a lowering into the table under one or more names of a dialect.
 
     `unused` names the arguments that have no effect on inference, whatever they are.
     """
 
-    def enter(lowering: Lowering) -> Lowering:
+    def enter(lowering: _L) -> _L:
         lowering.__doc__ = lowered_to or lowering.__doc__
         return primitives({" ".join(names): ()}, dialect, unused)(lowering)
 
@@ -302,14 +305,14 @@ def primitive(
 
 def primitives(
     table: Mapping[str, Any], dialect: Dialect = Dialect.MINDSPORE, unused: str = ""
-) -> Callable[[Lowering], Lowering]:
+) -> Callable[[_L], _L]:
     """Enter one lowering for a family of primitives: names, parted by blanks -> what is special to them.
 
     That is the lowering's first parameter after the builder, or a tuple of its first ones; the docstring's
     first line is a format over them.
     """
 
-    def enter(lowering: Lowering) -> Lowering:
+    def enter(lowering: _L) -> _L:
         for names, given in table.items():
             given = given if isinstance(given, tuple) else (given,)
             for name in names.split():
@@ -326,7 +329,7 @@ def _enter(row: Primitive) -> None:
 
 
 def shared(names: str) -> None:
-    """Enter the rows of MindSpore's primitives, parted by blanks, for those of MindSpore Lite of the same name."""
+    """Enter the rows of MindSpore's primitives (names parted by blanks) for MindSpore Lite's of that name."""
     for name in names.split():
         _enter(replace(_TABLE[Dialect.MINDSPORE, name], dialect=Dialect.LITE))
 
