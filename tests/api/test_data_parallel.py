@@ -21,6 +21,7 @@ import onnx
 import onnxruntime
 import pytest
 from onnx import TensorProto, helper
+from tests.waiting import is_alive, until
 
 import pinnace
 from pinnace import DataParallel
@@ -300,20 +301,6 @@ def test_an_engine_that_fails_tells_which_device(tmp_path):
 # -- processes that die ----------------------------------------------------------------------------------
 
 
-def until(condition):
-    end = time.monotonic() + WAIT
-    while not condition():
-        assert time.monotonic() < end, "it hangs"
-        time.sleep(0.01)
-
-
-def alive(pid):
-    try:
-        return Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()[0] != "Z"
-    except OSError:
-        return False
-
-
 def test_the_death_of_a_process_costs_no_request(busy, slow):
     x = rows(512)
     (right,) = oracle(slow, x=x, step=STEP)
@@ -387,7 +374,7 @@ def test_close_turns_away_what_waits(slow):
     assert isinstance(done[-1], ModelStateError)
     with pytest.raises(ModelStateError, match="closed"):
         model.predict([rows(2), STEP])
-    assert not any(map(alive, pids))
+    assert not any(map(is_alive, pids))
 
 
 def test_nothing_is_left(free):
@@ -410,7 +397,7 @@ def test_nothing_is_left(free):
     model.predict([rows(4), STEP], timeout=WAIT)
     del model
     gc.collect()
-    assert not any(map(alive, pids))
+    assert not any(map(is_alive, pids))
     until(lambda: held() == before)
 
 
@@ -436,7 +423,7 @@ def test_closed_by_a_callback_of_its_own(free):
     future = model.submit([rows(4), STEP])
     future.add_done_callback(lambda _: model.close())
     future.result(WAIT)
-    until(lambda: not any(map(alive, pids)))
+    until(lambda: not any(map(is_alive, pids)))
 
 
 def test_a_callback_that_raises_anything_costs_no_other_request(free):
@@ -477,7 +464,7 @@ os.kill(os.getpid(), signal.SIGKILL)
     assert done.returncode == -signal.SIGKILL, done.stderr
     pids = list(map(int, done.stdout.split()))
     assert len(pids) == 2
-    until(lambda: not any(map(alive, pids)))
+    until(lambda: not any(map(is_alive, pids)))
 
 
 def test_processes_end_though_a_forked_child_lives_on(free):
@@ -498,7 +485,7 @@ os.kill(os.getpid(), signal.SIGKILL)
         assert parent.wait(WAIT) == -signal.SIGKILL
         try:
             assert len(pids) == 2
-            until(lambda: not any(map(alive, pids)))
+            until(lambda: not any(map(is_alive, pids)))
         finally:
             os.kill(child, signal.SIGKILL)
 
@@ -527,7 +514,7 @@ def test_without_threads_no_process_stays(free, monkeypatch, available):
     with pytest.raises(DeviceUnavailableError, match=r"ascend:1.*can't start new thread"):
         DataParallel(free, on_ascend())
     assert len(links) <= available
-    assert not any(alive(link.pid) for link in links)
+    assert not any(is_alive(link.pid) for link in links)
     assert not any(thread.is_alive() for thread in started)
 
 

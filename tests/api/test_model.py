@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.waiting import Execution
 
 import pinnace
 from pinnace import Context, DataType, Model, ModelType, PinnaceWarning, Tensor, TensorMeta
@@ -43,17 +44,6 @@ def floats(*shape: int) -> np.ndarray:
     return np.arange(np.prod(shape), dtype=np.float32).reshape(shape)
 
 
-class Running:
-    """A place where one of the executables here runs."""
-
-    def __init__(self, executable, state):
-        self.executable, self.state = executable, executable.first_state() if state is None else state
-
-    def run(self, arrays, outputs=None):
-        assert outputs is None
-        return self.executable.compute(arrays, self.state)
-
-
 class Counter:
     """An executable with a state: it adds its input to what it has."""
 
@@ -71,7 +61,7 @@ class Counter:
         return [state[0]]
 
     def execution(self, state=None):
-        return Running(self, state)
+        return Execution(self, state)
 
     def close(self):
         self.closed += 1

@@ -2,13 +2,13 @@ from __future__ import annotations
 
 import sys
 import threading
-import time
 import warnings
 from collections import Counter
 from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.waiting import Execution, in_thread, until
 
 from pinnace import (
     Context,
@@ -39,17 +39,6 @@ def ones(*shape: int) -> np.ndarray:
     return np.ones(shape, np.float32)
 
 
-class Running:
-    """A place where one of the executables here runs."""
-
-    def __init__(self, executable, state):
-        self.executable, self.state = executable, executable.first_state() if state is None else state
-
-    def run(self, arrays, outputs=None):
-        assert outputs is None
-        return self.executable.compute(arrays, self.state)
-
-
 class Gate:
     """An executable whose requests wait until they are let through."""
 
@@ -78,7 +67,7 @@ class Gate:
         return [arrays[0]]
 
     def execution(self, state=None):
-        return Running(self, state)
+        return Execution(self, state)
 
     def close(self):
         self.closed += 1
@@ -100,28 +89,6 @@ def gate(monkeypatch: pytest.MonkeyPatch) -> Gate:
         "pinnace.api.runner.Origin", lambda _model, _kind, target_of, _settings: Opened(made, target_of)
     )
     return made
-
-
-def in_thread(call, *arguments):
-    """Run in a thread; the list returned holds the result or the error when it ends."""
-    outcome: list = []
-
-    def work() -> None:
-        try:
-            outcome.append(call(*arguments))
-        except Exception as error:
-            outcome.append(error)
-
-    thread = threading.Thread(target=work)
-    thread.start()
-    return thread, outcome
-
-
-def until(condition) -> None:
-    deadline = time.monotonic() + 10
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.001)
 
 
 def test_eight_clients_on_three_workers_get_right_results_and_fair_shares() -> None:

@@ -7,27 +7,19 @@ import os
 import signal
 import sys
 import threading
-import time
 import weakref
 from concurrent.futures import CancelledError, Future
 from contextlib import suppress
 
 import numpy as np
 import pytest
+from tests.waiting import Execution, in_thread, until
 
 from pinnace.errors import EngineError, ModelStateError, PredictTimeoutError, QueueFullError
 from pinnace.serving.pool import Workers
 from pinnace.types import DataType, Port
 
 LONG = 20  # seconds after which a test has failed
-
-
-class Running:
-    def __init__(self, executable, state):
-        self.executable, self.state = executable, state or [np.zeros(1, np.float32)]
-
-    def run(self, arrays, outputs=None):
-        return self.executable.compute(arrays, self.state)
 
 
 class Gate:
@@ -43,8 +35,11 @@ class Gate:
         self.threads: list[str] = []
         self.closed = 0
 
+    def first_state(self):
+        return [np.zeros(1, np.float32)]
+
     def execution(self, state=None):
-        return Running(self, state)
+        return Execution(self, state)
 
     def compute(self, arrays, state):
         self.order.append(float(arrays[0][0]))
@@ -70,27 +65,6 @@ def one(value):
 
 def number(results):
     return float(results[0][0])
-
-
-def in_thread(work, *arguments):
-    outcome: list = []
-
-    def run():
-        try:
-            outcome.append(work(*arguments))
-        except BaseException as error:
-            outcome.append(error)
-
-    thread = threading.Thread(target=run)
-    thread.start()
-    return thread, outcome
-
-
-def until(condition):
-    end = time.monotonic() + LONG
-    while not condition():
-        assert time.monotonic() < end, "it never came"
-        time.sleep(0.001)
 
 
 def queued(workers, count):

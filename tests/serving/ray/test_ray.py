@@ -19,6 +19,7 @@ import onnx
 import onnxruntime
 import pytest
 from onnx import TensorProto, helper
+from tests.waiting import is_alive, until
 
 import pinnace
 from pinnace.errors import (
@@ -144,20 +145,6 @@ def check(outputs, right):
     np.testing.assert_allclose(outputs[0].get_data_to_numpy(), right, rtol=1e-4, atol=1e-5)
 
 
-def until(happens, seconds=WAIT):
-    end = time.monotonic() + seconds
-    while not happens():
-        assert time.monotonic() < end
-        time.sleep(0.05)
-
-
-def alive(pid):
-    try:
-        return "Z" not in Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-    except OSError:
-        return False
-
-
 def maps(pid):
     """The files that a process maps."""
     return {line.split()[-1] for line in Path(f"/proc/{pid}/maps").read_text().splitlines()}
@@ -250,7 +237,7 @@ def test_a_runner_gets_its_files_once_a_node(context, tmp_path, caches, monkeypa
         mapped = {name for pid in pids for name in maps(pid) if name.startswith(tuple(map(str, caches)))}
         weights = {Path(name).stat().st_ino for name in mapped if Path(name).stat().st_size >= WIDTH**2 * 4}
         assert len(weights) == 2, "one file of weights a node, which its actors map"
-    until(lambda: not any(map(alive, pids)))
+    until(lambda: not any(map(is_alive, pids)))
     runner.close()
 
 
