@@ -10,11 +10,11 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from functools import wraps
 from pathlib import Path
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 from pinnace.api.built import BuiltModel, refusal
+from pinnace.api.owner import EngineOwner
 from pinnace.building.exchange import Exchange, NoExchange
 from pinnace.errors import (
     ArgumentTypeError,
@@ -24,7 +24,7 @@ from pinnace.errors import (
     ModelStateError,
     UnsupportedModelError,
 )
-from pinnace.options.arguments import NotCopied, check_path, check_type
+from pinnace.options.arguments import check_path, check_type
 from pinnace.serving.batching import Batching
 from pinnace.serving.pool import WorkerGroup, Workers
 from pinnace.serving.stats import Stats
@@ -56,7 +56,7 @@ def _none_by_default(method: Callable[[Any, Any], str]) -> Callable[[Any, Any], 
     return called
 
 
-class BaseModel(NotCopied):
+class BaseModel(EngineOwner):
     """Inputs, outputs and predictions over workers, which `_start` creates."""
 
     def __init__(self) -> None:
@@ -65,14 +65,6 @@ class BaseModel(NotCopied):
         self._live: BuiltModel | None = None
         self._handed: WeakKeyDictionary[Tensor, int] = WeakKeyDictionary()  # and the input's number
         self._closed = False
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def close(self) -> None:
         """Wait for running predictions, fail the waiting ones, and free the model.
@@ -359,12 +351,10 @@ def _check_timeout(timeout: object) -> None:
         raise ArgumentValueError(f"timeout must be a non-negative number of seconds, not {timeout}")
 
 
-def _check_weights(weights: object) -> None:
-    if not isinstance(weights, list):
-        raise ArgumentTypeError(f"weights must be list, but got {type(weights)}.")
+def _check_weights(weights: Any) -> None:
+    check_type("weights", weights, list)
     for index, group in enumerate(weights):
-        if not isinstance(group, list):
-            raise ArgumentTypeError(f"weight must be list, but got {type(group)}.")
+        check_type("weight", group, list)
         for place, tensor in enumerate(group):
             if not isinstance(tensor, Tensor):
                 raise ArgumentTypeError(

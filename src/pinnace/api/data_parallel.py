@@ -7,9 +7,9 @@ import weakref
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import asdict, dataclass
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
+from pinnace.api.owner import EngineOwner
 from pinnace.building.planning import to_target
 from pinnace.engines.devices import devices_of
 from pinnace.errors import (
@@ -19,7 +19,7 @@ from pinnace.errors import (
     ModelFormatError,
     PredictTimeoutError,
 )
-from pinnace.options.arguments import NotCopied, check_list, check_type
+from pinnace.options.arguments import check_list, check_type
 from pinnace.options.context import Context, main_device
 from pinnace.options.effects import with_settings
 from pinnace.options.settings import Settings
@@ -38,7 +38,7 @@ from pinnace.types import Array
 __all__ = ["DataParallel"]
 
 
-class DataParallel(NotCopied):
+class DataParallel(EngineOwner):
     """A model copied to several devices, one process each, among which the batch of a request is split.
 
     Inputs with a batch are split along `axis`, evenly, with the remaining rows on the first devices; results
@@ -101,14 +101,6 @@ class DataParallel(NotCopied):
         except BaseException:
             self.close()
             raise
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def __str__(self) -> str:
         return f"model_path: {self._model_path},\ndevices: {', '.join(self.devices)}."

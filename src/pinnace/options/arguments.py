@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from typing import Any, Never
+from typing import Any
 
 from pinnace.errors import ArgumentTypeError, ArgumentValueError
 
@@ -21,16 +21,16 @@ def check_path(name: str, value: object) -> None:
         raise ArgumentTypeError(f"{name} must be str, but got {type(value)}.")
 
 
-def check_list(name: str, value: object, kind: type) -> None:
-    """Raise `ArgumentTypeError` unless `value` is a list of `kind`."""
+def check_list(name: str, value: object, kind: type, *others: type) -> None:
+    """Raise `ArgumentTypeError`, which names `kind`, unless `value` is a list of these kinds."""
     check_type(name, value, list)
-    check_elements(name, value, kind)
+    check_elements(name, value, kind, *others)
 
 
-def check_elements(name: str, values: Any, kind: type) -> None:
-    """Raise `ArgumentTypeError` unless every element of `values` is a `kind`."""
+def check_elements(name: str, values: Any, kind: type, *others: type) -> None:
+    """Raise `ArgumentTypeError`, which names `kind`, unless every element is a `kind` or one of `others`."""
     for index, element in enumerate(values):
-        if not isinstance(element, kind):
+        if not isinstance(element, (kind, *others)):
             raise ArgumentTypeError(
                 f"{name} element must be {kind.__name__}, but got {type(element)} at index {index}."
             )
@@ -78,16 +78,3 @@ def check_sections(name: str, value: object) -> None:
         for key, option in options.items():
             check_type(f"{name}_value_key", key, str)
             check_type(f"{name}_value_value", option, str)
-
-
-class NotCopied:
-    """Base of objects with an engine, which can be neither copied nor pickled, hence not sent to
-    processes.
-    """
-
-    def __getstate__(self) -> Never:
-        """Raise `ArgumentTypeError`."""
-        raise ArgumentTypeError(
-            f"a {type(self).__name__} can neither be copied nor sent to another process: build it there, "
-            f"from the same file"
-        )

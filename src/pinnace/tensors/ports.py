@@ -10,7 +10,8 @@ from typing import Any, cast
 
 import numpy as np
 
-from pinnace.errors import ArgumentTypeError, ArgumentValueError, DataMismatchError
+from pinnace.errors import ArgumentValueError, DataMismatchError
+from pinnace.options.arguments import check_elements, check_list, check_type
 from pinnace.shapes import Shape, allowed, written
 from pinnace.tensors.tensor import Tensor, TensorMeta
 from pinnace.types import Array, Port
@@ -18,8 +19,6 @@ from pinnace.types import Array, Port
 # Predictions can take microseconds: these are tuples because `list | tuple` creates an object on each call,
 # and hot loops use `enumerate` because `zip(..., strict=True)` takes 0.3 us to start.
 _LISTS = (list, tuple)
-_INPUT_KINDS = (Tensor, np.ndarray)
-_OUTPUT_KINDS = (Tensor, TensorMeta)
 
 
 def is_free(shape: Shape) -> bool:
@@ -38,22 +37,14 @@ def meta(port: Port, shape: Shape) -> TensorMeta:
 
 def check_inputs(inputs: object) -> None:
     """Raise `ArgumentTypeError` unless `inputs` is a list of tensors or arrays."""
-    if not isinstance(inputs, _LISTS):
-        raise ArgumentTypeError(f"inputs must be list, but got {type(inputs)}.")
-    for index, value in enumerate(inputs):
-        if not isinstance(value, _INPUT_KINDS):
-            raise ArgumentTypeError(f"inputs element must be Tensor, but got {type(value)} at index {index}.")
+    if not isinstance(inputs, tuple):
+        check_type("inputs", inputs, list)
+    check_elements("inputs", inputs, Tensor, np.ndarray)
 
 
-def check_outputs(outputs: object, ports: Sequence[Port]) -> None:
+def check_outputs(outputs: Any, ports: Sequence[Port]) -> None:
     """Raise unless `outputs` is a list that `fill` can fill."""
-    if not isinstance(outputs, list):
-        raise ArgumentTypeError(f"outputs must be list, but got {type(outputs)}.")
-    for index, value in enumerate(outputs):
-        if not isinstance(value, _OUTPUT_KINDS):
-            raise ArgumentTypeError(
-                f"outputs element must be Tensor, but got {type(value)} at index {index}."
-            )
+    check_list("outputs", outputs, Tensor, TensorMeta)
     if outputs and len(outputs) != len(ports):
         raise ArgumentValueError(
             f"outputs must be empty or hold one Tensor for each of the model's {len(ports)} outputs, "

@@ -1,0 +1,34 @@
+"""The base of public objects that own an engine."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from types import TracebackType
+from typing import Never, Self
+
+from pinnace.errors import ArgumentTypeError
+
+
+class EngineOwner(ABC):
+    """An object with an engine: a `with` statement closes it; it can be neither copied nor pickled, hence
+    not sent to another process.
+    """
+
+    @abstractmethod
+    def close(self) -> None:
+        """Wait for running predictions, fail the waiting ones, and free the model."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __getstate__(self) -> Never:
+        """Raise `ArgumentTypeError`."""
+        raise ArgumentTypeError(
+            f"a {type(self).__name__} can neither be copied nor sent to another process: build it there, "
+            f"from the same file"
+        )
