@@ -383,10 +383,10 @@ def test_nothing_is_left(free):
         named = [name for name in os.listdir("/dev/shm") if "psm_" in name or "memfd" in name]
         return len(os.listdir("/proc/self/fd")), threading.active_count(), mapped, named
 
-    gc.collect()
     before, earlier = held(), None
     while before != earlier:  # requests that other tests have given up run on for a while
         time.sleep(0.5)
+        gc.collect()
         before, earlier = held(), before
     model = DataParallel(free, on_ascend())
     pids = model.pids
