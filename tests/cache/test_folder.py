@@ -107,6 +107,18 @@ def test_what_belongs_to_others_is_not_used(cache, product, place):
     refused(product, r"belongs to another user \(uid 12345\)")
 
 
+@pytest.mark.parametrize(("mode", "used"), [(0o777, False), (0o1777, True)])
+def test_a_folder_above_that_everyone_can_write_to(cache, product, mode, used):
+    """Its files can be renamed by anyone, and so the cache replaced; but not where it is sticky."""
+    cache.parent.chmod(mode)
+    if used:
+        predict(product[0])
+        assert (cache / "CACHEDIR.TAG").exists()
+    else:
+        refused(product, "everyone can write to")
+        assert not cache.exists()
+
+
 @pytest.mark.parametrize("place", [".", "meta.json", "graph.onnx"])
 @pytest.mark.parametrize("whose", ["others can write", pytest.param("another user's", marks=_AS_ROOT)])
 def test_entries_that_others_could_have_planted_are_made_anew(cache, product, place, whose):

@@ -123,6 +123,7 @@ def make_private(folder: Path) -> None:
 
 
 def _check(root: Path) -> None:
+    _check_above(root)
     try:
         inside = [name for name in os.listdir(root) if not name.startswith(_UNFINISHED)]
     except FileNotFoundError:
@@ -134,6 +135,14 @@ def _check(root: Path) -> None:
     check_owner(root)
     for name in {_TAG, *_SUBFOLDERS}.intersection(inside):
         check_owner(root / name, follow=False)
+
+
+def _check_above(root: Path) -> None:
+    """Raise PermissionError if everyone can write to a folder above `root`, and so replace it."""
+    for folder in root.resolve().parents:
+        mode = folder.stat().st_mode if folder.exists() else 0
+        if mode & stat.S_IWOTH and not mode & stat.S_ISVTX:
+            raise PermissionError(f"everyone can write to {folder}, and so replace {root}: chmod o-w")
 
 
 def _is_marked(root: Path) -> bool:
