@@ -339,5 +339,43 @@ case(
     call="self.op(self.i, x0, (2, 2), x1)",
 )
 
+# -- what seeds 301, 401 and 402 found ------------------------------------------------------------------
+
+for order in (0, 1, 2, 5):
+    case(
+        f"random_polygamma_{order}_below_zero",
+        f"i64[]>{order}<{order + 1}",
+        "f32[9]>-40<10",
+        call="ops.polygamma(x0, x1)",
+    )
+case("random_polygamma_of_poles", "i64[]>2<3", "f32[9]!", call="ops.polygamma(x0, x1)")
+case("random_zeta_below_zero", "f64[5]>3<3", "f64[5]>-40<0", call="ops.zeta(x0, x1)")
+case("random_glu_of_nothing", "f32[0,2]", call="mint.nn.functional.glu(x0, 0)")
+case("random_adaptive_avg_pool_to_nothing", "f32[2,3,5*,4]", call="ops.adaptive_avg_pool2d(x0, (None, 0))")
+case("random_ptp_free", "f32[3*,2*]", call="x0.ptp(1)")
+case(
+    "random_ends_of_shape",
+    "f32[3*,2*]",
+    call="(x0.reshape(min(x0.shape), -1), x0.reshape(max(x0.shape), -1))",
+)
+case("random_reshape_of_nothing", "f32[2,0,3]", call="(x0.reshape(-1, 0), x0.reshape(0, 5, -1))")
+case("random_reshape_of_nothing_free", "f32[2,0*,3]", call="x0.reshape(-1, 0)")
+case("random_copysign_of_more_dimensions", "i64[1]", "i64[1,3*]>-3<3", call="ops.copysign(x0, x1)")
+case(
+    "random_margin_of_nan",
+    "f32[7,4]!",
+    "i64[7]>0<4",
+    call="ops.multi_margin_loss(x0, x1, 2, reduction='none')",
+)
+case("random_nll_that_leaves_out_nan", "f32[5,2]!", "i32[5]>0<2", call="ops.nll_loss(x0, x1, ignore_index=0)")
+case("random_celu_of_negative_alpha", "f32[9]!", setup="self.l0 = nn.CELU(-2.0)", body="return self.l0(x0)")
+case("random_gather_one", "f32[3]", "i64[]>0<3", call="x0.gather(-1, x1)")
+case("random_gather_of_scalar", "f32[]", "i64[2]>0<1", call="mint.gather(x0, 0, x1)")
+case("random_ceiled_pool_beyond", "f32[1,1,3,2]", call="ops.max_pool2d(x0, 4, padding=1, ceil_mode=True)")
+case("random_ceiled_pool_in_steps", "f32[1,1,5,6,6]", call="ops.max_pool3d(x0, 2, 3, ceil_mode=True)")
+case("random_root_over_sigmoid", "f32[9]>-60<40", call="ops.rsqrt(ops.sigmoid(x0))")
+case("random_over_sigmoid", "f32[9]>-60<40", call="(x0 / ops.sigmoid(x0), ops.sigmoid(x0) ** -0.5)")
+case("random_over_sigmoid_f64", "f64[9]>-60<40", call="1 / ops.sigmoid(x0)")
+
 if __name__ == "__main__":
     main(Path(sys.argv[1]), sys.argv[2:])

@@ -88,8 +88,10 @@ class Run:
             if wrong and not failed:  # on the other engine it mostly is the same
                 failed = True
                 self._fail(engine, name, case, wrong)
-        for suffix in (".mindir", ".npz", ".moved.npz"):
-            (self._folder / f"{name}{suffix}").unlink(missing_ok=True)
+        for file in self._folder.glob(f"{name}.*"):
+            if self._options.record:
+                shutil.copy(file, self._options.record)
+            file.unlink()
 
     def _wrong(self, engine: str, name: str) -> str:
         try:
@@ -118,7 +120,10 @@ class Run:
 
         small = tidy(case)
         small = shrunk(small, fails, self._options.tries) if fails(small) else case
-        wrong = self._confirmed(engine, name, small) or wrong
+        said = self._confirmed(engine, name, small)
+        if not said:  # it fails only where it is not compiled
+            small, said = case, self._confirmed(engine, name, case)
+        wrong = said or wrong
         self._seen.update((kind, step.call) for step in small.steps[-1:])
         print(f"# {engine}: {wrong}\n{small.golden(name)}\n", flush=True)
         if self._options.keep:
@@ -150,12 +155,17 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--only", default="", help="a regular expression: functions that are called")
     parser.add_argument("--engines", default="onnxruntime,openvino")
     parser.add_argument("--keep", type=Path, help="a folder for the files of what failed")
+    parser.add_argument(
+        "--record",
+        type=Path,
+        help="a folder for the files of all cases: tests.random_calls.files runs them again",
+    )
     parser.add_argument("--oracle", default=os.environ.get("PINNACE_ORACLE"), help="a Python with MindSpore")
     options = parser.parse_args()
     if not options.oracle or shutil.which(options.oracle) is None:
         parser.error("an interpreter with MindSpore 2.10 is needed: --oracle PYTHON, or PINNACE_ORACLE")
-    if options.keep:
-        options.keep.mkdir(parents=True, exist_ok=True)
+    for folder in filter(None, (options.keep, options.record)):
+        folder.mkdir(parents=True, exist_ok=True)
     return options
 
 

@@ -44,8 +44,19 @@ def reason(name: str) -> str:
     return ""
 
 
-def undefined(name: str, given: list[Any], result: Any) -> str:
-    """Why MindSpore's result means nothing, for the types and values (`Tree`s) of a call; "" where it does."""
+def undefined(
+    name: str,
+    given: list[Any],
+    result: Any,
+    computed: Sequence[Any] = (),
+    arguments: Sequence[str] = (),
+    free: bool = False,
+) -> str:
+    """Why MindSpore's result means nothing, for the types and values (`Tree`s) of a call; "" where it does.
+
+    `computed` are those of what it is given that come of earlier calls; `arguments` are Python; `free` is whether
+    there are free dimensions.
+    """
     floats = [g for g in given if g["dtype"].startswith("float")]
     wild = any(not g["finite"] or g["largest"] > 100 for g in floats)
     nothing = any(0 in g["shape"] for g in given)
@@ -77,16 +88,36 @@ def undefined(name: str, given: list[Any], result: Any) -> str:
         return "the truth values that MindSpore makes of numbers are their bytes (docs/limits.md)"
     if re.search("inv|solve|lstsq", plain) and any(not leaf["finite"] for leaf in leaves(result)):
         return "a singular matrix has no inverse"
+    if "lgamma" in plain and any(g["dtype"] == "float16" for g in given) and name.startswith("nn."):
+        return "MindSpore rounds every term of the series to float16 (docs/limits.md)"
+    if "zeta" in name and any(g["dtype"] == "float32" and not g["largest"] < 9 for g in given):
+        return "below -9 MindSpore's series ends too early in float32 (docs/limits.md)"
+    if re.search("tanh|rnn|lstm|gru", plain) and any(0.998 < leaf["largest"] < 1 for leaf in leaves(result)):
+        return "MindSpore's Tanh is off by up to 1e-4 near 1"
+    if re.search("scatter|gather|index|take", name) and _beyond(given):
+        return "MindSpore does what it likes with places beyond a tensor"
+    if "addcdiv" in name and any("int" in g["dtype"] and g["zero"] for g in given):
+        return "C++ does not define integers over 0"
+    if re.search("scatter|assign|index_(add|put|copy|fill)", name) and arguments[0] in arguments[1:]:
+        return "MindSpore reads what it has just written where a tensor is written to itself"
+    if free and re.search("[hvd]split|tensor_split", name) and any("-" in a for a in arguments):
+        return "MindSpore exports the place from the end for other dimensions, too"
+    if free and re.search("std|var", name) and all("int" in g["dtype"] for g in given):
+        return "MindSpore exports float64 where it computes float32 itself"
     if "remainder" in name and any(g["dtype"] == "bool" for g in given):
         return "MindSpore declares bool of what it computes as int64"
     if re.search("binary_cross_entropy$|BCELoss", name) and all(math.prod(g["shape"]) == 1 for g in given):
         return "MindSpore's mean of one element is twice that element (docs/limits.md)"
     large = [g for g in given if "int" in g["dtype"] and g["largest"] > 2**31 - 5]
-    if large and re.search("hardsigmoid|hsigmoid", plain):
+    if large and re.search("hardsigmoid|hsigmoid|var|std", plain):
         return "C++ does not define integers beyond their range"
     halves = [g for g in given if g["dtype"] == "float16"]
-    if halves and any(not leaf["finite"] for leaf in leaves(result)) and not found["not finite"]:
+    overflown = any(not leaf["finite"] for leaf in leaves(result)) and not found["not finite"]
+    overflown = overflown or any(not g["finite"] for g in computed)
+    if halves and (overflown or any(g["largest"] > 65504 for g in given if "int" in g["dtype"])):
         return "float16 overflows at other places where it is rounded once (docs/limits.md)"
+    if re.search("trunc|floor|ceil|round|fix|frac", plain) and any(g in halves for g in computed):
+        return "what MindSpore rounds to a whole number in float16 may be less (docs/limits.md)"
     if re.search("sgn|sign|heaviside|bool|nonzero|logical", plain) and any(g["zero"] for g in halves):
         return "what MindSpore rounds to 0 in float16 may be more than 0 (docs/limits.md)"
     if "xlogy" in name and not all(leaf["finite"] for leaf in leaves(result)):
@@ -117,10 +148,11 @@ _STRANGE = (
         "nan",
         "MindSpore's comparison drops NaN, and to follow would slow all networks (docs/limits.md)",
     ),
+    ("batchnorm", "not finite", "onnxruntime's kernel brings them together before it computes (docs/limits.md)"),
     ("gridsample", "not finite", "C++ does not define the places of what is not finite"),
     ("adaptiveavgpool", "not finite", "a share of 0 of infinity is NaN, and to follow would slow all networks (docs/limits.md)"),
     ("swish|gelu|logsigmoid|igamma", "not finite", "it is computed by another formula (docs/limits.md)"),
-    ("celu|selu|copysign|trunc|atan2|logsigmoid", "-0", "onnxruntime's kernels lose the sign of a zero (docs/limits.md)"),
+    ("celu|selu|copysign|trunc|a(rc)?tan2|logsigmoid", "-0", "onnxruntime's kernels lose the sign of a zero (docs/limits.md)"),
     ("softmax|softmin|logcumsumexp", "not finite", "MindSpore's exponential drops NaN, and begins anew after infinity"),
     (_DIVIDES.pattern, "nan, -0", "MindSpore's NaN / 0 is -inf, and its 1 / -0 is inf (docs/limits.md)"),
     ("mod|cov|corr|remainder|%|pow", "not finite", "MindSpore divides by what is infinite in another way than fmod"),
@@ -131,6 +163,12 @@ _OF_NOTHING = re.compile(r"cat|stack|zeros|ones|full|size|shape|numel|rank|pad|c
 _TYPES = {"bool", "float16", "float32", "float64"} | {
     f"{s}int{b}" for s in ("", "u") for b in (8, 16, 32, 64)
 }
+
+
+def _beyond(given: list[Any]) -> bool:
+    """Whether a place is no place of the first tensor along any dimension."""
+    longest = max(given[0]["shape"], default=1)
+    return any(g["dtype"] in ("int32", "int64") and g["largest"] >= longest for g in given[1:])
 
 
 def _finds_places(leaf: Any) -> bool:

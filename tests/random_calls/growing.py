@@ -122,7 +122,7 @@ class Grower:
             whole = found and None not in _flat(result) and all(np.prod(f["shape"]) < 20000 for f in found)
             if not whole or (longer.steps[-1].control and not _keeps_type(longer, result)):
                 continue
-            if excluded.undefined(one["name"], _given(longer, answer["inputs"]), result):
+            if _undefined(longer, answer["inputs"], result):
                 continue
             self.worked[one["name"]] += 1
             return replace(longer, results=(*case.results, result))
@@ -193,8 +193,15 @@ def _keeps_type(case: Case, result: Any) -> bool:
     return first is not None and (first["dtype"], first["shape"]) == (result["dtype"], result["shape"])
 
 
-def _given(case: Case, inputs: list[Any]) -> list[Any]:
-    """What the last step was given."""
+def _undefined(case: Case, inputs: list[Any], result: Any) -> str:
+    """Why the result of the last step means nothing."""
+    step = case.steps[-1]
     known = dict(found for i, r in enumerate(case.results) for found in _places(r, f"y{i}"))
-    given = [leaf for text, leaf in known.items() if any(text in a for a in case.steps[-1].arguments)]
-    return given + [inputs[n] for n in sorted({n for a in case.steps[-1].arguments for n in names(a, "x")})]
+    computed = [leaf for text, leaf in known.items() if any(text in a for a in step.arguments)]
+    given = [
+        leaf
+        for a in step.arguments
+        for leaf in (*(known[text] for text in known if text in a), *(inputs[n] for n in names(a, "x")))
+    ]
+    free = any("*" in spec for spec in case.inputs)
+    return excluded.undefined(step.call, given, result, computed, step.arguments, free)

@@ -36,6 +36,9 @@ LIMITS = (
     "takes apart a dimension that only the run knows",
     "holds integers of more than 32 bits",
     "leaves results of nothing undefined",
+    "gives tuples of different structure in the two branches",
+    "running Squeeze node",
+    "Squeeze node with name",
 )
 """Refusals that docs/limits.md and docs/engines.md name."""
 _PAGE, _ENGINES = (

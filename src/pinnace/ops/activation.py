@@ -113,7 +113,13 @@ def elu(b: Builder, x: Tensor, alpha: float = 1.0) -> Value:
 @primitive("CeLU")
 def celu(b: Builder, x: Tensor, alpha: float = 1.0) -> Value:
     """Elu of a part, and Mul."""
-    return b.op("Elu", x) if alpha == 1 else b.op("Mul", b.op("Elu", b.op("Div", x, alpha)), alpha)
+    if alpha == 1:
+        return b.op("Elu", x)
+    part = b.op("Div", x, alpha)
+    if alpha > 0:
+        return b.op("Mul", b.op("Elu", part), alpha)
+    grown = b.op("Mul", b.op("Sub", b.op("Exp", part), 1.0), alpha)
+    return b.op("Where", b.op("Less", x, 0.0), grown, x)
 
 
 @primitive("SeLU", "SeLUExt")
@@ -189,12 +195,19 @@ def log_softmax(b: Builder, x: Tensor, axis: int = -1, dtype: Dtype | None = Non
 @primitive("GLU")
 def glu(b: Builder, x: Tensor, dim: int = -1) -> Value:
     """Split, Sigmoid, Mul."""
-    value, gate = b.ops("Split", 2, x, axis=dim, num_outputs=2)
+    value, gate = _halves(b, x, dim)
     return b.op("Mul", value, b.op("Sigmoid", gate))
+
+
+def _halves(b: Builder, x: Tensor, axis: int) -> tuple[Tensor, ...]:
+    size = b.shape(x)[axis]
+    if size is None:
+        return b.ops("Split", 2, x, axis=axis, num_outputs=2)
+    return b.ops("Split", 2, x, [size // 2] * 2, axis=axis)
 
 
 @primitive("Swiglu")
 def swiglu(b: Builder, x: Tensor, dim: int = -1) -> Value:
     """Split, Sigmoid, Mul."""
-    gate, value = b.ops("Split", 2, x, axis=dim, num_outputs=2)
+    gate, value = _halves(b, x, dim)
     return b.op("Mul", silu(b, gate), value)

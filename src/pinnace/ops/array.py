@@ -149,8 +149,8 @@ def tile(b: Builder, x: Tensor, dims: Dims) -> Value:
     return b.op("Tile", x, b.vector((1,) * -missing + tuple(dims)))
 
 
-@primitive("TileSize", unused="ndim")
-def tile_size(b: Builder, shape: Dims, out_shape: Dims) -> Value:
+@primitive("TileSize")
+def tile_size(b: Builder, shape: Dims, out_shape: Dims, ndim: int) -> Value:
     """How often each dimension is repeated: Div where only the run knows."""
 
     def times(have: int | Tensor, want: int | Tensor) -> int | Tensor:
@@ -158,7 +158,8 @@ def tile_size(b: Builder, shape: Dims, out_shape: Dims) -> Value:
             return 1 if have == want else want
         return b.op("Div", b.tensor(want), b.op("Max", have, 1))
 
-    return tuple(times(have, want) for have, want in zip(shape, out_shape, strict=True))
+    known = tuple(times(have, want) for have, want in zip(shape, out_shape, strict=False))
+    return (*known, *[1] * (ndim - len(known)))
 
 
 @primitive("RepeatInterleaveInt", unused="output_size")

@@ -105,7 +105,9 @@ class Builder(Nodes, Types):
         return self.op("Transpose", x, perm=list(perm))
 
     def reshape(self, x: ir.Value, dims: Sequence[int | ir.Value]) -> ir.Value:
-        """`x` with other dimensions; -1 at most once, 0 is a dimension of size zero."""
+        """`x` with other dimensions; 0 is one of size zero; -1 stands at most once, and for 0 beside a 0."""
+        if 0 in dims:
+            dims = [0 if isinstance(d, int) and d == -1 else d for d in dims]
         y = self.op("Reshape", x, self.vector(dims), allowzero=1 if 0 in dims else None)
         if y.shape is None and any(isinstance(d, ir.Value) for d in dims):
             # Inference sees nothing of dimensions that are computed.

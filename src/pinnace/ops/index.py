@@ -57,7 +57,9 @@ def gather(b: Builder, params: Tensor, indices: Tensor, axis: int, batch_dims: i
 def gather_d(b: Builder, x: Tensor, dim: int, index: Tensor) -> Value:
     """GatherElements; the index may be smaller in other dimensions."""
     if not b.rank(x):  # a scalar, which MindSpore takes for one element
-        return b.reshape(b.op("Gather", b.reshape(x, [1]), b.reshape(places(b, index), [-1]), axis=0), [])
+        return b.op("Gather", b.reshape(x, [1]), places(b, index), axis=0)
+    if not b.rank(index):
+        return b.op("Gather", x, places(b, index), axis=dim)
     return b.op("GatherElements", x, places(b, index), axis=dim)
 
 

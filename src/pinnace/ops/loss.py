@@ -132,6 +132,7 @@ def nll_loss(
     safe = b.op("Where", counted, places, b.constant(0, np.int64))
     shares = b.op("Mul", b.op("Gather", weight, safe, axis=0), b.cast(counted, b.dtype(weight)))
     loss = b.op("Neg", b.op("Mul", _at(b, logits, safe), shares))
+    loss = b.op("Where", counted, loss, b.like(0.0, loss))  # what does not take part may be NaN
     total = b.op("ReduceSum", shares, keepdims=0)
     if _REDUCED.get(reduction, reduction) == "mean":
         return b.op("Div", b.op("ReduceSum", loss, keepdims=0), total), total
@@ -177,7 +178,8 @@ def multi_margin_loss(
     """What each other class comes nearer to the target's than the margin, over the number of classes."""
     places = b.op("Unsqueeze", b.cast(target, ir.DataType.INT64), [1])
     own = b.op("GatherElements", x, places, axis=1)
-    gap = b.op("Relu", b.op("Add", b.op("Sub", x, own), margin))
+    gap = b.op("Add", b.op("Sub", x, own), margin)
+    gap = b.op("Where", b.op("Greater", gap, 0.0), gap, b.like(0.0, gap))  # MindSpore counts no NaN
     gap = b.op("Mul", gap, gap) if p == 2 else gap
     if weight is not None:
         gap = b.op("Mul", gap, b.op("Gather", weight, places, axis=0))

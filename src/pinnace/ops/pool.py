@@ -366,6 +366,10 @@ def _sizes(b: Builder, value: Value, rank: int) -> list[int | None]:
 
 def _adaptive_average(b: Builder, x: Tensor, sizes: Sequence[int | None]) -> Tensor:
     first, own = b.rank(x) - len(sizes), b.dtype(x)
+    if 0 in sizes:
+        lead = [b.dim(x, i) for i in range(first)]
+        rest = [b.dim(x, i) if s is None else s for i, s in enumerate(sizes, first)]
+        return b.op("Expand", b.like(0, x), b.vector([*lead, *rest]))
     if own.is_integer():
         x = _averaged_along(b, b.cast(x, ir.DataType.DOUBLE), sizes)
         # Cut off towards zero; a mean that float64 has just below an integer is that integer.

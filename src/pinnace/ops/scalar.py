@@ -194,6 +194,19 @@ def in_sequence(b: Builder, x: Value, items: Items) -> Value:
     return functools.reduce(lambda one, other: b.op("Or", one, other), found)
 
 
+def _folded(name: str, pair: str, *first: int) -> None:
+    @primitive(name, lowered_to=f"Nothing where the elements are known, else as {pair}.")
+    def lowering(b: Builder, items: Items) -> Value:
+        row = find(Dialect.MINDSPORE, pair)
+        assert row is not None  # `pair` is a name of this package
+        return functools.reduce(lambda x, y: row.lower(b, (x, y), {}), (*first, *items))
+
+
+_folded("shape_mul", "ScalarMul", 1)
+_folded("SequenceMax", "ScalarMax")
+_folded("SequenceMin", "ScalarMin")
+
+
 @primitive("SequenceSlice", "sequence_slice")
 def sequence_slice(b: Builder, items: Items, start: int, stop: int, step: int = 1) -> Value:
     """Nothing: a tuple exists only while lowering."""

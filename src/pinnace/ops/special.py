@@ -17,11 +17,14 @@ import onnx_ir as ir
 from pinnace.ops.builder import Builder
 from pinnace.ops.math import floating
 from pinnace.ops.room import span
+from pinnace.ops.running import repeated
 from pinnace.ops.table import Tensor, primitive
 from pinnace.ops.values import Value
 
 _STEPS = 8
 """How far an argument is moved up before the series for large arguments is used: exact to 1e-13 there."""
+_FARTHEST = 4096
+"""How far an argument below 0 is moved up to it: what is below that is taken for what is there."""
 
 
 def in_float64(b: Builder, x: Tensor) -> Tensor:
@@ -78,7 +81,10 @@ def lgamma_(b: Builder, x: Tensor) -> Value:
 @primitive("Digamma")
 def digamma(b: Builder, x: Tensor) -> Value:
     """The derivative of Stirling's series, and the reflection formula below 1/2."""
-    exact = in_float64(b, x)
+    return b.cast(_digamma(b, in_float64(b, x)), b.result(x))
+
+
+def _digamma(b: Builder, exact: Tensor) -> Tensor:
     below, there = _reflected(b, exact)
     z = b.op("Add", there, float(_STEPS))
     inverse = b.op("Reciprocal", z)
@@ -94,14 +100,14 @@ def digamma(b: Builder, x: Tensor) -> Value:
     whole = b.op("And", b.op("Equal", exact, b.op("Floor", exact)), b.op("Less", exact, 0.5))
     zero = b.op("Equal", exact, 0.0)
     pole = b.op("Where", zero, b.op("Div", b.like(-1.0, exact), exact), b.like(math.nan, exact))
-    value = b.op("Where", whole, pole, b.op("Where", below, mirrored, value))
-    return b.cast(value, b.result(x))
+    return b.op("Where", whole, pole, b.op("Where", below, mirrored, value))
 
 
 def hurwitz_zeta(b: Builder, s: Tensor, q: Tensor) -> Tensor:
     """The sum of (q + k) ** -s over k = 0, 1, ..., of float64."""
     power = b.op("Neg", s)
-    total = b.op("Pow", q, power)
+    before, q = _below_zero(b, power, q)
+    total = b.op("Add", before, b.op("Pow", q, power))
     for k in range(1, _STEPS + 1):
         total = b.op("Add", total, b.op("Pow", b.op("Add", q, float(k)), power))
     z = b.op("Add", q, float(_STEPS + 1))
@@ -114,6 +120,24 @@ def hurwitz_zeta(b: Builder, s: Tensor, q: Tensor) -> Tensor:
         step = b.op("Mul", b.op("Add", s, 2.0 * k + 1), b.op("Add", s, 2.0 * k + 2))
         term = b.op("Div", b.op("Mul", term, step), b.op("Mul", z, z))
     return total
+
+
+def _below_zero(b: Builder, power: Tensor, q: Tensor) -> tuple[Tensor, Tensor]:
+    """The sum of (q + k) ** power for which q + k is less than 0, and the first q + k that is not."""
+    least = b.op(
+        "ReduceMin", b.op("Concat", b.reshape(q, [-1]), b.constant([0.0], np.float64), axis=0), keepdims=0
+    )
+    turns = b.op("Min", b.op("Neg", b.op("Floor", least)), float(_FARTHEST))
+
+    def turn(_: Tensor, carried: Sequence[Tensor]) -> Sequence[Tensor]:
+        total, q = carried
+        below = b.op("Less", q, 0.0)
+        term = b.op("Where", below, b.op("Pow", q, power), b.like(0.0, q))
+        return b.op("Add", total, term), b.op("Add", q, b.cast(below, b.dtype(q)))
+
+    nothing = b.op("Mul", b.op("Add", power, q), 0.0)
+    total, above = repeated(b, b.cast(turns, ir.DataType.INT64), (nothing, q), turn)
+    return total, above
 
 
 @primitive("Zeta")
@@ -133,7 +157,7 @@ def zeta(b: Builder, x: Tensor, q: Tensor) -> Value:
 
 @primitive("Polygamma")
 def polygamma(b: Builder, a: Tensor, x: Tensor) -> Value:
-    """The factorial times Zeta; Digamma for order 0 where the order is known."""
+    """The factorial times Zeta; Digamma for order 0."""
     order = b.known(a)
     if order is not None and int(np.reshape(order, -1)[0]) == 0:
         return digamma(b, x)
@@ -141,7 +165,11 @@ def polygamma(b: Builder, a: Tensor, x: Tensor) -> Value:
     s = b.op("Add", b.cast(a, ir.DataType.DOUBLE), 1.0)
     sign = b.op("Sub", b.op("Mul", b.op("Mod", s, 2.0, fmod=1), -2.0), -1.0)
     size = b.op("Mul", b.op("Exp", lgamma(b, s)), hurwitz_zeta(b, s, exact))
-    return b.cast(b.op("Mul", size, sign), b.result(x, 0) if not b.declared else b.result(exact))
+    pole = b.op("And", b.op("LessOrEqual", exact, 0.0), b.op("Equal", exact, b.op("Floor", exact)))
+    value = b.op("Mul", b.op("Where", pole, b.like(math.inf, size), size), sign)
+    if order is None:
+        value = b.op("Where", b.op("Equal", s, 1.0), _digamma(b, exact), value)
+    return b.cast(value, b.result(x, 0) if not b.declared else b.result(exact))
 
 
 @primitive("Mvlgamma")

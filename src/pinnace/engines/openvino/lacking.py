@@ -118,6 +118,8 @@ _RULES: tuple[tuple[str, _Rule, str], ...] = (
      "OpenVINO takes an attribute of 0 for one that is not there"),
     ("MaxPool", lambda n, _: {"auto_pad", "dilations"} <= _given(n) and _pads_otherwise(n),
      "OpenVINO gives images of another size"),
+    ("AveragePool MaxPool", lambda n, _: "ceil_mode" in _given(n) and _may_begin_beyond(n),
+     "OpenVINO counts windows that begin beyond the image"),
     ("Resize", lambda n, _: {"antialias", "exclude_outside"} & _given(n) or not _cubic_coefficient(n),
      "OpenVINO interpolates otherwise"),
     ("Resize", lambda n, _: n.attributes.get_string("keep_aspect_ratio_policy", "stretch") != "stretch",
@@ -326,6 +328,14 @@ def _is_subtracted(node: ir.Node) -> bool:
     """Return whether a reduction is taken from what it reduces."""
     readers = (use.node for use in node.outputs[0].uses())
     return any(reader.op_type == "Sub" and reader.inputs[0] is node.inputs[0] for reader in readers)
+
+
+def _may_begin_beyond(pool: ir.Node) -> bool:
+    """Return whether the last window may begin beyond the image, with what ceil_mode adds."""
+    kernel = pool.attributes.get_ints("kernel_shape", ())
+    steps = pool.attributes.get_ints("strides", [1] * len(kernel))
+    after = pool.attributes.get_ints("pads", [0] * 2 * len(kernel))[len(kernel) :]
+    return any(pad + step > size for pad, step, size in zip(after, steps, kernel, strict=True))
 
 
 def _pads_otherwise(node: ir.Node) -> bool:

@@ -30,6 +30,7 @@ from pinnace.engines.onnxruntime.rules.pool import average_pool
 from pinnace.engines.onnxruntime.rules.product import product_of_three
 from pinnace.engines.onnxruntime.rules.refused import (
     log_of_sigmoid,
+    of_exact_sigmoid,
     product_of_nothing,
     reduction_of_nothing,
     resize_of_all_axes,
@@ -54,9 +55,13 @@ _REDUCTIONS = (
 REFUSED: dict[str, tuple[Rule, ...]] = {
     "Conv": (same_with_holes,),
     "DequantizeLinear": (signed_steps,),
+    "Div": (of_exact_sigmoid,),
     "Log": (log_of_sigmoid,),
     "MatMul": (product_of_nothing,),
+    "Pow": (of_exact_sigmoid,),
+    "Reciprocal": (of_exact_sigmoid,),
     "Resize": (resize_of_all_axes,),
+    "Sqrt": (of_exact_sigmoid,),
     **dict.fromkeys(_REDUCTIONS, (reduction_of_nothing,)),
 }
 """Rules that models need to run, or to be right; a plan holds no node back from them."""

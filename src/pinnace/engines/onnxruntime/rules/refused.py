@@ -98,5 +98,16 @@ def signed_steps(b: Builder, node: ir.Node) -> ir.Value | None:
     return b.op("DequantizeLinear", integers, scale, shifted, **_attributes(node))
 
 
+def of_exact_sigmoid(b: Builder, node: ir.Node) -> ir.Value | None:
+    """Pow, Reciprocal or Sqrt of a Sigmoid, or Div by one -> of Reciprocal(Exp(-x) + 1), exact below -18."""
+    place = 1 if node.op_type == "Div" else 0
+    made = made_by(node.inputs[place], "Sigmoid")
+    if made is None or made.inputs[0] is None:
+        return None
+    inputs = list(node.inputs)
+    inputs[place] = b.op("Reciprocal", b.op("Add", b.op("Exp", b.op("Neg", made.inputs[0])), 1.0))
+    return b.op(node.op_type, *inputs)
+
+
 def _attributes(node: ir.Node, *but: str) -> dict[str, Any]:
     return {a.name: a.value for a in node.attributes.values() if a.name not in but}
