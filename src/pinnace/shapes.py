@@ -17,6 +17,18 @@ Sizes = tuple[tuple[range, ...], ...]
 _MOST, _MOST_ELEMENTS = 1 << 31, 1 << 48
 
 
+def is_free(shape: Shape) -> bool:
+    """Return True if a dimension of `shape` is free."""
+    return min(shape, default=0) < 0
+
+
+def takes(want: Shape, have: Shape) -> bool:
+    """Return True if a port of shape `want` takes data of shape `have`."""
+    if want == (-2,):
+        return True
+    return len(have) == len(want) and all(w in (-1, h) for w, h in zip(want, have, strict=True))
+
+
 def named_shapes(text: str) -> dict[str, Shape]:
     """Parse shapes by input name from "x:[-1,3];y:[1,8]"; brackets are optional. Raises ValueError."""
     found: dict[str, Shape] = {}

@@ -28,16 +28,9 @@ from pinnace.options.arguments import check_path, check_type
 from pinnace.serving.batching import Batching
 from pinnace.serving.pool import WorkerGroup, Workers
 from pinnace.serving.stats import Stats
-from pinnace.tensors.ports import (
-    arrays_of,
-    check_inputs,
-    check_outputs,
-    fill,
-    into_devices,
-    meta,
-)
+from pinnace.tensors.inputs import check_inputs
 from pinnace.tensors.resizing import check_resize, limited, resized, shapes_to_build
-from pinnace.tensors.tensor import Tensor, TensorMeta, tensors_of
+from pinnace.tensors.tensor import Tensor, TensorMeta
 from pinnace.types import Array, Port
 
 if TYPE_CHECKING:
@@ -89,8 +82,7 @@ class BaseModel(EngineOwner):
         """
         with self._lock:
             live = self._built()
-            ports = zip(live.inputs, live.shapes, strict=True)
-            tensors = [Tensor.of_port(port, shape, live.warned) for port, shape in ports]
+            tensors = live.inputs.tensors(live.warned)
             for place, tensor in enumerate(tensors):
                 self._handed[tensor] = place
         return tensors
@@ -102,7 +94,7 @@ class BaseModel(EngineOwner):
         zeros then determines them.
         """
         live = self._built()
-        return [meta(port, shape) for port, shape in zip(live.outputs, live.output_shapes(), strict=True)]
+        return live.outputs.metas(live.output_shapes())
 
     @_none_by_default
     def get_model_info(self, key: str) -> str:
@@ -194,26 +186,14 @@ class BaseModel(EngineOwner):
         """
         live = self._live or self._unready(inputs)
         if outputs is not None and outputs.__class__ is not list:
-            check_outputs(outputs, live.outputs)
-        arrays = arrays_of(inputs, live.expected)
-        if outputs is None and timeout is None:
-            return tensors_of(live.workers.run(arrays), live.kinds)
-        _check_timeout(timeout)
-        if outputs is None:
-            return tensors_of(live.workers.run(arrays, None, timeout), live.kinds)
-        into = live.writable(outputs, arrays) if timeout is None else None
-        if into is not None:
-            live.workers.run(arrays, into)
-            return list(outputs)
-        check_outputs(outputs, live.outputs)
-        there = into_devices(outputs, arrays, live.outputs, live.host)
-        if timeout is not None:  # a prediction that timed out keeps running: it must not write there later
-            there = None
-        results = tensors_of(live.workers.run(arrays, there, timeout), live.kinds)
-        if there is not None:
-            results = [r if at is None else o for r, o, at in zip(results, outputs, there, strict=True)]
-        fill(outputs, results)
-        return results
+            check_type("outputs", outputs, list)
+        arrays = live.inputs.arrays(inputs)
+        into = None if outputs is None else live.outputs.bind(outputs, arrays)
+        if timeout is not None:
+            _check_timeout(timeout)
+            into = None  # a prediction that timed out keeps running: it must not write there later
+        results = live.workers.run(arrays, into, timeout)
+        return live.outputs.wrap(results) if outputs is None else live.outputs.fill(outputs, results, into)
 
     def submit(self, inputs: Sequence[Tensor | Array]) -> Future[list[Tensor]]:
         """Queue a prediction and return at once.
@@ -223,9 +203,7 @@ class BaseModel(EngineOwner):
         `QueueFullError`.
         """
         live = self._live or self._unready(inputs)
-        kinds = live.kinds
-        arrays = arrays_of(inputs, live.expected)
-        return live.workers.submit(arrays, lambda results: tensors_of(results, kinds))
+        return live.workers.submit(live.inputs.arrays(inputs), live.outputs.wrap)
 
     async def apredict(self, inputs: Sequence[Tensor | Array]) -> list[Tensor]:
         """Predict from a coroutine, without blocking the event loop.

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from itertools import chain
-from operator import is_not
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -13,10 +11,10 @@ import numpy as np
 from pinnace.building.exchange import Exchange, NoExchange
 from pinnace.errors import EngineError, ModelStateError, UnsupportedModelError
 from pinnace.serving.pool import Workers
-from pinnace.shapes import Shape
-from pinnace.tensors.ports import Host, expected, fits, is_free
-from pinnace.tensors.tensor import Kind, arrays_in
-from pinnace.types import Array, Port
+from pinnace.shapes import Shape, is_free
+from pinnace.tensors.inputs import Host, Inputs
+from pinnace.tensors.outputs import Outputs
+from pinnace.types import Port
 
 if TYPE_CHECKING:
     from pinnace.cache.handover import Offer
@@ -38,15 +36,12 @@ class BuiltModel:
         self.devices = devices
         self.offer = offer
         self.exchange = exchange
-        self.inputs = self.declared = inputs  # as in the file
+        self.declared = inputs  # as in the file
         self.built: tuple[Shape, ...] = ()  # the shapes that it is built for, () for those of the file
         self.warned: set[str] = set()
-        self.outputs = workers.executable.outputs
-        self.shapes = shapes
-        self.host = Host(devices, workers.executable.takes_device_memory)
-        self.expected = expected(self.inputs, shapes, self.host)
-        self.kinds = [Kind.of_port(port) for port in self.outputs]
-        self._proven: tuple[list[Array], list[Array]] | None = None
+        host = Host(devices, workers.executable.takes_device_memory)
+        self.inputs = Inputs(inputs, shapes, host)
+        self.outputs = Outputs(workers.executable.outputs, host)
         self._output_shapes: list[Shape] | None = None
 
     def reshaped(self, shapes: tuple[Shape, ...], built: tuple[Shape, ...]) -> BuiltModel:
@@ -72,24 +67,11 @@ class BuiltModel:
             )
         return str(self.offer.handle)
 
-    def writable(self, outputs: object, arrays: list[Array]) -> list[Array] | None:
-        """Return the arrays of `outputs` if an executable can write them while it reads `arrays`;
-        else None.
-        """
-        found = arrays_in(outputs, self.kinds)
-        if found is None:
-            return None
-        if self._proven is None or any(map(is_not, chain(*self._proven), chain(found, arrays))):
-            if not fits(found, arrays, self.outputs):
-                return None
-            self._proven = found, arrays
-        return found
-
     def output_shapes(self) -> list[Shape]:
         """Shapes of the outputs, with free dimensions where the inputs leave them free."""
         if self._output_shapes is None:
-            declared = [port.shape for port in self.outputs]
-            known = not any(map(is_free, declared)) or any(map(is_free, self.shapes))
+            declared = [port.shape for port in self.outputs.ports]
+            known = not any(map(is_free, declared)) or any(map(is_free, self.inputs.shapes))
             self._output_shapes = declared if known else self._observed() or declared
         return self._output_shapes
 
@@ -98,7 +80,7 @@ class BuiltModel:
         try:
             zeros = [
                 np.zeros(shape, port.dtype.to_numpy())
-                for shape, port in zip(self.shapes, self.inputs, strict=True)
+                for shape, port in zip(self.inputs.shapes, self.inputs.ports, strict=True)
             ]
         except (ValueError, MemoryError):  # not enough memory
             return None

@@ -31,7 +31,8 @@ from pinnace.serving.crew import Crew, CrewWorkers, PieceWorker
 from pinnace.serving.processes import SLOTS, Job, ProcessPlace
 from pinnace.serving.splitting import SharedTally, SplitPlan, SplitRequest, freed
 from pinnace.serving.stats import Stats, latency
-from pinnace.tensors.ports import arrays_of, meta
+from pinnace.tensors.inputs import Inputs
+from pinnace.tensors.outputs import Outputs
 from pinnace.tensors.tensor import Tensor, TensorMeta
 from pinnace.types import Array
 
@@ -96,8 +97,9 @@ class DataParallel(EngineOwner):
         self._workers = CrewWorkers(self._crew, worker=PieceWorker)
         self._finalizer = weakref.finalize(self, self._workers.close)
         try:
-            self._inputs, self._outputs = self._crew.inputs, self._crew.outputs
-            self._plan = SplitPlan.of(self._inputs, self._outputs, axis, split)
+            inputs, outputs = self._crew.inputs, self._crew.outputs
+            self._plan = SplitPlan.of(inputs, outputs, axis, split)
+            self._inputs, self._outputs = Inputs(inputs, self._plan.shapes), Outputs(outputs)
         except BaseException:
             self.close()
             raise
@@ -118,16 +120,16 @@ class DataParallel(EngineOwner):
         """Return new tensors for the inputs, in order and without data; free dimensions, like the batch, are
         -1.
         """
-        shapes = zip(self._inputs, self._plan.shapes, strict=True)
-        return [Tensor.of_port(port, shape, self._warned) for port, shape in shapes]
+        return self._inputs.tensors(self._warned)
 
     def get_outputs(self) -> list[TensorMeta]:
         """Return what is known of the outputs, in order; free dimensions, like the batch, are -1."""
-        axis = self._axis
-        return [
-            meta(port, freed(port.shape, axis) if joined else port.shape)
-            for port, joined in zip(self._outputs, self._plan.joined, strict=True)
-        ]
+        return self._outputs.metas(
+            [
+                freed(port.shape, self._axis) if joined else port.shape
+                for port, joined in zip(self._outputs.ports, self._plan.joined, strict=True)
+            ]
+        )
 
     def get_model_info(self, key: str) -> str:
         """Return a fact about the model, as `Model.get_model_info` does; "device" names all devices."""
@@ -160,7 +162,7 @@ class DataParallel(EngineOwner):
         return self._submit(inputs)
 
     def _submit(self, inputs: Sequence[Tensor | Array]) -> SplitRequest:
-        arrays = arrays_of(inputs, self._plan.expected)
+        arrays = self._inputs.arrays(inputs)
         request = SplitRequest(self._plan, arrays, len(self.devices), self._outputs, self._tally)
         try:
             for part in request.parts:

@@ -15,9 +15,8 @@ from PIL import Image, UnidentifiedImageError
 
 from pinnace.cli.picture import Layout, Preparation, read_picture
 from pinnace.errors import ArgumentValueError
+from pinnace.shapes import Shape, takes
 from pinnace.types import Array, DataType, Format
-
-Shape = tuple[int, ...]
 
 
 class InputSpec(Protocol):
@@ -184,7 +183,7 @@ def _typed(array: Array, slot: InputSpec) -> Array:
 
 def _fit(array: Array, shape: Shape) -> Array:
     """Reshape an array to the input's shape, inferring one free dimension."""
-    if _fits(array.shape, shape):
+    if takes(shape, array.shape):
         return array
     try:
         return array.reshape(shape)  # raises for several free dimensions
@@ -193,10 +192,6 @@ def _fit(array: Array, shape: Shape) -> Array:
         raise ArgumentValueError(
             f"holds {array.size} elements, shape {list(array.shape)}, and the input takes {list(shape)}{hint}"
         ) from None
-
-
-def _fits(have: Shape, want: Shape) -> bool:
-    return len(have) == len(want) and all(w in (-1, h) for h, w in zip(have, want, strict=True))
 
 
 def _is_picture(file: Path) -> bool:

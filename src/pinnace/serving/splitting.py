@@ -14,8 +14,8 @@ from pinnace.errors import ArgumentValueError, DataMismatchError
 from pinnace.serving.request import GuardedFuture
 from pinnace.serving.stats import Tally
 from pinnace.shapes import Shape
-from pinnace.tensors.ports import Expected, expected
-from pinnace.tensors.tensor import Kind, Tensor, tensors_of
+from pinnace.tensors.outputs import Outputs
+from pinnace.tensors.tensor import Tensor
 from pinnace.types import Array, Port
 
 _ANY = (-2,)
@@ -83,11 +83,6 @@ class SplitPlan:
             tuple(inputs),
         )
 
-    @property
-    def expected(self) -> list[Expected]:
-        """The dtypes, shapes and names that inputs are checked against."""
-        return expected(self.inputs, self.shapes)
-
     def parts(self, arrays: Sequence[Array], devices: int) -> list[tuple[int, int, list[Array]]]:
         """Return first row, end row and inputs of each part. Raises `DataMismatchError`."""
         axis, total = self.axis, arrays[self.first].shape[self.axis]
@@ -127,7 +122,7 @@ class SplitRequest(GuardedFuture[list[Tensor]]):
         plan: SplitPlan,
         arrays: Sequence[Array],
         devices: int,
-        outputs: Sequence[Port],
+        outputs: Outputs,
         tally: SharedTally,
     ) -> None:
         super().__init__()
@@ -152,7 +147,8 @@ class SplitRequest(GuardedFuture[list[Tensor]]):
                     for result, joined in zip(results, self._plan.joined, strict=True)
                 ]
             into = self._results
-        for port, result, joined, whole in zip(self._outputs, results, self._plan.joined, into, strict=True):
+        ports, plan = self._outputs.ports, self._plan
+        for port, result, joined, whole in zip(ports, results, plan.joined, into, strict=True):
             if joined:
                 there = _rows(whole, self._plan.axis, begin, end)
                 if result.shape != there.shape:
@@ -180,7 +176,7 @@ class SplitRequest(GuardedFuture[list[Tensor]]):
         assert self._results is not None
         with self._tally.lock:
             self._tally.count(perf_counter_ns() - self._arrived)
-        self.set_result(tensors_of(self._results, [Kind.of_port(port) for port in self._outputs]))
+        self.set_result(self._outputs.wrap(self._results))
 
     def fail(self, error: BaseException) -> None:
         """Fail the request, as one of its parts failed."""

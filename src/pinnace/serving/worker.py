@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from pinnace.errors import DataMismatchError, EngineError
 from pinnace.serving.request import Request
 from pinnace.serving.stats import Tally
+from pinnace.shapes import takes
 
 if TYPE_CHECKING:
     from pinnace.engines.protocol import Executable
@@ -55,12 +56,10 @@ class Worker:
     def _check_shapes(self, arrays: Sequence[Array]) -> None:
         """Raise DataMismatchError if the model was resized after the request was queued."""
         for port, array in zip(self.executable.inputs, arrays, strict=True):
-            have, want = array.shape, port.shape
-            same = len(have) == len(want) and all(w in (-1, h) for h, w in zip(have, want, strict=True))
-            if not same and want != (-2,):
+            if not takes(port.shape, array.shape):
                 raise DataMismatchError(
-                    f"input {port.name!r} has shape {list(have)}, and the model was resized to {list(want)} "
-                    f"while the prediction waited"
+                    f"input {port.name!r} has shape {list(array.shape)}, and the model was resized to "
+                    f"{list(port.shape)} while the prediction waited"
                 ) from None
 
     def perform(self, request: Request) -> None:

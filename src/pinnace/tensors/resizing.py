@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from pinnace.errors import ArgumentTypeError, ArgumentValueError, ConfigError, DataMismatchError
-from pinnace.shapes import Shape, named_shapes, parted, sizes
-from pinnace.tensors.ports import check_sizes, is_free
+from pinnace.shapes import Shape, is_free, named_shapes, parted, sizes
+from pinnace.tensors.inputs import check_sizes
 from pinnace.tensors.tensor import Tensor
 from pinnace.types import Port
 

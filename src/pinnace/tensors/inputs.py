@@ -1,0 +1,150 @@
+"""Inputs of a model: the checks of what a prediction is given, and its arrays."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+import numpy as np
+
+from pinnace.errors import DataMismatchError
+from pinnace.options.arguments import check_elements, check_type
+from pinnace.shapes import Shape, allowed, is_free, takes, written
+from pinnace.tensors.tensor import Tensor
+from pinnace.types import Array, Port
+
+# Predictions can take microseconds: these are tuples because `list | tuple` creates an object on each call,
+# and hot loops use `enumerate` because `zip(..., strict=True)` takes 0.3 us to start.
+_LISTS = (list, tuple)
+
+
+@dataclass(frozen=True)
+class Host:
+    """The device of a model, as seen by tensors in device memory.
+
+    `devices` is that of `get_model_info("device")`, "" for a model that accepts tensors of any device and
+    copies them to the host. With `binds`, tensors of its own device are used in place.
+    """
+
+    devices: str = ""
+    binds: bool = False
+
+    def data_of(self, tensor: Tensor, what: str) -> Array:
+        """Return the data of a tensor on a device: its memory if it can be used, else a copy.
+
+        Raises `DataMismatchError` if its device is not the model's; `what` names the tensor in the message.
+        """
+        if self.devices and _device(tensor.device) != _device(self.devices):
+            raise mismatch(
+                f"{what} is a tensor on {tensor.device}, and the model runs on {self.devices}: give it one "
+                f"of that device, or one without a device"
+            )
+        # Callers pass arrays on to an executable and use only their shape: device memory has one too.
+        return cast("Array", tensor.device_array()) if self.binds else tensor.get_data_to_numpy()
+
+
+def _device(described: str) -> str:
+    """Remove the description of simulation, which can differ in threads, from device names."""
+    return re.sub(r" \(.*?\)", "", described)
+
+
+class Inputs:
+    """The inputs of a model, with the shapes that they have now."""
+
+    def __init__(self, ports: Sequence[Port], shapes: Sequence[Shape], host: Host | None = None) -> None:
+        self.ports, self.shapes, self._host = tuple(ports), tuple(shapes), host or Host()
+        self._expected = [
+            (port.dtype, port.dtype.to_numpy(), shape) for port, shape in zip(ports, shapes, strict=True)
+        ]
+
+    def tensors(self, warned: set[str]) -> list[Tensor]:
+        """Return new tensors without data; `warned` is that of `Tensor.of_port`."""
+        return [
+            Tensor.of_port(port, shape, warned) for port, shape in zip(self.ports, self.shapes, strict=True)
+        ]
+
+    def arrays(self, inputs: Sequence[Tensor | Array]) -> list[Array]:
+        """Return the data of a prediction's inputs as arrays for an executable.
+
+        Raises `ArgumentTypeError` unless `inputs` is a list of tensors or arrays, `DataMismatchError` if they
+        do not fit.
+        """
+        if not isinstance(inputs, _LISTS) or len(inputs) != len(self._expected):
+            check_inputs(inputs)
+            names = ", ".join(port.name for port in self.ports)
+            raise mismatch(f"the model has {len(self.ports)} inputs ({names}), but got {len(inputs)}")
+        arrays = []
+        for place, (kind, dtype, shape) in enumerate(self._expected):
+            value = inputs[place]
+            if value.__class__ is Tensor:
+                array = value.array_of(kind, shape)
+            elif value.__class__ is np.ndarray and value.dtype is dtype and value.shape == shape:
+                array = value if value.flags.c_contiguous else None
+            else:
+                array = None
+            if array is None:
+                check_inputs(inputs)
+                array = self._array(value, self.ports[place], shape)
+            arrays.append(array)
+        return arrays
+
+    def _array(self, value: Tensor | Array, port: Port, shape: Shape) -> Array:
+        """Return the data of an input that needs checks or conversion."""
+        tensor = value if isinstance(value, Tensor) else Tensor(value)
+        if tensor.dtype is not port.dtype:
+            raise mismatch(f"input {port.name!r} must be {port.dtype}, but got {tensor.dtype}")
+        if not tensor.has_data:
+            raise _without_data(tensor, port)
+        on_device = tensor.on_device
+        array = (
+            self._host.data_of(tensor, f"input {port.name!r}") if on_device else tensor.get_data_to_numpy()
+        )
+        return array if array.shape == shape else _as_shape(array, port, shape)
+
+
+def check_inputs(inputs: Any) -> None:
+    """Raise `ArgumentTypeError` unless `inputs` is a list of tensors or arrays."""
+    if not isinstance(inputs, tuple):
+        check_type("inputs", inputs, list)
+    check_elements("inputs", inputs, Tensor, np.ndarray)
+
+
+def _as_shape(array: Array, port: Port, shape: Shape) -> Array:
+    if port.sizes and shape != (-2,):
+        check_sizes(port, array.shape)
+    if takes(shape, array.shape):
+        return array
+    if len(array.shape) == 1 and array.size == math.prod(shape) and not is_free(shape):
+        return array.reshape(shape)  # flat data, in row-major order
+    raise mismatch(f"input {port.name!r} must have shape {list(shape)}, but got {list(array.shape)}")
+
+
+def _without_data(tensor: Tensor, port: Port) -> DataMismatchError:
+    if is_free(tuple(tensor.shape)):
+        return mismatch(
+            f"input {port.name!r} has free dimensions {tensor.shape} and no data: resize the model, or set "
+            f"tensor.shape, then set the data"
+        )
+    return mismatch(
+        f"input {port.name!r} has no data: set_data_from_numpy sets it, get_data_to_numpy makes it zeros"
+    )
+
+
+def mismatch(what: str) -> DataMismatchError:
+    """Return the error of a prediction that cannot begin; mindspore_lite has only the first words."""
+    return DataMismatchError(f"predict failed! {what}")
+
+
+def check_sizes(port: Port, shape: Sequence[int]) -> None:
+    """Raise `DataMismatchError` unless `dynamic_dims` allows the sizes of the free dimensions in `shape`."""
+    if len(shape) != len(port.shape):
+        return
+    free = [size for size, declared in zip(shape, port.shape, strict=True) if declared == -1]
+    if not allowed(port.sizes, free):
+        raise DataMismatchError(
+            f"input {port.name!r} has the shape {list(port.shape)}, and dynamic_dims allows "
+            f"{written(port.sizes)} for its free dimensions, but got {free}"
+        )

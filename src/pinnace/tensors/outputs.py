@@ -1,0 +1,133 @@
+"""Outputs of a model: where a prediction writes its results, and the tensors that they become."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import chain
+from operator import is_not
+from typing import Any
+
+import numpy as np
+
+from pinnace.errors import ArgumentValueError
+from pinnace.options.arguments import check_elements
+from pinnace.shapes import Shape, is_free, takes
+from pinnace.tensors.inputs import Host, mismatch
+from pinnace.tensors.storage import Kind
+from pinnace.tensors.tensor import Tensor, TensorMeta, arrays_in, tensors_of
+from pinnace.types import Array, Port
+
+Places = list[Any]
+"""For each output the array or device memory that its results are written to, None for new memory."""
+
+
+class Outputs:
+    """The outputs of a model."""
+
+    def __init__(self, ports: Sequence[Port], host: Host | None = None) -> None:
+        self.ports, self._host = tuple(ports), host or Host()
+        self._kinds = [Kind.of_port(port) for port in ports]
+        self._proven: tuple[list[Array], list[Array]] | None = None
+
+    def metas(self, shapes: Sequence[Shape]) -> list[TensorMeta]:
+        """Describe the outputs, which have these shapes."""
+        return [_meta(port, shape) for port, shape in zip(self.ports, shapes, strict=True)]
+
+    def bind(self, outputs: list[Any], arrays: list[Array]) -> Places | None:
+        """Return the memory of `outputs` that an executable can write while it reads `arrays`; None if none.
+
+        These are the arrays of all outputs, or the memory of those on the model's device. The results of
+        other outputs are copied afterwards. Raises `ArgumentTypeError` or `ArgumentValueError` for a list
+        that cannot be filled, `DataMismatchError` for a tensor on a device that has not the device, dtype or
+        shape of its result.
+        """
+        found = arrays_in(outputs, self._kinds)
+        if found is None:
+            self._check(outputs)
+            return self._on_device(outputs, arrays)
+        if self._proven is None or any(map(is_not, chain(*self._proven), chain(found, arrays))):
+            if not _fits(found, arrays, self.ports):
+                return None
+            self._proven = found, arrays
+        return found
+
+    def _check(self, outputs: list[Any]) -> None:
+        check_elements("outputs", outputs, Tensor, TensorMeta)
+        count = len(self.ports)
+        if outputs and len(outputs) != count:
+            raise ArgumentValueError(
+                f"outputs must be empty or hold one Tensor for each of the model's {count} outputs, "
+                f"but got {len(outputs)}."
+            )
+
+    def _on_device(self, outputs: list[Any], arrays: Sequence[Array]) -> Places | None:
+        """Return the memory of outputs on the model's device, unless an input or another output shares it."""
+        found: Places = [None] * len(outputs)
+        for place, value in enumerate(outputs):
+            if isinstance(value, Tensor) and value.on_device:
+                port = self.ports[place]
+                _check_output(value, port)
+                data: Any = self._host.data_of(value, f"output {port.name!r}")
+                if self._host.binds and not any(data.shares(other) for other in (*arrays, *found)):
+                    found[place] = data
+        return found if any(data is not None for data in found) else None
+
+    def wrap(self, results: Sequence[Array]) -> list[Tensor]:
+        """Return the results as tensors."""
+        return tensors_of(results, self._kinds)
+
+    def fill(self, outputs: list[Any], results: Sequence[Array], into: Places | None) -> list[Tensor]:
+        """Put the results into the list that `bind` gave `into` for. Returns them as tensors."""
+        if not outputs:
+            outputs.extend(self.wrap(results))
+            return list(outputs)
+        tensors = []
+        for place, given in enumerate(outputs):
+            tensor = given
+            if into is None or into[place] is None:
+                (tensor,) = tensors_of(results[place : place + 1], self._kinds[place : place + 1])
+                if isinstance(given, Tensor):
+                    _copy_into(given, tensor)
+                else:
+                    outputs[place] = tensor  # a TensorMeta cannot hold data
+            tensors.append(tensor)
+        return tensors
+
+
+def _meta(port: Port, shape: Shape) -> TensorMeta:
+    tensor = Tensor.of_port(port, shape)
+    result = TensorMeta()
+    result.name, result.dtype, result.shape, result.format = port.name, port.dtype, list(shape), port.format
+    result.element_num, result.data_size = tensor.element_num, tensor.data_size
+    return result
+
+
+def _fits(outputs: Sequence[Array], inputs: Sequence[Array], ports: Sequence[Port]) -> bool:
+    """Return True if results can be written to the outputs, which must not share memory."""
+    return not any(
+        output.shape != port.shape
+        or not output.flags.writeable
+        or output.dtype == object
+        or any(np.may_share_memory(output, other) for other in (*inputs, *outputs[:place]))
+        for place, (output, port) in enumerate(zip(outputs, ports, strict=True))
+    )
+
+
+def _check_output(tensor: Tensor, port: Port) -> None:
+    have = tuple(tensor.shape)
+    if tensor.dtype is not port.dtype or is_free(have) or not takes(port.shape, have):
+        raise mismatch(
+            f"output {port.name!r} has {port.dtype} and shape {list(port.shape)}: the tensor on "
+            f"{tensor.device} that is to hold it has {tensor.dtype} and {list(have)}"
+        )
+
+
+def _copy_into(given: Tensor, result: Tensor) -> None:
+    array = result.get_data_to_numpy()
+    in_place = given.has_data and not given.on_device and given.get_data_to_numpy().flags.writeable
+    if in_place and given.dtype is result.dtype and given.data_size == array.nbytes:
+        given.shape = result.shape
+        np.copyto(given.get_data_to_numpy(), array)
+        return
+    given.dtype, given.shape = result.dtype, result.shape
+    given.set_data_from_numpy(array)
