@@ -104,6 +104,27 @@ def test_the_gather_is_named_whose_computed_indices_are_out_of_range(execution):
             run([np.array([1]), TABLE[:2]])
 
 
+def test_gathers_of_fixed_shapes_are_checked_together(execution):
+    """Columns of an input index tables of other lengths; what the first finds indexes a third."""
+    nodes = [
+        helper.make_node("Split", ["i"], ["j", "k"], axis=1, num_outputs=2),
+        helper.make_node("Gather", ["w", "j"], ["a"]),
+        helper.make_node("Gather", ["s", "k"], ["b"]),
+        helper.make_node("Gather", ["next", "j"], ["n"]),
+        helper.make_node("Gather", ["s", "n"], ["c"]),
+    ]
+    weights = {"w": TABLE, "s": TABLE[:2], "next": np.array([0, 1, -2, -3])}
+    run = execution(model(nodes, {"i": np.array([[2, -1]])}, weights, ["a", "b", "c"])).run
+    for _ in range(2):
+        a, b, c = run([np.array([[2, -1]])])
+        np.testing.assert_array_equal(a, TABLE[[[2]]])
+        np.testing.assert_array_equal(b, TABLE[[[1]]])
+        np.testing.assert_array_equal(c, TABLE[[[0]]])
+        for wrong, named in ([4, 0], "[an]"), ([0, 2], "b"), ([3, 0], "c"), ([-5, 0], "[an]"), ([0, -3], "b"):
+            with pytest.raises(EngineError, match=f"Gather that computes '{named}' are out of range"):
+                run([np.array([wrong])])
+
+
 def test_indices_that_are_computed_of_shapes_are_checked(execution):
     nodes = [
         helper.make_node("Shape", ["x"], ["length"]),

@@ -3,8 +3,8 @@
 * A product with a constant reads beyond an input whose inner dimension does not fit. Where that dimension is
   free, a Reshape, which copies nothing, fixes it, and refuses what does not fit.
 * Gather gives zeros, or what lies beside the data, for indices out of range. Where these are an input of
-  the model and the length is fixed, the input is looked at before the run. Other indices are clamped, and one
-  more output of the model counts for each Gather those that were changed.
+  the model and the length is fixed, the input is looked at before the run. Other indices are clamped, few of
+  fixed shapes together, and one more output of the model counts those that were changed.
 * Range makes |stop - start| elements where ONNX makes none: stop is moved to start.
 * Integers are cut to 32 bits: inputs of 64 are looked at before the run.
 
@@ -14,7 +14,10 @@ OpenVINO, see `lacking`. Seen in OpenVINO 2026.4.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+import json
+from collections import defaultdict
+from collections.abc import Collection, Mapping, Sequence
+from math import prod
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -30,6 +33,8 @@ _INTEGERS = ("i32", "i64")
 _SAME_VALUES = ("Convert", "Reshape", "Squeeze", "Transpose", "Unsqueeze")
 _UNSIGNED: Mapping[int, np.dtype[Any]] = {4: np.dtype(np.uint32), 8: np.dtype(np.uint64)}
 _BITS_32 = 1 << 31
+_FEW = 256
+"""Up to so many indices of a Gather are clamped together with others: nodes cost more than numbers."""
 
 
 class IndexLimit(NamedTuple):
@@ -66,8 +71,7 @@ def guard(model: ov.Model, inputs: Collection[str]) -> None:
     `inputs` are those that `IndexLimit.check` sees before each run.
     """
     limits: dict[str, IndexLimit] = {}
-    counts: list[ov.Output] = []
-    counted: list[str] = []
+    computed: list[ov.Node] = []
     for node in model.get_ordered_ops():
         match node.get_type_name():
             case "MatMul":
@@ -77,17 +81,17 @@ def guard(model: ov.Model, inputs: Collection[str]) -> None:
                 if given in inputs and length is not None:
                     limits[given] = min(limits.get(given, IndexLimit()), IndexLimit(length, name))
                 else:
-                    counts.append(_clamp(node))
-                    counted.append(name)
+                    computed.append(node)
             case "Range":
                 _stop_at_start(node)
     for parameter in model.get_parameters():
         limit = limits.get(parameter.get_friendly_name())
         if limit is not None:
             parameter.output(0).add_names({f"{_BELOW}{limit.length} {limit.gather}"})
+    counts = [count for gathers in _together(model, computed) for count in _clamp(gathers)]
     if counts:
-        joined = ops.concat(counts, 0).output(0)
-        joined.set_names({_COUNTS + "\n".join(counted)})
+        joined = ops.concat([counted for _, counted in counts], 0).output(0)
+        joined.set_names({_COUNTS + json.dumps([name for names, _ in counts for name in names])})
         model.add_outputs([joined])
 
 
@@ -104,9 +108,11 @@ def limits(model: ov.CompiledModel) -> dict[str, IndexLimit]:
 
 
 def counted(model: ov.CompiledModel) -> list[str]:
-    """The Gathers, by what they compute, that the last output has counts of; none without such an output."""
+    """Return the Gathers, by what they compute, that the numbers of the last output count for; none without
+    such an output.
+    """
     name = next(iter(model.outputs[-1].get_names()), "")
-    return name.removeprefix(_COUNTS).split("\n") if name.startswith(_COUNTS) else []
+    return list(json.loads(name.removeprefix(_COUNTS))) if name.startswith(_COUNTS) else []
 
 
 def _fix_inner_dimension(product: ov.Node) -> None:
@@ -157,7 +163,51 @@ def _is_integer(node: ov.Node) -> bool:
     return node.get_element_type().get_type_name() in _INTEGERS
 
 
-def _clamp(gather: ov.Node) -> ov.Output:
+def _together(model: ov.Model, gathers: Sequence[ov.Node]) -> list[list[ov.Node]]:
+    """Return the Gathers in groups that can be clamped together, before any of the group computes."""
+    chosen = {gather.get_friendly_name() for gather in gathers}
+    level: dict[str, int] = {}  # how many of the Gathers, one after another, a node waits for
+    groups: dict[tuple[Any, ...], list[ov.Node]] = defaultdict(list)
+    for node in model.get_ordered_ops():
+        name = node.get_friendly_name()
+        above = [level[value.get_node().get_friendly_name()] for value in node.input_values()]
+        level[name] = max(above, default=0)
+        if name in chosen:
+            level[name] = max(level[name], above[1] + 1)
+            kind = node.input_value(1).get_element_type().get_type_name()
+            groups[(above[1], kind) if _is_small(node) else (name,)].append(node)
+    return list(groups.values())
+
+
+def _is_small(gather: ov.Node) -> bool:
+    shape = gather.input(1).get_partial_shape()
+    return shape.is_static and prod(shape.to_shape()) <= _FEW and _length(gather) is not None
+
+
+def _clamp(gathers: Sequence[ov.Node]) -> list[tuple[list[str], ov.Output]]:
+    """Keep the indices of Gathers in range; returns names of Gathers, and for each name a number that is not
+    0 where indices of it were not.
+    """
+    if not _is_small(gathers[0]):
+        return [([gather.get_friendly_name()], _clamp_free(gather)) for gather in gathers]
+    sizes = [prod(gather.input(1).get_partial_shape().to_shape()) for gather in gathers]
+    kind = gathers[0].input_value(1).get_element_type()
+    lengths = ops.constant(np.repeat([_length(gather) for gather in gathers], sizes), kind)
+    flat = [
+        ops.reshape(g.input_value(1), ops.constant([size]), False)
+        for g, size in zip(gathers, sizes, strict=True)
+    ]
+    indices = ops.concat(flat, 0)
+    clamped = _within(indices.output(0), lengths.output(0))
+    parts = ops.variadic_split(clamped, ops.constant(0), ops.constant(sizes))
+    for gather, part in zip(gathers, parts.outputs(), strict=True):
+        shape = np.array(gather.input(1).get_partial_shape().to_shape(), np.int64)
+        gather.input(1).replace_source_output(ops.reshape(part, ops.constant(shape), False).output(0))
+    names = np.repeat([gather.get_friendly_name() for gather in gathers], sizes)
+    return [(names.tolist(), ops.convert(ops.not_equal(clamped, indices), "i32").output(0))]
+
+
+def _clamp_free(gather: ov.Node) -> ov.Output:
     """Keep the indices of a Gather in range; returns how many were not, of shape (1,)."""
     data, indices, axis = gather.input_values()
     kind = indices.get_element_type()
@@ -165,13 +215,18 @@ def _clamp(gather: ov.Node) -> ov.Output:
     length = ops.reshape(
         ops.gather(lengths, axis, ops.constant(np.int64(0))), ops.constant([], np.int64), False
     )
-    last = ops.subtract(length, ops.constant(1, kind))
-    clamped = ops.maximum(ops.minimum(indices, last), ops.negative(length))
-    gather.input(1).replace_source_output(clamped.output(0))
+    clamped = _within(indices, length.output(0))
+    gather.input(1).replace_source_output(clamped)
     changed = ops.convert(ops.not_equal(clamped, indices), "i32")
     axes = ops.constant(np.arange(len(indices.get_partial_shape())))
     count = ops.reduce_sum(changed, axes, False)
     return ops.reshape(count, ops.constant([1]), False).output(0)
+
+
+def _within(indices: ov.Output, length: ov.Output) -> ov.Output:
+    """Return indices that lie in [-length, length)."""
+    last = ops.subtract(length, ops.constant(1, indices.get_element_type()))
+    return ops.maximum(ops.minimum(indices, last), ops.negative(length)).output(0)
 
 
 def _stop_at_start(numbers: ov.Node) -> None:
