@@ -11,8 +11,10 @@ from pinnace.ops import collective as collective
 from pinnace.ops import constants as constants
 from pinnace.ops import conv as conv
 from pinnace.ops import detection as detection
+from pinnace.ops import diagonal as diagonal
 from pinnace.ops import experts as experts
 from pinnace.ops import factor as factor
+from pinnace.ops import filling as filling
 from pinnace.ops import image as image
 from pinnace.ops import incomplete as incomplete
 from pinnace.ops import index as index
@@ -29,6 +31,8 @@ from pinnace.ops import lite_speech as lite_speech
 from pinnace.ops import loss as loss
 from pinnace.ops import math as math
 from pinnace.ops import norm as norm
+from pinnace.ops import padding as padding
+from pinnace.ops import parts as parts
 from pinnace.ops import patches as patches
 from pinnace.ops import pool as pool
 from pinnace.ops import quantised as quantised
@@ -41,6 +45,7 @@ from pinnace.ops import special as special
 from pinnace.ops import state as state
 from pinnace.ops import structure as structure
 from pinnace.ops import text as text
+from pinnace.ops import unique as unique
 from pinnace.ops import views as views
 
 from pinnace.ops import lite_shared as lite_shared  # isort: skip  (the rows that it names)

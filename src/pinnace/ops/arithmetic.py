@@ -10,13 +10,15 @@ import onnx_ir as ir
 
 from pinnace.ops import binding
 from pinnace.ops.builder import Builder
+from pinnace.ops.formulas import formulas, function
 from pinnace.ops.integers import divisor, floored_quotient, least_over_zero, quotient
-from pinnace.ops.math import exp2, floating, log1p, promoted, trunc
+from pinnace.ops.math import beside, exp2, floating, log1p, promoted, trunc
 from pinnace.ops.table import Tensor, primitive, primitives
 from pinnace.ops.values import Value
 
 _EUCLID_STEPS = {8: 13, 16: 24, 32: 46, 64: 92}
 """Turns that Euclid's algorithm takes at most, by bits: the longest are those of Fibonacci's numbers."""
+
 
 Binary = Callable[[Builder, Tensor, Tensor], Tensor]
 
@@ -62,16 +64,15 @@ def logical(b: Builder, op_type: str, *operands: Value) -> Value:
     return b.op(op_type, *(b.cast(b.tensor(x), ir.DataType.BOOL) for x in operands))
 
 
-@of_two("NotEqual", "NeScalar")
-def not_equal(b: Builder, x: Tensor, y: Tensor) -> Tensor:
-    """Equal and Not."""
-    return b.op("Not", b.op("Equal", x, y))
-
-
-@primitive("ApproximateEqual")
-def approximate_equal(b: Builder, x: Tensor, y: Tensor, tolerance: float = 1e-5) -> Value:
-    """Less, of the absolute difference."""
-    return b.op("Less", b.op("Abs", b.op("Sub", *promoted(b, x, y))), tolerance)
+formulas(
+    __name__,
+    {
+        "Addcmul AddcmulExt": "x, first, second, value: Value = 1 -> x + first * second * beside(value, x)",
+        "ApproximateEqual": "x, y, tolerance: float = 1e-5 -> Abs(Sub(*promoted(x, y))) < tolerance",
+        "Lerp LerpScalar": "start, end, weight: Value -> start + (end - start) * beside(weight, start)",
+        "NotEqual NeScalar": "x: Value, y: Value -> ~Equal(*promoted(x, y))",
+    },
+)
 
 
 @primitives({"AddExt AddScalar": "Add", "SubExt SubScalar": "Sub"})
@@ -324,28 +325,11 @@ def heaviside(b: Builder, x: Tensor, values: Tensor) -> Tensor:
     return b.op("Where", b.op("Equal", x, b.like(0, x)), values, step)
 
 
-@primitive("Lerp", "LerpScalar")
-def lerp(b: Builder, start: Tensor, end: Tensor, weight: Value) -> Value:
-    """The start, and the weight times the distance."""
-    return b.op("Add", start, b.op("Mul", b.op("Sub", end, start), _beside(b, weight, start)))
-
-
-def _beside(b: Builder, value: Value, x: Tensor) -> Tensor:
-    """`value` in the type of `x`."""
-    return b.cast(b.operand(value, x), b.dtype(x))
-
-
-@primitive("Addcmul", "AddcmulExt")
-def addcmul(b: Builder, x: Tensor, first: Tensor, second: Tensor, value: Value = 1) -> Value:
-    """Add, of value times the product."""
-    return b.op("Add", x, b.op("Mul", b.op("Mul", first, second), _beside(b, value, x)))
-
-
 @primitive("Addcdiv", "AddcdivExt")
 def addcdiv(b: Builder, x: Tensor, first: Tensor, second: Tensor, value: Value = 1) -> Value:
     """Add, of value times the quotient."""
     part = quotient(b, first, second) if b.dtype(x).is_integer() else b.op("Div", first, second)
-    return b.op("Add", x, b.op("Mul", part, _beside(b, value, x)))
+    return b.op("Add", x, b.op("Mul", part, beside(b, value, x)))
 
 
 @primitive("AddN", "AccumulateNV2")
@@ -379,6 +363,7 @@ def clamp(b: Builder, x: Tensor, clip_min: Value = None, clip_max: Value = None)
     return x
 
 
+@function
 def bound_for_nan(b: Builder, clipped: Tensor, bound: Value) -> Tensor:
     """The bound in the place of NaN, which Clip keeps and MindSpore's comparisons do not."""
     if bound is None or not b.dtype(clipped).is_floating_point():

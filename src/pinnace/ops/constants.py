@@ -11,7 +11,7 @@ import onnx_ir as ir
 
 from pinnace.ops.builder import Builder
 from pinnace.ops.room import room, span
-from pinnace.ops.table import Tensor, primitive
+from pinnace.ops.table import Tensor, primitive, primitives
 from pinnace.ops.values import Value
 
 
@@ -54,12 +54,10 @@ def log_space(b: Builder, start: float, end: float, *, steps: int = 10, base: in
     return _given(b, np.power(float(base), np.linspace(start, end, span(steps))), ir.DataType.FLOAT)
 
 
-def _triangle(name: str, places: Callable[[int, int, int], Any]) -> None:
-    @primitive(name, unused="dtype", lowered_to="A constant.")
-    def lowering(b: Builder, *, row: int, col: int, offset: int = 0) -> Value:
-        room(row, col)
-        return _given(b, np.stack(places(row, offset, col)), ir.DataType.INT32)
-
-
-_triangle("TrilIndices", np.tril_indices)
-_triangle("TriuIndices", np.triu_indices)
+@primitives({"TrilIndices": np.tril_indices, "TriuIndices": np.triu_indices}, unused="dtype")
+def triangle(
+    b: Builder, places: Callable[[int, int, int], Any], *, row: int, col: int, offset: int = 0
+) -> Value:
+    """A constant."""
+    room(row, col)
+    return _given(b, np.stack(places(row, offset, col)), ir.DataType.INT32)

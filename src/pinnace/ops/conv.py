@@ -11,7 +11,7 @@ import numpy as np
 from pinnace.ops.builder import Builder
 from pinnace.ops.layout import permuted
 from pinnace.ops.room import room
-from pinnace.ops.table import Arguments, Dims, Ints, Tensor, primitive
+from pinnace.ops.table import Arguments, Dims, Ints, Tensor, primitive, primitives
 from pinnace.ops.values import Unsupported, Value
 
 # -- windows ---------------------------------------------------------------------------------------
@@ -104,19 +104,14 @@ class _Kernel(Arguments):
     group: int = 1
 
 
-def _conv(rank: int, name: str) -> None:
-    # pad and pad_mode have what pad_list has.
-    @primitive(name, unused="kernel_size out_channel pad_list", lowered_to="Conv.")
-    def lowering(b: Builder, x: Tensor, weight: Tensor, *, kernel: _Kernel, format: str = "NCHW") -> Value:
-        last = is_last(format)
-        x, weight = images_first(b, x, format), images_first(b, weight, format)
-        steps, holes = spatial(kernel.stride, rank, last), spatial(kernel.dilation, rank, last)
-        y = convolution(b, x, weight, None, steps, holes, kernel.group, kernel.pad_mode, kernel.pad)
-        return images_back(b, y, format)
-
-
-_conv(2, "Conv2D")
-_conv(3, "Conv3D")
+@primitives({"Conv2D": 2, "Conv3D": 3}, unused="kernel_size out_channel pad_list")
+def conv(b: Builder, rank: int, x: Tensor, weight: Tensor, *, kernel: _Kernel, format: str = "NCHW") -> Value:
+    """Conv."""
+    last = is_last(format)
+    x, weight = images_first(b, x, format), images_first(b, weight, format)
+    steps, holes = spatial(kernel.stride, rank, last), spatial(kernel.dilation, rank, last)
+    y = convolution(b, x, weight, None, steps, holes, kernel.group, kernel.pad_mode, kernel.pad)
+    return images_back(b, y, format)
 
 
 @primitive("DepthwiseConv2dNative", unused="kernel_size out_channel pad_list channel_multiplier")
@@ -169,7 +164,11 @@ def _conv_ext(rank: int, with_sizes: str, with_name: str) -> None:
 
 
 _conv_ext(1, "Conv1DExt", "Conv1DPadding")
+
+
 _conv_ext(2, "Conv2DExt", "Conv2DPadding")
+
+
 _conv_ext(3, "Conv3DExt", "Conv3DPadding")
 
 

@@ -14,7 +14,7 @@ from pinnace.ops import binding
 from pinnace.ops.builder import Builder
 from pinnace.ops.conv import images_back, images_first, is_same
 from pinnace.ops.room import room
-from pinnace.ops.table import Dims, Floats, Ints, Tensor, primitive
+from pinnace.ops.table import Dims, Floats, Ints, Tensor, primitive, primitives
 from pinnace.ops.values import Unsupported, Value
 
 # -- resizing --------------------------------------------------------------------------------------
@@ -150,25 +150,32 @@ def resize_v2(
     return resized(b, x, sizes, where, mode=mode, nearest_mode=rounding, cubic_coeff_a=coefficient)
 
 
-def _upsample(mode: str, *names: str) -> None:
-    @primitive(*names, lowered_to=f"Resize, {mode}.")
-    def lowering(
-        b: Builder,
-        x: Tensor,
-        output_size: Dims | None = None,
-        scales: Floats | None = None,
-        align_corners: bool = False,
-    ) -> Value:
-        where = "asymmetric" if mode == "nearest" else _where(align_corners, True)
-        options: dict[str, Any] = {
-            "mode": mode,
-            "nearest_mode": "floor" if mode == "nearest" else None,
-            "cubic_coeff_a": -0.75 if mode == "cubic" else None,
-        }
-        if output_size:
-            return resized(b, x, output_size, where, **options)
-        factors = np.asarray([1.0, 1.0, *_factors(b, x, mode, scales or ())], np.float32)
-        return b.op("Resize", x, None, factors, coordinate_transformation_mode=where, **options)
+@primitives(
+    {
+        "UpsampleNearest1D UpsampleNearest2D UpsampleNearest3D": "nearest",
+        "UpsampleLinear1D UpsampleBilinear2D UpsampleTrilinear3D": "linear",
+        "UpsampleBicubic2D": "cubic",
+    }
+)
+def upsample(
+    b: Builder,
+    mode: str,
+    x: Tensor,
+    output_size: Dims | None = None,
+    scales: Floats | None = None,
+    align_corners: bool = False,
+) -> Value:
+    """Resize, {mode}."""
+    where = "asymmetric" if mode == "nearest" else _where(align_corners, True)
+    options: dict[str, Any] = {
+        "mode": mode,
+        "nearest_mode": "floor" if mode == "nearest" else None,
+        "cubic_coeff_a": -0.75 if mode == "cubic" else None,
+    }
+    if output_size:
+        return resized(b, x, output_size, where, **options)
+    factors = np.asarray([1.0, 1.0, *_factors(b, x, mode, scales or ())], np.float32)
+    return b.op("Resize", x, None, factors, coordinate_transformation_mode=where, **options)
 
 
 def _factors(b: Builder, x: Tensor, mode: str, scales: Sequence[float]) -> list[float]:
@@ -178,11 +185,6 @@ def _factors(b: Builder, x: Tensor, mode: str, scales: Sequence[float]) -> list[
         times = None if length is None else int(length * np.float32(scale)) / max(length, 1)
         factors.append(times if mode == "nearest" and times in (1, 2) else scale)
     return factors
-
-
-_upsample("nearest", "UpsampleNearest1D", "UpsampleNearest2D", "UpsampleNearest3D")
-_upsample("linear", "UpsampleLinear1D", "UpsampleBilinear2D", "UpsampleTrilinear3D")
-_upsample("cubic", "UpsampleBicubic2D")
 
 
 @primitive("ResizeArea")
@@ -212,7 +214,10 @@ def _shares(old: int, new: int, align_corners: bool) -> npt.NDArray[np.float32]:
 
 # -- sampling --------------------------------------------------------------------------------------
 
+
 _SAMPLING = {"0": "linear", "1": "nearest", "bilinear": "linear", "nearest": "nearest"}
+
+
 _SAMPLING_PADS = {"0": "zeros", "1": "border", "2": "reflection"}
 
 

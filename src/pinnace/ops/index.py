@@ -12,15 +12,19 @@ import onnx_ir as ir
 from pinnace.ops import binding
 from pinnace.ops.array import counting, filled
 from pinnace.ops.builder import Builder
+from pinnace.ops.formulas import function
 from pinnace.ops.room import room
-from pinnace.ops.table import Arguments, Dims, Ints, Tensor, find, primitive
+from pinnace.ops.table import Arguments, Dims, Ints, Tensor, find, primitive, primitives
 from pinnace.ops.values import Unsupported, Value
 from pinnace.program import Dialect
 
 _END = int(np.iinfo(np.int64).max)
+
+
 _BEGIN = int(np.iinfo(np.int64).min)
 
 
+@function
 def places(b: Builder, x: Tensor) -> Tensor:
     """Indices in a type that ONNX takes."""
     return x if b.dtype(x) in (ir.DataType.INT32, ir.DataType.INT64) else b.cast(x, ir.DataType.INT64)
@@ -97,11 +101,6 @@ def index_select(b: Builder, x: Tensor, axis: int, index: Tensor) -> Value:
     return b.op("Gather", x, places(b, index), axis=axis)
 
 
-def select_ext(b: Builder, x: Tensor, dim: int, index: Value) -> Value:
-    """Gather of one place."""
-    return b.op("Gather", x, places(b, b.tensor(index)), axis=dim)
-
-
 @primitive("Take")
 def take(b: Builder, x: Tensor, index: Tensor) -> Value:
     """Reshape and Gather."""
@@ -160,17 +159,18 @@ def scattered_nd(b: Builder, x: Tensor, indices: Tensor, updates: Tensor, reduct
     return b.op("ScatterND", x, wide_places(b, indices), b.cast(updates, b.dtype(x)), reduction=reduction)
 
 
-def _tensor_scatter(reduction: str, *names: str) -> None:
-    @primitive(*names, lowered_to=f"ScatterND, reduction {reduction}.")
-    def lowering(b: Builder, x: Tensor, indices: Tensor, updates: Tensor) -> Value:
-        return scattered_nd(b, x, indices, updates, reduction)
-
-
-_tensor_scatter("none", "TensorScatterUpdate")
-_tensor_scatter("add", "TensorScatterAdd")
-_tensor_scatter("mul", "TensorScatterMul")
-_tensor_scatter("max", "TensorScatterMax")
-_tensor_scatter("min", "TensorScatterMin")
+@primitives(
+    {
+        "TensorScatterUpdate": "none",
+        "TensorScatterAdd": "add",
+        "TensorScatterMul": "mul",
+        "TensorScatterMax": "max",
+        "TensorScatterMin": "min",
+    }
+)
+def tensor_scatter(b: Builder, reduction: str, x: Tensor, indices: Tensor, updates: Tensor) -> Value:
+    """ScatterND, reduction {reduction}."""
+    return scattered_nd(b, x, indices, updates, reduction)
 
 
 @primitive("TensorScatterDiv")
@@ -327,8 +327,14 @@ def _rows(reduction: str, *names: str) -> None:
 
 
 _ROWS = {"add": "add", "sub": "add", "none": "none"}
+
+
 _rows("add", "InplaceAdd")
+
+
 _rows("sub", "InplaceSub")
+
+
 _rows("none", "InplaceUpdate")
 
 
@@ -380,13 +386,20 @@ def _diagonal_mask(shape: tuple[int, ...], wrap: bool) -> npt.NDArray[np.bool_]:
 # -- segments --------------------------------------------------------------------------------------
 
 
-def _segments(reduction: str, name: str) -> None:
-    @primitive(name, lowered_to=f"ScatterND, reduction {reduction}.")
-    def lowering(b: Builder, x: Tensor, segment_ids: Tensor, num_segments: Dims) -> Value:
-        dims = b.dims(x, b.rank(segment_ids))
-        start = filled(b, _neutral(reduction, b.dtype(x)), [*num_segments, *dims], b.dtype(x))
-        where = b.op("Unsqueeze", wide_places(b, segment_ids), [-1])
-        return scattered_nd(b, start, where, x, reduction)
+@primitives(
+    {
+        "UnsortedSegmentSum": "add",
+        "UnsortedSegmentProd": "mul",
+        "UnsortedSegmentMax": "max",
+        "UnsortedSegmentMin": "min",
+    }
+)
+def segments(b: Builder, reduction: str, x: Tensor, segment_ids: Tensor, num_segments: Dims) -> Value:
+    """ScatterND, reduction {reduction}."""
+    dims = b.dims(x, b.rank(segment_ids))
+    start = filled(b, _neutral(reduction, b.dtype(x)), [*num_segments, *dims], b.dtype(x))
+    where = b.op("Unsqueeze", wide_places(b, segment_ids), [-1])
+    return scattered_nd(b, start, where, x, reduction)
 
 
 def _neutral(reduction: str, dtype: ir.DataType) -> float:
@@ -394,12 +407,6 @@ def _neutral(reduction: str, dtype: ir.DataType) -> float:
         return float(reduction == "mul")
     limits = np.finfo(dtype.numpy()) if dtype.is_floating_point() else np.iinfo(dtype.numpy())
     return limits.min if reduction == "max" else limits.max
-
-
-_segments("add", "UnsortedSegmentSum")
-_segments("mul", "UnsortedSegmentProd")
-_segments("max", "UnsortedSegmentMax")
-_segments("min", "UnsortedSegmentMin")
 
 
 def _sorted_segments(reduction: str, name: str) -> None:
@@ -428,6 +435,8 @@ def _scattered_segments(
 
 
 _sorted_segments("add", "SegmentSum")
+
+
 _sorted_segments("mean", "SegmentMean")
 
 
@@ -440,7 +449,11 @@ def sparse_segment_mean(b: Builder, x: Tensor, indices: Tensor, segment_ids: Ten
 
 
 _sorted_segments("mul", "SegmentProd")
+
+
 _sorted_segments("max", "SegmentMax")
+
+
 _sorted_segments("min", "SegmentMin")
 
 

@@ -7,8 +7,9 @@ import numpy.typing as npt
 import onnx_ir as ir
 
 from pinnace.ops import binding
-from pinnace.ops.array import counting, diagonal_of
+from pinnace.ops.array import counting
 from pinnace.ops.builder import Builder
+from pinnace.ops.diagonal import diagonal_of
 from pinnace.ops.math import promoted
 from pinnace.ops.nodes import ORIGIN
 from pinnace.ops.reduce import norm, reduce

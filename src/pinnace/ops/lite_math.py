@@ -9,14 +9,17 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
-from pinnace.ops.activation import softplus
 from pinnace.ops.builder import Builder
 from pinnace.ops.math import promoted
-from pinnace.ops.table import Ints, Tensor, primitive
+from pinnace.ops.table import Ints, Tensor, primitive, primitives
 from pinnace.ops.values import Unsupported, Value
 from pinnace.program import Dialect
 
 lite = partial(primitive, dialect=Dialect.LITE)
+
+
+lites = partial(primitives, dialect=Dialect.LITE)
+
 
 Activation = Callable[[Builder, Tensor, float], Tensor]
 
@@ -47,7 +50,7 @@ _ACTIVATIONS: Mapping[int, Activation] = {
     6: _one("Abs"),
     7: _clip(-1, 1),
     8: _one("Softsign"),
-    9: lambda b, x, alpha: softplus(b, x),
+    9: lambda b, x, alpha: b.op("Softplus", x),
     10: _one("Tanh"),
     11: _one("Selu"),
     12: _one("HardSwish"),
@@ -60,6 +63,8 @@ _ACTIVATIONS: Mapping[int, Activation] = {
     20: lambda b, x, alpha: b.op("Gelu", x, approximate="tanh"),
 }
 """By number of MindSpore Lite's `ActivationType`. 16, HARD_TANH, has bounds of its own."""
+
+
 _HARD_TANH, _GELU, _FAST_GELU = 16, 19, 20
 
 
@@ -90,16 +95,10 @@ def activation(
     return _ACTIVATIONS[activation_type](b, x, alpha)
 
 
-def _arithmetic(op_type: str, *names: str) -> None:
-    @lite(*names, lowered_to=f"{op_type}, and the fused activation.")
-    def lowering(b: Builder, x: Tensor, y: Tensor, activation_type: int = 0) -> Value:
-        return activated(b, b.op(op_type, *promoted(b, x, y)), activation_type)
-
-
-_arithmetic("Add", "AddFusion")
-_arithmetic("Sub", "SubFusion")
-_arithmetic("Mul", "MulFusion")
-_arithmetic("Div", "DivFusion", "RealDiv")
+@lites({"AddFusion": "Add", "SubFusion": "Sub", "MulFusion": "Mul", "DivFusion RealDiv": "Div"})
+def arithmetic(b: Builder, op_type: str, x: Tensor, y: Tensor, activation_type: int = 0) -> Value:
+    """{op_type}, and the fused activation."""
+    return activated(b, b.op(op_type, *promoted(b, x, y)), activation_type)
 
 
 @lite("Eltwise")
@@ -117,14 +116,10 @@ def add_n(b: Builder, *x: Tensor) -> Value:
     return b.op("Sum", *x)
 
 
-def _extreme(op_type: str, name: str) -> None:
-    @lite(name, lowered_to=f"{op_type} of any number of tensors.")
-    def lowering(b: Builder, *x: Tensor) -> Value:
-        return b.op(op_type, *x)
-
-
-_extreme("Max", "Maximum")
-_extreme("Min", "Minimum")
+@lites({"Maximum": "Max", "Minimum": "Min"})
+def extreme(b: Builder, op_type: str, *x: Tensor) -> Value:
+    """{op_type} of any number of tensors."""
+    return b.op(op_type, *x)
 
 
 @lite("Mod")
@@ -173,6 +168,7 @@ def clip(
 
 # -- reductions ------------------------------------------------------------------------------------
 
+
 _REDUCTIONS: Mapping[int, str] = {
     0: "ReduceMean",
     1: "ReduceMax",
@@ -212,27 +208,25 @@ def all_(b: Builder, x: Tensor, axes: Ints = (), keep_dims: int = 0) -> Value:
     return b.op("ReduceMin", x, list(axes) or None, keepdims=keep_dims)
 
 
-def _arg(op_type: str, reduction: str, name: str) -> None:
-    @lite(name, lowered_to=f"{op_type} as int32; {reduction} for the value.")
-    def lowering(
-        b: Builder,
-        x: Tensor,
-        axis: int = 0,
-        top_k: int = 1,
-        keep_dims: bool = False,
-        out_max_value: bool = False,
-    ) -> Value:
-        if top_k != 1:
-            raise Unsupported(f"asks for the best {top_k}, and only the best one is supported")
-        index = b.cast(b.op(op_type, x, axis=axis, keepdims=int(keep_dims)), ir.DataType.INT32)
-        if not out_max_value and len(b.declared) < 2:
-            return index
-        value = b.op(reduction, x, [axis], keepdims=int(keep_dims))
-        return value if len(b.declared) < 2 else (index, value)
-
-
-_arg("ArgMax", "ReduceMax", "ArgMaxFusion")
-_arg("ArgMin", "ReduceMin", "ArgMinFusion")
+@lites({"ArgMaxFusion": ("ArgMax", "ReduceMax"), "ArgMinFusion": ("ArgMin", "ReduceMin")})
+def arg(
+    b: Builder,
+    op_type: str,
+    reduction: str,
+    x: Tensor,
+    axis: int = 0,
+    top_k: int = 1,
+    keep_dims: bool = False,
+    out_max_value: bool = False,
+) -> Value:
+    """{op_type} as int32; {reduction} for the value."""
+    if top_k != 1:
+        raise Unsupported(f"asks for the best {top_k}, and only the best one is supported")
+    index = b.cast(b.op(op_type, x, axis=axis, keepdims=int(keep_dims)), ir.DataType.INT32)
+    if not out_max_value and len(b.declared) < 2:
+        return index
+    value = b.op(reduction, x, [axis], keepdims=int(keep_dims))
+    return value if len(b.declared) < 2 else (index, value)
 
 
 @lite("CumSum")

@@ -11,7 +11,7 @@ import onnx_ir as ir
 from pinnace.ops import image
 from pinnace.ops.builder import Builder
 from pinnace.ops.layout import channel_axis, channels_back, channels_first, permuted
-from pinnace.ops.lite_math import activated, lite
+from pinnace.ops.lite_math import activated, lite, lites
 from pinnace.ops.pool import reached
 from pinnace.ops.room import room
 from pinnace.ops.table import Arguments, Ints, Tensor
@@ -50,73 +50,66 @@ class _LiteKernel(Arguments):
     activation_type: int = 0
 
 
-def _convolution(op_type: str, name: str) -> None:
-    @lite(
-        name,
-        unused="format kernel_size in_channel out_channel mode pad",
-        lowered_to=f"{op_type}, and the fused activation.",
+@lites(
+    {"Conv2DFusion": "Conv", "Conv2dTransposeFusion": "ConvTranspose"},
+    unused="format kernel_size in_channel out_channel mode pad",
+)
+def convolution(
+    b: Builder,
+    op_type: str,
+    x: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    *,
+    kernel: _LiteKernel,
+    output_paddings: Ints = (),
+) -> Value:
+    """{op_type}, and the fused activation."""
+    y = b.op(
+        op_type,
+        channels_first(b, x),
+        channels_first(b, weight),
+        bias,
+        strides=_both("stride", kernel.stride),
+        dilations=_both("dilation", kernel.dilation),
+        group=kernel.group,
+        output_padding=list(output_paddings) if any(output_paddings) else None,
+        **_padding(kernel.pad_mode, kernel.pad_list),
     )
-    def lowering(
-        b: Builder,
-        x: Tensor,
-        weight: Tensor,
-        bias: Tensor | None = None,
-        *,
-        kernel: _LiteKernel,
-        output_paddings: Ints = (),
-    ) -> Value:
+    return channels_back(b, activated(b, y, kernel.activation_type), x)
+
+
+@lites({"AvgPoolFusion": "AveragePool", "MaxPoolFusion": "MaxPool"}, unused="format")
+def pool(
+    b: Builder,
+    op_type: str,
+    x: Tensor,
+    kernel_size: Ints = (),
+    strides: Ints = (),
+    pad: Ints = (),
+    pad_mode: int = _PAD,
+    round_mode: int = 0,
+    global_: bool = False,
+    activation_type: int = 0,
+) -> Value:
+    """{op_type} or Global{op_type}, and the fused activation."""
+    picture = channels_first(b, x)
+    if global_:
+        y = b.op(f"Global{op_type}", picture)
+    else:
+        kernel, steps = _both("kernel_size", kernel_size), _both("strides", strides)
+        padding = _padding(pad_mode, pad)
+        if kernel and steps:
+            picture = reached(b, picture, kernel, steps, padding)
         y = b.op(
             op_type,
-            channels_first(b, x),
-            channels_first(b, weight),
-            bias,
-            strides=_both("stride", kernel.stride),
-            dilations=_both("dilation", kernel.dilation),
-            group=kernel.group,
-            output_padding=list(output_paddings) if any(output_paddings) else None,
-            **_padding(kernel.pad_mode, kernel.pad_list),
+            picture,
+            kernel_shape=kernel,
+            strides=steps,
+            ceil_mode=round_mode or None,
+            **padding,
         )
-        return channels_back(b, activated(b, y, kernel.activation_type), x)
-
-
-_convolution("Conv", "Conv2DFusion")
-_convolution("ConvTranspose", "Conv2dTransposeFusion")
-
-
-def _pool(op_type: str, name: str) -> None:
-    @lite(name, unused="format", lowered_to=f"{op_type} or Global{op_type}, and the fused activation.")
-    def lowering(
-        b: Builder,
-        x: Tensor,
-        kernel_size: Ints = (),
-        strides: Ints = (),
-        pad: Ints = (),
-        pad_mode: int = _PAD,
-        round_mode: int = 0,
-        global_: bool = False,
-        activation_type: int = 0,
-    ) -> Value:
-        picture = channels_first(b, x)
-        if global_:
-            y = b.op(f"Global{op_type}", picture)
-        else:
-            kernel, steps = _both("kernel_size", kernel_size), _both("strides", strides)
-            padding = _padding(pad_mode, pad)
-            if kernel and steps:
-                picture = reached(b, picture, kernel, steps, padding)
-            y = b.op(
-                op_type,
-                picture,
-                kernel_shape=kernel,
-                strides=steps,
-                ceil_mode=round_mode or None,
-                **padding,
-            )
-        return channels_back(b, activated(b, y, activation_type), x)
-
-
-_pool("AveragePool", "AvgPoolFusion")
-_pool("MaxPool", "MaxPoolFusion")
+    return channels_back(b, activated(b, y, activation_type), x)
 
 
 @lite("MatMulFusion")
@@ -294,9 +287,16 @@ def space_to_depth(b: Builder, x: Tensor, block_size: int) -> Value:
 
 # -- resizing --------------------------------------------------------------------------------------
 
+
 _METHODS = {0: "linear", 1: "nearest", 2: "cubic"}
+
+
 _COORDINATES = {0: "asymmetric", 1: "align_corners", 2: "half_pixel"}
+
+
 _NEAREST = {1: "round_prefer_floor", 2: "round_prefer_ceil", 3: "floor", 4: "ceil"}
+
+
 _NORMAL = 0
 
 

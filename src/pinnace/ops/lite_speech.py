@@ -8,7 +8,7 @@ import numpy as np
 
 from pinnace.ops import binding
 from pinnace.ops.builder import Builder
-from pinnace.ops.lite_math import activated, lite
+from pinnace.ops.lite_math import activated, lite, lites
 from pinnace.ops.room import room, span
 from pinnace.ops.table import Ints, Tensor
 from pinnace.ops.values import Unsupported, Value
@@ -56,14 +56,10 @@ def rfft(b: Builder, x: Tensor, fft_length: int = 0) -> Value:
     return b.op("DFT", whole, length, b.constant(b.rank(x) - 1, np.int64), onesided=1)
 
 
-def _part(name: str, index: int) -> None:
-    @lite(name, lowered_to="Gather of one part of complex numbers.")
-    def lowering(b: Builder, x: Tensor) -> Value:
-        return b.op("Gather", x, np.asarray(index), axis=-1)
-
-
-_part("FftReal", 0)
-_part("FftImag", 1)
+@lites({"FftReal": 0, "FftImag": 1})
+def part(b: Builder, index: int, x: Tensor) -> Value:
+    """Gather of one part of complex numbers."""
+    return b.op("Gather", x, np.asarray(index), axis=-1)
 
 
 @lite("AudioSpectrogram")

@@ -8,14 +8,25 @@ import numpy as np
 import onnx_ir as ir
 
 from pinnace.ops.builder import Builder
+from pinnace.ops.formulas import formulas, function
 from pinnace.ops.table import Tensor, primitive, primitives
 from pinnace.ops.values import Unsupported, Value
 
-
-@primitives({"Abs": "Abs", "BitwiseNot Invert": "BitwiseNot", "Neg": "Neg", "Rint": "Round"})
-def one_operator(b: Builder, op_type: str, x: Tensor) -> Value:
-    """{op_type}."""
-    return b.op(op_type, x)
+formulas(
+    __name__,
+    {
+        "Abs": "x -> Abs(x)",
+        "BitwiseNot Invert": "x -> BitwiseNot(x)",
+        "Erfc": "x -> 1 - Erf(floating(x))",
+        "Frac": "x -> x - trunc(x)",
+        "Imag": "x -> Expand(like(0.0, x), Shape(x))",
+        "Neg": "x -> Neg(x)",
+        "Real Conj": "x -> x",
+        "Rint": "x -> Round(x)",
+        "Rsqrt": "x -> Reciprocal(Sqrt(floating(x)))",
+        "Square": "x -> x * x",
+    },
+)
 
 
 # -- one operand -----------------------------------------------------------------------------------
@@ -28,6 +39,7 @@ def sign(b: Builder, x: Tensor) -> Value:
     return b.op("Where", b.op("IsNaN", x), b.like(0, x), signs) if b.dtype(x).is_floating_point() else signs
 
 
+@function
 def floating(b: Builder, x: Tensor) -> Tensor:
     """Floats as they are; ints in the type that MindSpore computes in: that of the result, or float32."""
     if b.dtype(x).is_floating_point():
@@ -67,18 +79,13 @@ def rounded(b: Builder, op_type: str, x: Tensor) -> Value:
     return b.op(op_type, x) if b.dtype(x).is_floating_point() else x
 
 
+@function
 @primitive("Trunc")
 def trunc(b: Builder, x: Tensor) -> Tensor:
     """Sign, Abs, Floor, Mul; nothing for ints."""
     if not b.dtype(x).is_floating_point():
         return x
     return b.op("Mul", b.op("Sign", x), b.op("Floor", b.op("Abs", x)))
-
-
-@primitive("Frac")
-def frac(b: Builder, x: Tensor) -> Value:
-    """The value less its Trunc."""
-    return b.op("Sub", x, trunc(b, x))
 
 
 @primitive("Round")
@@ -91,18 +98,6 @@ def round_(b: Builder, x: Tensor, decimals: int = 0) -> Value:
     scale = float(10 ** abs(decimals))
     first, second = ("Mul", "Div") if decimals > 0 else ("Div", "Mul")
     return b.op(second, b.op("Round", b.op(first, x, scale)), scale)
-
-
-@primitive("Square")
-def square(b: Builder, x: Tensor) -> Value:
-    """Mul with itself."""
-    return b.op("Mul", x, x)
-
-
-@primitive("Rsqrt")
-def rsqrt(b: Builder, x: Tensor) -> Value:
-    """Sqrt and Reciprocal."""
-    return b.op("Reciprocal", b.op("Sqrt", floating(b, x)))
 
 
 @primitives({"Log2": 2, "Log10": 10})
@@ -132,13 +127,6 @@ def exp2(b: Builder, x: Tensor) -> Tensor:
     """Pow of 2."""
     x = floating(b, x)
     return b.op("Pow", b.like(2.0, x), x)
-
-
-@primitive("Erfc")
-def erfc(b: Builder, x: Tensor) -> Value:
-    """1 less Erf."""
-    x = floating(b, x)
-    return b.op("Sub", b.like(1.0, x), b.op("Erf", x))
 
 
 @primitive("Sinc")
@@ -206,6 +194,7 @@ def nan_to_num(
 # -- two operands ----------------------------------------------------------------------------------
 
 
+@function
 def promoted(b: Builder, x: Value, y: Value) -> tuple[Tensor, Tensor]:
     """Both in the type that holds both: MindSpore mixes types, ONNX does not."""
     if isinstance(x, ir.Value):
@@ -284,21 +273,15 @@ def eps(b: Builder, x: Tensor) -> Value:
 # -- numbers that are complex elsewhere ------------------------------------------------------------
 
 
-@primitive("Real", "Conj")
-def real(b: Builder, x: Tensor) -> Value:
-    """Nothing: the number is real."""
-    return x
-
-
-@primitive("Imag")
-def imag(b: Builder, x: Tensor) -> Value:
-    """Zeros: the number is real."""
-    return b.op("Expand", b.like(0.0, x), b.op("Shape", x))
-
-
 @primitive("Angle")
 def angle(b: Builder, x: Tensor) -> Value:
     """Pi where the number is less than 0, else 0."""
     x = floating(b, x)
     side = b.op("Where", b.op("Less", x, 0.0), b.like(math.pi, x), b.like(0.0, x))
     return b.op("Where", b.op("IsNaN", x), x, side)
+
+
+@function
+def beside(b: Builder, value: Value, x: Tensor) -> Tensor:
+    """`value` in the type of `x`."""
+    return b.cast(b.operand(value, x), b.dtype(x))

@@ -7,14 +7,16 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import onnx_ir as ir
 
-from pinnace.ops.array import padded
 from pinnace.ops.builder import Builder
 from pinnace.ops.conv import is_last, is_same, is_valid, spatial
+from pinnace.ops.padding import padded
 from pinnace.ops.room import span
-from pinnace.ops.table import Ints, Tensor, primitive
+from pinnace.ops.table import Ints, Tensor, primitive, primitives
 from pinnace.ops.values import Unsupported, Value
 
 _INT64 = ir.DataType.INT64
+
+
 _MOST_PLACES = 1 << 14
 """Places of a window, each of which is a node: 128 x 128."""
 
@@ -76,35 +78,36 @@ def _starts(b: Builder, sample: Tensor, length: int, window: int, count: int) ->
     return b.op("Concat", places, last, axis=-1)
 
 
-def _fractional(rank: int, name: str) -> None:
-    @primitive(name, lowered_to="GatherElements of each window's elements, and TopK.")
-    def lowering(
-        b: Builder,
-        x: Tensor,
-        samples: Tensor,
-        *,
-        ksize: Ints,
-        output_shape: Ints,
-        format: str = "NCHW",
-    ) -> Value:
-        if is_last(format):
-            raise Unsupported("has its channels last")
-        kernel, sizes = spatial(ksize, rank), spatial(output_shape, rank)
-        lengths = b.static_shape(x)[2:]
-        lead = [b.dim(x, 0), b.dim(x, 1)]
-        taken, total = x, b.constant(0, np.int64)
-        for i, (length, k, count) in enumerate(zip(lengths, kernel, sizes, strict=True)):
-            # The numbers come in the order of depth, height and width, those of images the other way round.
-            own = i if rank == 3 else rank - 1 - i
-            sample = b.op("Slice", samples, [own], [own + 1], [2])
-            starts = b.op("Unsqueeze", _starts(b, sample, length, k, span(count)), [-1])
-            places = b.reshape(b.op("Add", starts, np.arange(k)), [*lead, count * k])
-            places = b.reshape(places, [*lead, *(-1 if j == i else 1 for j in range(rank))])
-            stretched = [kernel[j] * sizes[j] if j <= i else lengths[j] for j in range(rank)]
-            wide = b.op("Expand", places, b.vector([*lead, *stretched]))
-            taken = b.op("GatherElements", taken, wide, axis=i + 2)
-            total = b.op("Add", b.op("Mul", total, length), places)
-        return _best(b, taken, total, lead, kernel, sizes)
+@primitives({"FractionalMaxPoolWithFixedKsize": 2, "FractionalMaxPool3DWithFixedKsize": 3})
+def fractional(
+    b: Builder,
+    rank: int,
+    x: Tensor,
+    samples: Tensor,
+    *,
+    ksize: Ints,
+    output_shape: Ints,
+    format: str = "NCHW",
+) -> Value:
+    """GatherElements of each window's elements, and TopK."""
+    if is_last(format):
+        raise Unsupported("has its channels last")
+    kernel, sizes = spatial(ksize, rank), spatial(output_shape, rank)
+    lengths = b.static_shape(x)[2:]
+    lead = [b.dim(x, 0), b.dim(x, 1)]
+    taken, total = x, b.constant(0, np.int64)
+    for i, (length, k, count) in enumerate(zip(lengths, kernel, sizes, strict=True)):
+        # The numbers come in the order of depth, height and width, those of images the other way round.
+        own = i if rank == 3 else rank - 1 - i
+        sample = b.op("Slice", samples, [own], [own + 1], [2])
+        starts = b.op("Unsqueeze", _starts(b, sample, length, k, span(count)), [-1])
+        places = b.reshape(b.op("Add", starts, np.arange(k)), [*lead, count * k])
+        places = b.reshape(places, [*lead, *(-1 if j == i else 1 for j in range(rank))])
+        stretched = [kernel[j] * sizes[j] if j <= i else lengths[j] for j in range(rank)]
+        wide = b.op("Expand", places, b.vector([*lead, *stretched]))
+        taken = b.op("GatherElements", taken, wide, axis=i + 2)
+        total = b.op("Add", b.op("Mul", total, length), places)
+    return _best(b, taken, total, lead, kernel, sizes)
 
 
 def _best(
@@ -125,7 +128,3 @@ def _best(
     place = b.op("ArgMax", rows[0], axis=-1, keepdims=1)
     best, found = (b.op("Squeeze", b.op("GatherElements", t, place, axis=-1), [-1]) for t in rows)
     return best, b.cast(found, b.result(found, 1))
-
-
-_fractional(2, "FractionalMaxPoolWithFixedKsize")
-_fractional(3, "FractionalMaxPool3DWithFixedKsize")

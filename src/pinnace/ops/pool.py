@@ -22,26 +22,30 @@ from pinnace.ops.conv import (
     window,
 )
 from pinnace.ops.room import room, span
-from pinnace.ops.table import Ints, Tensor, primitive
+from pinnace.ops.table import Ints, Tensor, primitive, primitives
 from pinnace.ops.values import Unsupported, Value
 
 
-def _pool(op_type: str, rank: int, *names: str) -> None:
-    @primitive(*names, unused="padding ksize", lowered_to=f"{op_type}; padding does not count.")
-    def lowering(
-        b: Builder,
-        x: Tensor,
-        kernel_size: Ints = (1,),
-        strides: Ints = (1,),
-        pad_mode: str = "VALID",
-        format: str = "NCHW",
-    ) -> Value:
-        last = is_last(format)
-        kernel, steps = spatial(kernel_size, rank, last), spatial(strides, rank, last)
-        padding = window(pad_mode, (0,), rank)
-        image = reached(b, images_first(b, x, format), kernel, steps, padding)
-        y = b.op(op_type, image, kernel_shape=kernel, strides=steps, **padding)
-        return images_back(b, y, format)
+@primitives(
+    {"MaxPool MaxPoolV1": ("MaxPool", 2), "AvgPool AvgPoolV1": ("AveragePool", 2)}, unused="padding ksize"
+)
+def pool(
+    b: Builder,
+    op_type: str,
+    rank: int,
+    x: Tensor,
+    kernel_size: Ints = (1,),
+    strides: Ints = (1,),
+    pad_mode: str = "VALID",
+    format: str = "NCHW",
+) -> Value:
+    """{op_type}; padding does not count."""
+    last = is_last(format)
+    kernel, steps = spatial(kernel_size, rank, last), spatial(strides, rank, last)
+    padding = window(pad_mode, (0,), rank)
+    image = reached(b, images_first(b, x, format), kernel, steps, padding)
+    y = b.op(op_type, image, kernel_shape=kernel, strides=steps, **padding)
+    return images_back(b, y, format)
 
 
 def reached(
@@ -64,10 +68,6 @@ def _end(b: Builder, length: int | Tensor, kernel: int, step: int) -> int | Tens
         return (length - 1) // step * step + kernel
     windows = b.op("Div", b.op("Sub", length, 1), b.constant(step, np.int64))
     return b.op("Add", b.op("Mul", windows, b.constant(step, np.int64)), kernel)
-
-
-_pool("MaxPool", 2, "MaxPool", "MaxPoolV1")
-_pool("AveragePool", 2, "AvgPool", "AvgPoolV1")
 
 
 @primitive("MaxPool3D")
@@ -158,32 +158,28 @@ def _overhanging(
     return {"pads": [*pads[:rank], *ends]}
 
 
-def _average_ext(rank: int, name: str) -> None:
-    @primitive(name, lowered_to="AveragePool; an input without batch gets one on the way.")
-    def lowering(
-        b: Builder,
-        x: Tensor,
-        kernel_size: Ints,
-        stride: Ints | None = None,
-        padding: Ints = (0,),
-        ceil_mode: bool = False,
-        count_include_pad: bool = True,
-        divisor_override: int | None = None,
-    ) -> Value:
-        kernel, sides = spatial(kernel_size, rank), window("pad", padding, rank)
-        return unbatched(
-            b,
-            x,
-            rank,
-            lambda x: average(
-                b, x, kernel, stride or kernel, sides, ceil_mode, count_include_pad, divisor_override
-            ),
-        )
-
-
-_average_ext(1, "AvgPool1D")
-_average_ext(2, "AvgPool2D")
-_average_ext(3, "AvgPool3DExt")
+@primitives({"AvgPool1D": 1, "AvgPool2D": 2, "AvgPool3DExt": 3})
+def average_ext(
+    b: Builder,
+    rank: int,
+    x: Tensor,
+    kernel_size: Ints,
+    stride: Ints | None = None,
+    padding: Ints = (0,),
+    ceil_mode: bool = False,
+    count_include_pad: bool = True,
+    divisor_override: int | None = None,
+) -> Value:
+    """AveragePool; an input without batch gets one on the way."""
+    kernel, sides = spatial(kernel_size, rank), window("pad", padding, rank)
+    return unbatched(
+        b,
+        x,
+        rank,
+        lambda x: average(
+            b, x, kernel, stride or kernel, sides, ceil_mode, count_include_pad, divisor_override
+        ),
+    )
 
 
 # -- with the places of the largest ----------------------------------------------------------------
@@ -267,24 +263,21 @@ def max_pool_3d_with_argmax(
     return _with_indices(b, x, spatial(ksize, 3), strides, spatial(pads, 3), dilation, ceil_mode)
 
 
-def _unpool(rank: int, name: str) -> None:
-    @primitive(name, lowered_to="ScatterElements into zeros.")
-    def lowering(
-        b: Builder,
-        x: Tensor,
-        argmax: Tensor,
-        ksize: Ints = (1,),
-        strides: Ints = (0,),
-        pads: Ints = (0,),
-        output_shape: Ints = (),
-    ) -> Value:
-        kernel = spatial(ksize, rank)
-        steps = spatial(strides, rank) if any(strides) else kernel
-        return _unpooled(b, x, argmax, kernel, steps, spatial(pads, rank), output_shape[-rank:])
-
-
-_unpool(2, "MaxUnpool2D")
-_unpool(3, "MaxUnpool3D")
+@primitives({"MaxUnpool2D": 2, "MaxUnpool3D": 3})
+def unpool(
+    b: Builder,
+    rank: int,
+    x: Tensor,
+    argmax: Tensor,
+    ksize: Ints = (1,),
+    strides: Ints = (0,),
+    pads: Ints = (0,),
+    output_shape: Ints = (),
+) -> Value:
+    """ScatterElements into zeros."""
+    kernel = spatial(ksize, rank)
+    steps = spatial(strides, rank) if any(strides) else kernel
+    return _unpooled(b, x, argmax, kernel, steps, spatial(pads, rank), output_shape[-rank:])
 
 
 @primitive("MaxUnpool2DExt")
@@ -335,27 +328,23 @@ def _grown(b: Builder, length: int | Tensor, step: int, end: int) -> int | Tenso
 # -- to a given size -------------------------------------------------------------------------------
 
 
-def _adaptive(rank: int, *names: str) -> None:
-    @primitive(*names, lowered_to="GlobalAveragePool, AveragePool, or MatMul with weights of means.")
-    def lowering(b: Builder, x: Tensor, output_size: Value) -> Value:
-        return _adaptive_average(b, x, _sizes(b, output_size, rank))
+@primitives(
+    {
+        "AdaptiveAvgPool1D": 1,
+        "AdaptiveAvgPool2D AdaptiveAvgPool2DExt": 2,
+        "AdaptiveAvgPool3D AdaptiveAvgPool3DExt": 3,
+    }
+)
+def adaptive(b: Builder, rank: int, x: Tensor, output_size: Value) -> Value:
+    """GlobalAveragePool, AveragePool, or MatMul with weights of means."""
+    return _adaptive_average(b, x, _sizes(b, output_size, rank))
 
 
-_adaptive(1, "AdaptiveAvgPool1D")
-_adaptive(2, "AdaptiveAvgPool2D", "AdaptiveAvgPool2DExt")
-_adaptive(3, "AdaptiveAvgPool3D", "AdaptiveAvgPool3DExt")
-
-
-def _adaptive_with_indices(rank: int, *names: str) -> None:
-    @primitive(*names, lowered_to="MaxPool, or Gather of every cell, ReduceMax and ArgMax.")
-    def lowering(b: Builder, x: Tensor, output_size: Value) -> Value:
-        value, place = _adaptive_max(b, x, _sizes(b, output_size, rank))
-        return value, b.cast(place, b.result(place, 1))
-
-
-_adaptive_with_indices(1, "AdaptiveMaxPool1D")
-_adaptive_with_indices(2, "AdaptiveMaxPool2D")
-_adaptive_with_indices(3, "AdaptiveMaxPool3D")
+@primitives({"AdaptiveMaxPool1D": 1, "AdaptiveMaxPool2D": 2, "AdaptiveMaxPool3D": 3})
+def adaptive_with_indices(b: Builder, rank: int, x: Tensor, output_size: Value) -> Value:
+    """MaxPool, or Gather of every cell, ReduceMax and ArgMax."""
+    value, place = _adaptive_max(b, x, _sizes(b, output_size, rank))
+    return value, b.cast(place, b.result(place, 1))
 
 
 def _sizes(b: Builder, value: Value, rank: int) -> list[int | None]:

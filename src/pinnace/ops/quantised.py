@@ -10,10 +10,11 @@ import onnx_ir as ir
 
 from pinnace.ops.builder import Builder
 from pinnace.ops.linalg import flipped
-from pinnace.ops.table import Dtype, Tensor, primitive
+from pinnace.ops.table import Dtype, Tensor, primitive, primitives
 from pinnace.ops.values import Unsupported, Value
 
 _FLOAT = ir.DataType.FLOAT
+
 
 # -- simulated -------------------------------------------------------------------------------------
 
@@ -46,33 +47,30 @@ def _levels(bits: int, symmetric: bool, narrow: bool) -> tuple[int, int]:
     return first + int(narrow), first + (1 << bits) - 1
 
 
-def _fake_quant(per_channel: bool, name: str) -> None:
-    @primitive(name, unused="ema ema_decay", lowered_to="Clip to the bounds, Floor of steps, and back.")
-    def lowering(
-        b: Builder,
-        x: Tensor,
-        low: Tensor,
-        high: Tensor,
-        *,
-        num_bits: int = 8,
-        symmetric: bool = False,
-        narrow_range: bool = False,
-        training: bool = False,
-        quant_delay: int = 0,
-        channel_axis: int = 1,
-    ) -> Value:
-        if training and quant_delay > 0:
-            return x
-        if symmetric:
-            high = b.op("Max", b.op("Neg", low), high)
-            low = b.op("Neg", high)
-        if per_channel:
-            low, high = (_for_channels(b, bound, x, channel_axis) for bound in (low, high))
-        return _nudged(b, x, low, high, _levels(num_bits, symmetric, narrow_range))
-
-
-_fake_quant(False, "FakeQuantPerLayer")
-_fake_quant(True, "FakeQuantPerChannel")
+@primitives({"FakeQuantPerLayer": False, "FakeQuantPerChannel": True}, unused="ema ema_decay")
+def fake_quant(
+    b: Builder,
+    per_channel: bool,
+    x: Tensor,
+    low: Tensor,
+    high: Tensor,
+    *,
+    num_bits: int = 8,
+    symmetric: bool = False,
+    narrow_range: bool = False,
+    training: bool = False,
+    quant_delay: int = 0,
+    channel_axis: int = 1,
+) -> Value:
+    """Clip to the bounds, Floor of steps, and back."""
+    if training and quant_delay > 0:
+        return x
+    if symmetric:
+        high = b.op("Max", b.op("Neg", low), high)
+        low = b.op("Neg", high)
+    if per_channel:
+        low, high = (_for_channels(b, bound, x, channel_axis) for bound in (low, high))
+    return _nudged(b, x, low, high, _levels(num_bits, symmetric, narrow_range))
 
 
 @primitive("FakeQuantWithMinMaxVars", "FakeQuantWithMinMaxVarsPerChannel")
@@ -83,34 +81,35 @@ def fake_quant_with_bounds(
     return _nudged(b, x, low, high, _levels(num_bits, False, narrow_range))
 
 
-def _learned_scale(per_channel: bool, name: str) -> None:
-    @primitive(name, lowered_to="Clip of the parts of alpha, Floor of steps, and back.")
-    def lowering(
-        b: Builder,
-        x: Tensor,
-        alpha: Tensor,
-        quant_max: Tensor,
-        *,
-        neg_trunc: bool = False,
-        training: bool = False,
-        quant_delay: int = 0,
-        channel_axis: int = 1,
-    ) -> Value:
-        if training and quant_delay > 0:
-            return x
-        if per_channel:
-            alpha = _for_channels(b, alpha, x, channel_axis)
-        part = b.op("Max", b.op("Min", b.op("Div", x, alpha), 1.0), 0.0 if neg_trunc else -1.0)
-        steps = b.op("Floor", b.op("Add", b.op("Mul", part, quant_max), 0.5))
-        return b.op("Mul", b.op("Div", steps, quant_max), alpha)
+@primitives({"FakeLearnedScaleQuantPerLayer": False, "FakeLearnedScaleQuantPerChannel": True})
+def learned_scale(
+    b: Builder,
+    per_channel: bool,
+    x: Tensor,
+    alpha: Tensor,
+    quant_max: Tensor,
+    *,
+    neg_trunc: bool = False,
+    training: bool = False,
+    quant_delay: int = 0,
+    channel_axis: int = 1,
+) -> Value:
+    """Clip of the parts of alpha, Floor of steps, and back."""
+    if training and quant_delay > 0:
+        return x
+    if per_channel:
+        alpha = _for_channels(b, alpha, x, channel_axis)
+    part = b.op("Max", b.op("Min", b.op("Div", x, alpha), 1.0), 0.0 if neg_trunc else -1.0)
+    steps = b.op("Floor", b.op("Add", b.op("Mul", part, quant_max), 0.5))
+    return b.op("Mul", b.op("Div", steps, quant_max), alpha)
 
-
-_learned_scale(False, "FakeLearnedScaleQuantPerLayer")
-_learned_scale(True, "FakeLearnedScaleQuantPerChannel")
 
 # -- stored as integers ----------------------------------------------------------------------------
 
+
 _ROUNDED = {"ROUND": "Round", "FLOOR": "Floor", "CEIL": "Ceil"}
+
+
 _ROUND_NAMES = {"0": "ROUND", "1": "FLOOR", "2": "CEIL", "3": "TRUNC"}
 
 

@@ -8,8 +8,9 @@ from collections.abc import Sequence
 import numpy as np
 import onnx_ir as ir
 
-from pinnace.ops.array import counting, split_into
+from pinnace.ops.array import counting
 from pinnace.ops.builder import Builder
+from pinnace.ops.parts import split_into
 from pinnace.ops.room import room
 from pinnace.ops.table import Tensor, primitive
 from pinnace.ops.values import Unsupported, Value

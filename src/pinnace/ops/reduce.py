@@ -13,7 +13,7 @@ from pinnace.ops.builder import Builder
 from pinnace.ops.math import floating, log1p, promoted
 from pinnace.ops.room import room
 from pinnace.ops.running import running
-from pinnace.ops.table import Dtype, Floats, Ints, Tensor, primitive
+from pinnace.ops.table import Dtype, Floats, Ints, Tensor, primitive, primitives
 from pinnace.ops.values import Unsupported, Value
 
 
@@ -23,29 +23,25 @@ def reduce(b: Builder, op_type: str, x: Tensor, axes: Sequence[int] | None, keep
     return b.op(op_type, x, axes, keepdims=int(keep))
 
 
-def _reduction(op_type: str, *names: str) -> None:
-    @primitive(*names, lowered_to=f"{op_type}.")
-    def lowering(b: Builder, x: Tensor, axis: Ints | None = (), keep_dims: bool = False) -> Value:
+@primitives({"ReduceMax Max": "ReduceMax", "ReduceMin Min": "ReduceMin"})
+def reduction(b: Builder, op_type: str, x: Tensor, axis: Ints | None = (), keep_dims: bool = False) -> Value:
+    """{op_type}."""
+    return reduce(b, op_type, x, axis, keep_dims)
+
+
+@primitives(
+    {"ReduceAny Any AnyExt": ("ReduceMax", "ReduceSum"), "ReduceAll All": ("ReduceMin", "ReduceProd")}
+)
+def truth(
+    b: Builder, op_type: str, of_nothing: str, x: Tensor, axis: Ints | None = (), keep_dims: bool = False
+) -> Value:
+    """{op_type} of what is not 0."""
+    x = b.cast(x, ir.DataType.BOOL)
+    if 0 not in b.shape(x):
         return reduce(b, op_type, x, axis, keep_dims)
-
-
-_reduction("ReduceMax", "ReduceMax", "Max")
-_reduction("ReduceMin", "ReduceMin", "Min")
-
-
-def _truth(op_type: str, of_nothing: str, *names: str) -> None:
-    @primitive(*names, lowered_to=f"{op_type} of what is not 0.")
-    def lowering(b: Builder, x: Tensor, axis: Ints | None = (), keep_dims: bool = False) -> Value:
-        x = b.cast(x, ir.DataType.BOOL)
-        if 0 not in b.shape(x):
-            return reduce(b, op_type, x, axis, keep_dims)
-        # There is no maximum of nothing.
-        number = reduce(b, of_nothing, b.cast(x, ir.DataType.INT64), axis, keep_dims)
-        return b.cast(number, ir.DataType.BOOL)
-
-
-_truth("ReduceMax", "ReduceSum", "ReduceAny", "Any", "AnyExt")
-_truth("ReduceMin", "ReduceProd", "ReduceAll", "All")
+    # There is no maximum of nothing.
+    number = reduce(b, of_nothing, b.cast(x, ir.DataType.INT64), axis, keep_dims)
+    return b.cast(number, ir.DataType.BOOL)
 
 
 def _best(b: Builder, which: str, x: Tensor, axis: int, keep: bool) -> tuple[Tensor, Tensor]:
@@ -67,28 +63,28 @@ def _best_of(which: str, value_first: str, place_first: str) -> None:
 
 
 _best_of("Max", "MaxDim", "ArgMaxWithValue")
+
+
 _best_of("Min", "MinDim", "ArgMinWithValue")
 
 
-def _reduction_in_type(op_type: str, *names: str) -> None:
-    @primitive(*names, lowered_to=f"{op_type}, in the type of the result.")
-    def lowering(
-        b: Builder,
-        x: Tensor,
-        axis: Ints | None = (),
-        keep_dims: bool = False,
-        *,
-        skip_mode: bool = False,
-        dtype: Dtype | None = None,
-    ) -> Value:
-        if skip_mode and not axis:
-            return x
-        return reduce(b, op_type, b.cast(x, dtype or b.result(x)), axis, keep_dims)
-
-
-_reduction_in_type("ReduceSum", "ReduceSum", "SumExt")
-_reduction_in_type("ReduceProd", "ReduceProd", "ProdExt")
-_reduction_in_type("ReduceMean", "ReduceMean", "MeanExt")
+@primitives(
+    {"ReduceSum SumExt": "ReduceSum", "ReduceProd ProdExt": "ReduceProd", "ReduceMean MeanExt": "ReduceMean"}
+)
+def reduction_in_type(
+    b: Builder,
+    op_type: str,
+    x: Tensor,
+    axis: Ints | None = (),
+    keep_dims: bool = False,
+    *,
+    skip_mode: bool = False,
+    dtype: Dtype | None = None,
+) -> Value:
+    """{op_type}, in the type of the result."""
+    if skip_mode and not axis:
+        return x
+    return reduce(b, op_type, b.cast(x, dtype or b.result(x)), axis, keep_dims)
 
 
 # -- spread ----------------------------------------------------------------------------------------
@@ -145,13 +141,20 @@ def _spread(name: str, lowered_to: str, root: bool, with_mean: bool) -> None:
 
 
 _spread("Std", "Sqrt of the mean square distance.", True, False)
+
+
 _spread("Var", "The mean square distance.", False, False)
+
+
 _spread("VarMean", "The mean square distance, and ReduceMean.", False, True)
+
+
 _spread("StdMean", "Sqrt of the mean square distance, and ReduceMean.", True, True)
 
 
 _TINY = 1e-10
 """An epsilon that stands for none."""
+
 
 # -- norms -----------------------------------------------------------------------------------------
 
@@ -245,6 +248,8 @@ def _places(op_type: str, ext: str, *names: str) -> None:
 
 
 _places("ArgMax", "ArgMaxExt", "Argmax", "ArgMax")
+
+
 _places("ArgMin", "ArgMinExt", "Argmin", "ArgMin")
 
 
@@ -317,6 +322,8 @@ def cum_prod(b: Builder, x: Tensor, axis: int, exclusive: bool = False, reverse:
 
 
 _Combine = Callable[[Tensor, Tensor], Tensor]
+
+
 _BY_SLICES = 64
 """Slices from which on a graph with nodes for each of them takes long to build, and in the end is refused."""
 
@@ -393,15 +400,11 @@ def _running_best(b: Builder, op_type: str, x: Tensor, axis: int) -> tuple[Tenso
     return b.op("Concat", *bests, axis=axis), b.op("Concat", *places, axis=axis)
 
 
-def _running(op_type: str, *names: str) -> None:
-    @primitive(*names, lowered_to="Where, slice by slice; in a Loop where the dimension is not known.")
-    def lowering(b: Builder, x: Tensor, axis: int) -> Value:
-        best, place = _running_best(b, op_type, x, axis)
-        return best, b.cast(place, b.result(place, 1))
-
-
-_running("Max", "Cummax")
-_running("Min", "Cummin", "CumminExt")
+@primitives({"Cummax": "Max", "Cummin CumminExt": "Min"})
+def running_best(b: Builder, op_type: str, x: Tensor, axis: int) -> Value:
+    """Where, slice by slice; in a Loop where the dimension is not known."""
+    best, place = _running_best(b, op_type, x, axis)
+    return best, b.cast(place, b.result(place, 1))
 
 
 @primitive("CumulativeLogsumexp")
@@ -439,16 +442,10 @@ def search_sorted(
     return b.cast(b.op("ReduceSum", below, [-1], keepdims=0), dtype)
 
 
-def _bound(name: str, right: bool) -> None:
-    @primitive(
-        name, unused="out_type", lowered_to="ReduceSum of what is less: each value is compared with all."
-    )
-    def lowering(b: Builder, x: Tensor, values: Tensor) -> Value:
-        return search_sorted(b, x, values, dtype=b.result(b.constant(0, np.int64)), right=right)
-
-
-_bound("LowerBound", False)
-_bound("UpperBound", True)
+@primitives({"LowerBound": False, "UpperBound": True}, unused="out_type")
+def bound(b: Builder, right: bool, x: Tensor, values: Tensor) -> Value:
+    """ReduceSum of what is less: each value is compared with all."""
+    return search_sorted(b, x, values, dtype=b.result(b.constant(0, np.int64)), right=right)
 
 
 @primitive("Bucketize")

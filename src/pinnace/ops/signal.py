@@ -12,11 +12,12 @@ import numpy as np
 import numpy.typing as npt
 import onnx_ir as ir
 
-from pinnace.ops.array import padded, roll
+from pinnace.ops.array import roll
 from pinnace.ops.builder import Builder
 from pinnace.ops.math import floating
+from pinnace.ops.padding import padded
 from pinnace.ops.room import room
-from pinnace.ops.table import Dtype, Ints, Tensor, primitive
+from pinnace.ops.table import Dtype, Ints, Tensor, primitive, primitives
 from pinnace.ops.values import Unsupported, Value
 
 
@@ -69,19 +70,17 @@ def _transforms(inverse: bool, along_one: str, along_many: str) -> None:
 
 
 _transforms(False, "DCT", "DCTN")
+
+
 _transforms(True, "IDCT", "IDCTN")
 
 
-def _shift(back: bool, name: str) -> None:
-    @primitive(name, lowered_to="Slice twice and Concat, for each dimension.")
-    def lowering(b: Builder, x: Tensor, dim: Ints | None = None) -> Value:
-        axes = [b.axis(d, x) for d in (dim if dim is not None else range(b.rank(x)))]
-        sizes = [b.static_shape(x)[axis] for axis in axes]
-        return roll(b, x, tuple(-(n // 2) if back else n // 2 for n in sizes), tuple(axes))
-
-
-_shift(False, "FFTShift")
-_shift(True, "IFFTShift")
+@primitives({"FFTShift": False, "IFFTShift": True})
+def shift(b: Builder, back: bool, x: Tensor, dim: Ints | None = None) -> Value:
+    """Slice twice and Concat, for each dimension."""
+    axes = [b.axis(d, x) for d in (dim if dim is not None else range(b.rank(x)))]
+    sizes = [b.static_shape(x)[axis] for axis in axes]
+    return roll(b, x, tuple(-(n // 2) if back else n // 2 for n in sizes), tuple(axes))
 
 
 @primitive("FFTFreq")

@@ -150,9 +150,9 @@ class Primitive:
 
     @cached_property
     def _parameters(self) -> tuple[_Parameter, ...]:
-        hints = typing.get_type_hints(self.lowering)
-        parameters = list(inspect.signature(self.lowering).parameters.values())[1 + len(self.given) :]
-        return tuple(_parameter(p, hints.get(p.name, Any), {q.name for q in parameters}) for p in parameters)
+        signature = inspect.signature(self.lowering, eval_str=True)
+        parameters = list(signature.parameters.values())[1 + len(self.given) :]
+        return tuple(_parameter(p, p.annotation, {q.name for q in parameters}) for p in parameters)
 
     @cached_property
     def _known(self) -> frozenset[str]:

@@ -11,17 +11,22 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
-from pinnace.ops import array, index
+from pinnace.ops import index
 from pinnace.ops.builder import Builder
+from pinnace.ops.formulas import Formula
 from pinnace.ops.room import room
-from pinnace.ops.table import Lowering, Primitive, Tensor, primitive
+from pinnace.ops.table import Lowering, Primitive, Tensor, find, primitive
 from pinnace.ops.values import Effects, Value
 from pinnace.program import Dialect
 
 
-def _views(lowerings: Mapping[str, Lowering]) -> None:
-    for name, lowering in lowerings.items():
-        primitive(name)(_viewing(Primitive(name, Dialect.MINDSPORE, lowering)))
+def _views(plain_ones: Mapping[str, str | Lowering]) -> None:
+    for name, plain in plain_ones.items():
+        row = find(Dialect.MINDSPORE, plain) if isinstance(plain, str) else None
+        if row is None:
+            assert not isinstance(plain, str)  # else a name of this package
+            row = Primitive(name, Dialect.MINDSPORE, plain)
+        primitive(name)(_viewing(row))
 
 
 def _viewing(plain: Primitive) -> Lowering:
@@ -55,19 +60,31 @@ def _writing(b: Builder, again: Callable[[Tensor], Tensor]) -> Callable[[Tensor,
     return write
 
 
+def transpose_ext(b: Builder, x: Tensor, dim0: int, dim1: int) -> Value:
+    """Transpose."""
+    perm = list(range(b.rank(x)))
+    if not perm:
+        return x
+    first, second = b.axis(dim0, x), b.axis(dim1, x)
+    perm[first], perm[second] = perm[second], perm[first]
+    return b.transpose(x, perm)
+
+
 _views(
     {
-        "BroadcastToView": array.broadcast_to,
-        "ChunkView": array.chunk,
-        "DiagonalView": array.diagonal_of,
-        "ExpandDimsView": array.expand_dims,
-        "NarrowView": index.narrow,
-        "SelectExtView": index.select_ext,
-        "SliceExtView": index.slice_ext,
-        "SplitTensorView": array.split_tensor,
-        "SplitWithSizeView": array.split_with_size,
-        "TransposeExtView": array.transpose_ext,
-        "TransposeView": array.transpose,
-        "UnstackExtView": array.unstack,
+        "BroadcastToView": "BroadcastTo",
+        "ChunkView": "Chunk",
+        "DiagonalView": "Diagonal",
+        "ExpandDimsView": "ExpandDims",
+        "NarrowView": "Narrow",
+        "SelectExtView": Formula(
+            __name__, "x, dim: int, index: Value -> Gather(x, places(tensor(index)), axis=dim)"
+        ),
+        "SliceExtView": "SliceExt",
+        "SplitTensorView": "SplitTensor",
+        "SplitWithSizeView": "SplitWithSize",
+        "TransposeExtView": transpose_ext,
+        "TransposeView": "Transpose",
+        "UnstackExtView": "Unstack",
     }
 )
