@@ -373,6 +373,11 @@ case("random_gather_one", "f32[3]", "i64[]>0<3", call="x0.gather(-1, x1)")
 case("random_gather_of_scalar", "f32[]", "i64[2]>0<1", call="mint.gather(x0, 0, x1)")
 case("random_ceiled_pool_beyond", "f32[1,1,3,2]", call="ops.max_pool2d(x0, 4, padding=1, ceil_mode=True)")
 case("random_ceiled_pool_in_steps", "f32[1,1,5,6,6]", call="ops.max_pool3d(x0, 2, 3, ceil_mode=True)")
+case(
+    "random_reshape_of_nothing_to_two_free",
+    "f32[2*,0*,3]",
+    call="x0.reshape(x0.shape[1], x0.shape[0], 3)",
+)
 case("random_root_over_sigmoid", "f32[9]>-60<40", call="ops.rsqrt(ops.sigmoid(x0))")
 case("random_over_sigmoid", "f32[9]>-60<40", call="(x0 / ops.sigmoid(x0), ops.sigmoid(x0) ** -0.5)")
 case("random_over_sigmoid_f64", "f64[9]>-60<40", call="1 / ops.sigmoid(x0)")

@@ -108,7 +108,11 @@ class Builder(Nodes, Types):
         """`x` with other dimensions; 0 is one of size zero; -1 stands at most once, and for 0 beside a 0."""
         if 0 in dims:
             dims = [0 if isinstance(d, int) and d == -1 else d for d in dims]
-        y = self.op("Reshape", x, self.vector(dims), allowzero=1 if 0 in dims else None)
+        computed = sum(
+            isinstance(d, ir.Value) for d in dims
+        )
+        zeros = 0 in dims or (computed > 1 and -1 not in dims)
+        y = self.op("Reshape", x, self.vector(dims), allowzero=1 if zeros else None)
         if y.shape is None and any(isinstance(d, ir.Value) for d in dims):
             # Inference sees nothing of dimensions that are computed.
             y.shape = ir.Shape([d if isinstance(d, int) and d >= 0 else None for d in dims])
