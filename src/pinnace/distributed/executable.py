@@ -159,6 +159,8 @@ class DistributedExecutable:
     same order.
     """
 
+    takes_device_memory = False
+
     def __init__(
         self,
         plan: Plan,
@@ -168,6 +170,7 @@ class DistributedExecutable:
         meetings: _CollectiveRunner,
     ) -> None:
         self._plan, self._interface, self._first_state = plan, interface, first_state
+        self.inputs, self.outputs = interface.inputs, interface.outputs
         self._segments, self._meetings = segments, meetings
         self._turn = threading.Lock()
         self._pool: ThreadPoolExecutor | None = None
@@ -175,7 +178,7 @@ class DistributedExecutable:
             self._pool = ThreadPoolExecutor(1, "pinnace-collectives")
         ranks = meetings.ranks
         engine = next((dict(e.info) for e in segments.values()), {})
-        self._info = {
+        self.info = {
             **engine,
             **interface.info,
             "rank": f"{ranks.rank} of {ranks.size}",
@@ -183,26 +186,6 @@ class DistributedExecutable:
             "segments": str(len(segments)),
             "collectives": str(len(plan.collectives)),
         }
-
-    @property
-    def inputs(self) -> tuple[Port, ...]:
-        """The inputs, in order."""
-        return self._interface.inputs
-
-    @property
-    def outputs(self) -> tuple[Port, ...]:
-        """The outputs, in order."""
-        return self._interface.outputs
-
-    @property
-    def info(self) -> Mapping[str, str]:
-        """Facts of the engine, and of the ranks."""
-        return self._info
-
-    @property
-    def takes_device_memory(self) -> bool:
-        """False."""
-        return False
 
     def execution(self, state: State | None = None) -> Execution:
         """Return an execution; executions take turns."""

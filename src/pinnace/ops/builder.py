@@ -11,7 +11,7 @@ import onnx_ir as ir
 
 from pinnace.ops import schemas
 from pinnace.ops.inference import OPSET, Types
-from pinnace.ops.memory import Memory
+from pinnace.ops.memory import Assignments
 from pinnace.ops.nodes import Nodes
 from pinnace.ops.values import Value, refuse
 from pinnace.program import Layout, TypeInfo
@@ -37,7 +37,7 @@ class Builder(Nodes, Types):
         Types.__init__(self, opset)
         self.layout = layout
         """Order of the dimensions of image activations in the model that is lowered."""
-        self.memory = Memory()
+        self.memory = Assignments()
         """What assigned tensors hold at the node that is lowered."""
         self.declared: Sequence[TypeInfo | None] = ()
         """What the file declares of the results of the node that is lowered."""

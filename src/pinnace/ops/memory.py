@@ -19,7 +19,7 @@ class _View(NamedTuple):
     write: Callable[[ir.Value, ir.Value], ir.Value]
 
 
-class Memory:
+class Assignments:
     """What tensors that a program assigns to hold at the node that is lowered."""
 
     def __init__(self) -> None:

@@ -87,6 +87,8 @@ class Crew:
     Up to `depth` requests may be at a place: one is computed while the others are sent.
     """
 
+    takes_device_memory = False  # it cannot be used across processes
+
     def __init__(
         self,
         places: Sequence[Place],
@@ -131,11 +133,6 @@ class Crew:
     def busy(self) -> int:
         """Number of places with work."""
         return sum(place.running > 0 for place in self._places)
-
-    @property
-    def takes_device_memory(self) -> bool:
-        """False: device memory cannot be used across processes."""
-        return False
 
     def execution(self, state: State | None = None) -> CrewExecution:
         """Return an execution that runs on any place."""

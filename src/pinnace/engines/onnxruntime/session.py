@@ -57,10 +57,10 @@ class OnnxruntimeExecutable:
         notes: Notes | None = None,
     ) -> None:
         self._session, self._held, self._notes = session, held, notes
-        self._interface = interface
+        self._interface, self.inputs, self.outputs = interface, interface.inputs, interface.outputs
         self._first_state = first_state
         precision = _precision(session) if target.device == "cpu" else providers.precision(target)
-        self._info = {**interface.info, "engine": NAME, "precision": precision}
+        self.info = {**interface.info, "engine": NAME, "precision": precision}
         ports = (*interface.inputs, *interface.outputs)
         kinds = {*(p.dtype for p in ports), *(DataType.from_numpy(value.dtype) for value in first_state)}
         fixed = all(min(p.shape, default=0) >= 0 for p in ports)
@@ -73,26 +73,7 @@ class OnnxruntimeExecutable:
             self._kind = _CopyingExecution if tiny else _BoundExecution
         else:
             self._kind = _OrtExecution
-
-    @property
-    def inputs(self) -> tuple[Port, ...]:
-        """What runs take, in order."""
-        return self._interface.inputs
-
-    @property
-    def outputs(self) -> tuple[Port, ...]:
-        """What runs give, in order."""
-        return self._interface.outputs
-
-    @property
-    def info(self) -> Mapping[str, str]:
-        """User info of the file, the engine's name and version, the precision."""
-        return self._info
-
-    @property
-    def takes_device_memory(self) -> bool:
-        """Whether it was built for a device, and takes and gives more than text."""
-        return self._kind is _DeviceExecution
+        self.takes_device_memory = self._kind is _DeviceExecution
 
     def execution(self, state: State | None = None) -> Execution:
         """A place to run; places have nothing in common but the session."""

@@ -22,7 +22,7 @@ from pinnace.engines.steps import Step
 from pinnace.errors import EngineError
 from pinnace.machine.cores import bound, usable_core_count
 from pinnace.options.target import Target
-from pinnace.types import Array, DataType, Interface, Port
+from pinnace.types import Array, DataType, Interface
 
 if TYPE_CHECKING:
     from pinnace.engines.names import Names
@@ -121,6 +121,8 @@ _OPERATORS = {"Convolution": "Conv", "GroupConvolution": "Conv"}
 class OpenvinoExecutable:
     """A compiled model; `held` is the memory that it reads and does not own."""
 
+    takes_device_memory = False
+
     def __init__(
         self,
         model: ov.CompiledModel,
@@ -131,30 +133,11 @@ class OpenvinoExecutable:
     ) -> None:
         self._model: _Renewable | None = _Renewable(model, target, held)
         self._interface, self._first_state = interface, first_state
+        self.inputs, self.outputs = interface.inputs, interface.outputs
         self.names: Names | None = None
         self._profiled: list[ov.InferRequest] | None = [] if target.profile else None
         kind = model.get_property("INFERENCE_PRECISION_HINT").get_type_name()
-        self._info = {**interface.info, "engine": NAME, "precision": _PRECISIONS.get(kind, kind)}
-
-    @property
-    def inputs(self) -> tuple[Port, ...]:
-        """What runs take, in order."""
-        return self._interface.inputs
-
-    @property
-    def outputs(self) -> tuple[Port, ...]:
-        """What runs give, in order."""
-        return self._interface.outputs
-
-    @property
-    def info(self) -> Mapping[str, str]:
-        """User info of the file, the engine's name and version, the precision."""
-        return self._info
-
-    @property
-    def takes_device_memory(self) -> bool:
-        """It does not."""
-        return False
+        self.info = {**interface.info, "engine": NAME, "precision": _PRECISIONS.get(kind, kind)}
 
     def execution(self, state: State | None = None) -> Execution:
         """A place to run: a request of OpenVINO's, with tensors of its own."""
