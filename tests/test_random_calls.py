@@ -5,11 +5,13 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from tests.random_calls.cases import Case, Step
 from tests.random_calls.compare import difference
+from tests.random_calls.growing import Grower
 from tests.random_calls.shrink import shrunk
 from tests.random_calls.values import Drawer, kinds
 
@@ -72,6 +74,33 @@ def test_the_same_seed_draws_the_same():
         return Drawer(np.random.default_rng(3), 1, inputs, free=True).arguments(parameters), inputs
 
     assert drawn() == drawn()
+
+
+class _Oracle:
+    """Computes every call that is not refused."""
+
+    def __init__(self, refused: str = "nothing") -> None:
+        self._refused = refused
+
+    def ask(self, request: dict[str, Any]) -> dict[str, Any]:
+        tree = {**MATRIX, "nan": False, "minus_zero": False, "zero": False, "sorted": True}
+        answer = {"result": tree, "inputs": [tree] * len(request["inputs"])}
+        return {} if self._refused in request["body"] else answer
+
+
+def test_a_case_depends_on_its_number_alone():
+    parameter = {"name": "x", "default": "required", "type": "Tensor", "about": "", "keyword": False}
+    functions = [
+        {"name": f"ops.f{i}", "kind": "function", "parameters": [parameter], "inputs": [], "processor": True}
+        for i in range(9)
+    ]
+    grower = Grower(functions, _Oracle(), seed=1)
+    cases = [grower.case(number) for number in range(60)]
+    assert any(len(case.steps) > 1 for case in cases)
+    assert cases[50:] == [Grower(functions, _Oracle(), seed=1).case(number) for number in range(50, 60)]
+    other = Grower(functions, _Oracle(refused="ops.f3"), seed=1)
+    untouched = [i for i, case in enumerate(cases) if "ops.f3" not in case.body]
+    assert [other.case(i) for i in untouched] == [cases[i] for i in untouched]
 
 
 @pytest.mark.parametrize(

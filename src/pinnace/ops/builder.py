@@ -108,9 +108,8 @@ class Builder(Nodes, Types):
         """`x` with other dimensions; 0 is one of size zero; -1 stands at most once, and for 0 beside a 0."""
         if 0 in dims:
             dims = [0 if isinstance(d, int) and d == -1 else d for d in dims]
-        computed = sum(
-            isinstance(d, ir.Value) for d in dims
-        )
+        computed = sum(isinstance(d, ir.Value) for d in dims)
+        # Where the run computes a 0, it must not stand for the dimension of `x` at its place.
         zeros = 0 in dims or (computed > 1 and -1 not in dims)
         y = self.op("Reshape", x, self.vector(dims), allowzero=1 if zeros else None)
         if y.shape is None and any(isinstance(d, ir.Value) for d in dims):
