@@ -17,6 +17,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from collections.abc import Iterable
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -55,7 +56,7 @@ class Run:
 
     def all(self) -> None:
         """Run until enough cases were compared, or those that were asked for."""
-        numbers = iter(self._options.numbers) if self._options.numbers else itertools.count()
+        numbers = iter(self._options.numbers)
         done, began = 0, time.monotonic()
         while done < self._options.count and (number := next(numbers, None)) is not None:
             case, name = self._grower.case(number), f"random_{self._options.seed}_{number}"
@@ -138,8 +139,8 @@ class Run:
         print(f"failed: {len(self.failed)}")
 
 
-def _numbers(text: str) -> list[int]:
-    return [int(number) for number in text.split(",")]
+def _numbers(text: str) -> Iterable[int]:
+    return itertools.count(int(text[:-1])) if text.endswith("-") else map(int, text.split(","))
 
 
 def _options() -> argparse.Namespace:
@@ -147,7 +148,10 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--count", type=int, default=200, help="how many cases to compare")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument(
-        "--numbers", type=_numbers, help="compare only the cases of these numbers: N,N,... of random_SEED_N"
+        "--numbers",
+        type=_numbers,
+        default="0-",
+        help="the numbers of the cases: N,N,... for those of random_SEED_N alone, N- for those from N on",
     )
     parser.add_argument(
         "--tries", type=int, default=30, help="how often to try to make a failing case smaller"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
+import sys
 from collections import Counter
 from dataclasses import replace
 from typing import Any
@@ -104,7 +105,7 @@ class Grower:
     def _with(self, case: Case, place: int, number: int, free: bool, tries: int = _TRIES) -> Case | None:
         """The case with a call of a function at its end."""
         one = self._functions[place]
-        if self.ended[one["name"]] >= 3:
+        if self.ended[one["name"]]:  # a new process takes seconds
             return None
         if not one["processor"]:
             tries = 5
@@ -134,6 +135,7 @@ class Grower:
             answer = self._oracle.ask({"do": "probe", **request(case, name)})
         except Ended:
             self.ended[function] += 1
+            print(f"{function} ended MindSpore", file=sys.stderr, flush=True)
             return None
         return answer if "result" in answer else None
 
