@@ -38,7 +38,7 @@ from pinnace.errors import (
 )
 from pinnace.serving import crew, processes
 from pinnace.serving.splitting import SharedTally, SplitPlan, SplitRequest
-from pinnace.tensors.outputs import Outputs
+from pinnace.tensors.outputs import OutputPorts
 from pinnace.types import DataType, Port
 
 WAIT = 30  # seconds after which something hangs
@@ -202,7 +202,7 @@ def test_wrong_inputs(two):
 def computed(path, inputs, outputs, arrays, devices=2, axis=0, split=None):
     """What onnxruntime makes of the parts of a request, joined."""
     plan = SplitPlan.of(inputs, outputs, axis, split)
-    request = SplitRequest(plan, arrays, devices, Outputs(outputs), SharedTally())
+    request = SplitRequest(plan, arrays, devices, OutputPorts(outputs), SharedTally())
     for part in reversed(request.parts):
         named = {port.name: np.ascontiguousarray(a) for port, a in zip(inputs, part.arrays, strict=True)}
         part.take(oracle(path, **named))()

@@ -24,14 +24,15 @@ from pinnace.errors import (
     ModelStateError,
     UnsupportedModelError,
 )
-from pinnace.options.arguments import check_path, check_type
+from pinnace.options import arguments
+from pinnace.options.arguments import check_type
 from pinnace.serving.batching import Batching
 from pinnace.serving.pool import WorkerGroup, Workers
 from pinnace.serving.stats import Stats
-from pinnace.tensors.inputs import check_inputs
+from pinnace.tensors.given import Given, check_inputs
 from pinnace.tensors.resizing import check_resize, limited, resized, shapes_to_build
-from pinnace.tensors.tensor import Tensor, TensorMeta
-from pinnace.types import Array, Port
+from pinnace.tensors.tensor import Outputs, Tensor, TensorMeta
+from pinnace.types import Port
 
 if TYPE_CHECKING:
     from pinnace.building.origin import Origin
@@ -142,14 +143,14 @@ class BaseModel(EngineOwner):
         matches no weight or several and for a scale that is not finite, `DataMismatchError` for wrong shapes,
         `ModelStateError` if the model is not built.
         """
-        check_path("path", path)
+        adapter = Path(arguments.path("path", path)).absolute()
         if isinstance(scale, bool) or not isinstance(scale, int | float):
             raise ArgumentTypeError(f"scale must be float, but got {type(scale)}.")
         if not abs(scale) <= sys.float_info.max:
             raise ArgumentValueError("scale must be a finite number that a float can hold")
         with self._updating:
             live = self._built()
-            live.exchange.apply(Path(path).absolute(), float(scale), live.workers.exchange)
+            live.exchange.apply(adapter, float(scale), live.workers.exchange)
 
     def remove_lora(self, path: str | os.PathLike[str] | None = None) -> None:
         """Remove the adapter of this file, or all adapters if `path` is None.
@@ -157,21 +158,23 @@ class BaseModel(EngineOwner):
         Weights without adapters are then bit for bit those of the model file or of `update_weights`. Raises
         `ArgumentValueError` if the adapter was not applied.
         """
-        if path is not None:
-            check_path("path", path)
+        adapter = None if path is None else Path(arguments.path("path", path)).absolute()
         with self._updating:
             live = self._built()
-            live.exchange.remove(None if path is None else Path(path).absolute(), live.workers.exchange)
+            live.exchange.remove(adapter, live.workers.exchange)
 
     def predict(
         self,
-        inputs: Sequence[Tensor | Array],
+        inputs: Given,
         outputs: list[Any] | None = None,
         timeout: float | None = None,
-    ) -> list[Tensor]:
+    ) -> Outputs:
         """Compute the outputs.
 
-        `inputs` are tensors or numpy arrays in the order of `get_inputs`. `outputs` may be a list to fill: an
+        `inputs` are tensors, arrays or scalars of numpy, or arrays of other libraries (PyTorch, MindSpore,
+        JAX; read by DLPack or `__array__`, without a copy where that is possible), in the order of
+        `get_inputs`, or in a dict by name. The result is a list that also gives a tensor by name:
+        `outputs["logits"]`. `outputs` may be a list to fill: an
         empty list is extended with the new tensors; tensors in a list of the right length receive the data,
         in place if they hold a writable array of this dtype and size. If all of them hold arrays of the
         model's fixed shapes, the engine writes there without a copy: bind once, predict often.
@@ -195,7 +198,7 @@ class BaseModel(EngineOwner):
         results = live.workers.run(arrays, into, timeout)
         return live.outputs.wrap(results) if outputs is None else live.outputs.fill(outputs, results, into)
 
-    def submit(self, inputs: Sequence[Tensor | Array]) -> Future[list[Tensor]]:
+    def submit(self, inputs: Given) -> Future[Outputs]:
         """Queue a prediction and return at once.
 
         The future returns or raises what `predict` would; `cancel` works while the prediction waits. The data
@@ -205,7 +208,7 @@ class BaseModel(EngineOwner):
         live = self._live or self._unready(inputs)
         return live.workers.submit(live.inputs.arrays(inputs), live.outputs.wrap)
 
-    async def apredict(self, inputs: Sequence[Tensor | Array]) -> list[Tensor]:
+    async def apredict(self, inputs: Given) -> Outputs:
         """Predict from a coroutine, without blocking the event loop.
 
         Cancelling the task removes a waiting prediction from the queue. For a time limit use

@@ -12,8 +12,8 @@ from pinnace.building.exchange import Exchange, NoExchange
 from pinnace.errors import EngineError, ModelStateError, UnsupportedModelError
 from pinnace.serving.pool import Workers
 from pinnace.shapes import Shape, is_free
-from pinnace.tensors.inputs import Host, Inputs
-from pinnace.tensors.outputs import Outputs
+from pinnace.tensors.inputs import Host, InputPorts
+from pinnace.tensors.outputs import OutputPorts
 from pinnace.types import Port
 
 if TYPE_CHECKING:
@@ -40,8 +40,8 @@ class BuiltModel:
         self.built: tuple[Shape, ...] = ()  # the shapes that it is built for, () for those of the file
         self.warned: set[str] = set()
         host = Host(devices, workers.executable.takes_device_memory)
-        self.inputs = Inputs(inputs, shapes, host)
-        self.outputs = Outputs(workers.executable.outputs, host)
+        self.inputs = InputPorts(inputs, shapes, host)
+        self.outputs = OutputPorts(workers.executable.outputs, host)
         self._output_shapes: list[Shape] | None = None
 
     def reshaped(self, shapes: tuple[Shape, ...], built: tuple[Shape, ...]) -> BuiltModel:

@@ -19,7 +19,7 @@ from pinnace.errors import (
     ModelFormatError,
     PredictTimeoutError,
 )
-from pinnace.options.arguments import check_list, check_type
+from pinnace.options.arguments import check_list, check_type, path
 from pinnace.options.context import Context, main_device
 from pinnace.options.effects import with_settings
 from pinnace.options.settings import Settings
@@ -31,10 +31,10 @@ from pinnace.serving.crew import Crew, CrewWorkers, PieceWorker
 from pinnace.serving.processes import SLOTS, Job, ProcessPlace
 from pinnace.serving.splitting import SharedTally, SplitPlan, SplitRequest, freed
 from pinnace.serving.stats import Stats, latency
-from pinnace.tensors.inputs import Inputs
-from pinnace.tensors.outputs import Outputs
-from pinnace.tensors.tensor import Tensor, TensorMeta
-from pinnace.types import Array
+from pinnace.tensors.given import Given
+from pinnace.tensors.inputs import InputPorts
+from pinnace.tensors.outputs import OutputPorts
+from pinnace.tensors.tensor import Outputs, Tensor, TensorMeta
 
 __all__ = ["DataParallel"]
 
@@ -59,12 +59,12 @@ class DataParallel(EngineOwner):
 
     def __init__(
         self,
-        model_path: str,
+        model_path: str | os.PathLike[str],
         context: Context | None = None,
         device_ids: list[int] | None = None,
         axis: int = 0,
         split: Sequence[str] | None = None,
-        config_path: str = "",
+        config_path: str | os.PathLike[str] = "",
         config_dict: Mapping[str, Any] | None = None,
     ) -> None:
         """Build the model of a file on every device.
@@ -75,7 +75,7 @@ class DataParallel(EngineOwner):
         other inputs are sent to all devices. Options and errors are those of `Model.build_from_file`; errors
         name the device.
         """
-        check_type("model_path", model_path, str)
+        model_path, config_path = path("model_path", model_path), path("config_path", config_path)
         if context is not None:
             check_type("context", context, Context)
         if device_ids is not None:
@@ -99,7 +99,7 @@ class DataParallel(EngineOwner):
         try:
             inputs, outputs = self._crew.inputs, self._crew.outputs
             self._plan = SplitPlan.of(inputs, outputs, axis, split)
-            self._inputs, self._outputs = Inputs(inputs, self._plan.shapes), Outputs(outputs)
+            self._inputs, self._outputs = InputPorts(inputs, self._plan.shapes), OutputPorts(outputs)
         except BaseException:
             self.close()
             raise
@@ -138,8 +138,8 @@ class DataParallel(EngineOwner):
             return str(os.getpid())
         return ", ".join(self.devices) if key == "device" else self._crew.info.get(key, "")
 
-    def predict(self, inputs: Sequence[Tensor | Array], timeout: float | None = None) -> list[Tensor]:
-        """Compute the outputs for tensors or numpy arrays in the order of `get_inputs`.
+    def predict(self, inputs: Given, timeout: float | None = None) -> Outputs:
+        """Compute the outputs for inputs as `Model.predict` accepts them.
 
         `timeout` is in seconds. Raises `DataMismatchError` if number, dtypes or shapes are not the model's or
         the batch cannot be split, `DeviceUnavailableError` if processes died over the request, `EngineError`
@@ -154,14 +154,14 @@ class DataParallel(EngineOwner):
             self._withdraw(request)
             raise PredictTimeoutError(f"the prediction was not done after {timeout} s") from None
 
-    def submit(self, inputs: Sequence[Tensor | Array]) -> Future[list[Tensor]]:
+    def submit(self, inputs: Given) -> Future[Outputs]:
         """Queue a prediction and return at once.
 
         The future returns what `predict` would. The data of the inputs must not change until it is done.
         """
         return self._submit(inputs)
 
-    def _submit(self, inputs: Sequence[Tensor | Array]) -> SplitRequest:
+    def _submit(self, inputs: Given) -> SplitRequest:
         arrays = self._inputs.arrays(inputs)
         request = SplitRequest(self._plan, arrays, len(self.devices), self._outputs, self._tally)
         try:

@@ -47,6 +47,7 @@ class ModelGroup:
             raise ArgumentTypeError(f"models must be list/tuple, but got {type(models)}")
         if not models:
             raise ModelStateError("models cannot be empty")
+        models = [os.fsdecode(m) if isinstance(m, os.PathLike) else m for m in models]
         kind = str if isinstance(models[0], str) else Model
         for index, model in enumerate(models):
             if not isinstance(model, kind):

@@ -14,7 +14,7 @@ from pinnace.api.base_model import BaseModel
 from pinnace.building.origin import Origin
 from pinnace.building.planning import to_target
 from pinnace.errors import ArgumentValueError, ConfigError, DataMismatchError, warn
-from pinnace.options.arguments import check_sections, check_type
+from pinnace.options.arguments import check_sections, check_type, path
 from pinnace.options.context import Context
 from pinnace.options.effects import with_settings
 from pinnace.options.settings import Settings
@@ -57,9 +57,9 @@ class LiteInfer(BaseModel):
         shares = model_group_id is not None
         target = replace(to_target(with_settings(context or Context(), settings)), shared_workspace=shares)
         with tempfile.TemporaryDirectory(prefix="pinnace-") as folder:
-            path = str(Path(folder, "net"))
-            mindspore.export(network, *net_inputs, file_name=path, file_format="MINDIR")
-            self._start(Origin(_exported(path), ModelType.MINDIR, lambda _: target, settings))
+            exported = str(Path(folder, "net"))
+            mindspore.export(network, *net_inputs, file_name=exported, file_format="MINDIR")
+            self._start(Origin(_exported(exported), ModelType.MINDIR, lambda _: target, settings))
 
     def resize(self, inputs: Sequence[Tensor], dims: Sequence[Sequence[int]]) -> None:
         """Resize as `Model.resize` does, but only warn about shapes that the network cannot take.
@@ -99,16 +99,15 @@ def _settings(config: Mapping[str, Any] | None) -> Settings:
     if not config:
         return Settings()
     check_type("config", config, dict)
-    path = config.get("configPath", "")
-    check_type("config_value", path, str)
+    file = path("config_value", config.get("configPath", ""))
     sections = {key: value for key, value in config.items() if key != "configPath"}
     check_sections("config", sections)
-    return Settings.load(path, sections, "config")
+    return Settings.load(file, sections, "config")
 
 
-def _exported(path: str) -> str:
+def _exported(name: str) -> str:
     """Return the file that MindSpore wrote; a network over 1 GB also has a folder of weights."""
-    for name in (f"{path}.mindir", f"{path}_graph.mindir"):
-        if Path(name).exists():
-            return name
-    raise ConfigError(f"mindspore.export wrote no file {path}.mindir")
+    for file in (f"{name}.mindir", f"{name}_graph.mindir"):
+        if Path(file).exists():
+            return file
+    raise ConfigError(f"mindspore.export wrote no file {name}.mindir")

@@ -21,7 +21,7 @@ from pinnace.errors import (
     NotSupportedError,
     warn,
 )
-from pinnace.options.arguments import check_type
+from pinnace.options.arguments import check_type, path
 from pinnace.options.context import Context, file_of_rank
 from pinnace.options.effects import with_settings
 from pinnace.options.settings import Settings
@@ -55,10 +55,10 @@ class Model(BaseModel):
 
     def build_from_file(
         self,
-        model_path: str,
+        model_path: str | os.PathLike[str],
         model_type: ModelType,
         context: Context | None = None,
-        config_path: str = "",
+        config_path: str | os.PathLike[str] = "",
         config_dict: Mapping[str, Any] | None = None,
         dec_key: bytes | None = None,
         dec_mode: str = "AES-GCM",
@@ -74,8 +74,8 @@ class Model(BaseModel):
         device, `ModelStateError` if the model is built already, `NotSupportedError` for a key: encrypted
         models are not supported yet.
         """
-        check_type("model_path", model_path, str)
-        self._check_build(model_type, context, config_path)
+        model_path = path("model_path", model_path)
+        config_path = self._check_build(model_type, context, config_path)
         _refuse_key(dec_key, dec_mode, dec_num_parallel)
         model_path = file_of_rank(model_path, context)
         if not os.path.exists(model_path):
@@ -88,7 +88,7 @@ class Model(BaseModel):
         model: Buffer,
         model_type: ModelType,
         context: Context | None = None,
-        config_path: str = "",
+        config_path: str | os.PathLike[str] = "",
         config_dict: Mapping[str, Any] | None = None,
         dec_key: bytes | None = None,
         dec_mode: str = "AES-GCM",
@@ -102,17 +102,17 @@ class Model(BaseModel):
         """
         if not isinstance(model, bytes | bytearray | memoryview):
             raise ArgumentTypeError(f"model must be bytes, but got {type(model)}.")
-        self._check_build(model_type, context, config_path)
+        config_path = self._check_build(model_type, context, config_path)
         _refuse_key(dec_key, dec_mode, dec_num_parallel)
         self._build(model, model_type, context, config_path, config_dict)
 
-    def _check_build(self, model_type: ModelType, context: Context | None, config_path: str) -> None:
+    def _check_build(self, model_type: object, context: object, config_path: object) -> str:
         check_type("model_type", model_type, ModelType)
         if context is not None:
             check_type("context", context, Context)
-        check_type("config_path", config_path, str)
         if self.is_built:
             raise ModelStateError("build_from_file failed! This model is built already: use a new Model")
+        return path("config_path", config_path)
 
     def _build(
         self,

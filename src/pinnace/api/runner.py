@@ -14,7 +14,7 @@ from pinnace.building.origin import Origin
 from pinnace.building.planning import to_target
 from pinnace.errors import ArgumentTypeError, ModelFormatError, warn
 from pinnace.machine.cores import usable_core_count
-from pinnace.options.arguments import check_type
+from pinnace.options.arguments import check_type, path
 from pinnace.options.context import Context, Parallel, device_numbers, file_of_rank
 from pinnace.options.effects import with_settings
 from pinnace.options.settings import Settings
@@ -38,7 +38,7 @@ class RunnerConfig(Parallel):
         context: Context | None = None,
         workers_num: int | None = None,
         config_info: Mapping[str, Mapping[str, str]] | None = None,
-        config_path: str = "",
+        config_path: str | os.PathLike[str] = "",
     ) -> None:
         """Set a context and the options of `Context.parallel`; None means the default."""
         super().__init__()
@@ -94,14 +94,14 @@ class ModelParallelRunner(BaseModel):
     def __str__(self) -> str:
         return f"model_path: {self._model_path}{self._device_note()}."
 
-    def build_from_file(self, model_path: str, context: Context | None = None) -> None:
+    def build_from_file(self, model_path: str | os.PathLike[str], context: Context | None = None) -> None:
         """Load and compile the model file at `model_path`; its format is detected from its content.
 
         `context` None is the CPU. Options come from `context.parallel.config_path` and from
         `context.parallel.config_info`, which takes precedence. A previous model of the runner is closed.
         Raises as `Model.build_from_file` does.
         """
-        check_type("model_path", model_path, str)
+        model_path = path("model_path", model_path)
         # As in mindspore_lite, a missing file is reported before a wrong context.
         model_path = self._found(model_path, context if isinstance(context, Context) else None)
         if context is not None:
@@ -120,7 +120,9 @@ class ModelParallelRunner(BaseModel):
         self._build(model, context, context.parallel)
         self._model_path = ""
 
-    def init(self, model_path: str | Buffer, runner_config: RunnerConfig | None = None) -> None:
+    def init(
+        self, model_path: str | os.PathLike[str] | Buffer, runner_config: RunnerConfig | None = None
+    ) -> None:
         """Build from a path or from bytes, as in mindspore_lite 1.8 and 1.9."""
         if runner_config is not None:
             check_type("runner_config", runner_config, RunnerConfig)
@@ -135,8 +137,7 @@ class ModelParallelRunner(BaseModel):
             self._build(model_path, config.context, config)
             self._model_path = ""
             return
-        check_type("model_path", model_path, str)
-        model_path = self._found(model_path, config.context)
+        model_path = self._found(path("model_path", model_path), config.context)
         self._build(model_path, config.context, config)
         self._model_path = model_path
 

@@ -15,10 +15,11 @@ def check_type(name: str, value: object, kind: type) -> None:
         raise ArgumentTypeError(f"{name} must be {kind.__name__}, but got {type(value)}.")
 
 
-def check_path(name: str, value: object) -> None:
-    """Raise `ArgumentTypeError` unless `value` is a path."""
+def path(name: str, value: object) -> str:
+    """Return a path as text. Raises `ArgumentTypeError` unless it is a str or an os.PathLike."""
     if not isinstance(value, str | os.PathLike):
         raise ArgumentTypeError(f"{name} must be str, but got {type(value)}.")
+    return os.fsdecode(value)
 
 
 def check_list(name: str, value: object, kind: type, *others: type) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pinnace.errors import ArgumentValueError, ConfigError
-from pinnace.options.arguments import check_list, check_sections, check_type, count, list_of, text
+from pinnace.options.arguments import check_list, check_sections, check_type, count, list_of, path, text
 from pinnace.options.devices import CPU, GPU, Ascend
 from pinnace.options.launcher import launched
 from pinnace.options.older import AscendDeviceInfo, CPUDeviceInfo, DeviceInfo, GPUDeviceInfo
@@ -96,8 +96,8 @@ class Parallel(Options):
         return self._config_path
 
     @config_path.setter
-    def config_path(self, config_path: str) -> None:
-        if text("config_path", config_path):
+    def config_path(self, config_path: str | os.PathLike[str]) -> None:
+        if config_path := path("config_path", config_path):
             if not os.path.exists(config_path):
                 raise ArgumentValueError(f"{_PARALLEL}config_path does not exist!")
             self._config_path = config_path

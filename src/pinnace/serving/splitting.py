@@ -14,8 +14,8 @@ from pinnace.errors import ArgumentValueError, DataMismatchError
 from pinnace.serving.request import GuardedFuture
 from pinnace.serving.stats import Tally
 from pinnace.shapes import Shape
-from pinnace.tensors.outputs import Outputs
-from pinnace.tensors.tensor import Tensor
+from pinnace.tensors.outputs import OutputPorts
+from pinnace.tensors.tensor import Outputs
 from pinnace.types import Array, Port
 
 _ANY = (-2,)
@@ -114,7 +114,7 @@ class SplitPlan:
         return [self.rows] * (total // self.rows)
 
 
-class SplitRequest(GuardedFuture[list[Tensor]]):
+class SplitRequest(GuardedFuture[Outputs]):
     """A prediction that is done when all of its parts are."""
 
     def __init__(
@@ -122,7 +122,7 @@ class SplitRequest(GuardedFuture[list[Tensor]]):
         plan: SplitPlan,
         arrays: Sequence[Array],
         devices: int,
-        outputs: Outputs,
+        outputs: OutputPorts,
         tally: SharedTally,
     ) -> None:
         super().__init__()

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import cast
 
 import numpy as np
 
 from pinnace.errors import DataMismatchError
-from pinnace.options.arguments import check_elements, check_type
 from pinnace.shapes import Shape, allowed, is_free, takes, written
+from pinnace.tensors.given import Given, SupportsArray, check_inputs, to_numpy
 from pinnace.tensors.tensor import Tensor
 from pinnace.types import Array, Port
 
@@ -51,7 +51,7 @@ def _device(described: str) -> str:
     return re.sub(r" \(.*?\)", "", described)
 
 
-class Inputs:
+class InputPorts:
     """The inputs of a model, with the shapes that they have now."""
 
     def __init__(self, ports: Sequence[Port], shapes: Sequence[Shape], host: Host | None = None) -> None:
@@ -66,16 +66,14 @@ class Inputs:
             Tensor.of_port(port, shape, warned) for port, shape in zip(self.ports, self.shapes, strict=True)
         ]
 
-    def arrays(self, inputs: Sequence[Tensor | Array]) -> list[Array]:
+    def arrays(self, inputs: Given) -> list[Array]:
         """Return the data of a prediction's inputs as arrays for an executable.
 
-        Raises `ArgumentTypeError` unless `inputs` is a list of tensors or arrays, `DataMismatchError` if they
-        do not fit.
+        Raises `ArgumentTypeError` unless `inputs` is a list or dict of tensors or arrays, `DataMismatchError`
+        if they do not fit.
         """
         if not isinstance(inputs, _LISTS) or len(inputs) != len(self._expected):
-            check_inputs(inputs)
-            names = ", ".join(port.name for port in self.ports)
-            raise mismatch(f"the model has {len(self.ports)} inputs ({names}), but got {len(inputs)}")
+            inputs = self._in_order(inputs)
         arrays = []
         for place, (kind, dtype, shape) in enumerate(self._expected):
             value = inputs[place]
@@ -91,25 +89,28 @@ class Inputs:
             arrays.append(array)
         return arrays
 
-    def _array(self, value: Tensor | Array, port: Port, shape: Shape) -> Array:
+    def _in_order(self, inputs: Given) -> Sequence[SupportsArray]:
+        """Return the inputs of a dict in the model's order. Raises `DataMismatchError` for others."""
+        check_inputs(inputs)
+        names = [port.name for port in self.ports]
+        listed = f"the model has {len(names)} inputs ({', '.join(names)})"
+        if not isinstance(inputs, Mapping):
+            raise mismatch(f"{listed}, but got {len(inputs)}")
+        if set(inputs) != set(names):
+            raise mismatch(f"{listed}, but got {', '.join(map(str, inputs)) or 'none'}")
+        return [inputs[name] for name in names]
+
+    def _array(self, value: SupportsArray, port: Port, shape: Shape) -> Array:
         """Return the data of an input that needs checks or conversion."""
-        tensor = value if isinstance(value, Tensor) else Tensor(value)
+        what = f"input {port.name!r}"
+        tensor = value if isinstance(value, Tensor) else Tensor(to_numpy(value, what))
         if tensor.dtype is not port.dtype:
-            raise mismatch(f"input {port.name!r} must be {port.dtype}, but got {tensor.dtype}")
+            raise mismatch(f"{what} must be {port.dtype}, but got {tensor.dtype}")
         if not tensor.has_data:
             raise _without_data(tensor, port)
         on_device = tensor.on_device
-        array = (
-            self._host.data_of(tensor, f"input {port.name!r}") if on_device else tensor.get_data_to_numpy()
-        )
+        array = self._host.data_of(tensor, what) if on_device else tensor.get_data_to_numpy()
         return array if array.shape == shape else _as_shape(array, port, shape)
-
-
-def check_inputs(inputs: Any) -> None:
-    """Raise `ArgumentTypeError` unless `inputs` is a list of tensors or arrays."""
-    if not isinstance(inputs, tuple):
-        check_type("inputs", inputs, list)
-    check_elements("inputs", inputs, Tensor, np.ndarray)
 
 
 def _as_shape(array: Array, port: Port, shape: Shape) -> Array:

@@ -14,14 +14,14 @@ from pinnace.options.arguments import check_elements
 from pinnace.shapes import Shape, is_free, takes
 from pinnace.tensors.inputs import Host, mismatch
 from pinnace.tensors.storage import Kind
-from pinnace.tensors.tensor import Tensor, TensorMeta, arrays_in, tensors_of
+from pinnace.tensors.tensor import Outputs, Tensor, TensorMeta, arrays_in, tensors_of
 from pinnace.types import Array, Port
 
 Places = list[Any]
 """For each output the array or device memory that its results are written to, None for new memory."""
 
 
-class Outputs:
+class OutputPorts:
     """The outputs of a model."""
 
     def __init__(self, ports: Sequence[Port], host: Host | None = None) -> None:
@@ -72,16 +72,16 @@ class Outputs:
                     found[place] = data
         return found if any(data is not None for data in found) else None
 
-    def wrap(self, results: Sequence[Array]) -> list[Tensor]:
+    def wrap(self, results: Sequence[Array]) -> Outputs:
         """Return the results as tensors."""
         return tensors_of(results, self._kinds)
 
-    def fill(self, outputs: list[Any], results: Sequence[Array], into: Places | None) -> list[Tensor]:
+    def fill(self, outputs: list[Any], results: Sequence[Array], into: Places | None) -> Outputs:
         """Put the results into the list that `bind` gave `into` for. Returns them as tensors."""
         if not outputs:
             outputs.extend(self.wrap(results))
-            return list(outputs)
-        tensors = []
+            return Outputs(outputs)
+        tensors = Outputs()
         for place, given in enumerate(outputs):
             tensor = given
             if into is None or into[place] is None:

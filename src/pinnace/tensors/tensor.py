@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, SupportsIndex, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -151,9 +151,32 @@ class Tensor(Attributes):
         return 1, 0  # kDLCPU of dlpack.h; device data is copied
 
 
-def tensors_of(arrays: Sequence[Array], kinds: Sequence[Kind]) -> list[Tensor]:
+class Outputs(list[Tensor]):
+    """The tensors of a prediction, in order; `outputs["logits"]` is the one of this name."""
+
+    __slots__ = ()
+
+    @overload
+    def __getitem__(self, key: SupportsIndex | str, /) -> Tensor: ...
+    @overload
+    def __getitem__(self, key: slice, /) -> list[Tensor]: ...
+    def __getitem__(self, key: SupportsIndex | slice | str, /) -> Tensor | list[Tensor]:
+        """Return a tensor by place or by name, or several by a slice. Raises KeyError for an unknown name."""
+        if not isinstance(key, str):
+            return super().__getitem__(key)
+        for tensor in self:
+            if tensor.name == key:
+                return tensor
+        raise KeyError(f"no output {key!r}; there are {', '.join(repr(tensor.name) for tensor in self)}")
+
+    def keys(self) -> list[str]:
+        """Return the names, so that `dict(outputs)` has the tensors by name."""
+        return [tensor.name for tensor in self]
+
+
+def tensors_of(arrays: Sequence[Array], kinds: Sequence[Kind]) -> Outputs:
     """Wrap the results of an executable as tensors."""
-    tensors = []
+    tensors = Outputs()
     for index, array in enumerate(arrays):
         tensor = object.__new__(Tensor)
         tensor._array, tensor._kind = array, kinds[index]

@@ -1,0 +1,52 @@
+"""Arrays of other libraries, as inputs of a prediction."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+
+from pinnace.errors import ArgumentTypeError
+from pinnace.options.arguments import check_type
+from pinnace.types import Array
+
+_INTERFACES = ("__dlpack__", "__array__", "__array_interface__")
+
+
+class SupportsArray(Protocol):
+    """A tensor or array: of Pinnace, numpy, PyTorch, MindSpore, JAX, or any library that numpy can read."""
+
+    def __array__(self, *arguments: Any, **options: Any) -> Any:
+        """Return the data as a numpy array."""
+
+
+Given = Sequence[SupportsArray] | Mapping[str, SupportsArray]
+"""Inputs of a prediction, in the order of the model's or by their names."""
+
+
+def check_inputs(inputs: Any) -> None:
+    """Raise `ArgumentTypeError` unless `inputs` is a list, tuple or dict of tensors or arrays."""
+    named = isinstance(inputs, Mapping)
+    if not named and not isinstance(inputs, tuple):
+        check_type("inputs", inputs, list)
+    for place, value in enumerate(inputs.values() if named else inputs):
+        if isinstance(value, type) or not any(hasattr(value, name) for name in _INTERFACES):
+            raise ArgumentTypeError(f"inputs element must be Tensor, but got {type(value)} at index {place}.")
+
+
+def to_numpy(value: Any, what: str) -> Array:
+    """Return the data of an array, shared by DLPack if it is in host memory and numpy has its type.
+
+    Raises `ArgumentTypeError`, which begins with `what`, if numpy cannot read it.
+    """
+    if isinstance(value, np.ndarray):
+        return value
+    try:
+        return np.from_dlpack(value)
+    except (AttributeError, TypeError, ValueError, RuntimeError, BufferError):
+        pass  # no DLPack, memory of a device, a gradient, or a type that numpy lacks
+    try:
+        return np.asarray(value)
+    except Exception as error:  # whatever the other library raises
+        raise ArgumentTypeError(f"{what}: numpy cannot read a {type(value)}: {error}") from None
