@@ -178,17 +178,18 @@ class DataParallel(EngineOwner):
 
     def stats(self) -> DeviceStats:
         """Return counts and latencies of predictions, and counts of restarts."""
-        crew, tally = self._crew, self._tally
+        crew, tally, queue = self._crew, self._tally, self._workers.stats()
         return DeviceStats(
             workers=len(crew),
             busy=crew.busy,
-            queued=self._workers.stats().queued,
+            queued=queue.queued,
             served=tally.served,
             failed=tally.failed,
             refused=0,
             withdrawn=0,
             batches=0,
             latency=latency([tally]),
+            seconds=queue.seconds,
             restarts=crew.restarts,
             retried=crew.retried,
         )
@@ -199,7 +200,7 @@ class DataParallel(EngineOwner):
         return self._crew.pids
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class DeviceStats(Stats):
     """`Stats` of device processes, whose queue holds parts of requests.
 

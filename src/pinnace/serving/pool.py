@@ -13,7 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from itertools import zip_longest
 from queue import SimpleQueue
-from time import perf_counter_ns
+from time import monotonic, perf_counter_ns
 from typing import TYPE_CHECKING, Any
 
 from pinnace.errors import (
@@ -112,6 +112,7 @@ class Workers:
         self._freed = False
         self._crowded_until = 0
         self._refused = self._withdrawn = 0
+        self._began = monotonic()
         self._trial = threading.Lock()  # held while `try_out` runs
         weakref.finalize(self, _dismiss, self._workers).atexit = False  # `_close_all` does more at exit
         _pools.add(self)
@@ -227,6 +228,7 @@ class Workers:
                 withdrawn=self._withdrawn,
                 batches=sum(t.batches for t in tallies),
                 latency=stats.latency(tallies),
+                seconds=monotonic() - self._began,
             )
 
     def close(self) -> None:

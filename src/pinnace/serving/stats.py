@@ -3,19 +3,36 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cache
 from itertools import accumulate
 
-_STEPS = 128  # up to 2**64 ns
+from pinnace.errors import ArgumentValueError
+
 _NS = 1e6  # of a millisecond
+_BITS = 5
+"""A power of 2 is divided into 2**_BITS equal steps, so that a step is at most 1/32 of its values."""
+_STEPS = (64 - _BITS) << _BITS  # up to 2**63 ns
 
 
-@dataclass(frozen=True)
+def _step(nanoseconds: int) -> int:
+    """Return the step of the histogram that a time belongs to."""
+    shift = nanoseconds.bit_length() - _BITS - 1
+    return (shift << _BITS) + (nanoseconds >> shift) if shift > 0 else nanoseconds
+
+
+def _longest(step: int) -> int:
+    """Return the longest time in nanoseconds of a step of the histogram."""
+    shift = max(0, (step >> _BITS) - 1)
+    return ((step - (shift << _BITS) + 1) << shift) - 1
+
+
+@dataclass(frozen=True, repr=False)
 class Latency:
     """Distribution of the time from a request's arrival to its end, waiting included.
 
-    `counts[i]` requests took at most `bounds[i]` ms and more than the previous bound; bounds grow by a factor
-    of the square root of 2. `total` is the sum of all, in ms.
+    `counts[i]` requests took at most `bounds[i]` ms and more than the previous bound. `total` is the sum of
+    all, in ms.
     """
 
     bounds: tuple[float, ...]
@@ -28,15 +45,27 @@ class Latency:
         return self.total / max(1, sum(self.counts))
 
     def percentile(self, percent: float) -> float:
-        """Bound the latency of `percent` of the requests, in ms; at most 1.42 times too large."""
+        """Return the latency that `percent` of the requests do not exceed, in ms, right within 2 %; 0 if none
+        was served.
+
+        Raises `ArgumentValueError` unless 0 <= percent <= 100.
+        """
+        if not 0 <= percent <= 100:
+            raise ArgumentValueError(f"percent must be between 0 and 100, but got {percent}.")
         wanted = percent / 100 * sum(self.counts)
-        reached = zip(accumulate(self.counts), self.bounds, strict=True)
-        return next((bound for count, bound in reached if count and count >= wanted), 0.0)
+        for step, reached in enumerate(accumulate(self.counts)):
+            if reached and reached >= wanted:
+                return (self.bounds[step] + (self.bounds[step - 1] if step else 0)) / 2
+        return 0.0
+
+    def __repr__(self) -> str:
+        p50, p90, p99 = map(self.percentile, (50, 90, 99))
+        return f"<Latency of {sum(self.counts)}: p50 {p50:.3g} ms, p90 {p90:.3g} ms, p99 {p99:.3g} ms>"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Stats:
-    """Counts of requests since the model was built.
+    """Counts of requests in the `seconds` since the model was built.
 
     `busy` of `workers` run a request, `queued` requests wait; `served` got results, `failed` got an error of
     the engine; `refused` found the queue full; `withdrawn` were cancelled or timed out while they waited.
@@ -52,6 +81,33 @@ class Stats:
     withdrawn: int
     batches: int
     latency: Latency
+    seconds: float = field(kw_only=True)
+
+    @property
+    def qps(self) -> float:
+        """Served requests per second since the model was built."""
+        return self.served / self.seconds if self.seconds else 0.0
+
+    @property
+    def p50(self) -> float:
+        """Median latency in ms, see `Latency.percentile`."""
+        return self.latency.percentile(50)
+
+    @property
+    def p90(self) -> float:
+        """Latency in ms that 90 % of the requests do not exceed."""
+        return self.latency.percentile(90)
+
+    @property
+    def p99(self) -> float:
+        """Latency in ms that 99 % of the requests do not exceed."""
+        return self.latency.percentile(99)
+
+    def __repr__(self) -> str:
+        return (
+            f"<{type(self).__name__}: {self.served} served, {self.failed} failed, {self.queued} queued, "
+            f"p50 {self.p50:.3g} ms, p90 {self.p90:.3g} ms, p99 {self.p99:.3g} ms, {self.qps:.4g} per second>"
+        )
 
 
 class Tally:
@@ -61,7 +117,7 @@ class Tally:
 
     def __init__(self) -> None:
         self.failed = self.batches = self.total = 0
-        self.steps = [0] * (_STEPS + 1)
+        self.steps = [0] * _STEPS
 
     @property
     def served(self) -> int:
@@ -71,13 +127,16 @@ class Tally:
     def count(self, nanoseconds: int) -> None:
         """Count a served request."""
         self.total += nanoseconds
-        # The bit length of the square grows by one when the number grows by the square root of 2.
-        self.steps[(nanoseconds * nanoseconds).bit_length()] += 1
+        self.steps[_step(nanoseconds)] += 1
+
+
+@cache
+def _bounds() -> tuple[float, ...]:
+    return tuple(_longest(step) / _NS for step in range(_STEPS))
 
 
 def latency(tallies: Iterable[Tally]) -> Latency:
     """Merge the latencies of several workers."""
     tallies = list(tallies)
     counts = tuple(map(sum, zip(*(tally.steps for tally in tallies), strict=True)))
-    bounds = tuple(2 ** (step / 2) / _NS for step in range(_STEPS + 1))
-    return Latency(bounds, counts, sum(tally.total for tally in tallies) / _NS)
+    return Latency(_bounds(), counts, sum(tally.total for tally in tallies) / _NS)
