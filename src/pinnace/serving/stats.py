@@ -12,7 +12,7 @@ from pinnace.errors import ArgumentValueError
 _NS = 1e6  # of a millisecond
 _BITS = 5
 """A power of 2 is divided into 2**_BITS equal steps, so that a step is at most 1/32 of its values."""
-_STEPS = (64 - _BITS) << _BITS  # up to 2**63 ns
+_STEPS = (65 - _BITS) << _BITS  # up to 2**64 ns
 
 
 def _step(nanoseconds: int) -> int:
