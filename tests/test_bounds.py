@@ -60,7 +60,7 @@ def opened(tmp_path, model) -> str:
     ("model", "said"),
     [
         (amplify.tuples(60), "a tuple of 8192 items"),
-        (amplify.tuples(60, 1), "33 tuples in each other"),
+        (amplify.tuples(60, 1), "33 nested tuples"),
         (amplify.calls(20, 2), "nodes, with all calls inlined"),
         (amplify.calls(1600), "is one of more than 128 calls in each other"),
         (amplify.functions(30), "nodes, with all functions inlined"),

@@ -119,7 +119,7 @@ REFUSED = {
         network([helper.make_node("MaxPool", ["x"], ["y"], kernel_shape=[4, 4], name="pool")],
                 {"x": (1, 3, 6, 6)}, {"y": (1, 3, 3, 3)}),
         [[1, 3, 2, 6]],
-        r"node 'pool' \(MaxPool\): its window is larger than what it is given",
+        r"node 'pool' \(MaxPool\): its window is larger than its input",
     ),
     "reshape": (
         network(

@@ -17,11 +17,11 @@ DATA = Path(__file__).parents[1] / "data"
 LITE = np.load(DATA / "resize" / "lite.npz")
 
 FORBIDDEN = {
-    ("view", 0): r"\(Reshape\): the file keeps 2 as dimension 0, which was that of its input",
+    ("view", 0): r"\(Reshape\): the file keeps 2 for dimension 0, as in its own input",
     ("broadcast", 0): r"\(Concat\)",
     ("broadcast", 2): r"\(Concat\)",
     ("zeros", 0): r"\(Add\): Incompatible dimensions",
-    ("zeros", 1): r"\(Add\): dimensions that were 2 both are 1 and 2, and one is repeated",
+    ("zeros", 1): r"\(Add\): dimensions that were both 2 are 1 and 2, and one is broadcast",
     ("reshape_back", 0): r"\(Reshape\): the file asks for the shape \[2, 3, 4\]",
     ("reshape_back", 1): r"\(Reshape\): the file asks for the shape \[2, 3, 4\]",
 }

@@ -182,7 +182,7 @@ def test_both_ways_give_the_same_to_the_last_bit(tmp_path: Path, monkeypatch: py
         origin = Origin(str(tmp_path / "a.onnx"), None, lambda _: Target(threads=1), settings)
         origin.build().close()
         refitter, _ = origin.refitter(origin.variable)
-        assert (refitter._optimised is not None and refitter._optimised.untouched == set(new)) is quick
+        assert (refitter._optimised is not None and refitter._optimised.unchanged == set(new)) is quick
         executable = refitter.refit(new)
         np.testing.assert_array_equal(executable.execution().run([X])[0], expected)
 

@@ -186,7 +186,7 @@ def test_a_tuple_that_grows_each_turn_is_refused():
         one=ONE,
     )  # fmt: skip
     end = p.function("end", {"v": None}, "x", "x = Neg a")
-    with pytest.raises(UnsupportedModelError, match="another length after each turn of a loop"):
+    with pytest.raises(UnsupportedModelError, match="changes its length in each iteration of a loop"):
         lower(p.program(main, head, turn, end))
 
 

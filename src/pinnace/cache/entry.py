@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 
 from pinnace.cache.folder import check_owner
-from pinnace.engines.protocol import TENSORS, Compiled, Kept
+from pinnace.engines.protocol import TENSORS, Compiled, FileWeight
 from pinnace.types import Array, DataType, Format, Interface, Port
 from pinnace.weights.digest import digest, digest_of_file
 
@@ -83,7 +83,7 @@ def described(folder: Path) -> Entry:
         compiled = Compiled(
             interface=interface(meta["interface"]),
             first_state=tuple(_first_state(folder, meta["state"])),
-            weights=tuple(Kept(**{**kept, "shape": tuple(kept["shape"])}) for kept in meta["weights"]),
+            weights=tuple(FileWeight(**{**kept, "shape": tuple(kept["shape"])}) for kept in meta["weights"]),
         )
     except (KeyError, TypeError, ValueError) as error:
         raise Damaged(f"{folder / _META}: {error}") from None

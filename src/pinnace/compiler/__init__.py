@@ -1,1 +1,1 @@
-"""From a MindSpore program to an ONNX graph that an engine can run."""
+"""Compilation of MindSpore programs to ONNX graphs that engines can run."""

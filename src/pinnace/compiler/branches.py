@@ -1,14 +1,14 @@
-"""A call that only the run can decide, as ONNX `If`.
+"""Lowering of calls that depend on a condition at run time to ONNX `If`.
 
 Rules:
 
-1. A call of one of two functions becomes an `If` over both, traced one after the other; a side that
-   always raises is taken to be dead.
-2. What both sides agree on now (equal scalars, the same tensor) stays outside the `If`.
-3. Where one side ends a turn of a loop and the other does not, the other leaves that loop: it stops it,
-   and its value is the loop's result.
-4. What either side assigns is a result of the `If`, so the order of effects holds.
-5. What takes a result that has another rank on each side is lowered for each of these ranks.
+1. A call of one of two functions becomes an `If` over both, traced one after the other; a side that always
+   raises is dead code.
+2. Results that are equal on both sides (equal scalars, the same tensor) stay outside the `If`.
+3. If only one side ends an iteration of a loop, the other leaves that loop: it stops it, and its value is the
+   loop's result.
+4. Tensors that either side assigns are results of the `If`, which preserves the order of effects.
+5. A node that reads a result with a different rank on each side is lowered for each rank.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 import onnx_ir as ir
 
-from pinnace.compiler.frame import Evaluator
 from pinnace.ops.builder import Builder, Form
 from pinnace.ops.values import (
     NOTHING,
@@ -35,10 +35,13 @@ from pinnace.ops.values import (
     rebuild,
 )
 
+if TYPE_CHECKING:
+    from pinnace.compiler.trace import Tracer
+
 
 @dataclass
 class Side:
-    """One of two ways, traced: its nodes, what it gives, and the memory after it."""
+    """One traced side of a condition: its nodes, its value, and the memory after it."""
 
     nodes: list[ir.Node]
     value: Value
@@ -46,9 +49,9 @@ class Side:
 
 
 def lower_branches(
-    tracer: Evaluator, branches: Branches, arguments: Sequence[Value], effects: Effects
+    tracer: Tracer, branches: Branches, arguments: Sequence[Value], effects: Effects
 ) -> tuple[Value, Effects]:
-    """Call one of two functions, told by a condition of the run; returns value and memory after."""
+    """Call one of two functions, by a condition at run time; returns the value and the memory afterwards."""
     b = tracer.b
     sides = [_trace_side(tracer, s, arguments, effects) for s in (branches.when_true, branches.when_false)]
     alive = [side for side in sides if side is not None]
@@ -61,9 +64,7 @@ def lower_branches(
     return merge(tracer, branches.condition, then, other, effects)
 
 
-def _trace_side(
-    tracer: Evaluator, callee: Value, arguments: Sequence[Value], effects: Effects
-) -> Side | None:
+def _trace_side(tracer: Tracer, callee: Value, arguments: Sequence[Value], effects: Effects) -> Side | None:
     with tracer.b.scope() as nodes:
         try:
             value, after = tracer.call(callee, arguments, effects)
@@ -73,20 +74,21 @@ def _trace_side(
 
 
 def merge(
-    tracer: Evaluator, condition: ir.Value, then: Side, other: Side, effects: Effects
+    tracer: Tracer, condition: ir.Value, then: Side, other: Side, effects: Effects
 ) -> tuple[Value, Effects]:
-    """Make one value of two ways; returns it and the memory after. `effects` is the memory before."""
+    """Merge two sides; returns the value and the memory afterwards. `effects` is the memory before."""
     for side in (then, other):
-        side.value, side.effects = brought_out(tracer.b, side.nodes, side.value, side.effects)
+        side.value, side.effects = seen_from_outside(tracer.b, side.nodes, side.value, side.effects)
     then.value, other.value = _aligned(tracer, then.value, other.value, len(tracer.open_loops) - 1)
     value, after = _join(tracer.b, condition, then, other, effects)
     return (replace(value, effects=after) if isinstance(value, TailCall) else value), after
 
 
-def _aligned(tracer: Evaluator, x: Value, y: Value, depth: int) -> tuple[Value, Value]:
-    """Two values as ends of a turn of the same loop, where one of them is one: the other leaves that loop.
+def _aligned(tracer: Tracer, x: Value, y: Value, depth: int) -> tuple[Value, Value]:
+    """If one value ends an iteration of a loop, turn the other into a value that leaves that loop.
 
-    `depth` counts the open loops from the outermost; what leaves one may be a turn of the next.
+    `depth` counts the open loops from the outermost; a value that leaves one may end
+    an iteration of the next.
     """
     if depth < 0:
         return x, y
@@ -107,12 +109,12 @@ def _aligned(tracer: Evaluator, x: Value, y: Value, depth: int) -> tuple[Value, 
     return replace(first, result=results[0]), replace(second, result=results[1])
 
 
-def brought_out(
+def seen_from_outside(
     b: Builder, nodes: Sequence[ir.Node], value: Value, effects: Effects, inputs: Sequence[ir.Value] = ()
 ) -> tuple[Value, Effects]:
-    """A value and the memory of a nested graph of `nodes` and `inputs` as they are outside of it.
+    """Return value and memory of a nested graph of `nodes` and `inputs` as seen from outside.
 
-    Tensors made in it are what they hold at its end, and the memory knows nothing of them.
+    Tensors that it creates are replaced by their last values, and removed from the memory.
     """
     own = {*inputs, *(output for node in nodes for output in node.outputs)}
     if own.isdisjoint(effects.memory):
@@ -122,11 +124,11 @@ def brought_out(
         b.memory.read(v) if isinstance(v, ir.Value) and b.memory.root(v) in own else v for v in flatten(value)
     ]
     outside = Effects({target: held for target, held in effects.memory.items() if target not in own})
-    return rebuild(value, iter(remembering(leaves, outside))), outside
+    return rebuild(value, iter(with_memory(leaves, outside))), outside
 
 
 def placeholder(b: Builder, value: Value) -> Value:
-    """A value of the same structure and types that nobody will read."""
+    """Return a value of the same structure and types, to be ignored."""
     leaves = [_zero(b, leaf) if isinstance(leaf, ir.Value) else leaf for leaf in flatten(value)]
     return rebuild(value, iter(leaves))
 
@@ -151,35 +153,28 @@ def _join(b: Builder, condition: ir.Value, then: Side, other: Side, before: Effe
     b.memory.effects = effects
     for target, result in zip(targets, results[len(pairs) :], strict=True):
         b.memory.assign(target, result)
-    return rebuild(then.value, iter(remembering(joined, b.memory.effects))), b.memory.effects
+    return rebuild(then.value, iter(with_memory(joined, b.memory.effects))), b.memory.effects
 
 
-def remembering(leaves: Sequence[Value], effects: Effects) -> list[Value]:
-    """The leaves with `effects` in place of every memory among them."""
+def with_memory(leaves: Sequence[Value], effects: Effects) -> list[Value]:
+    """Return the leaves with `effects` in place of every memory."""
     return [effects if isinstance(leaf, Effects) else leaf for leaf in leaves]
 
 
 def _same_structure(a: Value, b: Value) -> bool:
     if isinstance(a, TailCall) and isinstance(b, TailCall):
         return _same_structure((a.arguments, a.result), (b.arguments, b.result))
-    if isinstance(a, tuple) or isinstance(b, tuple):
-        return (
-            isinstance(a, tuple)
-            and isinstance(b, tuple)
-            and len(a) == len(b)
-            and all(map(_same_structure, a, b))
-        )
-    return True
+    if isinstance(a, tuple) and isinstance(b, tuple):
+        return len(a) == len(b) and all(map(_same_structure, a, b))
+    return not isinstance(a, tuple) and not isinstance(b, tuple)
 
 
 def _changed(target: ir.Value, then: Side, other: Side, before: Effects) -> bool:
-    return then.effects.read(target) is not before.read(target) or other.effects.read(
-        target
-    ) is not before.read(target)
+    return any(side.effects.read(target) is not before.read(target) for side in (then, other))
 
 
 def differs(x: Value, y: Value) -> bool:
-    """Whether two leaves are not the same now; memories do not count."""
+    """Return True if two leaves are known to differ now; memories never do."""
     if isinstance(x, Effects):
         return False
     if isinstance(x, ir.Value) or isinstance(y, ir.Value):
@@ -198,7 +193,7 @@ def _emit_if(
     if not then_values:
         return ()
     pairs = [(b.tensor(x), b.tensor(y)) for x, y in zip(then_values, else_values, strict=True)]
-    # A constant of another type is what a function of MindSpore gives for nothing: NaN as an int.
+    # MindSpore's functions return a constant of another type for an empty result, such as NaN for an int.
     dtypes = [b.dtype(y if x.const_value is not None else x) for x, y in pairs]
     with b.scope() as first:
         first.extend(then_nodes)
@@ -230,13 +225,13 @@ def _form(b: Builder, x: ir.Value) -> ir.Shape | Form | None:
 
 
 def by_rank(
-    tracer: Evaluator,
+    tracer: Tracer,
     condition: ir.Value,
     values: tuple[Value, ...],
     lower: Callable[[tuple[Value, ...]], tuple[Value, Effects]],
     effects: Effects,
 ) -> tuple[Value, Effects]:
-    """What `lower` gives of values whose ranks hang on a condition, lowered for either; and the memory after.
+    """Lower values whose ranks depend on a condition by `lower` for each side; returns value and memory.
 
     `effects` is the memory before.
     """
@@ -252,6 +247,7 @@ def _side_of_ranks(
     lower: Callable[[tuple[Value, ...]], tuple[Value, Effects]],
 ) -> Side:
     def known(x: Value) -> Value:
+        """Return a leaf with its rank on this side."""
         form = b.forms.get(x) if isinstance(x, ir.Value) else None
         if form is None or form.condition is not condition:
             return x
@@ -269,7 +265,7 @@ def _side_of_ranks(
 
 
 def common_shape(b: Builder, x: ir.Value, y: ir.Value) -> ir.Shape | None:
-    """The dimensions that two tensors share, free where they differ; None where the ranks do."""
+    """Return the common shape of two tensors, free where they differ; None if the ranks differ."""
     try:
         first, second = b.shape(x), b.shape(y)
     except Unsupported:
@@ -280,7 +276,7 @@ def common_shape(b: Builder, x: ir.Value, y: ir.Value) -> ir.Shape | None:
 
 
 def own_copy(b: Builder, value: ir.Value) -> ir.Value:
-    """A copy of a value that belongs to the open graph: its outputs may not come from outside."""
+    """Return a copy of a value in the open graph, whose outputs may not come from outside."""
     copy = b.op("Identity", value)
     copy.dtype, copy.shape = b.dtype(value), value.shape
     if value in b.forms:

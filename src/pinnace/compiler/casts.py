@@ -10,23 +10,23 @@ from pinnace.ops.nodes import ORIGIN, origins
 
 
 def compute_in(
-    node: ir.Node, types: Mapping[str, ir.DataType], taken: Sequence[str], given: Sequence[str]
+    node: ir.Node, types: Mapping[str, ir.DataType], inputs: Sequence[str], outputs: Sequence[str]
 ) -> None:
-    """Let a node compute in other element types, between casts, so that nothing around it changes.
+    """Make a node compute in other element types, between casts, so that nothing around it changes.
 
-    `types` are those of type variables of its schema; `taken` and `given` are the variables of its inputs and
-    outputs.
+    `types` maps type variables of its schema to types; `inputs` and `outputs` are the variables of its inputs
+    and outputs.
     """
-    made: dict[ir.Value, ir.Value] = {}
+    cast: dict[ir.Value, ir.Value] = {}
     own: dict[str, ir.DataType] = {}
-    for place, (x, variable) in enumerate(zip(node.inputs, taken, strict=True)):
+    for place, (x, variable) in enumerate(zip(node.inputs, inputs, strict=True)):
         dtype = x.type.dtype if x is not None and isinstance(x.type, ir.TensorType) else None
         wanted = types.get(variable, dtype)
         if x is not None and dtype is not None and wanted is not None and dtype is not wanted:
             own.setdefault(variable, dtype)
-            made[x] = made.get(x) or _cast_before(node, x, wanted)
-            node.replace_input_with(place, made[x])
-    for y, variable in zip(node.outputs, given, strict=True):
+            cast[x] = cast.get(x) or _cast_before(node, x, wanted)
+            node.replace_input_with(place, cast[x])
+    for y, variable in zip(node.outputs, outputs, strict=True):
         if variable in own and y.name:
             _cast_after(node, y, types[variable], own[variable])
 
@@ -39,7 +39,7 @@ def _cast_before(node: ir.Node, x: ir.Value, dtype: ir.DataType) -> ir.Value:
 
 
 def _cast_after(node: ir.Node, y: ir.Value, computed: ir.DataType, own: ir.DataType) -> None:
-    """Let all who read `y` read it cast back, under its name."""
+    """Cast `y` back for all its readers, under its name."""
     cast = _cast(node, y, own)
     (back,) = cast.outputs
     y.replace_all_uses_with(back, replace_graph_outputs=True)
@@ -49,11 +49,11 @@ def _cast_after(node: ir.Node, y: ir.Value, computed: ir.DataType, own: ir.DataT
     _graph(node).insert_after(node, cast)
 
 
-def _cast(for_: ir.Node, x: ir.Value, dtype: ir.DataType) -> ir.Node:
-    """A node that casts `x` for a node; it is in no graph yet."""
+def _cast(beside: ir.Node, x: ir.Value, dtype: ir.DataType) -> ir.Node:
+    """Return a node that casts `x`, with the origin of the node `beside`; it is in no graph yet."""
     node = ir.Node("", "Cast", [x], [ir.AttrInt64("to", dtype.value)])
     node.outputs[0].type, node.outputs[0].shape = ir.TensorType(dtype), x.shape
-    node.meta[ORIGIN] = origins(for_)
+    node.meta[ORIGIN] = origins(beside)
     return node
 
 

@@ -1,4 +1,4 @@
-"""What the compiler hands to an engine: an ONNX graph and what the user is to be shown of it."""
+"""The result of the compiler: an ONNX graph for an engine, and its interface for users."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import onnx_ir as ir
 from pinnace.compiler import outputs
 from pinnace.compiler import plan as plans
 from pinnace.compiler.lower import HELD_BACK, STATE, graph_inputs, lower
+from pinnace.compiler.nodes import nodes
 from pinnace.compiler.reshaping import compare, infer_all, loosen, reshape
 from pinnace.compiler.variable import Variable, chosen, variables
 from pinnace.errors import ConfigError, UnsupportedModelError, UnsupportedPrimitive
@@ -24,11 +25,11 @@ _NO_PLAN: Mapping[str, str] = {}
 
 @dataclass(frozen=True)
 class Compilable:
-    """A graph ready for an engine.
+    """A graph for an engine.
 
-    `first_state` holds the first values of the interface's states. `folder` is where external weights lie.
-    `variable` are the weights that may be exchanged, by their names in the file; where `held_back`, the graph
-    would be another one if these were not.
+    `first_state` are the first values of the interface's states. `folder` contains the external weights.
+    `variable` are the exchangeable weights by their names in the file; with `held_back`, the graph would be
+    another one if these were constants.
     """
 
     model: ir.Model
@@ -49,60 +50,64 @@ def compilable(
     output_type: str = "",
     shapes: Sequence[Shape] = (),
 ) -> Compilable:
-    """Lower a graph where it is a MindSpore program, and describe it.
+    """Lower a MindSpore program, or take an ONNX graph, and describe its interface.
 
-    `variable` names weights that will be exchanged; `plan` gives element types of nodes by their
-    names, `output_type` that of all outputs, "" for their own. `shapes` are those that the inputs are to have
-    in the place of the file's, where there are any. Raises UnsupportedModelError, also where such a weight
-    decides what the graph is, or where the shapes do not fit what is in the file, and ConfigError where there
-    is none of a name.
+    `variable` names the exchangeable weights; `plan` maps node names to element types; `output_type` is that
+    of all outputs, "" for their own; `shapes`, if given, replace the file's input shapes. Raises
+    UnsupportedModelError, also if the graph depends on an exchangeable weight or the shapes do not fit, and
+    ConfigError for unknown names.
     """
     exchanged = chosen(graph, name, variable)
     ids = frozenset(id(tensor) for tensors in exchanged.values() for tensor in tensors)
     model = lower(graph, ids, shapes) if isinstance(graph, Program) else graph
     if plan:
-        plans.apply(model, plan, name, _makers(graph) if isinstance(graph, Program) else {})
-    layout = graph.layout if isinstance(graph, Program) else Layout.NCHW
-    info = graph.user_info if isinstance(graph, Program) else graph.metadata_props
-    kept = [i for i in model.graph.inputs if STATE in i.metadata_props]
-    states = tuple((i.name or "", i.metadata_props[STATE]) for i in kept)
-    hidden = {name for pair in states for name in pair} | set(model.graph.initializers)
-    taken = [i for i in model.graph.inputs if i.name not in hidden]
+        plans.apply(model, plan, name, _producers(graph) if isinstance(graph, Program) else {})
+    states = [i for i in model.graph.inputs if STATE in i.metadata_props]
+    pairs = tuple((i.name or "", i.metadata_props[STATE]) for i in states)
+    hidden = {name for pair in pairs for name in pair} | set(model.graph.initializers)
+    inputs = [i for i in model.graph.inputs if i.name not in hidden]
     if shapes:
-        if model is graph:
-            reshape(taken, shapes)
-            _forget_shapes(model.graph)
-            loosen(model.graph)
-        infer_all(model, name)
-        if isinstance(graph, Program) and graph.dialect is Dialect.MINDSPORE:
-            # MindSpore Lite and ONNX, with which others are compared, compute what files say.
-            compare(model, lower(graph, ids), name)
+        _reshape(graph, model, inputs, shapes, ids, name)
     if output_type:
         outputs.cast(model, output_type, hidden)
+    layout = graph.layout if isinstance(graph, Program) else Layout.NCHW
     interface = Interface(
-        inputs=tuple(port(name, i, layout) for i in taken),
+        inputs=tuple(port(name, i, layout) for i in inputs),
         outputs=tuple(port(name, o, layout) for o in model.graph.outputs if o.name not in hidden),
-        states=states,
-        info=dict(info),
+        states=pairs,
+        info=dict(graph.user_info if isinstance(graph, Program) else graph.metadata_props),
     )
     if model is graph and not shapes:
         _forget_shapes(model.graph)
-    first_state = tuple(i.const_value for i in kept if i.const_value is not None)
-    return Compilable(
-        model,
-        name,
-        folder,
-        interface,
-        first_state,
-        variables(model, name, exchanged),
-        bool(model.meta.get(HELD_BACK)),
-    )
+    first_state = tuple(i.const_value for i in states if i.const_value is not None)
+    exchangeable = variables(model, name, exchanged)
+    held_back = bool(model.meta.get(HELD_BACK))
+    return Compilable(model, name, folder, interface, first_state, exchangeable, held_back)
+
+
+def _reshape(
+    graph: Program | ir.Model,
+    model: ir.Model,
+    inputs: Sequence[ir.Value],
+    shapes: Sequence[Shape],
+    ids: frozenset[int],
+    name: str,
+) -> None:
+    """Infer the shapes in a graph for other input shapes. Raises UnsupportedModelError if they do not fit."""
+    if model is graph:
+        reshape(inputs, shapes)
+        _forget_shapes(model.graph)
+        loosen(model.graph)
+    infer_all(model, name)
+    if isinstance(graph, Program) and graph.dialect is Dialect.MINDSPORE:
+        # References for MindSpore Lite and ONNX, unlike MindSpore, compute with the numbers in the file.
+        compare(model, lower(graph, ids), name)
 
 
 def shapes_of(graph: Program | ir.Model, input_shape: str, name: str) -> tuple[Shape, ...]:
-    """The shapes of all inputs, where the option `input_shape` gives some; () where they are the file's.
+    """Return the shapes of all inputs by the option `input_shape`; () if they are the file's.
 
-    Raises ConfigError where there is no input of a name.
+    Raises ConfigError for unknown inputs.
     """
     wanted = named_shapes(input_shape)
     if isinstance(graph, Program):
@@ -124,28 +129,28 @@ def _dims(value: ir.Value) -> Shape:
     return (-2,) if value.shape is None else tuple(d if isinstance(d, int) else -1 for d in value.shape)
 
 
-def _makers(program: Program) -> dict[str, str]:
-    """The names of nodes by those of what they give."""
+def _producers(program: Program) -> dict[str, str]:
+    """Return the names of nodes by those of their outputs."""
     nodes = (node for function in program.functions.values() for node in function.nodes)
     return {output: node.name for node in nodes for output in node.outputs}
 
 
 def _forget_shapes(graph: ir.Graph) -> None:
-    """Drop what an ONNX file says of the shapes of what is computed; who needs them infers them.
+    """Remove the declared shapes of computed values from an ONNX graph; they are inferred if needed.
 
-    Nothing holds a file to it. Who gives a model another batch often changes its inputs alone, and rules
-    would write the old one into the graph. Results of nested graphs keep theirs, which Scan asks for.
-    So does the part of a rank: `pinnace shard` has written what ranks exchange.
+    Declarations may be wrong: people change the batch size of a model's inputs only, and rules would write
+    the old one into the graph. Results of nested graphs keep theirs, which Scan needs, and so do the parts of
+    ranks: `pinnace shard` has written the shapes that ranks exchange.
     """
-    nodes = list(ir.traversal.RecursiveGraphIterator(graph))
-    for node in () if any(node.domain == DOMAIN for node in nodes) else nodes:
+    every = list(nodes(graph))
+    for node in () if any(node.domain == DOMAIN for node in every) else every:
         for output in node.outputs:
             if node.graph is graph or not output.is_graph_output():
                 output.shape = None
 
 
 def declared_inputs(program: Program) -> tuple[Port, ...]:
-    """The tensors that a program takes, as its file says; without those that no Pinnace can take."""
+    """Return the inputs of a program as its file declares them, without those that are not supported."""
     ports: list[Port] = []
     for value in graph_inputs(program):
         with suppress(UnsupportedModelError):
@@ -154,18 +159,17 @@ def declared_inputs(program: Program) -> tuple[Port, ...]:
 
 
 def port(model: str, value: ir.Value, layout: Layout = Layout.NCHW) -> Port:
-    """What a value is to those who give or take it; UnsupportedModelError where it is no tensor."""
+    """Return a graph input or output as a Port. Raises UnsupportedModelError if it is not a tensor."""
+    name = value.name or ""
     if not isinstance(value.type, ir.TensorType):
-        reason = f"graph input or output {value.name!r} is a {value.type}, and only tensors can be given"
-        raise UnsupportedModelError(model, [UnsupportedPrimitive("graph", 1, value.name or "", reason)])
+        reason = f"graph input or output {name!r} is a {value.type}, and only tensors are supported"
+        raise UnsupportedModelError(model, [UnsupportedPrimitive("graph", 1, name, reason)])
     kind = value.type.dtype
     try:
         dtype = DataType.STRING if kind is ir.DataType.STRING else DataType.from_numpy(kind.numpy())
     except (TypeError, ValueError):
-        reason = f"element type {value.type.dtype.name} of {value.name!r} is not supported"
-        raise UnsupportedModelError(
-            model, [UnsupportedPrimitive("graph", 1, value.name or "", reason)]
-        ) from None
+        reason = f"element type {kind.name} of {name!r} is not supported"
+        raise UnsupportedModelError(model, [UnsupportedPrimitive("graph", 1, name, reason)]) from None
     dims = _dims(value)
     nhwc = layout is Layout.NHWC and len(dims) == 4
-    return Port(value.name or "", dtype, dims, Format.NHWC if nhwc else Format.NCHW)
+    return Port(name, dtype, dims, Format.NHWC if nhwc else Format.NCHW)

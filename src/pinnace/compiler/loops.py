@@ -1,33 +1,33 @@
-"""A function that ends by calling itself, as ONNX `Loop`.
+"""Lowering of functions that end by calling themselves to ONNX `Loop`.
 
 Rules:
 
-1. A function that ends by choosing between a function that leads back to it and one that does not is a
-   loop; any other recursion is refused.
-2. Only what changes from turn to turn is carried; that is found by tracing a turn until it agrees.
-3. A turn that leaves the loop from inside (break, or return) stops it, and the loop carries its result.
-4. What turns assign is carried, so the order of effects holds.
+1. A function is a loop if it ends by choosing between a function that leads back to it and one that does not;
+   any other recursion is refused.
+2. Only values that change between iterations are carried; iterations are traced until these are known.
+3. An iteration that leaves the loop from inside (break or return) stops it, and the loop carries its result.
+4. Assigned tensors are carried, which preserves the order of effects.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import onnx_ir as ir
 
 from pinnace.compiler.branches import (
     Side,
-    brought_out,
     common_shape,
     differs,
     merge,
     own_copy,
     placeholder,
-    remembering,
+    seen_from_outside,
+    with_memory,
 )
-from pinnace.compiler.frame import Evaluator, Frame
+from pinnace.compiler.frame import Frame
 from pinnace.ops.values import (
     NOTHING,
     Branches,
@@ -41,34 +41,37 @@ from pinnace.ops.values import (
 )
 from pinnace.program import Node
 
+if TYPE_CHECKING:
+    from pinnace.compiler.trace import Tracer
+
 _K = TypeVar("_K")
 
 
 @dataclass
 class _Head:
-    """What a loop's function decides: to take another turn (None: it never does), or to leave."""
+    """The decision of a loop's function: to start another iteration (None if it never does), or to leave."""
 
     condition: Value
-    turn: Closure | None
+    body: Closure | None
     leave: Value
     arguments: tuple[Value, ...]
     effects: Effects
 
 
 def lower_loop(
-    tracer: Evaluator, callee: Closure, arguments: Sequence[Value], effects: Effects
+    tracer: Tracer, callee: Closure, arguments: Sequence[Value], effects: Effects
 ) -> tuple[Value, Effects]:
-    """Call a function that ends by calling itself; returns value and memory after the last turn."""
+    """Call a function that ends by calling itself; returns value and memory after the last iteration."""
     head = _head(tracer, callee, arguments, effects)
-    if head.turn is None:
+    if head.body is None:
         return tracer.call(head.leave, head.arguments, head.effects)
     loop = _Loop(tracer, callee, tuple(arguments), effects)
-    while not loop.settled():
+    while not loop.is_settled():
         pass
     return loop.emit()
 
 
-def _head(tracer: Evaluator, callee: Closure, arguments: Sequence[Value], effects: Effects) -> _Head:
+def _head(tracer: Tracer, callee: Closure, arguments: Sequence[Value], effects: Effects) -> _Head:
     frame = tracer.enter(callee, arguments)
     tail = _tail(tracer, frame)
     for node in tracer.schedule(callee.function):
@@ -92,7 +95,7 @@ def _head(tracer: Evaluator, callee: Closure, arguments: Sequence[Value], effect
     raise Unsupported(f"calls itself in a way that is no loop (function {here.name!r})")
 
 
-def _tail(tracer: Evaluator, frame: Frame) -> Node:
+def _tail(tracer: Tracer, frame: Frame) -> Node:
     producers = {name: node for node in frame.function.nodes for name in node.outputs}
     node = producers.get(frame.function.outputs[0])
     while node is not None and node.primitive == "Depend":
@@ -104,25 +107,25 @@ def _tail(tracer: Evaluator, frame: Frame) -> Node:
 
 class _Loop:
     def __init__(
-        self, tracer: Evaluator, callee: Closure, arguments: tuple[Value, ...], effects: Effects
+        self, tracer: Tracer, callee: Closure, arguments: tuple[Value, ...], effects: Effects
     ) -> None:
         self.tracer, self.b = tracer, tracer.b
         self.callee, self.arguments, self.effects = callee, arguments, effects
         self.leaves = list(flatten(arguments))
-        self.carried: dict[int, ir.Shape | None] = {}  # index of a leaf -> the shape that all turns share
-        self.targets: dict[ir.Value, ir.Shape | None] = {}  # what turns assign to
-        self.result: Value = NOTHING  # what the loop gives where a turn leaves it
+        self.carried: dict[int, ir.Shape | None] = {}  # index of a leaf -> its shape in all iterations
+        self.targets: dict[ir.Value, ir.Shape | None] = {}  # assigned tensors
+        self.result: Value = NOTHING  # the loop's result if an iteration leaves it
 
-    def settled(self) -> bool:
-        """Trace a turn; whether it changed only what is carried, and carried shapes held."""
+    def is_settled(self) -> bool:
+        """Trace an iteration. Returns True if only carried values changed, and carried shapes did not."""
         with self.b.scope() as nodes:
-            variables, new, _ = self._turn(nodes)
+            variables, new, _ = self._iteration(nodes)
         self.result = new.result
         before = len(self.carried), len(self.targets)
         leaves = list(flatten(new.arguments))
         if len(leaves) != len(self.leaves):
             raise Unsupported(
-                f"a list or tuple that has another length after each turn of a loop (function "
+                f"a list or tuple changes its length in each iteration of a loop (function "
                 f"{self.callee.function.name!r})"
             )
         for i, (old, value) in enumerate(zip(self._inside(variables), leaves, strict=True)):
@@ -136,14 +139,15 @@ class _Loop:
         return self._widen(leaves, new.effects)
 
     def _widen(self, leaves: list[Value], effects: Effects) -> bool:
-        held = True
+        unchanged = True
         for i in self.carried:
-            held &= self._keep(self.carried, i, self.b.tensor(leaves[i]))
+            unchanged &= self._widen_shape(self.carried, i, self.b.tensor(leaves[i]))
         for target in self.targets:
-            held &= self._keep(self.targets, target, effects.read(target))
-        return held
+            unchanged &= self._widen_shape(self.targets, target, effects.read(target))
+        return unchanged
 
-    def _keep(self, shapes: dict[_K, ir.Shape | None], key: _K, value: ir.Value) -> bool:
+    def _widen_shape(self, shapes: dict[_K, ir.Shape | None], key: _K, value: ir.Value) -> bool:
+        """Widen a carried shape to include that of `value`. Returns False if it changed."""
         old = shapes[key]
         if old is None:
             return True
@@ -152,48 +156,20 @@ class _Loop:
         return common == old
 
     def emit(self) -> tuple[Value, Effects]:
-        """Write the `Loop`, and what follows it."""
+        """Write the `Loop` and the nodes after it; returns value and memory."""
         b = self.b
-        initial = [b.tensor(self.leaves[i]) for i in self.carried] + [
-            self.effects.read(t) for t in self.targets
-        ]
-        leaving = (
-            []
-            if self.result is NOTHING
-            else [b.tensor(v) for v in flatten((False, placeholder(b, self.result)))]
-        )
-        initial += leaving
-        first = _head(self.tracer, self.callee, self.arguments, self.effects)
-        with b.scope() as nodes:
-            variables, new, condition = self._turn(nodes)
-            variables += [self._variable(v, ir.Shape([None] * b.rank(v))) for v in leaving]
-            leaves = list(flatten(new.arguments))
-            results = [b.tensor(leaves[i]) for i in self.carried] + [
-                new.effects.read(t) for t in self.targets
-            ]
-            if leaving:
-                results += [b.tensor(v) for v in flatten((new.stop, new.result))]
-                condition = b.op("And", b.op("Not", b.tensor(new.stop)), b.scalar(b.tensor(condition)))
-            outputs = [own_copy(b, b.scalar(b.tensor(condition)))]
-            outputs += [own_copy(b, b.cast(r, b.dtype(v))) for r, v in zip(results, variables, strict=True)]
-        turn, going = (
-            ir.Value(name=b.fresh(), type=ir.TensorType(t), shape=ir.Shape([]))
-            for t in (ir.DataType.INT64, ir.DataType.BOOL)
-        )
-        for output, variable in zip(outputs[1:], variables, strict=True):
-            output.shape = variable.shape
-        body = ir.Graph([turn, going, *variables], outputs, nodes=nodes, name=b.fresh())
-        finals = b.ops("Loop", len(initial), None, b.scalar(b.tensor(first.condition)), *initial, body=body)
-        for final, variable in zip(finals, variables, strict=True):
-            final.type, final.shape = variable.type, variable.shape
-        own = finals[: len(finals) - len(leaving)]
+        # If iterations may leave the loop, it carries a flag and their result.
+        leaving = self.result is not NOTHING
+        extra = [b.tensor(v) for v in flatten((False, placeholder(b, self.result)))] if leaving else []
+        finals = self._loop(extra)
+        own = finals[: len(finals) - len(extra)]
         effects = self._memory(own)
         with b.scope() as after:
             last = _head(self.tracer, self.callee, self._arguments(own, effects), effects)
             value, effects_after = self.tracer.call(last.leave, last.arguments, last.effects)
             effects_after = last.effects.join(effects_after)
             b.memory.effects = effects_after
-            value = rebuild(value, iter([self._now(leaf) for leaf in flatten(value)]))
+            value = rebuild(value, iter([self._current(leaf) for leaf in flatten(value)]))
         if not leaving:
             b.nodes.extend(after)
             return value, effects_after
@@ -201,54 +177,80 @@ class _Loop:
         left = Side([], rebuild(self.result, iter(results)), effects)
         return merge(self.tracer, stopped, left, Side(after, value, effects_after), effects)
 
+    def _loop(self, extra: Sequence[ir.Value]) -> tuple[ir.Value, ...]:
+        """Write the `Loop`; returns its results, with those of `extra` at the end."""
+        b = self.b
+        initial = [*self._carried(self.leaves, self.effects), *extra]
+        first = _head(self.tracer, self.callee, self.arguments, self.effects)
+        with b.scope() as nodes:
+            variables, new, condition = self._iteration(nodes)
+            variables += [self._variable(v, ir.Shape([None] * b.rank(v))) for v in extra]
+            results = self._carried(list(flatten(new.arguments)), new.effects)
+            if extra:
+                results += [b.tensor(v) for v in flatten((new.stop, new.result))]
+                condition = b.op("And", b.op("Not", b.tensor(new.stop)), b.scalar(b.tensor(condition)))
+            outputs = [own_copy(b, b.scalar(b.tensor(condition)))]
+            outputs += [own_copy(b, b.cast(r, b.dtype(v))) for r, v in zip(results, variables, strict=True)]
+        number, going = (
+            ir.Value(name=b.fresh(), type=ir.TensorType(t), shape=ir.Shape([]))
+            for t in (ir.DataType.INT64, ir.DataType.BOOL)
+        )
+        for output, variable in zip(outputs[1:], variables, strict=True):
+            output.shape = variable.shape
+        body = ir.Graph([number, going, *variables], outputs, nodes=nodes, name=b.fresh())
+        finals = b.ops("Loop", len(initial), None, b.scalar(b.tensor(first.condition)), *initial, body=body)
+        for final, variable in zip(finals, variables, strict=True):
+            final.type, final.shape = variable.type, variable.shape
+        return finals
+
+    def _carried(self, leaves: Sequence[Value], effects: Effects) -> list[ir.Value]:
+        """Return the carried values among leaves and memory."""
+        tensors = [self.b.tensor(leaves[i]) for i in self.carried]
+        return tensors + [effects.read(target) for target in self.targets]
+
     def _in_place(self, leaf: Value, value: Value) -> bool:
-        """Whether a value is what was assigned to the tensor that a leaf is: the memory carries it."""
+        """Return True if a value was assigned to the tensor of a leaf, so that the memory carries it."""
         if not isinstance(leaf, ir.Value) or not isinstance(value, ir.Value):
             return False
         root = self.b.memory.root(leaf)
         return root.const_value is None and root is self.b.memory.root(value)
 
-    def _turn(self, nodes: Sequence[ir.Node]) -> tuple[list[ir.Value], TailCall, Value]:
-        """Trace one turn into `nodes`: its variables, how it ends, and whether another follows."""
+    def _iteration(self, nodes: Sequence[ir.Node]) -> tuple[list[ir.Value], TailCall, Value]:
+        """Trace an iteration into `nodes`; returns its variables, its end, and the condition of the next."""
         variables = [self._variable(self.b.tensor(self.leaves[i]), s) for i, s in self.carried.items()]
         variables += [self._variable(self.effects.read(t), s) for t, s in self.targets.items()]
         memory = self._memory(variables)
         arguments = self._arguments(variables, memory)
         head = _head(self.tracer, self.callee, arguments, memory)
-        if head.turn is None:
-            raise Unsupported(
-                f"calls itself in a way that is no loop (function {self.callee.function.name!r})"
-            )
-        turn = head.turn
-        end, _ = self.tracer.in_loop(
-            self.callee.function,
-            arguments,
-            lambda: self.tracer.call(turn, head.arguments, head.effects),
-        )
-        if not isinstance(end, TailCall) or end.function is not self.callee.function:
-            raise Unsupported(f"calls itself other than at its end (function {self.callee.function.name!r})")
+        function = self.callee.function
+        if head.body is None:
+            raise Unsupported(f"calls itself in a way that is no loop (function {function.name!r})")
+        with self.tracer.in_loop(function, arguments):
+            end, _ = self.tracer.call(head.body, head.arguments, head.effects)
+        if not isinstance(end, TailCall) or end.function is not function:
+            raise Unsupported(f"calls itself other than at its end (function {function.name!r})")
         again = _head(self.tracer, self.callee, end.arguments, end.effects)
-        value, outside = brought_out(self.b, nodes, end, end.effects, variables)
-        return variables, replace(value, effects=outside), again.condition if again.turn else False
+        value, outside = seen_from_outside(self.b, nodes, end, end.effects, variables)
+        return variables, replace(value, effects=outside), again.condition if again.body else False
 
     def _variable(self, initial: ir.Value, shape: ir.Shape | None) -> ir.Value:
         return ir.Value(name=self.b.fresh(), type=ir.TensorType(self.b.dtype(initial)), shape=shape)
 
     def _inside(self, variables: Sequence[ir.Value]) -> list[Value]:
-        """The leaves of the arguments in a turn: what is carried is a variable, memory the turn's."""
+        """Return the leaves of the arguments in an iteration: variables for carried ones, and its memory."""
         memory = self._memory(variables)
         leaves = [memory if isinstance(leaf, Effects) else leaf for leaf in self.leaves]
         for i, variable in zip(self.carried, variables, strict=False):
             leaves[i] = variable
-        return [leaf if i in self.carried else self._now(leaf) for i, leaf in enumerate(leaves)]
+        return [leaf if i in self.carried else self._current(leaf) for i, leaf in enumerate(leaves)]
 
-    def _now(self, leaf: Value) -> Value:
-        """A leaf as it is in the builder's memory, where turns assign to it."""
+    def _current(self, leaf: Value) -> Value:
+        """Return the value of a leaf in the builder's memory if iterations assign to it, else the leaf."""
         assigned = isinstance(leaf, ir.Value) and self.b.memory.root(leaf) in self.targets
         return self.b.memory.changed(leaf) if assigned else leaf
 
     def _arguments(self, variables: Sequence[ir.Value], memory: Effects) -> tuple[Value, ...]:
-        leaves = remembering(self._inside(variables), memory)
+        leaves = with_memory(self._inside(variables), memory)
         return tuple(rebuild(self.arguments, iter(leaves)))
 
     def _memory(self, variables: Sequence[ir.Value]) -> Effects:

@@ -1,14 +1,15 @@
-"""`Program` -> `onnx_ir.Model`: the MindSpore dialects become standard ONNX."""
+"""Lowering of programs in MindSpore's dialects to standard ONNX."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 
 import onnx_ir as ir
 
 import pinnace.ops as _ops  # noqa: F401  (fills the table)
 from pinnace.bounds import BuildWork
+from pinnace.compiler.nodes import inner_graphs, nodes
 from pinnace.compiler.reshaping import reshape
 from pinnace.compiler.trace import NodeFailure, Tracer
 from pinnace.errors import UnsupportedModelError, UnsupportedPrimitive
@@ -22,24 +23,23 @@ from pinnace.program import Input, Program
 from pinnace.shapes import Shape
 
 STATE = "pinnace.state"
-"""Metadata key of a graph input that holds state; the value names the output that replaces it."""
-
-_IR_VERSION = 10  # of ONNX 1.16 and newer, which came with operator set 21
-
+"""Metadata key of a graph input with state; the value names the output that replaces it."""
 
 HELD_BACK = "pinnace.held_back"
-"""Key of what a graph notes of itself: whether its making would have rested on values that will change."""
+"""Metadata key of a model whose graph would be another if its exchangeable weights were not."""
+
+_IR_VERSION = 10  # that of ONNX 1.16, which introduced operator set 21
 
 
 def lower(program: Program, variable: frozenset[int] = frozenset(), shapes: Sequence[Shape] = ()) -> ir.Model:
-    """The ONNX graph that computes what the program does.
+    """Return the ONNX graph of a program.
 
-    `variable` are the ids of weights for which the graph has to be right whatever their values are;
-    `shapes` those that the inputs are to have in the place of the file's, where there are any.
+    `variable` are the ids of exchangeable weights, on whose values the graph does not depend; `shapes`, if
+    given, replace the file's input shapes.
 
-    A Parameter that the program assigns becomes a graph input after the others, marked with `STATE`,
-    with its first value as `const_value`; the output named there holds its next value. Raises
-    `UnsupportedModelError` naming everything that stands in the way.
+    A Parameter that the program assigns becomes a graph input after the others, marked with `STATE`, with its
+    first value as `const_value`; the output named there is its next value. Raises `UnsupportedModelError`
+    with all unsupported primitives.
     """
     unknown = unsupported(program)
     if unknown:
@@ -59,21 +59,21 @@ def lower(program: Program, variable: frozenset[int] = frozenset(), shapes: Sequ
 def _traced(
     program: Program, changing: frozenset[int], shapes: Sequence[Shape], spent: BuildWork
 ) -> ir.Model:
-    """The graph; `changing` are the ids of weights whose first value must not decide anything."""
+    """Trace a program; `changing` are the ids of weights on whose values the graph must not depend."""
     builder = Builder(program.layout, changing)
     inputs = _entry_inputs(program)
     if shapes:
         reshape(_leaves(inputs), shapes)
     value, effects = _run_main(Tracer(program, builder, not shapes, spent), inputs)
-    hasty = frozenset(id(t.const_value) for t in builder.asked & effects.memory.keys())
-    if hasty:
-        # A branch was chosen by what an assignment changes: once more, without looking.
-        return _traced(program, changing | hasty, shapes, spent)
+    assigned = frozenset(id(t.const_value) for t in builder.asked & effects.memory.keys())
+    if assigned:
+        # A branch was selected by the first value of an assigned tensor: trace again without that value.
+        return _traced(program, changing | assigned, shapes, spent)
     return _assemble(program, builder, _leaves(inputs), value, effects)
 
 
 def unsupported(program: Program) -> list[UnsupportedPrimitive]:
-    """The primitives of a program that the table does not hold, most used first."""
+    """Return the primitives of a program without a lowering, most used first."""
     count: Counter[str] = Counter()
     first: dict[str, str] = {}
     for function in program.functions.values():
@@ -86,12 +86,12 @@ def unsupported(program: Program) -> list[UnsupportedPrimitive]:
 
 
 def graph_inputs(program: Program) -> list[ir.Value]:
-    """The entry function's inputs as those of a graph, tuples taken apart; what is no tensor has no type."""
+    """Return the graph inputs of the entry function, with tuples flattened; only tensors have a type."""
     return _leaves(_entry_inputs(program))
 
 
 def _entry_inputs(program: Program) -> list[Value]:
-    """The values that the entry function is called with."""
+    """Return the arguments of the entry function."""
     shown = program.input_names or [i.name for i in program.main.inputs]
     inputs = [_entry_input(i, name) for i, name in zip(program.main.inputs, shown, strict=True)]
     leaves = _leaves(inputs)
@@ -116,21 +116,19 @@ def _leaves(values: Iterable[Value]) -> list[ir.Value]:
 def _check_inputs(source: str, inputs: Iterable[ir.Value]) -> None:
     for value in inputs:
         if value.shape is None:
-            lack = (
-                "is no tensor" if value.type is None else "has a free rank: export the model with a fixed one"
-            )
-            row = UnsupportedPrimitive("input", 1, value.name or "", f"input {value.name!r} {lack}")
+            problem = "has a free rank: export the model with a fixed one" if value.type else "is no tensor"
+            row = UnsupportedPrimitive("input", 1, value.name or "", f"input {value.name!r} {problem}")
             raise UnsupportedModelError(source, [row])
 
 
 def _run_main(tracer: Tracer, inputs: list[Value]) -> tuple[Value, Effects]:
     main = tracer.program.main
-    meant = [tracer.meant(main, i.name, x) for i, x in zip(main.inputs, inputs, strict=True)]
-    value, effects = tracer.leave(tracer.enter(Closure(main, None), meant))
+    numbers = [tracer.dequantised(main, i.name, x) for i, x in zip(main.inputs, inputs, strict=True)]
+    value, effects = tracer.leave(tracer.enter(Closure(main, None), numbers))
     if main.quantised.keys().isdisjoint(main.outputs):
         return value, effects
     values = value if isinstance(value, tuple) else (value,)
-    # A model gives its user the integers of a quantised tensor.
+    # Models return the integers of quantised tensors.
     stored = [
         quantisation.integers(tracer.b, v, main.quantised[n])
         if n in main.quantised and isinstance(v, ir.Value)
@@ -143,21 +141,21 @@ def _run_main(tracer: Tracer, inputs: list[Value]) -> tuple[Value, Effects]:
 def _assemble(
     program: Program, b: Builder, inputs: list[ir.Value], value: Value, effects: Effects
 ) -> ir.Model:
-    # None among the results is nothing that could be given.
+    # None among the results cannot be returned.
     outputs = [b.tensor(leaf) for leaf in flatten(value) if not isinstance(leaf, Effects | None)]
     for output in outputs:
-        infer(output, b.opset)  # the file declares no type of scalars
+        infer(output, b.opset)  # the file declares no types of scalars
     states = [t for t in effects.memory if t in b.initializers.values() and not t.is_graph_input()]
     names = [*_output_names(program, len(outputs)), *(f"{t.name}.next" for t in states)]
     taken = {i.name or "" for i in inputs} | b.initializers.keys()
     named = _named(b, [*outputs, *(effects.read(t) for t in states)], _unique(names, taken))
     for target, output in zip(states, named[len(outputs) :], strict=True):
         target.metadata_props[STATE] = output.name or ""
-    nodes, used = _needed(b.nodes, named)
+    needed, used = _needed(b.nodes, named)
     graph = ir.Graph(
         [*inputs, *states],
         named,
-        nodes=nodes,
+        nodes=needed,
         initializers=[v for v in b.initializers.values() if v in used and v not in states],
         opset_imports={"": OPSET},
         name=program.main.name,
@@ -168,37 +166,29 @@ def _assemble(
 
 
 def _needed(
-    nodes: Sequence[ir.Node], outputs: Iterable[ir.Value]
+    written: Sequence[ir.Node], outputs: Iterable[ir.Value]
 ) -> tuple[list[ir.Node], set[ir.Value | None]]:
-    """The nodes that the outputs need, in order, and all values that these read.
+    """Return the nodes that the outputs need, in order, and all values that these read.
 
-    A lowering may write what nothing reads, and engines lay out weights for it all the same. What ranks
-    do together is always needed: the others wait for it.
+    Lowerings may write unused nodes, for which engines would prepare weights. Collectives are always needed,
+    since other ranks wait for them. onnx-ir's RemoveUnusedNodesPass takes five times as long.
     """
     kept: list[ir.Node] = []
     read: set[ir.Value | None] = set(outputs)
-    for node in reversed(nodes):
+    for node in reversed(written):
         if read.isdisjoint(node.outputs) and node.domain != DOMAIN:
             for i in range(len(node.inputs)):
                 node.replace_input_with(i, None)
         else:
             kept.append(node)
-            read.update(_read_values([node]))
+            read.update(node.inputs)
+            read.update(x for graph in inner_graphs(node) for inner in nodes(graph) for x in inner.inputs)
     return kept[::-1], read
-
-
-def _read_values(nodes: Iterable[ir.Node]) -> Iterator[ir.Value | None]:
-    """What nodes read, those of nested graphs too."""
-    for node in nodes:
-        yield from node.inputs
-        for attribute in node.attributes.values():
-            if attribute.type is ir.AttributeType.GRAPH:
-                yield from _read_values(attribute.as_graph())
 
 
 def _output_names(program: Program, count: int) -> Sequence[str]:
     names = program.output_names or program.main.outputs
-    # One output that is a tuple gives several tensors, and has one name for all of them.
+    # An output that is a tuple becomes several tensors, with one name for all.
     return names if len(names) == count else [f"{names[0]}_{i}" for i in range(count)]
 
 
@@ -216,7 +206,7 @@ def _unique(names: Iterable[str], taken: set[str]) -> list[str]:
 
 
 def _named(b: Builder, values: list[ir.Value], names: list[str]) -> list[ir.Value]:
-    """Values that may be graph outputs under these names: computed by a node, and each but once."""
+    """Return values that can be graph outputs with these names: distinct, and computed by nodes."""
     result: dict[ir.Value, None] = {}
     for value, name in zip(values, names, strict=True):
         fits = value.producer() is not None and value not in result

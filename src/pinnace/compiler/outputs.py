@@ -1,4 +1,4 @@
-"""Outputs in another element type, as the option `output_type` names it."""
+"""The option `output_type`: the element type of all outputs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _TYPES = {"FP16": ir.DataType.FLOAT16, "FP32": ir.DataType.FLOAT, "UINT8": ir.Da
 
 
 def cast(model: ir.Model, kind: str, states: Collection[str]) -> None:
-    """Let a graph end with casts to a type ("FP16", "FP32" or "UINT8"); text and `states` stay as they are.
+    """Cast the outputs of a graph to "FP16", "FP32" or "UINT8", except strings and `states`.
 
     Outputs keep their names.
     """
@@ -22,7 +22,7 @@ def cast(model: ir.Model, kind: str, states: Collection[str]) -> None:
         (output,) = node.outputs
         output.type, output.shape = ir.TensorType(wanted), value.shape
         name = value.name or ""
-        if value.producer() is None:  # an input or a constant, whose name is its own
+        if value.producer() is None:  # an input or a constant, which keeps its name
             output.name = f"{name}_{kind}"
         else:
             value.name, output.name = f"{name}.uncast", name

@@ -1,4 +1,4 @@
-"""Inputs of other shapes than a model's file gives them, and what in the file does not go with these."""
+"""Input shapes other than a file's, and checks that the graph supports them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from collections import Counter
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import combinations
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -21,23 +20,23 @@ from pinnace.shapes import Shape
 
 Values = npt.NDArray[np.generic]
 _WHOLE = (ir.DataType.INT64, ir.DataType.INT32, ir.DataType.BOOL)
-_FEW = 64
-_MANY = 1 << 48
+_MAX_KNOWN = 64  # elements of values that are computed here
+_UNKNOWN_SIZE = 1 << 48
 _BROADCASTING = {"Add", "And", "Div", "Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual", "Max"}
 _BROADCASTING |= {"Min", "Mod", "Mul", "Or", "Pow", "Sub", "Where", "Xor"}
 
 _Dims = list[tuple[int | None, ...] | None]
-"""The dimensions of a node's inputs: a free one is None, and so is an unknown rank."""
+"""The dimensions of a node's inputs; free dimensions and unknown ranks are None."""
 
 
 def reshape(values: Sequence[ir.Value], shapes: Sequence[Shape]) -> None:
-    """Give values other shapes; (-2,) is any rank."""
+    """Set the shapes of values; (-2,) is an unknown rank."""
     for value, shape in zip(values, shapes, strict=True):
         value.shape = None if shape == (-2,) else ir.Shape([None if d < 0 else d for d in shape])
 
 
 def loosen(graph: ir.Graph) -> None:
-    """Keep of what a file says of the inputs and outputs of nested graphs the ranks alone."""
+    """Reduce the declared shapes of inputs and outputs of nested graphs to their ranks."""
     for nested in graph.subgraphs():
         for value in (*nested.inputs, *nested.outputs):
             if value.shape is not None:
@@ -45,10 +44,9 @@ def loosen(graph: ir.Graph) -> None:
 
 
 def infer_all(model: ir.Model, name: str) -> None:
-    """Infer the shapes of all that a graph computes.
+    """Infer the shapes of all values of a graph, except those in nested graphs.
 
-    Raises UnsupportedModelError naming the first node whose inputs do not fit together. What nested graphs
-    compute is the engine's to tell.
+    Raises UnsupportedModelError for the first node whose inputs do not fit together.
     """
     opset = opset_of(model)
     known: dict[ir.Value, ir.TensorProtocol] = {}
@@ -64,11 +62,11 @@ def infer_all(model: ir.Model, name: str) -> None:
 
 
 def compare(model: ir.Model, before: ir.Model, name: str) -> None:
-    """Refuse what fits and yet means something else: numbers that an exporter has taken from shapes.
+    """Raise UnsupportedModelError for constants that an exporter took from shapes, and that now mean another.
 
-    Such are a batch that a Reshape keeps while the rest grows, and a constant of the input's size over which
-    an input of size 1 is now repeated. `before` is the graph for the shapes of the file. Raises
-    UnsupportedModelError.
+    Examples are a Reshape that keeps the old batch size while other dimensions grow, and a constant with the
+    input's old size to which an input of size 1 is now broadcast. `before` is the graph with those of the
+    file.
     """
     infer_all(before, name)
     known = dict(_counted(before))
@@ -83,7 +81,7 @@ def compare(model: ir.Model, before: ir.Model, name: str) -> None:
 
 
 def _counted(model: ir.Model) -> Iterator[tuple[Hashable, ir.Node]]:
-    """Nodes by what they were made for."""
+    """Yield nodes with a key of their origin, which is the same for all input shapes."""
     count: Counter[Hashable] = Counter()
     for node in model.graph:
         key = (node.meta.get(ORIGIN), node.op_type)
@@ -97,7 +95,7 @@ def _kept(node: ir.Node, old: ir.Node) -> str:
         if had is None or had != gave:
             break
         if have not in (had, None) and gives == gave:
-            return f"the file keeps {gave} as dimension {place}, which was that of its input"
+            return f"the file keeps {gave} for dimension {place}, as in its own input"
     return ""
 
 
@@ -106,7 +104,7 @@ def _stretched(node: ir.Node, old: ir.Node) -> str:
     for first, second in combinations(range(min(len(now), len(then))), 2):
         for a, b, c, d in zip(now[first], now[second], then[first], then[second], strict=False):
             if None not in (a, b, c) and c == d and a != b:
-                return f"dimensions that were {c} both are {a} and {b}, and one is repeated"
+                return f"dimensions that were both {c} are {a} and {b}, and one is broadcast"
     return ""
 
 
@@ -117,7 +115,7 @@ def _refusal(name: str, node: ir.Node, reason: str) -> UnsupportedModelError:
 
 
 def _infer(node: ir.Node, opset: int, known: Mapping[ir.Value, ir.TensorProtocol]) -> None:
-    """Infer the shapes of a node's results; when that was done before, less of its inputs was known."""
+    """Infer the shapes of a node's results again, now that more of its inputs is known."""
     before = [output.shape for output in node.outputs]
     for output in node.outputs:
         output.shape = None
@@ -134,7 +132,7 @@ def _infer(node: ir.Node, opset: int, known: Mapping[ir.Value, ir.TensorProtocol
 
 
 def _name(node: ir.Node) -> str:
-    """The name that the file has for what a node computes."""
+    """Return the name of a node in the file, or of its result."""
     origins: tuple[str, ...] = node.meta.get(ORIGIN, ())
     return (origins[-1] if origins else node.name) or node.outputs[0].name or ""
 
@@ -144,11 +142,11 @@ def _shown(value: ir.Value) -> list[int]:
 
 
 def _compute(node: ir.Node, known: dict[ir.Value, ir.TensorProtocol]) -> None:
-    """Note the values of a node's output where it is few integers: a shape, or what becomes a part of one."""
+    """Compute the output of a node if it is a few integers, as these may become part of a shape."""
     output = node.outputs[0]
     dims = _dims(output)
     whole = output.dtype in _WHOLE and len(node.outputs) == 1 and not node.domain
-    if not whole or dims is None or math.prod(_MANY if d is None else d for d in dims) > _FEW:
+    if not whole or dims is None or math.prod(_UNKNOWN_SIZE if d is None else d for d in dims) > _MAX_KNOWN:
         return
     if node.op_type == "Shape":
         have = _dims(node.inputs[0])
@@ -158,15 +156,15 @@ def _compute(node: ir.Node, known: dict[ir.Value, ir.TensorProtocol]) -> None:
         return
     given = {i.name or "": _constant(i, known) for i in node.inputs if i is not None}
     if given and all(value is not None for value in given.values()):
-        from onnx.reference import ReferenceEvaluator  # 25 ms that only a resize should take
+        from onnx.reference import ReferenceEvaluator  # takes 25 ms, which only a resize needs
 
-        with suppress(Exception):  # of what the reference does not compute nothing is known
-            run: Any = ReferenceEvaluator(ir.serde.serialize_node(node))
-            known[output] = ir.tensor(run.run(None, given)[0])
+        with suppress(Exception):  # the reference may raise anything; then the value stays unknown
+            (result,) = ReferenceEvaluator(ir.serde.serialize_node(node)).run(None, given)
+            known[output] = ir.tensor(result)
 
 
 def _misfit(node: ir.Node, known: Mapping[ir.Value, ir.TensorProtocol]) -> str:
-    """Why the inputs of a node do not fit, where ONNX's inference lets them pass; "" where they do."""
+    """Return the reason why inputs do not fit that ONNX's inference accepts; "" if they do."""
     rule = _RULES.get(node.op_type) if not node.domain else None
     if rule is None:
         return ""
@@ -182,15 +180,15 @@ def _dims(value: ir.Value | None) -> tuple[int | None, ...] | None:
 
 
 def _constant(value: ir.Value | None, known: Mapping[ir.Value, ir.TensorProtocol]) -> Values | None:
-    """The elements of few integers that are known."""
+    """Return the known elements of a short tensor of integers; else None."""
     if value is None or value.dtype not in _WHOLE:
         return None
     tensor = known.get(value) or ir.convenience.get_const_tensor(value)
-    return None if tensor is None or tensor.size > _FEW else tensor.numpy()
+    return None if tensor is None or tensor.size > _MAX_KNOWN else tensor.numpy()
 
 
 def _at(dims: _Dims, index: int, axis: int) -> int | None:
-    """A dimension of an input, None where it is not known."""
+    """Return a dimension of an input; None if it is unknown."""
     found = dims[index] if index < len(dims) else None
     return found[axis] if found is not None and -len(found) <= axis < len(found) else None
 
@@ -249,7 +247,7 @@ def _deconvolution(node: ir.Node, dims: _Dims, second: Values | None) -> str:
 def _window(node: ir.Node, dims: _Dims, second: Values | None) -> str:
     given, left = dims[0] or (), _dims(node.outputs[0]) or ()
     small = any(d is not None and d < 1 for d in left) and 0 not in given
-    return "its window is larger than what it is given" if small else ""
+    return "its window is larger than its input" if small else ""
 
 
 def _channels(node: ir.Node, dims: _Dims, second: Values | None) -> str:

@@ -1,16 +1,15 @@
-"""Lower a program by walking it with symbols in place of tensors.
+"""Lowering of a program by evaluating it with symbolic tensors.
 
 Every function is evaluated where it is called, so calls are inlined, tuples and scalars vanish, and a
-condition over what is known now picks its branch. What only the run knows becomes ONNX control flow:
-`If` for a call of one of two functions, `Loop` for a function that ends by calling itself.
+condition over known values selects its branch. Decisions at run time become ONNX control flow: `If` for a
+call of one of two functions, `Loop` for a function that ends by calling itself.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
-from functools import cache, cached_property
-from typing import Any, TypeVar
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from functools import cache, cached_property, partial
 
 import onnx_ir as ir
 
@@ -23,19 +22,18 @@ from pinnace.ops.builder import Builder
 from pinnace.ops.inference import infer
 from pinnace.ops.table import Primitive, find
 from pinnace.ops.values import Branches, Closure, Effects, RankUnknown, TailCall, Unsupported, Value, flatten
-from pinnace.program import Dialect, Function, FunctionRef, Monad, Node, Program, TypeInfo
+from pinnace.program import Dialect, Function, FunctionRef, Literal, Monad, Node, Program, TypeInfo
 
-_T = TypeVar("_T")
 _NOTHING = Effects()
 _SMALL = 256
-"""Elements up to which a constant is copied into the graph, where equal ones become one."""
+"""Elements up to which a constant is copied into the graph, where equal ones are merged."""
 
 MISFITS = (ArithmeticError, LookupError, MemoryError, RecursionError, ValueError)
-"""Exceptions that lowerings raise on malformed input. Other errors are mistakes of Pinnace."""
+"""Exceptions that lowerings raise on malformed input; others are bugs of Pinnace."""
 
 
 class NodeFailure(Exception):
-    """A node that cannot be lowered, and why."""
+    """A node that cannot be lowered, with the reason."""
 
     def __init__(self, node: Node, reason: str) -> None:
         super().__init__(f"node {node.name!r} ({node.primitive or 'call'}): {reason}")
@@ -52,22 +50,22 @@ class Tracer:
     """Evaluates the functions of one program, writing nodes into a builder."""
 
     def __init__(
-        self, program: Program, builder: Builder, believes: bool = True, spent: bounds.BuildWork | None = None
+        self, program: Program, builder: Builder, trusts: bool = True, spent: bounds.BuildWork | None = None
     ) -> None:
-        """With `believes` results have the shapes that the file declares, else those that follow.
+        """With `trusts` results have the shapes that the file declares, else inferred ones.
 
-        `spent` is what was evaluated for the same build before.
+        `spent` is the work of the same build so far.
         """
         self.program = program
         self.b = builder
-        self._believes = believes
+        self._trusts = trusts
         self._schedules: dict[str, list[Node]] = {}
         self._spent = spent or bounds.BuildWork()
         self._most_nodes = bounds.of_file(bounds.NODES, sum(len(f.nodes) for f in program.functions.values()))
         self._calls = 0
         self._measures: dict[int, tuple[Value, int, int]] = {}
         self._used = cache(self._find_used)
-        self.open_loops: list[tuple[Function, tuple[Value, ...]]] = []
+        self.open_loops: list[tuple[Function, tuple[Value, ...]]] = []  # outermost first, with arguments
         self._reachable = cache(self._find_reachable)
         self._producers = {
             f.name: {out: node for node in f.nodes for out in node.outputs}
@@ -77,7 +75,7 @@ class Tracer:
     # -- calling -----------------------------------------------------------------------------------
 
     def call(self, callee: Value, arguments: Sequence[Value], effects: Effects) -> tuple[Value, Effects]:
-        """Apply a function value; returns its value and the memory after it."""
+        """Call a function value; returns its result and the memory afterwards."""
         if isinstance(callee, Branches):
             return lower_branches(self, callee, arguments, effects)
         if not isinstance(callee, Closure):
@@ -96,7 +94,7 @@ class Tracer:
             self._calls -= 1
 
     def enter(self, callee: Closure, arguments: Sequence[Value]) -> Frame:
-        """A frame of the function with its inputs bound."""
+        """Return a frame of a function with its inputs bound."""
         function = callee.function
         frame = Frame(function, callee.frame)
         if len(arguments) != len(function.inputs):
@@ -109,7 +107,7 @@ class Tracer:
         return frame
 
     def leave(self, frame: Frame) -> tuple[Value, Effects]:
-        """Evaluate a frame's outputs; a function with several gives a tuple."""
+        """Evaluate a frame; returns its outputs, several as a tuple, and the memory afterwards."""
         for node in self.schedule(frame.function):
             self.evaluate(frame, node)
         outputs: list[Value] = []
@@ -120,7 +118,7 @@ class Tracer:
             effects = effects.join(after)
         return (outputs[0] if len(outputs) == 1 else tuple(outputs)), effects
 
-    def _literal(self, frame: Frame, literal: Any) -> Value:
+    def _literal(self, frame: Frame, literal: Literal) -> Value:
         match literal:
             case None | bool() | int() | float() | str() | bytes():
                 return literal
@@ -136,7 +134,7 @@ class Tracer:
     # -- evaluating --------------------------------------------------------------------------------
 
     def evaluate(self, frame: Frame, node: Node) -> None:
-        """Give a frame the values of a node's outputs."""
+        """Evaluate a node, and store its outputs in a frame."""
         self._spent.nodes += 1
         if self._spent.nodes > self._most_nodes:
             raise NodeFailure(node, f"is one of more than {self._most_nodes} nodes, with all calls inlined")
@@ -152,7 +150,7 @@ class Tracer:
         except Unsupported as error:
             raise NodeFailure(node, str(error)) from None
         except MISFITS as error:
-            # Lowerings take shapes and attributes to fit together; in a damaged model they do not.
+            # Lowerings assume that shapes and attributes fit together; in a damaged model they may not.
             reason = f"its inputs and attributes do not fit together ({error or type(error).__name__})"
             raise NodeFailure(node, reason) from error
         except (AttributeError, TypeError) as error:
@@ -180,7 +178,7 @@ class Tracer:
     def _lower(
         self, row: Primitive, node: Node, inputs: Sequence[Value], before: Effects
     ) -> tuple[Value, Effects]:
-        """Lower a node of a primitive; where it hangs on the rank of an input, for each that there may be."""
+        """Lower a primitive; if the result depends on the rank of an input, for each possible rank."""
         self.b.memory.effects, self.b.declared = before, node.types
         forms = self.b.forms
         leaves = flatten(tuple(inputs)) if forms else iter(())
@@ -196,13 +194,12 @@ class Tracer:
             self.b.nodes.extend(nodes)
             return value, self.b.memory.effects
 
-        def lower(values: tuple[Value, ...]) -> tuple[Value, Effects]:
-            return self._lower(row, node, values, before)
-
-        return by_rank(self, self.b.forms[free].condition, tuple(inputs), lower, before)
+        condition = self.b.forms[free].condition
+        lower = partial(self._lower, row, node, before=before)
+        return by_rank(self, condition, tuple(inputs), lower, before)
 
     def _has_form(self, leaf: Value) -> bool:
-        """Whether it is known which ranks a result may have."""
+        """Return True if the possible ranks of a result are known."""
         if not isinstance(leaf, ir.Value):
             return True
         if leaf.shape is None:
@@ -210,7 +207,7 @@ class Tracer:
         return leaf.shape is not None or leaf in self.b.forms
 
     def _of_declared_type(self, value: Value) -> Value:
-        """A tensor in the type that MindSpore's kernels write: a product of int32 and a length is int32."""
+        """Cast a tensor to the type that MindSpore's kernel writes: int32 for int32 times a length."""
         types = self.b.declared
         if self.program.dialect is not Dialect.MINDSPORE or len(types) != 1 or types[0] is None:
             return value
@@ -219,27 +216,27 @@ class Tracer:
             return value
         if ir.DataType.STRING in (value.dtype, dtype):
             return value
-        # What is declared wider than the operands is not computed so (Angle, RemainderScalarTensor).
+        # A declared type that is wider than the operands is not computed in (Angle, RemainderScalarTensor).
         own = self.b.dtype(value)
         cut = dtype.is_integer() and own.is_floating_point()  # an inverse of int64
         return self.b.cast(value, dtype) if cut or dtype.bitwidth <= own.bitwidth else value
 
     def _check_leaves(self, value: Value) -> None:
-        """Unsupported where a tuple, or all of them, have more items than a build may come to."""
+        """Raise Unsupported if tuples exceed the bounds of a build."""
         if not isinstance(value, tuple | TailCall):
             return
         leaves, nesting = self._measure(value)
         if leaves > bounds.LEAVES or nesting > bounds.NESTING:
             raise Unsupported(
-                f"gives a tuple of {leaves} items in {nesting} tuples in each other, and no model has over "
-                f"{bounds.LEAVES} or {bounds.NESTING}"
+                f"gives a tuple of {leaves} items in {nesting} nested tuples, and the limits are "
+                f"{bounds.LEAVES} and {bounds.NESTING}"
             )
         self._spent.leaves += leaves
         if self._spent.leaves > bounds.ALL_LEAVES:
-            raise Unsupported(f"gives one of the tuples that have over {bounds.ALL_LEAVES} items together")
+            raise Unsupported(f"gives one of tuples with more than {bounds.ALL_LEAVES} items in all")
 
     def _measure(self, value: Value) -> tuple[int, int]:
-        """The number of leaves of a value, and of tuples in each other."""
+        """Return the number of leaves of a value, and its nesting depth."""
         if not isinstance(value, tuple | TailCall):
             return 1, 0
         known = self._measures.get(id(value))
@@ -272,13 +269,13 @@ class Tracer:
                 leaf.dtype = declared.dtype
             # MindSpore Lite's converter writes no dimensions where it does not know them.
             unknown = declared.shape == () and self.program.dialect is Dialect.LITE
-            if leaf.shape is None and not self._believes:
+            if leaf.shape is None and not self._trusts:
                 infer(leaf, self.b.opset)
             if leaf.shape is None and declared.shape is not None and not unknown:
-                leaf.shape = ir.Shape(declared.shape if self._believes else [None] * len(declared.shape))
+                leaf.shape = ir.Shape(declared.shape if self._trusts else [None] * len(declared.shape))
 
     def look_up(self, frame: Frame, name: str) -> tuple[Value, Effects]:
-        """What a name stands for in a frame, and the memory after that was computed."""
+        """Return the value of a name in a frame, and the memory after its computation."""
         holder: Frame | None = frame
         while holder is not None:
             if name in holder.values:
@@ -286,19 +283,19 @@ class Tracer:
                 return value, value if isinstance(value, Effects) else holder.effects.get(name, _NOTHING)
             if name in holder.function.parameters:
                 weight = self.b.weight(holder.function.parameters[name])
-                value = holder.values[name] = self.meant(holder.function, name, weight)
+                value = holder.values[name] = self.dequantised(holder.function, name, weight)
                 return value, _NOTHING
             if name in holder.function.constants:
                 literal = self._literal(holder, holder.function.constants[name])
-                value = holder.values[name] = self.meant(holder.function, name, literal)
+                value = holder.values[name] = self.dequantised(holder.function, name, literal)
                 return value, value if isinstance(value, Effects) else _NOTHING
             holder = holder.outer
         if name in self.program.functions:
             return Closure(self.program.functions[name], frame), _NOTHING
         raise Unsupported(f"refers to {name!r}, which nothing defines")
 
-    def meant(self, function: Function, name: str, value: Value) -> Value:
-        """What a parameter or input stands for: itself, or numbers where it holds quantised integers."""
+    def dequantised(self, function: Function, name: str, value: Value) -> Value:
+        """Return a parameter or input, dequantised if it contains quantised integers."""
         quantised = function.quantised.get(name)
         if quantised is None or not isinstance(value, ir.Value):
             return value
@@ -307,10 +304,9 @@ class Tracer:
     # -- order -------------------------------------------------------------------------------------
 
     def schedule(self, function: Function) -> list[Node]:
-        """The nodes that a function's outputs need, each after those that it needs.
+        """Return the nodes that a function's outputs need in topological order.
 
-        The file's own order is not relied on. A function used as a value needs the free names that its
-        body takes from here.
+        The file may have any order. A function used as a value needs the free names of its body.
         """
         if function.name not in self._schedules:
             self._schedules[function.name] = self._sorted(function)
@@ -319,7 +315,7 @@ class Tracer:
     def _sorted(self, function: Function) -> list[Node]:
         producers = self._producers[function.name]
         order: list[Node] = []
-        state: dict[int, bool] = {}  # by id of node: False while its needs are visited, True when placed
+        state: dict[int, bool] = {}  # by id of node: False during the visit of its inputs, True afterwards
         stack = [producers[name] for name in reversed(function.outputs) if name in producers]
         while stack:
             node = stack[-1]
@@ -348,7 +344,7 @@ class Tracer:
 
     @cached_property
     def _free_names(self) -> dict[str, set[str]]:
-        """For each function the names that it, or what it refers to, takes from outside of it."""
+        """The free names of each function, including those of functions to which it refers."""
         functions = self.program.functions
         free = {f.name: self._used(f) - functions.keys() - _defined(f) for f in functions.values()}
         settled = False
@@ -362,17 +358,17 @@ class Tracer:
         return free
 
     def _find_used(self, function: Function) -> set[str]:
-        """The names that a function takes."""
+        """Return the names that a function uses."""
         used = {name for node in function.nodes for name in node.inputs}
         used |= {literal.name for literal in function.constants.values() if isinstance(literal, FunctionRef)}
         return used | set(function.outputs)
 
     def reaches(self, start: Function, goal: Function) -> bool:
-        """Whether a call of `start` is, or leads to, a call of `goal`."""
+        """Return True if a call of `start` is, or leads to, a call of `goal`."""
         return start is goal or goal.name in self._reachable(start.name, frozenset())
 
     def _starts_loop(self, function: Function) -> bool:
-        # Inside an open loop, going through its head is a turn of that loop and not one of our own.
+        # Inside an open loop, a path through its head is an iteration of that loop, and not a loop of ours.
         heads = frozenset(f.name for f, _ in self.open_loops)
         return function.name in self._reachable(function.name, heads)
 
@@ -386,10 +382,11 @@ class Tracer:
             pending += called
         return seen
 
-    def in_loop(self, function: Function, arguments: tuple[Value, ...], turn: Callable[[], _T]) -> _T:
-        """Run `turn()` while calls of `function` mean: next turn. `arguments` are those of this one."""
+    @contextmanager
+    def in_loop(self, function: Function, arguments: tuple[Value, ...]) -> Iterator[None]:
+        """Treat calls of `function` as the next iteration; `arguments` are those of the current one."""
         self.open_loops.append((function, arguments))
         try:
-            return turn()
+            yield
         finally:
             self.open_loops.pop()

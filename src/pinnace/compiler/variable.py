@@ -1,4 +1,4 @@
-"""Weights that are to hold other values than the file's: which there are, and how a graph uses them."""
+"""Exchangeable weights: their names in a file, and their places in the graph."""
 
 from __future__ import annotations
 
@@ -12,21 +12,20 @@ import onnx_ir as ir
 from pinnace.errors import ConfigError
 from pinnace.program import Program
 
-_NAMED = 5  # wrong names in one message
+_MAX_NAMED = 5  # unknown names in one message
 _SHAPE_LIKE = 64
-"""Elements up to which integers may be what a shape is inferred from."""
+"""Elements up to which integers may determine a shape."""
 
 Weights = Mapping[str, tuple[ir.TensorProtocol, ...]]
-"""The weights of a file by the names that they have there; functions may each hold one of the same name."""
+"""The weights of a file by name; several functions may have one of the same name."""
 
 
 @dataclass(frozen=True)
 class Variable:
-    """A weight that can be exchanged.
+    """An exchangeable weight.
 
-    `first` is what the file holds, `names` are those of the graph's initializers for it. `axes` reorders the
-    dimensions of a matrix or of a kernel into outputs, inputs, and those of the window; None where its uses
-    do not tell, or contradict each other.
+    `first` is its value in the file, `names` are those of its initializers in the graph. `axes` permutes the
+    dimensions of a matrix or kernel to outputs, inputs, window; None if its uses give no or several answers.
     """
 
     first: ir.TensorProtocol
@@ -35,7 +34,7 @@ class Variable:
 
 
 def weights_of(graph: Program | ir.Model) -> Weights:
-    """All weights of a model file."""
+    """Return all weights of a model file."""
     found: dict[str, tuple[ir.TensorProtocol, ...]] = {}
     if isinstance(graph, Program):
         for function in graph.functions.values():
@@ -49,10 +48,10 @@ def weights_of(graph: Program | ir.Model) -> Weights:
 
 
 def modules_of(graph: Program | ir.Model) -> dict[str, str]:
-    """Weights by the paths of the modules that they belong to.
+    """Return the names of weights by the paths of their modules.
 
-    A weight `X.weight` is the module `X`'s. ONNX files that PyTorch wrote have weights of linear layers under
-    names of no meaning, but nodes named by their modules: "/X/Y/MatMul" is the module `X.Y`.
+    A weight `X.weight` belongs to module `X`. In ONNX files of PyTorch, weights of linear layers have
+    generated names, but nodes are named by their modules: "/X/Y/MatMul" belongs to `X.Y`.
     """
     found = {name.removesuffix(".weight"): name for name in weights_of(graph)}
     if isinstance(graph, ir.Model):
@@ -66,39 +65,36 @@ def modules_of(graph: Program | ir.Model) -> dict[str, str]:
 
 
 def chosen(graph: Program | ir.Model, name: str, wanted: Collection[str]) -> Weights:
-    """The weights with the names `wanted`; ConfigError, where there are none, names the nearest."""
-    there = weights_of(graph)
-    unknown = [w for w in wanted if w not in there]
+    """Return the weights `wanted`. Raises ConfigError for unknown names and unsuitable weights."""
+    known = weights_of(graph)
+    unknown = [w for w in wanted if w not in known]
     if unknown:
-        lines = [f"  {w!r}{nearest(w, there)}" for w in unknown[:_NAMED]]
-        more = f"\n  and {len(unknown) - _NAMED} more" if len(unknown) > _NAMED else ""
+        lines = [f"  {w!r}{nearest(w, known)}" for w in unknown[:_MAX_NAMED]]
+        more = f"\n  and {len(unknown) - _MAX_NAMED} more" if len(unknown) > _MAX_NAMED else ""
         raise ConfigError(f"{name} has no weights of these names:\n" + "\n".join(lines) + more)
     for wanted_name in wanted:
-        kinds = {(t.dtype, tuple(t.shape.numpy())) for t in there[wanted_name]}
+        kinds = {(t.dtype, tuple(t.shape.numpy())) for t in known[wanted_name]}
         dtype, shape = next(iter(kinds))
         if len(kinds) > 1 or dtype is ir.DataType.STRING or dtype.bitwidth < 8 or not math.prod(shape):
-            what = (
-                "functions of the model hold different ones"
-                if len(kinds) > 1
-                else f"it is {dtype.name}{list(shape)}"
-            )
-            raise ConfigError(f"{name}: {wanted_name!r} cannot be exchanged: {what}")
+            several = "functions of the model hold different ones" if len(kinds) > 1 else ""
+            reason = several or f"it is {dtype.name}{list(shape)}"
+            raise ConfigError(f"{name}: {wanted_name!r} cannot be exchanged: {reason}")
         if isinstance(graph, Program) and not dtype.is_floating_point() and math.prod(shape) <= _SHAPE_LIKE:
             what = f"{wanted_name!r} cannot be exchanged: few integers may be a shape, which is fixed"
             raise ConfigError(f"{name}: {what}")
-    return {w: there[w] for w in wanted}
+    return {w: known[w] for w in wanted}
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """The names most like one that is not known, for the end of a message."""
+    """Return the end of a message that names those most similar to an unknown name."""
     near = difflib.get_close_matches(name, list(known), n=3, cutoff=0.5)
     return f"; the nearest are {', '.join(map(repr, near))}" if near else ""
 
 
 def variables(model: ir.Model, source: str, weights: Weights) -> dict[str, Variable]:
-    """Where weights are in the graph that was made of them.
+    """Return the exchangeable weights of a graph.
 
-    ConfigError for one that the model assigns to itself: that is no weight but the model's state.
+    Raises ConfigError for one that the model assigns, which is not a weight but state of the model.
     """
     places: dict[int, list[ir.Value]] = {}
     for value in (*model.graph.initializers.values(), *model.graph.inputs):
@@ -109,10 +105,9 @@ def variables(model: ir.Model, source: str, weights: Weights) -> dict[str, Varia
         values = list(dict.fromkeys(v for t in tensors for v in places.get(id(t), ())))
         if any(v.name not in model.graph.initializers for v in values):
             raise ConfigError(f"{source}: {name!r} cannot be exchanged: the model assigns to it, it is state")
-        ways = {axes for v in values for axes in _axes(v, tuple(range(len(tensors[0].shape))))}
-        found[name] = Variable(
-            tensors[0], tuple(v.name or "" for v in values), ways.pop() if len(ways) == 1 else None
-        )
+        axes = {found_axes for v in values for found_axes in _axes(v, tuple(range(len(tensors[0].shape))))}
+        names = tuple(v.name or "" for v in values)
+        found[name] = Variable(tensors[0], names, axes.pop() if len(axes) == 1 else None)
     return found
 
 
@@ -120,7 +115,7 @@ _USES = ("Conv", "Gemm", "MatMul")
 
 
 def _axes(value: ir.Value, axes: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
-    """For each use of a weight its `Variable.axes`; dimension i of `value` is its dimension axes[i]."""
+    """Yield `Variable.axes` for each use of a weight; dimension i of `value` is its dimension axes[i]."""
     for use in value.uses():
         node, flipped = use.node, axes[::-1]
         match node.op_type, use.idx:

@@ -1,4 +1,4 @@
-"""Engines: what runs a graph. How one is chosen."""
+"""The libraries that run graphs, and the choice among them."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ _MISSING = {
 
 
 def choose(target: Target, model: str) -> Engine:
-    """The engine for a target; `model` is named in errors. Raises DeviceUnavailableError."""
+    """Return the engine for a target; errors name `model`. Raises DeviceUnavailableError."""
     if target.device != "cpu":
-        _check_there(target, f"{model}: ", ', or use context.target = ["cpu"]')
+        _check_available(target, f"{model}: ", ', or use context.target = ["cpu"]')
         return _engine("onnxruntime")
     if target.provider not in _PROVIDERS:
         raise ArgumentValueError(
@@ -33,27 +33,27 @@ def choose(target: Target, model: str) -> Engine:
 
 
 def memory(target: Target) -> DeviceMemory:
-    """The memory of a target that is an accelerator, or simulates one. Raises DeviceUnavailableError."""
+    """Return the memory of an accelerator or a simulated one. Raises DeviceUnavailableError."""
     from pinnace.engines.onnxruntime.memory import OrtDeviceMemory
 
     if target.device != "cpu":
-        _check_there(target, "", ", or leave device out, and the data stays in host memory")
+        _check_available(target, "", ", or omit device to keep the data in host memory")
     return OrtDeviceMemory.of(target)
 
 
-def _check_there(target: Target, subject: str, otherwise: str) -> None:
+def _check_available(target: Target, subject: str, alternative: str) -> None:
     lacking = missing(target)
     if lacking:
         raise DeviceUnavailableError(
-            f"{subject}{target.device}:{target.device_id} is not there: {lacking}; for a trial without "
-            f'it set PINNACE_SIMULATE="{target.device}:{target.device_id + 1}"{otherwise}'
+            f"{subject}{target.device}:{target.device_id} is not there: {lacking}; to try without it "
+            f'set PINNACE_SIMULATE="{target.device}:{target.device_id + 1}"{alternative}'
         )
 
 
 def missing(target: Target) -> str:
-    """What a target that is an accelerator lacks here, hardware or software; "" is nothing.
+    """Return the hardware and software that an accelerator needs and this machine lacks; "" if none.
 
-    Raises `ArgumentValueError` for a provider that is not known.
+    Raises `ArgumentValueError` for an unknown provider.
     """
     from pinnace.engines.onnxruntime import providers
 
@@ -64,7 +64,7 @@ def missing(target: Target) -> str:
 
 
 def other(engine: Engine) -> Engine | None:
-    """The engine to turn to where this one lacks an operator; None where there is none."""
+    """Return the engine to try if this one lacks an operator; None if there is none."""
     rest = [name for name in installed() if not engine.name.startswith(name)]
     return _engine(rest[0]) if rest else None
 
@@ -85,7 +85,7 @@ def _engine(name: str) -> Engine:
 
 @cache
 def installed() -> dict[str, str]:
-    """The engines that are here, by their names as providers, with their versions ("" is not known)."""
+    """Return the versions of the installed engines by their provider names; "" if unknown."""
     return {name: _version(name) for name in _PROVIDERS if name and find_spec(name)}
 
 

@@ -1,10 +1,9 @@
-"""What there is to run on."""
+"""The devices of this machine."""
 
 from __future__ import annotations
 
 import os
 from dataclasses import asdict, dataclass
-from typing import Any
 
 from pinnace.engines import memory, missing
 from pinnace.machine.accelerators import cards
@@ -16,10 +15,11 @@ from pinnace.tensors.memory import DeviceMemory
 
 @dataclass(frozen=True)
 class Device:
-    """A place to run: `kind` and `id` as `Context` names them.
+    """A device: `kind` and `id` as `Context` names them.
 
-    `memory` is in bytes, that of the whole device, 0 where nobody tells. `provider` says what runs models
-    there. `problem` says why it cannot be used; "" where it can. `simulated`: cores of this machine play it.
+    `memory` is that of the whole device in bytes, 0 if unknown. `provider` is the engine and provider that
+    run models there. `problem` says why it cannot be used; "" if it can. Cores of this machine run the models
+    of a `simulated` device.
     """
 
     kind: str
@@ -37,25 +37,24 @@ class Device:
 
     @property
     def usable(self) -> bool:
-        """Whether models can run there."""
+        """True if models can run there."""
         return not self.problem
 
-    def as_json(self) -> dict[str, Any]:
-        """All of it, for a program."""
+    def as_json(self) -> dict[str, object]:
+        """Return all fields as a JSON object."""
         return {**asdict(self), "usable": self.usable}
 
 
 def devices() -> list[Device]:
-    """All devices of this machine, the CPU first; those of a kind that is simulated are the simulated ones.
+    """Return all devices, the CPU first; a kind that is simulated has only its simulated devices.
 
-    Where there is no device of a kind nothing stands for it. Raises `ConfigError` for a PINNACE_SIMULATE
-    that cannot be read.
+    Raises `ConfigError` if PINNACE_SIMULATE is invalid.
     """
     return [_cpu(), *(device for kind in KINDS for device in devices_of(kind))]
 
 
 def devices_of(kind: str) -> list[Device]:
-    """The devices of one kind, "cpu", "gpu" or "ascend"."""
+    """Return the devices of one kind, "cpu", "gpu" or "ascend"."""
     if kind == "cpu":
         return [_cpu()]
     simulated_counts = counts()
@@ -72,7 +71,7 @@ def devices_of(kind: str) -> list[Device]:
 
 
 def place(kind: str, number: int) -> DeviceMemory:
-    """The memory of an accelerator or a simulated one, for tensors. Raises `DeviceUnavailableError`."""
+    """Return the memory of an accelerator or a simulated one. Raises `DeviceUnavailableError`."""
     card = simulated(kind, number)
     return memory(Target(simulates=str(card)) if card else Target(device=kind, device_id=number))
 
@@ -83,7 +82,7 @@ def _cpu() -> Device:
 
 
 def _simulated_device(kind: str, number: int) -> Device:
-    """A simulated device: its memory is the machine's, which it shares with the others."""
+    """Return a simulated device; its memory is the machine's, shared with all others."""
     where = str(simulated(kind, number)).partition(" ")[2].strip("()")
     return Device(kind, number, where, _memory(), "onnxruntime CPU", simulated=True)
 

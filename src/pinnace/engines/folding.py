@@ -1,141 +1,142 @@
-"""Bounds of what engines compute ahead of the run, of constants alone.
+"""Bounds of constant folding: of what engines compute from constants alone before the first run.
 
-A few bytes declare constants of any size, and products, sums and copies of them. So what comes of constants
-is estimated node by node, from above: by ONNX's inference where it is large, else by the elements that go in.
+A few bytes can declare constants of any size, and products, sums and copies of them. So the sizes of folded
+results are estimated from above, node by node: by ONNX's inference if they are large, else by the number of
+input elements.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Sequence
 from contextlib import suppress
 from functools import cached_property
+from itertools import zip_longest
 from typing import NamedTuple
 
 import onnx
 import onnx_ir as ir
 
 from pinnace import bounds
+from pinnace.compiler.nodes import inner_graphs
 from pinnace.ops.inference import infer_node, opset_of
 
-_ONE = 1 << 26
-"""Bytes of one result; more where the weights are larger."""
-_ENOUGH = 1 << 23
-"""Bytes of one result that no model misses, but for its weights."""
-_VALUES = 64
-"""Elements of a tensor that says a shape."""
-_OF_WEIGHTS = 4
-"""Factor by which the weights may be computed anew: transposed, cast, scaled."""
-_PRODUCTS_OF_WEIGHTS = 64
-"""Multiplications for each byte of the weights: DeBERTa's products of positions take half of it."""
+_MAX_RESULT = 1 << 26
+"""Bytes of one result; more if the weights are larger."""
+_LARGE_RESULT = 1 << 23
+"""Bytes of one result that real models do not exceed, except by transformed weights."""
+_MAX_RANK = 64
+"""Elements of a tensor that holds a shape."""
+_COPIES_OF_WEIGHTS = 4
+"""Factor by which the weights may be folded: transposed, cast, scaled."""
+_PRODUCTS_PER_BYTE = 64
+"""Multiplications for each byte of the weights; DeBERTa's products of positions take half of it."""
 
 _SIZED = ("ConstantOfShape", "Expand", "Tile")
-"""Operators whose results are as large as the values of their last input say, times the others."""
-_SIZED_OTHERWISE = ("OneHot", "Pad", "Range", "Resize", "Upsample")
+"""Operators whose result size is the product of their last input's values and the size of the others."""
+_UNBOUNDED = ("OneHot", "Pad", "Range", "Resize", "Upsample")
+"""Operators whose result size is not estimated."""
 _NOT_LARGER = ("Cast", "Clip", "Identity", "Reshape", "Slice", "Squeeze", "Transpose", "Unsqueeze")
 """Operators whose results have no more elements than their first input."""
-_CONTROL = ("If", "Loop", "Scan", "SequenceMap")
 _PRODUCTS = ("Gemm", "MatMul", "MatMulInteger", "QLinearMatMul")
 _WINDOWS = ("Conv", "Pool", "Einsum", "LSTM", "GRU", "RNN", "DFT", "STFT", "GridSample", "RoiAlign")
-"""Parts of names of operators that take an element many times."""
+"""Parts of the names of operators that read an element many times."""
 
 
 class Allowance(NamedTuple):
-    """Results that may be computed ahead: up to `room` bytes each, and none unless `folds`.
+    """The constant folding that is allowed: results of up to `max_result` bytes, and none unless `folds`.
 
-    `whole` says that nothing which a real model has is left for the run, `fits` that nothing at all is.
+    `whole` means that everything in real models is folded, `fits` that everything in this model is.
     """
 
-    room: int
+    max_result: int
     folds: bool
     whole: bool
     fits: bool
 
 
-class _Made(NamedTuple):
-    """A result of constants: at most so many bytes, `exact` where that is what they are."""
+class _Folded(NamedTuple):
+    """A result of constants: its size, or the maximum of it unless `exact`."""
 
     bytes: float
     exact: bool
 
 
 def allowance(model: ir.Model) -> Allowance:
-    """The part of a model that may be computed ahead within the bounds of a build."""
+    """Return the constant folding of a model that is within the bounds of a build."""
     estimate = _Estimate(model, thorough=False)
     if estimate.is_small():
-        return Allowance(_ONE, True, True, True)
+        return Allowance(_MAX_RESULT, True, True, True)
     quick = _allowed(estimate)
     return quick if quick.whole and quick.fits else _allowed(_Estimate(model, thorough=True))
 
 
 def _allowed(estimate: _Estimate) -> Allowance:
-    most = bounds.FOLDED + _OF_WEIGHTS * estimate.weights
-    room = first = max(_ONE, estimate.weights)
-    while room and sum(_taken(made, room) for made in estimate.made) > most:
-        room //= 2
-    folds = estimate.products(room) <= bounds.PRODUCTS + _PRODUCTS_OF_WEIGHTS * estimate.weights
-    whole = folds and room >= min(first, max(_ENOUGH, estimate.largest))
-    return Allowance(room, folds, whole, not any(estimate.is_beyond(made, room) for made in estimate.made))
+    total = bounds.FOLDED + _COPIES_OF_WEIGHTS * estimate.weights
+    limit = first = max(_MAX_RESULT, estimate.weights)
+    while limit and sum(_size_within(folded, limit) for folded in estimate.folded) > total:
+        limit //= 2
+    folds = estimate.products(limit) <= bounds.PRODUCTS + _PRODUCTS_PER_BYTE * estimate.weights
+    whole = folds and limit >= min(first, max(_LARGE_RESULT, estimate.largest))
+    fits = not any(estimate.is_beyond(folded, limit) for folded in estimate.folded)
+    return Allowance(limit, folds, whole, fits)
 
 
-def _taken(made: _Made, room: int) -> float:
-    return made.bytes if made.bytes <= room else 0 if made.exact else room
+def _size_within(folded: _Folded, limit: int) -> float:
+    """Return the maximum bytes of a result if larger ones than `limit` are not folded."""
+    return folded.bytes if folded.bytes <= limit else 0 if folded.exact else limit
 
 
 class _Estimate:
-    """The results of a model's constants, and the factors of each product."""
+    """The folded results of a model's constants, and the factors of each product."""
 
     def __init__(self, model: ir.Model, thorough: bool) -> None:
-        """ONNX's inference is asked if `thorough`."""
-        self.made: list[_Made] = []
+        """Use ONNX's inference if `thorough`."""
+        self.folded: list[_Folded] = []
         self._factors: list[tuple[bool, tuple[float, ...]]] = []
         self._model, self._opset, self._thorough = model, opset_of(model), thorough
-        self._tensors: dict[
-            ir.Value, ir.TensorProtocol
-        ] = {}  # in the file; to ask for their sizes takes a while
-        self._elements: dict[ir.Value, float | ir.TensorProtocol] = {}  # of what is constant
-        self.graph(model.graph)
+        self._tensors: dict[ir.Value, ir.TensorProtocol] = {}  # in the file; their sizes take a while to get
+        self._elements: dict[ir.Value, float | ir.TensorProtocol] = {}  # of constants
+        self.visit(model.graph)
 
-    def is_beyond(self, made: _Made, room: int) -> bool:
-        """Whether a result is larger than the room, as far as the estimate can tell."""
-        return made.bytes > room and (made.exact or not self._thorough)
+    def is_beyond(self, folded: _Folded, limit: int) -> bool:
+        """Return True if a result is larger than `limit`, as far as the estimate shows."""
+        return folded.bytes > limit and (folded.exact or not self._thorough)
 
     def is_small(self) -> bool:
-        """Whether this is within all bounds, whatever the weights are."""
-        sizes = [made.bytes for made in self.made]
-        small = max(sizes, default=0) <= _ONE and sum(sizes) <= bounds.FOLDED
-        return small and self.products(_ONE) <= bounds.PRODUCTS
+        """Return True if this is within all bounds, whatever the weights are."""
+        sizes = [folded.bytes for folded in self.folded]
+        small = max(sizes, default=0) <= _MAX_RESULT and sum(sizes) <= bounds.FOLDED
+        return small and self.products(_MAX_RESULT) <= bounds.PRODUCTS
 
     @cached_property
     def _sizes(self) -> list[int]:
         sizes = [0]
         for tensor in self._tensors.values():
-            with suppress(
-                TypeError, ValueError
-            ):  # of an element type that there is not: the engine will say it
+            with suppress(TypeError, ValueError):  # unknown element type, which the engine reports
                 sizes.append(tensor.nbytes)
         return sizes
 
     @property
     def weights(self) -> int:
-        """Bytes of the constants in the file."""
+        """Total bytes of the constants in the file."""
         return sum(self._sizes)
 
     @property
     def largest(self) -> int:
-        """Bytes of the largest one."""
+        """Bytes of the largest constant in the file."""
         return max(self._sizes)
 
-    def products(self, room: int) -> float:
-        """Multiplications, where no result has more than `room` bytes."""
-        most = max(room, 1)
+    def products(self, limit: int) -> float:
+        """Return the number of multiplications if no result has more than `limit` bytes."""
+        most = max(limit, 1)
         return sum(
             math.sqrt(math.prod(min(n, most) for n in factors)) if is_product else math.prod(factors)
             for is_product, factors in self._factors
         )
 
-    def graph(self, graph: ir.Graph | ir.Function) -> None:
-        """Go through the nodes of a graph, of those nested in it and of the functions that it calls."""
+    def visit(self, graph: ir.Graph | ir.Function) -> None:
+        """Estimate the nodes of a graph, of its nested graphs and of the functions that it calls."""
         for value in graph.initializers.values() if isinstance(graph, ir.Graph) else ():
             if value.const_value is not None:
                 self._take(value, value.const_value)
@@ -146,41 +147,40 @@ class _Estimate:
         called = self._model.functions.get(node.op_identifier()) if self._model.functions else None
         if called is not None:
             self._call(node, called)
-        elif node.op_type in _CONTROL:
-            inner = [a.as_graph() for a in node.attributes.values() if a.type is ir.AttributeType.GRAPH]
+        elif inner := inner_graphs(node):
             for graph in inner:
-                self.graph(graph)
-            if node.op_type == "If":  # one whose condition is constant is its branch
+                self.visit(graph)
+            if node.op_type == "If":  # engines replace one with a constant condition by its branch
                 for results in zip(node.outputs, *(g.outputs for g in inner), strict=False):
                     self._set(results[0], max(map(self._size, results[1:])))
         elif node.op_type in ("Shape", "Size"):
-            self._set(node.outputs[0], _VALUES)
+            self._set(node.outputs[0], _MAX_RANK)
         elif node.op_type == "Constant":
             given = node.attributes.get("value")
             if given is not None and given.type is ir.AttributeType.TENSOR:
                 self._take(node.outputs[0], given.value)
             else:
-                self._set(node.outputs[0], _VALUES)
+                self._set(node.outputs[0], _MAX_RANK)
         elif not node.op_type.startswith("Random"):
-            known = []
+            sizes = []
             for value in node.inputs:
                 if value is not None:
                     elements = self._size(value)
                     if elements < 0:
                         return
-                    known.append(elements)
-            self._compute(node, known)
+                    sizes.append(elements)
+            self._compute(node, sizes)
 
     def _take(self, value: ir.Value, tensor: ir.TensorProtocol) -> None:
         self._tensors[value] = self._elements[value] = tensor
 
     def _size(self, value: ir.Value) -> float:
-        """Elements of a constant, -1 for what is none."""
+        """Return the number of elements of a constant; -1 for any other value."""
         known = self._elements.get(value, -1)
         if isinstance(known, (int, float)):
             return known
         try:
-            elements = float(known.size)  # a product of many is infinite then, and no int beyond floats
+            elements = float(known.size)  # products of many overflow to infinity
         except (TypeError, ValueError):
             elements = -1
         self._elements[value] = elements
@@ -193,17 +193,15 @@ class _Estimate:
     def _call(self, node: ir.Node, function: ir.Function) -> None:
         for inside in (v for n in function for v in n.outputs):
             self._elements.pop(inside, None)  # of another call
-        for inside, given in zip(
-            function.inputs, (*node.inputs, *[None] * len(function.inputs)), strict=False
-        ):
+        for inside, given in zip_longest(function.inputs, node.inputs[: len(function.inputs)]):
             self._elements.pop(inside, None)
             self._set(inside, 0 if given is None else self._size(given))
-        self.graph(function)
+        self.visit(function)
         for output, inside in zip(node.outputs, function.outputs, strict=False):
             self._set(output, self._size(inside))
 
-    def _compute(self, node: ir.Node, given: list[float]) -> None:
-        most = _most(node, given)
+    def _compute(self, node: ir.Node, inputs: list[float]) -> None:
+        most = _max_elements(node, inputs)
         for output in node.outputs:
             exact, size, width = False, most, 8.0
             if self._thorough:
@@ -213,41 +211,37 @@ class _Estimate:
                     size, exact = float(math.prod(output.shape.numpy())), True
                 width = output.dtype.itemsize if output.dtype is not None else 8
             self._elements[output] = size
-            self.made.append(_Made(size * width, exact))
+            self.folded.append(_Folded(size * width, exact))
         largest = max(map(self._size, node.outputs), default=0.0)
         if node.op_type in _PRODUCTS:
-            self._factors.append((True, (*given[:2], largest)))
+            self._factors.append((True, (*inputs[:2], largest)))
         elif (node.domain == "com.microsoft" and "Quantize" not in node.op_type) or _is_window(node):
             window = math.prod(map(float, node.attributes.get_ints("kernel_shape", ())))
-            self._factors.append((False, (*given, window)))
+            self._factors.append((False, (*inputs, window)))
 
 
 def _is_window(node: ir.Node) -> bool:
     return any(part in node.op_type for part in _WINDOWS)
 
 
-def _most(node: ir.Node, given: Iterable[float]) -> float:
-    """Elements that a result has at most."""
-    sizes = [max(n, 1.0) for n in given]
+def _max_elements(node: ir.Node, inputs: Sequence[float]) -> float:
+    """Return the maximum number of elements of a result, by those of the inputs."""
+    sizes = [max(n, 1.0) for n in inputs]
     if node.op_type in _SIZED:
-        said = _values(node.inputs[-1])
-        return math.inf if said is None else math.prod([*said, *sizes[:-1]])
-    if node.op_type in _SIZED_OTHERWISE or _is_window(node):
+        shape = _constant_shape(node.inputs[-1])
+        return math.inf if shape is None else math.prod([*shape, *sizes[:-1]])
+    if not sizes or node.op_type in _UNBOUNDED or _is_window(node):
         return math.inf
-    if node.op_type in _NOT_LARGER:
-        return sizes[0] if sizes else math.inf
-    return max(sum(sizes), math.prod(sizes)) if sizes else math.inf
+    return sizes[0] if node.op_type in _NOT_LARGER else max(sum(sizes), math.prod(sizes))
 
 
-def _values(value: ir.Value | None) -> list[float] | None:
-    """The numbers of a shape that is written in the file."""
+def _constant_shape(value: ir.Value | None) -> list[float] | None:
+    """Return the elements of a shape that is a constant in the file, each at least 1; else None."""
     if value is None:
         return None
     tensor, node = value.const_value, value.producer()
     if tensor is None and node is not None and node.op_type == "Constant" and "value" in node.attributes:
         tensor = node.attributes["value"].value
-    return (
-        None
-        if tensor is None or tensor.size > _VALUES
-        else [max(float(n), 1.0) for n in tensor.numpy().reshape(-1)]
-    )
+    if tensor is None or tensor.size > _MAX_RANK:
+        return None
+    return [max(float(n), 1.0) for n in tensor.numpy().reshape(-1)]

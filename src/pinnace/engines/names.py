@@ -1,62 +1,61 @@
-"""Names of the steps of a run: those that their nodes have in the model's file.
+"""Names of profiled steps: those that their nodes have in the model's file.
 
-Engines make nodes of their own out of those of a graph, and name them after a node of it or after what one
-gives, with words of theirs around that ("fused Conv_1", "Conv_1/WithoutBiases", "%3_nchwc").
+Engines make new nodes out of those of a graph. They name each after a node of the graph or one of its
+outputs, and add words of their own ("fused Conv_1", "Conv_1/WithoutBiases", "%3_nchwc").
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from pinnace.compiler.nodes import nodes
 from pinnace.ops.nodes import origins
 
 if TYPE_CHECKING:
     import onnx_ir as ir
 
-_FURTHEST = 4  # nodes before the one that gives its name, of which an engine makes one with it
+_MAX_FUSED = 4  # nodes of a chain that an engine may fuse into one, named after the last
 
 
-class _Known(NamedTuple):
-    """A node of the graph: its operator, its name in the file, and what its first input is called."""
+class _GraphNode(NamedTuple):
+    """A node of the graph: its operator, its name in the file, and the name of its first input."""
 
     operator: str
     name: str
-    before: str
+    first_input: str
 
 
 class Names:
-    """Names of nodes in the file that a graph was made of, by what an engine calls what it made of them."""
+    """Maps an engine's node names to the names that the nodes have in the model's file."""
 
     def __init__(self, model: ir.Model) -> None:
-        from onnx_ir.traversal import RecursiveGraphIterator
-
-        self._known: dict[str, _Known] = {}
-        for node in RecursiveGraphIterator(model.graph):
+        self._nodes: dict[str, _GraphNode] = {}
+        for node in nodes(model.graph):
             first = node.inputs[0] if node.inputs else None
-            known = _Known(node.op_type, origins(node)[0], "" if first is None else first.name or "")
-            for called in (node.name, *(output.name for output in node.outputs)):
-                self._known[called or ""] = known
+            known = _GraphNode(node.op_type, origins(node)[0], "" if first is None else first.name or "")
+            for name in (node.name, *(output.name for output in node.outputs)):
+                self._nodes[name or ""] = known
 
-    def of(self, called: str, operator: str = "") -> str:
-        """The name for what an engine calls so; that itself where it is the engine's own.
+    def of(self, engine_name: str, operator: str = "") -> str:
+        """Return the file's name for an engine's node, or `engine_name` if the engine added the node.
 
-        Of several nodes that became one, it is the name of the one with this operator.
+        For several fused nodes it is the name of the one with this operator.
         """
-        key = self._key(called.removeprefix("fused "))
+        key = self._key(engine_name.removeprefix("fused "))
         if not key:
-            return called
-        found = one = self._known[key]
-        for _ in range(_FURTHEST):
-            if one.operator == operator.removeprefix("Fused"):
-                return one.name
-            if one.before not in self._known:
+            return engine_name
+        last = node = self._nodes[key]
+        for _ in range(_MAX_FUSED):
+            if node.operator == operator.removeprefix("Fused"):
+                return node.name
+            if node.first_input not in self._nodes:
                 break
-            one = self._known[one.before]
-        return found.name
+            node = self._nodes[node.first_input]
+        return last.name
 
-    def _key(self, called: str) -> str:
-        """The longest name that what an engine says begins with."""
-        if called in self._known:
-            return called
-        ends = (place for place in range(len(called) - 1, 0, -1) if not called[place].isalnum())
-        return next((called[:end] for end in ends if called[:end] in self._known), "")
+    def _key(self, engine_name: str) -> str:
+        """Return the longest name in the graph that the engine's name begins with; "" if there is none."""
+        if engine_name in self._nodes:
+            return engine_name
+        ends = (end for end in range(len(engine_name) - 1, 0, -1) if not engine_name[end].isalnum())
+        return next((engine_name[:end] for end in ends if engine_name[:end] in self._nodes), "")

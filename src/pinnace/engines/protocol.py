@@ -1,4 +1,4 @@
-"""What every engine gives: executables, and what the compile cache keeps to make them again."""
+"""Protocol of engines: executables, and the compiled form that the compile cache stores."""
 
 from __future__ import annotations
 
@@ -19,27 +19,25 @@ if TYPE_CHECKING:  # a model from the cache needs no compiler
 State = list[Array]
 """The values that a model instance keeps between predictions; [] for most models."""
 
-
 TENSORS = "tensors"
-"""The folder among what an engine keeps whose files are named by the digests of what they hold."""
+"""The subfolder of a compiled model whose files are named by the digests of their content."""
 
 
 class Execution(Protocol):
     """One place where an executable runs; one thread at a time may use it.
 
-    It holds what runs one after the other share, as the arrays that were bound last. `state` is what the
-    model keeps between predictions; `run` replaces its values.
+    It keeps what successive runs share, such as the arrays that were bound last. `state` is what the model
+    keeps between predictions; `run` replaces its values.
     """
 
     state: State
 
     def run(self, arrays: Sequence[Array], outputs: Sequence[Array] | None = None) -> list[Array]:
-        """Compute the outputs for `arrays` (C-contiguous, dtypes as `inputs` say; shapes that fit).
+        """Compute the outputs for `arrays`: C-contiguous, with the dtypes of `inputs` and fitting shapes.
 
-        Results are new arrays, or `outputs` where these are given: C-contiguous, writable, of the dtypes and
-        the shapes that the results have. Of an executable that `takes_device_memory` both may hold a
-        `DeviceArray`, and `outputs` None where a new array is wanted. Raises `EngineError` where the engine
-        fails.
+        Returns new arrays, or `outputs` if given: C-contiguous, writable, with the dtypes and shapes of the
+        results. If the executable `takes_device_memory`, both may contain `DeviceArray`s, and `outputs` may
+        contain None for a new array. Raises `EngineError` if the engine fails.
         """
 
 
@@ -48,11 +46,11 @@ class Executable(Protocol):
 
     @property
     def inputs(self) -> tuple[Port, ...]:
-        """What `Execution.run` takes, in order."""
+        """The inputs of `Execution.run`, in order."""
 
     @property
     def outputs(self) -> tuple[Port, ...]:
-        """What `Execution.run` gives, in order."""
+        """The results of `Execution.run`, in order."""
 
     @property
     def info(self) -> Mapping[str, str]:
@@ -60,24 +58,24 @@ class Executable(Protocol):
 
     @property
     def takes_device_memory(self) -> bool:
-        """Whether runs take and give `DeviceArray`s of the target's device in the place of arrays."""
+        """True if runs accept and return `DeviceArray`s of the target's device in place of arrays."""
 
     def execution(self, state: State | None = None) -> Execution:
-        """A new place to run, which starts with this state, or with the first one of the model."""
+        """Create a place to run, with this state or the model's initial one."""
 
     def profile(self) -> list[list[Step]]:
-        """The steps of each run so far, where the target says `profile`, else []. No more are noted after."""
+        """Return the steps of each run so far, and stop profiling; [] if the target has no `profile`."""
 
     def close(self) -> None:
-        """Free what the engine holds. Nothing may run after."""
+        """Free the engine's memory. Nothing may run afterwards."""
 
 
 @dataclass(frozen=True)
-class Kept:
-    """A weight that an engine takes as it is in the model's files, and that no entry of the cache holds.
+class FileWeight:
+    """A weight that an engine reads from the model's files, so that no cache entry stores it.
 
-    `file` names it from the model's folder, "" is the model file itself; `offset` and `length` are bytes,
-    `dtype` is ONNX's number of the element type, `digest` that of the bytes.
+    `file` is relative to the model's folder, "" for the model file itself; `offset` and `length` are in
+    bytes, `dtype` is ONNX's number of the element type, `digest` that of the bytes.
     """
 
     name: str
@@ -91,21 +89,21 @@ class Kept:
 
 @dataclass(frozen=True)
 class Compiled:
-    """What an engine made of a graph, and wrote into a folder: enough to load it without the graph."""
+    """A graph that an engine compiled into a folder, and can load without the graph."""
 
     interface: Interface
     first_state: tuple[Array, ...]
-    weights: tuple[Kept, ...]
+    weights: tuple[FileWeight, ...]
 
 
 class Refitter(Protocol):
-    """A graph into which other weights can be poured, again and again."""
+    """A graph whose weights can be exchanged repeatedly."""
 
     def refit(self, weights: Mapping[str, Array]) -> Executable:
-        """An executable whose weights `weights` hold these values; all others hold what the file says.
+        """Return an executable with these values of weights; all others have those of the file.
 
         Names are those of the graph's initializers; values have their dtypes and shapes, are C-contiguous,
-        and must not be changed as long as the executable lives. Raises `EngineError`.
+        and must not change during the life of the executable. Raises `EngineError`.
         """
 
 
@@ -117,30 +115,31 @@ class Engine(Protocol):
         """Its name and version."""
 
     def build(self, graph: Compilable, target: Target) -> Executable:
-        """Make an executable that nothing is kept of. Raises `EngineError` or `LackingKernelsError`."""
+        """Make an executable without storing anything. Raises `EngineError` or `LackingKernelsError`."""
 
     def compile(self, graph: Compilable, source: Source, target: Target, folder: Path) -> Compiled:
-        """Optimise a graph, and write into the empty `folder`, and into TENSORS there, what `load` needs.
+        """Optimise a graph, and write what `load` needs to the empty `folder` and its subfolder TENSORS.
 
-        Raises as `build` does, and `OSError` where the folder cannot be written.
+        Raises as `build` does, and `OSError` if the folder cannot be written.
         """
 
     def load(self, compiled: Compiled, source: Source, target: Target, folder: Path) -> Executable:
-        """Make an executable of what `compile` wrote. Raises `EngineError`."""
+        """Make an executable from the files that `compile` wrote. Raises `EngineError`."""
 
     def refitter(
         self, graph: Compilable, source: Source, target: Target, kept: tuple[Compiled, Path] | None
     ) -> Refitter:
-        """Make ready to exchange the weights `graph.variable`.
+        """Prepare to exchange the weights `graph.variable`.
 
-        `kept` is what `compile` made of this graph, and its folder, where there is such. Raises as `build`.
+        `kept` is the result of `compile` for this graph with its folder, if there is one. Raises as `build`
+        does.
         """
 
 
 def failures(module: ModuleType) -> tuple[type[Exception], ...]:
-    """What an engine raises while it runs: the classes of its module, and what pybind11 makes of C++'s.
+    """Return the exceptions of an engine: the classes of its module, and those to which pybind11 maps C++'s.
 
-    All else comes from the handler of a signal, such as one that limits the time, and is for the caller.
+    All others come from signal handlers, such as one that limits the time, and are for the caller.
     """
     own = (kind for kind in vars(module).values() if isinstance(kind, type) and issubclass(kind, Exception))
     return RuntimeError, ValueError, TypeError, LookupError, ArithmeticError, MemoryError, BufferError, *own

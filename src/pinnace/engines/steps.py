@@ -1,4 +1,4 @@
-"""What an engine notes of a run that it profiles."""
+"""Steps of profiled runs."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from dataclasses import dataclass
 class Step:
     """One execution of one node of an engine's graph.
 
-    `start` and `duration` are in microseconds; `start` counts from a moment of the engine's choice, which may
-    be another one for each run. A step of a graph within a node (a branch, a turn of a loop) lies within that
-    node's step on the same `thread`.
+    `start` and `duration` are in microseconds; `start` counts from a moment that the engine chooses, maybe
+    for each run. A step of a nested graph (a branch, an iteration of a loop) lies within the step of its node
+    on the same `thread`.
     """
 
     node: str

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 
 import onnx
 import onnx_ir as ir
@@ -10,6 +11,7 @@ from google.protobuf.message import DecodeError
 
 from pinnace.errors import ModelFormatError, PinnaceError
 from pinnace.formats.onnx_checks import check, check_tensor, every_graph
+from pinnace.formats.protos import every_node
 from pinnace.formats.sparse import make_dense
 from pinnace.formats.wire import PAYLOAD, Fields, delimited, number, outline
 from pinnace.weights.source import SMALL, Source
@@ -30,17 +32,21 @@ def read(source: Source) -> ir.Model:
         proto.ParseFromString(outline(source.data, _MODEL, _reference, SMALL, source.name))
         if not proto.HasField("graph"):
             raise ModelFormatError(f"{source.name}: is not an ONNX model: it holds no graph")
-        make_dense(proto, source.name)
-        _name_nodes(proto.graph)
+        nodes = list(every_node(proto))
+        make_dense(proto, nodes, source.name)
+        for node in nodes:
+            if not node.name and node.output:
+                node.name = node.output[0]
         model = ir.from_proto(proto)
-        check(model, source.name)
+        graphs = every_graph(model)
+        check(model, graphs, source.name)
     except PinnaceError:
         raise
     except (DecodeError, ValueError, TypeError, KeyError, AttributeError, ir.serde.SerdeError) as error:
         raise ModelFormatError(
             f"{source.name}: is not a valid ONNX model: {_reason(error, earlier)}"
         ) from None
-    _place_weights(model, source)
+    _place_weights(graphs, source)
     return model
 
 
@@ -54,24 +60,14 @@ def _reason(error: BaseException, earlier: BaseException | None) -> str:
     return str(error).splitlines()[0] if str(error) else type(error).__name__
 
 
-def _name_nodes(graph: onnx.GraphProto) -> None:
-    """Name nodes without a name after their first output."""
-    for node in graph.node:
-        if not node.name and node.output:
-            node.name = node.output[0]
-        for attribute in node.attribute:
-            for inner in (*attribute.graphs, *([attribute.g] if attribute.HasField("g") else ())):
-                _name_nodes(inner)
-
-
 def _reference(offset: int, length: int) -> bytes:
     entries = {b"location": _OWN_FILE.encode(), b"offset": b"%d" % offset, b"length": b"%d" % length}
     fields = [delimited(_EXTERNAL_DATA, delimited(1, k) + delimited(2, v)) for k, v in entries.items()]
     return b"".join(fields) + number(_LOCATION, onnx.TensorProto.EXTERNAL)
 
 
-def _place_weights(model: ir.Model, source: Source) -> None:
-    for graph in every_graph(model):
+def _place_weights(graphs: Sequence[ir.Graph], source: Source) -> None:
+    for graph in graphs:
         for value in graph.initializers.values():
             if isinstance(value.const_value, ir.ExternalTensor):
                 value.const_value = _placed(value.const_value, source)

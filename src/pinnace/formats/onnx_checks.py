@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from functools import cache
 
 import onnx
@@ -12,31 +12,34 @@ from pinnace import bounds
 from pinnace.errors import ModelFormatError
 from pinnace.weights.source import Source
 
-_MOST_OPSET = (1 << 31) - 1
+_MAX_OPSET = (1 << 31) - 1
 
 
-def check(model: ir.Model, file: str) -> None:
-    """Raise ModelFormatError for invalid names, operator sets, attributes and calls, and for too many
-    outputs.
+def check(model: ir.Model, graphs: Iterable[ir.Graph], file: str) -> None:
+    """Raise ModelFormatError for invalid names, operator sets, attributes and calls, and too many outputs.
+
+    `graphs` are those of `every_graph`.
     """
     if len(model.graph.outputs) > bounds.LEAVES:  # onnxruntime's time grows with the square of their number
         many = f"{len(model.graph.outputs)} outputs, and at most {bounds.LEAVES} are taken"
         raise ModelFormatError(f"{file}: has {many}")
-    _check_names(model, file)
     for domain, opset in model.opset_imports.items():
-        if not 0 < opset <= _MOST_OPSET:
+        if not 0 < opset <= _MAX_OPSET:
             raise ModelFormatError(f"{file}: there is no operator set {opset} of {domain or 'ONNX'}")
-    for graph in every_graph(model):
+    opset = model.opset_imports.get("", _MAX_OPSET)
+    for graph in graphs:
+        _check_names((value.name for value in (*graph.inputs, *graph.outputs)), file)
         for node in graph:
-            _check_attributes(node, model.opset_imports.get("", _MOST_OPSET), file)
+            _check_names((node.op_type, node.domain, node.overload, node.name, *node.attributes), file)
+            _check_names((v.name for v in (*node.inputs, *node.outputs) if v is not None), file)
+            _check_attributes(node, opset, file)
     _check_calls(model, file)
 
 
-def every_graph(model: ir.Model) -> Iterator[ir.Graph]:
-    """The graph of a model, those of its functions, and all that are nested in these."""
-    for graph in (model.graph, *(function.graph for function in model.functions.values())):
-        yield graph
-        yield from graph.subgraphs()
+def every_graph(model: ir.Model) -> list[ir.Graph]:
+    """Return the graph of a model, those of its functions, and all that are nested in these."""
+    outer = (model.graph, *(function.graph for function in model.functions.values()))
+    return [graph for one in outer for graph in (one, *one.subgraphs())]
 
 
 def _check_attributes(node: ir.Node, opset: int, file: str) -> None:
@@ -70,11 +73,11 @@ def _types(op_type: str, opset: int) -> Mapping[str, int]:
     return {name: int(attribute.type.value) for name, attribute in schema.attributes.items()}  # type: ignore[attr-defined]
 
 
-def _check_names(model: ir.Model, file: str) -> None:
+def _check_names(names: Iterable[object], file: str) -> None:
     """Raise ModelFormatError for names that are not UTF-8, which protobuf returns as bytes."""
-    damaged = next((name for name in _names(model) if isinstance(name, bytes)), None)
-    if damaged is not None:
-        raise ModelFormatError(f"{file}: the name {damaged!r} is not valid text")
+    for name in names:
+        if isinstance(name, bytes):
+            raise ModelFormatError(f"{file}: the name {name!r} is not valid text")
 
 
 def _check_calls(model: ir.Model, file: str) -> None:
@@ -84,6 +87,7 @@ def _check_calls(model: ir.Model, file: str) -> None:
     sizes: dict[ir.OperatorIdentifier, int] = {}  # nodes of each function with all calls inlined
 
     def size(nodes: Iterable[ir.Node], depth: int) -> int:
+        """Return the number of nodes with all calls inlined."""
         if depth > bounds.CALLS:
             what = f"functions call each other more than {bounds.CALLS} deep, or themselves"
             raise ModelFormatError(f"{file}: {what}")
@@ -99,14 +103,6 @@ def _check_calls(model: ir.Model, file: str) -> None:
 
     if inside:
         size(ir.traversal.RecursiveGraphIterator(model.graph), 0)
-
-
-def _names(model: ir.Model) -> Iterator[object]:
-    for graph in every_graph(model):
-        yield from (value.name for value in (*graph.inputs, *graph.outputs))
-        for node in graph:
-            yield from (node.op_type, node.domain, node.overload, node.name, *node.attributes)
-            yield from (value.name for value in (*node.inputs, *node.outputs) if value is not None)
 
 
 def check_tensor(tensor: ir.TensorProtocol, source: Source) -> None:

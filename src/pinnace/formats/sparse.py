@@ -7,31 +7,32 @@ SparseTensorProto in onnx.proto: `values` of length N, `dims` of the dense tenso
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Sequence
 
 import numpy as np
 import onnx
 from onnx import numpy_helper
 
 from pinnace.errors import ModelFormatError
+from pinnace.formats.protos import inner_graphs
 
 _DENSE = 1 << 26
 """Maximum bytes of all dense forms of a file; a few bytes can declare terabytes."""
 
 
-def make_dense(model: onnx.ModelProto, name: str) -> None:
-    """Replace all sparse tensors of a model, also in nested graphs and functions.
+def make_dense(model: onnx.ModelProto, nodes: Sequence[onnx.NodeProto], name: str) -> None:
+    """Replace all sparse tensors of a model; `nodes` are all of its nodes.
 
     Raises ModelFormatError, which begins with `name`, if one is damaged or in another file, or if all
     together exceed 64 MiB.
     """
     budget = _DENSE
-    for graph in _graphs(model):
+    for graph in (model.graph, *(graph for node in nodes for graph in inner_graphs(node))):
         for sparse in graph.sparse_initializer:
             graph.initializer.append(_dense(sparse, budget, name))
             budget -= len(graph.initializer[-1].raw_data)
         del graph.sparse_initializer[:]
-    for node in _nodes(model):
+    for node in nodes:
         for attribute in node.attribute:
             if attribute.type == onnx.AttributeProto.SPARSE_TENSOR:
                 tensor = _dense(attribute.sparse_tensor, budget, name)
@@ -61,23 +62,3 @@ def _dense(sparse: onnx.SparseTensorProto, budget: int, name: str) -> onnx.Tenso
     except (ValueError, TypeError, IndexError) as error:
         raise ModelFormatError(f"{what} is damaged: {error}") from None
     return numpy_helper.from_array(array, sparse.values.name)
-
-
-def _graphs(model: onnx.ModelProto) -> Iterator[onnx.GraphProto]:
-    yield model.graph
-    for node in _nodes(model):
-        yield from _inner(node)
-
-
-def _nodes(model: onnx.ModelProto) -> Iterator[onnx.NodeProto]:
-    """Return all nodes, also those of nested graphs and functions."""
-    waiting = [*model.graph.node, *(node for function in model.functions for node in function.node)]
-    while waiting:
-        node = waiting.pop()
-        yield node
-        waiting.extend(inside for graph in _inner(node) for inside in graph.node)
-
-
-def _inner(node: onnx.NodeProto) -> Iterator[onnx.GraphProto]:
-    for attribute in node.attribute:
-        yield from (*attribute.graphs, *([attribute.g] if attribute.HasField("g") else ()))

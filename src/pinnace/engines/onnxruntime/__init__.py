@@ -1,13 +1,13 @@
-"""onnxruntime on the processor.
+"""onnxruntime as an engine.
 
-`engine` is the door; `session` runs, and with `loading` is all that a model from the compile cache needs;
-`compiling` makes sessions of graphs, `keeping` what the cache keeps of them, `exchanging` sessions with other
-weights; `kernels` knows which operators there are, `divisors` which attributes end the process. `rules` and
-`legal` write what it refuses, or computes slowly, otherwise.
+`engine` is the entry point. Cached models need only `loading`, `session` and `executable`. `compiling` makes
+sessions of graphs: `rules` rewrites forms that onnxruntime refuses or computes slowly, `guards` those that
+would end the process, `legal` element types without kernels (`kernels` lists the operators). `keeping` writes
+cache entries, `exchanging` makes sessions with other weights.
 """
 
 import os
 
-# Since 1.29 the import starts a thread that sends reports to Microsoft, and a forked child that ends by
-# itself waits for that thread, which it does not have, forever. onnxruntime's Privacy.md names the variable.
+# Since 1.29 the import starts a thread that sends reports to Microsoft, and a forked child waits forever for
+# that thread at its exit. onnxruntime's Privacy.md documents the variable.
 os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")

@@ -1,12 +1,12 @@
 """Sessions of one graph with other weights.
 
-There are two ways. A graph can always be optimised again, with the other weights in it. And where the
-compile cache has the optimised graph, in which a weight is still what it was, that graph is loaded with the
-other weight instead: the same session, without the time that optimising takes.
+A graph can always be optimised again with the other weights in it. If the compile cache has the optimised
+graph, and a weight is unchanged in it, that graph is loaded with the other weight instead, which gives the
+same session without the time of optimising.
 
-A weight is still what it was where the optimised graph has it under its name with the bytes of the file, and
-as many inputs of nodes read it as before, so that nothing was computed of it ahead. Small ones are left out:
-optimisers look at the values of numbers, not of matrices.
+A weight is unchanged if the optimised graph has it under its name with the bytes of the file, and as many
+inputs of nodes read it as before, so that nothing was folded from it. Small weights are excluded: optimisers
+look at the values of numbers, not of matrices.
 """
 
 from __future__ import annotations
@@ -22,17 +22,19 @@ import onnx
 from pinnace.compiler.graph import Compilable
 from pinnace.engines.onnxruntime import session
 from pinnace.engines.onnxruntime.compiling import encoded, refuse
+from pinnace.engines.onnxruntime.executable import OnnxruntimeExecutable
 from pinnace.engines.onnxruntime.loading import GRAPH, loaded
 from pinnace.engines.onnxruntime.providers import chain
-from pinnace.engines.protocol import Compiled, Executable, Kept
+from pinnace.engines.protocol import Compiled, Executable, FileWeight
 from pinnace.errors import EngineError
+from pinnace.formats.protos import inner_graphs
 from pinnace.options.target import Target
 from pinnace.types import Array
 from pinnace.weights.source import SMALL, Source
 
 
 class OnnxruntimeRefitter:
-    """See `pinnace.engines.protocol.Refitter`."""
+    """Implements `pinnace.engines.protocol.Refitter`."""
 
     def __init__(
         self, graph: Compilable, source: Source, target: Target, kept: tuple[Compiled, Path] | None
@@ -47,21 +49,21 @@ class OnnxruntimeRefitter:
         source.unload()
 
     def refit(self, weights: Mapping[str, Array]) -> Executable:
-        """Load the optimised graph where it has all these weights; else optimise again."""
+        """Load the optimised graph if it has all these weights unchanged, else optimise again."""
         typed = {name: (value, self._types[name]) for name, value in weights.items()}
-        if self._optimised is not None and weights.keys() <= self._optimised.untouched:
+        if self._optimised is not None and weights.keys() <= self._optimised.unchanged:
             try:
                 return self._loaded(self._optimised, typed)
             except (OSError, EngineError):  # the cache was cleared
                 self._optimised = None
         try:
             chosen = session.options(self._target, self._graph.folder)
-            made, held = self._encoded.start(chosen, chain(self._target), typed)
-        except Exception as error:
+            started, held = self._encoded.start(chosen, chain(self._target), typed)
+        except session.FAILURES as error:
             refuse(self._graph, error)
         self._source.unload()
         interface = self._graph.interface
-        return session.OnnxruntimeExecutable(made, interface, self._first_state, held, self._target)
+        return OnnxruntimeExecutable(started, interface, self._first_state, held, self._target)
 
     def _loaded(self, optimised: _Optimised, weights: session.Weights) -> Executable:
         model = optimised.without(weights.keys()) if weights else None
@@ -70,32 +72,32 @@ class OnnxruntimeRefitter:
 
 @dataclass(frozen=True)
 class _Optimised:
-    """What the compile cache has of a graph. `untouched` are the weights that can be exchanged in it."""
+    """The compile cache's form of a graph; `unchanged` are the weights that can be exchanged in it."""
 
     compiled: Compiled
     folder: Path
     model: onnx.ModelProto
-    untouched: frozenset[str]
+    unchanged: frozenset[str]
 
     @classmethod
     def of(
         cls, compiled: Compiled, folder: Path, variable: Mapping[str, Array], before: Mapping[str, int]
     ) -> _Optimised | None:
-        """Compare an optimised graph with the weights of the file, and with how often they were read."""
+        """Compare an optimised graph with the weights of the file and their numbers of readers `before`."""
         try:
             model = onnx.load_model(str(folder / GRAPH), load_external_data=False)
             after = _readers(model.graph)
             kept = {weight.name: weight for weight in compiled.weights}
-            untouched = frozenset(
+            unchanged = frozenset(
                 t.name
                 for t in model.graph.initializer
                 if t.name in variable
                 and before[t.name] == after[t.name]
-                and _is(t, variable[t.name], folder, kept)
+                and _is_unchanged(t, variable[t.name], folder, kept)
             )
         except OSError:
             return None
-        return cls(compiled, folder, model, untouched)
+        return cls(compiled, folder, model, unchanged)
 
     def without(self, names: Collection[str]) -> bytes:
         """The model with place holders for the weights of these names."""
@@ -112,21 +114,22 @@ class _Optimised:
 
 
 def _readers(graph: onnx.GraphProto) -> Counter[str]:
-    """How many inputs of nodes, in nested graphs too, each value is; being an output counts as well."""
-    return Counter(_read(graph))
+    """Count the readers of each value: inputs of nodes, also in nested graphs, and outputs of graphs."""
+    return Counter(_read_names(graph))
 
 
-def _read(graph: onnx.GraphProto) -> Iterator[str]:
+def _read_names(graph: onnx.GraphProto) -> Iterator[str]:
     yield from (output.name for output in graph.output)
     for node in graph.node:
         yield from node.input
-        for attribute in node.attribute:
-            for inner in (*attribute.graphs, *([attribute.g] if attribute.HasField("g") else ())):
-                yield from _read(inner)
+        for inner in inner_graphs(node):
+            yield from _read_names(inner)
 
 
-def _is(tensor: onnx.TensorProto, first: Array, folder: Path, kept: Mapping[str, Kept]) -> bool:
-    """Whether an initializer is a weight of the file, bytes, dimensions and all."""
+def _is_unchanged(
+    tensor: onnx.TensorProto, first: Array, folder: Path, kept: Mapping[str, FileWeight]
+) -> bool:
+    """Return True if an initializer has the bytes and dimensions of a weight of the file."""
     if tensor.data_location != onnx.TensorProto.EXTERNAL or first.nbytes <= SMALL:
         return False
     if tuple(tensor.dims) != first.shape:

@@ -1,19 +1,18 @@
-"""What the compile cache keeps of a model that onnxruntime optimised.
+"""Compiled models for the compile cache.
 
-onnxruntime writes the optimised graph, and into one file beside it every larger weight: as it was, as
-optimisers changed it, and behind that as kernels packed it. Of this the entry keeps
+onnxruntime writes the optimised graph, and all larger weights into one file beside it: unchanged ones, those
+that optimisers changed, and behind each its packed forms of kernels. Of these the cache entry contains
 
-* nothing of weights that are as they were and that no kernel packs: they come from the model's own file;
-* each other weight of some size in a file that is named by its content, so that models share these files;
-  those of branches and loops in a folder of their own, because onnxruntime refuses files with several hard
-  links there (seen in 1.31);
+* no unchanged weights that no kernel packs: they are read from the model's own file;
+* each other large weight in a file that is named by its content, so that models share these files; those of
+  nested graphs in a folder of their own, as onnxruntime refuses files with several hard links there (1.31);
 * the small ones together in one file.
 
 The settings are onnxruntime's own: `session.save_external_prepacked_constant_initializers` and
 `session.optimized_model_external_initializers_*` in its onnxruntime_session_options_config_keys.h. An
 initializer's `external_data` then has, beside location, offset and length, entries
-"prepacked_N": "KEY|offset;length;0|...". A session packs again when it is made, weight by weight, and
-drops what it packed in favour of the file's where the two are the same.
+"prepacked_N": "KEY|offset;length;0|...". When a session starts, it packs weight by weight again, and replaces
+the packed weight by the file's if both are the same.
 """
 
 from __future__ import annotations
@@ -32,21 +31,22 @@ from pinnace.compiler.graph import Compilable
 from pinnace.engines.onnxruntime import session
 from pinnace.engines.onnxruntime.compiling import optimised
 from pinnace.engines.onnxruntime.loading import GRAPH
-from pinnace.engines.protocol import TENSORS, Compiled, Kept
+from pinnace.engines.protocol import TENSORS, Compiled, FileWeight
+from pinnace.formats.protos import inner_graphs
 from pinnace.options.target import Target
 from pinnace.weights.digest import digest
 from pinnace.weights.source import SMALL, Source
 
 _Bytes = npt.NDArray[np.uint8]
 _TOGETHER, _UNSHARED = "weights", "unshared"
-_ALONE = 1 << 16  # bytes from which a weight gets a file of its own
-_PAGE = 4096  # where onnxruntime wants packed weights to begin
+_SEPARATE = 1 << 16  # bytes from which a weight gets its own file
+_PAGE = 4096  # alignment of packed weights
 _GRAPH, _DATA = "optimised.onnx", "optimised.data"
 
 
 def compile_into(folder: Path, graph: Compilable, source: Source, target: Target) -> Compiled:
-    """See `Engine.compile`."""
-    places = _places(graph.model, source)
+    """Compile a graph into a folder, see `Engine.compile`."""
+    locations = _locations(graph.model, source)
     first_state = tuple(np.array(value.numpy()) for value in graph.first_state)
     chosen = session.options(target, graph.folder)
     chosen.optimized_model_filepath = str(folder / _GRAPH)
@@ -57,13 +57,12 @@ def compile_into(folder: Path, graph: Compilable, source: Source, target: Target
     }.items():
         chosen.add_session_config_entry(key, value)
     optimised(graph, chosen)
-    weights = _sort_out(folder, places, source)
-    return Compiled(graph.interface, first_state, weights)
+    return Compiled(graph.interface, first_state, _store(folder, locations, source))
 
 
 @dataclass(frozen=True)
 class _WeightLocation:
-    """Where a weight of the graph lies in the model's files."""
+    """The location of a weight in the model's files."""
 
     file: str
     offset: int
@@ -71,22 +70,23 @@ class _WeightLocation:
     shape: tuple[int, ...]
 
 
-def _places(model: ir.Model, source: Source) -> dict[str, _WeightLocation]:
-    """The larger weights of a graph that an engine can take from the model's files."""
-    places = {}
+def _locations(model: ir.Model, source: Source) -> dict[str, _WeightLocation]:
+    """Return the locations of the larger weights that an engine can read from the model's files."""
+    locations = {}
     for name, value in model.graph.initializers.items():
         tensor = value.const_value
         if tensor is None or tensor.nbytes <= SMALL or tensor.dtype is ir.DataType.STRING:
             continue
         if tensor.dtype.bitwidth % 8:
             continue
-        place = _place(tensor, source)
-        if place is not None:
-            places[name] = _WeightLocation(*place, tensor.nbytes, tuple(tensor.shape.numpy()))
-    return places
+        start = _start(tensor, source)
+        if start is not None:
+            locations[name] = _WeightLocation(*start, tensor.nbytes, tuple(tensor.shape.numpy()))
+    return locations
 
 
-def _place(tensor: ir.TensorProtocol, source: Source) -> tuple[str, int] | None:
+def _start(tensor: ir.TensorProtocol, source: Source) -> tuple[str, int] | None:
+    """Return file and offset of a tensor; None if it is not in a file of the model."""
     if isinstance(tensor, ir.ExternalTensor):
         location = str(tensor.location)
         own = source.path is not None and location == source.path.name
@@ -98,32 +98,29 @@ def _place(tensor: ir.TensorProtocol, source: Source) -> tuple[str, int] | None:
     return ("", offset) if inside else None
 
 
-def _sort_out(folder: Path, places: Mapping[str, _WeightLocation], source: Source) -> tuple[Kept, ...]:
-    """Turn what onnxruntime wrote into what the entry keeps; gives what comes from the model's files."""
+def _store(folder: Path, locations: Mapping[str, _WeightLocation], source: Source) -> tuple[FileWeight, ...]:
+    """Turn the files of onnxruntime into those of the entry; returns the weights in the model's files."""
     model = onnx.load(str(folder / _GRAPH), load_external_data=False)
     data = np.memmap(folder / _DATA, np.uint8, "r") if (folder / _DATA).exists() else np.zeros(0, np.uint8)
     for name in (TENSORS, _UNSHARED):
         (folder / name).mkdir()
-    kept: list[Kept] = []
+    kept: list[FileWeight] = []
     with (folder / _TOGETHER).open("wb") as together:
         for tensor, outer in _external(model.graph):
             fields = {entry.key: entry.value for entry in tensor.external_data}
             raw = data[int(fields["offset"]) :][: int(fields["length"])]
             packed = [key for key in fields if key.startswith("prepacked")]
-            there = places.get(tensor.name) if outer and not packed else None
+            there = locations.get(tensor.name) if outer and not packed else None
             if there is not None and _same(raw, there, source):
-                name = digest(raw.data)
-                shape = there.shape
-                kept.append(
-                    Kept(tensor.name, there.file, there.offset, there.length, tensor.data_type, shape, name)
-                )
+                where = there.file, there.offset, there.length
+                kept.append(FileWeight(tensor.name, *where, tensor.data_type, there.shape, digest(raw.data)))
                 fields |= {"location": GRAPH, "offset": "0"}  # never read, but it must exist
-            elif len(raw) < _ALONE and not packed:
+            elif len(raw) < _SEPARATE and not packed:
                 fields |= {"location": _TOGETHER, "offset": str(together.tell())}
                 together.write(raw.data)
             else:
                 place = TENSORS if outer else _UNSHARED
-                fields |= _alone(folder, place, raw, {key: fields[key] for key in packed}, data)
+                fields |= _write(folder, place, raw, {key: fields[key] for key in packed}, data)
             del tensor.external_data[:]
             for key, value in fields.items():
                 tensor.external_data.add(key=key, value=value)
@@ -135,9 +132,9 @@ def _sort_out(folder: Path, places: Mapping[str, _WeightLocation], source: Sourc
 
 
 def _external(graph: onnx.GraphProto, outer: bool = True) -> Iterator[tuple[onnx.TensorProto, bool]]:
-    """Initializers that lie outside of the model, and whether they are the outermost graph's.
+    """Yield initializers outside of the model, each with True if it belongs to the outermost graph.
 
-    Constant nodes that onnxruntime wrote a second time, as initializers, are removed: it cannot load them.
+    Constant nodes that onnxruntime also wrote as initializers are removed, as it cannot load them.
     """
     names = {tensor.name for tensor in graph.initializer}
     for node in [n for n in graph.node if n.op_type == "Constant" and names.issuperset(n.output)]:
@@ -146,9 +143,8 @@ def _external(graph: onnx.GraphProto, outer: bool = True) -> Iterator[tuple[onnx
         if tensor.data_location == onnx.TensorProto.EXTERNAL:
             yield tensor, outer
     for node in graph.node:
-        for attribute in node.attribute:
-            for inner in (*attribute.graphs, *([attribute.g] if attribute.HasField("g") else ())):
-                yield from _external(inner, False)
+        for inner in inner_graphs(node):
+            yield from _external(inner, False)
 
 
 def _same(raw: _Bytes, place: _WeightLocation, source: Source) -> bool:
@@ -156,8 +152,8 @@ def _same(raw: _Bytes, place: _WeightLocation, source: Source) -> bool:
     return np.array_equal(raw, np.frombuffer(there, np.uint8))
 
 
-def _alone(folder: Path, place: str, raw: _Bytes, packed: Mapping[str, str], data: _Bytes) -> dict[str, str]:
-    """Write a weight, and what kernels packed of it, into a file of the folder `place`, named by its content.
+def _write(folder: Path, place: str, raw: _Bytes, packed: Mapping[str, str], data: _Bytes) -> dict[str, str]:
+    """Write a weight and its packed forms into a file of the folder `place`, named by its content.
 
     Returns the fields of its `external_data`.
     """
@@ -166,14 +162,14 @@ def _alone(folder: Path, place: str, raw: _Bytes, packed: Mapping[str, str], dat
     fields = {"offset": "0"}
     for name, text in packed.items():
         key, *blobs = text.split("|")
-        said = [key]
+        moved = [key]
         for blob in blobs:
             offset, length, *rest = blob.split(";")
             start = math.ceil(end / _PAGE) * _PAGE
             blocks += [np.zeros(start - end, np.uint8), data[int(offset) :][: int(length)]]
             end = start + int(length)
-            said.append(";".join((str(start), length, *rest)))
-        fields[name] = "|".join(said)
+            moved.append(";".join((str(start), length, *rest)))
+        fields[name] = "|".join(moved)
     content = np.concatenate(blocks)
     name = digest(content.data)
     content.tofile(folder / place / name)

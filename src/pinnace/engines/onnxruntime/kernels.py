@@ -1,29 +1,29 @@
-"""Which operators onnxruntime can run."""
+"""The operators that onnxruntime has kernels for."""
 
 from __future__ import annotations
 
 from collections import Counter
 from functools import cache
-from typing import Any
 
 import onnx
 import onnx_ir as ir
 from onnxruntime.capi import onnxruntime_pybind11_state as _state
 
+from pinnace.compiler.nodes import nodes
 from pinnace.errors import UnsupportedPrimitive
 from pinnace.ops.collective import DOMAIN
 from pinnace.ops.nodes import origins
 
 
 def lacking(model: ir.Model) -> list[UnsupportedPrimitive]:
-    """The operators of a model that onnxruntime has no kernel for, most used first.
+    """Return the operators of a model that onnxruntime has no kernel for, most used first.
 
-    Collectives are none of them: they run between sessions.
+    Collectives are not among them: they run between sessions.
     """
     count: Counter[tuple[str, str]] = Counter()
     first: dict[tuple[str, str], str] = {}
     own = {(f.domain, f.name) for f in model.functions.values()}
-    for node in ir.traversal.RecursiveGraphIterator(model.graph):
+    for node in nodes(model.graph):
         operator = (node.domain, node.op_type)
         if node.domain == DOMAIN:
             continue
@@ -45,9 +45,8 @@ def _kernels() -> frozenset[tuple[str, str]]:
 
 
 def _is_function(domain: str, name: str) -> bool:
-    """Whether ONNX defines an operator by others, so that no kernel is needed."""
+    """Return True if ONNX defines an operator by others, so that no kernel is needed."""
     if not onnx.defs.has(name, domain=domain):
         return False
-    # The stubs of onnx lack these two.
-    schema: Any = onnx.defs.get_schema(name, domain=domain)
-    return bool(schema.has_function or schema.has_context_dependent_function)
+    schema = onnx.defs.get_schema(name, domain=domain)  # the stubs of onnx lack its two attributes
+    return any(getattr(schema, name) for name in ("has_function", "has_context_dependent_function"))

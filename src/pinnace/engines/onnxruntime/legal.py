@@ -1,8 +1,8 @@
-"""Casts around nodes whose element types onnxruntime has no kernels for.
+"""Casts around nodes for whose element types onnxruntime has no kernels.
 
 Such a node is computed in the nearest type that has a kernel and holds its values. `types.json` has the types
-of the kernels for the processor (`tools/make_operator_types.py` writes it); providers for accelerators are
-asked for theirs. A node whose types nothing tells stays as it is.
+of the CPU kernels (`tools/make_operator_types.py` writes it); providers for accelerators are asked for
+theirs. A node of unknown types stays as it is.
 """
 
 from __future__ import annotations
@@ -16,21 +16,21 @@ import onnx_ir as ir
 from onnxruntime.capi import onnxruntime_pybind11_state as _state
 
 from pinnace.compiler.casts import compute_in
+from pinnace.compiler.nodes import inner_graphs, nodes
 from pinnace.compiler.trace import MISFITS
-from pinnace.engines.onnxruntime.nodes import inner_graphs, nodes
 from pinnace.engines.onnxruntime.providers import CPU, ON_CPU, Chain
 from pinnace.ops.schemas import among, give_types, variables
 
 _T = ir.DataType
 _FLOATS_ADDED = {_T.FLOAT16: _T.FLOAT, _T.BFLOAT16: _T.FLOAT}
 _REDUCED = {"ScatterElements": _FLOATS_ADDED, "ScatterND": _FLOATS_ADDED}
-"""What operators that copy elements of a type cannot reduce (seen in 1.31), and the types that stand in."""
+"""Types that operators can copy but not reduce (seen in 1.31), and those to reduce in instead."""
 
 _Types = Mapping[str, Mapping[str, list[str]]]
 
 
 def legalise(model: ir.Model, chain: Chain = ON_CPU) -> None:
-    """Cast around the nodes of a model and of its nested graphs. Types that nodes tell are set on the way."""
+    """Insert casts around the nodes of a model and of its nested graphs, and set the types of values."""
     others = tuple(name for name, _ in chain if name != CPU)
     lacking = _types()
     for node in list(nodes(model.graph)):
@@ -38,7 +38,7 @@ def legalise(model: ir.Model, chain: Chain = ON_CPU) -> None:
             continue
         try:
             give_types(node)
-            for graph in inner_graphs(node):  # its last outputs are those of the node
+            for graph in inner_graphs(node):  # a node returns the last outputs of its graph
                 for y, inside in zip(node.outputs[::-1], graph.outputs[::-1], strict=False):
                     y.type = y.type or inside.type
             if node.op_type in lacking or node.op_type in _REDUCED:
@@ -47,12 +47,12 @@ def legalise(model: ir.Model, chain: Chain = ON_CPU) -> None:
                 if detour:
                     taken = variables(node.op_type, len(node.inputs))
                     compute_in(node, detour, taken, variables(node.op_type, len(node.outputs), outputs=True))
-        except MISFITS:  # the graph is wrong: the engine will say it
+        except MISFITS:  # the graph is invalid, which the engine reports
             continue
 
 
 def _reduced(node: ir.Node) -> Mapping[str, ir.DataType]:
-    """The types to reduce in, by type variables."""
+    """Return the types to reduce in, by type variables."""
     first = node.inputs[0]
     wider = _REDUCED.get(node.op_type, {}).get(first.dtype) if first is not None and first.dtype else None
     reduces = node.attributes.get_string("reduction", "none") != "none"
@@ -63,7 +63,7 @@ def _reduced(node: ir.Node) -> Mapping[str, ir.DataType]:
 def _detour(
     op_type: str, dtypes: tuple[ir.DataType | None, ...], others: tuple[str, ...]
 ) -> Mapping[str, ir.DataType]:
-    """For type variables of an operator, the types to compute in; {} where all have kernels."""
+    """Return the types to compute in, by type variables of an operator; {} if all have kernels."""
     elsewhere = _of_providers(others)
     types = {v: (*t, *elsewhere.get((op_type, v), ())) for v, t in _types().get(op_type, {}).items()}
     return among(types, op_type, dtypes)
@@ -77,7 +77,7 @@ def _types() -> _Types:
 
 @cache
 def _of_providers(names: tuple[str, ...]) -> Mapping[tuple[str, str], set[str]]:
-    """By operator and type variable, the types for which providers have kernels."""
+    """Return the types for which providers have kernels, by operator and type variable."""
     found: dict[tuple[str, str], set[str]] = {}
     for kernel in _state.get_all_opkernel_def() if names else ():
         if kernel.provider in names and not kernel.domain:

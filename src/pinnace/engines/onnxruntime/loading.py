@@ -1,17 +1,18 @@
-"""Sessions of what the compile cache keeps."""
+"""Sessions of compiled models from the compile cache."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 from pinnace.engines.onnxruntime import session
+from pinnace.engines.onnxruntime.executable import OnnxruntimeExecutable
 from pinnace.engines.protocol import Compiled, Executable
 from pinnace.errors import EngineError
 from pinnace.options.target import Target
 from pinnace.weights.source import Source
 
 GRAPH = "graph.onnx"
-"""The optimised graph among the files of an entry."""
+"""The file name of the optimised graph in a cache entry."""
 
 _NO_WEIGHTS: session.Weights = {}
 
@@ -24,7 +25,7 @@ def loaded(
     model: bytes | None = None,
     weights: session.Weights = _NO_WEIGHTS,
 ) -> Executable:
-    """See `Engine.load`; `model`, where given, is the optimised graph with place holders for `weights`."""
+    """See `Engine.load`; `model`, if given, is the optimised graph with place holders for `weights`."""
     chosen = session.options(target, str(folder))
     chosen.graph_optimization_level = session.NO_OPTIMIZATION
     own = {
@@ -33,11 +34,8 @@ def loaded(
         if k.name not in weights
     }
     try:
-        held = session.lend({**own, **weights}, chosen)
+        held = session.lend_weights({**own, **weights}, chosen)
         started = session.start((folder / GRAPH).read_bytes() if model is None else model, chosen)
-    except OSError:
-        raise
-    except Exception as error:
+    except session.FAILURES as error:
         raise EngineError(f"{source.name}: onnxruntime cannot load what it compiled: {error}") from None
-    interface, first_state = compiled.interface, compiled.first_state
-    return session.OnnxruntimeExecutable(started, interface, first_state, held, target)
+    return OnnxruntimeExecutable(started, compiled.interface, compiled.first_state, held, target)

@@ -1,4 +1,4 @@
-"""Memory of devices by onnxruntime: the one that a session of such a device computes in."""
+"""Device memory of onnxruntime's sessions."""
 
 from __future__ import annotations
 
@@ -11,19 +11,24 @@ from typing import Self
 import numpy as np
 import numpy.typing as npt
 import onnxruntime as ort
+from onnxruntime.capi import onnxruntime_pybind11_state as _state
 
 from pinnace.engines.onnxruntime import providers, starting
+from pinnace.engines.protocol import failures
 from pinnace.options.target import Target
 from pinnace.types import Array, DataType
 
+FAILURES = failures(_state)
+"""The exceptions of onnxruntime."""
+
 _DEVICES = {"gpu": "cuda", "ascend": "cann"}
-"""onnxruntime's words, as `OrtValue` and `IOBinding` take them."""
+"""Device names that `OrtValue` and `IOBinding` accept."""
 
 _PROVIDERS = {"cuda": providers.CUDA, "cann": providers.CANN}
 
 BFLOAT16 = DataType.BFLOAT16.to_numpy()
 ONNX_BFLOAT16 = 16
-"""Its number in onnx.TensorProto.DataType: onnxruntime does not know numpy's type."""
+"""The number of bfloat16 in onnx.TensorProto.DataType; onnxruntime does not know its numpy dtype."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +41,7 @@ class OrtDeviceMemory:
 
     @classmethod
     def of(cls, target: Target) -> OrtDeviceMemory:
-        """The memory of a target that is an accelerator, or simulates one."""
+        """Return the memory of a target that is an accelerator, or simulates one."""
         if target.simulates:
             return cls(target.simulates, "cpu", 0)
         return cls(f"{target.device}:{target.device_id}", _DEVICES[target.device], target.device_id)
@@ -52,17 +57,17 @@ class OrtDeviceMemory:
 
 
 class _Block:
-    """Bytes in the memory of a device; what they hold is for `write` to say.
+    """Bytes in device memory, undefined until `write`.
 
-    onnxruntime makes empty values, and changes them in place, on the CPU and with CUDA; with CANN there are
-    only new values of data (seen in its source).
+    onnxruntime can create empty values and change them in place on the CPU and with CUDA; with CANN it can
+    only create new values from data (seen in its source).
     """
 
     def __init__(self, place: OrtDeviceMemory, size: int) -> None:
         self.place, self.size = place, size
         if place.device == "cuda":
             starting.preload()
-        with self._named("cannot be had there"):
+        with self._named("cannot be allocated there"):
             self.value = self._of(np.zeros(1, np.uint8)) if self._is_fixed else self._empty()
 
     @property
@@ -70,7 +75,7 @@ class _Block:
         return self.place.device == "cann"
 
     def _empty(self) -> ort.OrtValue:
-        size = max(self.size, 1)  # there is no address for nothing
+        size = max(self.size, 1)  # empty values have no address
         place = self.place
         return ort.OrtValue.ortvalue_from_shape_and_type([size], np.uint8, place.device, place.number)
 
@@ -78,6 +83,7 @@ class _Block:
         return ort.OrtValue.ortvalue_from_numpy(data, self.place.device, self.place.number)
 
     def write(self, data: npt.NDArray[np.uint8]) -> None:
+        """Copy all bytes from host memory."""
         with self._named("cannot be copied there"):
             if self._is_fixed:
                 self.value = self._of(data)
@@ -85,16 +91,17 @@ class _Block:
                 self.value.update_inplace(data)
 
     def read(self) -> npt.NDArray[np.uint8]:
+        """Copy all bytes to host memory."""
         with self._named("cannot be copied from there"):
             data: npt.NDArray[np.uint8] = self.value.numpy()
-        return data.copy() if self.place.device == "cpu" else data  # of the host's memory it is a view
+        return data.copy() if self.place.device == "cpu" else data  # for host memory it is a view
 
     @contextmanager
     def _named(self, failure: str) -> Iterator[None]:
-        """Errors of onnxruntime with the device and the size in them."""
+        """Add device and size to errors of onnxruntime."""
         try:
             yield
-        except Exception as error:
+        except FAILURES as error:
             why = starting.explained(error, _PROVIDERS.get(self.place.device, providers.CPU))
             raise type(why)(f"{self.place}: {self.size} bytes {failure}: {why}") from None
 
@@ -113,11 +120,11 @@ class OrtArray:
         return math.prod(self.shape)
 
     def reshape(self, shape: tuple[int, ...]) -> Self:
-        """The same memory with other dimensions."""
+        """Return the same memory with other dimensions."""
         return type(self)(self.block, shape, self.dtype)
 
     def shares(self, other: object) -> bool:
-        """Whether `other` is in the same memory."""
+        """Return True if `other` is in the same memory."""
         return isinstance(other, OrtArray) and other.block is self.block
 
     def write(self, array: Array) -> None:
@@ -126,19 +133,19 @@ class OrtArray:
             self.block.write(np.ascontiguousarray(array).reshape(-1).view(np.uint8))
 
     def read(self) -> Array:
-        """A copy in host memory."""
+        """Copy to host memory."""
         return self.block.read()[: self.block.size].view(self.dtype).reshape(self.shape)
 
     def bind_input(self, binding: ort.IOBinding, name: str) -> None:
-        """Let a session read it, where it lies."""
+        """Bind it as an input of a session, without a copy."""
         binding.bind_input(name, *self._buffer())
 
     def bind_output(self, binding: ort.IOBinding, name: str) -> None:
-        """Let a session write it, where it lies."""
+        """Bind it as an output of a session, without a copy."""
         binding.bind_output(name, *self._buffer())
 
     def _buffer(self) -> tuple[str, int, object, tuple[int, ...], int]:
-        """Device, number, element type, shape and address."""
+        """Return device, number, element type, shape and address."""
         kind = ONNX_BFLOAT16 if self.dtype == BFLOAT16 else self.dtype
         place = self.block.place
         return place.device, place.number, kind, self.shape, self.block.value.data_ptr()

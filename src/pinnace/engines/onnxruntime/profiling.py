@@ -1,4 +1,4 @@
-"""What onnxruntime notes of every node that it runs."""
+"""Profiles of onnxruntime's sessions."""
 
 from __future__ import annotations
 
@@ -12,20 +12,19 @@ from typing import TYPE_CHECKING, Any
 import onnxruntime as ort
 
 from pinnace.engines.steps import Step
-from pinnace.options.target import Target
 
-if TYPE_CHECKING:  # what is loaded needs no onnx-ir
+if TYPE_CHECKING:  # cached models need no onnx-ir
     from pinnace.engines.names import Names
 
-_NODE = "_kernel_time"  # how the names of events end that are executions of nodes
+_NODE = "_kernel_time"  # suffix of the names of node events
 _RUN = "model_run"
 
 
-class Notes:
-    """The file that one session writes its events to, in a folder that lives as long."""
+class Profile:
+    """The file to which one session writes its events, in a temporary folder."""
 
     def __init__(self, chosen: ort.SessionOptions) -> None:
-        """Let the session that is started with these options write them."""
+        """Enable profiling in the options of the session."""
         self._folder = TemporaryDirectory(prefix="pinnace-")
         self._path = ""
         self.names: Names | None = None
@@ -33,7 +32,7 @@ class Notes:
         chosen.profile_file_prefix = str(Path(self._folder.name) / "profile")
 
     def runs(self, session: ort.InferenceSession) -> list[list[Step]]:
-        """The steps of each run, by `names` where these are known; none is noted any more."""
+        """Stop profiling, and return the steps of each run, with the file's names if `names` is set."""
         self._path = self._path or session.end_profiling()
         runs = _runs(json.loads(Path(self._path).read_bytes()))
         if self.names is None:
@@ -41,17 +40,12 @@ class Notes:
         return [[replace(step, node=self.names.of(step.node, step.operator)) for step in run] for run in runs]
 
     def close(self) -> None:
-        """Remove the file, after the session is gone."""
+        """Remove the file, after the session has ended."""
         self._folder.cleanup()
 
 
-def notes(target: Target, chosen: ort.SessionOptions) -> Notes | None:
-    """Where the target says so, let the session that is started with these options take notes."""
-    return Notes(chosen) if target.profile else None
-
-
 def _runs(events: list[Mapping[str, Any]]) -> list[list[Step]]:
-    """The nodes' events, run by run: a run's own event is written after those of its nodes."""
+    """Return the events of nodes by runs; a run's own event follows those of its nodes."""
     runs: list[list[Step]] = []
     steps: list[Step] = []
     threads: dict[int, int] = {}

@@ -1,8 +1,8 @@
-"""Options of a target, as onnxruntime's providers for accelerators take them.
+"""Options of onnxruntime's providers for accelerators.
 
-What they take is said in onnxruntime's pages "CUDA Execution Provider", "TensorRT Execution Provider" and
-"CANN Execution Provider". What the sections of a configuration mean is said in MindSpore Lite's page "Ascend
-Conversion Tool Description" and its page on dynamic shapes with TensorRT.
+The options are documented in onnxruntime's pages "CUDA Execution Provider", "TensorRT Execution Provider" and
+"CANN Execution Provider", the sections of configurations in MindSpore Lite's page "Ascend Conversion Tool
+Description" and its page on dynamic shapes with TensorRT.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from pinnace.shapes import Shape, allowed, flattened, named_shapes, parted, size
 CPU, CUDA, TENSORRT, CANN = (f"{name}ExecutionProvider" for name in ("CPU", "CUDA", "Tensorrt", "CANN"))
 Options = dict[str, str]
 Chain = list[tuple[str, Options]]
-"""Providers with their options; what one has no kernel for goes to the next."""
+"""Providers with their options; nodes for which one has no kernel go to the next."""
 
 ON_CPU: Chain = [(CPU, {})]
 
@@ -32,7 +32,7 @@ _CHAINS = {
 }
 _PACKAGES = {"gpu": "onnxruntime-gpu[cuda,cudnn]", "ascend": "onnxruntime-cann"}
 _YES, _NO = "True", "False"
-"""The only words that TensorRT's options take (those of other providers take 1 and 0 as well)."""
+"""Boolean values; TensorRT's options accept no others, those of other providers also 1 and 0."""
 
 _PRECISIONS = {
     "enforce_fp32": "force_fp32",
@@ -41,7 +41,7 @@ _PRECISIONS = {
     "enforce_origin": "must_keep_origin_dtype",
     "preferred_optimal": "allow_mix_precision",
 }
-"""CANN's words for those of `context.ascend.precision_mode`."""
+"""CANN's values for those of `context.ascend.precision_mode`."""
 
 _CANN_OPTIONS = {
     ("acl_init_options", "ge.opSelectImplmode"): "op_select_impl_mode",
@@ -53,9 +53,9 @@ _CANN_OPTIONS = {
 
 
 def missing(target: Target) -> list[str]:
-    """What this onnxruntime lacks for the provider that a target names.
+    """Return what this onnxruntime lacks for the provider of a target.
 
-    Raises `ArgumentValueError` for a provider that is not known.
+    Raises `ArgumentValueError` for an unknown provider.
     """
     kind, provider = target.device, target.provider
     if (kind, provider) not in _CHAINS:
@@ -71,7 +71,7 @@ def missing(target: Target) -> list[str]:
 
 
 def chain(target: Target) -> Chain:
-    """The providers of a target, the CPU's last."""
+    """Return the providers of a target, the CPU's last."""
     if target.device == "cpu":
         return ON_CPU
     makers = {CUDA: cuda, TENSORRT: tensorrt, CANN: cann}
@@ -80,13 +80,13 @@ def chain(target: Target) -> Chain:
 
 
 def cuda(target: Target) -> Options:
-    """Options of the CUDA provider; TF32, which keeps 10 bits of 23, only where less than fp32 will do."""
+    """Return options of the CUDA provider; TF32, with 10 of 23 bits, unless fp32 is enforced."""
     exact = target.precision == "enforce_fp32"
     return {"device_id": str(target.device_id), "use_tf32": _NO if exact else _YES}
 
 
 def tensorrt(target: Target) -> Options:
-    """Options of the TensorRT provider; `[ms_cache] serialize_path` is the folder of its engines."""
+    """Return options of the TensorRT provider; `[ms_cache] serialize_path` is the folder of its engines."""
     settings = _settings(target)
     half = _YES if _prefers_half(target) else _NO
     chosen = {"device_id": str(target.device_id), "trt_fp16_enable": half}
@@ -105,11 +105,11 @@ def tensorrt(target: Target) -> Options:
 
 
 def profiles(input_shape: str, dynamic_dims: str, opt_dims: str) -> Options:
-    """TensorRT's profiles of the three options of `[gpu_context]`, whose parts are separated by ";".
+    """Convert three options of `[gpu_context]`, whose parts are separated by ";", to TensorRT's profiles.
 
     input_shape="x:[-1,3,-1,224];y:[1,8]" names inputs with their free dimensions; dynamic_dims="[1~8,32~224]"
-    has the least and the largest value of each free dimension, brackets for every input that has some, and
-    opt_dims="[4,128]" those to be fast for; without it those are the largest. Raises `ConfigError`.
+    has the minimum and maximum of each free dimension, in brackets for each input with such dimensions;
+    opt_dims="[4,128]" has the values to optimise for, by default the maxima. Raises `ConfigError`.
     """
     shapes = {name: shape for name, shape in named_shapes(input_shape).items() if -1 in shape}
     if not shapes or not dynamic_dims:
@@ -136,12 +136,12 @@ def profiles(input_shape: str, dynamic_dims: str, opt_dims: str) -> Options:
 
 
 def cann(target: Target) -> Options:
-    """Options of the CANN provider."""
+    """Return options of the CANN provider."""
     settings = _settings(target)
     chosen = {
         "device_id": str(target.device_id),
         "precision_mode": precision(target),
-        # GE runs the whole graph, which is what provider "ge" asks for and the default as well.
+        # GE runs the whole graph, as provider "ge" requests and by default.
         "enable_cann_graph": _YES,
     }
     for place, name in _CANN_OPTIONS.items():
@@ -151,7 +151,7 @@ def cann(target: Target) -> Options:
 
 
 def precision(target: Target) -> str:
-    """What an accelerator computes float32 in: TensorRT in TF32 at most, on the cards that have it."""
+    """Return the type in which an accelerator computes float32; TF32 on cards that have it."""
     if target.device == "ascend":
         return _PRECISIONS.get(target.precision, target.precision)
     if target.provider == "tensorrt":
@@ -168,6 +168,6 @@ def _settings(target: Target) -> Mapping[tuple[str, str], str]:
 
 
 def _profile(name: str, shape: Shape, values: Sequence[int]) -> str:
-    """TensorRT's "NAME:1x3x224" with `values` in the places of the free dimensions."""
+    """Return TensorRT's "NAME:1x3x224", with `values` for the free dimensions."""
     rest = iter(values)
     return f"{name}:" + "x".join(str(next(rest) if dim == -1 else dim) for dim in shape)

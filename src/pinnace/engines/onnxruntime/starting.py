@@ -1,7 +1,7 @@
-"""Providers for accelerators that do not start: why, in words that help.
+"""Errors of providers for accelerators that do not start, with cause and remedy.
 
-onnxruntime leaves a provider out whose libraries cannot be loaded, and says so in its log alone; what else
-is wrong with a device are errors in the words of CUDA.
+onnxruntime omits a provider whose libraries cannot be loaded, and reports that only in its log; other
+problems of a device are CUDA's error messages.
 """
 
 from __future__ import annotations
@@ -34,25 +34,25 @@ _NOT_THERE = (
     "match any available GPUs",
 )
 _NO_ROOM = ("out of memory", "Failed to allocate memory", "bad_alloc", "207001")
-"""What CUDA and onnxruntime's arena say of a full memory; 207001 is CANN's ACL_ERROR_RT_MEMORY_ALLOCATION."""
+"""Messages for full memory, of CUDA, onnxruntime's arena and CANN (ACL_ERROR_RT_MEMORY_ALLOCATION)."""
 
 
 @cache
 def preload() -> None:
-    """Load what pip has installed of CUDA and cuDNN: the loader does not look into Python's folders."""
+    """Load the CUDA and cuDNN that pip installed, as the loader does not search Python's folders."""
     with contextlib.redirect_stdout(sys.stderr):  # it prints what it does not find
         ort.preload_dlls()
 
 
 def left_out(provider: str) -> DeviceUnavailableError:
-    """The error where onnxruntime has left a provider out."""
+    """Return the error for a provider that onnxruntime has omitted."""
     return DeviceUnavailableError(
         f"onnxruntime has {provider} and could not start it: {_cause(provider)} ({_SOURCES[provider]})"
     )
 
 
 def explained(error: Exception, provider: str) -> PinnaceError:
-    """The error of what a provider was to do first, with what it means where that is known."""
+    """Return the error for an exception of a provider, with its meaning if that is known."""
     text = str(error).strip()
     if any(words in text for words in _NOT_THERE):
         return DeviceUnavailableError(
@@ -62,14 +62,14 @@ def explained(error: Exception, provider: str) -> PinnaceError:
 
 
 def with_hint(text: str) -> str:
-    """What onnxruntime says, with what it means where the memory of a device was full."""
+    """Return a message of onnxruntime, with an explanation if the memory of the device was full."""
     if not any(words in text for words in _NO_ROOM):
         return text
     return f"the memory of the device is full, take a smaller batch or a lower precision: {text}"
 
 
 def _cause(provider: str) -> str:
-    """What the loader says of a provider's library, which onnxruntime has tried to load before."""
+    """Return the loader's message about a provider's library, which onnxruntime failed to load."""
     try:
         ctypes.CDLL(str(_library(provider)))
     except OSError as error:

@@ -1,4 +1,4 @@
-"""Optimizers of onnxruntime that would change the results of a model, or end the process (seen in 1.31)."""
+"""Optimizers of onnxruntime that change the results of some models, or end the process (seen in 1.31)."""
 
 from __future__ import annotations
 
@@ -6,35 +6,35 @@ from collections.abc import Callable
 
 import onnx_ir as ir
 
+from pinnace.compiler.nodes import nodes
+
 _POOLS = ("AveragePool", "LpPool", "MaxPool")
 _SCALED = ("Add", "Div", "Mul", "Pow", "Sub")
 
 
 def wrong_optimizers(model: ir.Model) -> list[str]:
-    """The names of the optimizers to leave out."""
-    nodes = list(ir.traversal.RecursiveGraphIterator(model.graph))
-    return [name for names, is_wrong in _WRONG.items() if is_wrong(nodes) for name in names]
+    """Return the names of the optimizers to disable for a model."""
+    every = list(nodes(model.graph))
+    return [name for names, is_wrong in _WRONG.items() if is_wrong(every) for name in names]
 
 
 def _pads_before_pools(nodes: list[ir.Node]) -> bool:
-    """Pad_Fusion makes the zeros of a Pad the pool's own padding, which never wins a maximum, and which an
-    average may leave out.
-    """
+    """Pad_Fusion turns the zeros of a Pad into padding of the pool, which maxima and some averages ignore."""
     return any(node.op_type in _POOLS and _producer(node) == "Pad" for node in nodes)
 
 
 def _adds_dimensions(nodes: list[ir.Node]) -> bool:
-    """A constant of one element may add dimensions, which is lost with it where nodes become one."""
+    """Fusions lose the dimensions that a constant of one element adds to its operand."""
     return any(node.op_type in _SCALED and any(map(_is_deep_number, node.inputs)) for node in nodes)
 
 
 def _dequantises_for_branches(nodes: list[ir.Node]) -> bool:
-    """QDQPropagation believes that it sees all readers of a value, and so that there is one."""
+    """QDQPropagation overlooks the readers of a value in nested graphs."""
     return any(n.op_type == "DequantizeLinear" for n in nodes) and any(map(_captures, nodes))
 
 
 def _captures(node: ir.Node) -> bool:
-    """Return whether a node reads what a graph around its own computes."""
+    """Return True if a node reads a value that an outer graph computes."""
     sources = (i.producer() for i in node.inputs if i is not None)
     return any(s is not None and s.graph is not node.graph and s.op_type != "Constant" for s in sources)
 

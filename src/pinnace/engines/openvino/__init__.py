@@ -1,5 +1,6 @@
-"""OpenVINO on the processor.
+"""OpenVINO as an engine.
 
-`engine` is the door; `reading` makes OpenVINO's models of graphs, over weights that stay where they lie;
-`session` compiles and runs them; `lacking` knows what is not given to it.
+`engine` is the entry point. `reading` converts graphs to OpenVINO's models over mapped weights: `lacking`
+refuses operators, with `conditions`, and `spelling` and `guards` write checks and equivalent forms. `session`
+compiles the models, `executable` runs them.
 """

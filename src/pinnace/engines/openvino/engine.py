@@ -10,6 +10,7 @@ import numpy as np
 import openvino as ov
 
 from pinnace.engines.openvino import session
+from pinnace.engines.openvino.executable import OpenvinoExecutable, name_parts
 from pinnace.engines.openvino.reading import OpenvinoModel, encoded, writable
 from pinnace.engines.protocol import TENSORS, Compiled, Executable, Refitter
 from pinnace.errors import EngineError
@@ -21,70 +22,70 @@ if TYPE_CHECKING:
     from pinnace.weights.source import Source
 
 BLOB = "model.blob"
-"""The compiled model among the files of an entry."""
+"""The file name of the compiled model in a cache entry."""
 
 
 class Openvino:
-    """See `pinnace.engines.protocol.Engine`."""
+    """Implements `pinnace.engines.protocol.Engine`."""
 
     name = session.NAME
 
     def build(self, graph: Compilable, target: Target) -> Executable:
-        """Compile, and keep nothing."""
-        made = _cast(encoded(graph), {}, target)
+        """Compile a graph, and store nothing."""
+        executable = _executable(encoded(graph), {}, target)
         if target.profile:
             from pinnace.engines.names import Names
 
-            made.names = Names(graph.model)
-        return made
+            executable.names = Names(graph.model)
+        return executable
 
     def compile(self, graph: Compilable, source: Source, target: Target, folder: Path) -> Compiled:
-        """Compile, and keep what OpenVINO exports: the optimised model with its weights."""
-        made = encoded(graph, source)
+        """Compile a graph, and store OpenVINO's export: the optimised model with its weights."""
+        encoded_graph = encoded(graph, source)
         (folder / TENSORS).mkdir()
-        model = _compiled(made, {}, target)
+        model = _compiled(encoded_graph, {}, target)
         (folder / BLOB).write_bytes(model.export_model().getvalue())
-        return Compiled(made.interface, tuple(made.first_state), ())
+        return Compiled(graph.interface, tuple(encoded_graph.first_state), ())
 
     def load(self, compiled: Compiled, source: Source, target: Target, folder: Path) -> Executable:
-        """Map what was exported; weights are packed anew, in memory of this process."""
+        """Map an exported model; OpenVINO packs its weights again, in memory of this process."""
         blob = np.memmap(folder / BLOB, np.uint8, "r")
         try:
             model = session.compiled(ov.Tensor(writable(blob), shared_memory=True), target)
-        except Exception as error:
+        except session.FAILURES as error:
             raise EngineError(f"{source.name}: OpenVINO cannot load what it compiled: {error}") from None
-        return session.OpenvinoExecutable(model, compiled.interface, compiled.first_state, target, blob)
+        return OpenvinoExecutable(model, compiled.interface, compiled.first_state, target, blob)
 
     def refitter(
         self, graph: Compilable, source: Source, target: Target, kept: tuple[Compiled, Path] | None
     ) -> Refitter:
-        """The graph, compiled anew with each set of weights."""
+        """Return a refitter that compiles the graph again for each set of weights."""
         return OpenvinoRefitter(encoded(graph, source), target)
 
 
 class OpenvinoRefitter:
-    """See `pinnace.engines.protocol.Refitter`."""
+    """Implements `pinnace.engines.protocol.Refitter`."""
 
     def __init__(self, graph: OpenvinoModel, target: Target) -> None:
         self._graph, self._target = graph, target
 
     def refit(self, weights: Mapping[str, Array]) -> Executable:
         """Compile the graph with these weights."""
-        return _cast(self._graph, weights, self._target)
+        return _executable(self._graph, weights, self._target)
 
 
-def _cast(graph: OpenvinoModel, weights: Mapping[str, Array], target: Target) -> session.OpenvinoExecutable:
+def _executable(graph: OpenvinoModel, weights: Mapping[str, Array], target: Target) -> OpenvinoExecutable:
     model = _compiled(graph, weights, target)
     held = {**graph.weights, **weights}
-    return session.OpenvinoExecutable(model, graph.interface, graph.first_state, target, held)
+    return OpenvinoExecutable(model, graph.interface, graph.first_state, target, held)
 
 
 def _compiled(graph: OpenvinoModel, weights: Mapping[str, Array], target: Target) -> ov.CompiledModel:
     try:
         model = graph.read(weights)
         if target.profile:
-            session.name_parts(model)
+            name_parts(model)
         return session.compiled(model, target)
-    except Exception as error:
+    except session.FAILURES as error:
         text = " ".join(str(error).split())
         raise EngineError(f"{graph.name}: OpenVINO cannot compile it: {text}") from None

@@ -1,15 +1,15 @@
-"""Checks that OpenVINO's kernels lack, written into its models.
+"""Checks that OpenVINO's kernels lack, inserted into its models.
 
-* A product with a constant reads beyond an input whose inner dimension does not fit. Where that dimension is
-  free, a Reshape, which copies nothing, fixes it, and refuses what does not fit.
-* Gather gives zeros, or what lies beside the data, for indices out of range. Where these are an input of
-  the model and the length is fixed, the input is looked at before the run. Other indices are clamped, few of
-  fixed shapes together, and one more output of the model counts those that were changed.
-* Range makes |stop - start| elements where ONNX makes none: stop is moved to start.
-* Integers are cut to 32 bits: inputs of 64 are looked at before the run.
+* A matrix product reads beyond an input whose inner dimension does not fit. If that dimension is free, a
+  Reshape, which copies nothing, fixes it and fails if it differs.
+* Gather returns zeros or adjacent memory for indices out of range. If the indices are an input of the model
+  and the length is fixed, the input is checked before the run. Other indices are clamped, short
+  vectors of them together, and an additional output of the model marks or counts the clamped ones.
+* Range returns |stop - start| elements where ONNX returns none; stop is clamped to start.
+* Integers are cut to 32 bits; inputs of 64 bits are checked before the run.
 
-`python -m benchmarks guards` measures what they cost. What could not be checked like this is not given to
-OpenVINO, see `lacking`. Seen in OpenVINO 2026.4.
+`python -m benchmarks guards` measures their cost. Operators that cannot be checked like this are refused by
+`lacking`. Seen in OpenVINO 2026.4.
 """
 
 from __future__ import annotations
@@ -33,42 +33,42 @@ _INTEGERS = ("i32", "i64")
 _SAME_VALUES = ("Convert", "Reshape", "Squeeze", "Transpose", "Unsqueeze")
 _UNSIGNED: Mapping[int, np.dtype[Any]] = {4: np.dtype(np.uint32), 8: np.dtype(np.uint64)}
 _BITS_32 = 1 << 31
-_FEW = 256
-"""Up to so many indices of a Gather are clamped together with others: nodes cost more than numbers."""
+_MAX_JOINED = 256
+"""Maximum of a Gather's indices that are clamped together with others: nodes cost more than numbers."""
 
 
 class IndexLimit(NamedTuple):
-    """Integers of an input lie within [-length, length); `gather` is what the Gather computes that asks."""
+    """Limits of an input's integers: [-length, length); `gather` is the result of the Gather with them."""
 
     length: int = _BITS_32
     gather: str = ""
 
     def check(self, name: str, integers: Array) -> None:
-        """Raise EngineError where what is given for the input `name` is beyond the limit, or 32 bits."""
+        """Raise EngineError if values of the input `name` exceed the limits, or 32 bits."""
         if not integers.size:
             return
-        unsigned = integers.view(_UNSIGNED[integers.itemsize])  # where negative ones are large
-        if unsigned.item(unsigned.argmax()) < self.length:  # the quickest way through numpy, by far
+        unsigned = integers.view(_UNSIGNED[integers.itemsize])  # in which negative ones are large
+        if unsigned.item(unsigned.argmax()) < self.length:  # by far numpy's fastest way
             return
         least, most = int(integers.min()), int(integers.max())
         if least < -_BITS_32 or most >= _BITS_32:
             raise EngineError(
-                f"openvino: input {name!r} holds integers of more than 32 bits, which openvino cuts; "
-                f"use provider onnxruntime"
+                f"openvino: input {name!r} has integers of more than 32 bits, which openvino cuts; use "
+                f"provider onnxruntime"
             )
         if least < -self.length or most >= self.length:
             raise out_of_range(self.gather)
 
 
 def out_of_range(gather: str) -> EngineError:
-    """The error of a Gather, which is named by what it computes."""
+    """Return the error of a Gather; `gather` is the name of its result."""
     return EngineError(f"openvino: indices of the Gather that computes {gather!r} are out of range")
 
 
 def guard(model: ov.Model, inputs: Collection[str]) -> None:
-    """Write the checks into a model whose types are inferred; not into bodies of control flow.
+    """Insert the checks into a model with inferred types, except into nested graphs.
 
-    `inputs` are those that `IndexLimit.check` sees before each run.
+    `inputs` are the names of those that `IndexLimit.check` checks before each run.
     """
     limits: dict[str, IndexLimit] = {}
     computed: list[ov.Node] = []
@@ -88,7 +88,7 @@ def guard(model: ov.Model, inputs: Collection[str]) -> None:
         limit = limits.get(parameter.get_friendly_name())
         if limit is not None:
             parameter.output(0).add_names({f"{_BELOW}{limit.length} {limit.gather}"})
-    counts = [count for gathers in _together(model, computed) for count in _clamp(gathers)]
+    counts = [count for gathers in _groups(model, computed) for count in _clamp(gathers)]
     if counts:
         joined = ops.concat([counted for _, counted in counts], 0).output(0)
         joined.set_names({_COUNTS + json.dumps([name for names, _ in counts for name in names])})
@@ -96,7 +96,7 @@ def guard(model: ov.Model, inputs: Collection[str]) -> None:
 
 
 def limits(model: ov.CompiledModel) -> dict[str, IndexLimit]:
-    """The limits of inputs, by all names of each, that `guard` has written."""
+    """Return the limits of inputs that `guard` has recorded, under all names of each input."""
     found = {}
     for port in model.inputs:
         names = port.get_names()
@@ -108,9 +108,7 @@ def limits(model: ov.CompiledModel) -> dict[str, IndexLimit]:
 
 
 def counted(model: ov.CompiledModel) -> list[str]:
-    """Return the Gathers, by what they compute, that the numbers of the last output count for; none without
-    such an output.
-    """
+    """Return the names of the results of Gathers to which the numbers of the last output belong."""
     name = next(iter(model.outputs[-1].get_names()), "")
     return list(json.loads(name.removeprefix(_COUNTS))) if name.startswith(_COUNTS) else []
 
@@ -122,19 +120,18 @@ def _fix_inner_dimension(product: ov.Node) -> None:
         shape = product.input(side).get_partial_shape()
         fixed = product.input(other).get_partial_shape()
         if fixed.rank.is_dynamic or shape.rank.is_dynamic:
-            continue  # inputs of any rank are refused
+            continue  # inputs of unknown rank are refused
         axis = max(axis, -len(shape))
-        there = sides[other][2]
-        inner = fixed[max(there, -len(fixed))]
+        inner = fixed[max(sides[other][2], -len(fixed))]
         if shape[axis].is_dynamic and inner.is_static:
-            pattern = np.zeros(len(shape), np.int64)  # 0 is: as it is
+            pattern = np.zeros(len(shape), np.int64)  # 0 keeps a dimension
             pattern[axis] = inner.get_length()
             fitting = ops.reshape(product.input_value(side), ops.constant(pattern), True)
             product.input(side).replace_source_output(fitting.output(0))
 
 
 def _is_in_range(gather: ov.Node) -> bool:
-    """Return whether indices are constant, and within a dimension that is fixed."""
+    """Return True if indices are constant, and within a fixed dimension."""
     indices = gather.input_value(1).get_node()
     if not _is_constant(indices.output(0)):
         return False
@@ -143,7 +140,7 @@ def _is_in_range(gather: ov.Node) -> bool:
 
 
 def _length(gather: ov.Node) -> int | None:
-    """The length of what indices go along, None where it is free."""
+    """Return the length of the dimension that a Gather indexes; None if it is free."""
     axis, shape = gather.input_value(2), gather.input(0).get_partial_shape()
     if not _is_constant(axis) or shape.rank.is_dynamic:
         return None
@@ -152,7 +149,7 @@ def _length(gather: ov.Node) -> int | None:
 
 
 def _given(gather: ov.Node) -> str:
-    """The input of the model whose integers are the indices, all of them; "" where there is none."""
+    """Return the name of the model's input that is the indices, unchanged; "" if there is none."""
     node = gather.input_value(1).get_node()
     while node.get_type_name() in _SAME_VALUES and _is_integer(node):
         node = node.input_value(0).get_node()
@@ -163,10 +160,10 @@ def _is_integer(node: ov.Node) -> bool:
     return node.get_element_type().get_type_name() in _INTEGERS
 
 
-def _together(model: ov.Model, gathers: Sequence[ov.Node]) -> list[list[ov.Node]]:
-    """Return the Gathers in groups that can be clamped together, before any of the group computes."""
+def _groups(model: ov.Model, gathers: Sequence[ov.Node]) -> list[list[ov.Node]]:
+    """Return the Gathers in groups that can be clamped together, as none depends on another of its group."""
     chosen = {gather.get_friendly_name() for gather in gathers}
-    level: dict[str, int] = {}  # how many of the Gathers, one after another, a node waits for
+    level: dict[str, int] = {}  # number of successive Gathers that a node depends on
     groups: dict[tuple[Any, ...], list[ov.Node]] = defaultdict(list)
     for node in model.get_ordered_ops():
         name = node.get_friendly_name()
@@ -181,13 +178,11 @@ def _together(model: ov.Model, gathers: Sequence[ov.Node]) -> list[list[ov.Node]
 
 def _is_small(gather: ov.Node) -> bool:
     shape = gather.input(1).get_partial_shape()
-    return shape.is_static and prod(shape.to_shape()) <= _FEW and _length(gather) is not None
+    return shape.is_static and prod(shape.to_shape()) <= _MAX_JOINED and _length(gather) is not None
 
 
 def _clamp(gathers: Sequence[ov.Node]) -> list[tuple[list[str], ov.Output]]:
-    """Keep the indices of Gathers in range; returns names of Gathers, and for each name a number that is not
-    0 where indices of it were not.
-    """
+    """Clamp the indices of Gathers. Returns names of Gathers, and as many numbers: 0 if nothing was clamped."""
     if not _is_small(gathers[0]):
         return [([gather.get_friendly_name()], _clamp_free(gather)) for gather in gathers]
     sizes = [prod(gather.input(1).get_partial_shape().to_shape()) for gather in gathers]
@@ -208,7 +203,7 @@ def _clamp(gathers: Sequence[ov.Node]) -> list[tuple[list[str], ov.Output]]:
 
 
 def _clamp_free(gather: ov.Node) -> ov.Output:
-    """Keep the indices of a Gather in range; returns how many were not, of shape (1,)."""
+    """Clamp the indices of a Gather; returns the number of changed ones, of shape (1,)."""
     data, indices, axis = gather.input_values()
     kind = indices.get_element_type()
     lengths = ops.shape_of(data, kind)
@@ -224,7 +219,7 @@ def _clamp_free(gather: ov.Node) -> ov.Output:
 
 
 def _within(indices: ov.Output, length: ov.Output) -> ov.Output:
-    """Return indices that lie in [-length, length)."""
+    """Clamp indices to [-length, length)."""
     last = ops.subtract(length, ops.constant(1, indices.get_element_type()))
     return ops.maximum(ops.minimum(indices, last), ops.negative(length)).output(0)
 

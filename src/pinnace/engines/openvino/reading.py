@@ -1,8 +1,7 @@
-"""Graphs -> OpenVINO's models.
+"""Conversion of graphs to OpenVINO's models.
 
-OpenVINO's reader of ONNX copies weights, or wants them in files beside the model. So larger weights are made
-inputs of the graph that it reads, and these inputs are then replaced by constants over the memory in which
-the weights are mapped.
+OpenVINO's reader of ONNX copies weights, or expects them in files beside the model. So larger weights become
+inputs of the graph that it reads, and these inputs are then replaced by constants over the mapped memory.
 """
 
 from __future__ import annotations
@@ -15,34 +14,44 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 import openvino as ov
+import openvino._pyopenvino as _pyopenvino
+from google.protobuf.message import EncodeError
 from openvino.op import Constant
 
 from pinnace.compiler.graph import Compilable
+from pinnace.compiler.nodes import nodes
 from pinnace.compiler.plan import PLANNED
 from pinnace.engines.folding import allowance
 from pinnace.engines.openvino.guards import guard
-from pinnace.engines.openvino.lacking import unknown, wrong
+from pinnace.engines.openvino.lacking import unknown, unsupported
 from pinnace.engines.openvino.spelling import respell
+from pinnace.engines.protocol import failures
 from pinnace.errors import EngineError, LackingKernelsError
 from pinnace.types import Array, Interface
 from pinnace.weights.source import SMALL, Source
 
-_SHARED = frozenset("bfiu?BHIQhqlLe")
-"""Kinds of numpy dtypes that constants share memory with."""
+FAILURES = failures(_pyopenvino)
+"""The exceptions of OpenVINO."""
 
-_ROOM = 1 << 20
-"""Bytes of one result: OpenVINO cannot be told to leave larger ones for the run."""
+_UNREADABLE: tuple[type[Exception], ...] = (*FAILURES, ir.serde.SerdeError, EncodeError)
+"""Exceptions for graphs that OpenVINO does not read, or that cannot be serialised as the file is damaged."""
+
+_SHARED = frozenset("bfiu?BHIQhqlLe")
+"""Character codes of numpy dtypes with which constants can share memory."""
+
+_MIN_ALLOWANCE = 1 << 20
+"""Bytes of a folded result that must be allowed: OpenVINO has no setting to limit them."""
 
 _PRECISE = "precise_0"
-"""What OpenVINO marks nodes with that keep their type where others are computed in 16 bits (see
-transformations/rt_info of its source); that it is there counts."""
+"""OpenVINO's mark of nodes that keep their type when others are computed in 16 bits (see
+transformations/rt_info of its source); its value is not used."""
 
 
 @dataclass(frozen=True)
 class OpenvinoModel:
-    """A graph as OpenVINO reads it: `weights` are inputs of it by their names.
+    """A graph in the form that OpenVINO reads; `weights` are inputs of it by name.
 
-    `kept_wide` are the names of what is computed in float32 whatever the precision of the rest is.
+    `kept_wide` are the names of results that are computed in float32 in any precision.
     """
 
     name: str
@@ -53,7 +62,7 @@ class OpenvinoModel:
     kept_wide: Collection[str] = ()
 
     def read(self, weights: Mapping[str, Array]) -> ov.Model:
-        """OpenVINO's model, with `weights` in place of those of these names."""
+        """Return OpenVINO's model, in which `weights` replace those of the same names."""
         model = ov.Core().read_model(self.graph)
         for parameter in model.get_parameters():
             name = parameter.get_friendly_name()
@@ -72,20 +81,20 @@ class OpenvinoModel:
 
 
 def encoded(graph: Compilable, source: Source | None = None) -> OpenvinoModel:
-    """Take a graph apart, which is of no use after. Raises `LackingKernelsError` or `EngineError`.
+    """Encode a graph for OpenVINO. Raises `LackingKernelsError` or `EngineError`.
 
-    With a `source`, the model's, weights are as that has them mapped.
+    The graph cannot be used afterwards. With the model's `source`, its mappings of weights are used.
     """
-    if graph.model.functions:  # OpenVINO's reader ends the process for some that leave results unread
+    if graph.model.functions:  # OpenVINO's reader ends the process for some with unused results
         from onnx_ir.passes.common import InlinePass  # few models need it, and it takes a while to import
 
         InlinePass()(graph.model)
-    refused = wrong(graph.model)
+    refused = unsupported(graph.model)
     if refused:
         raise LackingKernelsError(graph.name, refused)
     allowed = allowance(graph.model)
-    if not (allowed.folds and allowed.fits) or allowed.room < _ROOM:
-        raise EngineError(f"{graph.name}: OpenVINO would compute too much of constants ahead of the run")
+    if not (allowed.folds and allowed.fits) or allowed.max_result < _MIN_ALLOWANCE:
+        raise EngineError(f"{graph.name}: constant folding by OpenVINO would exceed the bounds of a build")
     respell(graph.model)
     variable = {name for v in graph.variable.values() for name in v.names}
     weights = {}
@@ -101,34 +110,35 @@ def encoded(graph: Compilable, source: Source | None = None) -> OpenvinoModel:
             value.const_value = _in_memory(tensor, source)
     states = [np.array(value.numpy()) for value in graph.first_state]
     kept = kept_wide(graph.model)
-    try:  # a damaged file can hold what cannot be written
+    try:
         text = _serialised(graph.model, weights)
-        made = OpenvinoModel(graph.name, text, weights, graph.interface, states, kept)
-        made.read({})
-    except Exception as error:
+        encoded_graph = OpenvinoModel(graph.name, text, weights, graph.interface, states, kept)
+        encoded_graph.read({})
+    except _UNREADABLE as error:
         missing = unknown(graph.model, str(error))
         if missing:
             raise LackingKernelsError(graph.name, missing) from None
-        raise EngineError(f"{graph.name}: OpenVINO cannot read it: {_line(error)}") from None
-    return made
+        reason = " ".join(str(error).split())[-500:]
+        raise EngineError(f"{graph.name}: OpenVINO cannot read it: {reason}") from None
+    return encoded_graph
 
 
 def kept_wide(model: ir.Model) -> set[str]:
-    """The names of what the nodes give that a plan keeps in float32."""
+    """Return the names of the results that a plan keeps in float32."""
     kept = (node for node in model.graph if node.meta.get(PLANNED) is ir.DataType.FLOAT)
     return {output.name for node in kept for output in node.outputs if output.name}
 
 
 def _read_within(model: ir.Model, source: Source | None) -> None:
-    """Put what `Constant` nodes, branches and loops hold into memory.
+    """Read external tensors of `Constant` nodes and nested graphs into memory.
 
-    OpenVINO would look for it in the working directory.
+    OpenVINO would look for them in the working directory.
     """
     for graph in model.graph.subgraphs():
         for value in graph.initializers.values():
             if isinstance(value.const_value, ir.ExternalTensor):
                 value.const_value = _in_memory(value.const_value, source)
-    for node in ir.traversal.RecursiveGraphIterator(model.graph):
+    for node in nodes(model.graph):
         for attribute in list(node.attributes.values()):
             if isinstance(attribute.value, ir.ExternalTensor):
                 node.attributes.add(ir.AttrTensor(attribute.name, _in_memory(attribute.value, source)))
@@ -143,7 +153,7 @@ def _data(tensor: ir.TensorProtocol, source: Source | None) -> Array:
 
 
 def _serialised(model: ir.Model, weights: Mapping[str, Array]) -> bytes:
-    """The model as bytes, with the weights as inputs, and with nothing said of what lies between."""
+    """Serialise a model with its weights as inputs, and without types and shapes of intermediate values."""
     values = [model.graph.initializers.pop(name) for name in weights]
     tensors = [value.const_value for value in values]
     for value, array in zip(values, weights.values(), strict=True):
@@ -164,19 +174,15 @@ def _serialised(model: ir.Model, weights: Mapping[str, Array]) -> bytes:
 
 
 def writable(array: Array) -> Array:
-    """The same memory, as an array that says it may be written: OpenVINO asks for that, and never does."""
-    array = known(np.asarray(array, order="C"))
+    """Return the same memory as a writable array, which OpenVINO requires, although it only reads it."""
+    array = with_known_dtype(np.asarray(array, order="C"))
     if array.flags.writeable or not array.nbytes:
         return array
     memory: Any = (ctypes.c_ubyte * array.nbytes).from_address(array.ctypes.data)
-    memory.owner = array  # lives as long as what is made of it
+    memory.owner = array  # keeps it alive
     return np.ndarray(array.shape, array.dtype, memory)
 
 
-def known(array: Array) -> Array:
-    """The same memory, as the one of numpy's two kinds of 64-bit integers that OpenVINO knows."""
+def with_known_dtype(array: Array) -> Array:
+    """Return the same memory with the one of numpy's two dtypes of 64-bit integers that OpenVINO knows."""
     return array.view(array.dtype.str) if array.dtype.char in "qQ" else array
-
-
-def _line(error: Exception) -> str:
-    return " ".join(str(error).split())[-500:]

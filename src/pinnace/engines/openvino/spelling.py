@@ -1,9 +1,9 @@
-"""Forms of ONNX that OpenVINO computes otherwise, written in forms that it computes as ONNX says.
+"""Rewrites of forms that OpenVINO computes differently than ONNX defines.
 
-* Greater and GreaterOrEqual hold for NaN; Less and LessOrEqual do not.
-* As truth values, NaN and the least integer are false; both differ from 0 all the same.
-* NonMaxSuppression takes boxes that only touch for an overlap above 0.
-* Floats that are cast to 8 bits stop at their ends where dimensions are free; integers go round.
+* Greater and GreaterOrEqual are true for NaN; Less and LessOrEqual are not.
+* NaN and the smallest integer are false as booleans, although they differ from 0.
+* NonMaxSuppression counts boxes that only touch as an overlap above 0.
+* Floats cast to 8 bits saturate if dimensions are free; integers wrap around.
 
 Seen in OpenVINO 2026.4.
 """
@@ -13,6 +13,7 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as ir
 
+from pinnace.compiler.nodes import nodes
 from pinnace.ops.inference import infer, opset_of
 
 _MIRRORED = {"Greater": "Less", "GreaterOrEqual": "LessOrEqual"}
@@ -21,11 +22,11 @@ _BYTES = (ir.DataType.INT8, ir.DataType.UINT8)
 
 
 def respell(model: ir.Model) -> None:
-    """Change the nodes of a model that has no functions, those of branches as well."""
+    """Rewrite the nodes of a model without functions, also in nested graphs."""
     opset = opset_of(model)
-    for node in list(ir.traversal.RecursiveGraphIterator(model.graph)):
+    for node in list(nodes(model.graph)):
         given = node.inputs[0] if node.inputs else None
-        if node.op_type in _MIRRORED and not node.attributes:  # old ones say how to broadcast
+        if node.op_type in _MIRRORED and not node.attributes:  # old operators have some for broadcasting
             node.op_type = _MIRRORED[node.op_type]
             for place, value in enumerate(node.inputs[::-1]):
                 node.replace_input_with(place, value)
@@ -47,8 +48,8 @@ def respell(model: ir.Model) -> None:
                 _compute_before(node, ir.node("Cast", [given], {"to": ir.DataType.INT32}))
 
 
-def _compute_before(reader: ir.Node, *nodes: ir.Node, place: int = 0) -> None:
-    """Put nodes before one that then reads what the last of them gives."""
+def _compute_before(reader: ir.Node, *new: ir.Node, place: int = 0) -> None:
+    """Insert nodes before one that then reads the result of the last of them."""
     assert reader.graph is not None
-    reader.graph.insert_before(reader, nodes)
-    reader.replace_input_with(place, nodes[-1].outputs[0])
+    reader.graph.insert_before(reader, new)
+    reader.replace_input_with(place, new[-1].outputs[0])

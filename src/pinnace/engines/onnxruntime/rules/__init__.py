@@ -1,8 +1,8 @@
-"""What is written otherwise for onnxruntime's sake: what it refuses, and what was measured to be faster.
+"""Rewrites of forms that onnxruntime refuses, or for which a faster form was measured.
 
-A rule looks at one node and what is around it, and writes what takes the place of its first output, as a
-lowering would; None leaves things as they are. `RULES` says at which operator a rule looks. Each rule
-keeps what is computed but for the rounding of floats.
+A rule examines one node and its neighbours. It writes nodes as a lowering does, and returns the value that
+replaces the node's first output; None leaves the node unchanged. `RULES` lists the rules by operator. Results
+stay the same except for the rounding of floats.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from collections.abc import Callable
 
 import onnx_ir as ir
 
+from pinnace.compiler.nodes import nodes
 from pinnace.compiler.plan import PLANNED
 from pinnace.compiler.trace import MISFITS
-from pinnace.engines.onnxruntime.nodes import nodes
 from pinnace.engines.onnxruntime.rules.attention import attention
 from pinnace.engines.onnxruntime.rules.gelu import gelu
 from pinnace.engines.onnxruntime.rules.integers import activation_of_integers, bias_of_integers
@@ -64,7 +64,7 @@ REFUSED: dict[str, tuple[Rule, ...]] = {
     "Sqrt": (of_exact_sigmoid,),
     **dict.fromkeys(_REDUCTIONS, (reduction_of_nothing,)),
 }
-"""Rules that models need to run, or to be right; a plan holds no node back from them."""
+"""Rules without which models do not run, or compute wrongly; they also apply to planned nodes."""
 
 RULES: dict[str, tuple[Rule, ...]] = {
     "Add": (scaled_layer_norm, scale_of_channels),
@@ -91,56 +91,54 @@ ON_CPU: dict[str, tuple[Rule, ...]] = {
     "Relu": (winograd,),
     "Softplus": (faster_softplus,),
 }
-"""Rules that an accelerator's own kernels make useless."""
+"""Rules that apply to the CPU only: accelerators have fast kernels of their own."""
 
 _SINCE: dict[Rule, int] = {
     activation_of_integers: 11,  # bounds of a Clip were attributes
     batch_norm_of_merged: 9,  # statistics could be those of every element
     bias_of_integers: 11,  # a Gemm had to have a bias
-    gelu: 20,  # there was no Gelu; onnxruntime has one of its own, and finds it
+    gelu: 20,  # there was no Gelu; onnxruntime fuses its own
     group_norm: 21,  # factors and offsets were those of groups
     product_of_nothing: 13,  # Squeeze had attributes
     same_with_holes: 15,  # Pad had attributes, and Shape gave all dimensions
 }
-"""The ONNX operator set from which on operators are what a rule takes them for; 7 for all other rules.
-
-The oldest that onnxruntime runs is 7.
-"""
+"""The first ONNX operator set whose operators a rule understands; 7 for all other rules, the oldest that
+onnxruntime runs."""
 
 
 def rewrite(model: ir.Model, on_cpu: bool = True) -> None:
-    """Apply the rules to every node of a model, each once, in order."""
+    """Apply the rules to every node of a model, once and in order."""
     b = Builder(opset=opset_of(model))
     model.opset_imports.setdefault("com.microsoft", 1)
     rules = RULES | ON_CPU if on_cpu else RULES
-    for table in REFUSED, rules:
-        for node in list(nodes(model.graph)):
-            if node.domain or (table is rules and PLANNED in node.meta):  # a plan holds it
-                continue
-            for rule in table.get(node.op_type, ()):
-                replacement = _applied(rule, b, node) if _SINCE.get(rule, 0) <= b.opset else None
-                if replacement is not None:
-                    _put(b, node, replacement)
-                    break
+    for node in list(nodes(model.graph)):
+        if node.domain:
+            continue
+        faster = () if PLANNED in node.meta else rules.get(node.op_type, ())
+        for rule in (*REFUSED.get(node.op_type, ()), *faster):
+            replacement = _applied(rule, b, node) if _SINCE.get(rule, 0) <= b.opset else None
+            if replacement is not None:
+                _replace(b, node, replacement)
+                break
     for name, value in b.initializers.items():
-        if value.uses():  # what one rule wrote another may have taken away
+        if value.uses():  # a later rule may have removed its reader
             value.name = f"{name}.fused"
             model.graph.register_initializer(value)
 
 
 def _applied(rule: Rule, b: Builder, node: ir.Node) -> ir.Value | None:
-    if node.graph is None:  # an earlier rule took it away
+    if node.graph is None:  # an earlier rule removed it
         return None
     b.nodes.clear()
     b.origins = origins(node)
     try:
         return rule(b, node)
-    except (Unsupported, *MISFITS):  # a shape is not known, or the graph is wrong: the engine will say it
+    except (Unsupported, *MISFITS):  # a shape is unknown, or the graph is invalid, which the engine reports
         return None
 
 
-def _put(b: Builder, node: ir.Node, replacement: ir.Value) -> None:
-    """Insert what a rule wrote before `node`, whose first output it replaces, and drop what nothing reads."""
+def _replace(b: Builder, node: ir.Node, replacement: ir.Value) -> None:
+    """Insert the nodes of a rule before `node`, replace its first output, and remove unused nodes."""
     assert isinstance(node.graph, ir.Graph)
     old = node.outputs[0]
     for new in b.nodes:
@@ -154,7 +152,7 @@ def _put(b: Builder, node: ir.Node, replacement: ir.Value) -> None:
 
 
 def _drop(node: ir.Node) -> None:
-    """Take a node away that nothing reads, and then those that only it read."""
+    """Remove a node if nothing reads its outputs, then nodes that only it read."""
     pending = [node]
     while pending:
         dead = pending.pop()

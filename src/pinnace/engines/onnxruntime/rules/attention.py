@@ -17,15 +17,15 @@ from pinnace.engines.onnxruntime.rules.match import (
 from pinnace.ops.builder import Builder
 
 _LAST_AXIS = 13
-"""The operator set from which on a Softmax without an axis goes over the last one, not all but the first."""
+"""The operator set since which the default axis of Softmax is the last; before, it was all but the first."""
 
 
 def attention(b: Builder, node: ir.Node) -> ir.Value | None:
     """softmax(q @ k.T * s) @ v, heads and tokens swapped -> MultiHeadAttention.
 
-    q, k and v are (batch, heads, tokens, size) and were mostly (batch, tokens, heads, size) before, which is
-    what the operator takes. It works through blocks of keys: a few per cent faster with up to hundreds of
-    tokens, 40 % with 1500. With a mask it is not faster, and attention stays as it is.
+    q, k and v are (batch, heads, tokens, size), usually transposed from (batch, tokens, heads, size), which
+    the operator expects. It processes blocks of keys: a few per cent faster with up to hundreds of tokens,
+    40 % with 1500. With a mask it is not faster, and the rule does not apply.
     """
     mixed = made_by(node.inputs[0], "MatMul") if permuted(node.outputs[0], 0, 2, 1, 3) else None
     softmax = None if mixed is None else made_by(mixed.inputs[0], "Softmax")
@@ -54,16 +54,16 @@ def _attended(b: Builder, q: ir.Value, turned: ir.Value, v: ir.Value, scale: flo
     values = _tokens_first(b, v)
     if keys is not None and values is not None:
         k, v = _joined(b, keys, heads * size), _joined(b, values, heads * last)
-    elif k is None or size != last:  # with heads first the operator takes them of one size
+    elif k is None or size != last:  # with heads first the operator requires one size
         return None
     queries = _joined(b, _tokens_first(b, q) or b.transpose(q, (0, 2, 1, 3)), heads * size)
     y = b.op("MultiHeadAttention", queries, k, v, domain="com.microsoft", num_heads=heads, scale=scale)
-    y.dtype = ir.DataType.FLOAT  # which ONNX's inference, asked for it, would look for in vain
+    y.dtype = ir.DataType.FLOAT  # ONNX's inference does not know this operator
     return b.op("Reshape", y, [0, 0, heads, last])
 
 
 def _heads_first(b: Builder, k: ir.Value | None, keys: ir.Value | None) -> tuple[int | None, ...]:
-    """Batch, heads, tokens and size of keys with heads or tokens first; () where they are neither."""
+    """Return batch, heads, tokens and size of keys with heads or tokens first; () if both are None."""
     if k is not None or keys is None:
         return () if k is None else b.shape(k)
     batch, tokens, heads, size = b.shape(keys)
@@ -73,7 +73,7 @@ def _heads_first(b: Builder, k: ir.Value | None, keys: ir.Value | None) -> tuple
 def _common(
     q: tuple[int | None, ...], k: tuple[int | None, ...], v: tuple[int | None, ...]
 ) -> tuple[int, int, int] | None:
-    """Heads, size, and size of values, where batch and heads are known and the same for all."""
+    """Return heads, size, and size of values if batch and heads are known and equal; else None."""
     if not (len(q) == len(k) == len(v) == 4 and q[0] is not None and q[:2] == k[:2] == v[:2]):
         return None
     heads, size, last = q[1], q[3], v[3]
@@ -81,13 +81,13 @@ def _common(
 
 
 def _tokens_first(b: Builder, x: ir.Value) -> ir.Value | None:
-    """`x` as it was with tokens before heads; None where it never was."""
+    """Return `x` before a transpose of tokens and heads; None if there is none."""
     before = permuted(x, 0, 2, 1, 3)
     return _part(b, x) if before is None else before
 
 
 def _part(b: Builder, x: ir.Value) -> ir.Value | None:
-    """The same for a part of queries, keys and values computed as one (batch, tokens, parts, heads, size)."""
+    """Return the same for a part of joint queries, keys and values (batch, tokens, parts, heads, size)."""
     gather, squeeze = made_by(x, "Gather"), made_by(x, "Squeeze")
     if gather is not None:
         source, which = gather.inputs[0], ints(gather.inputs[1])
@@ -106,5 +106,5 @@ def _part(b: Builder, x: ir.Value) -> ir.Value | None:
 
 
 def _joined(b: Builder, x: ir.Value, width: int) -> ir.Value:
-    """(batch, tokens, heads, size) -> (batch, tokens, heads · size)."""
+    """Reshape (batch, tokens, heads, size) to (batch, tokens, heads · size)."""
     return b.op("Reshape", x, [0, 0, width])

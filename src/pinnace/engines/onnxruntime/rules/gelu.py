@@ -1,4 +1,4 @@
-"""GELU, spelled out."""
+"""Fusion of GELU."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import onnx_ir as ir
 from pinnace.engines.onnxruntime.rules.match import is_float, made_by, number, private
 from pinnace.ops.builder import Builder
 
-_NEAR = 1e-4
-"""How far constants may be off, relatively: they are written with 4 digits or more."""
+_TOLERANCE = 1e-4
+"""Relative tolerance of constants, which are written with 4 digits or more."""
 
 
 def gelu(b: Builder, node: ir.Node) -> ir.Value | None:
@@ -33,7 +33,7 @@ def gelu(b: Builder, node: ir.Node) -> ir.Value | None:
 
 
 def _factors(node: ir.Node) -> list[ir.Value]:
-    """What a product of three is made of: the operands of a Mul, one of which may be a Mul of its own."""
+    """Return the operands of a Mul; in place of one that is a Mul itself, the operands of that."""
     factors: list[ir.Value] = []
     for value in node.inputs:
         inner = made_by(value, "Mul") if len(node.inputs) == 2 and private(value) else None
@@ -44,11 +44,11 @@ def _factors(node: ir.Node) -> list[ir.Value]:
 
 def _is(value: ir.Value | None, wanted: float) -> bool:
     given = number(value)
-    return given is not None and math.isclose(given, wanted, rel_tol=_NEAR)
+    return given is not None and math.isclose(given, wanted, rel_tol=_TOLERANCE)
 
 
 def _beside(node: ir.Node | None, wanted: float) -> ir.Value | None:
-    """The other operand of a node that has this number as one."""
+    """Return the other operand of a node if one is this number; else None."""
     if node is None or len(node.inputs) != 2:
         return None
     first, second = node.inputs

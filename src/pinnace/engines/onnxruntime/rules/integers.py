@@ -1,7 +1,7 @@
-"""What keeps quantised operators from the integer kernels of onnxruntime, written so that it does not.
+"""Rewrites with which quantised operators get onnxruntime's integer kernels.
 
-It takes an operator for one of integers where all inputs come from DequantizeLinear, and where a
-QuantizeLinear reads the result (a product of matrices may also give floats).
+onnxruntime uses integer kernels if all inputs of an operator come from DequantizeLinear, and a QuantizeLinear
+reads the result; a matrix product may also return floats.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from pinnace.ops.builder import Builder
 
 _WITH_KERNELS = ("Add", "Conv", "Gemm", "MatMul")
 _ENDS = {ir.DataType.INT8: (-128, 127), ir.DataType.UINT8: (0, 255)}
-"""What quantisation cuts off at; the integers that have kernels."""
+"""Limits of quantised values, for the integer types that have kernels."""
 
 
 def bias_of_integers(b: Builder, node: ir.Node) -> ir.Value | None:
-    """Gemm of two dequantised matrices with a bias of floats -> Add(Gemm, bias).
+    """Gemm of two dequantised matrices with a float bias -> Add(Gemm, bias).
 
     MindSpore Lite's dynamic quantisation leaves the bias in floats. A layer of 2048 inputs and 1000 outputs
     took 0.43 ms before and takes 0.08 ms, on one core of an EPYC without VNNI.
@@ -35,9 +35,9 @@ def bias_of_integers(b: Builder, node: ir.Node) -> ir.Value | None:
 def activation_of_integers(b: Builder, node: ir.Node) -> ir.Value | None:
     """QuantizeLinear(Relu or Clip(x)) -> QuantizeLinear(x), where an integer kernel gives x.
 
-    Integers are cut off at their ends, which is what the activation does where its bounds are there; else it
-    is done between two more steps. Both are exact: quantisation keeps order, so it can go before a bound.
-    A Transpose, as layouts bring it, may lie between.
+    Quantisation saturates. If it saturates at the bounds of the activation, it replaces it; else the
+    activation is computed between two more steps. Both are exact, as quantisation is monotonic. A Transpose
+    for another layout may be between the two.
     """
     x, scale, zero_point = (*node.inputs, None)[:3]
     step, zero = number(scale), number(zero_point)
@@ -46,7 +46,7 @@ def activation_of_integers(b: Builder, node: ir.Node) -> ir.Value | None:
     if step is None or zero is None or act is None or not private(act.outputs[0]):
         return None
     ends = None if zero_point is None or zero_point.dtype is None else _ENDS.get(zero_point.dtype)
-    if ends is None or scale is None or b.shape(scale) != ():  # the kernel of Add takes no vector of one
+    if ends is None or scale is None or b.shape(scale) != ():  # the kernel of Add refuses vectors
         return None
     before = act.inputs[0]
     weighted = made_by(before, *_WITH_KERNELS)
@@ -65,7 +65,7 @@ def activation_of_integers(b: Builder, node: ir.Node) -> ir.Value | None:
 
 
 def _dequantised(x: ir.Value | None) -> bool:
-    """Whether a value was made of integers; onnxruntime looks through a Transpose."""
+    """Return True if a value is a dequantised one, maybe transposed, as onnxruntime also recognises it."""
     moved = made_by(x, "Transpose")
     return made_by(moved.inputs[0] if moved else x, "DequantizeLinear") is not None
 
@@ -78,6 +78,6 @@ def _bounds(act: ir.Node) -> tuple[float, float]:
 
 
 def _bound(given: ir.Value | None, none: float) -> float:
-    """A bound of a Clip: `none` where it is left out, the strictest there is where only the run knows it."""
+    """Return a bound of a Clip: `none` if it is absent, and `-none`, the strictest, if it is not constant."""
     known = number(given)
     return none if given is None else -none if known is None else known

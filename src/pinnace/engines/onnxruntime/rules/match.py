@@ -1,4 +1,4 @@
-"""Questions that rules ask about a graph."""
+"""Pattern matching for rules."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ from pinnace.ops.builder import Builder
 
 
 def made_by(value: ir.Value | None, *op_types: str) -> ir.Node | None:
-    """The node that computes `value`, where it is one of these standard operators."""
+    """Return the node that computes `value` if it is one of these standard operators; else None."""
     node = None if value is None else value.producer()
     return node if node is not None and node.op_type in op_types and not node.domain else None
 
 
 def private(value: ir.Value | None) -> bool:
-    """Whether one node reads a value, and nobody else."""
+    """Return True if only one node reads a value, and it is no output of the graph."""
     return value is not None and len(value.uses()) == 1 and not value.is_graph_output()
 
 
 def constant(value: ir.Value | None) -> ir.TensorProtocol | None:
-    """The tensor of a constant; what a caller may give in its place is none."""
+    """Return the tensor of a constant; None for an initializer that callers may override."""
     return None if value is None or value.is_graph_input() else value.const_value
 
 
 def number(value: ir.Value | None) -> float | None:
-    """The value of a constant with one element, that gives no tensor beside it more dimensions."""
+    """Return a constant with one element and at most one dimension, which broadcasts to any tensor."""
     tensor = constant(value)
     if tensor is None or tensor.size != 1 or len(tensor.shape) > 1:
         return None
@@ -36,7 +36,7 @@ def number(value: ir.Value | None) -> float | None:
 
 
 def ints(value: ir.Value | None) -> tuple[int, ...] | None:
-    """The elements of a constant vector of a few ints; of a scalar, that."""
+    """Return the elements of a short constant vector or a scalar of integers; else None."""
     tensor = constant(value)
     if tensor is None or tensor.size > 16 or len(tensor.shape) > 1:
         return None
@@ -44,7 +44,7 @@ def ints(value: ir.Value | None) -> tuple[int, ...] | None:
 
 
 def scaled(value: ir.Value | None) -> tuple[ir.Value | None, ir.Value | None]:
-    """x and s of `x * s` with a constant number s that nobody else reads; `value` and None otherwise."""
+    """Return x and s for a private `value` of x * s with a constant number s; else `value` and None."""
     node = made_by(value, "Mul")
     if node is not None and private(value):
         for x, s in (node.inputs[:2], node.inputs[1::-1]):
@@ -54,17 +54,17 @@ def scaled(value: ir.Value | None) -> tuple[ir.Value | None, ir.Value | None]:
 
 
 def attribute(node: ir.Node, name: str, default: int) -> int:
-    """An int attribute."""
+    """Return an integer attribute."""
     return node.attributes[name].as_int() if name in node.attributes else default
 
 
 def is_float(b: Builder, value: ir.Value | None) -> bool:
-    """Whether a value is of float32."""
+    """Return True if a value is float32."""
     return value is not None and b.dtype(value) is ir.DataType.FLOAT
 
 
 def permuted(value: ir.Value | None, *perm: int) -> ir.Value | None:
-    """What `value` is the transpose of, where it is one by `perm`."""
+    """Return the input of the Transpose by `perm` that computes `value`; else None."""
     node = made_by(value, "Transpose")
     if node is None or tuple(node.attributes["perm"].as_ints()) != perm:
         return None
@@ -72,7 +72,7 @@ def permuted(value: ir.Value | None, *perm: int) -> ir.Value | None:
 
 
 def pads_of(node: ir.Node, size: Sequence[int], kernel: Sequence[int], strides: Sequence[int]) -> list[int]:
-    """What a Conv or a pool of images of `size` adds to them: top, left, bottom, right."""
+    """Return the padding of a Conv or pool for images of `size`: top, left, bottom, right."""
     rule = node.attributes["auto_pad"].as_string() if "auto_pad" in node.attributes else "NOTSET"
     if rule == "NOTSET":
         return list(node.attributes["pads"].as_ints()) if "pads" in node.attributes else [0] * 4
@@ -84,6 +84,6 @@ def pads_of(node: ir.Node, size: Sequence[int], kernel: Sequence[int], strides: 
 
 
 def floats(value: ir.Value | None) -> npt.NDArray[np.float32] | None:
-    """The elements of a constant of float32."""
+    """Return the elements of a float32 constant; else None."""
     tensor = constant(value)
     return None if tensor is None or tensor.dtype is not ir.DataType.FLOAT else tensor.numpy()

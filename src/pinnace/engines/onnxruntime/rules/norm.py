@@ -1,4 +1,4 @@
-"""Normalisation."""
+"""Fusions of normalisations."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import onnx_ir as ir
 
 from pinnace.engines.onnxruntime.rules.match import (
     attribute,
+    constant,
     floats,
     ints,
     is_float,
@@ -22,8 +23,8 @@ from pinnace.ops.room import room
 def batch_norm_of_merged(b: Builder, node: ir.Node) -> ir.Value | None:
     """Reshape, BatchNormalization, Reshape back -> BatchNormalization.
 
-    So MindSpore writes it for images of three dimensions. Without, it meets the convolution before it,
-    which takes it in.
+    MindSpore exports this form for images of three dimensions. Without the Reshapes, onnxruntime fuses it
+    with the convolution before it.
     """
     norm = made_by(node.inputs[0], "BatchNormalization")
     before = None if norm is None else made_by(norm.inputs[0], "Reshape")
@@ -41,7 +42,7 @@ def batch_norm_of_merged(b: Builder, node: ir.Node) -> ir.Value | None:
 def group_norm(b: Builder, node: ir.Node) -> ir.Value | None:
     """GroupNormalization -> InstanceNormalization of the groups, Mul and Add.
 
-    onnxruntime (seen in 1.31) has no kernel for it, and what it takes apart itself is twice as slow as this.
+    onnxruntime (seen in 1.31) has no kernel for it, and its own decomposition takes twice as long.
     """
     x, factor, offset = node.inputs
     groups = node.attributes["num_groups"].as_int()
@@ -60,16 +61,16 @@ def group_norm(b: Builder, node: ir.Node) -> ir.Value | None:
 
 
 def _changes_nothing(op_type: str, operand: ir.Value) -> bool:
-    """Return whether a constant is all ones for Mul, or all zeros for Add."""
+    """Return True if a constant is all ones for Mul, or all zeros for Add."""
     known = floats(operand)
     return known is not None and bool((known == (op_type == "Mul")).all())
 
 
 def scale_of_channels(b: Builder, node: ir.Node) -> ir.Value | None:
-    """x * s + t with vectors of channels, among images -> BatchNormalization of mean 0 and variance 1.
+    """x * s + t for images, s and t per channel -> BatchNormalization of mean 0 and variance 1.
 
-    So MindSpore Lite's converter writes BatchNormalization, with the channels last. Now it is one operator,
-    and the engine takes it together with a convolution or an activation beside it.
+    MindSpore Lite's converter writes BatchNormalization in this form, with the channels last. As one operator
+    it is fused with an adjacent convolution or activation.
     """
     value, offset = node.inputs
     mul = made_by(value, "Mul")
@@ -90,12 +91,12 @@ _FIRST, _LAST = (0, 3, 1, 2), (0, 2, 3, 1)
 
 
 def _is_vector(value: ir.Value | None) -> bool:
-    known = None if value is None or value.is_graph_input() else value.const_value
+    known = constant(value)
     return known is not None and len(known.shape) == 1 and known.size > 1
 
 
 def _among_images(x: ir.Value, node: ir.Node) -> bool:
-    """Whether the channels were put last just before, or are put first soon after."""
+    """Return True if the channels were just transposed to the end, or soon are to the front."""
     readers = [u.node for u in node.outputs[0].uses()]
     readers += [u.node for r in readers for o in r.outputs for u in o.uses()]
     return permuted(x, *_LAST) is not None or any(permuted(r.outputs[0], *_FIRST) for r in readers)
@@ -112,7 +113,7 @@ def layer_norm(b: Builder, node: ir.Node) -> ir.Value | None:
         if x is None or not _over_last(b, mean, x) or not _is_mean_square(b, squares, centred):
             continue
         size = b.shape(x)[-1]
-        if size and is_float(b, x):  # of nothing there is no norm
+        if size and is_float(b, x):  # empty tensors have no norm
             ones = b.constant(np.ones(size, np.float32))
             return b.op("LayerNormalization", x, ones, axis=-1, epsilon=epsilon)
     return None
@@ -138,7 +139,7 @@ def scaled_layer_norm(b: Builder, node: ir.Node) -> ir.Value | None:
 
 
 def root_mean_square(b: Builder, node: ir.Node) -> ir.Value | None:
-    """x * (1 / sqrt(mean(x * x) + epsilon)) * w -> SimplifiedLayerNormalization: half of the time."""
+    """x * (1 / sqrt(mean(x * x) + epsilon)) * w -> SimplifiedLayerNormalization, in half of the time."""
     for normalised, weight in (node.inputs, node.inputs[::-1]):
         inner = made_by(normalised, "Mul", "Div")
         if inner is None or weight is None or not private(normalised):
@@ -152,7 +153,7 @@ def root_mean_square(b: Builder, node: ir.Node) -> ir.Value | None:
 
 
 def _over_roots(node: ir.Node) -> list[tuple[ir.Value | None, ir.Value | None, float]]:
-    """x, s and e for each way in which a node is x over the root of s + e."""
+    """Return x, s and e for each match of a node with x / sqrt(s + e)."""
     found = []
     pairs = [(node.inputs[0], node.inputs[1])]
     if node.op_type == "Mul":
@@ -168,7 +169,7 @@ def _over_roots(node: ir.Node) -> list[tuple[ir.Value | None, ir.Value | None, f
 
 
 def _is_mean_square(b: Builder, value: ir.Value | None, x: ir.Value) -> bool:
-    """Whether `value` is the mean of the squares of `x` over its last dimension, which is kept."""
+    """Return True if `value` is the mean of squares of `x` over the last dimension, with keepdims."""
     mean, share = made_by(value, "ReduceMean"), made_by(value, "Div")
     if mean is not None:
         square = made_by(mean.inputs[0], "Mul", "Pow")
@@ -187,5 +188,5 @@ def _over_last(b: Builder, reduction: ir.Node, x: ir.Value) -> bool:
 
 
 def _is_ones(value: ir.Value) -> bool:
-    known = None if value.is_graph_input() else value.const_value
+    known = constant(value)
     return known is not None and bool((known.numpy() == 1).all())

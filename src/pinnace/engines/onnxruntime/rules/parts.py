@@ -1,4 +1,4 @@
-"""Parts of a transposed tensor that are joined again, as detectors compute boxes."""
+"""Parts of a transposed tensor that are concatenated again, as in the boxes of detectors."""
 
 from __future__ import annotations
 
@@ -12,28 +12,28 @@ from pinnace.engines.onnxruntime.rules.match import attribute, constant, ints
 from pinnace.ops.builder import Builder
 from pinnace.ops.values import Unsupported
 
-_MOST = 64
+_MAX_NODES = 64
 """Nodes between the Transpose and the Concat; detectors have 8 to 20."""
 
 _Moved = dict[ir.Value, ir.Value]
-"""Values before, and those that hold the same in the order of dimensions that the Transpose was given."""
+"""Values, and the same values with the dimensions in the order before the Transpose."""
 
 
 def transposed_parts(b: Builder, node: ir.Node) -> ir.Value | None:
     """Transpose, parts of the last dimension, elementwise operators, Concat -> the Transpose last.
 
-    A part of the last dimension is a few elements out of many, again and again; where that dimension is not
-    the last one yet, a part is one piece of memory.
+    A part of the last dimension consists of many short runs of elements; before the Transpose it is one block
+    of memory.
     """
-    last = b.rank(node.outputs[0]) - 1
-    if attribute(node, "axis", 0) not in (-1, last):
-        return None
     between: dict[ir.Node, None] = {}
     transposes = _sources(node, between)
     if len(transposes) != 1 or all(one.op_type not in _CUTS for one in between):
         return None
     (transpose,) = transposes
     x, perm = transpose.inputs[0], tuple(transpose.attributes["perm"].as_ints())
+    last = len(perm) - 1  # ranks are inferred only for graphs that match so far
+    if attribute(node, "axis", 0) not in (-1, last) or b.rank(node.outputs[0]) != len(perm):
+        return None
     if x is None or perm[last] == last or not _are_private((transpose, *between), node):
         return None
     moved = {transpose.outputs[0]: x}
@@ -43,15 +43,15 @@ def transposed_parts(b: Builder, node: ir.Node) -> ir.Value | None:
 
 
 def _sources(node: ir.Node, between: dict[ir.Node, None]) -> set[ir.Node]:
-    """The Transposes that all comes from which `node` reads, but constants; `between` are the nodes up to it.
+    """Return the Transposes from which `node` is computed, and add the nodes `between` in order.
 
-    Raises `Unsupported` where something is in between that no dimensions can be reordered before.
+    Raises `Unsupported` for a node before which dimensions cannot be reordered.
     """
     if node in between:
         return set()
-    if node.op_type not in _MOVES or node.domain or PLANNED in node.meta or len(between) == _MOST:
+    if node.op_type not in _MOVES or node.domain or PLANNED in node.meta or len(between) == _MAX_NODES:
         raise Unsupported(f"{node.op_type} cannot be moved")
-    between[node] = None  # the place is taken: how deep this goes is bounded
+    between[node] = None  # counted now, which bounds the recursion
     found = set()
     for value in node.inputs:
         if value is None or constant(value) is not None:
@@ -63,26 +63,26 @@ def _sources(node: ir.Node, between: dict[ir.Node, None]) -> set[ir.Node]:
             found.add(before)
         else:
             found |= _sources(before, between)
-    between[node] = between.pop(node)  # behind all that it reads
+    between[node] = between.pop(node)  # after all that it reads
     return found
 
 
 def _are_private(nodes: Sequence[ir.Node], last: ir.Node) -> bool:
-    """Whether only these nodes read what they compute, but for what the last one does."""
+    """Return True if only these nodes read their results, except those of the last one."""
     values = [value for node in nodes if node is not last for value in node.outputs]
     return all(not v.is_graph_output() and all(use.node in nodes for use in v.uses()) for v in values)
 
 
 def _elementwise(b: Builder, node: ir.Node, moved: _Moved, perm: Sequence[int]) -> Sequence[ir.Value]:
-    if node.attributes:  # as operators of long ago had for broadcasting
+    if node.attributes:  # old operators had some for broadcasting
         raise Unsupported("attributes")
     operands = [moved[i] if i in moved else _reordered(b, i, perm) for i in node.inputs if i is not None]
     return b.ops(node.op_type, 1, *operands)
 
 
 def _reordered(b: Builder, value: ir.Value, perm: Sequence[int]) -> ir.Value:
-    """A constant that is broadcast, its dimensions reordered."""
-    assert value.const_value is not None  # where `_sources` stops
+    """Return a constant operand with reordered dimensions."""
+    assert value.const_value is not None  # else `_sources` had visited its node
     array = value.const_value.numpy()
     if array.ndim > len(perm):
         raise Unsupported("a constant adds dimensions")
@@ -93,7 +93,7 @@ def _reordered(b: Builder, value: ir.Value, perm: Sequence[int]) -> ir.Value:
 
 
 def _along(b: Builder, node: ir.Node, moved: _Moved, perm: Sequence[int]) -> Sequence[ir.Value]:
-    """Split and Concat: they have an axis."""
+    """Move Split and Concat, which have an axis."""
     if any(i not in moved for i in (node.inputs if node.op_type == "Concat" else node.inputs[:1])):
         raise Unsupported("a constant part")
     given = {name: a.value for name, a in node.attributes.items()}
@@ -103,12 +103,12 @@ def _along(b: Builder, node: ir.Node, moved: _Moved, perm: Sequence[int]) -> Seq
 
 
 def _slice(b: Builder, node: ir.Node, moved: _Moved, perm: Sequence[int]) -> Sequence[ir.Value]:
-    if len(node.inputs) < 4:  # without axes it cuts all of the first dimensions
+    if len(node.inputs) < 4:  # without axes it slices the first dimensions
         raise Unsupported("no axes")
     x, starts, ends, axes, *steps = node.inputs
     along = ints(axes)
     if x is None or starts is None or along is None:
-        raise Unsupported("axes that only the run knows")
+        raise Unsupported("axes are not constant")
     placed = b.constant([perm[axis % len(perm)] for axis in along], b.dtype(starts).numpy())
     return b.ops("Slice", 1, moved[x], starts, ends, placed, *steps)
 

@@ -1,4 +1,4 @@
-"""Products of three matrices, in the order that costs less."""
+"""Order of products of three matrices."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ import onnx_ir as ir
 from pinnace.engines.onnxruntime.rules.match import made_by, private, scaled
 from pinnace.ops.builder import Builder
 
-_LEAST = 1 << 20
-"""Multiplications that make it worth the trouble."""
+_MIN_PRODUCTS = 1 << 20
+"""Multiplications from which on the rule applies."""
 
 
 def product_of_three(b: Builder, node: ir.Node) -> ir.Value | None:
-    """(a @ b) @ c -> a @ (b @ c), where that takes less than half of the multiplications.
+    """(a @ b) @ c -> a @ (b @ c) if that takes less than half of the multiplications.
 
-    Attention that is linear in the number of tokens is often written in the order that is not: in CoaT the
-    products were 70 % of the time.
+    Attention that could be linear in the number of tokens is often written in the other order; in CoaT these
+    products took 70 % of the time.
     """
     c = node.inputs[1]
     product, factor = scaled(node.inputs[0])
@@ -37,4 +37,4 @@ def _pays(left: tuple[int, ...], right: tuple[int, ...], c: tuple[int, ...]) -> 
     m, k = left[-2:]
     n, p = c[-2:]
     now, then = m * k * n + m * n * p, k * n * p + m * k * p
-    return math.prod(left[:-2]) * now > _LEAST and then < now / 2
+    return math.prod(left[:-2]) * now > _MIN_PRODUCTS and then < now / 2

@@ -1,4 +1,4 @@
-"""Forms of ONNX that onnxruntime (seen in 1.31) refuses or computes wrongly, in others that it computes."""
+"""Rewrites of ONNX forms that onnxruntime (seen in 1.31) refuses or computes wrongly."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pinnace.ops.builder import Builder
 
 
 def same_with_holes(b: Builder, node: ir.Node) -> ir.Value | None:
-    """Conv with dilations and an auto_pad, which is refused -> Conv with pads, or after Pad."""
+    """Conv with dilations and auto_pad, which is refused -> Conv with pads, or Pad and Conv."""
     holes = node.attributes.get_ints("dilations", ())
     x, weight = node.inputs[:2]
     rule = node.attributes.get_string("auto_pad", "NOTSET")
@@ -24,7 +24,7 @@ def same_with_holes(b: Builder, node: ir.Node) -> ir.Value | None:
     kept = _attributes(node, "auto_pad", "pads")
     size = b.shape(x)[2:]
     if all(n is not None or s == 1 for n, s in zip(size, steps, strict=True)):
-        # In steps of 1 padding does not depend on the size.
+        # With stride 1 padding does not depend on the size.
         return b.op("Conv", *node.inputs, pads=pads_of(node, [n or 0 for n in size], reach, steps), **kept)
     step, length = b.constant(list(steps), np.int64), b.op("Shape", x, start=2)
     last = b.op("Mul", b.op("Div", b.op("Sub", length, 1), step), step)
@@ -37,7 +37,7 @@ def same_with_holes(b: Builder, node: ir.Node) -> ir.Value | None:
 
 
 def resize_of_all_axes(b: Builder, node: ir.Node) -> ir.Value | None:
-    """Resize to constant sizes of some axes, lost where a Transpose is moved over it -> sizes of all axes."""
+    """Resize of some axes, which an optimizer that moves Transposes computes wrongly -> sizes of all axes."""
     x, roi, scales, sizes = (*node.inputs, None, None, None)[:4]
     axes, wanted = node.attributes.get_ints("axes", ()), ints(sizes)
     if x is None or roi is not None or scales is not None or not axes or wanted is None:
@@ -51,15 +51,15 @@ def resize_of_all_axes(b: Builder, node: ir.Node) -> ir.Value | None:
 
 
 def log_of_sigmoid(b: Builder, node: ir.Node) -> ir.Value | None:
-    """Log(Sigmoid(x)) -> Neg(Softplus(-x)): the Sigmoid stops at -18, where there still is a logarithm."""
-    made = made_by(node.inputs[0], "Sigmoid")
-    if made is None or made.inputs[0] is None:
+    """Log(Sigmoid(x)) -> Neg(Softplus(-x)); the Sigmoid saturates at -18, its logarithm does not."""
+    sigmoid = made_by(node.inputs[0], "Sigmoid")
+    if sigmoid is None or sigmoid.inputs[0] is None:
         return None
-    return b.op("Neg", softplus(b, b.op("Neg", made.inputs[0])))
+    return b.op("Neg", softplus(b, b.op("Neg", sigmoid.inputs[0])))
 
 
 def reduction_of_nothing(b: Builder, node: ir.Node) -> ir.Value | None:
-    """Reduction along axes counted from the end, lost where `x` is empty -> along axes from the front."""
+    """Reduction along negative axes, computed wrongly if `x` is empty -> along axes from the front."""
     x, axes = (*node.inputs, None)[:2]
     if x is None or all(b.shape(x)):
         return None
@@ -74,7 +74,7 @@ def reduction_of_nothing(b: Builder, node: ir.Node) -> ir.Value | None:
 
 
 def product_of_nothing(b: Builder, node: ir.Node) -> ir.Value | None:
-    """MatMul of matrices and a vector, refused where there are no rows -> MatMul with a matrix, Squeeze."""
+    """MatMul of matrices without rows and a vector, which is refused -> MatMul with a matrix, Squeeze."""
     x, y = node.inputs
     if x is None or y is None or b.rank(y) != 1 or all(b.shape(x)[:-1]):
         return None
@@ -82,9 +82,9 @@ def product_of_nothing(b: Builder, node: ir.Node) -> ir.Value | None:
 
 
 def signed_steps(b: Builder, node: ir.Node) -> ir.Value | None:
-    """DequantizeLinear of QuantizeLinear to int8 -> both with uint8, 128 above.
+    """DequantizeLinear of QuantizeLinear to int8 -> both with uint8, shifted by 128.
 
-    onnxruntime does so itself, as its kernels want it, and may end in a graph that it refuses.
+    onnxruntime does the same for its kernels, but sometimes produces a graph that it refuses.
     """
     before = made_by(node.inputs[0], "QuantizeLinear")
     if before is None or before.inputs[1:] != node.inputs[1:] or len(node.inputs) < 3:
@@ -101,11 +101,11 @@ def signed_steps(b: Builder, node: ir.Node) -> ir.Value | None:
 def of_exact_sigmoid(b: Builder, node: ir.Node) -> ir.Value | None:
     """Pow, Reciprocal or Sqrt of a Sigmoid, or Div by one -> of Reciprocal(Exp(-x) + 1), exact below -18."""
     place = 1 if node.op_type == "Div" else 0
-    made = made_by(node.inputs[place], "Sigmoid")
-    if made is None or made.inputs[0] is None:
+    sigmoid = made_by(node.inputs[place], "Sigmoid")
+    if sigmoid is None or sigmoid.inputs[0] is None:
         return None
     inputs = list(node.inputs)
-    inputs[place] = b.op("Reciprocal", b.op("Add", b.op("Exp", b.op("Neg", made.inputs[0])), 1.0))
+    inputs[place] = b.op("Reciprocal", b.op("Add", b.op("Exp", b.op("Neg", sigmoid.inputs[0])), 1.0))
     return b.op(node.op_type, *inputs)
 
 

@@ -1,4 +1,4 @@
-"""Softplus and Mish, which take onnxruntime (seen in 1.31) 4 and 15 times as long as these forms."""
+"""Faster forms of Softplus and Mish; onnxruntime's kernels (seen in 1.31) take 4 and 15 times as long."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pinnace.ops.builder import Builder
 
 
 def softplus(b: Builder, x: ir.Value) -> ir.Value:
-    """max(x, 0) + log(u) for u = 1 + e and e = exp(-|x|), less what 1 + e was rounded by, over u."""
+    """Write max(x, 0) + log(u) - r / u, with u = 1 + e, e = exp(-|x|), and r the rounding error of u."""
     e = b.op("Exp", b.op("Neg", b.op("Abs", x)))
     u = b.op("Add", e, b.like(1, x))
     rounded = b.op("Sub", b.op("Sub", u, b.like(1, x)), e)
@@ -23,8 +23,8 @@ def faster_softplus(b: Builder, node: ir.Node) -> ir.Value | None:
 def faster_mish(b: Builder, node: ir.Node) -> ir.Value | None:
     """Mish -> x n / (n + 2) for n = e (e + 2) and e = exp(x)."""
     x = node.inputs[0]
-    if x is None or b.dtype(x) is ir.DataType.FLOAT16:  # the square of e lies beyond it
+    if x is None or b.dtype(x) is ir.DataType.FLOAT16:  # the square of e would overflow
         return None
-    e = b.op("Exp", b.op("Min", x, b.like(20, x)))  # from 20 on the quotient is 1
+    e = b.op("Exp", b.op("Min", x, b.like(20, x)))  # from 20 on, the quotient is 1
     n = b.op("Mul", e, b.op("Add", e, b.like(2, x)))
     return b.op("Mul", x, b.op("Div", n, b.op("Add", n, b.like(2, x))))

@@ -1,7 +1,7 @@
 """3x3 convolutions by Winograd's algorithm.
 
-It computes an image in tiles, and spends on one tile of m x m results (m+2)^2 products instead of 9 m^2: the
-tile's data and the kernel are transformed, multiplied place by place, and transformed back. Lavin and Gray,
+An image is computed in tiles; a tile of m x m results takes (m+2)^2 products instead of 9 m^2: the tile's
+data and the kernel are transformed, multiplied element by element, and transformed back. Lavin and Gray,
 "Fast Algorithms for Convolutional Neural Networks", https://arxiv.org/abs/1509.09308, section 4.
 """
 
@@ -22,10 +22,10 @@ from pinnace.ops.values import Unsupported
 
 _Floats = npt.NDArray[np.floating[Any]]
 
-_FEWEST = {4: (48, 25), 2: (192, 49)}
-"""Channels, in and out, and tiles of m x m results from which on it pays (docs/performance.md): with fewer
-channels the transforms outweigh the products, and with fewer tiles the transformed kernel, of 4 or 1.8 times
-the bytes, comes from memory for too little."""
+_MINIMUM = {4: (48, 25), 2: (192, 49)}
+"""For tiles of m x m results, the minimum of channels, in and out, and of tiles (docs/performance.md): with
+fewer channels the transforms cost more than the products save, with fewer tiles reading the transformed
+kernel, of 4 or 1.8 times the bytes, does."""
 
 
 class _Transform(NamedTuple):
@@ -37,10 +37,9 @@ class _Transform(NamedTuple):
 
     @classmethod
     def of(cls, points: Sequence[float]) -> _Transform:
-        """The transform that evaluates polynomials at these points and at infinity (Toom and Cook).
+        """Return the transform that evaluates polynomials at these points and at infinity (Toom and Cook).
 
-        All numbers in the data's and the results' matrices are exact in float32, where those of `points` and
-        their powers are.
+        The matrices for data and results are exact in float32 if `points` and their powers are.
         """
         others = [[q for q in points if q != p] for p in points]
         data = [[*np.poly(rest)[::-1], 0] for rest in others] + [np.poly(points)[::-1]]
@@ -54,12 +53,12 @@ class _Transform(NamedTuple):
 
 
 _TRANSFORMS = {2: _Transform.of((0, 1, -1)), 4: _Transform.of((0, 5 / 8, -5 / 8, 3 / 2, -3 / 2))}
-"""By the results beside each other. With the usual points 0, 1, -1, 2, -2 errors are twice as large."""
+"""Transforms by m. With the usual points 0, 1, -1, 2, -2 errors are twice as large."""
 
 
 @dataclass(frozen=True)
 class _Tiles:
-    """How a batch of images is cut into tiles with `side` x `side` results each."""
+    """The division of a batch of images into tiles of `side` x `side` results."""
 
     batch: int
     height: int
@@ -69,23 +68,23 @@ class _Tiles:
 
     @property
     def results(self) -> tuple[int, int]:
-        """Rows and columns of what is computed."""
+        """Rows and columns of the result."""
         top, left, bottom, right = self.pads
         return self.height + top + bottom - 2, self.width + left + right - 2
 
     @property
     def grid(self) -> tuple[int, int]:
-        """Tiles one below the other, and side by side."""
+        """Numbers of tiles per column and per row."""
         rows, columns = self.results
         return -(-rows // self.side), -(-columns // self.side)
 
     @property
     def number(self) -> int:
-        """Tiles of the batch."""
+        """Number of tiles of the batch."""
         return self.batch * self.grid[0] * self.grid[1]
 
     def sources(self) -> npt.NDArray[np.int64]:
-        """The pixel at each place of each tile, (side+2, side+2, tiles); one past the last is a zero."""
+        """Return the pixel of each element of the tiles, (side+2, side+2, tiles); one more is a zero."""
         down, beside = self.grid
         a, b, image, i, j = np.ogrid[: self.side + 2, : self.side + 2, : self.batch, :down, :beside]
         row, column = i * self.side + a - self.pads[0], j * self.side + b - self.pads[1]
@@ -94,7 +93,7 @@ class _Tiles:
         return np.where(inside, pixel, self.batch * self.height * self.width).reshape(-1)
 
     def origins(self) -> npt.NDArray[np.int64]:
-        """Where each result, (batch, rows, columns), lies among (side, side, tiles)."""
+        """Return the index of each result, (batch, rows, columns), in (side, side, tiles)."""
         (rows, columns), (down, beside) = self.results, self.grid
         image, row, column = np.ogrid[: self.batch, :rows, :columns]
         tile = (image * down + row // self.side) * beside + column // self.side
@@ -104,7 +103,7 @@ class _Tiles:
 
 
 class _Convolution(NamedTuple):
-    """A Conv with what follows it. Where the batch is `free` the tiles are those of one image."""
+    """A Conv with its fused successors. If the batch size is `free`, the tiles are those of one image."""
 
     x: ir.Value
     weight: _Floats
@@ -115,11 +114,11 @@ class _Convolution(NamedTuple):
 
 
 def winograd(b: Builder, node: ir.Node) -> ir.Value | None:
-    """Conv of 3x3 windows, in steps of one -> tiles transformed, multiplied, transformed back.
+    """Conv of 3x3 windows with stride 1 -> Winograd's algorithm.
 
-    A BatchNormalization and a Relu after the Conv are taken along. Height and width must be fixed, and it
-    pays for many channels and many tiles only. Rounding errors are up to three times those of sums of float32
-    products; an infinity becomes NaN for its whole tile.
+    A BatchNormalization and a Relu after the Conv are included. Height and width must be fixed, channels and
+    tiles be many. Rounding errors are up to three times those of sums of float32 products; an infinity
+    becomes NaN in its whole tile.
     """
     found = _convolution(b, node)
     if found is None:
@@ -142,12 +141,12 @@ def winograd(b: Builder, node: ir.Node) -> ir.Value | None:
     else:
         y = b.op("Gemm", result, y, b.constant(np.tile(bias, side * tiles.number)))
     if found.relu:
-        y = b.op("Relu", y)  # onnxruntime makes it a part of the Gemm
+        y = b.op("Relu", y)  # onnxruntime fuses it with the Gemm
     return _images(b, y, found)
 
 
 def _pixels(b: Builder, found: _Convolution) -> ir.Value:
-    """The pixels, one after the other, and a zero; where the batch is free a pixel is that of all images."""
+    """Write the pixels in order and a zero; with a free batch, a pixel has the channels of all images."""
     tiles = found.tiles
     order = (2, 3, 0, 1) if found.free else (0, 2, 3, 1)
     rows = b.reshape(b.transpose(found.x, order), [tiles.batch * tiles.height * tiles.width, -1])
@@ -157,7 +156,7 @@ def _pixels(b: Builder, found: _Convolution) -> ir.Value:
 
 
 def _images(b: Builder, y: ir.Value, found: _Convolution) -> ir.Value:
-    """The results of the tiles as images."""
+    """Write the results of the tiles as images."""
     tiles, outputs = found.tiles, found.weight.shape[0]
     rows = b.reshape(y, [tiles.side**2 * tiles.number, -1])
     y = b.op("Gather", rows, b.constant(tiles.origins()), axis=0)
@@ -167,7 +166,7 @@ def _images(b: Builder, y: ir.Value, found: _Convolution) -> ir.Value:
 
 
 def _convolution(b: Builder, node: ir.Node) -> _Convolution | None:
-    """What `node` is the last part of, where that can and should be computed this way."""
+    """Return the convolution whose last part is `node` if the algorithm applies to it; else None."""
     parts = _parts(node)
     if parts is None or any(PLANNED in part.meta or len(part.outputs) > 1 for part in parts.values()):
         return None
@@ -189,7 +188,7 @@ def _convolution(b: Builder, node: ir.Node) -> _Convolution | None:
 
 
 _PADS_BY_INPUT = 11
-"""The ONNX operator set since which a Pad is written as here."""
+"""The ONNX operator set since which Pad has its pads as an input."""
 
 _BEFORE = {"Relu": ("BatchNormalization", "Conv"), "BatchNormalization": ("Conv",), "Conv": ()}
 _AFTER = {"Relu": (), "BatchNormalization": ("Relu",), "Conv": ("Relu", "BatchNormalization")}
@@ -197,10 +196,10 @@ _ZERO, _ONE = np.zeros(1), np.ones(1)
 
 
 def _parts(node: ir.Node) -> dict[str, ir.Node] | None:
-    """Conv, BatchNormalization and Relu, one upon the other, as far as they are there; `node` is the last."""
+    """Return the chain of Conv, BatchNormalization and Relu that ends with `node`, by operator; else None."""
     output = node.outputs[0]
     if private(output) and next(iter(output.uses())).node.op_type in _AFTER[node.op_type]:
-        return None  # asked again there
+        return None  # a longer chain ends there
     parts = {node.op_type: node}
     last: ir.Node | None = node
     while last is not None and last.op_type != "Conv":
@@ -212,23 +211,25 @@ def _parts(node: ir.Node) -> dict[str, ir.Node] | None:
 
 
 def _plain(b: Builder, conv: ir.Node) -> bool:
-    """Whether it is a convolution of images by 3 x 3 windows in steps of one, of all channels."""
+    """Return True for a convolution of images by 3 x 3 windows with stride 1, without groups or dilations."""
     x, kernel = conv.inputs[:2]
-    if x is None or kernel is None or b.shape(x)[1:2] != b.shape(kernel)[1:2]:
+    if x is None or kernel is None:
         return False
     window, given = b.shape(kernel)[2:], conv.attributes
     steps = [given[name].as_ints() for name in ("strides", "dilations") if name in given]
-    said = tuple(given["kernel_shape"].as_ints()) if "kernel_shape" in given else window
-    return window == said == (3, 3) and all(set(s) == {1} for s in steps) and attribute(conv, "group", 1) == 1
+    declared = tuple(given["kernel_shape"].as_ints()) if "kernel_shape" in given else window
+    plain = window == declared == (3, 3) and all(set(s) == {1} for s in steps)
+    # The shape of the input comes last, since it may have to be inferred node by node.
+    return plain and attribute(conv, "group", 1) == 1 and b.shape(x)[1:2] == b.shape(kernel)[1:2]
 
 
 def _tiles(b: Builder, conv: ir.Node, x: ir.Value, channels: int) -> _Tiles | None:
-    """The largest tiles with which it pays."""
+    """Return the largest tiles with which the algorithm is faster; None if there are none."""
     batch, _, height, width = b.shape(x)
     if height is None or width is None:
         return None
     pads = tuple(pads_of(conv, (height, width), (3, 3), (1, 1)))
-    for side, (fewest_channels, fewest_tiles) in _FEWEST.items():
+    for side, (fewest_channels, fewest_tiles) in _MINIMUM.items():
         tiles = _Tiles(1 if batch is None else batch, height, width, pads, side)
         if channels >= fewest_channels and min(tiles.results) > 0 and tiles.number >= fewest_tiles:
             return tiles
@@ -236,7 +237,7 @@ def _tiles(b: Builder, conv: ir.Node, x: ir.Value, channels: int) -> _Tiles | No
 
 
 def _vector(value: ir.Value | None, channels: int) -> _Floats:
-    """A constant number for each channel; Unsupported where it is anything else."""
+    """Return a constant vector of one number per channel; else raise Unsupported."""
     known = floats(value)
     if known is None or known.shape != (channels,):
         raise Unsupported("no constant for each channel")
@@ -244,9 +245,9 @@ def _vector(value: ir.Value | None, channels: int) -> _Floats:
 
 
 def _normalised(norm: ir.Node, channels: int) -> tuple[_Floats, _Floats]:
-    """Factor and summand of a BatchNormalization, a channel each."""
+    """Return factor and summand of a BatchNormalization for each channel."""
     if attribute(norm, "training_mode", 0):
-        raise Unsupported("normalises by what it is given")
+        raise Unsupported("normalises by the statistics of its input")
     scale, shift, mean, variance = (_vector(i, channels) for i in norm.inputs[1:5])
     epsilon = norm.attributes["epsilon"].as_float() if "epsilon" in norm.attributes else 1e-5
     factor = scale / np.sqrt(variance + epsilon)

@@ -1,9 +1,9 @@
-"""Quantised weights as onnxruntime takes them (seen in 1.31).
+"""Quantised weights in the form that onnxruntime accepts (seen in 1.31).
 
-* It makes weights of int8 and their zero points unsigned, for the sake of processors whose sums of products
-  overflow, and refuses the model where it would make one so twice ("Attempt to replace the existing tensor").
-* It makes integer products of weights of more than two dimensions, and refuses their zero points in the run
-  where there is one for each channel; none at all means the same as zeros.
+* It converts int8 weights and their zero points to uint8, because sums of int8 products overflow on some
+  processors, and refuses a model where one is converted twice ("Attempt to replace the existing tensor").
+* It computes integer products with weights of more than two dimensions, and refuses per-channel zero points
+  of these in the run; none at all means the same as zeros.
 """
 
 from __future__ import annotations
@@ -12,14 +12,16 @@ from collections.abc import Collection
 
 import onnx_ir as ir
 
+from pinnace.compiler.nodes import nodes
 
-def set_apart(model: ir.Model, kept: Collection[str]) -> None:
-    """Give every reader of an int8 weight a dequantisation, a weight and zero points of its own.
 
-    The values stay where they are, once. Weights named in `kept` keep their one name.
+def separate_weights(model: ir.Model, kept: Collection[str]) -> None:
+    """Give every reader of an int8 weight its own dequantisation, weight and zero points.
+
+    They share one tensor. Weights named in `kept` keep their name, and are not separated.
     """
     taken: set[ir.Value] = set()
-    for node in list(ir.traversal.RecursiveGraphIterator(model.graph)):
+    for node in list(nodes(model.graph)):
         weight = node.inputs[0] if node.op_type == "DequantizeLinear" else None
         if weight is None or not weight.is_initializer() or weight.dtype is not ir.DataType.INT8:
             continue
@@ -32,7 +34,7 @@ def set_apart(model: ir.Model, kept: Collection[str]) -> None:
 
 
 def _without_zeros(node: ir.Node) -> None:
-    """Leave zero points away that a product of more than two dimensions would be refused for."""
+    """Remove zero points of 0 with which a product of more than two dimensions is refused."""
     weight, scale = node.inputs[0], node.inputs[1]
     zero_points = node.inputs[2] if len(node.inputs) > 2 else None
     if zero_points is None or weight is None or weight.shape is None or len(weight.shape) < 3:
@@ -45,7 +47,7 @@ def _without_zeros(node: ir.Node) -> None:
 
 
 def _copies(node: ir.Node) -> list[ir.Node]:
-    """A node like this one for each reader of its result but the first."""
+    """Return a copy of a node for each reader of its result except the first."""
     copies = []
     (result,) = node.outputs
     for user, place in list(result.uses())[1:]:
@@ -59,7 +61,7 @@ def _copies(node: ir.Node) -> list[ir.Node]:
 
 
 def _own(graph: ir.Graph, node: ir.Node, place: int, taken: set[ir.Value]) -> None:
-    """Put another initializer of the same value in the place of one that is taken."""
+    """Replace an input that another node has taken by an initializer with the same value."""
     value = node.inputs[place] if place < len(node.inputs) else None
     if value is None or not value.is_initializer():
         return

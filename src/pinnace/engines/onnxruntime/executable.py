@@ -1,0 +1,292 @@
+"""The executable around a session of onnxruntime, and its executions."""
+
+from __future__ import annotations
+
+import ctypes
+import math
+import operator
+from collections.abc import Sequence
+
+import numpy as np
+import onnxruntime as ort
+from onnxruntime.capi import onnxruntime_pybind11_state as _state
+
+from pinnace.engines.onnxruntime import providers, session, starting
+from pinnace.engines.onnxruntime.memory import BFLOAT16, FAILURES, ONNX_BFLOAT16, OrtArray
+from pinnace.engines.onnxruntime.profiling import Profile
+from pinnace.engines.protocol import Execution, State
+from pinnace.engines.steps import Step
+from pinnace.errors import EngineError
+from pinnace.options.target import Target
+from pinnace.types import Array, DataType, Interface, Port
+
+_value_of = _state.OrtValue.ortvalue_from_numpy
+_HOST = ort.OrtDevice.make("cpu", 0)._get_c_device()
+
+_RUN_OPTIONS = ort.RunOptions()
+"""Without options, onnxruntime creates some for each run, which takes a microsecond."""
+
+_TINY = 2048
+"""Bytes up to which copying an array is faster than binding it."""
+
+
+class OnnxruntimeExecutable:
+    """A session over mapped weights; `held` keeps the objects alive that it does not own."""
+
+    def __init__(
+        self,
+        started: ort.InferenceSession,
+        interface: Interface,
+        first_state: Sequence[Array],
+        held: Sequence[object],
+        target: Target,
+        profile: Profile | None = None,
+    ) -> None:
+        self._session, self._held, self._profile = started, held, profile
+        self._interface, self._first_state = interface, first_state
+        self.inputs, self.outputs = interface.inputs, interface.outputs
+        precision = session.precision(started) if target.device == "cpu" else providers.precision(target)
+        self.info = {**interface.info, "engine": session.NAME, "precision": precision}
+        ports = (*interface.inputs, *interface.outputs)
+        kinds = {*(p.dtype for p in ports), *(DataType.from_numpy(value.dtype) for value in first_state)}
+        fixed = all(min(p.shape, default=0) >= 0 for p in ports)
+        if (target.device != "cpu" or target.simulates) and DataType.STRING not in kinds:
+            self._kind: type[_OrtExecution] = _DeviceExecution
+        elif DataType.BFLOAT16 in kinds:
+            self._kind = _ValueExecution
+        elif fixed and DataType.STRING not in kinds and not interface.states:
+            tiny = all(_size(port) <= _TINY for port in ports)
+            self._kind = _CopyingExecution if tiny else _BoundExecution
+        else:
+            self._kind = _OrtExecution
+        self.takes_device_memory = self._kind is _DeviceExecution
+
+    def execution(self, state: State | None = None) -> Execution:
+        """Create a place to run; places share nothing but the session."""
+        first = [np.array(value) for value in self._first_state] if state is None else state
+        return self._kind(self._session, self._interface, first)
+
+    def profile(self) -> list[list[Step]]:
+        """Return the steps of each run so far; [] without profiling."""
+        return self._profile.runs(self._session) if self._profile else []
+
+    def close(self) -> None:
+        """Free the session."""
+        del self._session, self._held
+        if self._profile:
+            self._profile.close()
+
+
+class _OrtExecution:
+    """Runs of a model with any shapes.
+
+    Calls go directly to the session inside `InferenceSession`, whose checks the API has done before.
+    """
+
+    def __init__(self, session: ort.InferenceSession, interface: Interface, state: State) -> None:
+        self.state = state
+        self._session = session._sess
+        self._names = [p.name for p in interface.inputs] + [name for name, _ in interface.states]
+        self._fetch = [p.name for p in interface.outputs] + [name for _, name in interface.states]
+
+    def run(self, arrays: Sequence[Array], outputs: Sequence[Array] | None = None) -> list[Array]:
+        """Compute the outputs; `EngineError` where onnxruntime fails."""
+        try:
+            results = self._compute(dict(zip(self._names, (*arrays, *self.state), strict=True)))
+        except FAILURES as error:
+            raise EngineError(f"onnxruntime: {error}") from None
+        if self.state:
+            count = len(results) - len(self.state)
+            results, self.state = results[:count], results[count:]
+        return results if outputs is None else _copied(results, outputs)
+
+    def _compute(self, feed: dict[str, Array]) -> list[Array]:
+        results: list[Array] = self._session.run(self._fetch, feed, _RUN_OPTIONS)
+        return results
+
+
+class _ValueExecution(_OrtExecution):
+    """Runs with bfloat16, which onnxruntime supports in `OrtValue`s but not in arrays."""
+
+    def _compute(self, feed: dict[str, Array]) -> list[Array]:
+        values = {name: _as_value(array)._ortvalue for name, array in feed.items()}
+        results = self._session.run_with_ort_values(values, self._fetch, _RUN_OPTIONS)
+        return [_as_array(ort.OrtValue(value)) for value in results]
+
+
+class _FixedExecution(_OrtExecution):
+    """Runs of a model with fixed shapes, whose inputs and outputs can be bound."""
+
+    def __init__(self, session: ort.InferenceSession, interface: Interface, state: State) -> None:
+        super().__init__(session, interface, state)
+        self._binding = session.io_binding()._iobinding
+        self._results = [(p.name, p.shape, p.dtype.to_numpy()) for p in interface.outputs]
+        self._misdeclared = False
+
+    def _run_unbound(self, arrays: Sequence[Array], outputs: Sequence[Array] | None) -> list[Array]:
+        """Repeat a failed run without binding; if it succeeds, no later run binds.
+
+        A file may declare other shapes than its results have. Other errors are raised again.
+        """
+        results = super().run(arrays, outputs)
+        self._misdeclared = True
+        return results
+
+
+class _BoundExecution(_FixedExecution):
+    """Binds the caller's arrays.
+
+    Arrays that the previous run bound are not bound again, which would take a microsecond each. They are held
+    until others replace them.
+    """
+
+    def __init__(self, session: ort.InferenceSession, interface: Interface, state: State) -> None:
+        super().__init__(session, interface, state)
+        self._read: list[Array | None] = [None] * len(self._names)
+        self._written: list[Array] = []
+
+    def run(self, arrays: Sequence[Array], outputs: Sequence[Array] | None = None) -> list[Array]:
+        """Compute the outputs; `EngineError` where onnxruntime fails."""
+        if self._misdeclared:
+            return self._run_unbound(arrays, outputs)
+        read, binding = self._read, self._binding
+        try:
+            for place, array in enumerate(arrays):
+                if array is not read[place]:
+                    read[place] = None  # if this is interrupted, it is bound again
+                    binding.bind_input(self._names[place], array)
+                    read[place] = array
+            results = self._new_results() if outputs is None else self._given(outputs)
+            self._session.run_with_iobinding(binding, _RUN_OPTIONS)
+        except FAILURES:
+            return self._run_unbound(arrays, outputs)
+        return results
+
+    def _new_results(self) -> list[Array]:
+        results, self._written = [], []
+        for name, shape, dtype in self._results:
+            array = np.empty(shape, dtype)
+            self._binding.bind_ortvalue_output(name, _value_of(array, _HOST))
+            results.append(array)
+        return results
+
+    def _given(self, outputs: Sequence[Array]) -> list[Array]:
+        if len(self._written) != len(outputs) or any(map(operator.is_not, outputs, self._written)):
+            self._written = []
+            for name, array in zip(self._fetch, outputs, strict=True):
+                self._binding.bind_ortvalue_output(name, _value_of(array, _HOST))
+            self._written = list(outputs)
+        return self._written
+
+
+class _CopyingExecution(_FixedExecution):
+    """Copies tiny inputs and outputs to and from bound arrays, which takes a fifth of binding them."""
+
+    def __init__(self, session: ort.InferenceSession, interface: Interface, state: State) -> None:
+        super().__init__(session, interface, state)
+        self._read = [np.zeros(p.shape, p.dtype.to_numpy()) for p in interface.inputs]
+        self._written = [np.zeros(shape, dtype) for _, shape, dtype in self._results]
+        for name, array in zip(self._names, self._read, strict=True):
+            self._binding.bind_input(name, array)
+        for name, array in zip(self._fetch, self._written, strict=True):
+            self._binding.bind_ortvalue_output(name, _value_of(array, _HOST))
+
+    def run(self, arrays: Sequence[Array], outputs: Sequence[Array] | None = None) -> list[Array]:
+        """Compute the outputs; `EngineError` where onnxruntime fails."""
+        if self._misdeclared:
+            return self._run_unbound(arrays, outputs)
+        try:
+            for place, array in enumerate(arrays):
+                read = self._read[place]
+                if array.shape != read.shape or array.dtype != read.dtype:
+                    return self._run_unbound(arrays, outputs)  # numpy would broadcast or convert it
+                read[...] = array
+            self._session.run_with_iobinding(self._binding, _RUN_OPTIONS)
+        except FAILURES:
+            return self._run_unbound(arrays, outputs)
+        if outputs is None:
+            return [written.copy() for written in self._written]
+        for place, output in enumerate(outputs):
+            output[...] = self._written[place]
+        return list(outputs)
+
+
+class _DeviceExecution(_OrtExecution):
+    """Runs on a device, with arrays in its memory or the host's.
+
+    Everything is bound again for each run: onnxruntime copies arrays in host memory when they are bound, and
+    they may have changed since. Nothing stays bound, so memory can be freed between runs.
+    """
+
+    def __init__(self, session: ort.InferenceSession, interface: Interface, state: State) -> None:
+        super().__init__(session, interface, state)
+        self._binding = session.io_binding()
+
+    def run(self, arrays: Sequence[Array], outputs: Sequence[Array | None] | None = None) -> list[Array]:
+        """Compute the outputs; `EngineError` where onnxruntime fails."""
+        count = len(self._fetch) - len(self.state)
+        into = [*([None] * count if outputs is None else outputs), *([None] * len(self.state))]
+        binding = self._binding
+        try:
+            for name, array in zip(self._names, (*arrays, *self.state), strict=True):
+                _bind_input(binding, name, array)
+            for name, given in zip(self._fetch, into, strict=True):
+                _bind_output(binding, name, given)
+            self._session.run_with_iobinding(binding._iobinding, _RUN_OPTIONS)
+            binding.synchronize_outputs()
+            values = zip(binding.get_outputs(), into, strict=True)
+            results = [_as_array(value) if given is None else given for value, given in values]
+        except FAILURES as error:
+            raise EngineError(f"onnxruntime: {starting.with_hint(str(error))}") from None
+        finally:
+            binding.clear_binding_inputs()
+            binding.clear_binding_outputs()
+        results, self.state = results[:count], results[count:]
+        return results
+
+
+def _size(port: Port) -> int:
+    """Return the bytes of an input or output with a fixed shape."""
+    return math.prod(port.shape) * port.dtype.to_numpy().itemsize
+
+
+def _bind_input(binding: ort.IOBinding, name: str, array: Array | OrtArray) -> None:
+    if isinstance(array, OrtArray):
+        array.bind_input(binding, name)
+    else:
+        binding.bind_ortvalue_input(name, _as_value(array))
+
+
+def _bind_output(binding: ort.IOBinding, name: str, array: Array | OrtArray | None) -> None:
+    if isinstance(array, OrtArray):
+        array.bind_output(binding, name)
+    elif array is None:
+        binding.bind_output(name)  # onnxruntime allocates host memory
+    else:
+        binding.bind_ortvalue_output(name, _as_value(array))
+
+
+def _copied(results: Sequence[Array], outputs: Sequence[Array]) -> list[Array]:
+    for result, output in zip(results, outputs, strict=True):
+        if result.shape != output.shape:
+            raise EngineError(
+                f"onnxruntime: an output has the shape {list(result.shape)}, and not "
+                f"{list(output.shape)} as the model declares: call predict without output arrays"
+            )
+        np.copyto(output, result)
+    return list(outputs)
+
+
+def _as_value(array: Array) -> ort.OrtValue:
+    if array.dtype != BFLOAT16:
+        return ort.OrtValue.ortvalue_from_numpy(array)
+    return ort.OrtValue.ortvalue_from_numpy_with_onnx_type(array.view(np.uint16), ONNX_BFLOAT16)
+
+
+def _as_array(value: ort.OrtValue) -> Array:
+    if value.data_type() != "tensor(bfloat16)":
+        array: Array = value.numpy()
+        return array
+    shape = tuple(value.shape())
+    memory = (ctypes.c_uint16 * math.prod(shape)).from_address(value.data_ptr())
+    return np.array(np.frombuffer(memory, BFLOAT16).reshape(shape))
