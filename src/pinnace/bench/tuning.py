@@ -20,12 +20,12 @@ import numpy as np
 from pinnace.api.runner import ModelParallelRunner
 from pinnace.bench.throughput import served, throughput
 from pinnace.bench.timing import Call, RunLimit, collector_off
-from pinnace.cache.choices import Measurement, Way
+from pinnace.cache.choices import Configuration, Measurement
 from pinnace.errors import EngineError, PinnaceError, PinnaceWarning, warn
 from pinnace.options.context import Context
 from pinnace.types import Array
 
-REFERENCE = Way("onnxruntime", "enforce_fp32", 1, 1)
+REFERENCE = Configuration("onnxruntime", "enforce_fp32", 1, 1)
 """The configuration whose outputs are the reference."""
 
 _TURNS, _LEAST_TURNS = 20, 3  # many and short: other load comes and goes within seconds
@@ -49,7 +49,7 @@ class Outcome:
     `reason` is why it must not be chosen.
     """
 
-    way: Way
+    way: Configuration
     measured: Measurement | None = None
     computes_in: str = ""
     reason: str = ""
@@ -61,10 +61,10 @@ def ways(
     threads: Sequence[int],
     workers: Sequence[int],
     cores: int,
-) -> list[Way]:
+) -> list[Configuration]:
     """Return all combinations, except several workers with more threads in total than cores."""
     return [
-        Way(provider, precision, count, places)
+        Configuration(provider, precision, count, places)
         for places in workers
         for count in threads
         if places == 1 or places * count <= cores
@@ -75,7 +75,7 @@ def ways(
 
 def compete(
     subject: Subject,
-    contestants: Sequence[Way],
+    contestants: Sequence[Configuration],
     seconds: float,
     bounds: Mapping[str, float],
     watch: Callable[[str], None],
@@ -109,7 +109,7 @@ def deviation(got: Sequence[Array], wanted: Sequence[Array]) -> float:
 class _Contestant:
     """An open model of one configuration, and the figures of its turns."""
 
-    def __init__(self, way: Way, model: ModelParallelRunner, arrays: Sequence[Array]) -> None:
+    def __init__(self, way: Configuration, model: ModelParallelRunner, arrays: Sequence[Array]) -> None:
         self.way, self._model, self._arrays = way, model, arrays
         self.computes_in = model.get_model_info("precision")
         inputs = model.get_inputs()
@@ -147,14 +147,14 @@ class _Contestant:
 
 def _compete(
     subject: Subject,
-    group: Sequence[Way],
+    group: Sequence[Configuration],
     seconds: float,
     wanted: Sequence[Array],
     bounds: Mapping[str, float],
 ) -> Iterator[Outcome]:
     deadline = time.monotonic() + seconds
-    failed: dict[Way, str] = {}
-    deviations: dict[Way, float] = {}
+    failed: dict[Configuration, str] = {}
+    deviations: dict[Configuration, float] = {}
     running: list[_Contestant] = []
     with ExitStack() as stack:
         for way in group:
@@ -187,7 +187,7 @@ def _take_turns(running: Sequence[_Contestant], deadline: float) -> None:
 
 
 @contextmanager
-def _opened(subject: Subject, way: Way) -> Iterator[_Contestant]:
+def _opened(subject: Subject, way: Configuration) -> Iterator[_Contestant]:
     context = Context()
     context.target = ["cpu"]
     context.cpu.provider, context.cpu.precision_mode = way.provider, way.precision

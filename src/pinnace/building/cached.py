@@ -103,8 +103,8 @@ class Tunings:
 
     def _place(self, store: Store) -> str:
         from pinnace import engines
-        from pinnace.cache.choices import place_of
+        from pinnace.cache.choices import environment_of
 
         versions = map(" ".join, engines.installed().items())
         whole = self._contents.whole(store.refers(self._contents.file))
-        return place_of(whole, versions, usable_core_count())
+        return environment_of(whole, versions, usable_core_count())

@@ -26,7 +26,7 @@ processes, while OpenVINO packs them into memory of each process. Smaller differ
 
 
 @dataclass(frozen=True)
-class Way:
+class Configuration:
     """A configuration to run a model in; `threads` is per worker."""
 
     provider: str
@@ -39,7 +39,7 @@ class Way:
 
 
 @dataclass(frozen=True)
-class Measurement(Way):
+class Measurement(Configuration):
     """Measured speed of a model in one configuration.
 
     `latency` is the median in milliseconds, waiting included; `throughput` is in predictions per second;
@@ -72,6 +72,7 @@ class Tuning:
         fits = _nearest(fits, threads, "threads")
 
         def cost(one: Measurement) -> float:
+            """Return the time of a prediction, with a handicap for engines that need more memory."""
             time = one.latency if workers == 1 else 1 / one.throughput
             return time if one.provider == _LEANEST else time * _WORTH
 
@@ -93,7 +94,7 @@ class Tuning:
         return replace(self, measured=(*kept, *self.measured))
 
 
-def place_of(whole: str, engines: Iterable[str], cores: int) -> str:
+def environment_of(whole: str, engines: Iterable[str], cores: int) -> str:
     """Return a digest of all that figures depend on: the model with its files, versions, processor and cores.
 
     `whole` is that of `pinnace.cache.key.whole_of`, `engines` are names and versions of the installed ones.
@@ -106,14 +107,14 @@ def any_kept(store: Store) -> bool:
     return os.path.isdir(store.root / _FOLDER)  # False too for a folder without permission
 
 
-def find(store: Store, content: str, place: str) -> Tuning | None:
+def find(store: Store, content: str, environment: str) -> Tuning | None:
     """Return the stored tuning of a model; None if there is none or it is damaged."""
-    return _tuning(store.noted(_FOLDER, f"{content}-{place}"))
+    return _tuning(store.noted(_FOLDER, f"{content}-{environment}"))
 
 
-def remember(store: Store, content: str, place: str, tuning: Tuning) -> None:
+def remember(store: Store, content: str, environment: str, tuning: Tuning) -> None:
     """Store a tuning, replacing the last one. Raises OSError."""
-    store.note(_FOLDER, f"{content}-{place}", asdict(tuning.after(find(store, content, place))))
+    store.note(_FOLDER, f"{content}-{environment}", asdict(tuning.after(find(store, content, environment))))
 
 
 def forget(store: Store, content: str) -> int:
@@ -138,6 +139,7 @@ def _nearest(found: Sequence[Measurement], wanted: int, what: str) -> list[Measu
         return list(found)
 
     def far(one: Measurement) -> float:
+        """Return the distance from the wanted number."""
         return abs(math.log(getattr(one, what) / wanted))
 
     least = min(map(far, found), default=0.0)
@@ -148,13 +150,13 @@ def _configuration(one: Measurement) -> tuple[str, int, int]:
     return one.precision, one.threads, one.workers
 
 
-def _tuning(said: Any) -> Tuning | None:
+def _tuning(record: Any) -> Tuning | None:
     try:
         return Tuning(
-            model=said["model"],
-            shapes=tuple(map(tuple, said["shapes"])),
-            when=said["when"],
-            measured=tuple(Measurement(**one) for one in said["measured"]),
+            model=record["model"],
+            shapes=tuple(map(tuple, record["shapes"])),
+            when=record["when"],
+            measured=tuple(Measurement(**one) for one in record["measured"]),
         )
     except (KeyError, TypeError):
         return None

@@ -185,25 +185,25 @@ def plain(items: list[tuple[str, Any]]) -> dict[str, Any]:
     return {key: value.name if isinstance(value, DataType | Format) else value for key, value in items}
 
 
-def interface(said: dict[str, Any]) -> Interface:
+def interface(record: dict[str, Any]) -> Interface:
     """Inverse of `plain` for an Interface. Raises KeyError, TypeError or ValueError."""
     return Interface(
-        inputs=tuple(map(port, said["inputs"])),
-        outputs=tuple(map(port, said["outputs"])),
-        states=tuple((before, after) for before, after in said["states"]),
-        info=said["info"],
+        inputs=tuple(map(port, record["inputs"])),
+        outputs=tuple(map(port, record["outputs"])),
+        states=tuple((before, after) for before, after in record["states"]),
+        info=record["info"],
     )
 
 
-def port(said: dict[str, Any]) -> Port:
+def port(record: dict[str, Any]) -> Port:
     """Inverse of `plain` for a Port. Raises as `interface` does."""
-    return Port(said["name"], DataType[said["dtype"]], tuple(said["shape"]), Format[said["format"]])
+    return Port(record["name"], DataType[record["dtype"]], tuple(record["shape"]), Format[record["format"]])
 
 
-def _first_state(folder: Path, said: list[Any]) -> Iterator[Array]:
+def _first_state(folder: Path, record: list[Any]) -> Iterator[Array]:
     data = (folder / _STATE).read_bytes()
     offset = 0
-    for name, shape in said:
+    for name, shape in record:
         dtype, count = DataType[name].to_numpy(), math.prod(shape)
         yield np.frombuffer(data, dtype, count, offset).reshape(shape)
         offset += count * dtype.itemsize

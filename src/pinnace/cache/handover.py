@@ -24,10 +24,9 @@ import socket
 import struct
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 from weakref import WeakSet, finalize
 
 from pinnace.cache import entry as entries
@@ -37,7 +36,7 @@ from pinnace.errors import ConfigError, ModelStateError
 from pinnace.weights.digest import digest
 
 _PATIENCE = 10.0  # timeout in seconds for an answer
-_MOST = 1 << 16  # maximum bytes of a message
+_MAX_MESSAGE = 1 << 16  # maximum bytes of a message
 _CREDENTIALS = struct.Struct("3i")  # pid, uid, gid
 _SEALS = fcntl.F_SEAL_SEAL | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_WRITE
 _HANDLES = 1 << 63  # a signed integer holds it in MindSpore's tutorial, and 0 is none
@@ -71,10 +70,10 @@ class Offer:
         listening.bind(_address(self.handle))
         listening.listen(1024)
         self._listening, self._pidfds = listening, tuple(admitted.values())
-        asked = {"handle": str(self.handle), "content": content, "made_for": made_for, "device": device}
+        request = {"handle": str(self.handle), "content": content, "made_for": made_for, "device": device}
         waiting = threading.Thread(
             target=_serve,
-            args=(listening, asked, entry.folder, tuple(refers), dict(admitted)),
+            args=(listening, request, entry.folder, tuple(refers), dict(admitted)),
             name="pinnace-offer",
             daemon=True,
         )
@@ -135,13 +134,13 @@ def receive(handle: str, content: str, key: Callable[[Sequence[str]], str], devi
     reason.
     """
     number = _handle(handle)
-    asked = {"handle": str(number), "content": content, "made_for": key(()), "device": device}
+    request = {"handle": str(number), "content": content, "made_for": key(()), "device": device}
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET | socket.SOCK_CLOEXEC) as line:
         line.settimeout(_PATIENCE)
         try:
             _connect(line, _address(number))
             _check_master(line, model)
-            said, descriptors = _asked(line, json.dumps(asked).encode())
+            message, descriptors = _exchange(line, json.dumps(request).encode())
         except TimeoutError:
             raise ModelStateError(f"{model}: the master of these weights does not answer") from None
         except OSError:
@@ -150,14 +149,14 @@ def receive(handle: str, content: str, key: Callable[[Sequence[str]], str], devi
                 f"the master was closed or has ended"
             ) from None
     try:
-        answer = json.loads(said) if said else {"refused": "it ended while it was asked"}
+        answer = json.loads(message) if message else {"refused": "it ended during the request"}
         if "refused" in answer:
             raise ModelStateError(f"{model}: the master of these weights refuses: {answer['refused']}")
         folder = Path(answer["folder"])
-        told = json.loads(_unsealed(descriptors))
-        if key(told["refers"]) != folder.name:
+        contents = json.loads(_unsealed(descriptors))
+        if key(contents["refers"]) != folder.name:
             raise ModelStateError(f"{model}: its weight files are not those of the master's model")
-        return _entry(folder, told["description"].encode(), model)
+        return _entry(folder, contents["description"].encode(), model)
     finally:
         _close(descriptors)
 
@@ -174,15 +173,15 @@ def _connect(line: socket.socket, address: str) -> None:
             time.sleep(0.002)
 
 
-def _asked(line: socket.socket, question: bytes) -> tuple[bytes, list[int]]:
+def _exchange(line: socket.socket, question: bytes) -> tuple[bytes, list[int]]:
     """Return the answer and its descriptors; a master that refuses this process answers without reading."""
     with suppress(BrokenPipeError):
         line.sendall(question)
     try:
-        said, descriptors, _, _ = socket.recv_fds(line, _MOST, 1)
+        message, descriptors, _, _ = socket.recv_fds(line, _MAX_MESSAGE, 1)
     except ConnectionResetError:  # reported before the answer if the question was not read
-        said, descriptors, _, _ = socket.recv_fds(line, _MOST, 1)
-    return said, descriptors
+        message, descriptors, _, _ = socket.recv_fds(line, _MAX_MESSAGE, 1)
+    return message, descriptors
 
 
 def _handle(text: str) -> int:
@@ -240,7 +239,7 @@ def _answer(
 ) -> None:
     refused = _stranger(line, admitted)  # strangers must not delay admitted clients
     line.settimeout(0 if refused else _PATIENCE)
-    refused = refused or _difference(line.recv(_MOST), expected)
+    refused = refused or _difference(line.recv(_MAX_MESSAGE), expected)
     try:
         description = b"" if refused else entries.description(folder)
     except OSError as error:
@@ -248,8 +247,8 @@ def _answer(
     if refused:
         line.sendall(json.dumps({"refused": refused}).encode())
         return
-    told = {"description": description.decode(errors="replace"), "refers": refers}
-    ticket = _sealed(json.dumps(told).encode())
+    contents = {"description": description.decode(errors="replace"), "refers": refers}
+    ticket = _sealed(json.dumps(contents).encode())
     try:
         socket.send_fds(line, [json.dumps({"folder": str(folder)}).encode()], [ticket])
     finally:
@@ -268,16 +267,16 @@ def _stranger(line: socket.socket, admitted: Mapping[int, int]) -> str:
     return ""
 
 
-def _difference(said: bytes, expected: Mapping[str, str]) -> str:
+def _difference(message: bytes, expected: Mapping[str, str]) -> str:
     """Return how the request differs from the offer; "" if it does not."""
-    asked = json.loads(said)
-    if not hmac.compare_digest(str(asked["handle"]).encode(), expected["handle"].encode()):
+    request = json.loads(message)
+    if not hmac.compare_digest(str(request["handle"]).encode(), expected["handle"].encode()):
         return "the handle is wrong"
-    if asked.get("content") != expected["content"]:
+    if request.get("content") != expected["content"]:
         return "it offers another model: both must be built from the same file"
-    if asked.get("device") != expected["device"]:
-        return f"it built this model for {expected['device']}, and this process for {asked.get('device')}"
-    if asked.get("made_for") != expected["made_for"]:
+    if request.get("device") != expected["device"]:
+        return f"it built this model for {expected['device']}, and this process for {request.get('device')}"
+    if request.get("made_for") != expected["made_for"]:
         return "it built this model for another target, with other options, or with another version"
     return ""
 
@@ -322,6 +321,6 @@ def _end(listening: socket.socket, pidfds: tuple[int, ...], thread: threading.Th
     _close(pidfds)
 
 
-def _close(descriptors: Any) -> None:
+def _close(descriptors: Iterable[int]) -> None:
     for descriptor in descriptors:
         os.close(descriptor)

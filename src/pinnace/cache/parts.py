@@ -36,12 +36,12 @@ def compile_into(
     place.mkdir()
     constants = Compiled(Interface((), (), (), {}), tuple(plan.constants.values()), ())
     entries.write(place, constants, graph.name, "")
-    said = {
+    record = {
         "part": asdict(plan.part),
-        "steps": [_said(step) for step in plan.steps],
+        "steps": [_as_json(step) for step in plan.steps],
         "constants": list(plan.constants),
     }
-    (folder / _PLAN).write_text(json.dumps(said), encoding="utf-8")
+    (folder / _PLAN).write_text(json.dumps(record), encoding="utf-8")
     return whole
 
 
@@ -54,8 +54,8 @@ def load(entry: Entry, name: str, load_segment: Callable[[Compiled, Path], Execu
     """Load the part of a rank, to run after the ranks have met; `name` is the model's. Raises as
     `load_segment`.
     """
-    said = json.loads((entry.folder / _PLAN).read_text(encoding="utf-8"))
-    count = sum("segment" in step for step in said["steps"])
+    record = json.loads((entry.folder / _PLAN).read_text(encoding="utf-8"))
+    count = sum("segment" in step for step in record["steps"])
     try:
         folders = [entry.folder / _SEGMENTS / str(number) for number in range(count)]
         inner = [entries.described(folder) for folder in folders]
@@ -63,15 +63,15 @@ def load(entry: Entry, name: str, load_segment: Callable[[Compiled, Path], Execu
     except Damaged as damage:  # since the entry was checked
         raise OSError(str(damage)) from None
     plan = Plan(
-        Partition(**said["part"]),
-        tuple(map(_step, said["steps"])),
-        dict(zip(said["constants"], constants, strict=True)),
+        Partition(**record["part"]),
+        tuple(map(_step, record["steps"])),
+        dict(zip(record["constants"], constants, strict=True)),
     )
     segments = [load_segment(one.compiled, one.folder) for one in inner]
     return RankPart(name, plan, entry.compiled.interface, entry.compiled.first_state, segments)
 
 
-def _said(step: Step) -> dict[str, Any]:
+def _as_json(step: Step) -> dict[str, Any]:
     match step:
         case Segment():
             return {"segment": asdict(step.ports, dict_factory=entries.plain)}
@@ -81,13 +81,14 @@ def _said(step: Step) -> dict[str, Any]:
             return {}
 
 
-def _step(said: dict[str, Any]) -> Step:
-    if "segment" in said:
-        return Segment(entries.interface(said["segment"]))
-    if "collective" not in said:
+def _step(record: dict[str, Any]) -> Step:
+    if "segment" in record:
+        return Segment(entries.interface(record["segment"]))
+    if "collective" not in record:
         return Wait()
     fields: dict[str, Any] = {
-        name: tuple(value) if isinstance(value, list) else value for name, value in said["collective"].items()
+        name: tuple(value) if isinstance(value, list) else value
+        for name, value in record["collective"].items()
     }
     fields |= {name: tuple(map(entries.port, fields[name])) for name in ("takes", "gives")}
     return Collective(**fields)

@@ -275,8 +275,8 @@ def _root(chosen: str) -> Path:
 
 
 def _limit() -> int:
-    said = os.environ.get("PINNACE_CACHE_LIMIT", "")
+    text = os.environ.get("PINNACE_CACHE_LIMIT", "")
     try:
-        return int(float(said or _LIMIT) * 1e9)
+        return int(float(text or _LIMIT) * 1e9)
     except (ValueError, OverflowError):
-        raise ConfigError(f"PINNACE_CACHE_LIMIT must be a number of GB, but got {said!r}") from None
+        raise ConfigError(f"PINNACE_CACHE_LIMIT must be a number of GB, but got {text!r}") from None

@@ -97,7 +97,7 @@ class _Estimate:
         self._model, self._opset, self._thorough = model, opset_of(model), thorough
         self._tensors: dict[ir.Value, ir.TensorProtocol] = {}  # in the file; their sizes take a while to get
         self._elements: dict[ir.Value, float | ir.TensorProtocol] = {}  # of constants
-        self.visit(model.graph)
+        self.add(model.graph)
 
     def is_beyond(self, folded: _Folded, limit: int) -> bool:
         """Return True if a result is larger than `limit`, as far as the estimate shows."""
@@ -135,7 +135,7 @@ class _Estimate:
             for is_product, factors in self._factors
         )
 
-    def visit(self, graph: ir.Graph | ir.Function) -> None:
+    def add(self, graph: ir.Graph | ir.Function) -> None:
         """Estimate the nodes of a graph, of its nested graphs and of the functions that it calls."""
         for value in graph.initializers.values() if isinstance(graph, ir.Graph) else ():
             if value.const_value is not None:
@@ -149,7 +149,7 @@ class _Estimate:
             self._call(node, called)
         elif inner := inner_graphs(node):
             for graph in inner:
-                self.visit(graph)
+                self.add(graph)
             if node.op_type == "If":  # engines replace one with a constant condition by its branch
                 for results in zip(node.outputs, *(g.outputs for g in inner), strict=False):
                     self._set(results[0], max(map(self._size, results[1:])))
@@ -196,7 +196,7 @@ class _Estimate:
         for inside, given in zip_longest(function.inputs, node.inputs[: len(function.inputs)]):
             self._elements.pop(inside, None)
             self._set(inside, 0 if given is None else self._size(given))
-        self.visit(function)
+        self.add(function)
         for output, inside in zip(node.outputs, function.outputs, strict=False):
             self._set(output, self._size(inside))
 

@@ -118,8 +118,7 @@ def of(
     axis: int,
     error: Callable[[str], ModelFormatError],
 ) -> Pack:
-    """Return the packing `kind` of a tensor of type `dtype` with the parameters `rows`, one or one per
-    channel.
+    """Return the packing `kind` of a tensor of type `dtype` with parameters `rows`, one or one per channel.
 
     `axis` is that of the channels. `error` creates the error for data that cannot be unpacked.
     """
@@ -133,25 +132,18 @@ def of(
     if quantised and kind != "NONE" and not 1 <= bits <= 8 * stored.itemsize:
         raise error(f"has {bits} bits in {stored.name}")
     layout = _channel_shape(shape, axis, len(rows), error)
-    rows = rows or [_IDENTITY]
 
     def column(formula: Callable[[Row], float]) -> npt.NDArray[np.float64]:
-        numbers = np.array([formula(row) for row in rows], np.float64).reshape(layout)
+        """Return one number per channel, in the shape that broadcasts over the tensor."""
+        numbers = np.array([formula(row) for row in rows or [_IDENTITY]], np.float64).reshape(layout)
         if not (np.abs(numbers) <= _LARGEST).all():
             raise error("has scales beyond float32")
         return numbers
 
-    return Pack(
-        kind=kind,
-        shape=shape,
-        dtype=stored,
-        bits=bits,
-        quantised=quantised,
-        zero_point=column(lambda p: p["zeroPoint"]).astype(np.int32),
-        scale=column(lambda p: p["scale"] * p["varCorr"]).astype(np.float32),
-        shift=column(lambda p: p["meanCorr"]).astype(np.float32),
-        error=error,
-    )
+    zero_point = column(lambda p: p["zeroPoint"]).astype(np.int32)
+    scale = column(lambda p: p["scale"] * p["varCorr"]).astype(np.float32)
+    shift = column(lambda p: p["meanCorr"]).astype(np.float32)
+    return Pack(kind, shape, stored, bits, quantised, zero_point, scale, shift, error)
 
 
 def shared_axis(before: int | None, axis: int) -> int:

@@ -45,6 +45,7 @@ class _Outline:
         self.data, self.reference, self.smallest, self.name = data, reference, smallest, name
 
     def message(self, start: int, end: int, fields: Fields, depth: int) -> bytes:
+        """Return the outline of the message in `data[start:end]`."""
         if depth > _DEPTH:
             raise ModelFormatError(f"{self.name}: messages are nested too deeply at byte {start}")
         parts: list[bytes | memoryview] = []
@@ -58,9 +59,7 @@ class _Outline:
                 key, position = self._varint(position, end)
             body, position = self._value(key, position, end)
             inner = fields.get(key >> 3)
-            if inner is None or key & 7 != _BYTES:
-                continue
-            if position - body <= self.smallest:
+            if inner is None or key & 7 != _BYTES or position - body <= self.smallest:
                 continue
             parts.append(self.data[copied:begin])
             copied = position

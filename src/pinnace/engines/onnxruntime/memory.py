@@ -51,9 +51,9 @@ class OrtDeviceMemory:
 
     def hold(self, array: Array) -> OrtArray:
         """See `pinnace.tensors.memory.DeviceMemory.hold`."""
-        made = OrtArray(_Block(self, array.nbytes), array.shape, array.dtype)
-        made.write(array)
-        return made
+        held = OrtArray(_Block(self, array.nbytes), array.shape, array.dtype)
+        held.write(array)
+        return held
 
 
 class _Block:

@@ -66,10 +66,10 @@ def returns_an_input(node: ir.Node) -> bool:
     """Return True if the output is an input of the graph, except for nodes that change nothing."""
     value: ir.Value | None = node.outputs[0]
     given = value is not None and value.is_graph_output()
-    while value is not None and (made := value.producer()) is not None:
-        if made.op_type not in _REMOVED or len([each for each in made.inputs if each is not None]) != 1:
+    while value is not None and (producer := value.producer()) is not None:
+        if producer.op_type not in _REMOVED or len([i for i in producer.inputs if i is not None]) != 1:
             return False
-        value = made.inputs[0]
+        value = producer.inputs[0]
     return given and value is not None and value.is_graph_input()
 
 
@@ -189,10 +189,10 @@ def comes_from_shapes(value: ir.Value | None, or_booleans: bool = False) -> bool
         if node is None or any(a.type is ir.AttributeType.GRAPH for a in node.attributes.values()):
             return False
         first = node.inputs[0] if node.inputs else None
-        told = (
+        is_boolean = (
             or_booleans and first is not None and first.dtype is ir.DataType.BOOL and node.op_type == "Cast"
         )
-        if not told and node.op_type not in ("Shape", "Size", "Constant"):
+        if not is_boolean and node.op_type not in ("Shape", "Size", "Constant"):
             todo += [given for given in node.inputs if given not in seen]
             seen.update(node.inputs)
     return True

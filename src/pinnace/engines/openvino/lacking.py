@@ -153,7 +153,7 @@ _CONDITIONS: tuple[tuple[str, _Condition, str], ...] = (
     ("CumSum Mul", lambda n, opset: is_int64(n, opset) and not all(map(is_small, n.inputs)), _CUT),
     ("Mod", lambda n, opset: is_integer(n, opset) is False, "OpenVINO loses digits of the remainder"),
     ("ReduceLogSum", lambda n, opset: is_integer(n, opset), "OpenVINO rounds to integers differently"),
-    ("Floor", lambda n, _: (of := n.inputs[0]) and (made := of.producer()) and made.op_type == "Div",
+    ("Floor", lambda n, _: (x := n.inputs[0]) and (maker := x.producer()) and maker.op_type == "Div",
      "OpenVINO multiplies by the reciprocal, so x / x may be less than 1"),
     ("ReduceL1 ReduceLogSum", lambda n, _: "axes" in set_attributes(n),
      "OpenVINO reduces over all axes from opset 13 on"),

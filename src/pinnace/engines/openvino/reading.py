@@ -165,12 +165,12 @@ def _serialised(model: ir.Model, weights: Mapping[str, Array]) -> bytes:
         for output in node.outputs:
             if not output.is_graph_output():
                 output.type = output.shape = None
-    made = ir.serde.serialize_model(model).SerializeToString()
+    data = ir.serde.serialize_model(model).SerializeToString()
     del model.graph.inputs[-len(values) or len(model.graph.inputs) :]
     for value, tensor in zip(values, tensors, strict=True):
         value.const_value = tensor
         model.graph.register_initializer(value)
-    return made
+    return data
 
 
 def writable(array: Array) -> Array:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from functools import cache
-from typing import Any
 
 import openvino as ov
 
@@ -41,7 +40,7 @@ def check_threads() -> None:
         )
 
 
-def properties(target: Target) -> dict[str, Any]:
+def properties(target: Target) -> dict[str, int | str]:
     """Return OpenVINO's properties for a target. A stream runs one request, on threads of its own."""
     streams = target.parallel_requests
     threads = target.threads or max(1, usable_core_count() // streams)

@@ -8,8 +8,8 @@ was observed to show the former if present, else the latter; names of values are
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
 
+from pinnace.formats.mindir.schema import Proto
 from pinnace.ops import structure
 from pinnace.program import Function, Literal
 
@@ -22,7 +22,7 @@ _Names = str | list["_Names"]
 class Namer:
     """Names the results of a graph; `function` is the result of reading it."""
 
-    def __init__(self, graph: Any, function: Function) -> None:
+    def __init__(self, graph: Proto, function: Function) -> None:
         self._protos = {proto.output[0]: proto for proto in graph.node if proto.output}
         self._inputs = {port.name: port.tensor[0].name for port in graph.input if port.tensor}
         self._nodes = {node.outputs[0]: node for node in function.nodes}
@@ -65,7 +65,7 @@ class Namer:
         return value.removeprefix(self._prefix)
 
 
-def _name(attribute: Any) -> str:
+def _name(attribute: Proto) -> str:
     return attribute.tensors[0].name if attribute.tensors else ""
 
 

@@ -15,7 +15,7 @@ import onnx_ir as ir
 
 from pinnace.errors import ModelFormatError
 from pinnace.formats import packing
-from pinnace.formats.mindir.schema import number_of
+from pinnace.formats.mindir.schema import Proto, number_of
 from pinnace.ops.channels import quantised_axis
 from pinnace.program import Layout, Node, Quantised
 
@@ -60,14 +60,14 @@ def uses(nodes: list[Node]) -> dict[str, WeightUse]:
     return found
 
 
-def meaning(tensor: Any, use: WeightUse) -> Quantised | None:
+def meaning(tensor: Proto, use: WeightUse) -> Quantised | None:
     """Return the quantisation of a weight if nodes compute with its integers, else None."""
     rows = _rows(tensor)
     return packing.quantised(rows, use.axis or 0) if rows and not use.stored and not _packed(tensor) else None
 
 
 def unpacked(
-    tensor: Any,
+    tensor: Proto,
     dtype: ir.DataType,
     use: WeightUse,
     raw: ir.TensorProtocol,
@@ -88,17 +88,17 @@ def unpacked(
     )
 
 
-def is_stored(tensor: Any, use: WeightUse) -> bool:
+def is_stored(tensor: Proto, use: WeightUse) -> bool:
     """Return True if a weight must be unpacked."""
     rows = _rows(tensor)
     return _packed(tensor) or (bool(rows) and meaning(tensor, use) is None)
 
 
-def _packed(tensor: Any) -> bool:
+def _packed(tensor: Proto) -> bool:
     return bool(tensor.compression_type)
 
 
-def _rows(tensor: Any) -> list[Mapping[str, Any]]:
+def _rows(tensor: Proto) -> list[Mapping[str, Any]]:
     """Return the parameters of each channel; [] if the weight is not quantised."""
     if not tensor.quant_params:
         return []
@@ -107,7 +107,7 @@ def _rows(tensor: Any) -> list[Mapping[str, Any]]:
     return [dict(zip(_LISTS, row, strict=True)) for row in zip(*columns, strict=False)]
 
 
-def _number(value: Any) -> float | int:
+def _number(value: Proto) -> float | int:
     for many in (value.doubles, value.floats, value.ints):
         if many:
             number: float | int = many[0]

@@ -21,7 +21,7 @@ from pinnace.errors import ModelFormatError
 from pinnace.formats import packing
 from pinnace.formats.mindir import quantised
 from pinnace.formats.mindir.naming import Namer
-from pinnace.formats.mindir.schema import model_class, number_of
+from pinnace.formats.mindir.schema import Proto, model_class, number_of
 from pinnace.formats.wire import PAYLOAD, Fields, delimited, number, outline
 from pinnace.program import Dialect, Function, FunctionRef, Input, Literal, Monad, Node, Program, TypeInfo
 from pinnace.weights.source import SMALL, Source
@@ -81,7 +81,9 @@ def _reference(offset: int, length: int) -> bytes:
 
 
 class _MindirReader:
-    def __init__(self, source: Source, model: Any) -> None:
+    """Reads one file."""
+
+    def __init__(self, source: Source, model: Proto) -> None:
         self.source, self.model = source, model
         self._budget = packing.ElementBudget(source)
         self.primitives = {p.name: p for p in model.primitives}
@@ -89,6 +91,7 @@ class _MindirReader:
         self.constants: dict[str, Literal] = {}
 
     def program(self) -> Program:
+        """Return the whole model."""
         main = self._function(self.model.graph)
         functions = {main.name: main, **{g.name: self._function(g) for g in self.model.functions}}
         lite = any(self._is_lite(n) for f in functions.values() for n in f.nodes)
@@ -110,7 +113,7 @@ class _MindirReader:
         # The converter records quantisation on every primitive; MindSpore does not.
         return "quant_type" in node.attributes or "infer_done" in node.attributes
 
-    def _shown(self, port: Any) -> str:
+    def _shown(self, port: Proto) -> str:
         # The converter keeps the names of the original model; MindSpore has only those of values.
         given: str = port.tensor[0].name if port.tensor else ""
         return given or port.name.removeprefix(f"{self.model.graph.name}:")
@@ -122,8 +125,9 @@ class _MindirReader:
         namer = Namer(self.model.graph, main)
         return [name for port in ports for name in namer.names(port.name)]
 
-    def _function(self, graph: Any) -> Function:
-        def weight(proto: Any) -> ir.TensorProtocol:
+    def _function(self, graph: Proto) -> Function:
+        def weight(proto: Proto) -> ir.TensorProtocol:
+            """Decode a parameter."""
             name = proto.name.removeprefix(f"{graph.name}:")
             use = uses.get(proto.name, quantised.WeightUse())
             if quantised.is_stored(proto, use):
@@ -151,12 +155,12 @@ class _MindirReader:
             quantised={name: meaning for name, meaning in meanings.items() if meaning is not None},
         )
 
-    def _input(self, port: Any) -> Input:
+    def _input(self, port: Proto) -> Input:
         if port.tensor:
             return Input(port.name, self._type(port.tensor[0]))
         return self._part(port.name, port.attr_info)
 
-    def _part(self, name: str, attribute: Any) -> Input:
+    def _part(self, name: str, attribute: Proto) -> Input:
         """Return an input, or an item of one, that is a tuple or a scalar."""
         kind = _KINDS.get(attribute.type)
         if kind in ("TUPLE", "LIST") and not attribute.seq_info.is_dyn_len:
@@ -168,13 +172,14 @@ class _MindirReader:
             declared = TypeInfo(declared.dtype, ())
         return Input(name, declared)
 
-    def _node(self, node: Any) -> Node:
+    def _node(self, node: Proto) -> Node:
         op_type = node.op_type.removeprefix(_REF)
         primitive = self.primitives.get(op_type) if node.op_type.startswith(_REF) else None
         is_call = node.op_type.startswith(_REF) and primitive is None
         shared = () if primitive is None else primitive.attribute
 
-        def protos() -> dict[str, Any]:
+        def protos() -> dict[str, Proto]:
+            """Return the messages of all attributes."""
             every = (*shared, *node.attribute, *node.node_attr)
             return {a.name: a for a in every if a.name != _DECLARED}
 
@@ -189,18 +194,18 @@ class _MindirReader:
             types=_Types(self, node),
         )
 
-    def _constant(self, node: Any) -> Literal:
+    def _constant(self, node: Proto) -> Literal:
         for attribute in node.attribute:
             if attribute.name == "value":
                 value: Literal = self._value(attribute, node.output[0])
                 return value
         raise ModelFormatError(f"{self.source.name}: constant {node.name!r} has no value")
 
-    def declared(self, node: Any) -> tuple[TypeInfo | None, ...]:
+    def declared(self, node: Proto) -> tuple[TypeInfo | None, ...]:
         """Return the result types that a node's attribute declares."""
         return tuple(t for a in node.attribute if a.name == _DECLARED for t in self._types(a))
 
-    def _types(self, attribute: Any) -> Iterator[TypeInfo | None]:
+    def _types(self, attribute: Proto) -> Iterator[TypeInfo | None]:
         kind = _KINDS.get(attribute.type)
         if kind in ("TUPLE", "LIST"):
             for item in attribute.values:
@@ -211,7 +216,7 @@ class _MindirReader:
         elif kind not in ("UMONAD", "IOMONAD"):
             yield None
 
-    def _type(self, tensor: Any) -> TypeInfo | None:
+    def _type(self, tensor: Proto) -> TypeInfo | None:
         dtype = _DTYPES.get(tensor.data_type)
         if dtype is None:
             return None
@@ -221,7 +226,7 @@ class _MindirReader:
         # MindSpore writes a lone -2 for an unknown rank.
         return TypeInfo(dtype, None if dims == (-2,) else tuple(None if d < 0 else d for d in dims))
 
-    def _value(self, attribute: Any, where: str) -> Any:
+    def _value(self, attribute: Proto, where: str) -> Any:
         if attribute.type in _INTS:  # the most common case
             return _one_or_all(attribute.ints, attribute.i)
         kind = _KINDS.get(attribute.type, "")
@@ -239,7 +244,7 @@ class _MindirReader:
             return None
         return self._scalar(attribute, kind)
 
-    def _type_or_tensor(self, tensor: Any, name: str) -> Any:
+    def _type_or_tensor(self, tensor: Proto, name: str) -> Any:
         """Return a tensor or an element type, which is written as a scalar without a value."""
         if not tensor.dims and not tensor.raw_data and not tensor.HasField("external_data"):
             dtype = _DTYPES.get(tensor.data_type)
@@ -247,7 +252,7 @@ class _MindirReader:
                 return dtype
         return self._tensor(tensor, name)
 
-    def _scalar(self, attribute: Any, kind: str) -> Any:
+    def _scalar(self, attribute: Proto, kind: str) -> Any:
         if kind == "BOOL":
             return bool(attribute.ints[0] if attribute.ints else attribute.i)
         if kind in _FLOATS:
@@ -259,10 +264,11 @@ class _MindirReader:
             return FunctionRef(text[len(_REF) :]) if text.startswith(_REF) else text
         return None
 
-    def _unpacked(self, tensor: Any, name: str, use: quantised.WeightUse) -> ir.TensorProtocol:
+    def _unpacked(self, tensor: Proto, name: str, use: quantised.WeightUse) -> ir.TensorProtocol:
         """Return a weight that is packed, or quantised for storage only."""
 
         def error(what: str) -> ModelFormatError:
+            """Return an error about the tensor."""
             return ModelFormatError(f"{self.source.name}: tensor {name!r} {what}")
 
         outside = tensor.external_data if tensor.HasField("external_data") else None
@@ -273,7 +279,7 @@ class _MindirReader:
         dtype = _DTYPES.get(tensor.data_type, ir.DataType.UNDEFINED)
         return quantised.unpacked(tensor, dtype, use, raw, self._budget, error)
 
-    def _tensor(self, tensor: Any, name: str) -> ir.TensorProtocol:
+    def _tensor(self, tensor: Proto, name: str) -> ir.TensorProtocol:
         dtype = _DTYPES.get(tensor.data_type)
         if dtype is None or dtype is ir.DataType.STRING:
             raise ModelFormatError(
@@ -283,7 +289,7 @@ class _MindirReader:
         return self._placed(tensor, name, dtype, tuple(tensor.dims))
 
     def _placed(
-        self, tensor: Any, name: str, dtype: ir.DataType, shape: tuple[int, ...]
+        self, tensor: Proto, name: str, dtype: ir.DataType, shape: tuple[int, ...]
     ) -> ir.TensorProtocol:
         """Return the bytes of a tensor as elements of a type."""
         if tensor.HasField("external_data"):
@@ -297,12 +303,12 @@ class _MindirReader:
 class _Decoded(Mapping[str, _T]):
     """Messages that are decoded on first access: most attributes and many weights are never used."""
 
-    def __init__(self, protos: Callable[[], dict[str, Any]], decode: Callable[[Any], _T]) -> None:
+    def __init__(self, protos: Callable[[], dict[str, Proto]], decode: Callable[[Proto], _T]) -> None:
         self._make, self._decode = protos, decode
         self._known: dict[str, _T] = {}
 
     @cached_property
-    def _protos(self) -> dict[str, Any]:
+    def _protos(self) -> dict[str, Proto]:
         return self._make()
 
     def __getitem__(self, name: str) -> _T:
@@ -323,7 +329,7 @@ class _Decoded(Mapping[str, _T]):
 class _Types(Sequence[TypeInfo | None]):
     """Declared types that are decoded on first access: most types are known otherwise."""
 
-    def __init__(self, reader: _MindirReader, node: Any) -> None:
+    def __init__(self, reader: _MindirReader, node: Proto) -> None:
         self._reader, self._node = reader, node
 
     @cached_property
@@ -344,7 +350,7 @@ def _one_or_all(many: Any, one: Any) -> Any:
 
 
 def _inline(
-    where: str, tensor: Any, name: str, dtype: ir.DataType, shape: tuple[int, ...]
+    where: str, tensor: Proto, name: str, dtype: ir.DataType, shape: tuple[int, ...]
 ) -> ir.TensorProtocol:
     for field in _INLINE:
         values = getattr(tensor, field)

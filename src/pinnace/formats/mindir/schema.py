@@ -13,16 +13,19 @@ from typing import Any
 
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
+Proto = Any
+"""A protobuf message of MindIR, whose class is made at run time."""
+
 _SCALARS = {"double": 1, "float": 2, "int64": 3, "uint64": 4, "int32": 5, "bool": 8, "string": 9, "bytes": 12}
 _MESSAGE, _ENUM = 11, 5
 _OPTIONAL, _REPEATED = 1, 3
 
 
 @cache
-def model_class() -> Any:
+def model_class() -> Proto:
     """Return the protobuf class of `mind_ir.ModelProto`."""
     file = descriptor_pb2.FileDescriptorProto(name="mind_ir.proto", package="mind_ir", syntax="proto3")
-    messages: dict[str, Any] = {}
+    messages: dict[str, Proto] = {}
     for kind, name, lines in _entries():
         if kind != "message":
             continue
@@ -44,7 +47,7 @@ def number_of(enum: str) -> dict[str, int]:
     raise KeyError(enum)
 
 
-def _add_field(message: Any, words: list[str]) -> None:
+def _add_field(message: Proto, words: list[str]) -> None:
     number, name, *label, type_ = words
     field = message.field.add(name=name, number=int(number))
     field.label = _REPEATED if "repeated" in label else _OPTIONAL

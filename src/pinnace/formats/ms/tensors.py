@@ -110,9 +110,9 @@ def _pack(tensor: Table, dtype: ir.DataType, shape: tuple[int, ...], use: Consta
         return None
 
     def error(what: str) -> ModelFormatError:
-        return tensor.error(
-            "quantParams" if plain else "weightQuantCompressType", f"{tensor['name']!r} {what}"
-        )
+        """Return an error about the tensor's packing."""
+        field = "quantParams" if plain else "weightQuantCompressType"
+        return tensor.error(field, f"{tensor['name']!r} {what}")
 
     return packing.of(kind, shape, dtype, rows, use.channel_axis or 0, error)
 
