@@ -86,9 +86,7 @@ def _step(record: dict[str, Any]) -> Step:
         return Segment(entries.interface(record["segment"]))
     if "collective" not in record:
         return Wait()
-    fields: dict[str, Any] = {
-        name: tuple(value) if isinstance(value, list) else value
-        for name, value in record["collective"].items()
-    }
+    items = record["collective"].items()
+    fields: dict[str, Any] = {name: tuple(v) if isinstance(v, list) else v for name, v in items}
     fields |= {name: tuple(map(entries.port, fields[name])) for name in ("takes", "gives")}
     return Collective(**fields)
