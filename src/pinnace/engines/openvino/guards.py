@@ -182,7 +182,7 @@ def _is_small(gather: ov.Node) -> bool:
 
 
 def _clamp(gathers: Sequence[ov.Node]) -> list[tuple[list[str], ov.Output]]:
-    """Clamp the indices of Gathers. Returns names of Gathers, and as many numbers: 0 if nothing was clamped."""
+    """Clamp the indices of Gathers; returns their names, and as many numbers, 0 if nothing was clamped."""
     if not _is_small(gathers[0]):
         return [([gather.get_friendly_name()], _clamp_free(gather)) for gather in gathers]
     sizes = [prod(gather.input(1).get_partial_shape().to_shape()) for gather in gathers]
