@@ -379,7 +379,7 @@ def test_what_is_wrong_with_a_device_is_named(has_cards, monkeypatch, words, kin
     [
         ("CUDA Provider not available, can't get interface", DeviceUnavailableError, "could not start"),
         ("The provided device id doesn't match any available GPUs", DeviceUnavailableError, "doesn't match"),
-        ("CUDA failure 2: out of memory ; GPU=1", EngineError, r"24 bytes cannot be allocated there: .* is full"),
+        ("CUDA failure 2: out of memory ; GPU=1", EngineError, r"24 bytes cannot be allocated: .* is full"),
     ],
 )
 def test_a_tensor_that_finds_no_memory(has_cards, monkeypatch, words, kind, message):

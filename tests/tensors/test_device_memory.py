@@ -188,7 +188,7 @@ def test_a_device_without_room_says_how_much_was_asked_for():
     place = OrtDeviceMemory.of(Target(simulates="gpu:0 (simulated on core 0)"))
     with pytest.raises(
         EngineError,
-        match=r"gpu:0 .*: 1152921504606846976 bytes cannot be allocated there: the memory of the device is full",
+        match=r"gpu:0 .*: 1152921504606846976 bytes cannot be allocated: the memory of the device is full",
     ):
         place.hold(huge)
 

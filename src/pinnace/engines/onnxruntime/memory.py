@@ -67,7 +67,7 @@ class _Block:
         self.place, self.size = place, size
         if place.device == "cuda":
             starting.preload()
-        with self._named("cannot be allocated there"):
+        with self._named("cannot be allocated"):
             self.value = self._of(np.zeros(1, np.uint8)) if self._is_fixed else self._empty()
 
     @property
