@@ -10,6 +10,8 @@ from pinnace.ops import boxes as boxes
 from pinnace.ops import collective as collective
 from pinnace.ops import constants as constants
 from pinnace.ops import conv as conv
+from pinnace.ops import counts as counts
+from pinnace.ops import cumulative as cumulative
 from pinnace.ops import detection as detection
 from pinnace.ops import diagonal as diagonal
 from pinnace.ops import experts as experts
@@ -31,6 +33,7 @@ from pinnace.ops import lite_speech as lite_speech
 from pinnace.ops import loss as loss
 from pinnace.ops import math as math
 from pinnace.ops import norm as norm
+from pinnace.ops import order as order
 from pinnace.ops import padding as padding
 from pinnace.ops import parts as parts
 from pinnace.ops import patches as patches
@@ -39,7 +42,9 @@ from pinnace.ops import quantised as quantised
 from pinnace.ops import recurrent as recurrent
 from pinnace.ops import reduce as reduce
 from pinnace.ops import scalar as scalar
+from pinnace.ops import segments as segments
 from pinnace.ops import signal as signal
+from pinnace.ops import slicing as slicing
 from pinnace.ops import solve as solve
 from pinnace.ops import special as special
 from pinnace.ops import state as state

@@ -124,6 +124,7 @@ def tile_size(b: Builder, shape: Dims, out_shape: Dims, ndim: int) -> Value:
     return (*known, *[1] * (ndim - len(known)))
 
 
+@function
 def filled(b: Builder, number: float | int | bool, dims: Sequence[int | ir.Value], dtype: Dtype) -> Tensor:
     """A tensor of one number: a constant where that is small."""
     known = [d for d in dims if isinstance(d, int)]
@@ -136,6 +137,11 @@ def filled(b: Builder, number: float | int | bool, dims: Sequence[int | ir.Value
 def counting(b: Builder, count: int | Tensor) -> Tensor:
     """0, 1, 2 and so on: so many int64."""
     return b.constant(np.arange(span(count))) if isinstance(count, int) else b.op("Range", 0, count, 1)
+
+
+def along(b: Builder, x: Tensor, axis: int, rank: int) -> Tensor:
+    """A vector along an axis, counted from the front, of as many dimensions."""
+    return b.reshape(x, [-1 if i == axis else 1 for i in range(rank)])
 
 
 # -- order -----------------------------------------------------------------------------------------

@@ -5,11 +5,12 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as ir
 
-from pinnace.ops import binding, index
+from pinnace.ops import binding, slicing
 from pinnace.ops.builder import Builder
 from pinnace.ops.layout import permuted
 from pinnace.ops.lite_math import lite
 from pinnace.ops.room import room, span
+from pinnace.ops.slicing import Masks
 from pinnace.ops.table import Dtype, Floats, Ints, Tensor
 from pinnace.ops.values import Unsupported, Value
 
@@ -161,11 +162,11 @@ def strided_slice(
     axes: Tensor,
     strides: Tensor | None = None,
     *,
-    masks: index.Masks,
+    masks: Masks,
 ) -> Value:
     """Slice; with four inputs, the last of which holds strides, as MindSpore's own."""
     if strides is None:
-        return index.strided_slice(
+        return slicing.strided_slice(
             b, x, binding.dims(b, begin), binding.dims(b, end), binding.dims(b, axes), masks
         )
     return b.op("Slice", x, *(b.cast(v, ir.DataType.INT64) for v in (begin, end, axes, strides)))
