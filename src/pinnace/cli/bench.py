@@ -8,11 +8,11 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING
 
 import typer
 
-from pinnace.cli.options import LIST, AsJson, ConfigFile, InputFiles, InputShapes, ModelFile
+from pinnace.cli import options
 
 if TYPE_CHECKING:
     from pinnace import Context, ModelParallelRunner, Tensor
@@ -21,9 +21,6 @@ if TYPE_CHECKING:
     from pinnace.cli.inputs import InputData
     from pinnace.cli.measured import BenchReport
     from pinnace.engines.steps import Step
-
-Provider = Literal["automatic", "onnxruntime", "openvino"]
-Precision = Literal["enforce_fp32", "preferred_fp16"]
 
 PROFILED = 20
 """Default number of profiled predictions."""
@@ -61,61 +58,34 @@ class Opened:
 
 
 def bench(
-    model: ModelFile,
-    inputs: InputFiles = None,
-    shapes: InputShapes = None,
-    threads: Annotated[
-        str, typer.Option(metavar=LIST, help="Threads of the model, each in turn; 0 is automatic.")
-    ] = "0",
-    workers: Annotated[
-        str | None,
-        typer.Option(metavar=LIST, help="Throughput: workers, each in turn; 1 and all cores if not given."),
-    ] = None,
-    clients: Annotated[
-        int, typer.Option(min=0, help="Throughput: clients that ask at the same time; 0 leaves it out.")
-    ] = 5,
-    seconds: Annotated[float, typer.Option(min=0.001, help="How long each measurement lasts.")] = 3.0,
-    runs: Annotated[
-        int | None, typer.Option(min=1, help="Predictions of each measurement and client, for --seconds.")
-    ] = None,
-    warm_up: Annotated[int, typer.Option(min=0, help="Predictions before each, which do not count.")] = 3,
-    provider: Annotated[Provider, typer.Option(help="The engine.")] = "automatic",
-    precision: Annotated[Precision, typer.Option(help="How exactly to compute.")] = "enforce_fp32",
-    config: ConfigFile = None,
-    profile: Annotated[bool, typer.Option("--profile", help="Show which operators take the time.")] = False,
-    trace: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE.json", help="Profile into a file for ui.perfetto.dev or chrome://tracing."
-        ),
-    ] = None,
-    reference: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="What outputs should be: .npz, .npy, or text as for MindSpore Lite's benchmark tool.",
-        ),
-    ] = None,
-    threshold: Annotated[
-        float, typer.Option(min=0, help="Accuracy: largest mean relative error, in percent.")
-    ] = 0.5,
-    cosine_threshold: Annotated[
-        float | None, typer.Option(min=-1, max=1, help="Accuracy: smallest mean cosine, 1 for the same.")
-    ] = None,
-    plot: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Draw latency and throughput into an .svg or .png.")
-    ] = None,
-    as_json: AsJson = False,
+    model: options.ModelFile,
+    inputs: options.InputFiles = None,
+    shapes: options.InputShapes = None,
+    threads: options.ThreadsInTurn = "0",
+    workers: options.WorkersInTurn = None,
+    clients: options.Clients = 5,
+    seconds: options.SecondsEach = 3.0,
+    runs: options.RunsEach = None,
+    warm_up: options.WarmUp = 3,
+    provider: options.Provider = "automatic",
+    precision: options.Precision = "enforce_fp32",
+    config: options.ConfigFile = None,
+    profile: options.Profile = False,
+    trace: options.TraceFile = None,
+    reference: options.ReferenceFile = None,
+    threshold: options.Threshold = 0.5,
+    cosine_threshold: options.CosineThreshold = None,
+    plot: options.PlotFile = None,
+    as_json: options.AsJson = False,
 ) -> None:
     """Measure a model: opening, latency for one caller, throughput over workers.
 
     With --reference the exit status is 1 if the outputs are too far from it.
     """
     from pinnace.bench import plot as plotting
-    from pinnace.bench.profile import trace as chrome_trace
     from pinnace.bench.timing import RunLimit
     from pinnace.cli.console import note
-    from pinnace.cli.measured import Accuracy, BenchReport, show
+    from pinnace.cli.measured import Accuracy
     from pinnace.cli.numbers import counts, usual_counts
 
     if plot:
@@ -126,39 +96,61 @@ def bench(
     thread_counts = counts("--threads", threads, 0)
     worker_counts = (counts("--workers", workers, 1) if workers else usual_counts()) if clients else []
 
-    measured = BenchReport(str(model))
-    _look(setup, thread_counts[0], measured)
+    measured = _looked_at(setup, thread_counts[0])
     if reference:
         compared = _compare(setup, thread_counts[0], reference)
         measured.accuracy = Accuracy(compared, threshold, cosine_threshold)
-    for count in thread_counts:
-        measured.callers[count] = _time_caller(setup, count)
-    for count in thread_counts:
-        for places in worker_counts:
-            measured.clients[count, places] = _time_clients(setup, count, places, clients)
+    _time(setup, thread_counts, worker_counts, clients, measured)
     if profile or trace:
         measured.profiled = _profile(setup, thread_counts[0], measured.engine)
-    if as_json:
-        print(json.dumps(measured.as_json(), indent=2))
-    else:
-        show(measured)
-    if trace:
-        trace.write_text(chrome_trace(measured.profiled, model.name), encoding="utf-8")
-        note(f"wrote {trace}")
-    if plot:
-        plotting.draw(plot, model.name, measured.latencies_drawn(), measured.throughputs_drawn())
-        note(f"wrote {plot}")
+    _present(measured, setup, as_json, trace, plot)
     if measured.accuracy and not measured.accuracy.passed:
         note(f"{model}: its outputs are too far from {reference}")
         raise typer.Exit(1)
 
 
-def _look(setup: Setup, threads: int, measured: BenchReport) -> None:
-    """Open the model twice, first as the compile cache has it, and record its properties."""
-    from pinnace.cli.console import note
-    from pinnace.cli.measured import Build
-    from pinnace.cli.outputs import facts
+def _time(
+    setup: Setup,
+    thread_counts: Sequence[int],
+    worker_counts: Sequence[int],
+    clients: int,
+    measured: BenchReport,
+) -> None:
+    """Measure latency and throughput."""
+    for count in thread_counts:
+        measured.callers[count] = _time_caller(setup, count)
+    for count in thread_counts:
+        for places in worker_counts:
+            measured.clients[count, places] = _time_clients(setup, count, places, clients)
 
+
+def _present(
+    measured: BenchReport, setup: Setup, as_json: bool, trace: Path | None, plot: Path | None
+) -> None:
+    """Print the measurements, and write the files that were asked for."""
+    from pinnace.bench import plot as plotting
+    from pinnace.bench.profile import trace as chrome_trace
+    from pinnace.cli.console import note
+    from pinnace.cli.measured import show
+
+    if as_json:
+        print(json.dumps(measured.as_json(), indent=2))
+    else:
+        show(measured)
+    if trace:
+        trace.write_text(chrome_trace(measured.profiled, setup.path.name), encoding="utf-8")
+        note(f"wrote {trace}")
+    if plot:
+        plotting.draw(plot, setup.path.name, measured.latencies_drawn(), measured.throughputs_drawn())
+        note(f"wrote {plot}")
+
+
+def _looked_at(setup: Setup, threads: int) -> BenchReport:
+    """Open the model twice, first as the compile cache has it. Returns its properties."""
+    from pinnace.cli.measured import BenchReport, Build
+    from pinnace.cli.opening import note_inputs
+
+    measured = BenchReport(str(setup.path))
     for name in ("first", "again"):
         before = _kept_entries(setup.config)
         with _opened(setup, threads, 1) as opened:
@@ -166,9 +158,8 @@ def _look(setup: Setup, threads: int, measured: BenchReport) -> None:
             measured.builds.append(Build(name, compiled, opened.milliseconds))
             measured.engine = opened.model.get_model_info("engine")
             measured.precision = opened.model.get_model_info("precision")
-    for tensor, one in zip(opened.tensors, opened.fed, strict=True):
-        note(f"input {tensor.name} {list(tensor.shape)} {tensor.dtype.name}: {one.source}")
-        measured.inputs.append(facts(tensor) | {"source": one.source})
+    measured.inputs = note_inputs(opened.tensors, opened.fed)
+    return measured
 
 
 def _compare(setup: Setup, threads: int, reference: Path) -> list[Closeness]:
@@ -233,9 +224,7 @@ def _profile(setup: Setup, threads: int, engine: str) -> list[list[Step]]:
 @contextmanager
 def _opened(setup: Setup, threads: int, workers: int) -> Iterator[Opened]:
     from pinnace.cli.console import progress
-    from pinnace.cli.inputs import Pictures
     from pinnace.cli.opening import fill, open_model
-    from pinnace.cli.picture import Preparation
 
     context = _context(setup, threads, workers)
     with progress(f"Opening {setup.path.name}"):
@@ -243,7 +232,7 @@ def _opened(setup: Setup, threads: int, workers: int) -> Iterator[Opened]:
         model = open_model(setup.path, context)
         taken = (time.perf_counter_ns() - started) / 1e6
     with model:
-        tensors, fed = fill(model, setup.inputs, setup.shapes, Pictures(Preparation(scale=1 / 255)))
+        tensors, fed = fill(model, setup.inputs, setup.shapes)
         yield Opened(model, tensors, fed, taken)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pinnace.errors import ConfigError, ModelFormatError
 
@@ -47,11 +47,13 @@ def open_model(path: Path, context: Context) -> ModelParallelRunner:
 
 
 def fill(
-    model: ModelParallelRunner, given: Sequence[str], shapes: Sequence[str], pictures: Pictures
+    model: ModelParallelRunner, given: Sequence[str], shapes: Sequence[str], pictures: Pictures | None = None
 ) -> tuple[list[Tensor], list[InputData]]:
-    """Return the model's inputs with their data, resized if needed."""
-    from pinnace.cli.inputs import assign, feed, parse_shapes
+    """Return the model's inputs with their data, resized if needed. Pixels are 0 to 1 by default."""
+    from pinnace.cli.inputs import Pictures, assign, feed, parse_shapes
+    from pinnace.cli.picture import Preparation
 
+    pictures = pictures or Pictures(Preparation(scale=1 / 255))
     tensors = model.get_inputs()
     names = [tensor.name for tensor in tensors]
     fed = feed(tensors, assign(given, names), parse_shapes(shapes, names), pictures)
@@ -61,3 +63,13 @@ def fill(
     for tensor, one in zip(tensors, fed, strict=True):
         tensor.set_data_from_numpy(one.array)
     return tensors, fed
+
+
+def note_inputs(tensors: Sequence[Tensor], fed: Sequence[InputData]) -> list[dict[str, Any]]:
+    """Print a note on each input. Returns their facts."""
+    from pinnace.cli.console import note
+    from pinnace.cli.outputs import facts
+
+    for tensor, one in zip(tensors, fed, strict=True):
+        note(f"input {tensor.name} {list(tensor.shape)} {tensor.dtype.name}: {one.source}")
+    return [facts(tensor) | {"source": one.source} for tensor, one in zip(tensors, fed, strict=True)]

@@ -1,7 +1,7 @@
-"""Arguments and options that several commands share."""
+"""Arguments and options of commands that several share, or that a command has many of."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -20,3 +20,81 @@ InputShapes = Annotated[
 ]
 ConfigFile = Annotated[Path | None, typer.Option(help="A configuration file (.ini).")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+PictureSize = Annotated[
+    str | None, typer.Option(metavar="HEIGHT,WIDTH", help="Picture: size where the model leaves it free.")
+]
+PictureCrop = Annotated[
+    float | None, typer.Option(help="Picture: part to keep, from its centre; without this it is stretched.")
+]
+PictureScale = Annotated[
+    str, typer.Option(help="Picture: value = (pixel * scale - mean) / std, pixel in 0..255.")
+]
+PictureMean = Annotated[str, typer.Option(metavar="M[,M,M]", help="Picture: one, or one a channel.")]
+PictureStd = Annotated[str, typer.Option(metavar="S[,S,S]", help="Picture: one, or one a channel.")]
+PictureLayout = Annotated[
+    Literal["NCHW", "NHWC"] | None, typer.Option(help="Picture: layout where the shape leaves it open.")
+]
+
+ThreadsInTurn = Annotated[
+    str, typer.Option(metavar=LIST, help="Threads of the model, each in turn; 0 is automatic.")
+]
+WorkersInTurn = Annotated[
+    str | None,
+    typer.Option(metavar=LIST, help="Throughput: workers, each in turn; 1 and all cores if not given."),
+]
+Clients = Annotated[
+    int, typer.Option(min=0, help="Throughput: clients that ask at the same time; 0 leaves it out.")
+]
+SecondsEach = Annotated[float, typer.Option(min=0.001, help="How long each measurement lasts.")]
+RunsEach = Annotated[
+    int | None, typer.Option(min=1, help="Predictions of each measurement and client, for --seconds.")
+]
+WarmUp = Annotated[int, typer.Option(min=0, help="Predictions before each, which do not count.")]
+Provider = Annotated[Literal["automatic", "onnxruntime", "openvino"], typer.Option(help="The engine.")]
+Precision = Annotated[Literal["enforce_fp32", "preferred_fp16"], typer.Option(help="How exactly to compute.")]
+Profile = Annotated[bool, typer.Option("--profile", help="Show which operators take the time.")]
+TraceFile = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE.json", help="Profile into a file for ui.perfetto.dev or chrome://tracing."),
+]
+ReferenceFile = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE",
+        help="What outputs should be: .npz, .npy, or text as for MindSpore Lite's benchmark tool.",
+    ),
+]
+Threshold = Annotated[float, typer.Option(min=0, help="Accuracy: largest mean relative error, in percent.")]
+CosineThreshold = Annotated[
+    float | None, typer.Option(min=-1, max=1, help="Accuracy: smallest mean cosine, 1 for the same.")
+]
+PlotFile = Annotated[
+    Path | None, typer.Option(metavar="FILE", help="Draw latency and throughput into an .svg or .png.")
+]
+
+ThreadCounts = Annotated[
+    str | None, typer.Option(metavar=LIST, help="Threads of a worker; 1 and all cores if not given.")
+]
+WorkerCounts = Annotated[
+    str | None, typer.Option(metavar=LIST, help="Workers; 1 and all cores if not given.")
+]
+Precisions = Annotated[
+    str,
+    typer.Option(
+        metavar="NAME[,NAME]",
+        help="enforce_fp32, preferred_fp16. A build only goes by what was measured in its own.",
+    ),
+]
+SecondsInAll = Annotated[float, typer.Option(min=0, help="How long to measure, all in all.")]
+ErrorBound = Annotated[
+    float | None,
+    typer.Option(
+        min=0,
+        metavar="BOUND",
+        help="Largest relative error against onnxruntime in fp32; 1e-4, and 0.02 for preferred_fp16.",
+    ),
+]
+Forget = Annotated[
+    bool, typer.Option("--forget", help="Measure nothing: forget what was measured of this model.")
+]

@@ -4,80 +4,79 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
-from pinnace.cli.options import AsJson, ConfigFile, InputFiles, InputShapes, ModelFile
+from pinnace.cli import options
+
+T = TypeVar("T")
 
 if TYPE_CHECKING:
+    from pinnace import Tensor
     from pinnace.cli.inputs import Pictures
     from pinnace.cli.picture import Layout
 
 
 def run(
-    model: ModelFile,
-    inputs: InputFiles = None,
-    shapes: InputShapes = None,
-    as_json: AsJson = False,
+    model: options.ModelFile,
+    inputs: options.InputFiles = None,
+    shapes: options.InputShapes = None,
+    as_json: options.AsJson = False,
     folder: Annotated[
         Path | None,
         typer.Option("--save", metavar="DIR", help="Write every output there as NAME.npy.", file_okay=False),
     ] = None,
     threads: Annotated[int, typer.Option(min=0, help="Threads of the model; 0 is automatic.")] = 0,
-    config: ConfigFile = None,
-    size: Annotated[
-        str | None, typer.Option(metavar="HEIGHT,WIDTH", help="Picture: size where the model leaves it free.")
-    ] = None,
-    crop: Annotated[
-        float | None,
-        typer.Option(help="Picture: part to keep, from its centre; without this it is stretched."),
-    ] = None,
-    scale: Annotated[
-        str, typer.Option(help="Picture: value = (pixel * scale - mean) / std, pixel in 0..255.")
-    ] = "1/255",
-    mean: Annotated[str, typer.Option(metavar="M[,M,M]", help="Picture: one, or one a channel.")] = "0",
-    std: Annotated[str, typer.Option(metavar="S[,S,S]", help="Picture: one, or one a channel.")] = "1",
-    layout: Annotated[
-        Literal["NCHW", "NHWC"] | None, typer.Option(help="Picture: layout where the shape leaves it open.")
-    ] = None,
+    config: options.ConfigFile = None,
+    size: options.PictureSize = None,
+    crop: options.PictureCrop = None,
+    scale: options.PictureScale = "1/255",
+    mean: options.PictureMean = "0",
+    std: options.PictureStd = "1",
+    layout: options.PictureLayout = None,
 ) -> None:
     """Run a model once, and print name, shape, type and first values of every output.
 
     An input without a file gets seeded random numbers or zeros, with a note.
     """
     from pinnace.cli.console import note, progress
-    from pinnace.cli.opening import context_for, fill, open_model
-    from pinnace.cli.outputs import facts, first_values, save, show
+    from pinnace.cli.opening import context_for, fill, note_inputs, open_model
+    from pinnace.cli.outputs import save, show
 
     pictures = _pictures(size, crop, scale, mean, std, layout)
     with progress(f"Opening {model.name}"):
-        started = time.perf_counter()
-        opened = open_model(model, context_for(threads, config))
-        seconds = {"build": time.perf_counter() - started}
+        build, opened = _timed(lambda: open_model(model, context_for(threads, config)))
     tensors, fed = fill(opened, inputs or [], shapes or [], pictures)
     with progress(f"Running {model.name}"):
-        started = time.perf_counter()
-        outputs = opened.predict(tensors)
-        seconds["predict"] = time.perf_counter() - started
-    filled = list(zip(tensors, fed, strict=True))
-    for tensor, one in filled:
-        note(f"input {tensor.name} {list(tensor.shape)} {tensor.dtype.name}: {one.source}")
+        predict, outputs = _timed(lambda: opened.predict(tensors))
+    taken = note_inputs(tensors, fed)
     if as_json:
-        report = {
-            "model": str(model),
-            "inputs": [facts(tensor) | {"source": one.source} for tensor, one in filled],
-            "outputs": [facts(output) | {"values": first_values(output)} for output in outputs],
-            "seconds": seconds,
-        }
-        print(json.dumps(report, indent=2))
+        print(json.dumps(_report(model, taken, outputs, {"build": build, "predict": predict}), indent=2))
     else:
         for output in outputs:
             show(output)
     for path in save(folder, outputs) if folder else []:
         note(f"wrote {path}")
+
+
+def _timed(call: Callable[[], T]) -> tuple[float, T]:
+    """Return the seconds that a call took, and its result."""
+    started = time.perf_counter()
+    result = call()
+    return time.perf_counter() - started, result
+
+
+def _report(
+    model: Path, inputs: list[dict[str, Any]], outputs: Sequence[Tensor], seconds: dict[str, float]
+) -> dict[str, Any]:
+    from pinnace.cli.outputs import facts, first_values
+
+    shown = [facts(output) | {"values": first_values(output)} for output in outputs]
+    return {"model": str(model), "inputs": inputs, "outputs": shown, "seconds": seconds}
 
 
 def _pictures(

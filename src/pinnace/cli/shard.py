@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from pinnace.cli.options import AsJson, ModelFile
+
+if TYPE_CHECKING:
+    from pinnace.distributed.shard.cutting import RankShare
 
 
 def shard(
@@ -32,10 +38,6 @@ def shard(
     'NAME_{rank}.onnx', where main.py builds a Model of the file and predicts, with the same inputs in all
     ranks.
     """
-    import json
-    from dataclasses import asdict
-
-    from pinnace.cli.console import table
     from pinnace.deferred import import_onnx_ir
 
     import_onnx_ir()
@@ -45,7 +47,13 @@ def shard(
     shares = cut(model, ranks, folder, strategy or "", fixed)
     if as_json:
         print(json.dumps([asdict(share) for share in shares], indent=2))
-        return
+    else:
+        _show(f"{model.name} in {ranks} ranks", shares)
+
+
+def _show(title: str, shares: Sequence[RankShare]) -> None:
+    from pinnace.cli.console import table
+
     head = ("rank", "file", "weights MB", "of whole", "operations 10^9", "collectives", "sent MB")
     rows = [
         (
@@ -59,7 +67,7 @@ def shard(
         )
         for rank, share in enumerate(shares)
     ]
-    table(f"{model.name} in {ranks} ranks", [head, *rows])
+    table(title, [head, *rows])
 
 
 def _shape(text: str) -> tuple[str, list[int]]:

@@ -8,78 +8,47 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from math import isfinite
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
-from pinnace.cli.options import LIST, AsJson, ConfigFile, InputFiles, InputShapes, ModelFile
+from pinnace.cli import options
 
 if TYPE_CHECKING:
     from pinnace.bench.tuning import Outcome, Subject
     from pinnace.building.origin import Origin
-    from pinnace.cache.choices import Measurement, Tuning
+    from pinnace.cache.choices import Measurement, Tuning, Way
 
 BOUNDS = {"enforce_fp32": 1e-4, "preferred_fp16": 2e-2}
 """Largest relative error by precision: another order of sums; 8 bits of bfloat16, over many layers."""
 
 
 def tune(
-    model: ModelFile,
-    inputs: InputFiles = None,
-    shapes: InputShapes = None,
-    threads: Annotated[
-        str | None,
-        typer.Option(metavar=LIST, help="Threads of a worker; 1 and all cores if not given."),
-    ] = None,
-    workers: Annotated[
-        str | None, typer.Option(metavar=LIST, help="Workers; 1 and all cores if not given.")
-    ] = None,
-    precision: Annotated[
-        str,
-        typer.Option(
-            metavar="NAME[,NAME]",
-            help="enforce_fp32, preferred_fp16. A build only goes by what was measured in its own.",
-        ),
-    ] = "enforce_fp32",
-    seconds: Annotated[float, typer.Option(min=0, help="How long to measure, all in all.")] = 30.0,
-    error: Annotated[
-        float | None,
-        typer.Option(
-            min=0,
-            metavar="BOUND",
-            help="Largest relative error against onnxruntime in fp32; 1e-4, and 0.02 for preferred_fp16.",
-        ),
-    ] = None,
-    config: ConfigFile = None,
-    forget: Annotated[
-        bool, typer.Option("--forget", help="Measure nothing: forget what was measured of this model.")
-    ] = False,
-    as_json: AsJson = False,
+    model: options.ModelFile,
+    inputs: options.InputFiles = None,
+    shapes: options.InputShapes = None,
+    threads: options.ThreadCounts = None,
+    workers: options.WorkerCounts = None,
+    precision: options.Precisions = "enforce_fp32",
+    seconds: options.SecondsInAll = 30.0,
+    error: options.ErrorBound = None,
+    config: options.ConfigFile = None,
+    forget: options.Forget = False,
+    as_json: options.AsJson = False,
 ) -> None:
     """Measure engines, threads, workers and precisions for a model, and store the result.
 
     Later builds of the model on this machine use the fastest where they leave the engine or numbers open.
     """
-    from pinnace.bench.tuning import compete, ways
+    from pinnace.bench.tuning import compete
     from pinnace.cli.console import note
-    from pinnace.cli.numbers import counts, usual_counts
-    from pinnace.engines import installed
-    from pinnace.machine.cores import usable_core_count
 
     if forget:
         count = _origin(model, config).tunings.forget()
         print(f"{model}: {count} tuning(s) forgotten")
         return
     bounds = {name: BOUNDS[name] if error is None else error for name in _precisions(precision)}
-    contestants = ways(
-        list(installed()),
-        list(bounds),
-        counts("--threads", threads, 1) if threads else usual_counts(),
-        counts("--workers", workers, 1) if workers else usual_counts(),
-        usable_core_count(),
-    )
-    if not contestants:
-        raise typer.BadParameter(f"--workers times --threads are more than the {usable_core_count()} cores")
+    contestants = _contestants(list(bounds), threads, workers)
     subject = _subject(model, inputs or [], shapes or [], config)
     outcomes = list(compete(subject, contestants, seconds, bounds, note))
     tuning = _tuning(subject, outcomes)
@@ -88,11 +57,26 @@ def tune(
         print(json.dumps(_as_json(tuning, outcomes, kept), indent=2))
     else:
         _show(tuning, outcomes)
-    note(
-        f"stored for builds that leave this open; pinnace tune --forget {model} deletes it"
-        if kept
-        else "nothing is stored: " + ("the compile cache is off" if tuning.measured else "nothing fits")
-    )
+    if kept:
+        note(f"stored for builds that leave this open; pinnace tune --forget {model} deletes it")
+    else:
+        note("nothing is stored: " + ("the compile cache is off" if tuning.measured else "nothing fits"))
+
+
+def _contestants(precisions: list[str], threads: str | None, workers: str | None) -> Sequence[Way]:
+    """Return the ways to run a model that have room on this machine."""
+    from pinnace.bench.tuning import ways
+    from pinnace.cli.numbers import counts, usual_counts
+    from pinnace.engines import installed
+    from pinnace.machine.cores import usable_core_count
+
+    thread_counts = counts("--threads", threads, 1) if threads else usual_counts()
+    worker_counts = counts("--workers", workers, 1) if workers else usual_counts()
+    cores = usable_core_count()
+    contestants = ways(list(installed()), precisions, thread_counts, worker_counts, cores)
+    if not contestants:
+        raise typer.BadParameter(f"--workers times --threads are more than the {cores} cores")
+    return contestants
 
 
 def _precisions(text: str) -> list[str]:
@@ -106,15 +90,11 @@ def _precisions(text: str) -> list[str]:
 def _subject(path: Path, inputs: Sequence[str], shapes: Sequence[str], config: Path | None) -> Subject:
     """Return the model and its inputs, filled as `pinnace run` fills them."""
     from pinnace.bench.tuning import REFERENCE, Subject
-    from pinnace.cli.console import note
-    from pinnace.cli.inputs import Pictures
-    from pinnace.cli.opening import context_for, fill, open_model
-    from pinnace.cli.picture import Preparation
+    from pinnace.cli.opening import context_for, fill, note_inputs, open_model
 
     with open_model(path, context_for(1, config, provider=REFERENCE.provider)) as model:
-        tensors, fed = fill(model, inputs, shapes, Pictures(Preparation(scale=1 / 255)))
-    for tensor, one in zip(tensors, fed, strict=True):
-        note(f"input {tensor.name} {list(tensor.shape)} {tensor.dtype.name}: {one.source}")
+        tensors, fed = fill(model, inputs, shapes)
+    note_inputs(tensors, fed)
     return Subject(str(path), [one.array for one in fed], str(config or ""))
 
 
