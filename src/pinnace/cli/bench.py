@@ -84,9 +84,8 @@ def bench(
     """
     from pinnace.bench import plot as plotting
     from pinnace.bench.timing import RunLimit
-    from pinnace.cli.console import note
     from pinnace.cli.measured import Accuracy
-    from pinnace.cli.numbers import counts, usual_counts
+    from pinnace.cli.numbers import counts
 
     if plot:
         plotting.check(plot)
@@ -94,34 +93,39 @@ def bench(
     warming, limit = RunLimit(0.0, warm_up), RunLimit(seconds, runs)
     setup = Setup(model, inputs or [], shapes or [], config, engine, precision, warming, limit)
     thread_counts = counts("--threads", threads, 0)
-    worker_counts = (counts("--workers", workers, 1) if workers else usual_counts()) if clients else []
 
     measured = _looked_at(setup, thread_counts[0])
     if reference:
         compared = _compare(setup, thread_counts[0], reference)
         measured.accuracy = Accuracy(compared, threshold, cosine_threshold)
-    _time(setup, thread_counts, worker_counts, clients, measured)
+    _time(setup, thread_counts, workers, clients, measured)
     if profile or trace:
         measured.profiled = _profile(setup, thread_counts[0], measured.engine)
     _present(measured, setup, as_json, trace, plot)
-    if measured.accuracy and not measured.accuracy.passed:
-        note(f"{model}: its outputs are too far from {reference}")
-        raise typer.Exit(1)
+    _judge(measured, reference)
 
 
 def _time(
-    setup: Setup,
-    thread_counts: Sequence[int],
-    worker_counts: Sequence[int],
-    clients: int,
-    measured: BenchReport,
+    setup: Setup, thread_counts: Sequence[int], workers: str | None, clients: int, measured: BenchReport
 ) -> None:
     """Measure latency and throughput."""
+    from pinnace.cli.numbers import counts, usual_counts
+
+    worker_counts = (counts("--workers", workers, 1) if workers else usual_counts()) if clients else []
     for count in thread_counts:
         measured.callers[count] = _time_caller(setup, count)
     for count in thread_counts:
         for places in worker_counts:
             measured.clients[count, places] = _time_clients(setup, count, places, clients)
+
+
+def _judge(measured: BenchReport, reference: Path | None) -> None:
+    """Exit with status 1 if the outputs are too far from the reference."""
+    from pinnace.cli.console import note
+
+    if measured.accuracy and not measured.accuracy.passed:
+        note(f"{measured.model}: its outputs are too far from {reference}")
+        raise typer.Exit(1)
 
 
 def _present(

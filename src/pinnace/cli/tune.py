@@ -17,7 +17,7 @@ from pinnace.cli import options
 if TYPE_CHECKING:
     from pinnace.bench.tuning import Outcome, Subject
     from pinnace.building.origin import Origin
-    from pinnace.cache.choices import Measurement, Tuning, Way
+    from pinnace.cache.choices import Configuration, Measurement, Tuning
 
 BOUNDS = {"enforce_fp32": 1e-4, "preferred_fp16": 2e-2}
 """Largest relative error by precision: another order of sums; 8 bits of bfloat16, over many layers."""
@@ -63,7 +63,7 @@ def tune(
         note("nothing is stored: " + ("the compile cache is off" if tuning.measured else "nothing fits"))
 
 
-def _contestants(precisions: list[str], threads: str | None, workers: str | None) -> Sequence[Way]:
+def _contestants(precisions: list[str], threads: str | None, workers: str | None) -> Sequence[Configuration]:
     """Return the ways to run a model that have room on this machine."""
     from pinnace.bench.tuning import ways
     from pinnace.cli.numbers import counts, usual_counts
