@@ -7,6 +7,7 @@ model.build_from_file("net.mindir", mslite.ModelType.MINDIR)
 outputs = model.predict([mslite.Tensor(image)])
 """
 
+import importlib
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING
 
@@ -15,11 +16,28 @@ from pinnace.api.infer import LiteInfer
 from pinnace.api.model import Model
 from pinnace.api.runner import ModelParallelRunner, RunnerConfig
 from pinnace.engines import devices
-from pinnace.errors import PinnaceError, PinnaceWarning
+from pinnace.errors import (
+    ArgumentTypeError,
+    ArgumentValueError,
+    ConfigError,
+    DataMismatchError,
+    DeviceUnavailableError,
+    DistributedError,
+    EngineError,
+    ModelFormatError,
+    ModelStateError,
+    NotSupportedError,
+    PinnaceError,
+    PinnaceWarning,
+    PredictTimeoutError,
+    QueueFullError,
+    UnsupportedModelError,
+)
 from pinnace.options.context import Context
 from pinnace.options.older import AscendDeviceInfo, CPUDeviceInfo, DeviceInfo, GPUDeviceInfo
+from pinnace.serving.stats import Stats
 from pinnace.tensors import memory
-from pinnace.tensors.tensor import Tensor, TensorMeta
+from pinnace.tensors.tensor import Outputs, Tensor, TensorMeta
 from pinnace.types import DataType, Format, ModelGroupFlag, ModelType
 
 memory.opened_by(devices.place)
@@ -30,37 +48,66 @@ except PackageNotFoundError:  # a source tree that is not installed
     __version__ = "0+unknown"
 
 if TYPE_CHECKING:
+    from pinnace.api.converter import Converter, FmkType
     from pinnace.api.data_parallel import DataParallel
+
+# They import much that a model in this process does not need.
+_LATER = {"Converter": "converter", "DataParallel": "data_parallel", "FmkType": "converter"}
 
 
 def __getattr__(name: str) -> object:
-    """Import DataParallel when it is asked for: it needs much that a model in this process does not."""
-    if name == "DataParallel":
-        from pinnace.api.data_parallel import DataParallel
-
-        return DataParallel
+    """Import what is not imported with the package."""
+    if name in _LATER:
+        return getattr(importlib.import_module(f"pinnace.api.{_LATER[name]}"), name)
+    if name.startswith("LLM"):
+        raise NotSupportedError(
+            f"{name} belongs to mindspore_lite's LLMEngine, which serves language models on Ascend "
+            f"clusters and runs only there; Pinnace runs such models with Model and ModelParallelRunner"
+        )
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
+def __dir__() -> list[str]:
+    """Return the public names."""
+    return __all__
+
+
 __all__ = [
+    "ArgumentTypeError",
+    "ArgumentValueError",
     "AscendDeviceInfo",
     "CPUDeviceInfo",
+    "ConfigError",
     "Context",
+    "Converter",
+    "DataMismatchError",
     "DataParallel",
     "DataType",
     "DeviceInfo",
+    "DeviceUnavailableError",
+    "DistributedError",
+    "EngineError",
+    "FmkType",
     "Format",
     "GPUDeviceInfo",
     "LiteInfer",
     "Model",
+    "ModelFormatError",
     "ModelGroup",
     "ModelGroupFlag",
     "ModelParallelRunner",
+    "ModelStateError",
     "ModelType",
+    "NotSupportedError",
+    "Outputs",
     "PinnaceError",
     "PinnaceWarning",
+    "PredictTimeoutError",
+    "QueueFullError",
     "RunnerConfig",
+    "Stats",
     "Tensor",
     "TensorMeta",
+    "UnsupportedModelError",
     "__version__",
 ]

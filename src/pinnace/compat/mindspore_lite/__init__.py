@@ -4,6 +4,8 @@ All names are Pinnace's. `import mindspore_lite` finds this package only if `pin
 folder on the path.
 """
 
+from pinnace import __getattr__ as __getattr__
+
 from .base_model import *
 from .context import *
 from .converter import *

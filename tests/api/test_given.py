@@ -1,0 +1,151 @@
+"""Inputs as people have them: by name, scalars, arrays of other libraries; outputs by name; paths."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from onnx import TensorProto, helper
+
+import pinnace
+from pinnace.errors import ArgumentTypeError, ConfigError, DataMismatchError
+
+
+class Foreign:
+    """An array of another library, which gives its data by DLPack."""
+
+    def __init__(self, array: np.ndarray) -> None:
+        self.array = array
+
+    def __dlpack__(self, **options):
+        return self.array.__dlpack__(**options)
+
+    def __dlpack_device__(self):
+        return self.array.__dlpack_device__()
+
+
+class OnDevice(Foreign):
+    """An array that DLPack does not give to numpy; `__array__` does."""
+
+    def __dlpack__(self, **options):
+        raise BufferError("not in host memory")
+
+    def __array__(self, dtype=None, copy=None):
+        return self.array
+
+
+class Unreadable:
+    """An array that its library does not give away."""
+
+    def __array__(self, dtype=None, copy=None):
+        raise RuntimeError("it requires grad: use detach()")
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    """scale * x + y, and -x."""
+    ports = [
+        helper.make_tensor_value_info(n, TensorProto.FLOAT, s) for n, s in (("x", [2]), ("y", [2]), ("s", []))
+    ]
+    nodes = [
+        helper.make_node("Mul", ["s", "x"], ["p"]),
+        helper.make_node("Add", ["p", "y"], ["sum"]),
+        helper.make_node("Neg", ["x"], ["minus"]),
+    ]
+    outputs = [helper.make_tensor_value_info(n, TensorProto.FLOAT, [2]) for n in ("sum", "minus")]
+    made = helper.make_model(
+        helper.make_graph(nodes, "given", ports, outputs),
+        opset_imports=[helper.make_opsetid("", 18)],
+        ir_version=10,
+    )
+    path = tmp_path_factory.mktemp("given") / "given.onnx"
+    path.write_bytes(made.SerializeToString())
+    with pinnace.Model() as built:
+        built.build_from_file(path, pinnace.ModelType.ONNX)  # a pathlib.Path
+        yield built
+
+
+X, Y, S = np.array([1, 2], np.float32), np.array([3, 5], np.float32), np.float32(10)
+
+
+@pytest.mark.parametrize(
+    "inputs",
+    [
+        [X, Y, S],
+        (X, pinnace.Tensor(Y), np.array(10, np.float32)),
+        {"s": S, "y": Y, "x": X},
+        [Foreign(X), OnDevice(Y), S],
+        {"x": OnDevice(X), "y": Foreign(Y), "s": pinnace.Tensor(np.array(10, np.float32))},
+    ],
+)
+def test_inputs_as_people_have_them(model, inputs):
+    for outputs in (model.predict(inputs), model.submit(inputs).result(20)):
+        np.testing.assert_array_equal(outputs["sum"], [13, 25])
+        np.testing.assert_array_equal(outputs["minus"], -X)
+        assert isinstance(outputs, list)
+        assert outputs[1] is outputs["minus"] is outputs[-1]
+        assert outputs[:1] == [outputs["sum"]]
+        assert list(dict(outputs)) == ["sum", "minus"]
+
+
+def test_memory_of_another_library_is_not_copied(model):
+    read = model._live.inputs.arrays([Foreign(X), Y, S])
+    assert np.shares_memory(read[0], X)
+
+
+def test_an_output_that_is_not_there_names_those_that_are(model):
+    with pytest.raises(KeyError, match="no output 'logits'; there are 'sum', 'minus'"):
+        model.predict([X, Y, S])["logits"]
+
+
+def test_filled_outputs_have_names_too(model):
+    outputs: list = []
+    assert model.predict([X, Y, S], outputs)["minus"] is outputs[1]
+    assert model.predict([X, Y, S], outputs)["minus"] is outputs[1]
+
+
+@pytest.mark.parametrize(
+    "inputs", [{"x": X, "y": Y}, {"x": X, "y": Y, "z": S}, {"x": X, "y": Y, "s": S, "t": S}, {}]
+)
+def test_names_that_are_not_the_models(model, inputs):
+    with pytest.raises(DataMismatchError, match=r"the model has 3 inputs \(x, y, s\), but got (x, y|none)"):
+        model.predict(inputs)
+
+
+@pytest.mark.parametrize("wrong", [1.0, [1, 2], "text", np.float32, None])
+def test_what_is_no_array(model, wrong):
+    with pytest.raises(ArgumentTypeError, match=r"inputs element must be Tensor, but got .* at index 1"):
+        model.predict([X, wrong, S])
+    with pytest.raises(ArgumentTypeError, match=r"inputs element must be Tensor, but got .* at index 1"):
+        model.predict({"x": X, "y": wrong, "s": S})
+
+
+def test_an_array_that_its_library_does_not_give_away(model):
+    with pytest.raises(ArgumentTypeError, match=r"input 'y': numpy cannot read .*Unreadable.*: .*use detach"):
+        model.predict([X, Unreadable(), S])
+
+
+def test_wrong_types_and_shapes_of_others_are_named(model):
+    with pytest.raises(
+        DataMismatchError, match=r"input 'x' must be DataType.FLOAT32, but got DataType.FLOAT64"
+    ):
+        model.predict({"x": Foreign(X.astype(float)), "y": Y, "s": S})
+    with pytest.raises(DataMismatchError, match=r"input 'y' must have shape \[2\], but got \[3\]"):
+        model.predict([X, Foreign(np.zeros(3, np.float32)), S])
+
+
+def test_paths_of_pathlib(tmp_path):
+    config = tmp_path / "options.ini"
+    config.write_text("[runner]\nmax_queue=3\n")
+    path = Path(__file__).parents[1] / "data" / "api" / "add.onnx"
+    context = pinnace.Context(thread_num=1)
+    context.parallel.workers_num = 1
+    context.parallel.config_path = config
+    assert context.parallel.config_path == str(config)
+    with pinnace.ModelParallelRunner() as runner:
+        runner.build_from_file(path, context)
+        assert str(runner) == f"model_path: {path}."
+    with pytest.raises(ConfigError, match="config_path does not exist"):
+        pinnace.Model().build_from_file(path, pinnace.ModelType.ONNX, config_path=tmp_path / "none.ini")
+    pinnace.ModelGroup().add_model([path])
