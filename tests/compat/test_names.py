@@ -57,3 +57,22 @@ def test_a_module_can_be_imported_by_its_old_name_under_exec(module):
     command = [sys.executable, "-m", "pinnace", "exec", "-c", code]
     answer = subprocess.run(command, capture_output=True, text=True, check=True)
     assert answer.stdout == "True\n"
+
+
+@pytest.mark.parametrize("module", ["mindspore_lite", "mindspore_lite.llm_engine"])
+def test_names_of_language_models_say_what_they_are(module):
+    code = f"from {module} import LLMEngine"
+    command = [sys.executable, "-m", "pinnace", "exec", "-c", code]
+    answer = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (
+        "LLMEngine belongs to mindspore_lite's LLMEngine, which serves language models on Ascend"
+        in answer.stderr
+    )
+
+
+def test_dir_shows_the_public_names_and_all_can_be_imported():
+    assert dir(pinnace) == sorted(pinnace.__all__)
+    for name in pinnace.__all__:
+        getattr(pinnace, name)
+    errors = {name for name in vars(import_module("pinnace.errors")) if name.endswith(("Error", "Warning"))}
+    assert errors - {"LackingKernelsError"} <= {*pinnace.__all__}

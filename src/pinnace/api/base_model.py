@@ -8,6 +8,7 @@ import sys
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
+from dataclasses import replace
 from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -31,6 +32,7 @@ from pinnace.serving.pool import WorkerGroup, Workers
 from pinnace.serving.stats import Stats
 from pinnace.tensors.given import Given, check_inputs
 from pinnace.tensors.resizing import check_resize, limited, resized, shapes_to_build
+from pinnace.tensors.showing import Shown
 from pinnace.tensors.tensor import Outputs, Tensor, TensorMeta
 from pinnace.types import Port
 
@@ -59,6 +61,25 @@ class BaseModel(EngineOwner):
         self._live: BuiltModel | None = None
         self._handed: WeakKeyDictionary[Tensor, int] = WeakKeyDictionary()  # and the input's number
         self._closed = False
+        self._model_path = ""
+
+    def __str__(self) -> str:
+        live = self._live
+        simulated = live is not None and "simulated" in live.devices
+        note = f",\ndevice: {live.devices}" if live is not None and simulated else ""
+        return f"model_path: {self._model_path}{note}."
+
+    def _shown(self) -> Shown:
+        live = self._live
+        if live is None:
+            return Shown(type(self).__name__, ["closed" if self._closed else "not built"])
+        info, workers = live.workers.executable.info, live.workers.stats().workers
+        device = "" if live.devices == "cpu:0" else live.devices
+        several = f"{workers} workers" if workers > 1 else ""
+        facts = [os.path.basename(self._model_path), device, info["engine"], info["precision"], several]
+        ports = zip(live.inputs.ports, live.inputs.shapes, strict=True)
+        inputs = [replace(port, shape=shape) for port, shape in ports]
+        return Shown(type(self).__name__, facts, inputs, live.outputs.ports)
 
     def close(self) -> None:
         """Wait for running predictions, fail the waiting ones, and free the model.
@@ -299,11 +320,6 @@ class BaseModel(EngineOwner):
             self._handed = WeakKeyDictionary()
         if old:
             old.close()
-
-    def _device_note(self) -> str:
-        """Return the line about simulated devices for `__str__`."""
-        live = self._live
-        return f",\ndevice: {live.devices}" if live is not None and "simulated" in live.devices else ""
 
     def _unready(self, inputs: object) -> BuiltModel:
         """Raise the error of a prediction without a model; wrong arguments take precedence."""

@@ -34,6 +34,7 @@ from pinnace.serving.stats import Stats, latency
 from pinnace.tensors.given import Given
 from pinnace.tensors.inputs import InputPorts
 from pinnace.tensors.outputs import OutputPorts
+from pinnace.tensors.showing import Shown
 from pinnace.tensors.tensor import Outputs, Tensor, TensorMeta
 
 __all__ = ["DataParallel"]
@@ -106,6 +107,10 @@ class DataParallel(EngineOwner):
 
     def __str__(self) -> str:
         return f"model_path: {self._model_path},\ndevices: {', '.join(self.devices)}."
+
+    def _shown(self) -> Shown:
+        facts = [os.path.basename(self._model_path), *self.devices, self._crew.info.get("engine", "")]
+        return Shown(type(self).__name__, facts, self._inputs.ports, self._outputs.ports)
 
     @property
     def devices(self) -> list[str]:

@@ -49,6 +49,7 @@ class LiteInfer(BaseModel):
         super().__init__()
         mindspore = _mindspore()
         network = _network(mindspore, model_or_net)
+        self._model_path = type(network).__name__
         if model_group_id is not None:
             check_type("model_group_id", model_group_id, int)
         if context is not None:

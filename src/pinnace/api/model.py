@@ -46,12 +46,8 @@ class Model(BaseModel):
 
     def __init__(self) -> None:
         super().__init__()
-        self._model_path = ""
         self._shares_workspace = self._shares_weights = False
         self._spare: Store | None = None  # removed with its last user
-
-    def __str__(self) -> str:
-        return f"model_path: {self._model_path}{self._device_note()}."
 
     def build_from_file(
         self,

@@ -7,6 +7,7 @@ from types import TracebackType
 from typing import Never, Self
 
 from pinnace.errors import ArgumentTypeError
+from pinnace.tensors.showing import Shown
 
 
 class EngineOwner(ABC):
@@ -25,6 +26,16 @@ class EngineOwner(ABC):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+    @abstractmethod
+    def _shown(self) -> Shown:
+        """Return what is shown of the model."""
+
+    def __repr__(self) -> str:
+        return self._shown().line()
+
+    def _repr_html_(self) -> str:
+        return self._shown().table()
 
     def __getstate__(self) -> Never:
         """Raise `ArgumentTypeError`."""

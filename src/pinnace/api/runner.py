@@ -87,13 +87,6 @@ class ModelParallelRunner(BaseModel):
     MindSpore Lite only says that 0 adjusts to the machine; mindspore_lite 2.0.0 was observed to do this.)
     """
 
-    def __init__(self) -> None:
-        super().__init__()
-        self._model_path = ""
-
-    def __str__(self) -> str:
-        return f"model_path: {self._model_path}{self._device_note()}."
-
     def build_from_file(self, model_path: str | os.PathLike[str], context: Context | None = None) -> None:
         """Load and compile the model file at `model_path`; its format is detected from its content.
 

@@ -154,6 +154,12 @@ class Context(Options):
     def __str__(self) -> str:
         return f"target: {self.target}."
 
+    def __repr__(self) -> str:
+        cpu = self.cpu
+        threads = f"{cpu.thread_num or 'all'} threads, {cpu.precision_mode}"
+        workers = f", {self.parallel.workers_num} workers" if self.parallel.workers_num else ""
+        return f"<Context {', '.join(self.target)}: {threads}{workers}>"
+
     @property
     def target(self) -> list[str]:
         """Kinds of device to use: "cpu", "gpu", "ascend" in any case. The CPU is the fallback of the others.

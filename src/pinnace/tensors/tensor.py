@@ -13,10 +13,15 @@ from pinnace.errors import ArgumentTypeError, ArgumentValueError, DataMismatchEr
 from pinnace.options.arguments import check_type
 from pinnace.tensors.attributes import Attributes, check_shape
 from pinnace.tensors.memory import DeviceMemory, place
+from pinnace.tensors.showing import shaped
 from pinnace.tensors.storage import Kind
 from pinnace.types import Array, DataType, Format, Port
 
 __all__ = ["DataType", "Format", "Tensor", "TensorMeta"]
+
+
+_SHOWN = 4
+"""Values that `repr` shows."""
 
 
 def _describe(tensor: Tensor | TensorMeta) -> str:
@@ -43,6 +48,9 @@ class TensorMeta:
 
     def __str__(self) -> str:
         return _describe(self)
+
+    def __repr__(self) -> str:
+        return f"<TensorMeta {self.name!r} {shaped(self.dtype, self.shape)}>"
 
 
 class Tensor(Attributes):
@@ -111,6 +119,21 @@ class Tensor(Attributes):
 
     def __str__(self) -> str:
         return _describe(self)
+
+    def __repr__(self) -> str:
+        """Return name, element type, shape and the first values, in one line."""
+        if self.on_device:
+            values = f"on {self.device}"
+        elif self._array is None:
+            values = "no data"
+        else:
+            first = ", ".join(map(str, self._array.ravel()[:_SHOWN]))
+            values = f"{first}, ..." if self._array.size > _SHOWN else first
+        return f"<Tensor {self.name!r} {shaped(self.dtype, self._dims)}: {values}>"
+
+    def numpy(self) -> Array:
+        """Return `get_data_to_numpy()`."""
+        return self.get_data_to_numpy()
 
     def set_data_from_numpy(self, numpy_obj: Array) -> None:
         """Use the data of an array of any shape with as many elements as the tensor; devices get a copy.

@@ -1,0 +1,39 @@
+"""Models in one line, for a console, and as a table, for a notebook."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from html import escape
+from typing import NamedTuple
+
+from pinnace.types import DataType, Port
+
+
+class Shown(NamedTuple):
+    """A model as it is shown: its class, facts such as its file and engine, and its ports, if it is built."""
+
+    kind: str
+    facts: Sequence[str]
+    inputs: Sequence[Port] = ()
+    outputs: Sequence[Port] = ()
+
+    def line(self) -> str:
+        """Return "<Model net.onnx, onnxruntime: 'x' float32[1, 3] -> 'y' float32[1]>"."""
+        sides = (", ".join(f"{p.name!r} {shaped(p.dtype, p.shape)}" for p in side) for side in self[2:])
+        ports = f": {' -> '.join(sides)}" if self.outputs else ""
+        return f"<{self.kind} {', '.join(filter(None, self.facts))}{ports}>"
+
+    def table(self) -> str:
+        """Return an HTML table of the inputs and outputs, with the facts as its caption."""
+        rows = (
+            f"<tr><td>{side}</td><td>{escape(port.name)}</td><td>{shaped(port.dtype, port.shape)}</td></tr>"
+            for side, ports in (("input", self.inputs), ("output", self.outputs))
+            for port in ports
+        )
+        caption = escape(f"{self.kind} {', '.join(filter(None, self.facts))}")
+        return f"<table><caption>{caption}</caption>{''.join(rows)}</table>"
+
+
+def shaped(dtype: DataType, shape: Sequence[int]) -> str:
+    """Return element type and shape: "float32[1, 3]"."""
+    return f"{dtype.name.lower()}{list(shape)}"
