@@ -298,6 +298,12 @@ _ranks("softmax", "ops.softmax(ops.relu(y))")
 _ranks("cat", "ops.cat((y, y * 2), 0)")
 _ranks("again", "ops.expand_dims(ops.expand_dims(y, 0).sum(-1), -1)")
 _ranks("assigned", "y.add_(x2)", "f32[1]")
+case(
+    "random_ranks_of_which_one_fits",
+    "i32[]>-3<0",
+    "f32[2,3]",
+    body="y = x1\nif x0 > 0:\n    y = y.flatten()\nreturn mint.amin(y, 1)",
+)
 
 # -- what later seeds found -----------------------------------------------------------------------------
 

@@ -113,7 +113,7 @@ def undefined(
     if re.search("binary_cross_entropy$|BCELoss", name) and all(math.prod(g["shape"]) == 1 for g in given):
         return "MindSpore's mean of one element is twice that element (docs/limits.md)"
     large = [g for g in given if "int" in g["dtype"] and g["largest"] > 2**31 - 5]
-    if large and re.search("hardsigmoid|hsigmoid|var|std", plain):
+    if large and re.search("hardsigmoid|hsigmoid|hardswish|hswish|var|std", plain):
         return "C++ does not define integers beyond their range"
     halves = [g for g in given if g["dtype"] == "float16"]
     overflown = any(not leaf["finite"] for leaf in leaves(result)) and not found["not finite"]
@@ -155,7 +155,7 @@ _STRANGE = (
     ("batchnorm", "not finite", "onnxruntime's kernel brings them together before it computes (docs/limits.md)"),
     ("gridsample", "not finite", "C++ does not define the places of what is not finite"),
     ("adaptiveavgpool", "not finite", "a share of 0 of infinity is NaN, and to follow would slow all networks (docs/limits.md)"),
-    ("swish|gelu|logsigmoid|igamma", "not finite", "it is computed by another formula (docs/limits.md)"),
+    ("swish|gelu|logsigmoid|igamma|a(rc)?tan2", "not finite", "it is computed by another formula (docs/limits.md)"),
     ("celu|selu|copysign|trunc|a(rc)?tan2|logsigmoid", "-0", "onnxruntime's kernels lose the sign of a zero (docs/limits.md)"),
     ("softmax|softmin|logcumsumexp", "not finite", "MindSpore's exponential drops NaN, and begins anew after infinity"),
     (_DIVIDES.pattern, "nan, -0", "MindSpore's NaN / 0 is -inf, and its 1 / -0 is inf (docs/limits.md)"),

@@ -8,7 +8,7 @@ Rules:
 3. If only one side ends an iteration of a loop, the other leaves that loop: it stops it, and its value is the
    loop's result.
 4. Tensors that either side assigns are results of the `If`, which preserves the order of effects.
-5. A node that reads a result with a different rank on each side is lowered for each rank.
+5. A node that reads a result with a different rank on each side is lowered for each rank that it fits.
 """
 
 from __future__ import annotations
@@ -19,9 +19,11 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
+import onnx
 import onnx_ir as ir
 
 from pinnace.ops.builder import Builder, Form
+from pinnace.ops.inference import infer_node
 from pinnace.ops.values import (
     NOTHING,
     AlwaysRaises,
@@ -236,7 +238,21 @@ def by_rank(
     `effects` is the memory before.
     """
     then, other = (_side_of_ranks(tracer.b, condition, side, values, lower) for side in (True, False))
+    fitting = [side for side in (then, other) if _fits(tracer.b, side)]
+    if len(fitting) == 1:  # with the other rank the engine has an error, as MindSpore has
+        tracer.b.nodes.extend(fitting[0].nodes)
+        return fitting[0].value, fitting[0].effects
     return merge(tracer, condition, then, other, effects)
+
+
+def _fits(b: Builder, side: Side) -> bool:
+    """Whether ONNX's inference takes all nodes."""
+    try:
+        for node in side.nodes:
+            infer_node(node, b.opset)
+    except onnx.shape_inference.InferenceError:
+        return False
+    return True
 
 
 def _side_of_ranks(
