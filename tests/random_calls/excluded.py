@@ -31,7 +31,7 @@ FUNCTIONS = {
     ),
     "exports sizes of 0 for free dimensions": ("nn.MatMul",),
     "speaks with other ranks": ("*all_reduce*", "*all_gather*", "*reduce_scatter*", "*broadcast_object*", "*isend*"),
-    "is complex": ("*fft*", "*complex*", "*polar*", "*stft*", "*STFT*", "*real", "*imag", "*angle*", "*conj*", "*.eig"),
+    "is complex": ("*fft*", "*complex*", "*polar*", "*stft*", "*STFT*", "*real", "*imag", "*angle*", "*conj*", "*.eig", "*.eigvals"),
 }  # fmt: skip
 """Functions that are not called, by the reason."""
 

@@ -105,11 +105,11 @@ class Grower:
     def _with(self, case: Case, place: int, number: int, free: bool, tries: int = _TRIES) -> Case | None:
         """The case with a call of a function at its end."""
         one = self._functions[place]
-        if self.ended[one["name"]]:  # a new process takes seconds
-            return None
         if not one["processor"]:
             tries = 5
         for attempt in range(tries):
+            if self.ended[one["name"]]:  # a new process takes seconds
+                return None
             random = self._random(number, len(case.steps), place, attempt)
             wild = float(random.random()) * (1 - attempt / tries)
             longer = _drawn(case, one, random, wild, free)
