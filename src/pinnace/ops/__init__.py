@@ -24,6 +24,7 @@ from pinnace.ops import integers as integers
 from pinnace.ops import linalg as linalg
 from pinnace.ops import lite_array as lite_array
 from pinnace.ops import lite_detect as lite_detect
+from pinnace.ops import lite_image as lite_image
 from pinnace.ops import lite_math as lite_math
 from pinnace.ops import lite_nn as lite_nn
 from pinnace.ops import lite_quant as lite_quant
@@ -32,6 +33,7 @@ from pinnace.ops import lite_sparse as lite_sparse
 from pinnace.ops import lite_speech as lite_speech
 from pinnace.ops import loss as loss
 from pinnace.ops import math as math
+from pinnace.ops import matrix_diagonal as matrix_diagonal
 from pinnace.ops import norm as norm
 from pinnace.ops import order as order
 from pinnace.ops import padding as padding
@@ -41,6 +43,7 @@ from pinnace.ops import pool as pool
 from pinnace.ops import quantised as quantised
 from pinnace.ops import recurrent as recurrent
 from pinnace.ops import reduce as reduce
+from pinnace.ops import resize as resize
 from pinnace.ops import scalar as scalar
 from pinnace.ops import segments as segments
 from pinnace.ops import signal as signal

@@ -1,9 +1,7 @@
-"""Images: resizing, sampling, rearranging, colours."""
+"""Images: sampling, rearranging, colours."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -12,205 +10,11 @@ import onnx_ir as ir
 
 from pinnace.ops import binding
 from pinnace.ops.builder import Builder
-from pinnace.ops.conv import images_back, images_first, is_same
+from pinnace.ops.conv import is_same
+from pinnace.ops.formulas import formulas
 from pinnace.ops.room import room
-from pinnace.ops.table import Dims, Floats, Ints, Tensor, primitive, primitives
+from pinnace.ops.table import Dims, Ints, Tensor, primitive, primitives
 from pinnace.ops.values import Unsupported, Value
-
-# -- resizing --------------------------------------------------------------------------------------
-
-
-def resized(b: Builder, x: Tensor, sizes: Sequence[int | Tensor], where: str, **attributes: Any) -> Tensor:
-    """Resize of the last dimensions to `sizes`; `where` is the coordinate_transformation_mode."""
-    dims = b.dims(x, stop=-len(sizes))
-    return b.op(
-        "Resize",
-        x,
-        None,
-        None,
-        b.vector([*dims, *sizes]),
-        coordinate_transformation_mode=where,
-        **attributes,
-    )
-
-
-def _where(align_corners: bool, half_pixel_centers: bool) -> str:
-    return "align_corners" if align_corners else "half_pixel" if half_pixel_centers else "asymmetric"
-
-
-_NEAREST = {"align_corners": "round_prefer_ceil", "half_pixel": "round_prefer_ceil", "asymmetric": "floor"}
-"""How MindSpore rounds: of pixels' centers it takes the one over (i + 0.5) * scale."""
-
-
-@primitive("ResizeBilinearV2", "ResizeBilinear")
-def resize_bilinear(
-    b: Builder, x: Tensor, size: Dims, align_corners: bool = False, half_pixel_centers: bool = False
-) -> Value:
-    """Resize, linear."""
-    return resized(b, x, size, _where(align_corners, half_pixel_centers), mode="linear")
-
-
-@primitive("ResizeNearestNeighborV2", "ResizeNearestNeighbor", "DynamicResizeNearestNeighbor")
-def resize_nearest(
-    b: Builder,
-    x: Tensor,
-    size: Dims,
-    align_corners: bool = False,
-    half_pixel_centers: bool = False,
-    data_format: str = "NCHW",
-) -> Value:
-    """Resize, nearest."""
-    where = _where(align_corners, half_pixel_centers)
-    image = images_first(b, x, data_format)
-    return images_back(
-        b, resized(b, image, size, where, mode="nearest", nearest_mode=_NEAREST[where]), data_format
-    )
-
-
-@primitive("ResizeBicubic")
-def resize_bicubic(
-    b: Builder, x: Tensor, size: Dims, align_corners: bool = False, half_pixel_centers: bool = False
-) -> Value:
-    """MatMul with the weights of each place; Resize, cubic, where only the run knows the sizes."""
-    lengths = b.shape(x)[-2:]
-    if None in lengths or not all(isinstance(s, int) for s in size):
-        a = -0.5 if half_pixel_centers else -0.75
-        outside = int(half_pixel_centers)
-        where = _where(align_corners, half_pixel_centers)
-        return resized(b, x, size, where, mode="cubic", cubic_coeff_a=a, exclude_outside=outside)
-    down, along = (
-        b.constant(cubic_weights(n or 0, int(s), align_corners, half_pixel_centers), b.dtype(x).numpy())
-        for n, s in zip(lengths, size, strict=True)
-        if isinstance(s, int)
-    )
-    return b.op("MatMul", b.op("MatMul", down, x), b.transpose(along, (1, 0)))
-
-
-_CUBIC_STEPS = 1024
-"""MindSpore reads the cubic's weights from a table of so many places between two pixels."""
-
-
-def cubic_weights(
-    length: int, size: int, align_corners: bool, half_pixel_centers: bool
-) -> npt.NDArray[np.float64]:
-    """What each of `length` pixels gives to each of `size`.
-
-    Keys' cubic with a = -1/2, pixels outside left out, for half-pixel centres; else a = -3/4, and the
-    pixels at the edge stand for those outside.
-    """
-    a = -0.5 if half_pixel_centers else -0.75
-    scale = (length - 1) / (size - 1) if align_corners and size > 1 else length / size
-    weights = np.zeros(room(size, length))
-    for i in range(size):
-        place = (i + 0.5) * scale - 0.5 if half_pixel_centers else i * scale
-        first = math.floor(place)
-        rest = round((place - first) * _CUBIC_STEPS) / _CUBIC_STEPS
-        for k, share in enumerate((_far(1 + rest, a), _near(rest, a), _near(1 - rest, a), _far(2 - rest, a))):
-            pixel = first - 1 + k
-            if half_pixel_centers and not 0 <= pixel < length:
-                continue
-            weights[i, min(max(pixel, 0), length - 1)] += share
-    return weights / weights.sum(1, keepdims=True) if half_pixel_centers else weights
-
-
-def _near(x: float, a: float) -> float:
-    return ((a + 2) * x - (a + 3)) * x * x + 1
-
-
-def _far(x: float, a: float) -> float:
-    return ((a * x - 5 * a) * x + 8 * a) * x - 4 * a
-
-
-_MODES = {"0": "asymmetric", "1": "align_corners", "2": "half_pixel"}
-
-
-@primitive("ResizeLinear1D")
-def resize_linear_1d(
-    b: Builder, x: Tensor, size: Dims, coordinate_transformation_mode: str = "align_corners"
-) -> Value:
-    """Resize, linear."""
-    where = _MODES.get(coordinate_transformation_mode, coordinate_transformation_mode)
-    return resized(b, x, size, where, mode="linear")
-
-
-@primitive("ResizeV2", unused="roi scales")
-def resize_v2(
-    b: Builder,
-    x: Tensor,
-    roi: Value,
-    scales: Value,
-    sizes: Dims,
-    coordinate_transformation_mode: str = "half_pixel",
-    mode: str = "nearest",
-) -> Value:
-    """Resize."""
-    where = coordinate_transformation_mode
-    rounding = "floor" if mode == "nearest" else None
-    coefficient = -0.75 if mode == "cubic" else None
-    return resized(b, x, sizes, where, mode=mode, nearest_mode=rounding, cubic_coeff_a=coefficient)
-
-
-@primitives(
-    {
-        "UpsampleNearest1D UpsampleNearest2D UpsampleNearest3D": "nearest",
-        "UpsampleLinear1D UpsampleBilinear2D UpsampleTrilinear3D": "linear",
-        "UpsampleBicubic2D": "cubic",
-    }
-)
-def upsample(
-    b: Builder,
-    mode: str,
-    x: Tensor,
-    output_size: Dims | None = None,
-    scales: Floats | None = None,
-    align_corners: bool = False,
-) -> Value:
-    """Resize, {mode}."""
-    where = "asymmetric" if mode == "nearest" else _where(align_corners, True)
-    options: dict[str, Any] = {
-        "mode": mode,
-        "nearest_mode": "floor" if mode == "nearest" else None,
-        "cubic_coeff_a": -0.75 if mode == "cubic" else None,
-    }
-    if output_size:
-        return resized(b, x, output_size, where, **options)
-    factors = np.asarray([1.0, 1.0, *_factors(b, x, mode, scales or ())], np.float32)
-    return b.op("Resize", x, None, factors, coordinate_transformation_mode=where, **options)
-
-
-def _factors(b: Builder, x: Tensor, mode: str, scales: Sequence[float]) -> list[float]:
-    """Scales; to MindSpore a nearest one that keeps or doubles a length is just that, whatever it is."""
-    factors = []
-    for length, scale in zip(b.shape(x)[2:], scales, strict=True):
-        times = None if length is None else int(length * np.float32(scale)) / max(length, 1)
-        factors.append(times if mode == "nearest" and times in (1, 2) else scale)
-    return factors
-
-
-@primitive("ResizeArea")
-def resize_area(b: Builder, x: Tensor, size: Ints, align_corners: bool = False) -> Value:
-    """MatMul with the share of every pixel, for height and for width."""
-    _, height, width, _ = b.static_shape(x)
-    rows, columns = (
-        b.constant(_shares(old, new, align_corners)) for old, new in zip((height, width), size, strict=True)
-    )
-    image = b.transpose(b.cast(x, ir.DataType.FLOAT), (0, 3, 1, 2))
-    image = b.op("MatMul", rows, b.op("MatMul", image, b.op("Transpose", columns, perm=[1, 0])))
-    return b.transpose(image, (0, 2, 3, 1))
-
-
-def _shares(old: int, new: int, align_corners: bool) -> npt.NDArray[np.float32]:
-    """(new, old): the share that old pixels have in new ones."""
-    scale = (old - 1) / (new - 1) if align_corners and new > 1 else old / new
-    room(new, old)
-    starts = np.arange(new)[:, None] * scale
-    pixels = np.arange(old)[None]
-    overlap = np.minimum(starts + scale, pixels + 1) - np.maximum(starts, pixels)
-    shares = np.clip(overlap, 0, None)
-    # What reaches over the end takes the last pixel for it.
-    shares[:, -1] += np.clip(starts[:, 0] + scale - old, 0, None)
-    return np.asarray(shares / scale, np.float32)
-
 
 # -- sampling --------------------------------------------------------------------------------------
 
@@ -303,22 +107,16 @@ def _as_grid(b: Builder, places: Tensor, length: int) -> Tensor:
 # -- space, depth and batch ------------------------------------------------------------------------
 
 
-@primitive("DepthToSpace")
-def depth_to_space(b: Builder, x: Tensor, block_size: int) -> Value:
-    """DepthToSpace."""
-    return b.op("DepthToSpace", x, blocksize=block_size)
-
-
-@primitive("SpaceToDepth")
-def space_to_depth(b: Builder, x: Tensor, block_size: int) -> Value:
-    """SpaceToDepth."""
-    return b.op("SpaceToDepth", x, blocksize=block_size)
-
-
-@primitive("PixelShuffle")
-def pixel_shuffle(b: Builder, x: Tensor, upscale_factor: int) -> Value:
-    """DepthToSpace, channels before places."""
-    return b.op("DepthToSpace", x, blocksize=upscale_factor, mode="CRD")
+formulas(
+    __name__,
+    {
+        "AdjustContrastv2": "images, contrast_factor -> mean = ReduceMean(images, [-3, -2], keepdims=1);"
+        " (images - mean) * cast(contrast_factor, dtype(images)) + mean",
+        "DepthToSpace": "x, block_size: int -> DepthToSpace(x, blocksize=block_size)",
+        "PixelShuffle": "x, upscale_factor: int -> DepthToSpace(x, blocksize=upscale_factor, mode='CRD')",
+        "SpaceToDepth": "x, block_size: int -> SpaceToDepth(x, blocksize=block_size)",
+    },
+)
 
 
 @primitive("ChannelShuffle")
@@ -444,26 +242,15 @@ def hsv_to_rgb(b: Builder, x: Tensor) -> Value:
     return b.op("Mul", faded, value)
 
 
-@primitive("AdjustContrastv2")
-def adjust_contrast(b: Builder, images: Tensor, contrast_factor: Tensor) -> Value:
-    """The distance from each channel's mean times the factor."""
-    mean = b.op("ReduceMean", images, [-3, -2], keepdims=1)
-    return b.op("Add", b.op("Mul", b.op("Sub", images, mean), b.cast(contrast_factor, b.dtype(images))), mean)
-
-
-@primitive("AdjustSaturation")
-def adjust_saturation(b: Builder, image: Tensor, scale: Tensor) -> Value:
-    """By way of HSV: Mul and Clip."""
+@primitives({"AdjustSaturation": True, "AdjustHue": False})
+def adjust(b: Builder, of_saturation: bool, image: Tensor, amount: Tensor) -> Value:
+    """By way of HSV: Mul and Clip of the saturation, or Add and Mod of the hue."""
     hue, saturation, value = _channels(b, rgb_to_hsv(b, image))
-    grown = b.op("Mul", saturation, b.cast(scale, b.dtype(image)))
-    grown = b.op("Clip", grown, b.like(0.0, image), b.like(1.0, image))
-    return hsv_to_rgb(b, b.op("Concat", hue, grown, value, axis=-1))
-
-
-@primitive("AdjustHue")
-def adjust_hue(b: Builder, image: Tensor, delta: Tensor) -> Value:
-    """By way of HSV: Add and Mod."""
-    hue, saturation, value = _channels(b, rgb_to_hsv(b, image))
-    turned = b.op("Add", hue, b.cast(delta, b.dtype(image)))
-    turned = b.op("Sub", turned, b.op("Floor", turned))
-    return hsv_to_rgb(b, b.op("Concat", turned, saturation, value, axis=-1))
+    amount = b.cast(amount, b.dtype(image))
+    if of_saturation:
+        grown = b.op("Mul", saturation, amount)
+        saturation = b.op("Clip", grown, b.like(0.0, image), b.like(1.0, image))
+    else:
+        turned = b.op("Add", hue, amount)
+        hue = b.op("Sub", turned, b.op("Floor", turned))
+    return hsv_to_rgb(b, b.op("Concat", hue, saturation, value, axis=-1))

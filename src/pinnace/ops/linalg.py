@@ -1,25 +1,26 @@
-"""Products of matrices and vectors, diagonals, distances."""
+"""Products of matrices and vectors, distances, traces and determinants."""
 
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 import onnx_ir as ir
 
 from pinnace.ops import binding
 from pinnace.ops.array import counting
 from pinnace.ops.builder import Builder
 from pinnace.ops.diagonal import diagonal_of
-from pinnace.ops.math import promoted
+from pinnace.ops.formulas import formulas, function
+from pinnace.ops.math import beside, promoted
 from pinnace.ops.nodes import ORIGIN
 from pinnace.ops.reduce import norm, reduce
-from pinnace.ops.room import room, span
-from pinnace.ops.table import Ints, Tensor, Tensors, primitive
+from pinnace.ops.table import Ints, Tensor, primitive, primitives
 from pinnace.ops.values import Unsupported, Value
 
 # -- products --------------------------------------------------------------------------------------
 
 
+@function
+@primitive("BatchMatMul", unused="transpose_x1 transpose_x2 adj_x1 adj_x2")
 def matmul(b: Builder, x: Tensor, y: Tensor, transpose_a: bool = False, transpose_b: bool = False) -> Tensor:
     """Gemm for two float matrices, which transposes on the way; else Transpose and MatMul."""
     x, y = promoted(b, x, y)
@@ -41,32 +42,18 @@ def mat_mul(b: Builder, x: Tensor, y: Tensor, transpose_a: bool = False, transpo
     return b.cast(matmul(b, x, y, transpose_a, transpose_b), b.result(x))
 
 
-@primitive("BatchMatMul", unused="transpose_x1 transpose_x2 adj_x1 adj_x2")
-def batch_mat_mul(
-    b: Builder, x: Tensor, y: Tensor, transpose_a: bool = False, transpose_b: bool = False
-) -> Value:
-    """MatMul, after Transpose where asked for."""
-    return matmul(b, x, y, transpose_a, transpose_b)
-
-
-@primitive("MatMulExt", "BatchMatMulExt", "Mm", "Mv", "Dot", "Vdot")
-def mat_mul_ext(b: Builder, x: Tensor, y: Tensor) -> Value:
-    """MatMul."""
-    return b.op("MatMul", *promoted(b, x, y))
-
-
-@primitive("TransposeBatchMatmulTranspose")
-def transposed_product(
-    b: Builder,
-    x: Tensor,
-    weight: Tensor,
-    perm_in: Ints,
-    perm_out: Ints,
-    transpose_a: bool = False,
-    transpose_b: bool = False,
-) -> Value:
-    """Transpose, MatMul, Transpose."""
-    return b.transpose(matmul(b, b.transpose(x, perm_in), weight, transpose_a, transpose_b), perm_out)
+formulas(
+    __name__,
+    {
+        "MatMulExt BatchMatMulExt Mm Mv Dot Vdot": "x, y -> MatMul(*promoted(x, y))",
+        "Outer Ger": "x, y -> Mul(*promoted(Unsqueeze(x, [1]), Unsqueeze(y, [0])))",
+        "EinsumExt": "equation: str, operands: Tensors -> Einsum(*operands, equation=equation)",
+        "TransposeBatchMatmulTranspose": "x, weight, perm_in: Ints, perm_out: Ints,"
+        " transpose_a: bool = False, transpose_b: bool = False"
+        " -> transpose(matmul(transpose(x, perm_in), weight, transpose_a, transpose_b), perm_out)",
+        "Cdist": "x, y, p: float = 2.0 -> norm(Unsqueeze(x, [-2]) - Unsqueeze(y, [-3]), p, [-1], False)",
+    },
+)
 
 
 @primitive("Dense")
@@ -102,30 +89,20 @@ def _into_producer(b: Builder, x: Tensor, bias: Tensor) -> Tensor | None:
     return b.op(node.op_type, *node.inputs, bias, **attributes)
 
 
-@primitive("Addmm", "Baddbmm", "Addmv")
-def addmm(b: Builder, x: Tensor, first: Tensor, second: Tensor, beta: Value = 1, alpha: Value = 1) -> Value:
-    """MatMul, Mul, Add."""
+@primitives({"Addmm Baddbmm Addmv": False, "Addbmm": True})
+def addmm(
+    b: Builder, summed: bool, x: Tensor, first: Tensor, second: Tensor, beta: Value = 1, alpha: Value = 1
+) -> Value:
+    """MatMul, Mul, Add; ReduceSum of the products of a batch for Addbmm."""
     product = b.op("MatMul", first, second)
-    return b.op("Add", _times(b, x, beta), _times(b, product, alpha))
-
-
-@primitive("Addbmm")
-def addbmm(b: Builder, x: Tensor, first: Tensor, second: Tensor, beta: Value = 1, alpha: Value = 1) -> Value:
-    """MatMul, ReduceSum, Mul, Add."""
-    product = b.op("ReduceSum", b.op("MatMul", first, second), [0], keepdims=0)
+    product = b.op("ReduceSum", product, [0], keepdims=0) if summed else product
     return b.op("Add", _times(b, x, beta), _times(b, product, alpha))
 
 
 def _times(b: Builder, x: Tensor, factor: Value) -> Tensor:
     if b.known(factor) is not None and binding.float_(b, factor) == 1.0:
         return x
-    return b.op("Mul", x, b.cast(b.operand(factor, x), b.dtype(x)))
-
-
-@primitive("Outer", "Ger")
-def outer(b: Builder, x: Tensor, y: Tensor) -> Value:
-    """Unsqueeze and Mul."""
-    return b.op("Mul", *promoted(b, b.op("Unsqueeze", x, [1]), b.op("Unsqueeze", y, [0])))
+    return b.op("Mul", x, beside(b, factor, x))
 
 
 @primitive("Einsum")
@@ -133,12 +110,6 @@ def einsum(b: Builder, *items: Value, equation: str) -> Value:
     """Einsum."""
     operands = items[0] if len(items) == 1 else items
     return b.op("Einsum", *binding.tensors(b, operands), equation=equation)
-
-
-@primitive("EinsumExt")
-def einsum_ext(b: Builder, equation: str, operands: Tensors) -> Value:
-    """Einsum."""
-    return b.op("Einsum", *operands, equation=equation)
 
 
 def _of_three(shape: tuple[int | None, ...]) -> int:
@@ -198,12 +169,6 @@ def correlate(b: Builder, a: Tensor, v: Tensor, pad_mode: str = "valid") -> Valu
 # -- distances -------------------------------------------------------------------------------------
 
 
-@primitive("Cdist")
-def cdist(b: Builder, x: Tensor, y: Tensor, p: float = 2.0) -> Value:
-    """The norm of all differences."""
-    return norm(b, b.op("Sub", b.op("Unsqueeze", x, [-2]), b.op("Unsqueeze", y, [-3])), p, [-1], False)
-
-
 @primitive("Pdist")
 def pdist(b: Builder, x: Tensor, p: float = 2.0) -> Value:
     """Gather of all pairs, and the norm of their differences."""
@@ -235,156 +200,21 @@ def clip_by_norm(b: Builder, x: Tensor, clip_norm: Tensor, *, axis: Ints | None 
     return b.cast(b.op("Div", b.op("Mul", wide, bound), largest), b.result(x))
 
 
-# -- diagonals -------------------------------------------------------------------------------------
+formulas(
+    __name__,
+    {
+        "Det MatrixDeterminant": "x -> Det(x)",
+        "LogMatrixDeterminant": "x -> value = Det(x); (Sign(value), Log(Abs(value)))",
+        "Trace TraceExt": "x -> trace(x, 0, 0, 1)",
+    },
+)
 
 
-@primitive("Trace", "TraceExt")
-def trace(b: Builder, x: Tensor) -> Value:
-    """The sum of the diagonal."""
-    return trace_v2(b, x, 0, 0, 1)
-
-
+@function
 @primitive("TraceV2", unused="dtype")
-def trace_v2(
+def trace(
     b: Builder, x: Tensor, offset: int = 0, axis1: int = 1, axis2: int = 0, dtype: Value = None
 ) -> Value:
     """The sum of a diagonal."""
     wide = b.cast(x, b.result(x))
     return reduce(b, "ReduceSum", diagonal_of(b, wide, offset, axis1, axis2), [-1], False)
-
-
-def _tail(b: Builder, x: Tensor, count: int) -> tuple[int, ...]:
-    """The last dimensions, which must be known now."""
-    dims = tuple(d for d in b.shape(x)[-count:] if d is not None)
-    if len(dims) != count:
-        raise Unsupported(
-            f"needs the last {count} dimensions fixed, and they are {list(b.shape(x)[-count:])}"
-        )
-    return dims
-
-
-def _diagonal_places(rows: int, columns: int, offset: int) -> npt.NDArray[np.int64]:
-    """Where a diagonal lies in a flat matrix."""
-    row, column = max(-offset, 0), max(offset, 0)
-    count = max(min(rows - row, columns - column), 0)
-    room(count)
-    return (np.arange(count) + row) * columns + np.arange(count) + column
-
-
-def _gathered(b: Builder, x: Tensor, folded: int, places: npt.NDArray[np.int64], *more: Tensor) -> Tensor:
-    """Elements of the last `folded` dimensions as one; what `more` holds follows them."""
-    lead = b.dims(x, stop=-folded)
-    flat = b.reshape(x, [*lead, int(np.prod(_tail(b, x, folded)))]) if folded != 1 else x
-    if more:
-        parts = [b.op("Expand", m, b.vector([*lead, 1])) if b.rank(m) == 0 else m for m in more]
-        flat = b.op("Concat", flat, *parts, axis=-1)
-    return b.op("Gather", flat, places, axis=-1)
-
-
-@primitive("MatrixBandPart")
-def matrix_band_part(b: Builder, x: Tensor, lower: Tensor, upper: Tensor) -> Value:
-    """Trilu twice: what lies further from the diagonal is 0."""
-    whole = b.constant(1 << 30, np.int64)
-    for limit, is_upper in ((lower, 1), (upper, 0)):
-        known = b.known(limit)
-        if known is not None and binding.int_(b, limit) < 0:
-            continue
-        far = b.scalar(b.cast(limit, ir.DataType.INT64))
-        far = b.op("Where", b.op("Less", far, 0), whole, far)
-        x = b.op("Trilu", x, b.op("Neg", far) if is_upper else far, upper=is_upper)
-    return x
-
-
-class _Diagonals:
-    """How MindSpore packs the diagonals `first` to `last` of a matrix: one a row, the highest first."""
-
-    def __init__(self, first: int, last: int, rows: int, columns: int, align: str) -> None:
-        room(rows, columns)
-        self.first, self.last, self.rows, self.columns = first, span(last - first) + first, rows, columns
-        self.lengths = {d: min(rows + min(d, 0), columns - max(d, 0)) for d in range(first, last + 1)}
-        self.width = max(self.lengths.values())
-        self.to_right = {True: align.startswith("RIGHT"), False: align.endswith("RIGHT")}
-
-    def places(self) -> npt.NDArray[np.int64]:
-        """(diagonals, width): where each element lies in the flat matrix, -1 where a row is filled up."""
-        found = np.full(room(self.last - self.first + 1, self.width), -1)
-        for d, count in self.lengths.items():
-            start = self.width - count if self.to_right[d >= 0] else 0
-            found[self.last - d, start : start + count] = _diagonal_places(self.rows, self.columns, d)
-        return found
-
-    def sources(self) -> npt.NDArray[np.int64]:
-        """(rows, columns): where each element lies in the flat diagonals, -1 where it is on none."""
-        found = np.full(self.rows * self.columns, -1)
-        places = self.places()
-        found[places[places >= 0]] = np.flatnonzero(places.reshape(-1) >= 0)
-        return found.reshape(self.rows, self.columns)
-
-
-def _band(k: Ints) -> tuple[int, int]:
-    return k[0], k[-1]
-
-
-@primitive("MatrixDiagV3")
-def matrix_diag(
-    b: Builder,
-    x: Tensor,
-    k: Ints,
-    num_rows: int,
-    num_cols: int,
-    padding_value: Tensor,
-    align: str = "RIGHT_LEFT",
-) -> Value:
-    """Gather, of the diagonals and of what fills up."""
-    first, last = _band(k)
-    folded = 1 if first == last else 2
-    if first == last == 0 and num_rows < 0 and num_cols < 0 and b.shape(x)[-1] is None:
-        places = counting(b, b.dim(x, -1))
-        diagonal = b.op("Equal", b.op("Unsqueeze", places, [1]), places)
-        return b.op("Where", diagonal, b.op("Unsqueeze", x, [-2]), b.scalar(padding_value))
-    (width,) = _tail(b, x, 1)
-    least = width - min(last, 0), width + max(first, 0)
-    if num_rows < 0 and num_cols < 0:
-        least = max(least), max(least)
-    rows = least[0] if num_rows < 0 else num_rows
-    columns = least[1] if num_cols < 0 else num_cols
-    sources = _Diagonals(first, last, rows, columns, align).sources()
-    count = (last - first + 1) * width
-    return _gathered(b, x, folded, np.where(sources < 0, count, sources), b.scalar(padding_value))
-
-
-@primitive("MatrixDiagPartV3")
-def matrix_diag_part(
-    b: Builder, x: Tensor, k: Ints, padding_value: Tensor, align: str = "RIGHT_LEFT"
-) -> Value:
-    """Gather, of the matrix and of what fills up."""
-    first, last = _band(k)
-    rows, columns = _tail(b, x, 2)
-    places = _Diagonals(first, last, rows, columns, align).places()
-    places = np.where(places < 0, rows * columns, places)
-    return _gathered(b, x, 2, places[0] if first == last else places, b.scalar(padding_value))
-
-
-@primitive("MatrixSetDiagV3")
-def matrix_set_diag(b: Builder, x: Tensor, diagonal: Tensor, k: Ints, align: str = "RIGHT_LEFT") -> Value:
-    """Gather, of the matrix and of the diagonals."""
-    first, last = _band(k)
-    rows, columns = _tail(b, x, 2)
-    sources = _Diagonals(first, last, rows, columns, align).sources()
-    own = np.arange(rows * columns).reshape(rows, columns)
-    lead = b.dims(x, stop=-2)
-    flat = diagonal if first == last else b.reshape(diagonal, [*lead, -1])
-    return _gathered(b, x, 2, np.where(sources < 0, own, sources + rows * columns), flat)
-
-
-@primitive("Det", "MatrixDeterminant")
-def det(b: Builder, x: Tensor) -> Value:
-    """Det."""
-    return b.op("Det", x)
-
-
-@primitive("LogMatrixDeterminant")
-def log_det(b: Builder, x: Tensor) -> Value:
-    """Det, its Sign, and Log of its Abs."""
-    value = b.op("Det", x)
-    return b.op("Sign", value), b.op("Log", b.op("Abs", value))

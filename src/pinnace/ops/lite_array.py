@@ -8,8 +8,9 @@ import onnx_ir as ir
 from pinnace.ops import binding, slicing
 from pinnace.ops.builder import Builder
 from pinnace.ops.layout import permuted
-from pinnace.ops.lite_math import lite
-from pinnace.ops.room import room, span
+from pinnace.ops.lite_math import lite, lite_formulas
+from pinnace.ops.padding import mirrored
+from pinnace.ops.room import span
 from pinnace.ops.slicing import Masks
 from pinnace.ops.table import Dtype, Floats, Ints, Tensor
 from pinnace.ops.values import Unsupported, Value
@@ -30,38 +31,21 @@ def transpose(b: Builder, x: Tensor, perm: Ints = ()) -> Value:
     return permuted(b, x, perm) if len(perm) == b.rank(x) else x
 
 
-def _as_int32(op_type: str) -> None:
-    @lite(op_type, lowered_to=f"{op_type}, as int32.")
-    def lowering(b: Builder, x: Tensor) -> Value:
-        return b.cast(b.op(op_type, x), ir.DataType.INT32)
-
-
-_as_int32("Shape")
-_as_int32("Size")
-
-
-@lite("Rank")
-def rank(b: Builder, x: Tensor) -> Value:
-    """A constant."""
-    return b.constant(b.rank(x), np.int32)
-
-
-@lite("Unsqueeze", "ExpandDims")
-def unsqueeze(b: Builder, x: Tensor, axis: Ints) -> Value:
-    """Unsqueeze."""
-    return b.op("Unsqueeze", x, list(axis))
-
-
-@lite("Concat")
-def concat(b: Builder, *x: Tensor, axis: int = 0) -> Value:
-    """Concat."""
-    return b.op("Concat", *x, axis=axis)
-
-
-@lite("Cast")
-def cast(b: Builder, x: Tensor, dst_type: Dtype) -> Value:
-    """Cast."""
-    return b.cast(x, dst_type)
+lite_formulas(
+    __name__,
+    {
+        "Assert; data summarize": "condition: Value, *data: Value -> condition",
+        "Cast": "x, dst_type: Dtype -> cast(x, dst_type)",
+        "Concat": "*x, axis: int = 0 -> Concat(*x, axis=axis)",
+        "Fill": "value, shape -> Expand(scalar(value), cast(shape, INT64))",
+        "Rank": "x -> constant(rank(x), 'int32')",
+        "ScatterElements": "x, places, updates, axis: int = 0"
+        " -> ScatterElements(x, places, updates, axis=axis)",
+        "Shape": "x -> cast(Shape(x), INT32)",
+        "Size": "x -> cast(Size(x), INT32)",
+        "Unsqueeze ExpandDims": "x, axis: Ints -> Unsqueeze(x, axis)",
+    },
+)
 
 
 @lite("Split")
@@ -92,6 +76,8 @@ def where(b: Builder, condition: Tensor, x: Tensor | None = None, y: Tensor | No
 
 
 _PADDING = {0: "constant", 1: "reflect"}
+
+
 _SYMMETRIC = 2  # PaddingMode
 
 
@@ -106,7 +92,7 @@ def pad(
 ) -> Value:
     """Pad, or Gather where the border is repeated too; paddings hold before and after for each dimension."""
     if padding_mode == _SYMMETRIC:
-        return _mirrored(b, x, binding.ints(b, paddings))
+        return mirrored(b, x, binding.ints(b, paddings))
     if padding_mode not in _PADDING:
         raise Unsupported(f"has padding_mode {padding_mode}, which is not supported")
     pairs = b.op("Reshape", b.cast(paddings, ir.DataType.INT64), [-1, 2])
@@ -116,26 +102,10 @@ def pad(
     return b.op("Pad", x, pads, b.like(constant_value, x) if fill is None else b.scalar(fill))
 
 
-def _mirrored(b: Builder, x: Tensor, paddings: Ints) -> Tensor:
-    """Each dimension between its mirror images, the border included."""
-    sides = zip(paddings[::2], paddings[1::2], strict=True)
-    for axis, (size, (before, after)) in enumerate(zip(b.static_shape(x), sides, strict=True)):
-        if before or after:
-            places = np.pad(np.arange(room(size, before, after)[0]), (before, after), mode="symmetric")
-            x = b.op("Gather", x, places.astype(np.int64), axis=axis)
-    return x
-
-
 @lite("Stack")
 def stack(b: Builder, *x: Tensor, axis: int = 0) -> Value:
     """Unsqueeze, Concat."""
     return b.op("Concat", *(b.op("Unsqueeze", v, [axis]) for v in x), axis=axis)
-
-
-@lite("Fill")
-def fill(b: Builder, value: Tensor, shape: Tensor) -> Value:
-    """Expand."""
-    return b.op("Expand", b.scalar(value), b.cast(shape, ir.DataType.INT64))
 
 
 @lite("LinSpace")
@@ -145,12 +115,6 @@ def lin_space(b: Builder, start: Tensor, stop: Tensor, num: int) -> Value:
     first = b.scalar(start)
     step = b.op("Div", b.op("Sub", b.scalar(stop), first), float(max(1, num - 1)))
     return b.op("Add", first, b.op("Mul", places, step))
-
-
-@lite("Assert", unused="data summarize")
-def assert_(b: Builder, condition: Value, *data: Value) -> Value:
-    """Nothing: what it would stop has been computed."""
-    return condition
 
 
 @lite("StridedSlice")
@@ -194,12 +158,6 @@ def constant_of_shape(b: Builder, shape: Tensor, data_type: Dtype, value: Floats
     """ConstantOfShape."""
     fill = np.asarray(value[:1] or (0,), data_type.numpy())
     return b.op("ConstantOfShape", b.cast(shape, ir.DataType.INT64), value=ir.tensor(fill))
-
-
-@lite("ScatterElements")
-def scatter_elements(b: Builder, x: Tensor, places: Tensor, updates: Tensor, axis: int = 0) -> Value:
-    """ScatterElements."""
-    return b.op("ScatterElements", x, places, updates, axis=axis)
 
 
 @lite("OneHot")

@@ -10,6 +10,7 @@ import numpy as np
 import onnx_ir as ir
 
 from pinnace.ops.builder import Builder
+from pinnace.ops.formulas import formulas, function
 from pinnace.ops.math import promoted
 from pinnace.ops.table import Ints, Tensor, primitive, primitives
 from pinnace.ops.values import Unsupported, Value
@@ -19,6 +20,7 @@ lite = partial(primitive, dialect=Dialect.LITE)
 
 
 lites = partial(primitives, dialect=Dialect.LITE)
+lite_formulas = partial(formulas, dialect=Dialect.LITE)
 
 
 Activation = Callable[[Builder, Tensor, float], Tensor]
@@ -68,11 +70,11 @@ _ACTIVATIONS: Mapping[int, Activation] = {
 _HARD_TANH, _GELU, _FAST_GELU = 16, 19, 20
 
 
-def activated(b: Builder, x: Tensor, activation_type: int) -> Tensor:
+def activated(b: Builder, x: Tensor, activation_type: int, alpha: float = 0.0) -> Tensor:
     """`x` after the activation that is fused into the operator that computes it."""
     if activation_type not in _ACTIVATIONS:
         raise Unsupported(f"has activation_type {activation_type}, which is not known")
-    return _ACTIVATIONS[activation_type](b, x, 0.0)
+    return _ACTIVATIONS[activation_type](b, x, alpha)
 
 
 @lite("Activation")
@@ -90,9 +92,7 @@ def activation(
         return b.op("Clip", x, min_val, max_val)
     if activation_type == _GELU and approximate:
         activation_type = _FAST_GELU
-    if activation_type not in _ACTIVATIONS:
-        raise Unsupported(f"has activation_type {activation_type}, which is not known")
-    return _ACTIVATIONS[activation_type](b, x, alpha)
+    return activated(b, x, activation_type, alpha)
 
 
 @lites({"AddFusion": "Add", "SubFusion": "Sub", "MulFusion": "Mul", "DivFusion RealDiv": "Div"})
@@ -110,47 +110,35 @@ def eltwise(b: Builder, x: Tensor, y: Tensor, mode: int) -> Value:
     return b.op(operators[mode], x, y)
 
 
-@lite("AddN")
-def add_n(b: Builder, *x: Tensor) -> Value:
-    """Sum."""
-    return b.op("Sum", *x)
-
-
-@lites({"Maximum": "Max", "Minimum": "Min"})
-def extreme(b: Builder, op_type: str, *x: Tensor) -> Value:
-    """{op_type} of any number of tensors."""
-    return b.op(op_type, *x)
-
-
-@lite("Mod")
-def mod(b: Builder, x: Tensor, y: Tensor) -> Value:
-    """Mod, with the sign of the dividend."""
-    return b.op("Mod", *promoted(b, x, y), fmod=1)
-
-
-@lite("SquaredDifference")
-def squared_difference(b: Builder, x: Tensor, y: Tensor) -> Value:
-    """Sub, Mul."""
-    difference = b.op("Sub", x, y)
-    return b.op("Mul", difference, difference)
+lite_formulas(
+    __name__,
+    {
+        "AddN": "*x -> Sum(*x)",
+        "All": "x, axes: Ints = (), keep_dims: int = 0 -> ReduceMin(x, axes or None, keepdims=keep_dims)",
+        "CumSum": "x, axis, exclusive: bool = False, reverse: bool = False"
+        " -> CumSum(x, scalar(axis), exclusive=exclusive, reverse=reverse)",
+        "Maximum": "*x -> Max(*x)",
+        "Minimum": "*x -> Min(*x)",
+        "Mod": "x, y -> Mod(*promoted(x, y), fmod=1)",
+        "PowFusion": "x, exponent, scale: float = 1.0, shift: float = 0.0"
+        " -> Pow(scaled(x, scale, shift), exponent)",
+        "SquaredDifference": "x, y -> difference = x - y; difference * difference",
+    },
+)
 
 
 @lite("ExpFusion")
 def exp(b: Builder, x: Tensor, base: float = -1.0, scale: float = 1.0, shift: float = 0.0) -> Value:
     """Exp of scale * x + shift, times the logarithm of base where that is not e."""
     factor = 1.0 if base == -1 else float(np.log(base))
-    return b.op("Exp", _affine(b, x, scale * factor, shift * factor))
+    return b.op("Exp", scaled(b, x, scale * factor, shift * factor))
 
 
-@lite("PowFusion")
-def power(b: Builder, x: Tensor, exponent: Tensor, scale: float = 1.0, shift: float = 0.0) -> Value:
-    """Pow of scale * x + shift."""
-    return b.op("Pow", _affine(b, x, scale, shift), exponent)
-
-
-def _affine(b: Builder, x: Tensor, scale: float, shift: float) -> Tensor:
-    scaled = x if scale == 1 else b.op("Mul", x, scale)
-    return scaled if shift == 0 else b.op("Add", scaled, shift)
+@function
+def scaled(b: Builder, x: Tensor, scale: float, shift: float) -> Tensor:
+    """`x` times a scale, and a shift."""
+    y = x if scale == 1 else b.op("Mul", x, scale)
+    return y if shift == 0 else b.op("Add", y, shift)
 
 
 @lite("Clip")
@@ -202,12 +190,6 @@ def reduce(
     return b.op("Mul", result, coeff) if reduce_to_end and coeff not in (0.0, 1.0) else result
 
 
-@lite("All")
-def all_(b: Builder, x: Tensor, axes: Ints = (), keep_dims: int = 0) -> Value:
-    """ReduceMin of booleans."""
-    return b.op("ReduceMin", x, list(axes) or None, keepdims=keep_dims)
-
-
 @lites({"ArgMaxFusion": ("ArgMax", "ReduceMax"), "ArgMinFusion": ("ArgMin", "ReduceMin")})
 def arg(
     b: Builder,
@@ -227,11 +209,3 @@ def arg(
         return index
     value = b.op(reduction, x, [axis], keepdims=int(keep_dims))
     return value if len(b.declared) < 2 else (index, value)
-
-
-@lite("CumSum")
-def cumulative_sum(
-    b: Builder, x: Tensor, axis: Tensor, exclusive: bool = False, reverse: bool = False
-) -> Value:
-    """CumSum."""
-    return b.op("CumSum", x, b.scalar(axis), exclusive=int(exclusive), reverse=int(reverse))

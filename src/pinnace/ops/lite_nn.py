@@ -6,12 +6,11 @@ import itertools
 from typing import Any
 
 import numpy as np
-import onnx_ir as ir
 
-from pinnace.ops import image
 from pinnace.ops.builder import Builder
+from pinnace.ops.formulas import function
 from pinnace.ops.layout import channel_axis, channels_back, channels_first, permuted
-from pinnace.ops.lite_math import activated, lite, lites
+from pinnace.ops.lite_math import activated, lite, lite_formulas, lites
 from pinnace.ops.pool import reached
 from pinnace.ops.room import room
 from pinnace.ops.table import Arguments, Ints, Tensor
@@ -39,8 +38,8 @@ def _both(what: str, sizes: Ints) -> list[int] | None:
     return list(sizes) or None
 
 
-class _LiteKernel(Arguments):
-    """How a convolution's kernel moves over images, and what is fused into it."""
+class _Kernel(Arguments):
+    """Steps, dilation and padding of a convolution's kernel, and the activation fused into it."""
 
     stride: Ints = ()
     dilation: Ints = ()
@@ -61,7 +60,7 @@ def convolution(
     weight: Tensor,
     bias: Tensor | None = None,
     *,
-    kernel: _LiteKernel,
+    kernel: _Kernel,
     output_paddings: Ints = (),
 ) -> Value:
     """{op_type}, and the fused activation."""
@@ -152,15 +151,12 @@ def full_connection(
     return activated(b, b.op("Gemm", flat, weight, bias, transB=1), activation_type)
 
 
-# -- normalisation ---------------------------------------------------------------------------------
-
-
 @lite("BatchNorm", unused="format")
 def batch_norm(b: Builder, x: Tensor, mean: Tensor, variance: Tensor, epsilon: float = 1e-5) -> Value:
     """BatchNormalization with scale 1 and bias 0."""
     ones = b.op("Div", mean, mean) if b.known(mean) is None else b.constant(np.ones_like(b.known(mean)))
     zeros = b.op("Sub", ones, ones) if b.known(mean) is None else b.constant(np.zeros_like(b.known(mean)))
-    return _normalised(b, x, ones, zeros, mean, variance, epsilon)
+    return fused_batch_norm(b, x, ones, zeros, mean, variance, epsilon)
 
 
 @lite("FusedBatchNorm", unused="momentum mode")
@@ -172,18 +168,10 @@ def fused_batch_norm(
     mean: Tensor,
     variance: Tensor,
     epsilon: float = 1e-4,
-) -> Value:
-    """BatchNormalization."""
-    return _normalised(b, x, scale, bias, mean, variance, epsilon)
-
-
-def _normalised(
-    b: Builder, x: Tensor, scale: Tensor, bias: Tensor, mean: Tensor, variance: Tensor, epsilon: float
 ) -> Tensor:
-    picture = channels_first(b, x)
-    return channels_back(
-        b, b.op("BatchNormalization", picture, scale, bias, mean, variance, epsilon=epsilon), x
-    )
+    """BatchNormalization."""
+    y = b.op("BatchNormalization", channels_first(b, x), scale, bias, mean, variance, epsilon=epsilon)
+    return channels_back(b, y, x)
 
 
 @lite("InstanceNorm")
@@ -257,121 +245,22 @@ def prelu(b: Builder, x: Tensor, slope: Tensor) -> Value:
     return b.op("PRelu", x, _aligned(b, b.op("Reshape", slope, [-1]), x, channel_axis(b, x)))
 
 
-@lite("Softmax")
-def softmax(b: Builder, x: Tensor, axis: Ints = (-1,)) -> Value:
-    """Softmax."""
-    return b.op("Softmax", x, axis=axis[0] if axis else -1)
+lite_formulas(
+    __name__,
+    {
+        "Dropout; keep_prob": "x -> x",
+        "GroupNormFusion; affine": "x, scale, bias, *, num_groups: int, epsilon: float = 1e-5"
+        " -> GroupNormalization(x, scale, bias, num_groups=num_groups, epsilon=epsilon)",
+        "LpNormalization": "x, *, axis: int = -1, p: int = 2 -> LpNormalization(x, axis=axis, p=p)",
+        "Softmax": "x, axis: Ints = (-1,) -> Softmax(x, axis=first(axis, -1))",
+    },
+)
 
 
-@lite("Dropout", unused="keep_prob")
-def dropout(b: Builder, x: Tensor) -> Value:
-    """Nothing: inference keeps everything."""
-    return x
-
-
-# -- space and depth -------------------------------------------------------------------------------
-
-
-@lite("DepthToSpace", unused="format")
-def depth_to_space(b: Builder, x: Tensor, block_size: int, mode: str = "DCR") -> Value:
-    """DepthToSpace."""
-    picture = channels_first(b, x)
-    return channels_back(b, b.op("DepthToSpace", picture, blocksize=block_size, mode=mode or "DCR"), x)
-
-
-@lite("SpaceToDepth", unused="format")
-def space_to_depth(b: Builder, x: Tensor, block_size: int) -> Value:
-    """SpaceToDepth."""
-    return channels_back(b, b.op("SpaceToDepth", channels_first(b, x), blocksize=block_size), x)
-
-
-# -- resizing --------------------------------------------------------------------------------------
-
-
-_METHODS = {0: "linear", 1: "nearest", 2: "cubic"}
-
-
-_COORDINATES = {0: "asymmetric", 1: "align_corners", 2: "half_pixel"}
-
-
-_NEAREST = {1: "round_prefer_floor", 2: "round_prefer_ceil", 3: "floor", 4: "ceil"}
-
-
-_NORMAL = 0
-
-
-@lite("Resize", unused="format extrapolation_value")
-def resize(
-    b: Builder,
-    x: Tensor,
-    target: Tensor | None = None,
-    new_height: int = 0,
-    new_width: int = 0,
-    method: int = 0,
-    coordinate_transform_mode: int = 0,
-    nearest_mode: int = _NORMAL,
-    cubic_coeff: float = -0.75,
-    exclude_outside: int = 0,
-) -> Value:
-    """Resize; target holds factors (floats) or sizes (ints) for height and width."""
-    if method not in _METHODS or coordinate_transform_mode not in _COORDINATES:
-        raise Unsupported(f"has method {method} and coordinate_transform_mode {coordinate_transform_mode}")
-    picture = channels_first(b, x)
-    factors, sizes, axes = _target(b, picture, target, (new_height, new_width))
-    # Rounding as usual is what MindSpore Lite does between aligned corners, and cutting off elsewhere.
-    aligned = _COORDINATES[coordinate_transform_mode] == "align_corners"
-    nearest = _NEAREST.get(nearest_mode, "round_prefer_ceil" if aligned else "floor")
-    y = b.op(
-        "Resize",
-        picture,
-        None,
-        factors,
-        sizes,
-        axes=axes,
-        mode=_METHODS[method],
-        coordinate_transformation_mode=_COORDINATES[coordinate_transform_mode],
-        nearest_mode=nearest if method == 1 else None,
-        cubic_coeff_a=cubic_coeff if method == 2 else None,
-        exclude_outside=exclude_outside or None,
-    )
-    return channels_back(b, y, x)
-
-
-def _target(
-    b: Builder, picture: Tensor, target: Tensor | None, size: tuple[int, int]
-) -> tuple[Tensor | None, Tensor | None, list[int] | None]:
-    """ONNX's scales and sizes, one of them, and the axes that they are for; None where for all."""
-    if target is None:
-        target = b.constant(size, np.int64)
-    if b.static_shape(target) != (2,):
-        raise Unsupported(f"has a target of shape {b.shape(target)}, and height and width are expected")
-    if b.dtype(target).is_floating_point():
-        return target, None, [2, 3]
-    return None, b.cast(target, ir.DataType.INT64), [2, 3]
-
-
-# -- blocks of images ------------------------------------------------------------------------------
-
-
-@lite("SpaceToBatch", "SpaceToBatchND")
-def space_to_batch(
-    b: Builder, x: Tensor, *, block_size: Ints = (), block_shape: Ints = (), paddings: Value = ()
-) -> Value:
-    """Pad, Reshape, Transpose, Reshape."""
-    y = image.space_to_batch(b, channels_first(b, x), block_size or block_shape, paddings)
-    return channels_back(b, b.tensor(y), x)
-
-
-@lite("BatchToSpace", "BatchToSpaceND")
-def batch_to_space(
-    b: Builder, x: Tensor, *, block_size: Ints = (), block_shape: Ints = (), crops: Value = ()
-) -> Value:
-    """Reshape, Transpose, Reshape, Slice."""
-    y = image.batch_to_space(b, channels_first(b, x), block_size or block_shape, crops)
-    return channels_back(b, b.tensor(y), x)
-
-
-# -- more normalisation ----------------------------------------------------------------------------
+@function
+def first(b: Builder, numbers: Ints, otherwise: int) -> int:
+    """The first of numbers, if there are any."""
+    return numbers[0] if numbers else otherwise
 
 
 @lite("L2NormalizeFusion")
@@ -383,23 +272,6 @@ def l2_normalize(
     return activated(b, b.op("Div", x, b.op("Sqrt", b.op("Max", squares, epsilon))), activation_type)
 
 
-@lite("LpNormalization")
-def lp_normalize(b: Builder, x: Tensor, *, axis: int = -1, p: int = 2) -> Value:
-    """LpNormalization."""
-    return b.op("LpNormalization", x, axis=axis, p=p)
-
-
-@lite("GroupNormFusion", unused="affine")
-def group_norm(
-    b: Builder, x: Tensor, scale: Tensor, bias: Tensor, *, num_groups: int, epsilon: float = 1e-5
-) -> Value:
-    """GroupNormalization; its channels are first in either layout."""
-    return b.op("GroupNormalization", x, scale, bias, num_groups=num_groups, epsilon=epsilon)
-
-
-# -- convolution without products ------------------------------------------------------------------
-
-
 @lite("AdderFusion", unused="format kernel_size in_channel out_channel mode")
 def adder(
     b: Builder,
@@ -408,7 +280,7 @@ def adder(
     bias: Tensor | None = None,
     *,
     kernel_size: Ints,
-    kernel: _LiteKernel,
+    kernel: _Kernel,
 ) -> Value:
     """For each place of the kernel Slice, Sub, Abs, ReduceSum; Neg of the sum of all."""
     pad_mode, pad_list = kernel.pad_mode, kernel.pad_list

@@ -147,6 +147,7 @@ _TINY = 1e-10
 # -- norms -----------------------------------------------------------------------------------------
 
 
+@function
 def norm(b: Builder, x: Tensor, p: float, axes: Sequence[int] | None, keep: bool) -> Tensor:
     """The p-norm of vectors along `axes`."""
     if p == 2:
