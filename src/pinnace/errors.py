@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -104,6 +104,15 @@ class UnsupportedPrimitive:
     count: int
     first_node: str
     reason: str
+
+    @classmethod
+    def counted(cls, found: Iterable[tuple[str, str, str]]) -> list[UnsupportedPrimitive]:
+        """Count unsupported primitives, given as name, reason and node of each use; most used first."""
+        nodes: dict[tuple[str, str], list[str]] = {}
+        for name, reason, node in found:
+            nodes.setdefault((name, reason), []).append(node)
+        rows = [cls(name, len(uses), uses[0], reason) for (name, reason), uses in nodes.items()]
+        return sorted(rows, key=lambda row: -row.count)
 
 
 class UnsupportedModelError(PinnaceError, RuntimeError):

@@ -71,18 +71,15 @@ def compilable(
     if output_type:
         outputs.cast(model, output_type, hidden)
     layout = graph.layout if isinstance(graph, Program) else Layout.NCHW
-    interface = Interface(
-        inputs=tuple(port(name, i, layout) for i in inputs),
-        outputs=tuple(port(name, o, layout) for o in model.graph.outputs if o.name not in hidden),
-        states=pairs,
-        info=dict(graph.user_info if isinstance(graph, Program) else graph.metadata_props),
-    )
+    info = dict(graph.user_info if isinstance(graph, Program) else graph.metadata_props)
+    taken = tuple(port(name, i, layout) for i in inputs)
+    given = tuple(port(name, o, layout) for o in model.graph.outputs if o.name not in hidden)
+    interface = Interface(taken, given, pairs, info)
     if model is graph and not shapes:
         _forget_shapes(model.graph)
     first_state = tuple(i.const_value for i in states if i.const_value is not None)
-    exchangeable = variables(model, name, exchanged)
-    held_back = bool(model.meta.get(HELD_BACK))
-    return Compilable(model, name, folder, interface, first_state, exchangeable, held_back)
+    weights, held_back = variables(model, name, exchanged), bool(model.meta.get(HELD_BACK))
+    return Compilable(model, name, folder, interface, first_state, weights, held_back)
 
 
 def _reshape(

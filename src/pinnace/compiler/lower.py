@@ -74,15 +74,12 @@ def _traced(
 
 def unsupported(program: Program) -> list[UnsupportedPrimitive]:
     """Return the primitives of a program without a lowering, most used first."""
-    count: Counter[str] = Counter()
-    first: dict[str, str] = {}
-    for function in program.functions.values():
-        for node in function.nodes:
-            if node.primitive and find(program.dialect, node.primitive) is None:
-                count[node.primitive] += 1
-                first.setdefault(node.primitive, node.name)
-    reason = "Pinnace does not know this primitive"
-    return [UnsupportedPrimitive(name, n, first[name], reason) for name, n in count.most_common()]
+    return UnsupportedPrimitive.counted(
+        (node.primitive, "Pinnace does not know this primitive", node.name)
+        for function in program.functions.values()
+        for node in function.nodes
+        if node.primitive and find(program.dialect, node.primitive) is None
+    )
 
 
 def graph_inputs(program: Program) -> list[ir.Value]:

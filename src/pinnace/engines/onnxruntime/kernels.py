@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from functools import cache
 
 import onnx
@@ -20,22 +19,13 @@ def lacking(model: ir.Model) -> list[UnsupportedPrimitive]:
 
     Collectives are not among them: they run between sessions.
     """
-    count: Counter[tuple[str, str]] = Counter()
-    first: dict[tuple[str, str], str] = {}
     own = {(f.domain, f.name) for f in model.functions.values()}
-    for node in nodes(model.graph):
-        operator = (node.domain, node.op_type)
-        if node.domain == DOMAIN:
-            continue
-        if operator not in own and operator not in _kernels() and not _is_function(*operator):
-            count[operator] += 1
-            first.setdefault(operator, origins(node)[0])
-    return [
-        UnsupportedPrimitive(
-            name, n, first[domain, name], f"onnxruntime has no {domain or 'ONNX'} kernel for it"
-        )
-        for (domain, name), n in count.most_common()
-    ]
+    every = ((node, (node.domain, node.op_type)) for node in nodes(model.graph) if node.domain != DOMAIN)
+    return UnsupportedPrimitive.counted(
+        (node.op_type, f"onnxruntime has no {node.domain or 'ONNX'} kernel for it", origins(node)[0])
+        for node, operator in every
+        if operator not in own and operator not in _kernels() and not _is_function(*operator)
+    )
 
 
 @cache

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Callable, Iterable
 from functools import cache
 
@@ -197,13 +196,7 @@ def unsupported(model: ir.Model) -> list[UnsupportedPrimitive]:
 
 
 def _rows(found: Iterable[tuple[ir.Node, str]]) -> list[UnsupportedPrimitive]:
-    count: Counter[tuple[str, str]] = Counter()
-    first: dict[tuple[str, str], tuple[str, str]] = {}
-    for node, reason in found:
-        operator = node.domain, node.op_type
-        count[operator] += 1
-        first.setdefault(operator, (origins(node)[0], reason))
-    return [UnsupportedPrimitive(operator[1], n, *first[operator]) for operator, n in count.most_common()]
+    return UnsupportedPrimitive.counted((node.op_type, reason, origins(node)[0]) for node, reason in found)
 
 
 def _reason(node: ir.Node, opset: int, model: ir.Model) -> str:

@@ -97,17 +97,8 @@ def encoded(graph: Compilable, source: Source | None = None) -> OpenvinoModel:
         raise EngineError(f"{graph.name}: constant folding by OpenVINO would exceed the bounds of a build")
     respell(graph.model)
     variable = {name for v in graph.variable.values() for name in v.names}
-    weights = {}
     _read_within(graph.model, source)
-    for name, value in list(graph.model.graph.initializers.items()):
-        tensor = value.const_value
-        if tensor is None:
-            continue
-        array = _data(tensor, source)
-        if (tensor.nbytes > SMALL or name in variable) and tensor.nbytes and array.dtype.char in _SHARED:
-            weights[name] = array
-        elif isinstance(tensor, ir.ExternalTensor):
-            value.const_value = _in_memory(tensor, source)
+    weights = _weights(graph.model.graph, variable, source)
     states = [np.array(value.numpy()) for value in graph.first_state]
     kept = kept_wide(graph.model)
     try:
@@ -121,6 +112,21 @@ def encoded(graph: Compilable, source: Source | None = None) -> OpenvinoModel:
         reason = " ".join(str(error).split())[-500:]
         raise EngineError(f"{graph.name}: OpenVINO cannot read it: {reason}") from None
     return encoded_graph
+
+
+def _weights(graph: ir.Graph, variable: Collection[str], source: Source | None) -> dict[str, Array]:
+    """Return the weights to share with OpenVINO, and read other external ones into memory."""
+    weights = {}
+    for name, value in graph.initializers.items():
+        tensor = value.const_value
+        if tensor is None:
+            continue
+        array = _data(tensor, source)
+        if (tensor.nbytes > SMALL or name in variable) and tensor.nbytes and array.dtype.char in _SHARED:
+            weights[name] = array
+        elif isinstance(tensor, ir.ExternalTensor):
+            value.const_value = _in_memory(tensor, source)
+    return weights
 
 
 def kept_wide(model: ir.Model) -> set[str]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import onnx_ir as ir
 
 from pinnace.engines.onnxruntime.rules.match import (
-    attribute,
     ints,
     is_float,
     made_by,
@@ -33,7 +32,7 @@ def attention(b: Builder, node: ir.Node) -> ir.Value | None:
         return None
     scores, factor = scaled(softmax.inputs[0])
     product = made_by(scores, "MatMul")
-    axis = attribute(softmax, "axis", -1 if b.opset >= _LAST_AXIS else 1)
+    axis = softmax.attributes.get_int("axis", -1 if b.opset >= _LAST_AXIS else 1)
     if product is None or not private(scores) or axis not in (-1, 3):
         return None
     scale = 1.0 if factor is None else number(factor)
@@ -91,14 +90,14 @@ def _part(b: Builder, x: ir.Value) -> ir.Value | None:
     gather, squeeze = made_by(x, "Gather"), made_by(x, "Squeeze")
     if gather is not None:
         source, which = gather.inputs[0], ints(gather.inputs[1])
-        whole = attribute(gather, "axis", 0) == 0 and which is not None and len(which) == 1
+        whole = gather.attributes.get_int("axis", 0) == 0 and which is not None and len(which) == 1
     else:
         taken = squeeze.inputs[0] if squeeze is not None and ints(squeeze.inputs[1]) == (0,) else None
         split = made_by(taken, "Split")
         if split is None or taken is None or split.inputs[0] is None:
             return None
         source, which = split.inputs[0], (taken.index() or 0,)
-        whole = attribute(split, "axis", 0) == 0 and b.shape(source)[0] == len(split.outputs)
+        whole = split.attributes.get_int("axis", 0) == 0 and b.shape(source)[0] == len(split.outputs)
     together = permuted(source, 2, 0, 3, 1, 4)
     if together is None or which is None or not whole:
         return None

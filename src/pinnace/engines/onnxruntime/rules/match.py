@@ -53,11 +53,6 @@ def scaled(value: ir.Value | None) -> tuple[ir.Value | None, ir.Value | None]:
     return value, None
 
 
-def attribute(node: ir.Node, name: str, default: int) -> int:
-    """Return an integer attribute."""
-    return node.attributes[name].as_int() if name in node.attributes else default
-
-
 def is_float(b: Builder, value: ir.Value | None) -> bool:
     """Return True if a value is float32."""
     return value is not None and b.dtype(value) is ir.DataType.FLOAT
@@ -73,9 +68,9 @@ def permuted(value: ir.Value | None, *perm: int) -> ir.Value | None:
 
 def pads_of(node: ir.Node, size: Sequence[int], kernel: Sequence[int], strides: Sequence[int]) -> list[int]:
     """Return the padding of a Conv or pool for images of `size`: top, left, bottom, right."""
-    rule = node.attributes["auto_pad"].as_string() if "auto_pad" in node.attributes else "NOTSET"
+    rule = node.attributes.get_string("auto_pad", "NOTSET")
     if rule == "NOTSET":
-        return list(node.attributes["pads"].as_ints()) if "pads" in node.attributes else [0] * 4
+        return list(node.attributes.get_ints("pads", [0] * 4))
     if rule == "VALID":
         return [0] * 4
     sums = [max((-(-n // s) - 1) * s + k - n, 0) for n, k, s in zip(size, kernel, strides, strict=True)]

@@ -6,7 +6,6 @@ import numpy as np
 import onnx_ir as ir
 
 from pinnace.engines.onnxruntime.rules.match import (
-    attribute,
     constant,
     floats,
     ints,
@@ -30,7 +29,7 @@ def batch_norm_of_merged(b: Builder, node: ir.Node) -> ir.Value | None:
     before = None if norm is None else made_by(norm.inputs[0], "Reshape")
     if norm is None or before is None or before.inputs[0] is None or not private(norm.outputs[0]):
         return None
-    if attribute(norm, "training_mode", 0):
+    if norm.attributes.get_int("training_mode", 0):
         return None
     x = before.inputs[0]
     shape, merged = b.static_shape(x), b.static_shape(before.outputs[0])
@@ -184,7 +183,11 @@ def _is_mean_square(b: Builder, value: ir.Value | None, x: ir.Value) -> bool:
 
 def _over_last(b: Builder, reduction: ir.Node, x: ir.Value) -> bool:
     axes = ints(reduction.inputs[1]) if len(reduction.inputs) > 1 else None
-    return axes is not None and axes in ((-1,), (b.rank(x) - 1,)) and attribute(reduction, "keepdims", 1) == 1
+    return (
+        axes is not None
+        and axes in ((-1,), (b.rank(x) - 1,))
+        and reduction.attributes.get_int("keepdims", 1) == 1
+    )
 
 
 def _is_ones(value: ir.Value) -> bool:

@@ -8,7 +8,7 @@ import numpy as np
 import onnx_ir as ir
 
 from pinnace.compiler.plan import PLANNED
-from pinnace.engines.onnxruntime.rules.match import attribute, constant, ints
+from pinnace.engines.onnxruntime.rules.match import constant, ints
 from pinnace.ops.builder import Builder
 from pinnace.ops.values import Unsupported
 
@@ -32,7 +32,7 @@ def transposed_parts(b: Builder, node: ir.Node) -> ir.Value | None:
     (transpose,) = transposes
     x, perm = transpose.inputs[0], tuple(transpose.attributes["perm"].as_ints())
     last = len(perm) - 1  # ranks are inferred only for graphs that match so far
-    if attribute(node, "axis", 0) not in (-1, last) or b.rank(node.outputs[0]) != len(perm):
+    if node.attributes.get_int("axis", 0) not in (-1, last) or b.rank(node.outputs[0]) != len(perm):
         return None
     if x is None or perm[last] == last or not _are_private((transpose, *between), node):
         return None
@@ -97,7 +97,7 @@ def _along(b: Builder, node: ir.Node, moved: _Moved, perm: Sequence[int]) -> Seq
     if any(i not in moved for i in (node.inputs if node.op_type == "Concat" else node.inputs[:1])):
         raise Unsupported("a constant part")
     given = {name: a.value for name, a in node.attributes.items()}
-    given["axis"] = perm[attribute(node, "axis", 0) % len(perm)]
+    given["axis"] = perm[node.attributes.get_int("axis", 0) % len(perm)]
     operands = [i if i is None else moved.get(i, i) for i in node.inputs]
     return b.ops(node.op_type, len(node.outputs), *operands, **given)
 

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import onnx_ir as ir
 
-from pinnace.engines.onnxruntime.rules.match import attribute, is_float, pads_of
+from pinnace.engines.onnxruntime.rules.match import is_float, pads_of
 from pinnace.machine.processor import block_of_channels
 from pinnace.ops.builder import Builder
 
@@ -26,7 +26,7 @@ def average_pool(b: Builder, node: ir.Node) -> ir.Value | None:
     """
     x = node.inputs[0]
     kernel = node.attributes["kernel_shape"].as_ints()
-    plain = attribute(node, "ceil_mode", 0) == 0 and "dilations" not in node.attributes
+    plain = node.attributes.get_int("ceil_mode", 0) == 0 and "dilations" not in node.attributes
     if x is None or len(kernel) != 2 or math.prod(kernel) > _MAX_WINDOW or not plain or not is_float(b, x):
         return None
     _, channels, *size = b.static_shape(x)
@@ -41,7 +41,7 @@ def average_pool(b: Builder, node: ir.Node) -> ir.Value | None:
     ):
         return None  # the engine refuses it, or lets windows start inside the image
     window = math.prod(kernel)
-    whole = not any(pads) or attribute(node, "count_include_pad", 0) == 1
+    whole = not any(pads) or node.attributes.get_int("count_include_pad", 0) == 1
     weight = b.constant(np.full((channels, 1, *kernel), 1 / window if whole else 1, np.float32))
     y = b.op("Conv", x, weight, group=channels, kernel_shape=kernel, strides=strides, pads=pads)
     return y if whole else b.op("Mul", y, 1 / _counts(size, kernel, strides, pads))

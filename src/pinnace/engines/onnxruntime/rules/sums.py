@@ -7,7 +7,7 @@ import math
 import numpy as np
 import onnx_ir as ir
 
-from pinnace.engines.onnxruntime.rules.match import attribute, ints, is_float
+from pinnace.engines.onnxruntime.rules.match import ints, is_float
 from pinnace.ops.builder import Builder
 
 _MIN_ELEMENTS = 4096
@@ -39,5 +39,5 @@ def sum_of_rows(b: Builder, node: ir.Node) -> ir.Value | None:
     y = b.op("MatMul", b.constant(np.full((1, rows), share, np.float32)), matrix)
     if node.op_type == "ReduceL2":
         y = b.op("Sqrt", y)
-    kept = [1] * (last - first) if attribute(node, "keepdims", 1) else []
+    kept = [1] * (last - first) if node.attributes.get_int("keepdims", 1) else []
     return b.reshape(y, [*shape[:first], *kept, *shape[last:]])

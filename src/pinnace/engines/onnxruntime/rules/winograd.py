@@ -16,7 +16,7 @@ import numpy.typing as npt
 import onnx_ir as ir
 
 from pinnace.compiler.plan import PLANNED
-from pinnace.engines.onnxruntime.rules.match import attribute, floats, is_float, made_by, pads_of, private
+from pinnace.engines.onnxruntime.rules.match import floats, is_float, made_by, pads_of, private
 from pinnace.ops.builder import Builder
 from pinnace.ops.values import Unsupported
 
@@ -220,7 +220,7 @@ def _plain(b: Builder, conv: ir.Node) -> bool:
     declared = tuple(given["kernel_shape"].as_ints()) if "kernel_shape" in given else window
     plain = window == declared == (3, 3) and all(set(s) == {1} for s in steps)
     # The shape of the input comes last, since it may have to be inferred node by node.
-    return plain and attribute(conv, "group", 1) == 1 and b.shape(x)[1:2] == b.shape(kernel)[1:2]
+    return plain and conv.attributes.get_int("group", 1) == 1 and b.shape(x)[1:2] == b.shape(kernel)[1:2]
 
 
 def _tiles(b: Builder, conv: ir.Node, x: ir.Value, channels: int) -> _Tiles | None:
@@ -246,7 +246,7 @@ def _vector(value: ir.Value | None, channels: int) -> _Floats:
 
 def _normalised(norm: ir.Node, channels: int) -> tuple[_Floats, _Floats]:
     """Return factor and summand of a BatchNormalization for each channel."""
-    if attribute(norm, "training_mode", 0):
+    if norm.attributes.get_int("training_mode", 0):
         raise Unsupported("normalises by the statistics of its input")
     scale, shift, mean, variance = (_vector(i, channels) for i in norm.inputs[1:5])
     epsilon = norm.attributes["epsilon"].as_float() if "epsilon" in norm.attributes else 1e-5
