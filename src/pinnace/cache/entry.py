@@ -150,7 +150,7 @@ def _files(folder: Path) -> Iterator[tuple[str, Path]]:
 
 
 def _stamp(folder: Path, files: Mapping[str, Any]) -> dict[str, Any]:
-    """The boot, and the state of each file; `Damaged` where one is missing, or is not the user's alone."""
+    """Return the boot and the state of each file. Raises `Damaged` if one is missing or not private."""
     facts: dict[str, Any] = {"boot": _boot()}
     for name in (".", _META, *files):
         try:

@@ -151,7 +151,7 @@ def _is_marked(root: Path) -> bool:
 
 
 def check_owner(path: Path, follow: bool = True) -> os.stat_result:
-    """The state of a file or folder; PermissionError where others own it or can write to it."""
+    """Return the state of a file or folder. Raises PermissionError if others own it or can write to it."""
     status = path.stat(follow_symlinks=follow)
     if stat.S_ISLNK(status.st_mode):
         raise PermissionError(f"{path} is a link to another place")

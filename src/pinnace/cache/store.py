@@ -1,17 +1,17 @@
 """The folder of all entries, which any number of processes use at the same time.
 
     entries/KEY/     an entry each, see `pinnace.cache.entry`
-    tensors/DIGEST   weights of entries; the entries' own files are hard links to these, so that models that
-                     share a weight share its pages, and what no entry has any more has one link
+    tensors/DIGEST   weights of entries; the entries' own files are hard links to these, so that models share
+                     the pages of a weight, and an unused weight has a single link
     refers/CONTENT   the files that a model file refers to
-    choices/...      what was measured of models, see `pinnace.cache.choices`
-    models/WHOLE/    the files of a model that came from another machine, see `pinnace.serving.ray.models`
+    choices/...      measurements of models, see `pinnace.cache.choices`
+    models/WHOLE/    the files of a model from another machine, see `pinnace.serving.ray.models`
     new/             entries that are being written; each is locked by its writer
     locks/           one for each model that is being built, and one for `new`
-    CACHEDIR.TAG     says that it is a cache
+    CACHEDIR.TAG     marks the folder as a cache
 
-An entry appears whole, by being renamed. A process that is killed leaves a folder in `new`, which the next
-writer removes: the kernel frees the lock. `pinnace.cache.folder` says whose the folder has to be.
+An entry appears whole, by a rename. A killed process leaves a folder in `new`, which the next writer removes,
+as the kernel has freed its lock. `pinnace.cache.folder` checks the owner of the folder.
 """
 
 from __future__ import annotations

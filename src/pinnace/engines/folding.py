@@ -1,4 +1,4 @@
-"""Bounds of constant folding: of what engines compute from constants alone before the first run.
+"""Bounds of constant folding, the computation from constants alone before the first run.
 
 A few bytes can declare constants of any size, and products, sums and copies of them. So the sizes of folded
 results are estimated from above, node by node: by ONNX's inference if they are large, else by the number of

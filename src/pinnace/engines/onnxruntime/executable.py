@@ -90,7 +90,7 @@ class _OrtExecution:
         self._fetch = [p.name for p in interface.outputs] + [name for _, name in interface.states]
 
     def run(self, arrays: Sequence[Array], outputs: Sequence[Array] | None = None) -> list[Array]:
-        """Compute the outputs; `EngineError` where onnxruntime fails."""
+        """Compute the outputs. Raises `EngineError` if onnxruntime fails."""
         try:
             results = self._compute(dict(zip(self._names, (*arrays, *self.state), strict=True)))
         except FAILURES as error:
@@ -146,7 +146,7 @@ class _BoundExecution(_FixedExecution):
         self._written: list[Array] = []
 
     def run(self, arrays: Sequence[Array], outputs: Sequence[Array] | None = None) -> list[Array]:
-        """Compute the outputs; `EngineError` where onnxruntime fails."""
+        """Compute the outputs. Raises `EngineError` if onnxruntime fails."""
         if self._misdeclared:
             return self._run_unbound(arrays, outputs)
         read, binding = self._read, self._binding
@@ -192,7 +192,7 @@ class _CopyingExecution(_FixedExecution):
             self._binding.bind_ortvalue_output(name, _value_of(array, _HOST))
 
     def run(self, arrays: Sequence[Array], outputs: Sequence[Array] | None = None) -> list[Array]:
-        """Compute the outputs; `EngineError` where onnxruntime fails."""
+        """Compute the outputs. Raises `EngineError` if onnxruntime fails."""
         if self._misdeclared:
             return self._run_unbound(arrays, outputs)
         try:
@@ -223,7 +223,7 @@ class _DeviceExecution(_OrtExecution):
         self._binding = session.io_binding()
 
     def run(self, arrays: Sequence[Array], outputs: Sequence[Array | None] | None = None) -> list[Array]:
-        """Compute the outputs; `EngineError` where onnxruntime fails."""
+        """Compute the outputs. Raises `EngineError` if onnxruntime fails."""
         count = len(self._fetch) - len(self.state)
         into = [*([None] * count if outputs is None else outputs), *([None] * len(self.state))]
         binding = self._binding
