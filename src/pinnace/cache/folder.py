@@ -75,9 +75,7 @@ class Folder:
         """Create a temporary folder that this process locks, and remove it afterwards."""
         with self.lock("new", _PATIENCE):
             self._sweep()
-            folder = Path(tempfile.mkdtemp(prefix=_NEW, dir=self.subfolder("new")))
-            lock = os.open(folder, os.O_RDONLY)
-            fcntl.flock(lock, fcntl.LOCK_EX)
+            folder, lock = make_locked(_NEW, self.subfolder("new"))
         try:
             yield folder
         finally:
@@ -101,19 +99,27 @@ class Folder:
     def _sweep(self) -> None:
         """Remove the folders of killed processes; the caller holds the lock "new"."""
         for path in self.subfolder("new").iterdir():
-            if not _LEFT.fullmatch(path.name):
-                continue
-            try:
-                lock = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
-            except OSError:  # removed meanwhile, or not made by the cache
-                continue
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                shutil.rmtree(path, ignore_errors=True)
-            except BlockingIOError:
-                pass  # its writer is alive
-            finally:
-                os.close(lock)
+            if _LEFT.fullmatch(path.name):
+                with suppress(OSError):  # its writer is alive, or it was removed meanwhile
+                    remove_abandoned(path)
+
+
+def make_locked(prefix: str, parent: Path | None = None) -> tuple[Path, int]:
+    """Create a temporary folder, and lock it. Returns it and the descriptor of the lock."""
+    folder = Path(tempfile.mkdtemp(prefix=prefix, dir=parent))
+    lock = os.open(folder, os.O_RDONLY)
+    fcntl.flock(lock, fcntl.LOCK_EX)
+    return folder, lock
+
+
+def remove_abandoned(folder: Path) -> None:
+    """Remove a folder of `make_locked` whose process has ended. Raises OSError if it is still locked."""
+    lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        shutil.rmtree(folder, ignore_errors=True)
+    finally:
+        os.close(lock)
 
 
 def make_private(folder: Path) -> None:

@@ -6,7 +6,6 @@ user. The folder of a killed process is removed by the next process that makes o
 
 from __future__ import annotations
 
-import fcntl
 import os
 import shutil
 import tempfile
@@ -15,6 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 from weakref import WeakValueDictionary, finalize
 
+from pinnace.cache.folder import make_locked, remove_abandoned
 from pinnace.cache.store import Store
 
 _LIMIT = 1 << 62  # bytes; no limit was configured for it
@@ -29,9 +29,7 @@ def private_store() -> Store:
     if store is None:
         prefix = f"pinnace-{os.getuid()}-"
         _sweep(prefix)
-        root = Path(tempfile.mkdtemp(prefix=prefix))
-        lock = os.open(root, os.O_RDONLY)
-        fcntl.flock(lock, fcntl.LOCK_EX)
+        root, lock = make_locked(prefix)
         store = _stores[os.getpid()] = Store(root, _LIMIT)
         finalize(store, _remove, root, lock, os.getpid())
     return store
@@ -47,9 +45,4 @@ def _sweep(prefix: str) -> None:
     for path in Path(tempfile.gettempdir()).glob(f"{prefix}*"):
         with suppress(OSError):  # its owner lives, or another process removes it
             if time.time() - path.stat().st_mtime > _BRIEFLY:
-                lock = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
-                try:
-                    fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                    shutil.rmtree(path, ignore_errors=True)
-                finally:
-                    os.close(lock)
+                remove_abandoned(path)

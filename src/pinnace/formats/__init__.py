@@ -15,16 +15,12 @@ if TYPE_CHECKING:  # detecting a format needs none of these
     from pinnace.program import Program
 
 _MS_MARK = b"MSL2"  # at byte 4, FlatBuffers' place for a file's identifier
-_READERS = {
-    ModelType.MINDIR: "pinnace.formats.mindir",
-    ModelType.MINDIR_LITE: "pinnace.formats.ms",
-    ModelType.ONNX: "pinnace.formats.onnx",
-}
 _KINDS = {
-    ModelType.MINDIR: "a MindIR model",
-    ModelType.MINDIR_LITE: "a .ms model",
-    ModelType.ONNX: "an ONNX model",
+    ModelType.MINDIR: ("a MindIR model", "pinnace.formats.mindir"),
+    ModelType.MINDIR_LITE: ("a .ms model", "pinnace.formats.ms"),
+    ModelType.ONNX: ("an ONNX model", "pinnace.formats.onnx"),
 }
+"""Names of formats, and the modules that read them."""
 
 
 def read(source: Source, model_type: ModelType | None = None) -> Program | ir.Model:
@@ -32,7 +28,7 @@ def read(source: Source, model_type: ModelType | None = None) -> Program | ir.Mo
 
     Raises ModelFormatError.
     """
-    reader = import_module(_READERS[kind(source, model_type)])
+    reader = import_module(_KINDS[kind(source, model_type)][1])
     return cast("Program | ir.Model", reader.read(source))
 
 
@@ -41,7 +37,7 @@ def kind(source: Source, model_type: ModelType | None = None) -> ModelType:
     found = kind_of(source.data)
     if model_type is not None and found is not None and found is not model_type:
         raise ModelFormatError(
-            f"{source.name}: is {_KINDS[found]}, and ModelType.{model_type.name} was requested; "
+            f"{source.name}: is {_KINDS[found][0]}, and ModelType.{model_type.name} was requested; "
             f"use ModelType.{found.name}"
         )
     if found is None and model_type is None:

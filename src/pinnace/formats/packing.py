@@ -40,6 +40,8 @@ from pinnace.weights.source import Source
 
 Row = Mapping[str, Any]
 """`scale`, `zeroPoint`, `varCorr`, `meanCorr` and `numBits` of one channel."""
+STORAGE_ONLY = (2, 4)
+"""The `QuantType`s of nodes that compute with dequantised weights."""
 Bytes = npt.NDArray[np.uint8]
 Floats = npt.NDArray[np.float32]
 Integers = npt.NDArray[np.int32]
@@ -159,6 +161,13 @@ def quantised(rows: Sequence[Row], axis: int) -> Quantised | None:
         return None
     scale = tuple(float(row["scale"] * row["varCorr"]) for row in rows)
     return Quantised(scale, tuple(int(row["zeroPoint"]) for row in rows), axis if len(rows) > 1 else None)
+
+
+def float32(name: str, shape: tuple[int, ...], values: Callable[[], Floats]) -> ir.TensorProtocol:
+    """Return a tensor whose values are computed on access."""
+    return ir.LazyTensor(
+        lambda: ir.Tensor(values(), name=name), ir.DataType.FLOAT, ir.Shape(shape), name=name
+    )
 
 
 def _channel_shape(

@@ -19,8 +19,6 @@ from pinnace.formats.mindir.schema import Proto, number_of
 from pinnace.ops.channels import quantised_axis
 from pinnace.program import Layout, Node, Quantised
 
-_STORAGE_ONLY = (2, 4)
-"""The `quant_type`s of nodes that compute with dequantised weights."""
 _LISTS = {
     "scale": "scale_list",
     "zeroPoint": "zero_point_list",
@@ -56,7 +54,7 @@ def uses(nodes: list[Node]) -> dict[str, WeightUse]:
                 gathered if isinstance(gathered, int) else 0,
             )
             kept = before.axis if kind == 0 else packing.shared_axis(before.axis, axis)
-            found[name] = WeightUse(kept, kind in _STORAGE_ONLY or before.stored)
+            found[name] = WeightUse(kept, kind in packing.STORAGE_ONLY or before.stored)
     return found
 
 
@@ -79,13 +77,7 @@ def unpacked(
     kind = _KINDS.get(tensor.compression_type, f"type {tensor.compression_type}")
     pack = packing.of(kind if _packed(tensor) else "NONE", shape, dtype, _rows(tensor), use.axis or 0, error)
     budget.take(pack)
-    name = raw.name or ""
-    return ir.LazyTensor(
-        lambda: ir.Tensor(pack.unpack(np.asarray(raw.numpy())), name=name),
-        ir.DataType.FLOAT,
-        ir.Shape(shape),
-        name=name,
-    )
+    return packing.float32(raw.name or "", shape, lambda: pack.unpack(np.asarray(raw.numpy())))
 
 
 def is_stored(tensor: Proto, use: WeightUse) -> bool:

@@ -43,8 +43,6 @@ _FUNCTION = "sub_graph_index"
 """The attribute with the index of a function's sub-graph."""
 _GATHERED = 2
 """The position of the axis among the inputs of a primitive that gathers."""
-_STORAGE_ONLY = (2, 4)
-"""The `QuantType`s of nodes that compute with dequantised weights."""
 
 
 def read(source: Source) -> Program:
@@ -182,7 +180,7 @@ class _MsReader:
         uses: dict[int, tensors.ConstantUse] = {}
         for table in self.nodes:
             inputs, outputs = self._indices(table, "inputIndex"), self._indices(table, "outputIndex")
-            stored = table["quantType"] in _STORAGE_ONLY
+            stored = table["quantType"] in packing.STORAGE_ONLY
             used = (*inputs, *outputs)
             in_float32 = any(self.tensors[i]["dataType"] == DataType.FLOAT32.value for i in used)
             for position, index in enumerate(inputs):

@@ -8,11 +8,9 @@ access (see `packing`).
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import onnx_ir as ir
 
 from pinnace.errors import ModelFormatError
@@ -65,14 +63,14 @@ def constant(
     if pack is not None:
         budget.take(pack)
         raw = _stored(source, name, ir.DataType.UINT8, (_length(span, outside),), span, outside)
-        return _float32(name, shape, lambda: pack.unpack(raw.numpy()))
+        return packing.float32(name, shape, lambda: pack.unpack(raw.numpy()))
     size = math.prod(shape) * dtype.itemsize
     if not outside and span.length != size:
         what = f"{name!r} is {dtype.name}{list(shape)}, {size} bytes, and {span.length} are there"
         raise tensor.error("data", what)
     stored = _stored(source, name, dtype, shape, span, outside)
     if dtype is ir.DataType.FLOAT16 and use.in_float32:
-        return _float32(name, shape, lambda: stored.numpy().astype(np.float32))
+        return packing.float32(name, shape, lambda: stored.numpy().astype(np.float32))
     return stored
 
 
@@ -115,15 +113,6 @@ def _pack(tensor: Table, dtype: ir.DataType, shape: tuple[int, ...], use: Consta
         return tensor.error(field, f"{tensor['name']!r} {what}")
 
     return packing.of(kind, shape, dtype, rows, use.channel_axis or 0, error)
-
-
-def _float32(
-    name: str, shape: tuple[int, ...], values: Callable[[], npt.NDArray[np.float32]]
-) -> ir.TensorProtocol:
-    """Return a tensor whose values are computed on access."""
-    return ir.LazyTensor(
-        lambda: ir.Tensor(values(), name=name), ir.DataType.FLOAT, ir.Shape(shape), name=name
-    )
 
 
 def _declared(tensor: Table) -> tuple[ir.DataType, tuple[int, ...]]:
