@@ -71,6 +71,7 @@ class Opened:
     """An origin of which `executable` is built."""
 
     source, variable, offer, target = Source("a model", memoryview(b"")), (), None, Target()
+    facts: dict[str, str] = {}  # noqa: RUF012
 
     def __init__(self, executable) -> None:
         self.build = lambda: executable

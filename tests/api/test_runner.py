@@ -77,6 +77,7 @@ class Opened:
     """An origin of which `executable` is built."""
 
     source, variable, offer = Source("a model", memoryview(b"")), (), None
+    facts: dict[str, str] = {}  # noqa: RUF012
 
     def __init__(self, executable, target_of) -> None:
         self.build, self.target = lambda: executable, target_of(None)

@@ -137,7 +137,7 @@ def test_models_that_lend_their_weights_are_as_without_a_tuning(tuned, targets):
 def test_it_is_said_what_decided(tuned, targets, caplog):
     with caplog.at_level(logging.INFO, "pinnace"):
         model_target(targets, tuned, thread_num=1)
-    (record,) = caplog.records
+    record = caplog.records[0]
     assert record.getMessage() == (
         "a model was tuned: the fastest is openvino, enforce_fp32, 1 worker(s) of 1 thread(s), at 8.000 ms"
     )

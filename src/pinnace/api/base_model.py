@@ -6,7 +6,7 @@ import asyncio
 import os
 import sys
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
 from functools import wraps
@@ -125,8 +125,12 @@ class BaseModel(EngineOwner):
         "current_pid" is the id of this process, also before a model is built. "shareable_weight_mem_handle"
         is a number below 2^63 under which other processes can map the weights; `ModelStateError` unless these
         processes were named when the model was built (`config_dict={"pids": "12, 34"}`). "device" is the
-        device, such as "gpu:1", with a note if it is simulated; several are separated by ", ". Other keys are
-        the user info of the model file and facts of the engine.
+        device, such as "gpu:1", with a note if it is simulated; several are separated by ", ".
+
+        "engine" and "precision" say what computes, "threads" of a request and "workers" in how many,
+        "model_type" the kind of file, "tuned" ("yes" or "no") whether `pinnace tune` has measured the model,
+        "cache" whether it was "loaded" from the compile cache, "written" there, "not kept", or the cache is
+        "off", and "build" how long each stage took. Other keys are the user info of the model file.
         """
         check_type("key", key, str)
         if key == "current_pid":
@@ -135,7 +139,7 @@ class BaseModel(EngineOwner):
             return self._built().handle()
         if key == "device":
             return self._built().devices
-        return self._built().workers.executable.info.get(key, "")
+        return self._built().fact(key)
 
     def update_weights(self, weights: list[list[Tensor]]) -> None:
         """Exchange weights, atomically and for all workers.
@@ -299,7 +303,7 @@ class BaseModel(EngineOwner):
         workers = Workers(executable, count, origin.target.cores, limit, batching, posts)
         devices = ", ".join(map(_device, (origin, *others)))
         inputs = limited(executable.inputs, origin.target.input_shape, origin.target.dynamic_dims)
-        self._run_on(workers, devices, Exchange(origin, others), origin.offer, inputs)
+        self._run_on(workers, devices, Exchange(origin, others), origin.offer, inputs, origin.facts)
 
     def _run_on(
         self,
@@ -308,12 +312,15 @@ class BaseModel(EngineOwner):
         exchange: Exchange | NoExchange,
         offer: Offer | None = None,
         inputs: tuple[Port, ...] = (),
+        facts: Mapping[str, str] | None = None,
     ) -> None:
         """Use these workers from now on, and close the previous ones. `inputs` are the ports with their
         limits.
         """
         inputs = inputs or workers.executable.inputs
-        live = BuiltModel(workers, offer, exchange, tuple(port.shape for port in inputs), devices, inputs)
+        live = BuiltModel(
+            workers, offer, exchange, tuple(port.shape for port in inputs), devices, inputs, facts
+        )
         with self._lock:
             old, self._live = self._live, live
             self._closed = False

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -31,9 +31,11 @@ class BuiltModel:
         shapes: tuple[Shape, ...],
         devices: str,
         inputs: tuple[Port, ...],
+        facts: Mapping[str, str] | None = None,
     ) -> None:
         self.workers = workers
         self.devices = devices
+        self._facts = facts or {}
         self.offer = offer
         self.exchange = exchange
         self.declared = inputs  # as in the file
@@ -48,9 +50,15 @@ class BuiltModel:
         """Return the same model with other shapes, for which its executables are built already."""
         ports = zip(self.declared, built, strict=True)
         inputs = tuple(replace(port, shape=shape) for port, shape in ports) if built else self.declared
-        live = BuiltModel(self.workers, self.offer, self.exchange, shapes, self.devices, inputs)
+        live = BuiltModel(self.workers, self.offer, self.exchange, shapes, self.devices, inputs, self._facts)
         live.declared, live.built, live.warned = self.declared, built, self.warned
         return live
+
+    def fact(self, key: str) -> str:
+        """Return a fact about the build, the engine or the file, "" if it is unknown."""
+        if key == "workers":
+            return str(self.workers.stats().workers)
+        return self.workers.executable.info.get(key) or self._facts.get(key, "")
 
     def close(self) -> None:
         """Stop sharing the weights, and close the workers."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     from pinnace.compiler.variable import Variable
     from pinnace.engines.protocol import Refitter
     from pinnace.weights.lora import Pair
+
+_log = logging.getLogger("pinnace.weights")
 
 Install = Callable[..., None]
 """Replaces the running executables by these, one for each device."""
@@ -128,6 +131,8 @@ class Exchange:
         changed = dict.fromkeys((*new, *(name for a in adapters for name in a.pairs)))
         weights = self._weights({name: self._value(name, new, adapters) for name in changed}, self._known)
         install(*(refitter.refit(weights) for refitter in self._refitters))
+        name = self._origins[0].source.name
+        _log.info("%s: %d weights exchanged, %d adapters", name, len(new), len(adapters))
         self._set, self._adapters = new, adapters
 
     @staticmethod

@@ -7,6 +7,7 @@ import logging
 import os
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
+from time import perf_counter
 from typing import TYPE_CHECKING
 
 from pinnace.building.cached import Contents, Tunings, entry_of
@@ -17,6 +18,7 @@ from pinnace.building.ranks import joined, warn_of_ranks
 from pinnace.building.recipe import Recipe
 from pinnace.deferred import import_onnx_ir
 from pinnace.errors import EngineError, LackingKernelsError, collected_warnings, warn
+from pinnace.machine.cores import usable_core_count
 from pinnace.options.settings import Settings
 from pinnace.options.target import Target
 from pinnace.shapes import Shape
@@ -35,7 +37,7 @@ if TYPE_CHECKING:
 TargetFor = Callable[["Tuning | None"], Target]
 """Returns the target to build for, given the tuning of the model on this machine."""
 
-_log = logging.getLogger("pinnace")
+_log = logging.getLogger("pinnace.build")
 
 # Formats, compiler and engines are imported on use: processes that only fork workers or print help must not
 # pay for them.
@@ -100,7 +102,10 @@ class Origin:
         # If another engine fails, onnxruntime is tried; its own errors are final.
         self._may_fail = not _is_onnxruntime(engine)
         self._entry: Entry | None = None
+        self._tuned = tuning is not None
         self.offer: Offer | None = None
+        self.facts: Mapping[str, str] = {}
+        """Facts of the last build for `Model.get_model_info`."""
 
     @property
     def source(self) -> Source:
@@ -134,7 +139,9 @@ class Origin:
         If the engine fails or lacks operators of the model, another engine runs it. Warns of CPU options
         without effect.
         """
+        start = perf_counter()
         executable = self._build_somewhere()
+        self._note(executable, perf_counter() - start)
         target, engine = self.target, self._recipe.engine
         wanted = target.precision == "preferred_fp16" and target.device == "cpu"
         if wanted and executable.info["precision"] == "float32":
@@ -167,6 +174,28 @@ class Origin:
 
         with rare_garbage_collection():
             return modules_of(formats.read(self.source, self._recipe.kind))
+
+    def _note(self, executable: Executable, seconds: float) -> None:
+        """Keep the facts of a build, and log it in one line."""
+        stages = self._recipe.stages
+        if self._store is None and not self._sharing:
+            cache = "off"
+        elif self._entry is None:
+            cache = "not kept"
+        else:
+            cache = "written" if "reading" in stages else "loaded"
+        self.facts = {
+            "model_type": self._recipe.kind.name,
+            "threads": str(self.target.threads or usable_core_count()),
+            "tuned": "yes" if self._tuned else "no",
+            "cache": cache,
+            "build": f"{stages}; {seconds * 1e3:.3g} ms in all",
+        }
+        said = ", ".join(f"{name} {value}" for name, value in self.facts.items())
+        info = executable.info
+        _log.info(
+            "%s: engine %s, precision %s, %s", self.source.name, info["engine"], info["precision"], said
+        )
 
     def _build_somewhere(self) -> Executable:
         try:

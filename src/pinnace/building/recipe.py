@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pinnace.building.stages import Stages
 from pinnace.deferred import import_onnx_ir
 from pinnace.errors import NotSupportedError, warn
 from pinnace.options.target import Target
@@ -26,7 +27,7 @@ class Recipe:
     """The inputs of a build.
 
     `plan` maps node names to element types, `variable` names the exchangeable weights, `shapes` are those of
-    the inputs, () for those of the file.
+    the inputs, () for those of the file. `stages` has the time of what was done.
     """
 
     source: Source
@@ -36,21 +37,25 @@ class Recipe:
     plan: Mapping[str, str]
     variable: Collection[str]
     shapes: tuple[Shape, ...] = ()
+    stages: Stages = field(default_factory=Stages, compare=False)
 
     def graph(self, variable: Collection[str]) -> Compilable:
         """Read and lower the model with exchangeable weights `variable`.
 
         Raises ModelFormatError, UnsupportedModelError and ConfigError.
         """
-        import_onnx_ir()
-        from pinnace import formats
-        from pinnace.compiler.graph import compilable, shapes_of
+        with self.stages.timed("imports"):
+            import_onnx_ir()
+            from pinnace import formats
+            from pinnace.compiler.graph import compilable, shapes_of
 
         source, target = self.source, self.target
         folder = None if source.folder is None else str(source.folder)
-        read = formats.read(source, self.kind)
-        shapes = self.shapes or shapes_of(read, target.input_shape, source.name)
-        graph = compilable(read, source.name, folder, variable, self.plan, target.output_type, shapes)
+        with self.stages.timed("reading"):
+            read = formats.read(source, self.kind)
+            shapes = self.shapes or shapes_of(read, target.input_shape, source.name)
+        with self.stages.timed("lowering"):
+            graph = compilable(read, source.name, folder, variable, self.plan, target.output_type, shapes)
         if shapes:
             self.check_whole(graph)
         return graph
@@ -67,13 +72,15 @@ class Recipe:
 
     def executable(self) -> Executable | RankPart:
         """Compile the model without keeping anything on disk."""
-        import_onnx_ir()
-        from pinnace.distributed.plan import cut, has_collectives
-        from pinnace.distributed.steps import RankPart
+        with self.stages.timed("imports"):
+            import_onnx_ir()
+            from pinnace.distributed.plan import cut, has_collectives
+            from pinnace.distributed.steps import RankPart
 
         graph = self.graph(self.variable)
         if not has_collectives(graph.model):
-            return self.engine.build(graph, self.target)
+            with self.stages.timed("compiling"):
+                return self.engine.build(graph, self.target)
         first_state = [value.numpy() for value in graph.first_state]
         plan, parts = cut(graph)
         segments = [self.engine.build(part, self._of_segments) for part in parts]
@@ -81,13 +88,15 @@ class Recipe:
 
     def compiled(self, folder: Path) -> Compiled:
         """Compile the model into a folder."""
-        import_onnx_ir()
-        from pinnace.cache import parts
-        from pinnace.distributed.plan import has_collectives
+        with self.stages.timed("imports"):
+            import_onnx_ir()
+            from pinnace.cache import parts
+            from pinnace.distributed.plan import has_collectives
 
         graph = self.graph(self.variable)
         if not has_collectives(graph.model):
-            return self.engine.compile(graph, self.source, self.target, folder)
+            with self.stages.timed("compiling"):
+                return self.engine.compile(graph, self.source, self.target, folder)
 
         def compile_segment(segment: Compilable, place: Path) -> Compiled:
             return self.engine.compile(segment, self.source, self._of_segments, place)
@@ -101,7 +110,8 @@ class Recipe:
         for message in entry.warnings:
             warn(message)
         if not parts.is_part(entry):
-            return self.engine.load(entry.compiled, self.source, self.target, entry.folder)
+            with self.stages.timed("loading"):
+                return self.engine.load(entry.compiled, self.source, self.target, entry.folder)
         if lent:
             raise NotSupportedError(f"{self.source.name}: the weights of one rank's part cannot be lent")
 

@@ -6,6 +6,7 @@ computed once more by another place, or by itself after its restart.
 
 from __future__ import annotations
 
+import logging
 import os
 import threading
 import weakref
@@ -27,6 +28,7 @@ from pinnace.serving.worker import Worker
 from pinnace.types import Array
 
 T = TypeVar("T")
+_log = logging.getLogger("pinnace.serving")
 Take = Callable[[Sequence[Array]], T]
 """A function of results, which are valid only during the call."""
 
@@ -243,6 +245,8 @@ class Crew:
                 self._said = self._said or said
                 place.up = True
                 self.restarts += place.was_up
+                if place.was_up:
+                    _log.warning("the process of %s was lost and is restarted", place.device)
             self._changed.notify_all()
 
 

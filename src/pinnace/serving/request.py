@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from pinnace.types import Array
 
 T = TypeVar("T")
-_log = logging.getLogger("pinnace")
+_log = logging.getLogger("pinnace.serving")
 _RAISED = "a callback of a prediction's future has raised"
 
 

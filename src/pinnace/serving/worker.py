@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Sequence
 from queue import SimpleQueue
@@ -16,6 +17,10 @@ from pinnace.shapes import takes
 if TYPE_CHECKING:
     from pinnace.engines.protocol import Executable
     from pinnace.types import Array
+
+
+_log = logging.getLogger("pinnace.predictions")
+_log.addHandler(logging.NullHandler())  # a caller gets the error, so nothing is printed by default
 
 
 class Worker:
@@ -47,10 +52,16 @@ class Worker:
             results = self._execution.run(arrays, outputs)
         except BaseException as error:
             tally.failed += 1
+            shapes = [array.shape for array in arrays]
+            _log.warning("a prediction failed, inputs of shapes %s: %s", shapes, error)
             if isinstance(error, EngineError):
                 self._check_shapes(arrays)
             raise
-        tally.count(perf_counter_ns() - arrived)
+        taken = perf_counter_ns() - arrived
+        tally.count(taken)
+        if _log.isEnabledFor(logging.DEBUG):
+            shapes = [array.shape for array in arrays]
+            _log.debug("a prediction took %.3f ms, inputs of shapes %s", taken / 1e6, shapes)
         return results
 
     def _check_shapes(self, arrays: Sequence[Array]) -> None:

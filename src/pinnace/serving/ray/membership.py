@@ -12,7 +12,7 @@ import ray
 
 from pinnace.errors import ConfigError, DeviceUnavailableError
 
-_log = logging.getLogger("pinnace")
+_log = logging.getLogger("pinnace.serving")
 _SECONDS = 5.0  # timeout for a cluster to answer
 _QUIET = {"logging_level": logging.WARNING}
 
