@@ -77,17 +77,11 @@ class DataParallel(EngineOwner):
         name the device.
         """
         model_path, config_path = path("model_path", model_path), path("config_path", config_path)
-        if context is not None:
-            check_type("context", context, Context)
-        if device_ids is not None:
-            check_list("device_ids", device_ids, int)
-        check_type("axis", axis, int)
-        if axis < 0:
-            raise ArgumentValueError(f"axis must be a non-negative int, but got {axis}.")
+        context = Context() if context is None else context
+        _check(context, device_ids, axis)
         if not os.path.exists(model_path):
             raise ModelFormatError(f"DataParallel failed, model_path does not exist! ({model_path})")
         settings = Settings.load(config_path, config_dict, "config_dict")
-        context = context or Context()
         chosen = (CHOSEN,) if device_ids is not None or context.parallel.cluster else ()
         context = with_settings(context, settings, PARALLEL, SPLIT, *chosen)
         self._model_path = model_path
@@ -214,6 +208,15 @@ class DeviceStats(Stats):
 
     restarts: int
     retried: int
+
+
+def _check(context: Context, device_ids: list[int] | None, axis: int) -> None:
+    check_type("context", context, Context)
+    if device_ids is not None:
+        check_list("device_ids", device_ids, int)
+    check_type("axis", axis, int)
+    if axis < 0:
+        raise ArgumentValueError(f"axis must be a non-negative int, but got {axis}.")
 
 
 def _crew(path: str, context: Context, device_ids: list[int] | None, settings: Settings) -> Crew:

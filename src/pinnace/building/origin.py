@@ -70,8 +70,7 @@ class Origin:
         settings: Settings,
         spare: Store | None = None,
     ) -> None:
-        """Map a model without reading it; see `build`. The engine is chosen for the target that `plan`
-        returns.
+        """Map a model without reading it, and choose an engine for the target that `plan` returns.
 
         `spare` stores compiled models if there is no compile cache.
         """

@@ -47,13 +47,7 @@ def to_target(
             f"thread_num ({cpu.thread_num})"
         )
     number = getattr(options, "device_id", 0) if device_id is None else device_id
-    said: dict[str, Any] = {
-        "rank": None if kind == "gpu" else given(context.ascend, "rank_id"),
-        "ranks": None if kind == "gpu" else given(context.ascend, "group_size"),
-        "groups": context.group_info_file,
-    }
-    for name in ("input_shape", "dynamic_dims", "output_type"):  # options of configuration files only
-        said[name] = given(options, name) or ""
+    said = _said(context, kind, options)
     device = simulated(kind, number)
     if device is not None:
         return replace(_simulating(device, options, cpu, requests), **said)
@@ -75,6 +69,17 @@ def to_target(
         parallel_requests=places,
         **said,
     )
+
+
+def _said(context: Context, kind: str, options: DeviceOptions) -> dict[str, Any]:
+    """Return the fields of a target that its options alone decide."""
+    names = ("input_shape", "dynamic_dims", "output_type")  # options of configuration files only
+    return {
+        "rank": None if kind == "gpu" else given(context.ascend, "rank_id"),
+        "ranks": None if kind == "gpu" else given(context.ascend, "group_size"),
+        "groups": context.group_info_file,
+        **{name: given(options, name) or "" for name in names},
+    }
 
 
 def _simulating(device: Simulated, options: DeviceOptions, cpu: CPU, requests: int) -> Target:

@@ -58,6 +58,13 @@ class Parallel(Options):
         'The "host:port" of a Ray cluster, as `ray start --head` prints it; it implies `cluster`.',
     )  # fmt: skip
 
+    cluster: str = setting(
+        "cluster", _cluster, lambda parallel: "ray" if parallel.address else "",
+        'Kind of cluster that the workers run on: "ray", or "" for this machine. The cluster is that of '
+        "`address`, else of the variable RAY_ADDRESS, else the one that a node on this machine belongs to; "
+        "if there is none, one is started here for as long as it is used.",
+    )  # fmt: skip
+
     def __init__(self) -> None:
         self._config_info: dict[str, dict[str, str]] = {}
         self._config_path = ""
@@ -82,6 +89,7 @@ class Parallel(Options):
 
     @config_info.setter
     def config_info(self, config_info: Mapping[str, Mapping[str, str]]) -> None:
+        """Replace the options of these sections."""
         check_sections("config_info", config_info)
         self._config_info.update({section: dict(values) for section, values in config_info.items()})
 
@@ -97,23 +105,11 @@ class Parallel(Options):
 
     @config_path.setter
     def config_path(self, config_path: str | os.PathLike[str]) -> None:
+        """Raise `ArgumentValueError` if there is no such file."""
         if config_path := path("config_path", config_path):
             if not os.path.exists(config_path):
                 raise ArgumentValueError(f"{_PARALLEL}config_path does not exist!")
             self._config_path = config_path
-
-    @property
-    def cluster(self) -> str:
-        """Kind of cluster that the workers run on: "ray", or "" for this machine.
-
-        The cluster is that of `address`, else of the variable RAY_ADDRESS, else the one that a node on this
-        machine belongs to; if there is none, one is started here for as long as it is used.
-        """
-        return given(self, "cluster") or ("ray" if self.address else "")
-
-    @cluster.setter
-    def cluster(self, cluster: str) -> None:
-        self._cluster = _cluster("cluster", cluster)
 
 
 class Context(Options):
@@ -170,6 +166,7 @@ class Context(Options):
 
     @target.setter
     def target(self, target: list[str] | None) -> None:
+        """Raise `ArgumentTypeError` or `ArgumentValueError` for anything but kinds of device."""
         target = target or ["cpu"]
         check_list("target", target, str)
         for kind in target:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Literal
 
 from pinnace.errors import ArgumentValueError, warn
@@ -23,31 +24,37 @@ def _affinity(name: str, mode: Any) -> int:
     return int(mode)
 
 
+def _one_of(*modes: str) -> Callable[[str, Any], str]:
+    """Return a check of precision modes."""
+
+    def check(name: str, mode: Any) -> str:
+        check_type(name, mode, str)
+        if mode not in modes:
+            known = ", ".join(filter(None, modes))
+            raise ArgumentValueError(f"{name} must be in [{known}], but got {mode}.")
+        return str(mode)
+
+    return check
+
+
+def _group_size(name: str, size: Any) -> int | None:
+    return count(name, size) or None
+
+
 class DeviceOptions(Options):
     """Options of all kinds of device."""
 
     kind: Literal["cpu", "gpu", "ascend"]
     _title: str
-    _modes: tuple[str, ...] = (FP32, FP16)
-    _default = FP32
 
     provider: str = setting(
         "{kind}_provider", text, "", 'Name of the engine to run on; "" leaves the choice to Pinnace.'
     )
 
-    @property
-    def precision_mode(self) -> str:
-        """Precision to compute in: "enforce_fp32" or "preferred_fp16"; Ascend has more values, and ""."""
-        return given(self, "precision_mode") or self._default
-
-    @precision_mode.setter
-    def precision_mode(self, mode: str) -> None:
-        name = f"{self.kind}_precision_mode"
-        check_type(name, mode, str)
-        if mode not in self._modes:
-            known = ", ".join(filter(None, self._modes))
-            raise ArgumentValueError(f"{name} must be in [{known}], but got {mode}.")
-        self._precision_mode = mode
+    precision_mode: str = setting(
+        "{kind}_precision_mode", _one_of(FP32, FP16), FP32,
+        'Precision to compute in: "enforce_fp32" or "preferred_fp16".',
+    )  # fmt: skip
 
     @property
     def enable_fp16(self) -> bool:
@@ -56,6 +63,7 @@ class DeviceOptions(Options):
 
     @enable_fp16.setter
     def enable_fp16(self, enable: bool) -> None:
+        """Set `precision_mode`."""
         check_type("enable_fp16", enable, bool)
         self._precision_mode = FP16 if enable else ""
 
@@ -139,12 +147,19 @@ class Ascend(Accelerator):
 
     kind = "ascend"
     _title = "kAscend"
-    _modes = ("", *ASCEND_PRECISION)
-    _default = ""
 
+    precision_mode: str = setting(
+        "{kind}_precision_mode", _one_of("", *ASCEND_PRECISION), "",
+        'Precision to compute in, such as "preferred_fp32" or "enforce_origin"; "" leaves it to the device.',
+    )  # fmt: skip
     rank_id: int = setting(
         "ascend_rank_id", count, 0,
         "Rank of this process among those that run one model together; 0 where nothing was said.",
+    )  # fmt: skip
+    group_size: int = setting(
+        "ascend_group_size", _group_size, lambda _: launched("size", 1),
+        "Number of processes that run one model together: the value set, which must match that of the "
+        "launcher or the rank table, else the launcher's, or 1.",
     )  # fmt: skip
 
     def __str__(self) -> str:
@@ -155,15 +170,3 @@ class Ascend(Accelerator):
             f"precision_mode: {self.precision_mode},\n"
             f"device_id: {self.device_id}.{later}"
         )
-
-    @property
-    def group_size(self) -> int:
-        """Number of processes that run one model together: the value set, else the launcher's, or 1.
-
-        A value set must match that of the launcher or the rank table.
-        """
-        return given(self, "group_size") or launched("size", 1)
-
-    @group_size.setter
-    def group_size(self, ascend_group_size: int) -> None:
-        self._group_size = count("ascend_group_size", ascend_group_size) or None

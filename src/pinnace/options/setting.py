@@ -31,11 +31,12 @@ class _Setting(property):
 def setting(label: str, checked: Callable[[str, Any], Any], default: Any, doc: str) -> Any:
     """Return a property that stores `checked(label, value)`; lists are copied when read.
 
-    `label` is the option's name in errors, where "{kind}" stands for the group's kind of device.
+    `label` is the option's name in errors, where "{kind}" stands for the group's kind of device. `default`
+    may be a function of the group.
     """
 
     def get(group: Options) -> Any:
-        value = vars(group).get(made._name, default)
+        value = vars(group).get(made._name) or (default(group) if callable(default) else default)
         return list(value) if isinstance(value, list) else value
 
     def set_(group: Options, value: Any) -> None:

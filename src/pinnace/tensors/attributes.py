@@ -23,6 +23,7 @@ class Attributes(Storage):
 
     @name.setter
     def name(self, name: str) -> None:
+        """Rename the tensor."""
         check_type("name", name, str)
         self._kind = self._kind._replace(name=name)
 
@@ -33,6 +34,7 @@ class Attributes(Storage):
 
     @dtype.setter
     def dtype(self, dtype: DataType) -> None:
+        """Drop the data if this is another type."""
         check_type("dtype", dtype, DataType)
         if dtype is not self.dtype:
             self._kind = self._kind._replace(dtype=dtype)
@@ -47,6 +49,7 @@ class Attributes(Storage):
 
     @shape.setter
     def shape(self, shape: Sequence[int]) -> None:
+        """Keep the data if it has as many elements."""
         check_shape(shape)
         self._shape = dims = tuple(map(int, shape))
         size = -1 if min(dims, default=0) < 0 else math.prod(dims)
@@ -62,6 +65,7 @@ class Attributes(Storage):
 
     @format.setter
     def format(self, tensor_format: Format) -> None:
+        """Change the declaration, not the data."""
         check_type("format", tensor_format, Format)
         self._kind = self._kind._replace(format=tensor_format)
 

@@ -282,11 +282,8 @@ class _TensorSharder:
             # The sum of parts padded with zeros is exact.
             width = dims[state.axis]
             assert isinstance(width, int)
-            pads = np.zeros(2 * len(dims), np.int64)
-            pads[state.axis] = self._rank * width
-            pads[len(dims) + state.axis] = (self._size - 1 - self._rank) * width
             dims[state.axis] = width * self._size
-            part = add(self._pad(part, pads), "padded", kind)
+            part = add(self._pad(part, state.axis, len(dims), width), "padded", kind)
         node = ir.Node(DOMAIN, "AllReduce", [part], [ir.AttrString("op", "sum")], name=f"{value.name}")
         whole = add(node, "sum" if is_bool else "whole", kind)
         if is_bool:
@@ -298,7 +295,10 @@ class _TensorSharder:
         self._whole[value] = whole
         return whole
 
-    def _pad(self, value: ir.Value, pads: Array) -> ir.Node:
+    def _pad(self, value: ir.Value, axis: int, rank: int, width: int) -> ir.Node:
+        """Return a node that puts a part of some width into its place among zeros."""
+        pads = np.zeros(2 * rank, np.int64)
+        pads[axis], pads[rank + axis] = self._rank * width, (self._size - 1 - self._rank) * width
         if self._opset < 11:
             return ir.Node("", "Pad", [value], [ir.AttrInt64s("pads", pads.tolist())])
         return ir.Node("", "Pad", [value, self._constant(f"pads/{value.name}", pads)])
