@@ -2,18 +2,49 @@
 
 from __future__ import annotations
 
+import os
+import threading
+import weakref
 from abc import ABC, abstractmethod
 from types import TracebackType
 from typing import Never, Self
 
 from pinnace.errors import ArgumentTypeError
+from pinnace.serving.stats import Stats
 from pinnace.tensors.showing import Shown
+
+_lock = threading.Lock()
+_owners: weakref.WeakSet[EngineOwner] = weakref.WeakSet()
+
+
+def owners() -> list[EngineOwner]:
+    """Return the models of this process that exist."""
+    with _lock:
+        return list(_owners)
 
 
 class EngineOwner(ABC):
     """An object with an engine: a `with` statement closes it; it can be neither copied nor pickled, hence
     not sent to another process.
     """
+
+    _model_path: str
+
+    def __new__(cls, *arguments: object, **options: object) -> Self:
+        """Note the object for `owners`."""
+        made = super().__new__(cls)
+        with _lock:
+            _owners.add(made)
+        return made
+
+    @property
+    def model_name(self) -> str:
+        """Name of the model file, or of the class for a model from bytes."""
+        return os.path.basename(self._model_path) or type(self).__name__
+
+    @abstractmethod
+    def stats(self) -> Stats:
+        """Return counts and latencies of predictions. Raises `ModelStateError` if there is no model."""
 
     @abstractmethod
     def close(self) -> None:
