@@ -65,7 +65,9 @@ def main() -> None:
     }
     _write(_PACKAGE / "ops" / "schemas.json", variables)
     kernels = _kernels()
-    table = {n: lacking for n, s in schemas.items() if (lacking := _lacking(s, kernels[_WRITTEN_AS.get(n, n)]))}
+    table = {
+        n: lacking for n, s in schemas.items() if (lacking := _lacking(s, kernels[_WRITTEN_AS.get(n, n)]))
+    }
     _write(_PACKAGE / "engines" / "onnxruntime" / "types.json", table)
 
 

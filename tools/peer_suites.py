@@ -34,9 +34,21 @@ def text_of(checkout: Path, suite: str) -> bytes:
 def run(suite: str, folder: Path) -> tuple[int, int]:
     """How many tests of a suite in a folder pass, of how many."""
     report = folder / f"{suite}.xml"
-    options = ["-q", "--no-header", "--tb=short", "-W", "ignore", "-p", "no:cacheprovider", f"--junit-xml={report}"]
+    options = [
+        "-q",
+        "--no-header",
+        "--tb=short",
+        "-W",
+        "ignore",
+        "-p",
+        "no:cacheprovider",
+        f"--junit-xml={report}",
+    ]
     command = [sys.executable, "-m", "pinnace", "exec", "-m", "pytest", *options, f"{suite}.py"]
-    environment = {**os.environ, "MSLITE_ENABLE_CLOUD_INFERENCE": "on"}  # without it the last suite does nothing
+    environment = {
+        **os.environ,
+        "MSLITE_ENABLE_CLOUD_INFERENCE": "on",
+    }  # without it the last suite does nothing
     subprocess.run(command, cwd=folder, env=environment, check=False)
     cases = list(ElementTree.parse(report).iter("testcase"))
     return sum(len(case) == 0 for case in cases), len(cases)

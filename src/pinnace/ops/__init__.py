@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pinnace.ops import activation as activation
+from pinnace.ops import adaptive as adaptive
 from pinnace.ops import arithmetic as arithmetic
 from pinnace.ops import array as array
 from pinnace.ops import attention as attention
@@ -14,6 +15,7 @@ from pinnace.ops import counts as counts
 from pinnace.ops import cumulative as cumulative
 from pinnace.ops import detection as detection
 from pinnace.ops import diagonal as diagonal
+from pinnace.ops import exchange as exchange
 from pinnace.ops import experts as experts
 from pinnace.ops import factor as factor
 from pinnace.ops import filling as filling

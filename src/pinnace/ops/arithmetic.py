@@ -320,7 +320,7 @@ def log_add_exp2(b: Builder, x: Tensor, y: Tensor) -> Tensor:
 
 @of_two("Heaviside")
 def heaviside(b: Builder, x: Tensor, values: Tensor) -> Tensor:
-    """Where: 0 below zero, 1 above, and the second operand at zero."""
+    """0 below zero, 1 above, and the second operand at zero, by Where."""
     step = b.cast(b.op("Greater", x, b.like(0, x)), b.dtype(x))
     return b.op("Where", b.op("Equal", x, b.like(0, x)), values, step)
 

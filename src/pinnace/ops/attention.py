@@ -195,8 +195,8 @@ def _qkv(b: Builder, layout: _Layout, query: Tensor, key: Tensor, value: Tensor)
     return q, few.apart(b, key), few.apart(b, value)
 
 
-class _Inference(Arguments):
-    """What attention for inference is told; operands that are quantised or in blocks are refused."""
+class _InferenceArguments(Arguments):
+    """Arguments of attention for inference; operands that are quantised or in blocks are not supported."""
 
     attn_mask: Tensor | None = None
     pse_shift: Tensor | None = None
@@ -209,17 +209,26 @@ class _Inference(Arguments):
 
 
 def _inferred(
-    b: Builder, query: Tensor, keys: Tensors, values: Tensors, lengths: Value, told: _Inference
+    b: Builder, query: Tensor, keys: Tensors, values: Tensors, lengths: Value, arguments: _InferenceArguments
 ) -> Tensor:
     """Attention for inference: the scores are scaled before they are shifted."""
     if len(keys) != 1 or len(values) != 1:
         raise Unsupported("has keys or values in several tensors, and one is lowered")
-    layout = _Layout.of(told.input_layout, told.num_heads)
+    layout = _Layout.of(arguments.input_layout, arguments.num_heads)
     q, k, v = (b.cast(x, _FLOAT) for x in _qkv(b, layout, query, *keys, *values))
-    scores = b.op("Mul", _scores(b, q, k), told.scale_value)
-    if told.pse_shift is not None:
-        scores = b.op("Add", scores, b.cast(told.pse_shift, _FLOAT))
-    scores = _sparse(b, scores, q, k, told.attn_mask, told.sparse_mode, told.pre_tokens, told.next_tokens)
+    scores = b.op("Mul", _scores(b, q, k), arguments.scale_value)
+    if arguments.pse_shift is not None:
+        scores = b.op("Add", scores, b.cast(arguments.pse_shift, _FLOAT))
+    scores = _sparse(
+        b,
+        scores,
+        q,
+        k,
+        arguments.attn_mask,
+        arguments.sparse_mode,
+        arguments.pre_tokens,
+        arguments.next_tokens,
+    )
     if lengths is not None:
         scores = _hidden(b, scores, _beyond(b, k, lengths))
     return layout.together(b, b.cast(_mixed(b, scores, v), b.dtype(query)))
@@ -235,10 +244,10 @@ def prompt_flash_attention(
     value: Tensors,
     *,
     actual_seq_lengths_kv: Value = None,
-    told: _Inference,
+    arguments: _InferenceArguments,
 ) -> Value:
     """MatMul, Where, Softmax, MatMul; queries behind actual_seq_lengths are computed like the others."""
-    return _inferred(b, query, key, value, actual_seq_lengths_kv, told)
+    return _inferred(b, query, key, value, actual_seq_lengths_kv, arguments)
 
 
 @primitive(
@@ -252,14 +261,14 @@ def incre_flash_attention(
     value: Tensors,
     *,
     actual_seq_lengths: Value = None,
-    told: _Inference,
+    arguments: _InferenceArguments,
 ) -> Value:
     """MatMul, Where, Softmax, MatMul."""
-    mask = told.attn_mask
+    mask = arguments.attn_mask
     if mask is not None and b.rank(mask) < 4:
         # (batch, keys) or (batch, 1, keys): all heads and the one query alike.
-        told = told.but(attn_mask=b.reshape(mask, [b.dim(mask, 0), 1, 1, b.dim(mask, -1)]))
-    return _inferred(b, query, key, value, actual_seq_lengths, told)
+        arguments = arguments.but(attn_mask=b.reshape(mask, [b.dim(mask, 0), 1, 1, b.dim(mask, -1)]))
+    return _inferred(b, query, key, value, actual_seq_lengths, arguments)
 
 
 @primitive(
@@ -276,10 +285,10 @@ def fused_infer_attention_score(
     value: Tensors,
     *,
     actual_seq_lengths_kv: Value = None,
-    told: _Inference,
+    arguments: _InferenceArguments,
 ) -> Value:
     """MatMul, Where, Softmax, MatMul."""
-    y = _inferred(b, query, key, value, actual_seq_lengths_kv, told)
+    y = _inferred(b, query, key, value, actual_seq_lengths_kv, arguments)
     return y, b.constant(np.zeros(1, np.float32))
 
 

@@ -16,20 +16,19 @@ from typing import Any
 import onnx_ir as ir
 
 from pinnace.ops.builder import Builder
-from pinnace.ops.table import Arguments, Dtype, Ints, Items, Tensor, Tensors, primitive
+from pinnace.ops.table import Arguments, Ints, Tensor, Tensors, primitive
 from pinnace.ops.values import Unsupported, Value
 from pinnace.program import Dialect
 
 DOMAIN = "pinnace.distributed"
 """Domain of the nodes at which ranks meet."""
 
+
 _MODES = {0: "sum", 1: "max", 2: "min", 3: "prod", 4: "sum"}
 """MindSpore Lite's `ReduceMode` -> what ranks do; the first, the mean, is a sum that is divided."""
-_AROUND = ((-1, 0), (-1, 1), (0, 1), (1, 1), (1, 0), (1, -1), (0, -1), (-1, -1))
-"""Neighbours of NeighborExchangeV2, as steps down and to the right: from the top clockwise."""
 
 
-class _Group(Arguments):
+class Group(Arguments):
     """The ranks that meet: a name, and its members where the file says them."""
 
     group: str = ""
@@ -42,19 +41,21 @@ class _Group(Arguments):
     def meet(
         self, b: Builder, kind: str, *inputs: ir.Value, outputs: int = 1, **more: Any
     ) -> tuple[ir.Value, ...]:
+        """A node at which the group meets."""
         return b.ops(kind, outputs, *inputs, domain=DOMAIN, **self.said(), **more)
 
     def same(self, b: Builder, kind: str, x: ir.Value, **more: Any) -> ir.Value:
         """A collective that gives what has the shape of `x`."""
-        return _typed(self.meet(b, kind, x, **more)[0], b.dtype(x), b.shape(x))
+        return typed(self.meet(b, kind, x, **more)[0], b.dtype(x), b.shape(x))
 
     def gathered(self, b: Builder, x: ir.Value, size: int) -> ir.Value:
-        return _typed(self.meet(b, "AllGather", x)[0], b.dtype(x), _sized(b, x, size))
+        """The tensors of all ranks, joined along dimension 0."""
+        return typed(self.meet(b, "AllGather", x)[0], b.dtype(x), _sized(b, x, size))
 
     def scattered(self, b: Builder, x: ir.Value, op: str, size: int) -> ir.Value:
         """This rank's part of the reduction."""
         (y,) = self.meet(b, "ReduceScatter", x, op=op)
-        return _typed(y, b.dtype(x), _sized(b, x, 1, size))
+        return typed(y, b.dtype(x), _sized(b, x, 1, size))
 
     def exchange(
         self, b: Builder, to: Sequence[int], source: Sequence[int], *parts: ir.Value, **more: Any
@@ -64,12 +65,13 @@ class _Group(Arguments):
         return self.meet(b, "Exchange", *parts, outputs=len(source), **ends, **more)
 
 
-class _Member(_Group):
+class Member(Group):
     """A group, and the number that this rank has in it."""
 
     rank_id: int
 
     def said(self) -> dict[str, Any]:
+        """Attributes of the nodes at which the group meets, with this rank's number."""
         return {**super().said(), "own": self.rank_id}
 
 
@@ -80,7 +82,8 @@ def _ranks(listed: Value) -> tuple[int, ...] | None:
     return tuple(listed) if isinstance(listed, tuple) and listed else None
 
 
-def _typed(value: ir.Value, dtype: ir.DataType, shape: tuple[int | None, ...]) -> ir.Value:
+def typed(value: ir.Value, dtype: ir.DataType, shape: tuple[int | None, ...]) -> ir.Value:
+    """The value, of this type and shape from here on."""
     value.dtype, value.shape = dtype, ir.Shape(shape)
     return value
 
@@ -93,13 +96,14 @@ def _sized(b: Builder, x: ir.Value, factor: int, divisor: int = 1) -> tuple[int 
     return (None if first is None else first * factor // divisor, *rest)
 
 
-def _parts(b: Builder, x: ir.Value, sizes: Sequence[int]) -> list[ir.Value]:
+def rows_of(b: Builder, x: ir.Value, sizes: Sequence[int]) -> list[ir.Value]:
     """Rows of `x`, so many for each part."""
     ends = list(itertools.accumulate(sizes))
     return [b.op("Slice", x, [end - size], [end], [0]) for size, end in zip(sizes, ends, strict=True)]
 
 
-def _joined(b: Builder, parts: Sequence[ir.Value], axis: int = 0) -> ir.Value:
+def joined(b: Builder, parts: Sequence[ir.Value], axis: int = 0) -> ir.Value:
+    """Parts joined along an axis."""
     return parts[0] if len(parts) == 1 else b.op("Concat", *parts, axis=axis)
 
 
@@ -112,19 +116,19 @@ def _declared(b: Builder, y: ir.Value) -> ir.Value:
 
 
 @primitive("AllReduce", "InnerCommAllReduce", unused="index async_op")
-def all_reduce(b: Builder, x: Tensor, *, op: str = "sum", group: _Group) -> Value:
+def all_reduce(b: Builder, x: Tensor, *, op: str = "sum", group: Group) -> Value:
     """`AllReduce` between segments."""
     return group.same(b, "AllReduce", x, op=op)
 
 
 @primitive("Reduce", unused="dest_rank")
-def reduce(b: Builder, x: Tensor, *, op: str = "sum", group: _Group) -> Value:
+def reduce(b: Builder, x: Tensor, *, op: str = "sum", group: Group) -> Value:
     """`AllReduce` between segments; a zero in ranks for which MindSpore declares another shape."""
     return _declared(b, all_reduce(b, x, op=op, group=group))
 
 
 @primitive("DistCommAllReduce", "DistCommReduce", unused="dst async_op")
-def dist_comm_all_reduce(b: Builder, x: Tensor, *, op: str, group: _Group) -> Value:
+def dist_comm_all_reduce(b: Builder, x: Tensor, *, op: str, group: Group) -> Value:
     """`AllReduce` between segments, and the tensor stands for the result from here on.
 
     MindSpore leaves open what ranks other than `dst` have of DistCommReduce.
@@ -133,41 +137,41 @@ def dist_comm_all_reduce(b: Builder, x: Tensor, *, op: str, group: _Group) -> Va
 
 
 @primitive("AllGather", "InnerCommAllGather", unused="async_op")
-def all_gather(b: Builder, x: Tensor, *, rank_size: int, group: _Group) -> Value:
+def all_gather(b: Builder, x: Tensor, *, rank_size: int, group: Group) -> Value:
     """`AllGather` between segments, along dimension 0."""
     return group.gathered(b, x, rank_size)
 
 
 @primitive("DistCommAllGatherIntoTensor", unused="async_op")
-def dist_comm_all_gather(b: Builder, out: Tensor, x: Tensor, *, rank_size: int, group: _Group) -> Value:
+def dist_comm_all_gather(b: Builder, out: Tensor, x: Tensor, *, rank_size: int, group: Group) -> Value:
     """`AllGather` between segments, and the first tensor stands for the result from here on."""
-    return _written(b, out, group.gathered(b, x, rank_size))
+    return written(b, out, group.gathered(b, x, rank_size))
 
 
 @primitive("CollectiveGather", unused="dest_rank")
-def collective_gather(b: Builder, x: Tensor, *, rank_size: int, group: _Member) -> Value:
+def collective_gather(b: Builder, x: Tensor, *, rank_size: int, group: Member) -> Value:
     """`AllGather` between segments; a zero in ranks for which MindSpore declares another shape."""
     return _declared(b, group.gathered(b, x, rank_size))
 
 
 @primitive("AllGatherV")
-def all_gather_v(b: Builder, x: Tensor, sizes: Ints, *, rank_size: int, group: _Member) -> Value:
+def all_gather_v(b: Builder, x: Tensor, sizes: Ints, *, rank_size: int, group: Member) -> Value:
     """`AllGather` between segments of parts that are made equally long."""
     longest = max(sizes)
     padded = b.op("Pad", x, [0, longest - sizes[group.rank_id]])
     y = group.gathered(b, padded, rank_size)
-    rows = _parts(b, y, [longest] * rank_size)
-    return _joined(b, [b.op("Slice", row, [0], [size], [0]) for row, size in zip(rows, sizes, strict=True)])
+    rows = rows_of(b, y, [longest] * rank_size)
+    return joined(b, [b.op("Slice", row, [0], [size], [0]) for row, size in zip(rows, sizes, strict=True)])
 
 
 @primitive("ReduceScatter", "InnerCommReduceScatter", unused="async_op")
-def reduce_scatter(b: Builder, x: Tensor, *, rank_size: int, op: str = "sum", group: _Group) -> Value:
+def reduce_scatter(b: Builder, x: Tensor, *, rank_size: int, op: str = "sum", group: Group) -> Value:
     """`ReduceScatter` between segments, along dimension 0."""
     return group.scattered(b, x, op, rank_size)
 
 
 @primitive("ReduceScatter", dialect=Dialect.LITE)
-def reduce_scatter_by_mode(b: Builder, x: Tensor, *, rank_size: int, mode: int = 0, group: _Group) -> Value:
+def reduce_scatter_by_mode(b: Builder, x: Tensor, *, rank_size: int, mode: int = 0, group: Group) -> Value:
     """`ReduceScatter` between segments, divided by the ranks for the mean."""
     if mode not in _MODES:
         raise Unsupported(f"reduces with mode {mode}, which is not supported")
@@ -177,37 +181,37 @@ def reduce_scatter_by_mode(b: Builder, x: Tensor, *, rank_size: int, mode: int =
 
 @primitive("DistCommReduceScatterTensor", unused="async_op")
 def dist_comm_reduce_scatter(
-    b: Builder, out: Tensor, x: Tensor, *, rank_size: int, op: str, group: _Group
+    b: Builder, out: Tensor, x: Tensor, *, rank_size: int, op: str, group: Group
 ) -> Value:
     """`ReduceScatter` between segments, and the first tensor stands for the result from here on."""
-    return _written(b, out, group.scattered(b, x, op, rank_size))
+    return written(b, out, group.scattered(b, x, op, rank_size))
 
 
 @primitive("ReduceScatterV", unused="rank_size")
-def reduce_scatter_v(b: Builder, x: Tensor, sizes: Ints, *, op: str = "sum", group: _Member) -> Value:
+def reduce_scatter_v(b: Builder, x: Tensor, sizes: Ints, *, op: str = "sum", group: Member) -> Value:
     """`AllReduce` between segments, and Slice of this rank's part."""
     y = group.same(b, "AllReduce", x, op=op)
-    return _parts(b, y, sizes)[group.rank_id]
+    return rows_of(b, y, sizes)[group.rank_id]
 
 
 @primitive("CollectiveScatter")
-def collective_scatter(b: Builder, x: Tensor, *, rank_size: int, src_rank: int = 0, group: _Member) -> Value:
+def collective_scatter(b: Builder, x: Tensor, *, rank_size: int, src_rank: int = 0, group: Member) -> Value:
     """`Broadcast` between segments, and Slice of this rank's part of dimension 0."""
     rows = b.static_shape(x)[0]
     _sized(b, x, 1, rank_size)
     y = group.same(b, "Broadcast", x, root=src_rank)
-    return _parts(b, y, [rows // rank_size] * rank_size)[group.rank_id]
+    return rows_of(b, y, [rows // rank_size] * rank_size)[group.rank_id]
 
 
 @primitive("Broadcast")
-def broadcast(b: Builder, x: Tensors, *, root_rank: int, group: _Group) -> Value:
+def broadcast(b: Builder, x: Tensors, *, root_rank: int, group: Group) -> Value:
     """`Broadcast` between segments, one for each tensor."""
     return tuple(group.same(b, "Broadcast", one, root=root_rank) for one in x)
 
 
 @primitive("AlltoAll", unused="rank_size")
 def all_to_all(
-    b: Builder, x: Tensor, *, split_count: int, split_dim: int, concat_dim: int, group: _Group
+    b: Builder, x: Tensor, *, split_count: int, split_dim: int, concat_dim: int, group: Group
 ) -> Value:
     """`AllToAll` between segments; Reshape and Transpose bring what goes to each rank together."""
     shape = list(b.static_shape(x))
@@ -219,181 +223,14 @@ def all_to_all(
     parted = b.transpose(b.reshape(x, part), order)
     whole = (split_count, *part[:split], *part[split + 1 :])
     (y,) = group.meet(b, "AllToAll", parted)
-    _typed(y, b.dtype(x), whole)
+    typed(y, b.dtype(x), whole)
     back = [*range(1, concat + 1), 0, *range(concat + 1, len(part))]
     result = [*whole[1:]]
     result[concat] *= split_count
     return b.reshape(b.transpose(y, back), result)
 
 
-def _uneven(
-    b: Builder, group: _Group, x: ir.Value, sends: Sequence[int], receives: Sequence[int]
-) -> ir.Value:
-    """So many elements of `x` to each rank, and what the others send joined, in the order of ranks."""
-    to = [rank for rank, size in enumerate(sends) if size]
-    source = [rank for rank, size in enumerate(receives) if size]
-    parts = _parts(b, x, sends)
-    given = group.exchange(b, to, source, *(parts[r] for r in to))
-    if not source:
-        return b.like(0, x)  # MindSpore: a scalar that means nothing
-    return _joined(b, [_typed(y, b.dtype(x), (receives[r],)) for y, r in zip(given, source, strict=True)])
-
-
-@primitive("AlltoAllV", "InnerCommAllToAllV", unused="rank_size split_sizes_empty async_op")
-def all_to_all_v(
-    b: Builder,
-    x: Tensor,
-    *,
-    send_numel_list: Ints,
-    recv_numel_list: Ints,
-    block_size: int = 1,
-    group: _Group,
-) -> Value:
-    """`Exchange` between segments of Slices."""
-    sends, receives = ([n * block_size for n in sizes] for sizes in (send_numel_list, recv_numel_list))
-    return _uneven(b, group, x, sends, receives)
-
-
-@primitive("AlltoAllVC")
-def all_to_all_v_c(
-    b: Builder,
-    x: Tensor,
-    send_count_matrix: Ints,
-    *,
-    rank_size: int,
-    block_size: int = 1,
-    transpose: bool = False,
-    group: _Member,
-) -> Value:
-    """`Exchange` between segments of Slices."""
-    rows = [n * block_size for n in send_count_matrix]
-    sends, receives = rows[group.rank_id * rank_size :][:rank_size], rows[group.rank_id :: rank_size]
-    if transpose:
-        sends, receives = receives, sends
-    return _uneven(b, group, x, sends, receives)
-
-
-@primitive("NeighborExchange", unused="send_shapes recv_shapes")
-def neighbor_exchange(
-    b: Builder,
-    x: Tensors,
-    *,
-    send_rank_ids: Ints,
-    recv_rank_ids: Ints,
-    recv_type: Dtype | None = None,
-    group: _Group,
-) -> Value:
-    """`Exchange` between segments."""
-    declared = [t for t in b.declared if t is not None]
-    if len(declared) != len(recv_rank_ids) or any(t.shape is None for t in declared):
-        raise Unsupported("does not declare what it receives")
-    given = group.exchange(b, send_rank_ids, recv_rank_ids, *x)
-    return tuple(_typed(y, recv_type or t.dtype, t.shape or ()) for y, t in zip(given, declared, strict=True))
-
-
-@primitive("NeighborExchangeV2", unused="format data_format rank_size")
-def neighbor_exchange_v2(
-    b: Builder,
-    x: Tensor,
-    *,
-    send_rank_ids: Ints,
-    send_lens: Ints,
-    recv_rank_ids: Ints,
-    recv_lens: Ints,
-    group: _Group,
-) -> Value:
-    """`Exchange` between segments of Slices of the borders of NCHW, and Concat; zeros where nobody sends."""
-    batch, channels, height, width = b.static_shape(x)
-    top, bottom, left, right = send_lens
-    rows = {-1: (0, top), 0: (0, height), 1: (height - bottom, height)}
-    columns = {-1: (0, left), 0: (0, width), 1: (width - right, width)}
-    to = [(rank, place) for rank, place in zip(send_rank_ids, _AROUND, strict=True) if rank >= 0]
-    parts = []
-    for _, (down, along) in to:
-        (first, last), (start, end) = rows[down], columns[along]
-        parts.append(b.op("Slice", x, [first, start], [last, end], [2, 3]))
-    source = [(rank, place) for rank, place in zip(recv_rank_ids, _AROUND, strict=True) if rank >= 0]
-    given = group.exchange(b, [rank for rank, _ in to], [rank for rank, _ in source], *parts)
-    top, bottom, left, right = recv_lens
-    heights, widths = {-1: top, 0: height, 1: bottom}, {-1: left, 0: width, 1: right}
-    found = {(0, 0): x, **{place: y for (_, place), y in zip(source, given, strict=True)}}
-    zero = b.like(0, x)
-
-    def piece(down: int, along: int) -> ir.Value:
-        shape = (batch, channels, heights[down], widths[along])
-        if (down, along) not in found:
-            return b.op("Expand", zero, list(shape))
-        return _typed(found[down, along], b.dtype(x), shape)
-
-    lines = [
-        _joined(b, [piece(down, along) for along in (-1, 0, 1) if widths[along]], 3)
-        for down in (-1, 0, 1)
-        if heights[down]
-    ]
-    return _joined(b, lines, 2)
-
-
-@primitive("BatchISendIRecv", unused="receive_shapes receive_dtypes")
-def batch_isend_irecv(b: Builder, x: Tensors, *, op_types: Items, remote_ranks: Ints, group: _Group) -> Value:
-    """`Exchange` between segments; a zero where something is sent."""
-    if len(b.declared) != len(remote_ranks):
-        raise Unsupported("does not declare what it gives")
-    kinds = list(zip(op_types, remote_ranks, b.declared, strict=True))
-    to = [rank for kind, rank, _ in kinds if kind == "isend"]
-    source = [rank for kind, rank, _ in kinds if kind == "irecv"]
-    given = iter(group.exchange(b, to, source, *x))
-    results: list[Value] = []
-    for kind, _, declared in kinds:
-        if declared is None or declared.shape is None:
-            raise Unsupported("does not declare the shape of what it receives")
-        zero = b.constant(0, declared.dtype.numpy())
-        results.append(_typed(next(given), declared.dtype, declared.shape) if kind == "irecv" else zero)
-    return tuple(results)
-
-
-@primitive("Send", unused="group_back dtype")
-def send(b: Builder, x: Tensor, *, dest_rank: int, sr_tag: int = 0, group: _Group) -> Value:
-    """`Exchange` between segments, which receives nothing."""
-    group.exchange(b, (dest_rank,), (), x, tag=sr_tag)
-    return x
-
-
-@primitive("InnerCommIsend", "DistCommIsend")
-def comm_isend(b: Builder, x: Tensor, *, dst: int, tag: int, group: _Group) -> Value:
-    """`Exchange` between segments, which receives nothing; a zero."""
-    send(b, b.memory.changed(x), dest_rank=dst, sr_tag=tag, group=group)
-    return b.constant(0, b.dtype(x).numpy())
-
-
-def _received(b: Builder, group: _Group, source: int, tag: int, dtype: Dtype) -> ir.Value:
-    declared = b.declared[0] if b.declared else None
-    if declared is None or declared.shape is None:
-        raise Unsupported("does not declare the shape of what it receives")
-    return _typed(group.exchange(b, (), (source,), tag=tag)[0], dtype, declared.shape)
-
-
-@primitive("Receive", unused="ordering group_back shape")
-def receive(
-    b: Builder, *ordering: Value, src_rank: int, dtype: Dtype, sr_tag: int = 0, group: _Group
-) -> Value:
-    """`Exchange` between segments, which sends nothing."""
-    return _received(b, group, src_rank, sr_tag, dtype)
-
-
-@primitive("InnerCommIrecv")
-def inner_comm_irecv(b: Builder, *, tag: int, src: int, shape: Ints, dtype: Dtype, group: _Group) -> Value:
-    """`Exchange` between segments, which sends nothing."""
-    (y,) = group.exchange(b, (), (src,), tag=tag)
-    return _typed(y, dtype, shape)
-
-
-@primitive("DistCommIrecv")
-def dist_comm_irecv(b: Builder, out: Tensor, *, tag: int, src: int, group: _Group) -> Value:
-    """`Exchange` between segments, and the tensor stands for what it receives from here on."""
-    return _written(b, out, _received(b, group, src, tag, b.dtype(out)))
-
-
-def _written(b: Builder, out: ir.Value, value: ir.Value) -> ir.Value:
+def written(b: Builder, out: ir.Value, value: ir.Value) -> ir.Value:
     """Let `out` stand for a result from here on; Unsupported where it has another shape."""
     if b.shape(out) != b.shape(value):
         raise Unsupported(f"writes a result of shape {b.shape(value)} into a tensor of {b.shape(out)}")
@@ -401,7 +238,7 @@ def _written(b: Builder, out: ir.Value, value: ir.Value) -> ir.Value:
 
 
 @primitive("Barrier", unused="ordering")
-def barrier(b: Builder, *ordering: Value, group: _Group) -> Value:
+def barrier(b: Builder, *ordering: Value, group: Group) -> Value:
     """`Barrier` between segments."""
     group.meet(b, "Barrier", outputs=0)
     return None

@@ -37,12 +37,12 @@ def edges(values: Sequence[int], rank: int) -> list[int]:
 
 
 def is_same(pad_mode: str) -> bool:
-    """Whether a `pad_mode`, by name or by number, is SAME."""
+    """True for the `pad_mode` SAME, by name or by number."""
     return pad_mode.lower() in ("same", "1")
 
 
 def is_valid(pad_mode: str) -> bool:
-    """Whether a `pad_mode`, by name or by number, is VALID."""
+    """True for the `pad_mode` VALID, by name or by number."""
     return pad_mode.lower() in ("valid", "2")
 
 
@@ -69,7 +69,7 @@ def images_back(b: Builder, x: Tensor, data_format: str) -> Tensor:
 
 
 def is_last(data_format: str) -> bool:
-    """Whether a `data_format`, by name or by number, has the channels last."""
+    """True for a `data_format`, by name or by number, with the channels last."""
     return data_format in _LAST
 
 
@@ -95,7 +95,7 @@ def convolution(
 
 
 class _Kernel(Arguments):
-    """How the kernel of a convolution moves; the weight says its size and the channels."""
+    """Stride, dilation, groups and padding of a convolution; its weight has the size and the channels."""
 
     pad_mode: str = "valid"
     pad: Ints = (0,)
@@ -132,8 +132,8 @@ def unbatched(b: Builder, x: Tensor, rank: int, apply: Callable[[Tensor], Tensor
     return apply(x)
 
 
-class _Steps(Arguments):
-    """What the convolutions of `mint` take beside their padding."""
+class _MintArguments(Arguments):
+    """Arguments of the convolutions of `mint`, beside their padding."""
 
     bias: Tensor | None = None
     stride: Ints = (1,)
@@ -152,15 +152,15 @@ def _conv_ext(rank: int, with_sizes: str, with_name: str) -> None:
 
     @row(with_sizes)
     def padded_by_sizes(
-        b: Builder, x: Tensor, weight: Tensor, *, padding: Ints = (0,), steps: _Steps
+        b: Builder, x: Tensor, weight: Tensor, *, padding: Ints = (0,), more: _MintArguments
     ) -> Value:
-        return unbatched(b, x, rank, lambda x: steps.convolve(b, x, weight, "pad", padding))
+        return unbatched(b, x, rank, lambda x: more.convolve(b, x, weight, "pad", padding))
 
     @row(with_name)
     def padded_by_name(
-        b: Builder, x: Tensor, weight: Tensor, *, padding: str = "valid", steps: _Steps
+        b: Builder, x: Tensor, weight: Tensor, *, padding: str = "valid", more: _MintArguments
     ) -> Value:
-        return unbatched(b, x, rank, lambda x: steps.convolve(b, x, weight, padding))
+        return unbatched(b, x, rank, lambda x: more.convolve(b, x, weight, padding))
 
 
 _conv_ext(1, "Conv1DExt", "Conv1DPadding")
@@ -176,31 +176,23 @@ _conv_ext(3, "Conv3DExt", "Conv3DPadding")
 
 
 def transposed(
-    b: Builder,
-    x: Tensor,
-    weight: Tensor,
-    sizes: Sequence[int | Tensor],
-    stride: Sequence[int],
-    dilation: Sequence[int],
-    group: int,
-    pad_mode: str,
-    pad: Sequence[int],
+    b: Builder, x: Tensor, weight: Tensor, sizes: Sequence[int | Tensor], kernel: _Kernel
 ) -> Tensor:
     """ConvTranspose to the given spatial sizes; with SAME a size is the input's times the stride."""
     rank = b.rank(weight) - 2
-    steps, holes = spatial(stride, rank), spatial(dilation, rank)
+    steps, holes = spatial(kernel.stride, rank), spatial(kernel.dilation, rank)
     reach = [d * (k - 1) + 1 for d, k in zip(holes, b.static_shape(weight)[2:], strict=True)]
-    if is_same(pad_mode):
+    if is_same(kernel.pad_mode):
         over = [max(r - s, 0) for r, s in zip(reach, steps, strict=True)]
         pads = [n // 2 for n in over] + [n - n // 2 for n in over]
         extra = [max(s - r, 0) for r, s in zip(reach, steps, strict=True)]
-        return _conv_transpose_op(b, x, weight, None, steps, holes, group, pads, extra)
-    pads = [0] * 2 * rank if is_valid(pad_mode) else edges(pad, rank)
+        return _conv_transpose_op(b, x, weight, None, steps, holes, kernel.group, pads, extra)
+    pads = [0] * 2 * rank if is_valid(kernel.pad_mode) else edges(kernel.pad, rank)
     rest = [r - pads[i] - pads[i + rank] for i, r in enumerate(reach)]
     exact = [_extra(b.dim(x, i + 2), size, steps[i], rest[i]) for i, size in enumerate(sizes)]
     # How much longer than its least a result is. Only the run knows: as long as can be, then cut to size.
     extra = [step - 1 if e is None else e for e, step in zip(exact, steps, strict=True)]
-    whole = _conv_transpose_op(b, x, weight, None, steps, holes, group, pads, extra)
+    whole = _conv_transpose_op(b, x, weight, None, steps, holes, kernel.group, pads, extra)
     cut = [i for i, e in enumerate(exact) if e is None and steps[i] > 1]
     if not cut:
         return whole
@@ -239,11 +231,6 @@ def _conv_transpose_op(
     )
 
 
-def _to_size(b: Builder, x: Tensor, weight: Tensor, sizes: Sequence[int | Tensor], kernel: _Kernel) -> Tensor:
-    steps, holes = kernel.stride, kernel.dilation
-    return transposed(b, x, weight, sizes, steps, holes, kernel.group, kernel.pad_mode, kernel.pad)
-
-
 @primitive("Conv2DTranspose", "Conv2DBackpropInput", unused="kernel_size out_channel")
 def conv2d_transpose(
     b: Builder,
@@ -257,7 +244,7 @@ def conv2d_transpose(
     """ConvTranspose."""
     if pad_list and not is_same(kernel.pad_mode):
         kernel = kernel.but(pad=pad_list)
-    return _to_size(b, x, weight, input_size[-2:], kernel)
+    return transposed(b, x, weight, input_size[-2:], kernel)
 
 
 @primitive("Conv3DBackpropInput", unused="kernel_size out_channel pad_list")
@@ -265,7 +252,7 @@ def conv3d_backprop_input(
     b: Builder, weight: Tensor, x: Tensor, input_size: Dims, *, kernel: _Kernel
 ) -> Value:
     """ConvTranspose."""
-    return _to_size(b, x, weight, input_size[-3:], kernel)
+    return transposed(b, x, weight, input_size[-3:], kernel)
 
 
 @primitive("Conv3DTranspose", unused="kernel_size out_channel pad_list in_channel input_size")
@@ -274,19 +261,19 @@ def conv3d_transpose(
 ) -> Value:
     """ConvTranspose."""
     if is_same(kernel.pad_mode):
-        return _to_size(b, x, weight, (), kernel)
+        return transposed(b, x, weight, (), kernel)
     pads = [0] * 6 if is_valid(kernel.pad_mode) else edges(kernel.pad, 3)
     steps, holes, extra = (spatial(v, 3) for v in (kernel.stride, kernel.dilation, output_padding))
     return _conv_transpose_op(b, x, weight, None, steps, holes, kernel.group, pads, extra)
 
 
 def _conv_transpose_ext(
-    b: Builder, x: Tensor, weight: Tensor, steps: _Steps, padding: Ints, output_padding: Ints
+    b: Builder, x: Tensor, weight: Tensor, more: _MintArguments, padding: Ints, output_padding: Ints
 ) -> Tensor:
     rank = b.rank(weight) - 2
-    stride, holes, extra = (spatial(v, rank) for v in (steps.stride, steps.dilation, output_padding))
+    stride, holes, extra = (spatial(v, rank) for v in (more.stride, more.dilation, output_padding))
     pads = edges(padding, rank)
-    return _conv_transpose_op(b, x, weight, steps.bias, stride, holes, steps.groups, pads, extra)
+    return _conv_transpose_op(b, x, weight, more.bias, stride, holes, more.groups, pads, extra)
 
 
 @primitive("ConvTranspose2D")
@@ -297,10 +284,10 @@ def conv_transpose_2d(
     *,
     padding: Ints = (0,),
     output_padding: Ints = (0,),
-    steps: _Steps,
+    more: _MintArguments,
 ) -> Value:
     """ConvTranspose; an input without batch gets one on the way."""
-    return unbatched(b, x, 2, lambda x: _conv_transpose_ext(b, x, weight, steps, padding, output_padding))
+    return unbatched(b, x, 2, lambda x: _conv_transpose_ext(b, x, weight, more, padding, output_padding))
 
 
 @primitive("Convolution")
@@ -312,12 +299,12 @@ def any_convolution(
     padding: Ints = (0,),
     transposed: bool = False,
     output_padding: Ints = (0,),
-    steps: _Steps,
+    more: _MintArguments,
 ) -> Value:
     """Conv, or ConvTranspose."""
     if transposed:
-        return _conv_transpose_ext(b, x, weight, steps, padding, output_padding)
-    return steps.convolve(b, x, weight, "pad", padding)
+        return _conv_transpose_ext(b, x, weight, more, padding, output_padding)
+    return more.convolve(b, x, weight, "pad", padding)
 
 
 @primitive("ConvolutionStr", unused="output_padding")
@@ -328,19 +315,19 @@ def convolution_by_name(
     *,
     padding: str = "valid",
     transposed: bool = False,
-    steps: _Steps,
+    more: _MintArguments,
 ) -> Value:
     """Conv."""
     if transposed:
         raise Unsupported("is transposed with a padding by name")
-    return steps.convolve(b, x, weight, padding)
+    return more.convolve(b, x, weight, padding)
 
 
 # -- windows as vectors ----------------------------------------------------------------------------
 
 
-class _Sliding(Arguments):
-    """How a window slides over images."""
+class _Window(Arguments):
+    """Size, dilation, padding and stride of a window that slides over images."""
 
     kernel_size: Ints = (1,)
     dilation: Ints = (1,)
@@ -348,14 +335,14 @@ class _Sliding(Arguments):
     stride: Ints = (1,)
 
 
-def _windows(b: Builder, x: Tensor, told: _Sliding) -> tuple[Tensor, int, list[int | Tensor]]:
+def _windows(b: Builder, x: Tensor, window_: _Window) -> tuple[Tensor, int, list[int | Tensor]]:
     """Every window of every channel, (batch * channels, places, height, width), by a Conv that picks."""
-    kernel, steps, holes = (spatial(v, 2) for v in (told.kernel_size, told.stride, told.dilation))
+    kernel, steps, holes = (spatial(v, 2) for v in (window_.kernel_size, window_.stride, window_.dilation))
     places = int(np.prod(kernel))
     room(places, places)
     kernels = np.eye(places, dtype=b.dtype(x).numpy()).reshape(places, 1, *kernel)
     flat = b.reshape(x, [-1, 1, b.dim(x, 2), b.dim(x, 3)])
-    before, after = edges(told.padding, 2)[:2], edges(told.padding, 2)[2:]
+    before, after = edges(window_.padding, 2)[:2], edges(window_.padding, 2)[2:]
     for i, size in enumerate(b.shape(x)[2:]):
         # MindSpore rounds the number of windows towards zero, so that one may stick out; it is 0 there.
         reach = holes[i] * (kernel[i] - 1) + 1
@@ -371,49 +358,43 @@ def _windows(b: Builder, x: Tensor, told: _Sliding) -> tuple[Tensor, int, list[i
 
 @primitive("Im2Col")
 def im2col(
-    b: Builder,
-    x: Tensor,
-    ksizes: Ints,
-    strides: Ints = (1,),
-    dilations: Ints = (1,),
-    pads: Ints = (0,),
+    b: Builder, x: Tensor, ksizes: Ints, strides: Ints = (1,), dilations: Ints = (1,), pads: Ints = (0,)
 ) -> Value:
     """Conv with a kernel for each place of the window, and Reshape."""
-    found, places, count = _windows(
-        b, x, _Sliding(kernel_size=ksizes, dilation=dilations, padding=pads, stride=strides)
-    )
+    window_ = _Window(kernel_size=ksizes, dilation=dilations, padding=pads, stride=strides)
+    found, places, count = _windows(b, x, window_)
     return b.reshape(found, [b.dim(x, 0), b.dim(x, 1), places, *count])
 
 
 @primitive("Im2ColExt")
-def im2col_ext(b: Builder, x: Tensor, told: _Sliding) -> Value:
+def im2col_ext(b: Builder, x: Tensor, window_: _Window) -> Value:
     """Conv with a kernel for each place of the window, and Reshape."""
     channels = b.shape(x)[1]
     if channels is None:
         raise Unsupported("needs the number of channels fixed")
-    found, places, count = _windows(b, x, told)
+    found, places, count = _windows(b, x, window_)
     return b.reshape(found, [b.dim(x, 0), channels * places, *count])
 
 
 @primitive("Col2Im", "Col2ImExt")
-def col2im(b: Builder, x: Tensor, output_size: Ints, told: _Sliding) -> Value:
+def col2im(b: Builder, x: Tensor, output_size: Ints, window_: _Window) -> Value:
     """Col2Im, after Reshape where the places of a window are a dimension of their own."""
     if b.rank(x) == 2:
-        return b.op("Squeeze", _col2im(b, b.op("Unsqueeze", x, [0]), output_size, told), [0])
+        return b.op("Squeeze", _col2im(b, b.op("Unsqueeze", x, [0]), output_size, window_), [0])
     if b.rank(x) == 4:
         batch, channels, places, count = (b.dim(x, i) for i in range(4))
         known = isinstance(channels, int) and isinstance(places, int)
         x = b.reshape(x, [batch, channels * places if known else -1, count])
-    return _col2im(b, x, output_size, told)
+    return _col2im(b, x, output_size, window_)
 
 
-def _col2im(b: Builder, x: Tensor, size: Ints, told: _Sliding) -> Tensor:
+def _col2im(b: Builder, x: Tensor, size: Ints, window_: _Window) -> Tensor:
     return b.op(
         "Col2Im",
         x,
         list(size),
-        spatial(told.kernel_size, 2),
-        dilations=spatial(told.dilation, 2),
-        pads=edges(told.padding, 2),
-        strides=spatial(told.stride, 2),
+        spatial(window_.kernel_size, 2),
+        dilations=spatial(window_.dilation, 2),
+        pads=edges(window_.padding, 2),
+        strides=spatial(window_.stride, 2),
     )

@@ -121,7 +121,7 @@ def _running_best(b: Builder, better: str, x: Tensor, axis: int) -> tuple[Tensor
 
 @primitives({"Cummax": "Max", "Cummin CumminExt": "Min"})
 def running_best(b: Builder, which: str, x: Tensor, axis: int) -> Value:
-    """Where, slice by slice; in a Loop where the dimension is not known."""
+    """The better of each slice and those before it, by Where; in a Loop for a free dimension."""
     best, place = _running_best(b, "GreaterOrEqual" if which == "Max" else "LessOrEqual", x, axis)
     return best, b.cast(place, b.result(place, 1))
 

@@ -1,4 +1,4 @@
-"""What networks that find things end with: the boxes that are kept, and attention at places of their own."""
+"""Ends of detection networks: suppression of boxes of several classes, and deformable attention."""
 
 from __future__ import annotations
 
@@ -30,12 +30,8 @@ def combined_non_max_suppression(
     """NonMaxSuppression of each class, TopK of what all of them keep, Gather."""
     batch, count, kinds, _ = b.static_shape(boxes)
     classes = b.static_shape(scores)[2]
-    each, size = b.transpose(scores, (0, 2, 1)), b.constant([count], np.int64)
-    if kinds > 1:  # every class has boxes of its own: each becomes an image
-        offered = b.reshape(b.transpose(boxes, (0, 2, 1, 3)), [batch * classes, count, 4])
-        each = b.reshape(each, [batch * classes, 1, count])
-    else:
-        offered = b.reshape(boxes, [batch, count, 4])
+    size = b.constant([count], np.int64)
+    offered, each = _images(b, boxes, b.transpose(scores, (0, 2, 1)))
     per_class, total = (
         b.reshape(b.cast(t, _INT64), [1]) for t in (max_output_size_per_class, max_total_size)
     )
@@ -55,15 +51,20 @@ def combined_non_max_suppression(
     if clip_boxes:
         found = b.op("Clip", found, b.like(0.0, found), b.like(1.0, found))
     missing = b.op("Sub", wanted, offers)
-    kept = [
-        _padded(b, b.op("Where", mask, t, b.like(0.0, t)), missing)
-        for t, mask in (
-            (found, b.op("Unsqueeze", there, [-1])),
-            (best, there),
-            (b.cast(kind, ir.DataType.FLOAT), there),
-        )
-    ]
+    masks = (b.op("Unsqueeze", there, [-1]), there, there)
+    results = zip((found, best, b.cast(kind, ir.DataType.FLOAT)), masks, strict=True)
+    kept = [_padded(b, b.op("Where", mask, t, b.like(0.0, t)), missing) for t, mask in results]
     return (*kept, b.op("ReduceSum", b.cast(there, ir.DataType.INT32), [1], keepdims=0))
+
+
+def _images(b: Builder, boxes: Tensor, scores: Tensor) -> tuple[Tensor, Tensor]:
+    """Boxes (images, count, 4), scores (images, classes, count): a class with own boxes is an image."""
+    batch, count, kinds, _ = b.static_shape(boxes)
+    if kinds == 1:
+        return b.reshape(boxes, [batch, count, 4]), scores
+    images = batch * b.static_shape(scores)[1]
+    offered = b.reshape(b.transpose(boxes, (0, 2, 1, 3)), [images, count, 4])
+    return offered, b.reshape(scores, [images, 1, count])
 
 
 def _padded(b: Builder, x: Tensor, missing: Tensor) -> Tensor:

@@ -21,7 +21,7 @@ def triangle(b: Builder, upper: int, x: Tensor, diagonal: int = 0) -> Value:
 
 @primitive("Diag")
 def diag(b: Builder, x: Tensor) -> Value:
-    """Where, of an identity matrix."""
+    """The vector on a diagonal of zeros, by Where."""
     sizes = b.dims(x)
     row = b.reshape(x, [1, -1])
     known = b.shape(x)

@@ -18,7 +18,7 @@ _ROWS_OF_GROUPS = (-1, 0)
 
 
 def _order(b: Builder, numbers: Tensor) -> Tensor:
-    """Where a stable sort takes each place of a vector from."""
+    """The permutation that sorts a vector, equal elements in their order."""
     # TopK prefers the first of equals, and takes the smallest of halves of ints only as floats or int64.
     wide = b.cast(numbers, _INT64)
     return b.ops("TopK", 2, wide, b.op("Shape", wide), axis=0, largest=0, sorted=1)[1]
@@ -119,7 +119,7 @@ def moe_init_routing_v2(
 
 
 def _expert_counts(b: Builder, experts: Tensor, count: int) -> Tensor:
-    """How many tokens go to each expert, int64."""
+    """The number of tokens of each expert, int64."""
     numbers = counting(b, count)
     same = b.op("Equal", b.op("Unsqueeze", b.cast(experts, _INT64), [0]), b.op("Unsqueeze", numbers, [1]))
     return b.op("ReduceSum", b.cast(same, _INT64), [1], keepdims=0)
@@ -242,8 +242,8 @@ def _grouped(
     return result if token_scale is None else b.op("Mul", result, b.op("Unsqueeze", token_scale, [-1]))
 
 
-class _Groups(Arguments):
-    """What products of the rows of each expert are told; other integers than the weights' are refused."""
+class _Grouping(Arguments):
+    """Arguments of products of the rows of each expert; of integers only weights are supported."""
 
     bias: Value = None
     antiquant_scale: Value = None
@@ -256,15 +256,15 @@ def _all_groups(
     b: Builder,
     x: Value,
     weight: Value,
-    told: _Groups,
+    grouping: _Grouping,
     scales: tuple[Value, Value] = (None, None),
     counts: bool = False,
 ) -> Value:
-    if told.group_type not in _ROWS_OF_GROUPS:
-        raise Unsupported(f"groups by group_type {told.group_type}, and only rows are grouped")
-    given = (x, weight, told.bias, told.antiquant_scale, told.antiquant_offset, *scales)
+    if grouping.group_type not in _ROWS_OF_GROUPS:
+        raise Unsupported(f"groups by group_type {grouping.group_type}, and only rows are grouped")
+    given = (x, weight, grouping.bias, grouping.antiquant_scale, grouping.antiquant_offset, *scales)
     rows, weights, biases, factors, shifts, steps, tokens = _lists(b, *given)
-    group_list = told.group_list
+    group_list = grouping.group_list
     results = []
     for i, (one, matrix) in enumerate(zip(rows, weights, strict=True)):
         if one is None or matrix is None:
@@ -291,9 +291,9 @@ def _beside(b: Builder, x: Tensor | None, weight: Tensor) -> Tensor | None:
 
 
 @primitive("GroupedMatmul", "GroupedMatmulV2", unused="split_item group_info")
-def grouped_matmul(b: Builder, x: Value, weight: Value, *, told: _Groups) -> Value:
+def grouped_matmul(b: Builder, x: Value, weight: Value, *, grouping: _Grouping) -> Value:
     """MatMul of the rows of each expert, Concat."""
-    return _all_groups(b, x, weight, told)
+    return _all_groups(b, x, weight, grouping)
 
 
 @primitive("GroupedMatmulV4", unused="split_item group_info")
@@ -305,7 +305,7 @@ def grouped_matmul_v4(
     scale: Value = None,
     pre_token_scale: Value = None,
     group_list_type: int = 0,
-    told: _Groups,
+    grouping: _Grouping,
 ) -> Value:
     """MatMul of the rows of each expert, Mul by the scales, Concat."""
-    return _all_groups(b, x, weight, told, (scale, pre_token_scale), bool(group_list_type))
+    return _all_groups(b, x, weight, grouping, (scale, pre_token_scale), bool(group_list_type))

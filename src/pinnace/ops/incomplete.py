@@ -14,7 +14,7 @@ from pinnace.ops.table import Tensor, primitive
 from pinnace.ops.values import Value
 
 _RAISED = 4
-"""How far a parameter is raised: the integrand is smooth enough then for errors below 1e-12."""
+"""The number by which a parameter is raised: the integrand is smooth enough then for errors below 1e-12."""
 _REACH = 24.0
 """Standard deviations of the integrand that the integral covers: less than 1e-14 lies beyond."""
 

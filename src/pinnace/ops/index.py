@@ -242,7 +242,7 @@ def _spread(b: Builder, index: Tensor, like: Tensor, axis: int) -> Tensor:
 
 @primitive("IndexFillScalar", "IndexFillTensor", "IndexFill")
 def index_fill(b: Builder, x: Tensor, dim: int, index: Tensor, value: Value) -> Value:
-    """Where a slice's number is among the indices."""
+    """The value in the slices that the indices name, by Where."""
     if not b.rank(x):  # a scalar, which MindSpore takes for one element
         return b.reshape(index_fill(b, b.reshape(x, [1]), 0, index, value), [])
     size = b.dim(x, dim)
@@ -256,7 +256,7 @@ def index_fill(b: Builder, x: Tensor, dim: int, index: Tensor, value: Value) -> 
 
 @primitive("MaskedScatter")
 def masked_scatter(b: Builder, x: Tensor, mask: Tensor, source: Tensor) -> Value:
-    """Where the mask holds, Gather of the source's next element."""
+    """Gather of the source's next element, and Where by the mask."""
     dims = b.dims(x)
     whole = b.op("Expand", mask, b.vector(dims))
     flat = b.cast(b.reshape(whole, [-1]), ir.DataType.INT64)
@@ -312,7 +312,7 @@ def tensor_copy_slices(b: Builder, x: Tensor, value: Tensor, begin: Ints, end: I
 
 @primitive("FillDiagonal")
 def fill_diagonal(b: Builder, x: Tensor, fill_value: Value, wrap: bool = False) -> Value:
-    """Where, with a mask of the diagonal."""
+    """The value on the diagonal, by Where."""
     if b.rank(x) == 2 and None in b.shape(x):
         rows, columns = (counting(b, b.dim(x, i)) for i in range(2))
         if wrap:

@@ -33,7 +33,7 @@ def permuted(b: Builder, x: ir.Value, perm: tuple[int, ...]) -> ir.Value:
         return reshaped_weight(b, x.const_value, tuple(dims[p] for p in perm))
     node = x.producer()
     if node is not None and node.op_type == "DequantizeLinear" and _is_weight(node.inputs[0]):
-        return _meant(b, node, perm)
+        return _permuted_integers(b, node, perm)
     if node is not None and node.op_type == "Transpose" and node.inputs[0] is not None:
         before = tuple(node.attributes["perm"].as_ints())
         return permuted(b, node.inputs[0], tuple(before[p] for p in perm))
@@ -56,7 +56,7 @@ def channels_back(b: Builder, y: ir.Value, x: ir.Value) -> ir.Value:
 
 
 def channel_axis(b: Builder, x: ir.Value) -> int:
-    """Where the channels of an image are."""
+    """The axis of the channels of an image."""
     return 1 if b.layout is Layout.NCHW else b.rank(x) - 1
 
 
@@ -89,8 +89,8 @@ def _is_weight(x: ir.Value | None) -> bool:
     return x is not None and x.const_value is not None
 
 
-def _meant(b: Builder, node: ir.Node, perm: tuple[int, ...]) -> ir.Value:
-    """What the reordered integers of a quantised weight stand for."""
+def _permuted_integers(b: Builder, node: ir.Node, perm: tuple[int, ...]) -> ir.Value:
+    """A quantised weight of which the integers are reordered."""
     integers, *parameters = node.inputs
     assert integers is not None
     axis = node.attributes.get("axis")

@@ -69,7 +69,7 @@ def split(
 
 @lite("Where")
 def where(b: Builder, condition: Tensor, x: Tensor | None = None, y: Tensor | None = None) -> Value:
-    """Where; with a condition alone, the places where it holds."""
+    """The choice by Where; of a condition alone NonZero."""
     if x is None or y is None:
         return b.cast(b.transpose(b.op("NonZero", condition), (1, 0)), ir.DataType.INT32)
     return b.op("Where", b.cast(condition, ir.DataType.BOOL), x, y)

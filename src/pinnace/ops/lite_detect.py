@@ -41,17 +41,7 @@ def prior_box(
     seen_height, seen_width = _height_width(b, image)
     height = rows * step_h if step_h else image_size_h or seen_height
     width = columns * step_w if step_w else image_size_w or seen_width
-    ratios = [1.0]
-    for ratio in aspect_ratios:
-        for one in (ratio, 1 / ratio) if flip else (ratio,):
-            if all(abs(one - r) >= 1e-6 for r in ratios):
-                ratios.append(one)
-    sizes: list[tuple[float, float]] = []
-    for i, least in enumerate(min_sizes):
-        sizes.append((least, least))
-        if max_sizes:
-            sizes.append((math.sqrt(least * max_sizes[i]),) * 2)
-        sizes += [(least * math.sqrt(r), least / math.sqrt(r)) for r in ratios if abs(r - 1) >= 1e-6]
+    sizes = _prior_sizes(min_sizes, max_sizes, aspect_ratios, flip)
     room(rows, columns, len(sizes), 4)
     half = np.array(sizes, np.float64) / 2
     x = (np.arange(columns) + offset) * (width / columns)
@@ -63,6 +53,24 @@ def prior_box(
     spread = np.resize(np.array(variances or (0.1,), np.float64), corners.shape)
     dims = (1, 2, -1, 1) if b.layout is Layout.NCHW else (1, -1, 1, 2)  # the same order of numbers in either
     return b.constant(np.stack([corners, spread]).reshape(dims), np.float32)
+
+
+def _prior_sizes(
+    min_sizes: Ints, max_sizes: Ints, aspect_ratios: Floats, flip: bool
+) -> list[tuple[float, float]]:
+    """Width and height of the boxes around each place."""
+    ratios = [1.0]
+    for ratio in aspect_ratios:
+        for one in (ratio, 1 / ratio) if flip else (ratio,):
+            if all(abs(one - r) >= 1e-6 for r in ratios):
+                ratios.append(one)
+    sizes: list[tuple[float, float]] = []
+    for i, least in enumerate(min_sizes):
+        sizes.append((least, least))
+        if max_sizes:
+            sizes.append((math.sqrt(least * max_sizes[i]),) * 2)
+        sizes += [(least * math.sqrt(r), least / math.sqrt(r)) for r in ratios if abs(r - 1) >= 1e-6]
+    return sizes
 
 
 def _height_width(b: Builder, x: Tensor) -> tuple[int, int]:

@@ -64,7 +64,7 @@ def sparse_reshape(b: Builder, indices: Tensor, shape: Tensor, target: Tensor) -
 
 
 def _strides(b: Builder, shape: Tensor) -> Tensor:
-    """How many elements a step along each dimension is."""
+    """The number of elements that a step along each dimension passes."""
     (rank,) = b.static_shape(shape)
     below = np.arange(rank)[None, :] > np.arange(rank)[:, None]
     factors = b.op("Where", b.constant(below), b.op("Unsqueeze", shape, [0]), b.like(1, shape))

@@ -175,7 +175,7 @@ def multi_margin_loss(
     margin: float = 1.0,
     reduction: str = "mean",
 ) -> Value:
-    """What each other class comes nearer to the target's than the margin, over the number of classes."""
+    """The mean over classes of Relu of the margin less the distance from the target's."""
     places = b.op("Unsqueeze", b.cast(target, ir.DataType.INT64), [1])
     own = b.op("GatherElements", x, places, axis=1)
     gap = b.op("Add", b.op("Sub", x, own), margin)

@@ -177,7 +177,7 @@ _LARGEST = {ir.DataType.FLOAT16: 65504.0, ir.DataType.BFLOAT16: 3.38953138925153
 def nan_to_num(
     b: Builder, x: Tensor, nan: float | None = None, posinf: float | None = None, neginf: float | None = None
 ) -> Value:
-    """Where, for NaN and both infinities."""
+    """A number for NaN and each infinity, by Where."""
     if not b.dtype(x).is_floating_point():
         return x
     largest = _LARGEST.get(b.dtype(x), float(np.finfo(np.float32).max))  # MindSpore's of float64, too

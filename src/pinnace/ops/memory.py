@@ -11,7 +11,7 @@ from pinnace.ops.values import Effects
 
 
 class _View(NamedTuple):
-    """How a tensor shares the memory of another, which held `held` when the view was made."""
+    """A tensor that shares the memory of another, which held `held` when the view was made."""
 
     base: ir.Value
     held: ir.Value
@@ -20,7 +20,7 @@ class _View(NamedTuple):
 
 
 class Assignments:
-    """What tensors that a program assigns to hold at the node that is lowered."""
+    """The values of assigned tensors at the node that is lowered."""
 
     def __init__(self) -> None:
         self.effects = Effects()
@@ -47,7 +47,7 @@ class Assignments:
         return self._roots.get(x, x)
 
     def read(self, target: ir.Value) -> ir.Value:
-        """What `target`, or what it was assigned to, holds at the node that is lowered."""
+        """The value of `target`, or of what it was assigned to, at the node that is lowered."""
         root = self.root(target)
         view = self._views.get(root)
         if view is not None:
@@ -72,5 +72,5 @@ class Assignments:
             self._views[result] = _View(base, self.read(base), again, write)
 
     def changed(self, x: ir.Value) -> ir.Value:
-        """What a computed tensor holds here; a weight is read by `Load` alone, at a time of its own."""
+        """The value of a computed tensor here; a weight is read by `Load` alone, at a time of its own."""
         return x if self._roots.get(x, x).const_value is not None else self.read(x)

@@ -143,7 +143,7 @@ class Nodes:
         return None
 
     def changes(self, x: ir.Value) -> bool:
-        """Whether `x` is a weight that will hold other values: nothing may rest on its value or place."""
+        """True for a weight that will hold other values: nothing may rest on its value or place."""
         changing = x.const_value is not None and id(x.const_value) in self._changing
         self.held_back = self.held_back or changing
         return changing

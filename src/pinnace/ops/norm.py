@@ -87,8 +87,8 @@ def batch_norm_elemt(
     return x
 
 
-class _Affine(Arguments):
-    """What the normalised is scaled by and moved to, and the axes that it is normalised along."""
+class _LayerNorm(Arguments):
+    """Scale, offset, first axes and epsilon of a layer normalisation."""
 
     gamma: Tensor
     beta: Tensor
@@ -98,15 +98,17 @@ class _Affine(Arguments):
 
 
 @primitive("LayerNorm")
-def layer_norm(b: Builder, x: Tensor, told: _Affine) -> Value:
+def layer_norm(b: Builder, x: Tensor, arguments: _LayerNorm) -> Value:
     """LayerNormalization; Mul and Add of gamma and beta where these begin at another axis."""
-    axis = b.axis(told.begin_norm_axis, x)
-    if b.axis(told.begin_params_axis, x) == axis:
-        y = b.op("LayerNormalization", x, told.gamma, told.beta, axis=axis, epsilon=told.epsilon)
+    axis = b.axis(arguments.begin_norm_axis, x)
+    if b.axis(arguments.begin_params_axis, x) == axis:
+        y = b.op(
+            "LayerNormalization", x, arguments.gamma, arguments.beta, axis=axis, epsilon=arguments.epsilon
+        )
     else:
         ones = b.constant(np.ones(room(*b.static_shape(x)[axis:]), b.dtype(x).numpy()))
-        plain = b.op("LayerNormalization", x, ones, axis=axis, epsilon=told.epsilon)
-        y = b.op("Add", b.op("Mul", plain, told.gamma), told.beta)
+        plain = b.op("LayerNormalization", x, ones, axis=axis, epsilon=arguments.epsilon)
+        y = b.op("Add", b.op("Mul", plain, arguments.gamma), arguments.beta)
     spread, mean = variance(b, x, range(axis, b.rank(x)), 0, True)
     return y, b.cast(mean, b.result(x, 1)), b.cast(spread, b.result(x, 2))
 
@@ -129,10 +131,10 @@ def layer_norm_ext(
 
 
 @primitive("LayerNormV3")
-def layer_norm_v3(b: Builder, x: Tensor, told: _Affine) -> Value:
+def layer_norm_v3(b: Builder, x: Tensor, arguments: _LayerNorm) -> Value:
     """LayerNormalization, with the reciprocal of the standard deviation in place of the variance."""
-    y, mean, spread = layer_norm(b, x, told)
-    return y, mean, reciprocal_root(b, spread, told.epsilon)
+    y, mean, spread = layer_norm(b, x, arguments)
+    return y, mean, reciprocal_root(b, spread, arguments.epsilon)
 
 
 @primitive("AddLayerNormV2", unused="additionalOut")
@@ -142,7 +144,9 @@ def add_layer_norm(
     """Add and LayerNormalization."""
     total = b.op("Add", x1, x2)
     y, mean, rstd = layer_norm_v3(
-        b, total, _Affine(gamma=gamma, beta=beta, begin_norm_axis=-1, begin_params_axis=-1, epsilon=epsilon)
+        b,
+        total,
+        _LayerNorm(gamma=gamma, beta=beta, begin_norm_axis=-1, begin_params_axis=-1, epsilon=epsilon),
     )
     return y, mean, rstd, total
 

@@ -24,7 +24,7 @@ _MOST_PLACES = 1 << 14
 def _windows(
     b: Builder, x: Tensor, kernel: Sequence[int], steps: Sequence[int], holes: Sequence[int]
 ) -> Iterator[tuple[tuple[int, int], Tensor]]:
-    """What each place of a window sees of images (n, c, h, w): (n, c, windows down, windows across)."""
+    """The elements in each place of all windows of images (n, c, h, w), as (n, c, down, across)."""
     height, width = b.static_shape(x)[2:]
     if kernel[0] * kernel[1] > _MOST_PLACES:
         raise Unsupported(f"has windows of {list(kernel)}, and {_MOST_PLACES} places are the most")
@@ -66,7 +66,7 @@ def extract_image_patches(
 
 
 def _starts(b: Builder, sample: Tensor, length: int, window: int, count: int) -> Tensor:
-    """Where each of `count` windows begins, (n, c, count), by a number between 0 and 1 for each channel."""
+    """The starts of `count` windows, (n, c, count), by a number between 0 and 1 for each channel."""
     if count == 1:
         return b.op("Expand", b.constant(length - window, np.int64), b.op("Shape", sample))
     # B. Graham, "Fractional Max-Pooling" (2014), section 2.1; the last window ends where the image does.

@@ -24,7 +24,7 @@ def integers(b: Builder, x: ir.Value, quantised: Quantised) -> ir.Value:
 
 
 def meant(b: Builder, integers: ir.Value, quantised: Quantised) -> ir.Value:
-    """What integers stand for."""
+    """The floats that integers stand for."""
     scale, zero_point, axis = _parameters(b, quantised, b.dtype(integers), integers)
     return b.op("DequantizeLinear", integers, scale, zero_point, axis=axis)
 

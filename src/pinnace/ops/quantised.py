@@ -226,7 +226,7 @@ def weight_quant_batch_matmul(
 
 
 def widened(b: Builder, weight: Tensor, scale: Tensor, offset: Tensor | None) -> Tensor:
-    """What the integers of a weight stand for, as float32."""
+    """The numbers that the integers of a weight stand for, as float32."""
     wide = b.cast(weight, _FLOAT)
     if offset is not None:
         wide = b.op("Add", wide, b.cast(offset, _FLOAT))

@@ -43,20 +43,9 @@ def lstm(
     starts_c = split_into(b, c, [directions] * num_layers, 0)
     ends_h, ends_c = [], []
     for layer in range(num_layers):
-        weights, recurrence, bias = pieces.layer(layer)
-        y, end_h, end_c = b.ops(
-            "LSTM",
-            3,
-            x,
-            weights,
-            recurrence,
-            bias,
-            None,
-            starts_h[layer],
-            starts_c[layer],
-            hidden_size=hidden_size,
-            direction="bidirectional" if bidirectional else "forward",
-        )
+        operands = (x, *pieces.layer(layer), None, starts_h[layer], starts_c[layer])
+        direction = "bidirectional" if bidirectional else "forward"
+        y, end_h, end_c = b.ops("LSTM", 3, *operands, hidden_size=hidden_size, direction=direction)
         x = joined_directions(b, y, directions, hidden_size)
         ends_h.append(end_h)
         ends_c.append(end_c)

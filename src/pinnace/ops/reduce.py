@@ -249,7 +249,7 @@ def _arg(b: Builder, op_type: str, x: Tensor, dim: int | None = None, keepdim: b
 def nansum(
     b: Builder, x: Tensor, dim: Ints | None = None, keepdim: bool = False, dtype: Dtype | None = None
 ) -> Value:
-    """Where and ReduceSum."""
+    """ReduceSum of zeros, by Where, for NaN."""
     if b.dtype(x).is_floating_point():
         x = b.op("Where", b.op("IsNaN", x), b.like(0, x), x)
     return reduce(b, "ReduceSum", b.cast(x, dtype or b.result(x)), dim, keepdim)

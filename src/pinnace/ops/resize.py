@@ -31,12 +31,12 @@ def resized(b: Builder, x: Tensor, sizes: Sequence[int | Tensor], where: str, **
     )
 
 
-def _where(align_corners: bool, half_pixel_centers: bool) -> str:
+def _coordinates(align_corners: bool, half_pixel_centers: bool) -> str:
     return "align_corners" if align_corners else "half_pixel" if half_pixel_centers else "asymmetric"
 
 
 _NEAREST = {"align_corners": "round_prefer_ceil", "half_pixel": "round_prefer_ceil", "asymmetric": "floor"}
-"""How MindSpore rounds: of pixels' centers it takes the one over (i + 0.5) * scale."""
+"""MindSpore's rounding: of pixels' centers it takes the one over (i + 0.5) * scale."""
 
 
 @primitive("ResizeBilinearV2", "ResizeBilinear")
@@ -44,7 +44,7 @@ def resize_bilinear(
     b: Builder, x: Tensor, size: Dims, align_corners: bool = False, half_pixel_centers: bool = False
 ) -> Value:
     """Resize, linear."""
-    return resized(b, x, size, _where(align_corners, half_pixel_centers), mode="linear")
+    return resized(b, x, size, _coordinates(align_corners, half_pixel_centers), mode="linear")
 
 
 @primitive("ResizeNearestNeighborV2", "ResizeNearestNeighbor", "DynamicResizeNearestNeighbor")
@@ -57,7 +57,7 @@ def resize_nearest(
     data_format: str = "NCHW",
 ) -> Value:
     """Resize, nearest."""
-    where = _where(align_corners, half_pixel_centers)
+    where = _coordinates(align_corners, half_pixel_centers)
     image = images_first(b, x, data_format)
     return images_back(
         b, resized(b, image, size, where, mode="nearest", nearest_mode=_NEAREST[where]), data_format
@@ -73,7 +73,7 @@ def resize_bicubic(
     if None in lengths or not all(isinstance(s, int) for s in size):
         a = -0.5 if half_pixel_centers else -0.75
         outside = int(half_pixel_centers)
-        where = _where(align_corners, half_pixel_centers)
+        where = _coordinates(align_corners, half_pixel_centers)
         return resized(b, x, size, where, mode="cubic", cubic_coeff_a=a, exclude_outside=outside)
     down, along = (
         b.constant(cubic_weights(n or 0, int(s), align_corners, half_pixel_centers), b.dtype(x).numpy())
@@ -163,7 +163,7 @@ def upsample(
     align_corners: bool = False,
 ) -> Value:
     """Resize, {mode}."""
-    where = "asymmetric" if mode == "nearest" else _where(align_corners, True)
+    where = "asymmetric" if mode == "nearest" else _coordinates(align_corners, True)
     options: dict[str, Any] = {
         "mode": mode,
         "nearest_mode": "floor" if mode == "nearest" else None,

@@ -1,4 +1,4 @@
-"""How large an array a lowering may make of sizes that a file only claims."""
+"""Limits of the arrays that lowerings make from sizes that a file only claims."""
 
 from __future__ import annotations
 

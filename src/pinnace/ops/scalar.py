@@ -161,7 +161,7 @@ def _equal(b: Builder, x: Value, y: Value) -> Value:
 
 
 def _same_dimension(x: ir.Value, y: ir.Value) -> bool:
-    """Whether two scalars are the same dimension of the same tensor."""
+    """True for two scalars that are the same dimension of the same tensor."""
     return _dimension(x) is not None and _dimension(x) == _dimension(y)
 
 

@@ -77,8 +77,8 @@ def find(dialect: Dialect, name: str) -> Signature | None:
     return Signature(inputs, added | attributes | inputs)
 
 
-def names_argument(name: str) -> bool:
-    """Whether an argument of any primitive, of any version, has this name; any other is a user's note."""
+def is_argument(name: str) -> bool:
+    """True for the name of any argument of any primitive; attributes of other names are users' notes."""
     return f"[{json.dumps(name)}" in _text()
 
 

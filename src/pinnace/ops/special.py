@@ -22,9 +22,9 @@ from pinnace.ops.table import Tensor, primitive
 from pinnace.ops.values import Value
 
 _STEPS = 8
-"""How far an argument is moved up before the series for large arguments is used: exact to 1e-13 there."""
+"""The move of arguments up to where the series for large ones is used: exact to 1e-13 there."""
 _FARTHEST = 4096
-"""How far an argument below 0 is moved up to it: what is below that is taken for what is there."""
+"""The lowest argument that is moved up to 0; those below are taken for it."""
 
 
 def in_float64(b: Builder, x: Tensor) -> Tensor:
@@ -53,7 +53,7 @@ def _lgamma_above_zero(b: Builder, x: Tensor) -> Tensor:
 
 
 def _reflected(b: Builder, x: Tensor) -> tuple[Tensor, Tensor]:
-    """Whether `x` lies below 1/2, and 1 - x there."""
+    """A mask of what lies below 1/2, and `x` with 1 - x there."""
     below = b.op("Less", x, 0.5)
     return below, b.op("Where", below, b.op("Sub", b.like(1.0, x), x), x)
 

@@ -225,7 +225,7 @@ class Primitive:
             _check(b, "attribute", name, value, known[given])
         elif value is not None and (signature is None or self.dialect is Dialect.MINDSPORE):
             # MindSpore Lite's runtime sees nothing but what the schema has.
-            if signature is None or signatures.names_argument(name):
+            if signature is None or signatures.is_argument(name):
                 raise Unsupported(f"has an attribute {name!r} ({value!r}), which Pinnace does not know")
             warn(f"{self.name} has an attribute {name!r} ({value!r}) that no primitive takes: it is left out")
 

@@ -1,4 +1,4 @@
-"""What the search for the next word asks for."""
+"""Primitives of the search for the next word."""
 
 from __future__ import annotations
 

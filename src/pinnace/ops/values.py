@@ -1,4 +1,4 @@
-"""What a name of a MindSpore graph can stand for while the graph is lowered.
+"""Values of names of a MindSpore graph while the graph is lowered.
 
 A tensor is an `onnx_ir.Value`; what is known now is a plain Python value (int, float, bool, str, None);
 tuples are tuples. The classes here are the rest: functions as values, and the order of effects.
@@ -30,7 +30,7 @@ class Effects:
     memory: Mapping[ir.Value, tuple[int, ir.Value]] = field(default_factory=dict)
 
     def read(self, target: ir.Value) -> ir.Value:
-        """What `target` holds here; itself where nothing was assigned."""
+        """The value of `target` here; itself where nothing was assigned."""
         return self.memory[target][1] if target in self.memory else target
 
     def wrote(self, target: ir.Value, order: int, value: ir.Value) -> Effects:
