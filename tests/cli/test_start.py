@@ -1,5 +1,6 @@
 """The command itself: it starts at once, and says what it can do."""
 
+import json
 import os
 import subprocess
 import sys
@@ -37,6 +38,23 @@ def test_help_names_every_command(pinnace):
     assert answer.code == 0
     assert all(f"  {command} " in answer.out for command in COMMANDS)
     assert "\x1b" not in answer.out
+
+
+@pytest.mark.parametrize("command", [(), ("run",), ("cache", "clear")])
+def test_h_is_help(pinnace, command):
+    assert pinnace(*command, "-h").out == pinnace(*command, "--help").out
+
+
+@pytest.mark.parametrize("form", ["text", "json"])
+def test_the_log_goes_to_stderr(onnx_file, form):
+    command = [sys.executable, "-m", "pinnace", "--log", form, "run", str(onnx_file)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    (line,) = [line for line in done.stderr.splitlines() if "pinnace.build" in line]
+    if form == "json":
+        record = json.loads(line)
+        assert (record["level"], record["logger"]) == ("INFO", "pinnace.build")
+        line = record["message"]
+    assert f"{onnx_file}: engine onnxruntime" in line
 
 
 @installed

@@ -14,7 +14,7 @@ from typing import Annotated, TextIO
 import typer
 
 from pinnace import __version__
-from pinnace.cli import cache
+from pinnace.cli import cache, logs
 from pinnace.cli.bench import bench
 from pinnace.cli.devices import devices
 from pinnace.cli.exec import exec_command
@@ -30,7 +30,7 @@ __all__ = ["app", "main"]
 
 app = typer.Typer(
     no_args_is_help=True,
-    add_completion=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
     pretty_exceptions_enable=False,
     rich_markup_mode="rich" if sys.stdout and sys.stdout.isatty() else None,
 )
@@ -48,8 +48,14 @@ def pinnace(
         bool,
         typer.Option("--version", callback=_print_version, is_eager=True, help="Show the version and exit."),
     ] = False,
+    log: Annotated[
+        logs.LogFormat | None,
+        typer.Option(help="Log builds, failures and restarts to stderr, as text or as lines of JSON."),
+    ] = None,
 ) -> None:
     """Run MindSpore, MindSpore Lite and ONNX models."""
+    if log is not None:
+        logs.start(log)
 
 
 app.command()(run)
