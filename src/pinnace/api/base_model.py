@@ -28,8 +28,9 @@ from pinnace.errors import (
 from pinnace.options import arguments
 from pinnace.options.arguments import check_type
 from pinnace.serving.batching import Batching
-from pinnace.serving.pool import WorkerGroup, Workers
+from pinnace.serving.pool import Workers
 from pinnace.serving.stats import Stats
+from pinnace.serving.threads import WorkerGroup
 from pinnace.tensors.given import Given, check_inputs
 from pinnace.tensors.resizing import check_resize, limited, resized, shapes_to_build
 from pinnace.tensors.showing import Shown

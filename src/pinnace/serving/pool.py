@@ -2,17 +2,9 @@
 
 from __future__ import annotations
 
-import atexit
-import os
-import threading
-import weakref
-from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
-from dataclasses import dataclass
-from itertools import zip_longest
-from queue import SimpleQueue
 from time import monotonic, perf_counter_ns
 from typing import TYPE_CHECKING, Any
 
@@ -28,27 +20,13 @@ from pinnace.machine.cores import bound
 from pinnace.serving import stats
 from pinnace.serving.batching import Batching, joined, split
 from pinnace.serving.request import Blocking, Request, Submitted
-from pinnace.serving.visit import Visit, visits, visits_once
+from pinnace.serving.threads import WorkerGroup, WorkerThreads
+from pinnace.serving.visit import visits, visits_once
 from pinnace.serving.worker import Worker
 
 if TYPE_CHECKING:  # importing an engine is slow, and every process imports this module
     from pinnace.engines.protocol import Executable
     from pinnace.types import Array
-
-
-@dataclass(frozen=True)
-class WorkerGroup:
-    """An executable and the number of its workers, each bound to one of `cores` in turn."""
-
-    executable: Executable
-    count: int = 1
-    cores: Sequence[int] = ()
-
-    def workers(self, group: int, kind: type[Worker]) -> list[Worker]:
-        """Create workers of a class; `group` is the number of this group in the pool."""
-        cores = self.cores
-        places = [frozenset({cores[i % len(cores)]} if cores else ()) for i in range(self.count)]
-        return [kind(self.executable, place, group) for place in places]
 
 
 def _kinds(executable: Executable) -> list[tuple[object, object]]:
@@ -71,7 +49,7 @@ If each callback submits the next request, all of them are on the stack together
 """
 
 
-class Workers:
+class Workers(WorkerThreads):
     """`count` workers that run one executable, first come, first served, each with its own state.
 
     A caller that finds an idle worker runs on it in its own thread, unless the queue was crowded just before.
@@ -96,31 +74,12 @@ class Workers:
     ) -> None:
         if batching is not None:
             batching.check(executable)
-        posts = (WorkerGroup(executable, count, cores), *others)
-        self._executables = tuple(post.executable for post in posts)
+        super().__init__([WorkerGroup(executable, count, cores), *others], worker)
         self._limit, self._batching = limit, batching
-        # Alternate between devices, so that few requests are spread over all of them.
-        in_turn = zip_longest(*(post.workers(group, worker) for group, post in enumerate(posts)))
-        self._workers = [worker for turn in in_turn for worker in turn if worker is not None]
-        self._idle = self._workers[::-1]
-        self._waiting: deque[Request] = deque()
-        self._lock = threading.RLock()
-        self._changed = threading.Condition(self._lock)  # all are idle, or one more request waits
-        self._visit = Visit()
         self._direct = batching is None or not batching.delay
-        self._closed = ""  # the reason, once closed
-        self._freed = False
         self._crowded_until = 0
-        self._refused = self._withdrawn = 0
         self._began = monotonic()
-        self._trial = threading.Lock()  # held while `try_out` runs
-        weakref.finalize(self, _dismiss, self._workers).atexit = False  # `_close_all` does more at exit
-        _pools.add(self)
-
-    @property
-    def executable(self) -> Executable:
-        """The executable of the first device."""
-        return self._executables[0]
+        self._refused = self._withdrawn = 0
 
     def run(
         self, arrays: Sequence[Array], outputs: Sequence[Array] | None = None, timeout: float | None = None
@@ -231,79 +190,6 @@ class Workers:
                 seconds=monotonic() - self._began,
             )
 
-    def close(self) -> None:
-        """Fail the waiting requests, wait for the running ones, and free the executables. May be called
-        again.
-
-        If the call comes from inside the pool (the callback of a future, a signal handler, a finalizer), it
-        returns at once and closes in another thread: it might otherwise wait for its own caller.
-        """
-        self._closed = self._closed or "the model is closed"
-        if self._visit.is_inside:
-            with suppress(RuntimeError):  # no thread can start: new requests are refused all the same
-                threading.Thread(target=self._end, name="pinnace-close").start()
-        else:
-            self._end()
-
-    def _end(self) -> None:
-        with self._lock:
-            turned_away = list(self._waiting)
-            self._waiting.clear()
-            self._changed.notify_all()
-        for request in turned_away:
-            request.fail(ModelStateError("the model was closed while this request waited for a worker"))
-        with self._lock:
-            while self._is_busy():
-                self._changed.wait()
-        with self._trial, self._lock:
-            if self._freed:
-                return
-            self._freed = True
-            for executable in self._executables:
-                executable.close()
-        _dismiss(self._workers)
-        for worker in self._workers:
-            if worker.thread is not None:
-                worker.thread.join()
-
-    def _is_busy(self) -> bool:
-        return bool(self._waiting) or len(self._idle) < len(self._workers)
-
-    def inherit(self) -> None:
-        """Reset the pool in a forked child; close it if it was running requests."""
-        self._lock = threading.RLock()
-        self._changed = threading.Condition(self._lock)
-        self._visit = Visit()
-        for worker in self._workers:
-            worker.thread, worker.wake = None, SimpleQueue()
-        if self._is_busy() or self._trial.locked():
-            self._waiting.clear()
-            self._idle, self._trial, self._freed = list(self._workers), threading.Lock(), True
-            self._closed = (
-                "this process was forked while the model ran a prediction: build the model here, or start "
-                "the process by spawn"
-            )
-
-    def _give_back(self, worker: Worker, turn: int) -> None:
-        """Mark a worker as idle, or continue with the queue in its own thread.
-
-        `turn` is the worker's `turn` when it was taken: the worker may have been returned already.
-        """
-        with self._lock:
-            if worker.turn == turn:
-                self._rest(worker)
-            if not self._waiting:
-                return
-        self._wake(worker)
-
-    def _rest(self, worker: Worker) -> None:
-        worker.adopt(self._executables[worker.group])
-        # `append` is a call: a signal handler could raise before the next line.
-        self._idle += [worker]
-        worker.turn += 1
-        if self._closed:
-            self._changed.notify_all()
-
     def enqueue(self, request: Request) -> None:
         """Queue a request. Raises as `submit` does."""
         own = self._visit.worker
@@ -353,24 +239,6 @@ class Workers:
         own = self._visit.worker
         if own is not None and self.withdraw(request, is_over=False):
             self._perform(own, [request])
-
-    def _check_open(self) -> None:
-        if self._closed:
-            raise ModelStateError(self._closed)
-
-    def _wake(self, worker: Worker) -> None:
-        """Let the worker's thread serve the queue, or this thread if the system cannot start another one."""
-        if worker.thread is None:
-            thread = threading.Thread(
-                target=_work, args=(weakref.ref(self), worker), name="pinnace-worker", daemon=True
-            )
-            try:
-                thread.start()
-            except RuntimeError:
-                self._serve(worker)
-                return
-            worker.thread = thread
-        worker.wake.put(None)
 
     def _serve(self, worker: Worker) -> None:
         """Run queued requests until the queue is empty. Does nothing if the worker is taken."""
@@ -432,44 +300,3 @@ class Workers:
             self._batching = None
             warn(f"[runner] max_batch_size: requests run one by one from now on: {error}")
             return None
-
-
-def _work(pool: weakref.ref[Workers], worker: Worker) -> None:
-    """The loop of a worker thread. It holds a reference to the pool only while there is work."""
-    if worker.cores:
-        os.sched_setaffinity(0, worker.cores)
-    while True:
-        worker.wake.get()
-        workers = pool()
-        if worker.dismissed or workers is None:
-            worker.wake.put(None)  # a second thread exists if a signal arrived while one was started
-            return
-        workers._visit.is_inside, workers._visit.worker = True, worker
-        workers._serve(worker)
-        del workers
-
-
-_pools: weakref.WeakSet[Workers] = weakref.WeakSet()
-
-
-@atexit.register
-def _close_all() -> None:
-    """Close all pools at exit: ending a thread inside an engine would abort the process."""
-    for workers in list(_pools):
-        workers.close()
-
-
-def _after_fork() -> None:
-    """Reset all pools in a forked child: their threads are gone, and locks may be held."""
-    for workers in list(_pools):
-        workers.inherit()
-
-
-os.register_at_fork(after_in_child=_after_fork)
-
-
-def _dismiss(workers: Iterable[Worker]) -> None:
-    """End the threads of the workers."""
-    for worker in workers:
-        worker.dismissed = True
-        worker.wake.put(None)
