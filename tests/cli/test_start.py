@@ -47,14 +47,15 @@ def test_h_is_help(pinnace, command):
 
 @pytest.mark.parametrize("form", ["text", "json"])
 def test_the_log_goes_to_stderr(onnx_file, form):
-    command = [sys.executable, "-m", "pinnace", "--log", form, "run", str(onnx_file)]
+    path = onnx_file(["Neg x -> y"], ["x float 2"], ["y float 2"])
+    command = [sys.executable, "-m", "pinnace", "--log", form, "run", str(path)]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     (line,) = [line for line in done.stderr.splitlines() if "pinnace.build" in line]
     if form == "json":
         record = json.loads(line)
         assert (record["level"], record["logger"]) == ("INFO", "pinnace.build")
         line = record["message"]
-    assert f"{onnx_file}: engine onnxruntime" in line
+    assert f"{path}: engine onnxruntime" in line
 
 
 @installed
