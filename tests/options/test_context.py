@@ -11,7 +11,7 @@ import pytest
 import pinnace
 from pinnace import AscendDeviceInfo, Context, CPUDeviceInfo, DeviceInfo, GPUDeviceInfo, PinnaceWarning
 from pinnace.building.planning import to_target
-from pinnace.errors import ConfigError
+from pinnace.errors import ArgumentValueError, ConfigError
 from pinnace.machine import cores
 
 CORES = sorted(os.sched_getaffinity(0))
@@ -323,3 +323,12 @@ def test_numbers_have_32_bits(group: str, option: str) -> None:
     with pytest.raises(TypeError, match=rf"{option} must be an int of 32 bits, but got 2147483648\."):
         setattr(options, option, 2**31)
     assert getattr(options, option) == 2**31 - 1
+
+
+@pytest.mark.parametrize("provider", ["openvno", "OpenVINO", "tensorrt"])
+def test_an_engine_that_is_not_known_is_refused_when_it_is_set(provider):
+    context = pinnace.Context()
+    with pytest.raises(ArgumentValueError, match=r"cpu_provider must be in \[onnxruntime, openvino\], but got"):
+        context.cpu.provider = provider
+    context.cpu.provider = "openvino"
+    context.cpu.provider = ""

@@ -8,12 +8,12 @@ from importlib.util import find_spec
 
 from pinnace.engines.protocol import Engine
 from pinnace.engines.rule import by_rule
-from pinnace.errors import ArgumentValueError, DeviceUnavailableError
+from pinnace.errors import DeviceUnavailableError
 from pinnace.machine.accelerators import cards
+from pinnace.options.devices import ENGINES
 from pinnace.options.target import Target
 from pinnace.tensors.memory import DeviceMemory
 
-_PROVIDERS = ("", "onnxruntime", "openvino")
 _MISSING = {
     "gpu": "an NVIDIA GPU with its driver (nvidia-smi shows it)",
     "ascend": "an Ascend device with its driver (/dev/davinci0) and CANN",
@@ -25,10 +25,6 @@ def choose(target: Target, model: str) -> Engine:
     if target.device != "cpu":
         _check_available(target, f"{model}: ", ', or use context.target = ["cpu"]')
         return _engine("onnxruntime")
-    if target.provider not in _PROVIDERS:
-        raise ArgumentValueError(
-            f"cpu provider {target.provider!r} is not known; choose from {', '.join(map(repr, _PROVIDERS))}"
-        )
     return _engine(target.provider or by_rule(target))
 
 
@@ -86,7 +82,7 @@ def _engine(name: str) -> Engine:
 @cache
 def installed() -> dict[str, str]:
     """Return the versions of the installed engines by their provider names; "" if unknown."""
-    return {name: _version(name) for name in _PROVIDERS if name and find_spec(name)}
+    return {name: _version(name) for name in ENGINES if find_spec(name)}
 
 
 def _version(package: str) -> str:

@@ -11,6 +11,8 @@ from pinnace.options.launcher import launched
 from pinnace.options.setting import Options, given, setting
 from pinnace.options.table import ASCEND_PRECISION
 
+ENGINES = ("onnxruntime", "openvino")
+"""Engines of the CPU, by their provider names."""
 FP16, FP32 = "preferred_fp16", "enforce_fp32"
 _AFFINITY = {0: "none", 1: "fastest cores first", 2: "slowest cores first"}
 
@@ -25,7 +27,7 @@ def _affinity(name: str, mode: Any) -> int:
 
 
 def _one_of(*modes: str) -> Callable[[str, Any], str]:
-    """Return a check of precision modes."""
+    """Return a check of words."""
 
     def check(name: str, mode: Any) -> str:
         check_type(name, mode, str)
@@ -74,6 +76,10 @@ class CPU(DeviceOptions):
     kind = "cpu"
     _title = "kCPU"
 
+    provider: str = setting(
+        "cpu_provider", _one_of("", *ENGINES), "",
+        'Name of the engine: "onnxruntime" or "openvino"; "" leaves the choice to Pinnace.',
+    )  # fmt: skip
     thread_num: int = setting(
         "cpu_thread_num", count, 0,
         "Threads that compute one request, at most 5 a core; 0 chooses by the cores that are there.",
