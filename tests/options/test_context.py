@@ -328,7 +328,7 @@ def test_numbers_have_32_bits(group: str, option: str) -> None:
 @pytest.mark.parametrize("provider", ["openvno", "OpenVINO", "tensorrt"])
 def test_an_engine_that_is_not_known_is_refused_when_it_is_set(provider):
     context = pinnace.Context()
-    with pytest.raises(ArgumentValueError, match=r"cpu_provider must be in \[onnxruntime, openvino\], but got"):
+    with pytest.raises(ArgumentValueError, match=r"cpu_provider must be in \[onnxruntime, openvino\]"):
         context.cpu.provider = provider
     context.cpu.provider = "openvino"
     context.cpu.provider = ""
