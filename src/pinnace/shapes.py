@@ -22,6 +22,14 @@ def is_free(shape: Shape) -> bool:
     return min(shape, default=0) < 0
 
 
+def named(shape: Shape, names: Sequence[str]) -> str:
+    """Return a shape as text, with free dimensions by name where they have one: "[batch, 3]"."""
+    known = names if len(names) == len(shape) else ("",) * len(shape)
+    return (
+        f"[{', '.join(n if size == -1 and n else str(size) for size, n in zip(shape, known, strict=True))}]"
+    )
+
+
 def takes(want: Shape, have: Shape) -> bool:
     """Return True if a port of shape `want` takes data of shape `have`."""
     if want == (-2,):

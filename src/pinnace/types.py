@@ -14,7 +14,7 @@ import ml_dtypes
 import numpy as np
 import numpy.typing as npt
 
-from pinnace.shapes import Sizes
+from pinnace.shapes import Shape, Sizes, named
 
 Array = npt.NDArray[np.generic]
 
@@ -122,7 +122,8 @@ class ModelGroupFlag(Enum):
 class Port:
     """One input or output of an executable. A free dimension is -1; the shape (-2,) has any rank.
 
-    `sizes` are the allowed sizes of an input's free dimensions, () for any.
+    `sizes` are the allowed sizes of an input's free dimensions, () for any. `names` has the names that the
+    file gives to dimensions, "" for those without one; () if none has a name.
     """
 
     name: str
@@ -130,6 +131,11 @@ class Port:
     shape: tuple[int, ...]
     format: Format = Format.NCHW
     sizes: Sizes = ()
+    names: tuple[str, ...] = ()
+
+    def dims(self, shape: Shape | None = None) -> str:
+        """Return a shape as text, by default the port's own, with the names of free dimensions."""
+        return named(self.shape if shape is None else shape, self.names)
 
 
 @dataclass(frozen=True)

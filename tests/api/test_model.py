@@ -235,7 +235,7 @@ def test_resize_fixes_them(build) -> None:
 @pytest.mark.parametrize(
     ("dims", "message"),
     [
-        ([[4, 2, 1], [4]], r"'table' has shape \[-1, 2\] and cannot get \[4, 2, 1\]: it has 2 dimensions"),
+        ([[4, 2, 1], [4]], r"'table' has shape \[n, 2\] and cannot get \[4, 2, 1\]: it has 2 dimensions"),
         ([[4, 2], [0]], r"'rows' .* dimension 0 must be positive, or -1"),
         ([[4, -1], [4]], r"'table' .* dimension 1 must be positive$"),
         ([[4, 2], [1 << 50]], r"'rows' .* it exceeds any memory"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 import pinnace
 
@@ -56,3 +57,26 @@ def test_tensors_show_their_first_values():
     meta = pinnace.TensorMeta()
     meta.name, meta.dtype, meta.shape = "y", pinnace.DataType.FLOAT16, [3]
     assert repr(meta) == "<TensorMeta 'y' float16[3]>"
+
+
+def test_free_dimensions_keep_the_names_of_the_file():
+    pair = ADD.with_name("pair.onnx")
+    for _ in range(2):  # the second one is from the cache
+        with pinnace.Model() as model:
+            model.build_from_file(pair, pinnace.ModelType.ONNX)
+            assert repr(model).endswith(
+                ": 'table' float32[n, 2], 'rows' int64[n] -> 'sum' float32[n, 2], 'twice' int64[n]>"
+            )
+            table, rows = model.get_inputs()
+            assert (table.shape, table.dim_names, rows.dim_names) == ([-1, 2], ["n", ""], ["n"])
+            assert repr(table) == "<Tensor 'table' float32[n, 2]: no data>"
+            with pytest.raises(
+                pinnace.DataMismatchError, match=r"must have shape \[n, 2\]"
+            ):
+                model.predict([np.zeros(3, np.float32), np.zeros(3, np.int64)])
+            with pytest.raises(
+                pinnace.DataMismatchError, match=r"has shape \[n, 2\] and"
+            ):
+                model.resize(model.get_inputs(), [[3, 3, 3], [3]])
+            model.resize([table, rows], [[3, 2], [3]])
+            assert repr(table) == "<Tensor 'table' float32[3, 2]: no data>"

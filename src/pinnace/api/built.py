@@ -99,7 +99,7 @@ class BuiltModel:
 def refusal(live: BuiltModel, shapes: Sequence[Shape], error: UnsupportedModelError | EngineError) -> str:
     """Return the message for shapes that a model cannot take."""
     named = zip(live.declared, shapes, strict=True)
-    wanted = ", ".join(f"{port.name!r} {list(port.shape)} -> {list(shape)}" for port, shape in named)
+    wanted = ", ".join(f"{port.name!r} {port.dims()} -> {list(shape)}" for port, shape in named)
     why = str(error)
     if isinstance(error, UnsupportedModelError):
         why = "; ".join(f"node {p.first_node!r} ({p.name}): {p.reason}" for p in error.primitives)

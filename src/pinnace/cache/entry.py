@@ -197,7 +197,8 @@ def interface(record: dict[str, Any]) -> Interface:
 
 def port(record: dict[str, Any]) -> Port:
     """Inverse of `plain` for a Port. Raises as `interface` does."""
-    return Port(record["name"], DataType[record["dtype"]], tuple(record["shape"]), Format[record["format"]])
+    kind, layout = DataType[record["dtype"]], Format[record["format"]]
+    return Port(record["name"], kind, tuple(record["shape"]), layout, names=tuple(record["names"]))
 
 
 def _first_state(folder: Path, record: list[Any]) -> Iterator[Array]:

@@ -53,7 +53,7 @@ def _as_json(model: Path, report: ModelReport, nodes: bool) -> dict[str, Any]:
 
 
 def _port(port: Port) -> dict[str, Any]:
-    return {"name": port.name, "shape": list(port.shape), "dtype": port.dtype.name}
+    return {"name": port.name, "shape": list(port.shape), "names": list(port.names), "dtype": port.dtype.name}
 
 
 def _show(model: Path, report: ModelReport, nodes: bool) -> None:
@@ -68,7 +68,7 @@ def _show(model: Path, report: ModelReport, nodes: bool) -> None:
     ]
     table(str(model), facts)
     for title, ports in (("inputs", report.inputs), ("outputs", report.outputs)):
-        table(title, [(port.name, port.dtype.name, str(list(port.shape))) for port in ports])
+        table(title, [(port.name, port.dtype.name, port.dims()) for port in ports])
     table("primitives", [(f"{count:5}", name) for name, count in report.primitives.items()])
     if nodes:
         table("nodes", [(primitive, name) for name, primitive in report.nodes])

@@ -126,6 +126,13 @@ def _dims(value: ir.Value) -> Shape:
     return (-2,) if value.shape is None else tuple(d if isinstance(d, int) else -1 for d in value.shape)
 
 
+def _names(value: ir.Value) -> tuple[str, ...]:
+    """Return the names of dimensions, "" for those without one; () if none has a name."""
+    sizes = () if value.shape is None else tuple(value.shape)
+    names = ["" if isinstance(size, int) else size.value or "" for size in sizes]
+    return tuple(name if name.isprintable() else "" for name in names) if any(names) else ()
+
+
 def _producers(program: Program) -> dict[str, str]:
     """Return the names of nodes by those of their outputs."""
     nodes = (node for function in program.functions.values() for node in function.nodes)
@@ -169,4 +176,4 @@ def port(model: str, value: ir.Value, layout: Layout = Layout.NCHW) -> Port:
         raise UnsupportedModelError(model, [UnsupportedPrimitive("graph", 1, name, reason)]) from None
     dims = _dims(value)
     nhwc = layout is Layout.NHWC and len(dims) == 4
-    return Port(name, dtype, dims, Format.NHWC if nhwc else Format.NCHW)
+    return Port(name, dtype, dims, Format.NHWC if nhwc else Format.NCHW, names=_names(value))

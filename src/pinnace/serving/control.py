@@ -88,13 +88,14 @@ os.register_at_fork(after_in_child=_after_fork)
 
 def ports_said(ports: Sequence[Port]) -> list[list[object]]:
     """Encode inputs or outputs for `ports_of` in the other process."""
-    return [[port.name, port.dtype.name, list(port.shape), port.format.name] for port in ports]
+    return [[p.name, p.dtype.name, list(p.shape), p.format.name, list(p.names)] for p in ports]
 
 
 def ports_of(said: Sequence[Sequence[Any]]) -> tuple[Port, ...]:
     """Decode the inputs or outputs of a message."""
     return tuple(
-        Port(name, DataType[dtype], tuple(shape), Format[layout]) for name, dtype, shape, layout in said
+        Port(name, DataType[dtype], tuple(shape), Format[layout], names=tuple(names))
+        for name, dtype, shape, layout, names in said
     )
 
 

@@ -120,7 +120,7 @@ def _as_shape(array: Array, port: Port, shape: Shape) -> Array:
         return array
     if len(array.shape) == 1 and array.size == math.prod(shape) and not is_free(shape):
         return array.reshape(shape)  # flat data, in row-major order
-    raise mismatch(f"input {port.name!r} must have shape {list(shape)}, but got {list(array.shape)}")
+    raise mismatch(f"input {port.name!r} must have shape {port.dims(shape)}, but got {list(array.shape)}")
 
 
 def _without_data(tensor: Tensor, port: Port) -> DataMismatchError:
@@ -146,6 +146,6 @@ def check_sizes(port: Port, shape: Sequence[int]) -> None:
     free = [size for size, declared in zip(shape, port.shape, strict=True) if declared == -1]
     if not allowed(port.sizes, free):
         raise DataMismatchError(
-            f"input {port.name!r} has the shape {list(port.shape)}, and dynamic_dims allows "
+            f"input {port.name!r} has the shape {port.dims()}, and dynamic_dims allows "
             f"{written(port.sizes)} for its free dimensions, but got {free}"
         )

@@ -71,7 +71,7 @@ def _resized(port: Port, shape: Sequence[int]) -> Shape:
     want = tuple(map(int, shape))
     if want == port.shape:
         return want
-    wrong = f"resize failed! Input {port.name!r} has shape {list(port.shape)} and cannot get {list(shape)}"
+    wrong = f"resize failed! Input {port.name!r} has shape {port.dims()} and cannot get {list(shape)}"
     if len(want) != len(port.shape) and port.shape != (-2,):
         raise DataMismatchError(
             f"{wrong}: it has {len(port.shape)} dimensions, and axes in the file refer to these"

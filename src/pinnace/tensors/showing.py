@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from html import escape
 from typing import NamedTuple
 
-from pinnace.types import DataType, Port
+from pinnace.types import Port
 
 
 class Shown(NamedTuple):
@@ -19,14 +19,14 @@ class Shown(NamedTuple):
 
     def line(self) -> str:
         """Return "<Model net.onnx, onnxruntime: 'x' float32[1, 3] -> 'y' float32[1]>"."""
-        sides = (", ".join(f"{p.name!r} {shaped(p.dtype, p.shape)}" for p in side) for side in self[2:])
+        sides = (", ".join(f"{port.name!r} {_kind(port)}" for port in side) for side in self[2:])
         ports = f": {' -> '.join(sides)}" if self.outputs else ""
         return f"<{self.kind} {', '.join(filter(None, self.facts))}{ports}>"
 
     def table(self) -> str:
         """Return an HTML table of the inputs and outputs, with the facts as its caption."""
         rows = (
-            f"<tr><td>{side}</td><td>{escape(port.name)}</td><td>{shaped(port.dtype, port.shape)}</td></tr>"
+            f"<tr><td>{side}</td><td>{escape(port.name)}</td><td>{escape(_kind(port))}</td></tr>"
             for side, ports in (("input", self.inputs), ("output", self.outputs))
             for port in ports
         )
@@ -34,6 +34,5 @@ class Shown(NamedTuple):
         return f"<table><caption>{caption}</caption>{''.join(rows)}</table>"
 
 
-def shaped(dtype: DataType, shape: Sequence[int]) -> str:
-    """Return element type and shape: "float32[1, 3]"."""
-    return f"{dtype.name.lower()}{list(shape)}"
+def _kind(port: Port) -> str:
+    return f"{port.dtype.name.lower()}{port.dims()}"

@@ -12,16 +12,17 @@ from pinnace.types import Array, DataType, Format, Port
 
 
 class Kind(NamedTuple):
-    """Properties of a tensor other than its shape."""
+    """Properties of a tensor other than its shape; `names` are those of its dimensions, see `Port`."""
 
     name: str
     dtype: DataType
     format: Format
+    names: tuple[str, ...] = ()
 
     @classmethod
     def of_port(cls, port: Port) -> Kind:
         """Return the kind of an input or output."""
-        return cls(port.name, port.dtype, port.format)
+        return cls(port.name, port.dtype, port.format, port.names)
 
 
 class Storage:

@@ -11,9 +11,9 @@ import numpy.typing as npt
 
 from pinnace.errors import ArgumentTypeError, ArgumentValueError, DataMismatchError
 from pinnace.options.arguments import check_type
+from pinnace.shapes import named
 from pinnace.tensors.attributes import Attributes, check_shape
 from pinnace.tensors.memory import DeviceMemory, place
-from pinnace.tensors.showing import shaped
 from pinnace.tensors.storage import Kind
 from pinnace.types import Array, DataType, Format, Port
 
@@ -50,7 +50,7 @@ class TensorMeta:
         return _describe(self)
 
     def __repr__(self) -> str:
-        return f"<TensorMeta {self.name!r} {shaped(self.dtype, self.shape)}>"
+        return f"<TensorMeta {self.name!r} {self.dtype.name.lower()}{self.shape}>"
 
 
 class Tensor(Attributes):
@@ -129,7 +129,9 @@ class Tensor(Attributes):
         else:
             first = ", ".join(map(str, self._array.ravel()[:_SHOWN]))
             values = f"{first}, ..." if self._array.size > _SHOWN else first
-        return f"<Tensor {self.name!r} {shaped(self.dtype, self._dims)}: {values}>"
+        return (
+            f"<Tensor {self.name!r} {self.dtype.name.lower()}{named(self._dims, self._kind.names)}: {values}>"
+        )
 
     def numpy(self) -> Array:
         """Return `get_data_to_numpy()`."""
