@@ -358,6 +358,13 @@ case("random_polygamma_of_poles", "i64[]>2<3", "f32[9]!", call="ops.polygamma(x0
 case("random_zeta_below_zero", "f64[5]>3<3", "f64[5]>-40<0", call="ops.zeta(x0, x1)")
 case("random_glu_of_nothing", "f32[0,2]", call="mint.nn.functional.glu(x0, 0)")
 case("random_adaptive_avg_pool_to_nothing", "f32[2,3,5*,4]", call="ops.adaptive_avg_pool2d(x0, (None, 0))")
+case("random_adaptive_max_pool_of_no_batch", "f32[0,3,3]", call="ops.adaptive_max_pool2d(x0, 2)")
+case(
+    "random_pool_of_no_channels",
+    "f32[3*,0,6]",
+    setup="self.l0 = nn.AdaptiveAvgPool1d(3)",
+    body="return self.l0(x0)",
+)
 case("random_ptp_free", "f32[3*,2*]", call="x0.ptp(1)")
 case(
     "random_ends_of_shape",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -120,17 +121,15 @@ def _adaptive_max(b: Builder, x: Tensor, sizes: Sequence[int | None]) -> tuple[T
     steps = _even_steps(b, x, sizes)
     if steps is not None and b.rank(x) == rank + 2:
         return with_indices(b, x, steps, steps, (0,), (1,), False)
+    lead, lengths = b.dims(x, stop=-rank), b.dims(x, -rank)
+    known = [n for n in lengths if isinstance(n, int)]
+    flat = b.reshape(x, [*lead, math.prod(known) if len(known) == rank else -1])
     if all(s == 1 for s in sizes):
-        lead = b.dims(x, stop=-rank)
-        flat = b.reshape(x, [*lead, -1])
         found = b.op("ReduceMax", flat, [-1], keepdims=0), b.op("ArgMax", flat, axis=-1, keepdims=0)
         value, place = (b.reshape(v, [*lead, *[1] * rank]) for v in found)
         return value, place
-    lead = b.dims(x, stop=-rank)
-    lengths = b.dims(x, -rank)
     counts = [n if s is None else s for n, s in zip(lengths, sizes, strict=True)]
     places = _places(b, lengths, sizes)
-    flat = b.reshape(x, [*lead, -1])
     cells = b.op("Gather", flat, places, axis=len(lead))
     value = b.op("ReduceMax", cells, [-1], keepdims=0)
     taken = b.op("ArgMax", cells, axis=-1, keepdims=1)

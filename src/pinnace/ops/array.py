@@ -62,9 +62,11 @@ def size(b: Builder, x: Tensor) -> Value:
 
 @function
 def one_free(b: Builder, dims: Dims) -> Dims:
-    """-1 for the one dimension that only the run knows: that keeps the graph plain."""
+    """-1 for the one dimension that only the run knows: that keeps the graph plain; 0 for -1 beside a 0."""
+    if 0 in dims:
+        return tuple(0 if isinstance(d, int) and d == -1 else d for d in dims)
     free = [i for i, d in enumerate(dims) if isinstance(d, ir.Value)]
-    if len(free) != 1 or -1 in dims or 0 in dims:
+    if len(free) != 1 or -1 in dims:
         return dims
     return tuple(-1 if i in free else d for i, d in enumerate(dims))
 

@@ -105,9 +105,7 @@ class Builder(Nodes, Types):
         return self.op("Transpose", x, perm=list(perm))
 
     def reshape(self, x: ir.Value, dims: Sequence[int | ir.Value]) -> ir.Value:
-        """`x` with other dimensions; 0 is one of size zero; -1 stands at most once, and for 0 beside a 0."""
-        if 0 in dims:
-            dims = [0 if isinstance(d, int) and d == -1 else d for d in dims]
+        """`x` with other dimensions; -1 at most once, 0 is a dimension of size zero."""
         computed = sum(isinstance(d, ir.Value) for d in dims)
         # Where the run computes a 0, it must not stand for the dimension of `x` at its place.
         zeros = 0 in dims or (computed > 1 and -1 not in dims)

@@ -31,6 +31,7 @@ from pinnace.engines.onnxruntime.rules.product import product_of_three
 from pinnace.engines.onnxruntime.rules.refused import (
     log_of_sigmoid,
     of_exact_sigmoid,
+    pool_of_nothing,
     product_of_nothing,
     reduction_of_nothing,
     resize_of_all_axes,
@@ -62,6 +63,7 @@ REFUSED: dict[str, tuple[Rule, ...]] = {
     "Reciprocal": (of_exact_sigmoid,),
     "Resize": (resize_of_all_axes,),
     "Sqrt": (of_exact_sigmoid,),
+    **dict.fromkeys(("AveragePool", "GlobalAveragePool", "MaxPool"), (pool_of_nothing,)),
     **dict.fromkeys(_REDUCTIONS, (reduction_of_nothing,)),
 }
 """Rules without which models do not run, or compute wrongly; they also apply to planned nodes."""
@@ -100,6 +102,7 @@ _SINCE: dict[Rule, int] = {
     gelu: 20,  # there was no Gelu; onnxruntime fuses its own
     group_norm: 21,  # factors and offsets were those of groups
     product_of_nothing: 13,  # Squeeze had attributes
+    pool_of_nothing: 14,  # a Reshape could not make a dimension of 0
     same_with_holes: 15,  # Pad had attributes, and Shape gave all dimensions
 }
 """The first ONNX operator set whose operators a rule understands; 7 for all other rules, the oldest that

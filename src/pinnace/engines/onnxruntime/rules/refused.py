@@ -73,6 +73,15 @@ def reduction_of_nothing(b: Builder, node: ir.Node) -> ir.Value | None:
     return b.op(node.op_type, x, **kept | ({"axis": front[0]} if "axis" in kept else {"axes": front}))
 
 
+def pool_of_nothing(b: Builder, node: ir.Node) -> ir.Value | None:
+    """Pool of no channels, which is refused -> of no pictures."""
+    x = node.inputs[0]
+    if x is None or b.shape(x)[1] != 0 or len(node.outputs) > 1:
+        return None
+    y = b.op(node.op_type, b.reshape(x, [0, 1, *b.dims(x)[2:]]), **_attributes(node))
+    return b.reshape(y, [b.dim(x, 0), 0, *b.dims(y)[2:]])
+
+
 def product_of_nothing(b: Builder, node: ir.Node) -> ir.Value | None:
     """MatMul of matrices without rows and a vector, which is refused -> MatMul with a matrix, Squeeze."""
     x, y = node.inputs
