@@ -27,6 +27,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import NamedTuple
 from weakref import WeakSet, finalize
 
 from pinnace.cache import entry as entries
@@ -40,6 +41,15 @@ _MAX_MESSAGE = 1 << 16  # maximum bytes of a message
 _CREDENTIALS = struct.Struct("3i")  # pid, uid, gid
 _SEALS = fcntl.F_SEAL_SEAL | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_WRITE
 _HANDLES = 1 << 63  # a signed integer holds it in MindSpore's tutorial, and 0 is none
+
+
+class _Terms(NamedTuple):
+    """The expected request, the entry's folder, the files beside the model, and the admitted processes."""
+
+    request: Mapping[str, str]
+    folder: Path
+    refers: Sequence[str]
+    admitted: Mapping[int, int]
 
 
 class Offer:
@@ -71,12 +81,8 @@ class Offer:
         listening.listen(1024)
         self._listening, self._pidfds = listening, tuple(admitted.values())
         request = {"handle": str(self.handle), "content": content, "made_for": made_for, "device": device}
-        waiting = threading.Thread(
-            target=_serve,
-            args=(listening, request, entry.folder, tuple(refers), dict(admitted)),
-            name="pinnace-offer",
-            daemon=True,
-        )
+        terms = _Terms(request, entry.folder, tuple(refers), dict(admitted))
+        waiting = threading.Thread(target=_serve, args=(listening, terms), name="pinnace-offer", daemon=True)
         waiting.start()
         self._end = finalize(self, _end, listening, self._pidfds, waiting, os.getpid())
         _offers.add(self)
@@ -210,13 +216,7 @@ def _peer(line: socket.socket) -> tuple[int, int]:
     return pid, uid
 
 
-def _serve(
-    listening: socket.socket,
-    expected: Mapping[str, str],
-    folder: Path,
-    refers: Sequence[str],
-    admitted: Mapping[int, int],
-) -> None:
+def _serve(listening: socket.socket, terms: _Terms) -> None:
     while True:
         try:
             line, _ = listening.accept()
@@ -227,30 +227,24 @@ def _serve(
             continue
         # Errors of one client must not stop the service for others.
         with line, suppress(OSError, ValueError, TypeError, KeyError, RecursionError):
-            _answer(line, expected, folder, refers, admitted)
+            _answer(line, terms)
 
 
-def _answer(
-    line: socket.socket,
-    expected: Mapping[str, str],
-    folder: Path,
-    refers: Sequence[str],
-    admitted: Mapping[int, int],
-) -> None:
-    refused = _stranger(line, admitted)  # strangers must not delay admitted clients
+def _answer(line: socket.socket, terms: _Terms) -> None:
+    refused = _stranger(line, terms.admitted)  # strangers must not delay admitted clients
     line.settimeout(0 if refused else _PATIENCE)
-    refused = refused or _difference(line.recv(_MAX_MESSAGE), expected)
+    refused = refused or _difference(line.recv(_MAX_MESSAGE), terms.request)
     try:
-        description = b"" if refused else entries.description(folder)
+        description = b"" if refused else entries.description(terms.folder)
     except OSError as error:
         refused = f"what it shares is gone from the compile cache: {error}"
     if refused:
         line.sendall(json.dumps({"refused": refused}).encode())
         return
-    contents = {"description": description.decode(errors="replace"), "refers": refers}
+    contents = {"description": description.decode(errors="replace"), "refers": terms.refers}
     ticket = _sealed(json.dumps(contents).encode())
     try:
-        socket.send_fds(line, [json.dumps({"folder": str(folder)}).encode()], [ticket])
+        socket.send_fds(line, [json.dumps({"folder": str(terms.folder)}).encode()], [ticket])
     finally:
         os.close(ticket)
 

@@ -12,7 +12,7 @@ from pinnace.compiler import outputs
 from pinnace.compiler import plan as plans
 from pinnace.compiler.lower import HELD_BACK, STATE, graph_inputs, lower
 from pinnace.compiler.nodes import nodes
-from pinnace.compiler.reshaping import compare, infer_all, loosen, reshape
+from pinnace.compiler.reshaping import compare, infer_all, loosen, reshape, shape_of
 from pinnace.compiler.variable import Variable, chosen, variables
 from pinnace.errors import ConfigError, UnsupportedModelError, UnsupportedPrimitive
 from pinnace.ops.collective import DOMAIN
@@ -117,13 +117,9 @@ def shapes_of(graph: Program | ir.Model, input_shape: str, name: str) -> tuple[S
             f"{name}: input_shape names {', '.join(unknown)}, and the model's inputs are "
             f"{', '.join(map(repr, inputs))}"
         )
-    own = {n: _dims(i) for n, i in inputs.items()}
+    own = {n: shape_of(i) for n, i in inputs.items()}
     shapes = {**own, **wanted}
     return () if shapes == own else tuple(shapes.values())
-
-
-def _dims(value: ir.Value) -> Shape:
-    return (-2,) if value.shape is None else tuple(d if isinstance(d, int) else -1 for d in value.shape)
 
 
 def _names(value: ir.Value) -> tuple[str, ...]:
@@ -174,6 +170,6 @@ def port(model: str, value: ir.Value, layout: Layout = Layout.NCHW) -> Port:
     except (TypeError, ValueError):
         reason = f"element type {kind.name} of {name!r} is not supported"
         raise UnsupportedModelError(model, [UnsupportedPrimitive("graph", 1, name, reason)]) from None
-    dims = _dims(value)
+    dims = shape_of(value)
     nhwc = layout is Layout.NHWC and len(dims) == 4
     return Port(name, dtype, dims, Format.NHWC if nhwc else Format.NCHW, names=_names(value))

@@ -109,7 +109,7 @@ def _stretched(node: ir.Node, old: ir.Node) -> str:
 
 
 def _refusal(name: str, node: ir.Node, reason: str) -> UnsupportedModelError:
-    given = " and ".join(str(_shown(i)) for i in node.inputs if i is not None)
+    given = " and ".join(str(list(shape_of(i))) for i in node.inputs if i is not None)
     row = UnsupportedPrimitive(node.op_type, 1, _name(node), f"{reason}; its inputs are {given}")
     return UnsupportedModelError(name, [row])
 
@@ -137,8 +137,9 @@ def _name(node: ir.Node) -> str:
     return (origins[-1] if origins else node.name) or node.outputs[0].name or ""
 
 
-def _shown(value: ir.Value) -> list[int]:
-    return [-2] if value.shape is None else [d if isinstance(d, int) else -1 for d in value.shape]
+def shape_of(value: ir.Value) -> Shape:
+    """Return the shape of a value with -1 for free dimensions, (-2,) for an unknown rank."""
+    return (-2,) if value.shape is None else tuple(d if isinstance(d, int) else -1 for d in value.shape)
 
 
 def _compute(node: ir.Node, known: dict[ir.Value, ir.TensorProtocol]) -> None:
@@ -240,10 +241,6 @@ def _convolution(node: ir.Node, dims: _Dims, second: Values | None) -> str:
     )
 
 
-def _deconvolution(node: ir.Node, dims: _Dims, second: Values | None) -> str:
-    return _differ("channels and those of the weights differ", _at(dims, 0, 1), _at(dims, 1, 0))
-
-
 def _window(node: ir.Node, dims: _Dims, second: Values | None) -> str:
     given, left = dims[0] or (), _dims(node.outputs[0]) or ()
     small = any(d is not None and d < 1 for d in left) and 0 not in given
@@ -300,7 +297,7 @@ _RULES: dict[str, _Rule] = {
     "AveragePool": _window,
     "BatchNormalization": _channels,
     "Conv": _convolution,
-    "ConvTranspose": _deconvolution,
+    "ConvTranspose": _channels,
     "DepthToSpace": _blocks,
     "GRU": _recurrent,
     "Gather": _gather,
