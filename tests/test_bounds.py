@@ -62,7 +62,7 @@ def opened(tmp_path, model) -> str:
         (amplify.tuples(60), "a tuple of 8192 items"),
         (amplify.tuples(60, 1), "33 nested tuples"),
         (amplify.calls(20, 2), "nodes, with all calls inlined"),
-        (amplify.calls(1600), "is one of more than 128 calls in each other"),
+        (amplify.calls(1600), "is one of more than 128 nested calls"),
         (amplify.functions(30), "nodes, with all functions inlined"),
         (amplify.functions(200), "more than 128 deep, or themselves"),
         (amplify.outputs(20_000), "has 20000 outputs, and at most 4096 are taken"),

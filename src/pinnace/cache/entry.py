@@ -131,7 +131,7 @@ def used(folder: Path) -> float:
 def _meta(folder: Path) -> dict[str, Any]:
     path = folder / _META
     if not path.is_file() and os.path.lexists(folder):
-        raise Damaged(f"{path} is no file any more")
+        raise Damaged(f"{path} is not a file")
     seal, _, body = path.read_text(encoding="utf-8", errors="replace").partition("\n")
     if digest(body.encode()) != seal:
         raise Damaged(f"{path} is not what was written")

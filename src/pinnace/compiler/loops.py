@@ -92,7 +92,7 @@ def _head(tracer: Tracer, callee: Closure, arguments: Sequence[Value], effects: 
             return _Head(choice.condition, yes, no, tuple(rest), effects)
         if isinstance(no, Closure) and tracer.reaches(no.function, here):
             return _Head(tracer.b.op("Not", choice.condition), no, yes, tuple(rest), effects)
-    raise Unsupported(f"calls itself in a way that is no loop (function {here.name!r})")
+    raise Unsupported(f"calls itself, but is not a loop (function {here.name!r})")
 
 
 def _tail(tracer: Tracer, frame: Frame) -> Node:
@@ -224,7 +224,7 @@ class _Loop:
         head = _head(self.tracer, self.callee, arguments, memory)
         function = self.callee.function
         if head.body is None:
-            raise Unsupported(f"calls itself in a way that is no loop (function {function.name!r})")
+            raise Unsupported(f"calls itself, but is not a loop (function {function.name!r})")
         with self.tracer.in_loop(function, arguments):
             end, _ = self.tracer.call(head.body, head.arguments, head.effects)
         if not isinstance(end, TailCall) or end.function is not function:

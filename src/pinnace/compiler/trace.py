@@ -79,14 +79,14 @@ class Tracer:
         if isinstance(callee, Branches):
             return lower_branches(self, callee, arguments, effects)
         if not isinstance(callee, Closure):
-            raise Unsupported(f"calls a {type(callee).__name__}, which is no function")
+            raise Unsupported(f"calls a {type(callee).__name__}, not a function")
         function, values = callee.function, (*callee.bound, *arguments)
         if any(function is head for head, _ in self.open_loops):
             return TailCall(function, values, effects), effects
         if self._starts_loop(function):
             return lower_loop(self, callee, values, effects)
         if self._calls == bounds.CALLS:
-            raise Unsupported(f"is one of more than {bounds.CALLS} calls in each other")
+            raise Unsupported(f"is one of more than {bounds.CALLS} nested calls")
         self._calls += 1
         try:
             return self.leave(self.enter(callee, values))
