@@ -239,14 +239,14 @@ def by_rank(
     """
     then, other = (_side_of_ranks(tracer.b, condition, side, values, lower) for side in (True, False))
     fitting = [side for side in (then, other) if _fits(tracer.b, side)]
-    if len(fitting) == 1:  # with the other rank the engine has an error, as MindSpore has
+    if len(fitting) == 1:  # the other rank is an error, as in MindSpore
         tracer.b.nodes.extend(fitting[0].nodes)
         return fitting[0].value, fitting[0].effects
     return merge(tracer, condition, then, other, effects)
 
 
 def _fits(b: Builder, side: Side) -> bool:
-    """Whether ONNX's inference takes all nodes."""
+    """Return True if ONNX's inference accepts all nodes of a side."""
     try:
         for node in side.nodes:
             infer_node(node, b.opset)
