@@ -70,13 +70,9 @@ def test_free_dimensions_keep_the_names_of_the_file():
             table, rows = model.get_inputs()
             assert (table.shape, table.dim_names, rows.dim_names) == ([-1, 2], ["n", ""], ["n"])
             assert repr(table) == "<Tensor 'table' float32[n, 2]: no data>"
-            with pytest.raises(
-                pinnace.DataMismatchError, match=r"must have shape \[n, 2\]"
-            ):
+            with pytest.raises(pinnace.DataMismatchError, match=r"must have shape \[n, 2\]"):
                 model.predict([np.zeros(3, np.float32), np.zeros(3, np.int64)])
-            with pytest.raises(
-                pinnace.DataMismatchError, match=r"has shape \[n, 2\] and"
-            ):
+            with pytest.raises(pinnace.DataMismatchError, match=r"has shape \[n, 2\] and"):
                 model.resize(model.get_inputs(), [[3, 3, 3], [3]])
             model.resize([table, rows], [[3, 2], [3]])
             assert repr(table) == "<Tensor 'table' float32[3, 2]: no data>"

@@ -112,6 +112,8 @@ def undefined(
         return "MindSpore declares bool of what it computes as int64"
     if re.search("binary_cross_entropy$|BCELoss", name) and all(math.prod(g["shape"]) == 1 for g in given):
         return "MindSpore's mean of one element is twice that element (docs/limits.md)"
+    if re.search("floordiv|//", plain) and any(g["largest"] > 2**53 for g in given):
+        return "MindSpore divides int64 as float64 (docs/limits.md)"
     large = [g for g in given if "int" in g["dtype"] and g["largest"] > 2**31 - 5]
     if large and re.search("hardsigmoid|hsigmoid|hardswish|hswish|var|std", plain):
         return "C++ does not define integers beyond their range"
@@ -152,6 +154,7 @@ _STRANGE = (
         "nan",
         "MindSpore's comparison drops NaN, and to follow would slow all networks (docs/limits.md)",
     ),
+    ("^dense|rnncell", "not finite", "MindSpore's activations drop NaN (docs/limits.md)"),
     ("batchnorm|^lrn", "not finite", "onnxruntime's kernel brings them together before it computes (docs/limits.md)"),
     ("gridsample", "not finite", "C++ does not define the places of what is not finite"),
     ("adaptiveavgpool", "not finite", "a share of 0 of infinity is NaN, and to follow would slow all networks (docs/limits.md)"),

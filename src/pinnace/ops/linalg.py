@@ -116,6 +116,8 @@ def _of_three(shape: tuple[int | None, ...]) -> int:
     """The first dimension of 3; a free one where no other can be."""
     if 3 not in shape and shape.count(None) == 1:
         return shape.index(None)
+    if 3 not in shape:
+        raise Unsupported("has an axis that must be known before the run: which of its dimensions is 3")
     return shape.index(3)
 
 
