@@ -111,6 +111,7 @@ def xdivy(b: Builder, x: Tensor, y: Tensor) -> Tensor:
     return b.op("Where", b.op("Equal", x, 0), b.like(0, x), b.op("Div", x, y))
 
 
+@function
 @of_two("Xlogy", "XLogYScalarOther", "XLogYScalarSelf")
 def xlogy(b: Builder, x: Tensor, y: Tensor) -> Tensor:
     """Mul with Log, and 0 where the first operand is 0."""

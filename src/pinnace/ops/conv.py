@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -147,29 +146,20 @@ class _MintArguments(Arguments):
         return convolution(b, x, weight, self.bias, self.stride, self.dilation, self.groups, pad_mode, pad)
 
 
-def _conv_ext(rank: int, with_sizes: str, with_name: str) -> None:
-    row = partial(primitive, lowered_to="Conv; an input without batch gets one on the way.")
-
-    @row(with_sizes)
-    def padded_by_sizes(
-        b: Builder, x: Tensor, weight: Tensor, *, padding: Ints = (0,), more: _MintArguments
-    ) -> Value:
-        return unbatched(b, x, rank, lambda x: more.convolve(b, x, weight, "pad", padding))
-
-    @row(with_name)
-    def padded_by_name(
-        b: Builder, x: Tensor, weight: Tensor, *, padding: str = "valid", more: _MintArguments
-    ) -> Value:
-        return unbatched(b, x, rank, lambda x: more.convolve(b, x, weight, padding))
+@primitives({"Conv1DExt": 1, "Conv2DExt": 2, "Conv3DExt": 3})
+def conv_padded_by_sizes(
+    b: Builder, rank: int, x: Tensor, weight: Tensor, *, padding: Ints = (0,), more: _MintArguments
+) -> Value:
+    """Conv; an input without batch gets one on the way."""
+    return unbatched(b, x, rank, lambda x: more.convolve(b, x, weight, "pad", padding))
 
 
-_conv_ext(1, "Conv1DExt", "Conv1DPadding")
-
-
-_conv_ext(2, "Conv2DExt", "Conv2DPadding")
-
-
-_conv_ext(3, "Conv3DExt", "Conv3DPadding")
+@primitives({"Conv1DPadding": 1, "Conv2DPadding": 2, "Conv3DPadding": 3})
+def conv_padded_by_name(
+    b: Builder, rank: int, x: Tensor, weight: Tensor, *, padding: str = "valid", more: _MintArguments
+) -> Value:
+    """Conv; an input without batch gets one on the way."""
+    return unbatched(b, x, rank, lambda x: more.convolve(b, x, weight, padding))
 
 
 # -- transposed convolution ------------------------------------------------------------------------

@@ -51,7 +51,7 @@ _OPERATORS: Mapping[type[ast.AST], tuple[str, Callable[..., Any]]] = {
 _NAMES = {
     **{
         name: getattr(table, name)
-        for name in ("Dims", "Dtype", "Floats", "Ints", "Tensor", "Tensors", "Value")
+        for name in ("Dims", "Dtype", "Floats", "Ints", "Items", "Tensor", "Tensors", "Value")
     },
     **{dtype.name: dtype for dtype in ir.DataType},
 }

@@ -229,6 +229,7 @@ def index_add_ext(b: Builder, x: Tensor, dim: int, index: Tensor, source: Tensor
     return added_slices(b, x, index, source, dim)
 
 
+@function
 def added_slices(b: Builder, x: Tensor, index: Tensor, source: Tensor, axis: int) -> Tensor:
     """The slices of `source` added to those of `x` that the index names."""
     return scattered(b, x, axis, _spread(b, index, source, axis), source, "add")
@@ -265,6 +266,7 @@ def masked_scatter(b: Builder, x: Tensor, mask: Tensor, source: Tensor) -> Value
     return b.op("Where", whole, b.cast(b.reshape(taken, dims), b.dtype(x)), x)
 
 
+@function
 @primitive("IndexPut")
 def index_put(b: Builder, x: Tensor, values: Tensor, indices: Value, accumulate: bool = False) -> Value:
     """ScatterND at the indices, side by side."""
@@ -274,6 +276,7 @@ def index_put(b: Builder, x: Tensor, values: Tensor, indices: Value, accumulate:
     return scattered_nd(b, x, where, b.op("Expand", values, shape), "add" if accumulate else "none")
 
 
+@function
 def put(b: Builder, x: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) -> Tensor:
     """Elements put where `index` counts through all of `x`."""
     elements, index, source = (b.reshape(t, [-1]) for t in (x, index, source))
@@ -281,6 +284,7 @@ def put(b: Builder, x: Tensor, index: Tensor, source: Tensor, accumulate: bool =
     return b.op("Reshape", flat, b.op("Shape", x))
 
 
+@function
 def copied_slices(b: Builder, x: Tensor, index: Tensor, source: Tensor, axis: int) -> Tensor:
     """The slices of `source` in the place of those of `x` that the index names."""
     return scattered(b, x, axis, _spread(b, index, source, axis), source)

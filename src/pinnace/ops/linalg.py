@@ -30,6 +30,7 @@ def matmul(b: Builder, x: Tensor, y: Tensor, transpose_a: bool = False, transpos
     return b.op("MatMul", flipped(b, x) if transpose_a else x, flipped(b, y) if transpose_b else y)
 
 
+@function
 def flipped(b: Builder, x: Tensor) -> Tensor:
     """The last two dimensions exchanged."""
     last = b.rank(x) - 1

@@ -6,7 +6,8 @@ import onnx_ir as ir
 
 from pinnace.ops import binding, recurrent
 from pinnace.ops.builder import Builder
-from pinnace.ops.lite_math import lite
+from pinnace.ops.formulas import function
+from pinnace.ops.lite_math import lite, lite_formulas
 from pinnace.ops.table import Dims, Dtype, Ints, Tensor
 from pinnace.ops.values import Unsupported, Value
 
@@ -71,10 +72,18 @@ def gru(
 # -- lists of tensors: a list is one tensor, whose first dimension counts its members -----------------
 
 
-@lite("TensorListFromTensor", unused="element_shape element_dtype shape_type")
-def list_from_tensor(b: Builder, x: Tensor, element_shape: Value = None) -> Value:
-    """Nothing: a list is a tensor with one more dimension."""
-    return x
+lite_formulas(
+    __name__,
+    {
+        "TensorArrayRead; handle": "handle, index, flow -> Gather(flow, scalar(index), axis=0)",
+        "TensorArrayWrite; handle": "handle, index, item, flow -> list_set_item(flow, index, item)",
+        "TensorListFromTensor; element_shape element_dtype shape_type": "x, element_shape: Value = None -> x",
+        "TensorListGetItem; element_shape element_dtype": "items, index, element_shape: Value = None"
+        " -> Gather(items, scalar(index), axis=0)",
+        "TensorListStack; element_shape element_dtype num_elements": "items, element_shape: Value = None"
+        " -> Identity(items)",
+    },
+)
 
 
 @lite("TensorListReserve", unused="shape_type")
@@ -83,12 +92,7 @@ def list_reserve(b: Builder, element_shape: Dims, count: Dims, element_dtype: Dt
     return _zeros(b, (*count, *element_shape), element_dtype)
 
 
-@lite("TensorListGetItem", unused="element_shape element_dtype")
-def list_get_item(b: Builder, items: Tensor, index: Tensor, element_shape: Value = None) -> Value:
-    """Gather."""
-    return b.op("Gather", items, b.scalar(index), axis=0)
-
-
+@function
 @lite("TensorListSetItem", unused="element_dtype")
 def list_set_item(b: Builder, items: Tensor, index: Tensor, item: Tensor) -> Value:
     """ScatterND."""
@@ -96,29 +100,11 @@ def list_set_item(b: Builder, items: Tensor, index: Tensor, item: Tensor) -> Val
     return b.op("ScatterND", items, place, b.op("Unsqueeze", item, [0]))
 
 
-@lite("TensorListStack", unused="element_shape element_dtype num_elements")
-def list_stack(b: Builder, items: Tensor, element_shape: Value = None) -> Value:
-    """Nothing: a list is a tensor with one more dimension."""
-    return b.op("Identity", items)
-
-
 @lite("TensorArray", unused="dynamic_size identical_element_shapes")
 def tensor_array(b: Builder, size: Dims, element_shape: Ints = (), data_type: int = 43) -> Value:
     """Expand of zero; the second result, the flow, is what the array holds."""
     empty = _zeros(b, (*size, *element_shape), binding.dtype_(b, data_type))
     return empty, empty
-
-
-@lite("TensorArrayRead", unused="handle")
-def tensor_array_read(b: Builder, handle: Tensor, index: Tensor, flow: Tensor) -> Value:
-    """Gather."""
-    return b.op("Gather", flow, b.scalar(index), axis=0)
-
-
-@lite("TensorArrayWrite", unused="handle")
-def tensor_array_write(b: Builder, handle: Tensor, index: Tensor, item: Tensor, flow: Tensor) -> Value:
-    """ScatterND."""
-    return list_set_item(b, flow, index, item)
 
 
 def _zeros(b: Builder, dims: Dims, dtype: ir.DataType) -> Tensor:

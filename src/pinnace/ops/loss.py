@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as ir
 
-from pinnace.ops.arithmetic import xlogy
 from pinnace.ops.array import counting
 from pinnace.ops.builder import Builder
-from pinnace.ops.math import log1p, promoted
+from pinnace.ops.formulas import formulas, function
+from pinnace.ops.math import promoted
 from pinnace.ops.room import room
 from pinnace.ops.table import Tensor, primitive
 from pinnace.ops.values import Unsupported, Value
@@ -16,6 +16,7 @@ from pinnace.ops.values import Unsupported, Value
 _REDUCED = {"0": "sum", "1": "mean", "2": "none"}
 
 
+@function
 def reduced(b: Builder, x: Tensor, reduction: str) -> Tensor:
     """ReduceMean, ReduceSum or nothing."""
     match _REDUCED.get(reduction, reduction):
@@ -32,17 +33,24 @@ def _weighted(b: Builder, x: Tensor, weight: Tensor | None) -> Tensor:
     return x if weight is None else b.op("Mul", *promoted(b, x, weight))
 
 
-@primitive("L1LossExt")
-def l1_loss(b: Builder, x: Tensor, target: Tensor, reduction: str = "mean") -> Value:
-    """Abs of the difference."""
-    return reduced(b, b.op("Abs", b.op("Sub", *promoted(b, x, target))), reduction)
-
-
-@primitive("MSELossExt")
-def mse_loss(b: Builder, x: Tensor, target: Tensor, reduction: str = "mean") -> Value:
-    """The difference, times itself."""
-    distance = b.op("Sub", *promoted(b, x, target))
-    return reduced(b, b.op("Mul", distance, distance), reduction)
+formulas(
+    __name__,
+    {
+        "KLDiv": "x, target, reduction: str = 'mean', log_target: bool = False"
+        " -> reduced(Exp(target) * (target - x) if log_target else xlogy(target, target) - target * x,"
+        " reduction)",
+        "L1LossExt": "x, target, reduction: str = 'mean'"
+        " -> reduced(Abs(Sub(*promoted(x, target))), reduction)",
+        "MSELossExt": "x, target, reduction: str = 'mean'"
+        " -> distance = Sub(*promoted(x, target)); reduced(distance * distance, reduction)",
+        "SigmoidCrossEntropyWithLogits": "logits, label -> Softplus(logits) - logits * label",
+        "SoftMarginLoss": "x, target, reduction: str = 'mean'"
+        " -> reduced(log1p(Exp(-(x * target))), reduction)",
+        "SoftmaxCrossEntropyWithLogits": "logits, labels"
+        " -> loss = -ReduceSum(LogSoftmax(logits, axis=-1) * labels, [-1], keepdims=0);"
+        " (loss, Softmax(logits, axis=-1) - labels)",
+    },
+)
 
 
 @primitive("SmoothL1Loss")
@@ -85,20 +93,6 @@ def bce_with_logits(
     off = b.op("Mul", b.op("Sub", b.like(1.0, x), target), b.op("Softplus", x))
     on = b.op("Mul", target, b.op("Softplus", b.op("Neg", x)))
     return reduced(b, _weighted(b, b.op("Add", off, _weighted(b, on, posWeight)), weight), reduction)
-
-
-@primitive("SigmoidCrossEntropyWithLogits")
-def sigmoid_cross_entropy(b: Builder, logits: Tensor, label: Tensor) -> Value:
-    """Softplus less the product with the label."""
-    return b.op("Sub", b.op("Softplus", logits), b.op("Mul", logits, label))
-
-
-@primitive("SoftmaxCrossEntropyWithLogits")
-def softmax_cross_entropy(b: Builder, logits: Tensor, labels: Tensor) -> Value:
-    """LogSoftmax times the labels, summed up; and Softmax less the labels."""
-    product = b.op("Mul", b.op("LogSoftmax", logits, axis=-1), labels)
-    loss = b.op("Neg", b.op("ReduceSum", product, [-1], keepdims=0))
-    return loss, b.op("Sub", b.op("Softmax", logits, axis=-1), labels)
 
 
 @primitive("SparseSoftmaxCrossEntropyWithLogits", unused="sens")
@@ -148,20 +142,6 @@ def kl_div_loss(b: Builder, logits: Tensor, labels: Tensor, reduction: str = "me
         total = b.op("ReduceSum", value, keepdims=0)
         return b.op("Div", total, b.cast(b.tensor(b.dim(logits, 0)), b.dtype(total)))
     return reduced(b, value, reduction)
-
-
-@primitive("KLDiv")
-def kl_div(b: Builder, x: Tensor, target: Tensor, reduction: str = "mean", log_target: bool = False) -> Value:
-    """The target times the difference of its Log and the input."""
-    if not log_target:
-        return reduced(b, b.op("Sub", xlogy(b, target, target), b.op("Mul", target, x)), reduction)
-    return reduced(b, b.op("Mul", b.op("Exp", target), b.op("Sub", target, x)), reduction)
-
-
-@primitive("SoftMarginLoss")
-def soft_margin_loss(b: Builder, x: Tensor, target: Tensor, reduction: str = "mean") -> Value:
-    """Softplus of the negative product."""
-    return reduced(b, log1p(b, b.op("Exp", b.op("Neg", b.op("Mul", x, target)))), reduction)
 
 
 @primitive("MultiMarginLoss")

@@ -106,6 +106,7 @@ def log_of_base(b: Builder, base: int, x: Tensor) -> Value:
     return b.op("Div", b.op("Log", floating(b, x)), math.log(base))
 
 
+@function
 @primitive("Log1p")
 def log1p(b: Builder, x: Tensor) -> Tensor:
     """Twice Atanh of x / (x + 2), which is exact near zero; Log from 1 on."""

@@ -13,62 +13,55 @@ import onnx_ir as ir
 
 from pinnace.ops import binding
 from pinnace.ops.builder import Builder
+from pinnace.ops.formulas import formulas
 from pinnace.ops.math import promoted
-from pinnace.ops.table import Dtype, Items, Tensor, find, primitive
+from pinnace.ops.table import Dtype, Items, Tensor, lowered, primitive, primitives
 from pinnace.ops.values import Unsupported, Value, flatten
-from pinnace.program import Dialect
 
 
-def _scalar(names: str, now: Callable[..., Any], later: str) -> None:
-    @primitive(*names.split(), lowered_to=f"Nothing where the numbers are known, else as {later}.")
-    def lowering(b: Builder, *operands: Value) -> Value:
-        known = [_number(b, operand) for operand in operands]
-        if all(k is not None for k in known):
-            try:
-                return now(*known)
-            except TypeError:
-                raise Unsupported("computes with something else than numbers, or too few of them") from None
-        row = find(Dialect.MINDSPORE, later)
-        assert row is not None  # `later` is a name of this package
-        return row.lower(b, operands, {})
+@primitives(
+    {
+        "ScalarAdd scalar_add": (operator.add, "Add"),
+        "ScalarSub scalar_sub": (operator.sub, "Sub"),
+        "ScalarMul scalar_mul": (operator.mul, "Mul"),
+        "ScalarDiv scalar_div": (operator.truediv, "Div"),
+        "ScalarFloorDiv scalar_floordiv": (operator.floordiv, "FloorDiv"),
+        "ScalarMod scalar_mod": (operator.mod, "FloorMod"),
+        "ScalarPow scalar_pow": (operator.pow, "Pow"),
+        "ScalarEq scalar_eq": (operator.eq, "Equal"),
+        "ScalarNe scalar_ne": (operator.ne, "NotEqual"),
+        "ScalarGt scalar_gt": (operator.gt, "Greater"),
+        "ScalarGe scalar_ge": (operator.ge, "GreaterEqual"),
+        "ScalarLt scalar_lt": (operator.lt, "Less"),
+        "ScalarLe scalar_le": (operator.le, "LessEqual"),
+        "ScalarMax": (max, "Maximum"),
+        "ScalarMin": (min, "Minimum"),
+        "ScalarUsub scalar_usub": (operator.neg, "Neg"),
+        "ScalarLog scalar_log": (math.log, "Log"),
+        "BoolNot bool_not": (operator.not_, "LogicalNot"),
+        "BoolAnd bool_and": (lambda x, y: x and y, "LogicalAnd"),
+        "BoolOr bool_or": (lambda x, y: x or y, "LogicalOr"),
+        "BoolEq bool_eq": (operator.eq, "Equal"),
+        "bit_and": (operator.and_, "BitwiseAnd"),
+        "bit_or": (operator.or_, "BitwiseOr"),
+        "bit_xor": (operator.xor, "BitwiseXor"),
+        "string_eq": (operator.eq, "Equal"),
+    }
+)
+def computed(b: Builder, now: Callable[..., Any], later: str, *operands: Value) -> Value:
+    """Nothing where the numbers are known, else as {later}."""
+    known = [_number(b, operand) for operand in operands]
+    if any(k is None for k in known):
+        return lowered(b, later, *operands)
+    try:
+        return now(*known)
+    except TypeError:
+        raise Unsupported("computes with something else than numbers, or too few of them") from None
 
 
 def _number(b: Builder, value: Value) -> Any:
     known = b.known(value)
     return known.item() if isinstance(known, np.ndarray) and known.size == 1 else known
-
-
-_scalar("ScalarAdd scalar_add", operator.add, "Add")
-_scalar("ScalarSub scalar_sub", operator.sub, "Sub")
-_scalar("ScalarMul scalar_mul", operator.mul, "Mul")
-_scalar("ScalarDiv scalar_div", operator.truediv, "Div")
-_scalar("ScalarFloorDiv scalar_floordiv", operator.floordiv, "FloorDiv")
-_scalar("ScalarMod scalar_mod", operator.mod, "FloorMod")
-_scalar("ScalarPow scalar_pow", operator.pow, "Pow")
-_scalar("ScalarEq scalar_eq", operator.eq, "Equal")
-_scalar("ScalarNe scalar_ne", operator.ne, "NotEqual")
-_scalar("ScalarGt scalar_gt", operator.gt, "Greater")
-_scalar("ScalarGe scalar_ge", operator.ge, "GreaterEqual")
-_scalar("ScalarLt scalar_lt", operator.lt, "Less")
-_scalar("ScalarLe scalar_le", operator.le, "LessEqual")
-_scalar("ScalarMax", max, "Maximum")
-_scalar("ScalarMin", min, "Minimum")
-_scalar("ScalarUsub scalar_usub", operator.neg, "Neg")
-_scalar("ScalarLog scalar_log", math.log, "Log")
-_scalar("BoolNot bool_not", operator.not_, "LogicalNot")
-_scalar("BoolAnd bool_and", lambda x, y: x and y, "LogicalAnd")
-_scalar("BoolOr bool_or", lambda x, y: x or y, "LogicalOr")
-_scalar("BoolEq bool_eq", operator.eq, "Equal")
-_scalar("bit_and", operator.and_, "BitwiseAnd")
-_scalar("bit_or", operator.or_, "BitwiseOr")
-_scalar("bit_xor", operator.xor, "BitwiseXor")
-_scalar("string_eq", operator.eq, "Equal")
-
-
-@primitive("ScalarUadd", "scalar_uadd")
-def scalar_uadd(b: Builder, x: Value) -> Value:
-    """Nothing: the number."""
-    return x
 
 
 @primitive("ScalarBool", "scalar_bool")
@@ -194,35 +187,28 @@ def in_sequence(b: Builder, x: Value, items: Items) -> Value:
     return functools.reduce(lambda one, other: b.op("Or", one, other), found)
 
 
-def _folded(name: str, pair: str, *first: int) -> None:
-    @primitive(name, lowered_to=f"Nothing where the elements are known, else as {pair}.")
-    def lowering(b: Builder, items: Items) -> Value:
-        row = find(Dialect.MINDSPORE, pair)
-        assert row is not None  # `pair` is a name of this package
-        return functools.reduce(lambda x, y: row.lower(b, (x, y), {}), (*first, *items))
+@primitives(
+    {"shape_mul": ("ScalarMul", (1,)), "SequenceMax": ("ScalarMax", ()), "SequenceMin": ("ScalarMin", ())}
+)
+def folded(b: Builder, pair: str, first: Items, items: Items) -> Value:
+    """Nothing where the elements are known, else as {pair}."""
+    return functools.reduce(lambda x, y: lowered(b, pair, x, y), (*first, *items))
 
 
-_folded("shape_mul", "ScalarMul", 1)
-_folded("SequenceMax", "ScalarMax")
-_folded("SequenceMin", "ScalarMin")
+formulas(
+    __name__,
+    {
+        "ScalarUadd scalar_uadd": "x: Value -> x",
+        "SequenceAdd": "x: Items, y: Items -> x + y",
+        "SequenceMul sequence_mul": "items: Items, times: int -> items * times",
+    },
+)
 
 
 @primitive("SequenceSlice", "sequence_slice")
 def sequence_slice(b: Builder, items: Items, start: int, stop: int, step: int = 1) -> Value:
     """Nothing: a tuple exists only while lowering."""
     return items[start:stop:step]
-
-
-@primitive("SequenceAdd")
-def sequence_add(b: Builder, x: Items, y: Items) -> Value:
-    """Nothing: a tuple exists only while lowering."""
-    return (*x, *y)
-
-
-@primitive("SequenceMul", "sequence_mul")
-def sequence_mul(b: Builder, items: Items, times: int) -> Value:
-    """Nothing: a tuple exists only while lowering."""
-    return items * times
 
 
 @primitive("tuple_setitem", "list_setitem")

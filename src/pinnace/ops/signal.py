@@ -5,7 +5,6 @@ MindSpore computes cosine transforms of type 2, and 3 for the inverse, of orthon
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -52,27 +51,24 @@ def _real(b: Builder, x: Tensor) -> Tensor:
 
 
 # MindSpore knows but one norm, and one type, which the signature has.
-_transform = partial(primitive, unused="norm")
 
 
-def _transforms(inverse: bool, along_one: str, along_many: str) -> None:
-    @_transform(along_one, lowered_to="MatMul with a matrix of cosines.")
-    def transform(b: Builder, x: Tensor, *, n: int | None = None, axis: int = -1) -> Value:
-        return _transformed(b, _real(b, x), n, axis, inverse)
-
-    @_transform(along_many, lowered_to="MatMul with a matrix of cosines, for each dimension.")
-    def transform_many(b: Builder, x: Tensor, *, s: Ints | None = None, axes: Ints | None = None) -> Value:
-        x = _real(b, x)
-        axes = axes or tuple(range(b.rank(x) - len(s) if s else 0, b.rank(x)))
-        for axis, size in zip(axes, s or [None] * len(axes), strict=True):
-            x = _transformed(b, x, size, axis, inverse)
-        return x
+@primitives({"DCT": False, "IDCT": True}, unused="norm")
+def transform(b: Builder, inverse: bool, x: Tensor, *, n: int | None = None, axis: int = -1) -> Value:
+    """MatMul with a matrix of cosines."""
+    return _transformed(b, _real(b, x), n, axis, inverse)
 
 
-_transforms(False, "DCT", "DCTN")
-
-
-_transforms(True, "IDCT", "IDCTN")
+@primitives({"DCTN": False, "IDCTN": True}, unused="norm")
+def transform_many(
+    b: Builder, inverse: bool, x: Tensor, *, s: Ints | None = None, axes: Ints | None = None
+) -> Value:
+    """MatMul with a matrix of cosines, for each dimension."""
+    x = _real(b, x)
+    axes = axes or tuple(range(b.rank(x) - len(s) if s else 0, b.rank(x)))
+    for axis, size in zip(axes, s or [None] * len(axes), strict=True):
+        x = _transformed(b, x, size, axis, inverse)
+    return x
 
 
 @primitives({"FFTShift": False, "IFFTShift": True})

@@ -8,6 +8,7 @@ import numpy as np
 
 from pinnace.ops.array import counting
 from pinnace.ops.builder import Builder
+from pinnace.ops.formulas import formulas, function
 from pinnace.ops.linalg import flipped
 from pinnace.ops.math import floating
 from pinnace.ops.running import repeated
@@ -15,6 +16,7 @@ from pinnace.ops.table import Tensor, primitive
 from pinnace.ops.values import Value
 
 
+@function
 def solved(b: Builder, matrix: Tensor, right: Tensor) -> Tensor:
     """The solution of `matrix @ x = right`, (..., n, n) and (..., n, m), by Gauss-Jordan with row pivots."""
     size = b.op("Squeeze", b.op("Shape", matrix, start=-1), [0])
@@ -46,6 +48,7 @@ def _exchanged(b: Builder, m: Tensor, i: Tensor, rows: Tensor) -> Tensor:
     )
 
 
+@function
 def inverse(b: Builder, x: Tensor) -> Tensor:
     """The inverses of matrices (..., n, n)."""
     return solved(b, x, b.op("Expand", _identity(b, x), b.op("Shape", x)))
@@ -64,16 +67,14 @@ def triangle(b: Builder, x: Tensor, upper: bool, unit: bool = False) -> Tensor:
     return b.op("Add", half, _identity(b, x))
 
 
-@primitive("MatrixInverse", "MatrixInverseExt")
-def matrix_inverse(b: Builder, x: Tensor, adjoint: bool = False) -> Value:
-    """Gauss-Jordan elimination in a Loop."""
-    return inverse(b, flipped(b, x) if adjoint else x)
-
-
-@primitive("MatrixSolve")
-def matrix_solve(b: Builder, matrix: Tensor, rhs: Tensor, adjoint: bool = False) -> Value:
-    """Gauss-Jordan elimination in a Loop."""
-    return solved(b, flipped(b, matrix) if adjoint else matrix, rhs)
+formulas(
+    __name__,
+    {
+        "MatrixInverse MatrixInverseExt": "x, adjoint: bool = False -> inverse(flipped(x) if adjoint else x)",
+        "MatrixSolve": "matrix, rhs, adjoint: bool = False"
+        " -> solved(flipped(matrix) if adjoint else matrix, rhs)",
+    },
+)
 
 
 @primitive("MatrixPower")

@@ -18,7 +18,7 @@ from pinnace.ops.builder import Builder
 from pinnace.ops.math import floating
 from pinnace.ops.room import span
 from pinnace.ops.running import repeated
-from pinnace.ops.table import Tensor, primitive
+from pinnace.ops.table import Tensor, primitive, primitives
 from pinnace.ops.values import Value
 
 _STEPS = 8
@@ -231,12 +231,6 @@ def _around(power: int) -> tuple[npt.NDArray[np.floating[Any]], npt.NDArray[np.f
     return angles, np.cos(power * angles) / _NODES
 
 
-def _bessel(name: str, order: int, value: Callable[[Builder, Tensor, int], Tensor], doc: str) -> None:
-    @primitive(name, lowered_to=doc)
-    def lowering(b: Builder, x: Tensor) -> Value:
-        return b.cast(value(b, in_float64(b, x), order), b.result(x))
-
-
 def _either(b: Builder, x: Tensor, near: Tensor, far: Tensor) -> Tensor:
     return b.op("Where", b.op("Greater", x, _FAR), far, near)
 
@@ -328,13 +322,26 @@ def _y(b: Builder, x: Tensor, order: int) -> Tensor:
     return value
 
 
-for _name, _value, _doc in (
-    ("BesselI{}", _i, "The mean of Exp of x times a cosine over a full turn"),
-    ("BesselI{}e", _scaled_i, "The mean of Exp of x times a cosine over a full turn"),
-    ("BesselJ{}", _j, "The mean of Cos of x times a sine over a full turn"),
-    ("BesselK{}", _k, "The integral of Exp of -x times a hyperbolic cosine"),
-    ("BesselK{}e", _scaled_k, "The integral of Exp of -x times a hyperbolic cosine"),
-    ("BesselY{}", _y, "The integral of Sin over a half turn, less that of a decaying Exp"),
-):
-    for _order in (0, 1):
-        _bessel(_name.format(_order), _order, _value, f"{_doc}; a series for large x.")
+_FULL_TURN = "The mean of Exp of x times a cosine over a full turn"
+_HYPERBOLIC = "The integral of Exp of -x times a hyperbolic cosine"
+
+
+@primitives(
+    {
+        name.format(order): (order, value, about)
+        for name, value, about in (
+            ("BesselI{}", _i, _FULL_TURN),
+            ("BesselI{}e", _scaled_i, _FULL_TURN),
+            ("BesselJ{}", _j, "The mean of Cos of x times a sine over a full turn"),
+            ("BesselK{}", _k, _HYPERBOLIC),
+            ("BesselK{}e", _scaled_k, _HYPERBOLIC),
+            ("BesselY{}", _y, "The integral of Sin over a half turn, less that of a decaying Exp"),
+        )
+        for order in (0, 1)
+    },
+)
+def bessel(
+    b: Builder, order: int, value: Callable[[Builder, Tensor, int], Tensor], about: str, x: Tensor
+) -> Value:
+    """{about}; a series for large x."""
+    return b.cast(value(b, in_float64(b, x), order), b.result(x))

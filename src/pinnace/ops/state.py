@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from pinnace.ops.builder import Builder
-from pinnace.ops.index import added_slices, copied_slices, index_put, put
-from pinnace.ops.table import Tensor, find, primitive
+from pinnace.ops.formulas import formulas, function
+from pinnace.ops.table import Tensor, lowered, primitive, primitives
 from pinnace.ops.values import Effects, Value
-from pinnace.program import Dialect
 
 
 @primitive("Assign", "InplaceCopy", unused="non_blocking")
@@ -21,134 +18,82 @@ def assign(b: Builder, variable: Tensor, value: Tensor) -> Value:
     return b.memory.assign(variable, b.op("Identity", value))
 
 
-def _in_place(names: Mapping[str, str]) -> None:
-    for name, plain in names.items():
-        _changing(name, plain)
+_SAME_NAME = """
+AddExt SubExt Mul Div DivMod Exp Log Floor Sign Tanh Sigmoid SiLU ReLU Elu Hardtanh Threshold ClampScalar
+ClampTensor Addmm ScatterValue IndexAddExt IndexFillScalar IndexFillTensor MaskedScatter Erfinv FillDiagonal
+"""
+"""Primitives of which MindSpore has one with the name `Inplace...` too."""
 
 
-def _changing(name: str, plain: str) -> None:
-    @primitive(name, lowered_to=f"As {plain}, and the variable stands for the result from here on.")
-    def lowering(b: Builder, variable: Tensor, *rest: Value) -> Value:
-        row = find(Dialect.MINDSPORE, plain)
-        assert row is not None  # `plain` is a name of this package
-        arguments = [v for v in rest if not isinstance(v, Effects)]
-        value = row.lower(b, [b.memory.read(variable), *arguments], {})
-        value = b.cast(value, b.dtype(variable))
-        if b.rank(variable) == 0 < b.rank(value):  # of one element
-            value = b.reshape(value, [])
-        return b.memory.assign(variable, value)
-
-
-_in_place(
+@primitives(
     {
+        **{f"Inplace{name}": name for name in _SAME_NAME.split()},
         "AssignAdd": "Add",
         "AssignSub": "Sub",
-        "InplaceAddExt": "AddExt",
         "InplaceAddsExt": "AddExt",
-        "InplaceSubExt": "SubExt",
         "InplaceSubScalar": "SubExt",
-        "InplaceMul": "Mul",
         "InplaceMuls": "Mul",
-        "InplaceDiv": "Div",
         "InplaceDivs": "Div",
-        "InplaceDivMod": "DivMod",
         "InplaceDivMods": "DivMod",
-        "InplaceFloorDivide": "FloorDiv",
-        "InplaceFloorDivides": "FloorDiv",
-        "InplaceRemainderTensorTensor": "FloorMod",
-        "InplaceRemainderTensorScalar": "FloorMod",
-        "InplaceExp": "Exp",
-        "InplaceLog": "Log",
-        "InplaceFloor": "Floor",
-        "InplaceSign": "Sign",
-        "InplaceTanh": "Tanh",
-        "InplaceSigmoid": "Sigmoid",
-        "InplaceSiLU": "SiLU",
-        "InplaceReLU": "ReLU",
-        "InplaceElu": "Elu",
-        "InplaceHardtanh": "Hardtanh",
-        "InplaceThreshold": "Threshold",
-        "InplaceClampScalar": "ClampScalar",
-        "InplaceClampTensor": "ClampTensor",
-        "InplaceMaskedFillScalar": "MaskedFill",
-        "InplaceMaskedFillTensor": "MaskedFill",
+        "InplaceFloorDivide InplaceFloorDivides": "FloorDiv",
+        "InplaceRemainderTensorTensor InplaceRemainderTensorScalar": "FloorMod",
+        "InplaceMaskedFillScalar InplaceMaskedFillTensor": "MaskedFill",
         "InplaceZero": "ZerosLike",
-        "InplaceFillScalar": "FullLike",
-        "InplaceFillTensor": "FullLike",
-        "InplaceAddmm": "Addmm",
+        "InplaceFillScalar InplaceFillTensor": "FullLike",
         "InplaceScatterAdd": "ScatterAddExt",
-        "InplaceScatterSrc": "Scatter",
-        "InplaceScatterSrcReduce": "Scatter",
-        "InplaceScatterValue": "ScatterValue",
+        "InplaceScatterSrc InplaceScatterSrcReduce": "Scatter",
         "InplaceScatterValueReduce": "ScatterValue",
         "ScatterNdUpdate": "TensorScatterUpdate",
-        "ScatterNdAdd": "TensorScatterAdd",
-        "ScatterNonAliasingAdd": "TensorScatterAdd",
+        "ScatterNdAdd ScatterNonAliasingAdd": "TensorScatterAdd",
         "ScatterNdSub": "TensorScatterSub",
         "ScatterNdMul": "TensorScatterMul",
         "ScatterNdDiv": "TensorScatterDiv",
-        "InplaceIndexAddExt": "IndexAddExt",
-        "InplaceIndexFillScalar": "IndexFillScalar",
-        "InplaceIndexFillTensor": "IndexFillTensor",
-        "InplaceMaskedScatter": "MaskedScatter",
-        "InplaceErfinv": "Erfinv",
-        "InplaceFillDiagonal": "FillDiagonal",
         "ScatterNdMax": "TensorScatterMax",
         "ScatterNdMin": "TensorScatterMin",
     }
 )
+def in_place(b: Builder, plain: str, variable: Tensor, *rest: Value) -> Value:
+    """As {plain}, and the variable stands for the result from here on."""
+    arguments = [v for v in rest if not isinstance(v, Effects)]
+    value = lowered(b, plain, b.memory.read(variable), *arguments)
+    value = b.cast(value, b.dtype(variable))
+    if b.rank(variable) == 0 < b.rank(value):  # of one element
+        value = b.reshape(value, [])
+    return b.memory.assign(variable, value)
 
 
-def _scatter_rows(names: Mapping[str, str]) -> None:
-    for name, plain in names.items():
-        _scattering(name, plain)
+_REDUCTIONS = ("Update", "Add", "Sub", "Mul", "Div", "Max", "Min")
 
 
-def _scattering(name: str, plain: str) -> None:
-    @primitive(name, lowered_to=f"As {plain}, by rows, and the variable stands for the result from here on.")
-    def lowering(b: Builder, variable: Tensor, indices: Tensor, updates: Tensor) -> Value:
-        row = find(Dialect.MINDSPORE, plain)
-        assert row is not None  # `plain` is a name of this package
-        value = row.lower(b, [b.memory.read(variable), b.op("Unsqueeze", indices, [-1]), updates], {})
-        return b.memory.assign(variable, value)
+@primitives({f"Scatter{name}": f"TensorScatter{name}" for name in _REDUCTIONS})
+def scatter_rows(b: Builder, plain: str, variable: Tensor, indices: Tensor, updates: Tensor) -> Value:
+    """As {plain}, by rows, and the variable stands for the result from here on."""
+    rows = b.op("Unsqueeze", indices, [-1])
+    return b.memory.assign(variable, lowered(b, plain, b.memory.read(variable), rows, updates))
 
 
-_scatter_rows(
+formulas(
+    __name__,
     {
-        "ScatterUpdate": "TensorScatterUpdate",
-        "ScatterAdd": "TensorScatterAdd",
-        "ScatterSub": "TensorScatterSub",
-        "ScatterMul": "TensorScatterMul",
-        "ScatterDiv": "TensorScatterDiv",
-        "ScatterMax": "TensorScatterMax",
-        "ScatterMin": "TensorScatterMin",
-    }
+        "IndexAdd InplaceIndexAdd; use_lock check_index_bound": "variable, indices, updates, *, axis: int"
+        " -> assigned(variable, added_slices(held(variable), indices, updates, axis))",
+        "InplaceIndexCopy": "variable, dim: int, index, tensor"
+        " -> assigned(variable, copied_slices(held(variable), index, tensor, dim))",
+        "InplaceIndexPut InnerInplaceIndexPut": "variable, indices: Value, values, accumulate: bool = False"
+        " -> assigned(variable, index_put(held(variable), values, indices, accumulate))",
+        "InplacePut": "variable, index, source, accumulate: bool = False"
+        " -> assigned(variable, put(held(variable), index, source, accumulate))",
+    },
 )
 
 
-@primitive("IndexAdd", "InplaceIndexAdd", unused="use_lock check_index_bound")
-def index_add(b: Builder, variable: Tensor, indices: Tensor, updates: Tensor, *, axis: int) -> Value:
-    """ScatterElements, reduction add, and the variable stands for the result from here on."""
-    return b.memory.assign(variable, added_slices(b, b.memory.read(variable), indices, updates, axis))
+@function
+def held(b: Builder, variable: Tensor) -> Tensor:
+    """The value of a variable at the node that is lowered."""
+    return b.memory.read(variable)
 
 
-@primitive("InplaceIndexCopy")
-def inplace_index_copy(b: Builder, variable: Tensor, dim: int, index: Tensor, tensor: Tensor) -> Value:
-    """ScatterElements, and the variable stands for the result from here on."""
-    return b.memory.assign(variable, copied_slices(b, b.memory.read(variable), index, tensor, dim))
-
-
-@primitive("InplaceIndexPut", "InnerInplaceIndexPut")
-def inplace_index_put(
-    b: Builder, variable: Tensor, indices: Value, values: Tensor, accumulate: bool = False
-) -> Value:
-    """ScatterND at the indices, side by side, and the variable stands for the result from here on."""
-    return b.memory.assign(variable, index_put(b, b.memory.read(variable), values, indices, accumulate))
-
-
-@primitive("InplacePut")
-def inplace_put(
-    b: Builder, variable: Tensor, index: Tensor, source: Tensor, accumulate: bool = False
-) -> Value:
-    """ScatterElements of all elements in a row, and the variable stands for the result from here on."""
-    return b.memory.assign(variable, put(b, b.memory.read(variable), index, source, accumulate))
+@function
+def assigned(b: Builder, variable: Tensor, value: Tensor) -> Tensor:
+    """The value, for which the variable stands from here on."""
+    return b.memory.assign(variable, value)

@@ -288,19 +288,12 @@ def _convert(b: Builder, p: _Parameter, value: Value) -> Any:
 _TABLE: dict[tuple[Dialect, str], Primitive] = {}
 
 
-def primitive(
-    *names: str, dialect: Dialect = Dialect.MINDSPORE, unused: str = "", lowered_to: str = ""
-) -> Callable[[_L], _L]:
+def primitive(*names: str, dialect: Dialect = Dialect.MINDSPORE, unused: str = "") -> Callable[[_L], _L]:
     """Enter a lowering into the table under one or more names of a dialect.
 
     `unused` names the arguments that have no effect on inference, whatever they are.
     """
-
-    def enter(lowering: _L) -> _L:
-        lowering.__doc__ = lowered_to or lowering.__doc__
-        return primitives({" ".join(names): ()}, dialect, unused)(lowering)
-
-    return enter
+    return primitives({" ".join(names): ()}, dialect, unused)
 
 
 def primitives(
@@ -334,21 +327,6 @@ def shared(names: str) -> None:
         _enter(replace(_TABLE[Dialect.MINDSPORE, name], dialect=Dialect.LITE))
 
 
-def same(module: str, names: Mapping[str, str], dialect: Dialect = Dialect.MINDSPORE) -> None:
-    """Enter primitives that are one ONNX operator with the same inputs: MindSpore's name -> ONNX's."""
-    for name, op_type in names.items():
-        primitive(name, dialect=dialect)(_one_operator(module, op_type))
-
-
-def _one_operator(module: str, op_type: str) -> Lowering:
-    def lowering(b: Builder, *inputs: Tensor) -> Value:
-        return b.op(op_type, *inputs)
-
-    lowering.__doc__ = f"{op_type}."
-    lowering.__module__ = module
-    return lowering
-
-
 def find(dialect: Dialect, name: str) -> Primitive | None:
     """The row for a primitive, or None where Pinnace does not know it.
 
@@ -358,6 +336,11 @@ def find(dialect: Dialect, name: str) -> Primitive | None:
     if row is None and dialect is Dialect.LITE and signatures.find(dialect, name) is None:
         row = _TABLE.get((Dialect.MINDSPORE, name))
     return row
+
+
+def lowered(b: Builder, name: str, *inputs: Value) -> Value:
+    """The value of one of MindSpore's primitives that is in the table."""
+    return _TABLE[Dialect.MINDSPORE, name].lower(b, inputs, {})
 
 
 def rows() -> Iterator[Primitive]:
