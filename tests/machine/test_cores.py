@@ -8,33 +8,12 @@ import pytest
 from pinnace.machine import cores
 
 
-@pytest.mark.parametrize(
-    ("files", "quota"),
-    [
-        ({}, 0.0),
-        ({"cpu.max": "max 100000\n"}, 0.0),
-        ({"cpu.max": "150000 100000\n"}, 1.5),
-        ({"cpu.max": "garbage"}, 0.0),
-        ({"cpu/cpu.cfs_quota_us": "-1\n", "cpu/cpu.cfs_period_us": "100000\n"}, 0.0),
-        ({"cpu/cpu.cfs_quota_us": "50000\n", "cpu/cpu.cfs_period_us": "100000\n"}, 0.5),
-    ],
-)
-def test_quota_of_a_cgroup(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, files: dict, quota: float
-) -> None:
-    for name, text in files.items():
-        (tmp_path / name).parent.mkdir(exist_ok=True)
-        (tmp_path / name).write_text(text)
-    monkeypatch.setattr(cores, "_CGROUP", tmp_path)
-    assert cores._cgroup_quota() == quota
-
-
 @pytest.mark.parametrize(("quota", "count"), [(0.0, 4), (1.5, 2), (0.2, 1), (16.0, 4)])
 def test_usable_cores_are_those_allowed_and_granted(
     monkeypatch: pytest.MonkeyPatch, quota: float, count: int
 ) -> None:
     monkeypatch.setattr(cores, "allowed_cores", lambda: (0, 1, 2, 3))
-    monkeypatch.setattr(cores, "_cgroup_quota", lambda: quota)
+    monkeypatch.setattr(cores, "cpu_quota", lambda: quota)
     assert cores.usable_core_count() == count
 
 

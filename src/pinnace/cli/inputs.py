@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ from PIL import Image, UnidentifiedImageError
 
 from pinnace.cli.picture import Layout, Preparation, read_picture
 from pinnace.errors import ArgumentValueError
+from pinnace.machine.cgroup import usable_memory
 from pinnace.shapes import Shape, takes
 from pinnace.types import Array, DataType, Format
 
@@ -136,9 +136,9 @@ def _made_up(slot: InputSpec, shape: Shape) -> InputData:
 def _read(file: Path, slot: InputSpec, shape: Shape, pictures: Pictures) -> Array:
     if not file.is_file() and file.exists():
         raise ArgumentValueError("is not a regular file")
-    size, memory = file.stat().st_size, os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    size, memory = file.stat().st_size, usable_memory()
     if size > memory:
-        raise ArgumentValueError(f"holds {size} bytes, and this machine has {memory} bytes of memory")
+        raise ArgumentValueError(f"holds {size} bytes, and this process may use {memory} bytes of memory")
     if file.suffix == ".bin":
         _check_bytes(file.stat().st_size, slot, shape)
         return _fit(np.fromfile(file, slot.dtype.to_numpy()), shape)

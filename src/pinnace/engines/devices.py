@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import asdict, dataclass
 
 from pinnace.engines import memory, missing
 from pinnace.machine.accelerators import cards
+from pinnace.machine.cgroup import usable_memory
 from pinnace.machine.cores import allowed_cores
 from pinnace.machine.simulation import KINDS, counts, simulated
 from pinnace.options.target import Target
@@ -78,14 +78,10 @@ def place(kind: str, number: int) -> DeviceMemory:
 
 def _cpu() -> Device:
     cores = len(allowed_cores())
-    return Device("cpu", 0, f"{cores} core{'s' * (cores > 1)}", _memory(), "onnxruntime CPU")
+    return Device("cpu", 0, f"{cores} core{'s' * (cores > 1)}", usable_memory(), "onnxruntime CPU")
 
 
 def _simulated_device(kind: str, number: int) -> Device:
     """Return a simulated device; its memory is the machine's, shared with all others."""
     where = str(simulated(kind, number)).partition(" ")[2].strip("()")
-    return Device(kind, number, where, _memory(), "onnxruntime CPU", simulated=True)
-
-
-def _memory() -> int:
-    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return Device(kind, number, where, usable_memory(), "onnxruntime CPU", simulated=True)

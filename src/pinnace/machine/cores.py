@@ -9,9 +9,10 @@ from contextlib import contextmanager
 from itertools import groupby, zip_longest
 from pathlib import Path
 
+from pinnace.machine.cgroup import cpu_quota
+
 _CPU = Path("/sys/devices/system/cpu")
 _NODES = Path("/sys/devices/system/node")
-_CGROUP = Path("/sys/fs/cgroup")
 
 
 def allowed_cores() -> tuple[int, ...]:
@@ -23,7 +24,7 @@ def usable_core_count() -> int:
     """Return the number of threads that can run in parallel: allowed cores, or the cgroup's quota if
     lower.
     """
-    quota = _cgroup_quota()
+    quota = cpu_quota()
     allowed = len(allowed_cores())
     return max(1, min(allowed, math.ceil(quota))) if quota else allowed
 
@@ -84,19 +85,3 @@ def _max_frequency(core: int) -> int:
         return int((_CPU / f"cpu{core}/cpufreq/cpuinfo_max_freq").read_text())
     except (OSError, ValueError):
         return 0
-
-
-def _cgroup_quota() -> float:
-    """Return the number of cores that the cgroup's quota amounts to; 0 without a limit.
-
-    cgroup v2 writes "quota period" or "max period" into `cpu.max`, v1 has a file for each of the two.
-    """
-    try:
-        if (_CGROUP / "cpu.max").exists():
-            quota, period = (_CGROUP / "cpu.max").read_text().split()
-        else:
-            quota = (_CGROUP / "cpu/cpu.cfs_quota_us").read_text()
-            period = (_CGROUP / "cpu/cpu.cfs_period_us").read_text()
-        return max(0.0, int(quota) / int(period))
-    except (OSError, ValueError, ZeroDivisionError):
-        return 0.0

@@ -1,0 +1,67 @@
+"""Limits of the control groups that this process is in: systemd's CPUQuota=, Docker's and Kubernetes' limits.
+
+`/proc/self/cgroup` names the process's group in each hierarchy; a limit of a parent counts too (cgroups(7),
+the kernel's documents cgroup-v2 and cgroup-v1). Where a container sees the group's path of its host, which
+is not mounted there, the root of the mount is the container's own group.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+_ROOT = Path("/sys/fs/cgroup")
+_OWN = Path("/proc/self/cgroup")
+
+
+def cpu_quota() -> float:
+    """Return the number of cores that the lowest quota amounts to; 0 without a limit.
+
+    Version 2 writes "quota period" or "max period" into `cpu.max`, version 1 has a file for each of the two.
+    """
+    found = [text.split() for text in _texts("cpu", "cpu.max")]
+    for folder in _folders("cpu"):
+        with suppress(OSError):
+            files = ("cpu.cfs_quota_us", "cpu.cfs_period_us")
+            found.append([(folder / file).read_text().strip() for file in files])
+    quotas = []
+    for quota_and_period in found:
+        with suppress(ValueError, ZeroDivisionError):
+            quota, period = map(int, quota_and_period)
+            quotas.append(quota / period)
+    return min((quota for quota in quotas if quota > 0), default=0.0)
+
+
+def usable_memory() -> int:
+    """Return the bytes of memory that this process may use: those of the machine, or the lowest limit."""
+    limits = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")]
+    for text in (*_texts("memory", "memory.max"), *_texts("memory", "memory.limit_in_bytes")):
+        with suppress(ValueError):  # "max"
+            limits.append(int(text))
+    return min(limit for limit in limits if limit > 0)
+
+
+def _texts(controller: str, file: str) -> Iterator[str]:
+    """Yield the contents of a file in the process's groups of a controller, and in their parents."""
+    for folder in _folders(controller):
+        with suppress(OSError):
+            yield (folder / file).read_text()
+
+
+def _folders(controller: str) -> Iterator[Path]:
+    """Yield the folders of the process's groups of a controller, and of their parents."""
+    places = {"": "/", controller: "/"}
+    with suppress(OSError):
+        for line in _OWN.read_text().splitlines():
+            _, controllers, path = line.split(":", 2)
+            if not controllers or controller in controllers.split(","):
+                places[controllers] = path
+    for controllers, path in places.items():
+        names = (controllers,) if controllers else ("", "unified")
+        for name in names:
+            group = _ROOT / name / path.lstrip("/")
+            while group.is_relative_to(_ROOT / name):
+                yield group
+                group = group.parent
