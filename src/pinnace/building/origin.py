@@ -59,7 +59,7 @@ class Origin:
     """A model opened for a target, from which executables are built, also with other weights or shapes.
 
     `tunings` are the model's measurements; after a build `offer` shares the weights with the processes that
-    the settings name, else it is None.
+    the settings name, else it is None, and `facts` are those for `Model.get_model_info`.
     """
 
     def __init__(
@@ -79,10 +79,8 @@ class Origin:
 
         source = source_of(model, settings)
         kind = formats.kind(source, model_type)
-        self._settings = settings
-        self._sharing = Sharing.of(settings)
-        self._contents = Contents(source)
-        self._store = Store.of(settings) or spare
+        self._settings, self._sharing = settings, Sharing.of(settings)
+        self._contents, self._store = Contents(source), Store.of(settings) or spare
         self.tunings = Tunings(self._store, self._contents)
         # Lender and borrower must choose the same engine, and onnxruntime is the one that shares weights.
         tuning = None if self._sharing else self.tunings.find()
@@ -104,7 +102,6 @@ class Origin:
         self._tuned = tuning is not None
         self.offer: Offer | None = None
         self.facts: Mapping[str, str] = {}
-        """Facts of the last build for `Model.get_model_info`."""
 
     @property
     def source(self) -> Source:

@@ -41,11 +41,7 @@ def to_target(
     options: DeviceOptions = getattr(context, kind)
     precision = options.precision_mode or FP32
     cpu = context.cpu
-    if 0 < cpu.thread_num < cpu.inter_op_parallel_num:
-        raise ConfigError(
-            f"inter_op_parallel_num ({cpu.inter_op_parallel_num}) must not be greater than "
-            f"thread_num ({cpu.thread_num})"
-        )
+    _check_operators(cpu)
     number = getattr(options, "device_id", 0) if device_id is None else device_id
     said = _said(context, kind, options)
     device = simulated(kind, number)
@@ -69,6 +65,14 @@ def to_target(
         parallel_requests=places,
         **said,
     )
+
+
+def _check_operators(cpu: CPU) -> None:
+    if 0 < cpu.thread_num < cpu.inter_op_parallel_num:
+        raise ConfigError(
+            f"inter_op_parallel_num ({cpu.inter_op_parallel_num}) must not be greater than "
+            f"thread_num ({cpu.thread_num})"
+        )
 
 
 def _said(context: Context, kind: str, options: DeviceOptions) -> dict[str, Any]:

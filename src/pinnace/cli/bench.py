@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING
 import typer
 
 from pinnace.cli import options
+from pinnace.cli.numbers import counts, usual_counts
 
 if TYPE_CHECKING:
     from pinnace import Context, ModelParallelRunner, Tensor
-    from pinnace.bench.accuracy import Closeness
     from pinnace.bench.timing import Call, RunLimit, Spans
     from pinnace.cli.inputs import InputData
-    from pinnace.cli.measured import BenchReport
+    from pinnace.cli.measured import Accuracy, BenchReport
     from pinnace.engines.steps import Step
 
 PROFILED = 20
@@ -36,8 +36,23 @@ class Setup:
     config: Path | None
     provider: str
     precision: str
-    warming: RunLimit
-    limit: RunLimit
+    seconds: float
+    runs: int | None
+    warm_up: int
+
+    @property
+    def warming(self) -> RunLimit:
+        """The predictions before a measurement."""
+        from pinnace.bench.timing import RunLimit
+
+        return RunLimit(0.0, self.warm_up)
+
+    @property
+    def limit(self) -> RunLimit:
+        """The predictions of a measurement."""
+        from pinnace.bench.timing import RunLimit
+
+        return RunLimit(self.seconds, self.runs)
 
 
 @dataclass(frozen=True)
@@ -83,22 +98,16 @@ def bench(
     With --reference the exit status is 1 if the outputs are too far from it.
     """
     from pinnace.bench import plot as plotting
-    from pinnace.bench.timing import RunLimit
-    from pinnace.cli.measured import Accuracy
-    from pinnace.cli.numbers import counts
 
     if plot:
         plotting.check(plot)
-    engine = "" if provider == "automatic" else provider
-    warming, limit = RunLimit(0.0, warm_up), RunLimit(seconds, runs)
-    setup = Setup(model, inputs or [], shapes or [], config, engine, precision, warming, limit)
+    setup = Setup(model, inputs or [], shapes or [], config, provider, precision, seconds, runs, warm_up)
     thread_counts = counts("--threads", threads, 0)
-
+    worker_counts = (counts("--workers", workers, 1) if workers else usual_counts()) if clients else []
     measured = _looked_at(setup, thread_counts[0])
     if reference:
-        compared = _compare(setup, thread_counts[0], reference)
-        measured.accuracy = Accuracy(compared, threshold, cosine_threshold)
-    _time(setup, thread_counts, workers, clients, measured)
+        measured.accuracy = _compare(setup, thread_counts[0], reference, threshold, cosine_threshold)
+    _time(setup, thread_counts, worker_counts, clients, measured)
     if profile or trace:
         measured.profiled = _profile(setup, thread_counts[0], measured.engine)
     _present(measured, setup, as_json, trace, plot)
@@ -106,12 +115,13 @@ def bench(
 
 
 def _time(
-    setup: Setup, thread_counts: Sequence[int], workers: str | None, clients: int, measured: BenchReport
+    setup: Setup,
+    thread_counts: Sequence[int],
+    worker_counts: Sequence[int],
+    clients: int,
+    measured: BenchReport,
 ) -> None:
     """Measure latency and throughput."""
-    from pinnace.cli.numbers import counts, usual_counts
-
-    worker_counts = (counts("--workers", workers, 1) if workers else usual_counts()) if clients else []
     for count in thread_counts:
         measured.callers[count] = _time_caller(setup, count)
     for count in thread_counts:
@@ -166,13 +176,17 @@ def _looked_at(setup: Setup, threads: int) -> BenchReport:
     return measured
 
 
-def _compare(setup: Setup, threads: int, reference: Path) -> list[Closeness]:
+def _compare(
+    setup: Setup, threads: int, reference: Path, threshold: float, cosine_threshold: float | None
+) -> Accuracy:
     from pinnace.bench import accuracy, references
+    from pinnace.cli.measured import Accuracy
 
     wanted = references.read(reference)
     with _opened(setup, threads, 1) as opened:
         outputs = {o.name: o.get_data_to_numpy() for o in opened.model.predict(opened.tensors)}
-    return accuracy.compare(outputs, references.assign(wanted, list(outputs)))
+    closeness = accuracy.compare(outputs, references.assign(wanted, list(outputs)))
+    return Accuracy(closeness, threshold, cosine_threshold)
 
 
 def _time_caller(setup: Setup, threads: int) -> Spans:
@@ -219,7 +233,7 @@ def _profile(setup: Setup, threads: int, engine: str) -> list[list[Step]]:
         with progress(f"Profiling {setup.path.name}"):
             execution = executable.execution()
             not_counted = len(spans(lambda: execution.run(arrays), setup.warming))
-            spans(lambda: execution.run(arrays), RunLimit(0.0, setup.limit.runs or PROFILED))
+            spans(lambda: execution.run(arrays), RunLimit(0.0, setup.runs or PROFILED))
         return executable.profile()[not_counted:]
     finally:
         executable.close()
@@ -243,7 +257,8 @@ def _opened(setup: Setup, threads: int, workers: int) -> Iterator[Opened]:
 def _context(setup: Setup, threads: int, workers: int) -> Context:
     from pinnace.cli.opening import context_for
 
-    return context_for(threads, setup.config, workers, setup.provider, setup.precision)
+    provider = "" if setup.provider == "automatic" else setup.provider
+    return context_for(threads, setup.config, workers, provider, setup.precision)
 
 
 def _kept_entries(config: Path | None) -> set[str] | None:
