@@ -197,7 +197,7 @@ def icns(png: bytes) -> bytes:
 @pytest.mark.parametrize(
     ("name", "content", "said"),
     [
-        ("deep.npy", b"\x93NUMPY\x01\x00" + (9000).to_bytes(2, "little") + b"(" * 9000, "is not a .npy file"),
+        ("deep.npy", b"\x93NUMPY\x01\x00" + (9000).to_bytes(2, "little") + b"(" * 9000, "an .npy file"),
         ("bomb.png", picture(9000), "81000000 pixels"),
         ("bomb.icns", icns(picture(9000)), "81000000 pixels"),
         ("damaged.dds", b"DDS \x7c\0\0\0" + b"\xff" * 200, "cannot be read"),

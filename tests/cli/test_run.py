@@ -1,5 +1,9 @@
 """`pinnace run` on small models whose answers are known by arithmetic."""
 
+import json
+import subprocess
+import sys
+
 import ml_dtypes
 import numpy as np
 import pytest
@@ -58,6 +62,49 @@ def test_files_larger_than_the_memory_are_not_read(pinnace, free, tmp_path, suff
     answer = pinnace("run", free, "--input", str(path))
     assert answer.code == 1
     assert f"holds {1 << 43} bytes, and this process may use" in answer.err
+
+
+@pytest.mark.parametrize(
+    ("dtype", "given", "values"),
+    [
+        ("float", "1.5,-2e1", [1.5, -20]),
+        ("int64", "9007199254740993,-1", [9007199254740993, -1]),
+        ("int32", "3,.5", "invalid literal"),
+        ("float", "3", "holds 1 elements"),
+    ],
+)
+def test_numbers_on_the_command_line(pinnace, identity, dtype, given, values):
+    answer = pinnace("run", identity("2", dtype), "--input", f"x={given}", "--json")
+    if isinstance(values, list):
+        assert answer.json["outputs"][0]["values"] == values
+    else:
+        assert answer.code == 1
+        assert values in answer.err
+
+
+def test_a_number_for_an_input_without_dimensions(pinnace, onnx_file):
+    model = onnx_file(["Mul x rate -> y"], ["x float 2", "rate float"], ["y float 2"])
+    answer = pinnace("run", model, "--input", "x=1,2", "--input", "rate=16000", "--json")
+    assert answer.json["outputs"][0]["values"] == [16000, 32000]
+
+
+def test_an_npz_file_fills_the_inputs_that_it_names(pinnace, onnx_file, tmp_path):
+    model = onnx_file(["Sub a b -> y"], ["a float 2,3", "b float 2,3"], ["y float 2,3"])
+    np.savez(tmp_path / "both.npz", b=B, a=A)
+    answer = pinnace("run", model, "--input", tmp_path / "both.npz", "--json")
+    assert answer.json["outputs"][0]["values"] == [-0.5, 0.5, 1.5, 2.5, 3.5, 4.5]
+    np.savez(tmp_path / "other.npz", c=B)
+    answer = pinnace("run", model, "--input", tmp_path / "other.npz")
+    assert answer.code == 1
+    assert "there is no input 'c'; there is 'a', 'b'" in answer.err
+
+
+def test_an_array_on_stdin(identity, tmp_path):
+    np.save(tmp_path / "x.npy", np.array([1, 2], np.float32))
+    with (tmp_path / "x.npy").open("rb") as file:
+        command = [sys.executable, "-m", "pinnace", "run", str(identity("2")), "--input", "-", "--json"]
+        done = subprocess.run(command, stdin=file, capture_output=True, check=True)
+    assert json.loads(done.stdout)["outputs"][0]["values"] == [1, 2]
 
 
 def test_files_without_a_name_go_to_the_inputs_in_order(pinnace, onnx_file, array_file):
@@ -199,7 +246,7 @@ def test_a_shape_in_vain_is_an_error_that_names_it(pinnace, free):
         ("a={float64}", "holds float64, and the input takes float32"),
         ("a={small}", "holds 4 elements, shape [2, 2], and the input takes [2, 3]"),
         ("a={cut}", "holds 20 bytes"),
-        ("a={text}", "neither a .npy file nor a picture"),
+        ("a={text}", "no .npy file, .npz file, picture or number"),
         ("a={objects}", "pickle"),
         ("a={broken}", "broken.npy"),
         ("a={picture}", "a picture fills 4 dimensions"),

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import math
+import re
+import sys
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from io import BytesIO
 from pathlib import Path
 from typing import BinaryIO, Protocol
+from zipfile import ZipFile, is_zipfile
 
 import numpy as np
 from PIL import Image, UnidentifiedImageError
@@ -17,6 +21,9 @@ from pinnace.errors import ArgumentValueError
 from pinnace.machine.cgroup import usable_memory
 from pinnace.shapes import Shape, takes
 from pinnace.types import Array, DataType, Format
+
+_NUMBERS = r"[-+]?[\d.][\d.e+-]*(,[-+]?[\d.][\d.e+-]*)*"
+"""One number, or several as a list, in the place of a file."""
 
 
 class InputSpec(Protocol):
@@ -57,10 +64,12 @@ class InputData:
 
 
 def assign(given: Sequence[str], names: Sequence[str]) -> dict[str, Path]:
-    """Assign files to inputs: "name=file" by name, plain "file" in the order of the inputs."""
+    """Assign files or numbers to inputs: "name=file" by name, plain "file" in the order of the inputs, and an
+    .npz file to those that it names.
+    """
     files: dict[str, Path] = {}
     unnamed = []
-    for text in given:
+    for text in (one for path in given for one in _members(path)):
         name, equals, file = text.partition("=")
         if not equals or (name not in names and Path(text).exists()):
             unnamed.append(text)
@@ -74,6 +83,16 @@ def assign(given: Sequence[str], names: Sequence[str]) -> dict[str, Path]:
     if len(unnamed) > len(free):
         raise ArgumentValueError(f"--input {unnamed[len(free)]}: there is only {_listed(names)}")
     return files | dict(zip(free, map(Path, unnamed), strict=False))
+
+
+def _members(text: str) -> list[str]:
+    """Return "name=file.npz" for each array of an .npz file, and anything else as it is."""
+    if not text.endswith(".npz") or not is_zipfile(text):
+        return [text]
+    with ZipFile(text) as archive:
+        if sum(member.file_size for member in archive.infolist()) > usable_memory():
+            raise ArgumentValueError(f"--input {text}: its arrays are larger than the memory")
+        return [f"{member.removesuffix('.npy')}={text}" for member in archive.namelist()]
 
 
 def parse_shapes(given: Sequence[str], names: Sequence[str]) -> dict[str, Shape]:
@@ -134,6 +153,10 @@ def _made_up(slot: InputSpec, shape: Shape) -> InputData:
 
 
 def _read(file: Path, slot: InputSpec, shape: Shape, pictures: Pictures) -> Array:
+    if str(file) == "-":
+        return _fit(_typed(_loaded(BytesIO(sys.stdin.buffer.read())), slot), shape)
+    if not file.exists() and re.fullmatch(_NUMBERS, str(file)):
+        return _fit(_written(str(file).split(","), slot.dtype.to_numpy()), shape)
     if not file.is_file() and file.exists():
         raise ArgumentValueError("is not a regular file")
     size, memory = file.stat().st_size, usable_memory()
@@ -143,12 +166,21 @@ def _read(file: Path, slot: InputSpec, shape: Shape, pictures: Pictures) -> Arra
         _check_bytes(file.stat().st_size, slot, shape)
         return _fit(np.fromfile(file, slot.dtype.to_numpy()), shape)
     with file.open("rb") as stream:
-        if stream.read(6) == b"\x93NUMPY":
-            stream.seek(0)
+        start = stream.read(6)
+        stream.seek(0)
+        if start == b"\x93NUMPY":
             return _fit(_typed(_loaded(stream), slot), shape)
+        if file.suffix == ".npz":
+            return _fit(_typed(_loaded(stream, slot.name), slot), shape)
     if _is_picture(file):
         return _picture(file, slot, shape, pictures)
-    raise ArgumentValueError("neither a .npy file nor a picture; raw values need the suffix .bin")
+    raise ArgumentValueError("no .npy file, .npz file, picture or number; raw values need the suffix .bin")
+
+
+def _written(numbers: Sequence[str], dtype: np.dtype[np.generic]) -> Array:
+    """Return numbers that were written on the command line. Raises ValueError for fractions of an int."""
+    exact = np.array(numbers) if dtype.kind in "iu" else np.array(numbers, float)
+    return exact.astype(dtype)
 
 
 def _check_bytes(size: int, slot: InputSpec, shape: Shape) -> None:
@@ -159,14 +191,16 @@ def _check_bytes(size: int, slot: InputSpec, shape: Shape) -> None:
         raise ArgumentValueError(f"holds {size} bytes, and the input of {list(shape)} takes {some}{one}")
 
 
-def _loaded(stream: BinaryIO) -> Array:
-    """Read a .npy file."""
+def _loaded(stream: BinaryIO, name: str = "") -> Array:
+    """Read a .npy file, or the array of a name in an .npz file."""
     try:
-        array: Array = np.load(stream, allow_pickle=False)
+        found = np.load(stream, allow_pickle=False)
+        array: Array = found[name] if name else found
     except (OSError, ValueError, EOFError, MemoryError):
         raise
     except Exception as error:  # parsers of the header, a Python literal, raise various errors
-        raise ArgumentValueError(f"is not a .npy file: {error or type(error).__name__}") from None
+        kind = ".npz" if name else ".npy"
+        raise ArgumentValueError(f"is not an {kind} file: {error or type(error).__name__}") from None
     return array
 
 

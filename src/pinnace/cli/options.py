@@ -11,7 +11,9 @@ ModelFile = Annotated[Path, typer.Argument(help="A .mindir, .ms or .onnx file.")
 InputFiles = Annotated[
     list[str] | None,
     typer.Option(
-        "--input", metavar="[NAME=]FILE", help="A .npy, .bin or picture file. Repeat for more inputs."
+        "--input",
+        metavar="[NAME=]FILE",
+        help="A .npy, .npz, .bin or picture file, numbers (rate=16000), or - for .npy on stdin.",
     ),
 ]
 InputShapes = Annotated[
