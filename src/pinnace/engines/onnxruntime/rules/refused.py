@@ -61,11 +61,9 @@ def log_of_sigmoid(b: Builder, node: ir.Node) -> ir.Value | None:
 def reduction_of_nothing(b: Builder, node: ir.Node) -> ir.Value | None:
     """Reduction along negative axes, computed wrongly if `x` is empty -> along axes from the front."""
     x, axes = (*node.inputs, None)[:2]
-    if x is None or all(b.shape(x)):
-        return None
     kept = _attributes(node)
     given = ints(axes) or kept.pop("axes", None) or [kept.get("axis", 0)]
-    if min(given) >= 0:
+    if x is None or min(given) >= 0 or all(b.shape(x)):
         return None
     front = [b.axis(a, x) for a in given]
     if axes is not None:
@@ -74,9 +72,9 @@ def reduction_of_nothing(b: Builder, node: ir.Node) -> ir.Value | None:
 
 
 def pool_of_nothing(b: Builder, node: ir.Node) -> ir.Value | None:
-    """Pool of no channels, which is refused -> of no pictures."""
+    """Pool of images without channels, which is refused -> pool of no images."""
     x = node.inputs[0]
-    if x is None or b.shape(x)[1] != 0 or len(node.outputs) > 1:
+    if x is None or x.shape is None or x.shape[1] != 0 or len(node.outputs) > 1:  # not worth an inference
         return None
     y = b.op(node.op_type, b.reshape(x, [0, 1, *b.dims(x)[2:]]), **_attributes(node))
     return b.reshape(y, [b.dim(x, 0), 0, *b.dims(y)[2:]])
