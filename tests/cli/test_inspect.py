@@ -1,8 +1,13 @@
 """`pinnace inspect` on the carried model, whose facts MindSpore 2.10 and its exporter give."""
 
 import re
+from pathlib import Path
 
+import numpy as np
+import onnx
+import onnxruntime
 import pytest
+from onnx import TensorProto, helper, numpy_helper
 
 from pinnace.cli.quickstart import MODEL, data
 
@@ -70,3 +75,43 @@ def test_a_file_that_is_no_model_is_one_error(pinnace, tmp_path, content):
     assert answer.code == 1
     assert "some.mindir" in answer.err
     assert "Traceback" not in answer.err
+
+
+def test_constants_and_branches_count_as_weights(pinnace, tmp_path):
+    weight = numpy_helper.from_array(np.zeros((4, 8), np.float32), "w")
+    branch = helper.make_graph(
+        [helper.make_node("Identity", ["w"], ["o"])],
+        "branch",
+        [],
+        [helper.make_tensor_value_info("o", TensorProto.FLOAT, [4, 8])],
+        [weight],
+    )
+    nodes = [
+        helper.make_node("Constant", [], ["k"], value=numpy_helper.from_array(np.zeros(3, np.int64))),
+        helper.make_node("If", ["c"], ["y"], then_branch=branch, else_branch=branch),
+    ]
+    graph = helper.make_graph(
+        nodes,
+        "g",
+        [helper.make_tensor_value_info("c", TensorProto.BOOL, [])],
+        [
+            helper.make_tensor_value_info("y", TensorProto.FLOAT, [4, 8]),
+            helper.make_tensor_value_info("k", TensorProto.INT64, [3]),
+        ],
+    )
+    path = tmp_path / "branches.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=10), path)
+    found = pinnace("inspect", path, "--json").json
+    assert (found["parameters"], found["parameter_bytes"]) == (3, 2 * 128 + 24)
+
+
+def test_the_lowered_model_is_written_as_onnx(pinnace, tmp_path):
+    out = tmp_path / "out.onnx"
+    assert (
+        pinnace("inspect", Path(__file__).parents[1] / "data" / "api" / "add.mindir", "--onnx", out).code == 0
+    )
+    session = onnxruntime.InferenceSession(out)
+    x = np.ones((3, 4, 5), np.float32)
+    (total,) = session.run(None, {port.name: x for port in session.get_inputs()})
+    np.testing.assert_array_equal(total, x + x)
+    assert [path.name for path in tmp_path.iterdir()] == ["out.onnx"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pinnace.deferred import import_onnx_ir
@@ -31,12 +32,17 @@ def source_of(model: str | os.PathLike[str] | Buffer, settings: Settings) -> Sou
     return Source.of_buffer(model, beside if os.path.isdir(beside) else os.path.dirname(beside) or ".")
 
 
-def inspect_model(path: str | os.PathLike[str]) -> ModelReport:
-    """Describe a model file, with its unsupported primitives. Raises ModelFormatError."""
+def inspect_model(path: str | os.PathLike[str], onnx: Path | None = None) -> ModelReport:
+    """Describe a model file, with its unsupported primitives, and write it to `onnx` as Pinnace lowers it.
+
+    Raises ModelFormatError, and for `onnx` UnsupportedModelError and OSError.
+    """
     import_onnx_ir()
     from pinnace import formats
-    from pinnace.building.report import report
+    from pinnace.building.report import report, write_onnx
     from pinnace.weights.source import Source
 
     source = Source.of_file(path)
+    if onnx is not None:
+        write_onnx(source, formats.read(source), onnx)
     return report(source, formats.read(source))

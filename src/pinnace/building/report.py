@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 import onnx_ir as ir
 
@@ -16,6 +17,7 @@ from pinnace.program import Program
 from pinnace.types import ModelType, Port
 from pinnace.weights.source import Source
 
+_INLINE = 1 << 30
 _DIALECTS = {
     ("mindspore", ModelType.MINDIR): "MindIR of MindSpore",
     ("lite", ModelType.MINDIR): "MindIR of MindSpore Lite",
@@ -63,6 +65,21 @@ def report(source: Source, graph: Program | ir.Model) -> ModelReport:
     )
 
 
+def write_onnx(source: Source, graph: Program | ir.Model, path: Path) -> None:
+    """Write what Pinnace makes of a model before an engine optimises it; over 1 GiB, weights go to
+    `path`.data.
+
+    Raises UnsupportedModelError and OSError.
+    """
+    lowered = compilable(graph, source.name, None).model
+    size = sum(weight.nbytes for weight in _weights(lowered))
+    inline = 0 if size > _INLINE else size
+    beside = path.with_name(f"{path.name}.data")
+    ir.save(lowered, path, external_data=beside.name, size_threshold_bytes=inline)
+    if not beside.stat().st_size:
+        beside.unlink()
+
+
 def _origin(graph: Program | ir.Model) -> tuple[str, str, Mapping[str, str]]:
     """Dialect, producer with version, and user info."""
     if isinstance(graph, Program):
@@ -82,9 +99,18 @@ def _ports(
 
 
 def _weights(graph: Program | ir.Model) -> Iterable[ir.TensorProtocol]:
+    """Return the tensors of a file; those of ONNX are in initializers and Constants of all its graphs."""
     if isinstance(graph, Program):
         return [w for f in graph.functions.values() for w in f.parameters.values()]
-    return [v.const_value for v in graph.graph.initializers.values() if v.const_value is not None]
+    owners = [*graph.graphs(), *graph.functions.values()]
+    kept = [v.const_value for owner in owners for v in getattr(owner, "initializers", {}).values()]
+    constants = [
+        node.attributes["value"].as_tensor()
+        for owner in owners
+        for node in owner
+        if node.op_type == "Constant" and "value" in node.attributes
+    ]
+    return [tensor for tensor in (*kept, *constants) if tensor is not None]
 
 
 def _nodes(graph: Program | ir.Model) -> Iterable[tuple[str, str]]:

@@ -21,6 +21,10 @@ def inspect(
     nodes: Annotated[
         bool, typer.Option("--nodes", help="List the nodes, by the names that [execution_plan] takes.")
     ] = False,
+    onnx: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Write what Pinnace makes of the model, for viewers like Netron."),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Show a model's dialect, inputs, outputs, weights and primitives, and what is not supported.
@@ -32,7 +36,7 @@ def inspect(
     from pinnace.errors import UnsupportedModelError
 
     with progress(f"Reading {model.name}"):
-        report = inspect_model(model)
+        report = inspect_model(model, onnx)
     if as_json:
         print(json.dumps(_as_json(model, report, nodes), indent=2))
     else:
