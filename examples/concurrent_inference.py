@@ -28,10 +28,7 @@ parallel_runner_config = mslite.RunnerConfig(context=context, workers_num=WORKER
 
 # Build ModelParallelRunner from file
 model_parallel_runner = mslite.ModelParallelRunner()
-model_parallel_runner.init(
-    model_path="src/pinnace/data/efficientnet_lite0.mindir", runner_config=parallel_runner_config
-)
-
+model_parallel_runner.init(model_path="src/pinnace/data/efficientnet_lite0.mindir", runner_config=parallel_runner_config)
 
 def parallel_runner_predict(parallel_runner, parallel_id):
     """
@@ -56,24 +53,15 @@ def parallel_runner_predict(parallel_runner, parallel_id):
         outputs = []
         parallel_runner.predict(inputs, outputs)
         once_end_time = time.time()
-        print(
-            "parallel id: ",
-            parallel_id,
-            " | task index: ",
-            task_index,
-            " | run once time: ",
-            once_end_time - once_start_time,
-            " s",
-        )
+        print("parallel id: ", parallel_id, " | task index: ", task_index, " | run once time: ",
+              once_end_time - once_start_time, " s")
         # Get output
         for output in outputs:
             tensor_name = output.get_tensor_name().rstrip()
             data_size = output.get_data_size()
             element_num = output.get_element_num()
-            print(
-                "tensor name is:%s tensor size is:%s tensor elements num is:%s"
-                % (tensor_name, data_size, element_num)
-            )
+            print("tensor name is:%s tensor size is:%s tensor elements num is:%s" % (tensor_name, data_size,
+                                                                                     element_num))
             data = output.get_data_to_numpy()
             data = data.flatten()
             print("output data is:", end=" ")
@@ -86,15 +74,7 @@ def parallel_runner_predict(parallel_runner, parallel_id):
 threads = []
 total_start_time = time.time()
 for i in range(PARALLEL_NUM):
-    threads.append(
-        Thread(
-            target=parallel_runner_predict,
-            args=(
-                model_parallel_runner,
-                i,
-            ),
-        )
-    )
+    threads.append(Thread(target=parallel_runner_predict, args=(model_parallel_runner, i,)))
 
 # Start threads to perform parallel inference.
 for th in threads:

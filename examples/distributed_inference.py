@@ -50,7 +50,8 @@ for output in outputs:
     name = output.name.rstrip()
     data_size = output.data_size
     element_num = output.element_num
-    print("tensor's name is:%s data size is:%s tensor elements num is:%s" % (name, data_size, element_num))
+    print("tensor's name is:%s data size is:%s tensor elements num is:%s" %
+          (name, data_size, element_num))
     data = output.get_data_to_numpy()
     data = data.flatten()
     print("output data is:", end=" ")

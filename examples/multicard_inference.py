@@ -82,14 +82,8 @@ class ParallelPredictUtils:
     def build_model(self):
         for device_id in range(self.device_num):
             # create subprocess
-            process = Process(
-                target=predict_process_func,
-                args=(
-                    self.pipe_child_end[device_id],
-                    self.model_path,
-                    device_id,
-                ),
-            )
+            process = Process(target=predict_process_func,
+                              args=(self.pipe_child_end[device_id], self.model_path, device_id,))
             process.start()
             self.process.append(process)
 

@@ -9,7 +9,7 @@ import mindspore_lite as mslite
 context = mslite.Context()
 context.target = ["cpu"]
 context.cpu.thread_num = 1
-context.cpu.thread_affinity_mode = 2
+context.cpu.thread_affinity_mode=2
 
 # build model from file
 MODEL_PATH = "src/pinnace/data/efficientnet_lite0.mindir"
@@ -27,13 +27,13 @@ outputs = model.predict(inputs)
 
 # get output
 for output in outputs:
-    name = output.name.rstrip()
-    data_size = output.data_size
-    element_num = output.element_num
-    print("tensor's name is:%s data size is:%s tensor elements num is:%s" % (name, data_size, element_num))
-    data = output.get_data_to_numpy()
-    data = data.flatten()
-    print("output data is:", end=" ")
-    for i in range(50):
-        print(data[i], end=" ")
-    print("")
+  name = output.name.rstrip()
+  data_size = output.data_size
+  element_num = output.element_num
+  print("tensor's name is:%s data size is:%s tensor elements num is:%s" % (name, data_size, element_num))
+  data = output.get_data_to_numpy()
+  data = data.flatten()
+  print("output data is:", end=" ")
+  for i in range(50):
+    print(data[i], end=" ")
+  print("")
