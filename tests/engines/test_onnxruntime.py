@@ -19,7 +19,7 @@ from pinnace.building.opening import inspect_model
 from pinnace.building.origin import build
 from pinnace.compiler.graph import compilable
 from pinnace.engines.onnxruntime.compiling import encoded
-from pinnace.errors import ArgumentValueError, DeviceUnavailableError, EngineError, UnsupportedModelError
+from pinnace.errors import DeviceUnavailableError, EngineError, UnsupportedModelError
 from pinnace.formats import read
 from pinnace.options.settings import Settings
 from pinnace.options.target import Target
@@ -167,11 +167,6 @@ def test_inspect_names_them_too(strange):
 def test_a_device_that_is_not_there_says_what_is_missing(model, device, missing):
     with pytest.raises(DeviceUnavailableError, match=missing):
         build(model, None, Target(device=device), Settings())
-
-
-def test_a_provider_that_is_not_known(model):
-    with pytest.raises(ArgumentValueError, match=r"'tpu'.*'onnxruntime'"):
-        build(model, None, Target(provider="tpu"), Settings())
 
 
 def test_bfloat16_goes_in_and_comes_out():
