@@ -15,12 +15,6 @@ _BITS = 5
 _STEPS = (65 - _BITS) << _BITS  # up to 2**64 ns
 
 
-def _step(nanoseconds: int) -> int:
-    """Return the step of the histogram that a time belongs to."""
-    shift = nanoseconds.bit_length() - _BITS - 1
-    return (shift << _BITS) + (nanoseconds >> shift) if shift > 0 else nanoseconds
-
-
 def _longest(step: int) -> int:
     """Return the longest time in nanoseconds of a step of the histogram."""
     shift = max(0, (step >> _BITS) - 1)
@@ -127,7 +121,8 @@ class Tally:
     def count(self, nanoseconds: int) -> None:
         """Count a served request."""
         self.total += nanoseconds
-        self.steps[_step(nanoseconds)] += 1
+        shift = nanoseconds.bit_length() - _BITS - 1
+        self.steps[(shift << _BITS) + (nanoseconds >> shift) if shift > 0 else nanoseconds] += 1
 
 
 @cache

@@ -59,12 +59,6 @@ class Attributes(Storage):
             self._memory = self._memory.reshape(dims) if self._memory.size == size else None
 
     @property
-    def dim_names(self) -> list[str]:
-        """Names that the model file gives to the dimensions, such as "batch", "" for those without one."""
-        names, rank = self._kind.names, len(self._dims)
-        return list(names) if len(names) == rank else [""] * rank
-
-    @property
     def format(self) -> Format:
         """Declared layout of the dimensions; setting it does not change the data."""
         return self._kind.format

@@ -55,6 +55,12 @@ class Storage:
         return self._shape if self._array is None else self._array.shape
 
     @property
+    def dim_names(self) -> list[str]:
+        """Names that the model file gives to the dimensions, such as "batch", "" for those without one."""
+        names, rank = self._kind.names, len(self._dims)
+        return list(names) if len(names) == rank else [""] * rank
+
+    @property
     def device(self) -> str:
         """Device of the data: "None:-1" for host memory, as in mindspore_lite, or a device such as "gpu:0".
 
