@@ -76,9 +76,9 @@ def test_predictions_are_logged_and_failures_with_their_shapes(built, tmp_path, 
     )
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=10)
     path.write_bytes(model.SerializeToString())
-    built_model = built(path)
     x = np.zeros(3, np.float32)
     with caplog.at_level(logging.DEBUG, "pinnace.predictions"):
+        built_model = built(path)
         built_model.predict([x, np.array([3])])
         with pytest.raises(EngineError):
             built_model.predict([x, np.array([7])])

@@ -121,8 +121,8 @@ class Tally:
     def count(self, nanoseconds: int) -> None:
         """Count a served request."""
         self.total += nanoseconds
-        shift = nanoseconds.bit_length() - _BITS - 1
-        self.steps[(shift << _BITS) + (nanoseconds >> shift) if shift > 0 else nanoseconds] += 1
+        shift = nanoseconds.bit_length() - 6  # literals for _BITS: each prediction waits for this
+        self.steps[(shift << 5) + (nanoseconds >> shift) if shift > 0 else nanoseconds] += 1
 
 
 @cache

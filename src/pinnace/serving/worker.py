@@ -39,6 +39,7 @@ class Worker:
         self.within = 0  # nested requests of callbacks since the last queued request
         self.executable = executable
         self._execution = executable.execution()
+        self._logs = _log.isEnabledFor(logging.DEBUG)
 
     def adopt(self, executable: Executable) -> None:
         """Use another executable from now on, with the current state."""
@@ -59,7 +60,7 @@ class Worker:
             raise
         taken = perf_counter_ns() - arrived
         tally.count(taken)
-        if _log.isEnabledFor(logging.DEBUG):
+        if self._logs:
             shapes = [array.shape for array in arrays]
             _log.debug("a prediction took %.3f ms, inputs of shapes %s", taken / 1e6, shapes)
         return results
