@@ -239,6 +239,8 @@ def _draw_attributes(n: Node) -> None:
         value = make(n) if make is not None else _plain(n, attribute)
         if value is not None:
             n.attributes[name] = value
+    if n.schema.name == "Constant":  # it takes exactly one, which the schema does not say
+        n.attributes = dict(list(n.attributes.items())[:1])
 
 
 def _plain(n: Node, attribute: Any) -> Any:
