@@ -8,11 +8,14 @@ import onnx_ir as ir
 from pinnace.ops import binding
 from pinnace.ops.array import counting
 from pinnace.ops.builder import Builder
+from pinnace.ops.formulas import function
 from pinnace.ops.quantised import widened
 from pinnace.ops.table import Arguments, Tensor, primitive
 from pinnace.ops.values import Unsupported, Value
 
 _INT64, _INT32, _FLOAT = ir.DataType.INT64, ir.DataType.INT32, ir.DataType.FLOAT
+
+
 _ROWS_OF_GROUPS = (-1, 0)
 """The `group_type`s by which rows belong to an expert; another is by columns."""
 
@@ -24,7 +27,8 @@ def _order(b: Builder, numbers: Tensor) -> Tensor:
     return b.ops("TopK", 2, wide, b.op("Shape", wide), axis=0, largest=0, sorted=1)[1]
 
 
-def _inverse(b: Builder, order: Tensor) -> Tensor:
+@function
+def inverse_order(b: Builder, order: Tensor) -> Tensor:
     """The permutation that undoes another."""
     count = counting(b, b.op("Size", order))
     return b.op("ScatterElements", count, order, count, axis=0)
@@ -46,7 +50,7 @@ def moe_token_permute(
     order = _order(b, b.reshape(indices, [-1]))
     kept = order if not num_out_tokens else b.op("Slice", order, [0], [num_out_tokens], [0])
     permuted = b.op("Gather", tokens, _divided(b, kept, _topk(b, indices)), axis=0)
-    return permuted, b.cast(_inverse(b, order), _INT32)
+    return permuted, b.cast(inverse_order(b, order), _INT32)
 
 
 @primitive("MoeTokenUnpermute", "InnerMoeTokenUnpermute", unused="restore_shape")
@@ -87,7 +91,7 @@ def moe_init_routing(b: Builder, x: Tensor, row_idx: Tensor, expert_idx: Tensor,
     active = b.op("Mul", b.op("Min", b.op("Shape", x, end=1), active_num), b.op("Shape", expert_idx, start=1))
     kept = b.op("Slice", rows, [0], active, [0])
     taken = b.op("Gather", x, b.op("Mod", kept, b.op("Shape", x, end=1)), axis=0)
-    return taken, b.cast(_inverse(b, rows), _INT32), b.op("Gather", experts, order, axis=0)
+    return taken, b.cast(inverse_order(b, rows), _INT32), b.op("Gather", experts, order, axis=0)
 
 
 @primitive("MoeInitRoutingV2", unused="expert_capacity expert_tokens_before_capacity_flag")
@@ -109,7 +113,7 @@ def moe_init_routing_v2(
     order = _order(b, experts)
     kept = b.op("Slice", order, [0], [active_num], [0]) if active_num else order
     taken = b.op("Gather", x, _divided(b, kept, _topk(b, expert_idx)), axis=0)
-    row_idx = b.cast(_inverse(b, order), _INT32)
+    row_idx = b.cast(inverse_order(b, order), _INT32)
     if not expert_tokens_count_or_cumsum_flag:
         return taken, row_idx
     counts = _expert_counts(b, experts, expert_num)

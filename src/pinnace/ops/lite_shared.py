@@ -9,7 +9,7 @@ shared(
     Abs AllGather Assign AssignAdd BinaryCrossEntropy BroadcastTo Ceil Cos Depend Elu Equal Erf FillV2
     Flatten Floor FloorDiv FloorMod GLU Gather GatherD GatherNd Greater GreaterEqual IsFinite LeakyRelu
     Less LessEqual Log Log1p LogSoftmax LogicalAnd LogicalNot LogicalOr NLLLoss Neg NonZero NotEqual
-    OnesLike PartialFusion Range Reciprocal ReverseSequence ReverseV2 Round Rsqrt ScatterNd
+    OnesLike PartialFusion RaggedRange Range Reciprocal ReverseSequence ReverseV2 Round Rsqrt ScatterNd
     ScatterNdUpdate Select SigmoidCrossEntropyWithLogits Sin SmoothL1Loss SoftmaxCrossEntropyWithLogits
     SparseSoftmaxCrossEntropyWithLogits Sqrt Square Squeeze Switch TensorScatterAdd Tril Triu Unique
     UnsortedSegmentSum Unstack ZerosLike

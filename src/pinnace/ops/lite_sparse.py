@@ -7,7 +7,8 @@ import onnx_ir as ir
 
 from pinnace.ops.array import counting
 from pinnace.ops.builder import Builder
-from pinnace.ops.lite_math import lite
+from pinnace.ops.experts import inverse_order
+from pinnace.ops.lite_math import lite, lite_formulas
 from pinnace.ops.table import Tensor
 from pinnace.ops.values import Value
 
@@ -71,15 +72,14 @@ def _strides(b: Builder, shape: Tensor) -> Tensor:
     return b.op("ReduceProd", factors, [1], keepdims=0)
 
 
-@lite("SparseSegmentSum")
-def sparse_segment_sum(b: Builder, x: Tensor, indices: Tensor, segments: Tensor) -> Value:
-    """Gather, ScatterND with addition."""
-    rows = b.op("Gather", x, indices, axis=0)
-    count = b.op("Add", b.op("ReduceMax", b.cast(segments, ir.DataType.INT64), keepdims=1), 1)
-    shape = b.op("Concat", count, b.op("Shape", x, start=1), axis=0)
-    zeros = b.op("Expand", b.like(0, x), shape)
-    places = b.reshape(b.cast(segments, ir.DataType.INT64), [-1, 1])
-    return b.op("ScatterND", zeros, places, rows, reduction="add")
+lite_formulas(
+    __name__,
+    {
+        "InvertPermutation": "x -> cast(inverse_order(cast(x, INT64)), dtype(x))",
+        "SparseSegmentSum": "x, indices, segments"
+        " -> sorted_segments('add', Gather(x, indices, axis=0), segments)",
+    },
+)
 
 
 @lite("SparseFillEmptyRows")
@@ -101,39 +101,10 @@ def sparse_fill_empty_rows(b: Builder, indices: Tensor, values: Tensor, shape: T
     _, order = b.ops("TopK", 2, key, b.op("Shape", key), axis=0, largest=0, sorted=1)
     moved, entries = b.op("Gather", every, order, axis=0), b.op("Gather", results, order, axis=0)
     sources = counting(b, b.op("Size", row))
-    positions = _positions(b, order)
+    positions = inverse_order(b, order)
     return (
         b.cast(moved, b.dtype(indices)),
         entries,
         empty,
         b.cast(b.op("Gather", positions, sources, axis=0), b.dtype(indices)),
     )
-
-
-def _positions(b: Builder, order: Tensor) -> Tensor:
-    """The inverse of a permutation."""
-    count = counting(b, b.op("Size", order))
-    return b.op("ScatterElements", order, order, count, axis=0)
-
-
-@lite("InvertPermutation")
-def invert_permutation(b: Builder, x: Tensor) -> Value:
-    """ScatterElements of a Range."""
-    return b.cast(_positions(b, b.cast(x, ir.DataType.INT64)), b.dtype(x))
-
-
-@lite("RaggedRange")
-def ragged_range(b: Builder, starts: Tensor, limits: Tensor, deltas: Tensor) -> Value:
-    """The end of every range by CumSum, and the range of every element by Greater and ReduceSum."""
-    start, limit, delta = (b.cast(v, ir.DataType.FLOAT) for v in (starts, limits, deltas))
-    length = b.op("Ceil", b.op("Div", b.op("Sub", limit, start), delta))
-    length = b.cast(b.op("Max", length, 0.0), ir.DataType.INT64)
-    ends = b.op("CumSum", length, b.constant(0, np.int64))
-    total = b.op("ReduceSum", length, keepdims=0)
-    place = counting(b, total)
-    past = b.op("GreaterOrEqual", b.op("Unsqueeze", place, [1]), b.op("Unsqueeze", ends, [0]))
-    own = b.op("ReduceSum", b.cast(past, ir.DataType.INT64), [1], keepdims=0)
-    step = b.op("Sub", place, b.op("Gather", b.op("Sub", ends, length), own, axis=0))
-    offset = b.op("Mul", b.cast(step, b.dtype(deltas)), b.op("Gather", deltas, own, axis=0))
-    splits = b.op("Concat", b.constant([0], np.int64), ends, axis=0)
-    return b.cast(splits, ir.DataType.INT32), b.op("Add", b.op("Gather", starts, own, axis=0), offset)

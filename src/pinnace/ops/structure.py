@@ -6,6 +6,7 @@ import onnx_ir as ir
 
 from pinnace.ops import binding
 from pinnace.ops.builder import Builder
+from pinnace.ops.formulas import formulas
 from pinnace.ops.table import primitive
 from pinnace.ops.values import AlwaysRaises, Branches, Closure, Unsupported, Value, flatten, rebuild
 
@@ -48,10 +49,13 @@ def depend(b: Builder, value: Value, *after: Value) -> Value:
     return rebuild(value, iter(leaves))
 
 
-@primitive("TensorMove")
-def tensor_move(b: Builder, x: Value) -> Value:
-    """Identity: a copy that stays what it is when the tensor is changed in place."""
-    return b.op("Identity", b.tensor(x))
+formulas(
+    __name__,
+    {
+        "IdentityN ListToTuple TupleToList": "items: Value -> items",
+        "TensorMove": "x: Value -> Identity(tensor(x))",
+    },
+)
 
 
 @primitive(
@@ -65,12 +69,6 @@ def tensor_move(b: Builder, x: Value) -> Value:
 def identity(b: Builder, x: Value, *rest: Value) -> Value:
     """Nothing: the value."""
     return x
-
-
-@primitive("IdentityN", "ListToTuple", "TupleToList")
-def identities(b: Builder, items: Value) -> Value:
-    """Nothing: the values."""
-    return items
 
 
 @primitive("Partial", "PartialFusion")
