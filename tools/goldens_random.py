@@ -365,6 +365,13 @@ case(
     setup="self.l0 = nn.AdaptiveAvgPool1d(3)",
     body="return self.l0(x0)",
 )
+for shape, stride in (("2,1,5", 5), ("2,9,9*", 4)):
+    case(
+        f"random_same_convolution_in_steps_of_{stride}",
+        f"f32[1,{shape}]",
+        setup=f"self.l0 = nn.Conv2d(2, 3, 2, {stride})",
+        body="return self.l0(x0)",
+    )
 case("random_ptp_free", "f32[3*,2*]", call="x0.ptp(1)")
 case(
     "random_ends_of_shape",

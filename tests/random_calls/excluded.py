@@ -112,7 +112,7 @@ def undefined(
         return "MindSpore declares bool of what it computes as int64"
     if re.search("binary_cross_entropy$|BCELoss", name) and all(math.prod(g["shape"]) == 1 for g in given):
         return "MindSpore's mean of one element is twice that element (docs/limits.md)"
-    if re.search("floordiv|//", plain) and any(g["largest"] > 2**53 for g in given):
+    if re.search("floordiv|//|remainder|mod|%", plain) and any(g["largest"] > 2**53 for g in given):
         return "MindSpore divides int64 as float64 (docs/limits.md)"
     large = [g for g in given if "int" in g["dtype"] and g["largest"] > 2**31 - 5]
     if large and re.search("hardsigmoid|hsigmoid|hardswish|hswish|var|std", plain):

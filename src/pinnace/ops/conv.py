@@ -53,6 +53,28 @@ def window(pad_mode: str, pad: Sequence[int], rank: int) -> dict[str, Any]:
     return {"pads": pads} if any(pads) else {}
 
 
+def reached(
+    b: Builder, x: Tensor, kernel: Sequence[int], steps: Sequence[int], padding: dict[str, Any]
+) -> Tensor:
+    """An image cut to what windows reach, for padding SAME and steps that leave out elements between them.
+
+    By ONNX's formula the rest beyond the last window is padding less than 0, half of it before the image.
+    """
+    if "auto_pad" not in padding or all(s <= k + 1 for s, k in zip(steps, kernel, strict=True)):
+        return x
+    axes = list(range(2, b.rank(x)))
+    ends = b.vector([_end(b, b.dim(x, a), k, s) for a, k, s in zip(axes, kernel, steps, strict=True)])
+    return b.op("Slice", x, [0] * len(axes), ends, axes)
+
+
+def _end(b: Builder, length: int | Tensor, kernel: int, step: int) -> int | Tensor:
+    """The end of the last window; beyond the image where it is padded."""
+    if isinstance(length, int):
+        return (length - 1) // step * step + kernel
+    windows = b.op("Div", b.op("Sub", length, 1), b.constant(step, np.int64))
+    return b.op("Add", b.op("Mul", windows, b.constant(step, np.int64)), kernel)
+
+
 _LAST = ("1", "NHWC", "NDHWC")
 
 
@@ -90,6 +112,9 @@ def convolution(
     rank = b.rank(weight) - 2
     steps, holes = spatial(stride, rank), spatial(dilation, rank)
     padding = window(pad_mode, pad, rank)
+    if "auto_pad" in padding:
+        reach = [h * (k - 1) + 1 for h, k in zip(holes, b.static_shape(weight)[2:], strict=True)]
+        x = reached(b, x, reach, steps, padding)
     return b.op("Conv", x, weight, bias, strides=steps, dilations=holes, group=group, **padding)
 
 

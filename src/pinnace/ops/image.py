@@ -10,7 +10,7 @@ import onnx_ir as ir
 
 from pinnace.ops import binding
 from pinnace.ops.builder import Builder
-from pinnace.ops.conv import is_same
+from pinnace.ops.conv import reached, window
 from pinnace.ops.formulas import formulas
 from pinnace.ops.room import room
 from pinnace.ops.table import Dims, Ints, Tensor, primitive, primitives
@@ -191,9 +191,8 @@ def extract_volume_patches(b: Builder, x: Tensor, kernel_size: Ints, strides: In
     room(places, places)
     picks = np.eye(places, dtype=b.dtype(x).numpy()).reshape(places, 1, *kernel)
     flat = b.reshape(x, [batch * channels, 1, *dims])
-    found = b.op(
-        "Conv", flat, picks, strides=list(steps), auto_pad="SAME_UPPER" if is_same(padding) else None
-    )
+    sides = window(padding, (), 3)
+    found = b.op("Conv", reached(b, flat, kernel, steps, sides), picks, strides=list(steps), **sides)
     sizes = b.static_shape(found)[2:]
     apart = b.reshape(found, [batch, channels, places, *sizes])
     return b.reshape(b.transpose(apart, (0, 2, 1, 3, 4, 5)), [batch, places * channels, *sizes])

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from pinnace.ops.builder import Builder
+from pinnace.ops.conv import reached
 from pinnace.ops.formulas import function
 from pinnace.ops.layout import channel_axis, channels_back, channels_first, permuted
 from pinnace.ops.lite_math import activated, lite, lite_formulas, lites
-from pinnace.ops.pool import reached
 from pinnace.ops.room import room
 from pinnace.ops.table import Arguments, Ints, Tensor
 from pinnace.ops.values import Unsupported, Value
@@ -64,16 +64,23 @@ def convolution(
     output_paddings: Ints = (),
 ) -> Value:
     """{op_type}, and the fused activation."""
+    picture, weight = channels_first(b, x), channels_first(b, weight)
+    padding = _padding(kernel.pad_mode, kernel.pad_list)
+    steps, holes = _both("stride", kernel.stride), _both("dilation", kernel.dilation)
+    if op_type == "Conv" and "auto_pad" in padding and steps:
+        sizes = b.static_shape(weight)[2:]
+        reach = [h * (k - 1) + 1 for h, k in zip(holes or [1, 1], sizes, strict=True)]
+        picture = reached(b, picture, reach, steps, padding)
     y = b.op(
         op_type,
-        channels_first(b, x),
-        channels_first(b, weight),
+        picture,
+        weight,
         bias,
-        strides=_both("stride", kernel.stride),
-        dilations=_both("dilation", kernel.dilation),
+        strides=steps,
+        dilations=holes,
         group=kernel.group,
         output_padding=list(output_paddings) if any(output_paddings) else None,
-        **_padding(kernel.pad_mode, kernel.pad_list),
+        **padding,
     )
     return channels_back(b, activated(b, y, kernel.activation_type), x)
 

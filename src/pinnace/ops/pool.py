@@ -15,6 +15,7 @@ from pinnace.ops.conv import (
     images_first,
     is_last,
     is_same,
+    reached,
     spatial,
     unbatched,
     window,
@@ -43,28 +44,6 @@ def pool(
     image = reached(b, images_first(b, x, format), kernel, steps, padding)
     y = b.op(op_type, image, kernel_shape=kernel, strides=steps, **padding)
     return images_back(b, y, format)
-
-
-def reached(
-    b: Builder, x: Tensor, kernel: Sequence[int], steps: Sequence[int], padding: dict[str, Any]
-) -> Tensor:
-    """An image cut to what a pool's windows reach, for padding SAME and a step longer than a window.
-
-    By ONNX's formula the rest beyond the last window is padding less than 0, and windows begin in the image.
-    """
-    if "auto_pad" not in padding or all(s <= k for s, k in zip(steps, kernel, strict=True)):
-        return x
-    axes = list(range(2, b.rank(x)))
-    ends = b.vector([_end(b, b.dim(x, a), k, s) for a, k, s in zip(axes, kernel, steps, strict=True)])
-    return b.op("Slice", x, [0] * len(axes), ends, axes)
-
-
-def _end(b: Builder, length: int | Tensor, kernel: int, step: int) -> int | Tensor:
-    """The end of the last window; beyond the image where it is padded."""
-    if isinstance(length, int):
-        return (length - 1) // step * step + kernel
-    windows = b.op("Div", b.op("Sub", length, 1), b.constant(step, np.int64))
-    return b.op("Add", b.op("Mul", windows, b.constant(step, np.int64)), kernel)
 
 
 @primitive("MaxPool3D")
