@@ -6,6 +6,7 @@ import ml_dtypes
 import numpy as np
 import onnx
 import onnx_ir as ir
+import onnxruntime
 import pytest
 from onnx.reference import ReferenceEvaluator
 
@@ -35,6 +36,24 @@ def test_functions_of_floats(run_model, operator, kind):
     # Nothing tells the type of what lies between.
     graph = f"g ({kind}[2,5] x) => ({kind}[2,5] y) {{ a = Neg(x) h = {operator}(a) y = Neg(h) }}"
     compare(run_model, graph, x)
+
+
+@pytest.mark.parametrize("opset", [13, 16, 18, 20, 22])
+@pytest.mark.parametrize(
+    "operator", ["Elu", "HardSigmoid", "LeakyRelu", "Selu", "Softplus", "ThresholdedRelu"]
+)
+def test_float64_as_bare_onnxruntime_computes_it(run_model, operator, opset):
+    """Where it has a kernel or a definition; a cast would round to float32."""
+    text = f'<ir_version: 10, opset_import: ["": {opset}]>'
+    model = onnx.parser.parse_model(f"{text} g (double[2,5] x) => (double[2,5] y) {{ y = {operator}(x) }}")
+    (y,) = run_model(model.SerializeToString(), [NUMBERS])
+    try:
+        (expected,) = onnxruntime.InferenceSession(model.SerializeToString()).run(None, {"x": NUMBERS})
+    except onnxruntime.capi.onnxruntime_pybind11_state.NotImplemented:
+        (expected,) = ReferenceEvaluator(model).run(None, {"x": NUMBERS})
+        np.testing.assert_allclose(y, expected, rtol=TOLERANCE, atol=TOLERANCE)
+    else:
+        np.testing.assert_allclose(y, expected, rtol=1e-14, atol=1e-16)  # some steps of float64
 
 
 def test_integers_within_a_branch(run_model):

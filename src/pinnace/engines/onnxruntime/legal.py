@@ -2,7 +2,8 @@
 
 Such a node is computed in the nearest type that has a kernel and holds its values. `types.json` has the types
 of the CPU kernels (`tools/make_operator_types.py` writes it); providers for accelerators are asked for
-theirs. A node of unknown types stays as it is.
+theirs. A node of unknown types stays as it is, and so does one of float64 that onnxruntime computes by the
+operators that define it: casts would round its values.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from collections.abc import Mapping
 from functools import cache
 from importlib import resources
 
+import onnx
 import onnx_ir as ir
 from onnxruntime.capi import onnxruntime_pybind11_state as _state
 
@@ -19,6 +21,7 @@ from pinnace.compiler.casts import compute_in
 from pinnace.compiler.nodes import inner_graphs, nodes
 from pinnace.compiler.trace import MISFITS
 from pinnace.engines.onnxruntime.providers import CPU, ON_CPU, Chain
+from pinnace.ops.inference import opset_of
 from pinnace.ops.schemas import among, give_types, variables
 
 _T = ir.DataType
@@ -32,7 +35,7 @@ _Types = Mapping[str, Mapping[str, list[str]]]
 def legalise(model: ir.Model, chain: Chain = ON_CPU) -> None:
     """Insert casts around the nodes of a model and of its nested graphs, and set the types of values."""
     others = tuple(name for name, _ in chain if name != CPU)
-    lacking = _types()
+    lacking, opset = _types(), opset_of(model)
     for node in list(nodes(model.graph)):
         if node.domain:
             continue
@@ -44,11 +47,29 @@ def legalise(model: ir.Model, chain: Chain = ON_CPU) -> None:
             if node.op_type in lacking or node.op_type in _REDUCED:
                 dtypes = tuple(None if x is None else x.dtype for x in node.inputs)
                 detour = _detour(node.op_type, dtypes, others) or _reduced(node)
-                if detour:
+                if detour and not (_T.DOUBLE in dtypes and _is_inlined(node.op_type, opset)):
                     taken = variables(node.op_type, len(node.inputs))
                     compute_in(node, detour, taken, variables(node.op_type, len(node.outputs), outputs=True))
         except MISFITS:  # the graph is invalid, which the engine reports
             continue
+
+
+@cache
+def _is_inlined(op_type: str, opset: int) -> bool:
+    """Return True if onnxruntime, without a kernel for float64, computes the operators that define this one.
+
+    It does where these have kernels, and are the same in the operator sets of definition and model.
+    """
+    if not onnx.defs.has(op_type, opset):
+        return False
+    body = onnx.defs.get_schema(op_type, opset).function_body
+    version = max((used.version for used in body.opset_import if not used.domain), default=opset + 1)
+    return version <= opset and all(
+        "double" in _types().get(node.op_type, {}).get("T", ["double"])
+        and onnx.defs.get_schema(node.op_type, version).since_version
+        == onnx.defs.get_schema(node.op_type, opset).since_version
+        for node in body.node
+    )
 
 
 def _reduced(node: ir.Node) -> Mapping[str, ir.DataType]:
