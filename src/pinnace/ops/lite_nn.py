@@ -38,7 +38,7 @@ def _both(what: str, sizes: Ints) -> list[int] | None:
     return list(sizes) or None
 
 
-class _Kernel(Arguments):
+class _LiteKernel(Arguments):
     """Steps, dilation and padding of a convolution's kernel, and the activation fused into it."""
 
     stride: Ints = ()
@@ -60,7 +60,7 @@ def convolution(
     weight: Tensor,
     bias: Tensor | None = None,
     *,
-    kernel: _Kernel,
+    kernel: _LiteKernel,
     output_paddings: Ints = (),
 ) -> Value:
     """{op_type}, and the fused activation."""
@@ -287,7 +287,7 @@ def adder(
     bias: Tensor | None = None,
     *,
     kernel_size: Ints,
-    kernel: _Kernel,
+    kernel: _LiteKernel,
 ) -> Value:
     """For each place of the kernel Slice, Sub, Abs, ReduceSum; Neg of the sum of all."""
     pad_mode, pad_list = kernel.pad_mode, kernel.pad_list
