@@ -263,13 +263,20 @@ def _axes(n: Node) -> list[int]:
     def make() -> list[int]:
         count = int(n.integers(1, n.rank)) if n.rank else 0
         chosen = n.rng.permutation(n.rank)[:count]
-        return [int(a) - (n.rank if _from_the_end(n) else 0) for a in chosen]
+        drawn = [int(a) - (n.rank if _from_the_end(n) else 0) for a in chosen]
+        return [_comparable(n, a) for a in drawn]
 
     return n.memoised("axes", make)
 
 
 def _axis(n: Node) -> int:
-    return int(n.integers(-n.rank if n.d.opset >= 11 else 0, n.rank - 1))
+    return _comparable(n, int(n.integers(-n.rank if n.d.opset >= 11 else 0, n.rank - 1)))
+
+
+def _comparable(n: Node, axis: int) -> int:
+    """The axis, from the front for reductions of nothing: bare onnxruntime gets those from the end wrong."""
+    reduces = n.schema.name.startswith(("Reduce", "Arg"))
+    return axis % n.rank if reduces and n.rank and not n.array.size else axis
 
 
 def _kernel(n: Node) -> list[int]:
@@ -503,6 +510,12 @@ def _recurrent(*tail: Callable[[Node], int]) -> Callable[[Node], np.ndarray]:
     return lambda n: n.integers(-4, 4, (_both(n), *(t(n) for t in tail))) / 4
 
 
+def _features(n: Node) -> int:
+    if not n.array.shape[-1]:
+        raise Refused("no features: refused where rows are free (docs/limits.md)")
+    return int(n.array.shape[-1])
+
+
 def _gates(n: Node) -> int:
     return _GATES[n.schema.name] * _hidden(n)
 
@@ -592,14 +605,14 @@ _INPUTS: dict[Any, Callable[[Node], Any]] = {
     ("QuantizeLinear", "y_zero_point"): _zero_point,
     ("DequantizeLinear", "x_scale"): _scale,
     ("DequantizeLinear", "x_zero_point"): _zero_point,
-    ("LSTM", "W"): _recurrent(_gates, lambda n: n.array.shape[-1]),
+    ("LSTM", "W"): _recurrent(_gates, _features),
     ("LSTM", "R"): _recurrent(_gates, _hidden),
     ("LSTM", "B"): _recurrent(lambda n: 2 * _gates(n)),
     ("LSTM", "P"): _recurrent(lambda n: 3 * _hidden(n)),
-    ("GRU", "W"): _recurrent(_gates, lambda n: n.array.shape[-1]),
+    ("GRU", "W"): _recurrent(_gates, _features),
     ("GRU", "R"): _recurrent(_gates, _hidden),
     ("GRU", "B"): _recurrent(lambda n: 2 * _gates(n)),
-    ("RNN", "W"): _recurrent(_gates, lambda n: n.array.shape[-1]),
+    ("RNN", "W"): _recurrent(_gates, _features),
     ("RNN", "R"): _recurrent(_gates, _hidden),
     ("RNN", "B"): _recurrent(lambda n: 2 * _gates(n)),
     "initial_h": _recurrent(_batch, _hidden),

@@ -131,7 +131,7 @@ _NOT_EMPTY = {"GRU": ((-1, 0, 0), (0, -1, 0)), "LSTM": ((-1, 0, 0),)}
 
 def _recurrence(b: Builder, node: ir.Node) -> _Inputs:
     x = node.inputs[0]
-    if x is None or (x.shape is not None and all(isinstance(size, int) and size for size in x.shape)):
+    if x is None or (x.shape is not None and all(isinstance(size, int) and size for size in x.shape[:2])):
         return {}
     for shape in _NOT_EMPTY[node.op_type]:
         x = b.op("Reshape", x, list(shape))
