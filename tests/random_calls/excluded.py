@@ -70,7 +70,7 @@ def undefined(
     found = {
         "nan": any(g["nan"] for g in floats),
         "not finite": any(not g["finite"] for g in floats),
-        "-0": any(g["minus_zero"] for g in floats),
+        "-0": any(g["minus_zero"] for g in floats) or "-0.0" in arguments,
     }
     plain = name.rpartition(".")[2].lower().replace("_", "")
     for words, what, why in _STRANGE:
