@@ -34,7 +34,7 @@ from pinnace.serving.threads import WorkerGroup
 from pinnace.tensors.given import Given, check_inputs
 from pinnace.tensors.resizing import check_resize, limited, resized, shapes_to_build
 from pinnace.tensors.showing import Shown
-from pinnace.tensors.tensor import Outputs, Tensor, TensorMeta
+from pinnace.tensors.tensor import Outputs, Tensor, TensorMeta, tensors_of
 from pinnace.types import Port
 
 if TYPE_CHECKING:
@@ -222,7 +222,9 @@ class BaseModel(EngineOwner):
             _check_timeout(timeout)
             into = None  # a prediction that timed out keeps running: it must not write there later
         results = live.workers.run(arrays, into, timeout)
-        return live.outputs.wrap(results) if outputs is None else live.outputs.fill(outputs, results, into)
+        if outputs is None:
+            return tensors_of(results, live.outputs.kinds)
+        return live.outputs.fill(outputs, results, into)
 
     def submit(self, inputs: Given) -> Future[Outputs]:
         """Queue a prediction and return at once.
@@ -232,7 +234,8 @@ class BaseModel(EngineOwner):
         `QueueFullError`.
         """
         live = self._live or self._unready(inputs)
-        return live.workers.submit(live.inputs.arrays(inputs), live.outputs.wrap)
+        kinds = live.outputs.kinds
+        return live.workers.submit(live.inputs.arrays(inputs), lambda results: tensors_of(results, kinds))
 
     async def apredict(self, inputs: Given) -> Outputs:
         """Predict from a coroutine, without blocking the event loop.

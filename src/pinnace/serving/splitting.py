@@ -15,7 +15,7 @@ from pinnace.serving.request import GuardedFuture
 from pinnace.serving.stats import Tally
 from pinnace.shapes import Shape
 from pinnace.tensors.outputs import OutputPorts
-from pinnace.tensors.tensor import Outputs
+from pinnace.tensors.tensor import Outputs, tensors_of
 from pinnace.types import Array, Port
 
 _ANY = (-2,)
@@ -176,7 +176,7 @@ class SplitRequest(GuardedFuture[Outputs]):
         assert self._results is not None
         with self._tally.lock:
             self._tally.count(perf_counter_ns() - self._arrived)
-        self.set_result(self._outputs.wrap(self._results))
+        self.set_result(tensors_of(self._results, self._outputs.kinds))
 
     def fail(self, error: BaseException) -> None:
         """Fail the request, as one of its parts failed."""

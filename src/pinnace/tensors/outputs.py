@@ -26,7 +26,7 @@ class OutputPorts:
 
     def __init__(self, ports: Sequence[Port], host: Host | None = None) -> None:
         self.ports, self._host = tuple(ports), host or Host()
-        self._kinds = [Kind.of_port(port) for port in ports]
+        self.kinds = [Kind.of_port(port) for port in ports]
         self._proven: tuple[list[Array], list[Array]] | None = None
 
     def metas(self, shapes: Sequence[Shape]) -> list[TensorMeta]:
@@ -41,7 +41,7 @@ class OutputPorts:
         that cannot be filled, `DataMismatchError` for a tensor on a device that has not the device, dtype or
         shape of its result.
         """
-        found = arrays_in(outputs, self._kinds)
+        found = arrays_in(outputs, self.kinds)
         if found is None:
             self._check(outputs)
             return self._on_device(outputs, arrays)
@@ -72,20 +72,16 @@ class OutputPorts:
                     found[place] = data
         return found if any(data is not None for data in found) else None
 
-    def wrap(self, results: Sequence[Array]) -> Outputs:
-        """Return the results as tensors."""
-        return tensors_of(results, self._kinds)
-
     def fill(self, outputs: list[Any], results: Sequence[Array], into: Places | None) -> Outputs:
         """Put the results into the list that `bind` gave `into` for. Returns them as tensors."""
         if not outputs:
-            outputs.extend(self.wrap(results))
+            outputs.extend(tensors_of(results, self.kinds))
             return Outputs(outputs)
         tensors = Outputs()
         for place, given in enumerate(outputs):
             tensor = given
             if into is None or into[place] is None:
-                (tensor,) = tensors_of(results[place : place + 1], self._kinds[place : place + 1])
+                (tensor,) = tensors_of(results[place : place + 1], self.kinds[place : place + 1])
                 if isinstance(given, Tensor):
                     _copy_into(given, tensor)
                 else:
