@@ -396,6 +396,8 @@ def test_nothing_is_left(free):
     until(lambda model=model: len(model.pids) == 2 and pids[0] not in model.pids)
     pids += model.pids
     model.predict([rows(4), STEP], timeout=WAIT)
+    model.close()
+    until(lambda: held() == before)  # while the closed model is still referred to
     del model
     gc.collect()
     assert not any(map(is_alive, pids))

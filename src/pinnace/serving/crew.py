@@ -66,6 +66,9 @@ class Place(ABC):
         Raises the errors of the build, and `DeviceUnavailableError`.
         """
 
+    def free(self) -> None:  # noqa: B027 - places without memory here need not
+        """Free what this process shares with the place, which has ended."""
+
     @abstractmethod
     def run(self, arrays: Sequence[Array], take: Take[T]) -> T:
         """Compute, and return `take(results)`. Raises `PlaceLostError`, and errors of the place."""
@@ -295,6 +298,7 @@ def _end(owner: int, places: Sequence[Place], farewell: Callable[[], None] | Non
     for place in places:
         if place.keeper is not None and place.keeper is not threading.current_thread():
             place.keeper.join()
+            place.free()
     if farewell is not None:
         farewell()
 

@@ -215,6 +215,10 @@ class ProcessPlace(Place):
         if self._process is not None:
             self._process.kill()
 
+    def free(self) -> None:
+        """See `Place`."""
+        self._process = None
+
     def end(self) -> None:
         """See `Place`."""
         with self._lock:
