@@ -46,8 +46,8 @@ def test_a_thousand_times():
     before = left()
     open_and_close(1000)
     after = left()
-    # What 1,000 models would leave, were only their sessions kept, is some 50 MB; allocators keep some spare.
-    assert after["memory"] - before["memory"] < 8_000_000
+    # 1,000 models would leave some 50 MB, were only their sessions kept; allocators keep some spare.
+    assert after["memory"] - before["memory"] < 20_000_000
     assert after["threads"] <= before["threads"]
     assert after["files"] <= before["files"]
     assert after["mappings"] <= before["mappings"] + 8
