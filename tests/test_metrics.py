@@ -19,7 +19,7 @@ X = np.ones((3, 4, 5), np.float32)
 
 
 def scraped() -> dict[tuple[str, ...], float]:
-    """What a scrape gives for models of `add.onnx`: values by name and labels."""
+    """A scrape for models of `add.onnx`: values by name and labels."""
     registry = CollectorRegistry()
     registry.register(Collector())
     text = generate_latest(registry).decode()

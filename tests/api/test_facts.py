@@ -1,4 +1,4 @@
-"""What is said of builds and predictions: `get_model_info`, and the loggers."""
+"""Facts of builds and predictions: `get_model_info`, and the loggers."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ def test_functions_of_floats(run_model, operator, kind):
     "operator", ["Elu", "HardSigmoid", "LeakyRelu", "Selu", "Softplus", "ThresholdedRelu"]
 )
 def test_float64_as_bare_onnxruntime_computes_it(run_model, operator, opset):
-    """Where it has a kernel or a definition; a cast would round to float32."""
+    """A cast would round to float32, though there is a kernel or a definition."""
     text = f'<ir_version: 10, opset_import: ["": {opset}]>'
     model = onnx.parser.parse_model(f"{text} g (double[2,5] x) => (double[2,5] y) {{ y = {operator}(x) }}")
     (y,) = run_model(model.SerializeToString(), [NUMBERS])

@@ -18,7 +18,7 @@ from tests.random_calls.worker import Ended, Worker
 Function = dict[str, Any]
 _TRIES = 16
 _FUNCTIONS = 12
-"""How many functions are tried for one further call of a chain."""
+"""Functions that are tried for one further call of a chain."""
 _OPERATORS = ("{} + {}", "{} - {}", "{} * {}", "{} / {}", "{} // {}", "{} % {}", "{} ** {}", "{} @ {}", "{} < {}",
               "{} >= {}", "{} == {}", "{} != {}", "{} & {}", "{} | {}", "{} ^ {}", "-{}", "~{}")  # fmt: skip
 # Beside another slice MindSpore leaves out a step of -1, so that is not among these.
@@ -92,14 +92,14 @@ class Grower:
             self.worked[case.steps[0].call] -= 1
 
     def _random(self, *of: int) -> np.random.Generator:
-        """What draws one part of a case, so that no part changes with what is excluded of another."""
+        """Generator of one part of a case, so that no part changes with what is excluded of another."""
         return np.random.default_rng([self._seed, *of])
 
     def _is_called(self, place: int) -> bool:
         return self._functions[place]["name"] in self._called
 
     def _is_hopeless(self, one: Function) -> bool:
-        """Whether a function was tried enough."""
+        """True if a function was tried enough."""
         return self.worked[one["name"]] <= 0 and self.hopeless[one["name"]] > one["processor"]
 
     def _with(self, case: Case, place: int, number: int, free: bool, tries: int = _TRIES) -> Case | None:
@@ -196,7 +196,7 @@ def _keeps_type(case: Case, result: Any) -> bool:
 
 
 def _undefined(case: Case, inputs: list[Any], result: Any) -> str:
-    """Why the result of the last step means nothing."""
+    """Reason why the result of the last step means nothing."""
     step = case.steps[-1]
     known = dict(found for i, r in enumerate(case.results) for found in _places(r, f"y{i}"))
     computed = [leaf for text, leaf in known.items() if any(text in a for a in step.arguments)]

@@ -8,7 +8,7 @@ from enum import StrEnum
 
 
 class LogFormat(StrEnum):
-    """How `--log` writes."""
+    """Formats of `--log`."""
 
     TEXT = "text"
     JSON = "json"

@@ -38,7 +38,7 @@ class Builder(Nodes, Types):
         self.layout = layout
         """Order of the dimensions of image activations in the model that is lowered."""
         self.memory = Assignments()
-        """What assigned tensors hold at the node that is lowered."""
+        """Values of assigned tensors at the node that is lowered."""
         self.declared: Sequence[TypeInfo | None] = ()
         """What the file declares of the results of the node that is lowered."""
         self.forms: dict[ir.Value, Form] = {}

@@ -24,7 +24,7 @@ class Assignments:
 
     def __init__(self) -> None:
         self.effects = Effects()
-        """What every assigned tensor holds; set for each node that is lowered."""
+        """Value of every assigned tensor; set for each node that is lowered."""
         self._assignments = 0
         # What was assigned stands for what it was assigned to: assigning to it again assigns there.
         self._roots: dict[ir.Value, ir.Value] = {}

@@ -43,7 +43,7 @@ class Nodes:
         self.asked: set[ir.Value] = set()
         """Weights and constants whose value something was decided by."""
         self.held_back = False
-        """Whether something would have been decided by the value of a weight that will change."""
+        """True if the value of a weight that will change would have decided something."""
         self._changing = changing
         self._scopes: list[list[ir.Node]] = [[]]
         self._constants: dict[tuple[str, tuple[int, ...], bytes], ir.Value] = {}
