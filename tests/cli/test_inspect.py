@@ -9,6 +9,7 @@ import onnxruntime
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
+from pinnace import formats
 from pinnace.cli.quickstart import MODEL, data
 
 # Parameters and their bytes: mindspore.nn.GraphCell(mindspore.load(...)).get_parameters() of MindSpore 2.10.
@@ -115,3 +116,40 @@ def test_the_lowered_model_is_written_as_onnx(pinnace, tmp_path):
     (total,) = session.run(None, {port.name: x for port in session.get_inputs()})
     np.testing.assert_array_equal(total, x + x)
     assert [path.name for path in tmp_path.iterdir()] == ["out.onnx"]
+
+
+def test_a_model_is_read_once_also_for_onnx(pinnace, tmp_path, monkeypatch):
+    read, seen = formats.read, []
+    monkeypatch.setattr(formats, "read", lambda source: seen.append(source) or read(source))
+    assert pinnace("inspect", data(MODEL), "--onnx", tmp_path / "out.onnx").code == 0
+    assert len(seen) == 1
+    assert (tmp_path / "out.onnx").exists()
+
+
+@pytest.fixture
+def long(onnx_file):
+    """A graph of 30 nodes, whose file says a long thing, and one with control characters."""
+    nodes = ["Neg x -> v0", *(f"Neg v{i - 1} -> v{i}" for i in range(1, 30))]
+    path = onnx_file(nodes, ["x float 3"], ["v29 float 3"])
+    model = onnx.load(path)
+    helper.set_model_props(model, {"said": "a" * 300, "colour": "\x1b[31mred\nsecond line"})
+    onnx.save(model, path)
+    return path
+
+
+def test_long_values_and_lists_are_cut_with_a_count(pinnace, long):
+    cut, whole = pinnace("inspect", long, "--nodes").out, pinnace("inspect", long, "--nodes", "--all").out
+    assert f"{'a' * 200}... 100 characters more\n" in cut
+    assert f"{'a' * 300}\n" in whole
+    assert (len(re.findall("  Neg ", cut)), len(re.findall("  Neg ", whole))) == (20, 30)
+    assert re.search(r"  \.\.\. +10 more; --all shows them\n", cut)
+    assert "more" not in whole
+    assert len(pinnace("inspect", long, "--nodes", "--json").json["nodes"]) == 30
+
+
+def test_control_characters_are_escaped(pinnace, long):
+    assert r"\x1b[31mred\nsecond line" in pinnace("inspect", long).out
+
+
+def test_help_says_where_a_picture_comes_from(pinnace):
+    assert "Netron" in pinnace("inspect", "--help").out

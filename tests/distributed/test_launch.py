@@ -163,3 +163,11 @@ def test_a_host_that_nobody_knows(monkeypatch):
 def test_rank_0_as_others_reach_it():
     answer = launch("-n", 2, "--with", "sockets", "--hosts", "localhost,127.0.0.2", "--agent", "env", "x.py")
     assert "cannot reach rank 0 as localhost: use its name" in answer.stderr
+
+
+def test_scripts_that_import_mindspore_lite_import_pinnace(way, tmp_path):
+    script = tmp_path / "main.py"
+    script.write_text("import mindspore_lite as mslite; print(mslite.Tensor.__module__)")
+    answer = launch("-n", 2, "--with", way, script)
+    assert answer.returncode == 0, answer.stderr
+    assert answer.stdout.count("pinnace.tensors.tensor") == 2

@@ -35,14 +35,12 @@ def source_of(model: str | os.PathLike[str] | Buffer, settings: Settings) -> Sou
 def inspect_model(path: str | os.PathLike[str], onnx: Path | None = None) -> ModelReport:
     """Describe a model file, with its unsupported primitives, and write it to `onnx` as Pinnace lowers it.
 
-    Raises ModelFormatError, and for `onnx` UnsupportedModelError and OSError.
+    A model that cannot be lowered is not written. Raises ModelFormatError, and OSError for `onnx`.
     """
     import_onnx_ir()
     from pinnace import formats
-    from pinnace.building.report import report, write_onnx
+    from pinnace.building.report import report
     from pinnace.weights.source import Source
 
     source = Source.of_file(path)
-    if onnx is not None:
-        write_onnx(source, formats.read(source), onnx)
-    return report(source, formats.read(source))
+    return report(source, formats.read(source), onnx)

@@ -45,9 +45,9 @@ class ModelReport:
     user_info: dict[str, str]
 
 
-def report(source: Source, graph: Program | ir.Model) -> ModelReport:
-    """Describe a graph that was read from a source."""
-    missing, inputs, outputs = _ports(source, graph)
+def report(source: Source, graph: Program | ir.Model, onnx: Path | None = None) -> ModelReport:
+    """Describe a graph that was read from a source, and write it to `onnx` as an engine would get it."""
+    missing, inputs, outputs = _ports(source, graph, onnx)
     weights = list(_weights(graph))
     nodes = tuple(_nodes(graph))
     dialect, producer, info = _origin(graph)
@@ -65,13 +65,8 @@ def report(source: Source, graph: Program | ir.Model) -> ModelReport:
     )
 
 
-def write_onnx(source: Source, graph: Program | ir.Model, path: Path) -> None:
-    """Write what Pinnace makes of a model before an engine optimises it; over 1 GiB, weights go to
-    `path`.data.
-
-    Raises UnsupportedModelError and OSError.
-    """
-    lowered = compilable(graph, source.name, None).model
+def _write(lowered: ir.Model, path: Path) -> None:
+    """Write a model; over 1 GiB, weights go to `path`.data. Raises OSError."""
     size = sum(weight.nbytes for weight in _weights(lowered))
     inline = 0 if size > _INLINE else size
     beside = path.with_name(f"{path.name}.data")
@@ -88,13 +83,15 @@ def _origin(graph: Program | ir.Model) -> tuple[str, str, Mapping[str, str]]:
 
 
 def _ports(
-    source: Source, graph: Program | ir.Model
+    source: Source, graph: Program | ir.Model, onnx: Path | None
 ) -> tuple[tuple[UnsupportedPrimitive, ...], tuple[Port, ...], tuple[Port, ...]]:
     try:
         compiled = compilable(graph, source.name, None)
     except UnsupportedModelError as error:
         # The file declares the inputs; the outputs are only known after lowering.
         return error.primitives, declared_inputs(graph) if isinstance(graph, Program) else (), ()
+    if onnx is not None:
+        _write(compiled.model, onnx)
     return tuple(lacking(compiled.model)), compiled.interface.inputs, compiled.interface.outputs
 
 

@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+import os
+import re
 import sys
+import textwrap
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from rich.console import Console
 from rich.text import Text
+
+_FIGURE = re.compile(r"-?[\d.,]+(e[-+]\d+)?( %| [kMG]i?B)?|inf|nan|")
+"""A cell that is aligned to the right."""
+_GAP = 2
+_NARROWEST = 16
+"""Width below which a last column is not folded."""
 
 
 def plain(text: str) -> str:
@@ -27,11 +36,51 @@ def progress(doing: str) -> Iterator[None]:
         yield
 
 
-def table(title: str, rows: Sequence[Sequence[str]]) -> None:
-    """Print rows in aligned columns under a title, bold in a terminal."""
+def table(title: str, rows: Sequence[Sequence[str]], head: Sequence[str] = ()) -> None:
+    """Print rows in aligned columns under a title, bold in a terminal.
+
+    Columns of numbers are aligned to the right. If a terminal or COLUMNS is too narrow, a table with a head
+    shows its rows beside each other, and one without folds its last column.
+    """
     Console(highlight=False, markup=False).print(plain(title), style="bold", soft_wrap=True)
-    rows = [[plain(cell).replace("\n", "\\n") for cell in row] for row in rows]
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    for row in rows or [["none"]]:
-        cells = (cell.ljust(width) for cell, width in zip(row, widths or [0], strict=True))
-        print("  " + "  ".join(cells).rstrip())
+    grid = [[plain(cell).replace("\n", "\\n") for cell in row] for row in (head, *rows) if row]
+    room = _columns() - _GAP
+    if head and sum(_widths(grid)) > room:
+        first, *others = grid
+        side = max(map(len, first)) + _GAP
+        together = max(1, (room - side) // max(len(cell) + _GAP for row in others for cell in row))
+        for start in range(0, len(others), together):
+            block = others[start : start + together]
+            _print([*zip(first, *block, strict=True)], room, [False, *(True for _ in block)])
+    else:
+        columns = zip(*grid[bool(head) :], strict=True)
+        _print(
+            grid or [["none"]], room, [all(map(_FIGURE.fullmatch, column)) for column in columns] or [False]
+        )
+
+
+def _columns() -> int:
+    """Return the width of the output; it is not limited in files and pipes, unless COLUMNS is set."""
+    return Console().width if sys.stdout.isatty() or "COLUMNS" in os.environ else sys.maxsize
+
+
+def _widths(grid: Sequence[Sequence[str]]) -> list[int]:
+    """Return the width of each column, with the gap after it."""
+    return [max(map(len, column)) + _GAP for column in zip(*grid, strict=True)]
+
+
+def _print(grid: Sequence[Sequence[str]], room: int, right: Sequence[bool]) -> None:
+    widths = _widths(grid)
+    left = sum(widths[:-1])
+    for row in grid:
+        *cells, last = (
+            cell.rjust(width - _GAP) if figures else cell
+            for cell, width, figures in zip(row, widths, right, strict=True)
+        )
+        start = "".join(cell.ljust(width) for cell, width in zip(cells, widths, strict=False))
+        folded = (
+            textwrap.wrap(last, room - left, break_on_hyphens=False) if room - left >= _NARROWEST else [last]
+        )
+        for line in folded or [""]:
+            print(f"  {start}{line}".rstrip())
+            start = " " * left

@@ -23,8 +23,14 @@ def exec_command(
     `import mindspore_lite`; an installed mindspore_lite is neither used nor touched. All else is as
     with python: arguments, exit code, tracebacks, and options such as -m, -c or -X.
     """
-    # A new python process replaces this one and finds the substitute through PYTHONPATH, so that forks,
-    # spawned workers and subprocesses of the script find it too.
+    provide_mindspore_lite()
+    os.execv(sys.executable, [sys.executable, *arguments])
+
+
+def provide_mindspore_lite() -> None:
+    """Make Pinnace the `mindspore_lite` of Python processes that start from now on.
+
+    They find it through PYTHONPATH, as do forks, spawned workers and subprocesses of theirs.
+    """
     paths = [compat.__path__[0], os.environ.get("PYTHONPATH", "")]
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, paths))
-    os.execv(sys.executable, [sys.executable, *arguments])

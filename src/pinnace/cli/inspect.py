@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -10,6 +11,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from pinnace.cli.options import AsJson, ModelFile
+
+_LONG = 200
+"""Number of characters shown of a value."""
+_MANY = 20
+"""Number of rows shown of a list."""
 
 if TYPE_CHECKING:
     from pinnace.building.report import ModelReport
@@ -21,15 +27,19 @@ def inspect(
     nodes: Annotated[
         bool, typer.Option("--nodes", help="List the nodes, by the names that [execution_plan] takes.")
     ] = False,
+    everything: Annotated[
+        bool, typer.Option("--all", help="Do not cut long values and lists; --json never does.")
+    ] = False,
     onnx: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Write what Pinnace makes of the model, for viewers like Netron."),
+        Path | None, typer.Option(metavar="FILE", help="Write what Pinnace makes of the model, for Netron.")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show a model's dialect, inputs, outputs, weights and primitives, and what is not supported.
+    """Show what a model file holds.
 
-    If something is not supported, the command ends with that error and exit status 1.
+    These are its dialect, inputs, outputs, weights, primitives, and what is not supported: then the command
+    ends with that error and exit status 1. For a picture of the graph, write it with --onnx FILE and open
+    that file in Netron (https://netron.app).
     """
     from pinnace.building.opening import inspect_model
     from pinnace.cli.console import progress
@@ -40,7 +50,7 @@ def inspect(
     if as_json:
         print(json.dumps(_as_json(model, report, nodes), indent=2))
     else:
-        _show(model, report, nodes)
+        _show(model, report, nodes, everything)
     if report.unsupported:
         raise UnsupportedModelError(str(model), report.unsupported)
 
@@ -60,8 +70,14 @@ def _port(port: Port) -> dict[str, Any]:
     return {"name": port.name, "shape": list(port.shape), "names": list(port.names), "dtype": port.dtype.name}
 
 
-def _show(model: Path, report: ModelReport, nodes: bool) -> None:
+def _show(model: Path, report: ModelReport, nodes: bool, everything: bool) -> None:
     from pinnace.cli.console import table
+
+    def shown(title: str, rows: Sequence[Sequence[str]]) -> None:
+        cut = [[*map(_cut, row)] for row in rows[:_MANY]]
+        if len(rows) > _MANY:
+            cut.append(["...", f"{len(rows) - _MANY} more; --all shows them", ""][: len(rows[0])])
+        table(title, rows if everything else cut)
 
     megabytes = f"{report.parameter_bytes / 1e6:.1f} MB"
     facts = [
@@ -70,11 +86,15 @@ def _show(model: Path, report: ModelReport, nodes: bool) -> None:
         ("parameters", f"{report.parameters} with {report.parameter_bytes} bytes ({megabytes})"),
         *report.user_info.items(),
     ]
-    table(str(model), facts)
+    shown(str(model), facts)
     for title, ports in (("inputs", report.inputs), ("outputs", report.outputs)):
-        table(title, [(port.name, port.dtype.name, port.dims()) for port in ports])
-    table("primitives", [(f"{count:5}", name) for name, count in report.primitives.items()])
+        shown(title, [(port.name, port.dtype.name, port.dims()) for port in ports])
+    shown("primitives", [(str(count), name) for name, count in report.primitives.items()])
     if nodes:
-        table("nodes", [(primitive, name) for name, primitive in report.nodes])
-    refused = [(f"{p.count:5}", p.name, f"first at {p.first_node}: {p.reason}") for p in report.unsupported]
-    table("unsupported", refused)
+        shown("nodes", [(primitive, name) for name, primitive in report.nodes])
+    refused = [(str(p.count), p.name, f"first at {p.first_node}: {p.reason}") for p in report.unsupported]
+    shown("unsupported", refused)
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _LONG else f"{text[:_LONG]}... {len(text) - _LONG} characters more"

@@ -27,12 +27,13 @@ def launch(
         typer.Option("--with", help="How the ranks talk; by default MPI where it is installed."),
     ] = None,
 ) -> None:
-    """Run a Python script in several ranks that run one model together.
+    """Run a Python script in several ranks.
 
-    "{rank}" in its arguments becomes the rank's number: pinnace launch -n 2 main.py --model_path
-    'part_{rank}.onnx'. Output lines are prefixed with the rank. When one rank fails, all are ended, and the
-    exit status is that rank's.
+    The ranks run one model together. `import mindspore_lite` imports Pinnace, as in pinnace exec. "{rank}" in
+    arguments becomes the rank's number: pinnace launch -n 2 main.py --model_path 'part_{rank}.onnx'. Output
+    lines are prefixed with the rank. When one rank fails, all are ended, and the exit status is that rank's.
     """
+    from pinnace.cli.exec import provide_mindspore_lite
     from pinnace.distributed.launch import launch as start
 
     def show(rank: int | None, is_error: bool, line: str) -> None:
@@ -44,6 +45,7 @@ def launch(
             os.dup2(os.open(os.devnull, os.O_WRONLY), out[is_error].fileno())
             os.kill(os.getpid(), signal.SIGTERM)
 
+    provide_mindspore_lite()
     out = (sys.stdout, sys.stderr)
     status = start(ranks, [h for h in hosts.split(",") if h], way or "", agent, command, show)
     raise typer.Exit(status)

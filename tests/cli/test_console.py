@@ -1,0 +1,57 @@
+"""Tables in files, in pipes and at widths."""
+
+import pytest
+
+from pinnace.cli.console import table
+
+HEAD = ("workers", "p50", "p99")
+ROWS = (("1", "10.5", "20.25"), ("2", "8", "a lot"))
+
+
+@pytest.fixture
+def printed(capsys, monkeypatch):
+    """Print a table in a width, None for a pipe."""
+
+    def lines(width, *arguments, **more):
+        monkeypatch.delenv("COLUMNS", raising=False)
+        if width:
+            monkeypatch.setenv("COLUMNS", str(width))
+        table("title", *arguments, **more)
+        return capsys.readouterr().out.splitlines()
+
+    return lines
+
+
+def test_numbers_are_aligned_to_the_right(printed):
+    assert printed(60, ROWS, HEAD) == [
+        "title",
+        "  workers   p50  p99",
+        "        1  10.5  20.25",
+        "        2     8  a lot",
+    ]
+
+
+def test_a_narrow_table_has_its_rows_beside_each_other(printed):
+    assert printed(22, ROWS, HEAD) == [
+        "title",
+        "  workers      1",
+        "  p50       10.5",
+        "  p99      20.25",
+        "  workers      2",
+        "  p50          8",
+        "  p99      a lot",
+    ]
+
+
+def test_without_a_head_the_last_column_is_folded(printed):
+    row = ("a", "some words that do not fit")
+    assert printed(24, [row]) == ["title", "  a  some words that do", "     not fit"]
+    assert printed(None, [("a", "b" * 500)]) == ["title", f"  a  {'b' * 500}"]
+
+
+def test_nothing(printed):
+    assert printed(60, []) == ["title", "  none"]
+
+
+def test_what_a_terminal_would_interpret_is_escaped(printed):
+    assert printed(60, [("\x1b[1m", "two\nlines")]) == ["title", r"  \x1b[1m  two\nlines"]
