@@ -7,8 +7,6 @@ names the limit, or leaves an operation for the run. docs/robustness.md lists th
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 NODES = 1 << 15
 """Evaluated nodes, with calls inlined; `of_file` adds to it."""
 INLINED = 1 << 13
@@ -36,11 +34,3 @@ _PER_PART = 16
 def of_file(bound: int, parts: int) -> int:
     """Return a limit that grows with the size of the file: by 16 for each part that it contains."""
     return bound + _PER_PART * parts
-
-
-@dataclass
-class BuildWork:
-    """The work of one build so far."""
-
-    nodes: int = 0
-    leaves: int = 0

@@ -16,12 +16,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 import onnx
 import onnx_ir as ir
 
+from pinnace.compiler.evaluate import Evaluator
 from pinnace.ops.builder import Builder, Form
 from pinnace.ops.inference import infer_node
 from pinnace.ops.values import (
@@ -37,9 +37,6 @@ from pinnace.ops.values import (
     rebuild,
 )
 
-if TYPE_CHECKING:
-    from pinnace.compiler.trace import Tracer
-
 
 @dataclass
 class Side:
@@ -51,7 +48,7 @@ class Side:
 
 
 def lower_branches(
-    tracer: Tracer, branches: Branches, arguments: Sequence[Value], effects: Effects
+    tracer: Evaluator, branches: Branches, arguments: Sequence[Value], effects: Effects
 ) -> tuple[Value, Effects]:
     """Call one of two functions, by a condition at run time; returns the value and the memory afterwards."""
     b = tracer.b
@@ -66,7 +63,9 @@ def lower_branches(
     return merge(tracer, branches.condition, then, other, effects)
 
 
-def _trace_side(tracer: Tracer, callee: Value, arguments: Sequence[Value], effects: Effects) -> Side | None:
+def _trace_side(
+    tracer: Evaluator, callee: Value, arguments: Sequence[Value], effects: Effects
+) -> Side | None:
     with tracer.b.scope() as nodes:
         try:
             value, after = tracer.call(callee, arguments, effects)
@@ -76,7 +75,7 @@ def _trace_side(tracer: Tracer, callee: Value, arguments: Sequence[Value], effec
 
 
 def merge(
-    tracer: Tracer, condition: ir.Value, then: Side, other: Side, effects: Effects
+    tracer: Evaluator, condition: ir.Value, then: Side, other: Side, effects: Effects
 ) -> tuple[Value, Effects]:
     """Merge two sides; returns the value and the memory afterwards. `effects` is the memory before."""
     for side in (then, other):
@@ -86,7 +85,7 @@ def merge(
     return (replace(value, effects=after) if isinstance(value, TailCall) else value), after
 
 
-def _aligned(tracer: Tracer, x: Value, y: Value, depth: int) -> tuple[Value, Value]:
+def _aligned(tracer: Evaluator, x: Value, y: Value, depth: int) -> tuple[Value, Value]:
     """If one value ends an iteration of a loop, turn the other into a value that leaves that loop.
 
     `depth` counts the open loops from the outermost; a value that leaves one may end
@@ -227,7 +226,7 @@ def _form(b: Builder, x: ir.Value) -> ir.Shape | Form | None:
 
 
 def by_rank(
-    tracer: Tracer,
+    tracer: Evaluator,
     condition: ir.Value,
     values: tuple[Value, ...],
     lower: Callable[[tuple[Value, ...]], tuple[Value, Effects]],

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 import onnx_ir as ir
 
@@ -27,6 +27,7 @@ from pinnace.compiler.branches import (
     seen_from_outside,
     with_memory,
 )
+from pinnace.compiler.evaluate import Evaluator
 from pinnace.compiler.frame import Frame
 from pinnace.ops.values import (
     NOTHING,
@@ -40,9 +41,6 @@ from pinnace.ops.values import (
     rebuild,
 )
 from pinnace.program import Node
-
-if TYPE_CHECKING:
-    from pinnace.compiler.trace import Tracer
 
 _K = TypeVar("_K")
 
@@ -59,7 +57,7 @@ class _Head:
 
 
 def lower_loop(
-    tracer: Tracer, callee: Closure, arguments: Sequence[Value], effects: Effects
+    tracer: Evaluator, callee: Closure, arguments: Sequence[Value], effects: Effects
 ) -> tuple[Value, Effects]:
     """Call a function that ends by calling itself; returns value and memory after the last iteration."""
     head = _head(tracer, callee, arguments, effects)
@@ -71,10 +69,10 @@ def lower_loop(
     return loop.emit()
 
 
-def _head(tracer: Tracer, callee: Closure, arguments: Sequence[Value], effects: Effects) -> _Head:
+def _head(tracer: Evaluator, callee: Closure, arguments: Sequence[Value], effects: Effects) -> _Head:
     frame = tracer.enter(callee, arguments)
     tail = _tail(tracer, frame)
-    for node in tracer.schedule(callee.function):
+    for node in tracer.order.nodes(callee.function):
         if node is tail:
             break
         tracer.evaluate(frame, node)
@@ -84,18 +82,18 @@ def _head(tracer: Tracer, callee: Closure, arguments: Sequence[Value], effects: 
         effects = effects.join(after)
     here = callee.function
     if isinstance(choice, Closure):
-        back = tracer.reaches(choice.function, here)
+        back = tracer.order.reaches(choice.function, here)
         return _Head(True, choice if back else None, choice, tuple(rest), effects)
     if isinstance(choice, Branches):
         yes, no = choice.when_true, choice.when_false
-        if isinstance(yes, Closure) and tracer.reaches(yes.function, here):
+        if isinstance(yes, Closure) and tracer.order.reaches(yes.function, here):
             return _Head(choice.condition, yes, no, tuple(rest), effects)
-        if isinstance(no, Closure) and tracer.reaches(no.function, here):
+        if isinstance(no, Closure) and tracer.order.reaches(no.function, here):
             return _Head(tracer.b.op("Not", choice.condition), no, yes, tuple(rest), effects)
     raise Unsupported(f"calls itself, but is not a loop (function {here.name!r})")
 
 
-def _tail(tracer: Tracer, frame: Frame) -> Node:
+def _tail(tracer: Evaluator, frame: Frame) -> Node:
     producers = {name: node for node in frame.function.nodes for name in node.outputs}
     node = producers.get(frame.function.outputs[0])
     while node is not None and node.primitive == "Depend":
@@ -107,7 +105,7 @@ def _tail(tracer: Tracer, frame: Frame) -> Node:
 
 class _Loop:
     def __init__(
-        self, tracer: Tracer, callee: Closure, arguments: tuple[Value, ...], effects: Effects
+        self, tracer: Evaluator, callee: Closure, arguments: tuple[Value, ...], effects: Effects
     ) -> None:
         self.tracer, self.b = tracer, tracer.b
         self.callee, self.arguments, self.effects = callee, arguments, effects

@@ -8,10 +8,11 @@ from collections.abc import Iterable, Sequence
 import onnx_ir as ir
 
 import pinnace.ops as _ops  # noqa: F401  (fills the table)
-from pinnace.bounds import BuildWork
+from pinnace.compiler.failures import NodeFailure
 from pinnace.compiler.nodes import inner_graphs, nodes
 from pinnace.compiler.reshaping import reshape
-from pinnace.compiler.trace import NodeFailure, Tracer
+from pinnace.compiler.trace import Tracer
+from pinnace.compiler.work import Work
 from pinnace.errors import UnsupportedModelError, UnsupportedPrimitive
 from pinnace.ops import quantisation
 from pinnace.ops.builder import Builder
@@ -46,7 +47,7 @@ def lower(program: Program, variable: frozenset[int] = frozenset(), shapes: Sequ
         raise UnsupportedModelError(program.source, unknown)
     _check_inputs(program.source, graph_inputs(program))
     try:
-        return _traced(program, variable, shapes, BuildWork())
+        return _traced(program, variable, shapes, Work(program))
     except NodeFailure as failure:
         row = UnsupportedPrimitive(failure.node.primitive or "call", 1, failure.node.name, failure.reason)
         raise UnsupportedModelError(program.source, [row]) from None
@@ -56,19 +57,17 @@ def lower(program: Program, variable: frozenset[int] = frozenset(), shapes: Sequ
         raise UnsupportedModelError(program.source, [row]) from None
 
 
-def _traced(
-    program: Program, changing: frozenset[int], shapes: Sequence[Shape], spent: BuildWork
-) -> ir.Model:
+def _traced(program: Program, changing: frozenset[int], shapes: Sequence[Shape], work: Work) -> ir.Model:
     """Trace a program; `changing` are the ids of weights on whose values the graph must not depend."""
     builder = Builder(program.layout, changing)
     inputs = _entry_inputs(program)
     if shapes:
         reshape(_leaves(inputs), shapes)
-    value, effects = _run_main(Tracer(program, builder, not shapes, spent), inputs)
+    value, effects = _run_main(Tracer(program, builder, not shapes, work), inputs)
     assigned = frozenset(id(t.const_value) for t in builder.asked & effects.memory.keys())
     if assigned:
         # A branch was selected by the first value of an assigned tensor: trace again without that value.
-        return _traced(program, changing | assigned, shapes, spent)
+        return _traced(program, changing | assigned, shapes, work)
     return _assemble(program, builder, _leaves(inputs), value, effects)
 
 

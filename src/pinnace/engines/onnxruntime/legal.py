@@ -18,8 +18,8 @@ import onnx_ir as ir
 from onnxruntime.capi import onnxruntime_pybind11_state as _state
 
 from pinnace.compiler.casts import compute_in
+from pinnace.compiler.failures import MISFITS
 from pinnace.compiler.nodes import inner_graphs, nodes
-from pinnace.compiler.trace import MISFITS
 from pinnace.engines.onnxruntime.providers import CPU, ON_CPU, Chain
 from pinnace.ops.inference import opset_of
 from pinnace.ops.schemas import among, give_types, variables

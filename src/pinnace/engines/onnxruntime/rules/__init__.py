@@ -11,9 +11,9 @@ from collections.abc import Callable
 
 import onnx_ir as ir
 
+from pinnace.compiler.failures import MISFITS
 from pinnace.compiler.nodes import nodes
 from pinnace.compiler.plan import PLANNED
-from pinnace.compiler.trace import MISFITS
 from pinnace.engines.onnxruntime.rules.attention import attention
 from pinnace.engines.onnxruntime.rules.gelu import gelu
 from pinnace.engines.onnxruntime.rules.integers import activation_of_integers, bias_of_integers

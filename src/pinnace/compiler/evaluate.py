@@ -1,0 +1,170 @@
+"""Evaluation of functions with symbolic tensors; `pinnace.compiler.trace` adds control flow."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+import onnx_ir as ir
+
+from pinnace.compiler.declared import Declarations
+from pinnace.compiler.failures import MISFITS, NodeFailure
+from pinnace.compiler.frame import Frame
+from pinnace.compiler.order import Order
+from pinnace.compiler.work import Work
+from pinnace.ops import quantisation
+from pinnace.ops.builder import Builder
+from pinnace.ops.table import Primitive, find
+from pinnace.ops.values import Closure, Effects, Unsupported, Value
+from pinnace.program import Function, FunctionRef, Literal, Monad, Node, Program
+
+_NOTHING = Effects()
+_SMALL = 256
+"""Elements up to which a constant is copied into the graph, where equal ones are merged."""
+
+
+class Evaluator(ABC):
+    """Evaluates the functions of one program, writing nodes into a builder."""
+
+    def __init__(self, program: Program, builder: Builder, trusts: bool, work: Work) -> None:
+        """With `trusts` results have the shapes that the file declares, else inferred ones."""
+        self.program = program
+        self.b = builder
+        self.declared = Declarations(builder, program.dialect, trusts)
+        self.order = Order(program)
+        self.open_loops: list[tuple[Function, tuple[Value, ...]]] = []  # outermost first, with arguments
+        self._work = work
+
+    @abstractmethod
+    def call(self, callee: Value, arguments: Sequence[Value], effects: Effects) -> tuple[Value, Effects]:
+        """Call a function value; returns its result and the memory afterwards."""
+
+    @abstractmethod
+    def lower(
+        self, row: Primitive, node: Node, inputs: Sequence[Value], before: Effects
+    ) -> tuple[Value, Effects]:
+        """Lower a primitive; returns its result and the memory afterwards. `before` is the memory before."""
+
+    def enter(self, callee: Closure, arguments: Sequence[Value]) -> Frame:
+        """Return a frame of a function with its inputs bound."""
+        function = callee.function
+        frame = Frame(function, callee.frame)
+        if len(arguments) != len(function.inputs):
+            raise Unsupported(
+                f"gives {len(arguments)} arguments to function {function.name!r}, "
+                f"which takes {len(function.inputs)}"
+            )
+        for declared, value in zip(function.inputs, arguments, strict=True):
+            frame.values[declared.name] = value
+        return frame
+
+    def leave(self, frame: Frame) -> tuple[Value, Effects]:
+        """Evaluate a frame; returns its outputs, several as a tuple, and the memory afterwards."""
+        for node in self.order.nodes(frame.function):
+            self.evaluate(frame, node)
+        outputs: list[Value] = []
+        effects = Effects()
+        for name in frame.function.outputs:
+            value, after = self.look_up(frame, name)
+            outputs.append(value)
+            effects = effects.join(after)
+        return (outputs[0] if len(outputs) == 1 else tuple(outputs)), effects
+
+    def _literal(self, frame: Frame, literal: Literal) -> Value:
+        match literal:
+            case None | bool() | int() | float() | str() | bytes():
+                return literal
+            case Monad():
+                return Effects()
+            case FunctionRef(name):
+                return Closure(self.program.functions[name], frame)
+            case tuple():
+                return tuple(self._literal(frame, item) for item in literal)
+            case _:
+                return self.b.weight(literal) if literal.size > _SMALL else self.b.constant(literal.numpy())
+
+    def evaluate(self, frame: Frame, node: Node) -> None:
+        """Evaluate a node, and store its outputs in a frame."""
+        self._work.count(node)
+        inputs: list[Value] = []
+        before = Effects()
+        for name in node.inputs:
+            value, effects = self.look_up(frame, name)
+            inputs.append(value)
+            before = before.join(effects)
+        try:
+            value, after = self._apply(node, inputs, before)
+            self._work.count_leaves(value)
+        except Unsupported as error:
+            raise NodeFailure(node, str(error)) from None
+        except MISFITS as error:
+            # Lowerings assume that shapes and attributes fit together; in a damaged model they may not.
+            reason = f"its inputs and attributes do not fit together ({error or type(error).__name__})"
+            raise NodeFailure(node, reason) from error
+        except (AttributeError, TypeError) as error:
+            error.add_note(f"while node {node.name!r} ({node.primitive or 'call'}) was lowered")
+            raise
+        self.declared.apply(value, node.types)
+        for name, part in self._results(node, value):
+            quantised = frame.function.quantised.get(name)
+            if quantised is not None and isinstance(part, ir.Value):
+                part = quantisation.stored(self.b, part, quantised)
+            frame.values[name] = part
+            frame.effects[name] = after.join(before)
+
+    def _apply(self, node: Node, inputs: list[Value], before: Effects) -> tuple[Value, Effects]:
+        self.b.origins = (node.name,)
+        if not node.primitive:
+            if not inputs:
+                raise Unsupported("names nothing to call")
+            return self.call(inputs[0], inputs[1:], before)
+        row = find(self.program.dialect, node.primitive)
+        if row is None:
+            raise Unsupported("Pinnace does not know this primitive")
+        return self.lower(row, node, inputs, before)
+
+    def _results(self, node: Node, value: Value) -> Iterator[tuple[str, Value]]:
+        if self.program.tuple_results:
+            yield node.outputs[0], value
+            return
+        parts = value if isinstance(value, tuple) else (value,)
+        if len(parts) < len(node.outputs):
+            raise NodeFailure(node, f"has {len(node.outputs)} outputs, and its lowering gives {len(parts)}")
+        yield from zip(node.outputs, parts, strict=False)
+
+    def look_up(self, frame: Frame, name: str) -> tuple[Value, Effects]:
+        """Return the value of a name in a frame, and the memory after its computation."""
+        holder: Frame | None = frame
+        while holder is not None:
+            if name in holder.values:
+                value = holder.values[name]
+                return value, value if isinstance(value, Effects) else holder.effects.get(name, _NOTHING)
+            if name in holder.function.parameters:
+                weight = self.b.weight(holder.function.parameters[name])
+                value = holder.values[name] = self.dequantised(holder.function, name, weight)
+                return value, _NOTHING
+            if name in holder.function.constants:
+                literal = self._literal(holder, holder.function.constants[name])
+                value = holder.values[name] = self.dequantised(holder.function, name, literal)
+                return value, value if isinstance(value, Effects) else _NOTHING
+            holder = holder.outer
+        if name in self.program.functions:
+            return Closure(self.program.functions[name], frame), _NOTHING
+        raise Unsupported(f"refers to {name!r}, which nothing defines")
+
+    def dequantised(self, function: Function, name: str, value: Value) -> Value:
+        """Return a parameter or input, dequantised if it contains quantised integers."""
+        quantised = function.quantised.get(name)
+        if quantised is None or not isinstance(value, ir.Value):
+            return value
+        return quantisation.meant(self.b, value, quantised)
+
+    @contextmanager
+    def in_loop(self, function: Function, arguments: tuple[Value, ...]) -> Iterator[None]:
+        """Treat calls of `function` as the next iteration; `arguments` are those of the current one."""
+        self.open_loops.append((function, arguments))
+        try:
+            yield
+        finally:
+            self.open_loops.pop()
