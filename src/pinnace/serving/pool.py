@@ -90,7 +90,7 @@ class Workers(WorkerThreads):
         `timeout` seconds; a request that is running by then continues, and its results are dropped.
         """
         arrived = perf_counter_ns()
-        visit = self._visit
+        visit = self._visits.here
         if visit.is_inside:  # called by a callback of a future: waiting for a worker would deadlock
             self._check_open()
             return visit.own().run(arrays, outputs, arrived)
@@ -100,7 +100,8 @@ class Workers(WorkerThreads):
             visit.is_inside = True
             if timeout is None and self._direct and arrived > self._crowded_until:
                 with self._lock:
-                    self._check_open()
+                    if self._closed:
+                        self._check_open()
                     # A worker that was woken for a waiting request may not have taken it yet.
                     if self._idle and not self._waiting:
                         worker, turn = self._idle[-1], self._idle[-1].turn
@@ -192,7 +193,7 @@ class Workers(WorkerThreads):
 
     def enqueue(self, request: Request) -> None:
         """Queue a request. Raises as `submit` does."""
-        own = self._visit.worker
+        own = self._visits.here.worker
         if own is not None and own.within < _WITHIN:  # called from the callback of a future
             self._check_open()
             own.within += 1
@@ -236,7 +237,7 @@ class Workers(WorkerThreads):
 
     def run_now(self, request: Request) -> None:
         """Run a waiting request here, if this thread is the worker that is about to wait for it."""
-        own = self._visit.worker
+        own = self._visits.here.worker
         if own is not None and self.withdraw(request, is_over=False):
             self._perform(own, [request])
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from pinnace.errors import ModelStateError
 from pinnace.serving.request import Request
-from pinnace.serving.visit import Visit
+from pinnace.serving.visit import Visits
 from pinnace.serving.worker import Worker
 
 if TYPE_CHECKING:  # importing an engine is slow, and every process imports this module
@@ -50,7 +50,7 @@ class WorkerThreads:
         self._waiting: deque[Request] = deque()
         self._lock = threading.RLock()
         self._changed = threading.Condition(self._lock)  # all are idle, or one more request waits
-        self._visit = Visit()
+        self._visits = Visits()
         self._closed = ""  # the reason, once closed
         self._freed = False
         self._trial = threading.Lock()  # held while `try_out` runs
@@ -74,7 +74,7 @@ class WorkerThreads:
         returns at once and closes in another thread: it might otherwise wait for its own caller.
         """
         self._closed = self._closed or "the model is closed"
-        if self._visit.is_inside:
+        if self._visits.here.is_inside:
             with suppress(RuntimeError):  # no thread can start: new requests are refused all the same
                 threading.Thread(target=self._end, name="pinnace-close").start()
         else:
@@ -108,7 +108,7 @@ class WorkerThreads:
         """Reset the pool in a forked child; close it if it was running requests."""
         self._lock = threading.RLock()
         self._changed = threading.Condition(self._lock)
-        self._visit = Visit()
+        self._visits = Visits()
         for worker in self._workers:
             worker.thread, worker.wake = None, SimpleQueue()
         if self._is_busy() or self._trial.locked():
@@ -132,7 +132,9 @@ class WorkerThreads:
         self._wake(worker)
 
     def _rest(self, worker: Worker) -> None:
-        worker.adopt(self._executables[worker.group])
+        executable = self._executables[worker.group]
+        if worker.executable is not executable:  # a call would cost each prediction 50 ns
+            worker.adopt(executable)
         # `append` is a call: a signal handler could raise before the next line.
         self._idle += [worker]
         worker.turn += 1
@@ -168,7 +170,8 @@ def _work(pool: weakref.ref[WorkerThreads], worker: Worker) -> None:
         if worker.dismissed or workers is None:
             worker.wake.put(None)  # a second thread exists if a signal arrived while one was started
             return
-        workers._visit.is_inside, workers._visit.worker = True, worker
+        visit = workers._visits.here
+        visit.is_inside, visit.worker = True, worker
         workers._serve(worker)
         del workers
 

@@ -17,11 +17,13 @@ R = TypeVar("R")
 _Method = Callable[Concatenate[Any, P], R]
 
 
-class Visit(threading.local):
-    """Marks, for each thread, whether it is inside a pool. A worker's thread always is.
+class Visit:
+    """Marks whether a thread is inside a pool. A worker's thread always is.
 
     The marks are plain assignments: a signal handler could raise inside a call.
     """
+
+    __slots__ = ("is_inside", "worker")
 
     def __init__(self) -> None:
         self.is_inside = False
@@ -37,12 +39,19 @@ class Visit(threading.local):
         return self.worker
 
 
+class Visits(threading.local):
+    """The visit of each thread to one pool."""
+
+    def __init__(self) -> None:
+        self.here = Visit()
+
+
 def visits(method: _Method[P, R], *, once: bool = False) -> _Method[P, R]:
     """Mark the thread as inside the pool during a method. With `once`, nested calls raise ModelStateError."""
 
     @wraps(method)
     def marked(self: Any, /, *args: P.args, **kwargs: P.kwargs) -> R:
-        visit: Visit = self._visit
+        visit: Visit = self._visits.here
         before = visit.is_inside
         if once and before:
             visit.own()

@@ -199,11 +199,14 @@ class Outputs(list[Tensor]):
         return [tensor.name for tensor in self]
 
 
+_new = object.__new__
+
+
 def tensors_of(arrays: Sequence[Array], kinds: Sequence[Kind]) -> Outputs:
     """Wrap the results of an executable as tensors."""
     tensors = Outputs()
     for index, array in enumerate(arrays):
-        tensor = object.__new__(Tensor)
+        tensor = _new(Tensor)
         tensor._array, tensor._kind = array, kinds[index]
         tensors.append(tensor)
     return tensors
