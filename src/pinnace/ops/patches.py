@@ -8,10 +8,10 @@ import numpy as np
 import onnx_ir as ir
 
 from pinnace.ops.builder import Builder
-from pinnace.ops.conv import is_last, is_same, is_valid, spatial
+from pinnace.ops.conv import Kernel, convolution, edges, is_last, is_same, is_valid, spatial
 from pinnace.ops.padding import padded
-from pinnace.ops.room import span
-from pinnace.ops.table import Ints, Tensor, primitive, primitives
+from pinnace.ops.room import room, span
+from pinnace.ops.table import Arguments, Ints, Tensor, primitive, primitives
 from pinnace.ops.values import Unsupported, Value
 
 _INT64 = ir.DataType.INT64
@@ -60,6 +60,76 @@ def extract_image_patches(
     elif not is_valid(padding):
         raise Unsupported(f"pads by {padding!r}, which is not known")
     return b.op("Concat", *(part for _, part in _windows(b, x, kernel, steps, holes)), axis=1)
+
+
+# -- windows as vectors ----------------------------------------------------------------------------
+
+
+class _Columns(Arguments):
+    """Size, dilation, padding and stride of a window that slides over images."""
+
+    kernel_size: Ints = (1,)
+    dilation: Ints = (1,)
+    padding: Ints = (0,)
+    stride: Ints = (1,)
+
+
+def _columns(b: Builder, x: Tensor, window: _Columns) -> tuple[Tensor, int, list[int | Tensor]]:
+    """Every window of every channel, (batch * channels, places, height, width), by a Conv that picks."""
+    kernel, steps, holes = (spatial(v, 2) for v in (window.kernel_size, window.stride, window.dilation))
+    places = int(np.prod(kernel))
+    room(places, places)
+    kernels = np.eye(places, dtype=b.dtype(x).numpy()).reshape(places, 1, *kernel)
+    flat = b.reshape(x, [-1, 1, b.dim(x, 2), b.dim(x, 3)])
+    before, after = edges(window.padding, 2)[:2], edges(window.padding, 2)[2:]
+    for i, size in enumerate(b.shape(x)[2:]):
+        # MindSpore rounds the number of windows towards zero, so that one may stick out; it is 0 there.
+        reach = holes[i] * (kernel[i] - 1) + 1
+        out = 0 if size is None else reach - before[i] - size - after[i]
+        after[i] += out if 0 < out < steps[i] else 0
+    pads = [before[0], after[0], before[1], after[1]]
+    taken = Kernel(pad_mode="pad", pad=tuple(pads), stride=tuple(steps), dilation=tuple(holes))
+    found = convolution(b, flat, b.constant(kernels), None, taken)
+    height, width = b.dim(found, 2), b.dim(found, 3)
+    if isinstance(height, int) and isinstance(width, int):
+        return found, places, [height * width]
+    return found, places, [b.op("Mul", b.tensor(height), b.tensor(width))]
+
+
+@primitives({"Im2Col": False, "Im2ColExt": True})
+def im2col(b: Builder, flat: bool, x: Tensor, *, window: _Columns) -> Value:
+    """Conv with a kernel for each place of the window, and Reshape."""
+    channels = b.dim(x, 1)
+    found, places, count = _columns(b, x, window)
+    if not flat:
+        return b.reshape(found, [b.dim(x, 0), channels, places, *count])
+    if not isinstance(channels, int):
+        raise Unsupported("needs the number of channels fixed")
+    return b.reshape(found, [b.dim(x, 0), channels * places, *count])
+
+
+@primitive("Col2Im", "Col2ImExt")
+def col2im(b: Builder, x: Tensor, output_size: Ints, window: _Columns) -> Value:
+    """Col2Im, after Reshape where the places of a window are a dimension of their own."""
+    if b.rank(x) == 2:
+        return b.op("Squeeze", _col2im(b, b.op("Unsqueeze", x, [0]), output_size, window), [0])
+    if b.rank(x) == 4:
+        batch, channels, places, count = (b.dim(x, i) for i in range(4))
+        known = isinstance(channels, int) and isinstance(places, int)
+        x = b.reshape(x, [batch, channels * places if known else -1, count])
+    return _col2im(b, x, output_size, window)
+
+
+def _col2im(b: Builder, x: Tensor, size: Ints, window: _Columns) -> Tensor:
+    return b.op(
+        "Col2Im",
+        x,
+        list(size),
+        spatial(window.kernel_size, 2),
+        dilations=spatial(window.dilation, 2),
+        pads=edges(window.padding, 2),
+        strides=spatial(window.stride, 2),
+    )
 
 
 # -- pools whose steps vary ------------------------------------------------------------------------

@@ -20,78 +20,80 @@ from pinnace.ops.conv import (
     unbatched,
     window,
 )
-from pinnace.ops.table import Ints, Tensor, primitive, primitives
+from pinnace.ops.table import Arguments, Ints, Tensor, primitive, primitives
 from pinnace.ops.values import Unsupported, Value
 
 
+class _Pooling(Arguments):
+    """Window of a pool, its steps, padding and layout, and what counts in a mean."""
+
+    kernel_size: Ints = (1,)
+    strides: Ints = (1,)
+    pad_mode: str = "VALID"
+    pad_list: Ints = (0,)
+    format: str = "NCHW"
+    ceil_mode: int = 0
+    count_include_pad: bool = True
+    divisor_override: int = 0
+
+
 @primitives(
-    {"MaxPool MaxPoolV1": ("MaxPool", 2), "AvgPool AvgPoolV1": ("AveragePool", 2)}, unused="padding ksize"
+    {
+        "MaxPool MaxPoolV1": ("MaxPool", 2),
+        "MaxPool3D": ("MaxPool", 3),
+        "AvgPool AvgPoolV1": ("AveragePool", 2),
+        "AvgPool3D": ("AveragePool", 3),
+    },
+    unused="padding ksize pad",
 )
-def pool(
+def pool(b: Builder, op_type: str, rank: int, x: Tensor, *, pooling: _Pooling) -> Value:
+    """{op_type}."""
+    last = is_last(pooling.format)
+    kernel, steps = spatial(pooling.kernel_size, rank, last), spatial(pooling.strides, rank, last)
+    padding = window(pooling.pad_mode, pooling.pad_list, rank)
+    image, rounding_up = images_first(b, x, pooling.format), bool(pooling.ceil_mode)
+    if op_type == "MaxPool":
+        image = reached(b, image, kernel, steps, padding)
+        y = b.op("MaxPool", image, kernel_shape=kernel, strides=steps, ceil_mode=rounding_up, **padding)
+    else:
+        counted = pooling.count_include_pad and rank == 3  # padding of AvgPool does not count
+        y = average(b, image, kernel, steps, padding, rounding_up, counted, pooling.divisor_override)
+    return images_back(b, y, pooling.format)
+
+
+@primitives({"AvgPool1D": 1, "AvgPool2D": 2, "AvgPool3DExt": 3})
+def average_ext(
     b: Builder,
-    op_type: str,
     rank: int,
     x: Tensor,
-    kernel_size: Ints = (1,),
-    strides: Ints = (1,),
-    pad_mode: str = "VALID",
-    format: str = "NCHW",
-) -> Value:
-    """{op_type}; padding does not count."""
-    last = is_last(format)
-    kernel, steps = spatial(kernel_size, rank, last), spatial(strides, rank, last)
-    padding = window(pad_mode, (0,), rank)
-    image = reached(b, images_first(b, x, format), kernel, steps, padding)
-    y = b.op(op_type, image, kernel_shape=kernel, strides=steps, **padding)
-    return images_back(b, y, format)
-
-
-@primitive("MaxPool3D")
-def max_pool_3d(
-    b: Builder,
-    x: Tensor,
-    kernel_size: Ints = (1,),
-    strides: Ints = (1,),
-    pad_mode: str = "VALID",
-    pad_list: Ints = (0,),
-    ceil_mode: int = 0,
-) -> Value:
-    """MaxPool."""
-    kernel, steps, padding = spatial(kernel_size, 3), spatial(strides, 3), window(pad_mode, pad_list, 3)
-    x = reached(b, x, kernel, steps, padding)
-    return b.op("MaxPool", x, kernel_shape=kernel, strides=steps, ceil_mode=int(bool(ceil_mode)), **padding)
-
-
-@primitive("AvgPool3D", unused="pad")
-def avg_pool_3d(
-    b: Builder,
-    x: Tensor,
-    kernel_size: Ints = (1,),
-    strides: Ints = (1,),
-    pad_mode: str = "VALID",
-    pad_list: Ints = (0,),
+    kernel_size: Ints,
+    stride: Ints | None = None,
+    padding: Ints = (0,),
     ceil_mode: bool = False,
     count_include_pad: bool = True,
-    divisor_override: int = 0,
+    divisor_override: int | None = None,
 ) -> Value:
-    """AveragePool."""
-    padding = window(pad_mode, pad_list, 3)
-    kernel = spatial(kernel_size, 3)
-    return average(b, x, kernel, strides, padding, ceil_mode, count_include_pad, divisor_override)
+    """AveragePool; an input without batch gets one on the way."""
+    kernel, sides = spatial(kernel_size, rank), window("pad", padding, rank)
+    steps = spatial(stride or kernel, rank)
+
+    def pooled(x: Tensor) -> Tensor:
+        return average(b, x, kernel, steps, sides, ceil_mode, count_include_pad, divisor_override)
+
+    return unbatched(b, x, rank, pooled)
 
 
 def average(
     b: Builder,
     x: Tensor,
     kernel: Sequence[int],
-    strides: Sequence[int],
+    steps: Sequence[int],
     padding: dict[str, Any],
     ceil_mode: bool,
     count_include_pad: bool,
     divisor: int | None,
 ) -> Tensor:
     """AveragePool; with a divisor of its own, what it gives for the whole window is scaled."""
-    steps = spatial(strides, len(kernel))
     if ceil_mode and not divisor:
         kernel = _within(b, x, kernel, padding)
     if ceil_mode and divisor:
@@ -100,9 +102,9 @@ def average(
         "AveragePool",
         reached(b, x, kernel, steps, padding),
         kernel_shape=list(kernel),
-        strides=steps,
-        ceil_mode=int(ceil_mode),
-        count_include_pad=int(count_include_pad or bool(divisor)),
+        strides=list(steps),
+        ceil_mode=ceil_mode,
+        count_include_pad=count_include_pad or bool(divisor),
         **padding,
     )
     return b.op("Mul", pooled, float(np.prod(kernel)) / divisor) if divisor else pooled
@@ -132,30 +134,6 @@ def _overhanging(
         count -= (count - 1) * s >= n + before
         ends.append(max((count - 1) * s + k - n - before, after))
     return {"pads": [*pads[:rank], *ends]}
-
-
-@primitives({"AvgPool1D": 1, "AvgPool2D": 2, "AvgPool3DExt": 3})
-def average_ext(
-    b: Builder,
-    rank: int,
-    x: Tensor,
-    kernel_size: Ints,
-    stride: Ints | None = None,
-    padding: Ints = (0,),
-    ceil_mode: bool = False,
-    count_include_pad: bool = True,
-    divisor_override: int | None = None,
-) -> Value:
-    """AveragePool; an input without batch gets one on the way."""
-    kernel, sides = spatial(kernel_size, rank), window("pad", padding, rank)
-    return unbatched(
-        b,
-        x,
-        rank,
-        lambda x: average(
-            b, x, kernel, stride or kernel, sides, ceil_mode, count_include_pad, divisor_override
-        ),
-    )
 
 
 # -- with the places of the largest ----------------------------------------------------------------
@@ -195,20 +173,25 @@ def _area(b: Builder, x: Tensor, rank: int) -> Tensor:
     return b.op("ReduceProd", b.op("Shape", x, start=-rank), keepdims=0)
 
 
-@primitive("MaxPoolWithArgmaxV2", "MaxPoolWithMask", "MaxPoolWithIndices", unused="argmax_type")
+@primitives(
+    {"MaxPoolWithArgmaxV2 MaxPoolWithMask MaxPoolWithIndices": 2, "MaxPool3DWithArgmax": 3},
+    unused="argmax_type",
+)
 def max_pool_with_indices(
     b: Builder,
+    rank: int,
     x: Tensor,
     kernel_size: Ints,
     strides: Ints | None = None,
     pads: Ints = (0,),
     dilation: Ints = (1,),
     ceil_mode: bool = False,
-    argmax_type: int = 35,
 ) -> Value:
     """MaxPool, its indices counted within a channel."""
-    kernel = spatial(kernel_size, 2)
-    return with_indices(b, x, kernel, strides or kernel, spatial(pads, 2), dilation, ceil_mode)
+    if rank == 3 and b.dtype(x).is_integer():  # which MindSpore takes for 0 at least
+        x = b.op("Max", x, b.like(0, x))
+    kernel = spatial(kernel_size, rank)
+    return with_indices(b, x, kernel, strides or kernel, spatial(pads, rank), dilation, ceil_mode)
 
 
 @primitive("MaxPoolWithArgmax", unused="padding ksize")
@@ -218,73 +201,30 @@ def max_pool_with_argmax(
     """MaxPool, its indices counted within a channel."""
     if is_last(format):
         raise Unsupported("has its channels last")
-    kernel, steps = spatial(kernel_size, 2, True), spatial(strides, 2, True)
     if is_same(pad_mode):
         raise Unsupported("pads as SAME")
+    kernel, steps = spatial(kernel_size, 2, True), spatial(strides, 2, True)
     return with_indices(b, x, kernel, steps, (0, 0), (1,), False)
 
 
-@primitive("MaxPool3DWithArgmax", unused="argmax_type")
-def max_pool_3d_with_argmax(
-    b: Builder,
-    x: Tensor,
-    ksize: Ints,
-    strides: Ints = (1,),
-    pads: Ints = (0,),
-    dilation: Ints = (1,),
-    ceil_mode: bool = False,
-) -> Value:
-    """MaxPool, its indices counted within a channel; of integers at least 0, as MindSpore has it."""
-    x = b.op("Max", x, b.like(0, x)) if b.dtype(x).is_integer() else x
-    return with_indices(b, x, spatial(ksize, 3), strides, spatial(pads, 3), dilation, ceil_mode)
-
-
-@primitives({"MaxUnpool2D": 2, "MaxUnpool3D": 3})
+@primitives({"MaxUnpool2D MaxUnpool2DExt": 2, "MaxUnpool3D": 3})
 def unpool(
     b: Builder,
     rank: int,
     x: Tensor,
-    argmax: Tensor,
-    ksize: Ints = (1,),
-    strides: Ints = (0,),
+    places: Tensor,
+    kernel_size: Ints = (1,),
+    strides: Ints | None = None,
     pads: Ints = (0,),
-    output_shape: Ints = (),
-) -> Value:
-    """ScatterElements into zeros."""
-    kernel = spatial(ksize, rank)
-    steps = spatial(strides, rank) if any(strides) else kernel
-    return _unpooled(b, x, argmax, kernel, steps, spatial(pads, rank), output_shape[-rank:])
-
-
-@primitive("MaxUnpool2DExt")
-def max_unpool_2d_ext(
-    b: Builder,
-    x: Tensor,
-    indices: Tensor,
-    kernel_size: Ints,
-    stride: Ints | None = None,
-    padding: Ints = (0,),
     output_size: Ints | None = None,
 ) -> Value:
     """ScatterElements into zeros."""
-    kernel = spatial(kernel_size, 2)
-    sizes = output_size[-2:] if output_size else ()
-    return _unpooled(b, x, indices, kernel, spatial(stride or kernel, 2), spatial(padding, 2), sizes)
-
-
-def _unpooled(
-    b: Builder,
-    x: Tensor,
-    places: Tensor,
-    kernel: Sequence[int],
-    steps: Sequence[int],
-    pads: Sequence[int],
-    sizes: Sequence[int | Tensor],
-) -> Tensor:
-    rank = len(kernel)
+    kernel = spatial(kernel_size, rank)
+    steps = spatial(strides, rank) if strides and any(strides) else kernel
+    sizes: Sequence[int | Tensor] = (output_size or ())[-rank:]
     lead = b.dims(x, stop=-rank)
     if not sizes:
-        ends = [k - s - 2 * p for k, s, p in zip(kernel, steps, pads, strict=True)]
+        ends = [k - s - 2 * p for k, s, p in zip(kernel, steps, spatial(pads, rank), strict=True)]
         lengths = b.dims(x, -rank)
         sizes = [_grown(b, *of_axis) for of_axis in zip(lengths, steps, ends, strict=True)]
     count = b.op("ReduceProd", b.vector(sizes), keepdims=0)

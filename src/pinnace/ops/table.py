@@ -81,6 +81,11 @@ _NAMES = (
     ("op", "op_type"),
     ("reduce", "reduction"),
     ("return_inverse", "return_idx"),
+    ("kernel_size", "ksize", "ksizes"),
+    ("stride", "strides"),
+    ("dilation", "dilations"),
+    ("padding", "pads"),
+    ("output_size", "output_shape"),
 )
 """Names that MindSpore has given to one argument, in its versions, and in its export."""
 
