@@ -3,30 +3,60 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
+from typing import Annotated
+
+import typer
 
 from pinnace.cli.options import AsJson
 
 
-def devices(as_json: AsJson = False) -> None:
-    """Show the devices of this machine: number, name, memory, provider, or why they cannot be used.
+def devices(
+    measure: Annotated[
+        bool, typer.Option("--measure", help="Measure the bandwidth of the memory, with copies by all cores.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Show the CPU and the other devices.
 
-    PINNACE_SIMULATE="ascend:2,gpu:2" in the environment simulates devices with the machine's cores.
+    Devices have number, name, memory and provider, or why they cannot be used; the CPU its instruction sets
+    and caches. PINNACE_SIMULATE="ascend:2,gpu:2" in the environment simulates devices with the machine's
+    cores.
     """
-    from pinnace.cli.console import table
+    from pinnace.bench.bandwidth import memory_bandwidth
+    from pinnace.cli.console import progress, table
     from pinnace.engines.devices import devices
+    from pinnace.machine import processor
+    from pinnace.machine.caches import caches
 
     found = devices()
+    bandwidth = None
+    if measure:
+        with progress("Copying memory"):
+            bandwidth = memory_bandwidth()
     if as_json:
-        print(json.dumps([device.as_json() for device in found], indent=2))
+        cpu = {
+            "name": processor.name(),
+            "instruction_sets": processor.instruction_sets(),
+            "caches": [asdict(cache) for cache in caches()],
+            "memory_bandwidth": bandwidth,
+        }
+        first, *others = (device.as_json() for device in found)
+        print(json.dumps([first | {"processor": cpu}, *others], indent=2))
         return
     rows = [
         (
             f"{device.kind}:{device.id}",
             device.name,
             f"{device.memory / 2**30:.1f} GiB" if device.memory else "memory not told",
-            device.provider,
-            f"not usable: {device.problem}" if device.problem else "",
+            f"{device.provider}, not usable: {device.problem}" if device.problem else device.provider,
         )
         for device in found
     ]
     table("devices", rows)
+    facts = [
+        ("computes in", ", ".join(processor.instruction_sets()) or "not known"),
+        ("caches", ", ".join(map(str, caches())) or "not known"),
+        *([("memory bandwidth", f"{bandwidth:.1f} GB/s")] if bandwidth else []),
+    ]
+    table(processor.name(), facts)

@@ -70,13 +70,14 @@ def numa_nodes() -> dict[int, int]:
     """Return the NUMA node of each core, from sysfs; {} if unknown."""
     found = {}
     for path in _NODES.glob("node[0-9]*/cpulist"):
-        for part in path.read_text().strip().split(","):
-            first, _, last = part.partition("-")
-            if first:
-                found.update(
-                    dict.fromkeys(range(int(first), int(last or first) + 1), int(path.parent.name[4:]))
-                )
+        found.update(dict.fromkeys(parse_cores(path.read_text()), int(path.parent.name[4:])))
     return found
+
+
+def parse_cores(text: str) -> list[int]:
+    """Parse a list of cores as sysfs writes it: "0-3,8"."""
+    pairs = (part.partition("-") for part in text.strip().split(",") if part)
+    return [core for first, _, last in pairs for core in range(int(first), int(last or first) + 1)]
 
 
 def _max_frequency(core: int) -> int:

@@ -28,6 +28,43 @@ Linux.
 """
 
 
+_INSTRUCTIONS = {
+    "avx2": "AVX2",
+    "avx_vnni": "AVX-VNNI",
+    "avx512f": "AVX-512",
+    "avx512_vnni": "AVX-512 VNNI",
+    "avx512_bf16": "AVX-512 BF16",
+    "avx512_fp16": "AVX-512 FP16",
+    "amx_int8": "AMX INT8",
+    "amx_bf16": "AMX BF16",
+    "amx_fp16": "AMX FP16",
+    "asimd": "NEON",
+    "asimdhp": "FP16",
+    "asimddp": "DotProd",
+    "i8mm": "I8MM",
+    "bf16": "BF16",
+    "sve": "SVE",
+    "sve2": "SVE2",
+    "sme": "SME",
+}
+"""Instruction sets that kernels compute in, by their Linux names."""
+
+
+def name() -> str:
+    """Return the name of the processor; the kernel tells none on Arm, only numbers of maker and part."""
+    facts = _facts()
+    numbers = " ".join(
+        f"{key} {facts[key].strip()}" for key in ("CPU implementer", "CPU part") if key in facts
+    )
+    return facts.get("model name", numbers or platform.machine()).strip()
+
+
+def instruction_sets() -> tuple[str, ...]:
+    """Return the names of the instruction sets that kernels compute in."""
+    there = features()
+    return tuple(name for feature, name in _INSTRUCTIONS.items() if feature in there)
+
+
 def sixteen_bit_types() -> tuple[str, ...]:
     """Return the 16-bit types ("bfloat16", "float16") of this processor, the preferred one first."""
     there = features()

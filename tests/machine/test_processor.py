@@ -1,0 +1,67 @@
+"""The processor as Linux describes it, on x86 and on Arm."""
+
+import pytest
+
+from pinnace.bench import bandwidth
+from pinnace.machine import caches, processor
+
+X86 = """processor\t: 0
+vendor_id\t: GenuineIntel
+model name\t: Intel(R) Xeon(R) Processor
+flags\t\t: fpu avx2 avx512f avx512_vnni amx_bf16 amx_int8
+
+processor\t: 1
+"""
+ARM = """processor\t: 0
+Features\t: fp asimd asimdhp asimddp bf16
+CPU implementer\t: 0x41
+CPU part\t: 0xd49
+"""
+
+
+@pytest.fixture
+def cpuinfo(monkeypatch, tmp_path):
+    def say(text):
+        (tmp_path / "cpuinfo").write_text(text)
+        monkeypatch.setattr(processor, "_CPUINFO", tmp_path / "cpuinfo")
+        for function in ("_facts", "features"):
+            monkeypatch.setattr(processor, function, getattr(processor, function).__wrapped__)
+
+    return say
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "sets"),
+    [
+        (X86, "Intel(R) Xeon(R) Processor", ("AVX2", "AVX-512", "AVX-512 VNNI", "AMX INT8", "AMX BF16")),
+        (ARM, "CPU implementer 0x41 CPU part 0xd49", ("NEON", "FP16", "DotProd", "BF16")),
+    ],
+)
+def test_name_and_instruction_sets(cpuinfo, text, name, sets):
+    cpuinfo(text)
+    assert (processor.name(), processor.instruction_sets()) == (name, sets)
+
+
+def test_a_processor_without_cpuinfo_has_a_name(cpuinfo, tmp_path):
+    cpuinfo("")
+    assert processor.name()
+    assert processor.instruction_sets() == ()
+
+
+def test_caches(monkeypatch, tmp_path):
+    monkeypatch.setattr(caches, "_CPU", tmp_path)
+    monkeypatch.setattr(caches, "allowed_cores", lambda: (2, 3))
+    for index, facts in enumerate((("1", "Data", "48K", "2"), ("3", "Unified", "32768K", "0-2,6-7"))):
+        folder = tmp_path / "cpu2" / "cache" / f"index{index}"
+        folder.mkdir(parents=True)
+        for name, fact in zip(("level", "type", "size", "shared_cpu_list"), facts, strict=True):
+            (folder / name).write_text(fact + "\n")
+    (tmp_path / "cpu2" / "cache" / "index2").mkdir()  # without the files
+    assert list(map(str, caches.caches())) == ["L1d 48 KiB", "L3 32 MiB for 5 cores"]
+    monkeypatch.setattr(caches, "_CPU", tmp_path / "none")
+    assert caches.caches() == []
+
+
+def test_the_bandwidth_is_a_number(monkeypatch):
+    monkeypatch.setattr(bandwidth, "usable_memory", lambda: 8 << 20)
+    assert 0 < bandwidth.memory_bandwidth() < 1e5
