@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
+from pinnace.cache import notes
 from pinnace.cache.key import code
 from pinnace.cache.store import Store
 from pinnace.machine.processor import identity
@@ -109,12 +110,13 @@ def any_kept(store: Store) -> bool:
 
 def find(store: Store, content: str, environment: str) -> Tuning | None:
     """Return the stored tuning of a model; None if there is none or it is damaged."""
-    return _tuning(store.noted(_FOLDER, f"{content}-{environment}"))
+    return _tuning(notes.find(store.folder, _FOLDER, f"{content}-{environment}"))
 
 
 def remember(store: Store, content: str, environment: str, tuning: Tuning) -> None:
     """Store a tuning, replacing the last one. Raises OSError."""
-    store.note(_FOLDER, f"{content}-{environment}", asdict(tuning.after(find(store, content, environment))))
+    merged = tuning.after(find(store, content, environment))
+    notes.keep(store.folder, _FOLDER, f"{content}-{environment}", asdict(merged))
 
 
 def forget(store: Store, content: str) -> int:
@@ -128,7 +130,7 @@ def forget(store: Store, content: str) -> int:
 def all_kept(store: Store) -> Iterator[Tuning]:
     """Return all tunings that are not damaged."""
     for path in sorted((store.root / _FOLDER).glob("*")):
-        tuning = _tuning(store.noted(_FOLDER, path.name))
+        tuning = _tuning(notes.find(store.folder, _FOLDER, path.name))
         if tuning is not None:
             yield tuning
 

@@ -128,6 +128,18 @@ def make_private(folder: Path) -> None:
         path.chmod(0o700 if path.is_dir() else 0o600)
 
 
+def size_of(*folders: Path) -> int:
+    """Return the size of all files below these folders, each inode once."""
+    sizes = {}
+    for folder in folders:
+        for path in (folder, *folder.rglob("*")):
+            with suppress(FileNotFoundError):  # removed meanwhile
+                status = path.lstat()
+                if stat.S_ISREG(status.st_mode):
+                    sizes[status.st_ino] = status.st_size
+    return sum(sizes.values())
+
+
 def _check(root: Path) -> None:
     _check_above(root)
     try:

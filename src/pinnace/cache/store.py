@@ -5,7 +5,7 @@
                      the pages of a weight, and an unused weight has a single link
     refers/CONTENT   the files that a model file refers to
     choices/...      measurements of models, see `pinnace.cache.choices`
-    models/WHOLE/    the files of a model from another machine, see `pinnace.serving.ray.models`
+    models/WHOLE/    the files of a model from another machine, see `pinnace.cache.models`
     new/             entries that are being written; each is locked by its writer
     locks/           one for each model that is being built, and one for `new`
     CACHEDIR.TAG     marks the folder as a cache
@@ -16,23 +16,21 @@ as the kernel has freed its lock. `pinnace.cache.folder` checks the owner of the
 
 from __future__ import annotations
 
-import json
 import os
-import stat
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
 
 import platformdirs
 
 from pinnace.cache import entry as entries
+from pinnace.cache import notes
 from pinnace.cache.entry import Damaged, Entry
-from pinnace.cache.folder import Folder, make_private
+from pinnace.cache.folder import Folder, make_private, size_of
 from pinnace.engines.protocol import TENSORS, Compiled
 from pinnace.errors import ConfigError, warn
 from pinnace.options.settings import Settings
-from pinnace.weights.digest import digest, digest_of_file
+from pinnace.weights.digest import digest_of_file
 
 OFF = "off"
 """Value in place of a folder: no cache."""
@@ -47,7 +45,7 @@ class Store:
     def __init__(self, root: Path, limit: int) -> None:
         """Use the folder `root`, which need not exist; `limit` is in bytes. Raises as `Folder` does."""
         self.root, self.limit = root, limit
-        self._folder = Folder(root)
+        self.folder = Folder(root)
 
     @classmethod
     def of(cls, settings: Settings) -> Store | None:
@@ -88,7 +86,7 @@ class Store:
 
         Raises TimeoutError if another process holds it for too long.
         """
-        with self._folder.lock(name, _PATIENCE), self._folder.new() as folder:
+        with self.folder.lock(name, _PATIENCE), self.folder.new() as folder:
             yield folder
 
     def publish(
@@ -107,7 +105,7 @@ class Store:
             for path in list(folder.rglob(f"{TENSORS}/*")):
                 self._share(path)
             entries.stamp(folder)
-            destination = self._folder.subfolder("entries") / key
+            destination = self.folder.subfolder("entries") / key
             if destination.exists():  # the files that the model refers to were not known before
                 self.remove(key)
             os.rename(folder, destination)
@@ -116,62 +114,17 @@ class Store:
         except Damaged as damage:  # the whole cache is being removed
             raise OSError(str(damage)) from None
 
-    def model(self, whole: str) -> Path | None:
-        """Return the folder of a model from another machine; None if it is not here."""
-        folder = self.root / "models" / whole
-        with suppress(OSError):
-            os.utime(folder)
-            return folder
-        return None
-
-    def keep_model(self, whole: str, fill: Callable[[Path], None]) -> Path:
-        """Return the folder of a model; if it is missing, `fill` writes it, in one process at a time.
-
-        The least recently used models are removed until the rest is within the limit.
-        """
-        with self.writing(whole) as folder:
-            found = self.model(whole)
-            if found is not None:
-                return found
-            fill(folder)
-            make_private(folder)
-            destination = self._folder.subfolder("models") / whole
-            os.rename(folder, destination)
-        by_age = sorted(self._folder.things("models"), key=lambda path: path.stat().st_mtime)
-        while by_age[0] != destination and _bytes(*by_age) > self.limit:
-            self._folder.remove(by_age.pop(0))
-        return destination
-
     def refers(self, content: str) -> list[str]:
         """Return the files that a model file with this content refers to, as far as known."""
-        return self.noted("refers", content) or []
+        return notes.find(self.folder, "refers", content) or []
 
     def set_refers(self, content: str, files: list[str]) -> None:
         """Store the names of the files that a model file refers to."""
-        self.note("refers", content, sorted(files))
-
-    def noted(self, subfolder: str, name: str) -> Any:
-        """Return the JSON value stored under this name; None if there is none or it is damaged."""
-        path = self.root / subfolder / name
-        try:
-            if not path.is_file():
-                return None
-            seal, _, body = path.read_text(encoding="utf-8").partition("\n")
-            return json.loads(body) if digest(body.encode()) == seal else None
-        except (OSError, ValueError):
-            return None
-
-    def note(self, subfolder: str, name: str, value: object) -> None:
-        """Store a JSON value in a subfolder; the first line of its file is the digest of the rest."""
-        body = json.dumps(value)
-        with self._folder.new() as folder:
-            (folder / name).write_text(f"{digest(body.encode())}\n{body}", encoding="utf-8")
-            make_private(folder)
-            os.replace(folder / name, self._folder.subfolder(subfolder) / name)
+        notes.keep(self.folder, "refers", content, sorted(files))
 
     def entry_keys(self) -> list[str]:
         """Return the keys of all entries, the last used first."""
-        return sorted((path.name for path in self._folder.things("entries")), key=lambda key: -self.used(key))
+        return sorted((path.name for path in self.folder.things("entries")), key=lambda key: -self.used(key))
 
     def entry(self, key: str) -> Entry:
         """Return an entry. Raises `Damaged` or FileNotFoundError."""
@@ -183,7 +136,7 @@ class Store:
 
     def size(self, key: str | None = None) -> int:
         """Return the size of an entry or of all in bytes; shared files count once."""
-        return _bytes(*(self._folder.things("entries") if key is None else [self._path(key)]))
+        return size_of(*(self.folder.things("entries") if key is None else [self._path(key)]))
 
     def verify(self, key: str) -> None:
         """Check the owner of an entry and read every byte of it. Raises `Damaged`."""
@@ -192,7 +145,7 @@ class Store:
 
     def remove(self, key: str) -> bool:
         """Remove an entry. Returns False if it does not exist. Mappings of its files stay valid."""
-        return self._folder.remove(self._path(key))
+        return self.folder.remove(self._path(key))
 
     def clear(self) -> dict[str, int]:
         """Remove everything: entries, leftovers of killed writers, data about models.
@@ -200,9 +153,9 @@ class Store:
         Returns the number of removed items by subfolder, and under "bytes" their size.
         """
         subfolders = ("entries", "tensors", "models", "choices", "refers", "locks")
-        things = {name: self._folder.things(name) for name in subfolders}
-        size = _bytes(*(path for paths in things.values() for path in paths))
-        removed = {name: sum(map(self._folder.remove, paths)) for name, paths in things.items()}
+        things = {name: self.folder.things(name) for name in subfolders}
+        size = size_of(*(path for paths in things.values() for path in paths))
+        removed = {name: sum(map(self.folder.remove, paths)) for name, paths in things.items()}
         return {**removed, "bytes": size}
 
     def _path(self, key: str) -> Path:
@@ -215,7 +168,7 @@ class Store:
         """
         if self.size() <= self.limit:
             return
-        with suppress(TimeoutError), self._folder.lock("evict", 0):
+        with suppress(TimeoutError), self.folder.lock("evict", 0):
             for key in reversed(self.entry_keys()):
                 if self.size() <= self.limit:
                     break
@@ -225,7 +178,7 @@ class Store:
 
     def _share(self, path: Path) -> None:
         """Replace a weight's file by a hard link to that of other entries with this weight."""
-        common = self._folder.subfolder("tensors") / path.name
+        common = self.folder.subfolder("tensors") / path.name
         # Without hard links, beyond their maximum, or after a removal by another process the entry keeps its
         # own file.
         with suppress(OSError):
@@ -240,22 +193,10 @@ class Store:
                     os.link(path, common)
 
     def _forget_unused_tensors(self) -> None:
-        for path in self._folder.things("tensors"):
+        for path in self.folder.things("tensors"):
             with suppress(FileNotFoundError):
                 if path.stat().st_nlink == 1:
                     path.unlink()
-
-
-def _bytes(*folders: Path) -> int:
-    """Return the size of all files below these folders, each inode once."""
-    sizes = {}
-    for folder in folders:
-        for path in (folder, *folder.rglob("*")):
-            with suppress(FileNotFoundError):  # removed meanwhile
-                status = path.lstat()
-                if stat.S_ISREG(status.st_mode):
-                    sizes[status.st_ino] = status.st_size
-    return sum(sizes.values())
 
 
 def _root(chosen: str) -> Path:

@@ -15,6 +15,7 @@ import ray
 
 from pinnace import formats
 from pinnace.building.opening import Buffer, source_of
+from pinnace.cache import models
 from pinnace.cache.key import content_of, whole_of
 from pinnace.cache.store import Store
 from pinnace.deferred import import_onnx_ir
@@ -84,7 +85,7 @@ def find(manifest: Manifest, settings: Settings) -> Path | None:
     if manifest.path and path.is_file() and _whole(path, manifest) == manifest.whole:
         return path
     store = Store.of(settings)
-    folder = None if store is None else store.model(manifest.whole)
+    folder = None if store is None else models.find(store, manifest.whole)
     return None if folder is None else folder / manifest.files[0]
 
 
@@ -106,7 +107,7 @@ def receive(manifest: Manifest, shipment: Shipment, settings: Settings) -> Path:
                 f"{manifest.path or 'the model'}: it was changed while it was sent to the cluster"
             )
 
-    return store.keep_model(manifest.whole, fill) / manifest.files[0]
+    return models.keep(store, manifest.whole, fill) / manifest.files[0]
 
 
 def _whole(path: Path, manifest: Manifest) -> str:
