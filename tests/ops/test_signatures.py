@@ -157,8 +157,8 @@ def test_another_value_than_the_default(value, default):
         (Dialect.LITE, "Resize", 2, {"preserve_aspect_ratio": True}, "preserve_aspect_ratio"),
         (Dialect.LITE, "ReduceScatter", 1, {"rank_size": 2, "mode": 5}, "mode"),
         (Dialect.MINDSPORE, "Conv2D", 2, {"mode": 2}, "mode"),
-        (Dialect.MINDSPORE, "MaxPool3D", 1, {"data_format": "NDHWC"}, "data_format"),
-        (Dialect.MINDSPORE, "MaxPool3D", 1, {"format": "NDHWC"}, "format"),
+        (Dialect.MINDSPORE, "MaxUnpool3D", 2, {"data_format": "NDHWC"}, "data_format"),
+        (Dialect.MINDSPORE, "MaxUnpool3D", 2, {"format": "NDHWC"}, "format"),
         (Dialect.MINDSPORE, "Sqrt", 1, {"rounding_mode": "up"}, "rounding_mode"),
         (Dialect.MINDSPORE, "MakeTuple", 1, {"order": 2}, "order"),
     ],
@@ -209,7 +209,7 @@ def test_what_says_nothing_is_left_out(b):
     notes = {"checkpoint": True, "output_names": ("output",), "fusion": 1, "in_strategy": ((1, 1),)}
     lowered(b, Dialect.MINDSPORE, "Sqrt", [tensor(2)], **notes)
     lowered(b, Dialect.LITE, "Sqrt", [tensor(2)], quant_type=0, of_the_converter="anything")
-    lowered(b, Dialect.MINDSPORE, "MaxPool3D", [tensor(1, 2, 4, 4, 4)], format="NCDHW")
+    lowered(b, Dialect.MINDSPORE, "MaxUnpool3D", [tensor(1, 2, 4, 4, 4)] * 2, format="NCDHW")
     lowered(b, Dialect.MINDSPORE, "Log", [tensor(2)], base=-1.0, scale=1.0, shift=0.0)
 
 

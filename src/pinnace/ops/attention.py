@@ -13,7 +13,7 @@ import onnx_ir as ir
 
 from pinnace.ops.array import counting
 from pinnace.ops.builder import Builder
-from pinnace.ops.table import Arguments, Tensor, Tensors, primitive
+from pinnace.ops.table import Arguments, Tensor, Tensors, primitive, primitives
 from pinnace.ops.values import Unsupported, Value
 
 _FLOAT, _INT64 = ir.DataType.FLOAT, ir.DataType.INT64
@@ -131,14 +131,24 @@ def _beyond(b: Builder, k: Tensor, lengths: Value) -> Tensor:
     return b.op("GreaterOrEqual", counting(b, b.dim(k, 2)), counts)
 
 
-def _sparse(
-    b: Builder, scores: Tensor, q: Tensor, k: Tensor, mask: Tensor | None, mode: int, pre: int, following: int
-) -> Tensor:
-    if mode in (2, 3, 4):
-        return _hidden(b, scores, _band_mask(b, q, k, mode, pre, following))
-    if mode not in (0, 1):
-        raise Unsupported(f"has the sparse_mode {mode}, and 0 to 4 are lowered")
-    return _hidden(b, scores, mask)
+class _Masking(Arguments):
+    """The layout of queries, keys and values, the factor of scores, and what hides some of them."""
+
+    attn_mask: Tensor | None = None
+    scale_value: float = 1.0
+    input_layout: str = "BSH"
+    sparse_mode: int = 0
+    pre_tokens: int = _EVERYTHING
+    next_tokens: int = _EVERYTHING
+
+    def hide(self, b: Builder, scores: Tensor, q: Tensor, k: Tensor) -> Tensor:
+        """Scores of queries and keys, those that the mask or the sparse mode hides at the lowest number."""
+        mode = self.sparse_mode
+        if mode in (2, 3, 4):
+            return _hidden(b, scores, _band_mask(b, q, k, mode, self.pre_tokens, self.next_tokens))
+        if mode not in (0, 1):
+            raise Unsupported(f"has the sparse_mode {mode}, and 0 to 4 are lowered")
+        return _hidden(b, scores, self.attn_mask)
 
 
 def _mixed(b: Builder, scores: Tensor, v: Tensor) -> Tensor:
@@ -157,25 +167,17 @@ def flash_attention_score(
     *,
     real_shift: Tensor | None = None,
     drop_mask: Tensor | None = None,
-    attn_mask: Tensor | None = None,
     head_num: int = 1,
     keep_prob: float = 1.0,
-    scale_value: float = 1.0,
-    pre_tokens: int = _EVERYTHING,
-    next_tokens: int = _EVERYTHING,
-    input_layout: str = "BSH",
-    sparse_mode: int = 0,
+    masking: _Masking,
 ) -> Value:
     """MatMul, Where, Softmax, MatMul."""
     if drop_mask is not None and keep_prob < 1:
         raise Unsupported("drops elements, which is for training")
-    layout = _Layout.of(input_layout, head_num)
-    q, k, v = (b.cast(x, _FLOAT) for x in _qkv(b, layout, query, key, value))
-    scores = _scores(b, q, k)
-    if real_shift is not None:
-        scores = b.op("Add", scores, b.cast(real_shift, _FLOAT))
-    scores = b.op("Mul", scores, scale_value)
-    scores = _sparse(b, scores, q, k, attn_mask, sparse_mode, pre_tokens, next_tokens)
+    layout = _Layout.of(masking.input_layout, head_num)
+    q, k, v = _qkv(b, layout, query, key, value)
+    scores = b.op("Mul", _shifted(b, _scores(b, q, k), real_shift), masking.scale_value)
+    scores = masking.hide(b, scores, q, k)
     peak = b.op("ReduceMax", scores, [-1], keepdims=1)
     total = b.op("ReduceSum", b.op("Exp", b.op("Sub", scores, peak)), [-1], keepdims=1)
     # The device keeps both in eight equal columns.
@@ -185,111 +187,61 @@ def flash_attention_score(
     return b.op("Expand", peak, columns), b.op("Expand", total, columns), nothing, y
 
 
-def _qkv(b: Builder, layout: _Layout, query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, ...]:
-    q = layout.apart(b, query)
-    if layout.name not in ("BSH", "SBH"):
-        return q, layout.apart(b, key), layout.apart(b, value)
-    (size,) = _known(b, q, 3)
-    (width,) = _known(b, key, 2)
-    few = _Layout(layout.name, width // size)
-    return q, few.apart(b, key), few.apart(b, value)
+def _shifted(b: Builder, scores: Tensor, shift: Tensor | None) -> Tensor:
+    return scores if shift is None else b.op("Add", scores, b.cast(shift, _FLOAT))
 
 
-class _InferenceArguments(Arguments):
-    """Arguments of attention for inference; operands that are quantised or in blocks are not supported."""
-
-    attn_mask: Tensor | None = None
-    pse_shift: Tensor | None = None
-    num_heads: int = 1
-    scale_value: float = 1.0
-    input_layout: str = "BSH"
-    sparse_mode: int = 0
-    pre_tokens: int = _EVERYTHING
-    next_tokens: int = _EVERYTHING
+def _qkv(b: Builder, layout: _Layout, query: Tensor, *keys_and_values: Tensor) -> tuple[Tensor, ...]:
+    """Query, key and value as batch, heads, sequence, dimension, in float32."""
+    q, few = layout.apart(b, query), layout
+    if layout.name in ("BSH", "SBH"):
+        (size,) = _known(b, q, 3)
+        (width,) = _known(b, keys_and_values[0], 2)
+        few = _Layout(layout.name, width // size)
+    return tuple(b.cast(x, _FLOAT) for x in (q, *(few.apart(b, x) for x in keys_and_values)))
 
 
-def _inferred(
-    b: Builder, query: Tensor, keys: Tensors, values: Tensors, lengths: Value, arguments: _InferenceArguments
-) -> Tensor:
-    """Attention for inference: the scores are scaled before they are shifted."""
-    if len(keys) != 1 or len(values) != 1:
-        raise Unsupported("has keys or values in several tensors, and one is lowered")
-    layout = _Layout.of(arguments.input_layout, arguments.num_heads)
-    q, k, v = (b.cast(x, _FLOAT) for x in _qkv(b, layout, query, *keys, *values))
-    scores = b.op("Mul", _scores(b, q, k), arguments.scale_value)
-    if arguments.pse_shift is not None:
-        scores = b.op("Add", scores, b.cast(arguments.pse_shift, _FLOAT))
-    scores = _sparse(
-        b,
-        scores,
-        q,
-        k,
-        arguments.attn_mask,
-        arguments.sparse_mode,
-        arguments.pre_tokens,
-        arguments.next_tokens,
-    )
-    if lengths is not None:
-        scores = _hidden(b, scores, _beyond(b, k, lengths))
-    return layout.together(b, b.cast(_mixed(b, scores, v), b.dtype(query)))
-
-
-@primitive(
-    "PromptFlashAttention", unused="actual_seq_lengths quant_offset2 num_key_value_heads inner_precise"
+@primitives(
+    {
+        "PromptFlashAttention": "prompt",
+        "IncreFlashAttention": "increment",
+        "FusedInferAttentionScore": "both",
+    },
+    # Offsets and lengths of what is refused by its scale or its prefix.
+    unused="quant_offset2 antiquant_offset key_antiquant_offset value_antiquant_offset"
+    " value_shared_prefix actual_shared_prefix_len num_key_value_heads inner_precise block_size"
+    " antiquant_mode key_antiquant_mode value_antiquant_mode",
 )
-def prompt_flash_attention(
+def attention_for_inference(
     b: Builder,
-    query: Tensor,
-    key: Tensors,
-    value: Tensors,
-    *,
-    actual_seq_lengths_kv: Value = None,
-    arguments: _InferenceArguments,
-) -> Value:
-    """MatMul, Where, Softmax, MatMul; queries behind actual_seq_lengths are computed like the others."""
-    return _inferred(b, query, key, value, actual_seq_lengths_kv, arguments)
-
-
-@primitive(
-    "IncreFlashAttention",
-    unused="quant_offset2 antiquant_offset num_key_value_heads inner_precise block_size",
-)
-def incre_flash_attention(
-    b: Builder,
+    stage: str,
     query: Tensor,
     key: Tensors,
     value: Tensors,
     *,
     actual_seq_lengths: Value = None,
-    arguments: _InferenceArguments,
-) -> Value:
-    """MatMul, Where, Softmax, MatMul."""
-    mask = arguments.attn_mask
-    if mask is not None and b.rank(mask) < 4:
-        # (batch, keys) or (batch, 1, keys): all heads and the one query alike.
-        arguments = arguments.but(attn_mask=b.reshape(mask, [b.dim(mask, 0), 1, 1, b.dim(mask, -1)]))
-    return _inferred(b, query, key, value, actual_seq_lengths, arguments)
-
-
-@primitive(
-    "FusedInferAttentionScore",
-    # Offsets and lengths of what is refused by its scale or its prefix.
-    unused="actual_seq_lengths quant_offset2 antiquant_offset key_antiquant_offset value_antiquant_offset"
-    " value_shared_prefix actual_shared_prefix_len num_key_value_heads inner_precise block_size"
-    " antiquant_mode key_antiquant_mode value_antiquant_mode",
-)
-def fused_infer_attention_score(
-    b: Builder,
-    query: Tensor,
-    key: Tensors,
-    value: Tensors,
-    *,
     actual_seq_lengths_kv: Value = None,
-    arguments: _InferenceArguments,
+    pse_shift: Tensor | None = None,
+    num_heads: int = 1,
+    masking: _Masking,
 ) -> Value:
-    """MatMul, Where, Softmax, MatMul."""
-    y = _inferred(b, query, key, value, actual_seq_lengths_kv, arguments)
-    return y, b.constant(np.zeros(1, np.float32))
+    """MatMul, Where, Softmax, MatMul; queries behind actual_seq_lengths are computed like the others."""
+    if len(key) != 1 or len(value) != 1:
+        raise Unsupported("has keys or values in several tensors, and one is lowered")
+    mask, lengths = masking.attn_mask, actual_seq_lengths_kv
+    if stage == "increment":
+        lengths = actual_seq_lengths  # of the keys: there is one query
+        if mask is not None and b.rank(mask) < 4:
+            # (batch, keys) or (batch, 1, keys): all heads and the one query alike.
+            masking = masking.but(attn_mask=b.reshape(mask, [b.dim(mask, 0), 1, 1, b.dim(mask, -1)]))
+    layout = _Layout.of(masking.input_layout, num_heads)
+    q, k, v = _qkv(b, layout, query, *key, *value)
+    scores = _shifted(b, b.op("Mul", _scores(b, q, k), masking.scale_value), pse_shift)
+    scores = masking.hide(b, scores, q, k)
+    if lengths is not None:
+        scores = _hidden(b, scores, _beyond(b, k, lengths))
+    y = layout.together(b, b.cast(_mixed(b, scores, v), b.dtype(query)))
+    return (y, b.constant(np.zeros(1, np.float32))) if stage == "both" else y
 
 
 # -- rotary positions ------------------------------------------------------------------------------
