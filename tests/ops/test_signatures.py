@@ -46,7 +46,7 @@ def test_every_parameter_is_used_or_declared():
     undeclared = {}
     for row in rows():
         if isinstance(row.lowering, Formula):
-            lines = ast.parse(row.lowering.expression).body
+            lines = row.lowering.lines
         else:
             function = ast.parse(textwrap.dedent(inspect.getsource(row.lowering))).body[0]
             assert isinstance(function, ast.FunctionDef)

@@ -12,24 +12,24 @@ from pinnace.ops.values import Value
 
 formulas(
     __name__,
-    {
-        "Elu EluExt": "x, alpha: float = 1.0 -> Elu(x, alpha=alpha)",
-        "FastGeLU FastGelu": "x -> x * Sigmoid(x * 1.702)",
-        "GeLU": "x -> Gelu(x, approximate='tanh')",
-        "GeluExt": "x, approximate: int = 0 -> Gelu(x, approximate='tanh' if approximate else 'none')",
-        "HShrink": "x, lambd: float = 0.5 -> Where(Abs(x) <= lambd, 0, x)",
-        "Hardtanh": "x, min_val: float = -1.0, max_val: float = 1.0"
-        " -> bound_for_nan(Clip(x, min_val, max_val), min_val)",
-        "LeakyRelu LeakyReLUExt": "x, negative_slope: float = 0.01 -> LeakyRelu(x, alpha=negative_slope)",
-        "ReLU6": "x -> Clip(x, 0, 6)",
-        "SiLU": "x -> x * Sigmoid(x)",
-        "Sigmoid": "x -> Sigmoid(x)",
-        "SoftShrink": "x, lambd: float = 0.5 -> Shrink(x, lambd=lambd, bias=lambd)",
-        "Softplus": "x -> Softplus(x)",
-        "Softsign": "x -> Softsign(x)",
-        "Tanh": "x -> Tanh(x)",
-        "Threshold": "x, threshold: float, value: float -> Where(x > threshold, x, value)",
-    },
+    """
+    Elu EluExt: x, alpha: float = 1.0 -> Elu(x, alpha=alpha)
+    FastGeLU FastGelu: x -> x * Sigmoid(x * 1.702)
+    GeLU: x -> Gelu(x, approximate='tanh')
+    GeluExt: x, approximate: int = 0 -> Gelu(x, approximate='tanh' if approximate else 'none')
+    HShrink: x, lambd: float = 0.5 -> Where(Abs(x) <= lambd, 0, x)
+    Hardtanh: x, min_val: float = -1.0, max_val: float = 1.0 ->
+        bound_for_nan(Clip(x, min_val, max_val), min_val)
+    LeakyRelu LeakyReLUExt: x, negative_slope: float = 0.01 -> LeakyRelu(x, alpha=negative_slope)
+    ReLU6: x -> Clip(x, 0, 6)
+    SiLU: x -> x * Sigmoid(x)
+    Sigmoid: x -> Sigmoid(x)
+    SoftShrink: x, lambd: float = 0.5 -> Shrink(x, lambd=lambd, bias=lambd)
+    Softplus: x -> Softplus(x)
+    Softsign: x -> Softsign(x)
+    Tanh: x -> Tanh(x)
+    Threshold: x, threshold: float, value: float -> Where(x > threshold, x, value)
+    """,
 )
 
 

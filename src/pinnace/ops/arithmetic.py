@@ -66,12 +66,12 @@ def logical(b: Builder, op_type: str, *operands: Value) -> Value:
 
 formulas(
     __name__,
-    {
-        "Addcmul AddcmulExt": "x, first, second, value: Value = 1 -> x + first * second * beside(value, x)",
-        "ApproximateEqual": "x, y, tolerance: float = 1e-5 -> Abs(Sub(*promoted(x, y))) < tolerance",
-        "Lerp LerpScalar": "start, end, weight: Value -> start + (end - start) * beside(weight, start)",
-        "NotEqual NeScalar": "x: Value, y: Value -> ~Equal(*promoted(x, y))",
-    },
+    """
+    Addcmul AddcmulExt: x, first, second, value: Value = 1 -> x + first * second * beside(value, x)
+    ApproximateEqual: x, y, tolerance: float = 1e-5 -> Abs(Sub(*promoted(x, y))) < tolerance
+    Lerp LerpScalar: start, end, weight: Value -> start + (end - start) * beside(weight, start)
+    NotEqual NeScalar: x: Value, y: Value -> ~Equal(*promoted(x, y))
+    """,
 )
 
 

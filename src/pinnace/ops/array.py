@@ -26,23 +26,21 @@ def shape(b: Builder, x: Value) -> Value:
 
 formulas(
     __name__,
-    {
-        "BroadcastTo DynamicBroadcastTo Expand": "x, shape: Dims -> Expand(x, kept(shape))",
-        "Cast cast ToDtype; non_blocking copy": "x: Value, dtype: Dtype -> cast(tensor(x), dtype)",
-        "Contiguous Clone Copy": "x -> Identity(x)",
-        "ExpandAs": "x, other -> Expand(x, Shape(other))",
-        "ExpandDims Unsqueeze": "x: Value, axis: int -> Unsqueeze(tensor(x), [axis])",
-        "Flatten": "x, axis: int = 1 -> Flatten(x, axis=axis)",
-        "MaskedFill MaskedFillScalar": "x, mask, value: Value -> Where(mask, beside(value, x), x)",
-        "Rank": "x -> rank(x)",
-        "Reshape View ReshapeExt reshape_ TransShape; out_shape": "x, shape: Dims"
-        " -> reshape(x, one_free(shape))",
-        "Select SelectV2 Where": "condition, x: Value, y: Value"
-        " -> Where(cast(condition, BOOL), *promoted(x, y))",
-        "TensorShape DynamicShape": "x -> vector(dims(x))",
-        "TypeAs ToOther; non_blocking copy": "x, other -> cast(x, dtype(other))",
-        "ViewAs": "x, other -> reshape(x, dims(other))",
-    },
+    """
+    BroadcastTo DynamicBroadcastTo Expand: x, shape: Dims -> Expand(x, kept(shape))
+    Cast cast ToDtype; non_blocking copy: x: Value, dtype: Dtype -> cast(tensor(x), dtype)
+    Contiguous Clone Copy: x -> Identity(x)
+    ExpandAs: x, other -> Expand(x, Shape(other))
+    ExpandDims Unsqueeze: x: Value, axis: int -> Unsqueeze(tensor(x), [axis])
+    Flatten: x, axis: int = 1 -> Flatten(x, axis=axis)
+    MaskedFill MaskedFillScalar: x, mask, value: Value -> Where(mask, beside(value, x), x)
+    Rank: x -> rank(x)
+    Reshape View ReshapeExt reshape_ TransShape; out_shape: x, shape: Dims -> reshape(x, one_free(shape))
+    Select SelectV2 Where: condition, x: Value, y: Value -> Where(cast(condition, BOOL), *promoted(x, y))
+    TensorShape DynamicShape: x -> vector(dims(x))
+    TypeAs ToOther; non_blocking copy: x, other -> cast(x, dtype(other))
+    ViewAs: x, other -> reshape(x, dims(other))
+    """,
 )
 
 

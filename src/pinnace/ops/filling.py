@@ -52,13 +52,11 @@ def fill(b: Builder, shape: Dims, value: Value, dtype: Dtype | None = None) -> V
 
 formulas(
     __name__,
-    {
-        "Fill": "dtype: Dtype, shape: Dims, value: Value -> fill(shape, value, dtype)",
-        "FullLike Fills": "x, value: Value, dtype: Dtype | None = None"
-        " -> fill(dims(x), value, dtype or dtype(x))",
-        "NewFull": "x, size: Dims, value: Value, dtype: Dtype | None = None"
-        " -> fill(size, value, dtype or dtype(x))",
-    },
+    """
+    Fill: dtype: Dtype, shape: Dims, value: Value -> fill(shape, value, dtype)
+    FullLike Fills: x, value: Value, dtype: Dtype | None = None -> fill(dims(x), value, dtype or dtype(x))
+    NewFull: x, size: Dims, value: Value, dtype: Dtype | None = None -> fill(size, value, dtype or dtype(x))
+    """,
 )
 
 

@@ -109,13 +109,15 @@ def _as_grid(b: Builder, places: Tensor, length: int) -> Tensor:
 
 formulas(
     __name__,
-    {
-        "AdjustContrastv2": "images, contrast_factor -> mean = ReduceMean(images, [-3, -2], keepdims=1);"
-        " (images - mean) * cast(contrast_factor, dtype(images)) + mean",
-        "DepthToSpace": "x, block_size: int -> DepthToSpace(x, blocksize=block_size)",
-        "PixelShuffle": "x, upscale_factor: int -> DepthToSpace(x, blocksize=upscale_factor, mode='CRD')",
-        "SpaceToDepth": "x, block_size: int -> SpaceToDepth(x, blocksize=block_size)",
-    },
+    """
+    AdjustContrastv2: images, contrast_factor ->
+        # The distance to the mean of an image, by a factor.
+        mean = ReduceMean(images, [-3, -2], keepdims=1)
+        (images - mean) * cast(contrast_factor, dtype(images)) + mean
+    DepthToSpace: x, block_size: int -> DepthToSpace(x, blocksize=block_size)
+    PixelShuffle: x, upscale_factor: int -> DepthToSpace(x, blocksize=upscale_factor, mode='CRD')
+    SpaceToDepth: x, block_size: int -> SpaceToDepth(x, blocksize=block_size)
+    """,
 )
 
 

@@ -72,12 +72,11 @@ def gather_nd(b: Builder, x: Tensor, indices: Tensor) -> Value:
 
 formulas(
     __name__,
-    {
-        "Embedding; padding_idx norm_type scale_grad_by_freq": "ids, table"
-        " -> Gather(table, places(ids), axis=0)",
-        "NonZero InnerNonZero": "x -> transpose(NonZero(x), [1, 0])",
-        "Take": "x, index -> Gather(reshape(x, [-1]), places(index), axis=0)",
-    },
+    """
+    Embedding; padding_idx norm_type scale_grad_by_freq: ids, table -> Gather(table, places(ids), axis=0)
+    NonZero InnerNonZero: x -> transpose(NonZero(x), [1, 0])
+    Take: x, index -> Gather(reshape(x, [-1]), places(index), axis=0)
+    """,
 )
 
 
@@ -164,15 +163,14 @@ def tensor_scatter(b: Builder, reduction: str, x: Tensor, indices: Tensor, updat
 
 formulas(
     __name__,
-    {
-        "ScatterAddExt": "x, dim: int, index, src -> scattered(x, dim, index, cropped(src, index), 'add')",
-        "ScatterAddWithAxis": "x, indices, updates, axis: int = 0"
-        " -> scattered(x, axis, indices, updates, 'add')",
-        "ScatterNd": "indices, updates, shape: Dims"
-        " -> scattered_nd(filled(0, shape, dtype(updates)), indices, updates, 'add')",
-        "TensorScatterDiv": "x, indices, updates -> scattered_nd(x, indices, Reciprocal(updates), 'mul')",
-        "TensorScatterSub": "x, indices, updates -> scattered_nd(x, indices, -updates, 'add')",
-    },
+    """
+    ScatterAddExt: x, dim: int, index, src -> scattered(x, dim, index, cropped(src, index), 'add')
+    ScatterAddWithAxis: x, indices, updates, axis: int = 0 -> scattered(x, axis, indices, updates, 'add')
+    ScatterNd: indices, updates, shape: Dims ->
+        scattered_nd(filled(0, shape, dtype(updates)), indices, updates, 'add')
+    TensorScatterDiv: x, indices, updates -> scattered_nd(x, indices, Reciprocal(updates), 'mul')
+    TensorScatterSub: x, indices, updates -> scattered_nd(x, indices, -updates, 'add')
+    """,
 )
 
 

@@ -45,15 +45,15 @@ def mat_mul(b: Builder, x: Tensor, y: Tensor, transpose_a: bool = False, transpo
 
 formulas(
     __name__,
-    {
-        "MatMulExt BatchMatMulExt Mm Mv Dot Vdot": "x, y -> MatMul(*promoted(x, y))",
-        "Outer Ger": "x, y -> Mul(*promoted(Unsqueeze(x, [1]), Unsqueeze(y, [0])))",
-        "EinsumExt": "equation: str, operands: Tensors -> Einsum(*operands, equation=equation)",
-        "TransposeBatchMatmulTranspose": "x, weight, perm_in: Ints, perm_out: Ints,"
-        " transpose_a: bool = False, transpose_b: bool = False"
-        " -> transpose(matmul(transpose(x, perm_in), weight, transpose_a, transpose_b), perm_out)",
-        "Cdist": "x, y, p: float = 2.0 -> norm(Unsqueeze(x, [-2]) - Unsqueeze(y, [-3]), p, [-1], False)",
-    },
+    """
+    MatMulExt BatchMatMulExt Mm Mv Dot Vdot: x, y -> MatMul(*promoted(x, y))
+    Outer Ger: x, y -> Mul(*promoted(Unsqueeze(x, [1]), Unsqueeze(y, [0])))
+    EinsumExt: equation: str, operands: Tensors -> Einsum(*operands, equation=equation)
+    TransposeBatchMatmulTranspose: x, weight, perm_in: Ints, perm_out: Ints, transpose_a: bool = False,
+        transpose_b: bool = False ->
+        transpose(matmul(transpose(x, perm_in), weight, transpose_a, transpose_b), perm_out)
+    Cdist: x, y, p: float = 2.0 -> norm(Unsqueeze(x, [-2]) - Unsqueeze(y, [-3]), p, [-1], False)
+    """,
 )
 
 
@@ -205,11 +205,14 @@ def clip_by_norm(b: Builder, x: Tensor, clip_norm: Tensor, *, axis: Ints | None 
 
 formulas(
     __name__,
-    {
-        "Det MatrixDeterminant": "x -> Det(x)",
-        "LogMatrixDeterminant": "x -> value = Det(x); (Sign(value), Log(Abs(value)))",
-        "Trace TraceExt": "x -> trace(x, 0, 0, 1)",
-    },
+    """
+    Det MatrixDeterminant: x -> Det(x)
+    LogMatrixDeterminant: x ->
+        # Det, its Sign, and Log of its Abs.
+        value = Det(x)
+        (Sign(value), Log(Abs(value)))
+    Trace TraceExt: x -> trace(x, 0, 0, 1)
+    """,
 )
 
 

@@ -33,18 +33,17 @@ def transpose(b: Builder, x: Tensor, perm: Ints = ()) -> Value:
 
 lite_formulas(
     __name__,
-    {
-        "Assert; data summarize": "condition: Value, *data: Value -> condition",
-        "Cast": "x, dst_type: Dtype -> cast(x, dst_type)",
-        "Concat": "*x, axis: int = 0 -> Concat(*x, axis=axis)",
-        "Fill": "value, shape -> Expand(scalar(value), cast(shape, INT64))",
-        "Rank": "x -> constant(rank(x), 'int32')",
-        "ScatterElements": "x, places, updates, axis: int = 0"
-        " -> ScatterElements(x, places, updates, axis=axis)",
-        "Shape": "x -> cast(Shape(x), INT32)",
-        "Size": "x -> cast(Size(x), INT32)",
-        "Unsqueeze ExpandDims": "x, axis: Ints -> Unsqueeze(x, axis)",
-    },
+    """
+    Assert; data summarize: condition: Value, *data: Value -> condition
+    Cast: x, dst_type: Dtype -> cast(x, dst_type)
+    Concat: *x, axis: int = 0 -> Concat(*x, axis=axis)
+    Fill: value, shape -> Expand(scalar(value), cast(shape, INT64))
+    Rank: x -> constant(rank(x), 'int32')
+    ScatterElements: x, places, updates, axis: int = 0 -> ScatterElements(x, places, updates, axis=axis)
+    Shape: x -> cast(Shape(x), INT32)
+    Size: x -> cast(Size(x), INT32)
+    Unsqueeze ExpandDims: x, axis: Ints -> Unsqueeze(x, axis)
+    """,
 )
 
 

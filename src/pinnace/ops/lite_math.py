@@ -112,18 +112,20 @@ def eltwise(b: Builder, x: Tensor, y: Tensor, mode: int) -> Value:
 
 lite_formulas(
     __name__,
-    {
-        "AddN": "*x -> Sum(*x)",
-        "All": "x, axes: Ints = (), keep_dims: int = 0 -> ReduceMin(x, axes or None, keepdims=keep_dims)",
-        "CumSum": "x, axis, exclusive: bool = False, reverse: bool = False"
-        " -> CumSum(x, scalar(axis), exclusive=exclusive, reverse=reverse)",
-        "Maximum": "*x -> Max(*x)",
-        "Minimum": "*x -> Min(*x)",
-        "Mod": "x, y -> Mod(*promoted(x, y), fmod=1)",
-        "PowFusion": "x, exponent, scale: float = 1.0, shift: float = 0.0"
-        " -> Pow(scaled(x, scale, shift), exponent)",
-        "SquaredDifference": "x, y -> difference = x - y; difference * difference",
-    },
+    """
+    AddN: *x -> Sum(*x)
+    All: x, axes: Ints = (), keep_dims: int = 0 -> ReduceMin(x, axes or None, keepdims=keep_dims)
+    CumSum: x, axis, exclusive: bool = False, reverse: bool = False ->
+        CumSum(x, scalar(axis), exclusive=exclusive, reverse=reverse)
+    Maximum: *x -> Max(*x)
+    Minimum: *x -> Min(*x)
+    Mod: x, y -> Mod(*promoted(x, y), fmod=1)
+    PowFusion: x, exponent, scale: float = 1.0, shift: float = 0.0 -> Pow(scaled(x, scale, shift), exponent)
+    SquaredDifference: x, y ->
+        # Sub, and Mul with itself.
+        difference = x - y
+        difference * difference
+    """,
 )
 
 

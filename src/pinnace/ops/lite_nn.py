@@ -254,13 +254,13 @@ def prelu(b: Builder, x: Tensor, slope: Tensor) -> Value:
 
 lite_formulas(
     __name__,
-    {
-        "Dropout; keep_prob": "x -> x",
-        "GroupNormFusion; affine": "x, scale, bias, *, num_groups: int, epsilon: float = 1e-5"
-        " -> GroupNormalization(x, scale, bias, num_groups=num_groups, epsilon=epsilon)",
-        "LpNormalization": "x, *, axis: int = -1, p: int = 2 -> LpNormalization(x, axis=axis, p=p)",
-        "Softmax": "x, axis: Ints = (-1,) -> Softmax(x, axis=first(axis, -1))",
-    },
+    """
+    Dropout; keep_prob: x -> x
+    GroupNormFusion; affine: x, scale, bias, *, num_groups: int, epsilon: float = 1e-5 ->
+        GroupNormalization(x, scale, bias, num_groups=num_groups, epsilon=epsilon)
+    LpNormalization: x, *, axis: int = -1, p: int = 2 -> LpNormalization(x, axis=axis, p=p)
+    Softmax: x, axis: Ints = (-1,) -> Softmax(x, axis=first(axis, -1))
+    """,
 )
 
 

@@ -74,15 +74,15 @@ def gru(
 
 lite_formulas(
     __name__,
-    {
-        "TensorArrayRead; handle": "handle, index, flow -> Gather(flow, scalar(index), axis=0)",
-        "TensorArrayWrite; handle": "handle, index, item, flow -> list_set_item(flow, index, item)",
-        "TensorListFromTensor; element_shape element_dtype shape_type": "x, element_shape: Value = None -> x",
-        "TensorListGetItem; element_shape element_dtype": "items, index, element_shape: Value = None"
-        " -> Gather(items, scalar(index), axis=0)",
-        "TensorListStack; element_shape element_dtype num_elements": "items, element_shape: Value = None"
-        " -> Identity(items)",
-    },
+    """
+    TensorArrayRead; handle: handle, index, flow -> Gather(flow, scalar(index), axis=0)
+    TensorArrayWrite; handle: handle, index, item, flow -> list_set_item(flow, index, item)
+    TensorListFromTensor; element_shape element_dtype shape_type: x, element_shape: Value = None -> x
+    TensorListGetItem; element_shape element_dtype: items, index, element_shape: Value = None ->
+        Gather(items, scalar(index), axis=0)
+    TensorListStack; element_shape element_dtype num_elements: items, element_shape: Value = None ->
+        Identity(items)
+    """,
 )
 
 

@@ -74,11 +74,10 @@ def _strides(b: Builder, shape: Tensor) -> Tensor:
 
 lite_formulas(
     __name__,
-    {
-        "InvertPermutation": "x -> cast(inverse_order(cast(x, INT64)), dtype(x))",
-        "SparseSegmentSum": "x, indices, segments"
-        " -> sorted_segments('add', Gather(x, indices, axis=0), segments)",
-    },
+    """
+    InvertPermutation: x -> cast(inverse_order(cast(x, INT64)), dtype(x))
+    SparseSegmentSum: x, indices, segments -> sorted_segments('add', Gather(x, indices, axis=0), segments)
+    """,
 )
 
 

@@ -35,21 +35,21 @@ def _weighted(b: Builder, x: Tensor, weight: Tensor | None) -> Tensor:
 
 formulas(
     __name__,
-    {
-        "KLDiv": "x, target, reduction: str = 'mean', log_target: bool = False"
-        " -> reduced(Exp(target) * (target - x) if log_target else xlogy(target, target) - target * x,"
-        " reduction)",
-        "L1LossExt": "x, target, reduction: str = 'mean'"
-        " -> reduced(Abs(Sub(*promoted(x, target))), reduction)",
-        "MSELossExt": "x, target, reduction: str = 'mean'"
-        " -> distance = Sub(*promoted(x, target)); reduced(distance * distance, reduction)",
-        "SigmoidCrossEntropyWithLogits": "logits, label -> Softplus(logits) - logits * label",
-        "SoftMarginLoss": "x, target, reduction: str = 'mean'"
-        " -> reduced(log1p(Exp(-(x * target))), reduction)",
-        "SoftmaxCrossEntropyWithLogits": "logits, labels"
-        " -> loss = -ReduceSum(LogSoftmax(logits, axis=-1) * labels, [-1], keepdims=0);"
-        " (loss, Softmax(logits, axis=-1) - labels)",
-    },
+    """
+    KLDiv: x, target, reduction: str = 'mean', log_target: bool = False ->
+        reduced(Exp(target) * (target - x) if log_target else xlogy(target, target) - target * x, reduction)
+    L1LossExt: x, target, reduction: str = 'mean' -> reduced(Abs(Sub(*promoted(x, target))), reduction)
+    MSELossExt: x, target, reduction: str = 'mean' ->
+        # Sub, and Mul with itself.
+        distance = Sub(*promoted(x, target))
+        reduced(distance * distance, reduction)
+    SigmoidCrossEntropyWithLogits: logits, label -> Softplus(logits) - logits * label
+    SoftMarginLoss: x, target, reduction: str = 'mean' -> reduced(log1p(Exp(-(x * target))), reduction)
+    SoftmaxCrossEntropyWithLogits: logits, labels ->
+        # LogSoftmax, Mul, ReduceSum; and what training would read.
+        loss = -ReduceSum(LogSoftmax(logits, axis=-1) * labels, [-1], keepdims=0)
+        (loss, Softmax(logits, axis=-1) - labels)
+    """,
 )
 
 

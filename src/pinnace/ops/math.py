@@ -14,18 +14,18 @@ from pinnace.ops.values import Unsupported, Value
 
 formulas(
     __name__,
-    {
-        "Abs": "x -> Abs(x)",
-        "BitwiseNot Invert": "x -> BitwiseNot(x)",
-        "Erfc": "x -> 1 - Erf(floating(x))",
-        "Frac": "x -> x - trunc(x)",
-        "Imag": "x -> Expand(like(0.0, x), Shape(x))",
-        "Neg": "x -> Neg(x)",
-        "Real Conj": "x -> x",
-        "Rint": "x -> Round(x)",
-        "Rsqrt": "x -> Reciprocal(Sqrt(floating(x)))",
-        "Square": "x -> x * x",
-    },
+    """
+    Abs: x -> Abs(x)
+    BitwiseNot Invert: x -> BitwiseNot(x)
+    Erfc: x -> 1 - Erf(floating(x))
+    Frac: x -> x - trunc(x)
+    Imag: x -> Expand(like(0.0, x), Shape(x))
+    Neg: x -> Neg(x)
+    Real Conj: x -> x
+    Rint: x -> Round(x)
+    Rsqrt: x -> Reciprocal(Sqrt(floating(x)))
+    Square: x -> x * x
+    """,
 )
 
 

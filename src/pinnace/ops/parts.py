@@ -47,7 +47,9 @@ def split_into(b: Builder, x: Tensor, sizes: Sequence[int], axis: int) -> tuple[
 
 formulas(
     __name__,
-    {"SplitWithSize": "x, split_sections: Ints, dim: int = 0 -> split_into(x, split_sections, dim)"},
+    """
+    SplitWithSize: x, split_sections: Ints, dim: int = 0 -> split_into(x, split_sections, dim)
+    """,
 )
 
 

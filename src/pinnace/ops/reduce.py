@@ -203,16 +203,15 @@ def l2_normalize(b: Builder, x: Tensor, axis: Ints = (0,), epsilon: float = 1e-4
 
 formulas(
     __name__,
-    {
-        "EqualCount": "x, y -> reshape(as_result(reduce('ReduceSum', cast(Equal(x, y), INT32), None)), [1])",
-        "EuclideanNorm": "x, axes: Ints, *, keep_dims: bool = False"
-        " -> reduce('ReduceL2', x, axes, keep_dims)",
-        "FloatStatus": "x -> reshape(reduce('ReduceMax', cast(IsNaN(x - x), FLOAT), None), [1])",
-        "L2Loss": "x -> reduce('ReduceSumSquare', x, None) * 0.5",
-        "LogSumExp": "x, dim: Ints | None = None, keepdim: bool = False"
-        " -> reduce('ReduceLogSumExp', floating(x), dim, keepdim)",
-        "SquareSumAll": "x, y -> (reduce('ReduceSumSquare', x, None), reduce('ReduceSumSquare', y, None))",
-    },
+    """
+    EqualCount: x, y -> reshape(as_result(reduce('ReduceSum', cast(Equal(x, y), INT32), None)), [1])
+    EuclideanNorm: x, axes: Ints, *, keep_dims: bool = False -> reduce('ReduceL2', x, axes, keep_dims)
+    FloatStatus: x -> reshape(reduce('ReduceMax', cast(IsNaN(x - x), FLOAT), None), [1])
+    L2Loss: x -> reduce('ReduceSumSquare', x, None) * 0.5
+    LogSumExp: x, dim: Ints | None = None, keepdim: bool = False ->
+        reduce('ReduceLogSumExp', floating(x), dim, keepdim)
+    SquareSumAll: x, y -> (reduce('ReduceSumSquare', x, None), reduce('ReduceSumSquare', y, None))
+    """,
 )
 
 

@@ -197,11 +197,11 @@ def folded(b: Builder, pair: str, first: Items, items: Items) -> Value:
 
 formulas(
     __name__,
-    {
-        "ScalarUadd scalar_uadd": "x: Value -> x",
-        "SequenceAdd": "x: Items, y: Items -> x + y",
-        "SequenceMul sequence_mul": "items: Items, times: int -> items * times",
-    },
+    """
+    ScalarUadd scalar_uadd: x: Value -> x
+    SequenceAdd: x: Items, y: Items -> x + y
+    SequenceMul sequence_mul: items: Items, times: int -> items * times
+    """,
 )
 
 

@@ -70,14 +70,14 @@ def _scattered_segments(
 
 formulas(
     __name__,
-    {
-        "SparseSegmentMean": "x, indices, segment_ids"
-        " -> sorted_segments('mean', Gather(x, places(indices), axis=0), segment_ids)",
-        "SparseTensorDenseAdd; shape": "indices, values, shape: Value, dense"
-        " -> scattered_nd(dense, indices, values, 'add')",
-        "SparseToDense": "indices, values, shape: Dims"
-        " -> scattered_nd(filled(0, shape, dtype(values)), indices, values)",
-    },
+    """
+    SparseSegmentMean: x, indices, segment_ids ->
+        sorted_segments('mean', Gather(x, places(indices), axis=0), segment_ids)
+    SparseTensorDenseAdd; shape: indices, values, shape: Value, dense ->
+        scattered_nd(dense, indices, values, 'add')
+    SparseToDense: indices, values, shape: Dims ->
+        scattered_nd(filled(0, shape, dtype(values)), indices, values)
+    """,
 )
 
 

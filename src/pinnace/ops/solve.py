@@ -69,11 +69,10 @@ def triangle(b: Builder, x: Tensor, upper: bool, unit: bool = False) -> Tensor:
 
 formulas(
     __name__,
-    {
-        "MatrixInverse MatrixInverseExt": "x, adjoint: bool = False -> inverse(flipped(x) if adjoint else x)",
-        "MatrixSolve": "matrix, rhs, adjoint: bool = False"
-        " -> solved(flipped(matrix) if adjoint else matrix, rhs)",
-    },
+    """
+    MatrixInverse MatrixInverseExt: x, adjoint: bool = False -> inverse(flipped(x) if adjoint else x)
+    MatrixSolve: matrix, rhs, adjoint: bool = False -> solved(flipped(matrix) if adjoint else matrix, rhs)
+    """,
 )
 
 

@@ -74,16 +74,16 @@ def scatter_rows(b: Builder, plain: str, variable: Tensor, indices: Tensor, upda
 
 formulas(
     __name__,
-    {
-        "IndexAdd InplaceIndexAdd; use_lock check_index_bound": "variable, indices, updates, *, axis: int"
-        " -> assigned(variable, added_slices(held(variable), indices, updates, axis))",
-        "InplaceIndexCopy": "variable, dim: int, index, tensor"
-        " -> assigned(variable, copied_slices(held(variable), index, tensor, dim))",
-        "InplaceIndexPut InnerInplaceIndexPut": "variable, indices: Value, values, accumulate: bool = False"
-        " -> assigned(variable, index_put(held(variable), values, indices, accumulate))",
-        "InplacePut": "variable, index, source, accumulate: bool = False"
-        " -> assigned(variable, put(held(variable), index, source, accumulate))",
-    },
+    """
+    IndexAdd InplaceIndexAdd; use_lock check_index_bound: variable, indices, updates, *, axis: int ->
+        assigned(variable, added_slices(held(variable), indices, updates, axis))
+    InplaceIndexCopy: variable, dim: int, index, tensor ->
+        assigned(variable, copied_slices(held(variable), index, tensor, dim))
+    InplaceIndexPut InnerInplaceIndexPut: variable, indices: Value, values, accumulate: bool = False ->
+        assigned(variable, index_put(held(variable), values, indices, accumulate))
+    InplacePut: variable, index, source, accumulate: bool = False ->
+        assigned(variable, put(held(variable), index, source, accumulate))
+    """,
 )
 
 

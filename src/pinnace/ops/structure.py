@@ -51,10 +51,10 @@ def depend(b: Builder, value: Value, *after: Value) -> Value:
 
 formulas(
     __name__,
-    {
-        "IdentityN ListToTuple TupleToList": "items: Value -> items",
-        "TensorMove": "x: Value -> Identity(tensor(x))",
-    },
+    """
+    IdentityN ListToTuple TupleToList: items: Value -> items
+    TensorMove: x: Value -> Identity(tensor(x))
+    """,
 )
 
 

@@ -1,0 +1,43 @@
+"""Formulas are read when a model first needs them: that they can be is said here for all at once."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+
+import onnx
+import pytest
+
+import pinnace.ops  # noqa: F401  (fills the table)
+from pinnace.ops.builder import Builder
+from pinnace.ops.formulas import _FUNCTIONS, _NAMES, _PLAIN, Formula
+from pinnace.ops.inference import OPSET
+from pinnace.ops.table import rows
+
+FORMULAS = {
+    **{row.name: row.lowering for row in rows() if isinstance(row.lowering, Formula)},
+    **{name: f for name, f in _FUNCTIONS.items() if isinstance(f, Formula)},
+}
+
+
+def test_those_of_several_lines_say_what_they_do():
+    assert not [name for name, f in FORMULAS.items() if len(f.lines) > 1 and f.__doc__.startswith("`")]
+
+
+@pytest.mark.parametrize("name", FORMULAS)
+def test_all_that_it_names_is_there(name):
+    formula = FORMULAS[name]
+    nodes = [n for line in formula.lines for n in ast.walk(line)]
+    calls = [n for n in nodes if isinstance(n, ast.Call)]
+    called = {c.func.id for c in calls}
+    names = {n.id for n in nodes if isinstance(n, ast.Name)} - called
+    named = {n.id for n in nodes if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
+    assert names <= named | _NAMES.keys() | inspect.signature(formula).parameters.keys()
+    for call in calls:
+        keywords = {k.arg for k in call.keywords}
+        if call.func.id[0].isupper():
+            assert keywords <= onnx.defs.get_schema(call.func.id, OPSET).attributes.keys()
+        elif call.func.id in _FUNCTIONS:
+            assert keywords <= inspect.signature(_FUNCTIONS[call.func.id]).parameters.keys()
+        else:
+            assert call.func.id in _PLAIN or hasattr(Builder, call.func.id)
