@@ -37,13 +37,17 @@ def pinnace(monkeypatch, capsys):
     return call
 
 
+def _dimension(text):
+    return None if text == "?" else int(text) if text.isdecimal() else text
+
+
 @pytest.fixture
 def onnx_file(tmp_path):
-    """Write an ONNX model of nodes "Op inputs -> output", and of ports "name dtype 1,3,?"."""
+    """Write an ONNX model of nodes "Op inputs -> output", and of ports "name dtype 1,batch,?"."""
 
     def port(text):
         name, dtype, *shape = text.split()
-        dimensions = [None if size == "?" else int(size) for size in shape[0].split(",")] if shape else []
+        dimensions = [_dimension(size) for size in shape[0].split(",")] if shape else []
         return helper.make_tensor_value_info(name, getattr(TensorProto, dtype.upper()), dimensions)
 
     def write(nodes, inputs, outputs, name="model.onnx"):

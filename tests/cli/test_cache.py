@@ -71,3 +71,14 @@ def test_clear_asks_in_a_terminal(cache, said, left):
     os.close(slave)
     assert f"Remove what is kept in {cache}" in done.stdout + done.stderr
     assert len(list(cache.glob("entries/*"))) == left
+
+
+def test_json(cache, pinnace):
+    listed = pinnace("cache", "list", "--json").json
+    (entry,) = listed["entries"]
+    assert (listed["folder"], listed["tuned"]) == (str(cache), [])
+    assert entry["model"] == str(data(MODEL))
+    assert 0 < entry["bytes"] <= listed["bytes"] <= listed["limit"]
+    assert pinnace("cache", "verify", "--json").json == {"whole": 1, "damaged": 0}
+    cleared = pinnace("cache", "clear", "--json").json
+    assert (cleared["folder"], cleared["entries"]) == (str(cache), 1)

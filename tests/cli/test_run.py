@@ -222,7 +222,7 @@ def test_free_dimensions_come_from_the_file_the_shape_or_are_one(pinnace, free, 
     assert answer.json["outputs"][0]["values"] == [0, 2, 4, 6, 8, 10]
     alone = pinnace("run", free, "--json")
     assert alone.json["outputs"][0]["shape"] == [1, 1]
-    assert "free dimensions taken as 1" in alone.err
+    assert "free dimensions of [-1, -1] taken as 1" in alone.err
 
 
 def test_one_free_dimension_is_told_from_the_size_of_a_bin_file(pinnace, onnx_file, array_file):
@@ -377,3 +377,56 @@ def test_a_failure_is_one_message_and_the_traceback_on_demand(pinnace, tmp_path,
     monkeypatch.setenv("PINNACE_TRACEBACK", "1")
     with pytest.raises(RuntimeError, match=r"missing\.mindir"):
         pinnace("run", missing)
+
+
+@pytest.mark.parametrize("command", ["run", "bench", "tune"])
+def test_a_complaint_about_shapes_that_were_made_up_names_the_option(pinnace, onnx_file, command):
+    model = onnx_file(["MatMul x w -> y"], ["x float n,k", "w float 4,2"], ["y float n,2"])
+    answer = pinnace(command, model)
+    assert answer.code == 1
+    assert "free dimensions of [n, k] taken as 1" in answer.err
+    assert "set them, as in --shape x=1,1 with other numbers" in answer.err
+    assert "--shape" not in pinnace(command, model, "--shape", "x=1,3").err  # given, and wrong
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("labels.txt", "cat\ndog\nowl\n"),
+        ("labels.json", '["cat", "dog", "owl"]'),
+        ("labels.json", '{"1": "dog", "0": "cat", "2": "owl"}'),
+    ],
+)
+def test_labels_give_the_highest_classes(pinnace, identity, tmp_path, name, text):
+    (tmp_path / name).write_text(text)
+    given = ("--input", "x=0.25,2,-1,3,1,2", "--labels", tmp_path / name)
+    answer = pinnace("run", identity("2,3"), *given)
+    lines = answer.out.splitlines()
+    assert lines[lines.index("highest of y, row 0") + 1 :][:4] == [
+        "  label  index  value",
+        "  dog        1      2",
+        "  cat        0   0.25",
+        "  owl        2     -1",
+    ]
+    assert "highest of y, row 1" in lines
+    best = pinnace("run", identity("2,3"), *given, "--json").json["best"]
+    assert [[one["label"] for one in row] for row in best["y"]] == [
+        ["dog", "cat", "owl"],
+        ["cat", "owl", "dog"],
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ('["a", "b"]', "no output has 2 values in its last dimension, one a label: 'y' [2, 3]"),
+        ('{"a": 1}', "cannot be read as labels"),
+        ("[", "cannot be read as labels"),
+        ("3", "cannot be read as labels"),
+    ],
+)
+def test_labels_that_do_not_fit(pinnace, identity, tmp_path, text, said):
+    (tmp_path / "labels.json").write_text(text)
+    answer = pinnace("run", identity("2,3"), "--labels", tmp_path / "labels.json")
+    assert answer.code == 1
+    assert said in answer.err

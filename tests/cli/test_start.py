@@ -58,6 +58,14 @@ def test_the_log_goes_to_stderr(onnx_file, form):
     assert f"{path}: engine onnxruntime" in line
 
 
+@pytest.mark.parametrize("command", [("--help",), ("cache", "--help")])
+def test_every_command_is_told_in_one_line_of_60_columns(pinnace, command, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "60")
+    listed = pinnace(*command).out.partition("Commands:")[2]
+    assert listed
+    assert "..." not in listed
+
+
 @installed
 def test_version(pinnace):
     assert pinnace("--version").out == f"pinnace {VERSION}\n"

@@ -269,3 +269,8 @@ def test_an_engine_that_fails_leaves_the_model_to_onnxruntime(pinnace, fakes, mo
         assert engine(model) == "onnxruntime"
     with pytest.warns(PinnaceWarning, match=r"it does not like this; onnxruntime \S+ runs the model"):
         build(model, None, Target(threads=1, provider="openvino"), Settings())
+
+
+def test_forgetting_in_json(pinnace, fakes, model):
+    pinnace("tune", model, "--seconds", 0)
+    assert pinnace("tune", "--forget", model, "--json").json == {"model": str(model), "forgotten": 1}

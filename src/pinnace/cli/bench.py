@@ -93,9 +93,10 @@ def bench(
     plot: options.PlotFile = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """Measure a model: opening, latency for one caller, throughput over workers.
+    """Measure latency, throughput and accuracy.
 
-    With --reference the exit status is 1 if the outputs are too far from it.
+    It measures opening, latency of one caller, and throughput over workers and clients. With --reference the
+    exit status is 1 if the outputs are too far from it.
     """
     from pinnace.bench import plot as plotting
 
@@ -162,7 +163,7 @@ def _present(
 def _looked_at(setup: Setup, threads: int) -> BenchReport:
     """Open the model twice, first as the compile cache has it. Returns its properties."""
     from pinnace.cli.measured import BenchReport, Build
-    from pinnace.cli.opening import note_inputs
+    from pinnace.cli.opening import guesses_named, note_inputs
 
     measured = BenchReport(str(setup.path))
     for name in ("first", "again"):
@@ -172,7 +173,10 @@ def _looked_at(setup: Setup, threads: int) -> BenchReport:
             measured.builds.append(Build(name, compiled, opened.milliseconds))
             measured.engine = opened.model.get_model_info("engine")
             measured.precision = opened.model.get_model_info("precision")
-    measured.inputs = note_inputs(opened.tensors, opened.fed)
+            if name == "again":
+                measured.inputs = note_inputs(opened.tensors, opened.fed)
+                with guesses_named(opened.tensors, opened.fed):
+                    opened.model.predict(opened.tensors)
     return measured
 
 

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import json
 import sys
 import time
+from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+from pinnace.cli.options import AsJson
 
 if TYPE_CHECKING:
     from pinnace.cache.store import Store
 
-app = typer.Typer(no_args_is_help=True, help="Show, check or clear the models that are kept compiled.")
+app = typer.Typer(no_args_is_help=True, help="Show, check or clear compiled models.")
 
 _Folder = Annotated[
     Path | None,
@@ -21,29 +25,43 @@ _Folder = Annotated[
 
 
 @app.command("list")
-def list_entries(folder: _Folder = None) -> None:
-    """Show the entries: model, size, last use, engine; and the tuned models."""
+def list_entries(folder: _Folder = None, as_json: AsJson = False) -> None:
+    """Show the entries and the tuned models."""
     from pinnace.cache.choices import all_kept
     from pinnace.cache.entry import Damaged
     from pinnace.cli.console import table
 
     store = _store(folder)
-    rows = []
+    rows: list[dict[str, Any]] = []
     for key in store.entry_keys():
         try:
             entry = store.entry(key)
-            what = (entry.model, entry.engine)
+            what = {"engine": entry.engine, "model": entry.model}
         except (Damaged, FileNotFoundError):
-            what = ("damaged", "")
-        rows.append((key[:12], _megabytes(store.size(key)), _when(store.used(key)), *what))
-    table(f"{store.root}, {_megabytes(store.size())} of at most {_megabytes(store.limit)}", rows)
-    if tuned := [(_when(one.when), one.model, f"{one.measured[0]} ...") for one in all_kept(store)]:
-        table("tuned", tuned)
+            what = {"engine": "damaged", "model": ""}
+        rows.append({"key": key, "bytes": store.size(key), "used": store.used(key), **what})
+    tunings = list(all_kept(store))
+    if as_json:
+        facts = {"folder": str(store.root), "bytes": store.size(), "limit": store.limit}
+        print(json.dumps(facts | {"entries": rows, "tuned": [asdict(one) for one in tunings]}, indent=2))
+        return
+    table(
+        f"{store.root}, {_megabytes(store.size())} of at most {_megabytes(store.limit)}",
+        [
+            (row["key"][:12], _megabytes(row["bytes"]), _when(row["used"]), row["engine"], row["model"])
+            for row in rows
+        ],
+    )
+    if tunings:
+        table("tuned", [(_when(one.when), f"{one.measured[0]} ...", one.model) for one in tunings])
 
 
 @app.command()
-def verify(folder: _Folder = None) -> None:
-    """Read every byte of the cache, remove damaged entries, and exit with 1 if there were any."""
+def verify(folder: _Folder = None, as_json: AsJson = False) -> None:
+    """Check every byte and remove damaged entries.
+
+    The exit status is 1 if there were any.
+    """
     from pinnace.cache.entry import Damaged
 
     store = _store(folder)
@@ -58,7 +76,9 @@ def verify(folder: _Folder = None) -> None:
             print(f"{damage}; removed", file=sys.stderr)
             store.remove(key)
             damaged += 1
-    print(f"{whole} whole, {damaged} damaged")
+    print(
+        json.dumps({"whole": whole, "damaged": damaged}) if as_json else f"{whole} whole, {damaged} damaged"
+    )
     if damaged:
         raise typer.Exit(1)
 
@@ -67,12 +87,21 @@ def verify(folder: _Folder = None) -> None:
 def clear(
     folder: _Folder = None,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    as_json: AsJson = False,
 ) -> None:
-    """Remove everything in the cache; in a terminal, after asking. Running models keep working."""
+    """Remove everything in the cache.
+
+    In a terminal it asks before. Running models keep working.
+    """
     store = _store(folder)
     if sys.stdin.isatty() and not yes:
-        typer.confirm(f"Remove what is kept in {store.root}, {_megabytes(store.size())}?", abort=True)
+        typer.confirm(
+            f"Remove what is kept in {store.root}, {_megabytes(store.size())}?", abort=True, err=True
+        )
     removed = store.clear()
+    if as_json:
+        print(json.dumps({"folder": str(store.root), **removed}))
+        return
     print(
         f"removed from {store.root}: {removed['entries']} compiled models, {removed['models']} models from "
         f"elsewhere, {removed['choices']} tunings, {_megabytes(removed['bytes'])}"

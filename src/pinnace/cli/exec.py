@@ -17,7 +17,7 @@ def exec_command(
         typer.Argument(metavar="script.py|-m module [ARGS]...", help="What python is given to run."),
     ],
 ) -> NoReturn:
-    """Run a Python script with Pinnace as its `mindspore_lite`.
+    """Run a script that imports mindspore_lite.
 
     The script and every Python process that it starts import Pinnace where they say
     `import mindspore_lite`; an installed mindspore_lite is neither used nor touched. All else is as

@@ -19,7 +19,7 @@ from PIL import Image, UnidentifiedImageError
 from pinnace.cli.picture import Layout, Preparation, read_picture
 from pinnace.errors import ArgumentValueError
 from pinnace.machine.cgroup import usable_memory
-from pinnace.shapes import Shape, takes
+from pinnace.shapes import Shape, is_free, named, takes
 from pinnace.types import Array, DataType, Format
 
 _NUMBERS = r"[-+]?[\d.][\d.e+-]*(,[-+]?[\d.][\d.e+-]*)*"
@@ -42,6 +42,10 @@ class InputSpec(Protocol):
         """Dimensions."""
 
     @property
+    def dim_names(self) -> Sequence[str]:
+        """Names of the free dimensions, "" for others."""
+
+    @property
     def format(self) -> Format:
         """Layout of an image."""
 
@@ -57,10 +61,11 @@ class Pictures:
 
 @dataclass(frozen=True)
 class InputData:
-    """The array for one input, and a description of its source."""
+    """The array for one input, and a description of its source; `guessed` if its free dimensions became 1."""
 
     array: Array
     source: str
+    guessed: bool = False
 
 
 def assign(given: Sequence[str], names: Sequence[str]) -> dict[str, Path]:
@@ -143,13 +148,13 @@ def _made_up(slot: InputSpec, shape: Shape) -> InputData:
     """Generate random numbers for floats, zeros for other types (they may be indices); free dimensions become
     1.
     """
-    fixed = tuple(1 if size < 0 else size for size in shape)
+    fixed, guessed = tuple(1 if size < 0 else size for size in shape), is_free(shape)
     dtype = slot.dtype.to_numpy()
-    free = ", free dimensions taken as 1" if fixed != shape else ""
+    free = f"; free dimensions of {named(shape, slot.dim_names)} taken as 1" if guessed else ""
     if slot.dtype in (DataType.FLOAT16, DataType.FLOAT32, DataType.FLOAT64, DataType.BFLOAT16):
         array = np.random.default_rng(0).random(fixed).astype(dtype)
-        return InputData(array, f"no file, so random numbers in 0..1 from seed 0{free}")
-    return InputData(np.zeros(fixed, dtype), f"no file, so zeros{free}")
+        return InputData(array, f"no file, so random numbers in 0..1 from seed 0{free}", guessed)
+    return InputData(np.zeros(fixed, dtype), f"no file, so zeros{free}", guessed)
 
 
 def _read(file: Path, slot: InputSpec, shape: Shape, pictures: Pictures) -> Array:

@@ -17,7 +17,7 @@ def launch(
             metavar="script.py|-m module [ARGS]...", help="What python is given to run in each rank."
         ),
     ],
-    ranks: Annotated[int, typer.Option("-n", "--ranks", min=1, help="How many ranks.")],
+    ranks: Annotated[int, typer.Option("-n", "--ranks", min=1, metavar="N", help="How many ranks.")],
     hosts: Annotated[
         str, typer.Option(metavar="HOST[:RANKS],...", help="Machines that take a rank each, or so many.")
     ] = "",

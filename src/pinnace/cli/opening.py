@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pinnace.errors import ConfigError, ModelFormatError
+from pinnace.errors import ConfigError, EngineError, ModelFormatError, PinnaceError
 
 if TYPE_CHECKING:
     from pinnace import Context, ModelParallelRunner, Tensor
@@ -58,11 +59,31 @@ def fill(
     names = [tensor.name for tensor in tensors]
     fed = feed(tensors, assign(given, names), parse_shapes(shapes, names), pictures)
     if [list(one.array.shape) for one in fed] != [list(tensor.shape) for tensor in tensors]:
-        model.resize(tensors, [list(one.array.shape) for one in fed])
+        with guesses_named(tensors, fed):
+            model.resize(tensors, [list(one.array.shape) for one in fed])
         tensors = model.get_inputs()
     for tensor, one in zip(tensors, fed, strict=True):
         tensor.set_data_from_numpy(one.array)
     return tensors, fed
+
+
+@contextmanager
+def guesses_named(tensors: Sequence[Tensor], fed: Sequence[InputData]) -> Iterator[None]:
+    """Add to an error in the block how to give the shapes that were guessed."""
+    try:
+        yield
+    except PinnaceError as error:
+        given = [
+            f"--shape {tensor.name}={','.join(map(str, one.array.shape))}"
+            for tensor, one in zip(tensors, fed, strict=True)
+            if one.guessed
+        ]
+        if not given:
+            raise
+        raise EngineError(
+            f"{error}\nIts free dimensions were taken as 1, which may be the cause: set them, as in "
+            f"{' '.join(given)} with other numbers"
+        ) from error
 
 
 def note_inputs(tensors: Sequence[Tensor], fed: Sequence[InputData]) -> list[dict[str, Any]]:

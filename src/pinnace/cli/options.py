@@ -20,17 +20,27 @@ InputShapes = Annotated[
     list[str] | None,
     typer.Option("--shape", metavar="[NAME=]1,3,224,224", help="Resize an input. Repeat for more inputs."),
 ]
-ConfigFile = Annotated[Path | None, typer.Option(help="A configuration file (.ini).")]
+ConfigFile = Annotated[Path | None, typer.Option(metavar="FILE", help="A configuration file (.ini).")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
+LabelsFile = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE", help="Names of classes: show the 5 highest. A line each, or a list or object in JSON."
+    ),
+]
 PictureSize = Annotated[
     str | None, typer.Option(metavar="HEIGHT,WIDTH", help="Picture: size where the model leaves it free.")
 ]
 PictureCrop = Annotated[
-    float | None, typer.Option(help="Picture: part to keep, from its centre; without this it is stretched.")
+    float | None,
+    typer.Option(
+        metavar="PART", help="Picture: part to keep, from its centre; without this it is stretched."
+    ),
 ]
 PictureScale = Annotated[
-    str, typer.Option(help="Picture: value = (pixel * scale - mean) / std, pixel in 0..255.")
+    str,
+    typer.Option(metavar="FACTOR", help="Picture: value = (pixel * scale - mean) / std, pixel in 0..255."),
 ]
 PictureMean = Annotated[str, typer.Option(metavar="M[,M,M]", help="Picture: one, or one a channel.")]
 PictureStd = Annotated[str, typer.Option(metavar="S[,S,S]", help="Picture: one, or one a channel.")]
@@ -46,13 +56,17 @@ WorkersInTurn = Annotated[
     typer.Option(metavar=LIST, help="Throughput: workers, each in turn; 1 and all cores if not given."),
 ]
 Clients = Annotated[
-    int, typer.Option(min=0, help="Throughput: clients that ask at the same time; 0 leaves it out.")
+    int,
+    typer.Option(min=0, metavar="N", help="Throughput: clients that ask at the same time; 0 leaves it out."),
 ]
-SecondsEach = Annotated[float, typer.Option(min=0.001, help="How long each measurement lasts.")]
+SecondsEach = Annotated[
+    float, typer.Option(min=0.001, metavar="SECONDS", help="How long each measurement lasts.")
+]
 RunsEach = Annotated[
-    int | None, typer.Option(min=1, help="Predictions of each measurement and client, for --seconds.")
+    int | None,
+    typer.Option(min=1, metavar="N", help="Predictions of each measurement and client, for --seconds."),
 ]
-WarmUp = Annotated[int, typer.Option(min=0, help="Predictions before each, which do not count.")]
+WarmUp = Annotated[int, typer.Option(min=0, metavar="N", help="Predictions before each, which do not count.")]
 Provider = Annotated[Literal["automatic", "onnxruntime", "openvino"], typer.Option(help="The engine.")]
 Precision = Annotated[Literal["enforce_fp32", "preferred_fp16"], typer.Option(help="How exactly to compute.")]
 Profile = Annotated[bool, typer.Option("--profile", help="Show which operators take the time.")]
@@ -67,9 +81,12 @@ ReferenceFile = Annotated[
         help="What outputs should be: .npz, .npy, or text as for MindSpore Lite's benchmark tool.",
     ),
 ]
-Threshold = Annotated[float, typer.Option(min=0, help="Accuracy: largest mean relative error, in percent.")]
+Threshold = Annotated[
+    float, typer.Option(min=0, metavar="PERCENT", help="Accuracy: largest mean relative error, in percent.")
+]
 CosineThreshold = Annotated[
-    float | None, typer.Option(min=-1, max=1, help="Accuracy: smallest mean cosine, 1 for the same.")
+    float | None,
+    typer.Option(min=-1, max=1, metavar="COSINE", help="Accuracy: smallest mean cosine, 1 for the same."),
 ]
 PlotFile = Annotated[
     Path | None, typer.Option(metavar="FILE", help="Draw latency and throughput into an .svg or .png.")
@@ -88,7 +105,9 @@ Precisions = Annotated[
         help="enforce_fp32, preferred_fp16. A build only goes by what was measured in its own.",
     ),
 ]
-SecondsInAll = Annotated[float, typer.Option(min=0, help="How long to measure, all in all.")]
+SecondsInAll = Annotated[
+    float, typer.Option(min=0, metavar="SECONDS", help="How long to measure, all in all.")
+]
 ErrorBound = Annotated[
     float | None,
     typer.Option(

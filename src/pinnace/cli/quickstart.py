@@ -6,13 +6,15 @@ import json
 import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import partial
 from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+from pinnace.cli.options import AsJson
 
 if TYPE_CHECKING:
     import numpy as np
@@ -24,7 +26,6 @@ if TYPE_CHECKING:
 MODEL = "efficientnet_lite0.mindir"
 PICTURES = ("chelsea.png", "coffee.png")
 SIZE = (224, 224)
-TOP = 5
 
 
 @dataclass(frozen=True)
@@ -49,12 +50,18 @@ class FinishedTask:
 
 
 def quickstart(
-    workers: Annotated[int, typer.Option(min=1, help="Workers that serve, over one model.")] = 3,
-    clients: Annotated[int, typer.Option(min=1, help="Clients that ask, at the same time.")] = 5,
-    tasks: Annotated[int, typer.Option(min=1, help="Tasks of each client, one after the other.")] = 2,
-    threads: Annotated[int, typer.Option(min=1, help="Threads of each worker.")] = 1,
+    workers: Annotated[int, typer.Option(min=1, metavar="N", help="Workers that serve, over one model.")] = 3,
+    clients: Annotated[int, typer.Option(min=1, metavar="N", help="Clients that ask, at the same time.")] = 5,
+    tasks: Annotated[
+        int, typer.Option(min=1, metavar="N", help="Tasks of each client, one after the other.")
+    ] = 2,
+    threads: Annotated[int, typer.Option(min=1, metavar="N", help="Threads of each worker.")] = 1,
+    as_json: AsJson = False,
 ) -> None:
-    """Let several clients classify two photographs at the same time with EfficientNet-Lite0."""
+    """Let clients classify two photographs.
+
+    Several clients ask at the same time; the model is EfficientNet-Lite0.
+    """
     from pinnace.cli.console import note, progress
 
     settings = LoadSettings(workers, clients, tasks, threads)
@@ -63,12 +70,18 @@ def quickstart(
     with progress(f"Opening {MODEL}"):
         total, done = _demonstrate(settings, pictures)
     labels = _labels()
-    for one in done:
-        _show(one, labels)
-    print(f"total run time: {total:.4f} s")
+    alone = None
     if workers > 1:
         with progress("The same with 1 worker"):
             alone, _ = _demonstrate(LoadSettings(1, clients, tasks, threads), pictures)
+    if as_json:
+        told = [asdict(one) | {"probabilities": _best(one, labels)} for one in done]
+        print(json.dumps({"tasks": told, "seconds": total, "seconds_of_1_worker": alone}, indent=2))
+        return
+    for one in done:
+        _show(one, labels)
+    print(f"total run time: {total:.4f} s")
+    if alone is not None:
         print(f"1 worker: {alone:.4f} s, {workers} workers: {total:.4f} s, {alone / total:.2f} times as fast")
 
 
@@ -143,12 +156,21 @@ def _predict(runner: ModelParallelRunner, picture: npt.NDArray[np.float32]) -> n
 
 def _labels() -> list[str]:
     """Return the first name of each of the 1000 classes, by index."""
-    names = json.loads(data("imagenet_labels.json").read_text())
-    return [names[str(index)].split(",")[0] for index in range(len(names))]
+    from pinnace.cli.labels import read
+
+    return [name.partition(",")[0] for name in read(data("imagenet_labels.json"))]
 
 
 def _show(done: FinishedTask, labels: Sequence[str]) -> None:
-    best = done.probabilities.argsort()[::-1][:TOP]
     task = f"parallel id: {done.client} | task index: {done.task}"
     print(f"{task} | run once time: {done.seconds:.4f} s | {done.picture}")
-    print("  " + ", ".join(f"{labels[i]} ({i}) {done.probabilities[i]:.4f}" for i in best))
+    print(
+        "  " + ", ".join(f"{one['label']} ({one['index']}) {one['value']:.4f}" for one in _best(done, labels))
+    )
+
+
+def _best(done: FinishedTask, labels: Sequence[str]) -> list[dict[str, Any]]:
+    """Return the classes with the highest probabilities."""
+    from pinnace.cli.labels import ranked
+
+    return [asdict(one) for one in ranked(done.probabilities, labels)]

@@ -30,8 +30,11 @@ def run(
         Path | None,
         typer.Option("--save", metavar="DIR", help="Write every output there as NAME.npy.", file_okay=False),
     ] = None,
-    threads: Annotated[int, typer.Option(min=0, help="Threads of the model; 0 is automatic.")] = 0,
+    threads: Annotated[
+        int, typer.Option(min=0, metavar="N", help="Threads of the model; 0 is automatic.")
+    ] = 0,
     config: options.ConfigFile = None,
+    labels: options.LabelsFile = None,
     size: options.PictureSize = None,
     crop: options.PictureCrop = None,
     scale: options.PictureScale = "1/255",
@@ -39,26 +42,32 @@ def run(
     std: options.PictureStd = "1",
     layout: options.PictureLayout = None,
 ) -> None:
-    """Run a model once, and print name, shape, type and first values of every output.
+    """Run a model once and print its outputs.
 
-    An input without a file gets seeded random numbers or zeros, with a note.
+    Of every output it prints name, shape, type and first values. An input without a file gets seeded random
+    numbers or zeros, with a note.
     """
+    from pinnace.cli import labels as labelling
     from pinnace.cli.console import note, progress
-    from pinnace.cli.opening import context_for, fill, note_inputs, open_model
+    from pinnace.cli.opening import context_for, fill, guesses_named, note_inputs, open_model
     from pinnace.cli.outputs import save, show
 
     pictures = _pictures(size, crop, scale, mean, std, layout)
+    names = labelling.read(labels) if labels else []
     with progress(f"Opening {model.name}"):
         build, opened = _timed(lambda: open_model(model, context_for(threads, config)))
     tensors, fed = fill(opened, inputs or [], shapes or [], pictures)
-    with progress(f"Running {model.name}"):
-        predict, outputs = _timed(lambda: opened.predict(tensors))
     taken = note_inputs(tensors, fed)
+    with progress(f"Running {model.name}"), guesses_named(tensors, fed):
+        predict, outputs = _timed(lambda: opened.predict(tensors))
+    best = labelling.best(outputs, names) if labels else {}
     if as_json:
-        print(json.dumps(_report(model, taken, outputs, {"build": build, "predict": predict}), indent=2))
+        report = _report(model, taken, outputs, {"build": build, "predict": predict})
+        print(json.dumps(report | ({"best": labelling.as_json(best)} if labels else {}), indent=2))
     else:
         for output in outputs:
             show(output)
+        labelling.show(best)
     for path in save(folder, outputs) if folder else []:
         note(f"wrote {path}")
 

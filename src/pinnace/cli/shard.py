@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 def shard(
     model: ModelFile,
-    ranks: Annotated[int, typer.Option("-n", "--ranks", min=2, help="How many ranks.")],
+    ranks: Annotated[int, typer.Option("-n", "--ranks", min=2, metavar="N", help="How many ranks.")],
     strategy: Annotated[
         Literal["tensor", "pipeline"] | None,
         typer.Option(help="Cut every large product, or the graph across; by default what the model allows."),
@@ -32,11 +32,11 @@ def shard(
     ] = Path(),
     as_json: AsJson = False,
 ) -> None:
-    """Partition a model for several ranks, and show what each rank holds, computes and sends.
+    """Cut a model into one file for each rank.
 
-    Every large weight is in one of the files. Run them with one rank each: pinnace launch -n 2 main.py
-    'NAME_{rank}.onnx', where main.py builds a Model of the file and predicts, with the same inputs in all
-    ranks.
+    It shows what each rank holds, computes and sends. Every large weight is in one of the files. Run them
+    with one rank each: pinnace launch -n 2 main.py 'NAME_{rank}.onnx', where main.py builds a Model of the
+    file and predicts, with the same inputs in all ranks.
     """
     from pinnace.deferred import import_onnx_ir
 
@@ -67,7 +67,7 @@ def _show(title: str, shares: Sequence[RankShare]) -> None:
         )
         for rank, share in enumerate(shares)
     ]
-    table(title, [head, *rows])
+    table(title, rows, head)
 
 
 def _shape(text: str) -> tuple[str, list[int]]:

@@ -36,16 +36,21 @@ def tune(
     forget: options.Forget = False,
     as_json: options.AsJson = False,
 ) -> None:
-    """Measure engines, threads, workers and precisions for a model, and store the result.
+    """Find the fastest way to run a model.
 
-    Later builds of the model on this machine use the fastest where they leave the engine or numbers open.
+    Engines, threads, workers and precisions are measured, and the result is stored. Later builds of the model
+    on this machine use the fastest where they leave the engine or numbers open.
     """
     from pinnace.bench.tuning import compete
     from pinnace.cli.console import note
 
     if forget:
         count = _origin(model, config).tunings.forget()
-        print(f"{model}: {count} tuning(s) forgotten")
+        print(
+            json.dumps({"model": str(model), "forgotten": count})
+            if as_json
+            else f"{model}: {count} tuning(s) forgotten"
+        )
         return
     bounds = {name: BOUNDS[name] if error is None else error for name in _precisions(precision)}
     contestants = _contestants(list(bounds), threads, workers)
@@ -90,11 +95,13 @@ def _precisions(text: str) -> list[str]:
 def _subject(path: Path, inputs: Sequence[str], shapes: Sequence[str], config: Path | None) -> Subject:
     """Return the model and its inputs, filled as `pinnace run` fills them."""
     from pinnace.bench.tuning import REFERENCE, Subject
-    from pinnace.cli.opening import context_for, fill, note_inputs, open_model
+    from pinnace.cli.opening import context_for, fill, guesses_named, note_inputs, open_model
 
     with open_model(path, context_for(1, config, provider=REFERENCE.provider)) as model:
         tensors, fed = fill(model, inputs, shapes)
-    note_inputs(tensors, fed)
+        note_inputs(tensors, fed)
+        with guesses_named(tensors, fed):
+            model.predict(tensors)
     return Subject(str(path), [one.array for one in fed], str(config or ""))
 
 
