@@ -125,6 +125,40 @@ def test_gathers_of_fixed_shapes_are_checked_together(execution):
                 run([np.array([wrong])])
 
 
+@pytest.mark.parametrize(
+    ("moves", "picked"),
+    [
+        ([("Slice", ["two", "five", "one", "one"], {})], lambda i: i[:, 2:5]),
+        ([("Gather", ["back"], {"axis": 1})], lambda i: i[:, -2]),
+        ([("Transpose", [], {"perm": [1, 0]}), ("Gather", ["one"], {})], lambda i: i.T[1:2]),
+        ([("Cast", [], {"to": 6}), ("Reshape", ["long"], {}), ("Gather", ["five"], {})], lambda i: i.flat[5]),
+    ],
+)
+@pytest.mark.parametrize("kind", [np.int32, np.int64])
+def test_elements_of_an_input_are_checked_before_the_run(execution, moves, picked, kind):
+    """Those that a Gather reads, and no others: Pinnace says of each whether it is out of range."""
+    constants = {"one": [1], "two": [2], "five": [5], "long": [12], "back": -2}
+    nodes = [
+        helper.make_node(name, [f"at{k}", *more], [f"at{k + 1}"], **attributes)
+        for k, (name, more, attributes) in enumerate(moves)
+    ]
+    nodes.append(helper.make_node("Gather", ["w", f"at{len(moves)}"], ["y"]))
+    weights = {"w": TABLE, **{name: np.array(value) for name, value in constants.items()}}
+    at_hand = execution(model(nodes, {"at0": np.zeros((2, 6), kind)}, weights, ["y"]))
+    assert not at_hand._gathers  # that are checked in the graph
+    run = at_hand.run
+    for place in range(12):
+        for value in (3, -4, 4, -5):
+            given = np.ones((2, 6), kind)
+            given.flat[place] = value
+            read = np.asarray(picked(given))
+            if (abs(2 * read + 1) < 8).all():  # within [-4, 4)
+                np.testing.assert_array_equal(run([given])[0].reshape(-1), TABLE[read].reshape(-1))
+            else:
+                with pytest.raises(EngineError, match="Gather that computes 'y' are out of range"):
+                    run([given])
+
+
 def test_indices_that_are_computed_of_shapes_are_checked(execution):
     nodes = [
         helper.make_node("Shape", ["x"], ["length"]),

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import openvino as ov
 
-from pinnace.engines.openvino.guards import IndexLimit, counted, limits, out_of_range
+from pinnace.engines.openvino.guards import counted
+from pinnace.engines.openvino.limits import IndexLimits, out_of_range, recorded
 from pinnace.engines.openvino.reading import with_known_dtype, writable
 from pinnace.engines.openvino.session import FAILURES, NAME, check_threads, compiled
 from pinnace.engines.protocol import Execution, State
@@ -132,9 +133,9 @@ class _OpenvinoExecution:
         # With one thread in all, `infer` drops errors, leaves results as they were, and crashes later.
         self._is_asynchronous = self._model.get_property("INFERENCE_NUM_THREADS") == 1
         self._turn = self._reloadable.turn if self._is_asynchronous else nullcontext()
-        bounds = limits(self._model)
+        bounds = recorded(self._model)
         self._limits = [
-            (place, port.name, bounds.get(port.name, IndexLimit()))
+            (place, port.name, bounds.get(port.name, IndexLimits()))
             for place, port in enumerate(interface.inputs)
             if port.dtype is DataType.INT64 or port.name in bounds
         ]

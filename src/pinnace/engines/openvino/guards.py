@@ -2,9 +2,10 @@
 
 * A matrix product reads beyond an input whose inner dimension does not fit. If that dimension is free, a
   Reshape, which copies nothing, fixes it and fails if it differs.
-* Gather returns zeros or adjacent memory for indices out of range. If the indices are an input of the model
-  and the length is fixed, the input is checked before the run. Other indices are clamped, short
-  vectors of them together, and an additional output of the model marks or counts the clamped ones.
+* Gather returns zeros or adjacent memory for indices out of range. If the indices are an input of the model,
+  or fixed elements of a short one, and the length is fixed, the input is checked before the run (`limits`).
+  Other indices are clamped, short vectors of them together, and an additional output of the model marks or
+  counts the clamped ones.
 * Range returns |stop - start| elements where ONNX returns none; stop is clamped to start.
 * Integers are cut to 32 bits; inputs of 64 bits are checked before the run.
 
@@ -16,95 +17,53 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from math import prod
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import openvino as ov
 import openvino.opset13 as ops
 
-from pinnace.errors import EngineError
-from pinnace.types import Array
+from pinnace.engines.openvino.limits import IndexLimits, indexed_length, is_constant, is_in_range, source
 
 _COUNTS = "indices out of range of "
-_BELOW = "indices below "
-_INTEGERS = ("i32", "i64")
-_SAME_VALUES = ("Convert", "Reshape", "Squeeze", "Transpose", "Unsqueeze")
-_UNSIGNED: Mapping[int, np.dtype[Any]] = {4: np.dtype(np.uint32), 8: np.dtype(np.uint64)}
-_BITS_32 = 1 << 31
 _MAX_JOINED = 256
-"""Maximum of a Gather's indices that are clamped together with others: nodes cost more than numbers."""
+"""Maximum of a Gather's indices that are clamped together with others, or are elements of an input.
 
-
-class IndexLimit(NamedTuple):
-    """Limits of an input's integers: [-length, length); `gather` is the result of the Gather with them."""
-
-    length: int = _BITS_32
-    gather: str = ""
-
-    def check(self, name: str, integers: Array) -> None:
-        """Raise EngineError if values of the input `name` exceed the limits, or 32 bits."""
-        if not integers.size:
-            return
-        unsigned = integers.view(_UNSIGNED[integers.itemsize])  # in which negative ones are large
-        if unsigned.item(unsigned.argmax()) < self.length:  # by far numpy's fastest way
-            return
-        least, most = int(integers.min()), int(integers.max())
-        if least < -_BITS_32 or most >= _BITS_32:
-            raise EngineError(
-                f"openvino: input {name!r} has integers of more than 32 bits, which openvino cuts; use "
-                f"provider onnxruntime"
-            )
-        if least < -self.length or most >= self.length:
-            raise out_of_range(self.gather)
-
-
-def out_of_range(gather: str) -> EngineError:
-    """Return the error of a Gather; `gather` is the name of its result."""
-    return EngineError(f"openvino: indices of the Gather that computes {gather!r} are out of range")
+Nodes cost more than numbers.
+"""
 
 
 def guard(model: ov.Model, inputs: Collection[str]) -> None:
     """Insert the checks into a model with inferred types, except into nested graphs.
 
-    `inputs` are the names of those that `IndexLimit.check` checks before each run.
+    `inputs` are the names of those that `IndexLimits.check` checks before each run.
     """
-    limits: dict[str, IndexLimit] = {}
+    parameters = {parameter.get_friendly_name(): parameter for parameter in model.get_parameters()}
+    limits: dict[str, IndexLimits] = {}
     computed: list[ov.Node] = []
     for node in model.get_ordered_ops():
         match node.get_type_name():
             case "MatMul":
                 _fix_inner_dimension(node)
-            case "Gather" if not _is_in_range(node):
-                given, length, name = _given(node), _length(node), node.get_friendly_name()
-                if given in inputs and length is not None:
-                    limits[given] = min(limits.get(given, IndexLimit()), IndexLimit(length, name))
+            case "Gather" if not is_in_range(node):
+                (name, places), length = source(node.input_value(1)), indexed_length(node)
+                size = 0 if places is None else prod(parameters[name].shape)
+                if name in inputs and length is not None and size <= _MAX_JOINED:
+                    known = limits.get(name, IndexLimits())
+                    limits[name] = known.lowered(size, places, length, node.get_friendly_name())
                 else:
                     computed.append(node)
             case "Range":
                 _stop_at_start(node)
-    for parameter in model.get_parameters():
-        limit = limits.get(parameter.get_friendly_name())
-        if limit is not None:
-            parameter.output(0).add_names({f"{_BELOW}{limit.length} {limit.gather}"})
+    for name, limit in limits.items():
+        limit.record(parameters[name])
     counts = [count for gathers in _groups(model, computed) for count in _clamp(gathers)]
     if counts:
         joined = ops.concat([counted for _, counted in counts], 0).output(0)
         joined.set_names({_COUNTS + json.dumps([name for names, _ in counts for name in names])})
         model.add_outputs([joined])
-
-
-def limits(model: ov.CompiledModel) -> dict[str, IndexLimit]:
-    """Return the limits of inputs that `guard` has recorded, under all names of each input."""
-    found = {}
-    for port in model.inputs:
-        names = port.get_names()
-        for name in names:
-            if name.startswith(_BELOW):
-                length, gather = name.removeprefix(_BELOW).split(" ", 1)
-                found.update(dict.fromkeys(names, IndexLimit(int(length), gather)))
-    return found
 
 
 def counted(model: ov.CompiledModel) -> list[str]:
@@ -130,36 +89,6 @@ def _fix_inner_dimension(product: ov.Node) -> None:
             product.input(side).replace_source_output(fitting.output(0))
 
 
-def _is_in_range(gather: ov.Node) -> bool:
-    """Return True if indices are constant, and within a fixed dimension."""
-    indices = gather.input_value(1).get_node()
-    if not _is_constant(indices.output(0)):
-        return False
-    length, values = _length(gather), indices.data
-    return length is not None and bool(((values >= -length) & (values < length)).all())
-
-
-def _length(gather: ov.Node) -> int | None:
-    """Return the length of the dimension that a Gather indexes; None if it is free."""
-    axis, shape = gather.input_value(2), gather.input(0).get_partial_shape()
-    if not _is_constant(axis) or shape.rank.is_dynamic:
-        return None
-    length = shape[axis.get_node().data.item()]
-    return int(length.get_length()) if length.is_static else None
-
-
-def _given(gather: ov.Node) -> str:
-    """Return the name of the model's input that is the indices, unchanged; "" if there is none."""
-    node = gather.input_value(1).get_node()
-    while node.get_type_name() in _SAME_VALUES and _is_integer(node):
-        node = node.input_value(0).get_node()
-    return str(node.get_friendly_name()) if node.get_type_name() == "Parameter" and _is_integer(node) else ""
-
-
-def _is_integer(node: ov.Node) -> bool:
-    return node.get_element_type().get_type_name() in _INTEGERS
-
-
 def _groups(model: ov.Model, gathers: Sequence[ov.Node]) -> list[list[ov.Node]]:
     """Return the Gathers in groups that can be clamped together, as none depends on another of its group."""
     chosen = {gather.get_friendly_name() for gather in gathers}
@@ -178,7 +107,7 @@ def _groups(model: ov.Model, gathers: Sequence[ov.Node]) -> list[list[ov.Node]]:
 
 def _is_small(gather: ov.Node) -> bool:
     shape = gather.input(1).get_partial_shape()
-    return shape.is_static and prod(shape.to_shape()) <= _MAX_JOINED and _length(gather) is not None
+    return shape.is_static and prod(shape.to_shape()) <= _MAX_JOINED and indexed_length(gather) is not None
 
 
 def _clamp(gathers: Sequence[ov.Node]) -> list[tuple[list[str], ov.Output]]:
@@ -187,7 +116,7 @@ def _clamp(gathers: Sequence[ov.Node]) -> list[tuple[list[str], ov.Output]]:
         return [([gather.get_friendly_name()], _clamp_free(gather)) for gather in gathers]
     sizes = [prod(gather.input(1).get_partial_shape().to_shape()) for gather in gathers]
     kind = gathers[0].input_value(1).get_element_type()
-    lengths = ops.constant(np.repeat([_length(gather) for gather in gathers], sizes), kind)
+    lengths = ops.constant(np.repeat([indexed_length(gather) for gather in gathers], sizes), kind)
     flat = [
         ops.reshape(g.input_value(1), ops.constant([size]), False)
         for g, size in zip(gathers, sizes, strict=True)
@@ -226,11 +155,7 @@ def _within(indices: ov.Output, length: ov.Output) -> ov.Output:
 
 def _stop_at_start(numbers: ov.Node) -> None:
     start, stop, step = numbers.input_values()
-    if _is_constant(step):
+    if is_constant(step):
         bound = ops.maximum if step.get_node().data.item() > 0 else ops.minimum
         first = ops.convert(start, stop.get_element_type())
         numbers.input(1).replace_source_output(bound(stop, first).output(0))
-
-
-def _is_constant(value: ov.Output) -> bool:
-    return bool(value.get_node().get_type_name() == "Constant")
