@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from itertools import pairwise
@@ -33,7 +34,7 @@ def slow(tmp_path_factory):
 
 
 _BEGINNING = """
-import os, signal, sys, threading
+import os, signal, sys, threading, time
 import numpy as np
 import pinnace
 
@@ -122,6 +123,48 @@ print(os.waitpid(child, 0)[1])
     assert (done.returncode, done.stdout) == (0, "0\n"), done.stderr
 
 
+@pytest.mark.parametrize(
+    ("provider", "threads", "operators", "expected"),
+    [
+        ("onnxruntime", 4, 1, "right"),
+        ("onnxruntime", 4, 2, "this process was forked and lacks the threads of inter_op_parallel_num"),
+        ("openvino", 2, 1, "openvino: this process was forked from one that has used openvino"),
+    ],
+)
+def test_a_forked_child_lacks_the_threads_of_engines(slow, provider, threads, operators, expected):
+    """Predictions, `close` and the end of the process waited for them forever."""
+    if provider == "openvino":
+        pytest.importorskip("openvino")
+    done = run(
+        f"""
+context.cpu.thread_num, context.cpu.provider = {threads}, {provider!r}
+context.cpu.inter_op_parallel_num = {operators}
+several, forgotten = pinnace.ModelParallelRunner(), pinnace.ModelParallelRunner()
+several.build_from_file(sys.argv[1], context)
+forgotten.build_from_file(sys.argv[1], context)
+few = [np.random.default_rng(1).normal(size=(300, 48)).astype(np.float32)]
+child = os.fork()
+if not child:
+    signal.alarm(20)
+    try:
+        several.predict(few)
+        print("right", flush=True)
+    except pinnace.ModelStateError as error:
+        print(error, flush=True)
+    several.close()
+    del several
+    sys.exit(3)
+print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+several.predict(few)
+""",
+        slow,
+    )
+    assert done.returncode == 0, done.stderr
+    said, status = done.stdout.splitlines()
+    assert said.startswith(expected)
+    assert status == "3", done.stderr
+
+
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
 def test_a_forked_child_ends_by_itself(slow, monkeypatch):
     """A thread of onnxruntime's that sent reports was waited for in the child, which did not have it."""
@@ -163,3 +206,56 @@ except pinnace.errors.ModelStateError as error:
     )
     assert done.returncode == 0, done.stderr
     assert "close" in done.stdout
+
+
+_TERMINATED = """
+futures = [runner.submit(many) for _ in range(5)]
+for future in futures:
+    future.add_done_callback(told)
+futures[0].result()
+os.kill(os.getpid(), signal.SIGTERM)
+"""
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "status", "done"),
+    [
+        ("", "time.sleep(30)", -signal.SIGTERM, None),
+        ("signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))", "", 0, {"NoneType", "ModelStateError"}),
+        (
+            "stop = threading.Event(); signal.signal(signal.SIGTERM, lambda *_: stop.set())",
+            "stop.wait(); [future.result() for future in futures]; runner.close()",
+            0,
+            {"NoneType"},
+        ),
+    ],
+    ids=["without a handler", "sys.exit", "drained"],
+)
+def test_sigterm_with_requests_in_flight(slow, before, after, status, done):
+    """docs/serving.md says what becomes of them."""
+    ended = run(f"{before}\n{_TERMINATED}\n{after}\n", slow)
+    assert ended.returncode == status, ended.stderr
+    told = ended.stdout.split()
+    assert len(told) < 5 if done is None else (len(told), set(told)) == (5, done)
+
+
+def test_sigterm_to_all_processes_of_a_service(slow, monkeypatch):
+    """As systemd sends it: processes of devices leave it to the one that drains."""
+    monkeypatch.setenv("PINNACE_SIMULATE", "ascend:2")
+    ended = run(
+        """
+os.setpgid(0, 0)
+signal.signal(signal.SIGTERM, lambda *_: None)
+context = pinnace.Context()
+context.target = ["ascend"]
+with pinnace.DataParallel(sys.argv[1], context) as model:
+    futures = [model.submit(many) for _ in range(4)]
+    pids = model.pids
+    os.killpg(0, signal.SIGTERM)
+    for future in futures:
+        told(future) if future.exception() else print(len(future.result()[0].numpy()))
+    assert model.pids == pids and not model.stats().restarts
+""",
+        slow,
+    )
+    assert (ended.returncode, ended.stdout.split()) == (0, ["20000"] * 4), ended.stderr

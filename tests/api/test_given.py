@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import ml_dtypes
 import numpy as np
 import pytest
 from onnx import TensorProto, helper
 
 import pinnace
 from pinnace.errors import ArgumentTypeError, ConfigError, DataMismatchError
+from pinnace.tensors.given import to_numpy
 
 
 class Foreign:
@@ -149,3 +151,18 @@ def test_paths_of_pathlib(tmp_path):
     with pytest.raises(ConfigError, match="config_path does not exist"):
         pinnace.Model().build_from_file(path, pinnace.ModelType.ONNX, config_path=tmp_path / "none.ini")
     pinnace.ModelGroup().add_model([path])
+
+
+def test_tensors_of_pytorch(model):
+    torch = pytest.importorskip("torch")
+    x, y = torch.from_numpy(X), torch.nn.Parameter(torch.from_numpy(Y))
+    rows = torch.from_numpy(np.stack([X, Y]).T.copy())
+    for inputs in ([x, y, torch.tensor(10.0)], {"s": torch.tensor(10.0), "x": rows[:, 0], "y": y * 1}):
+        np.testing.assert_array_equal(model.predict(inputs)["sum"], [13, 25])
+    for bfloat16 in (x.bfloat16(), rows[:, 0].bfloat16(), y.bfloat16() * 0 + x.bfloat16()):
+        read = to_numpy(bfloat16, "x")
+        assert read.dtype == ml_dtypes.bfloat16
+        np.testing.assert_array_equal(read.astype(np.float32), X)
+    assert np.shares_memory(to_numpy(y, "y"), Y)
+    with pytest.raises(ArgumentTypeError, match=r"input 'x': numpy cannot read .*torch.Tensor.*: .*meta"):
+        model.predict([x.to("meta"), y, S])

@@ -352,12 +352,7 @@ def test_results_may_be_empty_too(execution):
     assert run([np.zeros((0, 3), np.float32)])[0].shape == (0, 3)
 
 
-@pytest.mark.parametrize(
-    ("what", "expected"),
-    [("predict", "this process was forked from one that has used openvino"), ("build", "onnxruntime ")],
-)
-def test_a_forked_child_says_at_once_what_it_cannot_do(what, expected):
-    """What was built before does not run there; a new build is onnxruntime's, with a warning."""
+def test_a_forked_child_builds_for_onnxruntime():
     proto = model([helper.make_node("Relu", ["x"], ["y"])], {"x": TABLE})
     execution = build(proto, None, ON_OPENVINO, Settings()).execution()
     execution.run([TABLE])
@@ -365,15 +360,12 @@ def test_a_forked_child_says_at_once_what_it_cannot_do(what, expected):
     child = os.fork()
     if not child:
         try:
-            if what == "predict":
-                execution.run([TABLE])
-            else:
-                os.write(writing, build(proto, None, ON_OPENVINO, Settings()).info["engine"].encode())
+            os.write(writing, build(proto, None, ON_OPENVINO, Settings()).info["engine"].encode())
         except BaseException as error:
             os.write(writing, str(error).encode())
         os._exit(0)
     os.close(writing)
     with os.fdopen(reading) as said:
-        assert expected in said.read()
+        assert said.read().startswith("onnxruntime ")
     os.waitpid(child, 0)
     execution.run([TABLE])

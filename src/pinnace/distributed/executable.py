@@ -160,6 +160,7 @@ class DistributedExecutable:
     """
 
     takes_device_memory = False
+    lost_by_fork = "connections to other ranks belong to the process that made them, not to its forks"
 
     def __init__(
         self,

@@ -60,6 +60,10 @@ class Executable(Protocol):
     def takes_device_memory(self) -> bool:
         """True if runs accept and return `DeviceArray`s of the target's device in place of arrays."""
 
+    @property
+    def lost_by_fork(self) -> str:
+        """Reason why a forked child, which has a single thread, cannot run it; "" if it can."""
+
     def execution(self, state: State | None = None) -> Execution:
         """Create a place to run, with this state or the model's initial one."""
 

@@ -93,6 +93,7 @@ class Crew:
     """
 
     takes_device_memory = False  # it cannot be used across processes
+    lost_by_fork = "the devices belong to the process that started them, not to its forks"
 
     def __init__(
         self,
@@ -159,8 +160,6 @@ class Crew:
         Raises errors of the place, `DeviceUnavailableError` if places died over the request or none is left,
         and `ModelStateError`.
         """
-        if os.getpid() != self._owner:
-            raise ModelStateError("the devices belong to the process that started them, not to its forks")
         tried = 0
         while True:
             place = self._taken()

@@ -21,7 +21,8 @@ from pinnace.types import Array, Port
 
 def main(told: Message) -> None:
     """Serve the parent process until it closes the connection."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent gets the interrupt too, and decides
+    for sign in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(sign, signal.SIG_IGN)  # the parent gets it too, from a terminal or systemd, and decides
     control = Control(socket.socket(fileno=told["control"]))
     slots = [Slot((into, out)) for into, out in told["slots"]]
     try:

@@ -105,19 +105,22 @@ class WorkerThreads:
         return bool(self._waiting) or len(self._idle) < len(self._workers)
 
     def inherit(self) -> None:
-        """Reset the pool in a forked child; close it if it was running requests."""
+        """Reset the pool in a forked child; close it if it was running requests, or cannot run there."""
         self._lock = threading.RLock()
         self._changed = threading.Condition(self._lock)
         self._visits = Visits()
         for worker in self._workers:
             worker.thread, worker.wake = None, SimpleQueue()
+        lost = next(filter(None, (executable.lost_by_fork for executable in self._executables)), "")
         if self._is_busy() or self._trial.locked():
-            self._waiting.clear()
-            self._idle, self._trial, self._freed = list(self._workers), threading.Lock(), True
-            self._closed = (
+            lost = lost or (
                 "this process was forked while the model ran a prediction: build the model here, or start "
                 "the process by spawn"
             )
+        if lost:
+            self._waiting.clear()
+            self._idle, self._trial, self._freed = list(self._workers), threading.Lock(), True
+            self._closed = self._closed or lost
 
     def _give_back(self, worker: Worker, turn: int) -> None:
         """Mark a worker as idle, or continue with the queue in its own thread.

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any, Protocol
 
 import numpy as np
 
+from pinnace.deferred import import_onnx_ir
 from pinnace.errors import ArgumentTypeError
 from pinnace.options.arguments import check_type
 from pinnace.types import Array
@@ -49,4 +51,17 @@ def to_numpy(value: Any, what: str) -> Array:
     try:
         return np.asarray(value)
     except Exception as error:  # whatever the other library raises
+        with suppress(Exception):
+            return _of_torch(value)
         raise ArgumentTypeError(f"{what}: numpy cannot read a {type(value)}: {error}") from None
+
+
+def _of_torch(value: Any) -> Array:
+    """Return the data of a PyTorch tensor that has a gradient, is on a device, or is of bfloat16.
+
+    Raises whatever comes for other objects.
+    """
+    import_onnx_ir()
+    from onnx_ir.tensor_adapters import TorchTensor
+
+    return TorchTensor(value.detach()).numpy()

@@ -26,6 +26,11 @@ _HOST = ort.OrtDevice.make("cpu", 0)._get_c_device()
 _RUN_OPTIONS = ort.RunOptions()
 """Without options, onnxruntime creates some for each run, which takes a microsecond."""
 
+_LOST_BY_FORK = (
+    "this process was forked and lacks the threads of inter_op_parallel_num: build the model here, or start "
+    "the process by spawn"
+)
+
 _TINY = 2048
 """Bytes up to which copying an array is faster than binding it."""
 
@@ -44,6 +49,7 @@ class OnnxruntimeExecutable:
     ) -> None:
         self._session, self._held, self._profile = started, held, profile
         self._interface, self._first_state = interface, first_state
+        self.lost_by_fork = _LOST_BY_FORK if target.inter_op_threads > 1 else ""
         self.inputs, self.outputs = interface.inputs, interface.outputs
         precision = session.precision(started) if target.device == "cpu" else providers.precision(target)
         self.info = {**interface.info, "engine": session.NAME, "precision": precision}

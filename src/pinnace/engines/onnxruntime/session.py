@@ -10,6 +10,7 @@ from functools import cache
 import numpy as np
 import onnxruntime as ort
 
+from pinnace.engines.forks import never_freed_by_forks
 from pinnace.engines.onnxruntime import providers, starting
 from pinnace.engines.onnxruntime.memory import FAILURES as FAILURES
 from pinnace.machine.processor import sixteen_bit_types
@@ -139,4 +140,5 @@ def start(
         raise starting.explained(error, first) from None
     if first not in started.get_providers():
         raise starting.left_out(first)
+    never_freed_by_forks(started._sess)
     return started

@@ -15,7 +15,7 @@ import openvino as ov
 from pinnace.engines.openvino.guards import counted
 from pinnace.engines.openvino.limits import IndexLimits, out_of_range, recorded
 from pinnace.engines.openvino.reading import with_known_dtype, writable
-from pinnace.engines.openvino.session import FAILURES, NAME, check_threads, compiled
+from pinnace.engines.openvino.session import FAILURES, LOST_BY_FORK, NAME, compiled
 from pinnace.engines.protocol import Execution, State
 from pinnace.engines.steps import Step
 from pinnace.errors import EngineError
@@ -67,6 +67,7 @@ class OpenvinoExecutable:
     """A compiled model; `held` keeps the memory alive that it does not own."""
 
     takes_device_memory = False
+    lost_by_fork = LOST_BY_FORK
 
     def __init__(
         self,
@@ -157,7 +158,6 @@ class _OpenvinoExecution:
 
     def run(self, arrays: Sequence[Array], outputs: Sequence[Array] | None = None) -> list[Array]:
         """Compute the outputs. Raises `EngineError` if OpenVINO fails, or its result differs from ONNX's."""
-        check_threads()
         for place, name, limit in self._limits:
             limit.check(name, arrays[place])
         try:

@@ -7,12 +7,18 @@ from functools import cache
 
 import openvino as ov
 
+from pinnace.engines.forks import never_freed_by_forks
 from pinnace.engines.openvino.reading import FAILURES as FAILURES
 from pinnace.errors import EngineError
 from pinnace.machine.cores import bound, usable_core_count
 from pinnace.options.target import Target
 
 NAME = f"openvino {ov.__version__.partition('-')[0]}"
+
+LOST_BY_FORK = (
+    "openvino: this process was forked from one that has used openvino, and lacks its threads; fork before "
+    "openvino is used, start processes by spawn, or use provider onnxruntime"
+)
 
 _forked = False
 
@@ -28,16 +34,13 @@ os.register_at_fork(after_in_child=_note_fork)
 @cache
 def core() -> ov.Core:
     """Return the core of this process, which owns threads and kernels."""
-    return ov.Core()
+    return never_freed_by_forks(ov.Core())
 
 
 def check_threads() -> None:
     """Raise EngineError in a forked child whose parent has used OpenVINO, as it lacks the threads."""
     if _forked:
-        raise EngineError(
-            "openvino: this process was forked from one that has used openvino, and lacks its threads; "
-            "fork before openvino is used, start processes by spawn, or use provider onnxruntime"
-        )
+        raise EngineError(LOST_BY_FORK)
 
 
 def properties(target: Target) -> dict[str, int | str]:
@@ -64,4 +67,4 @@ def compiled(model: ov.Model | ov.Tensor, target: Target) -> ov.CompiledModel:
     check_threads()
     make = core().compile_model if isinstance(model, ov.Model) else core().import_model
     with bound(target.cores):  # threads inherit the cores of the one that starts them
-        return make(model, "CPU", properties(target))
+        return never_freed_by_forks(make(model, "CPU", properties(target)))
