@@ -16,6 +16,7 @@ from pinnace.api.infer import LiteInfer
 from pinnace.api.model import Model
 from pinnace.api.runner import ModelParallelRunner, RunnerConfig
 from pinnace.engines import devices
+from pinnace.engines.steps import OperatorTime, Profile
 from pinnace.errors import (
     ArgumentTypeError,
     ArgumentValueError,
@@ -99,10 +100,12 @@ __all__ = [
     "ModelStateError",
     "ModelType",
     "NotSupportedError",
+    "OperatorTime",
     "Outputs",
     "PinnaceError",
     "PinnaceWarning",
     "PredictTimeoutError",
+    "Profile",
     "QueueFullError",
     "RunnerConfig",
     "Stats",

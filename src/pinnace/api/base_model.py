@@ -17,6 +17,7 @@ from weakref import WeakKeyDictionary
 from pinnace.api.built import BuiltModel, refusal
 from pinnace.api.owner import EngineOwner
 from pinnace.building.exchange import Exchange, NoExchange
+from pinnace.engines.steps import Profile
 from pinnace.errors import (
     ArgumentTypeError,
     ArgumentValueError,
@@ -251,6 +252,19 @@ class BaseModel(EngineOwner):
         Raises `ModelStateError` if it is not built.
         """
         return self._built().workers.stats()
+
+    def profile(self, inputs: Given, runs: int = 20, warm_up: int = 3) -> Profile:
+        """Measure which nodes of the model file take how long in `runs` predictions, after `warm_up` others.
+
+        The model is built once more for that, with the weights of its file. The result is a list of
+        `OperatorTime`, longest first; its `by_operator()` sums them by operator. Raises as `predict` does,
+        `ArgumentTypeError` and `ArgumentValueError` for numbers that are no counts, and `NotSupportedError`
+        on a cluster.
+        """
+        arguments.count("runs", runs)
+        arguments.count("warm_up", warm_up)
+        live = self._live or self._unready(inputs)
+        return live.exchange.profile(live.inputs.arrays(inputs), runs, warm_up)
 
     def resize(self, inputs: Sequence[Tensor], dims: Sequence[Sequence[int]]) -> None:
         """Change the shapes of the inputs: `dims[i]` is the new shape of input i.

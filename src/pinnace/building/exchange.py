@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from pinnace.engines.steps import Profile
 from pinnace.errors import ArgumentValueError, DataMismatchError, ModelStateError, NotSupportedError
 from pinnace.shapes import Shape
 from pinnace.tensors.tensor import Tensor
@@ -56,6 +57,10 @@ class NoExchange:
     def reshape(self, shapes: tuple[Shape, ...], install: Install) -> None:
         """Raise `NotSupportedError`."""
         raise NotSupportedError(f"resize: {self._why}")
+
+    def profile(self, arrays: Sequence[Array], runs: int, warm_up: int) -> Profile:
+        """Raise `NotSupportedError`."""
+        raise NotSupportedError("profile: a model on a cluster records no times; profile it on this machine")
 
 
 class Exchange:
@@ -120,6 +125,17 @@ class Exchange:
             executables = [refitter.refit(self._weights(values, known)) for refitter in refitters]
         install(*executables)
         self._origins, self._refitters, self._known = origins, refitters, known
+
+    def profile(self, arrays: Sequence[Array], runs: int, warm_up: int) -> Profile:
+        """Profile `runs` predictions with the weights of the file, after `warm_up` others."""
+        executable = self._origins[0].profiled()
+        try:
+            execution = executable.execution()
+            for _ in range(warm_up + runs):
+                execution.run(arrays)
+            return Profile(executable.profile()[warm_up:])
+        finally:
+            executable.close()
 
     def _prepare(self, names: Collection[str]) -> None:
         """Create the refitters for these weights."""

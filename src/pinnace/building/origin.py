@@ -129,6 +129,14 @@ class Origin:
             other._entry, other._sharing = None, Sharing()
         return other
 
+    def profiled(self) -> Executable:
+        """Build the same model with `profile` set, by the same engine."""
+        other = copy.copy(self)
+        target = replace(self.target, profile=True)
+        other._recipe = replace(self._recipe, target=target, source=self.source.again())
+        other._store, other._entry, other._sharing = None, None, Sharing()
+        return other.build()
+
     def build(self) -> Executable:
         """Compile the model, or load it from the cache; see `build`.
 

@@ -6,7 +6,7 @@ import json
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pinnace.bench.timing import Call, RunLimit, Spans
     from pinnace.cli.inputs import InputData
     from pinnace.cli.measured import Accuracy, BenchReport
-    from pinnace.engines.steps import Step
+    from pinnace.engines.steps import Profile
 
 PROFILED = 20
 """Default number of profiled predictions."""
@@ -110,7 +110,7 @@ def bench(
         measured.accuracy = _compare(setup, thread_counts[0], reference, threshold, cosine_threshold)
     _time(setup, thread_counts, worker_counts, clients, measured)
     if profile or trace:
-        measured.profiled = _profile(setup, thread_counts[0], measured.engine)
+        measured.profiled = _profile(setup, thread_counts[0])
     _present(measured, setup, as_json, trace, plot)
     _judge(measured, reference)
 
@@ -152,8 +152,8 @@ def _present(
         print(json.dumps(measured.as_json(), indent=2))
     else:
         show(measured)
-    if trace:
-        trace.write_text(chrome_trace(measured.profiled, setup.path.name), encoding="utf-8")
+    if trace and measured.profiled:
+        trace.write_text(chrome_trace(measured.profiled.runs, setup.path.name), encoding="utf-8")
         note(f"wrote {trace}")
     if plot:
         plotting.draw(plot, setup.path.name, measured.latencies_drawn(), measured.throughputs_drawn())
@@ -218,29 +218,11 @@ def _time_clients(setup: Setup, threads: int, workers: int, clients: int) -> lis
         return served(calls, setup.limit)
 
 
-def _profile(setup: Setup, threads: int, engine: str) -> list[list[Step]]:
-    """Return the steps of profiled runs, by the engine that was timed."""
-    import numpy as np
-
-    from pinnace.bench.timing import RunLimit, spans
-    from pinnace.building.origin import build
-    from pinnace.building.planning import to_target
+def _profile(setup: Setup, threads: int) -> Profile:
     from pinnace.cli.console import progress
-    from pinnace.options.settings import Settings
 
-    with _opened(setup, threads, 1) as opened:
-        arrays = [np.asarray(one.array, order="C") for one in opened.fed]
-    context = _context(setup, threads, 1)
-    target = replace(to_target(context), provider=engine.partition(" ")[0], profile=True)
-    executable = build(setup.path, None, target, Settings.load(context.parallel.config_path))
-    try:
-        with progress(f"Profiling {setup.path.name}"):
-            execution = executable.execution()
-            not_counted = len(spans(lambda: execution.run(arrays), setup.warming))
-            spans(lambda: execution.run(arrays), RunLimit(0.0, setup.runs or PROFILED))
-        return executable.profile()[not_counted:]
-    finally:
-        executable.close()
+    with _opened(setup, threads, 1) as opened, progress(f"Profiling {setup.path.name}"):
+        return opened.model.profile(opened.tensors, setup.runs or PROFILED, setup.warm_up)
 
 
 @contextmanager

@@ -11,11 +11,10 @@ import numpy as np
 import numpy.typing as npt
 
 from pinnace.bench.accuracy import Closeness, mean_cosine, mean_relative_error
-from pinnace.bench.profile import StepSum, by_node, by_operator
 from pinnace.bench.throughput import Throughput, throughput
 from pinnace.bench.timing import CallLatency, Spans, latency, milliseconds
 from pinnace.cli.console import table
-from pinnace.engines.steps import Step
+from pinnace.engines.steps import OperatorTime, Profile
 
 SHOWN_NODES = 20
 """Number of nodes shown of a profile."""
@@ -60,7 +59,7 @@ class BenchReport:
     """All measurements of one model.
 
     `callers` maps numbers of threads to the times of one caller, `clients` maps threads and workers to the
-    times of each client. 0 threads means automatic. `profiled` has the steps of each run.
+    times of each client. 0 threads means automatic.
     """
 
     model: str
@@ -71,7 +70,7 @@ class BenchReport:
     accuracy: Accuracy | None = None
     callers: dict[int, Spans] = field(default_factory=dict)
     clients: dict[tuple[int, int], list[Spans]] = field(default_factory=dict)
-    profiled: list[list[Step]] = field(default_factory=list)
+    profiled: Profile | None = None
 
     def latencies(self) -> dict[int, CallLatency]:
         """Return the latency of one caller by threads."""
@@ -108,15 +107,16 @@ class BenchReport:
                 {"threads": threads, "workers": workers} | asdict(one)
                 for (threads, workers), one in self.throughputs().items()
             ],
-            "profile": self._profile_as_json() if self.profiled else None,
+            "profile": _profile_as_json(self.profiled) if self.profiled else None,
         }
 
-    def _profile_as_json(self) -> dict[str, Any]:
-        return {
-            "runs": len(self.profiled),
-            "operators": [asdict(one) for one in by_operator(self.profiled)],
-            "nodes": [asdict(one) for one in by_node(self.profiled)],
-        }
+
+def _profile_as_json(profiled: Profile) -> dict[str, Any]:
+    return {
+        "runs": len(profiled.runs),
+        "operators": [asdict(one) for one in profiled.by_operator()],
+        "nodes": [asdict(one) for one in profiled],
+    }
 
 
 def in_words(threads: int) -> str:
@@ -153,17 +153,17 @@ def _show_rows(title: str, first: str, rows: Mapping[str, CallLatency | Throughp
     table(title, _aligned([[first, *names], *cells]))
 
 
-def _show_profile(profiled: Sequence[Sequence[Step]]) -> None:
-    runs = len(profiled)
+def _show_profile(profiled: Profile) -> None:
+    runs = len(profiled.runs)
     figures = ("calls", "total", "of a run", "share")
-    operators = [[one.name, *_figures(one, runs)] for one in by_operator(profiled)]
+    operators = [[one.name, *_figures(one, runs)] for one in profiled.by_operator()]
     table(f"profile of {runs} runs by operator, ms", _aligned([["operator", *figures], *operators]))
-    nodes = [[one.name, one.operator, *_figures(one, runs)] for one in by_node(profiled)]
+    nodes = [[one.name, one.operator, *_figures(one, runs)] for one in profiled]
     title = f"profile of {runs} runs by node, ms, {min(SHOWN_NODES, len(nodes))} of {len(nodes)}"
     table(title, _aligned([["node", "operator", *figures], *nodes[:SHOWN_NODES]]))
 
 
-def _figures(one: StepSum, runs: int) -> tuple[str, ...]:
+def _figures(one: OperatorTime, runs: int) -> tuple[str, ...]:
     return str(one.calls), f"{one.total:.3f}", f"{one.total / runs:.4f}", f"{one.share:.1%}"
 
 
