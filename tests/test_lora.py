@@ -15,7 +15,7 @@ from onnx import TensorProto, helper, numpy_helper
 from pinnace import Context, Model, ModelType, PinnaceWarning, Tensor
 from pinnace.errors import ArgumentValueError, DataMismatchError, ModelFormatError, ModelStateError
 
-safetensors = pytest.importorskip("safetensors.numpy", reason="safetensors is missing: pinnace[lora]")
+safetensors = pytest.importorskip("safetensors.numpy", reason="safetensors is missing")
 
 UPDATE = Path(__file__).parent / "data" / "update"
 RANDOM = np.random.default_rng(0)
@@ -379,7 +379,7 @@ def test_configurations_that_are_none(model: Model, tmp_path: Path, config: str)
 
 def test_without_the_package(model: Model, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(__import__("sys").modules, "safetensors", None)
-    with pytest.raises(ImportError, match=r"pip install 'pinnace\[lora\]'"):
+    with pytest.raises(ImportError, match=r"pip install safetensors"):
         model.apply_lora(tmp_path / "adapter.safetensors")
 
 

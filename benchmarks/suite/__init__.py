@@ -125,4 +125,4 @@ def _draw(records: list[Record], out: Path) -> None:
     try:
         plot(records, out / "suite.svg")
     except ImportError:
-        print("no plot: it needs matplotlib (pip install 'pinnace[bench]')", file=sys.stderr)
+        print("no plot: it needs matplotlib (pip install matplotlib)", file=sys.stderr)

@@ -124,7 +124,7 @@ class UnsupportedModelError(PinnaceError, RuntimeError):
             f"  {p.name} x{p.count}, first at node {p.first_node!r}: {p.reason}" for p in self.primitives
         ]
         first = f"{model} uses {len(lines)} unsupported primitive(s):"
-        last = "What runs is listed in docs/operators.md of the project."
+        last = "Change these in the model, and export it again."
         super().__init__("\n".join((first, *lines, last)))
 
     def __reduce__(self) -> tuple[type[UnsupportedModelError], tuple[str, Sequence[UnsupportedPrimitive]]]:

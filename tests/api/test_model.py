@@ -28,6 +28,7 @@ from pinnace.types import Port
 from pinnace.weights.source import Source
 
 API = Path(__file__).parents[1] / "data" / "api"
+EFFICIENTNET = Path(pinnace.__file__).parent / "data" / "efficientnet_lite0.mindir"
 
 
 @pytest.fixture
@@ -280,6 +281,18 @@ def test_a_buffer_with_weights_beside_a_file(tmp_path: Path, place: str) -> None
         assert np.asarray(model.predict([np.ones(4, np.float32)])[0]).tolist() == [0, 1, 2, 3]
     with pytest.raises(ModelFormatError):
         Model().build_from_buffer(data, ModelType.ONNX)
+
+
+@pytest.mark.parametrize("kept", [True, False])
+def test_a_symbolic_link(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kept: bool) -> None:
+    """Stores of models are made of them; onnxruntime refuses weights that a link leads out of its folder."""
+    if not kept:
+        monkeypatch.setenv("PINNACE_CACHE_DIR", "off")
+    link = tmp_path / "net.mindir"
+    link.symlink_to(EFFICIENTNET)
+    model = Model()
+    model.build_from_file(link, ModelType.MINDIR)
+    assert "net.mindir" in str(model)
 
 
 def test_options_are_checked_before_the_build(tmp_path: Path) -> None:

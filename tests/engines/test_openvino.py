@@ -225,7 +225,7 @@ def test_without_the_package_an_error_says_how_to_get_it(monkeypatch):
     import sys
 
     monkeypatch.setitem(sys.modules, "pinnace.engines.openvino.engine", None)
-    with pytest.raises(DeviceUnavailableError, match=r"pip install 'pinnace\[openvino\]'"):
+    with pytest.raises(DeviceUnavailableError, match=r"pip install 'openvino>=2025.4'"):
         build(product().SerializeToString(), None, ON_OPENVINO, Settings())
 
 

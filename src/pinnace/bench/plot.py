@@ -61,6 +61,6 @@ def _matplotlib() -> ModuleType:
         import matplotlib
     except ImportError:
         raise ArgumentValueError(
-            "plots are drawn with the package matplotlib: pip install 'pinnace[bench]'"
+            "plots are drawn with the package matplotlib: pip install matplotlib"
         ) from None
     return matplotlib

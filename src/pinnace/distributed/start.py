@@ -118,7 +118,7 @@ def chosen(wanted: str, device: str, has_torch: bool, has_nccl: Callable[[], boo
     if wanted not in ("", "torch", "sockets"):
         raise ConfigError(f"{COMMUNICATOR} is {wanted!r}: it must be torch or sockets")
     if wanted == "torch" and not has_torch:
-        raise ConfigError("torch.distributed is selected for the ranks, and torch is missing: pinnace[ranks]")
+        raise ConfigError("the ranks need torch for torch.distributed: pip install torch")
     if wanted == "sockets" or not has_torch:
         return "sockets"
     return "nccl" if device == "gpu" and has_nccl() else "gloo"

@@ -71,7 +71,7 @@ def _engine(name: str) -> Engine:
             from pinnace.engines.openvino.engine import Openvino
         except ImportError as error:
             raise DeviceUnavailableError(
-                f"cpu provider 'openvino' needs its package: pip install 'pinnace[openvino]' ({error})"
+                f"cpu provider 'openvino' needs its package: pip install 'openvino>=2025.4' ({error})"
             ) from None
         return Openvino()
     from pinnace.engines.onnxruntime.engine import Onnxruntime

@@ -199,7 +199,7 @@ def _tensors(path: Path) -> dict[str, _Floats]:
         import safetensors
     except ImportError:
         raise ImportError(
-            "LoRA adapters are read with the package safetensors: pip install 'pinnace[lora]'"
+            "LoRA adapters are read with the package safetensors: pip install safetensors"
         ) from None
     try:
         entries = safetensors.deserialize(path.read_bytes())  # type: ignore[no-untyped-call]

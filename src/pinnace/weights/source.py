@@ -50,14 +50,18 @@ class Source:
 
     @classmethod
     def of_file(cls, path: str | os.PathLike[str]) -> Source:
-        """Map a file. Raises ModelFormatError if it is missing, empty or unreadable."""
-        where = Path(path)
+        """Map a file. Raises ModelFormatError if it is missing, empty or unreadable.
+
+        Of a symbolic link it is the file that counts, with the folder in which it is: onnxruntime opens no
+        weights by a link that leaves its folder.
+        """
+        where = Path(os.path.realpath(path) if os.path.islink(path) else path)
         _check_name(where.absolute())
         before = _state(where)
         data = _map(where)
         if not len(data):
             raise ModelFormatError(f"{where}: the file is empty")
-        return cls(str(where), data, where, where.absolute().parent, {where.absolute(): before})
+        return cls(os.fspath(path), data, where, where.absolute().parent, {where.absolute(): before})
 
     @classmethod
     def of_buffer(cls, data: Buffer, folder: str | os.PathLike[str] | None = None) -> Source:

@@ -49,9 +49,9 @@ def test_the_missing_extra_is_named(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "ray", None)
     path = tmp_path / "m.onnx"
     path.write_bytes(b"no model")
-    with pytest.raises(DeviceUnavailableError, match=r"pip install 'pinnace\[ray\]'"):
+    with pytest.raises(DeviceUnavailableError, match=r"pip install 'ray>=2.60'"):
         pinnace.DataParallel(str(path), on_ray())
-    with pytest.raises(DeviceUnavailableError, match=r"pip install 'pinnace\[ray\]'"):
+    with pytest.raises(DeviceUnavailableError, match=r"pip install 'ray>=2.60'"):
         pinnace.ModelParallelRunner().build_from_file(str(path), on_ray())
 
 

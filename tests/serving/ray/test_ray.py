@@ -32,7 +32,7 @@ from pinnace.errors import (
     UnsupportedModelError,
 )
 
-ray = pytest.importorskip("ray", reason="ray is missing: pip install 'pinnace[ray]'")
+ray = pytest.importorskip("ray", reason="ray is missing: pip install ray")
 
 from ray.cluster_utils import Cluster  # noqa: E402
 

@@ -59,7 +59,7 @@ def _crew(
         import ray  # noqa: F401
     except ImportError as error:
         raise DeviceUnavailableError(
-            f"clusters need the package ray: pip install 'pinnace[ray]' ({error})"
+            f"clusters need the package ray: pip install 'ray>=2.60' ({error})"
         ) from None
     from pinnace.serving.ray.fleet import start
 
