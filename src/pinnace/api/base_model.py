@@ -57,6 +57,8 @@ def _none_by_default(method: Callable[[Any, Any], str]) -> Callable[[Any, Any], 
 class BaseModel(EngineOwner):
     """Inputs, outputs and predictions over workers, which `_start` creates."""
 
+    built: type[BuiltModel] = BuiltModel
+
     def __init__(self) -> None:
         self._lock = threading.RLock()  # reentrant: a signal handler may close the model that it interrupts
         self._updating = threading.RLock()
@@ -130,9 +132,10 @@ class BaseModel(EngineOwner):
         device, such as "gpu:1", with a note if it is simulated; several are separated by ", ".
 
         "engine" and "precision" say what computes, "threads" of a request and "workers" in how many,
-        "model_type" the kind of file, "tuned" ("yes" or "no") whether `pinnace tune` has measured the model,
-        "cache" whether it was "loaded" from the compile cache, "written" there, "not kept", or the cache is
-        "off", and "build" how long each stage took. Other keys are the user info of the model file.
+        "file" and "model_type" are those of the build, "tuned" ("yes" or "no") says whether `pinnace tune`
+        has measured the model, "cache" whether it was "loaded" from the compile cache, "written" there, "not
+        kept", or the cache is "off", and "build" how long each stage took. Other keys are the user info of
+        the model file.
         """
         check_type("key", key, str)
         if key == "current_pid":
@@ -336,7 +339,7 @@ class BaseModel(EngineOwner):
         limits.
         """
         inputs = inputs or workers.executable.inputs
-        live = BuiltModel(
+        live = self.built(
             workers, offer, exchange, tuple(port.shape for port in inputs), devices, inputs, facts
         )
         with self._lock:

@@ -50,7 +50,7 @@ class BuiltModel:
         """Return the same model with other shapes, for which its executables are built already."""
         ports = zip(self.declared, built, strict=True)
         inputs = tuple(replace(port, shape=shape) for port, shape in ports) if built else self.declared
-        live = BuiltModel(self.workers, self.offer, self.exchange, shapes, self.devices, inputs, self._facts)
+        live = type(self)(self.workers, self.offer, self.exchange, shapes, self.devices, inputs, self._facts)
         live.declared, live.built, live.warned = self.declared, built, self.warned
         return live
 

@@ -101,7 +101,7 @@ class Origin:
         self._entry: Entry | None = None
         self._tuned = tuning is not None
         self.offer: Offer | None = None
-        self.facts: Mapping[str, str] = {}
+        self.facts: dict[str, str] = {}
 
     @property
     def source(self) -> Source:
@@ -195,11 +195,9 @@ class Origin:
             "cache": cache,
             "build": f"{stages}; {seconds * 1e3:.3g} ms in all",
         }
-        said = ", ".join(f"{name} {value}" for name, value in self.facts.items())
-        info = executable.info
-        _log.info(
-            "%s: engine %s, precision %s, %s", self.source.name, info["engine"], info["precision"], said
-        )
+        said = {name: executable.info[name] for name in ("engine", "precision")} | self.facts
+        self.facts["file"] = self.source.name
+        _log.info("%s: %s", self.source.name, ", ".join(f"{name} {value}" for name, value in said.items()))
 
     def _build_somewhere(self) -> Executable:
         try:

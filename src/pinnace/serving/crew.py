@@ -345,7 +345,7 @@ class CrewWorkers(Workers):
         crew: Crew,
         limit: int = 0,
         batching: Batching | None = None,
-        worker: type[Worker] = Worker,
+        worker: type[Worker] | None = None,
     ) -> None:
         """See `Workers`."""
         super().__init__(crew, len(crew) * crew.depth, (), limit, batching, worker=worker)

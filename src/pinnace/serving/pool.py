@@ -62,6 +62,8 @@ class Workers(WorkerThreads):
     other devices.
     """
 
+    kind: type[Worker] = Worker
+
     def __init__(
         self,
         executable: Executable,
@@ -70,11 +72,11 @@ class Workers(WorkerThreads):
         limit: int = 0,
         batching: Batching | None = None,
         others: Sequence[WorkerGroup] = (),
-        worker: type[Worker] = Worker,
+        worker: type[Worker] | None = None,
     ) -> None:
         if batching is not None:
             batching.check(executable)
-        super().__init__([WorkerGroup(executable, count, cores), *others], worker)
+        super().__init__([WorkerGroup(executable, count, cores), *others], worker or self.kind)
         self._limit, self._batching = limit, batching
         self._direct = batching is None or not batching.delay
         self._crowded_until = 0

@@ -1,0 +1,115 @@
+"""Spans of OpenTelemetry for predictions; needs the extra `otel`.
+
+from pinnace.tracing import instrument
+
+instrument()  # models that are built from now on
+
+Each prediction that runs is a span `pinnace.predict` below the caller's current one, with the spans
+`pinnace.copy` (inputs are checked, and copied if necessary), `pinnace.queue` (it waits for a worker) and
+`pinnace.run` below it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from importlib.metadata import version
+from time import perf_counter_ns, time_ns
+from typing import Any
+
+import opentelemetry.trace as trace
+from opentelemetry.context import Context, get_current
+
+from pinnace.api.base_model import BaseModel
+from pinnace.api.built import BuiltModel
+from pinnace.serving.pool import Workers
+from pinnace.serving.request import Request
+from pinnace.serving.worker import Worker
+from pinnace.tensors.given import Given
+from pinnace.tensors.inputs import InputPorts
+from pinnace.types import Array
+
+_tracer = trace.get_tracer("pinnace")
+
+
+def instrument(tracer_provider: trace.TracerProvider | None = None) -> None:
+    """Trace the models that are built from now on, by default with the global provider."""
+    global _tracer
+    _tracer = trace.get_tracer("pinnace", version("pinnace"), tracer_provider)
+    BaseModel.built, Workers.kind = _TracedModel, _TracedWorker
+
+
+def uninstrument() -> None:
+    """Trace no models that are built from now on."""
+    BaseModel.built, Workers.kind = BuiltModel, Worker
+
+
+class _TracedArrays(list[Array]):
+    """Inputs of a request; they carry its context to the worker that runs it, and when they were copied."""
+
+    model: str
+    caller: Context
+    copied: tuple[int, int]
+
+
+class _TracedInputs(InputPorts):
+    def __init__(self, plain: InputPorts, model: str) -> None:
+        vars(self).update(vars(plain))
+        self._model = model
+
+    def arrays(self, inputs: Given) -> list[Array]:
+        began = perf_counter_ns()
+        arrays = _TracedArrays(super().arrays(inputs))
+        arrays.model, arrays.caller = self._model, get_current()
+        arrays.copied = began, perf_counter_ns()
+        return arrays
+
+
+class _TracedModel(BuiltModel):
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        self.inputs = _TracedInputs(self.inputs, os.path.basename(self.fact("file")))
+
+
+class _TracedWorker(Worker):
+    _batch_began = 0
+
+    def run(self, arrays: Sequence[Array], outputs: Sequence[Array] | None, arrived: int) -> list[Array]:
+        began = perf_counter_ns()
+        try:
+            results = super().run(arrays, outputs, arrived)
+        except BaseException as error:
+            _tell(arrays, arrived, began, error)
+            raise
+        _tell(arrays, arrived, began)
+        return results
+
+    def attempt(self, arrays: Sequence[Array]) -> list[Array] | None:
+        self._batch_began = perf_counter_ns()
+        return super().attempt(arrays)
+
+    def finish(self, batch: Sequence[Request], results: Sequence[list[Array]]) -> None:
+        for request in batch:
+            _tell(request.arrays, request.arrived, self._batch_began, batch=len(batch))
+        super().finish(batch, results)
+
+
+def _tell(
+    arrays: Sequence[Array], arrived: int, began: int, error: BaseException | None = None, batch: int = 1
+) -> None:
+    """Record the spans of a request that has ended; times are by `perf_counter_ns`."""
+    if not isinstance(arrays, _TracedArrays):  # it was built before
+        return
+    ended = perf_counter_ns()
+    epoch = time_ns() - ended
+    about: dict[str, str | int] = {"pinnace.model": arrays.model, "pinnace.batch": batch}
+    whole = _tracer.start_span(
+        "pinnace.predict", arrays.caller, attributes=about, start_time=epoch + arrays.copied[0]
+    )
+    within = trace.set_span_in_context(whole, arrays.caller)
+    for name, start, end in (("copy", *arrays.copied), ("queue", arrived, began), ("run", began, ended)):
+        _tracer.start_span(f"pinnace.{name}", within, start_time=epoch + start).end(epoch + end)
+    if error is not None:
+        whole.record_exception(error, timestamp=epoch + ended)
+        whole.set_status(trace.StatusCode.ERROR, str(error))
+    whole.end(epoch + ended)
