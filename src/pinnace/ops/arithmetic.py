@@ -321,9 +321,13 @@ def log_add_exp2(b: Builder, x: Tensor, y: Tensor) -> Tensor:
 
 @of_two("Heaviside")
 def heaviside(b: Builder, x: Tensor, values: Tensor) -> Tensor:
-    """0 below zero, 1 above, and the second operand at zero, by Where."""
+    """0 below zero, 1 above, and the second operand within 2**-52 of zero, by Where."""
     step = b.cast(b.op("Greater", x, b.like(0, x)), b.dtype(x))
-    return b.op("Where", b.op("Equal", x, b.like(0, x)), values, step)
+    if b.dtype(x).is_floating_point():
+        is_zero = b.op("LessOrEqual", b.op("Abs", x), b.like(2.0**-52, x))
+    else:
+        is_zero = b.op("Equal", x, b.like(0, x))
+    return b.op("Where", is_zero, values, step)
 
 
 @primitive("Addcdiv", "AddcdivExt")

@@ -58,6 +58,8 @@ def lu_unpack(
     height, width = b.dim(data, -2), b.dim(data, -1)
     if not isinstance(height, int) or not isinstance(width, int):
         raise Unsupported("unpacks a matrix of a size that only the run knows")
+    if b.rank(pivots) != b.rank(data) - 1:
+        raise Unsupported("has not one vector of pivots for each matrix")
     order, least = _exchanges(b, pivots, height), min(height, width)
     same = b.op("Equal", b.op("Unsqueeze", order, [-2]), b.op("Unsqueeze", counting(b, height), [-1]))
     tall = b.op("Slice", data, [0], [least], [-1]) if width > least else data
