@@ -63,6 +63,11 @@ class Communicator(Protocol):
         """
 
 
+def as_bytes(array: Array) -> Array:
+    """View an array as bytes, as its type does not matter for a transfer."""
+    return array.reshape(-1).view(np.uint8)
+
+
 _LONGEST = 1 << 28
 """Maximum bytes of a rank's text in `gather`."""
 

@@ -5,13 +5,12 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from datetime import timedelta
-from functools import partial
 from typing import Any
 from uuid import uuid4
 
 import numpy as np
 
-from pinnace.distributed.communicator import Link, Ranks, gathered
+from pinnace.distributed.communicator import Link, Ranks, as_bytes, gathered
 from pinnace.distributed.roster import Roster
 from pinnace.distributed.tables import Rendezvous
 from pinnace.distributed.watch import Watch
@@ -103,8 +102,7 @@ class _GlooLink:
     def __init__(self, dist: Any, world: Any, groups: dict[Ranks, Any], rank: int, watch: Watch) -> None:
         self._world, self._groups, self._rank, self._watch = world, groups, rank, watch
         self._broadcast, self._reduce = dist.BroadcastOptions, dist.AllreduceOptions
-        kinds = dist.ReduceOp
-        self._ops = {"sum": kinds.SUM, "max": kinds.MAX, "min": kinds.MIN, "prod": kinds.PRODUCT}
+        self._ops = reductions(dist)
 
     def all_reduce(self, group: Ranks, x: Array, out: Array, op: str) -> None:
         np.copyto(out, x)
@@ -137,7 +135,7 @@ class _GlooLink:
         started = [(rank, self._world.recv([_bytes(array)], rank, tag)) for rank, array in receives]
         started += [(rank, self._world.send([_bytes(array)], rank, tag)) for rank, array in sends]
         for rank, work in started:
-            _wait(partial(_itself, work), self._watch, (rank,))
+            self._run((rank,), lambda work=work: work)  # type: ignore[misc]
 
     def barrier(self, group: Ranks) -> None:
         self._run(group, lambda: self._groups[group].barrier())
@@ -165,13 +163,14 @@ def _tensor(array: Array) -> Any:
     return torch.from_numpy(array)
 
 
-def _itself(begun: Any) -> Any:
-    return begun
-
-
 def _bytes(array: Array) -> Any:
-    """View an array as bytes, as its type does not matter for a transfer."""
-    return _tensor(array.reshape(-1).view(np.uint8))
+    return _tensor(as_bytes(array))
+
+
+def reductions(dist: Any) -> dict[str, Any]:
+    """Return torch's reductions by the names of ours."""
+    kinds = dist.ReduceOp
+    return {"sum": kinds.SUM, "max": kinds.MAX, "min": kinds.MIN, "prod": kinds.PRODUCT}
 
 
 def _distributed() -> Any:

@@ -21,10 +21,10 @@ from typing import IO
 
 from pinnace.distributed.hosts import check, is_here, places, remote, travelling
 from pinnace.distributed.listener import SECRET
-from pinnace.distributed.mpi import number
 from pinnace.distributed.start import COMMUNICATOR
 from pinnace.distributed.tables import BASE_PORT
 from pinnace.errors import ConfigError
+from pinnace.options.launcher import number
 
 Print = Callable[[int | None, bool, str], None]
 """Prints a line of a rank, None for the launcher, and whether it is stderr."""

@@ -9,25 +9,20 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
-from functools import partial
 from types import FrameType
 from typing import Any
 
 import numpy as np
 
-from pinnace.distributed.communicator import Link, Ranks
+from pinnace.distributed.communicator import Link, Ranks, as_bytes, gathered
 from pinnace.distributed.roster import Roster
 from pinnace.distributed.watch import Watch
 from pinnace.errors import ConfigError, DistributedError
+from pinnace.options.launcher import number
 from pinnace.types import Array
 
 _GRACE = 1.0
 """Seconds that a failed rank stays, so that others can report the failure before mpirun ends them."""
-
-
-def number(*names: str, default: int = 0) -> int:
-    """Return the first of these environment variables that is a number."""
-    return next((int(os.environ[name]) for name in names if os.environ.get(name, "").isdecimal()), default)
 
 
 class Mpi:
@@ -50,16 +45,11 @@ class Mpi:
 
     def gather(self, text: str) -> list[str]:
         """Return the texts of all ranks."""
-        data = np.frombuffer(text.encode(), np.uint8)
-        lengths = np.empty(self.size, np.int64)
-        self._run(lambda: self._world.Iallgather(np.array([data.size], np.int64), lengths))
-        result = np.empty(int(lengths.sum()), np.uint8)
-        self._run(lambda: self._world.Iallgatherv(data, [result, lengths]))
-        ends = np.cumsum(lengths)
-        return [
-            bytes(result[end - n : end]).decode()
-            for end, n in zip(ends.tolist(), lengths.tolist(), strict=True)
-        ]
+
+        def all_gather(x: Array, out: Array) -> None:
+            wait(lambda: self._world.Iallgather(x, out), self._mpi, self.watch, range(self.size))
+
+        return gathered(text, self.size, all_gather, self.watch)
 
     def link(self, groups: Sequence[Ranks]) -> Link:
         """Create an MPI communicator for each group."""
@@ -69,9 +59,6 @@ class Mpi:
             colour = 0 if inside else self._mpi.UNDEFINED
             made[group] = self._world.Split(colour, group.index(self.rank) if inside else 0)
         return _MpiLink(self._mpi, self._world.Dup(), made, self.rank, self.watch)
-
-    def _run(self, start: Callable[[], Any]) -> None:
-        wait(start, self._mpi, self.watch, range(self.size))
 
     def _leave(self) -> None:
         """Finalize MPI, but not after a failure: MPI would wait for ranks that have ended."""
@@ -114,7 +101,7 @@ class _MpiLink:
         self._run(group, lambda: self._groups[group].Iallreduce(x, out, self._ops[op]))
 
     def all_gather(self, group: Ranks, x: Array, out: Array) -> None:
-        self._run(group, lambda: self._groups[group].Iallgather(_bytes(x), _bytes(out)))
+        self._run(group, lambda: self._groups[group].Iallgather(as_bytes(x), as_bytes(out)))
 
     def reduce_scatter(self, group: Ranks, x: Array, out: Array, op: str) -> None:
         self._run(group, lambda: self._groups[group].Ireduce_scatter_block(x, out, self._ops[op]))
@@ -122,19 +109,19 @@ class _MpiLink:
     def broadcast(self, group: Ranks, x: Array, out: Array, root: int) -> None:
         if root == self._rank:
             np.copyto(out, x)
-        self._run(group, lambda: self._groups[group].Ibcast(_bytes(out), group.index(root)))
+        self._run(group, lambda: self._groups[group].Ibcast(as_bytes(out), group.index(root)))
 
     def all_to_all(self, group: Ranks, x: Array, out: Array) -> None:
-        self._run(group, lambda: self._groups[group].Ialltoall(_bytes(x), _bytes(out)))
+        self._run(group, lambda: self._groups[group].Ialltoall(as_bytes(x), as_bytes(out)))
 
     def exchange(
         self, sends: Sequence[tuple[int, Array]], receives: Sequence[tuple[int, Array]], tag: int
     ) -> None:
-        started = [self._world.Irecv(_bytes(array), rank, tag) for rank, array in receives]
-        started += [self._world.Isend(_bytes(array), rank, tag) for rank, array in sends]
+        started = [self._world.Irecv(as_bytes(array), rank, tag) for rank, array in receives]
+        started += [self._world.Isend(as_bytes(array), rank, tag) for rank, array in sends]
         ranks = tuple({rank for rank, _ in (*sends, *receives)})
         for request in started:
-            wait(partial(_itself, request), self._mpi, self._watch, ranks)
+            self._run(ranks, lambda request=request: request)  # type: ignore[misc]
 
     def barrier(self, group: Ranks) -> None:
         self._run(group, lambda: self._groups[group].Ibarrier())
@@ -149,15 +136,6 @@ def wait(start: Callable[[], Any], mpi: Any, watch: Watch, ranks: Sequence[int])
         watch.wait(start().Test, ranks)
     except mpi.Exception as error:
         raise watch.lost(error) from None
-
-
-def _itself(begun: Any) -> Any:
-    return begun
-
-
-def _bytes(array: Array) -> Array:
-    """View an array as bytes, as its type does not matter for a transfer."""
-    return array.reshape(-1).view(np.uint8)
 
 
 def _job() -> str:

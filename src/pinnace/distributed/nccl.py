@@ -8,10 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import numpy as np
-
-from pinnace.distributed.communicator import Link, Ranks
-from pinnace.distributed.gloo import Gloo
+from pinnace.distributed.communicator import Link, Ranks, as_bytes
+from pinnace.distributed.gloo import Gloo, reductions
 from pinnace.distributed.tables import Rendezvous
 from pinnace.distributed.watch import Watch
 from pinnace.types import Array
@@ -75,8 +73,7 @@ class _NcclLink:
         self._host, self._groups, self._device = host, groups, device
         self._dist, self._rank, self._watch = dist, rank, watch
         self.exchange, self.barrier = host.exchange, host.barrier
-        kinds = dist.ReduceOp
-        self._ops = {"sum": kinds.SUM, "max": kinds.MAX, "min": kinds.MIN, "prod": kinds.PRODUCT}
+        self._ops = reductions(dist)
 
     def all_reduce(self, group: Ranks, x: Array, out: Array, op: str) -> None:
         options, there = self._dist.AllreduceOptions(), self._device.given(x)
@@ -95,18 +92,18 @@ class _NcclLink:
         self._device.taken(result, out)
 
     def broadcast(self, group: Ranks, x: Array, out: Array, root: int) -> None:
-        options, there = self._dist.BroadcastOptions(), self._device.given(_bytes(x))
+        options, there = self._dist.BroadcastOptions(), self._device.given(as_bytes(x))
         options.rootRank = group.index(root)
         self._run(group, lambda: self._groups[group].broadcast([there], options))
-        self._device.taken(there, _bytes(out))
+        self._device.taken(there, as_bytes(out))
 
     def all_to_all(self, group: Ranks, x: Array, out: Array) -> None:
         self._moved(group, x, out, lambda to, of: self._groups[group].alltoall_base(to, of, [], []))
 
     def _moved(self, group: Ranks, x: Array, out: Array, start: Callable[[Any, Any], Any]) -> None:
-        there, result = self._device.given(_bytes(x)), self._device.empty_like(_bytes(out))
+        there, result = self._device.given(as_bytes(x)), self._device.empty_like(as_bytes(out))
         self._run(group, lambda: start(result, there))
-        self._device.taken(result, _bytes(out))
+        self._device.taken(result, as_bytes(out))
 
     def _run(self, group: Ranks, start: Callable[[], Any]) -> None:
         """Run an operation while watching the ranks: NCCL itself would wait for a dead one."""
@@ -114,7 +111,3 @@ class _NcclLink:
             self._watch.wait(start().is_completed, group)
         except RuntimeError as error:
             raise self._watch.lost(error) from None
-
-
-def _bytes(array: Array) -> Array:
-    return array.reshape(-1).view(np.uint8)

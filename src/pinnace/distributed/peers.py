@@ -8,8 +8,7 @@ import struct
 import time
 from collections.abc import Mapping, Sequence
 
-import numpy as np
-
+from pinnace.distributed.communicator import as_bytes
 from pinnace.distributed.watch import Watch
 from pinnace.types import Array
 
@@ -109,9 +108,9 @@ def move(
 ) -> None:
     """Send and receive all of these concurrently. Raises DistributedError."""
     for rank, array in sends:
-        peers[rank].give(tag, _bytes(array))
+        peers[rank].give(tag, as_bytes(array).data)
     for rank, array in receives:
-        peers[rank].expect(tag, _bytes(array))
+        peers[rank].expect(tag, as_bytes(array).data)
     ranks = {rank for rank, _ in (*sends, *receives)}
     deadline = time.monotonic() + watch.seconds
     try:
@@ -139,7 +138,3 @@ def _pump(busy: Sequence[Peer], deadline: float, watch: Watch) -> None:
             watch.look()
             if time.monotonic() > deadline:
                 raise TimeoutError
-
-
-def _bytes(array: Array) -> memoryview:
-    return array.reshape(-1).view(np.uint8).data

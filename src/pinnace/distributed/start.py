@@ -11,11 +11,12 @@ from pathlib import Path
 
 from pinnace.distributed.communicator import Communicator
 from pinnace.distributed.gloo import Gloo
-from pinnace.distributed.mpi import Mpi, number
+from pinnace.distributed.mpi import Mpi
 from pinnace.distributed.nccl import Nccl, has_nccl
 from pinnace.distributed.sockets import Sockets
 from pinnace.distributed.tables import BASE_PORT, Rendezvous, devices_of, meeting
 from pinnace.errors import ConfigError
+from pinnace.options.launcher import number
 from pinnace.options.settings import Settings
 from pinnace.options.target import Target
 

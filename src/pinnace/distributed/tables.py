@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from pinnace.distributed.communicator import Ranks
-from pinnace.distributed.mpi import number
 from pinnace.errors import ConfigError, DistributedError
+from pinnace.options.launcher import number
 
 BASE_PORT = 60000
 """HCCL's default; the variable HCCL_IF_BASE_PORT overrides it."""

@@ -13,5 +13,9 @@ _NAMES = {
 
 def launched(what: Literal["rank", "size"], default: int) -> int:
     """Return the rank of this process, or the number of ranks; `default` without a launcher."""
-    said = (os.environ.get(name, "") for name in _NAMES[what])
-    return next((int(number) for number in said if number.isdecimal()), default)
+    return number(*_NAMES[what], default=default)
+
+
+def number(*names: str, default: int = 0) -> int:
+    """Return the first of these environment variables that is a number."""
+    return next((int(os.environ[name]) for name in names if os.environ.get(name, "").isdecimal()), default)
