@@ -9,9 +9,12 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import numpy as np
-import onnx
 import onnx_ir as ir
-from onnx_ir.passes.common import LiftConstantsToInitializersPass
+from onnx_ir.passes.common import (
+    LiftConstantsToInitializersPass,
+    RemoveInitializersFromInputsPass,
+    ShapeInferencePass,
+)
 
 from pinnace import formats
 from pinnace.compiler.graph import compilable
@@ -123,13 +126,13 @@ def _prepared(source: Source, shapes: Mapping[str, Sequence[int]]) -> ir.Model:
         for value in (v for node in model.graph for v in node.outputs):
             value.shape = None
     _plain_products(model.graph)
-    return _inferred(model)
+    ShapeInferencePass(check_type=False, strict_mode=False)(model)
+    return model
 
 
 def _weights_as_initializers(model: ir.Model) -> None:
     """Turn weights in all forms into initializers."""
-    for value in [value for value in model.graph.inputs if value.is_initializer()]:
-        model.graph.inputs.remove(value)
+    RemoveInitializersFromInputsPass()(model)
     model.ir_version = max(model.ir_version, 4)  # older versions require initializers to be inputs
     LiftConstantsToInitializersPass()(model)
     for function in model.functions.values():
@@ -148,35 +151,6 @@ def _check_shape(model: str, value: ir.Value, dims: Sequence[int]) -> None:
     else:
         wanted = f"it is {had}, of which only -1 is free"
     raise ConfigError(f"{model}: input {value.name!r} cannot have the shape {list(dims)}: {wanted}")
-
-
-def _inferred(model: ir.Model) -> ir.Model:
-    """Add the types and shapes of ONNX's inference, which runs without large weights."""
-    kept = {name: value.const_value for name, value in model.graph.initializers.items()}
-    for name, value in model.graph.initializers.items():
-        tensor_ = kept[name]
-        if tensor_ is not None and tensor_.nbytes > SMALL:
-            value.const_value = ir.ExternalTensor(
-                "left out", 0, tensor_.nbytes, tensor_.dtype, shape=ir.Shape(tensor_.shape.numpy()), name=name
-            )
-    found = onnx.shape_inference.infer_shapes(ir.to_proto(model), data_prop=True)
-    infos = {info.name: info.type for info in (*found.graph.value_info, *found.graph.output)}
-    for name, value in model.graph.initializers.items():
-        value.const_value = kept[name]
-    for node in model.graph:
-        for value in node.outputs:
-            if value.name in infos and infos[value.name].HasField("tensor_type"):
-                kind = infos[value.name].tensor_type
-                if value.type is None:
-                    value.type = ir.TensorType(ir.DataType(kind.elem_type))
-                if kind.HasField("shape"):
-                    value.shape = ir.Shape(
-                        [
-                            d.dim_value if d.HasField("dim_value") else d.dim_param or None
-                            for d in kind.shape.dim
-                        ]
-                    )
-    return model
 
 
 def _plain_products(graph: ir.Graph) -> None:

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import onnx_ir as ir
+from onnx_ir.passes.common import RemoveUnusedNodesPass
 
 from pinnace.distributed.plan import reads, replace_reads
 from pinnace.ops.collective import DOMAIN
@@ -79,7 +80,9 @@ def cut(model: ir.Model, rank: int, size: int) -> int:
     """Reduce `model`, whose values have types and shapes, to a rank's part. Returns the number of split
     weights.
     """
-    return _TensorSharder(model, rank, size).run()
+    count = _TensorSharder(model, rank, size).run()
+    RemoveUnusedNodesPass()(model)  # also weights of which only slices are read
+    return count
 
 
 class _TensorSharder:
@@ -105,7 +108,6 @@ class _TensorSharder:
                 name, output.name = output.name, f"{output.name}.part"
                 whole.name = name
                 self._graph.outputs[place] = whole
-        self._drop_unread()
         self._opsets[DOMAIN] = 1
         return self._cut
 
@@ -348,18 +350,6 @@ class _TensorSharder:
     def _divides(self, value: ir.Value, axis: int) -> bool:
         width = (value.shape or ())[axis]
         return isinstance(width, int) and width % self._size == 0
-
-    def _drop_unread(self) -> None:
-        """Remove initializers that nothing reads, also those of which only slices are read."""
-        read = {
-            value.name
-            for node in ir.traversal.RecursiveGraphIterator(self._graph)
-            for value in node.inputs
-            if value
-        }
-        read |= {value.name for value in self._graph.outputs}
-        for name in [name for name in self._graph.initializers if name not in read]:
-            del self._graph.initializers[name]
 
 
 def _is_known(values: Sequence[ir.Value]) -> bool:
