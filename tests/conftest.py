@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import os
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
+import onnx
 import pytest
+from onnx import TensorProto, helper
 
 from pinnace.building.origin import build
 from pinnace.engines.devices import devices_of
@@ -54,3 +57,20 @@ def run_model(target):
             executable.close()
 
     return run
+
+
+@pytest.fixture(scope="session")
+def slow(tmp_path_factory):
+    """A model that computes for some tenths of a second where it is given many rows."""
+    weights = np.random.default_rng(3).normal(size=(48, 48)).astype(np.float32) / 7
+    names = ["x", *(f"h{i}" for i in range(40)), "y"]
+    graph = helper.make_graph(
+        [helper.make_node("MatMul", [a, "w"], [b]) for a, b in pairwise(names)],
+        "g",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", 48])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["n", 48])],
+        [helper.make_tensor("w", TensorProto.FLOAT, weights.shape, weights.ravel())],
+    )
+    path = tmp_path_factory.mktemp("models") / "slow.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
+    return path

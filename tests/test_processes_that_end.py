@@ -6,32 +6,8 @@ import os
 import signal
 import subprocess
 import sys
-from itertools import pairwise
 
-import numpy as np
-import onnx
 import pytest
-from onnx import TensorProto, helper
-
-WIDTH = 48
-
-
-@pytest.fixture(scope="module")
-def slow(tmp_path_factory):
-    """A model that computes for some tenths of a second where it is given many rows."""
-    weights = np.random.default_rng(3).normal(size=(WIDTH, WIDTH)).astype(np.float32) / 7
-    names = ["x", *(f"h{i}" for i in range(40)), "y"]
-    graph = helper.make_graph(
-        [helper.make_node("MatMul", [a, "w"], [b]) for a, b in pairwise(names)],
-        "g",
-        [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", WIDTH])],
-        [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["n", WIDTH])],
-        [helper.make_tensor("w", TensorProto.FLOAT, weights.shape, weights.ravel())],
-    )
-    path = tmp_path_factory.mktemp("models") / "slow.onnx"
-    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
-    return path
-
 
 _BEGINNING = """
 import os, signal, sys, threading, time
