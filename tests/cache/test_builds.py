@@ -13,9 +13,10 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import pinnace
-from pinnace.cache import entry
+from pinnace.cache import entry, store
 from pinnace.engines.onnxruntime.engine import Onnxruntime
 from pinnace.errors import PinnaceWarning
+from pinnace.options.settings import Settings
 
 from .conftest import X, close_to, make_model, predict
 
@@ -452,3 +453,11 @@ def test_an_impossible_model_is_an_error_and_leaves_nothing(cache, tmp_path):
     with pytest.raises(pinnace.errors.UnsupportedModelError):
         predict(path)
     assert not list((cache / "new").iterdir())
+
+
+def test_a_cache_in_memory_takes_half_of_it_at_most(cache, monkeypatch):
+    monkeypatch.setattr(store, "usable_memory", lambda: 1 << 30)
+    monkeypatch.setattr(store, "lies_in_memory", lambda path: path == cache)
+    assert store.Store.chosen(Settings()).limit == 1 << 29
+    monkeypatch.setenv("PINNACE_CACHE_LIMIT", "0.1")
+    assert store.Store.chosen(Settings()).limit == 100_000_000

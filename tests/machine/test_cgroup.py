@@ -81,3 +81,19 @@ def test_this_process() -> None:
     """Whatever it is in: no error."""
     assert cgroup.cpu_quota() >= 0
     assert 0 < cgroup.usable_memory() <= MACHINE
+
+
+def test_folders_in_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    mounts = tmp_path / "mounts"
+    mounts.write_text(
+        f"/dev/vda / ext4 rw 0 0\ntmpfs {tmp_path}/a tmpfs rw 0 0\n/dev/vdb {tmp_path}/a/disk xfs rw 0 0\n"
+    )
+    monkeypatch.setattr(cgroup, "_MOUNTS", mounts)
+    (tmp_path / "link").symlink_to(tmp_path / "a")
+    found = {
+        name: cgroup.lies_in_memory(tmp_path / name)
+        for name in ("a/cache", "a/disk/cache", "ab", "link/cache")
+    }
+    assert found == {"a/cache": True, "a/disk/cache": False, "ab": False, "link/cache": True}
+    monkeypatch.setattr(cgroup, "_MOUNTS", tmp_path / "none")
+    assert not cgroup.lies_in_memory(tmp_path / "a")

@@ -29,6 +29,7 @@ from pinnace.cache.entry import Damaged, Entry
 from pinnace.cache.folder import Folder, make_private, size_of
 from pinnace.engines.protocol import TENSORS, Compiled
 from pinnace.errors import ConfigError, warn
+from pinnace.machine.cgroup import lies_in_memory, usable_memory
 from pinnace.options.settings import Settings
 from pinnace.weights.digest import digest_of_file
 
@@ -60,11 +61,15 @@ class Store:
     def chosen(cls, settings: Settings) -> Store | None:
         """Return the store of `[ms_cache] serialize_path`, else of PINNACE_CACHE_DIR, else the user's own.
 
-        Returns None for "off". PINNACE_CACHE_LIMIT is in GB. Raises ConfigError if that is no number, OSError
-        or ValueError if the folder cannot be used.
+        Returns None for "off". PINNACE_CACHE_LIMIT is in GB; the limit of a folder in memory is at most half
+        of the memory that this process may use. Raises ConfigError if that is no number, OSError or
+        ValueError if the folder cannot be used.
         """
         name = settings.get("ms_cache", "serialize_path") or os.environ.get("PINNACE_CACHE_DIR", "")
-        return None if name == OFF else cls(_root(name), _limit())
+        if name == OFF:
+            return None
+        root, limit = _root(name), _limit()
+        return cls(root, min(limit, usable_memory() // 2) if lies_in_memory(root) else limit)
 
     def find(self, key: str) -> Entry | None:
         """Return the entry of this key, or None. A damaged entry is removed with a warning."""

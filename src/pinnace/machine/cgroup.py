@@ -14,6 +14,7 @@ from pathlib import Path
 
 _ROOT = Path("/sys/fs/cgroup")
 _OWN = Path("/proc/self/cgroup")
+_MOUNTS = Path("/proc/self/mounts")
 
 
 def cpu_quota() -> float:
@@ -41,6 +42,15 @@ def usable_memory() -> int:
         with suppress(ValueError):  # "max"
             limits.append(int(text))
     return min(limit for limit in limits if limit > 0)
+
+
+def lies_in_memory(path: Path) -> bool:
+    """Return True for a path on a tmpfs, whose files count as memory of the groups that write them."""
+    with suppress(OSError):
+        mounts = [line.split(" ")[1:3] for line in _MOUNTS.read_text().splitlines()]
+        at = {place: kind for place, kind in mounts if path.resolve().is_relative_to(place)}
+        return at[max(at, key=len)] == "tmpfs"
+    return False
 
 
 def _texts(controller: str, file: str) -> Iterator[str]:
