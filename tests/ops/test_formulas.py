@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import inspect
+import sys
 
 import onnx
 import pytest
@@ -16,7 +17,7 @@ from pinnace.ops.table import rows
 
 FORMULAS = {
     **{row.name: row.lowering for row in rows() if isinstance(row.lowering, Formula)},
-    **{name: f for name, f in _FUNCTIONS.items() if isinstance(f, Formula)},
+    **{f"{module}.{name}": f for (module, name), f in _FUNCTIONS.items() if isinstance(f, Formula)},
 }
 
 
@@ -28,16 +29,22 @@ def test_those_of_several_lines_say_what_they_do():
 def test_all_that_it_names_is_there(name):
     formula = FORMULAS[name]
     nodes = [n for line in formula.lines for n in ast.walk(line)]
-    calls = [n for n in nodes if isinstance(n, ast.Call)]
+    calls = [n for n in nodes if isinstance(n, ast.Call) and isinstance(n.func, ast.Name)]
     called = {c.func.id for c in calls}
     names = {n.id for n in nodes if isinstance(n, ast.Name)} - called
+    targets = [t for n in nodes if isinstance(n, ast.Assign) for t in n.targets]
+    assert all(isinstance(t, ast.Name | ast.Tuple) for t in targets)
     named = {n.id for n in nodes if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
-    assert names <= named | _NAMES.keys() | inspect.signature(formula).parameters.keys()
+    assert named.isdisjoint(called)  # a part has the name of a function
+    there = _NAMES.keys() | vars(sys.modules[formula.__module__]).keys()
+    assert names <= named | there | inspect.signature(formula).parameters.keys()
     for call in calls:
         keywords = {k.arg for k in call.keywords}
+        own = _FUNCTIONS.get((formula.__module__, call.func.id)) or _FUNCTIONS.get(("", call.func.id))
         if call.func.id[0].isupper():
             assert keywords <= onnx.defs.get_schema(call.func.id, OPSET).attributes.keys()
-        elif call.func.id in _FUNCTIONS:
-            assert keywords <= inspect.signature(_FUNCTIONS[call.func.id]).parameters.keys()
+        elif own is not None:
+            parameters = inspect.signature(own).parameters
+            assert keywords <= parameters.keys() or "attributes" in parameters
         else:
-            assert call.func.id in _PLAIN or hasattr(Builder, call.func.id)
+            assert call.func.id in _PLAIN.keys() | there or hasattr(Builder, call.func.id)

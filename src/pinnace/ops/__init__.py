@@ -20,7 +20,6 @@ from pinnace.ops import experts as experts
 from pinnace.ops import factor as factor
 from pinnace.ops import filling as filling
 from pinnace.ops import image as image
-from pinnace.ops import incomplete as incomplete
 from pinnace.ops import index as index
 from pinnace.ops import integers as integers
 from pinnace.ops import linalg as linalg

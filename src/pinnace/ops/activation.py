@@ -5,9 +5,9 @@ from __future__ import annotations
 import onnx_ir as ir
 
 from pinnace.ops.builder import Builder
-from pinnace.ops.formulas import formulas
+from pinnace.ops.formulas import formulas, function
 from pinnace.ops.math import floating, promoted
-from pinnace.ops.table import Dtype, Ints, Tensor, primitive, primitives
+from pinnace.ops.table import Ints, Tensor, primitive, primitives
 from pinnace.ops.values import Value
 
 formulas(
@@ -15,17 +15,33 @@ formulas(
     """
     Elu EluExt: x, alpha: float = 1.0 -> Elu(x, alpha=alpha)
     FastGeLU FastGelu: x -> x * Sigmoid(x * 1.702)
-    GeLU: x -> Gelu(x, approximate='tanh')
-    GeluExt: x, approximate: int = 0 -> Gelu(x, approximate='tanh' if approximate else 'none')
-    HShrink: x, lambd: float = 0.5 -> Where(Abs(x) <= lambd, 0, x)
+    GeLU: x -> Gelu(x, approximate="tanh")
+    GeluExt: x, approximate: int = 0 -> Gelu(x, approximate="tanh" if approximate else "none")
     Hardtanh: x, min_val: float = -1.0, max_val: float = 1.0 ->
         bound_for_nan(Clip(x, min_val, max_val), min_val)
+    HShrink: x, lambd: float = 0.5 -> Where(Abs(x) <= lambd, 0, x)
     LeakyRelu LeakyReLUExt: x, negative_slope: float = 0.01 -> LeakyRelu(x, alpha=negative_slope)
+    LogSigmoid: x ->
+        # Neg of Softplus of Neg, and the buffer that training would read.
+        y = -Softplus(-x)
+        (y, y)
+    LogSoftmax LogSoftmaxExt: x, axis: int = -1, dtype: Dtype | None = None ->
+        # LogSoftmax.
+        along("LogSoftmax", cast(x, dtype or dtype(x)), axis)
+    Mish MishExt: x ->
+        # Mish, in float32 where not in float64.
+        cast(Mish(x if dtype(x) is DOUBLE else cast(x, FLOAT)), dtype(x))
     ReLU6: x -> Clip(x, 0, 6)
-    SiLU: x -> x * Sigmoid(x)
     Sigmoid: x -> Sigmoid(x)
-    SoftShrink: x, lambd: float = 0.5 -> Shrink(x, lambd=lambd, bias=lambd)
+    SiLU: x -> x * Sigmoid(x)
     Softplus: x -> Softplus(x)
+    SoftplusExt: x, beta: float = 1.0, threshold: float = 20.0 ->
+        # Softplus of beta times x over beta, and x itself over the threshold.
+        scaled = x if beta == 1 else x * beta
+        soft = Softplus(scaled)
+        soft = soft if beta == 1 else soft / beta
+        Where(scaled > threshold, x, soft)
+    SoftShrink: x, lambd: float = 0.5 -> Shrink(x, lambd=lambd, bias=lambd)
     Softsign: x -> Softsign(x)
     Tanh: x -> Tanh(x)
     Threshold: x, threshold: float, value: float -> Where(x > threshold, x, value)
@@ -61,20 +77,6 @@ def hswish(b: Builder, x: Tensor) -> Value:
     return b.cast(b.op("HardSwish", floating(b, x)), b.dtype(x))
 
 
-@primitive("Mish", "MishExt")
-def mish(b: Builder, x: Tensor) -> Value:
-    """Mish, in float32 where not in float64."""
-    dtype = b.dtype(x)
-    return b.cast(b.op("Mish", x if dtype is ir.DataType.DOUBLE else b.cast(x, ir.DataType.FLOAT)), dtype)
-
-
-@primitive("LogSigmoid")
-def log_sigmoid(b: Builder, x: Tensor) -> Value:
-    """Neg of Softplus of Neg, and the buffer that training would read."""
-    y = b.op("Neg", b.op("Softplus", b.op("Neg", x)))
-    return y, y
-
-
 @primitive("CeLU")
 def celu(b: Builder, x: Tensor, alpha: float = 1.0) -> Value:
     """Elu of a part, and Mul; of a negative alpha Exp in Elu's place."""
@@ -103,15 +105,6 @@ def prelu(b: Builder, x: Tensor, weight: Tensor) -> Value:
     return b.cast(b.op("PRelu", x, b.reshape(weight, []) if b.rank(x) == 0 else weight), own)
 
 
-@primitive("SoftplusExt")
-def softplus_ext(b: Builder, x: Tensor, beta: float = 1.0, threshold: float = 20.0) -> Value:
-    """Softplus of beta times x over beta, and x itself over the threshold."""
-    scaled = x if beta == 1 else b.op("Mul", x, beta)
-    soft = b.op("Softplus", scaled)
-    soft = soft if beta == 1 else b.op("Div", soft, beta)
-    return b.op("Where", b.op("Greater", scaled, threshold), x, soft)
-
-
 @primitive("Softmax")
 def softmax(b: Builder, x: Tensor, axis: Ints = (-1,)) -> Value:
     """Softmax; over several dimensions as Exp over its sum."""
@@ -122,17 +115,12 @@ def softmax(b: Builder, x: Tensor, axis: Ints = (-1,)) -> Value:
     return b.op("Div", grown, b.op("ReduceSum", grown, list(axis), keepdims=1))
 
 
+@function
 def _along(b: Builder, op_type: str, x: Tensor, axis: int) -> Tensor:
     """An operator along an axis; a scalar is one element."""
     if b.rank(x) == 0:
         return b.op("Squeeze", b.op(op_type, b.op("Unsqueeze", x, [0]), axis=0), [0])
     return b.op(op_type, x, axis=axis)
-
-
-@primitive("LogSoftmax", "LogSoftmaxExt")
-def log_softmax(b: Builder, x: Tensor, axis: int = -1, dtype: Dtype | None = None) -> Value:
-    """LogSoftmax."""
-    return _along(b, "LogSoftmax", b.cast(x, dtype or b.dtype(x)), axis)
 
 
 @primitives({"GLU": False, "Swiglu": True})

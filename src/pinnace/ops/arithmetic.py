@@ -12,7 +12,7 @@ from pinnace.ops import binding
 from pinnace.ops.builder import Builder
 from pinnace.ops.formulas import formulas, function
 from pinnace.ops.integers import divisor, floored_quotient, least_over_zero, quotient
-from pinnace.ops.math import beside, exp2, floating, log1p, promoted, trunc
+from pinnace.ops.math import exp2, floating, log1p, promoted, trunc
 from pinnace.ops.table import Tensor, primitive, primitives
 from pinnace.ops.values import Value
 
@@ -67,8 +67,20 @@ def logical(b: Builder, op_type: str, *operands: Value) -> Value:
 formulas(
     __name__,
     """
+    Addcdiv AddcdivExt: x, first, second, value: Value = 1 ->
+        # Add, of value times the quotient.
+        part = quotient(first, second) if is_integer(x) else first / second
+        x + part * beside(value, x)
     Addcmul AddcmulExt: x, first, second, value: Value = 1 -> x + first * second * beside(value, x)
     ApproximateEqual: x, y, tolerance: float = 1e-5 -> Abs(Sub(*promoted(x, y))) < tolerance
+    IsClose: x: Value, y: Value, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False ->
+        # LessOrEqual of the distance and what is allowed; equal infinities are close.
+        first, second = [floating(v) for v in promoted(x, y)]
+        allowed = Abs(second) * rtol + atol
+        near = Abs(first - second) <= allowed
+        finite = ~IsInf(second)
+        close = near & finite | (first == second)
+        close | IsNaN(first) & IsNaN(second) if equal_nan else close
     Lerp LerpScalar: start, end, weight: Value -> start + (end - start) * beside(weight, start)
     NotEqual NeScalar: x: Value, y: Value -> ~Equal(*promoted(x, y))
     """,
@@ -180,21 +192,6 @@ def without_nan(b: Builder, op_type: str, x: Value, y: Value) -> Value:
         return best
     best = b.op("Where", b.op("IsNaN", second), first, best)
     return b.op("Where", b.op("IsNaN", first), second, best)
-
-
-@primitive("IsClose")
-def is_close(
-    b: Builder, x: Value, y: Value, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False
-) -> Value:
-    """LessOrEqual of the distance and what is allowed; equal infinities are close."""
-    first, second = (floating(b, v) for v in promoted(b, x, y))
-    allowed = b.op("Add", b.op("Mul", b.op("Abs", second), rtol), atol)
-    near = b.op("LessOrEqual", b.op("Abs", b.op("Sub", first, second)), allowed)
-    finite = b.op("Not", b.op("IsInf", second))
-    close = b.op("Or", b.op("And", near, finite), b.op("Equal", first, second))
-    if equal_nan:
-        close = b.op("Or", close, b.op("And", b.op("IsNaN", first), b.op("IsNaN", second)))
-    return close
 
 
 @of_two("LeftShift")
@@ -328,13 +325,6 @@ def heaviside(b: Builder, x: Tensor, values: Tensor) -> Tensor:
     else:
         is_zero = b.op("Equal", x, b.like(0, x))
     return b.op("Where", is_zero, values, step)
-
-
-@primitive("Addcdiv", "AddcdivExt")
-def addcdiv(b: Builder, x: Tensor, first: Tensor, second: Tensor, value: Value = 1) -> Value:
-    """Add, of value times the quotient."""
-    part = quotient(b, first, second) if b.dtype(x).is_integer() else b.op("Div", first, second)
-    return b.op("Add", x, b.op("Mul", part, beside(b, value, x)))
 
 
 @primitive("AddN", "AccumulateNV2")

@@ -36,8 +36,22 @@ formulas(
     MaskedFill MaskedFillScalar: x, mask, value: Value -> Where(mask, beside(value, x), x)
     Rank: x -> rank(x)
     Reshape View ReshapeExt reshape_ TransShape; out_shape: x, shape: Dims -> reshape(x, one_free(shape))
+    ReverseV2: x, axis: Ints ->
+        # Slice with step -1.
+        count = len(axis)
+        least = np.iinfo(np.int64).min
+        Slice(x, [-1] * count, [least] * count, [axis(a, x) for a in axis], [-1] * count)
     Select SelectV2 Where: condition, x: Value, y: Value -> Where(cast(condition, BOOL), *promoted(x, y))
     TensorShape DynamicShape: x -> vector(dims(x))
+    TExt: x -> transpose(x, range(rank(x))[::-1])
+    Tile Repeat: x, dims: Dims ->
+        # Tile.
+        missing = len(dims) - rank(x)
+        x = Unsqueeze(x, range(missing)) if missing > 0 else x
+        Tile(x, vector((1,) * -missing + tuple(dims)))
+    ToDevice; device non_blocking copy: x, *, dtype: Dtype | None = None ->
+        # Cast, where a type is asked for.
+        x if dtype is None else cast(x, dtype)
     TypeAs ToOther; non_blocking copy: x, other -> cast(x, dtype(other))
     ViewAs: x, other -> reshape(x, dims(other))
     """,
@@ -87,12 +101,6 @@ def transpose(b: Builder, x: Tensor, perm: Ints) -> Value:
     return b.transpose(x, [b.axis(p, x) for p in perm])
 
 
-@primitive("TExt")
-def transposed(b: Builder, x: Tensor) -> Value:
-    """Transpose of all dimensions."""
-    return b.transpose(x, range(b.rank(x))[::-1])
-
-
 @primitive("Squeeze")
 def squeeze(b: Builder, x: Tensor, axis: Ints = ()) -> Value:
     """Squeeze, of dimensions that are not fixed at another size than 1."""
@@ -100,15 +108,6 @@ def squeeze(b: Builder, x: Tensor, axis: Ints = ()) -> Value:
         return b.op("Squeeze", x, None)
     single = sorted({b.axis(a, x) for a in axis if b.rank(x) and b.shape(x)[a] in (1, None)})
     return b.op("Squeeze", x, single) if single else x
-
-
-@primitive("Tile", "Repeat")
-def tile(b: Builder, x: Tensor, dims: Dims) -> Value:
-    """Tile."""
-    missing = len(dims) - b.rank(x)
-    if missing > 0:
-        x = b.op("Unsqueeze", x, list(range(missing)))
-    return b.op("Tile", x, b.vector((1,) * -missing + tuple(dims)))
 
 
 @primitive("TileSize")
@@ -134,6 +133,7 @@ def filled(b: Builder, number: float | int | bool, dims: Sequence[int | ir.Value
     return b.op("ConstantOfShape", b.vector(dims), value=value)
 
 
+@function
 def counting(b: Builder, count: int | Tensor) -> Tensor:
     """0, 1, 2 and so on: so many int64."""
     return b.constant(np.arange(span(count))) if isinstance(count, int) else b.op("Range", 0, count, 1)
@@ -145,14 +145,6 @@ def along(b: Builder, x: Tensor, axis: int, rank: int) -> Tensor:
 
 
 # -- order -----------------------------------------------------------------------------------------
-
-
-@primitive("ReverseV2")
-def reverse(b: Builder, x: Tensor, axis: Ints) -> Value:
-    """Slice with step -1."""
-    count = len(axis)
-    least = int(np.iinfo(np.int64).min)
-    return b.op("Slice", x, [-1] * count, [least] * count, [b.axis(a, x) for a in axis], [-1] * count)
 
 
 @primitive("ReverseSequence")
@@ -205,9 +197,3 @@ def data_format(
     if of_vector:
         return b.op("Gather", x, places, axis=0)
     return b.op("Gather", b.constant(places, b.dtype(x).numpy()), x)
-
-
-@primitive("ToDevice", unused="device non_blocking copy")
-def to_device(b: Builder, x: Tensor, *, dtype: Dtype | None = None) -> Value:
-    """Cast, where a type is asked for."""
-    return x if dtype is None else b.cast(x, dtype)

@@ -13,6 +13,7 @@ import onnx_ir as ir
 
 from pinnace.ops.array import counting
 from pinnace.ops.builder import Builder
+from pinnace.ops.formulas import formulas, function, functions
 from pinnace.ops.table import Arguments, Tensor, Tensors, primitive, primitives
 from pinnace.ops.values import Unsupported, Value
 
@@ -81,8 +82,8 @@ def _scores(b: Builder, q: Tensor, k: Tensor) -> Tensor:
 
 
 def _grouped_product(b: Builder, x: Tensor, y: Tensor) -> Tensor:
-    (few,) = _known(b, y, 1)
-    (many,) = _known(b, x, 1)
+    (few,) = _fixed(b, y, 1)
+    (many,) = _fixed(b, x, 1)
     if few == many:
         return b.op("MatMul", x, y)
     rows = b.dim(x, 2)
@@ -91,7 +92,8 @@ def _grouped_product(b: Builder, x: Tensor, y: Tensor) -> Tensor:
     return b.reshape(product, [b.dim(x, 0), many, rows, b.dim(y, 3)])
 
 
-def _known(b: Builder, x: Tensor, *axes: int) -> tuple[int, ...]:
+@function
+def _fixed(b: Builder, x: Tensor, *axes: int) -> tuple[int, ...]:
     sizes = tuple(d for d in (b.shape(x)[a] for a in axes) if d is not None)
     if len(sizes) != len(axes):
         raise Unsupported("needs the number of heads fixed")
@@ -195,8 +197,8 @@ def _qkv(b: Builder, layout: _Layout, query: Tensor, *keys_and_values: Tensor) -
     """Query, key and value as batch, heads, sequence, dimension, in float32."""
     q, few = layout.apart(b, query), layout
     if layout.name in ("BSH", "SBH"):
-        (size,) = _known(b, q, 3)
-        (width,) = _known(b, keys_and_values[0], 2)
+        (size,) = _fixed(b, q, 3)
+        (width,) = _fixed(b, keys_and_values[0], 2)
         few = _Layout(layout.name, width // size)
     return tuple(b.cast(x, _FLOAT) for x in (q, *(few.apart(b, x) for x in keys_and_values)))
 
@@ -255,12 +257,13 @@ def _turned(b: Builder, x: Tensor) -> Tensor:
 
 def _turned_pairs(b: Builder, x: Tensor) -> Tensor:
     """Of each pair the second negative and before the first."""
-    (size,) = _known(b, x, -1)
+    (size,) = _fixed(b, x, -1)
     lead = b.dims(x, stop=-1)
     first, second = b.ops("Split", 2, b.reshape(x, [*lead, size // 2, 2]), axis=-1, num_outputs=2)
     return b.reshape(b.op("Concat", b.op("Neg", second), first, axis=-1), [*lead, size])
 
 
+@function
 @primitive("RotaryPositionEmbedding")
 def rotary_position_embedding(b: Builder, x: Tensor, cos: Tensor, sin: Tensor, mode: int = 0) -> Value:
     """Mul by the cosines, and Add of the turned halves or pairs by the sines."""
@@ -268,18 +271,28 @@ def rotary_position_embedding(b: Builder, x: Tensor, cos: Tensor, sin: Tensor, m
     return b.op("Add", b.op("Mul", x, cos), b.op("Mul", turned, sin))
 
 
-@primitive("ApplyRotaryPosEmb", unused="position_ids")
-def apply_rotary_pos_emb(b: Builder, query: Tensor, key: Tensor, cos: Tensor, sin: Tensor) -> Value:
-    """As RotaryPositionEmbedding, of the halves of every head of query and key."""
-    (size,) = _known(b, cos, -1)
-    return tuple(_by_heads(b, x, cos, sin, size) for x in (query, key))
+formulas(
+    __name__,
+    """
+    ApplyRotaryPosEmb; position_ids: query, key, cos, sin ->
+        # As RotaryPositionEmbedding, of the halves of every head of query and key.
+        (size,) = fixed(cos, -1)
+        tuple([by_heads(x, cos, sin, size) for x in (query, key)])
+    """,
+)
 
 
-def _by_heads(b: Builder, x: Tensor, cos: Tensor, sin: Tensor, size: int) -> Tensor:
-    lead = b.dims(x, stop=-1)
-    heads = b.reshape(x, [*lead, -1, size])
-    cosines, sines = (b.op("Unsqueeze", t, [-2]) if b.rank(t) < b.rank(heads) else t for t in (cos, sin))
-    return b.reshape(rotary_position_embedding(b, heads, cosines, sines), [*lead, b.dim(x, -1)])
+functions(
+    __name__,
+    """
+    by_heads: x, cos, sin, size ->
+        # Heads of a size, turned by the angles of their places.
+        lead = dims(x, stop=-1)
+        heads = reshape(x, [*lead, -1, size])
+        cosines, sines = [Unsqueeze(t, [-2]) if rank(t) < rank(heads) else t for t in (cos, sin)]
+        reshape(rotary_position_embedding(heads, cosines, sines), [*lead, dim(x, -1)])
+    """,
+)
 
 
 # -- caches ----------------------------------------------------------------------------------------
@@ -321,7 +334,7 @@ def paged_attention(
     kv_head_num: int = 1,
 ) -> Value:
     """Gather of the blocks of each sequence, then MatMul, Where, Softmax, MatMul."""
-    (size,) = _known(b, key_cache, 3)
+    (size,) = _fixed(b, key_cache, 3)
     blocks = b.op("Max", b.cast(block_tables, _INT64), b.constant(0, np.int64))
 
     def gathered(cache: Tensor) -> Tensor:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import onnx_ir as ir
 
 from pinnace.ops.array import counting
 from pinnace.ops.builder import Builder
+from pinnace.ops.formulas import formulas, function, functions
 from pinnace.ops.math import trunc
 from pinnace.ops.room import room, span
 from pinnace.ops.running import repeated
@@ -115,6 +115,7 @@ def _inside(b: Builder, x: Tensor, length: int | Tensor) -> Tensor:
 # -- overlap ---------------------------------------------------------------------------------------
 
 
+@function
 def _sides(b: Builder, boxes: Tensor) -> tuple[Tensor, ...]:
     """Left, top, right and bottom of boxes (n, 4), each (n, 1)."""
     return b.ops("Split", 4, boxes, axis=1, num_outputs=4)
@@ -139,43 +140,64 @@ def iou(b: Builder, anchor_boxes: Tensor, gt_boxes: Tensor, mode: str = "iou") -
     return b.op("Div", common, area)
 
 
-@primitive("CheckValid")
-def check_valid(b: Builder, bboxes: Tensor, img_metas: Tensor) -> Value:
-    """GreaterOrEqual and LessOrEqual: the boxes inside of the image."""
-    height, width, ratio = b.ops("Split", 3, img_metas, axis=0, num_outputs=3)
-    last = [b.op("Sub", b.op("Mul", side, ratio), 1) for side in (width, height)]
-    x1, y1, x2, y2 = _sides(b, bboxes)
-    zero = b.like(0, bboxes)
-    inside = b.op("And", b.op("GreaterOrEqual", x1, zero), b.op("GreaterOrEqual", y1, zero))
-    inside = b.op("And", inside, b.op("LessOrEqual", x2, last[0]))
-    inside = b.op("And", inside, b.op("LessOrEqual", y2, last[1]))
-    return b.op("Squeeze", inside, [1])
+formulas(
+    __name__,
+    """
+    BoundingBoxEncode: anchor_box, groundtruth_box, means: Floats = (0.0, 0.0, 0.0, 0.0),
+        stds: Floats = (1.0, 1.0, 1.0, 1.0) ->
+        # Sub, Div, Log: how a box lies from its anchor.
+        center, size = center_and_size(anchor_box)
+        wanted, wanted_size = center_and_size(groundtruth_box)
+        moved = (wanted - center) / size
+        grown = Log(wanted_size / size)
+        deltas = Concat(moved, grown, axis=1)
+        mean, spread = [row(anchor_box, numbers) for numbers in (means, stds)]
+        (deltas - mean) / spread
+    CheckValid: bboxes, img_metas ->
+        # GreaterOrEqual and LessOrEqual: the boxes inside of the image.
+        height, width, ratio = ops("Split", 3, img_metas, axis=0, num_outputs=3)
+        last = [side * ratio - 1 for side in (width, height)]
+        x1, y1, x2, y2 = sides(bboxes)
+        zero = like(0, bboxes)
+        inside = (x1 >= zero) & (y1 >= zero)
+        inside = inside & (x2 <= last[0])
+        inside = inside & (y2 <= last[1])
+        Squeeze(inside, [1])
+    NMSWithMask: bboxes, iou_threshold: float = 0.5 ->
+        # TopK for the order, NonMaxSuppression, ScatterElements for the mask.
+        wide = cast(bboxes, FLOAT)
+        count = Shape(bboxes, start=0, end=1)
+        scores = Slice(wide, [4], [5], [1])
+        _, order = ops("TopK", 2, Squeeze(scores, [1]), count, axis=0)
+        ranked = Gather(wide, order, axis=0)
+        first, second, _ = ops("Split", 3, ranked, [2, 2, 1], axis=1)
+        # A box whose second corner lies before the first overlaps none: ONNX would put the corners in order.
+        corners = Concat(first, Max(first, second), axis=1)
+        # The scores are those of a rank, so that those without an order of their own keep it.
+        ranks = Range(scalar(count), constant(0, np.int64), constant(-1, np.int64))
+        chosen = suppressed(corners, cast(ranks, FLOAT), scalar(count), iou_threshold)
+        nothing = Expand(constant(False), count)
+        truth = Expand(constant(True), Shape(chosen))
+        mask = ScatterElements(nothing, chosen, truth, axis=0)
+        numbers = counting(scalar(count))
+        (cast(ranked, dtype(bboxes)), cast(numbers, INT32), mask)
+    NonMaxSuppressionV3: boxes, scores, max_output_size, iou_threshold, score_threshold ->
+        # NonMaxSuppression.
+        boxes, scores = [cast(v, FLOAT) for v in (boxes, scores)]
+        count = reshape(max_output_size, [1])
+        cast(suppressed(boxes, scores, count, iou_threshold, score_threshold), INT32)
+    """,
+)
 
 
+@function
 def _center_and_size(b: Builder, boxes: Tensor) -> tuple[Tensor, Tensor]:
     """(n, 2) each; a box of one pixel has the size 1."""
     start, stop = b.ops("Split", 2, boxes, axis=1, num_outputs=2)
     return b.op("Mul", b.op("Add", start, stop), 0.5), b.op("Add", b.op("Sub", stop, start), 1.0)
 
 
-@primitive("BoundingBoxEncode")
-def bounding_box_encode(
-    b: Builder,
-    anchor_box: Tensor,
-    groundtruth_box: Tensor,
-    means: Floats = (0.0, 0.0, 0.0, 0.0),
-    stds: Floats = (1.0, 1.0, 1.0, 1.0),
-) -> Value:
-    """Sub, Div, Log: how a box lies from its anchor."""
-    center, size = _center_and_size(b, anchor_box)
-    wanted, wanted_size = _center_and_size(b, groundtruth_box)
-    moved = b.op("Div", b.op("Sub", wanted, center), size)
-    grown = b.op("Log", b.op("Div", wanted_size, size))
-    deltas = b.op("Concat", moved, grown, axis=1)
-    mean, spread = (_row(b, anchor_box, numbers) for numbers in (means, stds))
-    return b.op("Div", b.op("Sub", deltas, mean), spread)
-
-
+@function
 def _row(b: Builder, like: Tensor, numbers: Floats) -> Tensor:
     return b.constant(np.asarray([numbers], b.dtype(like).numpy()))
 
@@ -208,53 +230,21 @@ def bounding_box_decode(
 # -- suppression -----------------------------------------------------------------------------------
 
 
-@primitive("NMSWithMask")
-def nms_with_mask(b: Builder, bboxes: Tensor, iou_threshold: float = 0.5) -> Value:
-    """TopK for the order, NonMaxSuppression, ScatterElements for the mask."""
-    wide = b.cast(bboxes, ir.DataType.FLOAT)
-    count = b.op("Shape", bboxes, start=0, end=1)
-    scores = b.op("Slice", wide, [4], [5], [1])
-    _, order = b.ops("TopK", 2, b.op("Squeeze", scores, [1]), count, axis=0)
-    ranked = b.op("Gather", wide, order, axis=0)
-    first, second, _ = b.ops("Split", 3, ranked, [2, 2, 1], axis=1)
-    # A box whose second corner lies before the first overlaps none: ONNX would put the corners in order.
-    corners = b.op("Concat", first, b.op("Max", first, second), axis=1)
-    # The scores are those of a rank, so that those without an order of their own keep it.
-    rank = b.op("Range", b.scalar(count), b.constant(0, np.int64), b.constant(-1, np.int64))
-    chosen = _suppressed(b, corners, b.cast(rank, ir.DataType.FLOAT), b.scalar(count), iou_threshold)
-    nothing = b.op("Expand", b.constant(False), count)
-    truth = b.op("Expand", b.constant(True), b.op("Shape", chosen))
-    mask = b.op("ScatterElements", nothing, chosen, truth, axis=0)
-    numbers = counting(b, b.scalar(count))
-    return b.cast(ranked, b.dtype(bboxes)), b.cast(numbers, _INT32), mask
-
-
-def _suppressed(b: Builder, boxes: Tensor, scores: Tensor, count: Tensor, *limits: Any) -> Tensor:
-    """The numbers of the boxes that NonMaxSuppression leaves, best first."""
-    limits_ = [b.cast(b.operand(v, scores), ir.DataType.FLOAT) for v in limits]
-    found = b.op(
-        "NonMaxSuppression",
-        b.op("Unsqueeze", boxes, [0]),
-        b.op("Unsqueeze", scores, [0, 1]),
-        b.cast(count, _INT64),
-        *(b.reshape(v, [1]) for v in limits_),
-    )
-    return b.op("Squeeze", b.op("Slice", found, [2], [3], [1]), [1])
-
-
-@primitive("NonMaxSuppressionV3")
-def non_max_suppression(
-    b: Builder,
-    boxes: Tensor,
-    scores: Tensor,
-    max_output_size: Tensor,
-    iou_threshold: Tensor,
-    score_threshold: Tensor,
-) -> Value:
-    """NonMaxSuppression."""
-    boxes, scores = (b.cast(v, ir.DataType.FLOAT) for v in (boxes, scores))
-    count = b.reshape(max_output_size, [1])
-    return b.cast(_suppressed(b, boxes, scores, count, iou_threshold, score_threshold), _INT32)
+functions(
+    __name__,
+    """
+    suppressed: boxes, scores, count, *limits ->
+        # The numbers of the boxes that NonMaxSuppression leaves, best first.
+        limits_ = [cast(operand(v, scores), FLOAT) for v in limits]
+        found = NonMaxSuppression(
+            Unsqueeze(boxes, [0]),
+            Unsqueeze(scores, [0, 1]),
+            cast(count, INT64),
+            *[reshape(v, [1]) for v in limits_],
+        )
+        Squeeze(Slice(found, [2], [3], [1]), [1])
+    """,
+)
 
 
 @primitive("NonMaxSuppressionWithOverlaps")

@@ -6,35 +6,48 @@ import numpy as np
 import onnx_ir as ir
 
 from pinnace.ops.builder import Builder
+from pinnace.ops.formulas import formulas, function, functions
 from pinnace.ops.reduce import reduce
 from pinnace.ops.room import room
-from pinnace.ops.table import Floats, Tensor, primitive
+from pinnace.ops.table import Tensor, primitive
 from pinnace.ops.values import Value
 
+formulas(
+    __name__,
+    """
+    Bincount: x, size, weights ->
+        # ScatterElements, reduction add, into zeros.
+        length = Reshape(cast(size, INT64), [1])
+        summed(length, cast(x, INT64), weights)
+    BincountExt: x, weights = None, minlength: int = 0 ->
+        # ScatterElements, reduction add, into zeros.
+        places = cast(x, INT64)
+        longest = reduce("ReduceMax", places, None) + 1
+        size = reshape(Max(longest, minlength), [1])
+        each = Expand(constant(1, np.int64), Shape(places)) if weights is None else weights
+        summed(size, places, each)
+    HistogramFixedWidth; dtype: x, value_range: Floats, nbins: int ->
+        # As Histogram; what lies outside counts in the outermost bins.
+        low, high = value_range
+        flat = cast(reshape(x, [-1]), DOUBLE)
+        inside = Clip(flat, low, high)
+        histogram(inside, bins=nbins, min=low, max=high)
+    """,
+)
 
-@primitive("Bincount")
-def bincount_of_size(b: Builder, x: Tensor, size: Tensor, weights: Tensor) -> Value:
-    """ScatterElements, reduction add, into zeros."""
-    length = b.op("Reshape", b.cast(size, ir.DataType.INT64), [1])
-    return _summed(b, length, b.cast(x, ir.DataType.INT64), weights)
+
+functions(
+    __name__,
+    """
+    summed: size, places, values ->
+        # The sum of the values of each place.
+        zeros = Expand(like(0, values), size)
+        ScatterElements(zeros, places, values, axis=0, reduction="add")
+    """,
+)
 
 
-def _summed(b: Builder, size: Tensor, places: Tensor, values: Tensor) -> Tensor:
-    """The sum of the values of each place."""
-    zeros = b.op("Expand", b.like(0, values), size)
-    return b.op("ScatterElements", zeros, places, values, axis=0, reduction="add")
-
-
-@primitive("BincountExt")
-def bincount(b: Builder, x: Tensor, weights: Tensor | None = None, minlength: int = 0) -> Value:
-    """ScatterElements, reduction add, into zeros."""
-    places = b.cast(x, ir.DataType.INT64)
-    longest = b.op("Add", reduce(b, "ReduceMax", places, None), 1)
-    size = b.reshape(b.op("Max", longest, minlength), [1])
-    each = b.op("Expand", b.constant(1, np.int64), b.op("Shape", places)) if weights is None else weights
-    return _summed(b, size, places, each)
-
-
+@function
 @primitive("Histogram", "HistcExt")
 def histogram(b: Builder, x: Tensor, *, bins: int = 100, min: float = 0.0, max: float = 0.0) -> Value:
     """The bin of each element by Floor, and ScatterElements, reduction add, of those inside."""
@@ -53,15 +66,6 @@ def histogram(b: Builder, x: Tensor, *, bins: int = 100, min: float = 0.0, max: 
     counted = b.cast(inside, ir.DataType.INT64)
     total = b.op("ScatterElements", zeros, number, counted, axis=0, reduction="add")
     return b.cast(total, b.result(total))
-
-
-@primitive("HistogramFixedWidth", unused="dtype")
-def histogram_fixed_width(b: Builder, x: Tensor, value_range: Floats, nbins: int) -> Value:
-    """As Histogram; what lies outside counts in the outermost bins."""
-    low, high = value_range
-    flat = b.cast(b.reshape(x, [-1]), ir.DataType.DOUBLE)
-    inside = b.op("Clip", flat, b.like(low, flat), b.like(high, flat))
-    return histogram(b, inside, bins=nbins, min=low, max=high)
 
 
 @primitive("ConfusionMatrix", unused="dtype")

@@ -8,29 +8,31 @@ import numpy as np
 
 from pinnace.ops.array import along, counting
 from pinnace.ops.builder import Builder
+from pinnace.ops.formulas import formulas, functions
 from pinnace.ops.math import log1p
 from pinnace.ops.running import running
-from pinnace.ops.table import Dtype, Tensor, primitive, primitives
+from pinnace.ops.table import Tensor, primitive, primitives
 from pinnace.ops.values import Value
 
-
-@primitive("CumSum")
-def cum_sum(b: Builder, x: Tensor, axis: int, exclusive: bool = False, reverse: bool = False) -> Value:
-    """CumSum."""
-    return _cumulative(b, x, axis, b.result(x), exclusive, reverse)
-
-
-@primitive("CumsumExt")
-def cum_sum_ext(b: Builder, x: Tensor, dim: int, dtype: Dtype | None = None) -> Value:
-    """CumSum, in the type of the result."""
-    return _cumulative(b, x, dim, dtype or b.result(x))
+formulas(
+    __name__,
+    """
+    CumSum: x, axis: int, exclusive: bool = False, reverse: bool = False ->
+        # CumSum.
+        cumulative(x, axis, result(x), exclusive, reverse)
+    CumsumExt: x, dim: int, dtype: Dtype | None = None -> cumulative(x, dim, dtype or result(x))
+    """,
+)
 
 
-def _cumulative(
-    b: Builder, x: Tensor, axis: int, dtype: Dtype, exclusive: bool = False, reverse: bool = False
-) -> Tensor:
-    where = b.constant(axis, np.int64)
-    return b.op("CumSum", b.cast(x, dtype), where, exclusive=int(exclusive), reverse=int(reverse))
+functions(
+    __name__,
+    """
+    cumulative: x, axis, dtype, exclusive=False, reverse=False ->
+        # CumSum, in a type.
+        CumSum(cast(x, dtype), constant(axis, np.int64), exclusive=exclusive, reverse=reverse)
+    """,
+)
 
 
 @primitive("CumProd")

@@ -7,6 +7,7 @@ import onnx_ir as ir
 
 from pinnace.ops import binding
 from pinnace.ops.builder import Builder
+from pinnace.ops.formulas import formulas, function, functions
 from pinnace.ops.room import span
 from pinnace.ops.table import Tensor, primitive
 from pinnace.ops.values import Unsupported, Value
@@ -14,49 +15,41 @@ from pinnace.ops.values import Unsupported, Value
 _INT64 = ir.DataType.INT64
 
 
-@primitive("CombinedNonMaxSuppression")
-def combined_non_max_suppression(
-    b: Builder,
-    boxes: Tensor,
-    scores: Tensor,
-    max_output_size_per_class: Tensor,
-    max_total_size: Tensor,
-    iou_threshold: Tensor,
-    score_threshold: Tensor,
-    *,
-    clip_boxes: bool = True,
-    pad_per_class: bool = False,
-) -> Value:
-    """NonMaxSuppression of each class, TopK of what all of them keep, Gather."""
-    batch, count, kinds, _ = b.static_shape(boxes)
-    classes = b.static_shape(scores)[2]
-    size = b.constant([count], np.int64)
-    offered, each = _images(b, boxes, b.transpose(scores, (0, 2, 1)))
-    per_class, total = (
-        b.reshape(b.cast(t, _INT64), [1]) for t in (max_output_size_per_class, max_total_size)
-    )
-    limits = (b.reshape(t, [1]) for t in (iou_threshold, score_threshold))
-    chosen = b.op("NonMaxSuppression", offered, each, per_class, *limits)
-    # The scores of what is kept, all else far below: (batch, classes * boxes).
-    nothing = b.op("Expand", b.constant(-np.inf, np.float32), b.op("Shape", each))
-    field = b.op("ScatterND", nothing, chosen, b.op("GatherND", each, chosen))
-    field = b.reshape(field, [batch, classes * count])
-    wanted = b.op("Min", total, b.op("Mul", per_class, classes)) if pad_per_class else total
-    offers = b.op("Min", wanted, classes * count)
-    best, places = b.ops("TopK", 2, field, offers, axis=1, largest=1, sorted=1)
-    there = b.op("Not", b.op("IsInf", best))
-    kind, box = b.op("Div", places, size), b.op("Mod", places, size)
-    table = b.reshape(b.transpose(boxes, (0, 2, 1, 3)), [batch, kinds * count, 4])
-    found = b.op("GatherND", table, b.op("Unsqueeze", places if kinds > 1 else box, [-1]), batch_dims=1)
-    if clip_boxes:
-        found = b.op("Clip", found, b.like(0.0, found), b.like(1.0, found))
-    missing = b.op("Sub", wanted, offers)
-    masks = (b.op("Unsqueeze", there, [-1]), there, there)
-    results = zip((found, best, b.cast(kind, ir.DataType.FLOAT)), masks, strict=True)
-    kept = [_padded(b, b.op("Where", mask, t, b.like(0.0, t)), missing) for t, mask in results]
-    return (*kept, b.op("ReduceSum", b.cast(there, ir.DataType.INT32), [1], keepdims=0))
+formulas(
+    __name__,
+    """
+    CombinedNonMaxSuppression: boxes, scores, max_output_size_per_class, max_total_size, iou_threshold,
+        score_threshold, *, clip_boxes: bool = True, pad_per_class: bool = False ->
+        # NonMaxSuppression of each class, TopK of what all of them keep, Gather.
+        batch, count, kinds, _ = static_shape(boxes)
+        classes = static_shape(scores)[2]
+        size = constant([count], np.int64)
+        offered, each = images(boxes, transpose(scores, (0, 2, 1)))
+        per_class, total = [reshape(cast(t, INT64), [1]) for t in (max_output_size_per_class, max_total_size)]
+        limits = [reshape(t, [1]) for t in (iou_threshold, score_threshold)]
+        chosen = NonMaxSuppression(offered, each, per_class, *limits)
+        # The scores of what is kept, all else far below: (batch, classes * boxes).
+        nothing = Expand(constant(-inf, np.float32), Shape(each))
+        field = ScatterND(nothing, chosen, GatherND(each, chosen))
+        field = reshape(field, [batch, classes * count])
+        wanted = Min(total, per_class * classes) if pad_per_class else total
+        offers = Min(wanted, classes * count)
+        best, places = ops("TopK", 2, field, offers, axis=1, largest=1, sorted=1)
+        there = ~IsInf(best)
+        kind, box = places / size, Mod(places, size)
+        table = reshape(transpose(boxes, (0, 2, 1, 3)), [batch, kinds * count, 4])
+        found = GatherND(table, Unsqueeze(places if kinds > 1 else box, [-1]), batch_dims=1)
+        found = Clip(found, 0.0, 1.0) if clip_boxes else found
+        missing = wanted - offers
+        masks = Unsqueeze(there, [-1]), there, there
+        results = zip((found, best, cast(kind, FLOAT)), masks, strict=True)
+        kept = [padded(Where(mask, t, 0.0), missing) for t, mask in results]
+        (*kept, ReduceSum(cast(there, INT32), [1], keepdims=0))
+    """,
+)
 
 
+@function
 def _images(b: Builder, boxes: Tensor, scores: Tensor) -> tuple[Tensor, Tensor]:
     """Boxes (images, count, 4), scores (images, classes, count): a class with own boxes is an image."""
     batch, count, kinds, _ = b.static_shape(boxes)
@@ -67,11 +60,16 @@ def _images(b: Builder, boxes: Tensor, scores: Tensor) -> tuple[Tensor, Tensor]:
     return offered, b.reshape(scores, [images, 1, count])
 
 
-def _padded(b: Builder, x: Tensor, missing: Tensor) -> Tensor:
-    """Zeros after the rows of each image."""
-    zeros = b.constant([0] * (b.rank(x) + 1), np.int64)
-    after = b.constant([0] * (b.rank(x) - 2), np.int64)
-    return b.op("Pad", x, b.op("Concat", zeros, missing, after, axis=0))
+functions(
+    __name__,
+    """
+    padded: x, missing ->
+        # Zeros after the rows of each image.
+        zeros = constant([0] * (rank(x) + 1), np.int64)
+        after = constant([0] * (rank(x) - 2), np.int64)
+        Pad(x, Concat(zeros, missing, after, axis=0))
+    """,
+)
 
 
 @primitive("MultiScaleDeformableAttn", unused="offset")

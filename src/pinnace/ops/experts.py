@@ -8,7 +8,7 @@ import onnx_ir as ir
 from pinnace.ops import binding
 from pinnace.ops.array import counting
 from pinnace.ops.builder import Builder
-from pinnace.ops.formulas import function
+from pinnace.ops.formulas import formulas, function
 from pinnace.ops.quantised import widened
 from pinnace.ops.table import Arguments, Tensor, primitive
 from pinnace.ops.values import Unsupported, Value
@@ -20,6 +20,7 @@ _ROWS_OF_GROUPS = (-1, 0)
 """The `group_type`s by which rows belong to an expert; another is by columns."""
 
 
+@function
 def _order(b: Builder, numbers: Tensor) -> Tensor:
     """The permutation that sorts a vector, equal elements in their order."""
     # TopK prefers the first of equals, and takes the smallest of halves of ints only as floats or int64.
@@ -34,23 +35,51 @@ def inverse_order(b: Builder, order: Tensor) -> Tensor:
     return b.op("ScatterElements", count, order, count, axis=0)
 
 
+@function
 def _topk(b: Builder, indices: Tensor) -> int | Tensor:
     return b.dim(indices, 1) if b.rank(indices) == 2 else 1
 
 
+@function
 def _divided(b: Builder, x: Tensor, by: int | Tensor) -> Tensor:
     return x if by == 1 else b.op("Div", x, b.cast(b.tensor(by), b.dtype(x)))
 
 
-@primitive("MoeTokenPermute")
-def moe_token_permute(
-    b: Builder, tokens: Tensor, indices: Tensor, num_out_tokens: int | None = None
-) -> Value:
-    """TopK of all expert numbers, and Gather."""
-    order = _order(b, b.reshape(indices, [-1]))
-    kept = order if not num_out_tokens else b.op("Slice", order, [0], [num_out_tokens], [0])
-    permuted = b.op("Gather", tokens, _divided(b, kept, _topk(b, indices)), axis=0)
-    return permuted, b.cast(inverse_order(b, order), _INT32)
+formulas(
+    __name__,
+    """
+    FFNExt; inner_precise: x, weight1, weight2, *, bias1 = None, bias2 = None, activation: int ->
+        # MatMul, Add, the activation, MatMul, Add, in float32.
+        y = through(plain(x, weight1, bias1), activation)
+        cast(plain(y, weight2, bias2), dtype(x))
+    GroupedMatmul GroupedMatmulV2; split_item group_info: x: Value, weight: Value, *, grouping: _Grouping ->
+        # MatMul of the rows of each expert, Concat.
+        all_groups(x, weight, grouping)
+    GroupedMatmulV4; split_item group_info: x: Value, weight: Value, *, scale: Value = None,
+        pre_token_scale: Value = None, group_list_type: int = 0, grouping: _Grouping ->
+        # MatMul of the rows of each expert, Mul by the scales, Concat.
+        all_groups(x, weight, grouping, (scale, pre_token_scale), bool(group_list_type))
+    MoeComputeExpertTokens: sorted_experts, num_expert: int ->
+        # CumSum of the tokens of each expert.
+        counts = expert_counts(sorted_experts, num_expert)
+        cast(CumSum(counts, constant(0, np.int64)), dtype(sorted_experts))
+    MoeInitRouting: x, row_idx, expert_idx, active_num: int ->
+        # TopK of all expert numbers, and Gather.
+        experts = reshape(expert_idx, [-1])
+        sorting = order(experts)
+        rows = Gather(cast(reshape(row_idx, [-1]), INT64), sorting, axis=0)
+        active = Min(Shape(x, end=1), active_num) * Shape(expert_idx, start=1)
+        kept = Slice(rows, [0], active, [0])
+        taken = Gather(x, Mod(kept, Shape(x, end=1)), axis=0)
+        (taken, cast(inverse_order(rows), INT32), Gather(experts, sorting, axis=0))
+    MoeTokenPermute: tokens, indices, num_out_tokens: int | None = None ->
+        # TopK of all expert numbers, and Gather.
+        sorting = order(reshape(indices, [-1]))
+        kept = Slice(sorting, [0], [num_out_tokens], [0]) if num_out_tokens else sorting
+        permuted = Gather(tokens, divided(kept, topk(indices)), axis=0)
+        (permuted, cast(inverse_order(sorting), INT32))
+    """,
+)
 
 
 @primitive("MoeTokenUnpermute", "InnerMoeTokenUnpermute", unused="restore_shape")
@@ -82,18 +111,6 @@ def moe_gating(b: Builder, x: Tensor, finished: Tensor | None = None, k: int = 1
     return values, chosen, b.cast(b.op("Reshape", rows, b.op("Shape", values)), _INT32)
 
 
-@primitive("MoeInitRouting")
-def moe_init_routing(b: Builder, x: Tensor, row_idx: Tensor, expert_idx: Tensor, active_num: int) -> Value:
-    """TopK of all expert numbers, and Gather."""
-    experts = b.reshape(expert_idx, [-1])
-    order = _order(b, experts)
-    rows = b.op("Gather", b.cast(b.reshape(row_idx, [-1]), _INT64), order, axis=0)
-    active = b.op("Mul", b.op("Min", b.op("Shape", x, end=1), active_num), b.op("Shape", expert_idx, start=1))
-    kept = b.op("Slice", rows, [0], active, [0])
-    taken = b.op("Gather", x, b.op("Mod", kept, b.op("Shape", x, end=1)), axis=0)
-    return taken, b.cast(inverse_order(b, rows), _INT32), b.op("Gather", experts, order, axis=0)
-
-
 @primitive("MoeInitRoutingV2", unused="expert_capacity expert_tokens_before_capacity_flag")
 def moe_init_routing_v2(
     b: Builder,
@@ -122,18 +139,12 @@ def moe_init_routing_v2(
     return taken, row_idx, b.cast(counts, _INT32)
 
 
+@function
 def _expert_counts(b: Builder, experts: Tensor, count: int) -> Tensor:
     """The number of tokens of each expert, int64."""
     numbers = counting(b, count)
     same = b.op("Equal", b.op("Unsqueeze", b.cast(experts, _INT64), [0]), b.op("Unsqueeze", numbers, [1]))
     return b.op("ReduceSum", b.cast(same, _INT64), [1], keepdims=0)
-
-
-@primitive("MoeComputeExpertTokens")
-def moe_compute_expert_tokens(b: Builder, sorted_experts: Tensor, num_expert: int) -> Value:
-    """CumSum of the tokens of each expert."""
-    counts = _expert_counts(b, sorted_experts, num_expert)
-    return b.cast(b.op("CumSum", counts, b.constant(0, np.int64)), b.dtype(sorted_experts))
 
 
 @primitive("MoeFinalizeRouting")
@@ -168,23 +179,8 @@ def moe_finalize_routing(
 # -- two products with an activation between ---------------------------------------------------------
 
 
-@primitive("FFNExt", unused="inner_precise")
-def feed_forward(
-    b: Builder,
-    x: Tensor,
-    weight1: Tensor,
-    weight2: Tensor,
-    *,
-    bias1: Tensor | None = None,
-    bias2: Tensor | None = None,
-    activation: int,
-) -> Value:
-    """MatMul, Add, the activation, MatMul, Add, in float32."""
-    y = _activated(b, _plain(b, x, weight1, bias1), activation)
-    return b.cast(_plain(b, y, weight2, bias2), b.dtype(x))
-
-
-def _activated(b: Builder, x: Tensor, number: int) -> Tensor:
+@function
+def _through(b: Builder, x: Tensor, number: int) -> Tensor:
     """By MindSpore's number of the activation."""
     match number:
         case 0:
@@ -256,6 +252,7 @@ class _Grouping(Arguments):
     group_type: int = -1
 
 
+@function
 def _all_groups(
     b: Builder,
     x: Value,
@@ -284,6 +281,7 @@ def _all_groups(
     return tuple(results)
 
 
+@function
 def _plain(b: Builder, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
     product = b.op("MatMul", b.cast(x, _FLOAT), b.cast(weight, _FLOAT))
     return product if bias is None else b.op("Add", product, b.cast(bias, _FLOAT))
@@ -292,24 +290,3 @@ def _plain(b: Builder, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor
 def _beside(b: Builder, x: Tensor | None, weight: Tensor) -> Tensor | None:
     """A number for each column, beside (k, n) or (experts, k, n)."""
     return x if x is None or b.rank(weight) == 2 else b.op("Unsqueeze", x, [-2])
-
-
-@primitive("GroupedMatmul", "GroupedMatmulV2", unused="split_item group_info")
-def grouped_matmul(b: Builder, x: Value, weight: Value, *, grouping: _Grouping) -> Value:
-    """MatMul of the rows of each expert, Concat."""
-    return _all_groups(b, x, weight, grouping)
-
-
-@primitive("GroupedMatmulV4", unused="split_item group_info")
-def grouped_matmul_v4(
-    b: Builder,
-    x: Value,
-    weight: Value,
-    *,
-    scale: Value = None,
-    pre_token_scale: Value = None,
-    group_list_type: int = 0,
-    grouping: _Grouping,
-) -> Value:
-    """MatMul of the rows of each expert, Mul by the scales, Concat."""
-    return _all_groups(b, x, weight, grouping, (scale, pre_token_scale), bool(group_list_type))

@@ -9,16 +9,18 @@ import onnx_ir as ir
 
 from pinnace.ops.array import counting
 from pinnace.ops.builder import Builder
+from pinnace.ops.formulas import formulas, function
 from pinnace.ops.linalg import flipped
 from pinnace.ops.room import room, span
 from pinnace.ops.running import repeated
-from pinnace.ops.solve import solved, triangle
+from pinnace.ops.solve import solved
 from pinnace.ops.table import Tensor, primitive
 from pinnace.ops.values import Unsupported, Value
 
 _INT64 = ir.DataType.INT64
 
 
+@function
 def _unit(b: Builder, x: Tensor, axis: int) -> Tensor:
     """A unit matrix of the size of one of the last two dimensions, for each matrix of `x`."""
     size = b.op("Shape", x, start=axis, end=None if axis == -1 else axis + 1)
@@ -31,6 +33,7 @@ def _unit(b: Builder, x: Tensor, axis: int) -> Tensor:
 # -- LU --------------------------------------------------------------------------------------------
 
 
+@function
 def _exchanges(b: Builder, pivots: Tensor, size: int | Tensor) -> Tensor:
     """The rows' order after row i was exchanged with row pivots[i], counted from 1, for i = 0, 1, ..."""
     rows = counting(b, size)
@@ -69,13 +72,37 @@ def lu_unpack(
     return b.cast(same, b.dtype(data)), lower, b.op("Trilu", wide, upper=1)
 
 
-@primitive("LuSolve")
-def lu_solve(b: Builder, right: Tensor, data: Tensor, pivots: Tensor) -> Value:
-    """The exchanges of rows in a Loop, and Gauss-Jordan elimination in a Loop, twice."""
-    order = b.op("Unsqueeze", _exchanges(b, pivots, b.dim(data, -1)), [-1])
-    shape = b.op("Shape", right)
-    ordered = b.op("GatherElements", right, b.op("Expand", order, shape), axis=-2)
-    return solved(b, triangle(b, data, True), solved(b, triangle(b, data, False, unit=True), ordered))
+formulas(
+    __name__,
+    """
+    LuSolve: right, data, pivots ->
+        # The exchanges of rows in a Loop, and Gauss-Jordan elimination in a Loop, twice.
+        order = Unsqueeze(exchanges(pivots, dim(data, -1)), [-1])
+        shape = Shape(right)
+        ordered = GatherElements(right, Expand(order, shape), axis=-2)
+        solved(triangle(data, True), solved(triangle(data, False, unit=True), ordered))
+    MatrixExp: x ->
+        # MatMul of the powers of a small part, in float64, and of squares.
+        # After 12 halvings a norm of up to 1000 is below 1/4, and 12 terms are exact to 1e-17.
+        small = cast(x, DOUBLE) * 2.0 ** (-_HALVINGS)
+        one = unit(small, -1)
+        result = one
+        for k in range(_TERMS, 0, -1):
+            result = one + small @ result * (1.0 / k)
+        for _ in range(_HALVINGS):
+            result = result @ result
+        cast(result, dtype(x))
+    Orgqr: packed, factors ->
+        # The product of Householder's mirrors, in a Loop.
+        product = mirrored(packed, factors, unit(packed, -2), backwards=True)
+        Slice(product, [0], Shape(packed, start=-1), [-1])
+    Ormqr: packed, factors, other, left: bool = True, transpose: bool = False ->
+        # The product of Householder's mirrors with a matrix, in a Loop.
+        start = other if left else flipped(other)
+        product = mirrored(packed, factors, start, backwards=left != transpose)
+        product if left else flipped(product)
+    """,
+)
 
 
 # -- QR --------------------------------------------------------------------------------------------
@@ -170,6 +197,7 @@ def geqrf(b: Builder, x: Tensor) -> Value:
     return packed, b.op("Squeeze", found, [-2])
 
 
+@function
 def _mirrored(b: Builder, packed: Tensor, factors: Tensor, start: Tensor, backwards: bool) -> Tensor:
     """The product of all mirrors (the last one first where `backwards`) times `start`."""
     rows = counting(b, b.dim(packed, -2))
@@ -186,23 +214,6 @@ def _mirrored(b: Builder, packed: Tensor, factors: Tensor, start: Tensor, backwa
         return [_reflect(b, b.op("Add", below, own), factor, carried[0])]
 
     return repeated(b, count, [start], turn)[0]
-
-
-@primitive("Orgqr")
-def orgqr(b: Builder, packed: Tensor, factors: Tensor) -> Value:
-    """The product of Householder's mirrors, in a Loop."""
-    product = _mirrored(b, packed, factors, _unit(b, packed, -2), backwards=True)
-    return b.op("Slice", product, [0], b.op("Shape", packed, start=-1), [-1])
-
-
-@primitive("Ormqr")
-def ormqr(
-    b: Builder, packed: Tensor, factors: Tensor, other: Tensor, left: bool = True, transpose: bool = False
-) -> Value:
-    """The product of Householder's mirrors with a matrix, in a Loop."""
-    if left:
-        return _mirrored(b, packed, factors, other, backwards=not transpose)
-    return flipped(b, _mirrored(b, packed, factors, flipped(b, other), backwards=transpose))
 
 
 @primitive("Lstsq")
@@ -312,17 +323,3 @@ def nuclear_norm(b: Builder, x: Tensor, *, keepdim: bool = False) -> Value:
 # -- the exponential -------------------------------------------------------------------------------
 
 _HALVINGS, _TERMS = 12, 12
-
-
-@primitive("MatrixExp")
-def matrix_exp(b: Builder, x: Tensor) -> Value:
-    """MatMul of the powers of a small part, in float64, and of squares."""
-    # After 12 halvings a norm of up to 1000 is below 1/4, and 12 terms are exact to 1e-17.
-    small = b.op("Mul", b.cast(x, ir.DataType.DOUBLE), 2.0**-_HALVINGS)
-    one = _unit(b, small, -1)
-    result = one
-    for k in range(_TERMS, 0, -1):
-        result = b.op("Add", one, b.op("Mul", b.op("MatMul", small, result), 1.0 / k))
-    for _ in range(_HALVINGS):
-        result = b.op("MatMul", result, result)
-    return b.cast(result, b.dtype(x))

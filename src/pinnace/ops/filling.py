@@ -11,7 +11,7 @@ from pinnace.ops import binding
 from pinnace.ops.array import counting, filled
 from pinnace.ops.builder import Builder
 from pinnace.ops.formulas import formulas, function
-from pinnace.ops.room import room, span
+from pinnace.ops.room import span
 from pinnace.ops.table import Dims, Dtype, Tensor, primitive, primitives
 from pinnace.ops.values import RankUnknown, Unsupported, Value
 
@@ -53,9 +53,23 @@ def fill(b: Builder, shape: Dims, value: Value, dtype: Dtype | None = None) -> V
 formulas(
     __name__,
     """
+    Eye: n: int, m: int | None = None, dtype: Dtype = FLOAT ->
+        # A constant.
+        constant(np.eye(*room(n, m if m is not None and m >= 0 else n), dtype=dtype.numpy()))
     Fill: dtype: Dtype, shape: Dims, value: Value -> fill(shape, value, dtype)
     FullLike Fills: x, value: Value, dtype: Dtype | None = None -> fill(dims(x), value, dtype or dtype(x))
     NewFull: x, size: Dims, value: Value, dtype: Dtype | None = None -> fill(size, value, dtype or dtype(x))
+    OneHot OneHotExt: indices, depth: Value, on_value: Value = 1, off_value: Value = 0, axis: int = -1 ->
+        # Equal with Range, and Where.
+        axis = axis % (rank(indices) + 1)
+        number = cast(scalar(tensor(depth)), INT64)
+        count = known(number)
+        classes = counting(number if count is None else int(count))
+        classes = reshape(classes, [-1, *[1] * (rank(indices) - axis)])
+        place = Unsqueeze(cast(indices, INT64), [axis])
+        on = tensor(on_value)
+        off = cast(tensor(off_value), dtype(on))
+        Where(place == classes, scalar(on), scalar(off))
     """,
 )
 
@@ -93,25 +107,3 @@ def lin_space(b: Builder, start: Value, stop: Value, num: Value, dtype: Dtype | 
     gaps = b.op("Max", b.cast(b.op("Sub", b.scalar(b.tensor(num)), b.constant(1, np.int64)), kind), 1)
     slope = b.op("Div", b.op("Sub", b.cast(last, kind), b.cast(first, kind)), gaps)
     return b.op("Add", b.scalar(b.cast(first, kind)), b.op("Mul", steps, b.scalar(slope)))
-
-
-@primitive("Eye")
-def eye(b: Builder, n: int, m: int | None = None, dtype: Dtype = ir.DataType.FLOAT) -> Value:
-    """A constant."""
-    return b.constant(np.eye(*room(n, m if m is not None and m >= 0 else n), dtype=dtype.numpy()))
-
-
-@primitive("OneHot", "OneHotExt")
-def one_hot(
-    b: Builder, indices: Tensor, depth: Value, on_value: Value = 1, off_value: Value = 0, axis: int = -1
-) -> Value:
-    """Equal with Range, and Where."""
-    axis = axis % (b.rank(indices) + 1)
-    number = b.cast(b.scalar(b.tensor(depth)), ir.DataType.INT64)
-    known = b.known(number)
-    classes = counting(b, number if known is None else int(known))
-    classes = b.reshape(classes, [-1, *[1] * (b.rank(indices) - axis)])
-    place = b.op("Unsqueeze", b.cast(indices, ir.DataType.INT64), [axis])
-    on = b.tensor(on_value)
-    off = b.cast(b.tensor(off_value), b.dtype(on))
-    return b.op("Where", b.op("Equal", place, classes), b.scalar(on), b.scalar(off))

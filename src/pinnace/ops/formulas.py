@@ -13,11 +13,11 @@
 Before the colon stand the primitives, and after a semicolon arguments without effect on inference. Before
 the arrow stand the lowering's parameters after the builder: tensors where no type is given, which may be
 missing where the default is None (see `table`). After it a name that begins with a capital is an ONNX
-operator, whose keywords are attributes; any other is one of the builder's methods, or a function that
-`function` or `functions` gives to formulas. Python's operators are ONNX's where an operand is a tensor, and
-its own between numbers. A number beside tensors takes the type of the first of them; in Where that of the
-other choice. The value is that of the last line; lines before it name parts of it. A comment on the first
-line says what the formula does.
+operator, whose keywords are attributes; any other is one of the builder's methods, a function that
+`function` or `functions` gives to formulas, or a function of numbers. Python's operators are ONNX's where an
+operand is a tensor, and its own between numbers. A number beside tensors takes the type of the first of them;
+in Where that of the other choice. The value is that of the last line; lines before it name parts of it.
+Constants are those of the module. A comment on the first line says what the formula does.
 '''
 
 from __future__ import annotations
@@ -27,27 +27,45 @@ import inspect
 import math
 import operator
 import re
+import sys
+from collections import ChainMap
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any, TypeVar
 
+import numpy as np
 import onnx_ir as ir
 
-from pinnace.ops import table
+from pinnace.ops import binding, table
 from pinnace.ops.builder import Builder
+from pinnace.ops.room import room, span
 from pinnace.ops.values import Value
 from pinnace.program import Dialect
 
-_FUNCTIONS: dict[str, Callable[..., Any]] = {}
+_Scope = ChainMap[str, Value]
+_FUNCTIONS: dict[tuple[str, str], Callable[..., Any]] = {}
+"""Functions of a builder by module, "" for all modules, and name."""
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 
 
 def function(f: _F) -> _F:
-    """Give a function of a builder to formulas, under its own name."""
-    _FUNCTIONS[f.__name__] = f
+    """Give a function of a builder to formulas under its name: to all of them, or to its module's.
+
+    That of a module begins with an underscore, which formulas leave out.
+    """
+    private = f.__name__.startswith("_")
+    _give(f.__module__ if private else "", f.__name__.strip("_"), f)
     return f
 
+
+def _give(module: str, name: str, f: Callable[..., Any]) -> None:
+    if (module, name) in _FUNCTIONS or hasattr(Builder, name):
+        raise ValueError(f"a function of formulas is defined twice: {name}")
+    _FUNCTIONS[module, name] = f
+
+
+function(binding.tensors)
 
 _OPERATORS: Mapping[type[ast.AST], tuple[str, Callable[..., Any]]] = {
     ast.Add: ("Add", operator.add),
@@ -60,6 +78,7 @@ _OPERATORS: Mapping[type[ast.AST], tuple[str, Callable[..., Any]]] = {
     ast.BitAnd: ("And", operator.and_),
     ast.BitOr: ("Or", operator.or_),
     ast.Eq: ("Equal", operator.eq),
+    ast.NotEq: ("Equal", operator.ne),
     ast.Lt: ("Less", operator.lt),
     ast.LtE: ("LessOrEqual", operator.le),
     ast.Gt: ("Greater", operator.gt),
@@ -67,22 +86,18 @@ _OPERATORS: Mapping[type[ast.AST], tuple[str, Callable[..., Any]]] = {
     ast.Invert: ("Not", operator.invert),
     ast.USub: ("Neg", operator.neg),
 }
-_TESTS: Mapping[type[ast.AST], Callable[[Any, Any], bool]] = {
+_PYTHONS: Mapping[type[ast.AST], Callable[..., Any]] = {
+    ast.FloorDiv: operator.floordiv,
+    ast.Not: operator.not_,
     ast.Is: operator.is_,
     ast.IsNot: operator.is_not,
     ast.In: lambda item, items: item in items,
     ast.NotIn: lambda item, items: item not in items,
 }
-"""Comparisons that are Python's for tensors, too."""
+"""Operators that are Python's for tensors, too."""
 _PLAIN: Mapping[str, Callable[..., Any]] = {
-    "abs": abs,
-    "float": float,
-    "len": len,
-    "log": math.log,
-    "max": max,
-    "min": min,
-    "range": range,
-    "zip": zip,
+    **{f.__name__: f for f in (abs, bool, enumerate, float, int, len, max, min, range, sorted, tuple, zip)},
+    **{f.__name__: f for f in (math.log, room, span)},
 }
 """Functions of numbers."""
 _NAMES = {
@@ -92,9 +107,10 @@ _NAMES = {
     },
     **{type_.__name__: type_ for type_ in (bool, float, int, str)},
     **{name: getattr(math, name) for name in ("inf", "nan", "pi")},
+    "np": np,
     **{dtype.name: dtype for dtype in ir.DataType},
 }
-"""The types of parameters, ONNX's element types, and numbers."""
+"""The types of parameters, ONNX's element types, numbers and numpy."""
 
 
 def formulas(module: str, rows: str, dialect: Dialect = Dialect.MINDSPORE) -> None:
@@ -104,11 +120,10 @@ def formulas(module: str, rows: str, dialect: Dialect = Dialect.MINDSPORE) -> No
         table.primitive(*names.split(), dialect=dialect, unused=unused)(Formula(module, text))
 
 
-def functions(module: str, rows: str) -> Iterator[Formula]:
-    """Give the formulas of a text to others, each under its name; yields them in their order."""
-    found = {name: Formula(module, text) for name, text in _rows(rows)}
-    _FUNCTIONS.update(found)
-    return iter(found.values())
+def functions(module: str, rows: str) -> None:
+    """Give the formulas of a text to the others of the module, each under its name."""
+    for name, text in _rows(rows):
+        _give(module, name, Formula(module, text))
 
 
 def _rows(text: str) -> Iterator[tuple[str, str]]:
@@ -152,7 +167,7 @@ class Formula:
         ):
             default = defaults.get(a.arg, inspect.Parameter.empty)
             untyped = table.Tensor if default is not None else table.Tensor | None
-            hint = _constant(a.annotation) if a.annotation else untyped
+            hint = self._constant(a.annotation) if a.annotation else untyped
             parameters.append(inspect.Parameter(a.arg, kind, default=default, annotation=hint))
         return inspect.Signature(parameters)
 
@@ -164,22 +179,25 @@ class Formula:
             *zip(last, given.defaults, strict=True),
             *zip(given.kwonlyargs, given.kw_defaults, strict=True),
         ]
-        return {a.arg: _constant(default) for a, default in pairs if default is not None}
+        return {a.arg: self._constant(default) for a, default in pairs if default is not None}
 
     def __call__(self, b: Builder, *arguments: Value, **named: Value) -> Value:
         """The value of the last line."""
         given = self._definition.args
-        scope = self._defaults | dict(zip([a.arg for a in given.args], arguments, strict=False)) | named
+        bound = self._defaults | dict(zip([a.arg for a in given.args], arguments, strict=False)) | named
         if given.vararg:
-            scope[given.vararg.arg] = arguments[len(given.args) :]
-        return _run(b, self.lines, scope)
+            bound[given.vararg.arg] = arguments[len(given.args) :]
+        return _run(b, self.lines, ChainMap(bound, *self._constants.maps))
+
+    @property
+    def _constants(self) -> _Scope:
+        return ChainMap(_NAMES, vars(sys.modules[self.__module__]))
+
+    def _constant(self, x: ast.expr) -> Value:
+        return _value(Builder(), x, self._constants)
 
 
-def _constant(x: ast.expr) -> Value:
-    return _value(Builder(), x, {})
-
-
-def _run(b: Builder, lines: Sequence[ast.stmt], scope: dict[str, Value]) -> Value:
+def _run(b: Builder, lines: Sequence[ast.stmt], scope: _Scope) -> Value:
     """The value of the last line, after the names of those before it entered the scope."""
     value: Value = None
     for line in lines:
@@ -197,16 +215,18 @@ def _run(b: Builder, lines: Sequence[ast.stmt], scope: dict[str, Value]) -> Valu
     return value
 
 
-def _assign(target: ast.expr, value: Value, scope: dict[str, Value]) -> None:
+def _assign(target: ast.expr, value: Value, scope: _Scope) -> None:
     match target:
         case ast.Name(name):
             scope[name] = value
         case ast.Tuple(parts):
             for part, item in zip(parts, value, strict=True):
                 _assign(part, item, scope)
+        case _:
+            raise TypeError(f"a formula assigns to {ast.unparse(target)}")
 
 
-def _value(b: Builder, x: ast.expr, scope: Mapping[str, Value]) -> Value:
+def _value(b: Builder, x: ast.expr, scope: _Scope) -> Value:
     def value(part: ast.expr) -> Value:
         return _value(b, part, scope)
 
@@ -214,19 +234,15 @@ def _value(b: Builder, x: ast.expr, scope: Mapping[str, Value]) -> Value:
         case ast.Constant():
             return x.value
         case ast.Name():
-            return scope[x.id] if x.id in scope else _NAMES[x.id]
+            return scope[x.id]
         case ast.List() | ast.Tuple():
             items = _items(b, x.elts, scope)
             return items if isinstance(x, ast.List) else tuple(items)
-        case ast.UnaryOp(ast.Not(), operand):
-            return not value(operand)
         case ast.UnaryOp():
             return _operated(b, x.op, value(x.operand))
         case ast.BinOp():
             return _operated(b, x.op, value(x.left), value(x.right))
         case ast.Compare(left, [sign], [right]):
-            if type(sign) in _TESTS:
-                return _TESTS[type(sign)](value(left), value(right))
             return _operated(b, sign, value(left), value(right))
         case ast.BoolOp(sign, parts):
             found: Value = None
@@ -237,18 +253,25 @@ def _value(b: Builder, x: ast.expr, scope: Mapping[str, Value]) -> Value:
             return found
         case ast.IfExp():
             return value(x.body if value(x.test) else x.orelse)
-        case ast.Subscript(of, ast.Slice(lower, upper, step)):
-            return value(of)[slice(*(None if part is None else value(part) for part in (lower, upper, step)))]
+        case ast.Slice(lower, upper, step):
+            return slice(*(None if part is None else value(part) for part in (lower, upper, step)))
         case ast.Subscript(of, place):
             return value(of)[value(place)]
-        case ast.Call(ast.Name(name)):
-            return _called(
-                b, name, _items(b, x.args, scope), {k.arg: value(k.value) for k in x.keywords if k.arg}
-            )
+        case ast.ListComp(part, [ast.comprehension(target, numbers)]):
+            found = []
+            for number in value(numbers):
+                _assign(target, number, scope)
+                found.append(value(part))
+            return found
+        case ast.Attribute(of, name):
+            return getattr(value(of), name)
+        case ast.Call(function):
+            named = {k.arg: value(k.value) for k in x.keywords if k.arg}
+            return _called(b, function, _items(b, x.args, scope), named, scope)
     raise TypeError(f"a formula has {ast.unparse(x)}")
 
 
-def _items(b: Builder, parts: Sequence[ast.expr], scope: Mapping[str, Value]) -> list[Value]:
+def _items(b: Builder, parts: Sequence[ast.expr], scope: _Scope) -> list[Value]:
     items: list[Value] = []
     for part in parts:
         items += _value(b, part.value, scope) if isinstance(part, ast.Starred) else [_value(b, part, scope)]
@@ -256,20 +279,31 @@ def _items(b: Builder, parts: Sequence[ast.expr], scope: Mapping[str, Value]) ->
 
 
 def _operated(b: Builder, sign: ast.AST, *operands: Value) -> Value:
+    if type(sign) in _PYTHONS:
+        return _PYTHONS[type(sign)](*operands)
     op_type, between_numbers = _OPERATORS[type(sign)]
-    if any(isinstance(operand, ir.Value) for operand in operands):
-        return b.op(op_type, *operands)
-    return between_numbers(*operands)
+    if not any(isinstance(operand, ir.Value) for operand in operands):
+        return between_numbers(*operands)
+    result = b.op(op_type, *operands)
+    return b.op("Not", result) if isinstance(sign, ast.NotEq) else result
 
 
-def _called(b: Builder, name: str, arguments: list[Value], named: dict[str, Any]) -> Value:
-    if name in _PLAIN:
-        return _PLAIN[name](*arguments, **named)
-    if not name[0].isupper():
-        called = _FUNCTIONS.get(name) or getattr(Builder, name)
-        return called(b, *arguments, **named)
-    if name == "Where":
-        condition, first, second = arguments
+def _called(
+    b: Builder, function: ast.expr, arguments: list[Value], named: dict[str, Any], scope: _Scope
+) -> Value:
+    name = function.id if isinstance(function, ast.Name) else ""
+    if name[:1].isupper():
+        return _written(b, name, arguments, named)
+    own = _FUNCTIONS.get((scope["__name__"], name))
+    of_builder = own or _FUNCTIONS.get(("", name)) or getattr(Builder, name, None)
+    if of_builder is not None:
+        return of_builder(b, *arguments, **named)
+    return (_PLAIN.get(name) or _value(b, function, scope))(*arguments, **named)
+
+
+def _written(b: Builder, op_type: str, operands: list[Value], attributes: dict[str, Any]) -> Value:
+    if op_type == "Where":
+        condition, first, second = operands
         first = b.like(first, second) if isinstance(first, int | float) else first
-        arguments = [condition, first, b.like(second, first) if isinstance(second, int | float) else second]
-    return b.op(name, *arguments, **named)
+        operands = [condition, first, b.like(second, first) if isinstance(second, int | float) else second]
+    return b.op(op_type, *operands, **attributes)

@@ -25,24 +25,28 @@ _SAMPLING = {"0": "linear", "1": "nearest", "bilinear": "linear", "nearest": "ne
 _SAMPLING_PADS = {"0": "zeros", "1": "border", "2": "reflection"}
 
 
-@primitive("GridSampler2D", "GridSampler3D")
-def grid_sampler(
-    b: Builder,
-    x: Tensor,
-    grid: Tensor,
-    interpolation_mode: str = "bilinear",
-    padding_mode: str = "zeros",
-    align_corners: bool = False,
-) -> Value:
-    """GridSample."""
-    return b.op(
-        "GridSample",
-        x,
-        grid,
-        mode=_SAMPLING[interpolation_mode],
-        padding_mode=_SAMPLING_PADS.get(padding_mode, padding_mode),
-        align_corners=int(align_corners),
-    )
+formulas(
+    __name__,
+    """
+    AdjustContrastv2: images, contrast_factor ->
+        # The distance to the mean of an image, by a factor.
+        mean = ReduceMean(images, [-3, -2], keepdims=1)
+        (images - mean) * cast(contrast_factor, dtype(images)) + mean
+    DepthToSpace: x, block_size: int -> DepthToSpace(x, blocksize=block_size)
+    GridSampler2D GridSampler3D: x, grid, interpolation_mode: str = "bilinear",
+        padding_mode: str = "zeros", align_corners: bool = False ->
+        # GridSample.
+        GridSample(
+            x,
+            grid,
+            mode=_SAMPLING[interpolation_mode],
+            padding_mode=_SAMPLING_PADS.get(padding_mode, padding_mode),
+            align_corners=align_corners,
+        )
+    PixelShuffle: x, upscale_factor: int -> DepthToSpace(x, blocksize=upscale_factor, mode="CRD")
+    SpaceToDepth: x, block_size: int -> SpaceToDepth(x, blocksize=block_size)
+    """,
+)
 
 
 @primitive("AffineGrid")
@@ -105,20 +109,6 @@ def _as_grid(b: Builder, places: Tensor, length: int) -> Tensor:
 
 
 # -- space, depth and batch ------------------------------------------------------------------------
-
-
-formulas(
-    __name__,
-    """
-    AdjustContrastv2: images, contrast_factor ->
-        # The distance to the mean of an image, by a factor.
-        mean = ReduceMean(images, [-3, -2], keepdims=1)
-        (images - mean) * cast(contrast_factor, dtype(images)) + mean
-    DepthToSpace: x, block_size: int -> DepthToSpace(x, blocksize=block_size)
-    PixelShuffle: x, upscale_factor: int -> DepthToSpace(x, blocksize=upscale_factor, mode='CRD')
-    SpaceToDepth: x, block_size: int -> SpaceToDepth(x, blocksize=block_size)
-    """,
-)
 
 
 @primitive("ChannelShuffle")

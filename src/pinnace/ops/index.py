@@ -25,6 +25,7 @@ def places(b: Builder, x: Tensor) -> Tensor:
     return x if b.dtype(x) in (ir.DataType.INT32, ir.DataType.INT64) else b.cast(x, ir.DataType.INT64)
 
 
+@function
 def wide_places(b: Builder, x: Tensor) -> Tensor:
     """Indices as int64, which the ND operators want."""
     return b.cast(x, ir.DataType.INT64)
@@ -52,52 +53,67 @@ def gather(b: Builder, params: Tensor, indices: Tensor, axis: int, batch_dims: i
     return b.transpose(found, [*range(batch_dims), *before, *middle, *after])
 
 
-@primitive("GatherD")
-def gather_d(b: Builder, x: Tensor, dim: int, index: Tensor) -> Value:
-    """GatherElements; the index may be smaller in other dimensions."""
-    if not b.rank(x):  # a scalar, which MindSpore takes for one element
-        return b.op("Gather", b.reshape(x, [1]), places(b, index), axis=0)
-    if not b.rank(index):
-        return b.op("Gather", x, places(b, index), axis=dim)
-    return b.op("GatherElements", x, places(b, index), axis=dim)
-
-
-@primitive("GatherNd", "GatherNdExt")
-def gather_nd(b: Builder, x: Tensor, indices: Tensor) -> Value:
-    """GatherND; of one place without a dimension Gather."""
-    if b.rank(indices) == 0:
-        return b.op("Gather", x, places(b, indices), axis=0)
-    return b.op("GatherND", x, wide_places(b, indices))
-
-
 formulas(
     __name__,
     """
     Embedding; padding_idx norm_type scale_grad_by_freq: ids, table -> Gather(table, places(ids), axis=0)
+    EmbeddingLookup; bprop_return_sparse: table, ids, offset: int = 0 ->
+        # Gather; zeros where the table has no row.
+        rows = tensor(dim(table, 0))
+        here = cast(ids, INT64) - offset
+        held = (here >= 0) & (here < rows)
+        found = Gather(table, Where(held, here, constant(0, np.int64)), axis=0)
+        columns = [-1 - i for i in range(rank(table) - 1)]
+        held = Unsqueeze(held, columns) if columns else held
+        Where(held, found, 0)
+    GatherD: x, dim: int, index ->
+        # GatherElements; the index may be smaller in other dimensions.
+        one_by_one = rank(x) > 0 and rank(index) > 0
+        x = x if rank(x) else reshape(x, [1])  # a scalar, which MindSpore takes for one element
+        GatherElements(x, places(index), axis=dim) if one_by_one else Gather(x, places(index), axis=dim)
+    GatherNd GatherNdExt: x, indices ->
+        # GatherND; of one place without a dimension Gather.
+        Gather(x, places(indices), axis=0) if rank(indices) == 0 else GatherND(x, wide_places(indices))
+    IndexAddExt: x, dim: int, index, source, alpha: Value = 1 ->
+        # ScatterElements, reduction add.
+        source = source * cast(operand(alpha, source), dtype(source)) if known(alpha) != 1 else source
+        added_slices(x, index, source, dim)
+    IndexSelect: x, axis: int, index ->
+        # Gather.
+        index = reshape(index, [1]) if rank(index) == 0 else index
+        Gather(x, places(index), axis=axis)
+    InplaceUpdateV2: x, indices: Value, v ->
+        # ScatterND.
+        where = reshape(tensor(indices), [-1, 1])
+        scattered_nd(x, where, v)
+    MaskedScatter: x, mask, source ->
+        # Gather of the source's next element, and Where by the mask.
+        sizes = dims(x)
+        whole = Expand(mask, vector(sizes))
+        flat = cast(reshape(whole, [-1]), INT64)
+        number = CumSum(flat, constant(0, np.int64)) - constant(1, np.int64)
+        taken = Gather(reshape(source, [-1]), Max(number, 0), axis=0)
+        Where(whole, cast(reshape(taken, sizes), dtype(x)), x)
     NonZero InnerNonZero: x -> transpose(NonZero(x), [1, 0])
+    NonZeroExt: x ->
+        # NonZero, its rows as a tuple.
+        found = NonZero(x)
+        tuple([Gather(found, constant(i, np.int64), axis=0) for i in range(rank(x))])
+    Scatter ScatterValue: x, dim: int, index, src: Value, reduce: str = "none" ->
+        # ScatterElements; the source may be larger than the index.
+        scattered(x, dim, index, cropped(src, index), _REDUCTIONS[reduce])
+    ScatterAddExt: x, dim: int, index, src -> scattered(x, dim, index, cropped(src, index), "add")
+    ScatterAddWithAxis: x, indices, updates, axis: int = 0 -> scattered(x, axis, indices, updates, "add")
+    ScatterNd: indices, updates, shape: Dims ->
+        scattered_nd(filled(0, shape, dtype(updates)), indices, updates, "add")
     Take: x, index -> Gather(reshape(x, [-1]), places(index), axis=0)
+    TensorScatterDiv: x, indices, updates -> scattered_nd(x, indices, Reciprocal(updates), "mul")
+    TensorScatterElements: x, indices, updates, axis: int = 0, reduce: str = "none" ->
+        # ScatterElements.
+        scattered(x, axis, indices, updates, _REDUCTIONS[reduce])
+    TensorScatterSub: x, indices, updates -> scattered_nd(x, indices, -updates, "add")
     """,
 )
-
-
-@primitive("EmbeddingLookup", unused="bprop_return_sparse")
-def embedding_lookup(b: Builder, table: Tensor, ids: Tensor, offset: int = 0) -> Value:
-    """Gather; zeros where the table has no row."""
-    rows = b.tensor(b.dim(table, 0))
-    here = b.op("Sub", b.cast(ids, ir.DataType.INT64), offset)
-    held = b.op("And", b.op("GreaterOrEqual", here, 0), b.op("Less", here, rows))
-    found = b.op("Gather", table, b.op("Where", held, here, b.constant(0, np.int64)), axis=0)
-    beside = [-1 - i for i in range(b.rank(table) - 1)]
-    held = b.op("Unsqueeze", held, beside) if beside else held
-    return b.op("Where", held, found, b.like(0, table))
-
-
-@primitive("IndexSelect")
-def index_select(b: Builder, x: Tensor, axis: int, index: Tensor) -> Value:
-    """Gather."""
-    if b.rank(index) == 0:
-        index = b.reshape(index, [1])
-    return b.op("Gather", x, places(b, index), axis=axis)
 
 
 @primitive("MaskedSelect")
@@ -108,13 +124,6 @@ def masked_select(b: Builder, x: Tensor, mask: Tensor) -> Value:
         mask = b.op("Expand", mask, b.op("Shape", both))
         x = both
     return b.op("Compress", b.reshape(x, [-1]), b.reshape(mask, [-1]), axis=0)
-
-
-@primitive("NonZeroExt")
-def non_zero_ext(b: Builder, x: Tensor) -> Value:
-    """NonZero, its rows as a tuple."""
-    found = b.op("NonZero", x)
-    return tuple(b.op("Gather", found, b.constant(i, np.int64), axis=0) for i in range(b.rank(x)))
 
 
 @primitive("Index", "InnerIndex")
@@ -161,19 +170,6 @@ def tensor_scatter(b: Builder, reduction: str, x: Tensor, indices: Tensor, updat
     return scattered_nd(b, x, indices, updates, reduction)
 
 
-formulas(
-    __name__,
-    """
-    ScatterAddExt: x, dim: int, index, src -> scattered(x, dim, index, cropped(src, index), 'add')
-    ScatterAddWithAxis: x, indices, updates, axis: int = 0 -> scattered(x, axis, indices, updates, 'add')
-    ScatterNd: indices, updates, shape: Dims ->
-        scattered_nd(filled(0, shape, dtype(updates)), indices, updates, 'add')
-    TensorScatterDiv: x, indices, updates -> scattered_nd(x, indices, Reciprocal(updates), 'mul')
-    TensorScatterSub: x, indices, updates -> scattered_nd(x, indices, -updates, 'add')
-    """,
-)
-
-
 _REDUCTIONS = {
     "0": "none",
     "1": "add",
@@ -183,14 +179,6 @@ _REDUCTIONS = {
     "multiply": "mul",
     "update": "none",
 }
-
-
-@primitive("TensorScatterElements")
-def tensor_scatter_elements(
-    b: Builder, x: Tensor, indices: Tensor, updates: Tensor, axis: int = 0, reduce: str = "none"
-) -> Value:
-    """ScatterElements."""
-    return scattered(b, x, axis, indices, updates, _REDUCTIONS[reduce])
 
 
 @function
@@ -204,12 +192,6 @@ def scattered(
     return b.op("ScatterElements", x, places(b, indices), values, axis=axis, reduction=reduction)
 
 
-@primitive("Scatter", "ScatterValue")
-def scatter(b: Builder, x: Tensor, dim: int, index: Tensor, src: Value, reduce: str = "none") -> Value:
-    """ScatterElements; the source may be larger than the index."""
-    return scattered(b, x, dim, index, cropped(b, src, index), _REDUCTIONS[reduce])
-
-
 @function
 def cropped(b: Builder, x: Value, like: Tensor) -> Value:
     """The first elements of a tensor, as many along each dimension as another has."""
@@ -217,14 +199,6 @@ def cropped(b: Builder, x: Value, like: Tensor) -> Value:
         return x
     rank = b.rank(x)
     return b.op("Slice", x, [0] * rank, b.op("Shape", like), list(range(rank)))
-
-
-@primitive("IndexAddExt")
-def index_add_ext(b: Builder, x: Tensor, dim: int, index: Tensor, source: Tensor, alpha: Value = 1) -> Value:
-    """ScatterElements, reduction add."""
-    if b.known(alpha) != 1:
-        source = b.op("Mul", source, b.cast(b.operand(alpha, source), b.dtype(source)))
-    return added_slices(b, x, index, source, dim)
 
 
 @function
@@ -251,17 +225,6 @@ def index_fill(b: Builder, x: Tensor, dim: int, index: Tensor, value: Value) -> 
     same = b.op("Equal", b.op("Unsqueeze", numbers, [1]), b.op("Unsqueeze", wanted, [0]))
     named = b.cast(b.op("ReduceMax", b.cast(same, ir.DataType.INT32), [1], keepdims=0), ir.DataType.BOOL)
     return b.op("Where", along(b, named, b.axis(dim, x), b.rank(x)), beside(b, value, x), x)
-
-
-@primitive("MaskedScatter")
-def masked_scatter(b: Builder, x: Tensor, mask: Tensor, source: Tensor) -> Value:
-    """Gather of the source's next element, and Where by the mask."""
-    dims = b.dims(x)
-    whole = b.op("Expand", mask, b.vector(dims))
-    flat = b.cast(b.reshape(whole, [-1]), ir.DataType.INT64)
-    number = b.op("Sub", b.op("CumSum", flat, b.constant(0, np.int64)), b.constant(1, np.int64))
-    taken = b.op("Gather", b.reshape(source, [-1]), b.op("Max", number, 0), axis=0)
-    return b.op("Where", whole, b.cast(b.reshape(taken, dims), b.dtype(x)), x)
 
 
 @function
@@ -293,13 +256,6 @@ def rows(b: Builder, reduction: str, sign: int, x: Tensor, v: Tensor, *, indices
     """ScatterND, reduction {reduction}."""
     where = b.constant([[i] for i in indices], np.int64)
     return scattered_nd(b, x, where, b.op("Neg", v) if sign < 0 else v, reduction)
-
-
-@primitive("InplaceUpdateV2")
-def update_rows(b: Builder, x: Tensor, indices: Value, v: Tensor) -> Value:
-    """ScatterND."""
-    where = b.reshape(b.tensor(indices), [-1, 1])
-    return scattered_nd(b, x, where, v)
 
 
 @primitive("TensorCopySlices")

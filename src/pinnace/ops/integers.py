@@ -6,6 +6,7 @@ import numpy as np
 import onnx_ir as ir
 
 from pinnace.ops.builder import Builder
+from pinnace.ops.formulas import formulas, function
 from pinnace.ops.table import Tensor, primitive
 from pinnace.ops.values import Value
 
@@ -22,6 +23,7 @@ def floored_quotient(b: Builder, x: Tensor, y: Tensor) -> Tensor:
     return b.op("Sub", result, b.cast(b.op("And", rest, negative), b.dtype(x)))
 
 
+@function
 def quotient(b: Builder, x: Tensor, y: Tensor) -> Tensor:
     """Div of ints; over 0 the greatest, the least, or 0, as MindSpore has it."""
     safe = divisor(b, y)
@@ -70,11 +72,15 @@ def population_count(b: Builder, x: Tensor) -> Value:
     return b.cast(b.op("ReduceSum", bits, [-1], keepdims=0), ir.DataType.UINT8)
 
 
-@primitive("CompareAndBitpack")
-def compare_and_bitpack(b: Builder, x: Tensor, threshold: Tensor) -> Value:
-    """Greater, and the sum of every eight bits, the first counting most, of truth values least."""
-    powers = 2.0 ** np.arange(8, dtype=np.float32)[:: 1 if b.dtype(x) is ir.DataType.BOOL else -1]
-    above = x if b.dtype(x) is ir.DataType.BOOL else b.op("Greater", x, b.scalar(threshold))
-    bits = b.cast(above, ir.DataType.FLOAT)
-    bytes_ = b.reshape(bits, [*b.dims(x, stop=-1), -1, 8])
-    return b.cast(b.op("MatMul", bytes_, powers), ir.DataType.UINT8)
+formulas(
+    __name__,
+    """
+    CompareAndBitpack: x, threshold ->
+        # Greater, and the sum of every eight bits, the first counting most, of truth values least.
+        powers = 2.0 ** np.arange(8, dtype=np.float32)[:: 1 if dtype(x) is BOOL else -1]
+        above = x if dtype(x) is BOOL else x > scalar(threshold)
+        bits = cast(above, FLOAT)
+        bytes_ = reshape(bits, [*dims(x, stop=-1), -1, 8])
+        cast(bytes_ @ powers, UINT8)
+    """,
+)

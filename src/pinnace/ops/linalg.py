@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-import onnx_ir as ir
 
 from pinnace.ops import binding
 from pinnace.ops.array import counting
@@ -13,7 +12,7 @@ from pinnace.ops.formulas import formulas, function
 from pinnace.ops.math import beside, promoted
 from pinnace.ops.nodes import ORIGIN
 from pinnace.ops.reduce import norm, reduce
-from pinnace.ops.table import Ints, Tensor, primitive, primitives
+from pinnace.ops.table import Tensor, primitive, primitives
 from pinnace.ops.values import Unsupported, Value
 
 # -- products --------------------------------------------------------------------------------------
@@ -37,22 +36,42 @@ def flipped(b: Builder, x: Tensor) -> Tensor:
     return b.transpose(x, [*range(last - 1), last, last - 1])
 
 
-@primitive("MatMul", "MatMulV2", unused="transpose_x1 transpose_x2")
-def mat_mul(b: Builder, x: Tensor, y: Tensor, transpose_a: bool = False, transpose_b: bool = False) -> Value:
-    """Gemm, or MatMul."""
-    return b.cast(matmul(b, x, y, transpose_a, transpose_b), b.result(x))
-
-
 formulas(
     __name__,
     """
+    Cdist: x, y, p: float = 2.0 -> norm(Unsqueeze(x, [-2]) - Unsqueeze(y, [-3]), p, [-1], False)
+    ClipByNorm: x, clip_norm, *, axis: Ints | None = None ->
+        # Mul with the bound, and Div by the norm, or by the bound where that is greater; in float32.
+        wide, bound = [cast(v, FLOAT) for v in (x, clip_norm)]
+        largest = Max(reduce("ReduceL2", wide, axis, True), bound)
+        cast(wide * bound / largest, result(x))
+    Det MatrixDeterminant: x -> Det(x)
+    Einsum: *items: Value, equation: str ->
+        # Einsum.
+        operands = items[0] if len(items) == 1 else items
+        Einsum(*tensors(operands), equation=equation)
+    EinsumExt: equation: str, operands: Tensors -> Einsum(*operands, equation=equation)
+    LogMatrixDeterminant: x ->
+        # Det, its Sign, and Log of its Abs.
+        value = Det(x)
+        (Sign(value), Log(Abs(value)))
+    MatMul MatMulV2; transpose_x1 transpose_x2: x, y, transpose_a: bool = False, transpose_b: bool = False ->
+        # Gemm, or MatMul.
+        cast(matmul(x, y, transpose_a, transpose_b), result(x))
     MatMulExt BatchMatMulExt Mm Mv Dot Vdot: x, y -> MatMul(*promoted(x, y))
     Outer Ger: x, y -> Mul(*promoted(Unsqueeze(x, [1]), Unsqueeze(y, [0])))
-    EinsumExt: equation: str, operands: Tensors -> Einsum(*operands, equation=equation)
+    Trace TraceExt: x -> trace(x, 0, 0, 1)
     TransposeBatchMatmulTranspose: x, weight, perm_in: Ints, perm_out: Ints, transpose_a: bool = False,
         transpose_b: bool = False ->
         transpose(matmul(transpose(x, perm_in), weight, transpose_a, transpose_b), perm_out)
-    Cdist: x, y, p: float = 2.0 -> norm(Unsqueeze(x, [-2]) - Unsqueeze(y, [-3]), p, [-1], False)
+    TridiagonalMatMul: superdiag, maindiag, subdiag, rhs ->
+        # Mul of each diagonal with the rows it meets, and Add.
+        above, middle, below = [flipped(d) for d in (superdiag, maindiag, subdiag)]
+        none = [0] * (rank(rhs) - 2)
+        after = Pad(rhs, [*none, -1, 0, *none, 1, 0])
+        before = Pad(rhs, [*none, 1, 0, *none, -1, 0])
+        ends = above * after + below * before
+        middle * rhs + ends
     """,
 )
 
@@ -106,13 +125,6 @@ def _times(b: Builder, x: Tensor, factor: Value) -> Tensor:
     return b.op("Mul", x, beside(b, factor, x))
 
 
-@primitive("Einsum")
-def einsum(b: Builder, *items: Value, equation: str) -> Value:
-    """Einsum."""
-    operands = items[0] if len(items) == 1 else items
-    return b.op("Einsum", *binding.tensors(b, operands), equation=equation)
-
-
 def _of_three(shape: tuple[int | None, ...]) -> int:
     """The first dimension of 3; a free one where no other can be."""
     if 3 not in shape and shape.count(None) == 1:
@@ -137,19 +149,6 @@ def cross(b: Builder, x: Tensor, y: Tensor, dim: int = -65530) -> Value:
         for i, j in ((1, 2), (2, 0), (0, 1))
     ]
     return b.op("Concat", *parts, axis=axis)
-
-
-@primitive("TridiagonalMatMul")
-def tridiagonal_mat_mul(
-    b: Builder, superdiag: Tensor, maindiag: Tensor, subdiag: Tensor, rhs: Tensor
-) -> Value:
-    """Mul of each diagonal with the rows it meets, and Add."""
-    above, middle, below = (flipped(b, d) for d in (superdiag, maindiag, subdiag))
-    none = [0] * (b.rank(rhs) - 2)
-    after = b.op("Pad", rhs, [*none, -1, 0, *none, 1, 0])
-    before = b.op("Pad", rhs, [*none, 1, 0, *none, -1, 0])
-    ends = b.op("Add", b.op("Mul", above, after), b.op("Mul", below, before))
-    return b.op("Add", b.op("Mul", middle, rhs), ends)
 
 
 @primitive("Correlate")
@@ -193,27 +192,6 @@ def renorm(b: Builder, x: Tensor, p: float, dim: int, maxnorm: float) -> Value:
     size = norm(b, x, p, axes, True) if axes else b.op("Abs", x)
     limit = b.op("Div", b.like(maxnorm, x), b.op("Add", size, 1e-7))
     return b.op("Mul", x, b.op("Where", b.op("Greater", size, maxnorm), limit, b.like(1.0, x)))
-
-
-@primitive("ClipByNorm")
-def clip_by_norm(b: Builder, x: Tensor, clip_norm: Tensor, *, axis: Ints | None = None) -> Value:
-    """Mul with the bound, and Div by the norm, or by the bound where that is greater; in float32."""
-    wide, bound = (b.cast(v, ir.DataType.FLOAT) for v in (x, clip_norm))
-    largest = b.op("Max", reduce(b, "ReduceL2", wide, axis, True), bound)
-    return b.cast(b.op("Div", b.op("Mul", wide, bound), largest), b.result(x))
-
-
-formulas(
-    __name__,
-    """
-    Det MatrixDeterminant: x -> Det(x)
-    LogMatrixDeterminant: x ->
-        # Det, its Sign, and Log of its Abs.
-        value = Det(x)
-        (Sign(value), Log(Abs(value)))
-    Trace TraceExt: x -> trace(x, 0, 0, 1)
-    """,
-)
 
 
 @function

@@ -37,12 +37,43 @@ lite_formulas(
     Assert; data summarize: condition: Value, *data: Value -> condition
     Cast: x, dst_type: Dtype -> cast(x, dst_type)
     Concat: *x, axis: int = 0 -> Concat(*x, axis=axis)
+    Crop: x, like, axis: int = 0, offsets: Ints = () ->
+        # Slice of dimensions from axis on, to the size of the other tensor.
+        first = axis(axis, x)
+        count = rank(x) - first
+        start = offsets if len(offsets) == count else [*offsets, *offsets[-1:] * count][:count]
+        size = Shape(like, start=first)
+        Slice(x, start, size + np.asarray(start, np.int64), range(first, rank(x)))
     Fill: value, shape -> Expand(scalar(value), cast(shape, INT64))
-    Rank: x -> constant(rank(x), 'int32')
+    NonMaxSuppression: boxes, scores, most = None, overlap = None, score = None, center_point_box: int = 0 ->
+        # NonMaxSuppression, as int32.
+        count = None if most is None else cast(most, INT64)
+        kept = NonMaxSuppression(boxes, scores, count, overlap, score, center_point_box=center_point_box)
+        cast(kept, INT32)
+    OneHot: x, depth, values, off = None, *, axis: int = -1 ->
+        # OneHot; values holds off and on, or on where off follows.
+        values = Concat(*[Reshape(v, [1]) for v in (off, values)], axis=0) if off is not None else values
+        OneHot(cast(x, INT64), scalar(depth), values, axis=axis)
+    Rank: x -> constant(rank(x), "int32")
     ScatterElements: x, places, updates, axis: int = 0 -> ScatterElements(x, places, updates, axis=axis)
     Shape: x -> cast(Shape(x), INT32)
     Size: x -> cast(Size(x), INT32)
+    SliceFusion: x, begin, size, axes: Ints = () ->
+        # Slice; a size of -1 is all that is left.
+        start, count = cast(begin, INT64), cast(size, INT64)
+        last = constant(np.iinfo(np.int64).max, np.int64)
+        end = Where(count < 0, last, start + count)
+        Slice(x, start, end, axes or None)
+    Stack: *x, axis: int = 0 -> Concat(*[Unsqueeze(v, [axis]) for v in x], axis=axis)
+    TopKFusion; largest: x, k: Ints, axis: int = -1, sorted_: bool = True ->
+        # TopK, the largest, whatever `largest` says: the converter loses it, and the runtime does not look.
+        values, places = ops("TopK", 2, x, k, axis=axis, sorted=sorted_)
+        (values, cast(places, INT32))
     Unsqueeze ExpandDims: x, axis: Ints -> Unsqueeze(x, axis)
+    Where: condition, x = None, y = None ->
+        # The choice by Where; of a condition alone NonZero.
+        choice = None if x is None or y is None else Where(cast(condition, BOOL), x, y)
+        cast(transpose(NonZero(condition), (1, 0)), INT32) if choice is None else choice
     """,
 )
 
@@ -64,14 +95,6 @@ def split(
     if not size_splits:
         return b.ops("Split", outputs, x, axis=axis, num_outputs=outputs)
     return b.ops("Split", outputs, x, list(size_splits), axis=axis)
-
-
-@lite("Where")
-def where(b: Builder, condition: Tensor, x: Tensor | None = None, y: Tensor | None = None) -> Value:
-    """The choice by Where; of a condition alone NonZero."""
-    if x is None or y is None:
-        return b.cast(b.transpose(b.op("NonZero", condition), (1, 0)), ir.DataType.INT32)
-    return b.op("Where", b.cast(condition, ir.DataType.BOOL), x, y)
 
 
 _PADDING = {0: "constant", 1: "reflect"}
@@ -99,12 +122,6 @@ def pad(
     if padding_mode:
         return b.op("Pad", x, pads, mode=_PADDING[padding_mode])
     return b.op("Pad", x, pads, b.like(constant_value, x) if fill is None else b.scalar(fill))
-
-
-@lite("Stack")
-def stack(b: Builder, *x: Tensor, axis: int = 0) -> Value:
-    """Unsqueeze, Concat."""
-    return b.op("Concat", *(b.op("Unsqueeze", v, [axis]) for v in x), axis=axis)
 
 
 @lite("LinSpace")
@@ -145,65 +162,11 @@ def tile(b: Builder, x: Tensor, multiples: Tensor, dims: Ints = ()) -> Value:
     return b.op("Tile", x, repeats)
 
 
-@lite("TopKFusion", unused="largest")
-def top_k(b: Builder, x: Tensor, k: Ints, axis: int = -1, sorted_: bool = True) -> Value:
-    """TopK, the largest, whatever `largest` says: the converter loses it, and the runtime does not look."""
-    values, places = b.ops("TopK", 2, x, list(k), axis=axis, sorted=int(sorted_))
-    return values, b.cast(places, ir.DataType.INT32)
-
-
 @lite("ConstantOfShape")
 def constant_of_shape(b: Builder, shape: Tensor, data_type: Dtype, value: Floats) -> Value:
     """ConstantOfShape."""
     fill = np.asarray(value[:1] or (0,), data_type.numpy())
     return b.op("ConstantOfShape", b.cast(shape, ir.DataType.INT64), value=ir.tensor(fill))
-
-
-@lite("OneHot")
-def one_hot(
-    b: Builder, x: Tensor, depth: Tensor, values: Tensor, off: Tensor | None = None, *, axis: int = -1
-) -> Value:
-    """OneHot; values holds off and on, or on where off follows."""
-    if off is not None:
-        values = b.op("Concat", *(b.op("Reshape", v, [1]) for v in (off, values)), axis=0)
-    return b.op("OneHot", b.cast(x, ir.DataType.INT64), b.scalar(depth), values, axis=axis)
-
-
-@lite("NonMaxSuppression")
-def non_max_suppression(
-    b: Builder,
-    boxes: Tensor,
-    scores: Tensor,
-    most: Tensor | None = None,
-    overlap: Tensor | None = None,
-    score: Tensor | None = None,
-    center_point_box: int = 0,
-) -> Value:
-    """NonMaxSuppression, as int32."""
-    count = None if most is None else b.cast(most, ir.DataType.INT64)
-    kept = b.op("NonMaxSuppression", boxes, scores, count, overlap, score, center_point_box=center_point_box)
-    return b.cast(kept, ir.DataType.INT32)
-
-
-@lite("SliceFusion")
-def slice_(b: Builder, x: Tensor, begin: Tensor, size: Tensor, axes: Ints = ()) -> Value:
-    """Slice; a size of -1 is all that is left."""
-    start, count = b.cast(begin, ir.DataType.INT64), b.cast(size, ir.DataType.INT64)
-    last = b.constant(np.iinfo(np.int64).max, np.int64)
-    end = b.op("Where", b.op("Less", count, 0), last, b.op("Add", start, count))
-    return b.op("Slice", x, start, end, list(axes) or None)
-
-
-@lite("Crop")
-def crop(b: Builder, x: Tensor, like: Tensor, axis: int = 0, offsets: Ints = ()) -> Value:
-    """Slice of dimensions from axis on, to the size of the other tensor."""
-    first = b.axis(axis, x)
-    count = b.rank(x) - first
-    start = list(offsets) if len(offsets) == count else [*offsets, *offsets[-1:] * count][:count]
-    size = b.op("Shape", like, start=first)
-    return b.op(
-        "Slice", x, start, b.op("Add", size, np.asarray(start, np.int64)), list(range(first, b.rank(x)))
-    )
 
 
 @lite("SplitWithOverlap")

@@ -8,22 +8,22 @@ import onnx_ir as ir
 from pinnace.ops import image
 from pinnace.ops.builder import Builder
 from pinnace.ops.layout import channels_back, channels_first
-from pinnace.ops.lite_math import lite, lites
+from pinnace.ops.lite_math import lite, lite_formulas, lites
 from pinnace.ops.table import Ints, Lowering, Tensor
 from pinnace.ops.values import Unsupported, Value
 
-
-@lite("DepthToSpace", unused="format")
-def depth_to_space(b: Builder, x: Tensor, block_size: int, mode: str = "DCR") -> Value:
-    """DepthToSpace."""
-    y = b.op("DepthToSpace", channels_first(b, x), blocksize=block_size, mode=mode or "DCR")
-    return channels_back(b, y, x)
-
-
-@lite("SpaceToDepth", unused="format")
-def space_to_depth(b: Builder, x: Tensor, block_size: int) -> Value:
-    """SpaceToDepth."""
-    return channels_back(b, b.op("SpaceToDepth", channels_first(b, x), blocksize=block_size), x)
+lite_formulas(
+    __name__,
+    """
+    DepthToSpace; format: x, block_size: int, mode: str = "DCR" ->
+        # DepthToSpace.
+        y = DepthToSpace(channels_first(x), blocksize=block_size, mode=mode or "DCR")
+        channels_back(y, x)
+    SpaceToDepth; format: x, block_size: int ->
+        # SpaceToDepth.
+        channels_back(SpaceToDepth(channels_first(x), blocksize=block_size), x)
+    """,
+)
 
 
 _METHODS = {0: "linear", 1: "nearest", 2: "cubic"}

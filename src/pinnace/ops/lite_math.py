@@ -6,11 +6,10 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
-import numpy as np
 import onnx_ir as ir
 
 from pinnace.ops.builder import Builder
-from pinnace.ops.formulas import formulas, function
+from pinnace.ops.formulas import formulas, function, functions
 from pinnace.ops.math import promoted
 from pinnace.ops.table import Ints, Tensor, primitive, primitives
 from pinnace.ops.values import Unsupported, Value
@@ -70,6 +69,7 @@ _ACTIVATIONS: Mapping[int, Activation] = {
 _HARD_TANH, _GELU, _FAST_GELU = 16, 19, 20
 
 
+@function
 def activated(b: Builder, x: Tensor, activation_type: int, alpha: float = 0.0) -> Tensor:
     """`x` after the activation that is fused into the operator that computes it."""
     if activation_type not in _ACTIVATIONS:
@@ -115,8 +115,15 @@ lite_formulas(
     """
     AddN: *x -> Sum(*x)
     All: x, axes: Ints = (), keep_dims: int = 0 -> ReduceMin(x, axes or None, keepdims=keep_dims)
+    Clip: x, low = None, high = None, min: float | None = None, max: float | None = None ->
+        # Clip.
+        Clip(x, min if low is None else low, max if high is None else high)
     CumSum: x, axis, exclusive: bool = False, reverse: bool = False ->
         CumSum(x, scalar(axis), exclusive=exclusive, reverse=reverse)
+    ExpFusion: x, base: float = -1.0, scale: float = 1.0, shift: float = 0.0 ->
+        # Exp of scale * x + shift, times the logarithm of base where that is not e.
+        factor = 1.0 if base == -1 else float(log(base))
+        Exp(scaled(x, scale * factor, shift * factor))
     Maximum: *x -> Max(*x)
     Minimum: *x -> Min(*x)
     Mod: x, y -> Mod(*promoted(x, y), fmod=1)
@@ -129,31 +136,15 @@ lite_formulas(
 )
 
 
-@lite("ExpFusion")
-def exp(b: Builder, x: Tensor, base: float = -1.0, scale: float = 1.0, shift: float = 0.0) -> Value:
-    """Exp of scale * x + shift, times the logarithm of base where that is not e."""
-    factor = 1.0 if base == -1 else float(np.log(base))
-    return b.op("Exp", scaled(b, x, scale * factor, shift * factor))
-
-
-@function
-def scaled(b: Builder, x: Tensor, scale: float, shift: float) -> Tensor:
-    """`x` times a scale, and a shift."""
-    y = x if scale == 1 else b.op("Mul", x, scale)
-    return y if shift == 0 else b.op("Add", y, shift)
-
-
-@lite("Clip")
-def clip(
-    b: Builder,
-    x: Tensor,
-    low: Tensor | None = None,
-    high: Tensor | None = None,
-    min: float | None = None,
-    max: float | None = None,
-) -> Value:
-    """Clip."""
-    return b.op("Clip", x, min if low is None else low, max if high is None else high)
+functions(
+    __name__,
+    """
+    scaled: x, scale, shift ->
+        # Mul by a scale, Add of a shift.
+        y = x if scale == 1 else x * scale
+        y if shift == 0 else y + shift
+    """,
+)
 
 
 # -- reductions ------------------------------------------------------------------------------------

@@ -5,14 +5,11 @@ from __future__ import annotations
 import itertools
 from typing import Any
 
-import numpy as np
-
 from pinnace.ops.builder import Builder
 from pinnace.ops.conv import reached
 from pinnace.ops.formulas import function
-from pinnace.ops.layout import channel_axis, channels_back, channels_first, permuted
+from pinnace.ops.layout import channels_back, channels_first, permuted
 from pinnace.ops.lite_math import activated, lite, lite_formulas, lites
-from pinnace.ops.room import room
 from pinnace.ops.table import Arguments, Ints, Tensor
 from pinnace.ops.values import Unsupported, Value
 
@@ -143,29 +140,41 @@ def _last_two_swapped(b: Builder, x: Tensor) -> Tensor:
     return x if rank < 2 else permuted(b, x, (*range(rank - 2), rank - 1, rank - 2))
 
 
-@lite("FullConnection", unused="has_bias")
-def full_connection(
-    b: Builder,
-    x: Tensor,
-    weight: Tensor,
-    bias: Tensor | None = None,
-    axis: int = 1,
-    use_axis: bool = False,
-    activation_type: int = 0,
-) -> Value:
-    """Flatten, Gemm with the weight transposed, and the fused activation."""
-    flat = b.op("Flatten", x, axis=axis if use_axis else 1)
-    return activated(b, b.op("Gemm", flat, weight, bias, transB=1), activation_type)
+lite_formulas(
+    __name__,
+    """
+    BatchNorm; format: x, mean, variance, epsilon: float = 1e-05 ->
+        # BatchNormalization with scale 1 and bias 0.
+        ones = mean / mean if known(mean) is None else constant(np.ones_like(known(mean)))
+        zeros = ones - ones if known(mean) is None else constant(np.zeros_like(known(mean)))
+        fused_batch_norm(x, ones, zeros, mean, variance, epsilon)
+    BiasAdd; format: x, bias -> x + aligned(bias, x, channel_axis(x))
+    Dropout; keep_prob: x -> x
+    FullConnection; has_bias: x, weight, bias = None, axis: int = 1, use_axis: bool = False,
+        activation_type: int = 0 ->
+        # Flatten, Gemm with the weight transposed, and the fused activation.
+        flat = Flatten(x, axis=axis if use_axis else 1)
+        activated(Gemm(flat, weight, bias, transB=1), activation_type)
+    GroupNormFusion; affine: x, scale, bias, *, num_groups: int, epsilon: float = 1e-5 ->
+        GroupNormalization(x, scale, bias, num_groups=num_groups, epsilon=epsilon)
+    L2NormalizeFusion: x, *, axis: Ints = (), epsilon: float = 0.0, activation_type: int = 0 ->
+        # Div by the root of the sum of squares, which is epsilon at least.
+        squares = ReduceSumSquare(x, axis or None, keepdims=1)
+        activated(x / Sqrt(Max(squares, epsilon)), activation_type)
+    LayerNormFusion; elementwise_affine begin_params_axis: x, scale = None, bias = None,
+        begin_norm_axis: int = -1, epsilon: float = 1e-05 ->
+        # LayerNormalization.
+        sizes = static_shape(x)[axis(begin_norm_axis, x) :] if scale is None else ()
+        scale = constant(np.ones(room(*sizes), np.float32)) if scale is None else scale
+        LayerNormalization(x, scale, bias, axis=begin_norm_axis, epsilon=epsilon)
+    LpNormalization: x, *, axis: int = -1, p: int = 2 -> LpNormalization(x, axis=axis, p=p)
+    PReLUFusion; channel_shared: x, slope -> PRelu(x, aligned(Reshape(slope, [-1]), x, channel_axis(x)))
+    Softmax: x, axis: Ints = (-1,) -> Softmax(x, axis=first(axis, -1))
+    """,
+)
 
 
-@lite("BatchNorm", unused="format")
-def batch_norm(b: Builder, x: Tensor, mean: Tensor, variance: Tensor, epsilon: float = 1e-5) -> Value:
-    """BatchNormalization with scale 1 and bias 0."""
-    ones = b.op("Div", mean, mean) if b.known(mean) is None else b.constant(np.ones_like(b.known(mean)))
-    zeros = b.op("Sub", ones, ones) if b.known(mean) is None else b.constant(np.zeros_like(b.known(mean)))
-    return fused_batch_norm(b, x, ones, zeros, mean, variance, epsilon)
-
-
+@function
 @lite("FusedBatchNorm", unused="momentum mode")
 def fused_batch_norm(
     b: Builder,
@@ -188,21 +197,6 @@ def instance_norm(b: Builder, x: Tensor, scale: Tensor, bias: Tensor, epsilon: f
         return b.op("InstanceNormalization", x, scale, bias, epsilon=epsilon)
     y = b.op("InstanceNormalization", channels_first(b, x), scale, bias, epsilon=epsilon)
     return channels_back(b, y, x)
-
-
-@lite("LayerNormFusion", unused="elementwise_affine begin_params_axis")
-def layer_norm(
-    b: Builder,
-    x: Tensor,
-    scale: Tensor | None = None,
-    bias: Tensor | None = None,
-    begin_norm_axis: int = -1,
-    epsilon: float = 1e-5,
-) -> Value:
-    """LayerNormalization."""
-    if scale is None:
-        scale = b.constant(np.ones(room(*b.static_shape(x)[b.axis(begin_norm_axis, x) :]), np.float32))
-    return b.op("LayerNormalization", x, scale, bias, axis=begin_norm_axis, epsilon=epsilon)
 
 
 @lite("LRN", unused="norm_region")
@@ -233,6 +227,7 @@ def scale(
     return activated(b, y, activation_type)
 
 
+@function
 def _aligned(b: Builder, operand: Tensor, x: Tensor, axis: int) -> Tensor:
     missing = b.rank(x) - b.axis(axis, x) - b.rank(operand)
     if missing <= 0:
@@ -240,43 +235,10 @@ def _aligned(b: Builder, operand: Tensor, x: Tensor, axis: int) -> Tensor:
     return b.op("Unsqueeze", operand, list(range(b.rank(operand), b.rank(operand) + missing)))
 
 
-@lite("BiasAdd", unused="format")
-def bias_add(b: Builder, x: Tensor, bias: Tensor) -> Value:
-    """Add along the channels."""
-    return b.op("Add", x, _aligned(b, bias, x, channel_axis(b, x)))
-
-
-@lite("PReLUFusion", unused="channel_shared")
-def prelu(b: Builder, x: Tensor, slope: Tensor) -> Value:
-    """PRelu, with a slope for each channel or one."""
-    return b.op("PRelu", x, _aligned(b, b.op("Reshape", slope, [-1]), x, channel_axis(b, x)))
-
-
-lite_formulas(
-    __name__,
-    """
-    Dropout; keep_prob: x -> x
-    GroupNormFusion; affine: x, scale, bias, *, num_groups: int, epsilon: float = 1e-5 ->
-        GroupNormalization(x, scale, bias, num_groups=num_groups, epsilon=epsilon)
-    LpNormalization: x, *, axis: int = -1, p: int = 2 -> LpNormalization(x, axis=axis, p=p)
-    Softmax: x, axis: Ints = (-1,) -> Softmax(x, axis=first(axis, -1))
-    """,
-)
-
-
 @function
 def first(b: Builder, numbers: Ints, otherwise: int) -> int:
     """The first of numbers, if there are any."""
     return numbers[0] if numbers else otherwise
-
-
-@lite("L2NormalizeFusion")
-def l2_normalize(
-    b: Builder, x: Tensor, *, axis: Ints = (), epsilon: float = 0.0, activation_type: int = 0
-) -> Value:
-    """Div by the root of the sum of squares, which is epsilon at least."""
-    squares = b.op("ReduceSumSquare", x, list(axis) or None, keepdims=1)
-    return activated(b, b.op("Div", x, b.op("Sqrt", b.op("Max", squares, epsilon))), activation_type)
 
 
 @lite("AdderFusion", unused="format kernel_size in_channel out_channel mode")

@@ -8,7 +8,7 @@ from pinnace.ops import binding, recurrent
 from pinnace.ops.builder import Builder
 from pinnace.ops.formulas import function
 from pinnace.ops.lite_math import lite, lite_formulas
-from pinnace.ops.table import Dims, Dtype, Ints, Tensor
+from pinnace.ops.table import Dims, Ints, Tensor
 from pinnace.ops.values import Unsupported, Value
 
 
@@ -44,52 +44,38 @@ def lstm(
     )
 
 
-@lite("GRU", unused="bidirectional")
-def gru(
-    b: Builder,
-    x: Tensor,
-    weights: Tensor,
-    recurrence: Tensor,
-    bias: Tensor,
-    start: Tensor | None = None,
-    lengths: Tensor | None = None,
-) -> Value:
-    """GRU, which resets before the product."""
-    return b.ops(
-        "GRU",
-        2,
-        x,
-        weights,
-        recurrence,
-        bias,
-        None if lengths is None else b.cast(lengths, ir.DataType.INT32),
-        start,
-        hidden_size=b.static_shape(recurrence)[2],
-        direction="bidirectional" if b.static_shape(weights)[0] == 2 else "forward",
-    )
-
-
-# -- lists of tensors: a list is one tensor, whose first dimension counts its members -----------------
-
-
 lite_formulas(
     __name__,
     """
+    GRU; bidirectional: x, weights, recurrence, bias, start = None, lengths = None ->
+        # GRU, which resets before the product.
+        ops(
+            "GRU",
+            2,
+            x,
+            weights,
+            recurrence,
+            bias,
+            None if lengths is None else cast(lengths, INT32),
+            start,
+            hidden_size=static_shape(recurrence)[2],
+            direction="bidirectional" if static_shape(weights)[0] == 2 else "forward",
+        )
     TensorArrayRead; handle: handle, index, flow -> Gather(flow, scalar(index), axis=0)
     TensorArrayWrite; handle: handle, index, item, flow -> list_set_item(flow, index, item)
     TensorListFromTensor; element_shape element_dtype shape_type: x, element_shape: Value = None -> x
     TensorListGetItem; element_shape element_dtype: items, index, element_shape: Value = None ->
         Gather(items, scalar(index), axis=0)
+    TensorListReserve; shape_type: element_shape: Dims, count: Dims, element_dtype: Dtype ->
+        # Expand of zero.
+        zeros((*count, *element_shape), element_dtype)
     TensorListStack; element_shape element_dtype num_elements: items, element_shape: Value = None ->
         Identity(items)
     """,
 )
 
 
-@lite("TensorListReserve", unused="shape_type")
-def list_reserve(b: Builder, element_shape: Dims, count: Dims, element_dtype: Dtype) -> Value:
-    """Expand of zero."""
-    return _zeros(b, (*count, *element_shape), element_dtype)
+# -- lists of tensors: a list is one tensor, whose first dimension counts its members -----------------
 
 
 @function
@@ -107,6 +93,7 @@ def tensor_array(b: Builder, size: Dims, element_shape: Ints = (), data_type: in
     return empty, empty
 
 
+@function
 def _zeros(b: Builder, dims: Dims, dtype: ir.DataType) -> Tensor:
     if any(isinstance(d, int) and d < 0 for d in dims):
         raise Unsupported(f"makes a list of tensors of shape {list(dims)[1:]}, which must be fixed")

@@ -5,9 +5,8 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as ir
 
-from pinnace.ops.array import counting
 from pinnace.ops.builder import Builder
-from pinnace.ops.formulas import formulas, function
+from pinnace.ops.formulas import formulas, function, functions
 from pinnace.ops.math import promoted
 from pinnace.ops.room import room
 from pinnace.ops.table import Tensor, primitive
@@ -29,22 +28,72 @@ def reduced(b: Builder, x: Tensor, reduction: str) -> Tensor:
     raise Unsupported(f"reduces by {reduction!r}, which is not known")
 
 
-def _weighted(b: Builder, x: Tensor, weight: Tensor | None) -> Tensor:
-    return x if weight is None else b.op("Mul", *promoted(b, x, weight))
+functions(
+    __name__,
+    """
+    weighted: x, weight -> x if weight is None else Mul(*promoted(x, weight))
+    """,
+)
 
 
 formulas(
     __name__,
     """
-    KLDiv: x, target, reduction: str = 'mean', log_target: bool = False ->
+    BCEWithLogitsLoss: x, target, weight = None, posWeight = None, reduction: str = "mean" ->
+        # Softplus of both sides, weighted by the target.
+        x, target = promoted(x, target)
+        off = (1.0 - target) * Softplus(x)
+        on = target * Softplus(-x)
+        reduced(weighted(off + weighted(on, posWeight), weight), reduction)
+    BinaryCrossEntropy: x, target, weight = None, reduction: str = "mean" ->
+        # Logs of the probability and of its rest, weighted by the target.
+        one = like(1.0, x)
+        # MindSpore keeps the logarithms finite by this much.
+        there = Log(Max(x, 1e-12))
+        rest = Log(Max(one - x, 1e-12))
+        value = target * there + (one - target) * rest
+        reduced(weighted(-value, weight), reduction)
+    KLDiv: x, target, reduction: str = "mean", log_target: bool = False ->
         reduced(Exp(target) * (target - x) if log_target else xlogy(target, target) - target * x, reduction)
-    L1LossExt: x, target, reduction: str = 'mean' -> reduced(Abs(Sub(*promoted(x, target))), reduction)
-    MSELossExt: x, target, reduction: str = 'mean' ->
+    L1LossExt: x, target, reduction: str = "mean" -> reduced(Abs(Sub(*promoted(x, target))), reduction)
+    MSELossExt: x, target, reduction: str = "mean" ->
         # Sub, and Mul with itself.
         distance = Sub(*promoted(x, target))
         reduced(distance * distance, reduction)
+    MultilabelMarginLoss: x, target, reduction: str = "mean" ->
+        # Relu of one less every difference between a target's element and one that is none, and which are.
+        rows = x if rank(x) == 2 else Unsqueeze(x, [0])
+        labels = cast(target if rank(x) == 2 else Unsqueeze(target, [0]), INT64)
+        # What stands after the first -1 is no target.
+        ended = CumSum(cast(labels < 0, INT64), constant(1, np.int64))
+        named = ended == 0
+        place = Where(named, labels, constant(0, np.int64))
+        ones = cast(named, FLOAT)
+        is_target = ScatterElements(ones * 0.0, place, ones, axis=1, reduction="max")
+        own = Unsqueeze(GatherElements(rows, place, axis=1), [2])
+        gap = Relu(Unsqueeze(rows, [1]) - own + 1.0)
+        others = 1.0 - is_target
+        counted = Unsqueeze(ones, [2]) * Unsqueeze(others, [1])
+        gap = gap * cast(counted, dtype(x))
+        total = ReduceMean(ReduceSum(gap, [1], keepdims=0), [1], keepdims=0)
+        total = Squeeze(total, [0]) if rank(x) == 1 else total
+        marks = Reshape(cast(is_target, INT32), Shape(target))
+        (reduced(total, reduction), marks)
+    MultiMarginLoss: x, target, weight = None, *, p: int = 1, margin: float = 1.0, reduction: str = "mean" ->
+        # The mean over classes of Relu of the margin less the distance from the target's.
+        places = Unsqueeze(cast(target, INT64), [1])
+        own = GatherElements(x, places, axis=1)
+        gap = x - own + margin
+        # MindSpore counts no NaN
+        gap = Where(gap > 0.0, gap, 0.0)
+        gap = gap * gap if p == 2 else gap
+        gap = gap * Gather(weight, places, axis=0) if weight is not None else gap
+        classes = dim(x, 1)
+        others = places == counting(classes)
+        total = ReduceSum(Where(others, 0.0, gap), [1], keepdims=0)
+        reduced(total / cast(tensor(classes), dtype(total)), reduction)
     SigmoidCrossEntropyWithLogits: logits, label -> Softplus(logits) - logits * label
-    SoftMarginLoss: x, target, reduction: str = 'mean' -> reduced(log1p(Exp(-(x * target))), reduction)
+    SoftMarginLoss: x, target, reduction: str = "mean" -> reduced(log1p(Exp(-(x * target))), reduction)
     SoftmaxCrossEntropyWithLogits: logits, labels ->
         # LogSoftmax, Mul, ReduceSum; and what training would read.
         loss = -ReduceSum(LogSoftmax(logits, axis=-1) * labels, [-1], keepdims=0)
@@ -64,35 +113,6 @@ def smooth_l1_loss(
         return reduced(b, far, reduction)
     near = b.op("Mul", b.op("Mul", distance, distance), 0.5 / beta)
     return reduced(b, b.op("Where", b.op("Less", distance, beta), near, far), reduction)
-
-
-@primitive("BinaryCrossEntropy")
-def binary_cross_entropy(
-    b: Builder, x: Tensor, target: Tensor, weight: Tensor | None = None, reduction: str = "mean"
-) -> Value:
-    """Logs of the probability and of its rest, weighted by the target."""
-    one = b.like(1.0, x)
-    # MindSpore keeps the logarithms finite by this much.
-    there = b.op("Log", b.op("Max", x, 1e-12))
-    rest = b.op("Log", b.op("Max", b.op("Sub", one, x), 1e-12))
-    value = b.op("Add", b.op("Mul", target, there), b.op("Mul", b.op("Sub", one, target), rest))
-    return reduced(b, _weighted(b, b.op("Neg", value), weight), reduction)
-
-
-@primitive("BCEWithLogitsLoss")
-def bce_with_logits(
-    b: Builder,
-    x: Tensor,
-    target: Tensor,
-    weight: Tensor | None = None,
-    posWeight: Tensor | None = None,
-    reduction: str = "mean",
-) -> Value:
-    """Softplus of both sides, weighted by the target."""
-    x, target = promoted(b, x, target)
-    off = b.op("Mul", b.op("Sub", b.like(1.0, x), target), b.op("Softplus", x))
-    on = b.op("Mul", target, b.op("Softplus", b.op("Neg", x)))
-    return reduced(b, _weighted(b, b.op("Add", off, _weighted(b, on, posWeight)), weight), reduction)
 
 
 @primitive("SparseSoftmaxCrossEntropyWithLogits", unused="sens")
@@ -144,31 +164,6 @@ def kl_div_loss(b: Builder, logits: Tensor, labels: Tensor, reduction: str = "me
     return reduced(b, value, reduction)
 
 
-@primitive("MultiMarginLoss")
-def multi_margin_loss(
-    b: Builder,
-    x: Tensor,
-    target: Tensor,
-    weight: Tensor | None = None,
-    *,
-    p: int = 1,
-    margin: float = 1.0,
-    reduction: str = "mean",
-) -> Value:
-    """The mean over classes of Relu of the margin less the distance from the target's."""
-    places = b.op("Unsqueeze", b.cast(target, ir.DataType.INT64), [1])
-    own = b.op("GatherElements", x, places, axis=1)
-    gap = b.op("Add", b.op("Sub", x, own), margin)
-    gap = b.op("Where", b.op("Greater", gap, 0.0), gap, b.like(0.0, gap))  # MindSpore counts no NaN
-    gap = b.op("Mul", gap, gap) if p == 2 else gap
-    if weight is not None:
-        gap = b.op("Mul", gap, b.op("Gather", weight, places, axis=0))
-    classes = b.dim(x, 1)
-    others = b.op("Equal", places, counting(b, classes))
-    total = b.op("ReduceSum", b.op("Where", others, b.like(0.0, gap), gap), [1], keepdims=0)
-    return reduced(b, b.op("Div", total, b.cast(b.tensor(classes), b.dtype(total))), reduction)
-
-
 @primitive("TripletMarginLoss")
 def triplet_margin_loss(
     b: Builder,
@@ -193,26 +188,3 @@ def triplet_margin_loss(
         away = b.op("Min", away, distance(positive, negative))
     beyond = b.op("Add", b.op("Sub", distance(x, positive), away), b.cast(b.operand(margin, x), b.dtype(x)))
     return reduced(b, b.op("Relu", beyond), reduction)
-
-
-@primitive("MultilabelMarginLoss")
-def multilabel_margin_loss(b: Builder, x: Tensor, target: Tensor, reduction: str = "mean") -> Value:
-    """Relu of one less every difference between a target's element and one that is none, and which are."""
-    rows = x if b.rank(x) == 2 else b.op("Unsqueeze", x, [0])
-    labels = b.cast(target if b.rank(x) == 2 else b.op("Unsqueeze", target, [0]), ir.DataType.INT64)
-    # What stands after the first -1 is no target.
-    ended = b.op("CumSum", b.cast(b.op("Less", labels, 0), ir.DataType.INT64), b.constant(1, np.int64))
-    named = b.op("Equal", ended, 0)
-    place = b.op("Where", named, labels, b.constant(0, np.int64))
-    ones = b.cast(named, ir.DataType.FLOAT)
-    is_target = b.op("ScatterElements", b.op("Mul", ones, 0.0), place, ones, axis=1, reduction="max")
-    own = b.op("Unsqueeze", b.op("GatherElements", rows, place, axis=1), [2])
-    gap = b.op("Relu", b.op("Add", b.op("Sub", b.op("Unsqueeze", rows, [1]), own), 1.0))
-    others = b.op("Sub", b.like(1.0, ones), is_target)
-    counted = b.op("Mul", b.op("Unsqueeze", ones, [2]), b.op("Unsqueeze", others, [1]))
-    gap = b.op("Mul", gap, b.cast(counted, b.dtype(x)))
-    total = b.op("ReduceMean", b.op("ReduceSum", gap, [1], keepdims=0), [1], keepdims=0)
-    if b.rank(x) == 1:
-        total = b.op("Squeeze", total, [0])
-    marks = b.op("Reshape", b.cast(is_target, ir.DataType.INT32), b.op("Shape", target))
-    return reduced(b, total, reduction), marks

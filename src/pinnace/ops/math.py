@@ -16,14 +16,33 @@ formulas(
     __name__,
     """
     Abs: x -> Abs(x)
+    Angle: x ->
+        # Pi where the number is less than 0, else 0.
+        x = floating(x)
+        side = Where(x < 0.0, like(pi, x), like(0.0, x))
+        Where(IsNaN(x), x, side)
     BitwiseNot Invert: x -> BitwiseNot(x)
     Erfc: x -> 1 - Erf(floating(x))
+    Expm1: x ->
+        # Twice Sinh of x / 2 by Exp of x / 2, which is exact near zero.
+        x = floating(x)
+        # Sinh is infinite far below, where Exp is 0
+        half = Max(x * 0.5, -20.0)
+        Sinh(half) * Exp(half) * 2.0
     Frac: x -> x - trunc(x)
     Imag: x -> Expand(like(0.0, x), Shape(x))
+    IsFinite: x ->
+        # Neither IsInf nor IsNaN; true for ints.
+        whole = not is_float(x)
+        ~(never(x) if whole else IsInf(x) | IsNaN(x))
     Neg: x -> Neg(x)
     Real Conj: x -> x
     Rint: x -> Round(x)
     Rsqrt: x -> Reciprocal(Sqrt(floating(x)))
+    Sign: x ->
+        # Sign; 0 for NaN.
+        signs = Sign(x)
+        Where(IsNaN(x), 0, signs) if is_float(x) else signs
     Square: x -> x * x
     """,
 )
@@ -32,11 +51,16 @@ formulas(
 # -- one operand -----------------------------------------------------------------------------------
 
 
-@primitive("Sign")
-def sign(b: Builder, x: Tensor) -> Value:
-    """Sign; 0 for NaN."""
-    signs = b.op("Sign", x)
-    return b.op("Where", b.op("IsNaN", x), b.like(0, x), signs) if b.dtype(x).is_floating_point() else signs
+@function
+def is_float(b: Builder, x: Tensor) -> bool:
+    """True for a tensor of floats."""
+    return b.dtype(x).is_floating_point()
+
+
+@function
+def is_integer(b: Builder, x: Tensor) -> bool:
+    """True for a tensor of ints."""
+    return b.dtype(x).is_integer()
 
 
 @function
@@ -115,14 +139,6 @@ def log1p(b: Builder, x: Tensor) -> Tensor:
     return b.op("Where", b.op("Less", x, 1.0), near, b.op("Log", b.op("Add", x, 1.0)))
 
 
-@primitive("Expm1")
-def expm1(b: Builder, x: Tensor) -> Value:
-    """Twice Sinh of x / 2 by Exp of x / 2, which is exact near zero."""
-    x = floating(b, x)
-    half = b.op("Max", b.op("Mul", x, 0.5), b.like(-20.0, x))  # Sinh is infinite far below, where Exp is 0
-    return b.op("Mul", b.op("Mul", b.op("Sinh", half), b.op("Exp", half)), 2.0)
-
-
 @primitive("Exp2")
 def exp2(b: Builder, x: Tensor) -> Tensor:
     """Pow of 2."""
@@ -159,13 +175,7 @@ def not_finite(b: Builder, op_type: str, detect_positive: int | None, x: Tensor)
     return b.op(op_type, x, detect_positive=detect_positive) if floats else never(b, x)
 
 
-@primitive("IsFinite")
-def is_finite(b: Builder, x: Tensor) -> Value:
-    """Neither IsInf nor IsNaN; true for ints."""
-    whole = not b.dtype(x).is_floating_point()
-    return b.op("Not", never(b, x) if whole else b.op("Or", b.op("IsInf", x), b.op("IsNaN", x)))
-
-
+@function
 def never(b: Builder, x: Tensor) -> Tensor:
     """False for every element of `x`, which holds no NaN."""
     return b.op("Not", b.op("Equal", x, x))
@@ -272,14 +282,6 @@ def eps(b: Builder, x: Tensor) -> Value:
 
 
 # -- numbers that are complex elsewhere ------------------------------------------------------------
-
-
-@primitive("Angle")
-def angle(b: Builder, x: Tensor) -> Value:
-    """Pi where the number is less than 0, else 0."""
-    x = floating(b, x)
-    side = b.op("Where", b.op("Less", x, 0.0), b.like(math.pi, x), b.like(0.0, x))
-    return b.op("Where", b.op("IsNaN", x), x, side)
 
 
 @function

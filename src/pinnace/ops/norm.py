@@ -7,6 +7,7 @@ import onnx_ir as ir
 
 from pinnace.ops.builder import Builder
 from pinnace.ops.conv import images_back, images_first
+from pinnace.ops.formulas import formulas, function
 from pinnace.ops.reduce import variance
 from pinnace.ops.room import room
 from pinnace.ops.table import Arguments, Ints, Tensor, primitive
@@ -130,6 +131,7 @@ def layer_norm_ext(
     return y, mean, reciprocal_root(b, spread, eps)
 
 
+@function
 @primitive("LayerNormV3")
 def layer_norm_v3(b: Builder, x: Tensor, arguments: _LayerNorm) -> Value:
     """LayerNormalization, with the reciprocal of the standard deviation in place of the variance."""
@@ -137,42 +139,44 @@ def layer_norm_v3(b: Builder, x: Tensor, arguments: _LayerNorm) -> Value:
     return y, mean, reciprocal_root(b, spread, arguments.epsilon)
 
 
-@primitive("AddLayerNormV2", unused="additionalOut")
-def add_layer_norm(
-    b: Builder, x1: Tensor, x2: Tensor, gamma: Tensor, beta: Tensor, epsilon: float = 1e-5
-) -> Value:
-    """Add and LayerNormalization."""
-    total = b.op("Add", x1, x2)
-    y, mean, rstd = layer_norm_v3(
-        b,
-        total,
-        _LayerNorm(gamma=gamma, beta=beta, begin_norm_axis=-1, begin_params_axis=-1, epsilon=epsilon),
-    )
-    return y, mean, rstd, total
+formulas(
+    __name__,
+    """
+    AddLayerNormV2; additionalOut: x1, x2, gamma, beta, epsilon: float = 1e-05 ->
+        # Add and LayerNormalization.
+        total = x1 + x2
+        y, mean, rstd = layer_norm_v3(
+            total,
+            _LayerNorm(gamma=gamma, beta=beta, begin_norm_axis=-1, begin_params_axis=-1, epsilon=epsilon),
+        )
+        (y, mean, rstd, total)
+    AddRmsNorm: x1, x2, gamma, epsilon: float = 1e-06 ->
+        # Add, then as RmsNorm.
+        total = x1 + x2
+        y, rstd = rms_norm(total, gamma, epsilon)
+        (y, rstd, total)
+    GroupNorm: x, num_groups: int, weight = None, bias = None, eps: float = 1e-05 ->
+        # GroupNormalization.
+        factor, offset = of_channels(x, weight, 1), of_channels(x, bias, 0)
+        y = GroupNormalization(x, factor, offset, num_groups=num_groups, epsilon=eps)
+        groups = reshape(x, [dim(x, 0), num_groups, -1])
+        spread, mean = variance(groups, [2], 0)
+        (y, mean, reciprocal_root(spread, eps))
+    LRN: x, depth_radius: int = 5, bias: float = 1.0, alpha: float = 1.0, beta: float = 0.5 ->
+        # LRN.
+        size = 2 * depth_radius + 1
+        LRN(x, size=size, bias=bias, alpha=alpha * size, beta=beta)
+    """,
+)
 
 
+@function
 def reciprocal_root(b: Builder, x: Tensor, epsilon: float) -> Tensor:
     """1 / sqrt(x + epsilon)."""
     return b.op("Reciprocal", b.op("Sqrt", b.op("Add", x, epsilon)))
 
 
-@primitive("GroupNorm")
-def group_norm(
-    b: Builder,
-    x: Tensor,
-    num_groups: int,
-    weight: Tensor | None = None,
-    bias: Tensor | None = None,
-    eps: float = 1e-5,
-) -> Value:
-    """GroupNormalization."""
-    factor, offset = _of_channels(b, x, weight, 1), _of_channels(b, x, bias, 0)
-    y = b.op("GroupNormalization", x, factor, offset, num_groups=num_groups, epsilon=eps)
-    groups = b.reshape(x, [b.dim(x, 0), num_groups, -1])
-    spread, mean = variance(b, groups, [2], 0)
-    return y, mean, reciprocal_root(b, spread, eps)
-
-
+@function
 def _of_channels(b: Builder, x: Tensor, given: Tensor | None, number: int) -> Tensor:
     """`given`, else the number for each channel."""
     if given is not None:
@@ -211,6 +215,7 @@ def instance_norm(
     return b.op("Add", b.op("Mul", y, gamma), beta), mean, variance
 
 
+@function
 @primitive("RmsNorm")
 def rms_norm(b: Builder, x: Tensor, gamma: Tensor, epsilon: float = 1e-6) -> Value:
     """Div by the root of the mean square, and Mul: what engines fuse into one; in float32."""
@@ -221,25 +226,3 @@ def rms_norm(b: Builder, x: Tensor, gamma: Tensor, epsilon: float = 1e-6) -> Val
     root = b.op("Sqrt", b.op("Add", mean, epsilon))
     y = b.op("Mul", b.cast(b.op("Div", wide, root), dtype), gamma)
     return y, b.op("Reciprocal", root)
-
-
-@primitive("AddRmsNorm")
-def add_rms_norm(b: Builder, x1: Tensor, x2: Tensor, gamma: Tensor, epsilon: float = 1e-6) -> Value:
-    """Add, then as RmsNorm."""
-    total = b.op("Add", x1, x2)
-    y, rstd = rms_norm(b, total, gamma, epsilon)
-    return y, rstd, total
-
-
-@primitive("LRN")
-def lrn(
-    b: Builder,
-    x: Tensor,
-    depth_radius: int = 5,
-    bias: float = 1.0,
-    alpha: float = 1.0,
-    beta: float = 0.5,
-) -> Value:
-    """LRN."""
-    size = 2 * depth_radius + 1
-    return b.op("LRN", x, size=size, bias=bias, alpha=alpha * size, beta=beta)

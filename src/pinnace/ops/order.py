@@ -8,12 +8,13 @@ import numpy as np
 import onnx_ir as ir
 
 from pinnace.ops.builder import Builder
-from pinnace.ops.formulas import function
+from pinnace.ops.formulas import formulas, function
 from pinnace.ops.math import promoted
-from pinnace.ops.table import Dtype, Floats, Tensor, primitive, primitives
+from pinnace.ops.table import Dtype, Tensor, primitive, primitives
 from pinnace.ops.values import Unsupported, Value
 
 
+@function
 @primitive("TopkExt", unused="sorted")
 def top_k(b: Builder, x: Tensor, k: Value, dim: int = -1, largest: bool = True) -> tuple[Tensor, ...]:
     """TopK."""
@@ -21,11 +22,39 @@ def top_k(b: Builder, x: Tensor, k: Value, dim: int = -1, largest: bool = True) 
     return b.ops("TopK", 2, x, size, axis=dim, largest=int(largest))
 
 
-@primitive("TopK", unused="sorted")
-def top_k_of_last(b: Builder, x: Tensor, k: Value) -> Value:
-    """TopK of the last dimension."""
-    values, places = top_k(b, x, k)
-    return values, b.cast(places, ir.DataType.INT32)
+formulas(
+    __name__,
+    """
+    ArgSort; stable: x, axis: int = -1, descending: bool = False -> sorted_along(x, axis, descending)[1]
+    Bucketize: x, *, boundaries: Floats ->
+        # ReduceSum of the boundaries that are not above.
+        wide = Unsqueeze(cast(x, DOUBLE), [-1])
+        # NaN is not
+        passed = ~(wide < np.asarray(boundaries, np.float64))
+        ReduceSum(cast(passed, INT32), [-1], keepdims=0)
+    InTopK: x, target, k: int ->
+        # Less: fewer than k elements are larger than the target's.
+        place = Unsqueeze(cast(target, INT64), [-1])
+        larger = x > GatherElements(x, place, axis=-1)
+        number = ReduceSum(cast(larger, INT64), [-1], keepdims=0)
+        number < constant(k, np.int64)
+    Kthvalue: x, k: int, dim: int = -1, keepdim: bool = False ->
+        # TopK of all elements, and Gather of one.
+        picked(sorted_along(x, dim, False), [k - 1], dim, keepdim)
+    MedianExt: x -> middle(reshape(x, [-1]), 0, False)[0]
+    NthElement: x, n: int, reverse: bool = False ->
+        # TopK of all elements, and Gather of one.
+        Gather(sorted_along(x, -1, reverse)[0], constant(n, np.int64), axis=-1)
+    Sort: x, axis: int = -1, descending: bool = False ->
+        # TopK of all elements.
+        values, places = sorted_along(x, axis, descending)
+        (values, cast(places, INT32))
+    TopK; sorted: x, k: Value ->
+        # TopK of the last dimension.
+        values, places = top_k(x, k)
+        (values, cast(places, INT32))
+    """,
+)
 
 
 @function
@@ -34,19 +63,6 @@ def sorted_along(b: Builder, x: Tensor, axis: int = -1, descending: bool = False
     """TopK of all elements; equal ones keep their order."""
     size = b.vector([b.dim(x, axis)])
     return b.ops("TopK", 2, x, size, axis=axis, largest=int(descending))
-
-
-@primitive("ArgSort", unused="stable")
-def arg_sort(b: Builder, x: Tensor, axis: int = -1, descending: bool = False) -> Value:
-    """TopK of all elements."""
-    return sorted_along(b, x, axis, descending)[1]
-
-
-@primitive("Sort")
-def sort(b: Builder, x: Tensor, axis: int = -1, descending: bool = False) -> Value:
-    """TopK of all elements."""
-    values, places = sorted_along(b, x, axis, descending)
-    return values, b.cast(places, ir.DataType.INT32)
 
 
 @primitive("SearchSorted")
@@ -76,29 +92,7 @@ def bound(b: Builder, right: bool, x: Tensor, values: Tensor) -> Value:
     return search_sorted(b, x, values, dtype=b.result(b.constant(0, np.int64)), right=right)
 
 
-@primitive("Bucketize")
-def bucketize(b: Builder, x: Tensor, *, boundaries: Floats) -> Value:
-    """ReduceSum of the boundaries that are not above."""
-    wide = b.op("Unsqueeze", b.cast(x, ir.DataType.DOUBLE), [-1])
-    passed = b.op("Not", b.op("Less", wide, np.asarray(boundaries, np.float64)))  # NaN is not
-    return b.op("ReduceSum", b.cast(passed, ir.DataType.INT32), [-1], keepdims=0)
-
-
-@primitive("NthElement")
-def nth_element(b: Builder, x: Tensor, n: int, reverse: bool = False) -> Value:
-    """TopK of all elements, and Gather of one."""
-    return b.op("Gather", sorted_along(b, x, -1, reverse)[0], b.constant(n, np.int64), axis=-1)
-
-
-@primitive("InTopK")
-def in_top_k(b: Builder, x: Tensor, target: Tensor, k: int) -> Value:
-    """Less: fewer than k elements are larger than the target's."""
-    place = b.op("Unsqueeze", b.cast(target, ir.DataType.INT64), [-1])
-    larger = b.op("Greater", x, b.op("GatherElements", x, place, axis=-1))
-    number = b.op("ReduceSum", b.cast(larger, ir.DataType.INT64), [-1], keepdims=0)
-    return b.op("Less", number, b.constant(k, np.int64))
-
-
+@function
 @primitive("MedianDim")
 def middle(b: Builder, x: Tensor, dim: int = -1, keepdim: bool = False) -> tuple[Tensor, ...]:
     """TopK of all elements, and Gather of the lower one in the middle."""
@@ -111,6 +105,7 @@ def middle(b: Builder, x: Tensor, dim: int = -1, keepdim: bool = False) -> tuple
     return _picked(b, ordered, at, dim, keepdim)
 
 
+@function
 def _picked(
     b: Builder, ordered: tuple[Tensor, ...], at: Tensor | list[int], axis: int, keep: bool
 ) -> tuple[Tensor, ...]:
@@ -145,18 +140,6 @@ def _middle_of_numbers(b: Builder, x: Tensor, axis: int, keep: bool) -> tuple[Te
     place = b.op("GatherElements", places, at, axis=axis)
     value = b.op("GatherElements", x, place, axis=axis)
     return (value, place) if keep else (b.op("Squeeze", value, [axis]), b.op("Squeeze", place, [axis]))
-
-
-@primitive("MedianExt")
-def median_ext(b: Builder, x: Tensor) -> Value:
-    """TopK of all elements, and Gather of the middle."""
-    return middle(b, b.reshape(x, [-1]), 0, False)[0]
-
-
-@primitive("Kthvalue")
-def kth_value(b: Builder, x: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> Value:
-    """TopK of all elements, and Gather of one."""
-    return _picked(b, sorted_along(b, x, dim, False), [k - 1], dim, keepdim)
 
 
 _ALL = 10000

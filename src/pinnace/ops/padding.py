@@ -8,6 +8,7 @@ import numpy as np
 
 from pinnace.ops import binding
 from pinnace.ops.builder import Builder
+from pinnace.ops.formulas import formulas, function
 from pinnace.ops.room import span
 from pinnace.ops.table import Dims, Ints, Tensor, primitive, primitives
 from pinnace.ops.values import Value
@@ -15,6 +16,7 @@ from pinnace.ops.values import Value
 _Pair = tuple[int | Tensor, int | Tensor]
 
 
+@function
 def padded(
     b: Builder, x: Tensor, pairs: Sequence[_Pair], mode: str = "constant", value: Value = None
 ) -> Tensor:
@@ -92,7 +94,9 @@ def mirrored(b: Builder, x: Tensor, paddings: Ints) -> Tensor:
     return x
 
 
-@primitive("Padding")
-def pad_one(b: Builder, x: Tensor, pad_dim_size: int = 8) -> Value:
-    """Pad of the last dimension, which has one element."""
-    return padded(b, x, [(0, 0)] * (b.rank(x) - 1) + [(0, pad_dim_size - 1)])
+formulas(
+    __name__,
+    """
+    Padding: x, pad_dim_size: int = 8 -> padded(x, [(0, 0)] * (rank(x) - 1) + [(0, pad_dim_size - 1)])
+    """,
+)

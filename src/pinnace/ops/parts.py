@@ -5,29 +5,36 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from pinnace.ops.builder import Builder
-from pinnace.ops.formulas import formulas, function
-from pinnace.ops.room import span
+from pinnace.ops.formulas import formulas, function, functions
 from pinnace.ops.table import Ints, Tensor, Tensors, primitive
 from pinnace.ops.values import Unsupported, Value
 
+formulas(
+    __name__,
+    """
+    Chunk: x, chunks: int, dim: int = 0 ->
+        # Split into parts of one size, the last one smaller.
+        total = known_size(x, dim)
+        split_tensor(x, -(-total // chunks), dim) if total else (x,) * span(chunks)
+    Concat ConcatD ParallelConcat SequenceConcat; N inputNums: items: Tensors, axis: int = 0 ->
+        # Concat.
+        items[0] if len(items) == 1 else Concat(*same_type(items), axis=axis)
+    SplitWithSize: x, split_sections: Ints, dim: int = 0 -> split_into(x, split_sections, dim)
+    Stack StackExt Pack; num N: items: Tensors, axis: int = 0 ->
+        # Unsqueeze of each, and Concat.
+        axis = axis % (rank(items[0]) + 1)
+        raised = [Unsqueeze(t, [axis]) for t in items]
+        Concat(*same_type(raised), axis=axis)
+    """,
+)
 
-@primitive("Concat", "ConcatD", "ParallelConcat", "SequenceConcat", unused="N inputNums")
-def concat(b: Builder, items: Tensors, axis: int = 0) -> Value:
-    """Concat."""
-    return items[0] if len(items) == 1 else b.op("Concat", *_same_type(b, items), axis=axis)
 
-
-def _same_type(b: Builder, tensors: Sequence[Tensor]) -> list[Tensor]:
-    """Tensors in the type of the first."""
-    return [b.cast(t, b.dtype(tensors[0])) for t in tensors]
-
-
-@primitive("Stack", "StackExt", "Pack", unused="num N")
-def stack(b: Builder, items: Tensors, axis: int = 0) -> Value:
-    """Unsqueeze of each, and Concat."""
-    axis = axis % (b.rank(items[0]) + 1)
-    raised = [b.op("Unsqueeze", t, [axis]) for t in items]
-    return b.op("Concat", *_same_type(b, raised), axis=axis)
+functions(
+    __name__,
+    """
+    same_type: tensors -> [cast(t, dtype(tensors[0])) for t in tensors]
+    """,
+)
 
 
 @primitive("Unstack", unused="num")
@@ -43,14 +50,6 @@ def unstack(b: Builder, x: Tensor, axis: int = 0) -> Value:
 def split_into(b: Builder, x: Tensor, sizes: Sequence[int], axis: int) -> tuple[Tensor, ...]:
     """Parts of the given sizes."""
     return (x,) if len(sizes) == 1 else b.ops("Split", len(sizes), x, list(sizes), axis=axis)
-
-
-formulas(
-    __name__,
-    """
-    SplitWithSize: x, split_sections: Ints, dim: int = 0 -> split_into(x, split_sections, dim)
-    """,
-)
 
 
 @primitive("Split", unused="size_splits num_split")
@@ -70,6 +69,7 @@ def _check_parts(b: Builder, x: Tensor, axis: int, parts: int) -> None:
         raise Unsupported(f"splits a dimension of {size} into {parts} equal parts")
 
 
+@function
 @primitive("SplitTensor")
 def split_tensor(b: Builder, x: Tensor, split_size: int, dim: int = 0) -> Value:
     """Split into parts of one size, the last one smaller."""
@@ -77,6 +77,7 @@ def split_tensor(b: Builder, x: Tensor, split_size: int, dim: int = 0) -> Value:
     return split_into(b, x, [min(split_size, total - i) for i in range(0, total, split_size)], dim)
 
 
+@function
 def _known_size(b: Builder, x: Tensor, axis: int) -> int:
     total = b.dim(x, axis)
     if not isinstance(total, int):
@@ -92,13 +93,6 @@ def split_v(b: Builder, x: Tensor, size_splits: Ints = (), split_dim: int = 0) -
     if -1 in sizes and isinstance(total, int):
         sizes[sizes.index(-1)] = total - sum(s for s in sizes if s != -1)
     return split_into(b, x, sizes, split_dim)
-
-
-@primitive("Chunk")
-def chunk(b: Builder, x: Tensor, chunks: int, dim: int = 0) -> Value:
-    """Split into parts of one size, the last one smaller."""
-    total = _known_size(b, x, dim)
-    return split_tensor(b, x, -(-total // chunks), dim) if total else (x,) * span(chunks)
 
 
 @primitive("Meshgrid")

@@ -9,6 +9,7 @@ import numpy as np
 import onnx_ir as ir
 
 from pinnace.ops.builder import Builder
+from pinnace.ops.formulas import formulas, function, functions
 from pinnace.ops.linalg import flipped
 from pinnace.ops.table import Dtype, Tensor, primitive, primitives
 from pinnace.ops.values import Unsupported, Value
@@ -113,6 +114,7 @@ _ROUNDED = {"ROUND": "Round", "FLOOR": "Floor", "CEIL": "Ceil"}
 _ROUND_NAMES = {"0": "ROUND", "1": "FLOOR", "2": "CEIL", "3": "TRUNC"}
 
 
+@function
 def stored(b: Builder, x: Tensor, dtype: Dtype = ir.DataType.INT8, rounding: str = "ROUND") -> Tensor:
     """Rounded, and cut off at the ends of an integer type."""
     how = _ROUND_NAMES.get(rounding, rounding.upper())
@@ -123,35 +125,39 @@ def stored(b: Builder, x: Tensor, dtype: Dtype = ir.DataType.INT8, rounding: str
     return b.cast(steps, dtype)
 
 
-@primitive("QuantV2")
-def quant(
-    b: Builder,
-    x: Tensor,
-    scale: Tensor,
-    offset: Tensor,
-    sqrt_mode: bool = False,
-    rounding_mode: str = "ROUND",
-    dst_type: Dtype = ir.DataType.INT8,
-) -> Value:
-    """Mul, Add, Round, Clip, Cast."""
-    y, factor, shift = (b.cast(t, _FLOAT) for t in (x, scale, offset))
-    y = b.op("Mul", y, b.op("Mul", factor, factor) if sqrt_mode else factor)
-    return stored(b, b.op("Add", y, shift), dst_type, rounding_mode)
-
-
-@primitive("DynamicQuantExt")
-def dynamic_quant(b: Builder, x: Tensor, smooth_scales: Tensor | None = None) -> Value:
-    """Div by a 127th of the largest of each row, Round, Cast; and what was divided by."""
-    y = b.cast(x, _FLOAT)
-    if smooth_scales is not None:
-        y = b.op("Mul", y, b.cast(smooth_scales, _FLOAT))
-    scale = b.op("Div", b.op("ReduceMax", b.op("Abs", y), [-1], keepdims=1), 127.0)
-    return stored(b, b.op("Div", y, scale)), b.op("Squeeze", scale, [-1])
+formulas(
+    __name__,
+    """
+    DynamicQuantExt: x, smooth_scales = None ->
+        # Div by a 127th of the largest of each row, Round, Cast; and what was divided by.
+        y = cast(x, FLOAT)
+        y = y * cast(smooth_scales, FLOAT) if smooth_scales is not None else y
+        scale = ReduceMax(Abs(y), [-1], keepdims=1) / 127.0
+        (stored(y / scale), Squeeze(scale, [-1]))
+    QuantBatchMatmul: x1, x2, scale, offset = None, bias = None, pertoken_scale = None,
+        transpose_x1: bool = False, transpose_x2: bool = False, dtype: Dtype = FLOAT16 ->
+        # MatMul in float32, Add of the bias, Mul by the scales, Cast.
+        y = product(x1, x2, transpose_x1, transpose_x2)
+        whole = bias is not None and is_integer(bias)
+        y = y + cast(bias, FLOAT) if whole else y
+        y = per_token(y * dequantising(scale), pertoken_scale)
+        y = y + cast(bias, FLOAT) if bias is not None and not whole else y
+        y = y + cast(offset, FLOAT) if offset is not None else y
+        stored(y) if dtype is INT8 else cast(y, dtype)
+    QuantV2: x, scale, offset, sqrt_mode: bool = False, rounding_mode: str = "ROUND",
+        dst_type: Dtype = INT8 ->
+        # Mul, Add, Round, Clip, Cast.
+        y, factor, shift = [cast(t, FLOAT) for t in (x, scale, offset)]
+        y = y * (factor * factor if sqrt_mode else factor)
+        stored(y + shift, dst_type, rounding_mode)
+    """,
+)
 
 
 # -- products --------------------------------------------------------------------------------------
 
 
+@function
 def dequantising(b: Builder, scale: Tensor) -> Tensor:
     """A scale as float32; one of uint64 holds the bits of a float32 in its lower half."""
     if b.dtype(scale) not in (ir.DataType.UINT64, ir.DataType.INT64):
@@ -162,40 +168,19 @@ def dequantising(b: Builder, scale: Tensor) -> Tensor:
     return b.constant(np.asarray(known).astype(np.uint32).view(np.float32))
 
 
+@function
 def _product(b: Builder, x: Tensor, weight: Tensor, transpose_x: bool, transpose_weight: bool) -> Tensor:
     first, second = b.cast(x, _FLOAT), b.cast(weight, _FLOAT)
     first = flipped(b, first) if transpose_x else first
     return b.op("MatMul", first, flipped(b, second) if transpose_weight else second)
 
 
-def _per_token(b: Builder, y: Tensor, scale: Tensor | None) -> Tensor:
-    return y if scale is None else b.op("Mul", y, b.op("Unsqueeze", b.cast(scale, _FLOAT), [-1]))
-
-
-@primitive("QuantBatchMatmul")
-def quant_batch_matmul(
-    b: Builder,
-    x1: Tensor,
-    x2: Tensor,
-    scale: Tensor,
-    offset: Tensor | None = None,
-    bias: Tensor | None = None,
-    pertoken_scale: Tensor | None = None,
-    transpose_x1: bool = False,
-    transpose_x2: bool = False,
-    dtype: Dtype = ir.DataType.FLOAT16,
-) -> Value:
-    """MatMul in float32, Add of the bias, Mul by the scales, Cast."""
-    y = _product(b, x1, x2, transpose_x1, transpose_x2)
-    whole = bias is not None and b.dtype(bias).is_integer()
-    if bias is not None and whole:
-        y = b.op("Add", y, b.cast(bias, _FLOAT))
-    y = _per_token(b, b.op("Mul", y, dequantising(b, scale)), pertoken_scale)
-    if bias is not None and not whole:
-        y = b.op("Add", y, b.cast(bias, _FLOAT))
-    if offset is not None:
-        y = b.op("Add", y, b.cast(offset, _FLOAT))
-    return stored(b, y) if dtype is ir.DataType.INT8 else b.cast(y, dtype)
+functions(
+    __name__,
+    """
+    per_token: y, scale -> y if scale is None else y * Unsqueeze(cast(scale, FLOAT), [-1])
+    """,
+)
 
 
 @primitive("WeightQuantBatchMatmul")

@@ -9,9 +9,8 @@ import numpy as np
 import onnx_ir as ir
 
 from pinnace.ops.builder import Builder
-from pinnace.ops.formulas import formulas, function
-from pinnace.ops.math import promoted
-from pinnace.ops.table import Dtype, Ints, Tensor, primitive, primitives
+from pinnace.ops.formulas import formulas, function, functions
+from pinnace.ops.table import Dtype, Ints, Tensor, primitives
 from pinnace.ops.values import Value
 
 
@@ -85,6 +84,7 @@ def reduction_in_type(
 # -- spread ----------------------------------------------------------------------------------------
 
 
+@function
 def variance(
     b: Builder, x: Tensor, axes: Sequence[int] | None, correction: int, keep: bool = False
 ) -> tuple[Tensor, Tensor]:
@@ -114,14 +114,48 @@ def count(b: Builder, x: Tensor, axes: Sequence[int] | None) -> Tensor:
     return b.cast(total, b.dtype(x))
 
 
-@primitive("ReduceStd")
-def reduce_std(
-    b: Builder, x: Tensor, axis: Ints | None = (), unbiased: bool = True, keep_dims: bool = False
-) -> Value:
-    """Sqrt of the mean square distance, and ReduceMean."""
-    return spread(b, True, True, x, axis, int(unbiased), keep_dims)
+formulas(
+    __name__,
+    """
+    CountNonZero: x, dim: Ints | None = None ->
+        # ReduceSum of what is not zero.
+        there = cast(cast(x, BOOL), INT64)
+        as_result(reduce("ReduceSum", there, dim))
+    EqualCount: x, y -> reshape(as_result(reduce("ReduceSum", cast(Equal(x, y), INT32), None)), [1])
+    EqualExt: x, y ->
+        # Equal and ReduceMin; false where the shapes differ.
+        alike = static_shape(x) == static_shape(y)
+        reduce("ReduceMin", Equal(*promoted(x, y)), None) if alike else constant(False)
+    EuclideanNorm: x, axes: Ints, *, keep_dims: bool = False -> reduce("ReduceL2", x, axes, keep_dims)
+    FloatStatus: x -> reshape(reduce("ReduceMax", cast(IsNaN(x - x), FLOAT), None), [1])
+    L2Loss: x -> reduce("ReduceSumSquare", x, None) * 0.5
+    L2Normalize: x, axis: Ints = (0,), epsilon: float = 0.0001 ->
+        # Div by Sqrt of ReduceSumSquare, not under epsilon.
+        total = reduce("ReduceSumSquare", x, axis, True)
+        x / Sqrt(Max(total, epsilon))
+    LogSumExp: x, dim: Ints | None = None, keepdim: bool = False ->
+        reduce("ReduceLogSumExp", floating(x), dim, keepdim)
+    LpNorm LpNormV2: x, *, p: float = 2.0, axis: Ints | None = None, keep_dims: bool = False,
+        epsilon: float = 1e-12 ->
+        # ReduceL1, ReduceL2, ReduceMax, ReduceMin, or Pow of a sum of Pow; not under epsilon.
+        not_under(norm(x, p, axis, keep_dims), epsilon)
+    Nansum: x, dim: Ints | None = None, keepdim: bool = False, dtype: Dtype | None = None ->
+        # ReduceSum of zeros, by Where, for NaN.
+        x = Where(IsNaN(x), 0, x) if is_float(x) else x
+        reduce("ReduceSum", cast(x, dtype or result(x)), dim, keepdim)
+    Norm LinalgVectorNorm: x, ord: float = 2.0, dim: Ints | None = None, keepdim: bool = False,
+        dtype: Dtype | None = None ->
+        # ReduceL1, ReduceL2, ReduceMax, ReduceMin, or Pow of a sum of Pow.
+        norm(cast(x, dtype or result(x)), ord, dim, keepdim)
+    ReduceStd: x, axis: Ints | None = (), unbiased: bool = True, keep_dims: bool = False ->
+        # Sqrt of the mean square distance, and ReduceMean.
+        spread(True, True, x, axis, int(unbiased), keep_dims)
+    SquareSumAll: x, y -> (reduce("ReduceSumSquare", x, None), reduce("ReduceSumSquare", y, None))
+    """,
+)
 
 
+@function
 @primitives(
     {"Std": (True, False), "Var": (False, False), "VarMean": (False, True), "StdMean": (True, True)},
 )
@@ -162,70 +196,13 @@ def norm(b: Builder, x: Tensor, p: float, axes: Sequence[int] | None, keep: bool
     return b.op("Pow", reduce(b, "ReduceSum", b.op("Pow", size, p), axes, keep), 1.0 / p)
 
 
-def _not_under(b: Builder, x: Tensor, epsilon: float) -> Tensor:
-    """The norm, or epsilon where that is greater; the usual one is far less than what is computed with."""
-    return x if epsilon <= _TINY else b.op("Max", x, epsilon)
-
-
-@primitive("LpNorm", "LpNormV2")
-def lp_norm(
-    b: Builder,
-    x: Tensor,
-    *,
-    p: float = 2.0,
-    axis: Ints | None = None,
-    keep_dims: bool = False,
-    epsilon: float = 1e-12,
-) -> Value:
-    """ReduceL1, ReduceL2, ReduceMax, ReduceMin, or Pow of a sum of Pow; not under epsilon."""
-    return _not_under(b, norm(b, x, p, axis, keep_dims), epsilon)
-
-
-@primitive("Norm", "LinalgVectorNorm")
-def vector_norm(
-    b: Builder,
-    x: Tensor,
-    ord: float = 2.0,
-    dim: Ints | None = None,
-    keepdim: bool = False,
-    dtype: Dtype | None = None,
-) -> Value:
-    """ReduceL1, ReduceL2, ReduceMax, ReduceMin, or Pow of a sum of Pow."""
-    return norm(b, b.cast(x, dtype or b.result(x)), ord, dim, keepdim)
-
-
-@primitive("L2Normalize")
-def l2_normalize(b: Builder, x: Tensor, axis: Ints = (0,), epsilon: float = 1e-4) -> Value:
-    """Div by Sqrt of ReduceSumSquare, not under epsilon."""
-    total = reduce(b, "ReduceSumSquare", x, axis, True)
-    return b.op("Div", x, b.op("Sqrt", b.op("Max", total, epsilon)))
-
-
-formulas(
+functions(
     __name__,
     """
-    EqualCount: x, y -> reshape(as_result(reduce('ReduceSum', cast(Equal(x, y), INT32), None)), [1])
-    EuclideanNorm: x, axes: Ints, *, keep_dims: bool = False -> reduce('ReduceL2', x, axes, keep_dims)
-    FloatStatus: x -> reshape(reduce('ReduceMax', cast(IsNaN(x - x), FLOAT), None), [1])
-    L2Loss: x -> reduce('ReduceSumSquare', x, None) * 0.5
-    LogSumExp: x, dim: Ints | None = None, keepdim: bool = False ->
-        reduce('ReduceLogSumExp', floating(x), dim, keepdim)
-    SquareSumAll: x, y -> (reduce('ReduceSumSquare', x, None), reduce('ReduceSumSquare', y, None))
+    as_result: x -> cast(x, result(x))
+    not_under: x, epsilon -> x if epsilon <= _TINY else Max(x, epsilon)
     """,
 )
-
-
-@function
-def as_result(b: Builder, x: Tensor) -> Tensor:
-    """`x` in the type that the file declares of the result."""
-    return b.cast(x, b.result(x))
-
-
-@primitive("CountNonZero")
-def count_non_zero(b: Builder, x: Tensor, dim: Ints | None = None) -> Value:
-    """ReduceSum of what is not zero."""
-    there = b.cast(b.cast(x, ir.DataType.BOOL), ir.DataType.INT64)
-    return as_result(b, reduce(b, "ReduceSum", there, dim))
 
 
 @primitives({"Argmax ArgMax": "ArgMax", "Argmin ArgMin": "ArgMin"})
@@ -242,21 +219,3 @@ def _arg(b: Builder, op_type: str, x: Tensor, dim: int | None = None, keepdim: b
     if dim is None or b.rank(x) == 0:
         return b.op(op_type, b.reshape(x, [-1]), axis=0, keepdims=0)
     return b.op(op_type, x, axis=dim, keepdims=int(keepdim))
-
-
-@primitive("Nansum")
-def nansum(
-    b: Builder, x: Tensor, dim: Ints | None = None, keepdim: bool = False, dtype: Dtype | None = None
-) -> Value:
-    """ReduceSum of zeros, by Where, for NaN."""
-    if b.dtype(x).is_floating_point():
-        x = b.op("Where", b.op("IsNaN", x), b.like(0, x), x)
-    return reduce(b, "ReduceSum", b.cast(x, dtype or b.result(x)), dim, keepdim)
-
-
-@primitive("EqualExt")
-def equal_ext(b: Builder, x: Tensor, y: Tensor) -> Value:
-    """Equal and ReduceMin; false where the shapes differ."""
-    if b.static_shape(x) != b.static_shape(y):
-        return b.constant(False)
-    return reduce(b, "ReduceMin", b.op("Equal", *promoted(b, x, y)), None)

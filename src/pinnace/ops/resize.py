@@ -8,15 +8,15 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import onnx_ir as ir
 
 from pinnace.ops.builder import Builder
-from pinnace.ops.conv import images_back, images_first
+from pinnace.ops.formulas import formulas, function
 from pinnace.ops.room import room
-from pinnace.ops.table import Dims, Floats, Ints, Tensor, primitive, primitives
+from pinnace.ops.table import Dims, Floats, Tensor, primitive, primitives
 from pinnace.ops.values import Value
 
 
+@function
 def resized(b: Builder, x: Tensor, sizes: Sequence[int | Tensor], where: str, **attributes: Any) -> Tensor:
     """Resize of the last dimensions to `sizes`; `where` is the coordinate_transformation_mode."""
     dims = b.dims(x, stop=-len(sizes))
@@ -39,29 +39,41 @@ _NEAREST = {"align_corners": "round_prefer_ceil", "half_pixel": "round_prefer_ce
 """MindSpore's rounding: of pixels' centers it takes the one over (i + 0.5) * scale."""
 
 
-@primitive("ResizeBilinearV2", "ResizeBilinear")
-def resize_bilinear(
-    b: Builder, x: Tensor, size: Dims, align_corners: bool = False, half_pixel_centers: bool = False
-) -> Value:
-    """Resize, linear."""
-    return resized(b, x, size, _coordinates(align_corners, half_pixel_centers), mode="linear")
-
-
-@primitive("ResizeNearestNeighborV2", "ResizeNearestNeighbor", "DynamicResizeNearestNeighbor")
-def resize_nearest(
-    b: Builder,
-    x: Tensor,
-    size: Dims,
-    align_corners: bool = False,
-    half_pixel_centers: bool = False,
-    data_format: str = "NCHW",
-) -> Value:
-    """Resize, nearest."""
-    where = _coordinates(align_corners, half_pixel_centers)
-    image = images_first(b, x, data_format)
-    return images_back(
-        b, resized(b, image, size, where, mode="nearest", nearest_mode=_NEAREST[where]), data_format
-    )
+formulas(
+    __name__,
+    """
+    ResizeArea: x, size: Ints, align_corners: bool = False ->
+        # MatMul with the share of every pixel, for height and for width.
+        _, height, width, _ = static_shape(x)
+        rows, columns = [
+            constant(_shares(old, new, align_corners)) for old, new in zip((height, width), size, strict=True)
+        ]
+        image = transpose(cast(x, FLOAT), (0, 3, 1, 2))
+        image = rows @ (image @ Transpose(columns, perm=[1, 0]))
+        transpose(image, (0, 2, 3, 1))
+    ResizeBilinearV2 ResizeBilinear: x, size: Dims, align_corners: bool = False,
+        half_pixel_centers: bool = False ->
+        # Resize, linear.
+        resized(x, size, _coordinates(align_corners, half_pixel_centers), mode="linear")
+    ResizeLinear1D: x, size: Dims, coordinate_transformation_mode: str = "align_corners" ->
+        # Resize, linear.
+        where = _MODES.get(coordinate_transformation_mode, coordinate_transformation_mode)
+        resized(x, size, where, mode="linear")
+    ResizeNearestNeighborV2 ResizeNearestNeighbor DynamicResizeNearestNeighbor: x, size: Dims,
+        align_corners: bool = False, half_pixel_centers: bool = False, data_format: str = "NCHW" ->
+        # Resize, nearest.
+        where = _coordinates(align_corners, half_pixel_centers)
+        image = images_first(x, data_format)
+        images_back(resized(image, size, where, mode="nearest", nearest_mode=_NEAREST[where]), data_format)
+    ResizeV2; roi scales: x, roi: Value, scales: Value, sizes: Dims,
+        coordinate_transformation_mode: str = "half_pixel", mode: str = "nearest" ->
+        # Resize.
+        where = coordinate_transformation_mode
+        rounding = "floor" if mode == "nearest" else None
+        coefficient = -0.75 if mode == "cubic" else None
+        resized(x, sizes, where, mode=mode, nearest_mode=rounding, cubic_coeff_a=coefficient)
+    """,
+)
 
 
 @primitive("ResizeBicubic")
@@ -121,32 +133,6 @@ def _far(x: float, a: float) -> float:
 _MODES = {"0": "asymmetric", "1": "align_corners", "2": "half_pixel"}
 
 
-@primitive("ResizeLinear1D")
-def resize_linear_1d(
-    b: Builder, x: Tensor, size: Dims, coordinate_transformation_mode: str = "align_corners"
-) -> Value:
-    """Resize, linear."""
-    where = _MODES.get(coordinate_transformation_mode, coordinate_transformation_mode)
-    return resized(b, x, size, where, mode="linear")
-
-
-@primitive("ResizeV2", unused="roi scales")
-def resize_v2(
-    b: Builder,
-    x: Tensor,
-    roi: Value,
-    scales: Value,
-    sizes: Dims,
-    coordinate_transformation_mode: str = "half_pixel",
-    mode: str = "nearest",
-) -> Value:
-    """Resize."""
-    where = coordinate_transformation_mode
-    rounding = "floor" if mode == "nearest" else None
-    coefficient = -0.75 if mode == "cubic" else None
-    return resized(b, x, sizes, where, mode=mode, nearest_mode=rounding, cubic_coeff_a=coefficient)
-
-
 @primitives(
     {
         "UpsampleNearest1D UpsampleNearest2D UpsampleNearest3D": "nearest",
@@ -182,18 +168,6 @@ def _factors(b: Builder, x: Tensor, mode: str, scales: Sequence[float]) -> list[
         times = None if length is None else int(length * np.float32(scale)) / max(length, 1)
         factors.append(times if mode == "nearest" and times in (1, 2) else scale)
     return factors
-
-
-@primitive("ResizeArea")
-def resize_area(b: Builder, x: Tensor, size: Ints, align_corners: bool = False) -> Value:
-    """MatMul with the share of every pixel, for height and for width."""
-    _, height, width, _ = b.static_shape(x)
-    rows, columns = (
-        b.constant(_shares(old, new, align_corners)) for old, new in zip((height, width), size, strict=True)
-    )
-    image = b.transpose(b.cast(x, ir.DataType.FLOAT), (0, 3, 1, 2))
-    image = b.op("MatMul", rows, b.op("MatMul", image, b.op("Transpose", columns, perm=[1, 0])))
-    return b.transpose(image, (0, 2, 3, 1))
 
 
 def _shares(old: int, new: int, align_corners: bool) -> npt.NDArray[np.float32]:

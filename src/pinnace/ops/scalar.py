@@ -13,7 +13,7 @@ import onnx_ir as ir
 
 from pinnace.ops import binding
 from pinnace.ops.builder import Builder
-from pinnace.ops.formulas import formulas
+from pinnace.ops.formulas import formulas, function
 from pinnace.ops.math import promoted
 from pinnace.ops.table import Dtype, Items, Tensor, lowered, primitive, primitives
 from pinnace.ops.values import Unsupported, Value, flatten
@@ -59,16 +59,36 @@ def computed(b: Builder, now: Callable[..., Any], later: str, *operands: Value) 
         raise Unsupported("computes with something else than numbers, or too few of them") from None
 
 
+@function
 def _number(b: Builder, value: Value) -> Any:
     known = b.known(value)
     return known.item() if isinstance(known, np.ndarray) and known.size == 1 else known
 
 
-@primitive("ScalarBool", "scalar_bool")
-def scalar_bool(b: Builder, x: Value) -> Value:
-    """Nothing where the number is known, else Cast."""
-    known = _number(b, x)
-    return b.cast(b.tensor(x), ir.DataType.BOOL) if known is None else bool(known)
+formulas(
+    __name__,
+    """
+    make_range: *bounds: int -> tuple(range(*bounds))
+    ScalarBool scalar_bool: x: Value ->
+        # Nothing where the number is known, else Cast.
+        now = number(x)
+        cast(tensor(x), BOOL) if now is None else bool(now)
+    ScalarUadd scalar_uadd: x: Value -> x
+    SequenceAdd: x: Items, y: Items -> x + y
+    SequenceMul sequence_mul: items: Items, times: int -> items * times
+    SequenceSlice sequence_slice: items: Items, start: int, stop: int, step: int = 1 -> items[start:stop:step]
+    TensorToScalar: x ->
+        # Nothing where the tensor is known, else Reshape.
+        now = known(x)
+        scalar(x) if now is None else now.reshape(-1)[0].item()
+    tuple_setitem list_setitem: items: Items, index: int, value: Value ->
+        # Nothing: a tuple exists only while lowering.
+        tuple([value if i == index % len(items) else item for i, item in enumerate(items)])
+    TupleToTensor ListToTensor tuple_to_array: items: Value, dtype: Dtype | None = None ->
+        # A constant, or Concat.
+        cast(tensor(items), dtype) if dtype is not None else tensor(items)
+    """,
+)
 
 
 @primitive("ScalarCast", "scalar_cast")
@@ -89,20 +109,6 @@ def scalar_to_tensor(b: Builder, x: Value, dtype: Dtype | None = None) -> Value:
         return tensor
     known = b.known(tensor)
     return b.cast(tensor, dtype) if known is None else b.constant(known, dtype.numpy())
-
-
-@primitive("TensorToScalar")
-def tensor_to_scalar(b: Builder, x: Tensor) -> Value:
-    """Nothing where the tensor is known, else Reshape."""
-    known = b.known(x)
-    return b.scalar(x) if known is None else known.reshape(-1)[0].item()
-
-
-@primitive("TupleToTensor", "ListToTensor", "tuple_to_array")
-def tuple_to_tensor(b: Builder, items: Value, dtype: Dtype | None = None) -> Value:
-    """A constant, or Concat."""
-    tensor = b.tensor(items)
-    return tensor if dtype is None else b.cast(tensor, dtype)
 
 
 @primitive("TensorToTuple", "TensorToList")
@@ -193,33 +199,3 @@ def in_sequence(b: Builder, x: Value, items: Items) -> Value:
 def folded(b: Builder, pair: str, first: Items, items: Items) -> Value:
     """Nothing where the elements are known, else as {pair}."""
     return functools.reduce(lambda x, y: lowered(b, pair, x, y), (*first, *items))
-
-
-formulas(
-    __name__,
-    """
-    ScalarUadd scalar_uadd: x: Value -> x
-    SequenceAdd: x: Items, y: Items -> x + y
-    SequenceMul sequence_mul: items: Items, times: int -> items * times
-    """,
-)
-
-
-@primitive("SequenceSlice", "sequence_slice")
-def sequence_slice(b: Builder, items: Items, start: int, stop: int, step: int = 1) -> Value:
-    """Nothing: a tuple exists only while lowering."""
-    return items[start:stop:step]
-
-
-@primitive("tuple_setitem", "list_setitem")
-def tuple_setitem(b: Builder, items: Value, index: int, value: Value) -> Value:
-    """Nothing: a tuple exists only while lowering."""
-    changed = list(items)
-    changed[index] = value
-    return tuple(changed)
-
-
-@primitive("make_range")
-def make_range(b: Builder, *bounds: int) -> Value:
-    """Nothing: a tuple exists only while lowering."""
-    return tuple(range(*bounds))

@@ -11,7 +11,7 @@ from pinnace.ops.array import filled
 from pinnace.ops.builder import Builder
 from pinnace.ops.formulas import formulas, function
 from pinnace.ops.index import scattered_nd, wide_places
-from pinnace.ops.table import Dims, Tensor, primitive, primitives
+from pinnace.ops.table import Dims, Tensor, primitives
 from pinnace.ops.values import Value
 
 
@@ -72,30 +72,20 @@ formulas(
     __name__,
     """
     SparseSegmentMean: x, indices, segment_ids ->
-        sorted_segments('mean', Gather(x, places(indices), axis=0), segment_ids)
+        sorted_segments("mean", Gather(x, places(indices), axis=0), segment_ids)
     SparseTensorDenseAdd; shape: indices, values, shape: Value, dense ->
-        scattered_nd(dense, indices, values, 'add')
+        scattered_nd(dense, indices, values, "add")
+    SparseTensorDenseMatmul: indices, values, shape: Dims, dense, adjoint_st: bool = False,
+        adjoint_dt: bool = False ->
+        # Gather of the rows that values meet, Mul, and ScatterND into zeros, reduction add.
+        dense = transpose(dense, (1, 0)) if adjoint_dt else dense
+        row, column = [Gather(wide_places(indices), [i], axis=1) for i in (0, 1)]
+        to, of = (column, row) if adjoint_st else (row, column)
+        met = Gather(dense, Squeeze(of, [1]), axis=0)
+        product = Unsqueeze(values, [1]) * met
+        size = shape[1] if adjoint_st else shape[0], dim(dense, 1)
+        scattered_nd(filled(0, size, dtype(values)), to, product, "add")
     SparseToDense: indices, values, shape: Dims ->
         scattered_nd(filled(0, shape, dtype(values)), indices, values)
     """,
 )
-
-
-@primitive("SparseTensorDenseMatmul")
-def sparse_dense_matmul(
-    b: Builder,
-    indices: Tensor,
-    values: Tensor,
-    shape: Dims,
-    dense: Tensor,
-    adjoint_st: bool = False,
-    adjoint_dt: bool = False,
-) -> Value:
-    """Gather of the rows that values meet, Mul, and ScatterND into zeros, reduction add."""
-    dense = b.transpose(dense, (1, 0)) if adjoint_dt else dense
-    row, column = (b.op("Gather", wide_places(b, indices), [i], axis=1) for i in (0, 1))
-    to, of = (column, row) if adjoint_st else (row, column)
-    met = b.op("Gather", dense, b.op("Squeeze", of, [1]), axis=0)
-    product = b.op("Mul", b.op("Unsqueeze", values, [1]), met)
-    size = (shape[1] if adjoint_st else shape[0], b.dim(dense, 1))
-    return scattered_nd(b, filled(b, 0, size, b.dtype(values)), to, product, "add")

@@ -9,14 +9,14 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import onnx_ir as ir
 
 from pinnace.ops.array import roll
 from pinnace.ops.builder import Builder
+from pinnace.ops.formulas import formulas
 from pinnace.ops.math import floating
 from pinnace.ops.padding import padded
 from pinnace.ops.room import room
-from pinnace.ops.table import Dtype, Ints, Tensor, primitive, primitives
+from pinnace.ops.table import Ints, Tensor, primitives
 from pinnace.ops.values import Unsupported, Value
 
 
@@ -79,13 +79,14 @@ def shift(b: Builder, back: bool, x: Tensor, dim: Ints | None = None) -> Value:
     return roll(b, x, tuple(-(n // 2) if back else n // 2 for n in sizes), tuple(axes))
 
 
-@primitive("FFTFreq")
-def fft_freq(b: Builder, n: int, d: float = 1.0, dtype: Dtype | None = None) -> Value:
-    """A constant."""
-    return b.constant(np.fft.fftfreq(n, d), (dtype or ir.DataType.FLOAT).numpy())
-
-
-@primitive("RFFTFreq")
-def rfft_freq(b: Builder, n: int, d: float = 1.0, dtype: Dtype | None = None) -> Value:
-    """A constant."""
-    return b.constant(np.fft.rfftfreq(n, d), (dtype or ir.DataType.FLOAT).numpy())
+formulas(
+    __name__,
+    """
+    FFTFreq: n: int, d: float = 1.0, dtype: Dtype | None = None ->
+        # A constant.
+        constant(np.fft.fftfreq(n, d), (dtype or FLOAT).numpy())
+    RFFTFreq: n: int, d: float = 1.0, dtype: Dtype | None = None ->
+        # A constant.
+        constant(np.fft.rfftfreq(n, d), (dtype or FLOAT).numpy())
+    """,
+)

@@ -7,6 +7,7 @@ import onnx_ir as ir
 
 from pinnace.ops import binding
 from pinnace.ops.builder import Builder
+from pinnace.ops.formulas import formulas, function
 from pinnace.ops.index import places
 from pinnace.ops.table import Arguments, Dims, Tensor, primitive
 from pinnace.ops.values import Value
@@ -17,13 +18,18 @@ _END = int(np.iinfo(np.int64).max)
 _BEGIN = int(np.iinfo(np.int64).min)
 
 
-@primitive("Slice")
-def slice_(b: Builder, x: Tensor, begin: Dims, size: Dims) -> Value:
-    """Slice."""
-    ends = [_plus(b, start, length) for start, length in zip(begin, size, strict=True)]
-    return b.op("Slice", x, b.vector(begin), b.vector(ends), list(range(len(begin))))
+formulas(
+    __name__,
+    """
+    Slice: x, begin: Dims, size: Dims ->
+        # Slice.
+        ends = [plus(start, length) for start, length in zip(begin, size, strict=True)]
+        Slice(x, vector(begin), vector(ends), range(len(begin)))
+    """,
+)
 
 
+@function
 def _plus(b: Builder, start: int | Tensor, length: int | Tensor) -> int | Tensor:
     if isinstance(length, int) and length == -1:
         return _END

@@ -10,7 +10,6 @@ from pinnace.ops.array import counting
 from pinnace.ops.builder import Builder
 from pinnace.ops.formulas import formulas, function
 from pinnace.ops.linalg import flipped
-from pinnace.ops.math import floating
 from pinnace.ops.running import repeated
 from pinnace.ops.table import Tensor, primitive
 from pinnace.ops.values import Value
@@ -59,6 +58,7 @@ def _identity(b: Builder, x: Tensor) -> Tensor:
     return b.op("EyeLike", matrix)
 
 
+@function
 def triangle(b: Builder, x: Tensor, upper: bool, unit: bool = False) -> Tensor:
     """Half of a matrix; with `unit` its diagonal is 1."""
     if not unit:
@@ -70,8 +70,33 @@ def triangle(b: Builder, x: Tensor, upper: bool, unit: bool = False) -> Tensor:
 formulas(
     __name__,
     """
+    CholeskyInverse: x, upper: bool = False ->
+        # MatMul, and Gauss-Jordan elimination in a Loop.
+        # MindSpore reads both triangles
+        inverted = inverse(x)
+        first, second = (inverted, flipped(inverted)) if upper else (flipped(inverted), inverted)
+        first @ second
+    CholeskySolve: right, factor, upper: bool = False ->
+        # Gauss-Jordan elimination in a Loop, twice.
+        half = triangle(factor, upper)
+        first, second = (flipped(half), half) if upper else (half, flipped(half))
+        solved(second, solved(first, right))
     MatrixInverse MatrixInverseExt: x, adjoint: bool = False -> inverse(flipped(x) if adjoint else x)
     MatrixSolve: matrix, rhs, adjoint: bool = False -> solved(flipped(matrix) if adjoint else matrix, rhs)
+    MatrixTriangularSolve: matrix, rhs, lower: bool = True, adjoint: bool = False ->
+        # Trilu, and Gauss-Jordan elimination in a Loop.
+        half = triangle(matrix, not lower)
+        solved(flipped(half) if adjoint else half, rhs)
+    SolveTriangular: a, right, trans: int = 0, lower: bool = False, unit_diagonal: bool = False ->
+        # Trilu, and Gauss-Jordan elimination in a Loop; of integers in the result's type.
+        a, right = floating(a), floating(right)
+        half = triangle(a, not lower, unit_diagonal)
+        half = flipped(half) if trans else half
+        solved(half, right) if rank(right) == rank(a) else Squeeze(solved(half, Unsqueeze(right, [-1])), [-1])
+    TriangularSolve: right, a, upper: bool = True, transpose: bool = False, unitriangular: bool = False ->
+        # Trilu, and Gauss-Jordan elimination in a Loop.
+        half = triangle(a, upper, unitriangular)
+        (solved(flipped(half) if transpose else half, right), a)
     """,
 )
 
@@ -86,47 +111,6 @@ def matrix_power(b: Builder, x: Tensor, n: int) -> Value:
             result = base if result is None else b.op("MatMul", result, base)
         base = b.op("MatMul", base, base)
     return b.op("Expand", _identity(b, x), b.op("Shape", x)) if result is None else result
-
-
-@primitive("MatrixTriangularSolve")
-def matrix_triangular_solve(
-    b: Builder, matrix: Tensor, rhs: Tensor, lower: bool = True, adjoint: bool = False
-) -> Value:
-    """Trilu, and Gauss-Jordan elimination in a Loop."""
-    half = triangle(b, matrix, not lower)
-    return solved(b, flipped(b, half) if adjoint else half, rhs)
-
-
-@primitive("TriangularSolve")
-def triangular_solve(
-    b: Builder,
-    right: Tensor,
-    a: Tensor,
-    upper: bool = True,
-    transpose: bool = False,
-    unitriangular: bool = False,
-) -> Value:
-    """Trilu, and Gauss-Jordan elimination in a Loop."""
-    half = triangle(b, a, upper, unitriangular)
-    return solved(b, flipped(b, half) if transpose else half, right), a
-
-
-@primitive("SolveTriangular")
-def solve_triangular(
-    b: Builder,
-    a: Tensor,
-    right: Tensor,
-    trans: int = 0,
-    lower: bool = False,
-    unit_diagonal: bool = False,
-) -> Value:
-    """Trilu, and Gauss-Jordan elimination in a Loop; of integers in the result's type."""
-    a, right = floating(b, a), floating(b, right)
-    half = triangle(b, a, not lower, unit_diagonal)
-    half = flipped(b, half) if trans else half
-    if b.rank(right) == b.rank(a):
-        return solved(b, half, right)
-    return b.op("Squeeze", solved(b, half, b.op("Unsqueeze", right, [-1])), [-1])
 
 
 @primitive("Cholesky")
@@ -148,19 +132,3 @@ def cholesky(b: Builder, x: Tensor, upper: bool = False) -> Value:
 
     _, lower = repeated(b, size, [x, b.op("Mul", x, zero)], turn)
     return flipped(b, lower) if upper else lower
-
-
-@primitive("CholeskyInverse")
-def cholesky_inverse(b: Builder, x: Tensor, upper: bool = False) -> Value:
-    """MatMul, and Gauss-Jordan elimination in a Loop."""
-    inverted = inverse(b, x)  # MindSpore reads both triangles
-    first, second = (inverted, flipped(b, inverted)) if upper else (flipped(b, inverted), inverted)
-    return b.op("MatMul", first, second)
-
-
-@primitive("CholeskySolve")
-def cholesky_solve(b: Builder, right: Tensor, factor: Tensor, upper: bool = False) -> Value:
-    """Gauss-Jordan elimination in a Loop, twice."""
-    half = triangle(b, factor, upper)
-    first, second = (flipped(b, half), half) if upper else (half, flipped(b, half))
-    return solved(b, second, solved(b, first, right))

@@ -1,127 +1,186 @@
 """Special functions, in float64 where the engine can, by their textbook series.
 
 The formulas are those of Abramowitz and Stegun, "Handbook of Mathematical Functions": 6.1.17 and 6.1.41
-(log-gamma), 6.3.7 and 6.3.18 (digamma), 6.4.10 (polygamma), 23.1.30 (Euler's and Maclaurin's sum).
+(log-gamma), 6.3.7 and 6.3.18 (digamma), 6.4.10 (polygamma), 23.1.30 (Euler's and Maclaurin's sum). The
+incomplete gamma and beta functions are integrals by Gauss's points; where the integrand has a pole at its
+lower end, the parameter is raised first: 6.5.21 and 26.5.16.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
 import onnx_ir as ir
 
 from pinnace.ops.builder import Builder
-from pinnace.ops.math import floating
-from pinnace.ops.room import span
+from pinnace.ops.formulas import formulas, function, functions
 from pinnace.ops.running import repeated
-from pinnace.ops.table import Tensor, primitive, primitives
-from pinnace.ops.values import Value
+from pinnace.ops.table import Tensor
 
 _STEPS = 8
 """The move of arguments up to where the series for large ones is used: exact to 1e-13 there."""
 _FARTHEST = 4096
 """The lowest argument that is moved up to 0; those below are taken for it."""
+_GAMMA = (1 / 1188, -1 / 1680, 1 / 1260, -1 / 360, 1 / 12)
+_DIGAMMA = (-1 / 240, 1 / 252, -1 / 120, 1 / 12)
+_ZETA = (1 / 12, -1 / 720, 1 / 30240, -1 / 1209600, 1 / 47900160)
+
+functions(
+    __name__,
+    """
+    in_float64: x -> cast(floating(x), DOUBLE)
+    polynomial: x, coefficients ->
+        # Horner's scheme; the coefficient of the highest power comes first.
+        total = like(coefficients[0], x)
+        for number in coefficients[1:]:
+            total = total * x + number
+        total
+    mirrored: x ->
+        # A mask of what lies below 1/2, and `x` with 1 - x there.
+        below = x < 0.5
+        below, Where(below, 1.0 - x, x)
+    angle: x -> (x - Round(x)) * pi
+    lgamma_above_zero: x ->
+        # Stirling's series.
+        product = x
+        for k in range(1, _STEPS):
+            product = product * (x + k)
+        z = x + _STEPS
+        inverse = Reciprocal(z)
+        tail = polynomial(inverse * inverse, _GAMMA)
+        (z - 0.5) * Log(z) - z + 0.5 * log(2 * pi) + tail * inverse - Log(product)
+    lgamma: x ->
+        # The logarithm of the gamma function's absolute value, of float64.
+        below, there = mirrored(x)
+        value = lgamma_above_zero(there)
+        reflected = log(pi) - Log(Abs(Sin(angle(x)))) - value
+        Where(IsInf(x), Abs(x), Where(below, reflected, value))
+    digamma: x ->
+        # The derivative of Stirling's series, and the reflection formula below 1/2.
+        below, there = mirrored(x)
+        z = there + _STEPS
+        inverse = Reciprocal(z)
+        square = inverse * inverse
+        value = Log(z) - inverse * 0.5 - polynomial(square, _DIGAMMA) * square
+        for k in range(_STEPS):
+            value = value - Reciprocal(there + k)
+        turn = angle(x)
+        reflected = value - Cos(turn) / Sin(turn) * pi
+        pole = Where(x == 0.0, -1.0 / x, nan)
+        Where((x == Floor(x)) & (x < 0.5), pole, Where(below, reflected, value))
+    hurwitz_zeta: s, q ->
+        # The sum of (q + k) ** -s over k = 0, 1, ..., of float64.
+        power = -s
+        before, q = below_zero(power, q)
+        total = before + q**power
+        for k in range(1, _STEPS + 1):
+            total = total + (q + k) ** power
+        z = q + (_STEPS + 1)
+        first = z**power
+        total = total + first * z / (s - 1.0) + first * 0.5
+        term = first * s / z
+        for k, number in enumerate(_ZETA):
+            total = total + term * number
+            term = term * ((s + (2 * k + 1)) * (s + (2 * k + 2))) / (z * z)
+        total
+    polygamma: a, x ->
+        # Of orders `a`, of float64.
+        s = cast(a, DOUBLE) + 1.0
+        sign = Mod(s, 2.0, fmod=1) * -2.0 - -1.0
+        pole = (x <= 0.0) & (x == Floor(x))
+        value = Where(pole, inf, Exp(lgamma(s)) * hurwitz_zeta(s, x)) * sign
+        Where(s == 1.0, digamma(x), value) if known(a) is None else value
+    near_or_far: x, near, far -> Where(x > _FAR, far, near)
+    scaled_i: x, order ->
+        # The mean of Exp of x times a cosine over a full turn, over Exp of x; a series for large x.
+        size = Abs(x)
+        angles, weights = _around(order)
+        near = Exp(Unsqueeze(size, [-1]) * (np.cos(angles) - 1)) @ weights
+        series = polynomial(Reciprocal(size), _terms(order))
+        value = near_or_far(size, near, series / Sqrt(size * (2 * pi)))
+        Abs(value) * Sign(x) if order else value
+    scaled_k: x, order ->
+        # The integral of Exp of -x times a hyperbolic cosine, over Exp of -x; a series for large x.
+        # Where x * (cosh(t) - 1) passes 40, nothing is left of the integral.
+        end = 40.0 / x
+        reach = Log(end + 1.0 + Sqrt(end * (end + 2.0)))
+        t = Unsqueeze(reach, [-1]) * ((np.arange(_NODES) + 0.5) / _NODES)
+        cosh = (Exp(t) + Exp(-t)) * 0.5
+        grown = Exp(Unsqueeze(x, [-1]) * (1.0 - cosh))
+        near = (grown * cosh if order else grown) @ np.full(_NODES, 1 / _NODES) * reach
+        far = polynomial(Reciprocal(x), _terms(order, alternating=False)) * Sqrt(pi / 2 / x)
+        Where(x <= 0.0, inf, near_or_far(x, near, far))
+    bessel_i: x, order -> scaled_i(x, order) * Exp(Abs(x))
+    bessel_k: x, order -> scaled_k(x, order) * Exp(-x)
+    waves: x, order ->
+        # J and Y of large arguments.
+        square = Reciprocal(x * x)
+        even = polynomial(square, _terms(order, 2))
+        odd = polynomial(square, _terms(order, 2, 1)) / x
+        phase = x - (order / 2 + 0.25) * pi
+        size = Sqrt(2 / pi / x)
+        cos, sin = size * Cos(phase), size * Sin(phase)
+        even * cos - odd * sin, even * sin + odd * cos
+    bessel_j: x, order ->
+        # The mean of Cos of x times a sine over a full turn; a series for large x.
+        size = Abs(x)
+        angles, _ = _around(order)
+        phase = Unsqueeze(size, [-1]) * np.sin(angles) - order * angles
+        near = Cos(phase) @ np.full(_NODES, 1 / _NODES)
+        value = near_or_far(size, near, waves(size, order)[0])
+        Where(size > 0.0, value * Sign(x), x) if order else value  # a zero keeps its sign
+    bessel_y: x, order ->
+        # The integral of Sin over a half turn, less that of a decaying Exp; a series for large x.
+        exact = Unsqueeze(x, [-1])
+        places, weights = _gauss_points()
+        angles = places * pi
+        wave = Sin(exact * np.sin(angles) - order * angles) @ weights
+        # Where x * sinh(t) passes 50, nothing is left of the second integral.
+        reach = Log(120.0 / exact + 2.0)
+        t = reach * places
+        up, down = Exp(t), Exp(-t)
+        grown = Exp(-(exact * ((up - down) * 0.5)))
+        shape = up - down if order else like(2.0, exact)
+        rest = (grown * shape * reach) @ (weights / pi)
+        value = near_or_far(x, wave - rest, waves(x, order)[1])
+        value = Where(x <= 0.0, -inf, value)
+        # MindSpore's Y1 of 0 is NaN but in float64.
+        Where(x == 0.0, nan, value) if order and result(x) is not DOUBLE else value
+    integral: low, high, power, beta ->
+        # Of t**p * exp(-t - c), or with `beta` t**p * (1 - t)**q * exp(-c); `power` is (p, q, c).
+        places, weights = _gauss_points()
+        p, q, c = [Unsqueeze(v, [-1]) for v in power]
+        start, width = Unsqueeze(low, [-1]), Unsqueeze(high - low, [-1])
+        t = start + width * places
+        falling = q * Log(1.0 - t) if beta else -t
+        Exp(p * Log(t) + falling - c) @ weights * Squeeze(width, [-1])
+    log_beta: p, q -> lgamma(p) + lgamma(q) - lgamma(p + q)
+    gammas: a, x ->
+        # The regularised incomplete gamma function P, and Q, which is 1 - P, of float64.
+        nothing = x == 0.0  # of any parameter, to MindSpore
+        a, x = a + x * 0.0, x + a * 0.0
+        small = x <= a + 1.0
+        reach = Sqrt(a) * _REACH + 100.0
+        # Below: from 0, with a raised parameter. Above: from x as far as there is anything.
+        start, end = Where(small, Max(x - reach, 0.0), x), Where(small, x, x + reach)
+        own = Where(small, a + _RAISED, a)
+        part = integral(start, end, (own - 1.0, a * 0.0, lgamma(own)), beta=False)
+        terms = a * 0.0
+        for k in range(_RAISED):
+            order = a + k
+            terms = terms + Exp(order * Log(x) - x - lgamma(order + 1.0))
+        lower = part + terms
+        p, q = Where(small, lower, 1.0 - part), Where(small, 1.0 - lower, part)
+        outside = (x < 0.0) | (a <= 0.0)
+        Where(nothing, 0.0, Where(outside, nan, p)), Where(outside, nan, q)
+    """,
+)
 
 
-def in_float64(b: Builder, x: Tensor) -> Tensor:
-    """Numbers as what the series are computed in."""
-    return b.cast(floating(b, x), ir.DataType.DOUBLE)
-
-
-def _polynomial(b: Builder, x: Tensor, coefficients: Sequence[float]) -> Tensor:
-    """Horner's scheme; the coefficient of the highest power comes first."""
-    total = b.like(coefficients[0], x)
-    for number in coefficients[1:]:
-        total = b.op("Add", b.op("Mul", total, x), number)
-    return total
-
-
-def _lgamma_above_zero(b: Builder, x: Tensor) -> Tensor:
-    product = x
-    for k in range(1, _STEPS):
-        product = b.op("Mul", product, b.op("Add", x, float(k)))
-    z = b.op("Add", x, float(_STEPS))
-    inverse = b.op("Reciprocal", z)
-    tail = _polynomial(b, b.op("Mul", inverse, inverse), (1 / 1188, -1 / 1680, 1 / 1260, -1 / 360, 1 / 12))
-    main = b.op("Sub", b.op("Mul", b.op("Sub", z, 0.5), b.op("Log", z)), z)
-    whole = b.op("Add", b.op("Add", main, 0.5 * math.log(2 * math.pi)), b.op("Mul", tail, inverse))
-    return b.op("Sub", whole, b.op("Log", product))
-
-
-def _reflected(b: Builder, x: Tensor) -> tuple[Tensor, Tensor]:
-    """A mask of what lies below 1/2, and `x` with 1 - x there."""
-    below = b.op("Less", x, 0.5)
-    return below, b.op("Where", below, b.op("Sub", b.like(1.0, x), x), x)
-
-
-def _turn(b: Builder, x: Tensor) -> Tensor:
-    """Pi times x less the nearest whole number, for functions of period pi."""
-    return b.op("Mul", b.op("Sub", x, b.op("Round", x)), math.pi)
-
-
-def lgamma(b: Builder, x: Tensor) -> Tensor:
-    """The logarithm of the gamma function's absolute value, of float64."""
-    below, there = _reflected(b, x)
-    value = _lgamma_above_zero(b, there)
-    sine = b.op("Abs", b.op("Sin", _turn(b, x)))
-    mirrored = b.op("Sub", b.op("Sub", b.like(math.log(math.pi), x), b.op("Log", sine)), value)
-    return b.op("Where", b.op("IsInf", x), b.op("Abs", x), b.op("Where", below, mirrored, value))
-
-
-@primitive("Lgamma")
-def lgamma_(b: Builder, x: Tensor) -> Value:
-    """Stirling's series, and the reflection formula below 1/2."""
-    return b.cast(lgamma(b, in_float64(b, x)), b.result(x))
-
-
-@primitive("Digamma")
-def digamma(b: Builder, x: Tensor) -> Value:
-    """The derivative of Stirling's series, and the reflection formula below 1/2."""
-    return b.cast(_digamma(b, in_float64(b, x)), b.result(x))
-
-
-def _digamma(b: Builder, exact: Tensor) -> Tensor:
-    below, there = _reflected(b, exact)
-    z = b.op("Add", there, float(_STEPS))
-    inverse = b.op("Reciprocal", z)
-    square = b.op("Mul", inverse, inverse)
-    tail = _polynomial(b, square, (-1 / 240, 1 / 252, -1 / 120, 1 / 12))
-    value = b.op("Sub", b.op("Log", z), b.op("Mul", inverse, 0.5))
-    value = b.op("Sub", value, b.op("Mul", tail, square))
-    for k in range(_STEPS):
-        value = b.op("Sub", value, b.op("Reciprocal", b.op("Add", there, float(k))))
-    turn = _turn(b, exact)
-    cotangent = b.op("Div", b.op("Cos", turn), b.op("Sin", turn))
-    mirrored = b.op("Sub", value, b.op("Mul", cotangent, math.pi))
-    whole = b.op("And", b.op("Equal", exact, b.op("Floor", exact)), b.op("Less", exact, 0.5))
-    zero = b.op("Equal", exact, 0.0)
-    pole = b.op("Where", zero, b.op("Div", b.like(-1.0, exact), exact), b.like(math.nan, exact))
-    return b.op("Where", whole, pole, b.op("Where", below, mirrored, value))
-
-
-def hurwitz_zeta(b: Builder, s: Tensor, q: Tensor) -> Tensor:
-    """The sum of (q + k) ** -s over k = 0, 1, ..., of float64."""
-    power = b.op("Neg", s)
-    before, q = _below_zero(b, power, q)
-    total = b.op("Add", before, b.op("Pow", q, power))
-    for k in range(1, _STEPS + 1):
-        total = b.op("Add", total, b.op("Pow", b.op("Add", q, float(k)), power))
-    z = b.op("Add", q, float(_STEPS + 1))
-    first = b.op("Pow", z, power)
-    total = b.op("Add", total, b.op("Div", b.op("Mul", first, z), b.op("Sub", s, 1.0)))
-    total = b.op("Add", total, b.op("Mul", first, 0.5))
-    term = b.op("Div", b.op("Mul", first, s), z)
-    for k, number in enumerate((1 / 12, -1 / 720, 1 / 30240, -1 / 1209600, 1 / 47900160)):
-        total = b.op("Add", total, b.op("Mul", term, number))
-        step = b.op("Mul", b.op("Add", s, 2.0 * k + 1), b.op("Add", s, 2.0 * k + 2))
-        term = b.op("Div", b.op("Mul", term, step), b.op("Mul", z, z))
-    return total
-
-
+@function
 def _below_zero(b: Builder, power: Tensor, q: Tensor) -> tuple[Tensor, Tensor]:
     """The sum of (q + k) ** power for which q + k is less than 0, and the first q + k that is not."""
     least = b.op(
@@ -140,48 +199,6 @@ def _below_zero(b: Builder, power: Tensor, q: Tensor) -> tuple[Tensor, Tensor]:
     return total, above
 
 
-@primitive("Zeta")
-def zeta(b: Builder, x: Tensor, q: Tensor) -> Value:
-    """Euler's and Maclaurin's sum; infinite, zero or NaN where MindSpore's is."""
-    s, q_ = in_float64(b, x), in_float64(b, q)
-    value = b.op(
-        "Where", b.op("IsInf", b.op("Max", s, q_), detect_negative=0), b.like(0.0, s), hurwitz_zeta(b, s, q_)
-    )
-    below = b.op("LessOrEqual", q_, 0.0)
-    even = b.op("Equal", b.op("Mod", s, 2.0, fmod=1), 0.0)
-    whole = b.op("Where", b.op("Equal", q_, b.op("Floor", q_)), even, b.op("Equal", s, b.op("Floor", s)))
-    value = b.op("Where", b.op("And", below, b.op("Not", whole)), b.like(math.nan, s), value)
-    value = b.op("Where", b.op("Less", s, 1.0), b.like(math.nan, s), value)
-    return b.cast(b.op("Where", b.op("Equal", s, 1.0), b.like(math.inf, s), value), b.result(x))
-
-
-@primitive("Polygamma")
-def polygamma(b: Builder, a: Tensor, x: Tensor) -> Value:
-    """The factorial times Zeta; Digamma for order 0."""
-    order = b.known(a)
-    if order is not None and int(np.reshape(order, -1)[0]) == 0:
-        return digamma(b, x)
-    exact = in_float64(b, x)
-    s = b.op("Add", b.cast(a, ir.DataType.DOUBLE), 1.0)
-    sign = b.op("Sub", b.op("Mul", b.op("Mod", s, 2.0, fmod=1), -2.0), -1.0)
-    size = b.op("Mul", b.op("Exp", lgamma(b, s)), hurwitz_zeta(b, s, exact))
-    pole = b.op("And", b.op("LessOrEqual", exact, 0.0), b.op("Equal", exact, b.op("Floor", exact)))
-    value = b.op("Mul", b.op("Where", pole, b.like(math.inf, size), size), sign)
-    if order is None:
-        value = b.op("Where", b.op("Equal", s, 1.0), _digamma(b, exact), value)
-    return b.cast(value, b.result(x, 0) if not b.declared else b.result(exact))
-
-
-@primitive("Mvlgamma")
-def mvlgamma(b: Builder, x: Tensor, p: int) -> Value:
-    """A sum of log-gammas."""
-    exact = in_float64(b, x)
-    halves = b.constant(np.arange(span(p)) / 2, b.dtype(exact).numpy())
-    terms = lgamma(b, b.op("Sub", b.op("Unsqueeze", exact, [-1]), halves))
-    total = b.op("ReduceSum", terms, [-1], keepdims=0)
-    return b.cast(b.op("Add", total, p * (p - 1) / 4 * math.log(math.pi)), b.result(x))
-
-
 _ERFINV_NEAR = (
     2.81022636e-08, 3.43273939e-07, -3.5233877e-06, -4.39150654e-06, 0.00021858087,
     -0.00125372503, -0.00417768164, 0.246640727, 1.50140941,
@@ -191,19 +208,70 @@ _ERFINV_FAR = (
     -0.0076224613, 0.00943887047, 1.00167406, 2.83297682,
 )  # fmt: skip
 
-
-@primitive("Erfinv")
-def erfinv(b: Builder, x: Tensor) -> Value:
-    """Polynomials in log(1 - x * x), from M. Giles, "Approximating the erfinv function" (2010)."""
-    exact = in_float64(b, x)
-    one = b.like(1.0, exact)
-    w = b.op("Neg", b.op("Log", b.op("Mul", b.op("Sub", one, exact), b.op("Add", one, exact))))
-    near = _polynomial(b, b.op("Sub", w, 2.5), _ERFINV_NEAR)
-    far = _polynomial(b, b.op("Sub", b.op("Sqrt", w), 3.0), _ERFINV_FAR)
-    factor = b.op("Where", b.op("Less", w, 5.0), near, far)
-    # At the ends the polynomial is infinite less infinite.
-    limit = b.op("Where", b.op("IsInf", w), b.like(math.inf, w), factor)
-    return b.cast(b.op("Mul", limit, exact), b.result(x))
+formulas(
+    __name__,
+    """
+    BesselI0: x -> cast(bessel_i(in_float64(x), 0), result(x))
+    BesselI0e: x -> cast(scaled_i(in_float64(x), 0), result(x))
+    BesselI1: x -> cast(bessel_i(in_float64(x), 1), result(x))
+    BesselI1e: x -> cast(scaled_i(in_float64(x), 1), result(x))
+    BesselJ0: x -> cast(bessel_j(in_float64(x), 0), result(x))
+    BesselJ1: x -> cast(bessel_j(in_float64(x), 1), result(x))
+    BesselK0: x -> cast(bessel_k(in_float64(x), 0), result(x))
+    BesselK0e: x -> cast(scaled_k(in_float64(x), 0), result(x))
+    BesselK1: x -> cast(bessel_k(in_float64(x), 1), result(x))
+    BesselK1e: x -> cast(scaled_k(in_float64(x), 1), result(x))
+    BesselY0: x -> cast(bessel_y(in_float64(x), 0), result(x))
+    BesselY1: x -> cast(bessel_y(in_float64(x), 1), result(x))
+    Betainc: p, q, x ->
+        # The integral, by Gauss's points, from the nearer end.
+        first, second, place = in_float64(p), in_float64(q), in_float64(x)
+        mirrored = place > (first + 1.0) / (first + second + 2.0)
+        p, q = Where(mirrored, second, first), Where(mirrored, first, second)
+        t = Where(mirrored, 1.0 - place, place)
+        logarithm, rest, terms = Log(t), q * Log(1.0 - t), p * 0.0
+        for k in range(_RAISED):
+            order = p + k
+            terms = terms + Exp(order * logarithm + rest - (log_beta(order, q) + Log(order)))
+        raised = p + _RAISED
+        total = raised + q
+        spread = Sqrt(raised * q / (total * total * total))
+        power = raised - 1.0, q - 1.0, log_beta(raised, q)
+        value = integral(Max(t - spread * _REACH, 0.0), t, power, beta=True) + terms
+        cast(Where(mirrored, 1.0 - value, value), result(x))
+    Digamma: x -> cast(digamma(in_float64(x)), result(x))
+    Erfinv: x ->
+        # Polynomials in log(1 - x * x), from M. Giles, "Approximating the erfinv function" (2010).
+        exact = in_float64(x)
+        w = -Log((1.0 - exact) * (1.0 + exact))
+        near, far = polynomial(w - 2.5, _ERFINV_NEAR), polynomial(Sqrt(w) - 3.0, _ERFINV_FAR)
+        # At the ends the polynomial is infinite less infinite.
+        limit = Where(IsInf(w), inf, Where(w < 5.0, near, far))
+        cast(limit * exact, result(x))
+    Igamma: a, x ->
+        # The integral, by Gauss's points.
+        finite = Min(in_float64(x), 1e300)  # as good as infinity
+        cast(gammas(in_float64(a), finite)[0], result(x))
+    Igammac: a, x -> cast(gammas(in_float64(a), in_float64(x))[1], result(x))
+    Lgamma: x -> cast(lgamma(in_float64(x)), result(x))
+    Mvlgamma: x, p: int ->
+        # A sum of log-gammas.
+        terms = lgamma(Unsqueeze(in_float64(x), [-1]) - np.arange(span(p)) / 2)
+        cast(ReduceSum(terms, [-1], keepdims=0) + p * (p - 1) / 4 * log(pi), result(x))
+    Polygamma: a, x ->
+        # The factorial times Zeta; Digamma for order 0.
+        exact, order = in_float64(x), known(a)
+        digammas = order is not None and np.ravel(order)[0] == 0
+        cast(digamma(exact) if digammas else polygamma(a, exact), result(x))
+    Zeta: x, q ->
+        # Euler's and Maclaurin's sum; infinite, zero or NaN where MindSpore's is.
+        s, q_ = in_float64(x), in_float64(q)
+        value = Where(IsInf(Max(s, q_), detect_negative=0), 0.0, hurwitz_zeta(s, q_))
+        whole = Where(q_ == Floor(q_), Mod(s, 2.0, fmod=1) == 0.0, s == Floor(s))
+        value = Where((q_ <= 0.0) & ~whole, nan, value)
+        cast(Where(s == 1.0, inf, Where(s < 1.0, nan, value)), result(x))
+    """,
+)
 
 
 # -- Bessel functions ------------------------------------------------------------------------------
@@ -216,132 +284,32 @@ _FAR = 30.0
 _TERMS = 16
 """Terms of the expansions: the last is less than 1e-13 beyond `_FAR`."""
 
+_Numbers = npt.NDArray[np.floating]
 
-def _terms(order: int) -> list[float]:
-    """The factors of 1, 1 / x, 1 / x**2, ... in the expansions, without their signs."""
+
+def _terms(order: int, step: int = 1, start: int = 0, alternating: bool = True) -> list[float]:
+    """The factors of 1 / x**k in the expansions, k from `start` on by `step`, that of the highest first."""
     found = [1.0]
     for k in range(1, _TERMS):
         found.append(found[-1] * (4 * order**2 - (2 * k - 1) ** 2) / (8 * k))
-    return found
+    return [a * (-1) ** k if alternating else a for k, a in enumerate(found[start::step])][::-1]
 
 
-def _around(power: int) -> tuple[npt.NDArray[np.floating[Any]], npt.NDArray[np.floating[Any]]]:
+def _around(power: int) -> tuple[_Numbers, _Numbers]:
     """Angles of a full turn, and cos(power * angle) over their number."""
     angles = (np.arange(_NODES) + 0.5) * (2 * math.pi / _NODES)
     return angles, np.cos(power * angles) / _NODES
 
 
-def _either(b: Builder, x: Tensor, near: Tensor, far: Tensor) -> Tensor:
-    return b.op("Where", b.op("Greater", x, _FAR), far, near)
-
-
-def _scaled_i(b: Builder, x: Tensor, order: int) -> Tensor:
-    size = b.op("Abs", x)
-    angles, weights = _around(order)
-    power = b.op("Mul", b.op("Unsqueeze", size, [-1]), np.cos(angles) - 1)
-    near = b.op("MatMul", b.op("Exp", power), weights)
-    signed = [a * (-1) ** k for k, a in enumerate(_terms(order))]
-    series = _polynomial(b, b.op("Reciprocal", size), signed[::-1])
-    value = _either(b, size, near, b.op("Div", series, b.op("Sqrt", b.op("Mul", size, 2 * math.pi))))
-    return b.op("Mul", b.op("Abs", value), b.op("Sign", x)) if order else value
-
-
-def _scaled_k(b: Builder, x: Tensor, order: int) -> Tensor:
-    # Where x * (cosh(t) - 1) passes 40, nothing is left of the integral.
-    end = b.op("Div", b.like(40.0, x), x)
-    root = b.op("Sqrt", b.op("Mul", end, b.op("Add", end, 2.0)))
-    reach = b.op("Log", b.op("Add", b.op("Add", end, 1.0), root))
-    t = b.op("Mul", b.op("Unsqueeze", reach, [-1]), (np.arange(_NODES) + 0.5) / _NODES)
-    cosh = b.op("Mul", b.op("Add", b.op("Exp", t), b.op("Exp", b.op("Neg", t))), 0.5)
-    power = b.op("Mul", b.op("Unsqueeze", x, [-1]), b.op("Sub", b.like(1.0, x), cosh))
-    inside = b.op("Mul", b.op("Exp", power), cosh) if order else b.op("Exp", power)
-    near = b.op("Mul", b.op("MatMul", inside, np.full(_NODES, 1 / _NODES)), reach)
-    series = _polynomial(b, b.op("Reciprocal", x), _terms(order)[::-1])
-    far = b.op("Mul", series, b.op("Sqrt", b.op("Div", b.like(math.pi / 2, x), x)))
-    return b.op("Where", b.op("LessOrEqual", x, 0.0), b.like(math.inf, x), _either(b, x, near, far))
-
-
-def _i(b: Builder, x: Tensor, order: int) -> Tensor:
-    return b.op("Mul", _scaled_i(b, x, order), b.op("Exp", b.op("Abs", x)))
-
-
-def _k(b: Builder, x: Tensor, order: int) -> Tensor:
-    return b.op("Mul", _scaled_k(b, x, order), b.op("Exp", b.op("Neg", x)))
-
-
-def _waves(b: Builder, x: Tensor, order: int) -> tuple[Tensor, Tensor]:
-    """J and Y of large arguments."""
-    terms = _terms(order)
-    square = b.op("Reciprocal", b.op("Mul", x, x))
-    even = _polynomial(b, square, [a * (-1) ** k for k, a in enumerate(terms[::2])][::-1])
-    odd = _polynomial(b, square, [a * (-1) ** k for k, a in enumerate(terms[1::2])][::-1])
-    odd = b.op("Div", odd, x)
-    phase = b.op("Sub", x, (order / 2 + 0.25) * math.pi)
-    size = b.op("Sqrt", b.op("Div", b.like(2 / math.pi, x), x))
-    cos, sin = (b.op("Mul", size, b.op(name, phase)) for name in ("Cos", "Sin"))
-    first = b.op("Sub", b.op("Mul", even, cos), b.op("Mul", odd, sin))
-    return first, b.op("Add", b.op("Mul", even, sin), b.op("Mul", odd, cos))
-
-
-def _j(b: Builder, x: Tensor, order: int) -> Tensor:
-    size = b.op("Abs", x)
-    angles, _ = _around(order)
-    phase = b.op("Sub", b.op("Mul", b.op("Unsqueeze", size, [-1]), np.sin(angles)), order * angles)
-    near = b.op("MatMul", b.op("Cos", phase), np.full(_NODES, 1 / _NODES))
-    value = _either(b, size, near, _waves(b, size, order)[0])
-    if not order:
-        return value
-    # A zero keeps its sign.
-    return b.op("Where", b.op("Greater", size, 0.0), b.op("Mul", value, b.op("Sign", x)), x)
-
-
-def gauss_points() -> tuple[npt.NDArray[np.floating[Any]], npt.NDArray[np.floating[Any]]]:
+def _gauss_points() -> tuple[_Numbers, _Numbers]:
     """Gauss's points between 0 and 1, and their weights, for integrals."""
     places, weights = np.polynomial.legendre.leggauss(_NODES)
     return (places + 1) / 2, weights / 2
 
 
-def _y(b: Builder, x: Tensor, order: int) -> Tensor:
-    exact = b.op("Unsqueeze", x, [-1])
-    places, weights = gauss_points()
-    angles = places * math.pi
-    phase = b.op("Sub", b.op("Mul", exact, np.sin(angles)), order * angles)
-    waves = b.op("MatMul", b.op("Sin", phase), weights)
-    # Where x * sinh(t) passes 50, nothing is left of the second integral.
-    reach = b.op("Log", b.op("Add", b.op("Div", b.like(120.0, exact), exact), 2.0))
-    t = b.op("Mul", reach, places)
-    up, down = b.op("Exp", t), b.op("Exp", b.op("Neg", t))
-    sinh = b.op("Mul", b.op("Sub", up, down), 0.5)
-    grown = b.op("Exp", b.op("Neg", b.op("Mul", exact, sinh)))
-    shape = b.op("Sub", up, down) if order else b.like(2.0, exact)
-    rest = b.op("MatMul", b.op("Mul", b.op("Mul", grown, shape), reach), weights / math.pi)
-    value = _either(b, x, b.op("Sub", waves, rest), _waves(b, x, order)[1])
-    value = b.op("Where", b.op("LessOrEqual", x, 0.0), b.like(-math.inf, x), value)
-    if order and b.result(x) is not ir.DataType.DOUBLE:  # MindSpore's Y1 of 0 is NaN but in float64
-        value = b.op("Where", b.op("Equal", x, 0.0), b.like(math.nan, x), value)
-    return value
+# -- incomplete gamma and beta functions -----------------------------------------------------------
 
-
-_FULL_TURN = "The mean of Exp of x times a cosine over a full turn"
-_HYPERBOLIC = "The integral of Exp of -x times a hyperbolic cosine"
-
-
-@primitives(
-    {
-        name.format(order): (order, value, about)
-        for name, value, about in (
-            ("BesselI{}", _i, _FULL_TURN),
-            ("BesselI{}e", _scaled_i, _FULL_TURN),
-            ("BesselJ{}", _j, "The mean of Cos of x times a sine over a full turn"),
-            ("BesselK{}", _k, _HYPERBOLIC),
-            ("BesselK{}e", _scaled_k, _HYPERBOLIC),
-            ("BesselY{}", _y, "The integral of Sin over a half turn, less that of a decaying Exp"),
-        )
-        for order in (0, 1)
-    },
-)
-def bessel(
-    b: Builder, order: int, value: Callable[[Builder, Tensor, int], Tensor], about: str, x: Tensor
-) -> Value:
-    """{about}; a series for large x."""
-    return b.cast(value(b, in_float64(b, x), order), b.result(x))
+_RAISED = 4
+"""The number by which a parameter is raised: the integrand is smooth enough then for errors below 1e-12."""
+_REACH = 24.0
+"""Standard deviations of the integrand that the integral covers: less than 1e-14 lies beyond."""
