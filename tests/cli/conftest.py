@@ -24,7 +24,8 @@ class Answer:
 
 @pytest.fixture
 def pinnace(monkeypatch, capsys):
-    """Call `pinnace ARGUMENTS`."""
+    """Call `pinnace ARGUMENTS`, with output of any width."""
+    monkeypatch.delenv("COLUMNS", raising=False)  # pytest-xdist sets it
 
     def call(*arguments):
         monkeypatch.setattr("sys.argv", ["pinnace", *map(str, arguments)])

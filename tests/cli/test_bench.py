@@ -8,8 +8,11 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
+from pinnace.machine import processor
+
 QUICK = ("--runs", 4, "--warm-up", 1)
 TIMES = {"mean", "min", "p50", "p90", "p95", "p99", "max"}
+SETTING = {"case", "batch", "threads", "workers", "memory"}
 X = np.array([[1, 2, 4]], np.float32)
 
 
@@ -28,13 +31,14 @@ def test_json_has_a_row_for_every_number_of_threads_and_workers(pinnace, twice):
     assert answer.code == 0, answer.err
     found = answer.json
     assert found.keys() == {
-        "model", "inputs", "engine", "precision", "build", "accuracy", "latency", "throughput", "profile",
+        "model", "inputs", "engine", "precision", "machine", "build", "accuracy", "latency", "throughput",
+        "arrivals", "profile",
     }  # fmt: skip
     assert found["model"] == str(twice)
     assert found["engine"].split()[0] in ("onnxruntime", "openvino")
     assert [(one["name"], one["compiled"]) for one in found["build"]] == [("first", True), ("again", False)]
     assert [row["threads"] for row in found["latency"]] == [1, 2]
-    assert all(row.keys() == {"threads", "runs", "per_second"} | TIMES for row in found["latency"])
+    assert all(row.keys() == {"runs", "per_second"} | TIMES | SETTING for row in found["latency"])
     assert all(row["runs"] == 4 for row in found["latency"])
     assert [(row["threads"], row["workers"]) for row in found["throughput"]] == [
         (1, 1),
@@ -239,6 +243,10 @@ def test_a_reference_that_does_not_fit_is_an_error(pinnace, two, array_file, ref
         ("--workers", "0,1"),
         ("--workers", "1,,2"),
         ("--clients", "-1"),
+        ("--batch", "0"),
+        ("--rate", "0"),
+        ("--rate", "nan"),
+        ("--rate", "fast"),
         ("--runs", "0"),
         ("--seconds", "0"),
         ("--provider", "tensorflow"),
@@ -261,11 +269,26 @@ def test_a_missing_model_is_one_message(pinnace, tmp_path):
 @pytest.mark.parametrize(("name", "mark"), [("p.svg", b"<?xml"), ("p.png", b"\x89PNG")])
 def test_a_plot_is_drawn(pinnace, twice, tmp_path, name, mark):
     pytest.importorskip("matplotlib")
-    options = ("--threads", "1,2", "--workers", "1,2", "--clients", 2)
+    options = ("--threads", 1, "--workers", 1, "--clients", 2, "--batch", "1,2")
     answer = pinnace("bench", twice, *QUICK, *options, "--plot", tmp_path / name)
     assert answer.code == 0, answer.err
     drawn = (tmp_path / name).read_bytes()
     assert drawn.startswith(mark)
+
+
+def test_a_plot_says_what_was_measured_where(pinnace, twice, tmp_path, monkeypatch):
+    figure = pytest.importorskip("matplotlib.figure")
+    drawn = []
+    monkeypatch.setattr(figure.Figure, "savefig", lambda self, path: drawn.append(self))
+    options = ("--threads", 1, "--workers", "1,2", "--clients", 2, "--rate", 1000)
+    assert pinnace("bench", twice, *QUICK, *options, "--plot", tmp_path / "p.svg").code == 0
+    title = drawn[0].get_suptitle()
+    assert "model.onnx on o" in title  # onnxruntime or openvino
+    assert processor.name() in title
+    latencies, throughputs, curve = drawn[0].axes
+    assert [line.get_linestyle() for line in latencies.lines] == ["-", "--"]  # p50, p99
+    assert [list(line.get_xdata()) for line in throughputs.lines] == [[1, 2]]
+    assert [len(points.get_offsets()) for points in curve.collections] == [2, 2]  # of clients, at a rate
 
 
 def test_a_plot_of_a_model_with_dollars_in_its_name(pinnace, twice, tmp_path):
@@ -275,11 +298,58 @@ def test_a_plot_of_a_model_with_dollars_in_its_name(pinnace, twice, tmp_path):
     assert answer.code == 0, answer.err
 
 
-def test_what_was_measured_is_shown_though_a_file_cannot_be_written(pinnace, twice, tmp_path):
-    answer = pinnace("bench", twice, *QUICK, "--clients", 0, "--trace", tmp_path / "no" / "trace.json")
-    assert answer.code == 1
-    assert "latency of one caller, ms" in answer.out
-    assert "trace.json" in answer.err
+@pytest.mark.parametrize("option", ["--plot", "--trace"])
+def test_a_file_that_cannot_be_written_is_said_before_anything_is_measured(pinnace, twice, tmp_path, option):
+    answer = pinnace("bench", twice, option, tmp_path / "no" / "file.svg")
+    assert (answer.code, answer.out) == (1, "")
+    assert f"file.svg cannot be written: there is no folder {tmp_path / 'no'}" in answer.err
+    (tmp_path / "folder.svg").mkdir()
+    answer = pinnace("bench", twice, option, tmp_path / "folder.svg")
+    assert (answer.code, answer.out) == (1, "")
+    assert "it is a folder" in answer.err
+
+
+def test_clients_shapes_and_batches_are_swept(pinnace, twice):
+    shapes = ("--shape", "x=1,3", "--batch", "2,5")
+    options = ("--threads", 1, "--workers", 1, "--clients", "1,3", *shapes, "--json")
+    found = pinnace("bench", twice, *QUICK, *options).json
+    assert [(row["case"], row["batch"]) for row in found["latency"]] == [
+        ("x=1,3, batch 2", 2),
+        ("x=1,3, batch 5", 5),
+    ]
+    assert [(row["batch"], row["clients"]) for row in found["throughput"]] == [(2, 1), (2, 3), (5, 1), (5, 3)]
+    assert found["inputs"][0]["shape"] == [2, 3]
+    assert all(row["memory"] >= 0 for row in found["throughput"])
+
+
+def test_shapes_are_taken_in_turn(pinnace, onnx_file):
+    model = onnx_file(["Add a b -> y"], ["a float n,3", "b float n,3"], ["y float n,3"])
+    one, other = ("--shape", "a=2,3", "--shape", "a=4,3"), ("--shape", "b=2,3", "--shape", "b=4,3")
+    answer = pinnace("bench", model, *QUICK, "--clients", 0, *one, *other)
+    assert answer.code == 0, answer.err
+    rows = [line.split("  ")[1] for line in answer.out.splitlines() if line.startswith("  a=")]
+    assert rows == ["a=2,3, b=2,3", "a=4,3, b=4,3"]
+    answer = pinnace("bench", model, *QUICK, *one, "--shape", "b=2,3")  # 4 rows and 2 cannot be added
+    assert (answer.code, answer.out) == (1, "")
+    answer = pinnace("bench", model, *QUICK, *one, *other, "--shape", "b=1,3")
+    assert answer.code == 2
+    assert "give each input one shape or 3" in " ".join(answer.err.split())
+
+
+def test_a_batch_needs_a_free_dimension(pinnace, two):
+    answer = pinnace("bench", two, "--batch", 2)
+    assert (answer.code, answer.out) == (1, "")
+    assert "--batch 2: no input has a free first dimension" in answer.err
+
+
+def test_requests_arrive_at_a_rate(pinnace, twice):
+    options = ("--clients", 0, "--threads", 1, "--workers", "1,2", "--rate", "500,1000", "--json")
+    found = pinnace("bench", twice, *QUICK, *options).json
+    assert found["throughput"] == []
+    rows = found["arrivals"]
+    assert [(row["workers"], row["rate"]) for row in rows] == [(1, 500), (1, 1000), (2, 500), (2, 1000)]
+    assert all((row["requests"], row["withdrawn"]) == (4, 0) for row in rows)
+    assert "requests that arrive at a rate" in pinnace("bench", twice, *QUICK, *options[:-1]).out
 
 
 def test_a_plot_that_cannot_be_drawn_is_said_before_anything_is_measured(

@@ -3,64 +3,127 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from types import ModuleType
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
 from pinnace.errors import ArgumentValueError
 
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
 SUFFIXES = (".svg", ".png")
+_BINS = 50
+_TAIL = 1.5
+"""The histogram ends at this multiple of the largest p99."""
+
+
+@dataclass(frozen=True)
+class Point:
+    """A measurement under load: what distinguishes it, throughput a second, p99 in ms."""
+
+    name: str
+    per_second: float
+    p99: float
+
+
+@dataclass
+class Drawing:
+    """A plot; keys of mappings are labels, and an empty mapping is left out.
+
+    `latencies` are in ms; `throughputs` are pairs of workers and throughput a second; `counted` is what the
+    throughput counts.
+    """
+
+    title: str
+    machine: str
+    counted: str = "predictions"
+    latencies: Mapping[str, npt.NDArray[np.float64]] = field(default_factory=dict)
+    throughputs: Mapping[str, Sequence[tuple[int, float]]] = field(default_factory=dict)
+    points: Mapping[str, Sequence[Point]] = field(default_factory=dict)
 
 
 def check(path: Path) -> None:
     """Raise ArgumentValueError before the measurement if a plot cannot be drawn."""
     if path.suffix not in SUFFIXES:
         raise ArgumentValueError(f"{path}: a plot is one of {', '.join(SUFFIXES)}")
-    _matplotlib()
-
-
-def draw(
-    path: Path,
-    title: str,
-    latencies: Mapping[str, npt.NDArray[np.float64]],
-    throughputs: Mapping[str, Sequence[tuple[int, float]]],
-) -> None:
-    """Draw histograms of `latencies` (in ms) beside lines of `throughputs` (workers, predictions per second).
-
-    Keys are labels; an empty mapping is left out.
-    """
-    _matplotlib()
-    from matplotlib.figure import Figure
-
-    shown = [part for part in (latencies, throughputs) if part]
-    figure = Figure(figsize=(5.5 * len(shown), 4), layout="constrained")
-    figure.suptitle(title, parse_math=False)
-    axes = list(figure.subplots(1, len(shown), squeeze=False)[0])
-    if latencies:
-        ax = axes.pop(0)
-        bins = np.histogram_bin_edges(np.concatenate(list(latencies.values())), 50)
-        for name, times in latencies.items():
-            ax.hist(times, bins, alpha=0.6, label=name)
-        ax.set(xlabel="latency, ms", ylabel="predictions")
-        ax.legend()
-    if throughputs:
-        ax = axes.pop(0)
-        for name, points in throughputs.items():
-            ax.plot(*zip(*points, strict=True), marker="o", label=name)
-        ax.set(xlabel="workers", ylabel="predictions a second")
-        ax.set_xticks(sorted({workers for points in throughputs.values() for workers, _ in points}))
-        ax.set_ylim(bottom=0)
-        ax.legend()
-    figure.savefig(path)
-
-
-def _matplotlib() -> ModuleType:
     try:
-        import matplotlib
+        import matplotlib  # noqa: F401
     except ImportError:
         raise ArgumentValueError(
             "plots are drawn with the package matplotlib: pip install matplotlib"
         ) from None
-    return matplotlib
+
+
+def draw(path: Path, drawing: Drawing) -> None:
+    """Draw a histogram of latencies, throughput over workers, and p99 over throughput."""
+    from matplotlib.figure import Figure
+
+    parts = (
+        (drawing.latencies, _draw_latencies),
+        (drawing.throughputs, _draw_throughputs),
+        (drawing.points, _draw_points),
+    )
+    shown = [part for data, part in parts if data]
+    figure = Figure(figsize=(1 + 5.5 * len(shown), 4.5), layout="constrained")
+    figure.suptitle(f"{drawing.title}\n{drawing.machine}", parse_math=False, fontsize="medium")
+    for ax, part in zip(figure.subplots(1, len(shown), squeeze=False)[0], shown, strict=True):
+        part(ax, drawing)
+        ax.spines[["top", "right"]].set_visible(False)
+        ax.set_ylim(0, 1.2 * ax.get_ylim()[1])  # room for the legend
+        ax.legend(fontsize="small", frameon=False, loc="upper right")
+    figure.savefig(path)
+
+
+def _draw_latencies(ax: Axes, drawing: Drawing) -> None:
+    latencies = drawing.latencies
+    end = _TAIL * max(float(np.percentile(times, 99)) for times in latencies.values())
+    shown = {name: np.minimum(times, end) for name, times in latencies.items()}
+    bins = list(np.histogram_bin_edges(np.concatenate(list(shown.values())), _BINS))
+    for number, (name, times) in enumerate(latencies.items()):
+        p50, p99 = np.percentile(times, (50, 99))
+        label = f"{name}: p50 {p50:.3g}, p99 {p99:.3g}"
+        ax.hist(shown[name], bins, alpha=0.5, label=label, color=f"C{number}")
+        ax.axvline(p50, color=f"C{number}")
+        ax.axvline(p99, color=f"C{number}", linestyle="dashed")
+    cut = max(float(times.max()) for times in latencies.values()) > end
+    ax.set(xlabel=f"latency, ms{' (last bar: and more)' * cut}", ylabel="predictions")
+    ax.set_title("latency of one caller; lines: p50, p99 (dashed)", fontsize="small")
+
+
+def _draw_throughputs(ax: Axes, drawing: Drawing) -> None:
+    lines = drawing.throughputs
+    for name, points in lines.items():
+        ax.plot(*zip(*points, strict=True), marker="o", label=name)
+    ax.set(xlabel="workers", ylabel=f"{drawing.counted} a second")
+    ax.set_xticks(sorted({workers for points in lines.values() for workers, _ in points}))
+    ax.set_title("throughput", fontsize="small")
+
+
+def _draw_points(ax: Axes, drawing: Drawing) -> None:
+    for name, group in drawing.points.items():
+        ax.scatter([one.per_second for one in group], [one.p99 for one in group], label=name)
+    best = front([one for group in drawing.points.values() for one in group])
+    ax.plot(
+        [one.per_second for one in best], [one.p99 for one in best], color="gray", label="the best", zorder=0
+    )
+    for one in best:
+        ax.annotate(
+            one.name, (one.per_second, one.p99), xytext=(4, 4), textcoords="offset points",
+            fontsize="x-small", parse_math=False,
+        )  # fmt: skip
+    ax.set(xlabel=f"{drawing.counted} a second", ylabel="p99, ms")
+    ax.set_xlim(0, 1.25 * ax.get_xlim()[1])  # room for names
+    ax.set_title("p99 against throughput", fontsize="small")
+
+
+def front(points: Sequence[Point]) -> list[Point]:
+    """Return the points that no other beats in both throughput and p99, by increasing p99."""
+    best: list[Point] = []
+    for one in sorted(points, key=lambda one: (one.p99, -one.per_second)):
+        if not best or one.per_second > best[-1].per_second:
+            best.append(one)
+    return best

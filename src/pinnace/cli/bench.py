@@ -6,20 +6,21 @@ import json
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import typer
 
 from pinnace.cli import options
-from pinnace.cli.numbers import counts, usual_counts
+from pinnace.cli.numbers import counts, rates, usual_counts
+from pinnace.cli.sweep import Setting, callers, cases, loads
 
 if TYPE_CHECKING:
     from pinnace import Context, ModelParallelRunner, Tensor
-    from pinnace.bench.timing import Call, RunLimit, Spans
+    from pinnace.bench.timing import Call, RunLimit
     from pinnace.cli.inputs import InputData
-    from pinnace.cli.measured import Accuracy, BenchReport
+    from pinnace.cli.measured import Accuracy, BenchReport, Row
     from pinnace.engines.steps import Profile
 
 PROFILED = 20
@@ -32,7 +33,6 @@ class Setup:
 
     path: Path
     inputs: Sequence[str]
-    shapes: Sequence[str]
     config: Path | None
     provider: str
     precision: str
@@ -75,10 +75,12 @@ class Opened:
 def bench(
     model: options.ModelFile,
     inputs: options.InputFiles = None,
-    shapes: options.InputShapes = None,
+    shapes: options.ShapesInTurn = None,
+    batch: options.BatchesInTurn = None,
     threads: options.ThreadsInTurn = "0",
     workers: options.WorkersInTurn = None,
-    clients: options.Clients = 5,
+    clients: options.Clients = "5",
+    rate: options.Rates = None,
     seconds: options.SecondsEach = 3.0,
     runs: options.RunsEach = None,
     warm_up: options.WarmUp = 3,
@@ -95,39 +97,70 @@ def bench(
 ) -> None:
     """Measure latency, throughput and accuracy.
 
-    It measures opening, latency of one caller, and throughput over workers and clients. With --reference the
-    exit status is 1 if the outputs are too far from it.
+    It measures opening, latency of one caller, throughput over workers and clients, and memory. With
+    --reference the exit status is 1 if the outputs are too far from it.
     """
     from pinnace.bench import plot as plotting
+    from pinnace.cli.outputs import check_writable
 
     if plot:
         plotting.check(plot)
-    setup = Setup(model, inputs or [], shapes or [], config, provider, precision, seconds, runs, warm_up)
+    for path in filter(None, (plot, trace)):
+        check_writable(path)
+    setup = Setup(model, inputs or [], config, provider, precision, seconds, runs, warm_up)
+    shown = cases(shapes or [], counts("--batch", batch, 1) if batch else [])
     thread_counts = counts("--threads", threads, 0)
-    worker_counts = (counts("--workers", workers, 1) if workers else usual_counts()) if clients else []
-    measured = _looked_at(setup, thread_counts[0])
+    worker_counts = counts("--workers", workers, 1) if workers else usual_counts()
+    client_counts = list(filter(None, counts("--clients", clients, 0)))
+    wanted = loads(shown, thread_counts, worker_counts, client_counts, rates("--rate", rate) if rate else [])
+    first = Setting(shown[0], thread_counts[0])
+    measured = _looked_at(setup, first)
+    for case in shown[1:]:
+        _try(setup, replace(first, case=case))
     if reference:
-        measured.accuracy = _compare(setup, thread_counts[0], reference, threshold, cosine_threshold)
-    _time(setup, thread_counts, worker_counts, clients, measured)
+        measured.accuracy = _compare(setup, first, reference, threshold, cosine_threshold)
+    _time(setup, [*callers(shown, thread_counts), *wanted], measured)
     if profile or trace:
-        measured.profiled = _profile(setup, thread_counts[0])
+        measured.profiled = _profile(setup, first)
     _present(measured, setup, as_json, trace, plot)
     _judge(measured, reference)
 
 
-def _time(
-    setup: Setup,
-    thread_counts: Sequence[int],
-    worker_counts: Sequence[int],
-    clients: int,
-    measured: BenchReport,
-) -> None:
-    """Measure latency and throughput."""
-    for count in thread_counts:
-        measured.callers[count] = _time_caller(setup, count)
-    for count in thread_counts:
-        for places in worker_counts:
-            measured.clients[count, places] = _time_clients(setup, count, places, clients)
+def _time(setup: Setup, settings: Sequence[Setting], measured: BenchReport) -> None:
+    """Measure latency, and throughput under load."""
+    from pinnace.bench.memory import resident
+    from pinnace.bench.timing import collector_off
+    from pinnace.cli.console import progress
+
+    for number, setting in enumerate(settings, 1):
+        before = resident()
+        doing = f"{setting} ({number} of {len(settings)})"
+        with _opened(setup, setting) as opened, progress(doing), collector_off():
+            row = _row(setup, setting, opened)
+            row.memory = max(0, resident() - before)
+        if setting.rate:
+            measured.arrivals.append(row)
+        elif setting.clients:
+            measured.throughput.append(row)
+        else:
+            measured.latency.append(row)
+
+
+def _row(setup: Setup, setting: Setting, opened: Opened) -> Row:
+    from pinnace.bench.arrivals import arrive
+    from pinnace.bench.throughput import served, throughput
+    from pinnace.bench.timing import latency, milliseconds, spans
+    from pinnace.cli.measured import Row
+
+    calls = [opened.client() for _ in range(setting.clients or 1)]
+    served(calls, setup.warming)
+    if setting.rate:
+        tensors = opened.tensors
+        return Row(setting, arrive(lambda: opened.model.submit(tensors), setting.rate, setup.limit))
+    if setting.clients:
+        return Row(setting, throughput(served(calls, setup.limit)))
+    noted = spans(calls[0], setup.limit)
+    return Row(setting, latency(noted), milliseconds(noted))
 
 
 def _judge(measured: BenchReport, reference: Path | None) -> None:
@@ -146,7 +179,7 @@ def _present(
     from pinnace.bench import plot as plotting
     from pinnace.bench.profile import trace as chrome_trace
     from pinnace.cli.console import note
-    from pinnace.cli.measured import show
+    from pinnace.cli.measured import drawing, show
 
     if as_json:
         print(json.dumps(measured.as_json(), indent=2))
@@ -156,95 +189,82 @@ def _present(
         trace.write_text(chrome_trace(measured.profiled.runs, setup.path.name), encoding="utf-8")
         note(f"wrote {trace}")
     if plot:
-        plotting.draw(plot, setup.path.name, measured.latencies_drawn(), measured.throughputs_drawn())
+        plotting.draw(plot, drawing(measured))
         note(f"wrote {plot}")
 
 
-def _looked_at(setup: Setup, threads: int) -> BenchReport:
-    """Open the model twice, first as the compile cache has it. Returns its properties."""
+def _looked_at(setup: Setup, setting: Setting) -> BenchReport:
+    """Open the model twice, first as the compile cache has it, and run it once. Returns its properties."""
     from pinnace.cli.measured import BenchReport, Build
-    from pinnace.cli.opening import guesses_named, note_inputs
+    from pinnace.cli.opening import note_inputs
 
     measured = BenchReport(str(setup.path))
     for name in ("first", "again"):
         before = _kept_entries(setup.config)
-        with _opened(setup, threads, 1) as opened:
+        with _opened(setup, setting) as opened:
             compiled = before is None or _kept_entries(setup.config) != before
             measured.builds.append(Build(name, compiled, opened.milliseconds))
             measured.engine = opened.model.get_model_info("engine")
             measured.precision = opened.model.get_model_info("precision")
             if name == "again":
                 measured.inputs = note_inputs(opened.tensors, opened.fed)
-                with guesses_named(opened.tensors, opened.fed):
-                    opened.model.predict(opened.tensors)
+                _run_once(opened)
     return measured
 
 
+def _try(setup: Setup, setting: Setting) -> None:
+    """Run the model once: an error comes before the measurements."""
+    with _opened(setup, setting) as opened:
+        _run_once(opened)
+
+
+def _run_once(opened: Opened) -> None:
+    from pinnace.cli.opening import guesses_named
+
+    with guesses_named(opened.tensors, opened.fed):
+        opened.model.predict(opened.tensors)
+
+
 def _compare(
-    setup: Setup, threads: int, reference: Path, threshold: float, cosine_threshold: float | None
+    setup: Setup, setting: Setting, reference: Path, threshold: float, cosine_threshold: float | None
 ) -> Accuracy:
     from pinnace.bench import accuracy, references
     from pinnace.cli.measured import Accuracy
 
     wanted = references.read(reference)
-    with _opened(setup, threads, 1) as opened:
+    with _opened(setup, setting) as opened:
         outputs = {o.name: o.get_data_to_numpy() for o in opened.model.predict(opened.tensors)}
     closeness = accuracy.compare(outputs, references.assign(wanted, list(outputs)))
     return Accuracy(closeness, threshold, cosine_threshold)
 
 
-def _time_caller(setup: Setup, threads: int) -> Spans:
-    from pinnace.bench.timing import collector_off, spans
-    from pinnace.cli.console import progress
-    from pinnace.cli.measured import in_words
-
-    doing = f"One caller, {in_words(threads)}"
-    with _opened(setup, threads, 1) as opened, progress(doing), collector_off():
-        predict = opened.client()
-        spans(predict, setup.warming)
-        return spans(predict, setup.limit)
-
-
-def _time_clients(setup: Setup, threads: int, workers: int, clients: int) -> list[Spans]:
-    from pinnace.bench.throughput import served
-    from pinnace.bench.timing import collector_off
-    from pinnace.cli.console import progress
-    from pinnace.cli.measured import in_words
-
-    doing = f"{clients} clients, {workers} worker(s) of {in_words(threads)}"
-    with _opened(setup, threads, workers) as opened, progress(doing), collector_off():
-        calls = [opened.client() for _ in range(clients)]
-        served(calls, setup.warming)
-        return served(calls, setup.limit)
-
-
-def _profile(setup: Setup, threads: int) -> Profile:
+def _profile(setup: Setup, setting: Setting) -> Profile:
     from pinnace.cli.console import progress
 
-    with _opened(setup, threads, 1) as opened, progress(f"Profiling {setup.path.name}"):
+    with _opened(setup, setting) as opened, progress(f"Profiling {setup.path.name}"):
         return opened.model.profile(opened.tensors, setup.runs or PROFILED, setup.warm_up)
 
 
 @contextmanager
-def _opened(setup: Setup, threads: int, workers: int) -> Iterator[Opened]:
+def _opened(setup: Setup, setting: Setting) -> Iterator[Opened]:
     from pinnace.cli.console import progress
     from pinnace.cli.opening import fill, open_model
 
-    context = _context(setup, threads, workers)
+    context = _context(setup, setting)
     with progress(f"Opening {setup.path.name}"):
         started = time.perf_counter_ns()
         model = open_model(setup.path, context)
         taken = (time.perf_counter_ns() - started) / 1e6
     with model:
-        tensors, fed = fill(model, setup.inputs, setup.shapes)
+        tensors, fed = fill(model, setup.inputs, setting.case.shapes, batch=setting.case.batch)
         yield Opened(model, tensors, fed, taken)
 
 
-def _context(setup: Setup, threads: int, workers: int) -> Context:
+def _context(setup: Setup, setting: Setting) -> Context:
     from pinnace.cli.opening import context_for
 
     provider = "" if setup.provider == "automatic" else setup.provider
-    return context_for(threads, setup.config, workers, provider, setup.precision)
+    return context_for(setting.threads, setup.config, setting.workers, provider, setup.precision)
 
 
 def _kept_entries(config: Path | None) -> set[str] | None:

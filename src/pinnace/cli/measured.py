@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from pinnace.bench.accuracy import Closeness, mean_cosine, mean_relative_error
-from pinnace.bench.throughput import Throughput, throughput
-from pinnace.bench.timing import CallLatency, Spans, latency, milliseconds
+from pinnace.bench.arrivals import OpenLoad
+from pinnace.bench.plot import Drawing, Point
+from pinnace.bench.throughput import Throughput
+from pinnace.bench.timing import CallLatency
 from pinnace.cli.console import table
+from pinnace.cli.sweep import Setting
 from pinnace.engines.steps import OperatorTime, Profile
+from pinnace.machine import cores, processor
 
 SHOWN_NODES = 20
 """Number of nodes shown of a profile."""
@@ -55,43 +60,36 @@ class Accuracy:
 
 
 @dataclass
-class BenchReport:
-    """All measurements of one model.
+class Row:
+    """A measurement: its setting, figures, durations in ms for a plot, and the bytes that the model takes."""
 
-    `callers` maps numbers of threads to the times of one caller, `clients` maps threads and workers to the
-    times of each client. 0 threads means automatic.
-    """
+    setting: Setting
+    figures: CallLatency | Throughput | OpenLoad
+    times: npt.NDArray[np.float64] = field(default_factory=lambda: np.zeros(0))
+    memory: int = 0
+
+    def as_json(self) -> dict[str, Any]:
+        """Return JSON values: times in milliseconds, memory in bytes."""
+        setting = {"case": str(self.setting.case), "batch": self.setting.case.batch or None}
+        places = {"threads": self.setting.threads, "workers": self.setting.workers}
+        return {**setting, **places, **asdict(self.figures), "memory": self.memory}
+
+
+@dataclass
+class BenchReport:
+    """All measurements of one model: of one caller, of clients, of requests that arrive at a rate."""
 
     model: str
     inputs: list[dict[str, Any]] = field(default_factory=list)
     engine: str = ""
     precision: str = ""
+    machine: str = field(default_factory=lambda: f"{processor.name()}, {cores.usable_core_count()} core(s)")
     builds: list[Build] = field(default_factory=list)
     accuracy: Accuracy | None = None
-    callers: dict[int, Spans] = field(default_factory=dict)
-    clients: dict[tuple[int, int], list[Spans]] = field(default_factory=dict)
+    latency: list[Row] = field(default_factory=list)
+    throughput: list[Row] = field(default_factory=list)
+    arrivals: list[Row] = field(default_factory=list)
     profiled: Profile | None = None
-
-    def latencies(self) -> dict[int, CallLatency]:
-        """Return the latency of one caller by threads."""
-        return {threads: latency(noted) for threads, noted in self.callers.items()}
-
-    def throughputs(self) -> dict[tuple[int, int], Throughput]:
-        """Return the throughput by threads and workers."""
-        return {place: throughput(noted) for place, noted in self.clients.items()}
-
-    def latencies_drawn(self) -> dict[str, npt.NDArray[np.float64]]:
-        """Return the latencies of one caller in milliseconds by plot label."""
-        return {in_words(threads): milliseconds(noted) for threads, noted in self.callers.items()}
-
-    def throughputs_drawn(self) -> dict[str, list[tuple[int, float]]]:
-        """Return workers and predictions per second by plot label."""
-        lines: dict[str, list[tuple[int, float]]] = {}
-        for (threads, workers), one in self.throughputs().items():
-            lines.setdefault(f"{in_words(threads)}, {one.clients} clients", []).append(
-                (workers, one.per_second)
-            )
-        return lines
 
     def as_json(self) -> dict[str, Any]:
         """Return JSON values: times in milliseconds, errors in percent, None or empty if not measured."""
@@ -100,13 +98,12 @@ class BenchReport:
             "inputs": self.inputs,
             "engine": self.engine,
             "precision": self.precision,
+            "machine": self.machine,
             "build": [asdict(one) for one in self.builds],
             "accuracy": None if self.accuracy is None else _accuracy_as_json(self.accuracy),
-            "latency": [{"threads": threads} | asdict(one) for threads, one in self.latencies().items()],
-            "throughput": [
-                {"threads": threads, "workers": workers} | asdict(one)
-                for (threads, workers), one in self.throughputs().items()
-            ],
+            "latency": [row.as_json() for row in self.latency],
+            "throughput": [row.as_json() for row in self.throughput],
+            "arrivals": [row.as_json() for row in self.arrivals],
             "profile": _profile_as_json(self.profiled) if self.profiled else None,
         }
 
@@ -119,48 +116,79 @@ def _profile_as_json(profiled: Profile) -> dict[str, Any]:
     }
 
 
-def in_words(threads: int) -> str:
-    """Describe a number of threads."""
-    return f"{threads or 'automatic'} thread{'' if threads == 1 else 's'}"
+def drawing(measured: BenchReport) -> Drawing:
+    """Return the plot of the measurements; with batch sizes, throughput counts rows of batches."""
+    loaded = [*measured.throughput, *measured.arrivals]
+    batched = any(row.setting.case.batch for row in loaded)
+    drawn = Drawing(
+        f"{Path(measured.model).name} on {measured.engine}, {measured.precision}",
+        measured.machine,
+        "rows" if batched else "predictions",
+        {_named(row, "case", "threads"): row.times for row in measured.latency},
+    )
+    lines: dict[str, list[tuple[int, float]]] = {}
+    points: dict[str, list[Point]] = {}
+    for row in loaded:
+        per_second, p99 = row.figures.per_second * (row.setting.case.batch or 1), row.figures.p99
+        point = Point(_named(row, "workers", "load"), per_second, p99)
+        group = _named(row, "case", "threads") + ", at a rate" * bool(row.setting.rate)
+        points.setdefault(group, []).append(point)
+        if row.setting.clients:
+            lines.setdefault(_named(row, "case", "threads", "load"), []).append(
+                (row.setting.workers, per_second)
+            )
+    return replace(drawn, throughputs=lines, points=points if len(loaded) > 1 else {})
+
+
+def _named(row: Row, *facts: str) -> str:
+    """Return some facts of a setting as text."""
+    known = row.setting.facts()
+    return ", ".join(known[fact] for fact in facts if known[fact])
 
 
 def show(measured: BenchReport) -> None:
     """Print tables; all times are in milliseconds."""
-    table(measured.model, [("engine", measured.engine), ("precision", measured.precision)])
+    facts = (("engine", measured.engine), ("precision", measured.precision), ("machine", measured.machine))
+    table(measured.model, facts)
     table("build, ms", [_build_row(one) for one in measured.builds])
     if measured.accuracy:
         _show_accuracy(measured.accuracy)
-    rows = {str(threads or "automatic"): one for threads, one in measured.latencies().items()}
-    _show_rows("latency of one caller, ms", "threads", rows)
-    if measured.clients:
-        served = {
-            f"{workers} x {threads or 'automatic'}": one
-            for (threads, workers), one in measured.throughputs().items()
-        }
-        _show_rows("throughput, and latency in ms", "workers x threads", served)
+    _show_rows("latency of one caller, ms", measured.latency, "threads")
+    _show_rows("throughput, and latency in ms", measured.throughput, "workers x threads")
+    _show_rows("requests that arrive at a rate, latency in ms", measured.arrivals, "workers x threads")
     if measured.profiled:
         _show_profile(measured.profiled)
 
 
 def _build_row(one: Build) -> tuple[str, str, str]:
     how = "compiled" if one.compiled else "loaded from the compile cache"
-    return one.name, how, f"{one.milliseconds:10.2f}"
+    return one.name, how, _number(one.milliseconds)
 
 
-def _show_rows(title: str, first: str, rows: Mapping[str, CallLatency | Throughput]) -> None:
-    names = [name.replace("_", " ") for name in asdict(next(iter(rows.values())))]
-    cells = [[name, *(_number(value) for value in asdict(row).values())] for name, row in rows.items()]
-    table(title, _aligned([[first, *names], *cells]))
+def _show_rows(title: str, rows: Sequence[Row], place: str) -> None:
+    if not rows:
+        return
+    names = [name.replace("_", " ") for name in asdict(rows[0].figures)]
+    head = ["case", place, *names, "memory MB"]
+    cells = []
+    for row in rows:
+        threads = str(row.setting.threads or "automatic")
+        where = threads if place == "threads" else f"{row.setting.workers} x {threads}"
+        figures = (_number(value) for value in asdict(row.figures).values())
+        cells.append([str(row.setting.case), where, *figures, _number(row.memory / 1e6)])
+    if len({row.setting.case for row in rows}) == 1:
+        head, cells = head[1:], [row[1:] for row in cells]
+    table(title, cells, head)
 
 
 def _show_profile(profiled: Profile) -> None:
     runs = len(profiled.runs)
     figures = ("calls", "total", "of a run", "share")
     operators = [[one.name, *_figures(one, runs)] for one in profiled.by_operator()]
-    table(f"profile of {runs} runs by operator, ms", _aligned([["operator", *figures], *operators]))
+    table(f"profile of {runs} runs by operator, ms", operators, ["operator", *figures])
     nodes = [[one.name, one.operator, *_figures(one, runs)] for one in profiled]
     title = f"profile of {runs} runs by node, ms, {min(SHOWN_NODES, len(nodes))} of {len(nodes)}"
-    table(title, _aligned([["node", "operator", *figures], *nodes[:SHOWN_NODES]]))
+    table(title, nodes[:SHOWN_NODES], ["node", "operator", *figures])
 
 
 def _figures(one: OperatorTime, runs: int) -> tuple[str, ...]:
@@ -171,17 +199,13 @@ def _show_accuracy(accuracy: Accuracy) -> None:
     outputs = [*accuracy.outputs, Closeness("mean of all", accuracy.relative_error, accuracy.cosine)]
     rows = [[one.name, f"{one.relative_error:.4f} %", f"{one.cosine:.7f}"] for one in outputs]
     verdict = "passed" if accuracy.passed else "failed"
-    table(f"accuracy: {verdict}", _aligned([["output", "relative error", "cosine"], *rows]))
+    table(f"accuracy: {verdict}", rows, ("output", "relative error", "cosine"))
 
 
 def _number(value: float) -> str:
-    return str(value) if isinstance(value, int) else f"{value:.3f}"
-
-
-def _aligned(rows: Sequence[Sequence[str]]) -> list[list[str]]:
-    """Align all columns but the first to the right."""
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return [[row[0], *(cell.rjust(w) for cell, w in zip(row[1:], widths[1:], strict=True))] for row in rows]
+    """Return a number with about four digits."""
+    digits = 3 if value < 10 else 2 if value < 100 else 1
+    return str(value) if isinstance(value, int) else f"{value:.{digits}f}"
 
 
 def _accuracy_as_json(accuracy: Accuracy) -> dict[str, Any]:

@@ -12,6 +12,17 @@ def usual_counts() -> list[int]:
     return sorted({1, usable_core_count()})
 
 
+def rates(flag: str, text: str) -> list[float]:
+    """Parse distinct numbers above 0 from "10,0.5"."""
+    try:
+        numbers = [float(part) for part in text.split(",")]
+    except ValueError:
+        numbers = [0.0]
+    if not all(0 < number < float("inf") for number in numbers):
+        raise typer.BadParameter(f"{flag} {text}: expected numbers above 0 such as 10,50")
+    return list(dict.fromkeys(numbers))
+
+
 def counts(flag: str, text: str, least: int) -> list[int]:
     """Parse distinct whole numbers from "1,2,4"."""
     try:

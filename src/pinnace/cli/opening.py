@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pinnace.errors import ConfigError, EngineError, ModelFormatError, PinnaceError
+from pinnace.errors import ArgumentValueError, ConfigError, EngineError, ModelFormatError, PinnaceError
 
 if TYPE_CHECKING:
     from pinnace import Context, ModelParallelRunner, Tensor
     from pinnace.cli.inputs import InputData, Pictures
+    from pinnace.shapes import Shape
 
 
 def context_for(
@@ -48,16 +49,26 @@ def open_model(path: Path, context: Context) -> ModelParallelRunner:
 
 
 def fill(
-    model: ModelParallelRunner, given: Sequence[str], shapes: Sequence[str], pictures: Pictures | None = None
+    model: ModelParallelRunner,
+    given: Sequence[str],
+    shapes: Sequence[str],
+    pictures: Pictures | None = None,
+    batch: int = 0,
 ) -> tuple[list[Tensor], list[InputData]]:
-    """Return the model's inputs with their data, resized if needed. Pixels are 0 to 1 by default."""
+    """Return the model's inputs with their data, resized if needed.
+
+    Pixels are 0 to 1 by default. `batch` above 0 is the first dimension of inputs that leave it free.
+    """
     from pinnace.cli.inputs import Pictures, assign, feed, parse_shapes
     from pinnace.cli.picture import Preparation
 
     pictures = pictures or Pictures(Preparation(scale=1 / 255))
     tensors = model.get_inputs()
     names = [tensor.name for tensor in tensors]
-    fed = feed(tensors, assign(given, names), parse_shapes(shapes, names), pictures)
+    wanted = parse_shapes(shapes, names)
+    if batch:
+        wanted |= _batched(tensors, wanted, batch)
+    fed = feed(tensors, assign(given, names), wanted, pictures)
     if [list(one.array.shape) for one in fed] != [list(tensor.shape) for tensor in tensors]:
         with guesses_named(tensors, fed):
             model.resize(tensors, [list(one.array.shape) for one in fed])
@@ -65,6 +76,13 @@ def fill(
     for tensor, one in zip(tensors, fed, strict=True):
         tensor.set_data_from_numpy(one.array)
     return tensors, fed
+
+
+def _batched(tensors: Sequence[Tensor], wanted: Mapping[str, Shape], batch: int) -> dict[str, Shape]:
+    free = [tensor for tensor in tensors if tensor.shape and tensor.shape[0] == -1]
+    if not free:
+        raise ArgumentValueError(f"--batch {batch}: no input has a free first dimension")
+    return {one.name: (batch, *wanted.get(one.name, tuple(one.shape))[1:]) for one in free}
 
 
 @contextmanager

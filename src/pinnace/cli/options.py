@@ -56,8 +56,25 @@ WorkersInTurn = Annotated[
     typer.Option(metavar=LIST, help="Throughput: workers, each in turn; 1 and all cores if not given."),
 ]
 Clients = Annotated[
-    int,
-    typer.Option(min=0, metavar="N", help="Throughput: clients that ask at the same time; 0 leaves it out."),
+    str,
+    typer.Option(metavar=LIST, help="Throughput: clients that ask at the same time; 0 leaves it out."),
+]
+Rates = Annotated[
+    str | None,
+    typer.Option(
+        metavar="RATE[,RATE...]",
+        help="Let requests arrive at random, so many a second, answered or not; latency counts from arrival.",
+    ),
+]
+ShapesInTurn = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--shape", metavar="[NAME=]1,3,224,224", help="Resize an input; several of the same input in turn."
+    ),
+]
+BatchesInTurn = Annotated[
+    str | None,
+    typer.Option(metavar=LIST, help="Batch sizes, each in turn: the first dimension where it is free."),
 ]
 SecondsEach = Annotated[
     float, typer.Option(min=0.001, metavar="SECONDS", help="How long each measurement lasts.")
@@ -89,7 +106,7 @@ CosineThreshold = Annotated[
     typer.Option(min=-1, max=1, metavar="COSINE", help="Accuracy: smallest mean cosine, 1 for the same."),
 ]
 PlotFile = Annotated[
-    Path | None, typer.Option(metavar="FILE", help="Draw latency and throughput into an .svg or .png.")
+    Path | None, typer.Option(metavar="FILE", help="Draw latency and throughput: .svg or .png.")
 ]
 
 ThreadCounts = Annotated[

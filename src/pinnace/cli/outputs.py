@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -47,6 +48,16 @@ def first_values(output: Tensor) -> list[Any]:
     return [
         str(value) if isinstance(value, float) and not math.isfinite(value) else value for value in values
     ]
+
+
+def check_writable(path: Path) -> None:
+    """Raise ArgumentValueError if a file cannot be written."""
+    if not path.parent.is_dir():
+        raise ArgumentValueError(f"{path} cannot be written: there is no folder {path.parent}")
+    if path.is_dir() or not os.access(path if path.exists() else path.parent, os.W_OK):
+        raise ArgumentValueError(
+            f"{path} cannot be written: {'it is a folder' if path.is_dir() else 'no right'}"
+        )
 
 
 def save(folder: Path, outputs: Sequence[Tensor]) -> list[Path]:
