@@ -10,7 +10,6 @@ import onnx_ir as ir
 
 from pinnace.compiler.declared import Declarations
 from pinnace.compiler.failures import MISFITS, NodeFailure
-from pinnace.compiler.frame import Frame
 from pinnace.compiler.order import Order
 from pinnace.compiler.work import Work
 from pinnace.ops import quantisation
@@ -22,6 +21,16 @@ from pinnace.program import Function, FunctionRef, Literal, Monad, Node, Program
 _NOTHING = Effects()
 _SMALL = 256
 """Elements up to which a constant is copied into the graph, where equal ones are merged."""
+
+
+class Frame:
+    """The values of names in one call of a function; `outer` is the frame of the definition."""
+
+    def __init__(self, function: Function, outer: Frame | None) -> None:
+        self.function = function
+        self.outer = outer
+        self.values: dict[str, Value] = {}
+        self.effects: dict[str, Effects] = {}
 
 
 class Evaluator(ABC):

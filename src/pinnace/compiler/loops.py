@@ -27,8 +27,7 @@ from pinnace.compiler.branches import (
     seen_from_outside,
     with_memory,
 )
-from pinnace.compiler.evaluate import Evaluator
-from pinnace.compiler.frame import Frame
+from pinnace.compiler.evaluate import Evaluator, Frame
 from pinnace.ops.values import (
     NOTHING,
     Branches,

@@ -169,24 +169,19 @@ _ASCEND_CONTEXT: dict[str, Option] = {
     "max_weight_batch": Option(why=_NO_CANN, values=Number()),
     "ge_variable_memory_max_size": Option(why=_NO_CANN, values=Number(63)),
 }
-_GE_COMMON: dict[str, Option] = {
+_GE_KEYS: dict[str, Option] = {
     "ge.exec.precision_mode": _GE_PRECISION,
-    "input_shape": _INPUT_SHAPE,
     "ge.inputShape": _INPUT_SHAPE,
     "ge.dynamicDims": _free(DIMS),
+}
+_GE = Section(_GE_KEYS, _NO_OPTION, "ascend")
+_GE_BUILD: dict[str, Option] = {
+    **_GE_KEYS,
+    "input_shape": _INPUT_SHAPE,
     "input_format": Option(why=_NO_LAYOUT, values=_LAYOUTS),
     **_nothing("ge.exec.disableReuseMemory ge.externalWeight", _NO_CANN, _BIT),
     "ge.op_compiler_cache_mode": Option(why=_NO_CANN, values=Words(("enable", "force", "disable"))),
 }
-_GE = Section(
-    {
-        "ge.exec.precision_mode": _GE_PRECISION,
-        "ge.inputShape": _INPUT_SHAPE,
-        "ge.dynamicDims": _free(DIMS),
-    },
-    _NO_OPTION,
-    "ascend",
-)
 _AOE = Section({}, Option(why=_NOT_TUNED), "ascend")
 _WRITTEN = Section(
     {}, Option(why="MindSpore Lite writes it for itself; use ModelGroup or LiteInfer(model_group_id=)")
@@ -236,7 +231,7 @@ SECTIONS: Mapping[str, Section] = {
     ),
     "acl_init_options": Section(
         {
-            **_GE_COMMON,
+            **_GE_BUILD,
             "ge.opSelectImplmode": _IMPLEMENTATIONS,
             "ge.optypelistForImplmode": Option("CANN's `optypelist_for_implmode`", _CANN, _ONE_KERNEL),
             **_nothing("ge.bufferOptimize", _NO_CANN, Words(("l1_optimize", "l2_optimize", "off_optimize"))),
@@ -253,7 +248,7 @@ SECTIONS: Mapping[str, Section] = {
     ),
     "acl_build_options": Section(
         {
-            **_GE_COMMON,
+            **_GE_BUILD,
             "ge.dynamicBatchSize": _free(BATCHES),
             "ge.dynamicImageSize": _free(DIMS),
             "ge.outputDataType": _OUTPUT_TYPE,

@@ -90,19 +90,9 @@ class Source:
                 f"{self.name}: tensor {name!r} is at bytes {offset} to {offset + length}, "
                 f"and the data ends at {len(self.data)}"
             )
-        import onnx_ir as ir
-
         if self.path is None or length <= SMALL:
             return _view(name, dtype, shape, self.data[offset : offset + length])
-        return ir.ExternalTensor(
-            self.path.name,
-            offset,
-            length,
-            dtype,
-            shape=ir.Shape(shape),
-            name=name,
-            base_dir=self.folder or "",
-        )
+        return self._in_file(self.path.name, name, dtype, shape, offset, length)
 
     def external(
         self, name: str, dtype: ir.DataType, shape: tuple[int, ...], location: str, offset: int, length: int
@@ -123,15 +113,16 @@ class Source:
             )
         if length == 0:
             return ir.tensor(np.zeros(shape, dtype.numpy()), name=name)
-        return ir.ExternalTensor(
-            os.path.relpath(path, self.folder),
-            offset,
-            length,
-            dtype,
-            shape=ir.Shape(shape),
-            name=name,
-            base_dir=self.folder or "",
-        )
+        return self._in_file(os.path.relpath(path, self.folder), name, dtype, shape, offset, length)
+
+    def _in_file(
+        self, file: str, name: str, dtype: ir.DataType, shape: tuple[int, ...], offset: int, length: int
+    ) -> ir.TensorProtocol:
+        """Return a tensor over bytes of a file of the folder."""
+        import onnx_ir as ir
+
+        base = self.folder or ""
+        return ir.ExternalTensor(file, offset, length, dtype, shape=ir.Shape(shape), name=name, base_dir=base)
 
     def bytes_of(self, file: str) -> memoryview:
         """Return all bytes of a file of the model: "" is the model itself, others are in its folder.
@@ -175,14 +166,18 @@ class Source:
     @property
     def files(self) -> list[str]:
         """Other files in which weights were found, relative to `folder`."""
-        own = None if self.path is None else self.path.absolute()
-        return sorted(os.path.relpath(path, self.folder) for path in self.seen if path != own)
+        return sorted(os.path.relpath(path, self.folder) for path in self.seen if path != self._own)
 
     @property
     def size(self) -> int:
         """Total bytes of the model and of the other files in which weights were found."""
-        own = None if self.path is None else self.path.absolute()
-        return len(self.data) + sum(state[2] for path, state in self.seen.items() if state and path != own)
+        others = (state for path, state in self.seen.items() if path != self._own)
+        return len(self.data) + sum(state[2] for state in others if state)
+
+    @property
+    def _own(self) -> Path | None:
+        """The model's own file in `seen`."""
+        return None if self.path is None else self.path.absolute()
 
     def check_unchanged(self) -> None:
         """Raise ModelFormatError if a file has changed: engines open files again by their paths."""
@@ -200,7 +195,7 @@ class Source:
 
         The mapped bytes are unchanged then. `check_unchanged` detects a file that was written to.
         """
-        path = None if self.path is None else self.path.absolute()
+        path = self._own
         if path is None or _state(path)[:2] == self.seen[path][:2]:
             return self
         return replace(self, path=None, seen={p: state for p, state in self.seen.items() if p != path})
@@ -219,11 +214,7 @@ class Source:
         path = self.folder / location
         try:
             real = path.resolve(strict=True)
-        except (
-            OSError,
-            ValueError,
-            RuntimeError,
-        ) as error:  # a loop, before Python 3.13
+        except (OSError, ValueError, RuntimeError) as error:  # RuntimeError: a loop, before Python 3.13
             raise ModelFormatError(
                 f"{self.name}: cannot open {location!r}, which holds the weights of {name!r}: {error}"
             ) from None

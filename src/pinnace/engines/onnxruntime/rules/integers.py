@@ -10,7 +10,7 @@ import math
 
 import onnx_ir as ir
 
-from pinnace.engines.onnxruntime.rules.match import made_by, number, private
+from pinnace.engines.onnxruntime.rules.match import attributes, made_by, number, private
 from pinnace.ops.builder import Builder
 
 _WITH_KERNELS = ("Add", "Conv", "Gemm", "MatMul")
@@ -28,7 +28,7 @@ def bias_of_integers(b: Builder, node: ir.Node) -> ir.Value | None:
         return None
     if _dequantised(node.inputs[2]) or any(k in node.attributes for k in ("alpha", "beta")):
         return None
-    product = b.op("Gemm", *node.inputs[:2], **{a.name: a.value for a in node.attributes.values()})
+    product = b.op("Gemm", *node.inputs[:2], **attributes(node))
     return b.op("Add", product, node.inputs[2])
 
 
@@ -54,14 +54,14 @@ def activation_of_integers(b: Builder, node: ir.Node) -> ir.Value | None:
         return None
     low, high = _bounds(act)
     assert before is not None
-    attributes = {a.name: a.value for a in node.attributes.values()}
+    given = attributes(node)
     moved_before = before if moved is None else b.transpose(before, moved.attributes["perm"].as_ints())
-    integers = b.op("QuantizeLinear", moved_before, scale, zero_point, **attributes)
+    integers = b.op("QuantizeLinear", moved_before, scale, zero_point, **given)
     if low / step + zero <= ends[0] and high / step + zero >= ends[1]:
         return integers
     floats = b.op("DequantizeLinear", integers, scale, zero_point)
     cut = b.op(act.op_type, floats, *act.inputs[1:])
-    return b.op("QuantizeLinear", cut, scale, zero_point, **attributes)
+    return b.op("QuantizeLinear", cut, scale, zero_point, **given)
 
 
 def _dequantised(x: ir.Value | None) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -41,6 +42,11 @@ def ints(value: ir.Value | None) -> tuple[int, ...] | None:
     if tensor is None or tensor.size > 16 or len(tensor.shape) > 1:
         return None
     return tuple(int(i) for i in tensor.numpy().reshape(-1))
+
+
+def attributes(node: ir.Node, *but: str) -> dict[str, Any]:
+    """Return the attributes of a node, except those named, for a node that replaces it."""
+    return {a.name: a.value for a in node.attributes.values() if a.name not in but}
 
 
 def scaled(value: ir.Value | None) -> tuple[ir.Value | None, ir.Value | None]:

@@ -8,7 +8,7 @@ import numpy as np
 import onnx_ir as ir
 
 from pinnace.compiler.plan import PLANNED
-from pinnace.engines.onnxruntime.rules.match import constant, ints
+from pinnace.engines.onnxruntime.rules.match import attributes, constant, ints
 from pinnace.ops.builder import Builder
 from pinnace.ops.values import Unsupported
 
@@ -96,10 +96,9 @@ def _along(b: Builder, node: ir.Node, moved: _Moved, perm: Sequence[int]) -> Seq
     """Move Split and Concat, which have an axis."""
     if any(i not in moved for i in (node.inputs if node.op_type == "Concat" else node.inputs[:1])):
         raise Unsupported("a constant part")
-    given = {name: a.value for name, a in node.attributes.items()}
-    given["axis"] = perm[node.attributes.get_int("axis", 0) % len(perm)]
+    axis = perm[node.attributes.get_int("axis", 0) % len(perm)]
     operands = [i if i is None else moved.get(i, i) for i in node.inputs]
-    return b.ops(node.op_type, len(node.outputs), *operands, **given)
+    return b.ops(node.op_type, len(node.outputs), *operands, **attributes(node) | {"axis": axis})
 
 
 def _slice(b: Builder, node: ir.Node, moved: _Moved, perm: Sequence[int]) -> Sequence[ir.Value]:

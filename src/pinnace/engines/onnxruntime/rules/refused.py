@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import onnx_ir as ir
 
-from pinnace.engines.onnxruntime.rules.match import constant, ints, made_by, pads_of
+from pinnace.engines.onnxruntime.rules.match import attributes, constant, ints, made_by, pads_of
 from pinnace.engines.onnxruntime.rules.softplus import softplus
 from pinnace.ops.builder import Builder
 
@@ -21,7 +19,7 @@ def same_with_holes(b: Builder, node: ir.Node) -> ir.Value | None:
         return None
     reach = [d * (k - 1) + 1 for d, k in zip(holes, b.static_shape(weight)[2:], strict=True)]
     steps = node.attributes.get_ints("strides", [1] * len(holes))
-    kept = _attributes(node, "auto_pad", "pads")
+    kept = attributes(node, "auto_pad", "pads")
     size = b.shape(x)[2:]
     if all(n is not None or s == 1 for n, s in zip(size, steps, strict=True)):
         # With stride 1 padding does not depend on the size.
@@ -47,7 +45,7 @@ def resize_of_all_axes(b: Builder, node: ir.Node) -> ir.Value | None:
         whole[axis] = size
     if node.attributes.get_string("keep_aspect_ratio_policy", "stretch") != "stretch":
         return None
-    return b.op("Resize", x, None, None, whole, **_attributes(node, "axes"))
+    return b.op("Resize", x, None, None, whole, **attributes(node, "axes"))
 
 
 def log_of_sigmoid(b: Builder, node: ir.Node) -> ir.Value | None:
@@ -61,7 +59,7 @@ def log_of_sigmoid(b: Builder, node: ir.Node) -> ir.Value | None:
 def reduction_of_nothing(b: Builder, node: ir.Node) -> ir.Value | None:
     """Reduction along negative axes, computed wrongly if `x` is empty -> along axes from the front."""
     x, axes = (*node.inputs, None)[:2]
-    kept = _attributes(node)
+    kept = attributes(node)
     given = ints(axes) or kept.pop("axes", None) or [kept.get("axis", 0)]
     if x is None or min(given) >= 0 or all(b.shape(x)):
         return None
@@ -76,7 +74,7 @@ def pool_of_nothing(b: Builder, node: ir.Node) -> ir.Value | None:
     x = node.inputs[0]
     if x is None or x.shape is None or x.shape[1] != 0 or len(node.outputs) > 1:  # not worth an inference
         return None
-    y = b.op(node.op_type, b.reshape(x, [0, 1, *b.dims(x)[2:]]), **_attributes(node))
+    y = b.op(node.op_type, b.reshape(x, [0, 1, *b.dims(x)[2:]]), **attributes(node))
     return b.reshape(y, [b.dim(x, 0), 0, *b.dims(y)[2:]])
 
 
@@ -101,8 +99,8 @@ def signed_steps(b: Builder, node: ir.Node) -> ir.Value | None:
     if x is None or found is None or found.dtype is not ir.DataType.INT8:
         return None
     shifted = b.constant(found.numpy().astype(np.int16) + 128, np.uint8)
-    integers = b.op("QuantizeLinear", x, scale, shifted, **_attributes(before, "output_dtype"))
-    return b.op("DequantizeLinear", integers, scale, shifted, **_attributes(node))
+    integers = b.op("QuantizeLinear", x, scale, shifted, **attributes(before, "output_dtype"))
+    return b.op("DequantizeLinear", integers, scale, shifted, **attributes(node))
 
 
 def of_exact_sigmoid(b: Builder, node: ir.Node) -> ir.Value | None:
@@ -114,7 +112,3 @@ def of_exact_sigmoid(b: Builder, node: ir.Node) -> ir.Value | None:
     inputs = list(node.inputs)
     inputs[place] = b.op("Reciprocal", b.op("Add", b.op("Exp", b.op("Neg", sigmoid.inputs[0])), 1.0))
     return b.op(node.op_type, *inputs)
-
-
-def _attributes(node: ir.Node, *but: str) -> dict[str, Any]:
-    return {a.name: a.value for a in node.attributes.values() if a.name not in but}
