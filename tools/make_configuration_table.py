@@ -17,20 +17,18 @@ ROOT = Path(__file__).parent.parent
 PAGE = ROOT / "docs" / "configuration.md"
 
 HEAD = """\
-# Options
+# Configuration
 
-Every attribute of `Context` and every key of a configuration, with what it does where. This page is made by `python
-tools/make_configuration_table.py` from `src/pinnace/options/table.py`, the table that the code goes by; CI checks that it is
-current.
+This page lists every attribute of `Context` and every key of a configuration. `python tools/make_configuration_table.py` makes it from
+`src/pinnace/options/table.py`, the table that the code uses.
 
-A configuration is an .ini file (`config_path`), a dict of sections (`config_dict` of `Model` and `DataParallel`, `config`
-of `LiteInfer`, `context.parallel.config_info` of `ModelParallelRunner`), or both: the dict goes before the file, and
-`Context` before both. Names of sections and keys compare without case. Values are checked; unknown names are warned of,
-with the nearest known one. **Options that were set and have no effect on the target are named, with the reason, in one
-warning of the build**.
+A configuration is an .ini file (`config_path`), a dict of sections (`config_dict` of `Model` and `DataParallel`, `config` of
+`LiteInfer`, `context.parallel.config_info` of `ModelParallelRunner`), or both. The dict takes precedence over the file, and `Context`
+over both. Names of sections and keys are case-insensitive. Values are checked. An unknown name gets a warning with the nearest known one.
+**One warning of the build names all options that were set and have no effect on the target, with the reason.**
 
-`✓` is an effect, `–` is none; options of one kind of device have none where the target is another one. CUDA and TensorRT are the providers of a GPU; "simulated" are the devices of
-`PINNACE_SIMULATE` ([devices.md](devices.md)).
+In the tables, `✓` is an effect and `–` is none; options of one kind of device have none on another. CUDA and TensorRT are providers of a
+GPU; simulated devices are those of `PINNACE_SIMULATE` ([Devices](devices.md)).
 
 """
 COLUMNS = "CPU", "CUDA", "TensorRT", "Ascend", "simulated GPU", "simulated Ascend"

@@ -26,19 +26,18 @@ PAGE = ROOT / "docs" / "operators.md"
 GOLDENS = ROOT / "tests" / "data"
 
 HEAD = """\
-# Primitives
+# Operators
 
-Every primitive that Pinnace runs, in the dialects of MindSpore and of MindSpore Lite's converter. This page
-is made from the primitive table itself by `python tools/make_operator_table.py`; CI checks that it is current.
+This page lists every primitive that Pinnace runs, in the dialects of MindSpore and of MindSpore Lite's converter. `python
+tools/make_operator_table.py` makes it from the primitive table. [Limits](limits.md) lists what does not run.
 
-* **lowered to**: the ONNX that it becomes; "nothing" is decided while lowering.
-* **types**: element types of its results in the goldens.
-* **golden**: one of the models under `tests/data`, written and run by MindSpore or MindSpore Lite, that use it; "by
-  formula" where MindSpore Lite's runtime cannot run it, and what is expected is computed from what is documented;
-  "as X" where the primitive X of that model is given this name in its file, and the outputs must stay what they are.
-  Where there is none, why.
+| column | content |
+| --- | --- |
+| lowered to | the ONNX operators that it becomes; "nothing" is decided while lowering |
+| types | element types of its results in the goldens |
+| golden | a model under `tests/data` that uses it, written and run by MindSpore or MindSpore Lite; "by formula" where MindSpore Lite cannot run it, and expected values are computed from the documentation; "as X" where X of that model is renamed to it, and outputs must stay; otherwise why there is none |
 
-{count} primitives in {rows} rows, {proven} of the rows with a golden, {renamed} of these as another name.
+{count} primitives in {rows} rows; {proven} rows have a golden, {renamed} of these as another name.
 
 | primitive | dialect | family | lowered to | types | golden |
 | --- | --- | --- | --- | --- | --- |

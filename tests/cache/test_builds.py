@@ -229,7 +229,7 @@ def test_an_entry_that_was_copied_is_compared_once_and_trusted_again(cache, prod
 def test_a_cache_that_cannot_be_written_means_a_warning_and_a_build(product, monkeypatch, where):
     path, weight = product
     monkeypatch.setenv("PINNACE_CACHE_DIR", where)
-    with pytest.warns(PinnaceWarning, match="without being kept"):
+    with pytest.warns(PinnaceWarning, match="without it"):
         assert predict(path) == close_to(weight)
 
 
@@ -237,7 +237,7 @@ def test_a_cache_that_cannot_be_written_means_a_warning_and_a_build(product, mon
 def test_a_name_that_no_folder_can_have_means_a_warning_and_a_build(product, monkeypatch, where):
     path, weight = product
     monkeypatch.setenv("PINNACE_CACHE_DIR", where)
-    with pytest.warns(PinnaceWarning, match="without being kept"):
+    with pytest.warns(PinnaceWarning, match="without it"):
         assert predict(path) == close_to(weight)
 
 
@@ -250,7 +250,7 @@ def test_a_user_without_a_home_gets_a_warning_and_a_build(product, monkeypatch):
         raise KeyError(uid)
 
     monkeypatch.setattr("pwd.getpwuid", nobody)
-    with pytest.warns(PinnaceWarning, match="without being kept, set PINNACE_CACHE_DIR"):
+    with pytest.warns(PinnaceWarning, match="without it, set PINNACE_CACHE_DIR"):
         assert predict(path) == close_to(weight)
 
 
@@ -265,7 +265,7 @@ def test_a_full_disk_means_a_warning_and_a_build(cache, product):
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             model.build_from_file(sys.argv[1], pinnace.ModelType.ONNX)
-        assert "without being kept" in str(caught[0].message), caught
+        assert "without it" in str(caught[0].message), caught
         assert np.isfinite(model.predict([np.ones((3, 128), np.float32)])[0].get_data_to_numpy()).all()
     """
     subprocess.run([sys.executable, "-c", textwrap.dedent(script), str(path)], check=True)
@@ -302,7 +302,7 @@ def test_a_cache_that_is_removed_during_a_build_means_a_warning(cache, product, 
         stamp(folder)
 
     monkeypatch.setattr(entry, "stamp", removing)
-    with pytest.warns(PinnaceWarning, match=r"without being kept: .*graph\.onnx is missing"):
+    with pytest.warns(PinnaceWarning, match=r"without it: .*graph\.onnx is missing"):
         assert predict(path) == close_to(weight)
 
 

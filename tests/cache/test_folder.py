@@ -26,7 +26,7 @@ def files(folder):
 
 def refused(product, why):
     path, weight = product
-    with pytest.warns(PinnaceWarning, match=f"built without being kept, .*{why}"):
+    with pytest.warns(PinnaceWarning, match=f"built without it, .*{why}"):
         assert predict(path) == close_to(weight)
 
 
@@ -184,7 +184,7 @@ def test_a_lock_is_not_waited_for_without_limit(cache, product, monkeypatch):
     with lock.open() as held:
         fcntl.flock(held, fcntl.LOCK_EX)
         with pytest.warns(
-            PinnaceWarning, match=r"built without being kept: another process has held its lock"
+            PinnaceWarning, match=r"built without it: another process has held its lock"
         ):
             assert predict(path) == close_to(weight)
 
@@ -197,7 +197,7 @@ def test_the_lock_of_the_folder_neither(cache, product, monkeypatch):
     with (cache / "locks" / "new").open("w") as held:
         fcntl.flock(held, fcntl.LOCK_EX)
         path, weight = product
-        with pytest.warns(PinnaceWarning, match="built without being kept"):
+        with pytest.warns(PinnaceWarning, match="built without it"):
             assert predict(path) == close_to(weight)
 
 

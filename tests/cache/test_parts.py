@@ -135,7 +135,7 @@ def test_damage_in_a_segment_is_noticed(cache, part, compiled):
 def test_a_cache_that_cannot_be_written(cache, part, compiled):
     path, weights = part
     cache.write_text("a file, not a folder")
-    with pytest.warns(PinnaceWarning, match="built without being kept"):
+    with pytest.warns(PinnaceWarning, match="built without it"):
         check(predict(path), weights)
     assert not compiled
 

@@ -30,7 +30,7 @@ def test_other_collectives(ranks, way, tmp_path):
 
 def test_a_rank_that_never_comes(ranks, way):
     answers, _ = ranks(way, DATA / "Matmul", 2, *SOON, "--do", "never 1")
-    assert "rank 1 did not come within 5 s" in raised(answers)[0]
+    assert "rank 1 did not connect within 5 s" in raised(answers)[0]
 
 
 def test_a_rank_that_stops_coming(ranks, way):

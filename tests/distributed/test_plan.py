@@ -94,10 +94,10 @@ def test_a_rank_may_be_in_an_exchange_that_others_are_past():
         ([[meet("a"), meet("a")], [meet("a")]], "rank 1 is through with its 1 collectives"),
         (
             [[exchange(FROM_1), exchange(TO_1)], [exchange(FROM_0), exchange(TO_0)]],
-            "for ever: rank 0 waits in",
+            "forever: rank 0 waits in",
         ),
         ([[exchange(TO_1)], [exchange(("source", 0, "float32[5]"))]], "rank 1 waits in its collective 1"),
-        ([[meet("a", (0, 1))], [meet("a", (1, 2))], [meet("a", (0, 2))]], "for ever"),
+        ([[meet("a", (0, 1))], [meet("a", (1, 2))], [meet("a", (0, 2))]], "forever"),
     ],
 )
 def test_ranks_that_would_hang_are_told(programs, said):

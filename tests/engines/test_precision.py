@@ -110,7 +110,7 @@ def test_fp32_is_fp32_and_says_nothing(model, provider):
 def test_a_processor_without_stays_in_fp32_and_says_so(processor, model):
     processor(MILAN)
     target = Target(threads=1, precision="preferred_fp16")
-    with pytest.warns(PinnaceWarning, match="float32.*this processor computes in no 16-bit type") as said:
+    with pytest.warns(PinnaceWarning, match="float32.*this CPU computes in no 16-bit type") as said:
         executable = build(model, None, target, Settings())
     assert len(said) == 1
     assert executable.info["precision"] == "float32"

@@ -82,7 +82,7 @@ def test_every_key_without_an_effect_is_named_once(monkeypatch, place: str) -> N
         (
             {"weight": {"weight_path": "x"}},
             (),
-            "[weight] weight_path (the weights of a model file lie beside it)",
+            "[weight] weight_path (a model file has its weights beside it)",
         ),
     ],
 )
@@ -110,18 +110,18 @@ def test_reasons(options: dict, facts: tuple[str, ...], wanted: str) -> None:
             "cpu",
             "parallel.config_info",
             {"runner": {}},
-            "config_info (for ModelParallelRunner only; the others",
+            "config_info (for ModelParallelRunner only; other classes",
         ),
-        ("cuda", "cpu.precision_mode", "preferred_fp16", "cpu.precision_mode (a device has one of its own)"),
+        ("cuda", "cpu.precision_mode", "preferred_fp16", "precision_mode (devices have their own option)"),
         ("cuda", "cpu.thread_num", 2, ""),
         ("simulated ascend", "cpu.thread_num", 2, ""),
         (
             "simulated ascend",
             "cpu.thread_affinity_core_list",
             [0],
-            "core_list (a simulated device is a slice",
+            "core_list (threads of a simulated device",
         ),
-        ("simulated ascend", "cpu.thread_affinity_mode", 1, "affinity_mode (a simulated device is a slice"),
+        ("simulated ascend", "cpu.thread_affinity_mode", 1, "affinity_mode (threads of a simulated device"),
         ("simulated ascend", "gpu.provider", "cuda", "context.gpu.provider (the target is an Ascend device)"),
         (
             "simulated ascend",

@@ -32,7 +32,7 @@ def main() -> None:
     results = {p.stem: json.loads(p.read_text()) for p in (work / "results").glob("*.json")}
     if options.page:
         written = options.page.read_text("utf-8") if options.page.exists() else ""
-        others = "".join(written.partition("\n## ")[1:])  # sections on other suites stay
+        others = "".join(written.partition("\n## Random calls")[1:])  # sections on other suites stay
         options.page.write_text(page.page(results) + others, encoding="utf-8")
     print(page.summary(results))
 

@@ -246,7 +246,7 @@ class Origin:
         except (OSError, EngineError) as error:
             self._entry, reason = None, error
         made = self._unkept()
-        warn(f"compile cache: {self.source.name} is built without being kept: {reason}")
+        warn(f"compile cache: {self.source.name} is built without it: {reason}")
         return made
 
     def _unkept(self) -> Executable | RankPart:
@@ -274,8 +274,8 @@ def _no_sixteen_bits(engine: Engine) -> str:
 
     kind = sixteen_bit_type()
     if kind is None:
-        return "this processor computes in no 16-bit type"
-    return f"{engine.name} does not use the {kind} of this processor, as openvino does"
+        return "this CPU computes in no 16-bit type"
+    return f"{engine.name} does not use the {kind} of this CPU, as openvino does"
 
 
 def _with_provider(target: Target, tuning: Tuning | None) -> Target:

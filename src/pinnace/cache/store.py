@@ -54,7 +54,7 @@ class Store:
         try:
             return cls.chosen(settings)
         except (OSError, ValueError) as error:
-            warn(f"compile cache: models are built without being kept, set PINNACE_CACHE_DIR: {error}")
+            warn(f"compile cache: models are built without it, set PINNACE_CACHE_DIR: {error}")
             return None
 
     @classmethod

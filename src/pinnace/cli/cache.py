@@ -20,7 +20,7 @@ app = typer.Typer(no_args_is_help=True, help="Show, check or clear compiled mode
 
 _Folder = Annotated[
     Path | None,
-    typer.Option("--folder", help="The cache; PINNACE_CACHE_DIR, or the user's own, where it is not given."),
+    typer.Option("--folder", help="The cache; the default is PINNACE_CACHE_DIR, or the user's cache folder."),
 ]
 
 

@@ -13,7 +13,7 @@ from pinnace.cli.options import AsJson
 
 def devices(
     measure: Annotated[
-        bool, typer.Option("--measure", help="Measure the bandwidth of the memory, with copies by all cores.")
+        bool, typer.Option("--measure", help="Measure the memory bandwidth, with copies by all cores.")
     ] = False,
     as_json: AsJson = False,
 ) -> None:

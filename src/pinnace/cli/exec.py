@@ -14,7 +14,10 @@ from pinnace import compat
 def exec_command(
     arguments: Annotated[
         list[str],
-        typer.Argument(metavar="script.py|-m module [ARGS]...", help="What python is given to run."),
+        typer.Argument(
+            metavar="script.py|-m module [ARGS]...",
+            help="The script, -m module or -c code, and its arguments.",
+        ),
     ],
 ) -> NoReturn:
     """Run a script that imports mindspore_lite.

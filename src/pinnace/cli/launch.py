@@ -14,17 +14,18 @@ def launch(
     command: Annotated[
         list[str],
         typer.Argument(
-            metavar="script.py|-m module [ARGS]...", help="What python is given to run in each rank."
+            metavar="script.py|-m module [ARGS]...",
+            help="The script, -m module or -c code, and its arguments.",
         ),
     ],
     ranks: Annotated[int, typer.Option("-n", "--ranks", min=1, metavar="N", help="How many ranks.")],
     hosts: Annotated[
-        str, typer.Option(metavar="HOST[:RANKS],...", help="Machines that take a rank each, or so many.")
+        str, typer.Option(metavar="HOST[:RANKS],...", help="Hosts, with a rank each, or so many.")
     ] = "",
-    agent: Annotated[str, typer.Option(help="What runs a command on a host, as ssh does.")] = "ssh",
+    agent: Annotated[str, typer.Option(help="Program that runs a command on a host, like ssh.")] = "ssh",
     way: Annotated[
         Literal["mpi", "torch", "sockets"] | None,
-        typer.Option("--with", help="How the ranks talk; by default MPI where it is installed."),
+        typer.Option("--with", help="How ranks communicate; MPI if it is installed."),
     ] = None,
 ) -> None:
     """Run a Python script in several ranks.

@@ -25,9 +25,7 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 LabelsFile = Annotated[
     Path | None,
-    typer.Option(
-        metavar="FILE", help="Names of classes: show the 5 highest. A line each, or a list or object in JSON."
-    ),
+    typer.Option(metavar="FILE", help="File of class names, one per line or JSON: show the 5 best."),
 ]
 PictureSize = Annotated[
     str | None, typer.Option(metavar="HEIGHT,WIDTH", help="Picture: size where the model leaves it free.")
@@ -42,8 +40,8 @@ PictureScale = Annotated[
     str,
     typer.Option(metavar="FACTOR", help="Picture: value = (pixel * scale - mean) / std, pixel in 0..255."),
 ]
-PictureMean = Annotated[str, typer.Option(metavar="M[,M,M]", help="Picture: one, or one a channel.")]
-PictureStd = Annotated[str, typer.Option(metavar="S[,S,S]", help="Picture: one, or one a channel.")]
+PictureMean = Annotated[str, typer.Option(metavar="M[,M,M]", help="Picture: one number, or one per channel.")]
+PictureStd = Annotated[str, typer.Option(metavar="S[,S,S]", help="Picture: one number, or one per channel.")]
 PictureLayout = Annotated[
     Literal["NCHW", "NHWC"] | None, typer.Option(help="Picture: layout where the shape leaves it open.")
 ]
@@ -53,37 +51,39 @@ ThreadsInTurn = Annotated[
 ]
 WorkersInTurn = Annotated[
     str | None,
-    typer.Option(metavar=LIST, help="Throughput: workers, each in turn; 1 and all cores if not given."),
+    typer.Option(metavar=LIST, help="Throughput: workers, each in turn; the default is 1 and all cores."),
 ]
 Clients = Annotated[
     str,
-    typer.Option(metavar=LIST, help="Throughput: clients that ask at the same time; 0 leaves it out."),
+    typer.Option(metavar=LIST, help="Throughput: concurrent clients; 0 skips it."),
 ]
 Rates = Annotated[
     str | None,
     typer.Option(
         metavar="RATE[,RATE...]",
-        help="Let requests arrive at random, so many a second, answered or not; latency counts from arrival.",
+        help="Requests per second at random times, whether answered or not; latency from arrival.",
     ),
 ]
 ShapesInTurn = Annotated[
     list[str] | None,
     typer.Option(
-        "--shape", metavar="[NAME=]1,3,224,224", help="Resize an input; several of the same input in turn."
+        "--shape", metavar="[NAME=]1,3,224,224", help="Resize an input. Several for one input: each in turn."
     ),
 ]
 BatchesInTurn = Annotated[
     str | None,
-    typer.Option(metavar=LIST, help="Batch sizes, each in turn: the first dimension where it is free."),
+    typer.Option(metavar=LIST, help="Batch sizes, each in turn, if the first dimension is free."),
 ]
 SecondsEach = Annotated[
     float, typer.Option(min=0.001, metavar="SECONDS", help="How long each measurement lasts.")
 ]
 RunsEach = Annotated[
     int | None,
-    typer.Option(min=1, metavar="N", help="Predictions of each measurement and client, for --seconds."),
+    typer.Option(min=1, metavar="N", help="Predictions per measurement and client, instead of --seconds."),
 ]
-WarmUp = Annotated[int, typer.Option(min=0, metavar="N", help="Predictions before each, which do not count.")]
+WarmUp = Annotated[
+    int, typer.Option(min=0, metavar="N", help="Predictions before each measurement, not counted.")
+]
 Provider = Annotated[Literal["automatic", "onnxruntime", "openvino"], typer.Option(help="The engine.")]
 Precision = Annotated[Literal["enforce_fp32", "preferred_fp16"], typer.Option(help="How exactly to compute.")]
 Profile = Annotated[bool, typer.Option("--profile", help="Show which operators take the time.")]
@@ -95,7 +95,7 @@ ReferenceFile = Annotated[
     Path | None,
     typer.Option(
         metavar="FILE",
-        help="What outputs should be: .npz, .npy, or text as for MindSpore Lite's benchmark tool.",
+        help="Expected outputs: .npz, .npy, or text of MindSpore Lite's benchmark tool.",
     ),
 ]
 Threshold = Annotated[
@@ -110,21 +110,19 @@ PlotFile = Annotated[
 ]
 
 ThreadCounts = Annotated[
-    str | None, typer.Option(metavar=LIST, help="Threads of a worker; 1 and all cores if not given.")
+    str | None, typer.Option(metavar=LIST, help="Threads of a worker; the default is 1 and all cores.")
 ]
 WorkerCounts = Annotated[
-    str | None, typer.Option(metavar=LIST, help="Workers; 1 and all cores if not given.")
+    str | None, typer.Option(metavar=LIST, help="Workers; the default is 1 and all cores.")
 ]
 Precisions = Annotated[
     str,
     typer.Option(
         metavar="NAME[,NAME]",
-        help="enforce_fp32, preferred_fp16. A build only goes by what was measured in its own.",
+        help="enforce_fp32, preferred_fp16. A build uses measurements of its own precision.",
     ),
 ]
-SecondsInAll = Annotated[
-    float, typer.Option(min=0, metavar="SECONDS", help="How long to measure, all in all.")
-]
+SecondsInAll = Annotated[float, typer.Option(min=0, metavar="SECONDS", help="Total time to measure.")]
 ErrorBound = Annotated[
     float | None,
     typer.Option(
@@ -133,6 +131,4 @@ ErrorBound = Annotated[
         help="Largest relative error against onnxruntime in fp32; 1e-4, and 0.02 for preferred_fp16.",
     ),
 ]
-Forget = Annotated[
-    bool, typer.Option("--forget", help="Measure nothing: forget what was measured of this model.")
-]
+Forget = Annotated[bool, typer.Option("--forget", help="Delete the measurements of this model.")]

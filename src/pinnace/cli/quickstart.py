@@ -50,10 +50,10 @@ class FinishedTask:
 
 
 def quickstart(
-    workers: Annotated[int, typer.Option(min=1, metavar="N", help="Workers that serve, over one model.")] = 3,
-    clients: Annotated[int, typer.Option(min=1, metavar="N", help="Clients that ask, at the same time.")] = 5,
+    workers: Annotated[int, typer.Option(min=1, metavar="N", help="Workers over one model.")] = 3,
+    clients: Annotated[int, typer.Option(min=1, metavar="N", help="Concurrent clients.")] = 5,
     tasks: Annotated[
-        int, typer.Option(min=1, metavar="N", help="Tasks of each client, one after the other.")
+        int, typer.Option(min=1, metavar="N", help="Requests of each client, one after the other.")
     ] = 2,
     threads: Annotated[int, typer.Option(min=1, metavar="N", help="Threads of each worker.")] = 1,
     as_json: AsJson = False,

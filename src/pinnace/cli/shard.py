@@ -21,7 +21,9 @@ def shard(
     ranks: Annotated[int, typer.Option("-n", "--ranks", min=2, metavar="N", help="How many ranks.")],
     strategy: Annotated[
         Literal["tensor", "pipeline"] | None,
-        typer.Option(help="Cut every large product, or the graph across; by default what the model allows."),
+        typer.Option(
+            help="Cut every large product, or cut the graph into stages; the default depends on the model."
+        ),
     ] = None,
     shapes: Annotated[
         list[str] | None,

@@ -161,7 +161,7 @@ class _Rehearsal:
         stuck = [rank for rank in ranks if self._head(rank)]
         if stuck:
             places = "; ".join(f"rank {rank} {self._place(rank)}" for rank in ranks)
-            raise DistributedError(f"the ranks would wait for each other for ever: {places}")
+            raise DistributedError(f"the ranks would wait for each other forever: {places}")
 
     def _head(self, rank: int) -> CollectiveRecord | None:
         program, at = self._programs[rank], self._at[rank]

@@ -66,7 +66,7 @@ class Gloo:
         except Exception as error:
             text = str(error).splitlines()[0]
             raise DistributedError(
-                f"rank {self.rank}: rank 0 did not come within {seconds:g} s ({where}; {text})"
+                f"rank {self.rank}: rank 0 did not connect within {seconds:g} s ({where}; {text})"
                 if self.rank
                 else f"rank 0 cannot listen on {self._meeting}: {text}"
             ) from None

@@ -69,7 +69,7 @@ class Roster:
             if time.monotonic() > deadline:
                 names = _named(missing)
                 raise DistributedError(
-                    f"rank {self._rank}: {names} did not come within {seconds:g} s ({what}); start "
+                    f"rank {self._rank}: {names} did not connect within {seconds:g} s ({what}); start "
                     f"all ranks, and see what the others printed"
                 )
             time.sleep(0.005)

@@ -146,8 +146,8 @@ class Sockets:
                 reason = answer = str(error)  # says more than that nobody listens any more
                 time.sleep(0.02)
         raise DistributedError(
-            f"rank {self.rank}: rank 0 did not come within {self._seconds:g} s (rank 0 listens on {meeting}; "
-            f"{reason})"
+            f"rank {self.rank}: rank 0 did not connect within {self._seconds:g} s "
+            f"(rank 0 listens on {meeting}; {reason})"
         )
 
     def _checked(self, told: Any, meeting: Rendezvous) -> dict[str, Any]:

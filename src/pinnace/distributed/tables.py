@@ -41,7 +41,7 @@ class Rendezvous:
         """Return the error for ranks that have not come in time."""
         who = ("rank " if len(missing) == 1 else "ranks ") + ", ".join(map(str, missing))
         return DistributedError(
-            f"rank {self.rank}: {who} did not come within {seconds:g} s (rank 0 listens on {self})"
+            f"rank {self.rank}: {who} did not connect within {seconds:g} s (rank 0 listens on {self})"
         )
 
 

@@ -68,11 +68,11 @@ def _nothing(names: str, why: str, values: Words | Number | None = None) -> dict
 
 _NO_CANN = "onnxruntime's CANN provider, which runs models on Ascend, has no such option"
 _NO_OPTION = Option(why=_NO_CANN)
-_ONE_KERNEL = "there is one kernel for each operator to choose from"
-_NOT_TUNED = "models are not tuned by AOE; `pinnace tune` measures what is to be chosen on the CPU"
-_SAME_POOL = "the workers of a runner share one pool of threads always, context.cpu.thread_num each"
-_NO_PARTS = "tables of embeddings are not cached in parts on a device"
-_NO_LAYOUT = "inputs have the layout that the model file says"
+_ONE_KERNEL = "each operator has one kernel only"
+_NOT_TUNED = "AOE is not used; `pinnace tune` measures models on the CPU"
+_SAME_POOL = "the workers of a runner always share one thread pool, context.cpu.thread_num each"
+_NO_PARTS = "embedding tables are not cached in parts on a device"
+_NO_LAYOUT = "inputs have the layout of the model file"
 
 _SWITCH = Words(("true", "false"))
 _BIT = Words(("0", "1"))
@@ -96,9 +96,9 @@ _GE_PRECISION = Option(
     fills="ascend.precision_mode",
 )
 _WEIGHTS_PATH = Option(
-    "the model file beside which the weights lie, or their folder",
+    "the model file, beside which its weights are, or their folder",
     EVERYWHERE,
-    "the weights of a model file lie beside it",
+    "a model file has its weights beside it",
     needs=(BUFFER,),
 )
 _VARIABLE_FILE = Option("file of the names of weights for `update_weights`, one per line", EVERYWHERE)
@@ -112,13 +112,13 @@ _IMPLEMENTATIONS = Option(
 
 def _shape(kind: str, on: frozenset[str]) -> Option:
     """Return `input_shape` of a kind of device."""
-    does = "shapes of inputs, by name, that the model is built for; -1 is free"
+    does = "shapes of inputs, by name, to build the model for; -1 is free"
     return Option(does, on, "", NAMED_SHAPES, fills=f"{kind}.input_shape")
 
 
 def _free(form: TextFormat, kind: str = "ascend", on: frozenset[str] = _ASCEND) -> Option:
     """Return `dynamic_dims` of a kind of device, in a form."""
-    does = "sizes that the free dimensions may have; others are refused"
+    does = "allowed sizes of free dimensions"
     return Option(does, on, "", form, but=SPLIT, fills=f"{kind}.dynamic_dims")
 
 
@@ -142,7 +142,7 @@ _ACL: dict[str, Option] = {
     "output_type": _OUTPUT_TYPE,
     "op_select_impl_mode": _IMPLEMENTATIONS,
     "variable_weights_file": _VARIABLE_FILE,
-    "variable_weights_list": Option("names of weights for `update_weights`, with commas", EVERYWHERE),
+    "variable_weights_list": Option("names of weights for `update_weights`, separated by commas", EVERYWHERE),
     "input_format": Option(why=_NO_LAYOUT, values=_LAYOUTS),
     "aoe_mode": Option(why=_NOT_TUNED),
 }
@@ -151,7 +151,7 @@ _ASCEND_CONTEXT: dict[str, Option] = {
     "provider": Option(
         "as `context.ascend.provider`", _ASCEND, values=Words(("", "ge", "acl")), fills="ascend.provider"
     ),
-    "rank_table_file": Option("file that says where the ranks of one model run", EVERYWHERE),
+    "rank_table_file": Option("file with the devices and servers of the ranks", EVERYWHERE),
     **dict.fromkeys(
         ("shareable_weight_pid_list", "shareable_weight_mem_handle"),
         Option("lends weights to processes, or borrows them; refused on real devices", EVERYWHERE),
@@ -184,7 +184,7 @@ _GE_BUILD: dict[str, Option] = {
 }
 _AOE = Section({}, Option(why=_NOT_TUNED), "ascend")
 _WRITTEN = Section(
-    {}, Option(why="MindSpore Lite writes it for itself; use ModelGroup or LiteInfer(model_group_id=)")
+    {}, Option(why="MindSpore Lite uses it internally; use ModelGroup or LiteInfer(model_group_id=)")
 )
 
 SECTIONS: Mapping[str, Section] = {
@@ -196,7 +196,7 @@ SECTIONS: Mapping[str, Section] = {
             "serialize_path": Option(
                 "folder of the compile cache; with TensorRT that of its engines",
                 EVERYWHERE - _CUDA - _CANN,
-                "what onnxruntime's provider compiles is not kept",
+                "this provider of onnxruntime keeps nothing",
             ),
             **_nothing("cache_model_path", _NO_PARTS),
             **_nothing("vocab_size device_cache_size", _NO_PARTS, Number()),
@@ -212,7 +212,9 @@ SECTIONS: Mapping[str, Section] = {
         {
             "input_shape": _shape("gpu", _GPU),
             "dynamic_dims": _free(RANGES, "gpu", _GPU),
-            "opt_dims": Option("sizes to be fast for", _TENSORRT, "only TensorRT has such kernels", RANGES),
+            "opt_dims": Option(
+                "sizes that kernels are optimised for", _TENSORRT, "only TensorRT optimises for sizes", RANGES
+            ),
             "precision_mode": Option(
                 "as `context.gpu.precision_mode`",
                 _GPU,
@@ -265,9 +267,7 @@ SECTIONS: Mapping[str, Section] = {
     "ge_graph_options": _GE,
     "aoe_global_options": _AOE,
     "aoe_tuning_options": _AOE,
-    "transformer_context": Section(
-        {}, Option(why="the layers of a transformer are not replaced by a kernel for the whole")
-    ),
+    "transformer_context": Section({}, Option(why="transformer layers are not replaced by one kernel")),
     "shared_thread_pool": Section(
         _nothing("enable_shared_thread_pool", _SAME_POOL, _SWITCH), Option(why=_SAME_POOL)
     ),
@@ -278,8 +278,8 @@ SECTIONS: Mapping[str, Section] = {
         {
             key: Option(does, EVERYWHERE, values=Number(), needs=(RUNNER,))
             for key, does in {
-                "max_queue": "predictions that may wait; 0 is any number",
-                "max_batch_size": "rows up to which predictions that wait are computed together",
+                "max_queue": "requests that may wait; 0: no limit",
+                "max_batch_size": "rows of waiting requests that are computed together",
                 "max_queue_delay_us": "microseconds that the first of them waits for others",
             }.items()
         }
@@ -290,44 +290,44 @@ SECTIONS: Mapping[str, Section] = {
 }
 """The sections of a configuration."""
 
-_OWN_CORES = "a simulated device is a slice of the cores, and its threads are bound to that"
-_OWN = "a device has one of its own"
-_ARGUMENTS = "for ModelParallelRunner only; the others have arguments for it"
+_OWN_CORES = "threads of a simulated device are bound to its slice of the cores"
+_OWN = "devices have their own option"
+_ARGUMENTS = "for ModelParallelRunner only; other classes have arguments for it"
 
 CONTEXT: Mapping[str, Option] = {
-    "target": Option("the kinds of device; the first counts, and the CPU steps in for it", EVERYWHERE),
+    "target": Option("the device to run on; the CPU runs what it cannot", EVERYWHERE),
     "group_info_file": Option("file of the groups of ranks that run one model together", EVERYWHERE),
     "enable_parallel": Option(why="ModelParallelRunner runs requests at the same time"),
-    "cpu.thread_num": Option("threads that compute a request; 0: as many as there are cores", EVERYWHERE),
-    "cpu.inter_op_parallel_num": Option("operators that onnxruntime runs at once", EVERYWHERE),
+    "cpu.thread_num": Option("threads for a request; 0: one per core", EVERYWHERE),
+    "cpu.inter_op_parallel_num": Option("operators that onnxruntime runs at the same time", EVERYWHERE),
     "cpu.thread_affinity_mode": Option(
         "binds the threads to the fastest cores (1) or the slowest (2)", EVERYWHERE - _SIMULATED, _OWN_CORES
     ),
     "cpu.thread_affinity_core_list": Option(
         "binds the threads to these cores", EVERYWHERE - _SIMULATED, _OWN_CORES
     ),
-    "cpu.precision_mode": Option("`preferred_fp16`: 16 bits where the processor has them", _CPU, _OWN),
+    "cpu.precision_mode": Option("`preferred_fp16`: 16 bits if the CPU computes in them", _CPU, _OWN),
     "cpu.provider": Option("the engine: `onnxruntime` or `openvino`", _CPU, _OWN),
     "gpu.device_id": Option("number of the card", _GPU, but=CHOSEN),
     "gpu.precision_mode": Option(
-        "`preferred_fp16`: float16 with TensorRT, TF32 with CUDA, 16 bits of the processor where simulated",
+        "`preferred_fp16`: float16 with TensorRT, TF32 with CUDA, the CPU's 16 bits if simulated",
         _GPU,
     ),
     "gpu.provider": Option("`cuda` or `tensorrt`; a simulated device takes and ignores both", _GPU),
     "ascend.device_id": Option("number of the device", _ASCEND, but=CHOSEN),
     "ascend.precision_mode": Option(
-        "CANN's precision mode; where simulated, 16 bits of the processor for those that prefer them", _ASCEND
+        "CANN's precision mode; if simulated, the CPU's 16 bits for modes that prefer 16 bits", _ASCEND
     ),
-    "ascend.provider": Option("`ge` or `acl`, which run the same here", _ASCEND),
+    "ascend.provider": Option("`ge` or `acl`, which do the same here", _ASCEND),
     "ascend.group_size": Option(
-        "number of ranks, which must be what the launcher or the rank table says",
+        "number of ranks, as in the launcher or the rank table",
         _ASCEND | _CPU,
-        "the number of GPUs' processes is what their launcher says",
+        "for GPUs the launcher sets it",
     ),
     "ascend.rank_id": Option(
-        "rank of this process, which must be what a launcher says, where there is one",
+        "rank of this process, as in the launcher, if there is one",
         _ASCEND | _CPU,
-        "the rank of a GPU's process is what its launcher says",
+        "for GPUs the launcher sets it",
     ),
     **{
         f"parallel.{name}": Option(does, on, why, needs=needs)

@@ -192,7 +192,7 @@ class Crew:
                 elif all(place.failure for place in self._places):
                     raise DeviceUnavailableError(f"no device is left: {self._places[0].failure}")
                 elif monotonic() > since + self._patience:
-                    raise DeviceUnavailableError(f"no device has come back in {self._patience:.0f} s")
+                    raise DeviceUnavailableError(f"no device has restarted within {self._patience:.0f} s")
                 self._changed.wait(1)
 
     def _give_back(self, place: Place) -> None:

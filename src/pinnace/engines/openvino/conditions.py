@@ -94,7 +94,7 @@ _CONDITIONS: tuple[tuple[str, _Condition, str], ...] = (
     ("GRU LSTM RNN", lambda n, _: n.attributes.get_string("direction", "forward") != "bidirectional",
      "OpenVINO gives other values after the export of the model, which the compile cache needs"),
     ("DequantizeLinear", lambda n, _: sums_of_bytes_overflow() and _overflows(n),
-     "OpenVINO adds products of 8 bits in 16, which overflow: this processor has no VNNI"),
+     "OpenVINO adds products of 8 bits in 16, which overflow: this CPU has no VNNI"),
     ("Gemm MatMul Neg Pow Relu Trilu ReduceL1 ReduceL2 ReduceMax ReduceMean ReduceMin ReduceProd ReduceSum "
      "ReduceSumSquare",
      lambda n, opset: _is_integer(n, opset) and not _is_small(n.inputs[0]), _IN_FLOATS),

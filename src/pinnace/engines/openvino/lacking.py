@@ -68,7 +68,7 @@ _UNCHECKED_INPUTS = {
 _TYPES = {
     ir.DataType.DOUBLE: "OpenVINO computes float64 in float32",
     ir.DataType.BFLOAT16: "OpenVINO omits roundings to bfloat16",
-    ir.DataType.STRING: "OpenVINO has no strings on the processor",
+    ir.DataType.STRING: "OpenVINO has no strings on the CPU",
     ir.DataType.COMPLEX64: "OpenVINO has no complex numbers",
     ir.DataType.COMPLEX128: "OpenVINO has no complex numbers",
     ir.DataType.INT16: "OpenVINO computes int16 in int32",
