@@ -63,9 +63,9 @@ def _session(channels: int, size: int, side: int, threads: int) -> ort.Inference
     """Of a network whose convolutions are in tiles of `side` x `side` results; 0 is as they are."""
     model = _network(channels, size)
     if side:
-        thresholds, winograd._FEWEST = winograd._FEWEST, {side: (1, 1)}
+        thresholds, winograd._MINIMUM = winograd._MINIMUM, {"": {side: (1, 1)}}
         rewrite(model)
-        winograd._FEWEST = thresholds
+        winograd._MINIMUM = thresholds
     options = ort.SessionOptions()
     options.intra_op_num_threads, options.log_severity_level = threads, 3
     return ort.InferenceSession(ir.to_proto(model).SerializeToString(), options)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from collections import Counter
 
 import numpy as np
@@ -11,8 +12,17 @@ import pytest
 
 from pinnace.engines.onnxruntime.rules import rewrite
 
+# By its name, because the package has a function that is called the same.
+winograd = importlib.import_module("pinnace.engines.onnxruntime.rules.winograd")
+
 TOLERANCE = 2e-6
 """Of the largest result, where sums of so many float32 products have 5e-7."""
+
+
+@pytest.fixture(autouse=True)
+def cpu_features(monkeypatch):
+    """A CPU on which the algorithm is faster."""
+    monkeypatch.setattr(winograd, "features", lambda: frozenset({"avx2"}))
 
 
 def network(
@@ -175,3 +185,8 @@ def test_accelerators_have_their_own():
     model = network((1, 64, 40, 40), (64, 64, 3, 3))
     rewrite(model, on_cpu=False)
     assert [node.op_type for node in model.graph] == ["Conv"]
+
+
+def test_with_avx_512_the_convolutions_of_onnxruntime_stay(monkeypatch):
+    monkeypatch.setattr(winograd, "features", lambda: frozenset({"avx2", "avx512f"}))
+    assert after(network((1, 64, 20, 20), (48, 64, 3, 3)))["Conv"] == 1
