@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -13,14 +14,18 @@ import pytest
 from onnx import helper, numpy_helper
 from tests.docs.page import LANGUAGES, blocks
 
+import pinnace
+from pinnace import errors
+
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted(ROOT.glob("docs/**/*.md"))]
+API = ROOT / "docs" / "reference" / "api.md"
 RUNNER = Path(__file__).with_name("page.py")
 
 
 @pytest.fixture
 def folder(tmp_path):
-    """A clone's examples and sources, a model of each kind, and two adapters."""
+    """A clone's examples and sources, and a model of each kind."""
     for name in ("examples", "src"):
         (tmp_path / name).symlink_to(ROOT / name)
     (tmp_path / "model.mindir").symlink_to(ROOT / "src" / "pinnace" / "data" / "efficientnet_lite0.mindir")
@@ -51,6 +56,12 @@ def test_every_block_has_a_language(page):
     assert {block.language for block in blocks(page)} <= LANGUAGES
 
 
+@pytest.mark.parametrize("page", PAGES, ids=name)
+def test_files_that_blocks_write_are_used(page):
+    for block in blocks(page):
+        assert not block.title or any(block.title in other.text for other in blocks(page))
+
+
 @pytest.mark.parametrize("page", [p for p in PAGES if any(b.runs for b in blocks(p))], ids=name)
 def test_code_blocks(page, folder):
     answer = subprocess.run(
@@ -63,3 +74,9 @@ def test_code_blocks(page, folder):
         check=False,
     )
     assert answer.returncode == 0, f"{answer.stdout}\n{answer.stderr}"
+
+
+def test_the_reference_has_every_public_name():
+    described = set(re.findall(r"^::: pinnace\.(\w+)$", API.read_text("utf-8"), re.MULTILINE))
+    on_the_page_of_errors = {name for name in pinnace.__all__ if hasattr(errors, name)}
+    assert described | on_the_page_of_errors | {"__version__"} >= set(pinnace.__all__)
