@@ -3,6 +3,7 @@
 import json
 import logging
 import os
+from dataclasses import replace
 
 import pytest
 
@@ -22,7 +23,7 @@ CORES = 4
 
 
 def measured(provider="onnxruntime", threads=1, workers=1, latency=10.0, throughput=100.0, precision=FP32):
-    return Measurement(provider, precision, threads, workers, latency, throughput, 0.0)
+    return Measurement(provider, precision, threads, workers, latency, throughput, 0.0, latency, 0)
 
 
 def tuning(*ways, shapes=((3, 128),)):
@@ -262,6 +263,19 @@ def test_of_other_shapes_the_last_tuning_is_remembered():
     old = tuning(measured("onnxruntime", workers=2), shapes=((1, 128),))
     new = tuning(measured("openvino"))
     assert new.after(old) == new
+
+
+def test_what_was_measured_under_another_limit_is_forgotten():
+    old = tuning(measured("onnxruntime", workers=2))
+    new = replace(tuning(measured("openvino")), max_latency=5.0)
+    assert new.after(old) == new
+    assert len(new.after(replace(old, max_latency=5.0)).measured) == 2
+
+
+def test_below_a_limit_defaults_that_missed_it_give_way():
+    only = tuning(measured("onnxruntime", threads=1, workers=2))
+    assert not only.compares(CORES, 1)
+    assert replace(only, max_latency=5.0).compares(CORES, 1)
 
 
 def test_a_tuning_without_figures_decides_nothing():

@@ -183,9 +183,7 @@ def test_a_lock_is_not_waited_for_without_limit(cache, product, monkeypatch):
     path, weight = product
     with lock.open() as held:
         fcntl.flock(held, fcntl.LOCK_EX)
-        with pytest.warns(
-            PinnaceWarning, match=r"built without it: another process has held its lock"
-        ):
+        with pytest.warns(PinnaceWarning, match=r"built without it: another process has held its lock"):
             assert predict(path) == close_to(weight)
 
 

@@ -274,3 +274,24 @@ def test_an_engine_that_fails_leaves_the_model_to_onnxruntime(pinnace, fakes, mo
 def test_forgetting_in_json(pinnace, fakes, model):
     pinnace("tune", model, "--seconds", 0)
     assert pinnace("tune", "--forget", model, "--json").json == {"model": str(model), "forgotten": 1}
+
+
+def test_the_highest_throughput_below_a_latency_is_chosen(pinnace, fakes, model):
+    """On a worker the fast engine takes 1 ms, with two of them a request waits for another."""
+    options = ("--seconds", 0, "--threads", 1, "--workers", "1,2")
+    assert engine(model) == "onnxruntime"
+    limit = 1000 * SLOW - 1  # below each prediction of the slow engine
+    found = pinnace("tune", model, *options, "--max-latency", limit, "--json").json
+    assert {row["reason"] for row in found["ways"] if row["provider"] == "onnxruntime"} == {
+        f"its p99 is above {limit:g} ms"
+    }
+    fits = [row for row in found["ways"] if not row["reason"]]
+    assert all(0 < row["latency"] <= row["p99"] <= limit and row["memory"] >= 0 for row in fits)
+    assert engine(model) == "openvino"
+
+
+def test_no_setting_below_the_latency_is_nothing_to_remember(pinnace, fakes, model):
+    answer = pinnace("tune", model, "--seconds", 0, "--threads", 1, "--workers", 1, "--max-latency", 0)
+    assert answer.code == 0, answer.err
+    assert "its p99 is above 0 ms" in answer.out
+    assert "nothing is stored: nothing fits" in answer.err

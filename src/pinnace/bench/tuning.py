@@ -11,15 +11,17 @@ import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from itertools import groupby
 from statistics import median
 
 import numpy as np
+import numpy.typing as npt
 
 from pinnace.api.runner import ModelParallelRunner
+from pinnace.bench.memory import resident
 from pinnace.bench.throughput import served, throughput
-from pinnace.bench.timing import Call, RunLimit, collector_off
+from pinnace.bench.timing import Call, RunLimit, collector_off, milliseconds
 from pinnace.cache.choices import Configuration, Measurement
 from pinnace.errors import EngineError, PinnaceError, PinnaceWarning, warn
 from pinnace.options.context import Context
@@ -79,11 +81,12 @@ def compete(
     seconds: float,
     bounds: Mapping[str, float],
     watch: Callable[[str], None],
+    max_latency: float | None = None,
 ) -> Iterator[Outcome]:
     """Measure all configurations within about `seconds`, opening included, grouped by threads and workers.
 
-    `bounds` are the largest deviations by precision. `watch` receives progress messages. Raises the errors of
-    the reference.
+    `bounds` are the largest deviations by precision, `max_latency` is the largest p99 in ms. `watch` receives
+    progress messages. Raises the errors of the reference.
     """
     deadline = time.monotonic() + seconds
     watch(f"Opening {subject.path}")
@@ -94,7 +97,8 @@ def compete(
         threads, workers = group[0].threads, group[0].workers
         watch(f"{workers} worker(s) of {threads} thread(s)")
         share = (deadline - time.monotonic()) / (len(groups) - index)
-        yield from _compete(subject, group, share, wanted, bounds)
+        for outcome in _compete(subject, group, share, wanted, bounds):
+            yield _limited(outcome, max_latency)
 
 
 def deviation(got: Sequence[Array], wanted: Sequence[Array]) -> float:
@@ -120,22 +124,27 @@ class _Contestant:
         self._calls = [self._client() for _ in range(clients)]
         self._latencies: list[float] = []
         self._throughputs: list[float] = []
+        self._times: list[npt.NDArray[np.float64]] = []
 
     def outputs(self) -> list[Array]:
         return [output.get_data_to_numpy() for output in self._model.predict(list(self._arrays))]
 
     def turn(self, seconds: float) -> None:
         served(self._calls, RunLimit(0.0, 1))  # warm up: the caches hold another model's data
-        figures = throughput(served(self._calls, RunLimit(max(seconds, _SHORTEST))))
+        clients = served(self._calls, RunLimit(max(seconds, _SHORTEST)))
+        figures = throughput(clients)
+        self._times += map(milliseconds, clients)
         self._latencies.append(figures.p50)
         self._throughputs.append(figures.per_second)
 
-    def measured(self, deviation: float) -> Measurement:
+    def measured(self, deviation: float, memory: int) -> Measurement:
         return Measurement(
             **asdict(self.way),
             latency=median(self._latencies),
             throughput=median(self._throughputs),
             deviation=deviation,
+            p99=float(np.percentile(np.concatenate(self._times), 99)),
+            memory=memory,
         )
 
     def _client(self) -> Call:
@@ -155,12 +164,15 @@ def _compete(
     deadline = time.monotonic() + seconds
     failed: dict[Configuration, str] = {}
     deviations: dict[Configuration, float] = {}
+    memory: dict[Configuration, int] = {}
     running: list[_Contestant] = []
     with ExitStack() as stack:
         for way in group:
+            before = resident()
             try:
                 contestant = stack.enter_context(_opened(subject, way))
                 deviations[way] = deviation(contestant.outputs(), wanted)
+                memory[way] = max(0, resident() - before)
                 running.append(contestant)
             except PinnaceError as error:
                 failed[way] = str(error).removeprefix(f"{subject.path}: ")
@@ -172,7 +184,15 @@ def _compete(
             continue
         far = deviations[way] > bounds[way.precision]
         reason = f"deviates by more than {bounds[way.precision]:g}" if far else ""
-        yield Outcome(way, ran[way].measured(deviations[way]), ran[way].computes_in, reason)
+        yield Outcome(way, ran[way].measured(deviations[way], memory[way]), ran[way].computes_in, reason)
+
+
+def _limited(outcome: Outcome, max_latency: float | None) -> Outcome:
+    """Return the outcome, refused if its p99 is above `max_latency`."""
+    measured = outcome.measured
+    if outcome.reason or measured is None or max_latency is None or measured.p99 <= max_latency:
+        return outcome
+    return replace(outcome, reason=f"its p99 is above {max_latency:g} ms")
 
 
 def _take_turns(running: Sequence[_Contestant], deadline: float) -> None:

@@ -43,23 +43,30 @@ class Configuration:
 class Measurement(Configuration):
     """Measured speed of a model in one configuration.
 
-    `latency` is the median in milliseconds, waiting included; `throughput` is in predictions per second;
-    `deviation` is the relative error against onnxruntime in fp32.
+    `latency` and `p99` are the median and the 99th percentile in milliseconds, waiting included; `throughput`
+    is in predictions per second; `memory` is in bytes; `deviation` is the relative error against onnxruntime
+    in fp32.
     """
 
     latency: float
     throughput: float
     deviation: float
+    p99: float
+    memory: int
 
 
 @dataclass(frozen=True)
 class Tuning:
-    """Measurements of a model with inputs of `shapes`; `when` is in seconds since 1970."""
+    """Measurements of a model with inputs of `shapes`; `when` is in seconds since 1970.
+
+    All have a p99 of at most `max_latency` in milliseconds, None for any.
+    """
 
     model: str
     shapes: tuple[tuple[int, ...], ...]
     when: float
     measured: tuple[Measurement, ...]
+    max_latency: float | None = None
 
     def best(self, provider: str, precision: str, threads: int, workers: int) -> Measurement | None:
         """Return the fastest configuration, where "" and 0 match any; None if nothing fits.
@@ -80,15 +87,17 @@ class Tuning:
         return min(fits, key=cost, default=None)
 
     def compares(self, threads: int, workers: int) -> bool:
-        """Return True if these numbers of threads and workers were measured."""
-        return any((one.threads, one.workers) == (threads, workers) for one in self.measured)
+        """Return True if these numbers of threads and workers were measured, or may have missed the limit."""
+        return self.max_latency is not None or any(
+            (one.threads, one.workers) == (threads, workers) for one in self.measured
+        )
 
     def after(self, older: Tuning | None) -> Tuning:
-        """Merge this tuning with measurements of an older one with the same shapes.
+        """Merge this tuning with measurements of an older one with the same shapes and limit.
 
         Engines are compared within one tuning only, as the load of the machine may have changed.
         """
-        if older is None or older.shapes != self.shapes:
+        if older is None or (older.shapes, older.max_latency) != (self.shapes, self.max_latency):
             return self
         new = {_configuration(one) for one in self.measured}
         kept = (one for one in older.measured if _configuration(one) not in new)
@@ -159,6 +168,7 @@ def _tuning(record: Any) -> Tuning | None:
             shapes=tuple(map(tuple, record["shapes"])),
             when=record["when"],
             measured=tuple(Measurement(**one) for one in record["measured"]),
+            max_latency=record["max_latency"],
         )
     except (KeyError, TypeError):
         return None

@@ -15,8 +15,8 @@ from rich.text import Text
 _FIGURE = re.compile(r"-?[\d.,]+(e[-+]\d+)?( %| [kMG]i?B)?|inf|nan|")
 """A cell that is aligned to the right."""
 _GAP = 2
-_NARROWEST = 16
-"""Width below which a last column is not folded."""
+_NARROWEST, _FOLDED = 16, 24
+"""Width below which a last column is not folded, and that it has at least in a table with a head."""
 
 
 def plain(text: str) -> str:
@@ -40,12 +40,13 @@ def table(title: str, rows: Sequence[Sequence[str]], head: Sequence[str] = ()) -
     """Print rows in aligned columns under a title, bold in a terminal.
 
     Columns of numbers are aligned to the right. If a terminal or COLUMNS is too narrow, a table with a head
-    shows its rows beside each other, and one without folds its last column.
+    shows its rows beside each other, or else the last column is folded.
     """
     Console(highlight=False, markup=False).print(plain(title), style="bold", soft_wrap=True)
     grid = [[plain(cell).replace("\n", "\\n") for cell in row] for row in (head, *rows) if row]
     room = _columns() - _GAP
-    if head and sum(_widths(grid)) > room:
+    *widths, last = _widths(grid) or [0]
+    if head and sum(widths) + min(last, _FOLDED) > room:
         first, *others = grid
         side = max(map(len, first)) + _GAP
         together = max(1, (room - side) // max(len(cell) + _GAP for row in others for cell in row))

@@ -123,6 +123,15 @@ Precisions = Annotated[
     ),
 ]
 SecondsInAll = Annotated[float, typer.Option(min=0, metavar="SECONDS", help="Total time to measure.")]
+MaxLatency = Annotated[
+    float | None,
+    typer.Option(
+        min=0,
+        metavar="MS",
+        help="Largest p99, waiting included. Slower settings are not stored; of the others, builds leaving "
+        "workers open take the one with the highest throughput.",
+    ),
+]
 ErrorBound = Annotated[
     float | None,
     typer.Option(

@@ -31,6 +31,7 @@ def tune(
     workers: options.WorkerCounts = None,
     precision: options.Precisions = "enforce_fp32",
     seconds: options.SecondsInAll = 30.0,
+    max_latency: options.MaxLatency = None,
     error: options.ErrorBound = None,
     config: options.ConfigFile = None,
     forget: options.Forget = False,
@@ -55,8 +56,8 @@ def tune(
     bounds = {name: BOUNDS[name] if error is None else error for name in _precisions(precision)}
     contestants = _contestants(list(bounds), threads, workers)
     subject = _subject(model, inputs or [], shapes or [], config)
-    outcomes = list(compete(subject, contestants, seconds, bounds, note))
-    tuning = _tuning(subject, outcomes)
+    outcomes = list(compete(subject, contestants, seconds, bounds, note, max_latency))
+    tuning = _tuning(subject, outcomes, max_latency)
     kept = bool(tuning.measured) and _origin(model, config).tunings.keep(tuning)
     if as_json:
         print(json.dumps(_as_json(tuning, outcomes, kept), indent=2))
@@ -113,13 +114,13 @@ def _origin(path: Path, config: Path | None) -> Origin:
     return Origin(path, None, lambda _: Target(), Settings.load(str(config or "")))
 
 
-def _tuning(subject: Subject, outcomes: Sequence[Outcome]) -> Tuning:
+def _tuning(subject: Subject, outcomes: Sequence[Outcome], max_latency: float | None) -> Tuning:
     """Return the tuning to store: all results that may be chosen."""
     from pinnace.cache.choices import Tuning
 
     fits = tuple(one.measured for one in outcomes if one.measured and not one.reason)
     shapes = tuple(tuple(array.shape) for array in subject.arrays)
-    return Tuning(subject.path, shapes, time.time(), fits)
+    return Tuning(subject.path, shapes, time.time(), fits, max_latency)
 
 
 def _wins(tuning: Tuning, one: Measurement) -> list[str]:
@@ -153,14 +154,17 @@ def _as_json(tuning: Tuning, outcomes: Sequence[Outcome], kept: bool) -> dict[st
 def _show(tuning: Tuning, outcomes: Sequence[Outcome]) -> None:
     from pinnace.cli.console import table
 
-    rows = [
-        ("workers x threads", "precision", "computes in", "engine", "ms", "a second", "deviation", "chosen")
-    ]
+    head = ["workers x threads", "precision", "computes in", "engine"]
+    head += ["p50 ms", "p99 ms", "a second", "MB", "deviation", "chosen"]
+    rows = []
     for row in _rows(tuning, outcomes):
-        figures = ("", "", "")
+        figures = ["", "", "", "", ""]
         if "latency" in row:
-            figures = f"{row['latency']:.3f}", f"{row['throughput']:.1f}", f"{row['deviation']:.1e}"
+            figures = [f"{row['latency']:.3f}", f"{row['p99']:.3f}", f"{row['throughput']:.1f}"]
+            figures += [f"{row['memory'] / 1e6:.1f}", f"{row['deviation']:.1e}"]
         remark = row["reason"].partition("\n")[0] or ", ".join(row["wins"])
         place = f"{row['workers']} x {row['threads']}"
-        rows.append((place, row["precision"], row["computes_in"], row["provider"], *figures, remark))
-    table(tuning.model, rows)
+        rows.append([place, row["precision"], row["computes_in"], row["provider"], *figures, remark])
+    if len({row[1] for row in rows}) == 1:
+        head, *rows = ([*row[:1], *row[2:]] for row in (head, *rows))
+    table(tuning.model, rows, head)
