@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import subprocess
 import sys
+from types import FunctionType
 
 import pytest
 
@@ -103,15 +104,19 @@ PROPERTIES = {
 }
 
 
-OURS = ("timeout",)
+OURS = {
+    "BaseModel.predict": ("timeout",),
+    "Model.__init__": ("model", "context"),
+    "ModelParallelRunner.__init__": ("model", "context"),
+}
 
 
-def plain(function: object, name: str) -> str:
+def plain(function: FunctionType, name: str) -> str:
     """The signature without annotations and without what only we have, written as in the table."""
     parameters = [
         parameter.replace(annotation=inspect.Parameter.empty)
         for parameter in inspect.signature(function).parameters.values()
-        if parameter.name not in OURS
+        if parameter.name not in OURS.get(function.__qualname__, ())
     ]
     text = str(inspect.Signature(parameters))
     return f"{name}{text}".replace("<ModelGroupFlag.SHARE_WORKSPACE: 2>", "ModelGroupFlag.SHARE_WORKSPACE")

@@ -10,7 +10,7 @@ import pytest
 from onnx import TensorProto, helper
 
 import pinnace
-from pinnace.errors import ArgumentTypeError, ConfigError, DataMismatchError
+from pinnace.errors import ArgumentTypeError, ConfigError, DataMismatchError, ModelFormatError
 from pinnace.tensors.given import to_numpy
 
 
@@ -166,3 +166,18 @@ def test_tensors_of_pytorch(model):
     assert np.shares_memory(to_numpy(y, "y"), Y)
     with pytest.raises(ArgumentTypeError, match=r"input 'x': numpy cannot read .*torch.Tensor.*: .*meta"):
         model.predict([x.to("meta"), y, S])
+
+
+@pytest.mark.parametrize("kind", [pinnace.Model, pinnace.ModelParallelRunner])
+def test_models_of_a_path_or_of_bytes(kind):
+    path = Path(__file__).parents[1] / "data" / "api" / "add.onnx"
+    for given, name in ((path, "add.onnx"), (str(path), "add.onnx"), (path.read_bytes(), kind.__name__)):
+        with kind(given, pinnace.Context(thread_num=1)) as built:
+            assert built.model_name == name
+            assert built.get_model_info("threads") == "1"
+    with pytest.raises(ModelFormatError, match="model_path does not exist"):
+        kind("none.onnx")
+    with pytest.raises(ArgumentTypeError, match="must be str, but got <class 'int'>"):
+        kind(3)
+    with pytest.raises(ArgumentTypeError, match="context must be Context"):
+        kind(path, "cpu")

@@ -39,15 +39,28 @@ __all__ = ["Model", "ModelGroupFlag", "ModelType"]
 class Model(BaseModel):
     """A model that is loaded, compiled and run.
 
-    Build it once, then predict. Predictions of several threads run one at a time, in order of arrival;
-    `ModelParallelRunner` runs them in parallel. Use it in a `with` statement, or call `close`, to free its
-    memory at once.
+    Build it once, then predict: `Model("net.onnx").predict([x])`. Predictions of several threads run one at a
+    time, in order of arrival; `ModelParallelRunner` runs them in parallel. Use it in a `with` statement, or
+    call `close`, to free its memory at once.
     """
 
-    def __init__(self) -> None:
+    def __init__(
+        self, model: str | os.PathLike[str] | Buffer | None = None, context: Context | None = None
+    ) -> None:
+        """Make a model, and build it if `model` is the path or the bytes of a file, whose content tells its
+        format.
+
+        Raises as `build_from_file` does.
+        """
         super().__init__()
         self._shares_workspace = self._shares_weights = False
         self._spare: Store | None = None  # removed with its last user
+        if context is not None:
+            check_type("context", context, Context)
+        if isinstance(model, bytes | bytearray | memoryview):
+            self._build(model, None, context, "", None)
+        elif model is not None:
+            self._open(path("model", model), None, context, "", None)
 
     def build_from_file(
         self,
@@ -73,11 +86,7 @@ class Model(BaseModel):
         model_path = path("model_path", model_path)
         config_path = self._check_build(model_type, context, config_path)
         _refuse_key(dec_key, dec_mode, dec_num_parallel)
-        model_path = file_of_rank(model_path, context)
-        if not os.path.exists(model_path):
-            raise ModelFormatError(f"build_from_file failed, model_path does not exist! ({model_path})")
-        self._build(model_path, model_type, context, config_path, config_dict)
-        self._model_path = model_path
+        self._open(model_path, model_type, context, config_path, config_dict)
 
     def build_from_buffer(
         self,
@@ -110,10 +119,24 @@ class Model(BaseModel):
             raise ModelStateError("build_from_file failed! This model is built already: use a new Model")
         return path("config_path", config_path)
 
+    def _open(
+        self,
+        model_path: str,
+        model_type: ModelType | None,
+        context: Context | None,
+        config_path: str,
+        config_dict: Mapping[str, Any] | None,
+    ) -> None:
+        model_path = file_of_rank(model_path, context)
+        if not os.path.exists(model_path):
+            raise ModelFormatError(f"build_from_file failed, model_path does not exist! ({model_path})")
+        self._build(model_path, model_type, context, config_path, config_dict)
+        self._model_path = model_path
+
     def _build(
         self,
         model: str | Buffer,
-        model_type: ModelType,
+        model_type: ModelType | None,
         context: Context | None,
         config_path: str,
         config_dict: Mapping[str, Any] | None,

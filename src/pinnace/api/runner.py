@@ -87,6 +87,19 @@ class ModelParallelRunner(BaseModel):
     MindSpore Lite only says that 0 adjusts to the machine; mindspore_lite 2.0.0 was observed to do this.)
     """
 
+    def __init__(
+        self, model: str | os.PathLike[str] | Buffer | None = None, context: Context | None = None
+    ) -> None:
+        """Make a runner, and build it if `model` is the path or the bytes of a file.
+
+        Raises as `build_from_file` does.
+        """
+        super().__init__()
+        if isinstance(model, bytes | bytearray | memoryview):
+            self.build_from_buffer(model, context)
+        elif model is not None:
+            self.build_from_file(model, context)
+
     def build_from_file(self, model_path: str | os.PathLike[str], context: Context | None = None) -> None:
         """Load and compile the model file at `model_path`; its format is detected from its content.
 
