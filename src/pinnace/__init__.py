@@ -8,7 +8,6 @@ outputs = model.predict([mslite.Tensor(image)])
 """
 
 import importlib
-from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING
 
 from pinnace.api.group import ModelGroup
@@ -43,10 +42,7 @@ from pinnace.types import DataType, Format, ModelGroupFlag, ModelType
 
 memory.opened_by(devices.place)
 
-try:
-    __version__ = version("pinnace")
-except PackageNotFoundError:  # a source tree that is not installed
-    __version__ = "0+unknown"
+__version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from pinnace.api.converter import Converter, FmkType

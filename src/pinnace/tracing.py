@@ -13,13 +13,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from importlib.metadata import version
 from time import perf_counter_ns, time_ns
 from typing import Any
 
 import opentelemetry.trace as trace
 from opentelemetry.context import Context, get_current
 
+from pinnace import __version__
 from pinnace.api.base_model import BaseModel
 from pinnace.api.built import BuiltModel
 from pinnace.serving.pool import Workers
@@ -35,7 +35,7 @@ _tracer = trace.get_tracer("pinnace")
 def instrument(tracer_provider: trace.TracerProvider | None = None) -> None:
     """Trace the models that are built from now on, by default with the global provider."""
     global _tracer
-    _tracer = trace.get_tracer("pinnace", version("pinnace"), tracer_provider)
+    _tracer = trace.get_tracer("pinnace", __version__, tracer_provider)
     BaseModel.built, Workers.kind = _TracedModel, _TracedWorker
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import sys
 import threading
@@ -247,6 +246,8 @@ class BaseModel(EngineOwner):
         Cancelling the task removes a waiting prediction from the queue. For a time limit use
         `asyncio.timeout`.
         """
+        import asyncio  # who awaits has imported it; others need not wait for it
+
         return await asyncio.wrap_future(self.submit(inputs))
 
     def stats(self) -> Stats:

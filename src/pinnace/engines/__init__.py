@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import cache
-from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 
 from pinnace.engines.protocol import Engine
@@ -86,7 +85,9 @@ def installed() -> dict[str, str]:
 
 
 def _version(package: str) -> str:
+    from importlib import metadata  # a third of the time to import this package
+
     try:
-        return version(package)
-    except PackageNotFoundError:  # the package came with a distribution of another name
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:  # the package came with a distribution of another name
         return ""
