@@ -6,13 +6,22 @@ import onnx_ir as ir
 
 from pinnace.ops.builder import Builder
 from pinnace.ops.formulas import formulas, function
-from pinnace.ops.math import floating, promoted
-from pinnace.ops.table import Ints, Tensor, primitive, primitives
+from pinnace.ops.math import promoted
+from pinnace.ops.table import Tensor, primitive, primitives
 from pinnace.ops.values import Value
 
 formulas(
     __name__,
     """
+    CeLU: x, alpha: float = 1.0 ->
+        # Elu of a part, and Mul; of a negative alpha Exp in Elu's place.
+        if alpha == 1:
+            return Elu(x)
+        part = x / alpha
+        if alpha > 0:
+            return Elu(part) * alpha
+        grown = (Exp(part) - 1.0) * alpha
+        Where(x < 0.0, grown, x)
     Elu EluExt: x, alpha: float = 1.0 -> Elu(x, alpha=alpha)
     FastGeLU FastGelu: x -> x * Sigmoid(x * 1.702)
     GeLU: x -> Gelu(x, approximate="tanh")
@@ -20,6 +29,11 @@ formulas(
     Hardtanh: x, min_val: float = -1.0, max_val: float = 1.0 ->
         bound_for_nan(Clip(x, min_val, max_val), min_val)
     HShrink: x, lambd: float = 0.5 -> Where(Abs(x) <= lambd, 0, x)
+    HSwish: x ->
+        # HardSwish; of float64, which has more digits than its factor, the product with HSigmoid.
+        if dtype(x) is DOUBLE:
+            return Where(x <= -3, 0, x * hsigmoid(x))
+        cast(HardSwish(floating(x)), dtype(x))
     LeakyRelu LeakyReLUExt: x, negative_slope: float = 0.01 -> LeakyRelu(x, alpha=negative_slope)
     LogSigmoid: x ->
         # Neg of Softplus of Neg, and the buffer that training would read.
@@ -34,6 +48,13 @@ formulas(
     ReLU6: x -> Clip(x, 0, 6)
     Sigmoid: x -> Sigmoid(x)
     SiLU: x -> x * Sigmoid(x)
+    Softmax: x, axis: Ints = (-1,) ->
+        # Softmax; over several dimensions as Exp over its sum.
+        if len(axis) == 1 or rank(x) == 0:
+            return along("Softmax", x, axis[0])
+        peak = ReduceMax(x, axis, keepdims=1)
+        grown = Exp(x - peak)
+        grown / ReduceSum(grown, axis, keepdims=1)
     Softplus: x -> Softplus(x)
     SoftplusExt: x, beta: float = 1.0, threshold: float = 20.0 ->
         # Softplus of beta times x over beta, and x itself over the threshold.
@@ -60,33 +81,13 @@ def relu(b: Builder, x: Tensor) -> Value:
     return b.op("Where", b.op("IsNaN", x), b.like(0, x), x)
 
 
+@function
 @primitive("HSigmoid")
 def hsigmoid(b: Builder, x: Tensor) -> Value:
     """HardSigmoid; of float64, which has more digits than its attribute, Clip of x / 6 + 1 / 2."""
     if b.dtype(x) is not ir.DataType.DOUBLE:
         return b.op("HardSigmoid", x, alpha=1 / 6, beta=0.5)
     return b.op("Clip", b.op("Add", b.op("Div", x, 6), 0.5), b.like(0, x), b.like(1, x))
-
-
-@primitive("HSwish")
-def hswish(b: Builder, x: Tensor) -> Value:
-    """HardSwish; of float64, which has more digits than its factor, the product with HSigmoid."""
-    if b.dtype(x) is ir.DataType.DOUBLE:
-        low = b.op("LessOrEqual", x, b.like(-3, x))
-        return b.op("Where", low, b.like(0, x), b.op("Mul", x, hsigmoid(b, x)))
-    return b.cast(b.op("HardSwish", floating(b, x)), b.dtype(x))
-
-
-@primitive("CeLU")
-def celu(b: Builder, x: Tensor, alpha: float = 1.0) -> Value:
-    """Elu of a part, and Mul; of a negative alpha Exp in Elu's place."""
-    if alpha == 1:
-        return b.op("Elu", x)
-    part = b.op("Div", x, alpha)
-    if alpha > 0:
-        return b.op("Mul", b.op("Elu", part), alpha)
-    grown = b.op("Mul", b.op("Sub", b.op("Exp", part), 1.0), alpha)
-    return b.op("Where", b.op("Less", x, 0.0), grown, x)
 
 
 @primitive("SeLU", "SeLUExt")
@@ -103,16 +104,6 @@ def prelu(b: Builder, x: Tensor, weight: Tensor) -> Value:
     own = b.result(x)
     x, weight = promoted(b, x, weight)
     return b.cast(b.op("PRelu", x, b.reshape(weight, []) if b.rank(x) == 0 else weight), own)
-
-
-@primitive("Softmax")
-def softmax(b: Builder, x: Tensor, axis: Ints = (-1,)) -> Value:
-    """Softmax; over several dimensions as Exp over its sum."""
-    if len(axis) == 1 or b.rank(x) == 0:
-        return _along(b, "Softmax", x, axis[0])
-    peak = b.op("ReduceMax", x, list(axis), keepdims=1)
-    grown = b.op("Exp", b.op("Sub", x, peak))
-    return b.op("Div", grown, b.op("ReduceSum", grown, list(axis), keepdims=1))
 
 
 @function

@@ -6,9 +6,9 @@ import math
 
 import numpy as np
 
-from pinnace.ops.array import filled
 from pinnace.ops.builder import Builder
-from pinnace.ops.room import room, span
+from pinnace.ops.formulas import formulas, function
+from pinnace.ops.room import room
 from pinnace.ops.table import Tensor, primitive, primitives
 from pinnace.ops.values import Value
 
@@ -34,6 +34,7 @@ def diag(b: Builder, x: Tensor) -> Value:
     return b.reshape(b.op("Where", same_place, row, b.like(0, x)), [*sizes, *sizes])
 
 
+@function
 @primitive("Diagonal")
 def diagonal_of(b: Builder, x: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor:
     """Transpose, and GatherND; of a matrix of free size at places that Range counts."""
@@ -54,25 +55,26 @@ def diagonal_of(b: Builder, x: Tensor, offset: int = 0, dim1: int = 0, dim2: int
     return b.transpose(found, [*range(1, len(rest) + 1), 0])
 
 
-@primitive("DiagPart")
-def diag_part(b: Builder, x: Tensor) -> Value:
-    """Reshape and Gather."""
-    if b.rank(x) == 2:
-        return diagonal_of(b, x)
-    sizes = b.static_shape(x)
-    half = sizes[: len(sizes) // 2]
-    count = math.prod(half)
-    places = b.constant(np.arange(span(count)) * (count + 1), np.int64)
-    return b.reshape(b.op("Gather", b.reshape(x, [-1]), places, axis=0), half)
-
-
-@primitive("DiagExt")
-def diag_ext(b: Builder, x: Tensor, diagonal: int = 0) -> Value:
-    """ScatterND of a vector into a diagonal of zeros, or the diagonal of a matrix."""
-    if b.rank(x) == 2:
-        return diagonal_of(b, x, diagonal)
-    (count,) = b.static_shape(x)
-    size = count + abs(diagonal)
-    rows = np.arange(span(count)) + max(-diagonal, 0)
-    places = np.stack([rows, rows + diagonal], axis=1)
-    return b.op("ScatterND", filled(b, 0, (size, size), b.dtype(x)), b.constant(places, np.int64), x)
+formulas(
+    __name__,
+    """
+    DiagExt: x, diagonal: int = 0 ->
+        # ScatterND of a vector into a diagonal of zeros, or the diagonal of a matrix.
+        if rank(x) == 2:
+            return diagonal_of(x, diagonal)
+        (count,) = static_shape(x)
+        size = count + abs(diagonal)
+        rows = np.arange(span(count)) + max(-diagonal, 0)
+        places = np.stack([rows, rows + diagonal], axis=1)
+        ScatterND(filled(0, (size, size), dtype(x)), constant(places, np.int64), x)
+    DiagPart: x ->
+        # Reshape and Gather.
+        if rank(x) == 2:
+            return diagonal_of(x)
+        sizes = static_shape(x)
+        half = sizes[: len(sizes) // 2]
+        count = prod(half)
+        places = constant(np.arange(span(count)) * (count + 1), np.int64)
+        reshape(Gather(reshape(x, [-1]), places, axis=0), half)
+    """,
+)

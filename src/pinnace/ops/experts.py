@@ -8,7 +8,7 @@ import onnx_ir as ir
 from pinnace.ops import binding
 from pinnace.ops.array import counting
 from pinnace.ops.builder import Builder
-from pinnace.ops.formulas import formulas, function
+from pinnace.ops.formulas import formulas, function, functions
 from pinnace.ops.quantised import widened
 from pinnace.ops.table import Arguments, Tensor, primitive
 from pinnace.ops.values import Unsupported, Value
@@ -20,29 +20,30 @@ _ROWS_OF_GROUPS = (-1, 0)
 """The `group_type`s by which rows belong to an expert; another is by columns."""
 
 
-@function
-def _order(b: Builder, numbers: Tensor) -> Tensor:
-    """The permutation that sorts a vector, equal elements in their order."""
-    # TopK prefers the first of equals, and takes the smallest of halves of ints only as floats or int64.
-    wide = b.cast(numbers, _INT64)
-    return b.ops("TopK", 2, wide, b.op("Shape", wide), axis=0, largest=0, sorted=1)[1]
+functions(
+    __name__,
+    """
+    divided: x, by -> x if by == 1 else x / cast(tensor(by), dtype(x))
+    expert_counts: experts, count ->
+        # The number of tokens of each expert, int64.
+        numbers = counting(count)
+        same = Unsqueeze(cast(experts, INT64), [0]) == Unsqueeze(numbers, [1])
+        ReduceSum(cast(same, INT64), [1], keepdims=0)
+    order: numbers ->
+        # The permutation that sorts a vector, equal elements in their order.
+        # TopK prefers the first of equals, and takes the smallest of halves of ints only as floats or int64.
+        wide = cast(numbers, INT64)
+        ops("TopK", 2, wide, Shape(wide), axis=0, largest=0, sorted=1)[1]
+    topk: indices -> dim(indices, 1) if rank(indices) == 2 else 1
+    """,
+)
 
 
 @function
 def inverse_order(b: Builder, order: Tensor) -> Tensor:
     """The permutation that undoes another."""
-    count = counting(b, b.op("Size", order))
-    return b.op("ScatterElements", count, order, count, axis=0)
-
-
-@function
-def _topk(b: Builder, indices: Tensor) -> int | Tensor:
-    return b.dim(indices, 1) if b.rank(indices) == 2 else 1
-
-
-@function
-def _divided(b: Builder, x: Tensor, by: int | Tensor) -> Tensor:
-    return x if by == 1 else b.op("Div", x, b.cast(b.tensor(by), b.dtype(x)))
+    numbers = counting(b, b.op("Size", order))
+    return b.op("ScatterElements", numbers, order, numbers, axis=0)
 
 
 formulas(
@@ -72,28 +73,39 @@ formulas(
         kept = Slice(rows, [0], active, [0])
         taken = Gather(x, Mod(kept, Shape(x, end=1)), axis=0)
         (taken, cast(inverse_order(rows), INT32), Gather(experts, sorting, axis=0))
+    MoeInitRoutingV2; expert_capacity expert_tokens_before_capacity_flag: x, expert_idx, active_num: int,
+        expert_capacity: int, expert_num: int, drop_pad_mode: int = 0,
+        expert_tokens_count_or_cumsum_flag: int = 0, expert_tokens_before_capacity_flag: bool = False ->
+        # TopK of all expert numbers, and Gather.
+        if drop_pad_mode:
+            raise Unsupported("drops tokens beyond the capacity of an expert")
+        experts = reshape(expert_idx, [-1])
+        sorting = order(experts)
+        kept = Slice(sorting, [0], [active_num], [0]) if active_num else sorting
+        taken = Gather(x, divided(kept, topk(expert_idx)), axis=0)
+        row_idx = cast(inverse_order(sorting), INT32)
+        if not expert_tokens_count_or_cumsum_flag:
+            return (taken, row_idx)
+        counts = expert_counts(experts, expert_num)
+        counts = CumSum(counts, constant(0, np.int64)) if expert_tokens_count_or_cumsum_flag == 1 else counts
+        (taken, row_idx, cast(counts, INT32))
     MoeTokenPermute: tokens, indices, num_out_tokens: int | None = None ->
         # TopK of all expert numbers, and Gather.
         sorting = order(reshape(indices, [-1]))
         kept = Slice(sorting, [0], [num_out_tokens], [0]) if num_out_tokens else sorting
         permuted = Gather(tokens, divided(kept, topk(indices)), axis=0)
         (permuted, cast(inverse_order(sorting), INT32))
+    MoeTokenUnpermute InnerMoeTokenUnpermute; restore_shape: permuted_tokens, sorted_indices, probs = None ->
+        # Gather, Mul by the probabilities, ReduceSum.
+        found = Gather(permuted_tokens, cast(sorted_indices, INT64), axis=0)
+        if probs is None:
+            return found
+        width = dim(permuted_tokens, 1)
+        apart = reshape(cast(found, FLOAT), [-1, dim(probs, 1), width])
+        weighted = apart * Unsqueeze(cast(probs, FLOAT), [-1])
+        cast(ReduceSum(weighted, [1], keepdims=0), dtype(permuted_tokens))
     """,
 )
-
-
-@primitive("MoeTokenUnpermute", "InnerMoeTokenUnpermute", unused="restore_shape")
-def moe_token_unpermute(
-    b: Builder, permuted_tokens: Tensor, sorted_indices: Tensor, probs: Tensor | None = None
-) -> Value:
-    """Gather, Mul by the probabilities, ReduceSum."""
-    found = b.op("Gather", permuted_tokens, b.cast(sorted_indices, _INT64), axis=0)
-    if probs is None:
-        return found
-    width = b.dim(permuted_tokens, 1)
-    apart = b.reshape(b.cast(found, _FLOAT), [-1, b.dim(probs, 1), width])
-    weighted = b.op("Mul", apart, b.op("Unsqueeze", b.cast(probs, _FLOAT), [-1]))
-    return b.cast(b.op("ReduceSum", weighted, [1], keepdims=0), b.dtype(permuted_tokens))
 
 
 @primitive("MoeGatingTopKSoftmax")
@@ -109,42 +121,6 @@ def moe_gating(b: Builder, x: Tensor, finished: Tensor | None = None, k: int = 1
     numbers = counting(b, count)
     rows = b.op("Transpose", b.reshape(numbers, [k, -1]), perm=[1, 0])
     return values, chosen, b.cast(b.op("Reshape", rows, b.op("Shape", values)), _INT32)
-
-
-@primitive("MoeInitRoutingV2", unused="expert_capacity expert_tokens_before_capacity_flag")
-def moe_init_routing_v2(
-    b: Builder,
-    x: Tensor,
-    expert_idx: Tensor,
-    active_num: int,
-    expert_capacity: int,
-    expert_num: int,
-    drop_pad_mode: int = 0,
-    expert_tokens_count_or_cumsum_flag: int = 0,
-    expert_tokens_before_capacity_flag: bool = False,
-) -> Value:
-    """TopK of all expert numbers, and Gather."""
-    if drop_pad_mode:
-        raise Unsupported("drops tokens beyond the capacity of an expert")
-    experts = b.reshape(expert_idx, [-1])
-    order = _order(b, experts)
-    kept = b.op("Slice", order, [0], [active_num], [0]) if active_num else order
-    taken = b.op("Gather", x, _divided(b, kept, _topk(b, expert_idx)), axis=0)
-    row_idx = b.cast(inverse_order(b, order), _INT32)
-    if not expert_tokens_count_or_cumsum_flag:
-        return taken, row_idx
-    counts = _expert_counts(b, experts, expert_num)
-    if expert_tokens_count_or_cumsum_flag == 1:
-        counts = b.op("CumSum", counts, b.constant(0, np.int64))
-    return taken, row_idx, b.cast(counts, _INT32)
-
-
-@function
-def _expert_counts(b: Builder, experts: Tensor, count: int) -> Tensor:
-    """The number of tokens of each expert, int64."""
-    numbers = counting(b, count)
-    same = b.op("Equal", b.op("Unsqueeze", b.cast(experts, _INT64), [0]), b.op("Unsqueeze", numbers, [1]))
-    return b.op("ReduceSum", b.cast(same, _INT64), [1], keepdims=0)
 
 
 @primitive("MoeFinalizeRouting")

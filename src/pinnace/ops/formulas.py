@@ -16,8 +16,9 @@ missing where the default is None (see `table`). After it a name that begins wit
 operator, whose keywords are attributes; any other is one of the builder's methods, a function that
 `function` or `functions` gives to formulas, or a function of numbers. Python's operators are ONNX's where an
 operand is a tensor, and its own between numbers. A number beside tensors takes the type of the first of them;
-in Where that of the other choice. The value is that of the last line; lines before it name parts of it.
-Constants are those of the module. A comment on the first line says what the formula does.
+in Where that of the other choice. The value is that of the last line; lines before it name parts of it. After
+`if`, which asks for what is known, stands the value where that holds, or `raise`. Constants are those of the
+module. A comment on the first line says what the formula does.
 '''
 
 from __future__ import annotations
@@ -39,9 +40,11 @@ import onnx_ir as ir
 from pinnace.ops import binding, table
 from pinnace.ops.builder import Builder
 from pinnace.ops.room import room, span
-from pinnace.ops.values import Value
+from pinnace.ops.values import Unsupported, Value
 from pinnace.program import Dialect
 
+_NOTHING = ast.Expr(ast.Constant(None))
+"""The last line of a loop, which has no value."""
 _Scope = ChainMap[str, Value]
 _FUNCTIONS: dict[tuple[str, str], Callable[..., Any]] = {}
 """Functions of a builder by module, "" for all modules, and name."""
@@ -96,8 +99,11 @@ _PYTHONS: Mapping[type[ast.AST], Callable[..., Any]] = {
 }
 """Operators that are Python's for tensors, too."""
 _PLAIN: Mapping[str, Callable[..., Any]] = {
-    **{f.__name__: f for f in (abs, bool, enumerate, float, int, len, max, min, range, sorted, tuple, zip)},
-    **{f.__name__: f for f in (math.log, room, span)},
+    **{
+        f.__name__: f
+        for f in (abs, bool, enumerate, float, int, isinstance, len, max, min, range, sorted, tuple, zip)
+    },
+    **{f.__name__: f for f in (math.log, math.prod, room, span)},
 }
 """Functions of numbers."""
 _NAMES = {
@@ -199,20 +205,26 @@ class Formula:
 
 def _run(b: Builder, lines: Sequence[ast.stmt], scope: _Scope) -> Value:
     """The value of the last line, after the names of those before it entered the scope."""
-    value: Value = None
-    for line in lines:
+    *before, last = lines
+    for line in before:
         match line:
             case ast.Assign([target], part):
                 _assign(target, _value(b, part, scope), scope)
             case ast.For(target, numbers, body):
                 for number in _value(b, numbers, scope):
                     _assign(target, number, scope)
-                    _run(b, body, scope)
-            case ast.Expr(part):
-                value = _value(b, part, scope)
+                    _run(b, [*body, _NOTHING], scope)
+            case ast.If(test, body):
+                if _value(b, test, scope):
+                    return _run(b, body, scope)
             case _:
                 raise TypeError(f"a formula has the line {ast.unparse(line)}")
-    return value
+    match last:
+        case ast.Expr(part) | ast.Return(ast.expr() as part):
+            return _value(b, part, scope)
+        case ast.Raise(ast.Call(ast.Name("Unsupported"), [reason])):
+            raise Unsupported(_value(b, reason, scope))
+    raise TypeError(f"a formula ends with {ast.unparse(last)}")
 
 
 def _assign(target: ast.expr, value: Value, scope: _Scope) -> None:
@@ -265,6 +277,10 @@ def _value(b: Builder, x: ast.expr, scope: _Scope) -> Value:
             return found
         case ast.Attribute(of, name):
             return getattr(value(of), name)
+        case ast.JoinedStr(parts):
+            return "".join(str(value(part)) for part in parts)
+        case ast.FormattedValue(part):
+            return value(part)
         case ast.Call(function):
             named = {k.arg: value(k.value) for k in x.keywords if k.arg}
             return _called(b, function, _items(b, x.args, scope), named, scope)

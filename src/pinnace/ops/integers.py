@@ -54,6 +54,7 @@ def divisor(b: Builder, x: Tensor) -> Tensor:
     return b.op("Where", bad, b.like(1, x), x)
 
 
+@function
 def least_over_zero(b: Builder, divisor: Tensor, result: Tensor) -> Tensor:
     """Ints that MindSpore computes as floats: over 0 the least of 32 and 64 bits, and 0 of fewer."""
     value, kind = b.known(divisor), b.dtype(divisor)

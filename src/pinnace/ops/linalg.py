@@ -39,12 +39,26 @@ def flipped(b: Builder, x: Tensor) -> Tensor:
 formulas(
     __name__,
     """
+    BiasAdd: x, bias, data_format: str = "NCHW" ->
+        # A bias of the Conv or Gemm before it, else Add along the channels.
+        merged = into_producer(x, bias)
+        if merged is not None:
+            return merged
+        channels_last = data_format in ("1", "NHWC") or rank(x) == 2
+        bias = reshape(bias, [-1, *[1] * (rank(x) - 2)]) if not channels_last and rank(x) > 2 else bias
+        x + bias
     Cdist: x, y, p: float = 2.0 -> norm(Unsqueeze(x, [-2]) - Unsqueeze(y, [-3]), p, [-1], False)
     ClipByNorm: x, clip_norm, *, axis: Ints | None = None ->
         # Mul with the bound, and Div by the norm, or by the bound where that is greater; in float32.
         wide, bound = [cast(v, FLOAT) for v in (x, clip_norm)]
         largest = Max(reduce("ReduceL2", wide, axis, True), bound)
         cast(wide * bound / largest, result(x))
+    Dense: x, weight, bias = None ->
+        # Gemm for a matrix, else Transpose, MatMul and Add.
+        if rank(x) == 2 and rank(weight) == 2 and is_float(x):
+            return Gemm(x, weight, bias, transB=1)
+        product = x @ (flipped(weight) if rank(weight) > 1 else weight)
+        product if bias is None else product + bias
     Det MatrixDeterminant: x -> Det(x)
     Einsum: *items: Value, equation: str ->
         # Einsum.
@@ -76,30 +90,10 @@ formulas(
 )
 
 
-@primitive("Dense")
-def dense(b: Builder, x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Value:
-    """Gemm for a matrix, else Transpose, MatMul and Add."""
-    if b.rank(x) == 2 and b.rank(weight) == 2 and b.dtype(x).is_floating_point():
-        return b.op("Gemm", x, weight, bias, transB=1)
-    product = b.op("MatMul", x, flipped(b, weight) if b.rank(weight) > 1 else weight)
-    return product if bias is None else b.op("Add", product, bias)
-
-
-@primitive("BiasAdd")
-def bias_add(b: Builder, x: Tensor, bias: Tensor, data_format: str = "NCHW") -> Value:
-    """A bias of the Conv or Gemm before it, else Add along the channels."""
-    merged = _into_producer(b, x, bias)
-    if merged is not None:
-        return merged
-    channels_last = data_format in ("1", "NHWC") or b.rank(x) == 2
-    if not channels_last and b.rank(x) > 2:
-        bias = b.reshape(bias, [-1, *[1] * (b.rank(x) - 2)])
-    return b.op("Add", x, bias)
-
-
 _BIASED = {"Conv", "ConvTranspose", "Gemm"}
 
 
+@function
 def _into_producer(b: Builder, x: Tensor, bias: Tensor) -> Tensor | None:
     node = x.producer()
     if node is None or node.op_type not in _BIASED or node.domain or len(node.inputs) != 2:

@@ -157,6 +157,11 @@ lite_formulas(
         activated(Gemm(flat, weight, bias, transB=1), activation_type)
     GroupNormFusion; affine: x, scale, bias, *, num_groups: int, epsilon: float = 1e-5 ->
         GroupNormalization(x, scale, bias, num_groups=num_groups, epsilon=epsilon)
+    InstanceNorm: x, scale, bias, epsilon: float = 1e-05 ->
+        # InstanceNormalization; the converter leaves its channels first in either layout.
+        if shape(scale)[0] == shape(x)[1]:
+            return InstanceNormalization(x, scale, bias, epsilon=epsilon)
+        channels_back(InstanceNormalization(channels_first(x), scale, bias, epsilon=epsilon), x)
     L2NormalizeFusion: x, *, axis: Ints = (), epsilon: float = 0.0, activation_type: int = 0 ->
         # Div by the root of the sum of squares, which is epsilon at least.
         squares = ReduceSumSquare(x, axis or None, keepdims=1)
@@ -168,6 +173,13 @@ lite_formulas(
         scale = constant(np.ones(room(*sizes), np.float32)) if scale is None else scale
         LayerNormalization(x, scale, bias, axis=begin_norm_axis, epsilon=epsilon)
     LpNormalization: x, *, axis: int = -1, p: int = 2 -> LpNormalization(x, axis=axis, p=p)
+    LRN; norm_region: x, depth_radius: int, bias: float = 1.0, alpha: float = 1.0, beta: float = 0.5 ->
+        # LRN; ONNX divides alpha by the number of channels that it looks at. Div where alpha is 0.
+        if alpha == 0:
+            return x / bias**beta
+        size = 2 * depth_radius + 1
+        picture = channels_first(x)
+        channels_back(LRN(picture, size=size, bias=bias, alpha=alpha * size, beta=beta), x)
     PReLUFusion; channel_shared: x, slope -> PRelu(x, aligned(Reshape(slope, [-1]), x, channel_axis(x)))
     Softmax: x, axis: Ints = (-1,) -> Softmax(x, axis=first(axis, -1))
     """,
@@ -188,27 +200,6 @@ def fused_batch_norm(
     """BatchNormalization."""
     y = b.op("BatchNormalization", channels_first(b, x), scale, bias, mean, variance, epsilon=epsilon)
     return channels_back(b, y, x)
-
-
-@lite("InstanceNorm")
-def instance_norm(b: Builder, x: Tensor, scale: Tensor, bias: Tensor, epsilon: float = 1e-5) -> Value:
-    """InstanceNormalization; the converter leaves its channels first in either layout."""
-    if b.shape(scale)[0] == b.shape(x)[1]:
-        return b.op("InstanceNormalization", x, scale, bias, epsilon=epsilon)
-    y = b.op("InstanceNormalization", channels_first(b, x), scale, bias, epsilon=epsilon)
-    return channels_back(b, y, x)
-
-
-@lite("LRN", unused="norm_region")
-def local_response_norm(
-    b: Builder, x: Tensor, depth_radius: int, bias: float = 1.0, alpha: float = 1.0, beta: float = 0.5
-) -> Value:
-    """LRN; ONNX divides alpha by the number of channels that it looks at. Div where alpha is 0."""
-    if alpha == 0:
-        return b.op("Div", x, bias**beta)
-    size = 2 * depth_radius + 1
-    picture = channels_first(b, x)
-    return channels_back(b, b.op("LRN", picture, size=size, bias=bias, alpha=alpha * size, beta=beta), x)
 
 
 @lite("ScaleFusion")

@@ -2,30 +2,23 @@
 
 from __future__ import annotations
 
-from pinnace.ops.builder import Builder
 from pinnace.ops.formulas import functions
-from pinnace.ops.lite_math import lite, lite_formulas
-from pinnace.ops.table import Tensor
-from pinnace.ops.values import Value
-
-
-@lite("EmbeddingLookupFusion")
-def embedding_lookup(b: Builder, *inputs: Tensor, max_norm: float = 0.0) -> Value:
-    """Gather of the rows of all tables; rows longer than max_norm are shortened to it."""
-    *tables, indices = inputs
-    table = tables[0] if len(tables) == 1 else b.op("Concat", *tables, axis=0)
-    rows = b.op("Gather", table, indices, axis=0)
-    if max_norm == 0:
-        return rows
-    axes = list(range(b.rank(indices), b.rank(rows)))
-    length = b.op("Sqrt", b.op("ReduceSumSquare", rows, axes, keepdims=1))
-    shorter = b.op("Mul", rows, b.op("Div", b.like(max_norm, rows), length))
-    return b.op("Where", b.op("Greater", length, max_norm), shorter, rows)
-
+from pinnace.ops.lite_math import lite_formulas
 
 lite_formulas(
     __name__,
     """
+    EmbeddingLookupFusion: *inputs, max_norm: float = 0.0 ->
+        # Gather of the rows of all tables; rows longer than max_norm are shortened to it.
+        tables, indices = inputs[:-1], inputs[-1]
+        table = tables[0] if len(tables) == 1 else Concat(*tables, axis=0)
+        rows = Gather(table, indices, axis=0)
+        if max_norm == 0:
+            return rows
+        axes = range(rank(indices), rank(rows))
+        length = Sqrt(ReduceSumSquare(rows, axes, keepdims=1))
+        shorter = rows * (max_norm / length)
+        Where(length > max_norm, shorter, rows)
     HashtableLookup: x, keys, values ->
         # Equal, ArgMax, Gather; zeros, and 0 as second result, for what is not among the keys.
         hits = cast(Unsqueeze(x, [1]) == Unsqueeze(keys, [0]), INT32)

@@ -7,7 +7,6 @@ import onnx_ir as ir
 
 from pinnace.ops.builder import Builder
 from pinnace.ops.formulas import formulas, function, functions
-from pinnace.ops.math import promoted
 from pinnace.ops.room import room
 from pinnace.ops.table import Tensor, primitive
 from pinnace.ops.values import Unsupported, Value
@@ -55,6 +54,14 @@ formulas(
         reduced(weighted(-value, weight), reduction)
     KLDiv: x, target, reduction: str = "mean", log_target: bool = False ->
         reduced(Exp(target) * (target - x) if log_target else xlogy(target, target) - target * x, reduction)
+    KLDivLoss: logits, labels, reduction: str = "mean" ->
+        # The label times the difference of its Log and the input; 0 for labels that are not positive.
+        value = labels * (Log(labels) - logits)
+        value = Where(labels > 0.0, value, 0.0)
+        if reduction == "batchmean":
+            total = ReduceSum(value, keepdims=0)
+            return total / cast(tensor(dim(logits, 0)), dtype(total))
+        reduced(value, reduction)
     L1LossExt: x, target, reduction: str = "mean" -> reduced(Abs(Sub(*promoted(x, target))), reduction)
     MSELossExt: x, target, reduction: str = "mean" ->
         # Sub, and Mul with itself.
@@ -93,36 +100,29 @@ formulas(
         total = ReduceSum(Where(others, 0.0, gap), [1], keepdims=0)
         reduced(total / cast(tensor(classes), dtype(total)), reduction)
     SigmoidCrossEntropyWithLogits: logits, label -> Softplus(logits) - logits * label
+    SmoothL1Loss: prediction, target, beta: float = 1.0, reduction: str = "none" ->
+        # Half the square over beta below beta, the difference less half of beta from there on.
+        distance = Abs(Sub(*promoted(prediction, target)))
+        far = distance - 0.5 * beta
+        if beta == 0:
+            return reduced(far, reduction)
+        near = distance * distance * (0.5 / beta)
+        reduced(Where(distance < beta, near, far), reduction)
     SoftMarginLoss: x, target, reduction: str = "mean" -> reduced(log1p(Exp(-(x * target))), reduction)
     SoftmaxCrossEntropyWithLogits: logits, labels ->
         # LogSoftmax, Mul, ReduceSum; and what training would read.
         loss = -ReduceSum(LogSoftmax(logits, axis=-1) * labels, [-1], keepdims=0)
         (loss, Softmax(logits, axis=-1) - labels)
+    SparseSoftmaxCrossEntropyWithLogits; sens: logits, labels, is_grad: bool = False ->
+        # LogSoftmax at the labels, their mean.
+        if is_grad:
+            raise Unsupported("gives the gradient")
+        -ReduceMean(at(LogSoftmax(logits, axis=-1), labels), keepdims=0)
     """,
 )
 
 
-@primitive("SmoothL1Loss")
-def smooth_l1_loss(
-    b: Builder, prediction: Tensor, target: Tensor, beta: float = 1.0, reduction: str = "none"
-) -> Value:
-    """Half the square over beta below beta, the difference less half of beta from there on."""
-    distance = b.op("Abs", b.op("Sub", *promoted(b, prediction, target)))
-    far = b.op("Sub", distance, 0.5 * beta)
-    if beta == 0:
-        return reduced(b, far, reduction)
-    near = b.op("Mul", b.op("Mul", distance, distance), 0.5 / beta)
-    return reduced(b, b.op("Where", b.op("Less", distance, beta), near, far), reduction)
-
-
-@primitive("SparseSoftmaxCrossEntropyWithLogits", unused="sens")
-def sparse_softmax_cross_entropy(b: Builder, logits: Tensor, labels: Tensor, is_grad: bool = False) -> Value:
-    """LogSoftmax at the labels, their mean."""
-    if is_grad:
-        raise Unsupported("gives the gradient")
-    return b.op("Neg", b.op("ReduceMean", _at(b, b.op("LogSoftmax", logits, axis=-1), labels), keepdims=0))
-
-
+@function
 def _at(b: Builder, x: Tensor, labels: Tensor) -> Tensor:
     """Each row's element at its label."""
     places = b.op("Unsqueeze", b.cast(labels, ir.DataType.INT64), [1])
@@ -151,17 +151,6 @@ def nll_loss(
     if _REDUCED.get(reduction, reduction) == "mean":
         return b.op("Div", b.op("ReduceSum", loss, keepdims=0), total), total
     return reduced(b, loss, reduction), total
-
-
-@primitive("KLDivLoss")
-def kl_div_loss(b: Builder, logits: Tensor, labels: Tensor, reduction: str = "mean") -> Value:
-    """The label times the difference of its Log and the input; 0 for labels that are not positive."""
-    value = b.op("Mul", labels, b.op("Sub", b.op("Log", labels), logits))
-    value = b.op("Where", b.op("Greater", labels, 0.0), value, b.like(0.0, value))
-    if reduction == "batchmean":
-        total = b.op("ReduceSum", value, keepdims=0)
-        return b.op("Div", total, b.cast(b.tensor(b.dim(logits, 0)), b.dtype(total)))
-    return reduced(b, value, reduction)
 
 
 @primitive("TripletMarginLoss")

@@ -26,8 +26,7 @@ formulas(
     Expm1: x ->
         # Twice Sinh of x / 2 by Exp of x / 2, which is exact near zero.
         x = floating(x)
-        # Sinh is infinite far below, where Exp is 0
-        half = Max(x * 0.5, -20.0)
+        half = Max(x * 0.5, -20.0)  # Sinh is infinite far below, where Exp is 0
         Sinh(half) * Exp(half) * 2.0
     Frac: x -> x - trunc(x)
     Imag: x -> Expand(like(0.0, x), Shape(x))
@@ -35,6 +34,19 @@ formulas(
         # Neither IsInf nor IsNaN; true for ints.
         whole = not is_float(x)
         ~(never(x) if whole else IsInf(x) | IsNaN(x))
+    NanToNum: x, nan: float | None = None, posinf: float | None = None, neginf: float | None = None ->
+        # A number for NaN and each infinity, by Where.
+        if not is_float(x):
+            return x
+        largest = _LARGEST.get(dtype(x), float(np.finfo(np.float32).max))  # MindSpore's of float64, too
+        cases = (
+            (IsNaN(x), 0.0 if nan is None else nan),
+            (IsInf(x, detect_negative=0), largest if posinf is None else posinf),
+            (IsInf(x, detect_positive=0), -largest if neginf is None else neginf),
+        )
+        for condition, number in cases:
+            x = Where(condition, number, x)
+        x
     Neg: x -> Neg(x)
     Real Conj: x -> x
     Rint: x -> Round(x)
@@ -43,6 +55,14 @@ formulas(
         # Sign; 0 for NaN.
         signs = Sign(x)
         Where(IsNaN(x), 0, signs) if is_float(x) else signs
+    Sinc: x ->
+        # Sin of x times pi over itself, and 1 at 0; NaN at False, as MindSpore has it.
+        turn = floating(x) * pi
+        if dtype(x) is BOOL:
+            return Sin(turn) / turn
+        zero = turn == 0.0
+        safe = Where(zero, 1.0, turn)
+        Where(zero, 1.0, Sin(safe) / safe)
     Square: x -> x * x
     """,
 )
@@ -146,17 +166,6 @@ def exp2(b: Builder, x: Tensor) -> Tensor:
     return b.op("Pow", b.like(2.0, x), x)
 
 
-@primitive("Sinc")
-def sinc(b: Builder, x: Tensor) -> Value:
-    """Sin of x times pi over itself, and 1 at 0; NaN at False, as MindSpore has it."""
-    turn = b.op("Mul", floating(b, x), math.pi)
-    if b.dtype(x) is ir.DataType.BOOL:
-        return b.op("Div", b.op("Sin", turn), turn)
-    zero = b.op("Equal", turn, 0.0)
-    safe = b.op("Where", zero, b.like(1.0, turn), turn)
-    return b.op("Where", zero, b.like(1.0, turn), b.op("Div", b.op("Sin", safe), safe))
-
-
 @primitive("Logit")
 def logit(b: Builder, x: Tensor, eps: float = -1.0) -> Value:
     """Log of x / (1 - x), x clipped to [eps, 1 - eps] where eps is not negative."""
@@ -182,24 +191,6 @@ def never(b: Builder, x: Tensor) -> Tensor:
 
 
 _LARGEST = {ir.DataType.FLOAT16: 65504.0, ir.DataType.BFLOAT16: 3.3895313892515355e38}
-
-
-@primitive("NanToNum")
-def nan_to_num(
-    b: Builder, x: Tensor, nan: float | None = None, posinf: float | None = None, neginf: float | None = None
-) -> Value:
-    """A number for NaN and each infinity, by Where."""
-    if not b.dtype(x).is_floating_point():
-        return x
-    largest = _LARGEST.get(b.dtype(x), float(np.finfo(np.float32).max))  # MindSpore's of float64, too
-    cases = (
-        (b.op("IsNaN", x), 0.0 if nan is None else nan),
-        (b.op("IsInf", x, detect_negative=0), largest if posinf is None else posinf),
-        (b.op("IsInf", x, detect_positive=0), -largest if neginf is None else neginf),
-    )
-    for condition, number in cases:
-        x = b.op("Where", condition, b.like(number, x), x)
-    return x
 
 
 # -- two operands ----------------------------------------------------------------------------------

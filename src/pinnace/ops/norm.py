@@ -6,67 +6,83 @@ import numpy as np
 import onnx_ir as ir
 
 from pinnace.ops.builder import Builder
-from pinnace.ops.conv import images_back, images_first
-from pinnace.ops.formulas import formulas, function
+from pinnace.ops.formulas import formulas, function, functions
 from pinnace.ops.reduce import variance
 from pinnace.ops.room import room
 from pinnace.ops.table import Arguments, Ints, Tensor, primitive
 from pinnace.ops.values import Unsupported, Value
 
+formulas(
+    __name__,
+    """
+    AddLayerNormV2; additionalOut: x1, x2, gamma, beta, epsilon: float = 1e-05 ->
+        # Add and LayerNormalization.
+        total = x1 + x2
+        y, mean, rstd = layer_norm_v3(
+            total,
+            _LayerNorm(gamma=gamma, beta=beta, begin_norm_axis=-1, begin_params_axis=-1, epsilon=epsilon),
+        )
+        (y, mean, rstd, total)
+    AddRmsNorm: x1, x2, gamma, epsilon: float = 1e-06 ->
+        # Add, then as RmsNorm.
+        total = x1 + x2
+        y, rstd = rms_norm(total, gamma, epsilon)
+        (y, rstd, total)
+    BatchNorm; momentum: x, scale, bias, mean, variance, *, is_training: bool = False,
+        epsilon: float = 1e-05, data_format: str = "NCHW" ->
+        # BatchNormalization; in training with the batch's own mean and variance.
+        image = images_first(x, data_format)
+        mean, variance = batch_statistics(image) if is_training else (mean, variance)
+        y = BatchNormalization(image, scale, bias, mean, variance, epsilon=epsilon)
+        (images_back(y, data_format), scale, bias, mean, variance)
+    BatchNormExt; momentum: x, weight: Tensor | None, bias: Tensor | None, running_mean: Tensor | None,
+        running_var: Tensor | None, *, training: bool = False, epsilon: float = 1e-05 ->
+        # BatchNormalization; in training with the batch's own mean and variance.
+        own = training or running_mean is None or running_var is None
+        mean, variance = batch_statistics(x) if own else (running_mean, running_var)
+        scale = plain(mean, 1) if weight is None else weight
+        shift = plain(mean, 0) if bias is None else bias
+        (BatchNormalization(x, scale, shift, mean, variance, epsilon=epsilon), mean, variance)
+    GroupNorm: x, num_groups: int, weight = None, bias = None, eps: float = 1e-05 ->
+        # GroupNormalization.
+        factor, offset = of_channels(x, weight, 1), of_channels(x, bias, 0)
+        y = GroupNormalization(x, factor, offset, num_groups=num_groups, epsilon=eps)
+        groups = reshape(x, [dim(x, 0), num_groups, -1])
+        spread, mean = variance(groups, [2], 0)
+        (y, mean, reciprocal_root(spread, eps))
+    InstanceNorm InstanceNormV2; momentum: x, gamma, beta, mean = None, variance = None, *,
+        is_training: bool = True, epsilon: float = 1e-05 ->
+        # InstanceNormalization; with given mean and variance Sub, Div, Mul, Add.
+        if is_training and rank(gamma) > 1:  # a number for every channel of every image
+            axes = range(2, rank(x))
+            distance = x - ReduceMean(x, axes, keepdims=1)
+            own = ReduceMean(distance * distance, axes, keepdims=1)
+            y = distance / Sqrt(own + epsilon)
+            return (y * gamma + beta, mean, variance)
+        if is_training:
+            return (InstanceNormalization(x, gamma, beta, epsilon=epsilon), mean, variance)
+        if mean is None or variance is None:
+            raise Unsupported("normalises by a mean and a variance, and has but one of them or none")
+        spread = Sqrt(variance + epsilon)
+        y = (x - mean) / spread
+        (y * gamma + beta, mean, variance)
+    LRN: x, depth_radius: int = 5, bias: float = 1.0, alpha: float = 1.0, beta: float = 0.5 ->
+        # LRN.
+        size = 2 * depth_radius + 1
+        LRN(x, size=size, bias=bias, alpha=alpha * size, beta=beta)
+    """,
+)
 
-@primitive("BatchNorm", unused="momentum")
-def batch_norm(
-    b: Builder,
-    x: Tensor,
-    scale: Tensor,
-    bias: Tensor,
-    mean: Tensor,
-    variance: Tensor,
-    *,
-    is_training: bool = False,
-    epsilon: float = 1e-5,
-    data_format: str = "NCHW",
-) -> Value:
-    """BatchNormalization; in training with the batch's own mean and variance."""
-    image = images_first(b, x, data_format)
-    if is_training:
-        mean, variance = _batch_statistics(b, image)
-    y = _normalised(b, image, scale, bias, mean, variance, epsilon)
-    return images_back(b, y, data_format), scale, bias, mean, variance
+
+functions(
+    __name__,
+    """
+    batch_statistics: x -> variance(x, [0, *range(2, rank(x))], 0)[::-1]
+    """,
+)
 
 
-@primitive("BatchNormExt", unused="momentum")
-def batch_norm_ext(
-    b: Builder,
-    x: Tensor,
-    weight: Tensor | None,
-    bias: Tensor | None,
-    running_mean: Tensor | None,
-    running_var: Tensor | None,
-    *,
-    training: bool = False,
-    epsilon: float = 1e-5,
-) -> Value:
-    """BatchNormalization; in training with the batch's own mean and variance."""
-    if training or running_mean is None or running_var is None:
-        running_mean, running_var = _batch_statistics(b, x)
-    scale = _plain(b, running_mean, 1) if weight is None else weight
-    shift = _plain(b, running_mean, 0) if bias is None else bias
-    y = _normalised(b, x, scale, shift, running_mean, running_var, epsilon)
-    return y, running_mean, running_var
-
-
-def _normalised(
-    b: Builder, x: Tensor, scale: Tensor, bias: Tensor, mean: Tensor, variance: Tensor, epsilon: float
-) -> Tensor:
-    return b.op("BatchNormalization", x, scale, bias, mean, variance, epsilon=epsilon)
-
-
-def _batch_statistics(b: Builder, x: Tensor) -> tuple[Tensor, Tensor]:
-    spread, mean = variance(b, x, [0, *range(2, b.rank(x))], 0)
-    return mean, spread
-
-
+@function
 def _plain(b: Builder, like: Tensor, number: float) -> Tensor:
     return b.constant(np.full(room(*b.static_shape(like)), number, b.dtype(like).numpy()))
 
@@ -139,37 +155,6 @@ def layer_norm_v3(b: Builder, x: Tensor, arguments: _LayerNorm) -> Value:
     return y, mean, reciprocal_root(b, spread, arguments.epsilon)
 
 
-formulas(
-    __name__,
-    """
-    AddLayerNormV2; additionalOut: x1, x2, gamma, beta, epsilon: float = 1e-05 ->
-        # Add and LayerNormalization.
-        total = x1 + x2
-        y, mean, rstd = layer_norm_v3(
-            total,
-            _LayerNorm(gamma=gamma, beta=beta, begin_norm_axis=-1, begin_params_axis=-1, epsilon=epsilon),
-        )
-        (y, mean, rstd, total)
-    AddRmsNorm: x1, x2, gamma, epsilon: float = 1e-06 ->
-        # Add, then as RmsNorm.
-        total = x1 + x2
-        y, rstd = rms_norm(total, gamma, epsilon)
-        (y, rstd, total)
-    GroupNorm: x, num_groups: int, weight = None, bias = None, eps: float = 1e-05 ->
-        # GroupNormalization.
-        factor, offset = of_channels(x, weight, 1), of_channels(x, bias, 0)
-        y = GroupNormalization(x, factor, offset, num_groups=num_groups, epsilon=eps)
-        groups = reshape(x, [dim(x, 0), num_groups, -1])
-        spread, mean = variance(groups, [2], 0)
-        (y, mean, reciprocal_root(spread, eps))
-    LRN: x, depth_radius: int = 5, bias: float = 1.0, alpha: float = 1.0, beta: float = 0.5 ->
-        # LRN.
-        size = 2 * depth_radius + 1
-        LRN(x, size=size, bias=bias, alpha=alpha * size, beta=beta)
-    """,
-)
-
-
 @function
 def reciprocal_root(b: Builder, x: Tensor, epsilon: float) -> Tensor:
     """1 / sqrt(x + epsilon)."""
@@ -185,34 +170,6 @@ def _of_channels(b: Builder, x: Tensor, given: Tensor | None, number: int) -> Te
     if channels is None:
         raise Unsupported("has a number of channels that only the run knows")
     return b.constant(np.full(room(channels), number, b.dtype(x).numpy()))
-
-
-@primitive("InstanceNorm", "InstanceNormV2", unused="momentum")
-def instance_norm(
-    b: Builder,
-    x: Tensor,
-    gamma: Tensor,
-    beta: Tensor,
-    mean: Tensor | None = None,
-    variance: Tensor | None = None,
-    *,
-    is_training: bool = True,
-    epsilon: float = 1e-5,
-) -> Value:
-    """InstanceNormalization; with given mean and variance Sub, Div, Mul, Add."""
-    if is_training and b.rank(gamma) > 1:  # a number for every channel of every image
-        axes = list(range(2, b.rank(x)))
-        distance = b.op("Sub", x, b.op("ReduceMean", x, axes, keepdims=1))
-        own = b.op("ReduceMean", b.op("Mul", distance, distance), axes, keepdims=1)
-        y = b.op("Div", distance, b.op("Sqrt", b.op("Add", own, epsilon)))
-        return b.op("Add", b.op("Mul", y, gamma), beta), mean, variance
-    if is_training:
-        return b.op("InstanceNormalization", x, gamma, beta, epsilon=epsilon), mean, variance
-    if mean is None or variance is None:
-        raise Unsupported("normalises by a mean and a variance, and has but one of them or none")
-    spread = b.op("Sqrt", b.op("Add", variance, epsilon))
-    y = b.op("Div", b.op("Sub", x, mean), spread)
-    return b.op("Add", b.op("Mul", y, gamma), beta), mean, variance
 
 
 @function

@@ -10,7 +10,6 @@ import onnx_ir as ir
 
 from pinnace.ops.builder import Builder
 from pinnace.ops.formulas import formulas, function, functions
-from pinnace.ops.linalg import flipped
 from pinnace.ops.table import Dtype, Tensor, primitive, primitives
 from pinnace.ops.values import Unsupported, Value
 
@@ -150,6 +149,19 @@ formulas(
         y, factor, shift = [cast(t, FLOAT) for t in (x, scale, offset)]
         y = y * (factor * factor if sqrt_mode else factor)
         stored(y + shift, dst_type, rounding_mode)
+    WeightQuantBatchMatmul: x, weight, antiquant_scale, antiquant_offset = None, quant_scale = None,
+        quant_offset = None, bias = None, transpose_x: bool = False, transpose_weight: bool = False,
+        antiquant_group_size: int = 0 ->
+        # Add and Mul of the weight, MatMul in float32, Cast.
+        if antiquant_group_size:
+            raise Unsupported("has scales for groups of rows")
+        weight = widened(weight, antiquant_scale, antiquant_offset)
+        y = product(x, weight, transpose_x, transpose_weight)
+        y = y + cast(bias, FLOAT) if bias is not None else y
+        if quant_scale is None:
+            return cast(y, dtype(x))
+        y = y * dequantising(quant_scale)
+        stored(y if quant_offset is None else y + cast(quant_offset, FLOAT))
     """,
 )
 
@@ -157,59 +169,28 @@ formulas(
 # -- products --------------------------------------------------------------------------------------
 
 
-@function
-def dequantising(b: Builder, scale: Tensor) -> Tensor:
-    """A scale as float32; one of uint64 holds the bits of a float32 in its lower half."""
-    if b.dtype(scale) not in (ir.DataType.UINT64, ir.DataType.INT64):
-        return b.cast(scale, _FLOAT)
-    known = b.known(scale)
-    if known is None:
-        raise Unsupported("has a scale that is packed as integers and computed by the graph")
-    return b.constant(np.asarray(known).astype(np.uint32).view(np.float32))
-
-
-@function
-def _product(b: Builder, x: Tensor, weight: Tensor, transpose_x: bool, transpose_weight: bool) -> Tensor:
-    first, second = b.cast(x, _FLOAT), b.cast(weight, _FLOAT)
-    first = flipped(b, first) if transpose_x else first
-    return b.op("MatMul", first, flipped(b, second) if transpose_weight else second)
-
-
 functions(
     __name__,
     """
+    dequantising: scale ->
+        # A scale as float32; one of uint64 holds the bits of a float32 in its lower half.
+        if dtype(scale) not in (UINT64, INT64):
+            return cast(scale, FLOAT)
+        bits = known(scale)
+        if bits is None:
+            raise Unsupported("has a scale that is packed as integers and computed by the graph")
+        constant(np.asarray(bits).astype(np.uint32).view(np.float32))
+    product: x, weight, transpose_x, transpose_weight ->
+        # MatMul, in float32.
+        first, second = cast(x, FLOAT), cast(weight, FLOAT)
+        first = flipped(first) if transpose_x else first
+        first @ (flipped(second) if transpose_weight else second)
     per_token: y, scale -> y if scale is None else y * Unsqueeze(cast(scale, FLOAT), [-1])
     """,
 )
 
 
-@primitive("WeightQuantBatchMatmul")
-def weight_quant_batch_matmul(
-    b: Builder,
-    x: Tensor,
-    weight: Tensor,
-    antiquant_scale: Tensor,
-    antiquant_offset: Tensor | None = None,
-    quant_scale: Tensor | None = None,
-    quant_offset: Tensor | None = None,
-    bias: Tensor | None = None,
-    transpose_x: bool = False,
-    transpose_weight: bool = False,
-    antiquant_group_size: int = 0,
-) -> Value:
-    """Add and Mul of the weight, MatMul in float32, Cast."""
-    if antiquant_group_size:
-        raise Unsupported("has scales for groups of rows")
-    weight = widened(b, weight, antiquant_scale, antiquant_offset)
-    y = _product(b, x, weight, transpose_x, transpose_weight)
-    if bias is not None:
-        y = b.op("Add", y, b.cast(bias, _FLOAT))
-    if quant_scale is None:
-        return b.cast(y, b.dtype(x))
-    y = b.op("Mul", y, dequantising(b, quant_scale))
-    return stored(b, y if quant_offset is None else b.op("Add", y, b.cast(quant_offset, _FLOAT)))
-
-
+@function
 def widened(b: Builder, weight: Tensor, scale: Tensor, offset: Tensor | None) -> Tensor:
     """The numbers that the integers of a weight stand for, as float32."""
     wide = b.cast(weight, _FLOAT)
