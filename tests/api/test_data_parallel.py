@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import gc
+import logging
 import os
 import signal
 import subprocess
@@ -288,13 +289,22 @@ def test_what_depends_on_all_rows_cannot_be_joined(tmp_path):
 # -- errors of engines -----------------------------------------------------------------------------------
 
 
-def test_an_engine_that_fails_tells_which_device(tmp_path):
+def test_an_engine_that_fails_tells_which_device(tmp_path, caplog):
+    caplog.set_level(logging.INFO, "pinnace")
     nodes = [helper.make_node("Gather", ["table", "i"], ["y"])]
     table = helper.make_tensor("table", TensorProto.FLOAT, [3], [1, 2, 3])
     path = saved(tmp_path / "g.onnx", nodes, [("i", ["n"], TensorProto.INT64)], [("y", ["n"])], [table])
     with DataParallel(path, on_ascend(), device_ids=[1]) as model:
+        (built,) = [record.getMessage() for record in caplog.records if record.name == "pinnace.build"]
+        assert built.startswith(f"{path}: engine onnxruntime")
+        assert "cache written" in built
+        assert model.get_model_info("cache") == "written"
+        assert "devices ascend:1" in built
+        caplog.clear()
         with pytest.raises(EngineError, match=r"ascend:1 \(simulated.*onnxruntime"):
             model.predict([np.array([0, 7])], timeout=WAIT)
+        (failed,) = [record.getMessage() for record in caplog.records if record.name == "pinnace.predictions"]
+        assert failed.startswith("a prediction failed, inputs of shapes [(")
         np.testing.assert_array_equal(model.predict([np.array([2, 0])])[0].get_data_to_numpy(), [3, 1])
         assert (model.stats().failed, model.stats().restarts) == (1, 0)
 

@@ -53,6 +53,7 @@ class Counter:
     info = {"engine": "counter"}  # noqa: RUF012
     closed = 0
     takes_device_memory = False
+    lost_by_fork = ""
 
     def first_state(self):
         return [np.zeros(2, np.float32)]

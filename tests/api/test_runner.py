@@ -46,6 +46,7 @@ class Gate:
     outputs = (Port("y", DataType.FLOAT32, (1,)),)
     info: dict[str, str] = {}  # noqa: RUF012
     takes_device_memory = False
+    lost_by_fork = ""
 
     def __init__(self) -> None:
         self.open = threading.Semaphore(0)

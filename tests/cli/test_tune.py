@@ -42,6 +42,7 @@ class Running:
 
 class Built:
     takes_device_memory = False
+    lost_by_fork = ""
 
     def __init__(self, executable, engine, error):
         self.executable, self.engine, self.error = executable, engine, error

@@ -28,6 +28,7 @@ class Gate:
     inputs = (Port("x", DataType.FLOAT32, (1,)),)
     outputs = (Port("y", DataType.FLOAT32, (1,)),)
     info: dict[str, str] = {}  # noqa: RUF012
+    lost_by_fork = ""
 
     def __init__(self):
         self.open = threading.Semaphore(0)

@@ -29,6 +29,8 @@ from pinnace.types import Array
 
 T = TypeVar("T")
 _log = logging.getLogger("pinnace.serving")
+_builds = logging.getLogger("pinnace.build")
+_FACTS = ("engine", "precision", "model_type", "threads", "tuned", "cache", "build")
 Take = Callable[[Sequence[Array]], T]
 """A function of results, which are valid only during the call."""
 
@@ -121,6 +123,10 @@ class Crew:
         self.inputs, self.outputs = ports_of(self._said["inputs"]), ports_of(self._said["outputs"])
         self.info: Mapping[str, str] = self._said["info"]
         self.keeps: int = self._said.get("keeps", 0)
+        said = {name: self.info[name] for name in _FACTS} | {"devices": ", ".join(self.devices)}
+        _builds.info(
+            "%s: %s", self.info["file"], ", ".join(f"{name} {value}" for name, value in said.items())
+        )
 
     def __len__(self) -> int:
         return len(self._places)

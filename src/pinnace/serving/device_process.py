@@ -8,7 +8,7 @@ import socket
 import sys
 from collections.abc import Sequence
 
-from pinnace.building.origin import build
+from pinnace.building.origin import Origin
 from pinnace.engines.protocol import Executable
 from pinnace.errors import EngineError
 from pinnace.machine.cores import bound
@@ -32,14 +32,17 @@ def main(told: Message) -> None:
         target = _target(job["target"])
         if target.cores:
             os.sched_setaffinity(0, target.cores)  # keep all threads of a simulated device on its cores
-        executable = build(job["model"], None, target, Settings(job["sections"], job["folder"]))
+        origin = Origin(job["model"], None, lambda _: target, Settings(job["sections"], job["folder"]))
+        executable = origin.build()
+        info = {**origin.facts, **executable.info}
+        del origin  # with what it holds of the file
         _check(executable.inputs + executable.outputs)
         ports = {"inputs": ports_said(executable.inputs), "outputs": ports_said(executable.outputs)}
     except BaseException as error:
         control.send({"error": as_message(error)})
         return
     sys.stderr.flush()
-    control.send({**ports, "info": dict(executable.info)})
+    control.send({**ports, "info": info})
     os.dup2(told["stderr"], 2)
     with bound(target.cores[:1]):
         _serve(control, slots, executable)

@@ -13,6 +13,7 @@ import numpy as np
 from pinnace.errors import ArgumentValueError, DataMismatchError
 from pinnace.serving.request import GuardedFuture
 from pinnace.serving.stats import Tally
+from pinnace.serving.worker import log_failure
 from pinnace.shapes import Shape
 from pinnace.tensors.outputs import OutputPorts
 from pinnace.tensors.tensor import Outputs, tensors_of
@@ -132,6 +133,7 @@ class SplitRequest(GuardedFuture[Outputs]):
         self._lock = threading.Lock()
         self._results: list[Array] | None = None
         self._failed = False
+        self._arrays = arrays
         found = plan.parts(arrays, devices)
         self._total = found[-1][1]
         self._left = len(found)
@@ -186,6 +188,7 @@ class SplitRequest(GuardedFuture[Outputs]):
             self._failed = True
         with self._tally.lock:
             self._tally.failed += 1
+        log_failure(self._arrays, error)
         self.set_exception(error)
 
 

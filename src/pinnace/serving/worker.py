@@ -23,6 +23,12 @@ _log = logging.getLogger("pinnace.predictions")
 _log.addHandler(logging.NullHandler())  # a caller gets the error, so nothing is printed by default
 
 
+def log_failure(arrays: Sequence[Array], error: BaseException) -> None:
+    """Log a failed prediction."""
+    shapes = [array.shape for array in arrays]
+    _log.warning("a prediction failed, inputs of shapes %s: %s", shapes, error)
+
+
 class Worker:
     """A place to run: its execution, the cores that it is bound to, and its counts.
 
@@ -53,8 +59,7 @@ class Worker:
             results = self._execution.run(arrays, outputs)
         except BaseException as error:
             tally.failed += 1
-            shapes = [array.shape for array in arrays]
-            _log.warning("a prediction failed, inputs of shapes %s: %s", shapes, error)
+            log_failure(arrays, error)
             if isinstance(error, EngineError):
                 self._check_shapes(arrays)
             raise

@@ -10,7 +10,7 @@ from typing import Any
 
 import ray
 
-from pinnace.building.origin import build
+from pinnace.building.origin import Origin
 from pinnace.building.planning import to_target
 from pinnace.engines.protocol import Execution
 from pinnace.machine.cores import bound
@@ -79,7 +79,8 @@ class Actor:
         target = self._target()
         if target.cores:
             os.sched_setaffinity(0, target.cores)  # keep all threads of a simulated device on its cores
-        executable = build(path, None, target, order.settings)
+        origin = Origin(path, None, lambda _: target, order.settings)
+        executable = origin.build()
         self._execution: Execution = executable.execution()
         self._cores = target.cores
         self._said = {
@@ -87,7 +88,7 @@ class Actor:
             "pid": os.getpid(),
             "inputs": ports_said(executable.inputs),
             "outputs": ports_said(executable.outputs),
-            "info": dict(executable.info),
+            "info": {**origin.facts, **executable.info},
             "keeps": len(self._execution.state),
         }
         return self._said
