@@ -98,6 +98,37 @@ def test_weights_of_a_functions_branches_outside_of_the_folder_are_refused(tmp_p
         read(Source.of_file(folder / "m.onnx"))
 
 
+@pytest.fixture
+def store(tmp_path):
+    """A folder of links to files of other names in another folder, as Hugging Face's cache has them."""
+    blobs, links = tmp_path / "blobs", tmp_path / "links"
+    blobs.mkdir()
+    links.mkdir()
+    write_with_external_data(blobs / "0a", location="m.data")
+    (blobs / "0b").write_bytes(W.tobytes())
+    for name, blob in (("m.onnx", "0a"), ("m.data", "0b")):
+        (links / name).symlink_to(blobs / blob)
+    return links
+
+
+@pytest.mark.parametrize("cache", ["on", "off"])
+def test_a_model_and_its_weights_by_links(store, cache, monkeypatch):
+    if cache == "off":
+        monkeypatch.setenv("PINNACE_CACHE_DIR", "off")
+    for _ in range(2):
+        with mslite.Model(store / "m.onnx") as model:
+            y = model.predict([X])[0].numpy()
+        np.testing.assert_allclose(y, X @ W, rtol=1e-5, atol=1e-5)
+
+
+def test_weights_by_a_link_to_another_folder_than_the_models_are_refused(store, tmp_path):
+    (tmp_path / "secret").write_bytes(W.tobytes())
+    (store / "m.data").unlink()
+    (store / "m.data").symlink_to(tmp_path / "secret")
+    with pytest.raises(ModelFormatError, match=r"outside of the model's folder"):
+        read(Source.of_file(store / "m.onnx"))
+
+
 def test_a_file_of_weights_that_is_a_loop_is_refused(tmp_path):
     (tmp_path / "loop").symlink_to("loop")
     write_with_external_data(tmp_path / "m.onnx", location="loop")

@@ -45,6 +45,8 @@ class Source:
     folder: Path | None = None
     seen: dict[Path, tuple[int, ...]] = field(default_factory=dict, compare=False)
     """State of each file of the model on first use."""
+    links: Path | None = None
+    """Folder of the symbolic link by which the model was given; links to its other files may be there."""
     mapped: WeakValueDictionary[Path, mmap.mmap] = field(default_factory=WeakValueDictionary, compare=False)
     """Mappings of the model's other files while they are in use: each mapping takes a file descriptor."""
 
@@ -53,15 +55,18 @@ class Source:
         """Map a file. Raises ModelFormatError if it is missing, empty or unreadable.
 
         Of a symbolic link it is the file that counts, with the folder in which it is: onnxruntime opens no
-        weights by a link that leaves its folder.
+        weights by a link that leaves its folder. Stores of models keep all files in one folder, under names
+        that only the links tell.
         """
-        where = Path(os.path.realpath(path) if os.path.islink(path) else path)
+        links = Path(path).absolute().parent if os.path.islink(path) else None
+        where = Path(os.path.realpath(path) if links else path)
         _check_name(where.absolute())
         before = _state(where)
         data = _map(where)
         if not len(data):
             raise ModelFormatError(f"{where}: the file is empty")
-        return cls(os.fspath(path), data, where, where.absolute().parent, {where.absolute(): before})
+        seen = {where.absolute(): before}
+        return cls(os.fspath(path), data, where, where.absolute().parent, seen, links=links)
 
     @classmethod
     def of_buffer(cls, data: Buffer, folder: str | os.PathLike[str] | None = None) -> Source:
@@ -213,6 +218,8 @@ class Source:
             )
         path = self.folder / location
         try:
+            if self.links and not path.exists():
+                path = (self.links / location).resolve()
             real = path.resolve(strict=True)
         except (OSError, ValueError, RuntimeError) as error:  # RuntimeError: a loop, before Python 3.13
             raise ModelFormatError(
