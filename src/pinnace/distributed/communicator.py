@@ -14,6 +14,10 @@ Ranks = tuple[int, ...]
 """Members of a group, in its order, by their numbers in the world."""
 
 
+Message = tuple[int, Array]
+"""Another rank, and the array that is sent to it or received from it; contiguous."""
+
+
 class Link(Protocol):
     """The connection of one executable to the same one in other ranks.
 
@@ -37,10 +41,8 @@ class Link(Protocol):
     def all_to_all(self, group: Ranks, x: Array, out: Array) -> None:
         """Send part i of `x` to member i; `out` is the concatenation of the received parts."""
 
-    def exchange(
-        self, sends: Sequence[tuple[int, Array]], receives: Sequence[tuple[int, Array]], tag: int
-    ) -> None:
-        """Send each array to a rank, and receive each array from a rank."""
+    def exchange(self, sends: Sequence[Message], receives: Sequence[Message], tag: int) -> None:
+        """Send each array to another rank, and receive each array from another rank."""
 
     def barrier(self, group: Ranks) -> None:
         """Return when all ranks of the group have called it."""

@@ -12,7 +12,7 @@ import ml_dtypes
 import numpy as np
 
 from pinnace.distributed.agreement import agree, group_of
-from pinnace.distributed.communicator import Communicator, Link, Ranks
+from pinnace.distributed.communicator import Communicator, Link, Message, Ranks
 from pinnace.distributed.start import communicator
 from pinnace.distributed.steps import Collective, Plan, RankPart, Segment, Step, Wait
 from pinnace.distributed.tables import groups_of
@@ -103,7 +103,15 @@ class _CollectiveRunner:
             case _:
                 sends = [(group[to], x) for to, x in zip(one.to, taken, strict=True)]
                 receives = [(group[source], y) for source, y in zip(one.source, given, strict=True)]
-                link.exchange(sends, receives, one.tag)
+                self._exchange(sends, receives, one.tag)
+
+    def _exchange(self, sends: Sequence[Message], receives: Sequence[Message], tag: int) -> None:
+        own = self.ranks.rank
+        here, arrived = ([array for rank, array in some if rank == own] for some in (sends, receives))
+        for x, out in zip(here, arrived, strict=True):
+            np.copyto(out, x)
+        others, theirs = ([one for one in some if one[0] != own] for some in (sends, receives))
+        self._link.exchange(others, theirs, tag)
 
     def _reduce(self, one: Collective, group: Ranks, x: Array, out: Array) -> None:
         run = self._link.all_reduce if one.kind == "AllReduce" else self._link.reduce_scatter

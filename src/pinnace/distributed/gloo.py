@@ -10,7 +10,7 @@ from uuid import uuid4
 
 import numpy as np
 
-from pinnace.distributed.communicator import Link, Ranks, as_bytes, gathered
+from pinnace.distributed.communicator import Link, Message, Ranks, as_bytes, gathered
 from pinnace.distributed.roster import Roster
 from pinnace.distributed.tables import Rendezvous
 from pinnace.distributed.watch import Watch
@@ -63,7 +63,7 @@ class Gloo:
                 timeout=self._limit,
                 wait_for_workers=False,
             )
-        except Exception as error:
+        except RuntimeError as error:
             text = str(error).splitlines()[0]
             raise DistributedError(
                 f"rank {self.rank}: rank 0 did not connect within {seconds:g} s ({where}; {text})"
@@ -91,7 +91,7 @@ class Gloo:
         options._timeout = timedelta(seconds=self.watch.seconds)
         try:
             return kind(self.store(name), group.index(self.rank), len(group), options)
-        except Exception as error:
+        except RuntimeError as error:
             raise self.watch.lost(error) from None
 
     def _run(self, start: Callable[[], Any]) -> None:
@@ -129,9 +129,7 @@ class _GlooLink:
     def all_to_all(self, group: Ranks, x: Array, out: Array) -> None:
         self._run(group, lambda: self._groups[group].alltoall_base(_bytes(out), _bytes(x), [], []))
 
-    def exchange(
-        self, sends: Sequence[tuple[int, Array]], receives: Sequence[tuple[int, Array]], tag: int
-    ) -> None:
+    def exchange(self, sends: Sequence[Message], receives: Sequence[Message], tag: int) -> None:
         started = [(rank, self._world.recv([_bytes(array)], rank, tag)) for rank, array in receives]
         started += [(rank, self._world.send([_bytes(array)], rank, tag)) for rank, array in sends]
         for rank, work in started:

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from pinnace.distributed.communicator import Link, Ranks, as_bytes, gathered
+from pinnace.distributed.communicator import Link, Message, Ranks, as_bytes, gathered
 from pinnace.distributed.roster import Roster
 from pinnace.distributed.watch import Watch
 from pinnace.errors import ConfigError, DistributedError
@@ -114,9 +114,7 @@ class _MpiLink:
     def all_to_all(self, group: Ranks, x: Array, out: Array) -> None:
         self._run(group, lambda: self._groups[group].Ialltoall(as_bytes(x), as_bytes(out)))
 
-    def exchange(
-        self, sends: Sequence[tuple[int, Array]], receives: Sequence[tuple[int, Array]], tag: int
-    ) -> None:
+    def exchange(self, sends: Sequence[Message], receives: Sequence[Message], tag: int) -> None:
         started = [self._world.Irecv(as_bytes(array), rank, tag) for rank, array in receives]
         started += [self._world.Isend(as_bytes(array), rank, tag) for rank, array in sends]
         ranks = tuple({rank for rank, _ in (*sends, *receives)})

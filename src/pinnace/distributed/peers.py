@@ -8,12 +8,8 @@ import struct
 import time
 from collections.abc import Mapping, Sequence
 
-from pinnace.distributed.communicator import as_bytes
+from pinnace.distributed.communicator import Message, as_bytes
 from pinnace.distributed.watch import Watch
-from pinnace.types import Array
-
-Message = tuple[int, Array]
-"""The other rank, and the array that is sent or received into; contiguous."""
 
 _HEAD = struct.Struct("!qQ")
 """Header of an array: its tag, and its number of bytes."""

@@ -23,9 +23,9 @@ from uuid import uuid4
 
 import numpy as np
 
-from pinnace.distributed.communicator import Link, Ranks, gathered
+from pinnace.distributed.communicator import Link, Message, Ranks, gathered
 from pinnace.distributed.listener import PATIENCE, SECRET, Listener, sealed, unsealed
-from pinnace.distributed.peers import Message, Peer, move
+from pinnace.distributed.peers import Peer, move
 from pinnace.distributed.roster import Roster
 from pinnace.distributed.tables import Rendezvous
 from pinnace.distributed.watch import Watch
@@ -209,11 +209,7 @@ class _SocketLink:
         self._move([(rank, rows[n]) for rank, n in others], [(rank, results[n]) for rank, n in others])
 
     def exchange(self, sends: Sequence[Message], receives: Sequence[Message], tag: int) -> None:
-        given, taken = ([a for rank, a in some if rank == self._rank] for some in (sends, receives))
-        for x, out in zip(given, taken, strict=True):
-            np.copyto(out, x)
-        others, theirs = ([one for one in some if one[0] != self._rank] for some in (sends, receives))
-        move(self._peers, others, theirs, tag, self._watch)
+        move(self._peers, sends, receives, tag, self._watch)
 
     def barrier(self, group: Ranks) -> None:
         self.all_gather(group, np.zeros(1, np.uint8), np.empty(len(group), np.uint8))
