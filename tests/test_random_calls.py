@@ -12,6 +12,7 @@ import pytest
 from tests.random_calls.cases import Case, Step
 from tests.random_calls.compare import difference
 from tests.random_calls.growing import Grower
+from tests.random_calls.ours import named
 from tests.random_calls.shrink import shrunk
 from tests.random_calls.values import Drawer, kinds
 
@@ -131,3 +132,8 @@ def test_without_an_oracle_it_says_what_it_needs():
     )
     assert ended.returncode == 2
     assert "an interpreter with MindSpore 2.10 is needed" in ended.stderr
+
+
+def test_the_page_of_engines_names_operators_for_numbers():
+    assert {"Relu", "MaxPool", "GridSample"} <= named("NaN|infinity")
+    assert "Clip" in named("signed zeros")

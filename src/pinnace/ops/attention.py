@@ -38,7 +38,9 @@ class _Layout:
         """A layout by name or by number."""
         found = _LAYOUTS.get(name, name)
         if found not in ("BSH", "BNSD", "SBH", "BSND", "BNSD_BSND"):
-            raise Unsupported(f"has the layout {found}, and BSH, SBH, BSND, BNSD and BNSD_BSND are lowered")
+            raise Unsupported(
+                f"has the layout {found}, but only BSH, SBH, BSND, BNSD and BNSD_BSND work"
+            )
         return _Layout(found, heads)
 
     def apart(self, b: Builder, x: Tensor) -> Tensor:
@@ -149,7 +151,7 @@ class _Masking(Arguments):
         if mode in (2, 3, 4):
             return _hidden(b, scores, _band_mask(b, q, k, mode, self.pre_tokens, self.next_tokens))
         if mode not in (0, 1):
-            raise Unsupported(f"has the sparse_mode {mode}, and 0 to 4 are lowered")
+            raise Unsupported(f"has the sparse_mode {mode}, but only 0 to 4 are supported")
         return _hidden(b, scores, self.attn_mask)
 
 
@@ -229,7 +231,7 @@ def attention_for_inference(
 ) -> Value:
     """MatMul, Where, Softmax, MatMul; queries behind actual_seq_lengths are computed like the others."""
     if len(key) != 1 or len(value) != 1:
-        raise Unsupported("has keys or values in several tensors, and one is lowered")
+        raise Unsupported("has keys or values in several tensors, but only one is supported")
     mask, lengths = masking.attn_mask, actual_seq_lengths_kv
     if stage == "increment":
         lengths = actual_seq_lengths  # of the keys: there is one query

@@ -79,7 +79,7 @@ def multi_scale_deformable_attention(
     """GridSample of each level, Mul by the weights, ReduceSum."""
     known = b.known(shape)
     if known is None:
-        raise Unsupported("has levels of a size that only the run knows")
+        raise Unsupported("needs the sizes of the levels fixed")
     rows = (
         known if isinstance(known, np.ndarray) else [binding.ints(b, row) for row in binding.items(b, known)]
     )

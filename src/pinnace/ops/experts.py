@@ -169,7 +169,7 @@ def _through(b: Builder, x: Tensor, number: int) -> Tensor:
             return b.op("Mul", x, b.op("Sigmoid", b.op("Mul", x, 1.702)))
         case 23:
             return b.op("Mul", x, b.op("Sigmoid", x))
-    raise Unsupported(f"has the activation {number}, which is not lowered")
+    raise Unsupported(f"has the activation {number}, which is not supported")
 
 
 # -- a matrix for each expert ----------------------------------------------------------------------
@@ -197,7 +197,7 @@ def _grouped(
     """Rows of `x` (m, k) in groups, each times a matrix of its own of `weight` (experts, k, n)."""
     experts = b.dim(weight, 0)
     if not isinstance(experts, int):
-        raise Unsupported("has a number of experts that only the run knows")
+        raise Unsupported("needs the number of experts fixed")
     ends = b.cast(group_list, _INT64)
     ends = b.op("CumSum", ends, b.constant(0, np.int64)) if counts else ends
     bounds = b.op("Concat", b.constant([0], np.int64), ends, b.op("Shape", x, end=1), axis=0)

@@ -60,7 +60,7 @@ def lu_unpack(
     """Trilu of the two halves; the exchanges of rows in a Loop, as a matrix by Equal."""
     height, width = b.dim(data, -2), b.dim(data, -1)
     if not isinstance(height, int) or not isinstance(width, int):
-        raise Unsupported("unpacks a matrix of a size that only the run knows")
+        raise Unsupported("needs the size of the matrix fixed")
     if b.rank(pivots) != b.rank(data) - 1:
         raise Unsupported("has not one vector of pivots for each matrix")
     order, least = _exchanges(b, pivots, height), min(height, width)
@@ -314,7 +314,7 @@ def svd(b: Builder, x: Tensor, full_matrices: bool = False, compute_uv: bool = T
 def nuclear_norm(b: Builder, x: Tensor, *, keepdim: bool = False) -> Value:
     """Jacobi's rotations in a Loop, and ReduceSum."""
     if b.rank(x) != 2:
-        raise Unsupported("takes the norm of parts of a tensor, and only that of a matrix is lowered")
+        raise Unsupported("takes the norm of parts of a tensor, but only that of a matrix is supported")
     values = _singular_values(b, x)[1]
     total = b.op("ReduceSum", values, keepdims=0)
     return b.reshape(total, [1, 1]) if keepdim else total

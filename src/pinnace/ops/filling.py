@@ -81,7 +81,7 @@ def range_(b: Builder, start: Value, limit: Value, delta: Value) -> Value:
     dtype = b.declared[0].dtype if b.declared and b.declared[0] is not None else None
     if all(k is not None for k in known):
         if any(np.asarray(k).dtype.kind not in "biuf" for k in known):
-            raise Unsupported("ranges over something else than numbers")
+            raise Unsupported("ranges over values that are not numbers")
         first, last, step = (np.asarray(k).reshape(-1)[0].item() for k in known)
         span(math.ceil((last - first) / step))
         numbers = np.arange(first, last, step)

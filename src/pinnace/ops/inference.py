@@ -57,7 +57,7 @@ class Types:
         shape = self.shape(x)
         known = tuple(d for d in shape if d is not None)
         if len(known) != len(shape):
-            raise Unsupported(f"needs all dimensions fixed, and they are {list(shape)}")
+            raise Unsupported(f"needs all dimensions fixed, but they are {list(shape)}")
         return known
 
 

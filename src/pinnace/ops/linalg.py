@@ -124,7 +124,7 @@ def _of_three(shape: tuple[int | None, ...]) -> int:
     if 3 not in shape and shape.count(None) == 1:
         return shape.index(None)
     if 3 not in shape:
-        raise Unsupported("has an axis that must be known before the run: which of its dimensions is 3")
+        raise Unsupported("needs its axis known before the run: the dimension of size 3")
     return shape.index(3)
 
 

@@ -242,7 +242,7 @@ def next_after(b: Builder, x: Tensor, other: Tensor) -> Value:
     """Add of the distance to the next number, from the exponent, in float64."""
     kind = b.dtype(x)
     if kind not in _FRACTION:
-        raise Unsupported(f"computes with {kind.name}, and only float32 and float64 are lowered")
+        raise Unsupported(f"computes with {kind.name}, but only float32 and float64 are supported")
     here, there = (b.cast(t, ir.DataType.DOUBLE) for t in (x, other))
     size, way = b.op("Abs", here), b.op("Sign", b.op("Sub", there, here))
     upwards = b.op("Sign", here)

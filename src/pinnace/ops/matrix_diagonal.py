@@ -21,7 +21,7 @@ def _tail(b: Builder, x: Tensor, count: int) -> tuple[int, ...]:
     dims = tuple(d for d in b.shape(x)[-count:] if d is not None)
     if len(dims) != count:
         raise Unsupported(
-            f"needs the last {count} dimensions fixed, and they are {list(b.shape(x)[-count:])}"
+            f"needs the last {count} dimensions fixed, but they are {list(b.shape(x)[-count:])}"
         )
     return dims
 

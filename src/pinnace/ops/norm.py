@@ -168,7 +168,7 @@ def _of_channels(b: Builder, x: Tensor, given: Tensor | None, number: int) -> Te
         return given
     channels = b.shape(x)[1]
     if channels is None:
-        raise Unsupported("has a number of channels that only the run knows")
+        raise Unsupported("needs the number of channels fixed")
     return b.constant(np.full(room(channels), number, b.dtype(x).numpy()))
 
 

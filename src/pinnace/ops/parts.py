@@ -42,7 +42,7 @@ def unstack(b: Builder, x: Tensor, axis: int = 0) -> Value:
     """Split, and Squeeze of each."""
     count = b.dim(x, axis)
     if not isinstance(count, int):
-        raise Unsupported("takes apart a dimension that only the run knows")
+        raise Unsupported("needs the dimension that it takes apart fixed")
     return tuple(b.op("Squeeze", part, [axis]) for part in split_into(b, x, [1] * count, axis))
 
 
@@ -81,7 +81,7 @@ def split_tensor(b: Builder, x: Tensor, split_size: int, dim: int = 0) -> Value:
 def _known_size(b: Builder, x: Tensor, axis: int) -> int:
     total = b.dim(x, axis)
     if not isinstance(total, int):
-        raise Unsupported("splits a dimension that only the run knows")
+        raise Unsupported("needs the dimension that it splits fixed")
     return total
 
 

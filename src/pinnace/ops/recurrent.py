@@ -134,7 +134,7 @@ def _gate_bias(b: Builder, x: Tensor, gates: int, order: Sequence[int]) -> Tenso
 
 def _one_way(direction: str) -> None:
     if direction not in ("UNIDIRECTIONAL", "FORWARD"):
-        raise Unsupported(f"has the direction {direction}, and only UNIDIRECTIONAL is lowered")
+        raise Unsupported(f"has the direction {direction}, but only UNIDIRECTIONAL is supported")
 
 
 @primitive("DynamicRNN", unused="is_training")

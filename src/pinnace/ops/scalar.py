@@ -56,7 +56,7 @@ def computed(b: Builder, now: Callable[..., Any], later: str, *operands: Value) 
     try:
         return now(*known)
     except TypeError:
-        raise Unsupported("computes with something else than numbers, or too few of them") from None
+        raise Unsupported("takes numbers, and gets other values or too few") from None
 
 
 @function

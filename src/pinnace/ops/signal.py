@@ -32,7 +32,7 @@ def _transformed(b: Builder, x: Tensor, size: int | None, axis: int, inverse: bo
     axis = b.axis(axis, x)
     own = b.dim(x, axis)
     if not isinstance(own, int):
-        raise Unsupported("transforms a dimension that only the run knows")
+        raise Unsupported("needs the dimension that it transforms fixed")
     size = own if size is None else size
     if size < own:
         x = b.op("Slice", x, [0], [size], [axis])

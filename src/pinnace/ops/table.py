@@ -232,7 +232,7 @@ class Primitive:
             # MindSpore Lite's runtime sees nothing but what the schema has.
             if signature is None or signatures.is_argument(name):
                 raise Unsupported(f"has an attribute {name!r} ({value!r}), which Pinnace does not know")
-            warn(f"{self.name} has an attribute {name!r} ({value!r}) that no primitive takes: it is left out")
+            warn(f"{self.name} has an attribute {name!r} ({value!r}) that no primitive takes: it is ignored")
 
 
 def _check(b: Builder, kind: str, name: str, value: Any, default: Any) -> None:
@@ -240,7 +240,7 @@ def _check(b: Builder, kind: str, name: str, value: Any, default: Any) -> None:
     if value is None or default is signatures.DERIVED:
         return
     known = b.known(value)
-    given = f"{kind} {name!r} is {'what only the run knows' if known is None else repr(known)}"
+    given = f"{kind} {name!r} is {'known only in the run' if known is None else repr(known)}"
     if default is signatures.GIVEN:
         raise Unsupported(f"{given}, which is not supported")
     if known is None or not signatures.same(known, default):
