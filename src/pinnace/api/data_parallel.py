@@ -7,7 +7,6 @@ import weakref
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import asdict, dataclass
-from typing import Any
 
 from pinnace.api.owner import EngineOwner
 from pinnace.building.planning import to_target
@@ -66,7 +65,7 @@ class DataParallel(EngineOwner):
         axis: int = 0,
         split: Sequence[str] | None = None,
         config_path: str | os.PathLike[str] = "",
-        config_dict: Mapping[str, Any] | None = None,
+        config_dict: Mapping[str, object] | None = None,
     ) -> None:
         """Build the model of a file on every device.
 

@@ -37,7 +37,7 @@ class LiteInfer(BaseModel):
         *net_inputs: Any,
         context: Context | None = None,
         model_group_id: int | None = None,
-        config: Mapping[str, Any] | None = None,
+        config: Mapping[str, object] | None = None,
     ) -> None:
         """Compile `model_or_net`, a `mindspore.train.Model` or `mindspore.nn.Cell`, for `net_inputs`.
 
@@ -96,7 +96,7 @@ def _network(mindspore: ModuleType, model_or_net: Any) -> Any:
     )
 
 
-def _settings(config: Mapping[str, Any] | None) -> Settings:
+def _settings(config: Mapping[str, object] | None) -> Settings:
     if not config:
         return Settings()
     check_type("config", config, dict)

@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pinnace.api.base_model import BaseModel
 from pinnace.building.opening import Buffer
@@ -68,7 +68,7 @@ class Model(BaseModel):
         model_type: ModelType,
         context: Context | None = None,
         config_path: str | os.PathLike[str] = "",
-        config_dict: Mapping[str, Any] | None = None,
+        config_dict: Mapping[str, object] | None = None,
         dec_key: bytes | None = None,
         dec_mode: str = "AES-GCM",
         dec_num_parallel: int = 0,
@@ -94,7 +94,7 @@ class Model(BaseModel):
         model_type: ModelType,
         context: Context | None = None,
         config_path: str | os.PathLike[str] = "",
-        config_dict: Mapping[str, Any] | None = None,
+        config_dict: Mapping[str, object] | None = None,
         dec_key: bytes | None = None,
         dec_mode: str = "AES-GCM",
         dec_num_parallel: int = 0,
@@ -125,7 +125,7 @@ class Model(BaseModel):
         model_type: ModelType | None,
         context: Context | None,
         config_path: str,
-        config_dict: Mapping[str, Any] | None,
+        config_dict: Mapping[str, object] | None,
     ) -> None:
         model_path = file_of_rank(model_path, context)
         if not os.path.exists(model_path):
@@ -139,7 +139,7 @@ class Model(BaseModel):
         model_type: ModelType | None,
         context: Context | None,
         config_path: str,
-        config_dict: Mapping[str, Any] | None,
+        config_dict: Mapping[str, object] | None,
     ) -> None:
         if config_path and not os.path.exists(config_path):
             raise ConfigError(f"build_from_file failed, config_path does not exist! ({config_path})")

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Iterable
+from typing import TypeVar
 
 from pinnace.errors import ArgumentTypeError, ArgumentValueError
 
+T = TypeVar("T")
 
-def check_type(name: str, value: object, kind: type) -> None:
-    """Raise `ArgumentTypeError` unless `value` is a `kind`."""
+
+def check_type(name: str, value: object, kind: type[T]) -> T:
+    """Return `value` if it is a `kind`, else raise `ArgumentTypeError`."""
     if not isinstance(value, kind):
         raise ArgumentTypeError(f"{name} must be {kind.__name__}, but got {type(value)}.")
+    return value
 
 
 def path(name: str, value: object) -> str:
@@ -22,13 +25,14 @@ def path(name: str, value: object) -> str:
     return os.fsdecode(value)
 
 
-def check_list(name: str, value: object, kind: type, *others: type) -> None:
-    """Raise `ArgumentTypeError`, which names `kind`, unless `value` is a list of these kinds."""
-    check_type(name, value, list)
-    check_elements(name, value, kind, *others)
+def check_list(name: str, value: object, kind: type[T]) -> list[T]:
+    """Return `value` if it is a list of a kind, else raise `ArgumentTypeError`."""
+    values = check_type(name, value, list)
+    check_elements(name, values, kind)
+    return values
 
 
-def check_elements(name: str, values: Any, kind: type, *others: type) -> None:
+def check_elements(name: str, values: Iterable[object], kind: type, *others: type) -> None:
     """Raise `ArgumentTypeError`, which names `kind`, unless every element is a `kind` or one of `others`."""
     for index, element in enumerate(values):
         if not isinstance(element, (kind, *others)):
@@ -37,43 +41,37 @@ def check_elements(name: str, values: Any, kind: type, *others: type) -> None:
             )
 
 
-def count(name: str, value: Any, prefix: str = "") -> int:
+def count(name: str, value: object, prefix: str = "") -> int:
     """Return `value` if it is a non-negative int of 32 bits, else raise; `prefix` starts the message."""
-    check_type(name, value, int)
-    if value < 0:
+    number = check_type(name, value, int)
+    if number < 0:
         raise ArgumentValueError(f"{prefix}{name} must be a non-negative int.")
-    check_32_bits(name, value)
-    return int(value)
+    check_32_bits(name, number)
+    return int(number)
 
 
-def text(name: str, value: Any) -> str:
+def text(name: str, value: object) -> str:
     """Return `value` if it is a string, else raise `ArgumentTypeError`."""
-    check_type(name, value, str)
-    return str(value)
+    return str(check_type(name, value, str))
 
 
-def list_of(kind: type[int]) -> Callable[[str, Any], list[int]]:
-    """Return a check that copies a list of 32-bit ints, or raises `ArgumentTypeError`."""
-
-    def checked(name: str, value: Any) -> list[int]:
-        check_list(name, value, kind)
-        check_32_bits(f"{name} element", *value)
-        return list(map(kind, value))
-
-    return checked
+def ints(name: str, value: object) -> list[int]:
+    """Return a copy of a list of 32-bit ints, else raise `ArgumentTypeError`."""
+    numbers = check_list(name, value, int)
+    check_32_bits(f"{name} element", *numbers)
+    return list(map(int, numbers))
 
 
-def check_32_bits(name: str, *values: object) -> None:
+def check_32_bits(name: str, *values: int) -> None:
     """Raise `ArgumentTypeError` for ints beyond 32 bits."""
     for value in values:
-        if not -1 << 31 <= value < 1 << 31:  # type: ignore[operator]
+        if not -1 << 31 <= value < 1 << 31:
             raise ArgumentTypeError(f"{name} must be an int of 32 bits, but got {value}.")
 
 
 def check_sections(name: str, value: object) -> None:
     """Raise `ArgumentTypeError` unless `value` is a dict {str: {str: str}}."""
-    check_type(name, value, dict)
-    for section, options in value.items():  # type: ignore[attr-defined]
+    for section, options in check_type(name, value, dict).items():
         check_type(f"{name}_key", section, str)
         check_type(f"{name}_value", options, dict)
         for key, option in options.items():

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pinnace.errors import ArgumentValueError, ConfigError
-from pinnace.options.arguments import check_list, check_sections, check_type, count, list_of, path, text
+from pinnace.options.arguments import check_list, check_sections, check_type, count, ints, path, text
 from pinnace.options.devices import CPU, GPU, Ascend
 from pinnace.options.launcher import launched
 from pinnace.options.older import AscendDeviceInfo, CPUDeviceInfo, DeviceInfo, GPUDeviceInfo
@@ -19,30 +19,32 @@ _OF_CPU = ("thread_num", "inter_op_parallel_num", "thread_affinity_mode", "threa
 _PARALLEL = "Set parallel failed, "
 
 
-def _workers(name: str, value: Any) -> int:
+def _workers(name: str, value: object) -> int:
     return count(name, value, _PARALLEL)
 
 
-def _numbers(name: str, ids: Any) -> list[int]:
-    taken = list_of(int)(name, ids)
+def _numbers(name: str, ids: object) -> list[int]:
+    taken = ints(name, ids)
     if min(taken, default=0) < 0:
         raise ArgumentValueError(f"{_PARALLEL}{name} contain a negative number.")
     return taken
 
 
-def _cluster(name: str, cluster: Any) -> str:
-    if text(name, cluster) not in ("", "ray"):
+def _cluster(name: str, value: object) -> str:
+    cluster = text(name, value)
+    if cluster not in ("", "ray"):
         raise ArgumentValueError(f'{_PARALLEL}{name} must be "ray" or "", but got {cluster!r}.')
-    return str(cluster)
+    return cluster
 
 
-def _address(name: str, address: Any) -> str:
-    host, _, port = text(name, address).rpartition(":")
+def _address(name: str, value: object) -> str:
+    address = text(name, value)
+    host, _, port = address.rpartition(":")
     if address and not (host and "/" not in host and port.isdecimal() and 0 < int(port) < 1 << 16):
         raise ArgumentValueError(
             f'{_PARALLEL}{name} must be "host:port" of a Ray cluster, but got {address!r}.'
         )
-    return str(address)
+    return address
 
 
 class Parallel(Options):

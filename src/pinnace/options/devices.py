@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Literal
+from typing import Literal
 
 from pinnace.errors import ArgumentValueError, warn
-from pinnace.options.arguments import check_32_bits, check_type, count, list_of, text
+from pinnace.options.arguments import check_32_bits, check_type, count, ints, text
 from pinnace.options.launcher import launched
 from pinnace.options.setting import Options, given, setting
 from pinnace.options.table import ASCEND_PRECISION
@@ -17,8 +17,8 @@ FP16, FP32 = "preferred_fp16", "enforce_fp32"
 _AFFINITY = {0: "none", 1: "fastest cores first", 2: "slowest cores first"}
 
 
-def _affinity(name: str, mode: Any) -> int:
-    check_type(name, mode, int)
+def _affinity(name: str, value: object) -> int:
+    mode = check_type(name, value, int)
     check_32_bits(name, mode)
     if mode not in _AFFINITY:  # mindspore_lite accepts the value and binds nothing
         warn(f"{name} {mode} is not one of {_AFFINITY}: 0 is used")
@@ -26,20 +26,20 @@ def _affinity(name: str, mode: Any) -> int:
     return int(mode)
 
 
-def _one_of(*modes: str) -> Callable[[str, Any], str]:
+def _one_of(*modes: str) -> Callable[[str, object], str]:
     """Return a check of words."""
 
-    def check(name: str, mode: Any) -> str:
-        check_type(name, mode, str)
+    def check(name: str, value: object) -> str:
+        mode = text(name, value)
         if mode not in modes:
             known = ", ".join(filter(None, modes))
             raise ArgumentValueError(f"{name} must be in [{known}], but got {mode}.")
-        return str(mode)
+        return mode
 
     return check
 
 
-def _group_size(name: str, size: Any) -> int | None:
+def _group_size(name: str, size: object) -> int | None:
     return count(name, size) or None
 
 
@@ -93,7 +93,7 @@ class CPU(DeviceOptions):
         "Cores to bind threads to: 0 none, 1 the fastest first, 2 the slowest first.",
     )  # fmt: skip
     thread_affinity_core_list: list[int] = setting(
-        "cpu_thread_affinity_core_list", list_of(int), [],
+        "cpu_thread_affinity_core_list", ints, [],
         "Cores to bind threads to, in this order; goes before `thread_affinity_mode`.",
     )  # fmt: skip
 

@@ -28,18 +28,18 @@ class _Setting(property):
         self._name = f"_{name}"
 
 
-def setting(label: str, checked: Callable[[str, Any], Any], default: Any, doc: str) -> Any:
+def setting(label: str, checked: Callable[[str, object], object], default: object, doc: str) -> Any:
     """Return a property that stores `checked(label, value)`; lists are copied when read.
 
     `label` is the option's name in errors, where "{kind}" stands for the group's kind of device. `default`
     may be a function of the group.
     """
 
-    def get(group: Options) -> Any:
+    def get(group: Options) -> object:
         value = vars(group).get(made._name) or (default(group) if callable(default) else default)
         return list(value) if isinstance(value, list) else value
 
-    def set_(group: Options, value: Any) -> None:
+    def set_(group: Options, value: object) -> None:
         vars(group)[made._name] = checked(label.format(kind=getattr(group, "kind", "")), value)
 
     made = _Setting(get, set_)

@@ -37,7 +37,9 @@ class Settings:
     folder: str = ""
 
     @classmethod
-    def load(cls, path: str = "", options: Mapping[str, Any] | None = None, name: str = "config") -> Settings:
+    def load(
+        cls, path: str = "", options: Mapping[str, object] | None = None, name: str = "config"
+    ) -> Settings:
         """Read the .ini file at `path` ("" for none) and override it with `options`.
 
         `options` is {section: {key: value}} of strings, and is called `name` in messages; the keys `pids` and
@@ -149,7 +151,7 @@ def _place(path: str, error: configparser.Error) -> str:
             return f"{path}: {error}"
 
 
-def _nested(options: Mapping[str, Any], name: str) -> dict[str, dict[str, str]]:
+def _nested(options: Mapping[str, object], name: str) -> dict[str, dict[str, str]]:
     """Move keys without a section to theirs, and check all types."""
     check_type(name, options, dict)
     nested: dict[str, Any] = {}
