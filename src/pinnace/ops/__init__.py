@@ -21,7 +21,6 @@ from pinnace.ops import factor as factor
 from pinnace.ops import filling as filling
 from pinnace.ops import image as image
 from pinnace.ops import index as index
-from pinnace.ops import integers as integers
 from pinnace.ops import linalg as linalg
 from pinnace.ops import lite_array as lite_array
 from pinnace.ops import lite_detect as lite_detect

@@ -3,39 +3,20 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 
 import numpy as np
 import onnx_ir as ir
 
 from pinnace.ops import binding
 from pinnace.ops.builder import Builder
-from pinnace.ops.formulas import formulas, function
-from pinnace.ops.integers import divisor, floored_quotient, least_over_zero, quotient
-from pinnace.ops.math import exp2, floating, log1p, promoted, trunc
+from pinnace.ops.formulas import formulas, functions
+from pinnace.ops.math import promoted
 from pinnace.ops.table import Tensor, primitive, primitives
 from pinnace.ops.values import Value
 
 _EUCLID_STEPS = {8: 13, 16: 24, 32: 46, 64: 92}
 """Turns that Euclid's algorithm takes at most, by bits: the longest are those of Fibonacci's numbers."""
-
-
-Binary = Callable[[Builder, Tensor, Tensor], Tensor]
-
-
-def of_two(*names: str) -> Callable[[Binary], Binary]:
-    """Enter a function of two tensors for primitives whose operands differ in type: it gets the wider one."""
-
-    def enter(formula: Binary) -> Binary:
-        primitives({" ".join(names): formula})(_promoting)
-        return formula
-
-    return enter
-
-
-def _promoting(b: Builder, formula: Binary, x: Value, y: Value) -> Value:
-    """{formula.__doc__}"""
-    return formula(b, *promoted(b, x, y))
+_POWERS = np.asarray([1 << i for i in range(64)], np.uint64)
 
 
 @primitives(
@@ -64,6 +45,181 @@ def logical(b: Builder, op_type: str, *operands: Value) -> Value:
     return b.op(op_type, *(b.cast(b.tensor(x), ir.DataType.BOOL) for x in operands))
 
 
+functions(
+    __name__,
+    """
+    divisor: x ->
+        # Integers to divide by, with 1 for 0 and -1; itself where it is known to have neither.
+        # ONNX has no results for the former, nor for the least number over the latter.
+        value = known(x)
+        if value is not None and not np.isin(value, (0, -1)).any():
+            return x
+        Where((x == 0) | (x == -1) if dtype(x).is_signed() else x == 0, 1, x)
+    float_quotient: x, y -> floating(x) / floating(y)
+    floor_quotient: x, y ->
+        # Div and Floor; for ints Div, less 1 where it has a rest and rounded upwards.
+        if is_float(x):
+            return Floor(x / y)
+        if dtype(x) is BOOL:
+            return x & (y | ~y)  # over False, too, MindSpore gives the dividend
+        floored_quotient(x, y)
+    floored_quotient: x, y ->
+        # Div of ints, rounded downwards.
+        whole = quotient(x, y)
+        if not dtype(x).is_signed():
+            return whole
+        # Taking the rest away before dividing would leave the type: 98 // -71 of int8.
+        rest = x % divisor(y) != 0
+        whole - cast(rest & Xor(x < 0, y < 0), dtype(x))
+    greatest_divisor: x, y ->
+        # Euclid's algorithm: as many turns as the type may need, and one to put the larger number first.
+        # Numbers keep their signs until the end: the least has no positive one.
+        large, small = x, y
+        for _ in range(_EUCLID_STEPS[dtype(x).bitwidth] + 1):
+            done = small == 0
+            rest = large % divisor(small)
+            large, small = Where(done, large, small), Where(done, small, rest)
+        Abs(large)
+    least_over_zero: below, whole ->
+        # Ints that MindSpore computes as floats: over 0 the least of 32 and 64 bits, and 0 of fewer.
+        value, kind = known(below), dtype(below)
+        if value is not None and np.all(value):
+            return whole
+        Where(below == 0, np.iinfo(kind.numpy()).min if kind.bitwidth >= 32 else 0, whole)
+    power_of_two: kind, exponent -> Gather(constant(_POWERS.astype(kind.numpy())), exponent, axis=0)
+    quotient: x, y ->
+        # Div of ints; over 0 the greatest, the least, or 0, as MindSpore has it.
+        safe = divisor(y)
+        if safe is y:
+            return x / y
+        signed, limits = dtype(x).is_signed(), np.iinfo(dtype(x).numpy())
+        whole, over_zero = x / safe, like(limits.max, x)
+        whole = Where(y == -1, 0 - x, whole) if signed else whole
+        over_zero = Where(x < 0, limits.min, over_zero) if signed else over_zero
+        Where(y == 0, Where(x == 0, 0, over_zero), whole)
+    shift: y ->
+        # The shift that processors make: modulo 64, or modulo 32 where that holds the type.
+        BitwiseAnd(cast(y, INT64), 63 if dtype(y).bitwidth == 64 else 31)
+    truncated_quotient: x, y ->
+        # Div, for floats then rounded towards zero.
+        if dtype(x) is BOOL:
+            return x | ~y  # over False the quotient is more than 0
+        trunc(x / y) if is_float(x) else quotient(x, y)
+    without_nan: best, x, y ->
+        # NaN only where both are.
+        best = Where(IsNaN(y), x, best) if is_float(x) else best
+        Where(IsNaN(x), y, best) if is_float(x) else best
+    """,
+)
+bound_for_nan, _ = functions(
+    __name__,
+    """
+    bound_for_nan: clipped, bound ->
+        # The bound in the place of NaN, which Clip keeps and MindSpore's comparisons do not.
+        clipped if bound is None or not is_float(clipped) else Where(IsNaN(clipped), bound, clipped)
+    xlogy: x, y ->
+        # Mul with Log, and 0 where the first operand is 0.
+        x, y = floating(x), floating(y)
+        product = x * Log(y)
+        Where((x == 0.0) & ~IsNaN(y), 0.0, product)
+    """,
+    public=True,
+)
+formulas(
+    __name__,
+    """
+    Atan2 Atan2Ext: y, x ->
+        # Atan of the quotient, put into its quadrant by Where.
+        y, x = floating(y), floating(x)
+        base, half = Atan(y / Abs(x)), like(pi, x)  # Abs: -0.0 is 0 here
+        below = (y < 0.0) | (Reciprocal(y) < 0.0)  # so is -0.0
+        turned = Where(x < 0.0, Where(below, -half, half) - base, base)
+        Where((x == 0.0) & (y == 0.0), 0.0, turned)
+    Div Divs: x, y ->
+        # Div; ints as floats.
+        float_quotient(x, y)
+    DivNoNan: x, y ->
+        # Div, and 0 where the divisor is 0.
+        zero = y == 0
+        Where(zero, 0, x / Where(zero, 1, y))
+    FloorDiv FloorDivScalar: x, y ->
+        # Div and Floor; for ints Div, less 1 where it has a rest and rounded upwards.
+        floor_quotient(x, y)
+    FloorMod RemainderTensorTensor RemainderTensorScalar RemainderScalarTensor: x, y ->
+        # Mod; for floats the rest of Floor of Div.
+        if is_float(x):
+            return x - Floor(x / y) * y
+        least_over_zero(y, x % divisor(y))  # over 1 and -1 no rest is left
+    Fmax: x, y ->
+        # Max, NaN only where both are.
+        without_nan(Max(x, y), x, y)
+    Fmin: x, y ->
+        # Min, NaN only where both are.
+        without_nan(Min(x, y), x, y)
+    Gcd: x, y ->
+        # Mod, by Euclid's algorithm.
+        greatest_divisor(x, y)
+    Heaviside: x, values ->
+        # 0 below zero, 1 above, and the second operand within 2**-52 of zero, by Where.
+        is_zero = Abs(x) <= 2.0**-52 if is_float(x) else x == 0
+        Where(is_zero, values, cast(x > 0, dtype(x)))
+    Hypot: x, y ->
+        # Sqrt of the sum of squares, the larger operand taken out.
+        x, y = Abs(x), Abs(y)
+        large, small = Max(x, y), Min(x, y)
+        ratio = Where(small == large, 1.0, small / large)  # zeros and infinities have no quotient
+        large * Sqrt(ratio * ratio + 1.0)
+    Lcm: x, y ->
+        # The product over Gcd.
+        common = greatest_divisor(x, y)
+        Abs(x / Where(common == 0, 1, common) * y)
+    LeftShift: x, y ->
+        # Mul with a power of 2.
+        x * power_of_two(dtype(x), shift(y))
+    LogAddExp: x, y ->
+        # The larger operand, and Softplus of the negative distance.
+        Max(x, y) + log1p(Exp(-Abs(x - y)))
+    LogAddExp2: x, y ->
+        # The same as LogAddExp, in powers of 2.
+        Max(x, y) + log1p(exp2(-Abs(x - y))) / log(2.0)
+    MulNoNan: x, y ->
+        # Mul, and 0 where the second operand is 0.
+        Where(y == 0, 0, x * y)
+    NotEqual NeScalar: x, y -> ~(x == y)
+    Pow PowTensorScalar PowScalarTensor: x, y ->
+        # Pow; Mul for a square.
+        exponent = known(y) if shape(y) == () else None
+        x**y if exponent is None or exponent != 2 else x * x
+    RealDiv: x, y ->
+        # Div; of ints rounded towards zero where the result is one.
+        quotient(x, y) if result(x).is_integer() and is_integer(x) else float_quotient(x, y)
+    RightShift: x, y ->
+        # FloorDiv by a power of 2, in two halves: the whole of it may be a number that the type has not.
+        wide = dtype(x) if dtype(x).bitwidth == 64 else INT64
+        number, whole = cast(x, wide), shift(y)
+        half = whole / 2
+        for part in (half, whole - half):
+            number = floored_quotient(number, power_of_two(wide, part))
+        cast(number, dtype(x))
+    SquaredDifference: x, y ->
+        # Sub, and Mul with itself.
+        difference = x - y
+        difference * difference
+    TruncateDiv: x, y ->
+        # Div, for floats then rounded towards zero.
+        truncated_quotient(x, y)
+    TruncateMod Mod FmodTensor FmodScalar: x, y ->
+        # Mod with the dividend's sign.
+        Mod(x, y if is_float(x) else divisor(y), fmod=1)
+    Xdivy: x, y ->
+        # Div, and 0 where the dividend is 0.
+        Where(x == 0, 0, x / y)
+    Xlogy XLogYScalarOther XLogYScalarSelf: x, y ->
+        # Mul with Log, and 0 where the first operand is 0.
+        xlogy(x, y)
+    """,
+    of_wider_type=True,
+)
 formulas(
     __name__,
     """
@@ -73,16 +229,32 @@ formulas(
         x + part * beside(value, x)
     Addcmul AddcmulExt: x, first, second, value: Value = 1 -> x + first * second * beside(value, x)
     ApproximateEqual: x, y, tolerance: float = 1e-5 -> Abs(Sub(*promoted(x, y))) < tolerance
+    CompareAndBitpack: x, threshold ->
+        # Greater, and the sum of every eight bits, the first counting most, of truth values least.
+        powers = 2.0 ** np.arange(8, dtype=np.float32)[:: 1 if dtype(x) is BOOL else -1]
+        above = x if dtype(x) is BOOL else x > scalar(threshold)
+        bits = reshape(cast(above, FLOAT), [*dims(x, stop=-1), -1, 8])
+        cast(bits @ powers, UINT8)
+    DivMod DivMods: x: Value, y: Value, rounding_mode: int | None = None ->
+        # Div, and then what the rounding mode (1 towards zero, 2 down) asks for.
+        x, y = promoted(x, y)
+        if not rounding_mode:
+            return float_quotient(x, y)
+        whole = truncated_quotient(x, y) if rounding_mode == 1 else floor_quotient(x, y)
+        whole = least_over_zero(y, whole) if rounding_mode == 1 and is_integer(whole) else whole
+        cast(whole, result(whole))
     IsClose: x: Value, y: Value, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False ->
         # LessOrEqual of the distance and what is allowed; equal infinities are close.
         first, second = [floating(v) for v in promoted(x, y)]
-        allowed = Abs(second) * rtol + atol
-        near = Abs(first - second) <= allowed
-        finite = ~IsInf(second)
-        close = near & finite | (first == second)
+        near = Abs(first - second) <= Abs(second) * rtol + atol
+        close = near & ~IsInf(second) | (first == second)
         close | IsNaN(first) & IsNaN(second) if equal_nan else close
     Lerp LerpScalar: start, end, weight: Value -> start + (end - start) * beside(weight, start)
-    NotEqual NeScalar: x: Value, y: Value -> ~Equal(*promoted(x, y))
+    PopulationCount: x ->
+        # The sum of all bits, each told by BitwiseAnd.
+        powers = constant(np.left_shift(1, np.arange(dtype(x).bitwidth)), np.int64)
+        bits = cast(BitwiseAnd(Unsqueeze(cast(x, INT64), [-1]), powers), BOOL)
+        cast(ReduceSum(cast(bits, INT64), [-1], keepdims=0), UINT8)
     """,
 )
 
@@ -94,77 +266,6 @@ def with_alpha(b: Builder, op_type: str, x: Value, y: Value, alpha: Value = 1) -
     if b.known(alpha) is None or binding.float_(b, alpha) != 1.0:
         second = b.op("Mul", second, b.cast(b.tensor(alpha), b.dtype(second)))
     return b.op(op_type, first, second)
-
-
-@of_two("RealDiv")
-def real_div(b: Builder, x: Tensor, y: Tensor) -> Tensor:
-    """Div; of ints rounded towards zero where the result is one."""
-    whole = b.result(x).is_integer() and b.dtype(x).is_integer()
-    return quotient(b, x, y) if whole else div(b, x, y)
-
-
-@of_two("Div", "Divs")
-def div(b: Builder, x: Tensor, y: Tensor) -> Tensor:
-    """Div; ints as floats."""
-    return b.op("Div", floating(b, x), floating(b, y))
-
-
-@of_two("DivNoNan")
-def div_no_nan(b: Builder, x: Tensor, y: Tensor) -> Tensor:
-    """Div, and 0 where the divisor is 0."""
-    zero = b.op("Equal", y, b.like(0, y))
-    quotient = b.op("Div", x, b.op("Where", zero, b.like(1, y), y))
-    return b.op("Where", zero, b.like(0, quotient), quotient)
-
-
-@of_two("Xdivy")
-def xdivy(b: Builder, x: Tensor, y: Tensor) -> Tensor:
-    """Div, and 0 where the dividend is 0."""
-    return b.op("Where", b.op("Equal", x, 0), b.like(0, x), b.op("Div", x, y))
-
-
-@function
-@of_two("Xlogy", "XLogYScalarOther", "XLogYScalarSelf")
-def xlogy(b: Builder, x: Tensor, y: Tensor) -> Tensor:
-    """Mul with Log, and 0 where the first operand is 0."""
-    x, y = floating(b, x), floating(b, y)
-    product = b.op("Mul", x, b.op("Log", y))
-    nothing = b.op("And", b.op("Equal", x, 0.0), b.op("Not", b.op("IsNaN", y)))
-    return b.op("Where", nothing, b.like(0.0, x), product)
-
-
-@of_two("FloorDiv", "FloorDivScalar")
-def floor_div(b: Builder, x: Tensor, y: Tensor) -> Tensor:
-    """Div and Floor; for ints Div, less 1 where it has a rest and rounded upwards."""
-    if b.dtype(x).is_floating_point():
-        return b.op("Floor", b.op("Div", x, y))
-    if b.dtype(x) is ir.DataType.BOOL:  # over False, too, MindSpore gives the dividend
-        return b.op("And", x, b.op("Or", y, b.op("Not", y)))
-    return floored_quotient(b, x, y)
-
-
-@of_two("FloorMod", "RemainderTensorTensor", "RemainderTensorScalar", "RemainderScalarTensor")
-def floor_mod(b: Builder, x: Tensor, y: Tensor) -> Tensor:
-    """Mod; for floats the rest of Floor of Div."""
-    if not b.dtype(x).is_floating_point():
-        return least_over_zero(b, y, b.op("Mod", x, divisor(b, y)))  # over 1 and -1 no rest is left
-    return b.op("Sub", x, b.op("Mul", b.op("Floor", b.op("Div", x, y)), y))
-
-
-@of_two("TruncateDiv")
-def truncate_div(b: Builder, x: Tensor, y: Tensor) -> Tensor:
-    """Div, for floats then rounded towards zero."""
-    if b.dtype(x) is ir.DataType.BOOL:
-        return b.op("Or", x, b.op("Not", y))  # over False the quotient is more than 0
-    if not b.dtype(x).is_floating_point():
-        return quotient(b, x, y)
-    return trunc(b, b.op("Div", x, y))
-
-
-@of_two("TruncateMod", "Mod", "FmodTensor", "FmodScalar")
-def truncate_mod(b: Builder, x: Tensor, y: Tensor) -> Tensor:
-    """Mod with the dividend's sign."""
-    return b.op("Mod", x, y if b.dtype(x).is_floating_point() else divisor(b, y), fmod=1)
 
 
 @primitives({"Maximum": "Max", "Minimum": "Min"})
@@ -181,150 +282,6 @@ def extreme(b: Builder, op_type: str, x: Value, y: Value) -> Tensor:
     if b.dtype(first) is ir.DataType.FLOAT16:
         first, second = second, first  # of 0.0 and -0.0 the result is `y`, and kernels give the first
     return b.op(op_type, first, second)
-
-
-@primitives({"Fmax": "Max", "Fmin": "Min"})
-def without_nan(b: Builder, op_type: str, x: Value, y: Value) -> Value:
-    """{op_type}, NaN only where both are."""
-    first, second = promoted(b, x, y)
-    best = b.op(op_type, first, second)
-    if not b.dtype(first).is_floating_point():
-        return best
-    best = b.op("Where", b.op("IsNaN", second), first, best)
-    return b.op("Where", b.op("IsNaN", first), second, best)
-
-
-@of_two("LeftShift")
-def left_shift(b: Builder, x: Tensor, y: Tensor) -> Tensor:
-    """Mul with a power of 2."""
-    return b.op("Mul", x, _power_of_two(b, b.dtype(x), _shift(b, y)))
-
-
-@of_two("RightShift")
-def right_shift(b: Builder, x: Tensor, y: Tensor) -> Tensor:
-    """FloorDiv by a power of 2, in two halves: the whole of it may be a number that the type has not."""
-    own = b.dtype(x)
-    wide = own if own.bitwidth == 64 else ir.DataType.INT64
-    number, shift = b.cast(x, wide), _shift(b, y)
-    half = b.op("Div", shift, 2)
-    for part in (half, b.op("Sub", shift, half)):
-        number = floored_quotient(b, number, _power_of_two(b, wide, part))
-    return b.cast(number, own)
-
-
-def _shift(b: Builder, y: Tensor) -> Tensor:
-    """The shift that processors make: modulo 64, or modulo 32 where that holds the type."""
-    mask = 63 if b.dtype(y).bitwidth == 64 else 31
-    return b.op("BitwiseAnd", b.cast(y, ir.DataType.INT64), mask)
-
-
-def _power_of_two(b: Builder, kind: ir.DataType, exponent: Tensor) -> Tensor:
-    powers = np.asarray([1 << i for i in range(64)], np.uint64).astype(kind.numpy())
-    return b.op("Gather", b.constant(powers), exponent, axis=0)
-
-
-@of_two("Gcd")
-def greatest_divisor(b: Builder, x: Tensor, y: Tensor) -> Tensor:
-    """Mod, by Euclid's algorithm: as many turns as the type may need, and one to put the larger number first.
-
-    Numbers keep their signs until the end: the least has no positive one.
-    """
-    large, small = x, y
-    for _ in range(_EUCLID_STEPS[b.dtype(x).bitwidth] + 1):
-        done = b.op("Equal", small, b.like(0, small))
-        rest = b.op("Mod", large, divisor(b, small))
-        large, small = b.op("Where", done, large, small), b.op("Where", done, small, rest)
-    return b.op("Abs", large)
-
-
-@of_two("Lcm")
-def lcm(b: Builder, x: Tensor, y: Tensor) -> Tensor:
-    """The product over Gcd."""
-    common = greatest_divisor(b, x, y)
-    common = b.op("Where", b.op("Equal", common, b.like(0, common)), b.like(1, common), common)
-    return b.op("Abs", b.op("Mul", b.op("Div", x, common), y))
-
-
-@primitive("DivMod", "DivMods")
-def div_mod(b: Builder, x: Value, y: Value, rounding_mode: int | None = None) -> Value:
-    """Div, and then what the rounding mode (1 towards zero, 2 down) asks for."""
-    first, second = promoted(b, x, y)
-    if not rounding_mode:
-        return div(b, first, second)
-    whole = truncate_div(b, first, second) if rounding_mode == 1 else floor_div(b, first, second)
-    if rounding_mode == 1 and b.dtype(whole).is_integer():
-        whole = least_over_zero(b, second, whole)
-    return b.cast(whole, b.result(whole))
-
-
-@of_two("Pow", "PowTensorScalar", "PowScalarTensor")
-def pow_(b: Builder, x: Tensor, y: Tensor) -> Tensor:
-    """Pow; Mul for a square."""
-    exponent = b.known(y) if b.shape(y) == () else None
-    return b.op("Pow", x, y) if exponent is None or exponent != 2 else b.op("Mul", x, x)
-
-
-@of_two("SquaredDifference")
-def squared_difference(b: Builder, x: Tensor, y: Tensor) -> Tensor:
-    """Sub, and Mul with itself."""
-    difference = b.op("Sub", x, y)
-    return b.op("Mul", difference, difference)
-
-
-@of_two("MulNoNan")
-def mul_no_nan(b: Builder, x: Tensor, y: Tensor) -> Tensor:
-    """Mul, and 0 where the second operand is 0."""
-    product = b.op("Mul", x, y)
-    return b.op("Where", b.op("Equal", y, b.like(0, y)), b.like(0, product), product)
-
-
-@of_two("Atan2", "Atan2Ext")
-def atan2(b: Builder, y: Tensor, x: Tensor) -> Tensor:
-    """Atan of the quotient, put into its quadrant by Where."""
-    y, x = floating(b, y), floating(b, x)
-    zero, pi = b.like(0.0, x), b.like(math.pi, x)
-    base = b.op("Atan", b.op("Div", y, b.op("Abs", x)))  # Abs: -0.0 is 0 here
-    below = b.op("Or", b.op("Less", y, zero), b.op("Less", b.op("Reciprocal", y), zero))  # so is -0.0
-    turn = b.op("Where", below, b.op("Neg", pi), pi)
-    turned = b.op("Where", b.op("Less", x, zero), b.op("Sub", turn, base), base)
-    origin = b.op("And", b.op("Equal", x, zero), b.op("Equal", y, zero))
-    return b.op("Where", origin, zero, turned)
-
-
-@of_two("Hypot")
-def hypot(b: Builder, x: Tensor, y: Tensor) -> Tensor:
-    """Sqrt of the sum of squares, the larger operand taken out."""
-    x, y = b.op("Abs", x), b.op("Abs", y)
-    large, small = b.op("Max", x, y), b.op("Min", x, y)
-    # Zeros and infinities have no quotient.
-    ratio = b.op("Where", b.op("Equal", small, large), b.like(1.0, large), b.op("Div", small, large))
-    return b.op("Mul", large, b.op("Sqrt", b.op("Add", b.op("Mul", ratio, ratio), 1.0)))
-
-
-@of_two("LogAddExp")
-def log_add_exp(b: Builder, x: Tensor, y: Tensor) -> Tensor:
-    """The larger operand, and Softplus of the negative distance."""
-    distance = b.op("Abs", b.op("Sub", x, y))
-    return b.op("Add", b.op("Max", x, y), log1p(b, b.op("Exp", b.op("Neg", distance))))
-
-
-@of_two("LogAddExp2")
-def log_add_exp2(b: Builder, x: Tensor, y: Tensor) -> Tensor:
-    """The same as LogAddExp, in powers of 2."""
-    distance = b.op("Abs", b.op("Sub", x, y))
-    rest = log1p(b, exp2(b, b.op("Neg", distance)))
-    return b.op("Add", b.op("Max", x, y), b.op("Div", rest, math.log(2.0)))
-
-
-@of_two("Heaviside")
-def heaviside(b: Builder, x: Tensor, values: Tensor) -> Tensor:
-    """0 below zero, 1 above, and the second operand within 2**-52 of zero, by Where."""
-    step = b.cast(b.op("Greater", x, b.like(0, x)), b.dtype(x))
-    if b.dtype(x).is_floating_point():
-        is_zero = b.op("LessOrEqual", b.op("Abs", x), b.like(2.0**-52, x))
-    else:
-        is_zero = b.op("Equal", x, b.like(0, x))
-    return b.op("Where", is_zero, values, step)
 
 
 @primitive("AddN", "AccumulateNV2")
@@ -356,11 +313,3 @@ def clamp(b: Builder, x: Tensor, clip_min: Value = None, clip_max: Value = None)
         if bound is not None:
             x = extreme(b, op_type, x, b.cast(b.tensor(bound), b.dtype(x)))
     return x
-
-
-@function
-def bound_for_nan(b: Builder, clipped: Tensor, bound: Value) -> Tensor:
-    """The bound in the place of NaN, which Clip keeps and MindSpore's comparisons do not."""
-    if bound is None or not b.dtype(clipped).is_floating_point():
-        return clipped
-    return b.op("Where", b.op("IsNaN", clipped), b.like(bound, clipped), clipped)

@@ -38,9 +38,7 @@ class _Layout:
         """A layout by name or by number."""
         found = _LAYOUTS.get(name, name)
         if found not in ("BSH", "BNSD", "SBH", "BSND", "BNSD_BSND"):
-            raise Unsupported(
-                f"has the layout {found}, but only BSH, SBH, BSND, BNSD and BNSD_BSND work"
-            )
+            raise Unsupported(f"has the layout {found}, but only BSH, SBH, BSND, BNSD and BNSD_BSND work")
         return _Layout(found, heads)
 
     def apart(self, b: Builder, x: Tensor) -> Tensor:

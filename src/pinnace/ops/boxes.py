@@ -10,8 +10,7 @@ import onnx_ir as ir
 from pinnace.ops.array import counting
 from pinnace.ops.builder import Builder
 from pinnace.ops.formulas import formulas, function, functions
-from pinnace.ops.math import trunc
-from pinnace.ops.room import room, span
+from pinnace.ops.room import room
 from pinnace.ops.running import repeated
 from pinnace.ops.table import Floats, Ints, Tensor, primitive
 from pinnace.ops.values import Value
@@ -68,7 +67,7 @@ def crop_and_resize(
     images = b.transpose(b.cast(x, ir.DataType.FLOAT), (0, 3, 1, 2))
     corners = b.ops("Split", 4, boxes, axis=1, num_outputs=4)
     spans = [(corners[i], corners[i + 2], b.dim(images, i + 2), crop_size[i]) for i in (0, 1)]
-    positions = _pixel_positions if method == "bilinear_v2" else _corner_positions
+    positions = _at_pixels if method == "bilinear_v2" else _at_corners
     rows, columns = (positions(b, *span) for span in spans)
     rows, columns = b.op("Unsqueeze", rows, [2]), b.op("Unsqueeze", columns, [1])
     # (boxes, height, width): fractions of the image's width and height.
@@ -89,27 +88,28 @@ def crop_and_resize(
     return b.op("Where", b.op("Unsqueeze", inside, [-1]), taken, b.like(extrapolation_value, taken))
 
 
-def _corner_positions(b: Builder, start: Tensor, stop: Tensor, length: int | Tensor, count: int) -> Tensor:
-    """(boxes, count): evenly from start to stop, of one the middle; 0 and 1 are the image's ends."""
-    steps = np.linspace(0, 1, span(count)) if count > 1 else np.asarray([0.5])
-    return b.op("Add", start, b.op("Mul", b.op("Sub", stop, start), steps[None].astype(np.float32)))
-
-
-def _pixel_positions(b: Builder, start: Tensor, stop: Tensor, length: int | Tensor, count: int) -> Tensor:
-    """(boxes, count): the middles of equal parts of the pixels from start's to stop's, both included."""
-    pixels = b.cast(b.tensor(length), ir.DataType.FLOAT)
-    first, last = (trunc(b, b.op("Mul", v, pixels)) for v in (start, stop))
-    ahead = b.op("Relu", b.op("Sub", last, first))
-    middles = ((np.arange(count) + 0.5) / count)[None].astype(np.float32)
-    places = b.op("Sub", b.op("Mul", b.op("Add", ahead, 1.0), middles), 0.5)
-    places = b.op("Add", first, b.op("Min", b.op("Relu", places), ahead))
-    return b.op("Div", places, b.op("Max", b.op("Sub", pixels, 1.0), b.like(1.0, pixels)))
-
-
-def _inside(b: Builder, x: Tensor, length: int | Tensor) -> Tensor:
-    if length == 1 or isinstance(length, ir.Value):  # whatever the place, it is that of the one pixel
-        x = b.op("Mul", x, b.cast(b.op("Greater", b.tensor(length), 1), b.dtype(x)))
-    return b.op("And", b.op("GreaterOrEqual", x, 0.0), b.op("LessOrEqual", x, 1.0))
+_at_corners, _at_pixels, _inside = functions(
+    __name__,
+    """
+    at_corners: start, stop, length, count ->
+        # (boxes, count): evenly from start to stop, of one the middle; 0 and 1 are the image's ends.
+        steps = np.linspace(0, 1, span(count)) if count > 1 else np.asarray([0.5])
+        start + (stop - start) * steps[None].astype(np.float32)
+    at_pixels: start, stop, length, count ->
+        # (boxes, count): the middles of equal parts of the pixels from start's to stop's, both included.
+        pixels = cast(tensor(length), FLOAT)
+        first, last = [trunc(v * pixels) for v in (start, stop)]
+        ahead = Relu(last - first)
+        middles = ((np.arange(count) + 0.5) / count)[None].astype(np.float32)
+        places = first + Min(Relu((ahead + 1.0) * middles - 0.5), ahead)
+        places / Max(pixels - 1.0, 1.0)
+    inside: x, length ->
+        # Of an image of one pixel all places are that of the pixel.
+        single = length == 1 or isinstance(length, Tensor)
+        x = x * cast(tensor(length) > 1, dtype(x)) if single else x
+        (x >= 0.0) & (x <= 1.0)
+    """,
+)
 
 
 # -- overlap ---------------------------------------------------------------------------------------

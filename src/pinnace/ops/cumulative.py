@@ -9,7 +9,6 @@ import numpy as np
 from pinnace.ops.array import along, counting
 from pinnace.ops.builder import Builder
 from pinnace.ops.formulas import formulas, functions
-from pinnace.ops.math import log1p
 from pinnace.ops.running import running
 from pinnace.ops.table import Tensor, primitive, primitives
 from pinnace.ops.values import Value
@@ -38,14 +37,22 @@ functions(
 @primitive("CumProd")
 def cum_prod(b: Builder, x: Tensor, axis: int, exclusive: bool = False, reverse: bool = False) -> Value:
     """Mul of each slice with the product before it; in a Loop where they are many or not known."""
-
-    def product(first: Tensor, second: Tensor) -> Tensor:
-        return b.op("Mul", first, second)
-
-    return _folded(b, x, axis, exclusive, reverse, product, 1)
+    return _folded(b, x, axis, exclusive, reverse, _product, 1)
 
 
-_Combine = Callable[[Tensor, Tensor], Tensor]
+_product, _log_sum_exp = functions(
+    __name__,
+    """
+    product: x, y -> x * y
+    log_sum_exp: x, y ->
+        # The greater, and Log1p of Exp of the negative distance.
+        distance = Where(x == y, 0, Abs(x - y))  # infinities have no distance
+        Max(x, y) + log1p(Exp(-distance))
+    """,
+)
+
+
+_Combine = Callable[[Builder, Tensor, Tensor], Tensor]
 
 
 _BY_SLICES = 64
@@ -67,7 +74,7 @@ def _folded(
     if exclusive:
         parts = [b.op("Expand", b.like(neutral, x), b.op("Shape", parts[0])), *parts[:-1]]
     for i in range(1, size):
-        parts[i] = combine(parts[i - 1], parts[i])
+        parts[i] = combine(b, parts[i - 1], parts[i])
     if reverse:
         parts.reverse()
     return b.op("Concat", *parts, axis=axis)
@@ -80,7 +87,7 @@ def _folded_free(
         return b.op("Slice", t, [-1], [int(np.iinfo(np.int64).min)], [axis], [-1]) if reverse else t
 
     def join(earlier: Sequence[Tensor], later: Sequence[Tensor], there: Tensor) -> Sequence[Tensor]:
-        return [combine(b.op("Where", there, earlier[0], b.like(neutral, x)), later[0])]
+        return [combine(b, b.op("Where", there, earlier[0], b.like(neutral, x)), later[0])]
 
     start = turned(x)
     if exclusive:
@@ -133,10 +140,4 @@ def cumulative_log_sum_exp(
     b: Builder, x: Tensor, axis: int, exclusive: bool = False, reverse: bool = False
 ) -> Value:
     """The logarithm of a sum of two exponentials, of each slice and what is before it."""
-
-    def together(first: Tensor, second: Tensor) -> Tensor:
-        same = b.op("Equal", first, second)  # infinities have no distance
-        distance = b.op("Where", same, b.like(0, x), b.op("Abs", b.op("Sub", first, second)))
-        return b.op("Add", b.op("Max", first, second), log1p(b, b.op("Exp", b.op("Neg", distance))))
-
-    return _folded(b, x, axis, exclusive, reverse, together, float(np.finfo(b.dtype(x).numpy()).min))
+    return _folded(b, x, axis, exclusive, reverse, _log_sum_exp, float(np.finfo(b.dtype(x).numpy()).min))

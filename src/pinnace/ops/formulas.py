@@ -111,7 +111,7 @@ _NAMES = {
         name: getattr(table, name)
         for name in ("Dims", "Dtype", "Floats", "Ints", "Items", "Tensor", "Tensors", "Value")
     },
-    **{type_.__name__: type_ for type_ in (bool, float, int, str)},
+    **{type_.__name__: type_ for type_ in (bool, float, int, str, tuple)},
     **{name: getattr(math, name) for name in ("inf", "nan", "pi")},
     "np": np,
     **{dtype.name: dtype for dtype in ir.DataType},
@@ -119,17 +119,36 @@ _NAMES = {
 """The types of parameters, ONNX's element types, numbers and numpy."""
 
 
-def formulas(module: str, rows: str, dialect: Dialect = Dialect.MINDSPORE) -> None:
-    """Enter the primitives of a text; `module` is the family's `__name__`."""
+def formulas(
+    module: str, rows: str, dialect: Dialect = Dialect.MINDSPORE, of_wider_type: bool = False
+) -> None:
+    """Enter the primitives of a text; `module` is the family's `__name__`.
+
+    `of_wider_type` is for primitives of two operands that may differ in type: both get the wider one.
+    """
     for head, text in _rows(rows):
         names, _, unused = head.partition(";")
-        table.primitive(*names.split(), dialect=dialect, unused=unused)(Formula(module, text))
+        formula = Formula(module, text)
+        if of_wider_type:
+            table.primitives({names: formula}, dialect, unused)(_promoted)
+        else:
+            table.primitive(*names.split(), dialect=dialect, unused=unused)(formula)
 
 
-def functions(module: str, rows: str) -> None:
-    """Give the formulas of a text to the others of the module, each under its name."""
-    for name, text in _rows(rows):
-        _give(module, name, Formula(module, text))
+def _promoted(b: Builder, formula: Formula, x: Value, y: Value) -> Value:
+    """{formula.__doc__}"""
+    return formula(b, *_FUNCTIONS["", "promoted"](b, x, y))
+
+
+def functions(module: str, rows: str, public: bool = False) -> list[Formula]:
+    """Give the formulas of a text to the others of the module, or of all, each under its name.
+
+    Returns them in their order.
+    """
+    found = {name: Formula(module, text) for name, text in _rows(rows)}
+    for name, formula in found.items():
+        _give("" if public else module, name, formula)
+    return list(found.values())
 
 
 def _rows(text: str) -> Iterator[tuple[str, str]]:

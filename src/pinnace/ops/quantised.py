@@ -118,9 +118,7 @@ def stored(b: Builder, x: Tensor, dtype: Dtype = ir.DataType.INT8, rounding: str
     """Rounded, and cut off at the ends of an integer type."""
     how = _ROUND_NAMES.get(rounding, rounding.upper())
     if dtype not in (ir.DataType.INT8, ir.DataType.UINT8) or how not in _ROUNDED:
-        raise Unsupported(
-            f"stores {dtype.name} by {rounding!r}, but only int8 by ROUND, FLOOR or CEIL works"
-        )
+        raise Unsupported(f"stores {dtype.name} by {rounding!r}, but only int8 by ROUND, FLOOR or CEIL works")
     limits = np.iinfo(dtype.numpy())
     steps = b.op("Clip", b.op(_ROUNDED[how], x), b.like(limits.min, x), b.like(limits.max, x))
     return b.cast(steps, dtype)

@@ -168,10 +168,10 @@ functions(
         start, end = Where(small, Max(x - reach, 0.0), x), Where(small, x, x + reach)
         own = Where(small, a + _RAISED, a)
         part = integral(start, end, (own - 1.0, a * 0.0, lgamma(own)), beta=False)
-        terms = a * 0.0
+        logarithm, terms = Log(x), a * 0.0
         for k in range(_RAISED):
             order = a + k
-            terms = terms + Exp(order * Log(x) - x - lgamma(order + 1.0))
+            terms = terms + Exp(order * logarithm - x - lgamma(order + 1.0))
         lower = part + terms
         p, q = Where(small, lower, 1.0 - part), Where(small, 1.0 - lower, part)
         outside = (x < 0.0) | (a <= 0.0)
