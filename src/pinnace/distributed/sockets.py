@@ -229,7 +229,7 @@ class _SocketLink:
         others = [(rank, number) for number, rank in enumerate(group) if rank != self._rank]
         self._move([(rank, own) for rank, _ in others], [(rank, place(n)) for rank, n in others])
 
-    def _scratch_array(self, shape: tuple[int, int], dtype: np.dtype[Any]) -> Array:
+    def _scratch_array(self, shape: tuple[int, int], dtype: np.dtype[np.generic]) -> Array:
         """Return reused memory."""
         size = shape[0] * shape[1] * dtype.itemsize
         if self._scratch.size < size:

@@ -56,7 +56,7 @@ _FOR_A_BYTE = 8
 """Further elements for each byte of the model's files: those of one-bit weights."""
 _CHUNK = 1 << 16
 """Elements that are unpacked together; each needs a hundred bytes meanwhile."""
-_STORED: Mapping[ir.DataType, np.dtype[Any]] = {
+_STORED: Mapping[ir.DataType, np.dtype[np.generic]] = {
     ir.DataType.INT8: np.dtype("i1"),
     ir.DataType.INT16: np.dtype("<i2"),
 }
@@ -73,7 +73,7 @@ class Pack:
 
     kind: str
     shape: tuple[int, ...]
-    dtype: np.dtype[Any]
+    dtype: np.dtype[np.generic]
     bits: int
     quantised: bool
     zero_point: Integers

@@ -19,7 +19,6 @@ import json
 from collections import defaultdict
 from collections.abc import Collection, Sequence
 from math import prod
-from typing import Any
 
 import numpy as np
 import openvino as ov
@@ -93,7 +92,7 @@ def _groups(model: ov.Model, gathers: Sequence[ov.Node]) -> list[list[ov.Node]]:
     """Return the Gathers in groups that can be clamped together, as none depends on another of its group."""
     chosen = {gather.get_friendly_name() for gather in gathers}
     level: dict[str, int] = {}  # number of successive Gathers that a node depends on
-    groups: dict[tuple[Any, ...], list[ov.Node]] = defaultdict(list)
+    groups: dict[tuple[int | str, ...], list[ov.Node]] = defaultdict(list)
     for node in model.get_ordered_ops():
         name = node.get_friendly_name()
         above = [level[value.get_node().get_friendly_name()] for value in node.input_values()]

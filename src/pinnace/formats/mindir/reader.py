@@ -343,7 +343,7 @@ class _Types(Sequence[TypeInfo | None]):
         return len(self._known)
 
 
-def _one_or_all(many: Any, one: Any) -> Any:
+def _one_or_all(many: Sequence[_T], one: _T) -> _T | tuple[_T, ...]:
     if not many:
         return one
     return many[0] if len(many) == 1 else tuple(many)

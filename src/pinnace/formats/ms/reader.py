@@ -22,6 +22,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+import numpy as np
 import numpy.typing as npt
 import onnx_ir as ir
 
@@ -200,7 +201,7 @@ class _MsReader:
         gathered = 0 if known is None else int(known.flat[0])
         return quantised_axis(primitive.name, position, primitive.fields(), Layout.NHWC, gathered)
 
-    def _integer(self, index: int) -> npt.NDArray[Any] | None:
+    def _integer(self, index: int) -> npt.NDArray[np.generic] | None:
         """Return a tensor that is one integer in the file, else None."""
         value = tensors.constant(
             self.tensors[index], self.source, tensors.ConstantUse(), packing.ElementBudget(self.source)

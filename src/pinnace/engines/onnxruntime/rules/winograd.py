@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -21,7 +21,7 @@ from pinnace.machine.processor import features
 from pinnace.ops.builder import Builder
 from pinnace.ops.values import Unsupported
 
-_Floats = npt.NDArray[np.floating[Any]]
+_Floats = npt.NDArray[np.floating]
 
 _MINIMUM: Mapping[str, Mapping[int, tuple[int, int]]] = {
     "avx512f": {},  # measured: onnxruntime's convolutions take 0.84 to 0.94 of the time
