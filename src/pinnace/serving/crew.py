@@ -123,10 +123,8 @@ class Crew:
         self.inputs, self.outputs = ports_of(self._said["inputs"]), ports_of(self._said["outputs"])
         self.info: Mapping[str, str] = self._said["info"]
         self.keeps: int = self._said.get("keeps", 0)
-        said = {name: self.info[name] for name in _FACTS} | {"devices": ", ".join(self.devices)}
-        _builds.info(
-            "%s: %s", self.info["file"], ", ".join(f"{name} {value}" for name, value in said.items())
-        )
+        facts = ", ".join(f"{name} {self.info[name]}" for name in _FACTS)
+        _builds.info("%s: %s, devices %s", self.info["file"], facts, ", ".join(self.devices))
 
     def __len__(self) -> int:
         return len(self._places)
