@@ -32,6 +32,7 @@ table's column "lowered to". A family of primitives is one lowering with a table
 
 from __future__ import annotations
 
+import importlib
 import inspect
 import typing
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -293,6 +294,12 @@ def _convert(b: Builder, p: _Parameter, value: Value) -> Any:
 _TABLE: dict[tuple[Dialect, str], Primitive] = {}
 
 
+def _filled() -> Mapping[tuple[Dialect, str], Primitive]:
+    """Return the table with all rows. ONNX models, which look up none, do not import the lowerings."""
+    importlib.import_module("pinnace.ops.families")
+    return _TABLE
+
+
 def primitive(*names: str, dialect: Dialect = Dialect.MINDSPORE, unused: str = "") -> Callable[[_L], _L]:
     """Enter a lowering into the table under one or more names of a dialect.
 
@@ -337,17 +344,18 @@ def find(dialect: Dialect, name: str) -> Primitive | None:
 
     MindSpore Lite's converter leaves MindSpore's primitives in a file that it has none of its own for.
     """
-    row = _TABLE.get((dialect, name))
+    table = _filled()
+    row = table.get((dialect, name))
     if row is None and dialect is Dialect.LITE and signatures.find(dialect, name) is None:
-        row = _TABLE.get((Dialect.MINDSPORE, name))
+        row = table.get((Dialect.MINDSPORE, name))
     return row
 
 
 def lowered(b: Builder, name: str, *inputs: Value) -> Value:
     """The value of one of MindSpore's primitives that is in the table."""
-    return _TABLE[Dialect.MINDSPORE, name].lower(b, inputs, {})
+    return _filled()[Dialect.MINDSPORE, name].lower(b, inputs, {})
 
 
 def rows() -> Iterator[Primitive]:
     """All rows, in order of name."""
-    return iter(sorted(_TABLE.values(), key=lambda row: (row.name, row.dialect.value)))
+    return iter(sorted(_filled().values(), key=lambda row: (row.name, row.dialect.value)))
