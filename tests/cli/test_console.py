@@ -32,20 +32,24 @@ def test_numbers_are_aligned_to_the_right(printed):
 
 
 def test_a_narrow_table_has_its_rows_beside_each_other(printed):
-    assert printed(22, ROWS, HEAD) == [
+    rows = [("1", "10.5", "20.25"), ("2", "8", "100"), ("3", "7", "9")]
+    head = ("workers", "p50 in ms", "p99 in ms")
+    assert printed(28, rows, head) == [
         "title",
-        "  workers      1",
-        "  p50       10.5",
-        "  p99      20.25",
-        "  workers      2",
-        "  p50          8",
-        "  p99      a lot",
+        "  workers        1    2",
+        "  p50 in ms   10.5    8",
+        "  p99 in ms  20.25  100",
+        "",
+        "  workers    3",
+        "  p50 in ms  7",
+        "  p99 in ms  9",
     ]
 
 
-def test_without_a_head_the_last_column_is_folded(printed):
-    row = ("a", "some words that do not fit")
-    assert printed(24, [row]) == ["title", "  a  some words that do", "     not fit"]
+def test_a_last_column_of_text_is_folded_or_has_lines_of_its_own(printed):
+    row = ("a", "some words that do not fit in there")
+    assert printed(32, [row]) == ["title", "  a  some words that do not fit", "     in there"]
+    assert printed(24, [row]) == ["title", "  a", "    some words that do", "    not fit in there"]
     assert printed(None, [("a", "b" * 500)]) == ["title", f"  a  {'b' * 500}"]
 
 

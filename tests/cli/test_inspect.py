@@ -153,3 +153,9 @@ def test_control_characters_are_escaped(pinnace, long):
 
 def test_help_says_where_a_picture_comes_from(pinnace):
     assert "Netron" in pinnace("inspect", "--help").out
+
+
+def test_a_folder_that_is_not_there_is_said_before_anything_is_read(pinnace, tmp_path):
+    answer = pinnace("inspect", tmp_path / "none.onnx", "--onnx", tmp_path / "no" / "out.onnx")
+    assert answer.code == 1
+    assert f"out.onnx cannot be written: there is no folder {tmp_path / 'no'}" in answer.err

@@ -1,9 +1,14 @@
 """The command itself: it starts at once, and says what it can do."""
 
+import fcntl
 import json
 import os
+import pty
+import re
+import struct
 import subprocess
 import sys
+import termios
 from importlib.metadata import PackageNotFoundError, entry_points, version
 
 import pytest
@@ -64,6 +69,19 @@ def test_every_command_is_told_in_one_line_of_60_columns(pinnace, command, monke
     listed = pinnace(*command).out.partition("Commands:")[2]
     assert listed
     assert "..." not in listed
+
+
+@pytest.mark.parametrize(("variable", "colours"), [({"NO_COLOR": "1"}, False), ({}, True)])
+def test_colours_are_for_terminals_and_not_with_no_color(variable, colours):
+    master, slave = pty.openpty()
+    fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 120, 0, 0))
+    known = {k: v for k, v in os.environ.items() if k not in ("COLUMNS", "NO_COLOR", "CI", "GITHUB_ACTIONS")}
+    command = [sys.executable, "-m", "pinnace", "devices", "--help"]
+    subprocess.run(command, stdout=slave, env=known | {"TERM": "xterm-256color"} | variable, check=True)
+    os.close(slave)
+    shown = os.read(master, 1 << 16).decode()
+    os.close(master)
+    assert bool(re.search(r"\x1b\[[\d;]*3\d", shown)) == colours  # 30 to 39: colours of letters
 
 
 @installed

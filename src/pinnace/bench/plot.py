@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 SUFFIXES = (".svg", ".png")
 _BINS = 50
-_TAIL = 1.5
-"""The histogram ends at this multiple of the largest p99."""
+_WIDE = 20
+"""Quotient of the largest and the smallest value above which an axis is logarithmic."""
 
 
 @dataclass(frozen=True)
@@ -68,29 +68,30 @@ def draw(path: Path, drawing: Drawing) -> None:
         (drawing.points, _draw_points),
     )
     shown = [part for data, part in parts if data]
-    figure = Figure(figsize=(1 + 5.5 * len(shown), 4.5), layout="constrained")
+    entries = max(len(data) for data, _ in parts)
+    figure = Figure(figsize=(1 + 5.5 * len(shown), 4.5 + 0.19 * entries), layout="constrained")
     figure.suptitle(f"{drawing.title}\n{drawing.machine}", parse_math=False, fontsize="medium")
     for ax, part in zip(figure.subplots(1, len(shown), squeeze=False)[0], shown, strict=True):
         part(ax, drawing)
         ax.spines[["top", "right"]].set_visible(False)
-        ax.set_ylim(0, 1.2 * ax.get_ylim()[1])  # room for the legend
-        ax.legend(fontsize="small", frameon=False, loc="upper right")
+        ax.legend(fontsize="small", frameon=False, loc="upper center", bbox_to_anchor=(0.5, -0.14))
     figure.savefig(path)
 
 
 def _draw_latencies(ax: Axes, drawing: Drawing) -> None:
     latencies = drawing.latencies
-    end = _TAIL * max(float(np.percentile(times, 99)) for times in latencies.values())
-    shown = {name: np.minimum(times, end) for name, times in latencies.items()}
-    bins = list(np.histogram_bin_edges(np.concatenate(list(shown.values())), _BINS))
+    together = np.concatenate(list(latencies.values()))
+    if wide := _wide(together):
+        ax.set_xscale("log")
+    edges = np.geomspace if wide else np.linspace
+    bins = list(edges(together.min(), together.max(), _BINS))
     for number, (name, times) in enumerate(latencies.items()):
         p50, p99 = np.percentile(times, (50, 99))
         label = f"{name}: p50 {p50:.3g}, p99 {p99:.3g}"
-        ax.hist(shown[name], bins, alpha=0.5, label=label, color=f"C{number}")
+        ax.hist(times, bins, alpha=0.5, label=label, color=f"C{number}")
         ax.axvline(p50, color=f"C{number}")
         ax.axvline(p99, color=f"C{number}", linestyle="dashed")
-    cut = max(float(times.max()) for times in latencies.values()) > end
-    ax.set(xlabel=f"latency, ms{' (last bar: and more)' * cut}", ylabel="predictions")
+    ax.set(xlabel="latency, ms", ylabel="predictions")
     ax.set_title("latency of one caller; lines: p50, p99 (dashed)", fontsize="small")
 
 
@@ -100,15 +101,22 @@ def _draw_throughputs(ax: Axes, drawing: Drawing) -> None:
         ax.plot(*zip(*points, strict=True), marker="o", label=name)
     ax.set(xlabel="workers", ylabel=f"{drawing.counted} a second")
     ax.set_xticks(sorted({workers for points in lines.values() for workers, _ in points}))
+    ax.set_ylim(bottom=0)
     ax.set_title("throughput", fontsize="small")
 
 
 def _draw_points(ax: Axes, drawing: Drawing) -> None:
+    ax.margins(x=0.15)  # room for names
     for name, group in drawing.points.items():
         ax.scatter([one.per_second for one in group], [one.p99 for one in group], label=name)
-    best = front([one for group in drawing.points.values() for one in group])
+    every = [one for group in drawing.points.values() for one in group]
+    best = front(every)
     ax.plot(
-        [one.per_second for one in best], [one.p99 for one in best], color="gray", label="the best", zorder=0
+        [one.per_second for one in best],
+        [one.p99 for one in best],
+        color="gray",
+        label="not beaten in both",
+        zorder=0,
     )
     for one in best:
         ax.annotate(
@@ -116,8 +124,20 @@ def _draw_points(ax: Axes, drawing: Drawing) -> None:
             fontsize="x-small", parse_math=False,
         )  # fmt: skip
     ax.set(xlabel=f"{drawing.counted} a second", ylabel="p99, ms")
-    ax.set_xlim(0, 1.25 * ax.get_xlim()[1])  # room for names
+    if _wide([one.per_second for one in every]):
+        ax.set_xscale("log")
+    else:
+        ax.set_xlim(left=0)
+    if _wide([one.p99 for one in every]):
+        ax.set_yscale("log")
+    else:
+        ax.set_ylim(bottom=0)
     ax.set_title("p99 against throughput", fontsize="small")
+
+
+def _wide(values: npt.ArrayLike) -> bool:
+    found = np.asarray(values)
+    return bool(found.min() > 0 and found.max() / found.min() > _WIDE)
 
 
 def front(points: Sequence[Point]) -> list[Point]:

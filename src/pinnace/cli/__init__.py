@@ -9,6 +9,7 @@ import os
 import sys
 import warnings
 from io import TextIOWrapper
+from shutil import get_terminal_size
 from typing import Annotated, TextIO
 
 import typer
@@ -32,7 +33,10 @@ app = typer.Typer(
     no_args_is_help=True,
     context_settings={"help_option_names": ["-h", "--help"]},
     pretty_exceptions_enable=False,
-    rich_markup_mode="rich" if sys.stdout and sys.stdout.isatty() else None,
+    # Its boxes and columns need room.
+    rich_markup_mode="rich"
+    if sys.stdout and sys.stdout.isatty() and get_terminal_size().columns >= 80
+    else None,
 )
 
 

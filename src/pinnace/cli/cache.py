@@ -47,13 +47,12 @@ def list_entries(folder: _Folder = None, as_json: AsJson = False) -> None:
         return
     table(
         f"{store.root}, {_megabytes(store.size())} of at most {_megabytes(store.limit)}",
-        [
-            (row["key"][:12], _megabytes(row["bytes"]), _when(row["used"]), row["engine"], row["model"])
-            for row in rows
-        ],
+        [(_megabytes(row["bytes"]), _when(row["used"]), row["engine"], row["model"]) for row in rows],
+        ("size", "last used", "engine", "model"),
     )
     if tunings:
-        table("tuned", [(_when(one.when), f"{one.measured[0]} ...", one.model) for one in tunings])
+        tuned = [(_when(one.when), str(len(one.measured)), one.model) for one in tunings]
+        table("tuned", tuned, ("when", "settings", "model"))
 
 
 @app.command()

@@ -12,16 +12,21 @@ from contextlib import contextmanager
 from rich.console import Console
 from rich.text import Text
 
-_FIGURE = re.compile(r"-?[\d.,]+(e[-+]\d+)?( %| [kMG]i?B)?|inf|nan|")
+_FIGURE = re.compile(r"-?[\d.,]+(e[-+]\d+)?( ?%| [kMG]i?B)?|inf|nan|")
 """A cell that is aligned to the right."""
 _GAP = 2
-_NARROWEST, _FOLDED = 16, 24
-"""Width below which a last column is not folded, and that it has at least in a table with a head."""
+_NARROWEST = 24
+"""Width below which the text of a last column goes into a line of its own."""
 
 
 def plain(text: str) -> str:
     """Escape control characters in a text from a model or file, which a terminal would interpret."""
     return "".join(c if c.isprintable() or c == "\n" else ascii(c)[1:-1] for c in text)
+
+
+def fold(text: str) -> str:
+    """Break a long text between words where it would not fit."""
+    return textwrap.fill(text, _columns(), break_on_hyphens=False)
 
 
 def note(text: str) -> None:
@@ -39,25 +44,31 @@ def progress(doing: str) -> Iterator[None]:
 def table(title: str, rows: Sequence[Sequence[str]], head: Sequence[str] = ()) -> None:
     """Print rows in aligned columns under a title, bold in a terminal.
 
-    Columns of numbers are aligned to the right. If a terminal or COLUMNS is too narrow, a table with a head
-    shows its rows beside each other, or else the last column is folded.
+    Columns of numbers are aligned to the right. If a terminal or COLUMNS is too narrow, a last column of text
+    is folded, or goes into lines of its own; if the others do not fit, rows stand beside each other.
     """
     Console(highlight=False, markup=False).print(plain(title), style="bold", soft_wrap=True)
-    grid = [[plain(cell).replace("\n", "\\n") for cell in row] for row in (head, *rows) if row]
+    grid = [[plain(cell).replace("\n", "\\n") for cell in row] for row in (head, *rows) if row] or [["none"]]
+    columns = zip(*grid[bool(head) :], strict=True)
+    figures = [all(map(_FIGURE.fullmatch, column)) for column in columns]
     room = _columns() - _GAP
-    *widths, last = _widths(grid) or [0]
-    if head and sum(widths) + min(last, _FOLDED) > room:
-        first, *others = grid
-        side = max(map(len, first)) + _GAP
-        together = max(1, (room - side) // max(len(cell) + _GAP for row in others for cell in row))
-        for start in range(0, len(others), together):
-            block = others[start : start + together]
-            _print([*zip(first, *block, strict=True)], room, [False, *(True for _ in block)])
+    *widths, last = _widths(grid)
+    if head and sum(widths) + last * figures[-1] > room:
+        _beside(grid, room)
     else:
-        columns = zip(*grid[bool(head) :], strict=True)
-        _print(
-            grid or [["none"]], room, [all(map(_FIGURE.fullmatch, column)) for column in columns] or [False]
-        )
+        _print(grid, room, figures)
+
+
+def _beside(grid: Sequence[Sequence[str]], room: int) -> None:
+    """Print the rows of a table beside each other, as many as there is room for."""
+    head, *rows = grid
+    side = max(map(len, head)) + _GAP
+    together = max(1, (room - side) // max(len(cell) + _GAP for row in rows for cell in row))
+    for start in range(0, len(rows), together):
+        if start:
+            print()
+        block = rows[start : start + together]
+        _print([*zip(head, *block, strict=True)], room, [False, *([together > 1] * len(block))])
 
 
 def _columns() -> int:
@@ -72,16 +83,16 @@ def _widths(grid: Sequence[Sequence[str]]) -> list[int]:
 
 def _print(grid: Sequence[Sequence[str]], room: int, right: Sequence[bool]) -> None:
     widths = _widths(grid)
-    left = sum(widths[:-1])
     for row in grid:
+        left = sum(widths[:-1])
         *cells, last = (
             cell.rjust(width - _GAP) if figures else cell
             for cell, width, figures in zip(row, widths, right, strict=True)
         )
         start = "".join(cell.ljust(width) for cell, width in zip(cells, widths, strict=False))
-        folded = (
-            textwrap.wrap(last, room - left, break_on_hyphens=False) if room - left >= _NARROWEST else [last]
-        )
-        for line in folded or [""]:
+        if len(last) > room - left and room - left < _NARROWEST:
+            print(f"  {start}".rstrip())
+            start, left = " " * _GAP, _GAP
+        for line in textwrap.wrap(last, room - left, break_on_hyphens=False) or [""]:
             print(f"  {start}{line}".rstrip())
             start = " " * left

@@ -43,8 +43,11 @@ def inspect(
     """
     from pinnace.building.opening import inspect_model
     from pinnace.cli.console import progress
+    from pinnace.cli.outputs import check_writable
     from pinnace.errors import UnsupportedModelError
 
+    if onnx:
+        check_writable(onnx)
     with progress(f"Reading {model.name}"):
         report = inspect_model(model, onnx)
     if as_json:

@@ -17,7 +17,7 @@ from pinnace.bench.plot import Drawing, Point
 from pinnace.bench.throughput import Throughput
 from pinnace.bench.timing import CallLatency
 from pinnace.cli.console import table
-from pinnace.cli.sweep import Setting
+from pinnace.cli.sweep import Setting, counted
 from pinnace.engines.steps import OperatorTime, Profile
 from pinnace.machine import cores, processor
 
@@ -83,7 +83,9 @@ class BenchReport:
     inputs: list[dict[str, Any]] = field(default_factory=list)
     engine: str = ""
     precision: str = ""
-    machine: str = field(default_factory=lambda: f"{processor.name()}, {cores.usable_core_count()} core(s)")
+    machine: str = field(
+        default_factory=lambda: f"{processor.name()}, {counted(cores.usable_core_count(), 'core')}"
+    )
     builds: list[Build] = field(default_factory=list)
     accuracy: Accuracy | None = None
     latency: list[Row] = field(default_factory=list)
@@ -174,7 +176,7 @@ def _show_rows(title: str, rows: Sequence[Row], place: str) -> None:
     for row in rows:
         threads = str(row.setting.threads or "automatic")
         where = threads if place == "threads" else f"{row.setting.workers} x {threads}"
-        figures = (_number(value) for value in asdict(row.figures).values())
+        figures = (f"{v:g}" if name == "rate" else _number(v) for name, v in asdict(row.figures).items())
         cells.append([str(row.setting.case), where, *figures, _number(row.memory / 1e6)])
     if len({row.setting.case for row in rows}) == 1:
         head, cells = head[1:], [row[1:] for row in cells]
@@ -186,9 +188,9 @@ def _show_profile(profiled: Profile) -> None:
     figures = ("calls", "total", "of a run", "share")
     operators = [[one.name, *_figures(one, runs)] for one in profiled.by_operator()]
     table(f"profile of {runs} runs by operator, ms", operators, ["operator", *figures])
-    nodes = [[one.name, one.operator, *_figures(one, runs)] for one in profiled]
+    nodes = [[one.operator, *_figures(one, runs), one.name] for one in profiled]
     title = f"profile of {runs} runs by node, ms, {min(SHOWN_NODES, len(nodes))} of {len(nodes)}"
-    table(title, nodes[:SHOWN_NODES], ["node", "operator", *figures])
+    table(title, nodes[:SHOWN_NODES], ["operator", *figures, "node"])
 
 
 def _figures(one: OperatorTime, runs: int) -> tuple[str, ...]:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from pinnace.cli.console import plain
+from pinnace.cli.console import fold, plain
 from pinnace.errors import ArgumentValueError
 from pinnace.types import DataType
 
@@ -26,9 +26,13 @@ FIRST_VALUES = 50
 def show(output: Tensor) -> None:
     """Print the two lines that mindspore_lite's examples print, with shape and type between them."""
     elements = f"tensor elements num is:{output.element_num}"
-    print(f"tensor's name is:{plain(output.name)} data size is:{output.data_size} {elements}")
-    print(f"tensor's shape is:{list(output.shape)} data type is:{output.dtype.name}")
-    print(plain(f"output data is: {' '.join(map(str, output.get_data_to_numpy().flatten()[:FIRST_VALUES]))}"))
+    values = " ".join(map(str, output.get_data_to_numpy().flatten()[:FIRST_VALUES]))
+    for line in (
+        f"tensor's name is:{output.name} data size is:{output.data_size} {elements}",
+        f"tensor's shape is:{list(output.shape)} data type is:{output.dtype.name}",
+        f"output data is: {values}",
+    ):
+        print(fold(plain(line)))
 
 
 def facts(tensor: Tensor) -> dict[str, Any]:

@@ -162,11 +162,12 @@ def _labels() -> list[str]:
 
 
 def _show(done: FinishedTask, labels: Sequence[str]) -> None:
+    from pinnace.cli.console import fold
+
     task = f"parallel id: {done.client} | task index: {done.task}"
-    print(f"{task} | run once time: {done.seconds:.4f} s | {done.picture}")
-    print(
-        "  " + ", ".join(f"{one['label']} ({one['index']}) {one['value']:.4f}" for one in _best(done, labels))
-    )
+    print(fold(f"{task} | run once time: {done.seconds:.4f} s | {done.picture}"))
+    best = (f"{one['label']} ({one['index']}) {one['value']:.4f}" for one in _best(done, labels))
+    print(fold("  " + ", ".join(best)))
 
 
 def _best(done: FinishedTask, labels: Sequence[str]) -> list[dict[str, Any]]:

@@ -38,11 +38,11 @@ class Setting:
 
     def facts(self) -> dict[str, str]:
         """Return the conditions as text by name, "" for what is not set."""
-        load = f"{self.rate:g} requests a second" if self.rate else _counted(self.clients, "client")
+        load = f"at {self.rate:g}/s" if self.rate else counted(self.clients, "client")
         return {
             "case": str(self.case),
-            "workers": _counted(self.workers, "worker"),
-            "threads": _counted(self.threads, "thread") or "automatic threads",
+            "workers": counted(self.workers, "worker"),
+            "threads": counted(self.threads, "thread") or "automatic threads",
             "load": load,
         }
 
@@ -53,7 +53,8 @@ class Setting:
         return ", ".join(filter(None, facts.values()))
 
 
-def _counted(number: int, noun: str) -> str:
+def counted(number: int, noun: str) -> str:
+    """Return a number with its noun, "" for 0."""
     return f"{number} {noun}{'s' * (number > 1)}" if number else ""
 
 

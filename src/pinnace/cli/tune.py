@@ -155,7 +155,7 @@ def _show(tuning: Tuning, outcomes: Sequence[Outcome]) -> None:
     from pinnace.cli.console import table
 
     head = ["workers x threads", "precision", "computes in", "engine"]
-    head += ["p50 ms", "p99 ms", "a second", "MB", "deviation", "chosen"]
+    head += ["p50 ms", "p99 ms", "per second", "MB", "deviation", "chosen"]
     rows = []
     for row in _rows(tuning, outcomes):
         figures = ["", "", "", "", ""]
