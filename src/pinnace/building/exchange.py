@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 import numpy as np
 
@@ -36,29 +36,25 @@ class _Adapter:
     """By the weights that they change."""
 
 
+def _refused(called: str) -> Callable[..., NoReturn]:
+    def method(self: NoExchange, *_: object) -> NoReturn:
+        raise NotSupportedError(f"{called}: {self._why}")
+
+    return method
+
+
 class NoExchange:
-    """Stand-in for `Exchange` if neither weights nor shapes can change; `why` is the reason."""
+    """Stand-in for `Exchange` on a cluster: its methods raise `NotSupportedError`; `why` is the reason."""
 
     def __init__(self, why: str) -> None:
         self._why = why
 
-    def update(self, tensors: Sequence[Tensor], install: Install) -> None:
-        """Raise `NotSupportedError`, as the other methods do."""
-        raise NotSupportedError(f"update_weights: {self._why}")
+    update = _refused("update_weights")
+    apply = _refused("apply_lora")
+    remove = _refused("remove_lora")
+    reshape = _refused("resize")
 
-    def apply(self, path: Path, scale: float, install: Install) -> None:
-        """Raise `NotSupportedError`."""
-        raise NotSupportedError(f"apply_lora: {self._why}")
-
-    def remove(self, path: Path | None, install: Install) -> None:
-        """Raise `NotSupportedError`."""
-        raise NotSupportedError(f"remove_lora: {self._why}")
-
-    def reshape(self, shapes: tuple[Shape, ...], install: Install) -> None:
-        """Raise `NotSupportedError`."""
-        raise NotSupportedError(f"resize: {self._why}")
-
-    def profile(self, arrays: Sequence[Array], runs: int, warm_up: int) -> Profile:
+    def profile(self, *_: object) -> NoReturn:
         """Raise `NotSupportedError`."""
         raise NotSupportedError("profile: a model on a cluster records no times; profile it on this machine")
 

@@ -70,7 +70,7 @@ def lower_loop(
 
 def _head(tracer: Evaluator, callee: Closure, arguments: Sequence[Value], effects: Effects) -> _Head:
     frame = tracer.enter(callee, arguments)
-    tail = _tail(tracer, frame)
+    tail = _tail(frame)
     for node in tracer.order.nodes(callee.function):
         if node is tail:
             break
@@ -92,7 +92,7 @@ def _head(tracer: Evaluator, callee: Closure, arguments: Sequence[Value], effect
     raise Unsupported(f"calls itself, but is not a loop (function {here.name!r})")
 
 
-def _tail(tracer: Evaluator, frame: Frame) -> Node:
+def _tail(frame: Frame) -> Node:
     producers = {name: node for node in frame.function.nodes for name in node.outputs}
     node = producers.get(frame.function.outputs[0])
     while node is not None and node.primitive == "Depend":

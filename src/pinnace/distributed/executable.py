@@ -79,7 +79,7 @@ class _CollectiveRunner:
         group = self._groups[one]
         taken = [values[port.name] for port in one.takes]
         if any(min(port.shape, default=0) < 0 for port in one.takes):
-            self._compare(one, group, taken)
+            self._compare(group, taken)
         given = [
             self._buffer(p, s, keeps) for p, s in zip(one.gives, _shapes(one, group, taken), strict=True)
         ]
@@ -130,7 +130,7 @@ class _CollectiveRunner:
         self._buffers[port.name] = made = np.empty(shape, port.dtype.to_numpy())
         return made
 
-    def _compare(self, one: Collective, group: Ranks, taken: Sequence[Array]) -> None:
+    def _compare(self, group: Ranks, taken: Sequence[Array]) -> None:
         """Compare shapes that were free at build time. Raises DistributedError if they differ."""
         own = np.zeros(16, np.int64)
         sizes = [n for array in taken for n in (array.ndim, *array.shape)][:16]

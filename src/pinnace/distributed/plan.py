@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
 import onnx_ir as ir
 
 from pinnace.compiler.graph import Compilable, port
+from pinnace.compiler.nodes import inner_graphs, nodes
 from pinnace.distributed.steps import Collective, Partition, Plan, Segment, Step, Wait
 from pinnace.errors import UnsupportedModelError, UnsupportedPrimitive
 from pinnace.ops.collective import DOMAIN
@@ -24,7 +25,7 @@ PART = "pinnace.part"
 
 def has_collectives(model: ir.Model) -> bool:
     """Return True if a model has collectives."""
-    return any(node.domain == DOMAIN for node in ir.traversal.RecursiveGraphIterator(model.graph))
+    return any(node.domain == DOMAIN for node in nodes(model.graph))
 
 
 def cut(graph: Compilable) -> tuple[Plan, tuple[Compilable, ...]]:
@@ -34,20 +35,15 @@ def cut(graph: Compilable) -> tuple[Plan, tuple[Compilable, ...]]:
     Segments that do not depend on a collective run concurrently with it.
     """
     _check(graph)
-    nodes = list(graph.model.graph)
-    for value in _crossing(nodes):
-        infer(value, opset_of(graph.model))
-    return _SegmentCutter(graph, nodes).plan()
-
-
-def _crossing(nodes: Iterable[ir.Node]) -> Iterator[ir.Value]:
-    """Return the values that may become ports of a segment."""
-    return (output for node in nodes for output in node.outputs if output.name)
+    every = list(graph.model.graph)
+    for output in (output for node in every for output in node.outputs if output.name):
+        infer(output, opset_of(graph.model))  # it may become a port of a segment
+    return _SegmentCutter(graph, every).plan()
 
 
 def _check(graph: Compilable) -> None:
     wrong: list[UnsupportedPrimitive] = []
-    for node in ir.traversal.RecursiveGraphIterator(graph.model.graph):
+    for node in nodes(graph.model.graph):
         if node.domain != DOMAIN:
             continue
         reason = ""
@@ -66,16 +62,12 @@ def _check(graph: Compilable) -> None:
 def reads(node: ir.Node) -> set[ir.Value]:
     """Return the values that a node reads, including those that its nested graphs capture."""
     found = {value for value in node.inputs if value is not None}
-    for nested in _nested(node):
+    for nested in inner_graphs(node):
         inner = list(nested)
         own = {*nested.inputs, *nested.initializers.values(), *(o for n in inner for o in n.outputs)}
         found |= {v for n in inner for v in reads(n)} - own
         found |= set(nested.outputs) - own
     return found
-
-
-def _nested(node: ir.Node) -> list[ir.Graph]:
-    return [a.as_graph() for a in node.attributes.values() if a.type is ir.AttributeType.GRAPH]
 
 
 class _SegmentCutter:
@@ -243,7 +235,7 @@ def replace_reads(node: ir.Node, stand_in: Callable[[ir.Value], ir.Value | None]
         other = None if value is None else stand_in(value)
         if other is not None:
             node.replace_input_with(place, other)
-    for nested in _nested(node):
+    for nested in inner_graphs(node):
         for inner in nested:
             replace_reads(inner, stand_in)
         for place, value in enumerate(list(nested.outputs)):

@@ -10,6 +10,7 @@ import difflib
 import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
@@ -113,8 +114,7 @@ _VARIABLE_SECTIONS = ("ascend_context", "acl_option_cfg_param", "common_context"
 
 def _text(path: str, what: str) -> str:
     try:
-        with open(path, encoding="utf-8-sig") as file:
-            return file.read()
+        return Path(path).read_text(encoding="utf-8-sig")
     except OSError as error:
         raise ConfigError(f"cannot read {what} {path}: {error.strerror}") from None
     except UnicodeDecodeError as error:

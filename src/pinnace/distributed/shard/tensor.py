@@ -17,6 +17,7 @@ import numpy as np
 import onnx_ir as ir
 from onnx_ir.passes.common import RemoveUnusedNodesPass
 
+from pinnace.compiler.nodes import inner_graphs
 from pinnace.distributed.plan import reads, replace_reads
 from pinnace.ops.collective import DOMAIN
 from pinnace.ops.inference import OPSET
@@ -103,7 +104,7 @@ class _TensorSharder:
                 if isinstance(state, Split):
                     self._shrink(output, state.axis)
         for place, output in enumerate(list(self._graph.outputs)):
-            whole = self._made_whole(output, None)
+            whole = self._made_whole(output)
             if whole is not output:
                 name, output.name = output.name, f"{output.name}.part"
                 whole.name = name
@@ -119,7 +120,7 @@ class _TensorSharder:
         """
         state: State = None
         inputs = [value for value in node.inputs if value is not None]
-        if node.domain == "" and not _has_graphs(node) and _is_known([*inputs, *node.outputs]):
+        if node.domain == "" and not inner_graphs(node) and _is_known([*inputs, *node.outputs]):
             if node.op_type == "MatMul":
                 return self._matmul(node)
             if node.op_type == "Gather" and self._is_table(node):
@@ -129,7 +130,7 @@ class _TensorSharder:
         if state is None:
             # Captured values of nested graphs are included; collectives need the same order in all ranks.
             taken = sorted(reads(node), key=lambda value: value.name or "")
-            whole = {value: self._made_whole(value, node) for value in taken}
+            whole = {value: self._made_whole(value) for value in taken}
             replace_reads(node, whole.get)
         return state
 
@@ -173,7 +174,7 @@ class _TensorSharder:
                 node.replace_input_with(1, self._slice(b, 0))
                 return Parts()
             if self._divides(b, 1) and a.shape is not None:
-                node.replace_input_with(0, self._made_whole(a, node))
+                node.replace_input_with(0, self._made_whole(a))
                 node.replace_input_with(1, self._slice(b, 1))
                 return Split(len(a.shape) - 1)
         rank = len(a.shape or ())
@@ -181,7 +182,7 @@ class _TensorSharder:
         if same and isinstance(held, Split) and held.axis < rank - 2:
             return held
         for place, value in enumerate((a, b)):
-            node.replace_input_with(place, self._made_whole(value, node))
+            node.replace_input_with(place, self._made_whole(value))
         return None
 
     def _embedding(self, node: ir.Node) -> State:
@@ -190,7 +191,7 @@ class _TensorSharder:
         assert indices is not None
         assert indices.shape is not None
         node.replace_input_with(0, self._slice(table, 1))
-        node.replace_input_with(1, self._made_whole(indices, node))
+        node.replace_input_with(1, self._made_whole(indices))
         return Split(len(indices.shape))
 
     def _is_table(self, node: ir.Node) -> bool:
@@ -257,8 +258,8 @@ class _TensorSharder:
 
     # -- values ------------------------------------------------------------------------------------
 
-    def _made_whole(self, value: ir.Value, before: ir.Node | None) -> ir.Value:
-        """Return the whole of a value, adding a collective if needed, before a node or at the end."""
+    def _made_whole(self, value: ir.Value) -> ir.Value:
+        """Return the whole of a value, adding a collective after its node if needed."""
         state = self._states.get(value)
         if state is None:
             return value
@@ -354,10 +355,6 @@ class _TensorSharder:
 
 def _is_known(values: Sequence[ir.Value]) -> bool:
     return all(value.shape is not None for value in values)
-
-
-def _has_graphs(node: ir.Node) -> bool:
-    return any(a.type is ir.AttributeType.GRAPH for a in node.attributes.values())
 
 
 def _follows(before: Sequence[object], after: Sequence[object], axis: int, size: int) -> int | None:
