@@ -1,4 +1,4 @@
-"""Messages help users of a wheel, which has no pages of the manual and no extras that pip could find by a name."""
+"""Messages help users of a wheel, which has no manual, and whose extras pip cannot find by a name."""
 
 from __future__ import annotations
 
