@@ -14,6 +14,7 @@ import pinnace
 exporting = pytest.importorskip("opentelemetry.sdk.trace.export.in_memory_span_exporter")
 from opentelemetry.sdk.trace import TracerProvider  # noqa: E402
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor  # noqa: E402
+from opentelemetry.sdk.trace.sampling import ALWAYS_OFF  # noqa: E402
 
 from pinnace import tracing  # noqa: E402
 
@@ -25,8 +26,8 @@ PARTS = ["pinnace.copy", "pinnace.queue", "pinnace.run"]
 class Traced:
     """A provider whose spans can be read."""
 
-    def __init__(self):
-        self.provider, self._exporter = TracerProvider(), exporting.InMemorySpanExporter()
+    def __init__(self, **options):
+        self.provider, self._exporter = TracerProvider(**options), exporting.InMemorySpanExporter()
         self.provider.add_span_processor(SimpleSpanProcessor(self._exporter))
         self.tracer = self.provider.get_tracer("service")
 
@@ -131,3 +132,12 @@ def test_a_resized_model_is_traced(traced, written):
         runner.resize(runner.get_inputs(), [[3, 2]])
         runner.predict([np.ones((3, 2), np.float32)])
     assert len(traced.trees()) == 1
+
+
+def test_a_trace_that_is_not_sampled_has_no_spans():
+    traced = Traced(sampler=ALWAYS_OFF)
+    tracing.instrument(traced.provider)
+    with runner_of(ADD) as runner:
+        tracing.uninstrument()
+        runner.predict([X, X])
+    assert not traced.trees()

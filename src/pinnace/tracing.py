@@ -106,6 +106,8 @@ def _tell(
     whole = _tracer.start_span(
         "pinnace.predict", arrays.caller, attributes=about, start_time=epoch + arrays.copied[0]
     )
+    if not whole.is_recording():  # nobody asked for this trace
+        return
     within = trace.set_span_in_context(whole, arrays.caller)
     for name, start, end in (("copy", *arrays.copied), ("queue", arrived, began), ("run", began, ended)):
         _tracer.start_span(f"pinnace.{name}", within, start_time=epoch + start).end(epoch + end)

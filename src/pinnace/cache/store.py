@@ -45,7 +45,7 @@ class Store:
 
     def __init__(self, root: Path, limit: int) -> None:
         """Use the folder `root`, which need not exist; `limit` is in bytes. Raises as `Folder` does."""
-        self.root, self.limit = root, limit
+        self.root, self._limit = root, limit
         self.folder = Folder(root)
 
     @classmethod
@@ -61,15 +61,18 @@ class Store:
     def chosen(cls, settings: Settings) -> Store | None:
         """Return the store of `[ms_cache] serialize_path`, else of PINNACE_CACHE_DIR, else the user's own.
 
-        Returns None for "off". PINNACE_CACHE_LIMIT is in GB; the limit of a folder in memory is at most half
-        of the memory that this process may use. Raises ConfigError if that is no number, OSError or
-        ValueError if the folder cannot be used.
+        Returns None for "off". PINNACE_CACHE_LIMIT is in GB. Raises ConfigError if that is no number, OSError
+        or ValueError if the folder cannot be used.
         """
         name = settings.get("ms_cache", "serialize_path") or os.environ.get("PINNACE_CACHE_DIR", "")
-        if name == OFF:
-            return None
-        root, limit = _root(name), _limit()
-        return cls(root, min(limit, usable_memory() // 2) if lies_in_memory(root) else limit)
+        return None if name == OFF else cls(_root(name), _limit())
+
+    @property
+    def limit(self) -> int:
+        """Size in bytes that the cache may have: as configured, in memory at most half of what this process
+        may use.
+        """
+        return min(self._limit, usable_memory() // 2) if lies_in_memory(self.root) else self._limit
 
     def find(self, key: str) -> Entry | None:
         """Return the entry of this key, or None. A damaged entry is removed with a warning."""

@@ -48,7 +48,8 @@ def lies_in_memory(path: Path) -> bool:
     """Return True for a path on a tmpfs, whose files count as memory of the groups that write them."""
     with suppress(OSError):
         mounts = [line.split(" ")[1:3] for line in _MOUNTS.read_text().splitlines()]
-        at = {place: kind for place, kind in mounts if path.resolve().is_relative_to(place)}
+        real = f"{path.resolve()}/"
+        at = {place: kind for place, kind in mounts if real.startswith(f"{place.rstrip('/')}/")}
         return at[max(at, key=len)] == "tmpfs"
     return False
 
