@@ -17,6 +17,7 @@ import typer
 from pinnace import __version__
 from pinnace.cli import cache, logs
 from pinnace.cli.bench import bench
+from pinnace.cli.compile import compile_models
 from pinnace.cli.devices import devices
 from pinnace.cli.exec import exec_command
 from pinnace.cli.inspect import inspect
@@ -75,6 +76,7 @@ app.command(
     context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False},
 )(launch)
 app.add_typer(cache.app, name="cache")
+app.command("compile", no_args_is_help=True)(compile_models)
 app.command(
     "exec",
     no_args_is_help=True,

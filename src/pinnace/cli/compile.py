@@ -1,0 +1,46 @@
+"""`pinnace compile`: fill the compile cache ahead of time."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from pinnace.cli.options import AsJson, ConfigFile, Precision, Provider
+
+
+def compile_models(
+    models: Annotated[list[Path], typer.Argument(metavar="MODEL", help=".mindir, .ms or .onnx files.")],
+    config: ConfigFile = None,
+    provider: Provider = "automatic",
+    precision: Precision = "enforce_fp32",
+    as_json: AsJson = False,
+) -> None:
+    """Fill the compile cache, so that builds load models.
+
+    Use it when an image is made or a service deployed, with the same kind of CPU, the same PINNACE_CACHE_DIR,
+    and the provider, precision and configuration of the service. Threads and workers do not matter. The exit
+    status is 1 if a model is not kept.
+    """
+    from pinnace.cli.console import table
+    from pinnace.cli.opening import context_for, open_model
+
+    context = context_for(
+        1, config, provider="" if provider == "automatic" else provider, precision=precision
+    )
+    rows = []
+    for path in models:
+        start = time.perf_counter()
+        model = open_model(path, context)
+        facts = {key: model.get_model_info(key) for key in ("cache", "engine", "precision")}
+        rows.append({"model": str(path), **facts, "seconds": round(time.perf_counter() - start, 3)})
+        model.close()
+    if as_json:
+        print(json.dumps(rows, indent=2))
+    else:
+        table("compile cache", [tuple(map(str, row.values())) for row in rows], tuple(rows[0]))
+    if any(row["cache"] not in ("written", "loaded") for row in rows):
+        raise typer.Exit(1)
