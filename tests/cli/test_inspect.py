@@ -121,7 +121,8 @@ def test_the_lowered_model_is_written_as_onnx(pinnace, tmp_path):
 def test_a_model_is_read_once_also_for_onnx(pinnace, tmp_path, monkeypatch):
     read, seen = formats.read, []
     monkeypatch.setattr(formats, "read", lambda source: seen.append(source) or read(source))
-    assert pinnace("inspect", data(MODEL), "--onnx", tmp_path / "out.onnx").code == 0
+    answer = pinnace("inspect", data(MODEL), "--onnx", tmp_path / "out.onnx")
+    assert (answer.code, answer.err) == (0, f"wrote {tmp_path / 'out.onnx'}\n")
     assert len(seen) == 1
     assert (tmp_path / "out.onnx").exists()
 
@@ -153,6 +154,16 @@ def test_control_characters_are_escaped(pinnace, long):
 
 def test_help_says_where_a_picture_comes_from(pinnace):
     assert "Netron" in pinnace("inspect", "--help").out
+
+
+def test_a_model_that_cannot_be_lowered_is_shown_and_not_written(pinnace, tmp_path):
+    model = tmp_path / "model.mindir"
+    model.write_bytes(data(MODEL).read_bytes().replace(b"ReLU6", b"ReLU9"))
+    answer = pinnace("inspect", model, "--onnx", tmp_path / "out.onnx")
+    assert answer.code == 1
+    assert "ReLU9" in answer.out
+    assert "wrote" not in answer.err
+    assert not (tmp_path / "out.onnx").exists()
 
 
 def test_a_folder_that_is_not_there_is_said_before_anything_is_read(pinnace, tmp_path):

@@ -42,7 +42,7 @@ def inspect(
     that file in Netron (https://netron.app).
     """
     from pinnace.building.opening import inspect_model
-    from pinnace.cli.console import progress
+    from pinnace.cli.console import note, progress
     from pinnace.cli.outputs import check_writable
     from pinnace.errors import UnsupportedModelError
 
@@ -54,6 +54,8 @@ def inspect(
         print(json.dumps(_as_json(model, report, nodes), indent=2))
     else:
         _show(model, report, nodes, everything)
+    if onnx and report.outputs:  # it could be lowered
+        note(f"wrote {onnx}")
     if report.unsupported:
         raise UnsupportedModelError(str(model), report.unsupported)
 
