@@ -19,7 +19,7 @@ def compile_models(
     precision: Precision = "enforce_fp32",
     as_json: AsJson = False,
 ) -> None:
-    """Fill the compile cache, so that builds load models.
+    """Fill the compile cache ahead of time.
 
     Use it when an image is made or a service deployed, with the same kind of CPU, the same PINNACE_CACHE_DIR,
     and the provider, precision and configuration of the service. Threads and workers do not matter. The exit
