@@ -7,7 +7,8 @@ from prometheus_client import REGISTRY, start_http_server
 from pinnace.metrics import Collector
 
 workers, threads, preload_app = 2, 8, True
-ports = [int(port) for port in os.environ.get("METRICS_PORTS", "9100 9101").split()]
+# Twice as many as workers: a reload (SIGHUP) starts the new workers before the old ones end.
+ports = [int(port) for port in os.environ.get("METRICS_PORTS", "9100 9101 9102 9103").split()]
 
 
 def post_worker_init(worker):
