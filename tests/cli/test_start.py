@@ -12,6 +12,8 @@ import termios
 from importlib.metadata import PackageNotFoundError, entry_points, version
 
 import pytest
+from rich.markup import render
+from typer.main import get_command
 
 import pinnace.cli
 
@@ -69,6 +71,16 @@ def test_every_command_is_told_in_one_line_of_60_columns(pinnace, command, monke
     listed = pinnace(*command).out.partition("Commands:")[2]
     assert listed
     assert "..." not in listed
+
+
+def test_no_word_of_the_help_is_taken_for_markup():
+    """In terminals it is shown by rich, for which [name] is a style."""
+    commands = [get_command(pinnace.cli.app)]
+    for command in commands:
+        commands += getattr(command, "commands", {}).values()
+        for text in (command.help, *(getattr(param, "help", "") for param in command.params)):
+            assert not text or render(text).plain == text
+    assert len(commands) > 10
 
 
 @pytest.mark.parametrize(("variable", "colours"), [({"NO_COLOR": "1"}, False), ({}, True)])

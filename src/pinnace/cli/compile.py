@@ -21,9 +21,9 @@ def compile_models(
 ) -> None:
     """Fill the compile cache ahead of time.
 
-    Use it when an image is made or a service deployed, with the same kind of CPU, the same PINNACE_CACHE_DIR,
-    and the provider, precision and configuration of the service. Threads and workers do not matter. The exit
-    status is 1 if a model is not kept.
+    Builds load them from there. Use it when an image is made or a service deployed, with the same kind of
+    CPU, the same PINNACE_CACHE_DIR, and the provider, precision and configuration of the service. Threads and
+    workers do not matter. The exit status is 1 if a model is not kept.
     """
     from pinnace.cli.console import table
     from pinnace.cli.opening import context_for, open_model
@@ -41,6 +41,7 @@ def compile_models(
     if as_json:
         print(json.dumps(rows, indent=2))
     else:
-        table("compile cache", [tuple(map(str, row.values())) for row in rows], tuple(rows[0]))
+        head = ("cache", "engine", "precision", "seconds", "model")
+        table("compile cache", [[str(row[name]) for name in head] for row in rows], head)
     if any(row["cache"] not in ("written", "loaded") for row in rows):
         raise typer.Exit(1)

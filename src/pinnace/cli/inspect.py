@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 def inspect(
     model: ModelFile,
     nodes: Annotated[
-        bool, typer.Option("--nodes", help="List the nodes, by the names that [execution_plan] takes.")
+        bool, typer.Option("--nodes", help="List the nodes, by the names that execution_plan takes.")
     ] = False,
     everything: Annotated[
         bool, typer.Option("--all", help="Do not cut long values and lists; --json never does.")
