@@ -53,7 +53,8 @@ def to_numpy(value: Any, what: str) -> Array:
     except Exception as error:  # whatever the other library raises
         with suppress(Exception):
             return _of_torch(value)
-        raise ArgumentTypeError(f"{what}: numpy cannot read a {type(value)}: {error}") from None
+        why = str(error).partition("\n")[0]  # MindSpore adds a stack
+        raise ArgumentTypeError(f"{what}: numpy cannot read a {type(value)}: {why}") from None
 
 
 def _of_torch(value: Any) -> Array:
