@@ -6,6 +6,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 
 import pytest
 
+from pinnace.bench import arrivals
 from pinnace.bench.arrivals import arrive
 from pinnace.bench.timing import RunLimit
 
@@ -71,3 +72,13 @@ def test_an_error_ends_it():
         release.set()
         with pytest.raises(KeyError):
             arrive(lambda: pool.submit(fail), 1e4, RunLimit(5.0))
+
+
+def test_a_rate_beyond_all_machines_ends_in_time():
+    found = arrive(Future, 1e30, RunLimit(0.05))
+    assert found.withdrawn == found.requests > 0
+
+
+def test_waiting_requests_are_limited(monkeypatch):
+    monkeypatch.setattr(arrivals, "_MOST_WAITING", 10)
+    assert arrive(Future, 1e6, RunLimit(0.01, runs=10**9)).requests == 10

@@ -12,6 +12,9 @@ import numpy as np
 
 from pinnace.bench.timing import RunLimit, milliseconds
 
+_MOST_WAITING = 100_000
+"""Number of waiting requests that ends a measurement: each takes memory."""
+
 Submit = Callable[[], "Future[Any]"]
 
 
@@ -58,9 +61,12 @@ def arrive(submit: Submit, rate: float, limit: RunLimit, seed: int = 0) -> OpenL
         waiting.add(future)
         future.add_done_callback(lambda done: end(due, done))
 
-    began = due = clock()
-    asked = 0
-    while not errors and (due < began + limit.seconds * 1e9 if limit.runs is None else asked < limit.runs):
+    due = clock()
+    deadline, asked = due + limit.seconds * 1e9, 0
+    while not errors and len(waiting) < _MOST_WAITING:
+        # The clock counts too: it may pass faster than requests of a high rate can be submitted.
+        if max(due, clock()) >= deadline if limit.runs is None else asked == limit.runs:
+            break
         ask(due)
         asked += 1
         due += round(gaps.exponential(1e9 / rate))
