@@ -59,3 +59,13 @@ def test_nothing(printed):
 
 def test_what_a_terminal_would_interpret_is_escaped(printed):
     assert printed(60, [("\x1b[1m", "two\nlines")]) == ["title", r"  \x1b[1m  two\nlines"]
+
+
+def test_chinese_letters_take_two_columns(printed):
+    assert printed(60, [("\u732b", "a"), ("cat", "b")]) == ["title", "  \u732b   a", "  cat  b"]
+
+
+def test_no_width_is_too_narrow(printed):
+    for width in range(1, 40):
+        assert printed(width, [("a" * 10, "b" * 8, ""), ("a", "b", "some words")])
+        assert printed(width, ROWS, HEAD)

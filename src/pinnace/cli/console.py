@@ -9,12 +9,15 @@ import textwrap
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
+from rich.cells import cell_len, set_cell_size
 from rich.console import Console
 from rich.text import Text
 
 _FIGURE = re.compile(r"-?[\d.,]+(e[-+]\d+)?( ?%| [kMG]i?B)?|inf|nan|")
 """A cell that is aligned to the right."""
 _GAP = 2
+_LEAST = 20
+"""Width that output has in a narrower terminal, too."""
 _NARROWEST = 24
 """Width below which the text of a last column goes into a line of its own."""
 
@@ -73,12 +76,12 @@ def _beside(grid: Sequence[Sequence[str]], room: int) -> None:
 
 def _columns() -> int:
     """Return the width of the output; it is not limited in files and pipes, unless COLUMNS is set."""
-    return Console().width if sys.stdout.isatty() or "COLUMNS" in os.environ else sys.maxsize
+    return max(_LEAST, Console().width) if sys.stdout.isatty() or "COLUMNS" in os.environ else sys.maxsize
 
 
 def _widths(grid: Sequence[Sequence[str]]) -> list[int]:
     """Return the width of each column, with the gap after it."""
-    return [max(map(len, column)) + _GAP for column in zip(*grid, strict=True)]
+    return [max(map(cell_len, column)) + _GAP for column in zip(*grid, strict=True)]
 
 
 def _print(grid: Sequence[Sequence[str]], room: int, right: Sequence[bool]) -> None:
@@ -89,10 +92,10 @@ def _print(grid: Sequence[Sequence[str]], room: int, right: Sequence[bool]) -> N
             cell.rjust(width - _GAP) if figures else cell
             for cell, width, figures in zip(row, widths, right, strict=True)
         )
-        start = "".join(cell.ljust(width) for cell, width in zip(cells, widths, strict=False))
-        if len(last) > room - left and room - left < _NARROWEST:
+        start = "".join(set_cell_size(cell, width) for cell, width in zip(cells, widths, strict=False))
+        if cell_len(last) > room - left and room - left < _NARROWEST:
             print(f"  {start}".rstrip())
             start, left = " " * _GAP, _GAP
-        for line in textwrap.wrap(last, room - left, break_on_hyphens=False) or [""]:
+        for line in textwrap.wrap(last, max(1, room - left), break_on_hyphens=False) or [""]:
             print(f"  {start}{line}".rstrip())
             start = " " * left
