@@ -27,7 +27,7 @@ from pinnace.options.target import Target
 from pinnace.weights.source import Source
 
 LIMITS = (
-    "must be known before the run",
+    "known before the run",
     "needs all dimensions fixed",
     "needs the last 1 dimensions fixed",
     "needs the last 2 dimensions fixed",
