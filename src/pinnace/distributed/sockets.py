@@ -182,12 +182,12 @@ class _SocketLink:
         parts = [slice(*ends[number : number + 2]) for number in range(count)]
         mine = parts[group.index(self._rank)]
         self._reduced(group, lambda number: own[parts[number]], result[mine], op)
-        self._spread(group, result[mine], lambda number: result[parts[number]])
+        self._swap(group, lambda _: result[mine], lambda number: result[parts[number]])
 
     def all_gather(self, group: Ranks, x: Array, out: Array) -> None:
         rows = out.reshape(len(group), -1)
         np.copyto(rows[group.index(self._rank)], x.reshape(-1))
-        self._spread(group, x, lambda number: rows[number])
+        self._swap(group, lambda _: x, lambda number: rows[number])
 
     def reduce_scatter(self, group: Ranks, x: Array, out: Array, op: str) -> None:
         rows = x.reshape(len(group), -1)
@@ -203,10 +203,9 @@ class _SocketLink:
 
     def all_to_all(self, group: Ranks, x: Array, out: Array) -> None:
         rows, results = x.reshape(len(group), -1), out.reshape(len(group), -1)
-        others = [(rank, number) for number, rank in enumerate(group) if rank != self._rank]
         own = group.index(self._rank)
         np.copyto(results[own], rows[own])
-        self._move([(rank, rows[n]) for rank, n in others], [(rank, results[n]) for rank, n in others])
+        self._swap(group, lambda number: rows[number], lambda number: results[number])
 
     def exchange(self, sends: Sequence[Message], receives: Sequence[Message], tag: int) -> None:
         move(self._peers, sends, receives, tag, self._watch)
@@ -217,17 +216,17 @@ class _SocketLink:
     def _reduced(self, group: Ranks, part: Callable[[int], Array], out: Array, op: str) -> None:
         """Reduce this rank's part over the group, in its order, and send the others theirs."""
         own = group.index(self._rank)
-        others = [(rank, number) for number, rank in enumerate(group) if rank != self._rank]
         blocks = self._scratch_array((len(group), out.size), out.dtype)
-        self._move([(rank, part(n)) for rank, n in others], [(rank, blocks[n]) for rank, n in others])
+        self._swap(group, part, lambda number: blocks[number])
         terms = [part(own) if number == own else blocks[number] for number in range(len(group))]
         np.copyto(out, terms[0])
         for term in terms[1:]:
             _OPERATIONS[op](out, term, out=out)
 
-    def _spread(self, group: Ranks, own: Array, place: Callable[[int], Array]) -> None:
+    def _swap(self, group: Ranks, given: Callable[[int], Array], taken: Callable[[int], Array]) -> None:
+        """Send `given(n)` to each other rank of the group, its n-th, and receive `taken(n)` from it."""
         others = [(rank, number) for number, rank in enumerate(group) if rank != self._rank]
-        self._move([(rank, own) for rank, _ in others], [(rank, place(n)) for rank, n in others])
+        self._move([(rank, given(n)) for rank, n in others], [(rank, taken(n)) for rank, n in others])
 
     def _scratch_array(self, shape: tuple[int, int], dtype: np.dtype[np.generic]) -> Array:
         """Return reused memory."""

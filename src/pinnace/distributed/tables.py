@@ -6,7 +6,6 @@ import ipaddress
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +15,17 @@ from pinnace.options.launcher import number
 
 BASE_PORT = 60000
 """HCCL's default; the variable HCCL_IF_BASE_PORT overrides it."""
+
+_GROUPS = """\
+message ParallelGroupRanks
+  1 dim repeated uint32
+message ParallelGroupItem
+  1 group_name string
+  2 parallel_group_ranks ParallelGroupRanks
+message ParallelGroupMap
+  1 parallel_group_item repeated ParallelGroupItem
+"""
+"""The messages of a file of groups, as a field table (`formats/messages.py`)."""
 
 
 @dataclass(frozen=True)
@@ -135,38 +145,18 @@ def _address(server: dict[str, str], device: dict[str, str]) -> str:
 def groups_of(path: str) -> dict[str, Ranks]:
     """Read the groups of a file by MindSpore (GROUP_INFO_FILE), ranks by name; {} for "". Raises ConfigError.
 
-    The file is the message ParallelGroupMap of its node_strategy.proto: repeated field 1 holds a name (1) and
-    a message (2) of numbers (1).
+    The file is the message ParallelGroupMap of its node_strategy.proto.
     """
     if not path:
         return {}
     from google.protobuf.message import DecodeError
 
+    from pinnace.formats.messages import message_class
+
     try:
-        read = _group_map().FromString(Path(path).read_bytes())
+        read = message_class(_GROUPS, "groups", "ParallelGroupMap").FromString(Path(path).read_bytes())
     except OSError as error:
         raise ConfigError(f"cannot read group_info_file {path}: {error.strerror}") from None
     except (DecodeError, UnicodeDecodeError):
         raise ConfigError(f"{path}: is not a group_info_file of MindSpore") from None
     return {item.group_name: tuple(item.parallel_group_ranks.dim) for item in read.parallel_group_item}
-
-
-@cache
-def _group_map() -> Any:
-    """Return the protobuf class of ParallelGroupMap."""
-    from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
-
-    repeated, optional, number_, text, message = 3, 1, 13, 9, 11
-    file = descriptor_pb2.FileDescriptorProto(name="groups.proto", package="groups", syntax="proto3")
-    ranks, item, whole = (file.message_type.add(name=name) for name in ("Ranks", "Item", "Map"))
-    ranks.field.add(name="dim", number=1, label=repeated, type=number_)
-    item.field.add(name="group_name", number=1, label=optional, type=text)
-    item.field.add(
-        name="parallel_group_ranks", number=2, label=optional, type=message, type_name=".groups.Ranks"
-    )
-    whole.field.add(
-        name="parallel_group_item", number=1, label=repeated, type=message, type_name=".groups.Item"
-    )
-    pool = descriptor_pool.DescriptorPool()
-    pool.Add(file)
-    return message_factory.GetMessageClass(pool.FindMessageTypeByName("groups.Map"))

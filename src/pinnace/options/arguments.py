@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
-from typing import TypeVar
+from collections.abc import Iterable, Sequence
+from typing import Any, TypeVar
 
 from pinnace.errors import ArgumentTypeError, ArgumentValueError
 
@@ -30,6 +30,13 @@ def check_list(name: str, value: object, kind: type[T]) -> list[T]:
     values = check_type(name, value, list)
     check_elements(name, values, kind)
     return values
+
+
+def check_sequence(name: str, value: object) -> Sequence[Any]:
+    """Return `value` if it is a list or tuple, else raise `ArgumentTypeError`, which asks for a list."""
+    if not isinstance(value, list | tuple):
+        raise ArgumentTypeError(f"{name} must be list, but got {type(value)}.")
+    return value
 
 
 def check_elements(name: str, values: Iterable[object], kind: type, *others: type) -> None:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from pinnace.errors import ArgumentTypeError
-from pinnace.options.arguments import check_elements, check_type
+from pinnace.options.arguments import check_elements, check_sequence, check_type
 from pinnace.tensors.storage import Storage
 from pinnace.types import DataType, Format
 
@@ -129,6 +128,4 @@ class Attributes(Storage):
 
 def check_shape(shape: Sequence[int]) -> None:
     """Raise `ArgumentTypeError` unless `shape` is a list of ints."""
-    if not isinstance(shape, list | tuple):
-        raise ArgumentTypeError(f"shape must be list, but got {type(shape)}.")
-    check_elements("shape", shape, int)
+    check_elements("shape", check_sequence("shape", shape), int)

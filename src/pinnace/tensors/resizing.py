@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from pinnace.errors import ArgumentTypeError, ArgumentValueError, ConfigError, DataMismatchError
+from pinnace.options.arguments import check_elements, check_sequence
 from pinnace.shapes import Shape, is_free, named_shapes, parted, sizes
 from pinnace.tensors.inputs import check_sizes
 from pinnace.tensors.tensor import Tensor
@@ -35,25 +36,19 @@ def limited(ports: Sequence[Port], input_shape: str, dynamic_dims: str) -> tuple
 
 def check_resize(inputs: object, dims: object) -> None:
     """Raise unless `inputs` is a list of tensors and `dims` a list of as many lists of ints."""
-    if not isinstance(inputs, list | tuple):
-        raise ArgumentTypeError(f"inputs must be list, but got {type(inputs)}.")
-    if not isinstance(dims, list | tuple):
-        raise ArgumentTypeError(f"dims must be list, but got {type(dims)}.")
-    for index, value in enumerate(inputs):
-        if not isinstance(value, Tensor):
-            raise ArgumentTypeError(f"inputs element must be Tensor, but got {type(value)} at index {index}.")
-    for index, shape in enumerate(dims):
-        if not isinstance(shape, list | tuple):
-            raise ArgumentTypeError(f"dims element must be list, but got {type(shape)} at index {index}.")
+    tensors, shapes = check_sequence("inputs", inputs), check_sequence("dims", dims)
+    check_elements("inputs", tensors, Tensor)
+    check_elements("dims", shapes, list, tuple)
+    for index, shape in enumerate(shapes):
         for place, dim in enumerate(shape):
             if not isinstance(dim, int):
                 raise ArgumentTypeError(
                     f"dims element's element must be int, but got {type(dim)} at {index}th dims element's "
                     f"{place}th element."
                 )
-    if len(inputs) != len(dims):
+    if len(tensors) != len(shapes):
         raise ArgumentValueError(
-            f"inputs' size does not match dims' size, but got inputs: {len(inputs)} and dims: {len(dims)}."
+            f"inputs' size does not match dims' size, but got inputs: {len(tensors)} and dims: {len(shapes)}."
         )
 
 

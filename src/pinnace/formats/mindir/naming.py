@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from pinnace.formats.mindir.schema import Proto
+from pinnace.formats.messages import Proto
 from pinnace.ops import structure
 from pinnace.program import Function, Literal
 

@@ -15,7 +15,8 @@ import onnx_ir as ir
 
 from pinnace.errors import ModelFormatError
 from pinnace.formats import packing
-from pinnace.formats.mindir.schema import Proto, number_of
+from pinnace.formats.messages import Proto
+from pinnace.formats.mindir.schema import number_of
 from pinnace.ops.channels import quantised_axis
 from pinnace.program import Layout, Node, Quantised
 

@@ -19,9 +19,10 @@ from google.protobuf.message import DecodeError
 
 from pinnace.errors import ModelFormatError
 from pinnace.formats import packing
+from pinnace.formats.messages import Proto
 from pinnace.formats.mindir import quantised
 from pinnace.formats.mindir.naming import Namer
-from pinnace.formats.mindir.schema import Proto, model_class, number_of
+from pinnace.formats.mindir.schema import model_class, number_of
 from pinnace.formats.wire import PAYLOAD, Fields, delimited, number, outline
 from pinnace.program import Dialect, Function, FunctionRef, Input, Literal, Monad, Node, Program, TypeInfo
 from pinnace.weights.source import SMALL, Source
