@@ -10,7 +10,7 @@ import onnx_ir as ir
 
 from pinnace.compiler.declared import Declarations
 from pinnace.compiler.failures import MISFITS, NodeFailure
-from pinnace.compiler.order import Order
+from pinnace.compiler.schedule import Schedule
 from pinnace.compiler.work import Work
 from pinnace.ops import quantisation
 from pinnace.ops.builder import Builder
@@ -41,7 +41,7 @@ class Evaluator(ABC):
         self.program = program
         self.b = builder
         self.declared = Declarations(builder, program.dialect, trusts)
-        self.order = Order(program)
+        self.schedule = Schedule(program)
         self.open_loops: list[tuple[Function, tuple[Value, ...]]] = []  # outermost first, with arguments
         self._work = work
 
@@ -70,7 +70,7 @@ class Evaluator(ABC):
 
     def leave(self, frame: Frame) -> tuple[Value, Effects]:
         """Evaluate a frame; returns its outputs, several as a tuple, and the memory afterwards."""
-        for node in self.order.nodes(frame.function):
+        for node in self.schedule.nodes(frame.function):
             self.evaluate(frame, node)
         outputs: list[Value] = []
         effects = Effects()

@@ -71,7 +71,7 @@ def lower_loop(
 def _head(tracer: Evaluator, callee: Closure, arguments: Sequence[Value], effects: Effects) -> _Head:
     frame = tracer.enter(callee, arguments)
     tail = _tail(frame)
-    for node in tracer.order.nodes(callee.function):
+    for node in tracer.schedule.nodes(callee.function):
         if node is tail:
             break
         tracer.evaluate(frame, node)
@@ -81,13 +81,13 @@ def _head(tracer: Evaluator, callee: Closure, arguments: Sequence[Value], effect
         effects = effects.join(after)
     here = callee.function
     if isinstance(choice, Closure):
-        back = tracer.order.reaches(choice.function, here)
+        back = tracer.schedule.reaches(choice.function, here)
         return _Head(True, choice if back else None, choice, tuple(rest), effects)
     if isinstance(choice, Branches):
         yes, no = choice.when_true, choice.when_false
-        if isinstance(yes, Closure) and tracer.order.reaches(yes.function, here):
+        if isinstance(yes, Closure) and tracer.schedule.reaches(yes.function, here):
             return _Head(choice.condition, yes, no, tuple(rest), effects)
-        if isinstance(no, Closure) and tracer.order.reaches(no.function, here):
+        if isinstance(no, Closure) and tracer.schedule.reaches(no.function, here):
             return _Head(tracer.b.op("Not", choice.condition), no, yes, tuple(rest), effects)
     raise Unsupported(f"calls itself, but is not a loop (function {here.name!r})")
 

@@ -54,7 +54,7 @@ class Tracer(Evaluator):
 
     def _starts_loop(self, function: Function) -> bool:
         # Inside an open loop, a path through its head is an iteration of that loop, and not a loop of ours.
-        return self.order.returns(function, frozenset(head.name for head, _ in self.open_loops))
+        return self.schedule.returns(function, frozenset(head.name for head, _ in self.open_loops))
 
     def lower(
         self, row: Primitive, node: Node, inputs: Sequence[Value], before: Effects

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from pinnace.engines.onnxruntime import session
 from pinnace.engines.onnxruntime.executable import OnnxruntimeExecutable
 from pinnace.engines.onnxruntime.loading import loaded
-from pinnace.engines.onnxruntime.profiling import Profile
+from pinnace.engines.onnxruntime.profiling import SessionProfile
 from pinnace.engines.onnxruntime.providers import chain
 from pinnace.engines.protocol import Compiled, Executable, Refitter
 from pinnace.options.target import Target
@@ -30,7 +30,7 @@ class Onnxruntime:
         from pinnace.engines.onnxruntime.compiling import optimised
 
         chosen = session.options(target, graph.folder)
-        profile = Profile(chosen) if target.profile else None
+        profile = SessionProfile(chosen) if target.profile else None
         started, held = optimised(graph, chosen, chain(target))
         if profile:
             from pinnace.engines.names import Names

@@ -13,7 +13,7 @@ from onnxruntime.capi import onnxruntime_pybind11_state as _state
 
 from pinnace.engines.onnxruntime import providers, session, starting
 from pinnace.engines.onnxruntime.memory import BFLOAT16, FAILURES, ONNX_BFLOAT16, OrtArray
-from pinnace.engines.onnxruntime.profiling import Profile
+from pinnace.engines.onnxruntime.profiling import SessionProfile
 from pinnace.engines.protocol import Execution, State
 from pinnace.engines.steps import Step
 from pinnace.errors import EngineError
@@ -45,7 +45,7 @@ class OnnxruntimeExecutable:
         first_state: Sequence[Array],
         held: Sequence[object],
         target: Target,
-        profile: Profile | None = None,
+        profile: SessionProfile | None = None,
     ) -> None:
         self._session, self._held, self._profile = started, held, profile
         self._interface, self._first_state = interface, first_state

@@ -20,7 +20,7 @@ _NODE = "_kernel_time"  # suffix of the names of node events
 _RUN = "model_run"
 
 
-class Profile:
+class SessionProfile:
     """The file to which one session writes its events, in a temporary folder."""
 
     def __init__(self, chosen: ort.SessionOptions) -> None:

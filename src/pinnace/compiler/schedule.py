@@ -8,7 +8,7 @@ from pinnace.compiler.failures import NodeFailure
 from pinnace.program import Function, FunctionRef, Node, Program
 
 
-class Order:
+class Schedule:
     """Answers about the functions of one program, whatever their arguments."""
 
     def __init__(self, program: Program) -> None:
