@@ -7,7 +7,7 @@ import onnx_ir as ir
 from pinnace.ops.builder import Builder
 from pinnace.ops.formulas import formulas, function
 from pinnace.ops.math import promoted
-from pinnace.ops.table import Tensor, primitive, primitives
+from pinnace.ops.table import Tensor, primitive
 from pinnace.ops.values import Value
 
 formulas(
@@ -26,6 +26,12 @@ formulas(
     FastGeLU FastGelu: x -> x * Sigmoid(x * 1.702)
     GeLU: x -> Gelu(x, approximate="tanh")
     GeluExt: x, approximate: int = 0 -> Gelu(x, approximate="tanh" if approximate else "none")
+    GLU(False) Swiglu(True): first_is_gate, x, dim: int = -1 ->
+        # Split, Sigmoid, Mul.
+        size = shape(x)[dim]
+        halves = None if size is None else [size // 2] * 2
+        first, second = ops("Split", 2, x, halves, axis=dim, num_outputs=None if halves else 2)
+        first * Sigmoid(first) * second if first_is_gate else first * Sigmoid(second)
     Hardtanh: x, min_val: float = -1.0, max_val: float = 1.0 ->
         bound_for_nan(Clip(x, min_val, max_val), min_val)
     HShrink: x, lambd: float = 0.5 -> Where(Abs(x) <= lambd, 0, x)
@@ -46,6 +52,7 @@ formulas(
         # Mish, in float32 where not in float64.
         cast(Mish(x if dtype(x) is DOUBLE else cast(x, FLOAT)), dtype(x))
     ReLU6: x -> Clip(x, 0, 6)
+    SeLU SeLUExt: x -> op("Selu" if is_float(x) else "Relu", x)
     Sigmoid: x -> Sigmoid(x)
     SiLU: x -> x * Sigmoid(x)
     Softmax: x, axis: Ints = (-1,) ->
@@ -90,12 +97,6 @@ def hsigmoid(b: Builder, x: Tensor) -> Value:
     return b.op("Clip", b.op("Add", b.op("Div", x, 6), 0.5), b.like(0, x), b.like(1, x))
 
 
-@primitive("SeLU", "SeLUExt")
-def selu(b: Builder, x: Tensor) -> Value:
-    """Selu; Relu of ints, whose negative values MindSpore makes 0."""
-    return b.op("Selu" if b.dtype(x).is_floating_point() else "Relu", x)
-
-
 @primitive("PReLU")
 def prelu(b: Builder, x: Tensor, weight: Tensor) -> Value:
     """PRelu, a slope for each channel."""
@@ -112,16 +113,3 @@ def _along(b: Builder, op_type: str, x: Tensor, axis: int) -> Tensor:
     if b.rank(x) == 0:
         return b.op("Squeeze", b.op(op_type, b.op("Unsqueeze", x, [0]), axis=0), [0])
     return b.op(op_type, x, axis=axis)
-
-
-@primitives({"GLU": False, "Swiglu": True})
-def glu(b: Builder, first_is_gate: bool, x: Tensor, dim: int = -1) -> Value:
-    """Split, Sigmoid, Mul."""
-    size = b.shape(x)[dim]
-    if size is None:
-        first, second = b.ops("Split", 2, x, axis=dim, num_outputs=2)
-    else:
-        first, second = b.ops("Split", 2, x, [size // 2] * 2, axis=dim)
-    if first_is_gate:
-        return b.op("Mul", b.op("Mul", first, b.op("Sigmoid", first)), second)
-    return b.op("Mul", first, b.op("Sigmoid", second))

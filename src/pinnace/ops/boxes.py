@@ -143,6 +143,19 @@ def iou(b: Builder, anchor_boxes: Tensor, gt_boxes: Tensor, mode: str = "iou") -
 formulas(
     __name__,
     """
+    BoundingBoxDecode: anchor_box, deltas, max_shape: Ints, means: Floats = (0.0, 0.0, 0.0, 0.0),
+        stds: Floats = (1.0, 1.0, 1.0, 1.0), wh_ratio_clip: float = 0.016 ->
+        # Mul, Add, Exp, Clip: the box that lies so from its anchor, inside of the image.
+        center, size = center_and_size(anchor_box)
+        deltas = deltas * row(deltas, stds) + row(deltas, means)
+        moved, grown = ops("Split", 2, deltas, axis=1, num_outputs=2)
+        limit = abs(log(wh_ratio_clip))
+        grown = Clip(grown, -limit, limit)
+        center = center + size * moved
+        half = (size * Exp(grown) - 1.0) * 0.5
+        height, width = [size if size >= 0 else inf for size in max_shape[:2]]
+        last = row(deltas, (width, height))
+        Concat(*[Min(Max(corner, 0.0), last) for corner in (center - half, center + half)], axis=1)
     BoundingBoxEncode: anchor_box, groundtruth_box, means: Floats = (0.0, 0.0, 0.0, 0.0),
         stds: Floats = (1.0, 1.0, 1.0, 1.0) ->
         # Sub, Div, Log: how a box lies from its anchor.
@@ -200,31 +213,6 @@ def _center_and_size(b: Builder, boxes: Tensor) -> tuple[Tensor, Tensor]:
 @function
 def _row(b: Builder, like: Tensor, numbers: Floats) -> Tensor:
     return b.constant(np.asarray([numbers], b.dtype(like).numpy()))
-
-
-@primitive("BoundingBoxDecode")
-def bounding_box_decode(
-    b: Builder,
-    anchor_box: Tensor,
-    deltas: Tensor,
-    max_shape: Ints,
-    means: Floats = (0.0, 0.0, 0.0, 0.0),
-    stds: Floats = (1.0, 1.0, 1.0, 1.0),
-    wh_ratio_clip: float = 0.016,
-) -> Value:
-    """Mul, Add, Exp, Clip: the box that lies so from its anchor, inside of the image."""
-    center, size = _center_and_size(b, anchor_box)
-    deltas = b.op("Add", b.op("Mul", deltas, _row(b, deltas, stds)), _row(b, deltas, means))
-    moved, grown = b.ops("Split", 2, deltas, axis=1, num_outputs=2)
-    limit = abs(float(np.log(wh_ratio_clip)))
-    grown = b.op("Clip", grown, b.like(-limit, grown), b.like(limit, grown))
-    center = b.op("Add", center, b.op("Mul", size, moved))
-    half = b.op("Mul", b.op("Sub", b.op("Mul", size, b.op("Exp", grown)), 1.0), 0.5)
-    height, width = (size if size >= 0 else np.inf for size in max_shape[:2])
-    last = _row(b, deltas, (width, height))
-    zero = b.like(0.0, deltas)
-    corners = [b.op(way, center, half) for way in ("Sub", "Add")]
-    return b.op("Concat", *(b.op("Min", b.op("Max", c, zero), last) for c in corners), axis=1)
 
 
 # -- suppression -----------------------------------------------------------------------------------

@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as ir
 
-from pinnace.ops import binding
 from pinnace.ops.array import counting
 from pinnace.ops.builder import Builder
 from pinnace.ops.formulas import formulas, function, functions
@@ -175,13 +174,20 @@ def _through(b: Builder, x: Tensor, number: int) -> Tensor:
 # -- a matrix for each expert ----------------------------------------------------------------------
 
 
-def _lists(b: Builder, *values: Value) -> list[list[Tensor | None]]:
-    """Lists of tensors, as long as the first; one that is not there is a list of None."""
-    first = binding.tensors(b, values[0])
-    return [
-        [None] * len(first) if value is None or value == () else list(binding.tensors(b, value))
-        for value in values
-    ]
+_beside, _lists, _plain = functions(
+    __name__,
+    """
+    beside: x, weight -> x if x is None or rank(weight) == 2 else Unsqueeze(x, [-2])
+    lists: *values ->
+        # Lists of tensors, as long as the first; one that is not there is a list of None.
+        first = tensors(values[0])
+        [[None] * len(first) if value is None or value == () else tensors(value) for value in values]
+    plain: x, weight, bias ->
+        # MatMul and Add, in float32.
+        product = cast(x, FLOAT) @ cast(weight, FLOAT)
+        product if bias is None else product + cast(bias, FLOAT)
+    """,
+)
 
 
 def _grouped(
@@ -255,14 +261,3 @@ def _all_groups(
             result = _grouped(b, one, matrix, biases[i], b.tensor(group_list), counts, steps[i], tokens[i])
         results.append(b.cast(result, b.result(one, i)))
     return tuple(results)
-
-
-@function
-def _plain(b: Builder, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-    product = b.op("MatMul", b.cast(x, _FLOAT), b.cast(weight, _FLOAT))
-    return product if bias is None else b.op("Add", product, b.cast(bias, _FLOAT))
-
-
-def _beside(b: Builder, x: Tensor | None, weight: Tensor) -> Tensor | None:
-    """A number for each column, beside (k, n) or (experts, k, n)."""
-    return x if x is None or b.rank(weight) == 2 else b.op("Unsqueeze", x, [-2])

@@ -10,15 +10,15 @@
         """,
     )
 
-Before the colon stand the primitives, and after a semicolon arguments without effect on inference. Before
-the arrow stand the lowering's parameters after the builder: tensors where no type is given, which may be
-missing where the default is None (see `table`). After it a name that begins with a capital is an ONNX
-operator, whose keywords are attributes; any other is one of the builder's methods, a function that
-`function` or `functions` gives to formulas, or a function of numbers. Python's operators are ONNX's where an
-operand is a tensor, and its own between numbers. A number beside tensors takes the type of the first of them;
-in Where that of the other choice. The value is that of the last line; lines before it name parts of it. After
-`if`, which asks for what is known, stands the value where that holds, or `raise`. Constants are those of the
-module. A comment on the first line says what the formula does.
+Before the colon stand the primitives, in brackets what is special to each, its first parameters, and after a
+semicolon arguments without effect on inference. Before the arrow stand the lowering's parameters after the
+builder: tensors where no type is given, which may be missing where the default is None (see `table`). After
+it a name that begins with a capital is an ONNX operator, whose keywords are attributes; any other is one of
+the builder's methods, a function that `function` or `functions` gives to formulas, or a function of numbers.
+Python's operators are ONNX's where an operand is a tensor, and its own between numbers. A number beside
+tensors takes the type of the first of them; in Where that of the other choice. The value is that of the last
+line; lines before it name parts of it. After `if`, which asks for what is known, stands the value where that
+holds, or `raise`. Constants are those of the module. A comment on the first line says what the formula does.
 '''
 
 from __future__ import annotations
@@ -131,8 +131,10 @@ def formulas(
         formula = Formula(module, text)
         if of_wider_type:
             table.primitives({names: formula}, dialect, unused)(_promoted)
-        else:
-            table.primitive(*names.split(), dialect=dialect, unused=unused)(formula)
+            continue
+        for name, given in re.findall(r"(\w+)(\(.*?\))?", names):
+            special = ast.literal_eval(f"{given[:-1]},)") if given else ()
+            table.primitives({name: special}, dialect, unused)(formula)
 
 
 def _promoted(b: Builder, formula: Formula, x: Value, y: Value) -> Value:

@@ -12,7 +12,7 @@ from pinnace.ops.formulas import formulas, function
 from pinnace.ops.math import beside, promoted
 from pinnace.ops.nodes import ORIGIN
 from pinnace.ops.reduce import norm, reduce
-from pinnace.ops.table import Tensor, primitive, primitives
+from pinnace.ops.table import Tensor, primitive
 from pinnace.ops.values import Unsupported, Value
 
 # -- products --------------------------------------------------------------------------------------
@@ -39,6 +39,12 @@ def flipped(b: Builder, x: Tensor) -> Tensor:
 formulas(
     __name__,
     """
+    Addmm(False) Baddbmm(False) Addmv(False) Addbmm(True): summed, x, first, second, beta: Value = 1,
+        alpha: Value = 1 ->
+        # MatMul, Mul, Add; ReduceSum of the products of a batch for Addbmm.
+        product = first @ second
+        product = ReduceSum(product, [0], keepdims=0) if summed else product
+        times(x, beta) + times(product, alpha)
     BiasAdd: x, bias, data_format: str = "NCHW" ->
         # A bias of the Conv or Gemm before it, else Add along the channels.
         merged = into_producer(x, bias)
@@ -103,16 +109,7 @@ def _into_producer(b: Builder, x: Tensor, bias: Tensor) -> Tensor | None:
     return b.op(node.op_type, *node.inputs, bias, **attributes)
 
 
-@primitives({"Addmm Baddbmm Addmv": False, "Addbmm": True})
-def addmm(
-    b: Builder, summed: bool, x: Tensor, first: Tensor, second: Tensor, beta: Value = 1, alpha: Value = 1
-) -> Value:
-    """MatMul, Mul, Add; ReduceSum of the products of a batch for Addbmm."""
-    product = b.op("MatMul", first, second)
-    product = b.op("ReduceSum", product, [0], keepdims=0) if summed else product
-    return b.op("Add", _times(b, x, beta), _times(b, product, alpha))
-
-
+@function
 def _times(b: Builder, x: Tensor, factor: Value) -> Tensor:
     if b.known(factor) is not None and binding.float_(b, factor) == 1.0:
         return x

@@ -11,7 +11,7 @@ import onnx_ir as ir
 from pinnace.ops.builder import Builder
 from pinnace.ops.formulas import formulas, function, functions
 from pinnace.ops.math import promoted
-from pinnace.ops.table import Ints, Tensor, primitive, primitives
+from pinnace.ops.table import Tensor, primitive, primitives
 from pinnace.ops.values import Unsupported, Value
 from pinnace.program import Dialect
 
@@ -77,42 +77,16 @@ def activated(b: Builder, x: Tensor, activation_type: int, alpha: float = 0.0) -
     return _ACTIVATIONS[activation_type](b, x, alpha)
 
 
-@lite("Activation")
-def activation(
-    b: Builder,
-    x: Tensor,
-    activation_type: int,
-    alpha: float = 0.0,
-    min_val: float = -1.0,
-    max_val: float = 1.0,
-    approximate: bool = False,
-) -> Value:
-    """The operator that activation_type names."""
-    if activation_type == _HARD_TANH:
-        return b.op("Clip", x, min_val, max_val)
-    if activation_type == _GELU and approximate:
-        activation_type = _FAST_GELU
-    return activated(b, x, activation_type, alpha)
-
-
-@lites({"AddFusion": "Add", "SubFusion": "Sub", "MulFusion": "Mul", "DivFusion RealDiv": "Div"})
-def arithmetic(b: Builder, op_type: str, x: Tensor, y: Tensor, activation_type: int = 0) -> Value:
-    """{op_type}, and the fused activation."""
-    return activated(b, b.op(op_type, *promoted(b, x, y)), activation_type)
-
-
-@lite("Eltwise")
-def eltwise(b: Builder, x: Tensor, y: Tensor, mode: int) -> Value:
-    """Mul, Add or Max, by mode."""
-    operators = {0: "Mul", 1: "Add", 2: "Max"}
-    if mode not in operators:
-        raise Unsupported(f"has mode {mode}, which is not known")
-    return b.op(operators[mode], x, y)
-
-
 lite_formulas(
     __name__,
     """
+    Activation: x, activation_type: int, alpha: float = 0.0, min_val: float = -1.0, max_val: float = 1.0,
+        approximate: bool = False ->
+        # The operator that activation_type names.
+        if activation_type == _HARD_TANH:
+            return Clip(x, min_val, max_val)
+        activation_type = _FAST_GELU if activation_type == _GELU and approximate else activation_type
+        activated(x, activation_type, alpha)
     AddN: *x -> Sum(*x)
     All: x, axes: Ints = (), keep_dims: int = 0 -> ReduceMin(x, axes or None, keepdims=keep_dims)
     Clip: x, low = None, high = None, min: float | None = None, max: float | None = None ->
@@ -128,12 +102,35 @@ lite_formulas(
     Minimum: *x -> Min(*x)
     Mod: x, y -> Mod(*promoted(x, y), fmod=1)
     PowFusion: x, exponent, scale: float = 1.0, shift: float = 0.0 -> Pow(scaled(x, scale, shift), exponent)
+    ReduceFusion: x, axes: Ints = (), mode: int = 0, keep_dims: bool = False, reduce_to_end: bool = False,
+        coeff: float = 0.0 ->
+        # ReduceMean, -Max, -Min, -Prod, -Sum, -SumSquare, -L1 or -L2 over axes, all where none are given.
+        if mode not in _REDUCTIONS:
+            raise Unsupported(f"has mode {mode}, which is not known")
+        axes = (tuple(range(axis(axes[0], x), rank(x))) if axes else ()) if reduce_to_end else axes
+        result = op(_REDUCTIONS[mode], x, axes or None, keepdims=keep_dims)
+        result * coeff if reduce_to_end and coeff not in (0.0, 1.0) else result
     SquaredDifference: x, y ->
         # Sub, and Mul with itself.
         difference = x - y
         difference * difference
     """,
 )
+
+
+@lites({"AddFusion": "Add", "SubFusion": "Sub", "MulFusion": "Mul", "DivFusion RealDiv": "Div"})
+def arithmetic(b: Builder, op_type: str, x: Tensor, y: Tensor, activation_type: int = 0) -> Value:
+    """{op_type}, and the fused activation."""
+    return activated(b, b.op(op_type, *promoted(b, x, y)), activation_type)
+
+
+@lite("Eltwise")
+def eltwise(b: Builder, x: Tensor, y: Tensor, mode: int) -> Value:
+    """Mul, Add or Max, by mode."""
+    operators = {0: "Mul", 1: "Add", 2: "Max"}
+    if mode not in operators:
+        raise Unsupported(f"has mode {mode}, which is not known")
+    return b.op(operators[mode], x, y)
 
 
 functions(
@@ -162,25 +159,6 @@ _REDUCTIONS: Mapping[int, str] = {
     8: "ReduceL2",
 }
 """By number of `ReduceMode`."""
-
-
-@lite("ReduceFusion")
-def reduce(
-    b: Builder,
-    x: Tensor,
-    axes: Ints = (),
-    mode: int = 0,
-    keep_dims: bool = False,
-    reduce_to_end: bool = False,
-    coeff: float = 0.0,
-) -> Value:
-    """ReduceMean, -Max, -Min, -Prod, -Sum, -SumSquare, -L1 or -L2 over axes, all where none are given."""
-    if mode not in _REDUCTIONS:
-        raise Unsupported(f"has mode {mode}, which is not known")
-    if reduce_to_end:
-        axes = tuple(range(b.axis(axes[0], x), b.rank(x))) if axes else ()
-    result = b.op(_REDUCTIONS[mode], x, list(axes) or None, keepdims=int(keep_dims))
-    return b.op("Mul", result, coeff) if reduce_to_end and coeff not in (0.0, 1.0) else result
 
 
 @lites({"ArgMaxFusion": ("ArgMax", "ReduceMax"), "ArgMinFusion": ("ArgMin", "ReduceMin")})

@@ -7,7 +7,7 @@ from typing import Any
 
 from pinnace.ops.builder import Builder
 from pinnace.ops.conv import reached
-from pinnace.ops.formulas import function
+from pinnace.ops.formulas import function, functions
 from pinnace.ops.layout import channels_back, channels_first, permuted
 from pinnace.ops.lite_math import activated, lite, lite_formulas, lites
 from pinnace.ops.table import Arguments, Ints, Tensor
@@ -181,6 +181,11 @@ lite_formulas(
         picture = channels_first(x)
         channels_back(LRN(picture, size=size, bias=bias, alpha=alpha * size, beta=beta), x)
     PReLUFusion; channel_shared: x, slope -> PRelu(x, aligned(Reshape(slope, [-1]), x, channel_axis(x)))
+    ScaleFusion: x, factor, offset = None, axis: int = 0, activation_type: int = 0 ->
+        # Mul, Add, and the fused activation; the operands' first dimension is dimension axis of x.
+        y = x * aligned(factor, x, axis)
+        y = y + aligned(offset, x, axis) if offset is not None else y
+        activated(y, activation_type)
     Softmax: x, axis: Ints = (-1,) -> Softmax(x, axis=first(axis, -1))
     """,
 )
@@ -202,28 +207,15 @@ def fused_batch_norm(
     return channels_back(b, y, x)
 
 
-@lite("ScaleFusion")
-def scale(
-    b: Builder,
-    x: Tensor,
-    factor: Tensor,
-    offset: Tensor | None = None,
-    axis: int = 0,
-    activation_type: int = 0,
-) -> Value:
-    """Mul, Add, and the fused activation; the operands' first dimension is dimension axis of x."""
-    y = b.op("Mul", x, _aligned(b, factor, x, axis))
-    if offset is not None:
-        y = b.op("Add", y, _aligned(b, offset, x, axis))
-    return activated(b, y, activation_type)
-
-
-@function
-def _aligned(b: Builder, operand: Tensor, x: Tensor, axis: int) -> Tensor:
-    missing = b.rank(x) - b.axis(axis, x) - b.rank(operand)
-    if missing <= 0:
-        return operand
-    return b.op("Unsqueeze", operand, list(range(b.rank(operand), b.rank(operand) + missing)))
+functions(
+    __name__,
+    """
+    aligned: operand, x, axis ->
+        # An operand whose first dimension is dimension `axis` of x.
+        missing = rank(x) - axis(axis, x) - rank(operand)
+        operand if missing <= 0 else Unsqueeze(operand, range(rank(operand), rank(operand) + missing))
+    """,
+)
 
 
 @function

@@ -35,6 +35,12 @@ formulas(
         mean, variance = batch_statistics(image) if is_training else (mean, variance)
         y = BatchNormalization(image, scale, bias, mean, variance, epsilon=epsilon)
         (images_back(y, data_format), scale, bias, mean, variance)
+    BatchNormElemt; eps: x, weight = None, bias = None, mean = None, invstd = None ->
+        # Sub, Mul, Mul, Add along the channels.
+        aside = [-1, *[1] * (rank(x) - 2)]
+        for op_type, operand in (("Sub", mean), ("Mul", invstd), ("Mul", weight), ("Add", bias)):
+            x = op(op_type, x, reshape(operand, aside)) if operand is not None else x
+        x
     BatchNormExt; momentum: x, weight: Tensor | None, bias: Tensor | None, running_mean: Tensor | None,
         running_var: Tensor | None, *, training: bool = False, epsilon: float = 1e-05 ->
         # BatchNormalization; in training with the batch's own mean and variance.
@@ -85,23 +91,6 @@ functions(
 @function
 def _plain(b: Builder, like: Tensor, number: float) -> Tensor:
     return b.constant(np.full(room(*b.static_shape(like)), number, b.dtype(like).numpy()))
-
-
-@primitive("BatchNormElemt", unused="eps")
-def batch_norm_elemt(
-    b: Builder,
-    x: Tensor,
-    weight: Tensor | None = None,
-    bias: Tensor | None = None,
-    mean: Tensor | None = None,
-    invstd: Tensor | None = None,
-) -> Value:
-    """Sub, Mul, Mul, Add along the channels."""
-    aside = [-1, *[1] * (b.rank(x) - 2)]
-    for op_type, operand in (("Sub", mean), ("Mul", invstd), ("Mul", weight), ("Add", bias)):
-        if operand is not None:
-            x = b.op(op_type, x, b.reshape(operand, aside))
-    return x
 
 
 class _LayerNorm(Arguments):

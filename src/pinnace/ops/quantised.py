@@ -19,21 +19,24 @@ _FLOAT = ir.DataType.FLOAT
 # -- simulated -------------------------------------------------------------------------------------
 
 
-def _nudged(b: Builder, x: Tensor, low: Tensor, high: Tensor, levels: tuple[int, int]) -> Tensor:
-    """`x` on the grid of `levels` between two bounds, moved so that zero is on the grid.
-
-    The grid is that of Jacob et al., "Quantization and Training of Neural Networks" (2018), section 3.
+(_nudged,) = functions(
+    __name__,
     """
-    first, last = (b.like(float(n), x) for n in levels)
-    scale = b.op("Div", b.op("Sub", high, low), b.op("Sub", last, first))
-    zero = b.op("Sub", first, b.op("Div", low, scale))
-    zero = b.op("Floor", b.op("Add", b.op("Min", b.op("Max", zero, first), last), 0.5))
-    bottom, top = (b.op("Mul", b.op("Sub", n, zero), scale) for n in (first, last))
-    inside = b.op("Min", b.op("Max", x, bottom), top)
-    steps = b.op("Floor", b.op("Add", b.op("Div", b.op("Sub", inside, bottom), scale), 0.5))
-    return b.op("Add", b.op("Mul", steps, scale), bottom)
+    nudged: x, low, high, levels ->
+        # On the grid of `levels` between two bounds, moved so that zero is on the grid.
+        first, last = [like(n, x) for n in levels]
+        scale = (high - low) / (last - first)
+        zero = first - low / scale
+        zero = Floor(Min(Max(zero, first), last) + 0.5)
+        bottom, top = [(n - zero) * scale for n in (first, last)]
+        inside = Min(Max(x, bottom), top)
+        steps = Floor((inside - bottom) / scale + 0.5)
+        steps * scale + bottom
+    """,
+)
 
 
+@function
 def _for_channels(b: Builder, bounds: Tensor, x: Tensor, axis: int) -> Tensor:
     """A number for each channel, broadcast along the other dimensions."""
     axis = b.axis(axis, x)
@@ -81,49 +84,6 @@ def fake_quant_with_bounds(
     return _nudged(b, x, low, high, _levels(num_bits, False, narrow_range))
 
 
-@primitives({"FakeLearnedScaleQuantPerLayer": False, "FakeLearnedScaleQuantPerChannel": True})
-def learned_scale(
-    b: Builder,
-    per_channel: bool,
-    x: Tensor,
-    alpha: Tensor,
-    quant_max: Tensor,
-    *,
-    neg_trunc: bool = False,
-    training: bool = False,
-    quant_delay: int = 0,
-    channel_axis: int = 1,
-) -> Value:
-    """Clip of the parts of alpha, Floor of steps, and back."""
-    if training and quant_delay > 0:
-        return x
-    if per_channel:
-        alpha = _for_channels(b, alpha, x, channel_axis)
-    part = b.op("Max", b.op("Min", b.op("Div", x, alpha), 1.0), 0.0 if neg_trunc else -1.0)
-    steps = b.op("Floor", b.op("Add", b.op("Mul", part, quant_max), 0.5))
-    return b.op("Mul", b.op("Div", steps, quant_max), alpha)
-
-
-# -- stored as integers ----------------------------------------------------------------------------
-
-
-_ROUNDED = {"ROUND": "Round", "FLOOR": "Floor", "CEIL": "Ceil"}
-
-
-_ROUND_NAMES = {"0": "ROUND", "1": "FLOOR", "2": "CEIL", "3": "TRUNC"}
-
-
-@function
-def stored(b: Builder, x: Tensor, dtype: Dtype = ir.DataType.INT8, rounding: str = "ROUND") -> Tensor:
-    """Rounded, and cut off at the ends of an integer type."""
-    how = _ROUND_NAMES.get(rounding, rounding.upper())
-    if dtype not in (ir.DataType.INT8, ir.DataType.UINT8) or how not in _ROUNDED:
-        raise Unsupported(f"stores {dtype.name} by {rounding!r}, but only int8 by ROUND, FLOOR or CEIL works")
-    limits = np.iinfo(dtype.numpy())
-    steps = b.op("Clip", b.op(_ROUNDED[how], x), b.like(limits.min, x), b.like(limits.max, x))
-    return b.cast(steps, dtype)
-
-
 formulas(
     __name__,
     """
@@ -133,6 +93,16 @@ formulas(
         y = y * cast(smooth_scales, FLOAT) if smooth_scales is not None else y
         scale = ReduceMax(Abs(y), [-1], keepdims=1) / 127.0
         (stored(y / scale), Squeeze(scale, [-1]))
+    FakeLearnedScaleQuantPerLayer(False) FakeLearnedScaleQuantPerChannel(True): per_channel, x, alpha,
+        quant_max, *, neg_trunc: bool = False, training: bool = False, quant_delay: int = 0,
+        channel_axis: int = 1 ->
+        # Clip of the parts of alpha, Floor of steps, and back.
+        if training and quant_delay > 0:
+            return x
+        alpha = for_channels(alpha, x, channel_axis) if per_channel else alpha
+        part = Max(Min(x / alpha, 1.0), 0.0 if neg_trunc else -1.0)
+        steps = Floor(part * quant_max + 0.5)
+        steps / quant_max * alpha
     QuantBatchMatmul: x1, x2, scale, offset = None, bias = None, pertoken_scale = None,
         transpose_x1: bool = False, transpose_x2: bool = False, dtype: Dtype = FLOAT16 ->
         # MatMul in float32, Add of the bias, Mul by the scales, Cast.
@@ -166,6 +136,26 @@ formulas(
 )
 
 
+# -- stored as integers ----------------------------------------------------------------------------
+
+
+_ROUNDED = {"ROUND": "Round", "FLOOR": "Floor", "CEIL": "Ceil"}
+
+
+_ROUND_NAMES = {"0": "ROUND", "1": "FLOOR", "2": "CEIL", "3": "TRUNC"}
+
+
+@function
+def stored(b: Builder, x: Tensor, dtype: Dtype = ir.DataType.INT8, rounding: str = "ROUND") -> Tensor:
+    """Rounded, and cut off at the ends of an integer type."""
+    how = _ROUND_NAMES.get(rounding, rounding.upper())
+    if dtype not in (ir.DataType.INT8, ir.DataType.UINT8) or how not in _ROUNDED:
+        raise Unsupported(f"stores {dtype.name} by {rounding!r}, but only int8 by ROUND, FLOOR or CEIL works")
+    limits = np.iinfo(dtype.numpy())
+    steps = b.op("Clip", b.op(_ROUNDED[how], x), b.like(limits.min, x), b.like(limits.max, x))
+    return b.cast(steps, dtype)
+
+
 # -- products --------------------------------------------------------------------------------------
 
 
@@ -190,10 +180,14 @@ functions(
 )
 
 
-@function
-def widened(b: Builder, weight: Tensor, scale: Tensor, offset: Tensor | None) -> Tensor:
-    """The numbers that the integers of a weight stand for, as float32."""
-    wide = b.cast(weight, _FLOAT)
-    if offset is not None:
-        wide = b.op("Add", wide, b.cast(offset, _FLOAT))
-    return b.op("Mul", wide, b.cast(scale, _FLOAT))
+(widened,) = functions(
+    __name__,
+    """
+    widened: weight, scale, offset ->
+        # The numbers that the integers of a weight stand for, as float32.
+        wide = cast(weight, FLOAT)
+        wide = wide + cast(offset, FLOAT) if offset is not None else wide
+        wide * cast(scale, FLOAT)
+    """,
+    public=True,
+)
