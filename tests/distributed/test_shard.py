@@ -17,7 +17,7 @@ from pinnace.errors import ConfigError
 
 import_onnx_ir()
 
-from pinnace.distributed.shard import tensor  # noqa: E402
+from pinnace.distributed.shard import costs  # noqa: E402
 from pinnace.distributed.shard.cutting import shard  # noqa: E402
 
 ZOO = Path(__file__).parents[1] / "data" / "zoo"
@@ -32,8 +32,8 @@ PIPELINE = [*TENSOR, "crnn", "dbnet", "lstm_tagger"]
 
 @pytest.fixture
 def small(monkeypatch):
-    """The networks of the zoo are small: their weights count as large from a kilobyte on."""
-    monkeypatch.setattr(tensor, "SMALL", 1024)
+    """The networks of the zoo are small: their weights count as those of large models do."""
+    monkeypatch.setattr(costs, "HELD", 100)
 
 
 @pytest.mark.parametrize(("strategy", "names"), [("tensor", TENSOR), ("pipeline", PIPELINE)])
@@ -115,7 +115,7 @@ def test_parts_tell_models_apart_by_weights_in_other_files(tmp_path, small):
     assert len(names) == 2
 
 
-def test_nothing_to_cut(tmp_path, small):
+def test_nothing_to_cut(tmp_path):
     with pytest.raises(ConfigError, match="use --strategy pipeline"):
         shard(ZOO / "crnn.mindir", 2, tmp_path, "tensor")
 

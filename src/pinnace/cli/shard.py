@@ -36,9 +36,9 @@ def shard(
 ) -> None:
     """Cut a model into one file for each rank.
 
-    It shows what each rank holds, computes and sends. Every large weight is in one of the files. Run them
-    with one rank each: pinnace launch -n 2 main.py 'NAME_{rank}.onnx', where main.py builds a Model of the
-    file and predicts, with the same inputs in all ranks.
+    It shows what each rank holds, computes and sends, and why the model is cut so. Run the files with one
+    rank each: pinnace launch -n 2 main.py 'NAME_{rank}.onnx', where main.py builds a Model of the file and
+    predicts, with the same inputs in all ranks.
     """
     from pinnace.deferred import import_onnx_ir
 
@@ -70,6 +70,8 @@ def _show(title: str, shares: Sequence[RankShare]) -> None:
         for rank, share in enumerate(shares)
     ]
     table(title, rows, head)
+    for line in shares[0].why:
+        print(line)
 
 
 def _shape(text: str) -> tuple[str, list[int]]:

@@ -43,10 +43,11 @@ def loosen(graph: ir.Graph) -> None:
                 value.shape = ir.Shape([None] * len(value.shape))
 
 
-def infer_all(model: ir.Model, name: str) -> None:
+def infer_all(model: ir.Model, name: str) -> Mapping[ir.Value, ir.TensorProtocol]:
     """Infer the shapes of all values of a graph, except those in nested graphs.
 
-    Raises UnsupportedModelError for the first node whose inputs do not fit together.
+    Returns the small integers that constants and fixed shapes determine. Raises UnsupportedModelError for the
+    first node whose inputs do not fit together.
     """
     opset = opset_of(model)
     known: dict[ir.Value, ir.TensorProtocol] = {}
@@ -59,6 +60,7 @@ def infer_all(model: ir.Model, name: str) -> None:
             reason = str(error).rpartition("] ")[2]
         if reason:
             raise _refusal(name, node, reason)
+    return known
 
 
 def compare(model: ir.Model, before: ir.Model, name: str) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -11,6 +10,8 @@ from pathlib import Path
 import numpy as np
 import onnx_ir as ir
 from onnx_ir.passes.common import (
+    IdentityEliminationPass,
+    InlinePass,
     LiftConstantsToInitializersPass,
     RemoveInitializersFromInputsPass,
     ShapeInferencePass,
@@ -18,8 +19,19 @@ from onnx_ir.passes.common import (
 
 from pinnace import formats
 from pinnace.compiler.graph import compilable
+from pinnace.compiler.reshaping import infer_all
 from pinnace.distributed.plan import PART, has_collectives
 from pinnace.distributed.shard import pipeline, tensor
+from pinnace.distributed.shard.costs import (
+    COLLECTIVE,
+    HELD,
+    OPERATION,
+    TOUCHED,
+    Choice,
+    nbytes,
+    operations,
+    sent,
+)
 from pinnace.distributed.steps import Partition
 from pinnace.errors import ConfigError, UnsupportedModelError, UnsupportedPrimitive
 from pinnace.ops.collective import DOMAIN
@@ -29,8 +41,6 @@ from pinnace.weights.source import SMALL, Source
 _SPARE = 0.15
 """Share of the weights that a rank may hold beyond its part before a pipeline is the better choice."""
 _MOST_RANKS = 1024
-_DOUBLED = ("AllReduce",)
-"""Collectives that send each byte about twice."""
 
 
 @dataclass(frozen=True)
@@ -38,8 +48,8 @@ class RankShare:
     """The share of one rank in a model.
 
     `weights` and `whole` are bytes, of this rank and of the model; `operations` are additions and
-    multiplications of products and convolutions, `sent` bytes that one prediction sends and receives; free
-    dimensions count as 1 in both.
+    multiplications of products and convolutions, `sent` bytes that one prediction sends, or receives where
+    that is more; free dimensions count as 1 in both. `why` explains the cut in lines of text.
     """
 
     file: str
@@ -48,6 +58,7 @@ class RankShare:
     operations: int
     collectives: int
     sent: int
+    why: list[str]
 
 
 def shard(
@@ -69,18 +80,24 @@ def shard(
     parts: list[ir.Model] = []
     shares = []
     name = ""
+    choice: Choice | None = None
     for rank in range(ranks):
         made = _prepared(source, shapes or {})
         name = name or _content(source)
         whole = _weight_bytes(made)
+        why = ["each rank computes a stretch of the graph"]
         if strategy == "pipeline":
             pipeline.cut(made, rank, ranks)
-        elif not tensor.cut(made, rank, ranks):
-            what = f"{model}: has no product or table of weights that {ranks} ranks can share"
-            raise ConfigError(f"{what}; use --strategy pipeline")
+        else:
+            choice = choice or tensor.plan(made, ranks)
+            split = tensor.cut(made, rank, ranks, choice.ways)
+            why = _why(made, whole, split, choice)
+            if not split:
+                what = f"{model}: has no product or table of weights that pays to cut for {ranks} ranks"
+                raise ConfigError(f"{what}; use --strategy pipeline")
         made.metadata_props[PART] = json.dumps(asdict(Partition(name, rank, ranks)))
         made.producer_name = "pinnace"
-        shares.append(_share(made, f"{model.stem}_{rank}.onnx", whole))
+        shares.append(_share(made, f"{model.stem}_{rank}.onnx", whole, ranks, why))
         parts.append(made)
     folder.mkdir(parents=True, exist_ok=True)
     for made, share in zip(parts, shares, strict=True):
@@ -99,7 +116,7 @@ def _chosen(source: Source, ranks: int, shapes: Mapping[str, Sequence[int]]) -> 
     """Choose tensor parallelism if it leaves a rank little more than its part of the weights."""
     made = _prepared(source, shapes)
     whole = _weight_bytes(made)
-    tensor.cut(made, 0, ranks)
+    tensor.cut(made, 0, ranks, tensor.plan(made, ranks).ways)
     return "tensor" if _weight_bytes(made) <= whole * (1 / ranks + _SPARE) else "pipeline"
 
 
@@ -114,6 +131,9 @@ def _prepared(source: Source, shapes: Mapping[str, Sequence[int]]) -> ir.Model:
         raise UnsupportedModelError(source.name, [row])
     if has_collectives(model):
         raise ConfigError(f"{source.name}: is a part of a model that was cut; cut the whole into more ranks")
+    if model.functions:
+        InlinePass()(model)
+    IdentityEliminationPass()(model)
     _weights_as_initializers(model)
     known = {value.name: value for value in model.graph.inputs}
     for name, dims in shapes.items():
@@ -127,6 +147,7 @@ def _prepared(source: Source, shapes: Mapping[str, Sequence[int]]) -> ir.Model:
             value.shape = None
     _plain_products(model.graph)
     ShapeInferencePass(check_type=False, strict_mode=False)(model)
+    _fold_shapes(model, source.name)
     return model
 
 
@@ -134,12 +155,7 @@ def _weights_as_initializers(model: ir.Model) -> None:
     """Turn weights in all forms into initializers."""
     RemoveInitializersFromInputsPass()(model)
     model.ir_version = max(model.ir_version, 4)  # older versions require initializers to be inputs
-    LiftConstantsToInitializersPass()(model)
-    for function in model.functions.values():
-        for node in ir.traversal.RecursiveGraphIterator(function.graph):
-            for name, attribute in list(node.attributes.items()):
-                if isinstance(attribute.value, ir.ExternalTensor):
-                    node.attributes.add(ir.AttrTensor(name, ir.tensor(attribute.value.numpy(), name=name)))
+    LiftConstantsToInitializersPass(lift_all_constants=True, size_limit=0)(model)
 
 
 def _check_shape(model: str, value: ir.Value, dims: Sequence[int]) -> None:
@@ -151,6 +167,23 @@ def _check_shape(model: str, value: ir.Value, dims: Sequence[int]) -> None:
     else:
         wanted = f"it is {had}, of which only -1 is free"
     raise ConfigError(f"{model}: input {value.name!r} cannot have the shape {list(dims)}: {wanted}")
+
+
+def _fold_shapes(model: ir.Model, name: str) -> None:
+    """Write sizes that the graph computes from fixed shapes as constants."""
+    graph = model.graph
+    for value, held in infer_all(model, name).items():
+        producer = value.producer()
+        if producer is not None and not value.is_graph_output():
+            known = ir.Value(
+                name=f"pinnace/known/{value.name}",  # the prefix avoids names of the file
+                const_value=held,
+                shape=ir.Shape(held.shape.numpy()),
+                type=ir.TensorType(held.dtype),
+            )
+            graph.initializers[known.name or ""] = known
+            ir.convenience.replace_all_uses_with(value, known)
+            graph.remove(producer, safe=True)
 
 
 def _plain_products(graph: ir.Graph) -> None:
@@ -211,16 +244,11 @@ def _transposed(graph: ir.Graph, weight: ir.Value, order: Sequence[int] | None) 
 # -- report ----------------------------------------------------------------------------------------
 
 
-def _share(model: ir.Model, file: str, whole: int) -> RankShare:
+def _share(model: ir.Model, file: str, whole: int, ranks: int, why: list[str]) -> RankShare:
     collectives = [node for node in model.graph if node.domain == DOMAIN]
-    sent = sum(
-        _bytes(value) * (2 if node.op_type in _DOUBLED else 1)
-        for node in collectives
-        for value in (node.inputs or node.outputs)
-        if value is not None
-    )
-    operations = sum(_operations(node) for node in model.graph)
-    return RankShare(file, _weight_bytes(model), whole, operations, len(collectives), sent)
+    through = int(sum(_sent(node, ranks) for node in collectives))
+    work = sum(map(operations, model.graph))
+    return RankShare(file, _weight_bytes(model), whole, work, len(collectives), through, why)
 
 
 def _weight_bytes(model: ir.Model) -> int:
@@ -229,20 +257,29 @@ def _weight_bytes(model: ir.Model) -> int:
     return sum(v.const_value.nbytes for v in weights if v.const_value is not None)
 
 
-def _elements(value: ir.Value | None) -> int:
-    return math.prod(d for d in (value.shape or ()) if isinstance(d, int)) if value is not None else 0
+def _sent(node: ir.Node, ranks: int) -> float:
+    if node.op_type in ("AllReduce", "AllGather"):
+        return sum(sent(nbytes(value), ranks, node.op_type == "AllReduce") for value in node.outputs)
+    return sum(nbytes(value) for value in (node.inputs or node.outputs) if value is not None)
 
 
-def _bytes(value: ir.Value) -> int:
-    return _elements(value) * (value.dtype.bitwidth // 8 if value.dtype else 4)
+def _why(model: ir.Model, whole: int, split: Mapping[str, Sequence[int]], choice: Choice) -> list[str]:
+    """Return what was cut how, what the ranks tell each other, and the costs that decided it."""
+    told: dict[str, list[float]] = {}
+    for node in model.graph:
+        if node.domain == DOMAIN:
+            told.setdefault(node.op_type, []).append(nbytes(node.outputs[0]))
+    cut = [f"{len(sizes)} {how} ({_mb(sum(sizes))})" for how, sizes in split.items()]
+    rest = whole - sum(map(sum, split.values()))
+    parts = [f"{len(sizes)} {kind} ({_mb(sum(sizes))})" for kind, sizes in told.items()]
+    return [
+        f"weights: {', '.join(cut)}, others whole ({_mb(max(0, rest))})",
+        f"collectives: {', '.join(parts)}",
+        f"cost of a rank: {_mb(choice.cost)}, of the model uncut: {_mb(choice.uncut)}, where a byte sent "
+        f"counts 1, a byte of weights {HELD:g}, a byte written {TOUCHED:g}, an operation {OPERATION:g}, a "
+        f"collective {COLLECTIVE}",
+    ]
 
 
-def _operations(node: ir.Node) -> int:
-    """Count the operations of products and convolutions, which take nearly all of the time."""
-    if node.op_type in ("MatMul", "Gemm") and node.inputs[0] is not None and node.inputs[0].shape:
-        inner = node.inputs[0].shape[-1]
-        return 2 * _elements(node.outputs[0]) * (inner if isinstance(inner, int) else 1)
-    if node.op_type == "Conv" and node.inputs[1] is not None and node.inputs[1].shape:
-        kernel = math.prod(d for d in list(node.inputs[1].shape)[1:] if isinstance(d, int))
-        return 2 * _elements(node.outputs[0]) * kernel
-    return 0
+def _mb(count: float) -> str:
+    return f"{count / 1e6:.1f} MB"

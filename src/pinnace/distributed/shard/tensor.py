@@ -1,17 +1,10 @@
-"""Tensor parallelism: large products are split among the ranks, by columns first, then by rows.
-
-Each value of the graph is held in one of three states: whole in every rank, split along an axis, or as
-partial sums. A product with a weight turns a whole input into split columns, or split columns into partial
-sums, which one AllReduce makes whole. Attention heads, which are columns, stay split through reshapes,
-products and softmax. Inputs of nodes that cannot work on splits are made whole first. (The scheme of
-Megatron-LM, arXiv 1909.08053.)
-"""
+"""Tensor parallelism: large products are split among the ranks, in the ways that `costs` chooses."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 import onnx_ir as ir
@@ -19,71 +12,26 @@ from onnx_ir.passes.common import RemoveUnusedNodesPass
 
 from pinnace.compiler.nodes import inner_graphs
 from pinnace.distributed.plan import reads, replace_reads
+from pinnace.distributed.shard.costs import Choice, choose
+from pinnace.distributed.shard.ways import Rows, Split, State, Way, sliced
 from pinnace.ops.collective import DOMAIN
 from pinnace.ops.inference import OPSET
 from pinnace.types import Array
 
-SMALL = 1 << 16
-"""Maximum bytes of weights that every rank holds, as they are not worth a collective."""
 
-_UNARY = {
-    *(
-        "Abs",
-        "Cast",
-        "Ceil",
-        "Cos",
-        "Elu",
-        "Erf",
-        "Exp",
-        "Floor",
-        "Gelu",
-        "HardSigmoid",
-        "HardSwish",
-        "Identity",
-    ),
-    *("LeakyRelu", "Log", "Mish", "Neg", "Reciprocal", "Relu", "Round", "Selu", "Sigmoid", "Sign", "Sin"),
-    *("Softplus", "Softsign", "Sqrt", "Swish", "Tanh"),
-}
-_BROADCASTING = {
-    "Add",
-    "And",
-    "Div",
-    "Equal",
-    "Greater",
-    "Less",
-    "Max",
-    "Min",
-    "Mul",
-    "Or",
-    "Pow",
-    "Sub",
-    "Where",
-}
+def plan(model: ir.Model, size: int) -> Choice:
+    """Choose the ways of the nodes of `model`, whose values have types and shapes."""
+    return choose(model.graph, size, model.opset_imports.get("", OPSET))
 
 
-@dataclass(frozen=True)
-class Split:
-    """A value of which each rank has an equal part along an axis."""
+def cut(model: ir.Model, rank: int, size: int, ways: Sequence[Way]) -> dict[str, list[int]]:
+    """Reduce `model` to a rank's part, in the ways of `plan`.
 
-    axis: int
-
-
-@dataclass(frozen=True)
-class Parts:
-    """A value that is the sum of the ranks' values."""
-
-
-State = Split | Parts | None
-"""State of a value; None is whole."""
-
-
-def cut(model: ir.Model, rank: int, size: int) -> int:
-    """Reduce `model`, whose values have types and shapes, to a rank's part. Returns the number of split
-    weights.
+    Returns the bytes of the weights before they were cut, by how they were cut.
     """
-    count = _TensorSharder(model, rank, size).run()
+    split = _TensorSharder(model, rank, size).run(ways)
     RemoveUnusedNodesPass()(model)  # also weights of which only slices are read
-    return count
+    return split
 
 
 class _TensorSharder:
@@ -92,232 +40,351 @@ class _TensorSharder:
         self._opsets = model.opset_imports
         self._opset = self._opsets.get("", OPSET)
         self._states: dict[ir.Value, State] = {}
-        self._whole: dict[ir.Value, ir.Value] = {}
-        self._slices: dict[tuple[ir.Value, int], ir.Value] = {}
-        self._cut = 0
+        self._made: dict[tuple[ir.Value, State], ir.Value] = {}
+        self._new: list[ir.Node] = []
+        self._named = 0
+        self._cut: dict[str, list[int]] = {}
 
-    def run(self) -> int:
-        for node in list(self._graph):
-            state = self._taken(node)
+    def run(self, ways: Sequence[Way]) -> dict[str, list[int]]:
+        for node, way in zip(list(self._graph), ways, strict=True):
+            self._take(node, way)
             for output in node.outputs:
-                self._states[output] = state
-                if isinstance(state, Split):
-                    self._shrink(output, state.axis)
+                if way.gives is not None:
+                    self._states[output] = way.gives
+                if isinstance(way.gives, Split):
+                    output.shape = self._part(output, way.gives)
         for place, output in enumerate(list(self._graph.outputs)):
-            whole = self._made_whole(output)
+            whole = self._in_state(output, None)
             if whole is not output:
                 name, output.name = output.name, f"{output.name}.part"
                 whole.name = name
                 self._graph.outputs[place] = whole
+        self._join_gathers()
         self._opsets[DOMAIN] = 1
         return self._cut
 
     # -- nodes -------------------------------------------------------------------------------------
 
-    def _taken(self, node: ir.Node) -> State:
-        """Let a node work on split inputs if it can, else make them whole. Returns the state of its
-        outputs.
-        """
-        state: State = None
-        inputs = [value for value in node.inputs if value is not None]
-        if node.domain == "" and not inner_graphs(node) and _is_known([*inputs, *node.outputs]):
-            if node.op_type == "MatMul":
-                return self._matmul(node)
-            if node.op_type == "Gather" and self._is_table(node):
-                return self._embedding(node)
-            if any(isinstance(self._states.get(value), Split) for value in inputs):
-                state = self._carried(node)
-        if state is None:
-            # Captured values of nested graphs are included; collectives need the same order in all ranks.
+    def _take(self, node: ir.Node, way: Way) -> None:
+        """Give a node its inputs in the states of its way, and make its numbers those of a part."""
+        if inner_graphs(node):
+            # Captured values are included; collectives need the same order in all ranks.
             taken = sorted(reads(node), key=lambda value: value.name or "")
-            whole = {value: self._made_whole(value) for value in taken}
+            whole = {value: self._in_state(value, None) for value in taken}
             replace_reads(node, whole.get)
-        return state
+            return
+        if way.again:
+            whole_inputs = [None if value is None else self._in_state(value, None) for value in node.inputs]
+            again = ir.node(node.op_type, whole_inputs, node.attributes)
+            (made,), (output,) = again.outputs, node.outputs
+            made.name, made.type, made.shape = f"{output.name}.again", output.type, output.shape
+            self._graph.insert_after(node, again)
+            self._made[output, None] = made
+        held = way.takes[0] if way.takes else None
+        for place, (value, state) in enumerate(zip(node.inputs, way.takes, strict=True)):
+            if value is not None:
+                node.replace_input_with(place, self._in_state(value, state))
+        if isinstance(held, Rows):
+            self._look_up(node)
+        elif isinstance(held, Split):
+            self._localise(node, held, way.gives)
 
-    def _carried(self, node: ir.Node) -> State:
-        """Return the state of the output if the node works on each part alone, else None."""
-        first = node.inputs[0]
-        held = None if first is None else self._states.get(first)
-        if node.op_type in _BROADCASTING:
-            return self._broadcasting(node)
-        if not isinstance(held, Split) or first is None or first.shape is None:
-            return None
-        others = [value for value in node.inputs[1:] if value is not None]
-        if any(self._states.get(value) is not None for value in others):
-            return None
-        rank = len(first.shape)
+    def _localise(self, node: ir.Node, held: Split, gives: State) -> None:
+        (first, *_), output = node.inputs, node.outputs[0]
         match node.op_type:
-            case kind if kind in _UNARY:
-                return held
-            case "Softmax" | "LogSoftmax":
-                if self._opset < 13:  # it normalises over all dimensions from the axis on
-                    return held if held.axis < node.attributes.get_int("axis", 1) % rank else None
-                return held if node.attributes.get_int("axis", -1) % rank != held.axis else None
-            case "LayerNormalization" | "RMSNormalization":
-                return held if held.axis < node.attributes.get_int("axis", -1) % rank else None
-            case "Transpose":
-                order = list(node.attributes.get_ints("perm", tuple(reversed(range(rank)))))
-                return Split(order.index(held.axis))
-            case "Reshape":
-                return self._reshaped(node, held)
-            case _:
-                return None
+            case "Reshape" if isinstance(gives, Split):
+                width = self._width(output, gives.axis) // self._size
+                node.replace_input_with(1, self._with_entry(node, 1, gives.axis, width))
+            case "Expand" if isinstance(gives, Split):
+                # A dimension of 1 takes what the input has there.
+                given = node.inputs[1]
+                assert given is not None
+                assert given.shape is not None
+                length, rank = self._width(given, 0), len(output.shape or ())
+                if rank - length <= gives.axis:
+                    node.replace_input_with(1, self._with_entry(node, 1, gives.axis - rank + length, 1))
+            case "Split" if held.sections and gives == Split(held.axis):
+                widths = [width // self._size for width in held.sections]
+                self._set_ints(node, 1, "split", widths)
+                node.attributes.pop("num_outputs", None)
+            case "Slice" if held.sections and gives == Split(held.axis):
+                self._shorten(node, held)
+            case "Attention" if len(output.shape or ()) == 3:
+                for name in ("q_num_heads", "kv_num_heads"):
+                    count = node.attributes.get_int(name, 0)
+                    node.attributes[name] = ir.AttrInt64(name, count // self._size)
+            case "Shape":
+                self._count_all(node, first, held)
 
-    def _matmul(self, node: ir.Node) -> State:
-        a, b = node.inputs
-        assert a is not None
-        assert b is not None
-        held, other = self._states.get(a), self._states.get(b)
-        if self._is_large(b) and b.shape is not None and len(b.shape) == 2:
-            contraction = a.shape is not None and held == Split(len(a.shape) - 1)
-            if contraction and self._divides(b, 0):
-                node.replace_input_with(1, self._slice(b, 0))
-                return Parts()
-            if self._divides(b, 1) and a.shape is not None:
-                node.replace_input_with(0, self._made_whole(a))
-                node.replace_input_with(1, self._slice(b, 1))
-                return Split(len(a.shape) - 1)
-        rank = len(a.shape or ())
-        same = held == other and rank == len(b.shape or ())
-        if same and isinstance(held, Split) and held.axis < rank - 2:
-            return held
-        for place, value in enumerate((a, b)):
-            node.replace_input_with(place, self._made_whole(value))
-        return None
+    def _look_up(self, node: ir.Node) -> None:
+        """Look up rows of this rank's part of a table, to which a row of zeros for those of others is added.
 
-    def _embedding(self, node: ir.Node) -> State:
+        Indices that the table does not have are errors as before.
+        """
         table, indices = node.inputs
         assert table is not None
         assert indices is not None
-        assert indices.shape is not None
-        node.replace_input_with(0, self._slice(table, 1))
-        node.replace_input_with(1, self._made_whole(indices))
-        return Split(len(indices.shape))
-
-    def _is_table(self, node: ir.Node) -> bool:
-        table = node.inputs[0]
-        return (
-            table is not None
-            and self._is_large(table)
-            and table.shape is not None
-            and len(table.shape) == 2
-            and node.attributes.get_int("axis", 0) == 0
-            and self._divides(table, 1)
+        whole = next(
+            value for (value, state), part in self._made.items() if part is table and state == Rows()
         )
-
-    def _broadcasting(self, node: ir.Node) -> State:
-        """Combine inputs split along equal axes; weights with that axis are split, others are used whole."""
-        inputs = [value for value in node.inputs if value is not None]
-        rank = max(len(v.shape or ()) for v in inputs)
-        from_end = {
-            held.axis - len(value.shape or ())
-            for value in inputs
-            if isinstance(held := self._states.get(value), Split)
+        count = self._width(whole, 0)
+        kind = (indices.dtype or ir.DataType.INT64).numpy()
+        low, high = self._rows(count)
+        numbers = {"count": count, "low": low, "high": high, "zeros": high - low, "none": 0}
+        own = {
+            name: self._constant(f"{name}/{node.outputs[0].name}", np.array(number, kind))
+            for name, number in numbers.items()
         }
-        if len(from_end) != 1 or any(isinstance(self._states.get(v), Parts) for v in inputs):
-            return None
-        (axis,) = from_end
-        replaced: list[ir.Value] = []
-        for value in inputs:
-            shape = value.shape or ir.Shape(())
-            if self._states.get(value) is not None or -axis > len(shape) or shape[axis] == 1:
-                replaced.append(value)
-            elif value.const_value is not None and self._divides(value, len(shape) + axis):
-                replaced.append(self._slice(value, len(shape) + axis))
-            else:
-                return None
-        for place, value in enumerate(replaced):
-            node.replace_input_with(place, value)
-        return Split(rank + axis)
+        own["beyond"] = self._constant(f"beyond/{node.outputs[0].name}", np.array(high - low + 1, kind))
+        new: list[ir.Node] = []
 
-    def _reshaped(self, node: ir.Node, held: Split) -> State:
-        """Keep the split through a reshape between columns and heads: it stays with the outer dimension."""
-        before, wanted = node.inputs[0], node.inputs[1]
+        def op(name: str, *inputs: ir.Value) -> ir.Value:
+            new.append(ir.Node("", name, inputs))
+            (made,) = new[-1].outputs
+            boolean = name in ("Less", "And", "Not")
+            made.name = f"{node.outputs[0].name}.index{len(new)}"
+            made.type = ir.TensorType(ir.DataType.BOOL) if boolean else indices.type
+            made.shape = indices.shape
+            return made
+
+        at = op("Where", op("Less", indices, own["none"]), op("Add", indices, own["count"]), indices)
+        is_own = op("And", op("Not", op("Less", at, own["low"])), op("Less", at, own["high"]))
+        is_any = op("And", op("Not", op("Less", at, own["none"])), op("Less", at, own["count"]))
+        other = op("Where", is_any, own["zeros"], own["beyond"])
+        node.replace_input_with(1, op("Where", is_own, op("Sub", at, own["low"]), other))
+        self._graph.insert_before(node, new)
+
+    def _with_entry(self, node: ir.Node, place: int, entry: int, number: int) -> ir.Value:
+        """Return an input of a node, which is a shape, with another number for one dimension."""
+        given = node.inputs[place]
+        assert given is not None
         after = node.outputs[0]
-        if before is None or wanted is None or before.shape is None or after.shape is None:
-            return None
-        if wanted.const_value is None:
-            return None
-        full = list(before.shape)
-        part = full[held.axis]
-        if not isinstance(part, int):
-            return None
-        full[held.axis] = part * self._size
-        axis = _follows(full, list(after.shape), held.axis, self._size)
-        if axis is None:
-            return None
-        dims = wanted.const_value.numpy().astype(np.int64)
-        # 0 copies the dimension of the input, which may be the split one.
-        found = [
-            n if d == 0 and isinstance(n, int) else int(d) for d, n in zip(dims, after.shape, strict=True)
-        ]
-        if found[axis] > 0:
-            found[axis] //= self._size
-        node.replace_input_with(1, self._constant(f"shape/{after.name}", np.array(found, np.int64)))
-        return Split(axis)
+        if given.const_value is not None:
+            dims = [int(n) for n in given.const_value.numpy().reshape(-1)]
+            dims[entry] = number
+            return self._constant(f"shape/{after.name}", np.array(dims, np.int64))
+        length = self._width(given, 0)
+        chosen = self._constant(f"chosen/{after.name}", np.arange(length) == entry)
+        fixed = self._constant(f"fixed/{after.name}", np.full(length, number, np.int64))
+        where = ir.Node("", "Where", [chosen, fixed, given])
+        (made,) = where.outputs
+        made.name, made.type, made.shape = f"{after.name}.shape", given.type, given.shape
+        self._graph.insert_before(node, where)
+        return made
+
+    def _set_ints(self, node: ir.Node, place: int, attribute: str, numbers: Sequence[int]) -> None:
+        if attribute in node.attributes:
+            node.attributes[attribute] = ir.AttrInt64s(attribute, numbers)
+            return
+        name = f"{attribute}/{node.outputs[0].name}"
+        held = self._constant(name, np.array(numbers, np.int64))
+        if len(node.inputs) <= place:
+            node.resize_inputs(place + 1)
+        node.replace_input_with(place, held)
+
+    def _shorten(self, node: ir.Node, held: Split) -> None:
+        """Let a Slice of one section take this rank's part of it."""
+        first = node.inputs[0]
+        assert first is not None
+        dims = list(first.shape or ())
+        dims[held.axis] = sum(held.sections)
+        ranges = sliced(node, dims)
+        assert ranges is not None
+        ends = ranges[held.axis]
+        assert ends is not None
+        starts, stops = ([0 if pair is None else pair[which] for pair in ranges.values()] for which in (0, 1))
+        place = list(ranges).index(held.axis)
+        starts[place], stops[place] = (end // self._size for end in ends)
+        self._set_ints(node, 1, "starts", starts)
+        self._set_ints(node, 2, "ends", stops)
+
+    def _count_all(self, node: ir.Node, first: ir.Value | None, held: Split) -> None:
+        """Let a Shape say the dimension of all ranks together."""
+        assert first is not None
+        rank = len(first.shape or ())
+        start, end = node.attributes.get_int("start", 0), node.attributes.get_int("end", rank)
+        factors = np.ones(rank, np.int64)
+        factors[held.axis] = self._size
+        (output,) = node.outputs
+        factor = self._constant(f"factor/{output.name}", factors[start:end])
+        times = ir.Node("", "Mul", [output, factor])
+        (made,) = times.outputs
+        made.name, made.type, made.shape = output.name, output.type, output.shape
+        output.name = f"{output.name}.part"
+        ir.convenience.replace_all_uses_with(output, made, replace_graph_outputs=True)
+        times.replace_input_with(0, output)
+        self._graph.insert_after(node, times)
+
+    def _join_gathers(self) -> None:
+        """Let one AllGather do what several do that no other collective waits for, as of the outputs."""
+        awaited: set[ir.Value] = set()
+        last: dict[ir.DataType | None, list[ir.Node]] = {}
+        for node in reversed(self._graph):
+            if node.domain == DOMAIN or not awaited.isdisjoint(node.outputs):
+                fixed = all(
+                    isinstance(dim, int) for value in node.inputs if value for dim in value.shape or [None]
+                )
+                if node.op_type == "AllGather" and awaited.isdisjoint(node.outputs) and fixed:
+                    last.setdefault(node.outputs[0].dtype, []).append(node)
+                awaited |= reads(node)
+        for gathers in last.values():
+            if len(gathers) > 1:
+                self._join(gathers[::-1])
+
+    def _join(self, gathers: Sequence[ir.Node]) -> None:
+        old = [gather.outputs[0] for gather in gathers]
+        like = gathers[0].inputs[0]
+        assert like is not None
+        flat, lengths = [], []
+        for gather in gathers:
+            part = gather.inputs[0]
+            assert part is not None
+            lengths.append(math.prod(self._width(part, axis) for axis in range(len(part.shape or ()))))
+            flat.append(self._shaped(part, [1, lengths[-1]]))
+        total = sum(lengths)
+        (row,) = self._node("Concat", flat, like, ir.Shape([1, total]), axis=1)
+        (rows,) = self._node("AllGather", [row], like, ir.Shape([self._size, total]), DOMAIN)
+        for was, one in zip(old, self._apart(rows, 1, lengths), strict=True):
+            made = self._shaped(one, list(was.shape or ()))
+            made.name, was.name = was.name, f"{was.name}.apart"
+            ir.convenience.replace_all_uses_with(was, made, replace_graph_outputs=True)
+        self._graph.insert_after(gathers[-1], self._new)
+        self._new = []
+        self._graph.remove(gathers, safe=True)
+        self._graph.sort()
+
+    def _shaped(self, value: ir.Value, dims: Sequence[object]) -> ir.Value:
+        fixed = [dim for dim in dims if isinstance(dim, int)]
+        shape = self._constant(f"dims/{value.name}", np.array(fixed, np.int64))
+        return self._node("Reshape", [value, shape], value, ir.Shape(fixed))[0]
 
     # -- values ------------------------------------------------------------------------------------
 
-    def _made_whole(self, value: ir.Value) -> ir.Value:
-        """Return the whole of a value, adding a collective after its node if needed."""
-        state = self._states.get(value)
-        if state is None:
+    def _in_state(self, value: ir.Value, state: State) -> ir.Value:
+        """Return a value in a state, adding a collective if needed."""
+        own = self._states.get(value)
+        if own == state:
             return value
-        if value in self._whole:
-            return self._whole[value]
-        dims = list(value.shape or ())
-        new: list[ir.Node] = []
+        if (value, state) not in self._made:
+            if value.const_value is not None:
+                made = self._weight(value, state)
+            elif isinstance(state, Split):
+                made = self._inserted(self._cut_out, self._in_state(value, None), state)
+            elif isinstance(own, Split):
+                made = self._inserted(self._gathered, value, own)
+            else:
+                made = self._inserted(self._summed, value, own)
+            self._made[value, state] = made
+        return self._made[value, state]
 
-        def add(node: ir.Node, suffix: str, kind: ir.TypeProtocol | None) -> ir.Value:
-            new.append(node)
-            (made,) = node.outputs
-            made.name, made.type, made.shape = f"{value.name}.{suffix}", kind, ir.Shape(dims)
-            return made
-
-        def cast(given: ir.Value, dtype: ir.DataType, suffix: str) -> ir.Value:
-            node = ir.Node("", "Cast", [given], [ir.AttrInt64("to", dtype)])
-            return add(node, suffix, ir.TensorType(dtype))
-
-        is_bool = value.dtype is ir.DataType.BOOL  # bool has no sum
-        part = cast(value, ir.DataType.INT32, "number") if is_bool else value
-        kind = part.type
-        if isinstance(state, Split):
-            # The sum of parts padded with zeros is exact.
-            width = dims[state.axis]
-            assert isinstance(width, int)
-            dims[state.axis] = width * self._size
-            part = add(self._pad(part, state.axis, len(dims), width), "padded", kind)
-        node = ir.Node(DOMAIN, "AllReduce", [part], [ir.AttrString("op", "sum")], name=f"{value.name}")
-        whole = add(node, "sum" if is_bool else "whole", kind)
-        if is_bool:
-            whole = cast(whole, ir.DataType.BOOL, "whole")
+    def _inserted(
+        self, make: Callable[[ir.Value, State], ir.Value], value: ir.Value, state: State
+    ) -> ir.Value:
+        """Insert new nodes as early as possible, so that independent nodes run concurrently."""
+        made = make(value, state)
         producer = value.producer()
-        assert producer is not None
-        # Add it as early as possible, so that independent nodes run concurrently.
-        self._graph.insert_after(producer, new)
-        self._whole[value] = whole
-        return whole
+        if producer is None:
+            self._graph.insert_before(self._graph[0], self._new)
+        else:
+            self._graph.insert_after(producer, self._new)
+        self._new = []
+        return made
 
-    def _pad(self, value: ir.Value, axis: int, rank: int, width: int) -> ir.Node:
-        """Return a node that puts a part of some width into its place among zeros."""
-        pads = np.zeros(2 * rank, np.int64)
-        pads[axis], pads[rank + axis] = self._rank * width, (self._size - 1 - self._rank) * width
-        if self._opset < 11:
-            return ir.Node("", "Pad", [value], [ir.AttrInt64s("pads", pads.tolist())])
-        return ir.Node("", "Pad", [value, self._constant(f"pads/{value.name}", pads)])
+    def _summed(self, value: ir.Value, _: State) -> ir.Value:
+        return self._node("AllReduce", [value], value, value.shape, DOMAIN, op="sum")[0]
 
-    def _slice(self, weight: ir.Value, axis: int) -> ir.Value:
+    def _gathered(self, part: ir.Value, state: State) -> ir.Value:
+        """Gather the parts along the first dimension, and put them together along their own."""
+        assert isinstance(state, Split)
+        dims = list(part.shape or ())
+        whole = ir.Shape(
+            d * self._size if n == state.axis and isinstance(d, int) else d for n, d in enumerate(dims)
+        )
+        stacked = ir.Shape([dims[0] * self._size if isinstance(dims[0], int) else None, *dims[1:]])
+        (all_parts,) = self._node("AllGather", [part], part, stacked, DOMAIN)
+        if state == Split(0):
+            return all_parts
+        count: dict[str, Any] = {"num_outputs": self._size} if self._opset >= 18 else {}
+        pieces = [self._node("Split", [all_parts], part, part.shape, count=self._size, axis=0, **count)]
+        if state.sections:
+            widths = [width // self._size for width in state.sections]
+            pieces = [self._apart(one, state.axis, widths) for one in pieces[0]]
+        in_order = [piece for section in zip(*pieces, strict=True) for piece in section]
+        return self._node("Concat", in_order if state.sections else pieces[0], part, whole, axis=state.axis)[
+            0
+        ]
+
+    def _apart(self, value: ir.Value, axis: int, widths: Sequence[int]) -> list[ir.Value]:
+        """Take a value apart along an axis."""
+        given = list(value.shape or ())
+        if self._opset < 13:
+            made = self._node("Split", [value], value, None, count=len(widths), axis=axis, split=list(widths))
+        else:
+            held = self._constant(f"widths/{value.name}", np.array(widths, np.int64))
+            made = self._node("Split", [value, held], value, None, count=len(widths), axis=axis)
+        for one, width in zip(made, widths, strict=True):
+            one.shape = ir.Shape([*given[:axis], width, *given[axis + 1 :]])
+        return made
+
+    def _cut_out(self, whole: ir.Value, state: State) -> ir.Value:
+        """Cut this rank's part out of a value that all have."""
+        assert isinstance(state, Split)
+        sections = state.sections or (self._width(whole, state.axis),)
+        own = self._apart(
+            whole, state.axis, [width // self._size for width in sections for _ in range(self._size)]
+        )
+        parts = own[self._rank :: self._size]
+        if len(parts) == 1:
+            return parts[0]
+        return self._node("Concat", parts, whole, self._part(whole, state), axis=state.axis)[0]
+
+    def _node(
+        self,
+        kind: str,
+        inputs: Sequence[ir.Value],
+        like: ir.Value,
+        shape: ir.Shape | None,
+        domain: str = "",
+        count: int = 1,
+        **attributes: int | str | list[int],
+    ) -> list[ir.Value]:
+        node = ir.node(
+            kind, inputs, attributes, domain=domain, num_outputs=count, name=like.name if domain else None
+        )
+        self._new.append(node)
+        for made in node.outputs:
+            self._named += 1
+            made.name = f"{like.name}.{kind}{self._named}"
+            made.type = like.type
+            made.shape = shape
+        return list(node.outputs)
+
+    def _weight(self, weight: ir.Value, state: State) -> ir.Value:
         """Return this rank's part of a weight."""
-        if (weight, axis) not in self._slices:
-            tensor = weight.const_value
-            assert tensor is not None
-            width = self._width(weight, axis) // self._size
-            place = [slice(None)] * len(tensor.shape)
-            place[axis] = slice(self._rank * width, (self._rank + 1) * width)
-            array = tensor.numpy()[tuple(place)]
-            self._slices[weight, axis] = self._constant(f"slice{axis}/{weight.name}", array, tensor.dtype)
-            self._cut += tensor.nbytes > SMALL
-        return self._slices[weight, axis]
+        tensor = weight.const_value
+        assert tensor is not None
+        array = tensor.numpy()
+        if isinstance(state, Rows):
+            low, high = self._rows(array.shape[0])
+            array = np.concatenate([array[low:high], np.zeros_like(array[:1])])
+            name, how = f"rows/{weight.name}", "by rows of a table"
+        else:
+            assert isinstance(state, Split)
+            ends = np.cumsum([0, *(state.sections or array.shape[state.axis : state.axis + 1])])
+            parts = []
+            for low, width in zip(ends, np.diff(ends) // self._size, strict=False):
+                start = low + self._rank * width
+                parts.append(array[(slice(None),) * state.axis + (slice(start, start + width),)])
+            array = np.concatenate(parts, state.axis) if len(parts) > 1 else parts[0]
+            sections = ",".join(map(str, state.sections))
+            name = f"slice{state.axis}{sections and f'of{sections}'}/{weight.name}"
+            how = "by columns" if state.axis == array.ndim - 1 else "by rows"
+        self._cut.setdefault(how if array.ndim > 1 else "vectors", []).append(tensor.nbytes)
+        return self._constant(name, array, tensor.dtype)
+
+    def _rows(self, count: int) -> tuple[int, int]:
+        """Return the rows of a table that this rank has."""
+        return count * self._rank // self._size, count * (self._rank + 1) // self._size
 
     @staticmethod
     def _width(value: ir.Value, axis: int) -> int:
@@ -334,44 +401,8 @@ class _TensorSharder:
         self._graph.initializers[name] = value
         return value
 
-    def _shrink(self, value: ir.Value, axis: int) -> None:
+    def _part(self, value: ir.Value, state: Split) -> ir.Shape:
+        """Return the shape of a rank's part of a value."""
         dims = list(value.shape or ())
-        width = dims[axis]
-        assert isinstance(width, int)
-        dims[axis] = width // self._size
-        value.shape = ir.Shape(dims)
-
-    def _is_large(self, value: ir.Value) -> bool:
-        return (
-            value.const_value is not None
-            and value.name in self._graph.initializers
-            and value.const_value.nbytes > SMALL
-        )
-
-    def _divides(self, value: ir.Value, axis: int) -> bool:
-        width = (value.shape or ())[axis]
-        return isinstance(width, int) and width % self._size == 0
-
-
-def _is_known(values: Sequence[ir.Value]) -> bool:
-    return all(value.shape is not None for value in values)
-
-
-def _follows(before: Sequence[object], after: Sequence[object], axis: int, size: int) -> int | None:
-    """Return the dimension after a reshape that is split like `axis` before it; None if there is none.
-
-    It is the one with the same number of elements from it on.
-    """
-    wanted = _volume(before[axis:])
-    for place, dim in enumerate(after):
-        if isinstance(dim, int) and dim % size == 0 and wanted and _volume(after[place:]) == wanted:
-            return place
-    return None
-
-
-def _volume(dims: Sequence[object]) -> tuple[int, list[str]] | None:
-    """Return the product of fixed dimensions and the names of free ones. None if one is unknown."""
-    names = [dim.value for dim in dims if isinstance(dim, ir.SymbolicDim)]
-    known = [name for name in names if name is not None]
-    fixed = math.prod(dim for dim in dims if isinstance(dim, int))
-    return (fixed, sorted(known)) if fixed and len(known) == len(names) else None
+        dims[state.axis] = self._width(value, state.axis) // self._size
+        return ir.Shape(dims)

@@ -1,0 +1,108 @@
+"""Common ways of writing a transformer: two collectives a layer, and ranks that compute what PyTorch does."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+from pinnace.deferred import import_onnx_ir
+
+import_onnx_ir()
+
+from pinnace.distributed.shard import costs  # noqa: E402
+from pinnace.distributed.shard.cutting import shard  # noqa: E402
+
+DATA = Path(__file__).parents[1] / "data"
+TRANSFORMERS, ZOO = DATA / "transformers", DATA / "zoo"  # by tools/make_transformers.py; by MindSpore
+TOLERANCE = 1e-5  # float32, of the largest value: the sums of the ranks come in another order
+
+# Of two layers: tables are gathered once, heads of the vocabulary and caches of keys and values are outputs.
+COLLECTIVES = {
+    "bert": {"AllReduce": 4, "AllGather": 1},
+    "gpt2": {"AllReduce": 4 + 1, "AllGather": 1 + 1},
+    "llama": {"AllReduce": 4 + 1, "AllGather": 1},
+    "llama_fused": {"AllReduce": 4 + 1, "AllGather": 1},
+    "vit": {"AllReduce": 4},
+    "encoder": {"AllReduce": 4},
+}
+FILES = [TRANSFORMERS / f"{name}_{way}.onnx" for name in COLLECTIVES for way in ("script", "dynamo")]
+
+
+@pytest.fixture(autouse=True)
+def small(monkeypatch):
+    """Weights are small here, and count as those of large models do."""
+    monkeypatch.setattr(costs, "HELD", 100)
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_two_collectives_a_layer(tmp_path, path):
+    shares = shard(path, 2, tmp_path, "tensor")
+    for share in shares:
+        assert kinds(tmp_path / share.file) == COLLECTIVES[path.stem.rpartition("_")[0]]
+        assert share.weights <= 0.52 * share.whole  # norms are whole
+
+
+@pytest.mark.parametrize(
+    ("name", "layers", "others"), [("bert", 2, 2), ("llama", 2, 2), ("whisper_encoder", 2, 0)]
+)
+def test_two_collectives_a_layer_of_mindspore(tmp_path, name, layers, others):
+    for share in shard(ZOO / f"{name}.mindir", 2, tmp_path, "tensor"):
+        assert share.collectives == 2 * layers + others
+
+
+def test_ranks_compute_what_pytorch_did(ranks, tmp_path):
+    for path in FILES:
+        shard(path, 2, tmp_path, "tensor")
+        golden = TRANSFORMERS / f"{path.stem.rpartition('_')[0]}.npz"
+        (tmp_path / f"{path.stem}.npz").write_bytes(golden.read_bytes())
+    stems = ",".join(f"{tmp_path}/{path.stem}_{{rank}}.onnx" for path in FILES)
+    answers, errors = ranks("sockets", stems, 2, "--golden", str(tmp_path))
+    assert sorted(answers) == [0, 1], errors
+    for answer in answers.values():
+        assert not answer.get("raised")
+        assert all(answer["shapes"]), answer
+        assert answer["error"] <= TOLERANCE, answer
+
+
+def test_four_ranks_have_rows_of_a_vocabulary(ranks, tmp_path):
+    """A width that four ranks cannot share; indices from the end too."""
+    write_lookup(tmp_path / "table.onnx")
+    ids = np.array([[0, 16, -1, 5, -17, 12]])
+    np.savez(tmp_path / "table.npz", run0_x0=ids, run0_y0=TABLE[ids])
+    shares = shard(tmp_path / "table.onnx", 4, tmp_path, "tensor")
+    assert [share.weights for share in shares] == [4 * 15 * (n + 1) + 6 * 8 for n in (4, 4, 4, 5)]
+    answers, _ = ranks("sockets", f"{tmp_path}/table_{{rank}}.onnx", 4, "--golden", str(tmp_path))
+    assert [answers[rank]["error"] for rank in range(4)] == [0] * 4
+
+
+def test_an_index_that_no_rank_has(ranks, tmp_path, monkeypatch):
+    monkeypatch.setattr(costs, "HELD", 1000)
+    write_lookup(tmp_path / "table.onnx")
+    np.savez(tmp_path / "table.npz", run0_x0=np.array([[0, 17, 1, 1, 1, 1]]), run0_y0=TABLE[:6])
+    shard(tmp_path / "table.onnx", 2, tmp_path, "tensor")
+    answers, _ = ranks("sockets", f"{tmp_path}/table_{{rank}}.onnx", 2, "--golden", str(tmp_path))
+    assert all("indices element out of data bounds" in answers[rank]["raised"] for rank in range(2))
+
+
+TABLE = np.random.default_rng(1).normal(size=(17, 15)).astype(np.float32)
+
+
+def write_lookup(path):
+    graph = helper.make_graph(
+        [helper.make_node("Gather", ["table", "ids"], ["y"])],
+        "lookup",
+        [helper.make_tensor_value_info("ids", TensorProto.INT64, [1, 6])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [1, 6, 15])],
+        [numpy_helper.from_array(TABLE, "table")],
+    )
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
+
+
+def kinds(path):
+    model = onnx.load(path, load_external_data=False)
+    return Counter(node.op_type for node in model.graph.node if node.domain == "pinnace.distributed")
