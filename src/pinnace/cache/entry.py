@@ -23,9 +23,10 @@ from typing import Any
 import numpy as np
 
 from pinnace.cache.folder import check_owner
+from pinnace.cache.notes import Record, sealed, unsealed
 from pinnace.engines.protocol import TENSORS, Compiled, FileWeight
 from pinnace.types import Array, DataType, Format, Interface, Port
-from pinnace.weights.digest import digest, digest_of_file
+from pinnace.weights.digest import digest_of_file
 
 _META, _STAMP, _STATE = "meta.json", "stamp.json", "state"
 
@@ -61,8 +62,7 @@ def write(folder: Path, compiled: Compiled, model: str, engine: str, warnings: S
         "weights": [asdict(weight) for weight in compiled.weights],
         "files": files,
     }
-    body = json.dumps(meta, indent=1)
-    (folder / _META).write_text(f"{digest(body.encode())}\n{body}", encoding="utf-8")
+    (folder / _META).write_text(sealed(json.dumps(meta, indent=1)), encoding="utf-8")
 
 
 def read(folder: Path) -> Entry:
@@ -128,14 +128,14 @@ def used(folder: Path) -> float:
         return 0.0
 
 
-def _meta(folder: Path) -> dict[str, Any]:
+def _meta(folder: Path) -> Record:
     path = folder / _META
     if not path.is_file() and os.path.lexists(folder):
         raise Damaged(f"{path} is not a file")
-    seal, _, body = path.read_text(encoding="utf-8", errors="replace").partition("\n")
-    if digest(body.encode()) != seal:
+    body = unsealed(path.read_text(encoding="utf-8", errors="replace"))
+    if body is None:
         raise Damaged(f"{path} is not what was written")
-    meta: dict[str, Any] = json.loads(body)
+    meta: Record = json.loads(body)
     return meta
 
 
@@ -149,9 +149,9 @@ def _files(folder: Path) -> Iterator[tuple[str, Path]]:
             yield path.relative_to(folder).as_posix(), path
 
 
-def _stamp(folder: Path, files: Mapping[str, Any]) -> dict[str, Any]:
+def _stamp(folder: Path, files: Mapping[str, Any]) -> Record:
     """Return the boot and the state of each file. Raises `Damaged` if one is missing or not private."""
-    facts: dict[str, Any] = {"boot": _boot()}
+    facts: Record = {"boot": _boot()}
     for name in (".", _META, *files):
         try:
             status = check_owner(folder / name, follow=False)
@@ -180,12 +180,12 @@ def _boot() -> str:
         return ""
 
 
-def plain(items: list[tuple[str, Any]]) -> dict[str, Any]:
+def plain(items: list[tuple[str, Any]]) -> Record:
     """Convert fields of a dataclass to JSON values, for `asdict`."""
     return {key: value.name if isinstance(value, DataType | Format) else value for key, value in items}
 
 
-def interface(record: dict[str, Any]) -> Interface:
+def interface(record: Record) -> Interface:
     """Inverse of `plain` for an Interface. Raises KeyError, TypeError or ValueError."""
     return Interface(
         inputs=tuple(map(port, record["inputs"])),
@@ -195,7 +195,7 @@ def interface(record: dict[str, Any]) -> Interface:
     )
 
 
-def port(record: dict[str, Any]) -> Port:
+def port(record: Record) -> Port:
     """Inverse of `plain` for a Port. Raises as `interface` does."""
     kind, layout = DataType[record["dtype"]], Format[record["format"]]
     return Port(record["name"], kind, tuple(record["shape"]), layout, names=tuple(record["names"]))

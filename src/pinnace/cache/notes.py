@@ -1,4 +1,4 @@
-"""Small JSON files of the cache: facts about models. The first line of a file is the digest of the rest."""
+"""Sealed JSON files of the cache, whose first line is the digest of the rest, such as facts about models."""
 
 from __future__ import annotations
 
@@ -9,6 +9,20 @@ from typing import Any
 from pinnace.cache.folder import Folder, make_private
 from pinnace.weights.digest import digest
 
+Record = dict[str, Any]
+"""A JSON object."""
+
+
+def sealed(body: str) -> str:
+    """Return a text with its digest as the first line."""
+    return f"{digest(body.encode())}\n{body}"
+
+
+def unsealed(text: str) -> str | None:
+    """Return the text that was sealed; None if it is damaged."""
+    seal, _, body = text.partition("\n")
+    return body if digest(body.encode()) == seal else None
+
 
 def find(cache: Folder, subfolder: str, name: str) -> Any:
     """Return the JSON value stored under this name; None if there is none or it is damaged."""
@@ -16,16 +30,15 @@ def find(cache: Folder, subfolder: str, name: str) -> Any:
     try:
         if not path.is_file():
             return None
-        seal, _, body = path.read_text(encoding="utf-8").partition("\n")
-        return json.loads(body) if digest(body.encode()) == seal else None
+        body = unsealed(path.read_text(encoding="utf-8"))
+        return None if body is None else json.loads(body)
     except (OSError, ValueError):
         return None
 
 
 def keep(cache: Folder, subfolder: str, name: str, value: object) -> None:
     """Store a JSON value. Raises OSError."""
-    body = json.dumps(value)
     with cache.new() as folder:
-        (folder / name).write_text(f"{digest(body.encode())}\n{body}", encoding="utf-8")
+        (folder / name).write_text(sealed(json.dumps(value)), encoding="utf-8")
         make_private(folder)
         os.replace(folder / name, cache.subfolder(subfolder) / name)

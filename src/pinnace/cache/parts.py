@@ -6,10 +6,11 @@ import json
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pinnace.cache import entry as entries
 from pinnace.cache.entry import Damaged, Entry
+from pinnace.cache.notes import Record
 from pinnace.distributed.steps import Collective, Partition, Plan, RankPart, Segment, Step, Wait
 from pinnace.engines.protocol import Compiled, Executable
 from pinnace.types import Interface
@@ -71,7 +72,7 @@ def load(entry: Entry, name: str, load_segment: Callable[[Compiled, Path], Execu
     return RankPart(name, plan, entry.compiled.interface, entry.compiled.first_state, segments)
 
 
-def _as_json(step: Step) -> dict[str, Any]:
+def _as_json(step: Step) -> Record:
     match step:
         case Segment():
             return {"segment": asdict(step.ports, dict_factory=entries.plain)}
@@ -81,12 +82,12 @@ def _as_json(step: Step) -> dict[str, Any]:
             return {}
 
 
-def _step(record: dict[str, Any]) -> Step:
+def _step(record: Record) -> Step:
     if "segment" in record:
         return Segment(entries.interface(record["segment"]))
     if "collective" not in record:
         return Wait()
     items = record["collective"].items()
-    fields: dict[str, Any] = {name: tuple(v) if isinstance(v, list) else v for name, v in items}
+    fields: Record = {name: tuple(v) if isinstance(v, list) else v for name, v in items}
     fields |= {name: tuple(map(entries.port, fields[name])) for name in ("takes", "gives")}
     return Collective(**fields)

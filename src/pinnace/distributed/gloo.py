@@ -17,6 +17,9 @@ from pinnace.distributed.watch import Watch
 from pinnace.errors import ConfigError, DistributedError
 from pinnace.types import Array
 
+Torch = Any
+"""A module or object of torch, which has no types here."""
+
 
 class Gloo:
     """See `Communicator`."""
@@ -50,7 +53,7 @@ class Gloo:
         everyone = self._group(f"link{self._links}", tuple(range(self.size)))
         return _GlooLink(self._dist, everyone, made, self.rank, self.watch)
 
-    def _connect(self, seconds: float) -> Any:
+    def _connect(self, seconds: float) -> Torch:
         """Connect to the store of rank 0, and wait for all ranks."""
         deadline = time.monotonic() + seconds
         where = f"rank 0 listens on {self._meeting}"
@@ -80,11 +83,11 @@ class Gloo:
             time.sleep(0.005)
         return store
 
-    def store(self, name: str) -> Any:
+    def store(self, name: str) -> Torch:
         """Return the store in which a group finds its members."""
         return self._dist.PrefixStore(name, self._store)
 
-    def _group(self, name: str, group: Ranks) -> Any:
+    def _group(self, name: str, group: Ranks) -> Torch:
         kind = self._dist.ProcessGroupGloo
         options = kind._Options()
         options._devices = [kind.create_device(hostname=self._meeting.hosts[self.rank], lazy_init=False)]
@@ -94,12 +97,14 @@ class Gloo:
         except RuntimeError as error:
             raise self.watch.lost(error) from None
 
-    def _run(self, start: Callable[[], Any]) -> None:
+    def _run(self, start: Callable[[], Torch]) -> None:
         _wait(start, self.watch, range(self.size))
 
 
 class _GlooLink:
-    def __init__(self, dist: Any, world: Any, groups: dict[Ranks, Any], rank: int, watch: Watch) -> None:
+    def __init__(
+        self, dist: Torch, world: Torch, groups: dict[Ranks, Torch], rank: int, watch: Watch
+    ) -> None:
         self._world, self._groups, self._rank, self._watch = world, groups, rank, watch
         self._broadcast, self._reduce = dist.BroadcastOptions, dist.AllreduceOptions
         self._ops = reductions(dist)
@@ -138,11 +143,11 @@ class _GlooLink:
     def barrier(self, group: Ranks) -> None:
         self._run(group, lambda: self._groups[group].barrier())
 
-    def _run(self, group: Ranks, start: Callable[[], Any]) -> None:
+    def _run(self, group: Ranks, start: Callable[[], Torch]) -> None:
         _wait(start, self._watch, group)
 
 
-def _wait(start: Callable[[], Any], watch: Watch, ranks: Sequence[int]) -> None:
+def _wait(start: Callable[[], Torch], watch: Watch, ranks: Sequence[int]) -> None:
     """Run an operation to its end; gloo itself notices when a rank ends."""
     begun = time.monotonic()
     try:
@@ -153,7 +158,7 @@ def _wait(start: Callable[[], Any], watch: Watch, ranks: Sequence[int]) -> None:
         raise watch.lost(error) from None
 
 
-def _tensor(array: Array) -> Any:
+def _tensor(array: Array) -> Torch:
     import torch
 
     if not array.flags.writeable:
@@ -161,17 +166,17 @@ def _tensor(array: Array) -> Any:
     return torch.from_numpy(array)
 
 
-def _bytes(array: Array) -> Any:
+def _bytes(array: Array) -> Torch:
     return _tensor(as_bytes(array))
 
 
-def reductions(dist: Any) -> dict[str, Any]:
+def reductions(dist: Torch) -> dict[str, Torch]:
     """Return torch's reductions by the names of ours."""
     kinds = dist.ReduceOp
     return {"sum": kinds.SUM, "max": kinds.MAX, "min": kinds.MIN, "prod": kinds.PRODUCT}
 
 
-def _distributed() -> Any:
+def _distributed() -> Torch:
     try:
         import torch.distributed as dist
     except ImportError as error:

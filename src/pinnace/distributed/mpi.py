@@ -25,6 +25,10 @@ _GRACE = 1.0
 """Seconds that a failed rank stays, so that others can report the failure before mpirun ends them."""
 
 
+Mpi4py = Any
+"""A module or object of mpi4py, which has no types here."""
+
+
 class Mpi:
     """See `Communicator`."""
 
@@ -37,7 +41,7 @@ class Mpi:
             local = self.size if number("OMPI_COMM_WORLD_LOCAL_SIZE", default=self.size) == self.size else 0
             roster.await_all(range(local), seconds, "ranks of mpirun")
             mpi = _mpi4py()
-            self._mpi: Any = mpi
+            self._mpi: Mpi4py = mpi
             self.name = " ".join(("MPI:", mpi.Get_library_version().split(",")[0]))
             self._world = mpi.COMM_WORLD.Dup()
         atexit.register(self._leave)
@@ -53,7 +57,7 @@ class Mpi:
 
     def link(self, groups: Sequence[Ranks]) -> Link:
         """Create an MPI communicator for each group."""
-        made: dict[Ranks, Any] = {}
+        made: dict[Ranks, Mpi4py] = {}
         for group in groups:
             inside = self.rank in group
             colour = 0 if inside else self._mpi.UNDEFINED
@@ -92,7 +96,9 @@ class Mpi:
 
 
 class _MpiLink:
-    def __init__(self, mpi: Any, world: Any, groups: dict[Ranks, Any], rank: int, watch: Watch) -> None:
+    def __init__(
+        self, mpi: Mpi4py, world: Mpi4py, groups: dict[Ranks, Mpi4py], rank: int, watch: Watch
+    ) -> None:
         self._mpi, self._world, self._groups = mpi, world, groups
         self._rank, self._watch = rank, watch
         self._ops = {"sum": mpi.SUM, "max": mpi.MAX, "min": mpi.MIN, "prod": mpi.PROD}
@@ -124,11 +130,11 @@ class _MpiLink:
     def barrier(self, group: Ranks) -> None:
         self._run(group, lambda: self._groups[group].Ibarrier())
 
-    def _run(self, group: Ranks, start: Callable[[], Any]) -> None:
+    def _run(self, group: Ranks, start: Callable[[], Mpi4py]) -> None:
         wait(start, self._mpi, self._watch, group)
 
 
-def wait(start: Callable[[], Any], mpi: Any, watch: Watch, ranks: Sequence[int]) -> None:
+def wait(start: Callable[[], Mpi4py], mpi: Mpi4py, watch: Watch, ranks: Sequence[int]) -> None:
     """Run an operation to its end."""
     try:
         watch.wait(start().Test, ranks)
@@ -142,7 +148,7 @@ def _job() -> str:
     return next((os.environ[n] for n in names if os.environ.get(n)), f"parent-{os.getppid()}")
 
 
-def _mpi4py() -> Any:
+def _mpi4py() -> Mpi4py:
     try:
         import mpi4py
 

@@ -6,10 +6,9 @@ Segments return results in host memory; collectives copy them to the GPU and bac
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from pinnace.distributed.communicator import Link, Ranks, as_bytes
-from pinnace.distributed.gloo import Gloo, reductions
+from pinnace.distributed.gloo import Gloo, Torch, reductions
 from pinnace.distributed.tables import Rendezvous
 from pinnace.distributed.watch import Watch
 from pinnace.types import Array
@@ -51,15 +50,15 @@ class _GpuBuffers:
 
         self._torch, self._device = torch, torch.device("cuda", number)
 
-    def given(self, array: Array) -> Any:
+    def given(self, array: Array) -> Torch:
         """Copy an array to the GPU."""
         return self._torch.from_numpy(array if array.flags.writeable else array.copy()).to(self._device)
 
-    def empty_like(self, array: Array) -> Any:
+    def empty_like(self, array: Array) -> Torch:
         """Allocate GPU memory for a result."""
         return self._torch.empty_like(self._torch.from_numpy(array), device=self._device)
 
-    def taken(self, tensor: Any, array: Array) -> None:
+    def taken(self, tensor: Torch, array: Array) -> None:
         """Copy a result to host memory."""
         self._torch.from_numpy(array).copy_(tensor)
 
@@ -68,7 +67,13 @@ class _NcclLink:
     """See `Link`."""
 
     def __init__(
-        self, host: Link, groups: dict[Ranks, Any], device: _GpuBuffers, dist: Any, rank: int, watch: Watch
+        self,
+        host: Link,
+        groups: dict[Ranks, Torch],
+        device: _GpuBuffers,
+        dist: Torch,
+        rank: int,
+        watch: Watch,
     ) -> None:
         self._host, self._groups, self._device = host, groups, device
         self._dist, self._rank, self._watch = dist, rank, watch
@@ -100,12 +105,12 @@ class _NcclLink:
     def all_to_all(self, group: Ranks, x: Array, out: Array) -> None:
         self._moved(group, x, out, lambda to, of: self._groups[group].alltoall_base(to, of, [], []))
 
-    def _moved(self, group: Ranks, x: Array, out: Array, start: Callable[[Any, Any], Any]) -> None:
+    def _moved(self, group: Ranks, x: Array, out: Array, start: Callable[[Torch, Torch], Torch]) -> None:
         there, result = self._device.given(as_bytes(x)), self._device.empty_like(as_bytes(out))
         self._run(group, lambda: start(result, there))
         self._device.taken(result, as_bytes(out))
 
-    def _run(self, group: Ranks, start: Callable[[], Any]) -> None:
+    def _run(self, group: Ranks, start: Callable[[], Torch]) -> None:
         """Run an operation while watching the ranks: NCCL itself would wait for a dead one."""
         try:
             self._watch.wait(start().is_completed, group)

@@ -51,6 +51,10 @@ _OPERATIONS: dict[str, np.ufunc] = {
 }
 
 
+Answer = dict[str, Any]
+"""Rank 0's answer to a rank: the job, the addresses of all ranks, and those that are missing."""
+
+
 class Sockets:
     """See `Communicator`."""
 
@@ -103,7 +107,7 @@ class Sockets:
                     connection.close()
         return (link, rank) in self._early
 
-    def _listen(self, meeting: Rendezvous) -> dict[str, Any]:
+    def _listen(self, meeting: Rendezvous) -> Answer:
         """Wait as rank 0 for all ranks, and tell them the addresses."""
         try:
             self._listener = Listener(meeting.hosts[0], meeting.port)
@@ -129,7 +133,7 @@ class Sockets:
             _reply(connection, told)
         return self._checked(told, meeting)
 
-    def _register(self, meeting: Rendezvous) -> dict[str, Any]:
+    def _register(self, meeting: Rendezvous) -> Answer:
         """Connect to rank 0, which may not be there yet."""
         reason = answer = ""
         while time.monotonic() < self._deadline:
@@ -150,7 +154,7 @@ class Sockets:
             f"(rank 0 listens on {meeting}; {reason})"
         )
 
-    def _checked(self, told: Any, meeting: Rendezvous) -> dict[str, Any]:
+    def _checked(self, told: Any, meeting: Rendezvous) -> Answer:
         """Check rank 0's answer. Raises ValueError if it is not from a rank 0, DistributedError if ranks are
         missing.
         """
@@ -239,7 +243,7 @@ class _SocketLink:
         move(self._peers, sends, receives, _COLLECTIVE, self._watch)
 
 
-def _reply(connection: socket.socket, told: dict[str, Any]) -> None:
+def _reply(connection: socket.socket, told: Answer) -> None:
     connection.settimeout(PATIENCE)
     try:
         connection.sendall(sealed(json.dumps(told).encode()))
