@@ -2,15 +2,7 @@
 
 from __future__ import annotations
 
-import numpy as np
-import onnx_ir as ir
-
-from pinnace.ops.builder import Builder
-from pinnace.ops.formulas import formulas, function, functions
-from pinnace.ops.reduce import reduce
-from pinnace.ops.room import room
-from pinnace.ops.table import Tensor, primitive
-from pinnace.ops.values import Value
+from pinnace.ops.formulas import formulas, functions
 
 formulas(
     __name__,
@@ -26,12 +18,21 @@ formulas(
         size = reshape(Max(longest, minlength), [1])
         each = Expand(constant(1, np.int64), Shape(places)) if weights is None else weights
         summed(size, places, each)
+    ConfusionMatrix; dtype: labels, predictions, weights = None, *, num_classes: int ->
+        # ScatterND, reduction add, into zeros.
+        columns = [Unsqueeze(cast(t, INT64), [-1]) for t in (labels, predictions)]
+        each = Expand(constant(1, np.int32), Shape(labels)) if weights is None else weights
+        zeros = constant(np.zeros(room(num_classes, num_classes), dtype(each).numpy()))
+        as_result(ScatterND(zeros, Concat(*columns, axis=-1), each, reduction="add"))
+    Histogram HistcExt: x, *, bins: int = 100, min: float = 0.0, max: float = 0.0 ->
+        # The bin of each element by Floor, and ScatterElements, reduction add, of those inside.
+        histogram(x, bins, min, max)
     HistogramFixedWidth; dtype: x, value_range: Floats, nbins: int ->
         # As Histogram; what lies outside counts in the outermost bins.
         low, high = value_range
         flat = cast(reshape(x, [-1]), DOUBLE)
         inside = Clip(flat, low, high)
-        histogram(inside, bins=nbins, min=low, max=high)
+        histogram(inside, nbins, low, high)
     """,
 )
 
@@ -39,42 +40,21 @@ formulas(
 functions(
     __name__,
     """
+    histogram: x, bins, least, most ->
+        # Between two bounds, or between the least and the greatest element where they are the same.
+        flat, whole = cast(reshape(x, [-1]), FLOAT), least == most
+        low = reduce("ReduceMin", flat, None) if whole else like(least, flat)
+        high = reduce("ReduceMax", flat, None) if whole else like(most, flat)
+        equal = cast(low == high, FLOAT) if whole else None
+        low, high = (low - equal, high + equal) if whole else (low, high)
+        inside = (flat >= low) & (flat <= high)
+        number = cast(Floor((flat - low) / (high - low) * bins), INT64)
+        number = Clip(number, constant(0, np.int64), constant(bins - 1, np.int64))
+        zeros = constant(np.zeros(room(bins), np.int64))
+        as_result(ScatterElements(zeros, number, cast(inside, INT64), axis=0, reduction="add"))
     summed: size, places, values ->
         # The sum of the values of each place.
         zeros = Expand(like(0, values), size)
         ScatterElements(zeros, places, values, axis=0, reduction="add")
     """,
 )
-
-
-@function
-@primitive("Histogram", "HistcExt")
-def histogram(b: Builder, x: Tensor, *, bins: int = 100, min: float = 0.0, max: float = 0.0) -> Value:
-    """The bin of each element by Floor, and ScatterElements, reduction add, of those inside."""
-    flat = b.cast(b.reshape(x, [-1]), ir.DataType.FLOAT)
-    if min == max:
-        low, high = reduce(b, "ReduceMin", flat, None), reduce(b, "ReduceMax", flat, None)
-        equal = b.cast(b.op("Equal", low, high), ir.DataType.FLOAT)
-        low, high = b.op("Sub", low, equal), b.op("Add", high, equal)
-    else:
-        low, high = b.like(min, flat), b.like(max, flat)
-    inside = b.op("And", b.op("GreaterOrEqual", flat, low), b.op("LessOrEqual", flat, high))
-    part = b.op("Div", b.op("Sub", flat, low), b.op("Sub", high, low))
-    number = b.cast(b.op("Floor", b.op("Mul", part, float(bins))), ir.DataType.INT64)
-    number = b.op("Clip", number, b.constant(0, np.int64), b.constant(bins - 1, np.int64))
-    zeros = b.constant(np.zeros(room(bins), np.int64))
-    counted = b.cast(inside, ir.DataType.INT64)
-    total = b.op("ScatterElements", zeros, number, counted, axis=0, reduction="add")
-    return b.cast(total, b.result(total))
-
-
-@primitive("ConfusionMatrix", unused="dtype")
-def confusion_matrix(
-    b: Builder, labels: Tensor, predictions: Tensor, weights: Tensor | None = None, *, num_classes: int
-) -> Value:
-    """ScatterND, reduction add, into zeros."""
-    columns = [b.op("Unsqueeze", b.cast(t, ir.DataType.INT64), [-1]) for t in (labels, predictions)]
-    each = b.op("Expand", b.constant(1, np.int32), b.op("Shape", labels)) if weights is None else weights
-    zeros = b.constant(np.zeros(room(num_classes, num_classes), b.dtype(each).numpy()))
-    total = b.op("ScatterND", zeros, b.op("Concat", *columns, axis=-1), each, reduction="add")
-    return b.cast(total, b.result(total))

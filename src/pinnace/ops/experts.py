@@ -9,7 +9,7 @@ from pinnace.ops.array import counting
 from pinnace.ops.builder import Builder
 from pinnace.ops.formulas import formulas, function, functions
 from pinnace.ops.quantised import widened
-from pinnace.ops.table import Arguments, Tensor, primitive
+from pinnace.ops.table import Arguments, Tensor
 from pinnace.ops.values import Unsupported, Value
 
 _INT64, _INT32, _FLOAT = ir.DataType.INT64, ir.DataType.INT32, ir.DataType.FLOAT
@@ -33,6 +33,15 @@ functions(
         # TopK prefers the first of equals, and takes the smallest of halves of ints only as floats or int64.
         wide = cast(numbers, INT64)
         ops("TopK", 2, wide, Shape(wide), axis=0, largest=0, sorted=1)[1]
+    through: x, number ->
+        # An activation, by MindSpore's number.
+        if number not in (0, 1, 19, 22, 23):
+            raise Unsupported(f"has the activation {number}, which is not supported")
+        if number in (22, 23):
+            return x * Sigmoid(x * 1.702 if number == 22 else x)
+        if number == 19:
+            return Gelu(x, approximate="tanh")
+        Relu(x) if number else x
     topk: indices -> dim(indices, 1) if rank(indices) == 2 else 1
     """,
 )
@@ -63,6 +72,27 @@ formulas(
         # CumSum of the tokens of each expert.
         counts = expert_counts(sorted_experts, num_expert)
         cast(CumSum(counts, constant(0, np.int64)), dtype(sorted_experts))
+    MoeFinalizeRouting: expanded_x, x1, x2 = None, bias = None, scales = None, expanded_row_idx = None,
+        expanded_expert_idx = None ->
+        # Gather of each token's rows, Add of the bias, Mul by the scales, ReduceSum, Add.
+        if expanded_row_idx is None:
+            raise Unsupported("argument 'expanded_row_idx' is missing")
+        rows = Gather(cast(expanded_x, FLOAT), cast(expanded_row_idx, INT64), axis=0)
+        # The first choices of all tokens come first: (k, tokens, width).
+        apart, biased = reshape(rows, [-1, *dims(x1)]), bias is not None and expanded_expert_idx is not None
+        own = Gather(cast(bias, FLOAT), cast(expanded_expert_idx, INT64), axis=0) if biased else None
+        apart = apart + transpose(own, (1, 0, 2)) if biased else apart
+        factor = None if scales is None else Unsqueeze(transpose(cast(scales, FLOAT), (1, 0)), [-1])
+        apart = apart if factor is None else apart * factor
+        total = ReduceSum(apart, [0], keepdims=0) + cast(x1, FLOAT)
+        cast(total if x2 is None else total + cast(x2, FLOAT), dtype(expanded_x))
+    MoeGatingTopKSoftmax: x, finished = None, k: int = 1 ->
+        # Softmax and TopK; rows are numbered column by column.
+        values, places = ops("TopK", 2, Softmax(x, axis=-1), [k], axis=-1, largest=1, sorted=1)
+        chosen, none = cast(places, INT32), tensor(dim(x, -1))
+        chosen = chosen if finished is None else Where(Unsqueeze(finished, [-1]), cast(none, INT32), chosen)
+        rows = Transpose(reshape(counting(Size(values)), [k, -1]), perm=[1, 0])
+        values, chosen, cast(Reshape(rows, Shape(values)), INT32)
     MoeInitRouting: x, row_idx, expert_idx, active_num: int ->
         # TopK of all expert numbers, and Gather.
         experts = reshape(expert_idx, [-1])
@@ -107,68 +137,7 @@ formulas(
 )
 
 
-@primitive("MoeGatingTopKSoftmax")
-def moe_gating(b: Builder, x: Tensor, finished: Tensor | None = None, k: int = 1) -> Value:
-    """Softmax and TopK; rows are numbered column by column."""
-    experts = b.dim(x, -1)
-    values, places = b.ops("TopK", 2, b.op("Softmax", x, axis=-1), [k], axis=-1, largest=1, sorted=1)
-    chosen = b.cast(places, _INT32)
-    if finished is not None:
-        none = b.cast(b.tensor(experts), _INT32)
-        chosen = b.op("Where", b.op("Unsqueeze", finished, [-1]), none, chosen)
-    count = b.op("Size", values)
-    numbers = counting(b, count)
-    rows = b.op("Transpose", b.reshape(numbers, [k, -1]), perm=[1, 0])
-    return values, chosen, b.cast(b.op("Reshape", rows, b.op("Shape", values)), _INT32)
-
-
-@primitive("MoeFinalizeRouting")
-def moe_finalize_routing(
-    b: Builder,
-    expanded_x: Tensor,
-    x1: Tensor,
-    x2: Tensor | None = None,
-    bias: Tensor | None = None,
-    scales: Tensor | None = None,
-    expanded_row_idx: Tensor | None = None,
-    expanded_expert_idx: Tensor | None = None,
-) -> Value:
-    """Gather of each token's rows, Add of the bias, Mul by the scales, ReduceSum, Add."""
-    if expanded_row_idx is None:
-        raise Unsupported("argument 'expanded_row_idx' is missing")
-    rows = b.op("Gather", b.cast(expanded_x, _FLOAT), b.cast(expanded_row_idx, _INT64), axis=0)
-    # The first choices of all tokens come first: (k, tokens, width).
-    apart = b.reshape(rows, [-1, b.dim(x1, 0), b.dim(x1, 1)])
-    if bias is not None and expanded_expert_idx is not None:
-        own = b.op("Gather", b.cast(bias, _FLOAT), b.cast(expanded_expert_idx, _INT64), axis=0)
-        apart = b.op("Add", apart, b.transpose(own, (1, 0, 2)))
-    if scales is not None:
-        factor = b.op("Unsqueeze", b.transpose(b.cast(scales, _FLOAT), (1, 0)), [-1])
-        apart = b.op("Mul", apart, factor)
-    total = b.op("Add", b.op("ReduceSum", apart, [0], keepdims=0), b.cast(x1, _FLOAT))
-    if x2 is not None:
-        total = b.op("Add", total, b.cast(x2, _FLOAT))
-    return b.cast(total, b.dtype(expanded_x))
-
-
 # -- two products with an activation between ---------------------------------------------------------
-
-
-@function
-def _through(b: Builder, x: Tensor, number: int) -> Tensor:
-    """By MindSpore's number of the activation."""
-    match number:
-        case 0:
-            return x
-        case 1:
-            return b.op("Relu", x)
-        case 19:
-            return b.op("Gelu", x, approximate="tanh")
-        case 22:
-            return b.op("Mul", x, b.op("Sigmoid", b.op("Mul", x, 1.702)))
-        case 23:
-            return b.op("Mul", x, b.op("Sigmoid", x))
-    raise Unsupported(f"has the activation {number}, which is not supported")
 
 
 # -- a matrix for each expert ----------------------------------------------------------------------

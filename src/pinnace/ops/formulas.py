@@ -268,9 +268,11 @@ def _value(b: Builder, x: ast.expr, scope: _Scope) -> Value:
             return x.value
         case ast.Name():
             return scope[x.id]
-        case ast.List() | ast.Tuple():
+        case ast.List() | ast.Tuple() | ast.Set():
             items = _items(b, x.elts, scope)
-            return items if isinstance(x, ast.List) else tuple(items)
+            return (
+                items if isinstance(x, ast.List) else tuple(items) if isinstance(x, ast.Tuple) else set(items)
+            )
         case ast.UnaryOp():
             return _operated(b, x.op, value(x.operand))
         case ast.BinOp():
@@ -290,11 +292,12 @@ def _value(b: Builder, x: ast.expr, scope: _Scope) -> Value:
             return slice(*(None if part is None else value(part) for part in (lower, upper, step)))
         case ast.Subscript(of, place):
             return value(of)[value(place)]
-        case ast.ListComp(part, [ast.comprehension(target, numbers)]):
+        case ast.ListComp(part, [ast.comprehension(target, numbers, tests)]):
             found = []
             for number in value(numbers):
                 _assign(target, number, scope)
-                found.append(value(part))
+                if all(map(value, tests)):
+                    found.append(value(part))
             return found
         case ast.Attribute(of, name):
             return getattr(value(of), name)

@@ -11,9 +11,9 @@ import onnx_ir as ir
 from pinnace.ops import binding
 from pinnace.ops.builder import Builder
 from pinnace.ops.conv import reached, window
-from pinnace.ops.formulas import formulas
+from pinnace.ops.formulas import formulas, functions
 from pinnace.ops.room import room
-from pinnace.ops.table import Dims, Ints, Tensor, primitive, primitives
+from pinnace.ops.table import Dims, Ints, Tensor, primitive
 from pinnace.ops.values import Unsupported, Value
 
 # -- sampling --------------------------------------------------------------------------------------
@@ -25,6 +25,34 @@ _SAMPLING = {"0": "linear", "1": "nearest", "bilinear": "linear", "nearest": "ne
 _SAMPLING_PADS = {"0": "zeros", "1": "border", "2": "reflection"}
 
 
+functions(
+    __name__,
+    """
+    channels: x -> ops("Split", 3, x, axis=-1, num_outputs=3)
+    hsv_of: image ->
+        # Colours are the last dimension.
+        red, green, blue = channels(image)
+        value = ReduceMax(image, [-1], keepdims=1)
+        width = value - ReduceMin(image, [-1], keepdims=1)
+        some = width > 0.0
+        safe = Where(some, width, 1.0)
+        bright = value > 0.0
+        saturation = Where(bright, width / Where(bright, value, 1.0), 0.0)
+        by_green = Where(green == value, (blue - red) / safe + 2.0, (red - green) / safe + 4.0)
+        hue = Where(red == value, (green - blue) / safe + 0.0, by_green)
+        hue = Where(some, hue, 0.0) / 6.0
+        Concat(Where(hue < 0.0, hue + 1.0, hue), saturation, value, axis=-1)
+    rgb_of: x ->
+        # Colours are the last dimension.
+        hue, saturation, value = channels(x)
+        turn = hue * 6.0
+        red, green, blue = Abs(turn - 3.0) - 1.0, 2.0 - Abs(turn - 2.0), 2.0 - Abs(turn - 4.0)
+        pure = Clip(Concat(red, green, blue, axis=-1), 0.0, 1.0)
+        ((pure - 1.0) * saturation + 1.0) * value
+    """,
+)
+
+
 formulas(
     __name__,
     """
@@ -32,6 +60,16 @@ formulas(
         # The distance to the mean of an image, by a factor.
         mean = ReduceMean(images, [-3, -2], keepdims=1)
         (images - mean) * cast(contrast_factor, dtype(images)) + mean
+    AdjustHue: image, amount ->
+        # By way of HSV: Add, and Mod, of the hue.
+        hue, saturation, value = channels(hsv_of(image))
+        turned = hue + cast(amount, dtype(image))
+        rgb_of(Concat(turned - Floor(turned), saturation, value, axis=-1))
+    AdjustSaturation: image, amount ->
+        # By way of HSV: Mul and Clip of the saturation.
+        hue, saturation, value = channels(hsv_of(image))
+        grown = Clip(saturation * cast(amount, dtype(image)), 0.0, 1.0)
+        rgb_of(Concat(hue, grown, value, axis=-1))
     DepthToSpace: x, block_size: int -> DepthToSpace(x, blocksize=block_size)
     GridSampler2D GridSampler3D: x, grid, interpolation_mode: str = "bilinear",
         padding_mode: str = "zeros", align_corners: bool = False ->
@@ -43,7 +81,13 @@ formulas(
             padding_mode=_SAMPLING_PADS.get(padding_mode, padding_mode),
             align_corners=align_corners,
         )
+    HSVToRGB: x ->
+        # Abs, Sub, Clip, Mul, Add.
+        rgb_of(x)
     PixelShuffle: x, upscale_factor: int -> DepthToSpace(x, blocksize=upscale_factor, mode="CRD")
+    RGBToHSV: images ->
+        # Max, Min, Sub, Div, Where.
+        hsv_of(images)
     SpaceToDepth: x, block_size: int -> SpaceToDepth(x, blocksize=block_size)
     """,
 )
@@ -191,57 +235,3 @@ def extract_volume_patches(b: Builder, x: Tensor, kernel_size: Ints, strides: In
 
 
 # -- colours, in the last dimension ----------------------------------------------------------------
-
-
-def _channels(b: Builder, x: Tensor) -> tuple[Tensor, ...]:
-    return b.ops("Split", 3, x, axis=-1, num_outputs=3)
-
-
-@primitive("RGBToHSV")
-def rgb_to_hsv(b: Builder, images: Tensor) -> Value:
-    """Max, Min, Sub, Div, Where."""
-    red, green, blue = _channels(b, images)
-    value = b.op("ReduceMax", images, [-1], keepdims=1)
-    span = b.op("Sub", value, b.op("ReduceMin", images, [-1], keepdims=1))
-    zero, one = b.like(0.0, span), b.like(1.0, span)
-    some = b.op("Greater", span, zero)
-    safe = b.op("Where", some, span, one)
-    bright = b.op("Greater", value, zero)
-    saturation = b.op("Where", bright, b.op("Div", span, b.op("Where", bright, value, one)), zero)
-
-    def sixth(first: Tensor, second: Tensor, start: float) -> Tensor:
-        return b.op("Add", b.op("Div", b.op("Sub", first, second), safe), start)
-
-    by_green = b.op("Where", b.op("Equal", green, value), sixth(blue, red, 2.0), sixth(red, green, 4.0))
-    hue = b.op("Where", b.op("Equal", red, value), sixth(green, blue, 0.0), by_green)
-    hue = b.op("Div", b.op("Where", some, hue, zero), 6.0)
-    hue = b.op("Where", b.op("Less", hue, zero), b.op("Add", hue, one), hue)
-    return b.op("Concat", hue, saturation, value, axis=-1)
-
-
-@primitive("HSVToRGB")
-def hsv_to_rgb(b: Builder, x: Tensor) -> Value:
-    """Abs, Sub, Clip, Mul, Add."""
-    hue, saturation, value = _channels(b, x)
-    zero, one = b.like(0.0, x), b.like(1.0, x)
-    turn = b.op("Mul", hue, 6.0)
-    red = b.op("Sub", b.op("Abs", b.op("Sub", turn, 3.0)), one)
-    green = b.op("Sub", b.like(2.0, x), b.op("Abs", b.op("Sub", turn, 2.0)))
-    blue = b.op("Sub", b.like(2.0, x), b.op("Abs", b.op("Sub", turn, 4.0)))
-    pure = b.op("Clip", b.op("Concat", red, green, blue, axis=-1), zero, one)
-    faded = b.op("Add", b.op("Mul", b.op("Sub", pure, one), saturation), one)
-    return b.op("Mul", faded, value)
-
-
-@primitives({"AdjustSaturation": True, "AdjustHue": False})
-def adjust(b: Builder, of_saturation: bool, image: Tensor, amount: Tensor) -> Value:
-    """By way of HSV: Mul and Clip of the saturation, or Add and Mod of the hue."""
-    hue, saturation, value = _channels(b, rgb_to_hsv(b, image))
-    amount = b.cast(amount, b.dtype(image))
-    if of_saturation:
-        grown = b.op("Mul", saturation, amount)
-        saturation = b.op("Clip", grown, b.like(0.0, image), b.like(1.0, image))
-    else:
-        turned = b.op("Add", hue, amount)
-        hue = b.op("Sub", turned, b.op("Floor", turned))
-    return hsv_to_rgb(b, b.op("Concat", hue, saturation, value, axis=-1))

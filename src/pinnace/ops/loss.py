@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import numpy as np
-import onnx_ir as ir
-
 from pinnace.ops.builder import Builder
 from pinnace.ops.formulas import formulas, function, functions
-from pinnace.ops.room import room
-from pinnace.ops.table import Tensor, primitive
-from pinnace.ops.values import Unsupported, Value
+from pinnace.ops.table import Tensor
+from pinnace.ops.values import Unsupported
 
 _REDUCED = {"0": "sum", "1": "mean", "2": "none"}
 
@@ -30,6 +26,10 @@ def reduced(b: Builder, x: Tensor, reduction: str) -> Tensor:
 functions(
     __name__,
     """
+    at: x, labels ->
+        # Each row's element at its label.
+        Squeeze(GatherElements(x, Unsqueeze(cast(labels, INT64), [1]), axis=1), [1])
+    distance: x, y, p, eps -> ReduceSum(Abs(x - y + eps) ** float(p), [-1], keepdims=0) ** (1.0 / p)
     weighted: x, weight -> x if weight is None else Mul(*promoted(x, weight))
     """,
 )
@@ -99,6 +99,18 @@ formulas(
         others = places == counting(classes)
         total = ReduceSum(Where(others, 0.0, gap), [1], keepdims=0)
         reduced(total / cast(tensor(classes), dtype(total)), reduction)
+    NLLLoss NLLLoss2d: logits, labels, weight = None, reduction: str = "mean", ignore_index: int = -100 ->
+        # NegativeLogLikelihoodLoss; the sum of the weights that took part beside it.
+        places, classes = cast(labels, INT64), shape(logits)[1] or 1
+        weight = constant(np.ones(room(classes), dtype(logits).numpy())) if weight is None else weight
+        counted = places != constant(ignore_index, np.int64)
+        safe = Where(counted, places, constant(0, np.int64))
+        shares = Gather(weight, safe, axis=0) * cast(counted, dtype(weight))
+        loss = Where(counted, -(at(logits, safe) * shares), 0.0)  # what does not take part may be NaN
+        total = ReduceSum(shares, keepdims=0)
+        if _REDUCED.get(reduction, reduction) == "mean":
+            return ReduceSum(loss, keepdims=0) / total, total
+        reduced(loss, reduction), total
     SigmoidCrossEntropyWithLogits: logits, label -> Softplus(logits) - logits * label
     SmoothL1Loss: prediction, target, beta: float = 1.0, reduction: str = "none" ->
         # Half the square over beta below beta, the difference less half of beta from there on.
@@ -118,62 +130,12 @@ formulas(
         if is_grad:
             raise Unsupported("gives the gradient")
         -ReduceMean(at(LogSoftmax(logits, axis=-1), labels), keepdims=0)
+    TripletMarginLoss: x, positive, negative, margin: Value = 1.0, *, p: int = 2, swap: bool = False,
+        eps: float = 1e-6, reduction: str = "mean" ->
+        # The distance to the positive less that to the negative, where the margin is not kept.
+        away = distance(x, negative, p, eps)
+        away = Min(away, distance(positive, negative, p, eps)) if swap else away
+        beyond = distance(x, positive, p, eps) - away + cast(operand(margin, x), dtype(x))
+        reduced(Relu(beyond), reduction)
     """,
 )
-
-
-@function
-def _at(b: Builder, x: Tensor, labels: Tensor) -> Tensor:
-    """Each row's element at its label."""
-    places = b.op("Unsqueeze", b.cast(labels, ir.DataType.INT64), [1])
-    return b.op("Squeeze", b.op("GatherElements", x, places, axis=1), [1])
-
-
-@primitive("NLLLoss", "NLLLoss2d")
-def nll_loss(
-    b: Builder,
-    logits: Tensor,
-    labels: Tensor,
-    weight: Tensor | None = None,
-    reduction: str = "mean",
-    ignore_index: int = -100,
-) -> Value:
-    """NegativeLogLikelihoodLoss; the sum of the weights that took part beside it."""
-    places = b.cast(labels, ir.DataType.INT64)
-    if weight is None:
-        weight = b.constant(np.ones(room(b.shape(logits)[1] or 1), b.dtype(logits).numpy()))
-    counted = b.op("Not", b.op("Equal", places, b.constant(ignore_index, np.int64)))
-    safe = b.op("Where", counted, places, b.constant(0, np.int64))
-    shares = b.op("Mul", b.op("Gather", weight, safe, axis=0), b.cast(counted, b.dtype(weight)))
-    loss = b.op("Neg", b.op("Mul", _at(b, logits, safe), shares))
-    loss = b.op("Where", counted, loss, b.like(0.0, loss))  # what does not take part may be NaN
-    total = b.op("ReduceSum", shares, keepdims=0)
-    if _REDUCED.get(reduction, reduction) == "mean":
-        return b.op("Div", b.op("ReduceSum", loss, keepdims=0), total), total
-    return reduced(b, loss, reduction), total
-
-
-@primitive("TripletMarginLoss")
-def triplet_margin_loss(
-    b: Builder,
-    x: Tensor,
-    positive: Tensor,
-    negative: Tensor,
-    margin: Value = 1.0,
-    *,
-    p: int = 2,
-    swap: bool = False,
-    eps: float = 1e-6,
-    reduction: str = "mean",
-) -> Value:
-    """The distance to the positive less that to the negative, where the margin is not kept."""
-
-    def distance(first: Tensor, second: Tensor) -> Tensor:
-        gap = b.op("Abs", b.op("Add", b.op("Sub", first, second), eps))
-        return b.op("Pow", b.op("ReduceSum", b.op("Pow", gap, float(p)), [-1], keepdims=0), 1.0 / p)
-
-    away = distance(x, negative)
-    if swap:
-        away = b.op("Min", away, distance(positive, negative))
-    beyond = b.op("Add", b.op("Sub", distance(x, positive), away), b.cast(b.operand(margin, x), b.dtype(x)))
-    return reduced(b, b.op("Relu", beyond), reduction)

@@ -10,7 +10,7 @@ import onnx_ir as ir
 
 from pinnace.ops.builder import Builder
 from pinnace.ops.formulas import formulas, function, functions
-from pinnace.ops.table import Dtype, Tensor, primitive, primitives
+from pinnace.ops.table import Dtype, Tensor, primitive
 from pinnace.ops.values import Unsupported, Value
 
 _FLOAT = ir.DataType.FLOAT
@@ -50,32 +50,6 @@ def _levels(bits: int, symmetric: bool, narrow: bool) -> tuple[int, int]:
     return first + int(narrow), first + (1 << bits) - 1
 
 
-@primitives({"FakeQuantPerLayer": False, "FakeQuantPerChannel": True}, unused="ema ema_decay")
-def fake_quant(
-    b: Builder,
-    per_channel: bool,
-    x: Tensor,
-    low: Tensor,
-    high: Tensor,
-    *,
-    num_bits: int = 8,
-    symmetric: bool = False,
-    narrow_range: bool = False,
-    training: bool = False,
-    quant_delay: int = 0,
-    channel_axis: int = 1,
-) -> Value:
-    """Clip to the bounds, Floor of steps, and back."""
-    if training and quant_delay > 0:
-        return x
-    if symmetric:
-        high = b.op("Max", b.op("Neg", low), high)
-        low = b.op("Neg", high)
-    if per_channel:
-        low, high = (_for_channels(b, bound, x, channel_axis) for bound in (low, high))
-    return _nudged(b, x, low, high, _levels(num_bits, symmetric, narrow_range))
-
-
 @primitive("FakeQuantWithMinMaxVars", "FakeQuantWithMinMaxVarsPerChannel")
 def fake_quant_with_bounds(
     b: Builder, x: Tensor, low: Tensor, high: Tensor, *, num_bits: int = 8, narrow_range: bool = False
@@ -103,6 +77,16 @@ formulas(
         part = Max(Min(x / alpha, 1.0), 0.0 if neg_trunc else -1.0)
         steps = Floor(part * quant_max + 0.5)
         steps / quant_max * alpha
+    FakeQuantPerLayer(False) FakeQuantPerChannel(True); ema ema_decay: per_channel, x, low, high, *,
+        num_bits: int = 8, symmetric: bool = False, narrow_range: bool = False, training: bool = False,
+        quant_delay: int = 0, channel_axis: int = 1 ->
+        # Clip to the bounds, Floor of steps, and back.
+        if training and quant_delay > 0:
+            return x
+        high = Max(-low, high) if symmetric else high
+        low = -high if symmetric else low
+        low, high = [for_channels(v, x, channel_axis) if per_channel else v for v in (low, high)]
+        nudged(x, low, high, _levels(num_bits, symmetric, narrow_range))
     QuantBatchMatmul: x1, x2, scale, offset = None, bias = None, pertoken_scale = None,
         transpose_x1: bool = False, transpose_x2: bool = False, dtype: Dtype = FLOAT16 ->
         # MatMul in float32, Add of the bias, Mul by the scales, Cast.

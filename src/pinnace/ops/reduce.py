@@ -114,6 +114,12 @@ def count(b: Builder, x: Tensor, axes: Sequence[int] | None) -> Tensor:
     return b.cast(total, b.dtype(x))
 
 
+@function
+def as_result(b: Builder, x: Tensor) -> Tensor:
+    """`x` in the type that the file declares of the result."""
+    return b.cast(x, b.result(x))
+
+
 formulas(
     __name__,
     """
@@ -199,7 +205,6 @@ def norm(b: Builder, x: Tensor, p: float, axes: Sequence[int] | None, keep: bool
 functions(
     __name__,
     """
-    as_result: x -> cast(x, result(x))
     not_under: x, epsilon -> x if epsilon <= _TINY else Max(x, epsilon)
     """,
 )

@@ -8,7 +8,7 @@ import onnx_ir as ir
 from pinnace.ops.array import counting
 from pinnace.ops.builder import Builder
 from pinnace.ops.formulas import formulas, function
-from pinnace.ops.table import Tensor, primitive, primitives
+from pinnace.ops.table import Tensor, primitive
 from pinnace.ops.values import Value
 
 
@@ -50,6 +50,23 @@ formulas(
         wide = [*[1] * (place + 1), repeats, *[1] * (len(sizes) - place - 1)]
         repeated = Expand(Unsqueeze(x, [place + 1]), vector(wide))
         reshape(repeated, [*sizes[:place], -1, *sizes[place + 1 :]])
+    Unique2(3) InnerUnique(2); sorted return_inverse return_counts: results, x ->
+        # Unique, where each element is in it, and how many are equal: the first {results} of these.
+        values, _, inverse, counts = ops("Unique", 4, reshape(x, [-1]), sorted=1)
+        (values, Reshape(inverse, Shape(x)), counts)[:results]
+    UniqueConsecutive; return_inverse return_counts: x, *, dim: int | None = None ->
+        # Compress where an element differs from the one before it.
+        place, end = 0 if dim is None else axis(dim, x), np.iinfo(np.int64).max
+        flat = reshape(x, [-1]) if dim is None or not rank(x) else x
+        changes = Slice(flat, [1], [end], [place]) != Slice(flat, [0], [-1], [place])
+        others = [i for i in range(rank(flat)) if i != place]
+        changes = ReduceMax(changes, others, keepdims=0) if others else changes
+        first = Concat(constant([True], np.bool_), changes, axis=0)
+        inverse = CumSum(cast(first, INT64), constant(0, np.int64)) - 1
+        starts = Squeeze(NonZero(first), [0])
+        ends = Concat(Slice(starts, [1], [end]), Shape(flat, start=place, end=place + 1), axis=0)
+        placed = Reshape(inverse, Shape(x)) if dim is None else inverse
+        Compress(flat, first, axis=place), placed, ends - starts
     UniqueDim; sorted return_inverse: x, *, dim: int ->
         # Unique slices, where each slice is in them, and how many are equal.
         values, _, inverse, counts = ops("Unique", 4, x, axis=dim, sorted=1)
@@ -62,34 +79,6 @@ formulas(
         (Concat(values, filler, axis=0), inverse)
     """,
 )
-
-
-@primitives({"Unique2": 3, "InnerUnique": 2}, unused="sorted return_inverse return_counts")
-def unique2(b: Builder, results: int, x: Tensor) -> Value:
-    """Unique, where each element is in it, and how many are equal: the first {results} of these."""
-    values, _, inverse, counts = b.ops("Unique", 4, b.reshape(x, [-1]), sorted=1)
-    return (values, b.op("Reshape", inverse, b.op("Shape", x)), counts)[:results]
-
-
-@primitive("UniqueConsecutive", unused="return_inverse return_counts")
-def unique_consecutive(b: Builder, x: Tensor, *, dim: int | None = None) -> Value:
-    """Compress where an element differs from the one before it."""
-    axis = 0 if dim is None else b.axis(dim, x)
-    flat = b.reshape(x, [-1]) if dim is None or not b.rank(x) else x
-    end = int(np.iinfo(np.int64).max)
-    after, before = b.op("Slice", flat, [1], [end], [axis]), b.op("Slice", flat, [0], [-1], [axis])
-    changes = b.op("Not", b.op("Equal", after, before))
-    others = [i for i in range(b.rank(flat)) if i != axis]
-    if others:
-        changes = b.op("ReduceMax", changes, others, keepdims=0)
-    first = b.op("Concat", b.constant([True], np.bool_), changes, axis=0)
-    number = b.op("CumSum", b.cast(first, ir.DataType.INT64), b.constant(0, np.int64))
-    inverse = b.op("Sub", number, b.constant(1, np.int64))
-    starts = b.op("Squeeze", b.op("NonZero", first), [0])
-    size = b.op("Shape", flat, start=axis, end=axis + 1)
-    ends = b.op("Concat", b.op("Slice", starts, [1], [end]), size, axis=0)
-    placed = b.op("Reshape", inverse, b.op("Shape", x)) if dim is None else inverse
-    return b.op("Compress", flat, first, axis=axis), placed, b.op("Sub", ends, starts)
 
 
 @function
