@@ -59,6 +59,7 @@ class InputPorts:
         self._expected = [
             (port.dtype, port.dtype.to_numpy(), shape) for port, shape in zip(ports, shapes, strict=True)
         ]
+        self._count = len(self._expected)
 
     def tensors(self, warned: set[str]) -> list[Tensor]:
         """Return new tensors without data; `warned` is that of `Tensor.of_port`."""
@@ -72,7 +73,7 @@ class InputPorts:
         Raises `ArgumentTypeError` unless `inputs` is a list or dict of tensors or arrays, `DataMismatchError`
         if they do not fit.
         """
-        if not isinstance(inputs, _LISTS) or len(inputs) != len(self._expected):
+        if inputs.__class__ is not list or len(inputs) != self._count:
             inputs = self._in_order(inputs)
         arrays = []
         for place, (kind, dtype, shape) in enumerate(self._expected):
@@ -91,6 +92,8 @@ class InputPorts:
 
     def _in_order(self, inputs: Given) -> Sequence[SupportsArray]:
         """Return the inputs of a dict in the model's order. Raises `DataMismatchError` for others."""
+        if isinstance(inputs, _LISTS) and len(inputs) == self._count:
+            return inputs
         check_inputs(inputs)
         names = [port.name for port in self.ports]
         listed = f"the model has {len(names)} inputs ({', '.join(names)})"

@@ -45,11 +45,12 @@ class OutputPorts:
         if found is None:
             self._check(outputs)
             return self._on_device(outputs, arrays)
-        if self._proven is None or any(map(is_not, chain(*self._proven), chain(found, arrays))):
+        proven = self._proven
+        if proven is None or any(map(is_not, chain(*proven), chain(found, arrays))):
             if not _fits(found, arrays, self.ports):
                 return None
-            self._proven = found, arrays
-        return found
+            proven = self._proven = found, arrays
+        return proven[0]
 
     def _check(self, outputs: list[Any]) -> None:
         check_elements("outputs", outputs, Tensor, TensorMeta)
@@ -76,6 +77,8 @@ class OutputPorts:
         """Put the results into the list that `bind` gave `into` for. Returns them as tensors."""
         if not outputs:
             outputs.extend(tensors_of(results, self.kinds))
+            return Outputs(outputs)
+        if self._proven is not None and into is self._proven[0]:  # the engine wrote into all of them
             return Outputs(outputs)
         tensors = Outputs()
         for place, given in enumerate(outputs):
