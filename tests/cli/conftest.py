@@ -1,6 +1,7 @@
 """Commands run in this process, as `pinnace` on the command line would run them."""
 
 import json
+import logging
 from dataclasses import dataclass
 
 import numpy as np
@@ -27,6 +28,9 @@ def pinnace(monkeypatch, capsys):
     """Call `pinnace ARGUMENTS`, with output of any width."""
     monkeypatch.delenv("COLUMNS", raising=False)  # pytest-xdist sets it
 
+    logger = logging.getLogger("pinnace")
+    handlers, level = list(logger.handlers), logger.level
+
     def call(*arguments):
         monkeypatch.setattr("sys.argv", ["pinnace", *map(str, arguments)])
         capsys.readouterr()
@@ -35,7 +39,9 @@ def pinnace(monkeypatch, capsys):
         streams = capsys.readouterr()
         return Answer(stopped.value.code or 0, streams.out, streams.err)
 
-    return call
+    yield call
+    logger.handlers[:] = handlers  # --log adds one, of a stderr that is gone
+    logger.setLevel(level)
 
 
 def _dimension(text):

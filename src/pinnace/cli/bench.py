@@ -6,15 +6,14 @@ import json
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import typer
 
 from pinnace.cli import options
-from pinnace.cli.numbers import counts, rates, usual_counts
-from pinnace.cli.sweep import Setting, callers, cases, loads
+from pinnace.cli.sweep import Setting, settings
 
 if TYPE_CHECKING:
     from pinnace import Context, ModelParallelRunner, Tensor
@@ -100,6 +99,21 @@ def bench(
     It measures opening, latency of one caller, throughput over workers and clients, and memory. With
     --reference the exit status is 1 if the outputs are too far from it.
     """
+    _check_files(plot, trace)
+    setup = Setup(model, inputs or [], config, provider, precision, seconds, runs, warm_up)
+    wanted = settings(shapes or [], batch, threads, workers, clients, rate)
+    measured = _looked_at(setup, wanted)
+    if reference:
+        measured.accuracy = _compare(setup, wanted[0], reference, threshold, cosine_threshold)
+    _time(setup, wanted, measured)
+    if profile or trace:
+        measured.profiled = _profile(setup, wanted[0])
+    _present(measured, setup, as_json, trace, plot)
+    _judge(measured, reference)
+
+
+def _check_files(plot: Path | None, trace: Path | None) -> None:
+    """Raise before the measurement if a file cannot be written."""
     from pinnace.bench import plot as plotting
     from pinnace.cli.outputs import check_writable
 
@@ -107,23 +121,6 @@ def bench(
         plotting.check(plot)
     for path in filter(None, (plot, trace)):
         check_writable(path)
-    setup = Setup(model, inputs or [], config, provider, precision, seconds, runs, warm_up)
-    shown = cases(shapes or [], counts("--batch", batch, 1) if batch else [])
-    thread_counts = counts("--threads", threads, 0)
-    worker_counts = counts("--workers", workers, 1) if workers else usual_counts()
-    client_counts = list(filter(None, counts("--clients", clients, 0)))
-    wanted = loads(shown, thread_counts, worker_counts, client_counts, rates("--rate", rate) if rate else [])
-    first = Setting(shown[0], thread_counts[0])
-    measured = _looked_at(setup, first)
-    for case in shown[1:]:
-        _try(setup, replace(first, case=case))
-    if reference:
-        measured.accuracy = _compare(setup, first, reference, threshold, cosine_threshold)
-    _time(setup, [*callers(shown, thread_counts), *wanted], measured)
-    if profile or trace:
-        measured.profiled = _profile(setup, first)
-    _present(measured, setup, as_json, trace, plot)
-    _judge(measured, reference)
 
 
 def _time(setup: Setup, settings: Sequence[Setting], measured: BenchReport) -> None:
@@ -193,15 +190,18 @@ def _present(
         note(f"wrote {plot}")
 
 
-def _looked_at(setup: Setup, setting: Setting) -> BenchReport:
-    """Open the model twice, first as the compile cache has it, and run it once. Returns its properties."""
+def _looked_at(setup: Setup, settings: Sequence[Setting]) -> BenchReport:
+    """Open the model twice, first as the compile cache has it, and run every case once.
+
+    Errors come before the measurements. Returns the model's properties.
+    """
     from pinnace.cli.measured import BenchReport, Build
     from pinnace.cli.opening import note_inputs
 
     measured = BenchReport(str(setup.path))
     for name in ("first", "again"):
         before = _kept_entries(setup.config)
-        with _opened(setup, setting) as opened:
+        with _opened(setup, settings[0]) as opened:
             compiled = before is None or _kept_entries(setup.config) != before
             measured.builds.append(Build(name, compiled, opened.milliseconds))
             measured.engine = opened.model.get_model_info("engine")
@@ -209,13 +209,10 @@ def _looked_at(setup: Setup, setting: Setting) -> BenchReport:
             if name == "again":
                 measured.inputs = note_inputs(opened.tensors, opened.fed)
                 _run_once(opened)
+    for setting in {one.case: one for one in settings if one.case != settings[0].case}.values():
+        with _opened(setup, setting) as opened:
+            _run_once(opened)
     return measured
-
-
-def _try(setup: Setup, setting: Setting) -> None:
-    """Run the model once: an error comes before the measurements."""
-    with _opened(setup, setting) as opened:
-        _run_once(opened)
 
 
 def _run_once(opened: Opened) -> None:

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import asdict
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from pinnace.cli.options import AsJson
+
+if TYPE_CHECKING:
+    from pinnace.engines.devices import Device
 
 
 def devices(
@@ -24,10 +28,8 @@ def devices(
     cores.
     """
     from pinnace.bench.bandwidth import memory_bandwidth
-    from pinnace.cli.console import progress, table
+    from pinnace.cli.console import progress
     from pinnace.engines.devices import devices
-    from pinnace.machine import processor
-    from pinnace.machine.caches import caches
 
     found = devices()
     bandwidth = None
@@ -35,15 +37,31 @@ def devices(
         with progress("Copying memory"):
             bandwidth = memory_bandwidth()
     if as_json:
-        cpu = {
-            "name": processor.name(),
-            "instruction_sets": processor.instruction_sets(),
-            "caches": [asdict(cache) for cache in caches()],
-            "memory_bandwidth": bandwidth,
-        }
-        first, *others = (device.as_json() for device in found)
-        print(json.dumps([first | {"processor": cpu}, *others], indent=2))
-        return
+        print(json.dumps(_as_json(found, bandwidth), indent=2))
+    else:
+        _show(found, bandwidth)
+
+
+def _as_json(found: Sequence[Device], bandwidth: float | None) -> list[dict[str, Any]]:
+    """Return the devices, the first of which is the CPU."""
+    from pinnace.machine import processor
+    from pinnace.machine.caches import caches
+
+    cpu = {
+        "name": processor.name(),
+        "instruction_sets": processor.instruction_sets(),
+        "caches": [asdict(cache) for cache in caches()],
+        "memory_bandwidth": bandwidth,
+    }
+    first, *others = (device.as_json() for device in found)
+    return [first | {"processor": cpu}, *others]
+
+
+def _show(found: Sequence[Device], bandwidth: float | None) -> None:
+    from pinnace.cli.console import table
+    from pinnace.machine import processor
+    from pinnace.machine.caches import caches
+
     rows = [
         (
             f"{device.kind}:{device.id}",

@@ -87,5 +87,6 @@ def show(found: Mapping[str, Sequence[Sequence[Ranked]]]) -> None:
 
 
 def as_json(found: Mapping[str, Sequence[Sequence[Ranked]]]) -> dict[str, Any]:
-    """Return the classes of each row of each output for JSON."""
-    return {name: [[asdict(one) for one in row] for row in rows] for name, rows in found.items()}
+    """Return the classes of each row of each output for JSON, {} for no outputs."""
+    best = {name: [[asdict(one) for one in row] for row in rows] for name, rows in found.items()}
+    return {"best": best} if best else {}

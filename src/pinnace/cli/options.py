@@ -23,6 +23,11 @@ InputShapes = Annotated[
 ConfigFile = Annotated[Path | None, typer.Option(metavar="FILE", help="A configuration file (.ini).")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
+OutputFolder = Annotated[
+    Path | None,
+    typer.Option("--save", metavar="DIR", help="Write every output there as NAME.npy.", file_okay=False),
+]
+Threads = Annotated[int, typer.Option(min=0, metavar="N", help="Threads of the model; 0 is automatic.")]
 LabelsFile = Annotated[
     Path | None,
     typer.Option(metavar="FILE", help="File of class names, one per line or JSON: show the 5 best."),

@@ -23,16 +23,17 @@ FIRST_VALUES = 50
 """Number of values shown of an output."""
 
 
-def show(output: Tensor) -> None:
-    """Print the two lines that mindspore_lite's examples print, with shape and type between them."""
-    elements = f"tensor elements num is:{output.element_num}"
-    values = " ".join(map(str, output.get_data_to_numpy().flatten()[:FIRST_VALUES]))
-    for line in (
-        f"tensor's name is:{output.name} data size is:{output.data_size} {elements}",
-        f"tensor's shape is:{list(output.shape)} data type is:{output.dtype.name}",
-        f"output data is: {values}",
-    ):
-        print(fold(plain(line)))
+def show(outputs: Sequence[Tensor]) -> None:
+    """Print the two lines that mindspore_lite's examples print of an output, with shape and type between."""
+    for output in outputs:
+        elements = f"tensor elements num is:{output.element_num}"
+        values = " ".join(map(str, output.get_data_to_numpy().flatten()[:FIRST_VALUES]))
+        for line in (
+            f"tensor's name is:{output.name} data size is:{output.data_size} {elements}",
+            f"tensor's shape is:{list(output.shape)} data type is:{output.dtype.name}",
+            f"output data is: {values}",
+        ):
+            print(fold(plain(line)))
 
 
 def facts(tensor: Tensor) -> dict[str, Any]:

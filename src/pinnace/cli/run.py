@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Sequence
 from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import typer
 
@@ -26,13 +26,8 @@ def run(
     inputs: options.InputFiles = None,
     shapes: options.InputShapes = None,
     as_json: options.AsJson = False,
-    folder: Annotated[
-        Path | None,
-        typer.Option("--save", metavar="DIR", help="Write every output there as NAME.npy.", file_okay=False),
-    ] = None,
-    threads: Annotated[
-        int, typer.Option(min=0, metavar="N", help="Threads of the model; 0 is automatic.")
-    ] = 0,
+    folder: options.OutputFolder = None,
+    threads: options.Threads = 0,
     config: options.ConfigFile = None,
     labels: options.LabelsFile = None,
     size: options.PictureSize = None,
@@ -44,8 +39,7 @@ def run(
 ) -> None:
     """Run a model once and print its outputs.
 
-    Of every output it prints name, shape, type and first values. An input without a file gets seeded random
-    numbers or zeros, with a note.
+    These are name, shape, type and first values of each. Inputs without a file are made up, with a note.
     """
     from pinnace.cli import labels as labelling
     from pinnace.cli.console import note, progress
@@ -62,11 +56,10 @@ def run(
         predict, outputs = _timed(lambda: opened.predict(tensors))
     best = labelling.best(outputs, names) if labels else {}
     if as_json:
-        report = _report(model, taken, outputs, {"build": build, "predict": predict})
-        print(json.dumps(report | ({"best": labelling.as_json(best)} if labels else {}), indent=2))
+        seconds = {"build": build, "predict": predict}
+        print(json.dumps(_report(model, taken, outputs, seconds) | labelling.as_json(best), indent=2))
     else:
-        for output in outputs:
-            show(output)
+        show(outputs)
         labelling.show(best)
     for path in save(folder, outputs) if folder else []:
         note(f"wrote {path}")

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import product
 
 import typer
+
+from pinnace.cli.numbers import counts, rates, usual_counts
 
 
 @dataclass(frozen=True)
@@ -58,33 +59,34 @@ def counted(number: int, noun: str) -> str:
     return f"{number} {noun}{'s' * (number > 1)}" if number else ""
 
 
-def cases(shapes: Sequence[str], batches: Sequence[int]) -> list[Case]:
-    """Return all cases: an input that has several values of --shape takes them in turn, as do all such inputs
-    together.
-    """
+def settings(
+    shapes: Sequence[str],
+    batch: str | None,
+    threads: str,
+    workers: str | None,
+    clients: str,
+    rate: str | None,
+) -> list[Setting]:
+    """Return all settings of the options of `pinnace bench`: those of one caller, of clients, at rates."""
+    batches = counts("--batch", batch, 1) if batch else [0]
+    cases = [Case(one, size) for one in _in_turn(shapes) for size in batches]
+    callers = [Setting(case, count) for case in cases for count in counts("--threads", threads, 0)]
+    worker_counts = counts("--workers", workers, 1) if workers else usual_counts()
+    places = [replace(one, workers=count) for one in callers for count in worker_counts]
+    wanted = list(filter(None, counts("--clients", clients, 0)))
+    closed = [replace(one, clients=count) for one in places for count in wanted]
+    opened = [
+        replace(one, rate=one_rate) for one in places for one_rate in (rates("--rate", rate) if rate else [])
+    ]
+    return [*callers, *closed, *opened]
+
+
+def _in_turn(shapes: Sequence[str]) -> list[tuple[str, ...]]:
+    """Return the values of --shape for each turn; inputs with one value have it in all of them."""
     values: dict[str, list[str]] = {}
     for text in shapes:
         values.setdefault(text.rpartition("=")[0], []).append(text)
     turns = max(map(len, values.values()), default=1)
     if any(len(texts) not in (1, turns) for texts in values.values()):
         raise typer.BadParameter(f"--shape: give each input one shape or {turns}")
-    together = [tuple(texts[turn % len(texts)] for texts in values.values()) for turn in range(turns)]
-    return [Case(one, batch) for one in together for batch in batches or [0]]
-
-
-def callers(cases: Sequence[Case], threads: Sequence[int]) -> list[Setting]:
-    """Return the settings of one caller."""
-    return [Setting(case, count) for case, count in product(cases, threads)]
-
-
-def loads(
-    cases: Sequence[Case],
-    threads: Sequence[int],
-    workers: Sequence[int],
-    clients: Sequence[int],
-    rates: Sequence[float],
-) -> list[Setting]:
-    """Return the settings under load."""
-    places = [replace(one, workers=count) for one in callers(cases, threads) for count in workers]
-    closed = [replace(one, clients=count) for one in places for count in clients]
-    return closed + [replace(one, rate=rate) for one in places for rate in rates]
+    return [tuple(texts[turn % len(texts)] for texts in values.values()) for turn in range(turns)]

@@ -46,12 +46,7 @@ def tune(
     from pinnace.cli.console import note
 
     if forget:
-        count = _origin(model, config).tunings.forget()
-        print(
-            json.dumps({"model": str(model), "forgotten": count})
-            if as_json
-            else f"{model}: {count} tuning(s) forgotten"
-        )
+        _forget(model, config, as_json)
         return
     bounds = {name: BOUNDS[name] if error is None else error for name in _precisions(precision)}
     contestants = _contestants(list(bounds), threads, workers)
@@ -67,6 +62,12 @@ def tune(
         note(f"stored for builds that leave this open; pinnace tune --forget {model} deletes it")
     else:
         note("nothing is stored: " + ("the compile cache is off" if tuning.measured else "nothing fits"))
+
+
+def _forget(model: Path, config: Path | None, as_json: bool) -> None:
+    count = _origin(model, config).tunings.forget()
+    told = {"model": str(model), "forgotten": count}
+    print(json.dumps(told) if as_json else f"{model}: {count} tuning(s) forgotten")
 
 
 def _contestants(precisions: list[str], threads: str | None, workers: str | None) -> Sequence[Configuration]:
