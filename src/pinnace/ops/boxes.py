@@ -115,31 +115,6 @@ _at_corners, _at_pixels, _inside = functions(
 # -- overlap ---------------------------------------------------------------------------------------
 
 
-@function
-def _sides(b: Builder, boxes: Tensor) -> tuple[Tensor, ...]:
-    """Left, top, right and bottom of boxes (n, 4), each (n, 1)."""
-    return b.ops("Split", 4, boxes, axis=1, num_outputs=4)
-
-
-@primitive("IOU")
-def iou(b: Builder, anchor_boxes: Tensor, gt_boxes: Tensor, mode: str = "iou") -> Value:
-    """Min, Max, Sub, Mul, Div of all pairs."""
-    one = b.like(1.0, anchor_boxes)
-    x1, y1, x2, y2 = (b.op("Transpose", side, perm=[1, 0]) for side in _sides(b, anchor_boxes))
-    u1, v1, u2, v2 = _sides(b, gt_boxes)
-
-    def length(start: Tensor, stop: Tensor) -> Tensor:
-        return b.op("Add", b.op("Sub", stop, start), one)
-
-    width = b.op("Relu", length(b.op("Max", x1, u1), b.op("Min", x2, u2)))
-    height = b.op("Relu", length(b.op("Max", y1, v1), b.op("Min", y2, v2)))
-    common = b.op("Mul", width, height)
-    area = b.op("Mul", length(u1, u2), length(v1, v2))
-    if mode == "iou":
-        area = b.op("Sub", b.op("Add", area, b.op("Mul", length(x1, x2), length(y1, y2))), common)
-    return b.op("Div", common, area)
-
-
 formulas(
     __name__,
     """
@@ -176,6 +151,14 @@ formulas(
         inside = inside & (x2 <= last[0])
         inside = inside & (y2 <= last[1])
         Squeeze(inside, [1])
+    IOU: anchor_boxes, gt_boxes, mode: str = "iou" ->
+        # Min, Max, Sub, Mul, Div of all pairs.
+        x1, y1, x2, y2 = [Transpose(side, perm=[1, 0]) for side in sides(anchor_boxes)]
+        u1, v1, u2, v2 = sides(gt_boxes)
+        width, height = [Relu(v) for v in (Min(x2, u2) - Max(x1, u1) + 1.0, Min(y2, v2) - Max(y1, v1) + 1.0)]
+        common, area = width * height, (u2 - u1 + 1.0) * (v2 - v1 + 1.0)
+        area = area + (x2 - x1 + 1.0) * (y2 - y1 + 1.0) - common if mode == "iou" else area
+        common / area
     NMSWithMask: bboxes, iou_threshold: float = 0.5 ->
         # TopK for the order, NonMaxSuppression, ScatterElements for the mask.
         wide = cast(bboxes, FLOAT)
@@ -204,13 +187,6 @@ formulas(
 
 
 @function
-def _center_and_size(b: Builder, boxes: Tensor) -> tuple[Tensor, Tensor]:
-    """(n, 2) each; a box of one pixel has the size 1."""
-    start, stop = b.ops("Split", 2, boxes, axis=1, num_outputs=2)
-    return b.op("Mul", b.op("Add", start, stop), 0.5), b.op("Add", b.op("Sub", stop, start), 1.0)
-
-
-@function
 def _row(b: Builder, like: Tensor, numbers: Floats) -> Tensor:
     return b.constant(np.asarray([numbers], b.dtype(like).numpy()))
 
@@ -221,6 +197,13 @@ def _row(b: Builder, like: Tensor, numbers: Floats) -> Tensor:
 functions(
     __name__,
     """
+    center_and_size: boxes ->
+        # (n, 2) each; a box of one pixel has the size 1.
+        start, stop = ops("Split", 2, boxes, axis=1, num_outputs=2)
+        (start + stop) * 0.5, stop - start + 1.0
+    sides: boxes ->
+        # Left, top, right and bottom of boxes (n, 4), each (n, 1).
+        ops("Split", 4, boxes, axis=1, num_outputs=4)
     suppressed: boxes, scores, count, *limits ->
         # The numbers of the boxes that NonMaxSuppression leaves, best first.
         limits_ = [cast(operand(v, scores), FLOAT) for v in limits]

@@ -5,13 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 from pinnace.ops import binding
-from pinnace.ops.array import counting
 from pinnace.ops.builder import Builder
 from pinnace.ops.diagonal import diagonal_of
-from pinnace.ops.formulas import formulas, function
+from pinnace.ops.formulas import formulas, function, functions
 from pinnace.ops.math import beside, promoted
 from pinnace.ops.nodes import ORIGIN
-from pinnace.ops.reduce import norm, reduce
+from pinnace.ops.reduce import reduce
 from pinnace.ops.table import Tensor, primitive
 from pinnace.ops.values import Unsupported, Value
 
@@ -34,6 +33,18 @@ def flipped(b: Builder, x: Tensor) -> Tensor:
     """The last two dimensions exchanged."""
     last = b.rank(x) - 1
     return b.transpose(x, [*range(last - 1), last, last - 1])
+
+
+functions(
+    __name__,
+    """
+    free_pairs: count ->
+        # All pairs of rows.
+        rows = counting(count)
+        pairs = NonZero(Unsqueeze(rows, [1]) < rows)
+        [Squeeze(part, [0]) for part in ops("Split", 2, pairs, [1, 1], axis=0)]
+    """,
+)
 
 
 formulas(
@@ -59,6 +70,12 @@ formulas(
         wide, bound = [cast(v, FLOAT) for v in (x, clip_norm)]
         largest = Max(reduce("ReduceL2", wide, axis, True), bound)
         cast(wide * bound / largest, result(x))
+    Cross: x, y, dim: int = -65530 ->
+        # Split, and Mul and Sub of the parts.
+        longer = x if rank(x) >= rank(y) else y
+        place = (_of_three(shape(longer)) if dim == -65530 else axis(dim, longer)) - rank(longer)
+        a, c = [ops("Split", 3, v, axis=place, num_outputs=3) for v in promoted(x, y)]
+        Concat(*[a[i] * c[j] - a[j] * c[i] for i, j in ((1, 2), (2, 0), (0, 1))], axis=place)
     Dense: x, weight, bias = None ->
         # Gemm for a matrix, else Transpose, MatMul and Add.
         if rank(x) == 2 and rank(weight) == 2 and is_float(x):
@@ -80,6 +97,17 @@ formulas(
         cast(matmul(x, y, transpose_a, transpose_b), result(x))
     MatMulExt BatchMatMulExt Mm Mv Dot Vdot: x, y -> MatMul(*promoted(x, y))
     Outer Ger: x, y -> Mul(*promoted(Unsqueeze(x, [1]), Unsqueeze(y, [0])))
+    Pdist: x, p: float = 2.0 ->
+        # Gather of all pairs, and the norm of their differences.
+        rows = shape(x)[-2]
+        fixed = [] if rows is None else [constant(v) for v in np.triu_indices(rows, 1)]
+        first, second = fixed or free_pairs(dim(x, -2))
+        norm(Gather(x, first, axis=-2) - Gather(x, second, axis=-2), p, [-1], False)
+    Renorm: x, p: float, dim: int, maxnorm: float ->
+        # Mul with what makes the norm of the rest no more than maxnorm.
+        axes = [i for i in range(rank(x)) if i != axis(dim, x)]
+        size = norm(x, p, axes, True) if axes else Abs(x)
+        x * Where(size > maxnorm, like(maxnorm, x) / (size + 1e-7), 1.0)
     Trace TraceExt: x -> trace(x, 0, 0, 1)
     TransposeBatchMatmulTranspose: x, weight, perm_in: Ints, perm_out: Ints, transpose_a: bool = False,
         transpose_b: bool = False ->
@@ -125,23 +153,6 @@ def _of_three(shape: tuple[int | None, ...]) -> int:
     return shape.index(3)
 
 
-@primitive("Cross")
-def cross(b: Builder, x: Tensor, y: Tensor, dim: int = -65530) -> Value:
-    """Split, and Mul and Sub of the parts."""
-    longer = max(x, y, key=b.rank)
-    axis = (_of_three(b.shape(longer)) if dim == -65530 else b.axis(dim, longer)) - b.rank(longer)
-    x, y = promoted(b, x, y)
-    first, second = (
-        b.ops("Split", 3, x, axis=axis, num_outputs=3),
-        b.ops("Split", 3, y, axis=axis, num_outputs=3),
-    )
-    parts = [
-        b.op("Sub", b.op("Mul", first[i], second[j]), b.op("Mul", first[j], second[i]))
-        for i, j in ((1, 2), (2, 0), (0, 1))
-    ]
-    return b.op("Concat", *parts, axis=axis)
-
-
 @primitive("Correlate")
 def correlate(b: Builder, a: Tensor, v: Tensor, pad_mode: str = "valid") -> Value:
     """Conv of the longer with the shorter."""
@@ -160,29 +171,6 @@ def correlate(b: Builder, a: Tensor, v: Tensor, pad_mode: str = "valid") -> Valu
 
 
 # -- distances -------------------------------------------------------------------------------------
-
-
-@primitive("Pdist")
-def pdist(b: Builder, x: Tensor, p: float = 2.0) -> Value:
-    """Gather of all pairs, and the norm of their differences."""
-    rows = b.shape(x)[-2]
-    if rows is None:
-        count = counting(b, b.dim(x, -2))
-        pairs = b.op("NonZero", b.op("Less", b.op("Unsqueeze", count, [1]), count))
-        index = [b.op("Squeeze", part, [0]) for part in b.ops("Split", 2, pairs, [1, 1], axis=0)]
-    else:
-        index = [b.constant(part) for part in np.triu_indices(rows, 1)]
-    first, second = (b.op("Gather", x, places, axis=-2) for places in index)
-    return norm(b, b.op("Sub", first, second), p, [-1], False)
-
-
-@primitive("Renorm")
-def renorm(b: Builder, x: Tensor, p: float, dim: int, maxnorm: float) -> Value:
-    """Mul with what makes the norm of the rest no more than maxnorm."""
-    axes = [i for i in range(b.rank(x)) if i != b.axis(dim, x)]
-    size = norm(b, x, p, axes, True) if axes else b.op("Abs", x)
-    limit = b.op("Div", b.like(maxnorm, x), b.op("Add", size, 1e-7))
-    return b.op("Mul", x, b.op("Where", b.op("Greater", size, maxnorm), limit, b.like(1.0, x)))
 
 
 @function

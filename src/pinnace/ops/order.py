@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import math
-
-import numpy as np
 import onnx_ir as ir
 
 from pinnace.ops.builder import Builder
-from pinnace.ops.formulas import formulas, function
-from pinnace.ops.math import promoted
-from pinnace.ops.table import Dtype, Tensor, primitive, primitives
-from pinnace.ops.values import Unsupported, Value
+from pinnace.ops.formulas import formulas, function, functions
+from pinnace.ops.table import Tensor, primitive
+from pinnace.ops.values import Value
 
 
 @function
@@ -20,6 +16,39 @@ def top_k(b: Builder, x: Tensor, k: Value, dim: int = -1, largest: bool = True) 
     """TopK."""
     size = b.op("Reshape", b.cast(b.tensor(k), ir.DataType.INT64), [1])
     return b.ops("TopK", 2, x, size, axis=dim, largest=int(largest))
+
+
+functions(
+    __name__,
+    """
+    lesser: x, values, right, dtype ->
+        # The number of elements of sorted rows that are less than each value, or not greater.
+        wanted, rows = Unsqueeze(values, [-1]), Unsqueeze(x, [-2]) if rank(x) > 1 else x
+        above = op("Greater" if right else "GreaterOrEqual", *promoted(rows, wanted))
+        below = ~above  # NaN is beyond all numbers, and not above any
+        cast(ReduceSum(cast(below, INT64), [-1], keepdims=0), dtype)
+    middle: x, axis, keep, ignore_nan=False ->
+        # The lower median along an axis, and where it is.
+        if ignore_nan and is_float(x):
+            return middle_of_numbers(x, axis, keep)
+        size = dim(x, axis)
+        fixed = constant([(size - 1) // 2], np.int64) if isinstance(size, int) else None
+        at = reshape((size - 1) / 2, [1]) if fixed is None else fixed
+        picked(sorted_along(x, axis, False), at, axis, keep)
+    middle_of_numbers: x, axis, keep ->
+        # The lower median of what is not NaN, and where it is.
+        nothing = IsNaN(x)
+        places = sorted_along(Where(nothing, inf, x), axis, False)[1]
+        numbers = ReduceSum(cast(~nothing, INT64), [axis], keepdims=1)
+        place = GatherElements(places, Max((numbers - 1) / 2, 0), axis=axis)
+        found = GatherElements(x, place, axis=axis), place
+        found if keep else tuple([Squeeze(t, [axis]) for t in found])
+    picked: ordered, at, axis, keep ->
+        # The elements in one place, and their places before.
+        found = [Gather(t, at, axis=axis) for t in ordered]
+        tuple(found if keep else [Squeeze(t, [axis]) for t in found])
+    """,
+)
 
 
 formulas(
@@ -41,10 +70,44 @@ formulas(
     Kthvalue: x, k: int, dim: int = -1, keepdim: bool = False ->
         # TopK of all elements, and Gather of one.
         picked(sorted_along(x, dim, False), [k - 1], dim, keepdim)
+    LowerBound(False) UpperBound(True); out_type: right, x, values ->
+        # ReduceSum of what is less: each value is compared with all.
+        lesser(x, values, right, result(constant(0, np.int64)))
+    Median: x, global_median: bool = False, axis: int = 0, keep_dims: bool = False,
+        ignore_nan: bool = False ->
+        # TopK of all elements, and Gather of the middle.
+        if global_median or rank(x) == 0:
+            return middle(reshape(x, [-1]), 0, False, ignore_nan)
+        middle(x, axis, keep_dims, ignore_nan)
+    MedianDim: x, dim: int = -1, keepdim: bool = False ->
+        # TopK of all elements, and Gather of the lower one in the middle.
+        middle(x, dim, keepdim)
     MedianExt: x -> middle(reshape(x, [-1]), 0, False)[0]
     NthElement: x, n: int, reverse: bool = False ->
         # TopK of all elements, and Gather of one.
         Gather(sorted_along(x, -1, reverse)[0], constant(n, np.int64), axis=-1)
+    Quantile: x, q, dim: int | None = None, keep_dims: bool = False, ignore_nan: bool = False ->
+        # TopK of all elements, and Gather of the two neighbours of each place.
+        if ignore_nan:
+            raise Unsupported("leaves out NaN")
+        whole = dim is None or dim == _ALL
+        if whole and keep_dims:
+            raise Unsupported("keeps the dimensions of a quantile over everything")
+        x = reshape(x, [-1]) if whole else x
+        along = 0 if whole else axis(dim, x)
+        values, _ = sorted_along(x, along, False)
+        place = cast(q, dtype(x)) * cast(tensor(dim(x, along)) - constant(1, np.int64), dtype(x))
+        below, above = [Gather(values, cast(v, INT64), axis=along) for v in (Floor(place), Ceil(place))]
+        part = place - Floor(place)
+        part = reshape(part, [-1, *[1] * (rank(x) - 1 - along)]) if rank(q) else part
+        found = below + (above - below) * part
+        found = transpose(found, [along, *[i for i in range(rank(x)) if i != along]]) if rank(q) else found
+        Unsqueeze(found, [along + 1 if rank(q) else along]) if keep_dims else found
+    SearchSorted: sorted_sequence, values, sorter = None, dtype: Dtype = INT64, right: bool = False ->
+        # ReduceSum of what is less: each value is compared with all.
+        if sorter is None:
+            return lesser(sorted_sequence, values, right, dtype)
+        lesser(GatherElements(sorted_sequence, cast(sorter, INT64), axis=-1), values, right, dtype)
     Sort: x, axis: int = -1, descending: bool = False ->
         # TopK of all elements.
         values, places = sorted_along(x, axis, descending)
@@ -65,117 +128,5 @@ def sorted_along(b: Builder, x: Tensor, axis: int = -1, descending: bool = False
     return b.ops("TopK", 2, x, size, axis=axis, largest=int(descending))
 
 
-@primitive("SearchSorted")
-def search_sorted(
-    b: Builder,
-    sorted_sequence: Tensor,
-    values: Tensor,
-    sorter: Tensor | None = None,
-    dtype: Dtype = ir.DataType.INT64,
-    right: bool = False,
-) -> Value:
-    """ReduceSum of what is less: each value is compared with all."""
-    if sorter is not None:
-        sorted_sequence = b.op("GatherElements", sorted_sequence, b.cast(sorter, ir.DataType.INT64), axis=-1)
-    wanted = b.op("Unsqueeze", values, [-1])
-    if b.rank(sorted_sequence) > 1:
-        sorted_sequence = b.op("Unsqueeze", sorted_sequence, [-2])
-    # NaN is beyond all numbers, and not above any
-    above = b.op("Greater" if right else "GreaterOrEqual", *promoted(b, sorted_sequence, wanted))
-    below = b.cast(b.op("Not", above), ir.DataType.INT64)
-    return b.cast(b.op("ReduceSum", below, [-1], keepdims=0), dtype)
-
-
-@primitives({"LowerBound": False, "UpperBound": True}, unused="out_type")
-def bound(b: Builder, right: bool, x: Tensor, values: Tensor) -> Value:
-    """ReduceSum of what is less: each value is compared with all."""
-    return search_sorted(b, x, values, dtype=b.result(b.constant(0, np.int64)), right=right)
-
-
-@function
-@primitive("MedianDim")
-def middle(b: Builder, x: Tensor, dim: int = -1, keepdim: bool = False) -> tuple[Tensor, ...]:
-    """TopK of all elements, and Gather of the lower one in the middle."""
-    size = b.dim(x, dim)
-    ordered = sorted_along(b, x, dim, False)
-    if isinstance(size, int):
-        at = b.constant([(size - 1) // 2], np.int64)
-    else:
-        at = b.reshape(b.op("Div", b.op("Sub", size, 1), 2), [1])
-    return _picked(b, ordered, at, dim, keepdim)
-
-
-@function
-def _picked(
-    b: Builder, ordered: tuple[Tensor, ...], at: Tensor | list[int], axis: int, keep: bool
-) -> tuple[Tensor, ...]:
-    """The elements in one place, and their places before."""
-    found = [b.op("Gather", t, at, axis=axis) for t in ordered]
-    return tuple(found if keep else [b.op("Squeeze", t, [axis]) for t in found])
-
-
-@primitive("Median")
-def median(
-    b: Builder,
-    x: Tensor,
-    global_median: bool = False,
-    axis: int = 0,
-    keep_dims: bool = False,
-    ignore_nan: bool = False,
-) -> Value:
-    """TopK of all elements, and Gather of the middle."""
-    if global_median or b.rank(x) == 0:
-        x, axis, keep_dims = b.reshape(x, [-1]), 0, False
-    if ignore_nan and b.dtype(x).is_floating_point():
-        return _middle_of_numbers(b, x, axis, keep_dims)
-    return middle(b, x, axis, keep_dims)
-
-
-def _middle_of_numbers(b: Builder, x: Tensor, axis: int, keep: bool) -> tuple[Tensor, Tensor]:
-    """The lower median of what is not NaN, and where it is."""
-    nan = b.op("IsNaN", x)
-    places = sorted_along(b, b.op("Where", nan, b.like(math.inf, x), x), axis, False)[1]
-    numbers = b.op("ReduceSum", b.cast(b.op("Not", nan), ir.DataType.INT64), [axis], keepdims=1)
-    at = b.op("Max", b.op("Div", b.op("Sub", numbers, 1), 2), 0)
-    place = b.op("GatherElements", places, at, axis=axis)
-    value = b.op("GatherElements", x, place, axis=axis)
-    return (value, place) if keep else (b.op("Squeeze", value, [axis]), b.op("Squeeze", place, [axis]))
-
-
 _ALL = 10000
 """The `dim` that MindSpore writes where there is none."""
-
-
-@primitive("Quantile")
-def quantile(
-    b: Builder,
-    x: Tensor,
-    q: Tensor,
-    dim: int | None = None,
-    keep_dims: bool = False,
-    ignore_nan: bool = False,
-) -> Value:
-    """TopK of all elements, and Gather of the two neighbours of each place."""
-    if ignore_nan:
-        raise Unsupported("leaves out NaN")
-    if dim is None or dim == _ALL:
-        x, dim = b.reshape(x, [-1]), 0
-        if keep_dims:
-            raise Unsupported("keeps the dimensions of a quantile over everything")
-    axis = b.axis(dim, x)
-    values, _ = sorted_along(b, x, axis, False)
-    last = b.cast(b.tensor(b.op("Sub", b.tensor(b.dim(x, axis)), b.constant(1, np.int64))), b.dtype(x))
-    place = b.op("Mul", b.cast(q, b.dtype(x)), last)
-    below, above = (
-        b.op("Gather", values, b.cast(b.op(o, place), ir.DataType.INT64), axis=axis)
-        for o in ("Floor", "Ceil")
-    )
-    part = b.op("Sub", place, b.op("Floor", place))
-    tail = b.rank(x) - 1 - axis
-    if b.rank(q):
-        part = b.reshape(part, [-1, *[1] * tail])
-    result = b.op("Add", below, b.op("Mul", b.op("Sub", above, below), part))
-    if b.rank(q) == 0:
-        return b.op("Unsqueeze", result, [axis]) if keep_dims else result
-    moved = b.transpose(result, [axis, *[i for i in range(b.rank(x)) if i != axis]])
-    return b.op("Unsqueeze", moved, [axis + 1]) if keep_dims else moved

@@ -8,12 +8,62 @@ from collections.abc import Sequence
 import numpy as np
 import onnx_ir as ir
 
-from pinnace.ops.array import counting
 from pinnace.ops.builder import Builder
+from pinnace.ops.formulas import formulas, functions
 from pinnace.ops.parts import split_into
 from pinnace.ops.room import room
 from pinnace.ops.table import Tensor, primitive
 from pinnace.ops.values import Unsupported, Value
+
+formulas(
+    __name__,
+    """
+    CTCGreedyDecoder: x, sequence_length, merge_repeated: bool = True ->
+        # ArgMax, and NonZero of what is no blank, no repetition and within the length.
+        blank = tensor(dim(x, 2)) - constant(1, np.int64)
+        best = transpose(ArgMax(x, axis=2, keepdims=0), (1, 0))
+        within = counting(dim(x, 0)) < Unsqueeze(cast(sequence_length, INT64), [1])
+        # The first has none before it: -1 is no class.
+        before = Pad(Slice(best, [0], [-1], [1]), [0, 1, 0, 0], constant(-1, np.int64))
+        kept = within & (best < blank)
+        kept = kept & (best != before) if merge_repeated else kept
+        counted = CumSum(cast(kept, INT64), constant(1, np.int64))
+        places = Transpose(NonZero(kept), perm=[1, 0])
+        columns = Unsqueeze(GatherND(counted, places) - 1, [1])
+        indices = Concat(Slice(places, [0], [1], [1]), columns, axis=1)
+        longest = Unsqueeze(ReduceMax(counted, keepdims=0), [0])
+        size = Concat(Shape(x, start=1, end=2), longest, axis=0)
+        peaks = transpose(ReduceMax(x, [2], keepdims=0), (1, 0))
+        likely = ReduceSum(Where(within, peaks, 0.0), [1], keepdims=1)
+        indices, GatherND(best, places), size, -likely
+    DynamicGRUV2; placeholder_index is_training: x, weight_input, weight_hidden, bias_input: Tensor | None,
+        bias_hidden: Tensor | None, seq_length: Value, init_h, *, direction: str = "UNIDIRECTIONAL",
+        gate_order: str = "rzh", reset_after: bool = True ->
+        # GRU; its gates, which training needs, are not given.
+        if direction not in ("UNIDIRECTIONAL", "FORWARD"):
+            raise Unsupported(f"has the direction {direction}, but only UNIDIRECTIONAL is supported")
+        if seq_length is not None:
+            raise Unsupported("has lengths of its own for each batch")
+        hidden, order = static_shape(weight_hidden)[0], (1, 0, 2) if gate_order == "rzh" else (0, 1, 2)
+        none = constant(np.zeros(room(1, 3 * hidden), np.float32))
+        wide, weights, recurrence, start = [cast(t, FLOAT) for t in (x, weight_input, weight_hidden, init_h)]
+        given = [none if t is None else cast(t, FLOAT) for t in (bias_input, bias_hidden)]
+        biases = [t if t is none else gate_bias(t, 3, order) for t in given]
+        y = GRU(
+            wide,
+            gate_rows(weights, 3, order),
+            gate_rows(recurrence, 3, order),
+            Concat(*biases, axis=1),
+            None,
+            start if rank(init_h) == 3 else Unsqueeze(start, [0]),
+            hidden_size=hidden,
+            linear_before_reset=reset_after,
+        )
+        y = cast(Squeeze(y, [1]), result(init_h))
+        y, y, None, None, None, None
+    """,
+)
+
 
 _LSTM_GATES = (0, 3, 1, 2)
 """ONNX orders the gates input, output, forget, cell; MindSpore input, forget, cell, output."""
@@ -121,20 +171,19 @@ class _Pieces:
 # -- as MindSpore writes them for Ascend -----------------------------------------------------------
 
 
-def _gate_rows(b: Builder, x: Tensor, gates: int, order: Sequence[int]) -> Tensor:
-    """Weights (inputs, gates * hidden) as ONNX has them, (1, gates * hidden, inputs), in another order."""
-    parts = b.ops("Split", gates, x, axis=-1, num_outputs=gates)
-    return b.op("Unsqueeze", b.transpose(b.op("Concat", *(parts[i] for i in order), axis=1), (1, 0)), [0])
-
-
-def _gate_bias(b: Builder, x: Tensor, gates: int, order: Sequence[int]) -> Tensor:
-    parts = b.ops("Split", gates, x, axis=0, num_outputs=gates)
-    return b.op("Unsqueeze", b.op("Concat", *(parts[i] for i in order), axis=0), [0])
-
-
-def _one_way(direction: str) -> None:
-    if direction not in ("UNIDIRECTIONAL", "FORWARD"):
-        raise Unsupported(f"has the direction {direction}, but only UNIDIRECTIONAL is supported")
+_gate_rows, _gate_bias = functions(
+    __name__,
+    """
+    gate_rows: x, gates, order ->
+        # Weights (inputs, gates * hidden) as ONNX has them, (1, gates * hidden, inputs), in another order.
+        parts = ops("Split", gates, x, axis=-1, num_outputs=gates)
+        Unsqueeze(transpose(Concat(*[parts[i] for i in order], axis=1), (1, 0)), [0])
+    gate_bias: x, gates, order ->
+        # (1, gates * hidden), in another order.
+        parts = ops("Split", gates, x, axis=0, num_outputs=gates)
+        Unsqueeze(Concat(*[parts[i] for i in order], axis=0), [0])
+    """,
+)
 
 
 @primitive("DynamicRNN", unused="is_training")
@@ -151,7 +200,8 @@ def dynamic_rnn(
     forget_bias: float = 0.0,
 ) -> Value:
     """LSTM; the gates of all steps by MatMul, and the cells by Scan."""
-    _one_way(direction)
+    if direction not in ("UNIDIRECTIONAL", "FORWARD"):
+        raise Unsupported(f"has the direction {direction}, but only UNIDIRECTIONAL is supported")
     if seq_length is not None:
         raise Unsupported("has lengths of its own for each batch")
     dtype = b.dtype(x)
@@ -193,71 +243,4 @@ def _cells(b: Builder, first: Tensor, added: Tensor, kept: Tensor) -> Tensor:
     return cells
 
 
-@primitive("DynamicGRUV2", unused="placeholder_index is_training")
-def dynamic_gru(
-    b: Builder,
-    x: Tensor,
-    weight_input: Tensor,
-    weight_hidden: Tensor,
-    bias_input: Tensor | None,
-    bias_hidden: Tensor | None,
-    seq_length: Value,
-    init_h: Tensor,
-    *,
-    direction: str = "UNIDIRECTIONAL",
-    gate_order: str = "rzh",
-    reset_after: bool = True,
-) -> Value:
-    """GRU; its gates, which training needs, are not given."""
-    _one_way(direction)
-    if seq_length is not None:
-        raise Unsupported("has lengths of its own for each batch")
-    hidden = b.static_shape(weight_hidden)[0]
-    order = (1, 0, 2) if gate_order == "rzh" else (0, 1, 2)
-    none = b.constant(np.zeros(room(1, 3 * hidden), np.float32))
-    wide = [b.cast(t, ir.DataType.FLOAT) for t in (x, weight_input, weight_hidden, init_h)]
-    biases = [
-        none if t is None else _gate_bias(b, b.cast(t, ir.DataType.FLOAT), 3, order)
-        for t in (bias_input, bias_hidden)
-    ]
-    start = wide[3] if b.rank(init_h) == 3 else b.op("Unsqueeze", wide[3], [0])
-    y = b.op(
-        "GRU",
-        wide[0],
-        _gate_rows(b, wide[1], 3, order),
-        _gate_rows(b, wide[2], 3, order),
-        b.op("Concat", *biases, axis=1),
-        None,
-        start,
-        hidden_size=hidden,
-        linear_before_reset=int(reset_after),
-    )
-    y = b.cast(b.op("Squeeze", y, [1]), b.result(init_h))
-    return y, y, None, None, None, None
-
-
 # -- decoding --------------------------------------------------------------------------------------
-
-
-@primitive("CTCGreedyDecoder")
-def ctc_greedy_decoder(b: Builder, x: Tensor, sequence_length: Tensor, merge_repeated: bool = True) -> Value:
-    """ArgMax, and NonZero of what is no blank, no repetition and within the length."""
-    blank = b.op("Sub", b.tensor(b.dim(x, 2)), b.constant(1, np.int64))
-    best = b.transpose(b.op("ArgMax", x, axis=2, keepdims=0), (1, 0))
-    steps = counting(b, b.dim(x, 0))
-    lengths = b.op("Unsqueeze", b.cast(sequence_length, ir.DataType.INT64), [1])
-    within = b.op("Less", steps, lengths)
-    kept = b.op("And", within, b.op("Less", best, blank))
-    if merge_repeated:
-        # The first has none before it: -1 is no class.
-        before = b.op("Pad", b.op("Slice", best, [0], [-1], [1]), [0, 1, 0, 0], b.constant(-1, np.int64))
-        kept = b.op("And", kept, b.op("Not", b.op("Equal", best, before)))
-    counted = b.op("CumSum", b.cast(kept, ir.DataType.INT64), b.constant(1, np.int64))
-    places = b.op("Transpose", b.op("NonZero", kept), perm=[1, 0])
-    columns = b.op("Unsqueeze", b.op("Sub", b.op("GatherND", counted, places), 1), [1])
-    indices = b.op("Concat", b.op("Slice", places, [0], [1], [1]), columns, axis=1)
-    longest = b.op("ReduceMax", counted, keepdims=0)
-    size = b.op("Concat", b.op("Shape", x, start=1, end=2), b.op("Unsqueeze", longest, [0]), axis=0)
-    peaks = b.transpose(b.op("ReduceMax", x, [2], keepdims=0), (1, 0))
-    likely = b.op("ReduceSum", b.op("Where", within, peaks, b.like(0.0, x)), [1], keepdims=1)
-    return indices, b.op("GatherND", best, places), size, b.op("Neg", likely)
