@@ -51,7 +51,7 @@ class Gloo:
         names = {group: f"link{self._links}/{'-'.join(map(str, group))}" for group in groups}
         made = {group: self._group(name, group) for group, name in names.items() if self.rank in group}
         everyone = self._group(f"link{self._links}", tuple(range(self.size)))
-        return _GlooLink(self._dist, everyone, made, self.rank, self.watch)
+        return _GlooLink(self._dist, everyone, made, self.watch)
 
     def _connect(self, seconds: float) -> Torch:
         """Connect to the store of rank 0, and wait for all ranks."""
@@ -102,10 +102,8 @@ class Gloo:
 
 
 class _GlooLink:
-    def __init__(
-        self, dist: Torch, world: Torch, groups: dict[Ranks, Torch], rank: int, watch: Watch
-    ) -> None:
-        self._world, self._groups, self._rank, self._watch = world, groups, rank, watch
+    def __init__(self, dist: Torch, world: Torch, groups: dict[Ranks, Torch], watch: Watch) -> None:
+        self._world, self._groups, self._rank, self._watch = world, groups, watch.rank, watch
         self._broadcast, self._reduce = dist.BroadcastOptions, dist.AllreduceOptions
         self._ops = reductions(dist)
 

@@ -62,7 +62,7 @@ class Mpi:
             inside = self.rank in group
             colour = 0 if inside else self._mpi.UNDEFINED
             made[group] = self._world.Split(colour, group.index(self.rank) if inside else 0)
-        return _MpiLink(self._mpi, self._world.Dup(), made, self.rank, self.watch)
+        return _MpiLink(self._mpi, self._world.Dup(), made, self.watch)
 
     def _leave(self) -> None:
         """Finalize MPI, but not after a failure: MPI would wait for ranks that have ended."""
@@ -96,11 +96,9 @@ class Mpi:
 
 
 class _MpiLink:
-    def __init__(
-        self, mpi: Mpi4py, world: Mpi4py, groups: dict[Ranks, Mpi4py], rank: int, watch: Watch
-    ) -> None:
+    def __init__(self, mpi: Mpi4py, world: Mpi4py, groups: dict[Ranks, Mpi4py], watch: Watch) -> None:
         self._mpi, self._world, self._groups = mpi, world, groups
-        self._rank, self._watch = rank, watch
+        self._rank, self._watch = watch.rank, watch
         self._ops = {"sum": mpi.SUM, "max": mpi.MAX, "min": mpi.MIN, "prod": mpi.PROD}
 
     def all_reduce(self, group: Ranks, x: Array, out: Array, op: str) -> None:

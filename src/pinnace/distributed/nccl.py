@@ -39,7 +39,7 @@ class Nccl(Gloo):
                 store = self.store(f"{name}/{'-'.join(map(str, group))}")
                 place = group.index(self.rank)
                 made[group] = self._dist.ProcessGroupNCCL(store, place, len(group))
-        return _NcclLink(host, made, _GpuBuffers(self._device_id), self._dist, self.rank, self.watch)
+        return _NcclLink(host, made, _GpuBuffers(self._device_id), self._dist, self.watch)
 
 
 class _GpuBuffers:
@@ -67,16 +67,10 @@ class _NcclLink:
     """See `Link`."""
 
     def __init__(
-        self,
-        host: Link,
-        groups: dict[Ranks, Torch],
-        device: _GpuBuffers,
-        dist: Torch,
-        rank: int,
-        watch: Watch,
+        self, host: Link, groups: dict[Ranks, Torch], device: _GpuBuffers, dist: Torch, watch: Watch
     ) -> None:
         self._host, self._groups, self._device = host, groups, device
-        self._dist, self._rank, self._watch = dist, rank, watch
+        self._dist, self._watch = dist, watch
         self.exchange, self.barrier = host.exchange, host.barrier
         self._ops = reductions(dist)
 

@@ -94,7 +94,7 @@ class Sockets:
                 peers[rank] = Peer(rank, self._early.pop((number, rank)))
         except OSError as error:
             raise self.watch.lost(error) from None
-        return _SocketLink(peers, self.rank, self.watch)
+        return _SocketLink(peers, self.watch)
 
     def _accepts(self, link: int, rank: int) -> bool:
         """Return True if a rank has connected for a link; connections for other links are kept."""
@@ -173,8 +173,8 @@ class Sockets:
 
 
 class _SocketLink:
-    def __init__(self, peers: dict[int, Peer], rank: int, watch: Watch) -> None:
-        self._peers, self._rank, self._watch = peers, rank, watch
+    def __init__(self, peers: dict[int, Peer], watch: Watch) -> None:
+        self._peers, self._rank, self._watch = peers, watch.rank, watch
         self._scratch = np.empty(0, np.uint8)
 
     def all_reduce(self, group: Ranks, x: Array, out: Array, op: str) -> None:
