@@ -29,18 +29,6 @@ def filled_like(b: Builder, number: int, x: Tensor, dtype: Dtype | None = None) 
         return b.op("Expand", b.constant(number, dtype.numpy()), b.op("Shape", x))
 
 
-@primitives({"Zeros Empty": 0, "Ones": 1}, unused=_PLACE)
-def filled_sized(b: Builder, number: int, size: Dims, dtype: Dtype | None = None) -> Value:
-    """ConstantOfShape of {number}."""
-    return filled(b, number, size, dtype or ir.DataType.FLOAT)
-
-
-@primitives({"NewZeros NewEmpty": 0, "NewOnes": 1}, unused=_PLACE)
-def filled_new(b: Builder, number: int, x: Tensor, size: Dims, dtype: Dtype | None = None) -> Value:
-    """ConstantOfShape of {number}."""
-    return filled(b, number, size, dtype or b.dtype(x))
-
-
 @function
 @primitive("FillScalar", "FillTensor", "FillV2")
 def fill(b: Builder, shape: Dims, value: Value, dtype: Dtype | None = None) -> Value:
@@ -59,6 +47,10 @@ formulas(
     Fill: dtype: Dtype, shape: Dims, value: Value -> fill(shape, value, dtype)
     FullLike Fills: x, value: Value, dtype: Dtype | None = None -> fill(dims(x), value, dtype or dtype(x))
     NewFull: x, size: Dims, value: Value, dtype: Dtype | None = None -> fill(size, value, dtype or dtype(x))
+    NewZeros(0) NewEmpty(0) NewOnes(1); device pin_memory: number, x, size: Dims,
+        dtype: Dtype | None = None ->
+        # ConstantOfShape of {number}.
+        filled(number, size, dtype or dtype(x))
     OneHot OneHotExt: indices, depth: Value, on_value: Value = 1, off_value: Value = 0, axis: int = -1 ->
         # Equal with Range, and Where.
         axis = axis % (rank(indices) + 1)
@@ -70,6 +62,9 @@ formulas(
         on = tensor(on_value)
         off = cast(tensor(off_value), dtype(on))
         Where(place == classes, scalar(on), scalar(off))
+    Zeros(0) Empty(0) Ones(1); device pin_memory: number, size: Dims, dtype: Dtype | None = None ->
+        # ConstantOfShape of {number}.
+        filled(number, size, dtype or FLOAT)
     """,
 )
 

@@ -2,15 +2,7 @@
 
 from __future__ import annotations
 
-import numpy as np
-import onnx_ir as ir
-
-from pinnace.ops.builder import Builder
-from pinnace.ops.formulas import formulas, function, functions
-from pinnace.ops.reduce import variance
-from pinnace.ops.room import room
-from pinnace.ops.table import Arguments, Ints, Tensor, primitive
-from pinnace.ops.values import Unsupported, Value
+from pinnace.ops.formulas import formulas, functions
 
 formulas(
     __name__,
@@ -18,11 +10,8 @@ formulas(
     AddLayerNormV2; additionalOut: x1, x2, gamma, beta, epsilon: float = 1e-05 ->
         # Add and LayerNormalization.
         total = x1 + x2
-        y, mean, rstd = layer_norm_v3(
-            total,
-            _LayerNorm(gamma=gamma, beta=beta, begin_norm_axis=-1, begin_params_axis=-1, epsilon=epsilon),
-        )
-        (y, mean, rstd, total)
+        y, mean, spread = layer_norm(total, gamma, beta, -1, -1, epsilon)
+        (y, mean, reciprocal_root(spread, epsilon), total)
     AddRmsNorm: x1, x2, gamma, epsilon: float = 1e-06 ->
         # Add, then as RmsNorm.
         total = x1 + x2
@@ -72,10 +61,27 @@ formulas(
         spread = Sqrt(variance + epsilon)
         y = (x - mean) / spread
         (y * gamma + beta, mean, variance)
+    LayerNorm: x, gamma, beta, begin_norm_axis: int = 1, begin_params_axis: int = 1, epsilon: float = 1e-7 ->
+        # LayerNormalization; Mul and Add of gamma and beta where these begin at another axis.
+        layer_norm(x, gamma, beta, begin_norm_axis, begin_params_axis, epsilon)
+    LayerNormExt: x, normalized_shape: Ints, weight = None, bias = None, eps: float = 1e-5 ->
+        # LayerNormalization.
+        first = rank(x) - len(normalized_shape)
+        ones = constant(np.ones(room(*normalized_shape), dtype(x).numpy())) if weight is None else weight
+        spread, mean = variance(x, range(first, rank(x)), 0, True)
+        LayerNormalization(x, ones, bias, axis=first, epsilon=eps), mean, reciprocal_root(spread, eps)
+    LayerNormV3: x, gamma, beta, begin_norm_axis: int = 1, begin_params_axis: int = 1,
+        epsilon: float = 1e-7 ->
+        # LayerNormalization, with the reciprocal of the standard deviation in place of the variance.
+        y, mean, spread = layer_norm(x, gamma, beta, begin_norm_axis, begin_params_axis, epsilon)
+        y, mean, reciprocal_root(spread, epsilon)
     LRN: x, depth_radius: int = 5, bias: float = 1.0, alpha: float = 1.0, beta: float = 0.5 ->
         # LRN.
         size = 2 * depth_radius + 1
         LRN(x, size=size, bias=bias, alpha=alpha * size, beta=beta)
+    RmsNorm: x, gamma, epsilon: float = 1e-6 ->
+        # Div by the root of the mean square, and Mul: what engines fuse into one; in float32.
+        rms_norm(x, gamma, epsilon)
     """,
 )
 
@@ -84,91 +90,28 @@ functions(
     __name__,
     """
     batch_statistics: x -> variance(x, [0, *range(2, rank(x))], 0)[::-1]
+    layer_norm: x, gamma, beta, norm_axis, params_axis, epsilon ->
+        # The result, the mean and the variance.
+        first, alike = axis(norm_axis, x), axis(params_axis, x) == axis(norm_axis, x)
+        ones = None if alike else constant(np.ones(room(*static_shape(x)[first:]), dtype(x).numpy()))
+        scale, offset = (gamma, beta) if alike else (ones, None)
+        y = LayerNormalization(x, scale, offset, axis=first, epsilon=epsilon)
+        spread, mean = variance(x, range(first, rank(x)), 0, True)
+        y if alike else y * gamma + beta, cast(mean, result(x, 1)), cast(spread, result(x, 2))
+    of_channels: x, given, number ->
+        # What is given, else the number for each channel.
+        if given is not None:
+            return given
+        if shape(x)[1] is None:
+            raise Unsupported("needs the number of channels fixed")
+        constant(np.full(room(shape(x)[1]), number, dtype(x).numpy()))
+    plain: x, number -> constant(np.full(room(*static_shape(x)), number, dtype(x).numpy()))
+    reciprocal_root: x, epsilon -> Reciprocal(Sqrt(x + epsilon))
+    rms_norm: x, gamma, epsilon ->
+        # The result, and the reciprocal of the root of the mean square.
+        wide = x if dtype(x) is DOUBLE else cast(x, FLOAT)
+        mean = ReduceMean(wide**2.0, range(rank(x) - rank(gamma), rank(x)), keepdims=1)
+        root = Sqrt(mean + epsilon)
+        cast(wide / root, dtype(x)) * gamma, Reciprocal(root)
     """,
 )
-
-
-@function
-def _plain(b: Builder, like: Tensor, number: float) -> Tensor:
-    return b.constant(np.full(room(*b.static_shape(like)), number, b.dtype(like).numpy()))
-
-
-class _LayerNorm(Arguments):
-    """Scale, offset, first axes and epsilon of a layer normalisation."""
-
-    gamma: Tensor
-    beta: Tensor
-    begin_norm_axis: int = 1
-    begin_params_axis: int = 1
-    epsilon: float = 1e-7
-
-
-@primitive("LayerNorm")
-def layer_norm(b: Builder, x: Tensor, arguments: _LayerNorm) -> Value:
-    """LayerNormalization; Mul and Add of gamma and beta where these begin at another axis."""
-    axis = b.axis(arguments.begin_norm_axis, x)
-    if b.axis(arguments.begin_params_axis, x) == axis:
-        y = b.op(
-            "LayerNormalization", x, arguments.gamma, arguments.beta, axis=axis, epsilon=arguments.epsilon
-        )
-    else:
-        ones = b.constant(np.ones(room(*b.static_shape(x)[axis:]), b.dtype(x).numpy()))
-        plain = b.op("LayerNormalization", x, ones, axis=axis, epsilon=arguments.epsilon)
-        y = b.op("Add", b.op("Mul", plain, arguments.gamma), arguments.beta)
-    spread, mean = variance(b, x, range(axis, b.rank(x)), 0, True)
-    return y, b.cast(mean, b.result(x, 1)), b.cast(spread, b.result(x, 2))
-
-
-@primitive("LayerNormExt")
-def layer_norm_ext(
-    b: Builder,
-    x: Tensor,
-    normalized_shape: Ints,
-    weight: Tensor | None = None,
-    bias: Tensor | None = None,
-    eps: float = 1e-5,
-) -> Value:
-    """LayerNormalization."""
-    axis = b.rank(x) - len(normalized_shape)
-    scale = weight if weight is not None else b.constant(np.ones(room(*normalized_shape), b.dtype(x).numpy()))
-    y = b.op("LayerNormalization", x, scale, bias, axis=axis, epsilon=eps)
-    spread, mean = variance(b, x, range(axis, b.rank(x)), 0, True)
-    return y, mean, reciprocal_root(b, spread, eps)
-
-
-@function
-@primitive("LayerNormV3")
-def layer_norm_v3(b: Builder, x: Tensor, arguments: _LayerNorm) -> Value:
-    """LayerNormalization, with the reciprocal of the standard deviation in place of the variance."""
-    y, mean, spread = layer_norm(b, x, arguments)
-    return y, mean, reciprocal_root(b, spread, arguments.epsilon)
-
-
-@function
-def reciprocal_root(b: Builder, x: Tensor, epsilon: float) -> Tensor:
-    """1 / sqrt(x + epsilon)."""
-    return b.op("Reciprocal", b.op("Sqrt", b.op("Add", x, epsilon)))
-
-
-@function
-def _of_channels(b: Builder, x: Tensor, given: Tensor | None, number: int) -> Tensor:
-    """`given`, else the number for each channel."""
-    if given is not None:
-        return given
-    channels = b.shape(x)[1]
-    if channels is None:
-        raise Unsupported("needs the number of channels fixed")
-    return b.constant(np.full(room(channels), number, b.dtype(x).numpy()))
-
-
-@function
-@primitive("RmsNorm")
-def rms_norm(b: Builder, x: Tensor, gamma: Tensor, epsilon: float = 1e-6) -> Value:
-    """Div by the root of the mean square, and Mul: what engines fuse into one; in float32."""
-    dtype = b.dtype(x)
-    wide = x if dtype is ir.DataType.DOUBLE else b.cast(x, ir.DataType.FLOAT)
-    axes = list(range(b.rank(x) - b.rank(gamma), b.rank(x)))
-    mean = b.op("ReduceMean", b.op("Pow", wide, 2.0), axes, keepdims=1)
-    root = b.op("Sqrt", b.op("Add", mean, epsilon))
-    y = b.op("Mul", b.cast(b.op("Div", wide, root), dtype), gamma)
-    return y, b.op("Reciprocal", root)

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from pinnace.ops.builder import Builder
 from pinnace.ops.formulas import formulas, function
 from pinnace.ops.room import room
-from pinnace.ops.table import Dims, Floats, Tensor, primitive, primitives
+from pinnace.ops.table import Dims, Tensor, primitive
 from pinnace.ops.values import Value
 
 
@@ -72,6 +72,24 @@ formulas(
         rounding = "floor" if mode == "nearest" else None
         coefficient = -0.75 if mode == "cubic" else None
         resized(x, sizes, where, mode=mode, nearest_mode=rounding, cubic_coeff_a=coefficient)
+    UpsampleBicubic2D("cubic") UpsampleBilinear2D("linear") UpsampleLinear1D("linear")
+        UpsampleTrilinear3D("linear") UpsampleNearest1D("nearest") UpsampleNearest2D("nearest")
+        UpsampleNearest3D("nearest"): mode, x, output_size: Dims | None = None, scales: Floats | None = None,
+        align_corners: bool = False ->
+        # Resize, {mode}.
+        nearest = mode == "nearest"
+        sizes = vector([*dims(x, stop=-len(output_size)), *output_size]) if output_size else None
+        times = None if output_size else factors(x, nearest, scales or ())
+        Resize(
+            x,
+            None,
+            times,
+            sizes,
+            coordinate_transformation_mode="asymmetric" if nearest else _coordinates(align_corners, True),
+            mode=mode,
+            nearest_mode="floor" if nearest else None,
+            cubic_coeff_a=-0.75 if mode == "cubic" else None,
+        )
     """,
 )
 
@@ -133,41 +151,14 @@ def _far(x: float, a: float) -> float:
 _MODES = {"0": "asymmetric", "1": "align_corners", "2": "half_pixel"}
 
 
-@primitives(
-    {
-        "UpsampleNearest1D UpsampleNearest2D UpsampleNearest3D": "nearest",
-        "UpsampleLinear1D UpsampleBilinear2D UpsampleTrilinear3D": "linear",
-        "UpsampleBicubic2D": "cubic",
-    }
-)
-def upsample(
-    b: Builder,
-    mode: str,
-    x: Tensor,
-    output_size: Dims | None = None,
-    scales: Floats | None = None,
-    align_corners: bool = False,
-) -> Value:
-    """Resize, {mode}."""
-    where = "asymmetric" if mode == "nearest" else _coordinates(align_corners, True)
-    options: dict[str, Any] = {
-        "mode": mode,
-        "nearest_mode": "floor" if mode == "nearest" else None,
-        "cubic_coeff_a": -0.75 if mode == "cubic" else None,
-    }
-    if output_size:
-        return resized(b, x, output_size, where, **options)
-    factors = np.asarray([1.0, 1.0, *_factors(b, x, mode, scales or ())], np.float32)
-    return b.op("Resize", x, None, factors, coordinate_transformation_mode=where, **options)
-
-
-def _factors(b: Builder, x: Tensor, mode: str, scales: Sequence[float]) -> list[float]:
+@function
+def _factors(b: Builder, x: Tensor, nearest: bool, scales: Sequence[float]) -> npt.NDArray[np.float32]:
     """Scales; to MindSpore a nearest one that keeps or doubles a length does exactly that."""
-    factors = []
+    factors = [1.0, 1.0]
     for length, scale in zip(b.shape(x)[2:], scales, strict=True):
         times = None if length is None else int(length * np.float32(scale)) / max(length, 1)
-        factors.append(times if mode == "nearest" and times in (1, 2) else scale)
-    return factors
+        factors.append(times if nearest and times in (1, 2) else scale)
+    return np.asarray(factors, np.float32)
 
 
 def _shares(old: int, new: int, align_corners: bool) -> npt.NDArray[np.float32]:
