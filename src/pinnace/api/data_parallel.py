@@ -19,7 +19,7 @@ from pinnace.errors import (
     PredictTimeoutError,
 )
 from pinnace.options.arguments import check_list, check_type, path
-from pinnace.options.context import Context, main_device
+from pinnace.options.context import Context, given_context, main_device
 from pinnace.options.effects import with_settings
 from pinnace.options.settings import Settings
 from pinnace.options.table import CHOSEN, PARALLEL, SPLIT
@@ -76,8 +76,8 @@ class DataParallel(EngineOwner):
         name the device.
         """
         model_path, config_path = path("model_path", model_path), path("config_path", config_path)
-        context = Context() if context is None else context
-        _check(context, device_ids, axis)
+        context = given_context(context)
+        _check(device_ids, axis)
         if not os.path.exists(model_path):
             raise ModelFormatError(f"DataParallel failed, model_path does not exist! ({model_path})")
         settings = Settings.load(config_path, config_dict, "config_dict")
@@ -209,8 +209,7 @@ class DeviceStats(Stats):
     retried: int
 
 
-def _check(context: Context, device_ids: list[int] | None, axis: int) -> None:
-    check_type("context", context, Context)
+def _check(device_ids: list[int] | None, axis: int) -> None:
     if device_ids is not None:
         check_list("device_ids", device_ids, int)
     check_type("axis", axis, int)

@@ -15,7 +15,7 @@ from pinnace.building.origin import Origin
 from pinnace.building.planning import to_target
 from pinnace.errors import ArgumentValueError, ConfigError, DataMismatchError, warn
 from pinnace.options.arguments import check_sections, check_type, path
-from pinnace.options.context import Context
+from pinnace.options.context import Context, given_context
 from pinnace.options.effects import with_settings
 from pinnace.options.settings import Settings
 from pinnace.tensors.tensor import Tensor
@@ -52,11 +52,10 @@ class LiteInfer(BaseModel):
         self._model_path = type(network).__name__
         if model_group_id is not None:
             check_type("model_group_id", model_group_id, int)
-        if context is not None:
-            check_type("context", context, Context)
+        context = given_context(context)
         settings = _settings(config)
         shares = model_group_id is not None
-        target = replace(to_target(with_settings(context or Context(), settings)), shared_workspace=shares)
+        target = replace(to_target(with_settings(context, settings)), shared_workspace=shares)
         with tempfile.TemporaryDirectory(prefix="pinnace-") as folder:
             exported = str(Path(folder, "net"))
             mindspore.export(network, *net_inputs, file_name=exported, file_format="MINDIR")

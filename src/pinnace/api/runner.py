@@ -15,7 +15,7 @@ from pinnace.building.planning import to_target
 from pinnace.errors import ArgumentTypeError, ModelFormatError, warn
 from pinnace.machine.cores import usable_core_count
 from pinnace.options.arguments import check_type, path
-from pinnace.options.context import Context, Parallel, device_numbers, file_of_rank
+from pinnace.options.context import Context, Parallel, device_numbers, file_of_rank, given_context
 from pinnace.options.effects import with_settings
 from pinnace.options.settings import Settings
 from pinnace.options.table import BUFFER, CHOSEN, RUNNER
@@ -42,9 +42,7 @@ class RunnerConfig(Parallel):
     ) -> None:
         """Set a context and the options of `Context.parallel`; None means the default."""
         super().__init__()
-        if context is not None:
-            check_type("context", context, Context)
-        vars(self).update(context=context or Context())
+        vars(self).update(context=given_context(context))
         if workers_num is not None:
             self.workers_num = workers_num
         if config_info is not None:
@@ -110,9 +108,7 @@ class ModelParallelRunner(BaseModel):
         model_path = path("model_path", model_path)
         # As in mindspore_lite, a missing file is reported before a wrong context.
         model_path = self._found(model_path, context if isinstance(context, Context) else None)
-        if context is not None:
-            check_type("context", context, Context)
-        context = context or Context()
+        context = given_context(context)
         self._build(model_path, context, context.parallel)
         self._model_path = model_path
 
@@ -120,9 +116,7 @@ class ModelParallelRunner(BaseModel):
         """Compile a model from the bytes of its file; see `Model.build_from_buffer`."""
         if not isinstance(model, bytes | bytearray | memoryview):
             raise ArgumentTypeError(f"model must be bytes, but got {type(model)}.")
-        if context is not None:
-            check_type("context", context, Context)
-        context = context or Context()
+        context = given_context(context)
         self._build(model, context, context.parallel)
         self._model_path = ""
 

@@ -195,6 +195,11 @@ class Context(Options):
         self._appended = True
 
 
+def given_context(argument: object) -> Context:
+    """Return the context of an argument, the default for None. Raises `ArgumentTypeError` for other types."""
+    return Context() if argument is None else check_type("context", argument, Context)
+
+
 def main_device(context: Context) -> str:
     """Return the device that a context prefers. Raises `ConfigError` if the CPU comes before another one."""
     kinds = [kind.lower() for kind in context.target]
