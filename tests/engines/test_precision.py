@@ -117,17 +117,19 @@ def test_a_processor_without_stays_in_fp32_and_says_so(processor, model):
     assert executable.info["engine"].startswith("onnxruntime")
 
 
-def test_an_engine_that_does_not_use_what_the_processor_has_says_so(processor, model):
+def test_an_engine_that_does_not_use_what_the_processor_has_says_so(processor, monkeypatch, model):
     processor(GENOA)
+    monkeypatch.setattr(precision.platform, "machine", lambda: "x86_64")
     target = Target(threads=1, precision="preferred_fp16", provider="onnxruntime")
     with pytest.warns(PinnaceWarning, match=r"onnxruntime [\d.]+ does not use the bfloat16.*openvino"):
         executable = build(model, None, target, Settings())
     assert executable.info["precision"] == "float32"
 
 
-def test_openvino_runs_where_the_processor_has_sixteen_bits(processor, model):
+def test_openvino_runs_where_the_processor_has_sixteen_bits(processor, monkeypatch, model):
     openvino = pytest.importorskip("openvino")
     processor(GENOA)
+    monkeypatch.setattr(precision.platform, "machine", lambda: "x86_64")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", PinnaceWarning)  # the processor may have no 16 bits after all
         executable = build(model, None, Target(threads=1, precision="preferred_fp16"), Settings())
