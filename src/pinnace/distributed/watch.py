@@ -11,7 +11,12 @@ from pinnace.errors import DistributedError
 
 _SPIN = 0.005
 """Seconds of polling, yielding the core in between, before a wait sleeps."""
-_NAP = 0.0002
+_TAKEN = 0.00005
+"""Seconds after which a core that was yielded has been used by another thread: as work of another rank."""
+_WANTED = 0.5
+"""Seconds for which waits sleep at once after that."""
+_SHORTEST, _NAP = 0.00002, 0.0002
+"""Seconds of a sleep: an eighth of what the wait has taken so far, between these."""
 _LOOK = 0.05
 """Seconds between checks of the roster."""
 
@@ -24,6 +29,7 @@ class Watch:
         self.what = "the start"
         self._roster, self._all = roster, range(size)
         self._broken: DistributedError | None = None
+        self._sleeps_until = 0.0
 
     def begin(self, what: str) -> None:
         """Count one more collective. Raises the error that has separated the ranks before."""
@@ -40,10 +46,12 @@ class Watch:
         looked = start
         while not done():
             now = time.monotonic()
-            if now - start < _SPIN:
+            if now - start < _SPIN and now > self._sleeps_until:
                 os.sched_yield()
+                if time.monotonic() - now > _TAKEN:
+                    self._sleeps_until = now + _WANTED
                 continue
-            time.sleep(_NAP)
+            time.sleep(min(max((now - start) / 8, _SHORTEST), _NAP))
             if now - looked > _LOOK:
                 looked = now
                 self.look()
