@@ -3,7 +3,8 @@
     python -m benchmarks collectives [--rounds 7]
 
 Microseconds from call to result, with the two ranks on two cores where this process may use two; CPU is the
-processor time of both, and start what it takes from the first import until the ranks have met.
+processor time of both, and start what it takes from the first import until the ranks have met. "MPI itself"
+is mpi4py's Allreduce, which polls without a pause and looks for no rank that has ended.
 """
 
 from __future__ import annotations
@@ -15,14 +16,17 @@ import statistics
 import subprocess
 import sys
 import time
+from functools import partial
 from importlib.util import find_spec
 
 import numpy as np
 
 from benchmarks.harness import in_turn, resident, table
 
-SIZES = {"4 KB": (1024, 400), "400 KB": (102_400, 100), "4 MB": (1_048_576, 30)}
+SIZES = {"1 KB": (256, 400), "4 KB": (1024, 400), "64 KB": (16_384, 200), "400 KB": (102_400, 100)}
+SIZES |= {"4 MB": (1_048_576, 30)}
 """Floats, and how often."""
+_ITSELF = "MPI itself"
 
 
 def main(arguments: list[str]) -> None:
@@ -32,11 +36,11 @@ def main(arguments: list[str]) -> None:
     parser.add_argument("--rank", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)
     if options.rank:
-        _rank()
+        _rank(options.way == _ITSELF)
     elif options.way:
         _both(options.way)
     else:
-        here = {"mpi": "mpi4py", "torch": "torch", "sockets": "socket"}
+        here = {_ITSELF: "mpi4py", "mpi": "mpi4py", "torch": "torch", "sockets": "socket"}
         ways = [way for way, module in here.items() if find_spec(module)]
         runs = in_turn({w: ["-m", "benchmarks", "collectives", "--way", w] for w in ways}, options.rounds)
         units = {unit: unit.split()[-1] for unit in next(iter(runs.values()))[0]}
@@ -45,8 +49,8 @@ def main(arguments: list[str]) -> None:
 
 
 def _both(way: str) -> None:
-    rank = ["-m", "benchmarks", "collectives", "--rank"]
-    command = ["-m", "pinnace", "launch", "-n", "2", "--with", way, *rank]
+    rank = ["-m", "benchmarks", "collectives", "--rank", "--way", way]
+    command = ["-m", "pinnace", "launch", "-n", "2", "--with", "mpi" if way == _ITSELF else way, *rank]
     done = subprocess.run([sys.executable, *command], capture_output=True, text=True, check=False)
     if done.returncode:
         raise SystemExit(done.stderr)
@@ -54,7 +58,7 @@ def _both(way: str) -> None:
     print(json.dumps({key: statistics.mean(one[key] for one in told) for key in told[0]}))
 
 
-def _rank() -> None:
+def _rank(is_mpi_itself: bool) -> None:
     start = time.perf_counter()
     before = resident()[0]
     from pinnace.distributed.start import communicator
@@ -67,6 +71,11 @@ def _rank() -> None:
     os.sched_setaffinity(0, {cores[ranks.rank % len(cores)]})
     group = (0, 1)
     link = ranks.link([group])
+    reduce = partial(link.all_reduce, group, op="sum")
+    if is_mpi_itself:
+        from mpi4py import MPI
+
+        reduce = MPI.COMM_WORLD.Allreduce
     for size, (floats, count) in SIZES.items():
         x, out = np.ones(floats, np.float32), np.empty(floats, np.float32)
         times = []
@@ -74,7 +83,7 @@ def _rank() -> None:
             if turn == 5:
                 cpu = time.process_time()
             begun = time.perf_counter()
-            link.all_reduce(group, x, out, "sum")
+            reduce(x, out)
             times.append(1e6 * (time.perf_counter() - begun))
         assert (out == 2).all()
         figures[f"{size} us"] = statistics.median(times[5:])
