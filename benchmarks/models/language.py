@@ -101,3 +101,45 @@ def gpt2_step(path: Path, words: int = 50257) -> Path:
     for name, value in present.items():
         w.output(f"present.{name}", value, [1, HEADS, PAST + 1, size])
     return w.save(path)
+
+
+def llama_block(path: Path, width: int = 2048, heads: int = 32, groups: int = 4, inner: int = 5632) -> Path:
+    """One block of TinyLlama, 44 million parameters: hidden (1, 128, 2048), which comes back.
+
+    Queries share keys and values by eights; the rotation of positions is left out.
+    """
+    w = Writer()
+    size = width // heads
+    split = w.constant("split", [0, 0, heads, size], np.int64)
+    few = w.constant("few", [0, 0, groups, 1, size], np.int64)
+    repeated = w.constant("repeated", [1, 1, 1, heads // groups, 1], np.int64)
+    join = w.constant("join", [0, 0, width], np.int64)
+
+    def product(x: str, name: str, given: int, made: int) -> str:
+        return w.node("MatMul", x, w.weight(name, given, made))
+
+    def norm(x: str, name: str) -> str:
+        squares = w.node("ReduceMean", w.node("Mul", x, x), axes=[-1])
+        spread = w.node("Sqrt", w.node("Add", squares, w.constant("epsilon", 1e-5)))
+        return w.node("Mul", w.node("Div", x, spread), w.constant(name, np.ones(width)))
+
+    def shared(x: str, *perm: int) -> str:
+        each = w.node("Expand", w.node("Reshape", x, few), repeated)
+        return w.node("Transpose", w.node("Reshape", each, split), perm=perm)
+
+    x = w.input("hidden", [1, 128, width])
+    y = norm(x, "norm1")
+    query = w.node(
+        "Transpose", w.node("Reshape", product(y, "query", width, width), split), perm=[0, 2, 1, 3]
+    )
+    key = shared(product(y, "key", width, groups * size), 0, 2, 3, 1)
+    value = shared(product(y, "value", width, groups * size), 0, 2, 1, 3)
+    scores = w.node("Mul", w.node("MatMul", query, key), w.constant("scale", size**-0.5))
+    seen = w.node("MatMul", w.node("Softmax", scores, axis=-1), value)
+    joined = w.node("Reshape", w.node("Transpose", seen, perm=[0, 2, 1, 3]), join)
+    x = w.node("Add", x, product(joined, "joined", width, width))
+    y = norm(x, "norm2")
+    gate = product(y, "gate", width, inner)
+    gated = w.node("Mul", w.node("Mul", gate, w.node("Sigmoid", gate)), product(y, "up", width, inner))
+    w.output("after", w.node("Add", x, product(gated, "down", inner, width)), [1, 128, width])
+    return w.save(path)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
 from pathlib import Path
 
@@ -13,6 +14,9 @@ from onnx import TensorProto, helper, numpy_helper
 from pinnace.deferred import import_onnx_ir
 
 import_onnx_ir()
+sys.path.insert(0, str(Path(__file__).parents[2]))  # the benchmarks are no part of the package
+
+from benchmarks.models.language import bert, llama_block  # noqa: E402
 
 from pinnace.distributed.shard import costs  # noqa: E402
 from pinnace.distributed.shard.cutting import shard  # noqa: E402
@@ -53,6 +57,19 @@ def test_two_collectives_a_layer(tmp_path, path):
 def test_two_collectives_a_layer_of_mindspore(tmp_path, name, layers, others):
     for share in shard(ZOO / f"{name}.mindir", 2, tmp_path, "tensor"):
         assert share.collectives == 2 * layers + others
+
+
+def test_large_models_as_they_are(tmp_path, monkeypatch):
+    """The shapes of BERT-base and TinyLlama, narrower; weights cost as much as those of the full width."""
+    monkeypatch.setattr(costs, "HELD", 64)
+    bert(tmp_path / "bert.onnx", 1, 128, 1000, width=96, heads=12, layers=12)
+    for share in shard(tmp_path / "bert.onnx", 2, tmp_path, "tensor"):
+        assert kinds(tmp_path / share.file) == {"AllReduce": 24, "AllGather": 1}
+        assert share.sent == 128 * 96 * 4 * 24 + 128 * 96 * 2
+    llama_block(tmp_path / "llama.onnx", 128, 32, 4, 352)
+    for ranks in (2, 4):
+        for share in shard(tmp_path / "llama.onnx", ranks, tmp_path, "tensor"):
+            assert kinds(tmp_path / share.file) == {"AllReduce": 2}
 
 
 def test_ranks_compute_what_pytorch_did(ranks, tmp_path):

@@ -9,7 +9,7 @@ import time
 from collections.abc import Mapping, Sequence
 
 from pinnace.distributed.communicator import Message, as_bytes
-from pinnace.distributed.watch import Watch
+from pinnace.distributed.watch import WIRE, Watch
 
 _HEAD = struct.Struct("!qQ")
 """Header of an array: its tag, and its number of bytes."""
@@ -122,15 +122,17 @@ def move(
 def _pump(busy: Sequence[Peer], deadline: float, watch: Watch) -> None:
     for peer in busy:
         peer.go_on()
+    soon = time.monotonic() + WIRE
     while busy := [peer for peer in busy if peer.events()]:
         poll = select.poll()
         for peer in busy:
             poll.register(peer.file, peer.events())
-        ready = {file for file, _ in poll.poll(_LOOK)}
+        pause = _LOOK if time.monotonic() > soon else 0
+        ready = {file for file, _ in poll.poll(pause)}
         for peer in busy:
             if peer.file in ready:
                 peer.go_on()
-        if not ready:
+        if not ready and pause:
             watch.look()
             if time.monotonic() > deadline:
                 raise TimeoutError

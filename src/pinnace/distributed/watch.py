@@ -14,8 +14,8 @@ _SPIN = 0.005
 _TAKEN = 0.00005
 """Seconds after which a core that was yielded has been used by another thread: as work of another rank."""
 _WANTED = 0.5
-"""Seconds for which waits poll only `_WIRE` before they sleep after that."""
-_WIRE = 0.0001
+"""Seconds for which waits poll only `WIRE` before they sleep after that."""
+WIRE = 0.0001
 """Seconds that a collective of some hundred kilobytes takes between ranks that are there."""
 _SHORTEST, _NAP = 0.00002, 0.0002
 """Seconds of a sleep: an eighth of what the wait has taken so far, between these."""
@@ -48,7 +48,7 @@ class Watch:
         looked = start
         while not done():
             now = time.monotonic()
-            if now - start < _WIRE:
+            if now - start < WIRE:
                 continue
             if now - start < _SPIN and now > self._sleeps_until:
                 os.sched_yield()
