@@ -208,20 +208,25 @@ class Formula:
         ]
         return {a.arg: self._constant(default) for a, default in pairs if default is not None}
 
-    def __call__(self, b: Builder, *arguments: Value, **named: Value) -> Value:
-        """The value of the last line."""
-        given = self._definition.args
-        bound = self._defaults | dict(zip([a.arg for a in given.args], arguments, strict=False)) | named
-        if given.vararg:
-            bound[given.vararg.arg] = arguments[len(given.args) :]
-        return _run(b, self.lines, ChainMap(bound, *self._constants.maps))
+    @cached_property
+    def _names(self) -> list[str]:
+        return [a.arg for a in self._definition.args.args]
 
-    @property
+    @cached_property
     def _constants(self) -> _Scope:
         return ChainMap(_NAMES, vars(sys.modules[self.__module__]))
 
     def _constant(self, x: ast.expr) -> Value:
         return _value(Builder(), x, self._constants)
+
+    def __call__(self, b: Builder, *arguments: Value, **named: Value) -> Value:
+        """The value of the last line."""
+        bound = {"__name__": self.__module__, **self._defaults, **named}
+        bound.update(zip(self._names, arguments, strict=False))
+        rest = self._definition.args.vararg
+        if rest:
+            bound[rest.arg] = arguments[len(self._names) :]
+        return _run(b, self.lines, ChainMap(bound, *self._constants.maps))
 
 
 def _run(b: Builder, lines: Sequence[ast.stmt], scope: _Scope) -> Value:
@@ -264,15 +269,16 @@ def _value(b: Builder, x: ast.expr, scope: _Scope) -> Value:
         return _value(b, part, scope)
 
     match x:
-        case ast.Constant():
-            return x.value
         case ast.Name():
             return scope[x.id]
-        case ast.List() | ast.Tuple() | ast.Set():
+        case ast.Constant():
+            return x.value
+        case ast.Call(function):
+            named = {k.arg: value(k.value) for k in x.keywords if k.arg}
+            return _called(b, function, _items(b, x.args, scope), named, scope)
+        case ast.List() | ast.Tuple():
             items = _items(b, x.elts, scope)
-            return (
-                items if isinstance(x, ast.List) else tuple(items) if isinstance(x, ast.Tuple) else set(items)
-            )
+            return items if isinstance(x, ast.List) else tuple(items)
         case ast.UnaryOp():
             return _operated(b, x.op, value(x.operand))
         case ast.BinOp():
@@ -305,9 +311,6 @@ def _value(b: Builder, x: ast.expr, scope: _Scope) -> Value:
             return "".join(str(value(part)) for part in parts)
         case ast.FormattedValue(part):
             return value(part)
-        case ast.Call(function):
-            named = {k.arg: value(k.value) for k in x.keywords if k.arg}
-            return _called(b, function, _items(b, x.args, scope), named, scope)
     raise TypeError(f"a formula has {ast.unparse(x)}")
 
 

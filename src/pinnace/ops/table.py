@@ -37,7 +37,7 @@ import inspect
 import typing
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cache, cached_property
 from types import NoneType, UnionType
 from typing import Any, Self, TypeVar
 
@@ -294,6 +294,7 @@ def _convert(b: Builder, p: _Parameter, value: Value) -> Any:
 _TABLE: dict[tuple[Dialect, str], Primitive] = {}
 
 
+@cache
 def _filled() -> Mapping[tuple[Dialect, str], Primitive]:
     """Return the table with all rows. ONNX models, which look up none, do not import the lowerings."""
     importlib.import_module("pinnace.ops.families")
