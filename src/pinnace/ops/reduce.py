@@ -28,41 +28,6 @@ def reduction(b: Builder, op_type: str, x: Tensor, axis: Ints | None = (), keep_
 
 
 @primitives(
-    {"ReduceAny Any AnyExt": ("ReduceMax", "ReduceSum"), "ReduceAll All": ("ReduceMin", "ReduceProd")}
-)
-def truth(
-    b: Builder, op_type: str, of_nothing: str, x: Tensor, axis: Ints | None = (), keep_dims: bool = False
-) -> Value:
-    """{op_type} of what is not 0."""
-    x = b.cast(x, ir.DataType.BOOL)
-    if 0 not in b.shape(x):
-        return reduce(b, op_type, x, axis, keep_dims)
-    # There is no maximum of nothing.
-    number = reduce(b, of_nothing, b.cast(x, ir.DataType.INT64), axis, keep_dims)
-    return b.cast(number, ir.DataType.BOOL)
-
-
-def _best(b: Builder, which: str, x: Tensor, axis: int, keep: bool) -> tuple[Tensor, Tensor]:
-    if b.rank(x) == 0:
-        return x, b.constant(0, np.int64)
-    value = reduce(b, f"Reduce{which}", x, [axis], keep)
-    return value, b.op(f"Arg{which}", x, axis=axis, keepdims=int(keep))
-
-
-@primitives({"MaxDim": "Max", "MinDim": "Min"})
-def value_and_place(b: Builder, which: str, x: Tensor, dim: int, keepdim: bool = False) -> Value:
-    """Reduce{which}, and Arg{which}."""
-    return _best(b, which, x, dim, keepdim)
-
-
-@primitives({"ArgMaxWithValue": "Max", "ArgMinWithValue": "Min"}, unused="dimension")
-def place_and_value(b: Builder, which: str, x: Tensor, axis: int = 0, keep_dims: bool = False) -> Value:
-    """Arg{which}, and Reduce{which}."""
-    value, index = _best(b, which, x, axis, keep_dims)
-    return b.cast(index, b.result(index)), value
-
-
-@primitives(
     {"ReduceSum SumExt": "ReduceSum", "ReduceProd ProdExt": "ReduceProd", "ReduceMean MeanExt": "ReduceMean"}
 )
 def reduction_in_type(
@@ -123,6 +88,18 @@ def as_result(b: Builder, x: Tensor) -> Tensor:
 formulas(
     __name__,
     """
+    Argmax("ArgMax") ArgMax("ArgMax") Argmin("ArgMin") ArgMin("ArgMin"): op_type, x, axis: int | None = -1,
+        output_type: Dtype = INT32 ->
+        # {op_type}.
+        cast(place(op_type, x, axis), output_type)
+    ArgMaxExt("ArgMax") ArgMinExt("ArgMin"): op_type, x, dim: int | None = None, keepdim: bool = False ->
+        # {op_type}.
+        place(op_type, x, dim, keepdim)
+    ArgMaxWithValue("Max") ArgMinWithValue("Min"); dimension: which, x, axis: int = 0,
+        keep_dims: bool = False ->
+        # Arg{which}, and Reduce{which}.
+        value, index = best(which, x, axis, keep_dims)
+        as_result(index), value
     CountNonZero: x, dim: Ints | None = None ->
         # ReduceSum of what is not zero.
         there = cast(cast(x, BOOL), INT64)
@@ -145,6 +122,9 @@ formulas(
         epsilon: float = 1e-12 ->
         # ReduceL1, ReduceL2, ReduceMax, ReduceMin, or Pow of a sum of Pow; not under epsilon.
         not_under(norm(x, p, axis, keep_dims), epsilon)
+    MaxDim("Max") MinDim("Min"): which, x, dim: int, keepdim: bool = False ->
+        # Reduce{which}, and Arg{which}.
+        best(which, x, dim, keepdim)
     Nansum: x, dim: Ints | None = None, keepdim: bool = False, dtype: Dtype | None = None ->
         # ReduceSum of zeros, by Where, for NaN.
         x = Where(IsNaN(x), 0, x) if is_float(x) else x
@@ -153,31 +133,27 @@ formulas(
         dtype: Dtype | None = None ->
         # ReduceL1, ReduceL2, ReduceMax, ReduceMin, or Pow of a sum of Pow.
         norm(cast(x, dtype or result(x)), ord, dim, keepdim)
+    ReduceAny("ReduceMax", "ReduceSum") Any("ReduceMax", "ReduceSum") AnyExt("ReduceMax", "ReduceSum")
+        ReduceAll("ReduceMin", "ReduceProd") All("ReduceMin", "ReduceProd"): op_type, of_nothing, x,
+        axis: Ints | None = (), keep_dims: bool = False ->
+        # {op_type} of what is not 0.
+        x = cast(x, BOOL)
+        if 0 not in shape(x):
+            return reduce(op_type, x, axis, keep_dims)
+        cast(reduce(of_nothing, cast(x, INT64), axis, keep_dims), BOOL)  # there is no maximum of nothing
     ReduceStd: x, axis: Ints | None = (), unbiased: bool = True, keep_dims: bool = False ->
         # Sqrt of the mean square distance, and ReduceMean.
-        spread(True, True, x, axis, int(unbiased), keep_dims)
+        value, mean = variance(x, axis, int(unbiased), keep_dims)
+        Sqrt(value), mean
     SquareSumAll: x, y -> (reduce("ReduceSumSquare", x, None), reduce("ReduceSumSquare", y, None))
+    Std(True, False) Var(False, False) VarMean(False, True) StdMean(True, True): root, with_mean, x,
+        dim: Ints | None = None, correction: int = 1, keepdim: bool = False ->
+        # The mean square distance, its Sqrt for Std, and ReduceMean for the mean.
+        value, mean = variance(x, dim, correction, keepdim)
+        value = Sqrt(value) if root else value
+        (value, mean) if with_mean else value
     """,
 )
-
-
-@function
-@primitives(
-    {"Std": (True, False), "Var": (False, False), "VarMean": (False, True), "StdMean": (True, True)},
-)
-def spread(
-    b: Builder,
-    root: bool,
-    with_mean: bool,
-    x: Tensor,
-    dim: Ints | None = None,
-    correction: int = 1,
-    keepdim: bool = False,
-) -> Value:
-    """The mean square distance, its Sqrt for Std, and ReduceMean for the mean."""
-    value, mean = variance(b, x, dim, correction, keepdim)
-    value = b.op("Sqrt", value) if root else value
-    return (value, mean) if with_mean else value
 
 
 _TINY = 1e-10
@@ -205,22 +181,16 @@ def norm(b: Builder, x: Tensor, p: float, axes: Sequence[int] | None, keep: bool
 functions(
     __name__,
     """
+    best: which, x, along, keep ->
+        # The best along an axis, and its place.
+        if rank(x) == 0:
+            return x, constant(0, np.int64)
+        reduce(f"Reduce{which}", x, [along], keep), op(f"Arg{which}", x, axis=along, keepdims=keep)
     not_under: x, epsilon -> x if epsilon <= _TINY else Max(x, epsilon)
+    place: op_type, x, along, keep=False ->
+        # The place of the best along an axis, or in all of x.
+        if along is None or rank(x) == 0:
+            return op(op_type, reshape(x, [-1]), axis=0, keepdims=0)
+        op(op_type, x, axis=along, keepdims=keep)
     """,
 )
-
-
-@primitives({"Argmax ArgMax": "ArgMax", "Argmin ArgMin": "ArgMin"})
-def place(
-    b: Builder, op_type: str, x: Tensor, axis: int | None = -1, output_type: Dtype = ir.DataType.INT32
-) -> Value:
-    """{op_type}."""
-    return b.cast(_arg(b, op_type, x, axis), output_type)
-
-
-@primitives({"ArgMaxExt": "ArgMax", "ArgMinExt": "ArgMin"})
-def _arg(b: Builder, op_type: str, x: Tensor, dim: int | None = None, keepdim: bool = False) -> Tensor:
-    """{op_type}."""
-    if dim is None or b.rank(x) == 0:
-        return b.op(op_type, b.reshape(x, [-1]), axis=0, keepdims=0)
-    return b.op(op_type, x, axis=dim, keepdims=int(keepdim))
