@@ -227,17 +227,9 @@ def transposed(
     longer = [step - 1 if e is None else e for e, step in zip(exact, steps, strict=True)]
     if any(e >= max(s, d) for e, s, d in zip(longer, steps, holes, strict=True)):
         raise Unsupported(f"is longer by {longer} than a stride of {steps} can tell apart")
-    whole = b.op(
-        "ConvTranspose",
-        x,
-        weight,
-        bias,
-        strides=steps,
-        dilations=holes,
-        group=kernel.group,
-        pads=pads if any(pads) else None,
-        output_padding=longer if any(longer) else None,
-    )
+    options = {"pads": pads, "output_padding": longer, "strides": steps, "dilations": holes}
+    given: dict[str, Any] = {name: numbers for name, numbers in options.items() if any(numbers)}
+    whole = b.op("ConvTranspose", x, weight, bias, group=kernel.group, **given)
     cut = [i for i, e in enumerate(exact) if e is None and steps[i] > 1]
     if not cut:
         return whole

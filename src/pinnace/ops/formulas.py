@@ -285,6 +285,24 @@ def _value(b: Builder, x: ast.expr, scope: _Scope) -> Value:
             return _operated(b, x.op, value(x.left), value(x.right))
         case ast.Compare(left, [sign], [right]):
             return _operated(b, sign, value(left), value(right))
+        case ast.IfExp():
+            return value(x.body if value(x.test) else x.orelse)
+        case ast.Slice(lower, upper, step):
+            return slice(*(None if part is None else value(part) for part in (lower, upper, step)))
+        case ast.Subscript(of, place):
+            return value(of)[value(place)]
+        case ast.Attribute(of, name):
+            return getattr(value(of), name)
+    return _of_parts(b, x, scope)
+
+
+def _of_parts(b: Builder, x: ast.expr, scope: _Scope) -> Value:
+    """The value of what repeats its parts, or stops among them."""
+
+    def value(part: ast.expr) -> Value:
+        return _value(b, part, scope)
+
+    match x:
         case ast.BoolOp(sign, parts):
             found: Value = None
             for part in parts:
@@ -292,12 +310,6 @@ def _value(b: Builder, x: ast.expr, scope: _Scope) -> Value:
                 if bool(found) is isinstance(sign, ast.Or):
                     break
             return found
-        case ast.IfExp():
-            return value(x.body if value(x.test) else x.orelse)
-        case ast.Slice(lower, upper, step):
-            return slice(*(None if part is None else value(part) for part in (lower, upper, step)))
-        case ast.Subscript(of, place):
-            return value(of)[value(place)]
         case ast.ListComp(part, [ast.comprehension(target, numbers, tests)]):
             found = []
             for number in value(numbers):
@@ -305,8 +317,6 @@ def _value(b: Builder, x: ast.expr, scope: _Scope) -> Value:
                 if all(map(value, tests)):
                     found.append(value(part))
             return found
-        case ast.Attribute(of, name):
-            return getattr(value(of), name)
         case ast.JoinedStr(parts):
             return "".join(str(value(part)) for part in parts)
         case ast.FormattedValue(part):
