@@ -22,6 +22,8 @@ from torch.nn import functional as f
 
 WIDTH, HEADS, GROUPS, INNER, LAYERS, WORDS, LENGTH = 32, 4, 2, 64, 2, 61, 6
 SIZE = WIDTH // HEADS
+FREE = {"bert": ["ids", "kinds"], "llama": ["ids"], "llama_fused": ["ids"]}
+"""Inputs whose batch and length are free."""
 
 
 def heads(x: torch.Tensor, count: int = HEADS) -> torch.Tensor:
@@ -236,7 +238,14 @@ def main(folder: Path) -> None:
             )
             for way in ("script", "dynamo"):
                 written = io.BytesIO()
-                torch.onnx.export(module, inputs, written, dynamo=way == "dynamo", verbose=False)
+                names = FREE.get(name, [])
+                if way == "dynamo":
+                    sizes = {0: torch.export.Dim.AUTO, 1: torch.export.Dim.AUTO}
+                    free = {"dynamic_shapes": [sizes] * len(names) or None}
+                else:
+                    free = {"dynamic_axes": {key: {0: "batch", 1: "length"} for key in names}}
+                    free["input_names"] = names
+                torch.onnx.export(module, inputs, written, dynamo=way == "dynamo", verbose=False, **free)
                 model = onnx.load_from_string(written.getvalue())
                 for node in model.graph.node:  # stacks of the exporter, larger than the weights
                     del node.metadata_props[:]

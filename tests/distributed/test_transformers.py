@@ -48,7 +48,7 @@ def test_two_collectives_a_layer(tmp_path, path):
     shares = shard(path, 2, tmp_path, "tensor")
     for share in shares:
         assert kinds(tmp_path / share.file) == COLLECTIVES[path.stem.rpartition("_")[0]]
-        assert share.weights <= 0.52 * share.whole  # norms are whole
+        assert share.weights <= 0.53 * share.whole  # norms and numbers are whole
 
 
 @pytest.mark.parametrize(

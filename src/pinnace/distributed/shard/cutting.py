@@ -41,6 +41,8 @@ from pinnace.weights.source import SMALL, Source
 _SPARE = 0.15
 """Share of the weights that a rank may hold beyond its part before a pipeline is the better choice."""
 _MOST_RANKS = 1024
+_MADE_UP = (3, 2), (4, 3)
+"""Two sets of sizes for free dimensions: that of the first, and the step from each to the next."""
 
 
 @dataclass(frozen=True)
@@ -143,11 +145,13 @@ def _prepared(source: Source, shapes: Mapping[str, Sequence[int]]) -> ir.Model:
             )
         _check_shape(source.name, known[name], dims)
         known[name].shape = ir.Shape(dims)
-        for value in (v for node in model.graph for v in node.outputs):
-            value.shape = None
+        _forget_shapes([value for node in model.graph for value in node.outputs])
     _plain_products(model.graph)
-    ShapeInferencePass(check_type=False, strict_mode=False)(model)
-    _fold_shapes(model, source.name)
+    try:
+        integers = _inferred(model, source.name)
+    except UnsupportedModelError:  # it allows few sizes
+        integers = _infer(model, source.name)
+    _fold(model.graph, integers)
     return model
 
 
@@ -169,20 +173,83 @@ def _check_shape(model: str, value: ir.Value, dims: Sequence[int]) -> None:
     raise ConfigError(f"{model}: input {value.name!r} cannot have the shape {list(dims)}: {wanted}")
 
 
-def _fold_shapes(model: ir.Model, name: str) -> None:
+def _inferred(model: ir.Model, name: str) -> Mapping[ir.Value, ir.TensorProtocol]:
+    """Infer types and shapes, and return the small integers that they determine.
+
+    Where inputs have free dimensions, what is the same for two made-up sizes of them is fixed: inference does
+    not follow them through the arithmetic with which exporters write shapes.
+    """
+    inputs = model.graph.inputs
+    outputs = [value for node in model.graph for value in node.outputs]
+    given = [list(value.shape or ()) for value in inputs]
+    names = [[_name(dim, place, axis) for axis, dim in enumerate(dims)] for place, dims in enumerate(given)]
+    free = list(dict.fromkeys(name for dims in names for name in dims if name))
+    if not free or any(value.shape is None for value in inputs):
+        return _infer(model, name)
+    sizes = [{key: first + step * number for number, key in enumerate(free)} for first, step in _MADE_UP]
+    shapes, integers = [], []
+    try:
+        for made_up in sizes:
+            for value, dims, keys in zip(inputs, given, names, strict=True):
+                value.shape = ir.Shape([made_up.get(key, dim) for dim, key in zip(dims, keys, strict=True)])
+            _forget_shapes(outputs)
+            integers.append(_infer(model, name))
+            shapes.append([value.shape for value in outputs])
+    finally:
+        _forget_shapes(outputs)
+        for value, dims in zip(inputs, given, strict=True):
+            value.shape = ir.Shape(dims)
+    symbols = {(sizes[0][key], sizes[1][key]): key for key in free}
+    for value, one, other in zip(outputs, *shapes, strict=True):
+        value.shape = _common(one, other, symbols)
+    first, second = integers
+    same = [v for v in first if v in second and np.array_equal(first[v].numpy(), second[v].numpy())]
+    return {value: first[value] for value in same}
+
+
+def _forget_shapes(values: Sequence[ir.Value]) -> None:
+    for value in values:
+        value.shape = None
+
+
+def _name(dim: int | ir.SymbolicDim, place: int, axis: int) -> str:
+    """Return a name of a free dimension of an input; "" for a fixed one."""
+    return "" if isinstance(dim, int) else dim.value or f"free {place} {axis}"
+
+
+def _infer(model: ir.Model, name: str) -> Mapping[ir.Value, ir.TensorProtocol]:
+    ShapeInferencePass(check_type=False, strict_mode=False)(model)
+    return infer_all(model, name)
+
+
+def _common(
+    one: ir.Shape | None, other: ir.Shape | None, symbols: Mapping[tuple[int, int], str]
+) -> ir.Shape | None:
+    """Return the dimensions that two shapes share; equal pairs of others get equal names."""
+    if one is None or other is None or len(one) != len(other):
+        return None
+    dims: list[int | str | None] = []
+    for a, b in zip(one, other, strict=True):
+        if isinstance(a, int) and isinstance(b, int):
+            dims.append(a if a == b else symbols.get((a, b), f"size {a} {b}"))
+        else:
+            dims.append(None)
+    return ir.Shape(dims)
+
+
+def _fold(graph: ir.Graph, known: Mapping[ir.Value, ir.TensorProtocol]) -> None:
     """Write sizes that the graph computes from fixed shapes as constants."""
-    graph = model.graph
-    for value, held in infer_all(model, name).items():
+    for value, held in known.items():
         producer = value.producer()
         if producer is not None and not value.is_graph_output():
-            known = ir.Value(
+            constant = ir.Value(
                 name=f"pinnace/known/{value.name}",  # the prefix avoids names of the file
                 const_value=held,
                 shape=ir.Shape(held.shape.numpy()),
                 type=ir.TensorType(held.dtype),
             )
-            graph.initializers[known.name or ""] = known
-            ir.convenience.replace_all_uses_with(value, known)
+            graph.initializers[constant.name or ""] = constant
+            ir.convenience.replace_all_uses_with(value, constant)
             graph.remove(producer, safe=True)
 
 
