@@ -17,7 +17,8 @@ from pathlib import Path
 
 import pinnace.ops  # noqa: F401  (fills the table)
 from pinnace import formats
-from pinnace.ops.table import Primitive, find, rows
+from pinnace.ops.families import find, rows
+from pinnace.ops.table import Primitive
 from pinnace.program import Dialect, Program
 from pinnace.weights.source import Source
 

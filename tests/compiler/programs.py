@@ -6,7 +6,8 @@ import numpy as np
 import onnx_ir as ir
 import onnxruntime as ort
 
-from pinnace.compiler.lower import STATE, lower
+from pinnace.compiler.entry import STATE
+from pinnace.compiler.lower import lower
 from pinnace.program import Dialect, Function, Input, Monad, Node, Program, TypeInfo
 
 SCALAR = TypeInfo(ir.DataType.FLOAT, ())

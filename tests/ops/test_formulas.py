@@ -11,9 +11,9 @@ import pytest
 
 import pinnace.ops  # noqa: F401  (fills the table)
 from pinnace.ops.builder import Builder
+from pinnace.ops.families import rows
 from pinnace.ops.formulas import _FUNCTIONS, _NAMES, _PLAIN, Formula
 from pinnace.ops.inference import OPSET
-from pinnace.ops.table import rows
 
 FORMULAS = {
     **{row.name: row.lowering for row in rows() if isinstance(row.lowering, Formula)},

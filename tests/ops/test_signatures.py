@@ -19,8 +19,9 @@ import pinnace.ops  # noqa: F401  (fills the table)
 from pinnace.errors import PinnaceWarning
 from pinnace.ops import signatures
 from pinnace.ops.builder import Builder
+from pinnace.ops.families import find, rows
 from pinnace.ops.formulas import Formula
-from pinnace.ops.table import Arguments, find, rows
+from pinnace.ops.table import Arguments
 from pinnace.ops.values import Unsupported
 from pinnace.program import Dialect, Layout
 

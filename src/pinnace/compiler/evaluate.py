@@ -14,7 +14,8 @@ from pinnace.compiler.schedule import Schedule
 from pinnace.compiler.work import Work
 from pinnace.ops import quantisation
 from pinnace.ops.builder import Builder
-from pinnace.ops.table import Primitive, find
+from pinnace.ops.families import find
+from pinnace.ops.table import Primitive
 from pinnace.ops.values import Closure, Effects, Unsupported, Value
 from pinnace.program import Function, FunctionRef, Literal, Monad, Node, Program
 

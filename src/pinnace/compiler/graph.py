@@ -10,10 +10,10 @@ import onnx_ir as ir
 
 from pinnace.compiler import outputs
 from pinnace.compiler import plan as plans
-from pinnace.compiler.lower import HELD_BACK, STATE, graph_inputs, lower
+from pinnace.compiler.entry import STATE, graph_inputs
 from pinnace.compiler.nodes import nodes
 from pinnace.compiler.reshaping import compare, infer_all, loosen, reshape, shape_of
-from pinnace.compiler.variable import Variable, chosen, variables
+from pinnace.compiler.variable import HELD_BACK, Variable, chosen, variables
 from pinnace.errors import ConfigError, UnsupportedModelError, UnsupportedPrimitive
 from pinnace.ops.collective import DOMAIN
 from pinnace.program import Dialect, Layout, Program
@@ -59,7 +59,7 @@ def compilable(
     """
     exchanged = chosen(graph, name, variable)
     ids = frozenset(id(tensor) for tensors in exchanged.values() for tensor in tensors)
-    model = lower(graph, ids, shapes) if isinstance(graph, Program) else graph
+    model = _lowered(graph, ids, shapes) if isinstance(graph, Program) else graph
     if plan:
         plans.apply(model, plan, name, _producers(graph) if isinstance(graph, Program) else {})
     states = [i for i in model.graph.inputs if STATE in i.metadata_props]
@@ -82,6 +82,12 @@ def compilable(
     return Compilable(model, name, folder, interface, first_state, weights, held_back)
 
 
+def _lowered(program: Program, variable: frozenset[int], shapes: Sequence[Shape] = ()) -> ir.Model:
+    from pinnace.compiler.lower import lower  # with all lowerings, which ONNX models do not need
+
+    return lower(program, variable, shapes)
+
+
 def _reshape(
     graph: Program | ir.Model,
     model: ir.Model,
@@ -98,7 +104,7 @@ def _reshape(
     infer_all(model, name)
     if isinstance(graph, Program) and graph.dialect is Dialect.MINDSPORE:
         # References for MindSpore Lite and ONNX, unlike MindSpore, compute with the numbers in the file.
-        compare(model, lower(graph, ids), name)
+        compare(model, _lowered(graph, ids), name)
 
 
 def shapes_of(graph: Program | ir.Model, input_shape: str, name: str) -> tuple[Shape, ...]:

@@ -2,32 +2,26 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Sequence
 
 import onnx_ir as ir
 
-import pinnace.ops as _ops  # noqa: F401  (fills the table)
+from pinnace.compiler.entry import STATE, entry_inputs, graph_inputs, leaves, unique
 from pinnace.compiler.failures import NodeFailure
 from pinnace.compiler.nodes import inner_graphs, nodes
 from pinnace.compiler.reshaping import reshape
 from pinnace.compiler.trace import Tracer
+from pinnace.compiler.variable import HELD_BACK
 from pinnace.compiler.work import Work
 from pinnace.errors import UnsupportedModelError, UnsupportedPrimitive
 from pinnace.ops import quantisation
 from pinnace.ops.builder import Builder
 from pinnace.ops.collective import DOMAIN
+from pinnace.ops.families import find
 from pinnace.ops.inference import OPSET, infer
-from pinnace.ops.table import find
 from pinnace.ops.values import AlwaysRaises, Closure, Effects, Unsupported, Value, flatten
-from pinnace.program import Input, Program
+from pinnace.program import Program
 from pinnace.shapes import Shape
-
-STATE = "pinnace.state"
-"""Metadata key of a graph input with state; the value names the output that replaces it."""
-
-HELD_BACK = "pinnace.held_back"
-"""Metadata key of a model whose graph would be another if its exchangeable weights were not."""
 
 _IR_VERSION = 10  # that of ONNX 1.16, which introduced operator set 21
 
@@ -60,15 +54,15 @@ def lower(program: Program, variable: frozenset[int] = frozenset(), shapes: Sequ
 def _traced(program: Program, changing: frozenset[int], shapes: Sequence[Shape], work: Work) -> ir.Model:
     """Trace a program; `changing` are the ids of weights on whose values the graph must not depend."""
     builder = Builder(program.layout, changing)
-    inputs = _entry_inputs(program)
+    inputs = entry_inputs(program)
     if shapes:
-        reshape(_leaves(inputs), shapes)
+        reshape(leaves(inputs), shapes)
     value, effects = _run_main(Tracer(program, builder, not shapes, work), inputs)
     assigned = frozenset(id(t.const_value) for t in builder.asked & effects.memory.keys())
     if assigned:
         # A branch was selected by the first value of an assigned tensor: trace again without that value.
         return _traced(program, changing | assigned, shapes, work)
-    return _assemble(program, builder, _leaves(inputs), value, effects)
+    return _assemble(program, builder, leaves(inputs), value, effects)
 
 
 def unsupported(program: Program) -> list[UnsupportedPrimitive]:
@@ -79,34 +73,6 @@ def unsupported(program: Program) -> list[UnsupportedPrimitive]:
         for node in function.nodes
         if node.primitive and find(program.dialect, node.primitive) is None
     )
-
-
-def graph_inputs(program: Program) -> list[ir.Value]:
-    """Return the graph inputs of the entry function, with tuples flattened; only tensors have a type."""
-    return _leaves(_entry_inputs(program))
-
-
-def _entry_inputs(program: Program) -> list[Value]:
-    """Return the arguments of the entry function."""
-    shown = program.input_names or [i.name for i in program.main.inputs]
-    inputs = [_entry_input(i, name) for i, name in zip(program.main.inputs, shown, strict=True)]
-    leaves = _leaves(inputs)
-    for leaf, name in zip(leaves, _unique([v.name or "" for v in leaves], set()), strict=True):
-        leaf.name = name
-    return inputs
-
-
-def _entry_input(declared: Input, name: str) -> Value:
-    if declared.parts:
-        return tuple(_entry_input(part, f"{name}_{i}") for i, part in enumerate(declared.parts))
-    if declared.type is None:
-        return ir.Value(name=name)
-    shape = None if declared.type.shape is None else ir.Shape(declared.type.shape)
-    return ir.Value(name=name, shape=shape, type=ir.TensorType(declared.type.dtype))
-
-
-def _leaves(values: Iterable[Value]) -> list[ir.Value]:
-    return [leaf for value in values for leaf in flatten(value) if isinstance(leaf, ir.Value)]
 
 
 def _check_inputs(source: str, inputs: Iterable[ir.Value]) -> None:
@@ -144,7 +110,7 @@ def _assemble(
     states = [t for t in effects.memory if t in b.initializers.values() and not t.is_graph_input()]
     names = [*_output_names(program, len(outputs)), *(f"{t.name}.next" for t in states)]
     taken = {i.name or "" for i in inputs} | b.initializers.keys()
-    named = _named(b, [*outputs, *(effects.read(t) for t in states)], _unique(names, taken))
+    named = _named(b, [*outputs, *(effects.read(t) for t in states)], unique(names, taken))
     for target, output in zip(states, named[len(outputs) :], strict=True):
         target.metadata_props[STATE] = output.name or ""
     needed, used = _needed(b.nodes, named)
@@ -186,19 +152,6 @@ def _output_names(program: Program, count: int) -> Sequence[str]:
     names = program.output_names or program.main.outputs
     # An output that is a tuple becomes several tensors, with one name for all.
     return names if len(names) == count else [f"{names[0]}_{i}" for i in range(count)]
-
-
-def _unique(names: Iterable[str], taken: set[str]) -> list[str]:
-    unique: list[str] = []
-    tried: Counter[str] = Counter()
-    for name in names:
-        candidate = name
-        while candidate in taken:
-            tried[name] += 1
-            candidate = f"{name}_{tried[name]}"
-        taken.add(candidate)
-        unique.append(candidate)
-    return unique
 
 
 def _named(b: Builder, values: list[ir.Value], names: list[str]) -> list[ir.Value]:

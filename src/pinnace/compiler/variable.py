@@ -12,6 +12,9 @@ import onnx_ir as ir
 from pinnace.errors import ConfigError
 from pinnace.program import Program
 
+HELD_BACK = "pinnace.held_back"
+"""Metadata key of a model whose graph would be another if its exchangeable weights were not."""
+
 _MAX_NAMED = 5  # unknown names in one message
 _SHAPE_LIKE = 64
 """Elements up to which integers may determine a shape."""

@@ -1,1 +1,1 @@
-"""What primitives mean: lowerings to ONNX, and the table in which they are found."""
+"""Lowerings of primitives to ONNX, and the table in which they are found."""

@@ -1,6 +1,11 @@
-"""The modules that fill the primitive table, one a family. `table` imports them when a row is looked up."""
+"""The primitive table with all its rows: the families, and the functions that look them up.
+
+Models of MindSpore import it when they are lowered; ONNX models need none of it.
+"""
 
 from __future__ import annotations
+
+from collections.abc import Iterator
 
 from pinnace.ops import activation as activation
 from pinnace.ops import adaptive as adaptive
@@ -47,6 +52,7 @@ from pinnace.ops import resize as resize
 from pinnace.ops import scalar as scalar
 from pinnace.ops import segments as segments
 from pinnace.ops import signal as signal
+from pinnace.ops import signatures
 from pinnace.ops import slicing as slicing
 from pinnace.ops import solve as solve
 from pinnace.ops import special as special
@@ -57,3 +63,21 @@ from pinnace.ops import unique as unique
 from pinnace.ops import views as views
 
 from pinnace.ops import lite_shared as lite_shared  # isort: skip  (the rows that it names)
+from pinnace.ops.table import TABLE, Primitive
+from pinnace.program import Dialect
+
+
+def find(dialect: Dialect, name: str) -> Primitive | None:
+    """The row for a primitive, or None where Pinnace does not know it.
+
+    MindSpore Lite's converter leaves MindSpore's primitives in a file that it has none of its own for.
+    """
+    row = TABLE.get((dialect, name))
+    if row is None and dialect is Dialect.LITE and signatures.find(dialect, name) is None:
+        row = TABLE.get((Dialect.MINDSPORE, name))
+    return row
+
+
+def rows() -> Iterator[Primitive]:
+    """All rows, in order of name."""
+    return iter(sorted(TABLE.values(), key=lambda row: (row.name, row.dialect.value)))

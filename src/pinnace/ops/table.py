@@ -32,12 +32,11 @@ table's column "lowered to". A family of primitives is one lowering with a table
 
 from __future__ import annotations
 
-import importlib
 import inspect
 import typing
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache, cached_property
+from functools import cached_property
 from types import NoneType, UnionType
 from typing import Any, Self, TypeVar
 
@@ -291,14 +290,8 @@ def _convert(b: Builder, p: _Parameter, value: Value) -> Any:
         raise Unsupported(f"argument {p.name!r} {error}") from None
 
 
-_TABLE: dict[tuple[Dialect, str], Primitive] = {}
-
-
-@cache
-def _filled() -> Mapping[tuple[Dialect, str], Primitive]:
-    """Return the table with all rows. ONNX models, which look up none, do not import the lowerings."""
-    importlib.import_module("pinnace.ops.families")
-    return _TABLE
+TABLE: dict[tuple[Dialect, str], Primitive] = {}
+"""The rows, which the modules that `families` imports enter."""
 
 
 def primitive(*names: str, dialect: Dialect = Dialect.MINDSPORE, unused: str = "") -> Callable[[_L], _L]:
@@ -329,34 +322,17 @@ def primitives(
 
 
 def _enter(row: Primitive) -> None:
-    if (row.dialect, row.name) in _TABLE:
+    if (row.dialect, row.name) in TABLE:
         raise ValueError(f"{row.name} is defined twice for dialect {row.dialect.value}")
-    _TABLE[row.dialect, row.name] = row
+    TABLE[row.dialect, row.name] = row
 
 
 def shared(names: str) -> None:
     """Enter the rows of MindSpore's primitives (names parted by blanks) for MindSpore Lite's of that name."""
     for name in names.split():
-        _enter(replace(_TABLE[Dialect.MINDSPORE, name], dialect=Dialect.LITE))
-
-
-def find(dialect: Dialect, name: str) -> Primitive | None:
-    """The row for a primitive, or None where Pinnace does not know it.
-
-    MindSpore Lite's converter leaves MindSpore's primitives in a file that it has none of its own for.
-    """
-    table = _filled()
-    row = table.get((dialect, name))
-    if row is None and dialect is Dialect.LITE and signatures.find(dialect, name) is None:
-        row = table.get((Dialect.MINDSPORE, name))
-    return row
+        _enter(replace(TABLE[Dialect.MINDSPORE, name], dialect=Dialect.LITE))
 
 
 def lowered(b: Builder, name: str, *inputs: Value) -> Value:
     """The value of one of MindSpore's primitives that is in the table."""
-    return _filled()[Dialect.MINDSPORE, name].lower(b, inputs, {})
-
-
-def rows() -> Iterator[Primitive]:
-    """All rows, in order of name."""
-    return iter(sorted(_filled().values(), key=lambda row: (row.name, row.dialect.value)))
+    return TABLE[Dialect.MINDSPORE, name].lower(b, inputs, {})

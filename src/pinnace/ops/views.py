@@ -15,17 +15,18 @@ from pinnace.ops import index
 from pinnace.ops.builder import Builder
 from pinnace.ops.formulas import Formula
 from pinnace.ops.room import room
-from pinnace.ops.table import Lowering, Primitive, Tensor, find, primitive
+from pinnace.ops.table import TABLE, Lowering, Primitive, Tensor, primitive
 from pinnace.ops.values import Effects, Value
 from pinnace.program import Dialect
 
 
 def _views(plain_ones: Mapping[str, str | Lowering]) -> None:
     for name, plain in plain_ones.items():
-        row = find(Dialect.MINDSPORE, plain) if isinstance(plain, str) else None
-        if row is None:
-            assert not isinstance(plain, str)  # else a name of this package
-            row = Primitive(name, Dialect.MINDSPORE, plain)
+        row = (
+            TABLE[Dialect.MINDSPORE, plain]
+            if isinstance(plain, str)
+            else Primitive(name, Dialect.MINDSPORE, plain)
+        )
         primitive(name)(_viewing(row))
 
 
