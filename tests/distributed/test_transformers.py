@@ -106,6 +106,39 @@ def test_an_index_that_no_rank_has(ranks, tmp_path, monkeypatch):
     assert all("indices element out of data bounds" in answers[rank]["raised"] for rank in range(2))
 
 
+@pytest.mark.parametrize("kind", ["Transpose", "Gemm"])
+def test_a_table_that_is_the_head_too(ranks, tmp_path, kind):
+    """It is cut once: by columns, which are gathered once, and by which the head is a sum."""
+    head = [helper.make_node("Gemm", ["rows", "table"], ["y"], transB=1)]
+    if kind == "Transpose":
+        head = [
+            helper.make_node("Transpose", ["table"], ["t"]),
+            helper.make_node("MatMul", ["rows", "t"], ["y"]),
+        ]
+    table = np.random.default_rng(1).normal(size=(61, 32)).astype(np.float32)
+    graph = helper.make_graph(
+        [
+            helper.make_node("Gather", ["table", "ids"], ["x"]),
+            helper.make_node("Tanh", ["x"], ["rows"]),
+            *head,
+        ],
+        "tied",
+        [helper.make_tensor_value_info("ids", TensorProto.INT64, [6])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [6, 61])],
+        [numpy_helper.from_array(table, "table")],
+    )
+    onnx.save(
+        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8),
+        tmp_path / "tied.onnx",
+    )
+    ids = np.array([0, 60, 5, 5, 9, 1])
+    np.savez(tmp_path / "tied.npz", run0_x0=ids, run0_y0=np.tanh(table[ids]) @ table.T)
+    shares = shard(tmp_path / "tied.onnx", 2, tmp_path, "tensor")
+    assert [share.weights for share in shares] == [61 * 32 * 2] * 2
+    answers, _ = ranks("sockets", f"{tmp_path}/tied_{{rank}}.onnx", 2, "--golden", str(tmp_path))
+    assert all(answers[rank]["error"] <= TOLERANCE for rank in range(2))
+
+
 TABLE = np.random.default_rng(1).normal(size=(17, 15)).astype(np.float32)
 
 

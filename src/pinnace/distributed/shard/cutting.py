@@ -254,12 +254,17 @@ def _fold(graph: ir.Graph, known: Mapping[ir.Value, ir.TensorProtocol]) -> None:
 
 
 def _plain_products(graph: ir.Graph) -> None:
-    """Fold transposes of weights, and turn Gemm into MatMul and Add."""
+    """Fold transposes of weights that nothing else reads, and turn Gemm into MatMul and Add.
+
+    A table that is a head too is cut once for both.
+    """
     for node in list(graph):
         weight = node.inputs[0] if node.inputs else None
-        if node.domain or any(output.is_graph_output() for output in node.outputs):
+        is_output = any(output.is_graph_output() for output in node.outputs)
+        is_weight = weight is not None and weight.const_value is not None and len(weight.uses()) == 1
+        if node.domain:
             continue
-        if node.op_type == "Transpose" and weight is not None and weight.const_value is not None:
+        if node.op_type == "Transpose" and weight is not None and is_weight and not is_output:
             order = node.attributes.get_ints("perm", None)
             ir.convenience.replace_all_uses_with(node.outputs[0], _transposed(graph, weight, order))
             graph.remove(node, safe=True)
@@ -282,16 +287,23 @@ def _write_matmul(graph: ir.Graph, node: ir.Node) -> None:
     weight = node.inputs[1]
     assert weight is not None
     assert weight.const_value is not None
-    if node.attributes.get_int("transB", 0):
+    new = []
+    if node.attributes.get_int("transB", 0) and len(weight.uses()) == 1:
         weight = _transposed(graph, weight, (1, 0))
+    elif node.attributes.get_int("transB", 0):
+        new.append(ir.Node("", "Transpose", [weight]))
+        weight = new[0].outputs[0]
+        weight.name = f"{node.outputs[0].name}.weight"
     product = ir.Node("", "MatMul", [node.inputs[0], weight], name=node.name)
-    new = [product]
+    new.append(product)
     if len(node.inputs) > 2 and node.inputs[2] is not None:
         new.append(ir.Node("", "Add", [product.outputs[0], node.inputs[2]]))
-        new[-1].outputs[0].name = f"{node.outputs[0].name}.sum"
-    product.outputs[0].name = f"{node.outputs[0].name}.product"
+    (old,), (result,) = node.outputs, new[-1].outputs
+    product.outputs[0].name = f"{old.name}.product"
+    result.name, old.name = old.name, f"{old.name}.gemm"
+    result.type, result.shape = old.type, old.shape
     graph.insert_before(node, new)
-    ir.convenience.replace_all_uses_with(node.outputs[0], new[-1].outputs[0])
+    ir.convenience.replace_all_uses_with(old, result, replace_graph_outputs=True)
     graph.remove(node, safe=True)
 
 
