@@ -177,7 +177,7 @@ class Formula:
 
     @property
     def lines(self) -> Sequence[ast.stmt]:
-        """What computes the value, which is that of the last line."""
+        """The lines of the formula; its value is that of the last one."""
         return self._definition.body
 
     @cached_property

@@ -116,7 +116,7 @@ def detection_post_process(
 ) -> Value:
     """Boxes from anchors; NonMaxSuppression, of all classes or of each, and TopK of what it keeps."""
     if not use_regular_nms and max_classes_per_detection != 1:
-        raise Unsupported(f"shows {max_classes_per_detection} classes of a box, and only 1 is supported")
+        raise Unsupported(f"shows {max_classes_per_detection} classes of a box, but only 1 is supported")
     corners = _decoded(b, boxes, anchors, scale)
     columns = b.static_shape(scores)[2]
     # The first column is that of the background, where there is one.

@@ -174,7 +174,7 @@ def arg(
 ) -> Value:
     """{op_type} as int32; {reduction} for the value."""
     if top_k != 1:
-        raise Unsupported(f"asks for the best {top_k}, and only the best one is supported")
+        raise Unsupported(f"asks for the best {top_k}, but only the best one is supported")
     index = b.cast(b.op(op_type, x, axis=axis, keepdims=int(keep_dims)), ir.DataType.INT32)
     if not out_max_value and len(b.declared) < 2:
         return index

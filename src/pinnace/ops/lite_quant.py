@@ -31,7 +31,7 @@ lite_formulas(
         activation_channel: bool = False, prefer_axis: int = 0, prefer_axes: Ints = () ->
         # DynamicQuantizeLinear and DequantizeLinear; without offset, or by channel, Div, Round, Mul.
         if dst_type != _INT8:
-            raise Unsupported(f"has dst_type {dst_type}, and only {_INT8}, int8, is supported")
+            raise Unsupported(f"has dst_type {dst_type}, but only {_INT8}, int8, is supported")
         if not symmetric and not activation_channel:
             return DequantizeLinear(*ops("DynamicQuantizeLinear", 3, cast(x, FLOAT)))
         kept = [axis(a, x) for a in prefer_axes or (prefer_axis,)] if activation_channel else []
