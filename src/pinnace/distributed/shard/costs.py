@@ -14,7 +14,8 @@ from dataclasses import dataclass
 import onnx_ir as ir
 
 from pinnace.distributed.plan import reads
-from pinnace.distributed.shard.ways import Parts, Split, State, Way, Ways
+from pinnace.distributed.shard.states import Parts, Split, State, Way
+from pinnace.distributed.shard.ways import Ways
 from pinnace.ops.inference import OPSET
 
 COLLECTIVE = 1 << 16

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -13,10 +12,12 @@ from onnx_ir.passes.common import RemoveUnusedNodesPass
 from pinnace.compiler.nodes import inner_graphs
 from pinnace.distributed.plan import reads, replace_reads
 from pinnace.distributed.shard.costs import Choice, choose
-from pinnace.distributed.shard.ways import Rows, Split, State, Way, sliced
+from pinnace.distributed.shard.gathers import join_gathers
+from pinnace.distributed.shard.sections import sliced
+from pinnace.distributed.shard.states import Rows, Split, State, Way
+from pinnace.distributed.shard.writing import GraphWriter, width_of
 from pinnace.ops.collective import DOMAIN
 from pinnace.ops.inference import OPSET
-from pinnace.types import Array
 
 
 def plan(model: ir.Model, size: int) -> Choice:
@@ -34,33 +35,30 @@ def cut(model: ir.Model, rank: int, size: int, ways: Sequence[Way]) -> dict[str,
     return split
 
 
-class _TensorSharder:
+class _TensorSharder(GraphWriter):
     def __init__(self, model: ir.Model, rank: int, size: int) -> None:
-        self._graph, self._rank, self._size = model.graph, rank, size
-        self._opsets = model.opset_imports
-        self._opset = self._opsets.get("", OPSET)
+        super().__init__(model, size)
+        self._rank = rank
         self._states: dict[ir.Value, State] = {}
         self._made: dict[tuple[ir.Value, State], ir.Value] = {}
-        self._new: list[ir.Node] = []
-        self._named = 0
         self._cut: dict[str, list[int]] = {}
 
     def run(self, ways: Sequence[Way]) -> dict[str, list[int]]:
-        for node, way in zip(list(self._graph), ways, strict=True):
+        for node, way in zip(list(self.graph), ways, strict=True):
             self._take(node, way)
             for output in node.outputs:
                 if way.gives is not None:
                     self._states[output] = way.gives
                 if isinstance(way.gives, Split):
                     output.shape = self._part(output, way.gives)
-        for place, output in enumerate(list(self._graph.outputs)):
+        for place, output in enumerate(list(self.graph.outputs)):
             whole = self._in_state(output, None)
             if whole is not output:
                 name, output.name = output.name, f"{output.name}.part"
                 whole.name = name
-                self._graph.outputs[place] = whole
-        self._join_gathers()
-        self._opsets[DOMAIN] = 1
+                self.graph.outputs[place] = whole
+        join_gathers(self)
+        self.model.opset_imports[DOMAIN] = 1
         return self._cut
 
     # -- nodes -------------------------------------------------------------------------------------
@@ -78,7 +76,7 @@ class _TensorSharder:
             again = ir.node(node.op_type, whole_inputs, node.attributes)
             (made,), (output,) = again.outputs, node.outputs
             made.name, made.type, made.shape = f"{output.name}.again", output.type, output.shape
-            self._graph.insert_after(node, again)
+            self.graph.insert_after(node, again)
             self._made[output, None] = made
         held = way.takes[0] if way.takes else None
         for place, (value, state) in enumerate(zip(node.inputs, way.takes, strict=True)):
@@ -93,18 +91,18 @@ class _TensorSharder:
         (first, *_), output = node.inputs, node.outputs[0]
         match node.op_type:
             case "Reshape" if isinstance(gives, Split):
-                width = self._width(output, gives.axis) // self._size
+                width = width_of(output, gives.axis) // self.size
                 node.replace_input_with(1, self._with_entry(node, 1, gives.axis, width))
             case "Expand" if isinstance(gives, Split):
                 # A dimension of 1 takes what the input has there.
                 given = node.inputs[1]
                 assert given is not None
                 assert given.shape is not None
-                length, rank = self._width(given, 0), len(output.shape or ())
+                length, rank = width_of(given, 0), len(output.shape or ())
                 if rank - length <= gives.axis:
                     node.replace_input_with(1, self._with_entry(node, 1, gives.axis - rank + length, 1))
             case "Split" if held.sections and gives == Split(held.axis):
-                widths = [width // self._size for width in held.sections]
+                widths = [width // self.size for width in held.sections]
                 self._set_ints(node, 1, "split", widths)
                 node.attributes.pop("num_outputs", None)
             case "Slice" if held.sections and gives == Split(held.axis):
@@ -112,7 +110,7 @@ class _TensorSharder:
             case "Attention" if len(output.shape or ()) == 3:
                 for name in ("q_num_heads", "kv_num_heads"):
                     count = node.attributes.get_int(name, 0)
-                    node.attributes[name] = ir.AttrInt64(name, count // self._size)
+                    node.attributes[name] = ir.AttrInt64(name, count // self.size)
             case "Shape":
                 self._count_all(node, first, held)
 
@@ -127,15 +125,15 @@ class _TensorSharder:
         whole = next(
             value for (value, state), part in self._made.items() if part is table and state == Rows()
         )
-        count = self._width(whole, 0)
+        count = width_of(whole, 0)
         kind = (indices.dtype or ir.DataType.INT64).numpy()
         low, high = self._rows(count)
         numbers = {"count": count, "low": low, "high": high, "zeros": high - low, "none": 0}
         own = {
-            name: self._constant(f"{name}/{node.outputs[0].name}", np.array(number, kind))
+            name: self.constant(f"{name}/{node.outputs[0].name}", np.array(number, kind))
             for name, number in numbers.items()
         }
-        own["beyond"] = self._constant(f"beyond/{node.outputs[0].name}", np.array(high - low + 1, kind))
+        own["beyond"] = self.constant(f"beyond/{node.outputs[0].name}", np.array(high - low + 1, kind))
         new: list[ir.Node] = []
 
         def op(name: str, *inputs: ir.Value) -> ir.Value:
@@ -152,7 +150,7 @@ class _TensorSharder:
         is_any = op("And", op("Not", op("Less", at, own["none"])), op("Less", at, own["count"]))
         other = op("Where", is_any, own["zeros"], own["beyond"])
         node.replace_input_with(1, op("Where", is_own, op("Sub", at, own["low"]), other))
-        self._graph.insert_before(node, new)
+        self.graph.insert_before(node, new)
 
     def _with_entry(self, node: ir.Node, place: int, entry: int, number: int) -> ir.Value:
         """Return an input of a node, which is a shape, with another number for one dimension."""
@@ -162,14 +160,14 @@ class _TensorSharder:
         if given.const_value is not None:
             dims = [int(n) for n in given.const_value.numpy().reshape(-1)]
             dims[entry] = number
-            return self._constant(f"shape/{after.name}", np.array(dims, np.int64))
-        length = self._width(given, 0)
-        chosen = self._constant(f"chosen/{after.name}", np.arange(length) == entry)
-        fixed = self._constant(f"fixed/{after.name}", np.full(length, number, np.int64))
+            return self.constant(f"shape/{after.name}", np.array(dims, np.int64))
+        length = width_of(given, 0)
+        chosen = self.constant(f"chosen/{after.name}", np.arange(length) == entry)
+        fixed = self.constant(f"fixed/{after.name}", np.full(length, number, np.int64))
         where = ir.Node("", "Where", [chosen, fixed, given])
         (made,) = where.outputs
         made.name, made.type, made.shape = f"{after.name}.shape", given.type, given.shape
-        self._graph.insert_before(node, where)
+        self.graph.insert_before(node, where)
         return made
 
     def _set_ints(self, node: ir.Node, place: int, attribute: str, numbers: Sequence[int]) -> None:
@@ -177,7 +175,7 @@ class _TensorSharder:
             node.attributes[attribute] = ir.AttrInt64s(attribute, numbers)
             return
         name = f"{attribute}/{node.outputs[0].name}"
-        held = self._constant(name, np.array(numbers, np.int64))
+        held = self.constant(name, np.array(numbers, np.int64))
         if len(node.inputs) <= place:
             node.resize_inputs(place + 1)
         node.replace_input_with(place, held)
@@ -194,7 +192,7 @@ class _TensorSharder:
         assert ends is not None
         starts, stops = ([0 if pair is None else pair[which] for pair in ranges.values()] for which in (0, 1))
         place = list(ranges).index(held.axis)
-        starts[place], stops[place] = (end // self._size for end in ends)
+        starts[place], stops[place] = (end // self.size for end in ends)
         self._set_ints(node, 1, "starts", starts)
         self._set_ints(node, 2, "ends", stops)
 
@@ -204,59 +202,16 @@ class _TensorSharder:
         rank = len(first.shape or ())
         start, end = node.attributes.get_int("start", 0), node.attributes.get_int("end", rank)
         factors = np.ones(rank, np.int64)
-        factors[held.axis] = self._size
+        factors[held.axis] = self.size
         (output,) = node.outputs
-        factor = self._constant(f"factor/{output.name}", factors[start:end])
+        factor = self.constant(f"factor/{output.name}", factors[start:end])
         times = ir.Node("", "Mul", [output, factor])
         (made,) = times.outputs
         made.name, made.type, made.shape = output.name, output.type, output.shape
         output.name = f"{output.name}.part"
         ir.convenience.replace_all_uses_with(output, made, replace_graph_outputs=True)
         times.replace_input_with(0, output)
-        self._graph.insert_after(node, times)
-
-    def _join_gathers(self) -> None:
-        """Let one AllGather do what several do that no other collective waits for, as of the outputs."""
-        awaited: set[ir.Value] = set()
-        last: dict[ir.DataType | None, list[ir.Node]] = {}
-        for node in reversed(self._graph):
-            if node.domain == DOMAIN or not awaited.isdisjoint(node.outputs):
-                fixed = all(
-                    isinstance(dim, int) for value in node.inputs if value for dim in value.shape or [None]
-                )
-                if node.op_type == "AllGather" and awaited.isdisjoint(node.outputs) and fixed:
-                    last.setdefault(node.outputs[0].dtype, []).append(node)
-                awaited |= reads(node)
-        for gathers in last.values():
-            if len(gathers) > 1:
-                self._join(gathers[::-1])
-
-    def _join(self, gathers: Sequence[ir.Node]) -> None:
-        old = [gather.outputs[0] for gather in gathers]
-        like = gathers[0].inputs[0]
-        assert like is not None
-        flat, lengths = [], []
-        for gather in gathers:
-            part = gather.inputs[0]
-            assert part is not None
-            lengths.append(math.prod(self._width(part, axis) for axis in range(len(part.shape or ()))))
-            flat.append(self._shaped(part, [1, lengths[-1]]))
-        total = sum(lengths)
-        (row,) = self._node("Concat", flat, like, ir.Shape([1, total]), axis=1)
-        (rows,) = self._node("AllGather", [row], like, ir.Shape([self._size, total]), DOMAIN)
-        for was, one in zip(old, self._apart(rows, 1, lengths), strict=True):
-            made = self._shaped(one, list(was.shape or ()))
-            made.name, was.name = was.name, f"{was.name}.apart"
-            ir.convenience.replace_all_uses_with(was, made, replace_graph_outputs=True)
-        self._graph.insert_after(gathers[-1], self._new)
-        self._new = []
-        self._graph.remove(gathers, safe=True)
-        self._graph.sort()
-
-    def _shaped(self, value: ir.Value, dims: Sequence[object]) -> ir.Value:
-        fixed = [dim for dim in dims if isinstance(dim, int)]
-        shape = self._constant(f"dims/{value.name}", np.array(fixed, np.int64))
-        return self._node("Reshape", [value, shape], value, ir.Shape(fixed))[0]
+        self.graph.insert_after(node, times)
 
     # -- values ------------------------------------------------------------------------------------
 
@@ -284,80 +239,45 @@ class _TensorSharder:
         made = make(value, state)
         producer = value.producer()
         if producer is None:
-            self._graph.insert_before(self._graph[0], self._new)
+            self.graph.insert_before(self.graph[0], self.new)
         else:
-            self._graph.insert_after(producer, self._new)
-        self._new = []
+            self.graph.insert_after(producer, self.new)
+        self.new = []
         return made
 
     def _summed(self, value: ir.Value, _: State) -> ir.Value:
-        return self._node("AllReduce", [value], value, value.shape, DOMAIN, op="sum")[0]
+        return self.node("AllReduce", [value], value, value.shape, DOMAIN, op="sum")[0]
 
     def _gathered(self, part: ir.Value, state: State) -> ir.Value:
         """Gather the parts along the first dimension, and put them together along their own."""
         assert isinstance(state, Split)
         dims = list(part.shape or ())
         whole = ir.Shape(
-            d * self._size if n == state.axis and isinstance(d, int) else d for n, d in enumerate(dims)
+            d * self.size if n == state.axis and isinstance(d, int) else d for n, d in enumerate(dims)
         )
-        stacked = ir.Shape([dims[0] * self._size if isinstance(dims[0], int) else None, *dims[1:]])
-        (all_parts,) = self._node("AllGather", [part], part, stacked, DOMAIN)
+        stacked = ir.Shape([dims[0] * self.size if isinstance(dims[0], int) else None, *dims[1:]])
+        (all_parts,) = self.node("AllGather", [part], part, stacked, DOMAIN)
         if state == Split(0):
             return all_parts
-        count: dict[str, Any] = {"num_outputs": self._size} if self._opset >= 18 else {}
-        pieces = [self._node("Split", [all_parts], part, part.shape, count=self._size, axis=0, **count)]
+        count: dict[str, Any] = {"num_outputs": self.size} if self.opset >= 18 else {}
+        pieces = [self.node("Split", [all_parts], part, part.shape, count=self.size, axis=0, **count)]
         if state.sections:
-            widths = [width // self._size for width in state.sections]
-            pieces = [self._apart(one, state.axis, widths) for one in pieces[0]]
+            widths = [width // self.size for width in state.sections]
+            pieces = [self.apart(one, state.axis, widths) for one in pieces[0]]
         in_order = [piece for section in zip(*pieces, strict=True) for piece in section]
-        return self._node("Concat", in_order if state.sections else pieces[0], part, whole, axis=state.axis)[
-            0
-        ]
-
-    def _apart(self, value: ir.Value, axis: int, widths: Sequence[int]) -> list[ir.Value]:
-        """Take a value apart along an axis."""
-        given = list(value.shape or ())
-        if self._opset < 13:
-            made = self._node("Split", [value], value, None, count=len(widths), axis=axis, split=list(widths))
-        else:
-            held = self._constant(f"widths/{value.name}", np.array(widths, np.int64))
-            made = self._node("Split", [value, held], value, None, count=len(widths), axis=axis)
-        for one, width in zip(made, widths, strict=True):
-            one.shape = ir.Shape([*given[:axis], width, *given[axis + 1 :]])
-        return made
+        return self.node("Concat", in_order if state.sections else pieces[0], part, whole, axis=state.axis)[0]
 
     def _cut_out(self, whole: ir.Value, state: State) -> ir.Value:
         """Cut this rank's part out of a value that all have."""
         assert isinstance(state, Split)
-        sections = state.sections or (self._width(whole, state.axis),)
-        own = self._apart(
-            whole, state.axis, [width // self._size for width in sections for _ in range(self._size)]
+        sections = state.sections or (width_of(whole, state.axis),)
+        own = self.apart(
+            whole, state.axis, [width // self.size for width in sections for _ in range(self.size)]
         )
-        parts = own[self._rank :: self._size]
+        parts = own[self._rank :: self.size]
         if len(parts) == 1:
             return parts[0]
-        return self._node("Concat", parts, whole, self._part(whole, state), axis=state.axis)[0]
-
-    def _node(
-        self,
-        kind: str,
-        inputs: Sequence[ir.Value],
-        like: ir.Value,
-        shape: ir.Shape | None,
-        domain: str = "",
-        count: int = 1,
-        **attributes: int | str | list[int],
-    ) -> list[ir.Value]:
-        node = ir.node(
-            kind, inputs, attributes, domain=domain, num_outputs=count, name=like.name if domain else None
-        )
-        self._new.append(node)
-        for made in node.outputs:
-            self._named += 1
-            made.name = f"{like.name}.{kind}{self._named}"
-            made.type = like.type
-            made.shape = shape
-        return list(node.outputs)
+        return self.node("Concat", parts, whole, self._part(whole, state), axis=state.axis)[0]
 
     def _weight(self, weight: ir.Value, state: State) -> ir.Value:
         """Return this rank's part of a weight."""
@@ -372,7 +292,7 @@ class _TensorSharder:
             assert isinstance(state, Split)
             ends = np.cumsum([0, *(state.sections or array.shape[state.axis : state.axis + 1])])
             parts = []
-            for low, width in zip(ends, np.diff(ends) // self._size, strict=False):
+            for low, width in zip(ends, np.diff(ends) // self.size, strict=False):
                 start = low + self._rank * width
                 parts.append(array[(slice(None),) * state.axis + (slice(start, start + width),)])
             array = np.concatenate(parts, state.axis) if len(parts) > 1 else parts[0]
@@ -380,29 +300,14 @@ class _TensorSharder:
             name = f"slice{state.axis}{sections and f'of{sections}'}/{weight.name}"
             how = "by columns" if state.axis == array.ndim - 1 else "by rows"
         self._cut.setdefault(how if array.ndim > 1 else "vectors", []).append(tensor.nbytes)
-        return self._constant(name, array, tensor.dtype)
+        return self.constant(name, array, tensor.dtype)
 
     def _rows(self, count: int) -> tuple[int, int]:
         """Return the rows of a table that this rank has."""
-        return count * self._rank // self._size, count * (self._rank + 1) // self._size
-
-    @staticmethod
-    def _width(value: ir.Value, axis: int) -> int:
-        width = (value.shape or ())[axis]
-        assert isinstance(width, int)
-        return width
-
-    def _constant(self, name: str, array: Array, dtype: ir.DataType | None = None) -> ir.Value:
-        name = f"pinnace/{name}"  # the prefix avoids names of the file
-        tensor = ir.Tensor(array, dtype=dtype, name=name) if dtype else ir.tensor(array, name=name)
-        value = ir.Value(
-            name=name, const_value=tensor, shape=ir.Shape(array.shape), type=ir.TensorType(tensor.dtype)
-        )
-        self._graph.initializers[name] = value
-        return value
+        return count * self._rank // self.size, count * (self._rank + 1) // self.size
 
     def _part(self, value: ir.Value, state: Split) -> ir.Shape:
         """Return the shape of a rank's part of a value."""
         dims = list(value.shape or ())
-        dims[state.axis] = self._width(value, state.axis) // self._size
+        dims[state.axis] = width_of(value, state.axis) // self.size
         return ir.Shape(dims)

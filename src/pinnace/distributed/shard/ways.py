@@ -1,62 +1,29 @@
-"""States of values, and the ways in which the ranks can share the work of a node.
+"""The ways in which the ranks can share the work of a node.
 
-A value is whole in every rank, split along an axis, or the sum of what the ranks have. A way says in which
-states a node takes its inputs, and in which it leaves its outputs, without any communication. A product with
-a weight turns a whole input into split columns, or split columns into parts of a sum; attention heads, which
-are columns, stay split through reshapes, products and softmax. (The scheme of Megatron-LM, arXiv 1909.08053.)
+A product with a weight turns a whole input into split columns, or split columns into parts of a sum;
+attention heads, which are columns, stay split through reshapes, products and softmax. (The scheme of
+Megatron-LM, arXiv 1909.08053.)
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from itertools import pairwise
+from dataclasses import replace
 
 import onnx_ir as ir
 
 from pinnace.compiler.nodes import inner_graphs
+from pinnace.distributed.shard.sections import (
+    ends_of,
+    ints,
+    pieces_of,
+    section_of,
+    sections_of,
+    sliced,
+    volume_of,
+)
+from pinnace.distributed.shard.states import Parts, Rows, Split, State, Way, along, axis_of
 from pinnace.ops.inference import OPSET
-
-
-@dataclass(frozen=True)
-class Split:
-    """A value of which each rank has an equal part along an axis.
-
-    With `sections`, widths that add up to the dimension, a rank has a part of each: of queries, keys and
-    values that one product makes, say.
-    """
-
-    axis: int
-    sections: tuple[int, ...] = ()
-
-
-@dataclass(frozen=True)
-class Parts:
-    """A value that is the sum of the ranks' values."""
-
-
-@dataclass(frozen=True)
-class Rows:
-    """A table of which each rank has some rows, one more or less."""
-
-
-State = Split | Parts | Rows | None
-"""State of a value; None is whole."""
-
-
-@dataclass(frozen=True)
-class Way:
-    """States of a node's inputs and of all its outputs.
-
-    With `again` the node runs once more, on whole inputs, for an output of the graph: a cache of keys with
-    those of a new token, say.
-    """
-
-    takes: tuple[State, ...]
-    gives: State = None
-    again: bool = False
-
 
 _UNARY = {
     *("Abs", "Cast", "Ceil", "Clip", "Cos", "Dropout", "Elu", "Erf", "Exp", "Floor", "Gelu", "HardSigmoid"),
@@ -90,7 +57,7 @@ class Ways:
     def __init__(self, graph: ir.Graph, size: int, opset: int = OPSET) -> None:
         self._size, self._opset = size, opset
         self._found: dict[ir.Value, dict[State, None]] = {}
-        self._sections = _sections(graph, size)
+        self._sections = sections_of(graph, size)
 
     def states(self, value: ir.Value | None) -> Iterable[State]:
         """Return the states in which the nodes so far can leave a value, or a weight can be read."""
@@ -177,7 +144,7 @@ class Ways:
                 yield Way((state, Split(columns - 2, state.sections)), Parts())
             if isinstance(state, Parts):
                 yield Way((state, None), state)
-        yield from (way for way in self._aligned(node) if _axis(way.gives) < rank - 2)
+        yield from (way for way in self._aligned(node) if axis_of(way.gives) < rank - 2)
 
     def _elementwise(self, node: ir.Node) -> Iterator[Way]:
         yield from self._aligned(node)
@@ -201,7 +168,7 @@ class Ways:
             if isinstance(state, Split)
         )
         for axis, sections in targets:
-            takes = [_along(value, axis, sections) for value in node.inputs]
+            takes = [along(value, axis, sections) for value in node.inputs]
             yield Way(tuple(takes), Split(rank + axis, sections))
 
     def _joined(self, node: ir.Node) -> Iterator[Way]:
@@ -210,7 +177,7 @@ class Ways:
         rank = len(node.outputs[0].shape or ())
         axis = node.attributes.get_int("axis", 1) % rank
         for way in self._aligned(node):
-            if _axis(way.gives) != axis and len(set(way.takes)) == 1:
+            if axis_of(way.gives) != axis and len(set(way.takes)) == 1:
                 yield way
 
     # -- one input ---------------------------------------------------------------------------------
@@ -255,12 +222,12 @@ class Ways:
             of, new = given.get_int("axis", 0) % rank, len(after) - rank
             return None if axis == of else Split(axis + (new if axis > of else 0), held.sections)
         if kind == "Split":
-            return held if given.get_int("axis", 0) % rank != axis else _section(_pieces(node), held)
+            return held if given.get_int("axis", 0) % rank != axis else section_of(pieces_of(node), held)
         if kind == "Slice":
             found = sliced(node)
             if found is None or axis not in found:
                 return held if found is not None else None
-            return Split(axis) if found[axis] in list(_ends(held.sections)) else None
+            return Split(axis) if found[axis] in list(ends_of(held.sections)) else None
         if kind in ("Squeeze", "Unsqueeze"):
             return _moved(before, after, held, ints(node, 1, "axes"), kind == "Unsqueeze")
         if kind.startswith("Reduce"):
@@ -278,7 +245,7 @@ class Ways:
         if rank == 3 and any(count % self._size for count in heads):
             return None
         mask = node.inputs[3] if len(node.inputs) > 3 else None
-        return Way((held, held, held, *[_along(mask, -3, ())] * (len(node.inputs) - 3)), held)
+        return Way((held, held, held, *[along(mask, -3, ())] * (len(node.inputs) - 3)), held)
 
 
 # -- what nodes say --------------------------------------------------------------------------------
@@ -291,54 +258,6 @@ def is_table(node: ir.Node, size: int) -> bool:
         return False
     shape = table.const_value.shape
     return len(shape) > 1 and isinstance(shape[0], int) and shape[0] >= size and table.dtype in _FLOATS
-
-
-def ints(node: ir.Node, place: int, attribute: str = "") -> list[int] | None:
-    """Return the constants of an input, or of an attribute of older opsets; None if they are not known."""
-    if attribute in node.attributes:
-        return list(node.attributes.get_ints(attribute) or ())
-    value = node.inputs[place] if len(node.inputs) > place else None
-    if value is None or value.const_value is None:
-        return None
-    return [int(number) for number in value.const_value.numpy().reshape(-1)]
-
-
-def sliced(node: ir.Node, shape: Sequence[object] = ()) -> dict[int, tuple[int, int] | None] | None:
-    """Return the axes of a Slice with the first index of each and the one after the last.
-
-    They are None where they are not constants, or the step is not 1; so is the result if the axes are not
-    known. `shape` is that of its input, if that has another now.
-    """
-    first = node.inputs[0]
-    shape = shape or list((first.shape if first is not None else None) or ())
-    axes = ints(node, 3, "axes")
-    starts, ends = ints(node, 1, "starts"), ints(node, 2, "ends")
-    steps = ints(node, 4) if len(node.inputs) > 4 and node.inputs[4] is not None else [1] * len(shape)
-    if axes is None:
-        if len(node.inputs) > 3 and node.inputs[3] is not None:
-            return None
-        axes = list(range(len(starts or shape)))
-    found: dict[int, tuple[int, int] | None] = dict.fromkeys((axis % len(shape) for axis in axes), None)
-    if starts is None or ends is None or steps is None:
-        return found
-    for axis, start, end, step in zip(found, starts, ends, steps, strict=False):
-        width = shape[axis]
-        if isinstance(width, int) and step == 1:
-            low, high = (min(n + width if n < 0 else n, width) for n in (start, end))
-            found[axis] = low, high
-    return found
-
-
-def _axis(state: State) -> int:
-    return state.axis if isinstance(state, Split) else -1
-
-
-def _along(value: ir.Value | None, axis: int, sections: tuple[int, ...]) -> State:
-    """Return the split of a value along an axis from the end; whole if it has none, or one of 1."""
-    shape = list((value.shape if value is not None else None) or ())
-    if -axis > len(shape) or shape[axis] == 1:
-        return None
-    return Split(len(shape) + axis, sections)
 
 
 def _dequantized(node: ir.Node, held: Split) -> Way:
@@ -359,9 +278,9 @@ def _reshaped(before: Sequence[object], after: Sequence[object], held: Split, si
 
     That is the one with the same number of elements from it on, or the next one where it counts sections.
     """
-    wanted = _volume(before[held.axis :])
+    wanted = volume_of(before[held.axis :])
     for place, dim in enumerate(after):
-        if dim == 1 or wanted is None or _volume(after[place:]) != wanted:
+        if dim == 1 or wanted is None or volume_of(after[place:]) != wanted:
             continue
         if dim == before[held.axis]:
             return Split(place, held.sections)
@@ -371,14 +290,6 @@ def _reshaped(before: Sequence[object], after: Sequence[object], held: Split, si
         if isinstance(dim, int) and dim % size == 0:
             return Split(place)
     return None
-
-
-def _volume(dims: Sequence[object]) -> tuple[int, list[str]] | None:
-    """Return the product of fixed dimensions and the names of free ones. None if one is unknown."""
-    names = [dim.value for dim in dims if isinstance(dim, ir.SymbolicDim)]
-    known = [name for name in names if name is not None]
-    fixed = math.prod(dim for dim in dims if isinstance(dim, int))
-    return (fixed, sorted(known)) if fixed and len(known) == len(names) else None
 
 
 def _moved(
@@ -404,56 +315,3 @@ def _reduced(node: ir.Node, held: Split, rank: int) -> State:
         return Parts() if node.op_type == "ReduceSum" else None
     gone = 0 if node.attributes.get_int("keepdims", 1) else sum(axis < held.axis for axis in over)
     return Split(held.axis - gone, held.sections)
-
-
-# -- sections --------------------------------------------------------------------------------------
-
-
-def _sections(graph: ir.Graph, size: int) -> dict[int, list[tuple[int, ...]]]:
-    """Return by width how products are taken apart afterwards: into queries, keys and values, say."""
-    found: dict[int, dict[tuple[int, ...], None]] = {}
-    for node in graph:
-        for widths in _taken_apart(node):
-            if len(widths) > 1 and not any(width % size or not width for width in widths):
-                found.setdefault(sum(widths), {})[widths] = None
-    return {width: list(ways) for width, ways in found.items()}
-
-
-def _taken_apart(node: ir.Node) -> Iterator[tuple[int, ...]]:
-    first = node.inputs[0] if node.inputs else None
-    if node.domain or first is None or first.shape is None:
-        return
-    if node.op_type == "Split":
-        yield _pieces(node)
-    if node.op_type == "Reshape" and node.outputs[0].shape is not None:
-        after = list(node.outputs[0].shape)
-        for place, count in enumerate(after[:-1]):
-            volume = _volume(after[place:])
-            if volume and isinstance(count, int) and count in (2, 3) and volume == (first.shape[-1], []):
-                yield (volume[0] // count,) * count
-    if node.op_type == "Slice":
-        slices = [found for user, _ in first.uses() if user.op_type == "Slice" and (found := sliced(user))]
-        for axis in {axis for one in slices for axis in one}:
-            ends = sorted({end for one in slices if (end := one.get(axis))})
-            widths = tuple(high - low for low, high in ends)
-            if ends == list(_ends(widths)) and sum(widths) == first.shape[axis]:
-                yield widths
-
-
-def _pieces(node: ir.Node) -> tuple[int, ...]:
-    """Return the widths that a Split node makes; () where they are not known."""
-    axis = node.attributes.get_int("axis", 0)
-    widths = [None if output.shape is None else output.shape[axis] for output in node.outputs]
-    known = tuple(width for width in widths if isinstance(width, int))
-    return known if len(known) == len(widths) else ()
-
-
-def _section(pieces: tuple[int, ...], held: Split) -> State:
-    return Split(held.axis) if pieces and pieces == held.sections else None
-
-
-def _ends(widths: Iterable[int]) -> Iterator[tuple[int, int]]:
-    total = [0]
-    for width in widths:
-        total.append(total[-1] + width)
-    return pairwise(total)
