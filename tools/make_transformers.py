@@ -79,6 +79,23 @@ class Bert(nn.Module):
         return x
 
 
+def layers_of_one_product() -> nn.ModuleList:
+    """Layers in which queries, keys and values come of one product."""
+    sizes = {
+        "qkv": (WIDTH, 3 * WIDTH),
+        "out": (WIDTH, WIDTH),
+        "up": (WIDTH, INNER),
+        "down": (INNER, WIDTH),
+    }
+    return nn.ModuleList(
+        nn.ModuleDict(
+            {name: nn.Linear(*size) for name, size in sizes.items()}
+            | {"norm1": nn.LayerNorm(WIDTH), "norm2": nn.LayerNorm(WIDTH)}
+        )
+        for _ in range(LAYERS)
+    )
+
+
 class Gpt2(nn.Module):
     """Queries, keys and values of one product that `split` takes apart, a cache, and a tied head."""
 
@@ -86,19 +103,7 @@ class Gpt2(nn.Module):
         super().__init__()
         self.words, self.places = nn.Embedding(WORDS, WIDTH), nn.Embedding(16, WIDTH)
         self.norm = nn.LayerNorm(WIDTH)
-        sizes = {
-            "qkv": (WIDTH, 3 * WIDTH),
-            "out": (WIDTH, WIDTH),
-            "up": (WIDTH, INNER),
-            "down": (INNER, WIDTH),
-        }
-        self.layers = nn.ModuleList(
-            nn.ModuleDict(
-                {name: nn.Linear(*size) for name, size in sizes.items()}
-                | {"norm1": nn.LayerNorm(WIDTH), "norm2": nn.LayerNorm(WIDTH)}
-            )
-            for _ in range(LAYERS)
-        )
+        self.layers = layers_of_one_product()
 
     def forward(
         self, ids: torch.Tensor, places: torch.Tensor, *past: torch.Tensor
@@ -174,19 +179,7 @@ class Vit(nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        sizes = {
-            "qkv": (WIDTH, 3 * WIDTH),
-            "out": (WIDTH, WIDTH),
-            "up": (WIDTH, INNER),
-            "down": (INNER, WIDTH),
-        }
-        self.layers = nn.ModuleList(
-            nn.ModuleDict(
-                {name: nn.Linear(*size) for name, size in sizes.items()}
-                | {"norm1": nn.LayerNorm(WIDTH), "norm2": nn.LayerNorm(WIDTH)}
-            )
-            for _ in range(LAYERS)
-        )
+        self.layers = layers_of_one_product()
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         for layer in self.layers:
