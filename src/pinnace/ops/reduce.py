@@ -18,7 +18,10 @@ from pinnace.ops.values import Value
 def reduce(b: Builder, op_type: str, x: Tensor, axes: Sequence[int] | None, keep: bool = False) -> Tensor:
     """A reduction operator over `axes`; over all dimensions where there are none."""
     axes = list(axes) if axes and b.rank(x) else None  # MindSpore takes axes 0 and -1 of a scalar
-    return b.op(op_type, x, axes, keepdims=int(keep))
+    result = b.op(op_type, x, axes, keepdims=int(keep))
+    if axes is None and not keep:
+        result.shape = ir.Shape([])  # MindSpore declares [1] of EqualExt
+    return result
 
 
 @primitives({"ReduceMax Max": "ReduceMax", "ReduceMin Min": "ReduceMin"})
