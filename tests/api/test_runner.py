@@ -94,7 +94,7 @@ def gate(monkeypatch: pytest.MonkeyPatch) -> Gate:
 
 
 def test_eight_clients_on_three_workers_get_right_results_and_fair_shares() -> None:
-    """200 predictions each: all right, none lost, and nobody served more than eight times as often as another.
+    """200 predictions each: all right, none lost, and nobody served more than eight times as often as others.
 
     Shares are compared when the first client is through: after that the others have the runner for
     themselves. They are not without the GIL: then a client computes many times in a slice of time, before the
