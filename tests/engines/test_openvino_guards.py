@@ -159,6 +159,24 @@ def test_elements_of_an_input_are_checked_before_the_run(execution, moves, picke
                     run([given])
 
 
+@pytest.mark.parametrize("move", ["Transpose", "Reshape"])
+def test_all_elements_of_an_input_of_any_size_are_checked_before_the_run(execution, move):
+    """In another order, or in a shape that is computed."""
+    nodes = [
+        helper.make_node("Shape", ["x"], ["shape"]),
+        helper.make_node(move, ["i"] if move == "Transpose" else ["i", "shape"], ["j"]),
+        helper.make_node("Gather", ["w", "j"], ["y"]),
+    ]
+    inputs = {"i": (np.zeros((2, 3), np.int64), ["n", "m"]), "x": (TABLE, ["a", "b"])}
+    at_hand = execution(model(nodes, inputs, {"w": TABLE}, ["y"]))
+    assert not at_hand._gathers  # that are checked in the graph
+    given = np.array([[0, -1, 2], [3, 1, -4]])
+    wanted = TABLE[given.T if move == "Transpose" else given.reshape(3, 2)]
+    np.testing.assert_array_equal(at_hand.run([given, np.zeros((3, 2), np.float32)])[0], wanted)
+    with pytest.raises(EngineError, match="Gather that computes 'y' are out of range"):
+        at_hand.run([given + 1, np.zeros((3, 2), np.float32)])
+
+
 def test_indices_that_are_computed_of_shapes_are_checked(execution):
     nodes = [
         helper.make_node("Shape", ["x"], ["length"]),

@@ -15,8 +15,8 @@ from pinnace.types import Array
 
 _BELOW = "indices below "
 _INTEGERS = ("i32", "i64")
-_SAME_VALUES = ("Convert", "Reshape", "Squeeze", "Unsqueeze")
-_MOVES = (*_SAME_VALUES, "Gather", "Slice", "Split", "StridedSlice", "Transpose", "VariadicSplit")
+_SAME_VALUES = ("Convert", "Reshape", "Squeeze", "Transpose", "Unsqueeze")
+_CHOOSING = ("Gather", "Slice", "Split", "StridedSlice", "VariadicSplit")
 _UNSIGNED: Mapping[int, np.dtype[Any]] = {4: np.dtype(np.uint32), 8: np.dtype(np.uint64)}
 _BITS_32 = 1 << 31
 
@@ -89,7 +89,7 @@ def source(indices: ov.Output) -> tuple[str, Array | None]:
     Places are row-major. None stands for all elements, whose number may be free.
     """
     moves = []
-    while (node := indices.get_node()).get_type_name() in _MOVES and _is_move(node):
+    while _is_move(node := indices.get_node()):
         moves.append(indices)
         indices = node.input_value(0)
     if node.get_type_name() != "Parameter" or not _is_integer(indices):
@@ -99,6 +99,8 @@ def source(indices: ov.Output) -> tuple[str, Array | None]:
         return name, None
     if any(value.get_partial_shape().is_dynamic for value in (indices, *moves)):
         return "", None
+    if not all(_is_by_constants(move.get_node()) for move in moves):
+        return "", None
     shape = indices.get_shape()
     places = np.arange(prod(shape), dtype=indices.get_element_type().to_dtype()).reshape(shape)
     for move in reversed(moves):
@@ -107,10 +109,15 @@ def source(indices: ov.Output) -> tuple[str, Array | None]:
 
 
 def _is_move(node: ov.Node) -> bool:
-    """Return True if the integers that a node gives are those of its first input, chosen by constants."""
-    chosen = all(is_constant(value) for value in node.input_values()[1:])
-    inside = node.get_type_name() != "Gather" or is_in_range(node)
-    return chosen and inside and _is_integer(node.output(0))
+    """Return True if a node gives integers of its first input: all, or those that constants choose."""
+    kind = node.get_type_name()
+    if kind not in (*_SAME_VALUES, *_CHOOSING) or not _is_integer(node.output(0)):
+        return False
+    return kind in _SAME_VALUES or (_is_by_constants(node) and (kind != "Gather" or is_in_range(node)))
+
+
+def _is_by_constants(node: ov.Node) -> bool:
+    return all(is_constant(value) for value in node.input_values()[1:])
 
 
 def _moved(move: ov.Output, places: Array) -> Array:
