@@ -17,6 +17,8 @@ import numpy.typing as npt
 from pinnace.shapes import Shape, Sizes, named
 
 Array = npt.NDArray[np.generic]
+Buffer = bytes | bytearray | memoryview
+"""The bytes of a model file."""
 
 
 class DataType(Enum):

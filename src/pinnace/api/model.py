@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pinnace.api.base_model import BaseModel
-from pinnace.building.opening import Buffer
 from pinnace.building.origin import Origin
 from pinnace.building.planning import to_target
 from pinnace.errors import (
@@ -27,7 +26,7 @@ from pinnace.options.effects import with_settings
 from pinnace.options.settings import Settings
 from pinnace.options.table import BUFFER
 from pinnace.options.target import Target
-from pinnace.types import ModelGroupFlag, ModelType
+from pinnace.types import Buffer, ModelGroupFlag, ModelType
 
 if TYPE_CHECKING:
     from pinnace.cache.choices import Tuning
@@ -57,7 +56,7 @@ class Model(BaseModel):
         self._spare: Store | None = None  # removed with its last user
         if context is not None:
             check_type("context", context, Context)
-        if isinstance(model, bytes | bytearray | memoryview):
+        if isinstance(model, Buffer):
             self._build(model, None, context, "", None)
         elif model is not None:
             self._open(path("model", model), None, context, "", None)
@@ -105,7 +104,7 @@ class Model(BaseModel):
         in other files, the option `mindir_path` of the section `[model_file]` is the model's path or folder.
         The rest is as for `build_from_file`.
         """
-        if not isinstance(model, bytes | bytearray | memoryview):
+        if not isinstance(model, Buffer):
             raise ArgumentTypeError(f"model must be bytes, but got {type(model)}.")
         config_path = self._check_build(model_type, context, config_path)
         _refuse_key(dec_key, dec_mode, dec_num_parallel)

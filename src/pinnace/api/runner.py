@@ -9,7 +9,6 @@ from functools import partial
 
 from pinnace.api.base_model import BaseModel
 from pinnace.building.exchange import NoExchange
-from pinnace.building.opening import Buffer
 from pinnace.building.origin import Origin
 from pinnace.building.planning import to_target
 from pinnace.errors import ArgumentTypeError, ModelFormatError, warn
@@ -20,6 +19,7 @@ from pinnace.options.effects import with_settings
 from pinnace.options.settings import Settings
 from pinnace.options.table import BUFFER, CHOSEN, RUNNER
 from pinnace.serving.batching import Batching
+from pinnace.types import Buffer
 
 __all__ = ["ModelParallelRunner", "RunnerConfig"]
 
@@ -93,7 +93,7 @@ class ModelParallelRunner(BaseModel):
         Raises as `build_from_file` does.
         """
         super().__init__()
-        if isinstance(model, bytes | bytearray | memoryview):
+        if isinstance(model, Buffer):
             self.build_from_buffer(model, context)
         elif model is not None:
             self.build_from_file(model, context)
@@ -114,7 +114,7 @@ class ModelParallelRunner(BaseModel):
 
     def build_from_buffer(self, model: Buffer, context: Context | None = None) -> None:
         """Compile a model from the bytes of its file; see `Model.build_from_buffer`."""
-        if not isinstance(model, bytes | bytearray | memoryview):
+        if not isinstance(model, Buffer):
             raise ArgumentTypeError(f"model must be bytes, but got {type(model)}.")
         context = given_context(context)
         self._build(model, context, context.parallel)
@@ -133,7 +133,7 @@ class ModelParallelRunner(BaseModel):
         if lost:
             listed = ", ".join(f"context.parallel.{name}" for name in lost)
             warn(f"these options have no effect: {listed} (the RunnerConfig has its own)")
-        if isinstance(model_path, bytes | bytearray | memoryview):
+        if isinstance(model_path, Buffer):
             self._build(model_path, config.context, config)
             self._model_path = ""
             return

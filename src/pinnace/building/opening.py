@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING
 
 from pinnace.deferred import import_onnx_ir
 from pinnace.options.settings import Settings
+from pinnace.types import Buffer
 
 if TYPE_CHECKING:
     from pinnace.building.report import ModelReport
     from pinnace.weights.source import Source
-
-Buffer = bytes | bytearray | memoryview
 
 
 def source_of(model: str | os.PathLike[str] | Buffer, settings: Settings) -> Source:

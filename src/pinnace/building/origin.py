@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from pinnace.building.cached import Contents, Tunings, entry_of
 from pinnace.building.garbage import rare_garbage_collection
 from pinnace.building.lending import Sharing
-from pinnace.building.opening import Buffer, source_of
+from pinnace.building.opening import source_of
 from pinnace.building.ranks import joined, warn_of_ranks
 from pinnace.building.recipe import Recipe
 from pinnace.deferred import import_onnx_ir
@@ -22,7 +22,7 @@ from pinnace.machine.cores import usable_core_count
 from pinnace.options.settings import Settings
 from pinnace.options.target import Target
 from pinnace.shapes import Shape
-from pinnace.types import ModelType
+from pinnace.types import Buffer, ModelType
 
 if TYPE_CHECKING:
     from pinnace.cache.choices import Tuning

@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pinnace.errors import ModelFormatError
+from pinnace.types import Buffer
 from pinnace.weights.shared import shared
 
 if TYPE_CHECKING:
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
 
 # onnx-ir is imported when a tensor is made: models from the compile cache do not need it.
 
-Buffer = bytes | bytearray | memoryview
 
 _MOST_DIMENSIONS = 64  # numpy's own limit
 _MOST_ELEMENTS = 1 << 48  # more than any memory holds; a size of 0 could hide it

@@ -7,13 +7,13 @@ model. Only this package imports Ray, and only on use.
 
 from __future__ import annotations
 
-from pinnace.building.opening import Buffer
 from pinnace.errors import ConfigError, DeviceUnavailableError
 from pinnace.options.context import Context, Parallel
 from pinnace.options.setting import given
 from pinnace.options.settings import Settings
 from pinnace.serving.batching import Batching
 from pinnace.serving.crew import Crew, CrewWorkers
+from pinnace.types import Buffer
 
 _AHEAD = 2
 """Parts on their way to one actor: one is computed while the next is sent."""

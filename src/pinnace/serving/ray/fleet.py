@@ -10,7 +10,6 @@ import numpy as np
 import ray
 from ray.exceptions import RayError
 
-from pinnace.building.opening import Buffer
 from pinnace.errors import DeviceUnavailableError
 from pinnace.options.context import Context
 from pinnace.options.settings import Settings
@@ -20,7 +19,7 @@ from pinnace.serving.ray.actor import LACKING, Actor, Order
 from pinnace.serving.ray.membership import membership
 from pinnace.serving.ray.models import Cargo
 from pinnace.serving.ray.nodes import ActorResources, share
-from pinnace.types import Array
+from pinnace.types import Array, Buffer
 
 _PATIENCE = 60.0  # seconds for Ray to place actors, and for one to come back when none is left
 

@@ -14,13 +14,14 @@ import numpy as np
 import ray
 
 from pinnace import formats
-from pinnace.building.opening import Buffer, source_of
+from pinnace.building.opening import source_of
 from pinnace.cache import models
 from pinnace.cache.key import content_of, whole_of
 from pinnace.cache.store import Store
 from pinnace.deferred import import_onnx_ir
 from pinnace.errors import ConfigError, ModelFormatError
 from pinnace.options.settings import Settings
+from pinnace.types import Buffer
 from pinnace.weights.source import Source
 
 _PIECE = 64 << 20  # bytes of an object in Ray's store
