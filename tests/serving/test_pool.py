@@ -284,9 +284,9 @@ def test_many_threads_lose_no_request(gate):
 
 def test_a_callback_that_raises_anything_costs_no_other_request(gate):
     workers = Workers(gate, 1)
-    gate.open.release(3)
     first = workers.submit(one(1), number)
     first.add_done_callback(lambda _: sys.exit("by a callback"))
+    gate.open.release(3)
     assert [workers.submit(one(value), number).result(LONG) for value in (2, 3)] == [4, 6]
     assert first.result(LONG) == 2
     workers.close()
