@@ -37,7 +37,7 @@ from pinnace.options.context import Context
 from pinnace.options.older import AscendDeviceInfo, CPUDeviceInfo, DeviceInfo, GPUDeviceInfo
 from pinnace.serving.stats import Stats
 from pinnace.tensors import memory
-from pinnace.tensors.tensor import Outputs, Tensor, TensorMeta
+from pinnace.tensors.tensor import Arrays, Outputs, Tensor, TensorMeta
 from pinnace.types import DataType, Format, ModelGroupFlag, ModelType
 
 memory.opened_by(devices.place)
@@ -72,6 +72,7 @@ def __dir__() -> list[str]:
 __all__ = [
     "ArgumentTypeError",
     "ArgumentValueError",
+    "Arrays",
     "AscendDeviceInfo",
     "CPUDeviceInfo",
     "ConfigError",

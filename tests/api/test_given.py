@@ -91,6 +91,15 @@ def test_inputs_as_people_have_them(model, inputs):
         assert list(dict(outputs)) == ["sum", "minus"]
 
 
+def test_a_call_gives_numpy_arrays(model):
+    arrays = model({"x": X, "y": Y, "s": S}, timeout=20)
+    assert [type(array) for array in arrays] == [np.ndarray, np.ndarray]
+    assert (arrays["sum"] + 1).tolist() == [14, 26]
+    assert arrays["minus"] is arrays[1] is arrays[-1] is dict(arrays)["minus"]
+    with pytest.raises(KeyError, match="no output 'logits'; there are 'sum', 'minus'"):
+        arrays["logits"]
+
+
 def test_memory_of_another_library_is_not_copied(model):
     read = model._live.inputs.arrays([Foreign(X), Y, S])
     assert np.shares_memory(read[0], X)

@@ -11,7 +11,9 @@ from typing import Never, Self
 
 from pinnace.errors import ArgumentTypeError
 from pinnace.serving.stats import Stats
+from pinnace.tensors.given import Given
 from pinnace.tensors.showing import Shown
+from pinnace.tensors.tensor import Arrays, Outputs
 
 _lock = threading.Lock()
 _owners: weakref.WeakSet[EngineOwner] = weakref.WeakSet()
@@ -45,6 +47,17 @@ class EngineOwner(ABC):
     @abstractmethod
     def stats(self) -> Stats:
         """Return counts and latencies of predictions. Raises `ModelStateError` if there is no model."""
+
+    @abstractmethod
+    def predict(self, inputs: Given, *, timeout: float | None = None) -> Outputs:
+        """Compute the outputs as tensors."""
+
+    def __call__(self, inputs: Given, timeout: float | None = None) -> Arrays:
+        """Compute the outputs as numpy arrays: `model([x])[0]` or `model({"x": x})["logits"]`.
+
+        Inputs, `timeout` and errors are those of `predict`, whose results are tensors.
+        """
+        return Arrays(self.predict(inputs, timeout=timeout))
 
     @abstractmethod
     def close(self) -> None:

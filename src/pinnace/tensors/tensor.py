@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
+from abc import abstractmethod
 from collections.abc import Sequence
-from typing import Any, SupportsIndex, overload
+from typing import Any, SupportsIndex, TypeVar, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -176,27 +177,55 @@ class Tensor(Attributes):
         return 1, 0  # kDLCPU of dlpack.h; device data is copied
 
 
-class Outputs(list[Tensor]):
+T = TypeVar("T")
+
+
+class _Named(list[T]):
+    """A list that also gives an element by a name."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def keys(self) -> list[str]:
+        """Return the names, so that `dict(outputs)` has the elements by name."""
+
+    @overload
+    def __getitem__(self, key: SupportsIndex | str, /) -> T: ...
+    @overload
+    def __getitem__(self, key: slice, /) -> list[T]: ...
+    def __getitem__(self, key: SupportsIndex | slice | str, /) -> T | list[T]:
+        """Return one element by index or name, or several by a slice. Raises KeyError for an unknown name."""
+        if not isinstance(key, str):
+            return super().__getitem__(key)
+        names = self.keys()
+        if key not in names:
+            raise KeyError(f"no output {key!r}; there are {', '.join(map(repr, names))}")
+        return super().__getitem__(names.index(key))
+
+
+class Outputs(_Named[Tensor]):
     """The tensors of a prediction, in order; `outputs["logits"]` is the one of this name."""
 
     __slots__ = ()
 
-    @overload
-    def __getitem__(self, key: SupportsIndex | str, /) -> Tensor: ...
-    @overload
-    def __getitem__(self, key: slice, /) -> list[Tensor]: ...
-    def __getitem__(self, key: SupportsIndex | slice | str, /) -> Tensor | list[Tensor]:
-        """Return a tensor by place or by name, or several by a slice. Raises KeyError for an unknown name."""
-        if not isinstance(key, str):
-            return super().__getitem__(key)
-        for tensor in self:
-            if tensor.name == key:
-                return tensor
-        raise KeyError(f"no output {key!r}; there are {', '.join(repr(tensor.name) for tensor in self)}")
-
     def keys(self) -> list[str]:
         """Return the names, so that `dict(outputs)` has the tensors by name."""
         return [tensor.name for tensor in self]
+
+
+class Arrays(_Named[Array]):
+    """The results of a prediction as numpy arrays, in order; `arrays["logits"]` is the one of this name."""
+
+    __slots__ = ("_names",)
+
+    def __init__(self, outputs: Outputs) -> None:
+        """Take the data of tensors, without a copy unless it is on a device."""
+        super().__init__(tensor.get_data_to_numpy() for tensor in outputs)
+        self._names = outputs.keys()
+
+    def keys(self) -> list[str]:
+        """Return the names, so that `dict(arrays)` has the arrays by name."""
+        return list(self._names)
 
 
 _new = object.__new__
