@@ -98,6 +98,15 @@ def test_what_the_user_says_goes_before(tuned, targets):
     assert model_target(targets, tuned, provider="openvino") == ("openvino", 2)
 
 
+def test_who_prefers_memory_gets_the_engine_that_shares_weights(tuned, targets):
+    context = pinnace.Context()
+    context.cpu.thread_num = 1
+    with pinnace.Model() as model:
+        prefer = {"common_context": {"prefer": "memory"}}
+        model.build_from_file(str(tuned), pinnace.ModelType.ONNX, context, config_dict=prefer)
+    assert (targets[-1].provider, targets[-1].threads) == ("onnxruntime", 1)
+
+
 def test_operators_at_the_same_time_were_not_measured(tuned, targets):
     assert model_target(targets, tuned, inter_op_parallel_num=2) == ("onnxruntime", CORES)
 

@@ -25,3 +25,4 @@ def test_openvino_only_where_it_computes_in_sixteen_bits(monkeypatch, features, 
     monkeypatch.setattr(precision_, "features", lambda: frozenset(features))
     monkeypatch.setattr(rule, "find_spec", lambda name: name in installed or None)
     assert rule.by_rule(Target(precision=precision)) == engine
+    assert rule.by_rule(Target(precision=precision, prefer="memory")) == "onnxruntime"

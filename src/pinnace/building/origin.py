@@ -20,6 +20,7 @@ from pinnace.deferred import import_onnx_ir
 from pinnace.errors import EngineError, LackingKernelsError, collected_warnings, warn
 from pinnace.machine.cores import usable_core_count
 from pinnace.options.settings import Settings
+from pinnace.options.table import LATENCY, MEMORY
 from pinnace.options.target import Target
 from pinnace.shapes import Shape
 from pinnace.types import Buffer, ModelType
@@ -84,7 +85,10 @@ class Origin:
         self.tunings = Tunings(self._store, self._contents)
         # Lender and borrower must choose the same engine, and onnxruntime is the one that shares weights.
         tuning = None if self._sharing else self.tunings.find()
-        target = _with_provider(plan(tuning), tuning)
+        prefer = settings.get("common_context", "prefer", LATENCY)
+        if tuning is not None and prefer == MEMORY:
+            tuning = tuning.lean()
+        target = _with_provider(replace(plan(tuning), prefer=prefer), tuning)
         if target.device != "cpu":
             self._sharing.check(target)
             target = replace(target, options=settings.flat)

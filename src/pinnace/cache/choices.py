@@ -86,6 +86,11 @@ class Tuning:
 
         return min(fits, key=cost, default=None)
 
+    def lean(self) -> Tuning:
+        """Return the measurements of the engine whose weights all processes share; all if there are none."""
+        lean = tuple(one for one in self.measured if one.provider == _LEANEST)
+        return replace(self, measured=lean or self.measured)
+
     def compares(self, threads: int, workers: int) -> bool:
         """Return True if these numbers of threads and workers were measured, or may have missed the limit."""
         return self.max_latency is not None or any(

@@ -22,6 +22,9 @@ _GPU = frozenset({"cuda", "tensorrt", "simulated gpu"})
 _ASCEND = frozenset({"ascend", "simulated ascend"})
 _SIMULATED = frozenset({"simulated gpu", "simulated ascend"})
 
+PREFERENCES = LATENCY, MEMORY = ("latency", "memory")
+"""What the choice of an engine is for."""
+
 RUNNER, PARALLEL, BUFFER = "ModelParallelRunner", "DataParallel", "a model in memory"
 """Conditions that options need: the class that runs the model, or the model's origin."""
 
@@ -205,6 +208,12 @@ SECTIONS: Mapping[str, Section] = {
     "common_context": Section(
         {
             "variable_weights_file": _VARIABLE_FILE,
+            "prefer": Option(
+                "`latency`: the fastest engine; `memory`: the one whose weights all processes share",
+                _CPU,
+                "there is one engine for the target",
+                Words(PREFERENCES),
+            ),
             "compile_graph_parallel": Option(why="a model is compiled as one graph, by one thread"),
         }
     ),

@@ -14,6 +14,7 @@ class Target:
     divided by the requests. `cores` are the cores that the threads are bound to, in order; () binds none.
     With `shared_workspace`, executables of this process share the memory of intermediate results. With
     `profile` an executable records the time of each node of each run, which makes runs slightly slower.
+    `prefer` decides between engines where none is given: "latency" or "memory".
     `simulates` describes the device that the CPU simulates; `options` are (section, key, value) of the
     configuration, for devices other than the CPU.
 
@@ -33,6 +34,7 @@ class Target:
     parallel_requests: int = 1
     shared_workspace: bool = False
     profile: bool = False
+    prefer: str = "latency"
     simulates: str = ""
     options: tuple[tuple[str, str, str], ...] = ()
     rank: int | None = None
