@@ -80,6 +80,8 @@ GRAPHS = {
     " { q = Gather (x, i) v = Gather (x, j) r = Gather (x, k) t = Transpose <perm = [0, 1, 3, 2]> (r)"
     " p = MatMul (q, t) s = Softmax <axis = 3> (p) m = MatMul (s, v)"
     " y = Transpose <perm = [0, 2, 1, 3]> (m) }",
+    "a number of integers": "(uint8 x) => (float y) <float[1] s = {0.125}, uint8[1] z = {6}>"
+    " { y = DequantizeLinear (x, s, z) }",
     **{
         name: f"(float[6] x) => (float[6] y) {{ y = {name} (x) }}"
         for name in ("Sum", "Max", "Min", "Dropout")
@@ -100,6 +102,7 @@ def test_graphs(graph):
     file = made.SerializeToString()
     given = run(file, x)  # before memory that is freed has what is wanted
     (wanted,) = onnxruntime.InferenceSession(file).run(None, {"x": x})
+    assert given.shape == wanted.shape
     np.testing.assert_allclose(given, wanted, rtol=1e-6)  # one sum of two products
 
 

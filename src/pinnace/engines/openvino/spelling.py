@@ -4,6 +4,7 @@
 * NaN and the smallest integer are false as booleans, although they differ from 0.
 * NonMaxSuppression counts boxes that only touch as an overlap above 0.
 * Floats cast to 8 bits saturate if dimensions are free; integers wrap around.
+* QuantizeLinear and DequantizeLinear of a scalar have a dimension if the scale or the zero point has one.
 
 Seen in OpenVINO 2026.4.
 """
@@ -18,6 +19,7 @@ from pinnace.ops.inference import infer, opset_of
 
 _MIRRORED = {"Greater": "Less", "GreaterOrEqual": "LessOrEqual"}
 _LEAST = float(np.finfo(np.float32).tiny)
+_QUANTISATION = ("QuantizeLinear", "DequantizeLinear")
 _BYTES = (ir.DataType.INT8, ir.DataType.UINT8)
 
 
@@ -36,6 +38,10 @@ def respell(model: ir.Model) -> None:
             limit = node.inputs[3]
             larger = [] if limit is None else [ir.node("Max", [limit, least.outputs[0]])]
             _compute_before(node, least, *larger, place=3)
+        elif node.op_type in _QUANTISATION and given is not None:
+            infer(given, opset)
+            if given.shape is not None and not given.shape.dims:
+                _squeeze_parameters(node)
         elif node.op_type == "Cast" and given is not None:
             infer(given, opset)
             kind, to = given.dtype, node.attributes.get_int("to", 0)
@@ -46,6 +52,12 @@ def respell(model: ir.Model) -> None:
                 node.attributes.clear()
             elif to in _BYTES and kind is not None and kind.is_floating_point():
                 _compute_before(node, ir.node("Cast", [given], {"to": ir.DataType.INT32}))
+
+
+def _squeeze_parameters(node: ir.Node) -> None:
+    for place, parameter in enumerate(node.inputs[1:], 1):
+        if parameter is not None:
+            _compute_before(node, ir.node("Squeeze", [parameter]), place=place)
 
 
 def _compute_before(reader: ir.Node, *new: ir.Node, place: int = 0) -> None:
