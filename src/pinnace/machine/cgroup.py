@@ -23,7 +23,7 @@ def cpu_quota() -> float:
     Version 2 writes "quota period" or "max period" into `cpu.max`, version 1 has a file for each of the two.
     """
     found = [text.split() for text in _texts("cpu", "cpu.max")]
-    for folder in _folders("cpu"):
+    for folder in folders("cpu"):
         with suppress(OSError):
             files = ("cpu.cfs_quota_us", "cpu.cfs_period_us")
             found.append([(folder / file).read_text().strip() for file in files])
@@ -56,12 +56,12 @@ def lies_in_memory(path: Path) -> bool:
 
 def _texts(controller: str, file: str) -> Iterator[str]:
     """Yield the contents of a file in the process's groups of a controller, and in their parents."""
-    for folder in _folders(controller):
+    for folder in folders(controller):
         with suppress(OSError):
             yield (folder / file).read_text()
 
 
-def _folders(controller: str) -> Iterator[Path]:
+def folders(controller: str) -> Iterator[Path]:
     """Yield the folders of the process's groups of a controller, and of their parents."""
     places = {"": "/", controller: "/"}
     with suppress(OSError):
