@@ -31,9 +31,12 @@ class Traced:
         self.provider.add_span_processor(SimpleSpanProcessor(self._exporter))
         self.tracer = self.provider.get_tracer("service")
 
+    def finished(self):
+        return self._exporter.get_finished_spans()
+
     def trees(self):
         """Return the exported `pinnace.predict` spans, each with those below it by name."""
-        spans = self._exporter.get_finished_spans()
+        spans = self.finished()
         self._exporter.clear()
         return [
             (span, {s.name: s for s in spans if s.parent and s.parent.span_id == span.context.span_id})
@@ -106,6 +109,28 @@ def test_requests_of_a_batch_have_traces_of_their_own(traced, written):
         assert [span.context.trace_id for span, _ in trees] == [trace_id for trace_id, _ in calls]
         assert [span.attributes["pinnace.batch"] for span, _ in trees] == [2, 2]
         assert len({below["pinnace.run"].start_time // 1000 for _, below in trees}) <= 2
+
+
+def test_parts_of_data_parallel_are_spans_below_one(traced, written, monkeypatch):
+    monkeypatch.setenv("PINNACE_SIMULATE", "ascend:2")
+    context = pinnace.Context()
+    context.target = ["ascend"]
+    with pinnace.DataParallel(written(ROWS), context) as two:
+        with traced.tracer.start_as_current_span("handler") as handler:
+            two.predict([np.ones((6, 2), np.float32)])
+        until(lambda: any(span.name == "pinnace.predict" for span in traced.finished()))
+        spans = traced.finished()
+        ((span, below),) = traced.trees()
+        assert (span.attributes["pinnace.model"], sorted(below)) == ("model.onnx", PARTS)
+        assert span.parent.span_id == handler.get_span_context().span_id
+        runs = [run for run in spans if run.name == "pinnace.run"]
+        assert len(runs) == sum(one.name == "pinnace.queue" for one in spans) == 2
+        assert span.end_time == max(run.end_time for run in runs)
+
+        tracing.uninstrument()
+        with pytest.raises(pinnace.DataMismatchError):
+            two.predict([np.ones((6, 3), np.float32)])
+    assert not traced.trees()
 
 
 def test_a_failure_is_recorded(traced, written):

@@ -6,13 +6,14 @@ instrument()  # models that are built from now on
 
 Each prediction that runs is a span `pinnace.predict` below the caller's current one, with the spans
 `pinnace.copy` (inputs are checked, and copied if necessary), `pinnace.queue` (it waits for a worker) and
-`pinnace.run` below it.
+`pinnace.run` below it; with `DataParallel` the last two once for each part of the batch.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from itertools import count
 from time import perf_counter_ns, time_ns
 from typing import Any
 
@@ -22,12 +23,16 @@ from opentelemetry.context import Context, get_current
 from pinnace import __version__
 from pinnace.api.base_model import BaseModel
 from pinnace.api.built import BuiltModel
+from pinnace.api.data_parallel import DataParallel
+from pinnace.serving.crew import PieceWorker
 from pinnace.serving.pool import Workers
 from pinnace.serving.request import Request
+from pinnace.serving.splitting import Piece
 from pinnace.serving.worker import Worker
+from pinnace.shapes import Shape
 from pinnace.tensors.given import Given
 from pinnace.tensors.inputs import InputPorts
-from pinnace.types import Array
+from pinnace.types import Array, Port
 
 _tracer = trace.get_tracer("pinnace")
 
@@ -37,11 +42,17 @@ def instrument(tracer_provider: trace.TracerProvider | None = None) -> None:
     global _tracer
     _tracer = trace.get_tracer("pinnace", __version__, tracer_provider)
     BaseModel.built, Workers.kind = _TracedModel, _TracedWorker
+    DataParallel.ports, DataParallel.worker = _SplitInputs, _TracedPieceWorker
 
 
 def uninstrument() -> None:
     """Trace no models that are built from now on."""
     BaseModel.built, Workers.kind = BuiltModel, Worker
+    DataParallel.ports, DataParallel.worker = InputPorts, PieceWorker
+
+
+_Part = tuple[int, int, int]
+"""When a request, or a part of it, was queued, began to run, and ended; by `perf_counter_ns`."""
 
 
 class _TracedArrays(list[Array]):
@@ -50,6 +61,11 @@ class _TracedArrays(list[Array]):
     model: str
     caller: Context
     copied: tuple[int, int]
+
+    def __init__(self, arrays: Sequence[Array]) -> None:
+        super().__init__(arrays)
+        self.parts: list[_Part] = []  # of a request that is split, once they have run
+        self.begun = count()
 
 
 class _TracedInputs(InputPorts):
@@ -63,6 +79,11 @@ class _TracedInputs(InputPorts):
         arrays.model, arrays.caller = self._model, get_current()
         arrays.copied = began, perf_counter_ns()
         return arrays
+
+
+class _SplitInputs(_TracedInputs):
+    def __init__(self, ports: Sequence[Port], shapes: tuple[Shape, ...]) -> None:
+        super().__init__(InputPorts(ports, shapes), "")
 
 
 class _TracedModel(BuiltModel):
@@ -94,14 +115,33 @@ class _TracedWorker(Worker):
         super().finish(batch, results)
 
 
+class _TracedPieceWorker(PieceWorker):
+    def compute(self, piece: Piece) -> Callable[[], None]:
+        began, arrays = perf_counter_ns(), piece.request.arrays
+        assert isinstance(arrays, _TracedArrays)
+        if not next(arrays.begun):
+            arrays.model = os.path.basename(self.executable.info["file"])
+            piece.request.add_done_callback(lambda done: _record(arrays, arrays.parts, done.exception()))
+        try:
+            return super().compute(piece)
+        finally:
+            arrays.parts.append((piece.arrived, began, perf_counter_ns()))
+
+
 def _tell(
     arrays: Sequence[Array], arrived: int, began: int, error: BaseException | None = None, batch: int = 1
 ) -> None:
-    """Record the spans of a request that has ended; times are by `perf_counter_ns`."""
-    if not isinstance(arrays, _TracedArrays):  # it was built before
-        return
-    ended = perf_counter_ns()
-    epoch = time_ns() - ended
+    """Record the spans of a request that is not split."""
+    if isinstance(arrays, _TracedArrays):  # else the model was built before
+        _record(arrays, [(arrived, began, perf_counter_ns())], error, batch)
+
+
+def _record(
+    arrays: _TracedArrays, parts: Sequence[_Part], error: BaseException | None, batch: int = 1
+) -> None:
+    """Record the spans of a request that has ended, of one part or of several."""
+    now = perf_counter_ns()
+    epoch, ended = time_ns() - now, max((end for _, _, end in parts), default=now)
     about: dict[str, str | int] = {"pinnace.model": arrays.model, "pinnace.batch": batch}
     whole = _tracer.start_span(
         "pinnace.predict", arrays.caller, attributes=about, start_time=epoch + arrays.copied[0]
@@ -109,7 +149,10 @@ def _tell(
     if not whole.is_recording():  # nobody asked for this trace
         return
     within = trace.set_span_in_context(whole, arrays.caller)
-    for name, start, end in (("copy", *arrays.copied), ("queue", arrived, began), ("run", began, ended)):
+    times = [("copy", *arrays.copied)]
+    for arrived, began, end in parts:
+        times += [("queue", arrived, began), ("run", began, end)]
+    for name, start, end in times:
         _tracer.start_span(f"pinnace.{name}", within, start_time=epoch + start).end(epoch + end)
     if error is not None:
         whole.record_exception(error, timestamp=epoch + ended)

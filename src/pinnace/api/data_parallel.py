@@ -57,6 +57,9 @@ class DataParallel(EngineOwner):
     Use it in a `with` statement, or call `close`.
     """
 
+    ports: type[InputPorts] = InputPorts
+    worker: type[PieceWorker] = PieceWorker
+
     def __init__(
         self,
         model_path: str | os.PathLike[str],
@@ -88,12 +91,12 @@ class DataParallel(EngineOwner):
         self._warned: set[str] = set()
         self._tally = SharedTally()
         self._crew = _crew(os.path.abspath(model_path), context, device_ids, settings)
-        self._workers = CrewWorkers(self._crew, worker=PieceWorker)
+        self._workers = CrewWorkers(self._crew, worker=self.worker)
         self._finalizer = weakref.finalize(self, self._workers.close)
         try:
             inputs, outputs = self._crew.inputs, self._crew.outputs
             self._plan = SplitPlan.of(inputs, outputs, axis, split)
-            self._inputs, self._outputs = InputPorts(inputs, self._plan.shapes), OutputPorts(outputs)
+            self._inputs, self._outputs = self.ports(inputs, self._plan.shapes), OutputPorts(outputs)
         except BaseException:
             self.close()
             raise

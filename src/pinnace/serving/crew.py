@@ -334,11 +334,15 @@ class PieceWorker(Worker):
     def perform(self, piece: Piece) -> None:  # type: ignore[override]
         """Run a piece, and pass the results or the error to its request."""
         try:
-            tell = self.executable.run(piece.arrays, piece.take)
+            tell = self.compute(piece)
         except BaseException as error:
             piece.fail(error)
         else:
             tell()
+
+    def compute(self, piece: Piece) -> Callable[[], None]:
+        """Compute a piece and copy its results; see `Piece.take`."""
+        return self.executable.run(piece.arrays, piece.take)
 
 
 class CrewWorkers(Workers):

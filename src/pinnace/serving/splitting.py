@@ -133,7 +133,7 @@ class SplitRequest(GuardedFuture[Outputs]):
         self._lock = threading.Lock()
         self._results: list[Array] | None = None
         self._failed = False
-        self._arrays = arrays
+        self.arrays = arrays
         found = plan.parts(arrays, devices)
         self._total = found[-1][1]
         self._left = len(found)
@@ -188,7 +188,7 @@ class SplitRequest(GuardedFuture[Outputs]):
             self._failed = True
         with self._tally.lock:
             self._tally.failed += 1
-        log_failure(self._arrays, error)
+        log_failure(self.arrays, error)
         self.set_exception(error)
 
 
@@ -198,11 +198,11 @@ class Piece:
     def __init__(self, request: SplitRequest, begin: int, end: int, arrays: Sequence[Array]) -> None:
         self.arrays, self.arrived = arrays, perf_counter_ns()
         self.outputs: Sequence[Array] | None = None
-        self._request, self._begin, self._end = request, begin, end
+        self.request, self._begin, self._end = request, begin, end
 
     def begin(self) -> bool:
         """Return False if the request failed in another part."""
-        return not self._request.done()
+        return not self.request.done()
 
     def succeed(self, results: Sequence[Array]) -> None:
         """Store the results, and complete the request once all rows are there."""
@@ -210,11 +210,11 @@ class Piece:
 
     def take(self, results: Sequence[Array]) -> Callable[[], None]:
         """Copy the results, whose memory may be reused. Returns a function that notifies the caller."""
-        return self._request.take(self._begin, self._end, results)
+        return self.request.take(self._begin, self._end, results)
 
     def fail(self, error: BaseException) -> None:
         """Pass an error to the caller."""
-        self._request.fail(error)
+        self.request.fail(error)
 
 
 def freed(shape: Shape, axis: int) -> Shape:
