@@ -35,9 +35,13 @@ _MESSAGE, _ENUM = 11, 5
 _OPTIONAL, _REPEATED = 1, 3
 
 
-def message_class(table: str, package: str, name: str) -> Proto:
-    """Return the class of a message of a table."""
-    file = descriptor_pb2.FileDescriptorProto(name=f"{package}.proto", package=package, syntax="proto3")
+def message_class(table: str, package: str, name: str, syntax: str = "proto3") -> Proto:
+    """Return the class of a message of a table.
+
+    Written in the syntax "proto2", a field that was set to 0 is in the file, and lists of numbers are not
+    packed.
+    """
+    file = descriptor_pb2.FileDescriptorProto(name=f"{package}.proto", package=package, syntax=syntax)
     messages: dict[str, Proto] = {}
     for kind, called, lines in entries(table):
         if kind != "message":

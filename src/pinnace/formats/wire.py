@@ -116,9 +116,14 @@ def varint(number: int) -> bytes:
     return bytes(out)
 
 
+def head(field: int, length: int) -> bytes:
+    """Encode what stands before a field of bytes, text or message."""
+    return varint(field << 3 | _BYTES) + varint(length)
+
+
 def delimited(field: int, value: bytes) -> bytes:
     """Encode a field of bytes, text or message."""
-    return varint(field << 3 | _BYTES) + varint(len(value)) + value
+    return head(field, len(value)) + value
 
 
 def number(field: int, value: int) -> bytes:

@@ -126,15 +126,20 @@ def formulas(
 
     `of_wider_type` is for primitives of two operands that may differ in type: both get the wider one.
     """
-    for head, text in _rows(rows):
+    for head, text in rows_of(rows):
         names, _, unused = head.partition(";")
         formula = Formula(module, text)
         if of_wider_type:
             table.primitives({names: formula}, dialect, unused)(_promoted)
             continue
-        for name, given in re.findall(r"(\w+)(\(.*?\))?", names):
-            special = ast.literal_eval(f"{given[:-1]},)") if given else ()
+        for name, special in names_of(names):
             table.primitives({name: special}, dialect, unused)(formula)
+
+
+def names_of(text: str) -> Iterator[tuple[str, tuple[Any, ...]]]:
+    """Yield the names before a colon, each with what is special to it."""
+    for name, given in re.findall(r"(\w+)(\(.*?\))?", text):
+        yield name, ast.literal_eval(f"{given[:-1]},)") if given else ()
 
 
 def _promoted(b: Builder, formula: Formula, x: Value, y: Value) -> Value:
@@ -147,14 +152,14 @@ def functions(module: str, rows: str, public: bool = False) -> list[Formula]:
 
     Returns them in their order.
     """
-    found = {name: Formula(module, text) for name, text in _rows(rows)}
+    found = {name: Formula(module, text) for name, text in rows_of(rows)}
     for name, formula in found.items():
         _give("" if public else module, name, formula)
     return list(found.values())
 
 
-def _rows(text: str) -> Iterator[tuple[str, str]]:
-    """The text before the colon of each row, and after it; rows begin where lines have the least indent."""
+def rows_of(text: str) -> Iterator[tuple[str, str]]:
+    """Yield the text before the colon of each row, and after it; rows begin at the least indent."""
     for row in re.split(r"\n    (?=[^ #\n])", text)[1:]:
         head, _, rest = row.partition(": ")
         yield head, rest

@@ -11,7 +11,7 @@ its number.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
@@ -58,15 +58,18 @@ class Signature:
     """Those that are inputs of a node, in order."""
     defaults: Mapping[str, Any]
     """Those of all arguments: MindSpore has moved some from attributes to inputs."""
+    attributes: Collection[str]
+    """Those that are attributes of a node."""
+    kinds: Mapping[str, str]
+    """What each argument is: "tensor", "int", "ints" and so on, "" where nothing tells."""
 
 
 @cache
 def find(dialect: Dialect, name: str) -> Signature | None:
     """The signature of a primitive, None where its dialect does not define it."""
-    start = _text().find(f'["{dialect.value}", "{name}", ')
-    if start < 0:
+    row = _row(dialect, name)
+    if row is None:
         return None
-    row = json.JSONDecoder().raw_decode(_text(), start)[0][2]
     inputs, attributes = (
         {name: default[0] if default else GIVEN for name, _, *default in row.get(part, ())}
         for part in ("inputs", "attributes")
@@ -74,12 +77,27 @@ def find(dialect: Dialect, name: str) -> Signature | None:
     added = {
         n: value[0] if value else DERIVED for n, *value in (*row.get("older", ()), *row.get("derived", ()))
     }
-    return Signature(inputs, added | attributes | inputs)
+    kinds = {name: kind for part in ("inputs", "attributes") for name, kind, *_ in row.get(part, ())}
+    return Signature(inputs, added | attributes | inputs, attributes.keys(), kinds)
+
+
+def is_function(name: str) -> bool:
+    """True for a primitive of MindSpore that takes all arguments as inputs."""
+    row = _row(Dialect.MINDSPORE, name)
+    return row is not None and "attributes" not in row
 
 
 def is_argument(name: str) -> bool:
     """True for the name of any argument of any primitive; attributes of other names are users' notes."""
     return f"[{json.dumps(name)}" in _text()
+
+
+def _row(dialect: Dialect, name: str) -> dict[str, list[Any]] | None:
+    start = _text().find(f'["{dialect.value}", "{name}", ')
+    if start < 0:
+        return None
+    row: dict[str, list[Any]] = json.JSONDecoder().raw_decode(_text(), start)[0][2]
+    return row
 
 
 @cache

@@ -164,6 +164,11 @@ class Primitive:
         taken = {name for p in self._parameters for name in p.names}
         return signatures.WITHOUT_EFFECT | self.unused | taken
 
+    @property
+    def taken(self) -> frozenset[str]:
+        """The names of the arguments that the lowering takes, or that have no effect."""
+        return self._known
+
     @cached_property
     def _by_name(self) -> frozenset[str]:
         return frozenset(name for p in self._parameters if p.by_name for name in p.names)

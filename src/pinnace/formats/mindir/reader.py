@@ -36,7 +36,7 @@ _EXTERNAL, _OFFSET, _LENGTH = 12, 2, 3  # fields of TensorProto and its External
 _DECLARED = "shape"  # the attribute with the types of a node's results
 _OWN_FILE = ""  # the location of the model's own bytes
 
-_DTYPES = {
+DTYPES = {
     number_of("TensorProto.DataType")[name]: dtype
     for name, dtype in {
         "FLOAT": ir.DataType.FLOAT,
@@ -58,6 +58,7 @@ _DTYPES = {
         "BFLOAT16": ir.DataType.BFLOAT16,
     }.items()
 }
+"""Element types by MindIR's numbers."""
 _KINDS = {value: key for key, value in number_of("AttributeProto.AttributeType").items()}
 _INTS = {number for number, kind in _KINDS.items() if kind.removeprefix("U").startswith("INT")}
 _INLINE = ("float_data", "double_data", "int32_data", "int64_data", "uint64_data")
@@ -218,7 +219,7 @@ class _MindirReader:
             yield None
 
     def _type(self, tensor: Proto) -> TypeInfo | None:
-        dtype = _DTYPES.get(tensor.data_type)
+        dtype = DTYPES.get(tensor.data_type)
         if dtype is None:
             return None
         dims = tuple(tensor.dims)
@@ -248,7 +249,7 @@ class _MindirReader:
     def _type_or_tensor(self, tensor: Proto, name: str) -> Any:
         """Return a tensor or an element type, which is written as a scalar without a value."""
         if not tensor.dims and not tensor.raw_data and not tensor.HasField("external_data"):
-            dtype = _DTYPES.get(tensor.data_type)
+            dtype = DTYPES.get(tensor.data_type)
             if dtype is not None and not any(getattr(tensor, field) for field in _INLINE):
                 return dtype
         return self._tensor(tensor, name)
@@ -277,11 +278,11 @@ class _MindirReader:
         if length <= 0:
             raise error("is packed, and its size in bytes is missing")
         raw = self._placed(tensor, name, ir.DataType.UINT8, (length,))
-        dtype = _DTYPES.get(tensor.data_type, ir.DataType.UNDEFINED)
+        dtype = DTYPES.get(tensor.data_type, ir.DataType.UNDEFINED)
         return quantised.unpacked(tensor, dtype, use, raw, self._budget, error)
 
     def _tensor(self, tensor: Proto, name: str) -> ir.TensorProtocol:
-        dtype = _DTYPES.get(tensor.data_type)
+        dtype = DTYPES.get(tensor.data_type)
         if dtype is None or dtype is ir.DataType.STRING:
             raise ModelFormatError(
                 f"{self.source.name}: tensor {name!r} has element type {tensor.data_type}, "

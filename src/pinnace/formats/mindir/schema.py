@@ -15,6 +15,12 @@ def model_class() -> Proto:
 
 
 @cache
+def written_class() -> Proto:
+    """Return the class of the same message as MindSpore writes and reads it, in the syntax "proto2"."""
+    return message_class(_table(), "mind_ir", "ModelProto", "proto2")
+
+
+@cache
 def number_of(enum: str) -> dict[str, int]:
     """Return the numbers of an enumeration by name; it is named as in the table: "TensorProto.DataType"."""
     for kind, name, lines in entries(_table()):

@@ -1,0 +1,97 @@
+"""Computation of nodes whose inputs are constants, by ONNX's reference implementation.
+
+It is what exporters leave to do: shapes as tensors, ranges, masks. Large results stay computed in the run: a
+file should hold the weights that it had.
+"""
+
+from __future__ import annotations
+
+import math
+from contextlib import suppress
+from typing import Any
+
+import numpy as np
+import onnx
+import onnx_ir as ir
+from onnx.reference import ReferenceEvaluator
+
+_MOST = 1 << 16
+"""Elements of inputs and results that are computed."""
+_RANDOM = ("Random", "Bernoulli", "Multinomial", "Dropout")
+
+
+def fold(node: ir.Node, opset: int) -> bool:
+    """Give the results of a node their values, if they are known; return whether they are."""
+    if node.op_type == "Constant" and not node.domain:
+        return _constant(node)
+    if node.op_type in ("Shape", "Size") and not node.domain:
+        return _measured(node)
+    if any(x is not None and not _small(x) for x in node.inputs) or node.op_type.startswith(_RANDOM):
+        return False
+    if any(a.type in (ir.AttributeType.GRAPH, ir.AttributeType.GRAPHS) for a in node.attributes.values()):
+        return False
+    if any(o.shape is None or not _fits(o.shape) for o in node.outputs):
+        return False
+    try:
+        values = _computed(node, opset)
+    except Exception:  # the reference implementation refuses what it does not know in many ways
+        return False
+    for output, value in zip(node.outputs, values, strict=True):
+        with suppress(TypeError):
+            _give(output, value)
+    return all(output.const_value is not None for output in node.outputs)
+
+
+def _small(x: ir.Value) -> bool:
+    return x.const_value is not None and x.const_value.size <= _MOST
+
+
+def _fits(shape: ir.Shape) -> bool:
+    return not shape.is_static() or math.prod(shape.numpy()) <= _MOST
+
+
+def _constant(node: ir.Node) -> bool:
+    tensor = ir.convenience.get_const_tensor(node.outputs[0])
+    if tensor is not None:
+        node.outputs[0].const_value = tensor
+        node.outputs[0].type = ir.TensorType(tensor.dtype)
+        node.outputs[0].shape = ir.Shape(tensor.shape.numpy())
+    return tensor is not None
+
+
+def _measured(node: ir.Node) -> bool:
+    """Give a Shape or Size its value, if its input has one shape."""
+    shape = node.inputs[0].shape if node.inputs[0] is not None else None
+    if shape is None or not shape.is_static():
+        return False
+    dims: Any = list(shape.numpy())
+    if node.op_type == "Size":
+        dims = math.prod(dims)
+    else:
+        dims = dims[node.attributes.get_int("start", 0) : node.attributes.get_int("end", len(dims))]
+    _give(node.outputs[0], np.asarray(dims, np.int64))
+    return True
+
+
+def _computed(node: ir.Node, opset: int) -> list[Any]:
+    """Return the results of a node by ONNX's reference implementation."""
+    proto = ir.serde.serialize_node(node)
+    names = list(dict.fromkeys(name for name in proto.input if name))
+    ports = [onnx.ValueInfoProto(name=name) for name in names]
+    results = [onnx.ValueInfoProto(name=name) for name in proto.output]
+    graph = onnx.helper.make_graph([proto], "folded", ports, results)
+    imports = [onnx.helper.make_opsetid(node.domain, opset)]
+    model = onnx.helper.make_model(graph, opset_imports=imports)
+    known = {x.name or "": x.const_value for x in node.inputs if x is not None}
+    given: Any = {name: tensor.numpy() for name, tensor in known.items() if tensor is not None}
+    with np.errstate(all="ignore"):
+        return list(ReferenceEvaluator(model).run(None, given))
+
+
+def _give(output: ir.Value, value: Any) -> None:
+    if not isinstance(value, np.ndarray | np.generic):
+        raise TypeError(f"{value!r} is no tensor")
+    wanted = output.dtype
+    tensor = ir.tensor(np.asarray(value), dtype=wanted, name=output.name)
+    output.const_value, output.shape = tensor, ir.Shape(tensor.shape.numpy())
+    output.type = ir.TensorType(tensor.dtype)

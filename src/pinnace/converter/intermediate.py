@@ -1,0 +1,39 @@
+"""The one form in which all models pass through the converter: an ONNX graph of standard operators.
+
+Of MindSpore's formats it is what Pinnace's compiler lowers for an engine; of an ONNX file its own graph, with
+the functions that the file defines inlined.
+"""
+
+from __future__ import annotations
+
+import onnx_ir as ir
+from onnx_ir.passes.common import InlinePass, ShapeInferencePass
+
+from pinnace import formats
+from pinnace.compiler.entry import STATE
+from pinnace.compiler.graph import compilable, shapes_of
+from pinnace.errors import UnsupportedModelError, UnsupportedPrimitive
+from pinnace.program import Program
+from pinnace.types import ModelType
+from pinnace.weights.source import Source
+
+
+def read(source: Source, kind: ModelType | None, input_shape: str = "") -> ir.Model:
+    """Return a model as an ONNX graph; `input_shape` fixes dimensions of its inputs, as in a context.
+
+    Raises ModelFormatError, UnsupportedModelError, and ConfigError for unknown inputs.
+    """
+    graph = formats.read(source, kind)
+    folder = None if source.folder is None else str(source.folder)
+    shapes = shapes_of(graph, input_shape, source.name)
+    if not isinstance(graph, Program) and not shapes:
+        model = graph
+    else:
+        model = compilable(graph, source.name, folder, shapes=shapes).model
+    if any(STATE in i.metadata_props for i in model.graph.inputs):
+        row = UnsupportedPrimitive("state", 1, "", "the model keeps values between requests")
+        raise UnsupportedModelError(source.name, [row])
+    if model.functions:
+        InlinePass()(model)
+    ShapeInferencePass(check_type=False, strict_mode=False, data_prop=True)(model)
+    return model

@@ -1,0 +1,94 @@
+"""Operators that have no primitive, taken apart into others.
+
+By a rule of `rules/parts.py`, else by the function that ONNX defines the operator as.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import onnx
+import onnx_ir as ir
+from onnx.inliner import inline_selected_functions
+
+from pinnace.converter import rules
+from pinnace.ops.builder import Builder
+from pinnace.ops.inference import OPSET
+from pinnace.ops.values import Unsupported
+from pinnace.program import Dialect
+
+
+class Parts(NamedTuple):
+    """Nodes that compute what one node does, in order, and their results in the place of its outputs."""
+
+    nodes: Sequence[ir.Node]
+    outputs: Sequence[ir.Value]
+    opset: int
+
+
+def of(node: ir.Node, opset: int, dialect: Dialect) -> Parts | None:
+    """Return the parts of a node, None if it has none. Raises Unsupported with the reason of a rule."""
+    rule = rules.parts_of(dialect, node.op_type, node.domain)
+    reason = None
+    if rule is not None:
+        try:
+            return _by_rule(rule, node)
+        except Unsupported as error:
+            reason = error
+    defined = _by_definition(node, opset)
+    if defined is None and reason is not None:
+        raise reason
+    return defined
+
+
+def _by_rule(rule: rules.Rule, node: ir.Node) -> Parts:
+    b = Builder()
+    value = rule.lower(b, node.inputs, rules.attributes(rule, node))
+    results = value if isinstance(value, tuple) else (value,)
+    return Parts(b.nodes, [b.tensor(result) for result in results], OPSET)
+
+
+def _by_definition(node: ir.Node, opset: int) -> Parts | None:
+    """Return the parts by the function that ONNX's schema has for an operator."""
+    try:
+        schema: Any = onnx.defs.get_schema(node.op_type, opset, node.domain)
+    except onnx.defs.SchemaError:
+        return None
+    if not (schema.has_function or schema.has_context_dependent_function):
+        return None
+    if any(x is not None and x.dtype is None for x in node.inputs):
+        return None
+    model = _model_of(node, opset)
+    try:
+        inlined = inline_selected_functions(
+            model, [(node.domain, node.op_type)], inline_schema_functions=True
+        )
+    except Exception:  # raised by ONNX's own code where a definition does not fit the node
+        return None
+    if [n.op_type for n in inlined.graph.node] == [node.op_type]:
+        return None
+    return _spliced(ir.from_proto(inlined), node)
+
+
+def _model_of(node: ir.Node, opset: int) -> onnx.ModelProto:
+    """Return a model of one node."""
+    proto = ir.serde.serialize_node(node)
+    ports = {x.name: ir.serde.serialize_value(x) for x in node.inputs if x is not None}
+    results = [ir.serde.serialize_value(y) for y in node.outputs if y.name]
+    graph = onnx.helper.make_graph([proto], "parts", list(ports.values()), results)
+    imports = {node.domain: opset, "": opset if not node.domain else OPSET}
+    opsets = [onnx.helper.make_opsetid(domain, version) for domain, version in imports.items()]
+    return onnx.helper.make_model(graph, opset_imports=opsets)
+
+
+def _spliced(model: ir.Model, node: ir.Node) -> Parts:
+    """Return the nodes of a model, with the inputs of a node in the place of its own."""
+    given = {x.name: x for x in node.inputs if x is not None}
+    for port in model.graph.inputs:
+        port.replace_all_uses_with(given[port.name])
+    made = {o.name: o for o in model.graph.outputs}
+    outputs = [made.get(output.name, output) for output in node.outputs]
+    nodes = list(model.graph)
+    model.graph.remove(nodes)
+    return Parts(nodes, outputs, model.opset_imports[""])

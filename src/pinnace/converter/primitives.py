@@ -1,0 +1,214 @@
+"""Writer of the primitives of a program, with which rules write."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+
+from pinnace.ops import signatures, structure
+from pinnace.ops.builder import Builder
+from pinnace.ops.values import Unsupported, Value
+from pinnace.program import DTYPES, Dialect, Function, Input, Literal, Node, TypeInfo
+
+_SMALL = 256
+"""Bytes up to which a tensor is a constant of the program and not a parameter."""
+_NUMBERS = {dtype: number for number, dtype in DTYPES.items()}
+_LITERALS = frozenset({"int", "ints", "float", "floats", "bool", "str", "enum", "dtype", "number"})
+"""Kinds of arguments that are no tensors."""
+
+
+class Primitives(Builder):
+    """Writes the nodes of one function of a program.
+
+    Rules call it as lowerings call `Builder`, with the names of primitives in the place of operators; `names`
+    has the name in the program of each tensor of the ONNX graph.
+    """
+
+    def __init__(self, dialect: Dialect, name: str, opset: int) -> None:
+        super().__init__(opset=opset)
+        self.dialect, self.function = dialect, name
+        self.names: dict[ir.Value, str] = {}
+        self.written: dict[str, Node] = {}
+        """The nodes, by the name of their first result."""
+        self.origin = ""
+        """The name of the ONNX node that is raised."""
+        self.literals: dict[str, Literal] = {}
+        self.parameters: dict[str, ir.TensorProtocol] = {}
+        self._known: dict[str, str] = {}
+
+    def cast(self, x: ir.Value, dtype: ir.DataType) -> ir.Value:
+        """`x` as `dtype`; `x` itself where it is already."""
+        if self.known_dtype(x) is dtype:
+            return x
+        return self._typed(self.op("Cast", x, number_of(dtype)), dtype, x.shape)
+
+    def ops(
+        self, op_type: str, outputs: int, *inputs: Any, domain: str = "", **attributes: Any
+    ) -> tuple[ir.Value, ...]:
+        """Add a node of a primitive with several results.
+
+        Arguments are given by position or by name, whatever they are in the file; those that have a default
+        may be left out. A number in the place of a tensor becomes one of the first tensor's type.
+        """
+        found = signatures.find(self.dialect, op_type)
+        names = [] if found is None else list(found.inputs)
+        given = list(inputs)
+        for name in names[len(given) :]:
+            given.append(attributes.pop(name) if name in attributes else _default(op_type, name, found))
+        like = next((x for x in inputs if isinstance(x, ir.Value)), None)
+        kinds = {} if found is None else found.kinds
+        operands = tuple(
+            self._argument(x, like, kinds.get(name, ""))
+            for x, name in zip(given, [*names, *[""] * (len(given) - len(names))], strict=False)
+        )
+        if found is not None:
+            attributes = {**_written(found), **attributes}
+        return self._node(op_type, outputs, operands, attributes)
+
+    def _node(
+        self, op_type: str, outputs: int, operands: tuple[str, ...], attributes: Mapping[str, Any]
+    ) -> tuple[ir.Value, ...]:
+        results = tuple(ir.Value(name=self._new()) for _ in range(outputs))
+        for value in results:
+            self.names[value] = f"{self.function}:{value.name}"
+        if outputs == 1 or self.dialect is Dialect.LITE:
+            made = tuple(self.names[value] for value in results)
+            self._add(Node(self.origin, op_type, operands, made, attributes))
+            return results
+        whole = f"{self.function}:{self._new()}"
+        self._add(Node(self.origin, op_type, operands, (whole,), attributes))
+        for place, value in enumerate(results):
+            self._add(Node(self.origin, structure.ITEM, (whole, self.literal(place)), (self.names[value],)))
+        return results
+
+    def _add(self, node: Node) -> None:
+        self.written[node.outputs[0]] = node
+
+    def _new(self) -> str:
+        return self.fresh().removeprefix("%")
+
+    def name(self, x: ir.Value) -> str:
+        """The name of a tensor in the program; one that is constant is entered."""
+        if x not in self.names:
+            if x.const_value is None:
+                raise Unsupported(f"reads {x.name!r}, which nothing computes")
+            self.names[x] = self._stored(x.const_value)
+        return self.names[x]
+
+    def _stored(self, tensor: ir.TensorProtocol) -> str:
+        if tensor.nbytes <= _SMALL:
+            return self.literal(tensor)
+        name = f"{self.function}:{tensor.name or self._new()}"
+        while name in self.parameters and self.parameters[name] is not tensor:
+            name = f"{name}_{self._new()}"
+        self.parameters[name] = tensor
+        return name
+
+    def literal(self, value: Literal) -> str:
+        """The name of a constant; equal ones are one."""
+        key = repr(value)
+        if isinstance(value, ir.TensorProtocol):
+            key = f"{value.dtype} {value.shape} {value.tobytes().hex()}"
+        if key not in self._known:
+            name = f"{self.function}:constant{len(self.literals)}"
+            self._known[key], self.literals[name] = name, value
+        return self._known[key]
+
+    def _argument(self, x: Value, like: ir.Value | None, kind: str) -> str:
+        """The name of an argument of a kind that the signature tells."""
+        known = self.known(x) if kind in _LITERALS else None
+        if isinstance(known, np.ndarray | np.generic):
+            whole = known.reshape(-1).tolist()
+            x = tuple(whole) if kind in ("ints", "floats") else whole[0]
+        if isinstance(x, ir.Value):
+            return self._computed(self.name(x), kind)
+        if isinstance(x, ir.DataType):
+            return self.literal(number_of(x))
+        if isinstance(x, tuple | list) and any(isinstance(item, ir.Value) for item in x):
+            items = tuple(self._argument(item, like, "") for item in x)
+            return self._named(structure.TUPLE, *items)
+        if isinstance(x, np.ndarray):
+            return self.name(self.constant(x))
+        if kind == "tensor" and isinstance(x, bool | int | float):
+            if like is None:
+                raise TypeError("a number needs a tensor beside it to tell its type")
+            return self.name(self.like(x, like))
+        return self.literal(_literal(x))
+
+    def _computed(self, name: str, kind: str) -> str:
+        """A tensor that only the run knows, as the tuple or scalar that a primitive takes."""
+        if kind in ("ints", "floats"):
+            return self._named("TensorToTuple", name)
+        if kind in _LITERALS:
+            return self._named("TensorToScalar", name)
+        return name
+
+    def _named(self, primitive: str, *operands: str) -> str:
+        (result,) = self._node(primitive, 1, operands, {})
+        return self.names[result]
+
+    @staticmethod
+    def _typed(x: ir.Value, dtype: ir.DataType, shape: ir.Shape | None) -> ir.Value:
+        x.type, x.shape = ir.TensorType(dtype), shape
+        return x
+
+    def declare(self, x: ir.Value) -> None:
+        """Note what is known of the type of a tensor at the node that computes it."""
+        node = self.written.get(self.names.get(x, ""))
+        if node is not None and x.dtype is not None and len(node.outputs) == 1:
+            node.types = (type_of(x),)
+
+    def program_function(self, inputs: Sequence[Input], outputs: Sequence[ir.Value]) -> Function:
+        """Return the function, whose results are tensors of the ONNX graph."""
+        names = [self.name(x) for x in outputs]
+        if len(names) > 1 and self.dialect is Dialect.MINDSPORE:
+            types = [type_of(x) for x in outputs]
+            names = [self._named(structure.TUPLE, *names)]
+            self.written[names[0]].types = types
+        nodes = list(self.written.values())
+        return Function(self.function, inputs, names, nodes, self.parameters, self.literals)
+
+
+def type_of(x: ir.Value) -> TypeInfo:
+    """The declared type of a tensor."""
+    assert x.dtype is not None
+    if x.shape is None:
+        return TypeInfo(x.dtype, None)
+    return TypeInfo(x.dtype, tuple(d if isinstance(d, int) else None for d in x.shape))
+
+
+def number_of(dtype: ir.DataType) -> int:
+    """MindSpore's number of an element type. Raises Unsupported if it has none."""
+    if dtype not in _NUMBERS:
+        raise Unsupported(f"is of element type {dtype.name}, which MindSpore does not have")
+    return _NUMBERS[dtype]
+
+
+def _default(op_type: str, name: str, found: signatures.Signature | None) -> Literal:
+    default = signatures.GIVEN if found is None else found.inputs[name]
+    if default is signatures.GIVEN or default is signatures.DERIVED:
+        raise TypeError(f"a rule gives {op_type} no {name}")
+    return _plain(default)
+
+
+def _written(found: signatures.Signature) -> dict[str, Literal]:
+    """The attributes that have a default, with it."""
+    rows = {name: found.defaults[name] for name in found.attributes}
+    return {n: _plain(v) for n, v in rows.items() if v not in (signatures.GIVEN, signatures.DERIVED, None)}
+
+
+def _plain(default: Any) -> Literal:
+    """A default of the table as MindSpore writes it: enumerations as numbers, lists as tuples."""
+    if isinstance(default, dict):
+        return int(next(iter(default.values())))
+    return tuple(map(_plain, default)) if isinstance(default, list) else default
+
+
+def _literal(x: Any) -> Literal:
+    if isinstance(x, list | tuple):
+        return tuple(map(_literal, x))
+    value: Literal = x.item() if isinstance(x, np.generic) else x
+    return value

@@ -1,0 +1,124 @@
+"""Raising of an ONNX graph to a program in one of MindSpore's dialects, the reverse of `compiler.lower`.
+
+Nodes are visited in order. Each is, whichever comes first,
+
+1. computed now, if all its inputs are constants (`folding`);
+2. written by the rule of its operator (`rules`);
+3. taken apart into other operators, which are raised in turn (`parts`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import onnx_ir as ir
+
+from pinnace.converter import folding, parts, rules
+from pinnace.converter.primitives import Primitives, type_of
+from pinnace.errors import UnsupportedModelError, UnsupportedPrimitive
+from pinnace.ops.inference import infer, infer_node, opset_of
+from pinnace.ops.table import Primitive
+from pinnace.ops.values import Unsupported
+from pinnace.program import Dialect, Input, Layout, Program
+
+_MAIN = "main"
+_DEEPEST = 16
+"""Operators that may be taken apart one after the other; more is an endless circle."""
+
+
+def raised(model: ir.Model, dialect: Dialect, source: str) -> Program:
+    """Return an ONNX model as a program. Raises UnsupportedModelError with all nodes that have no way."""
+    return _Raiser(model, dialect, source).program()
+
+
+class _Raiser:
+    def __init__(self, model: ir.Model, dialect: Dialect, source: str) -> None:
+        self.model, self.dialect, self.source = model, dialect, source
+        self.opset = opset_of(model)
+        self.writer = Primitives(dialect, _MAIN, self.opset)
+        self.failed: list[tuple[str, str, str]] = []
+
+    def program(self) -> Program:
+        """Return the whole model."""
+        graph, writer = self.model.graph, self.writer
+        inputs = [i for i in graph.inputs if i.name not in graph.initializers]
+        for value in inputs:
+            writer.names[value] = f"{_MAIN}:{value.name}"
+        for node in graph:
+            self.node(node)
+        if self.failed:
+            raise UnsupportedModelError(self.source, UnsupportedPrimitive.counted(self.failed))
+        main = writer.program_function([Input(writer.names[i], type_of(i)) for i in inputs], graph.outputs)
+        return Program(
+            main,
+            {_MAIN: main},
+            self.dialect,
+            Layout.NCHW if self.dialect is Dialect.MINDSPORE else Layout.NHWC,
+            producer="MindSpore",  # what reads the file looks for it
+            version="2.10.0",
+            source=self.source,
+            input_names=[i.name or "" for i in inputs],
+            output_names=[o.name or "" for o in graph.outputs],
+            tuple_results=self.dialect is Dialect.MINDSPORE,
+        )
+
+    def node(self, node: ir.Node) -> None:
+        """Raise a node of the model; what fails is noted."""
+        self.writer.origin = node.name or ""
+        try:
+            self._raise(node, self.opset, 0)
+        except Unsupported as error:
+            self.failed.append((node.op_type, str(error), node.name or ""))
+
+    def _raise(self, node: ir.Node, opset: int, depth: int) -> None:
+        if any(x is not None and not self._known(x) for x in node.inputs):
+            raise Unsupported("reads what was not converted")
+        infer_node(node, opset)
+        if folding.fold(node, opset):
+            return
+        try:
+            self._write(node)
+            return
+        except Unsupported as error:
+            reason = error
+        if depth == _DEEPEST:
+            raise reason
+        whole = parts.of(node, opset, self.dialect)
+        if whole is None:
+            raise reason
+        for part in whole.nodes:
+            self._raise(part, whole.opset, depth + 1)
+        for output, result in zip(node.outputs, whole.outputs, strict=False):
+            self._same(output, result)
+
+    def _known(self, x: ir.Value) -> bool:
+        return x in self.writer.names or x.const_value is not None
+
+    def _write(self, node: ir.Node) -> None:
+        """Write a node by the rule of its operator. Raises Unsupported if that does not apply."""
+        rule = rules.find(self.dialect, node.op_type, node.domain)
+        if rule is None:
+            raise Unsupported(f"the converter has no rule for {node.domain or 'ONNX'}'s {node.op_type}")
+        self.writer.declared = [type_of(o) if o.dtype else None for o in node.outputs]
+        results = lowered(rule, self.writer, node)
+        for output, result in zip(node.outputs, results, strict=False):
+            if output.name:
+                self._same(output, result)
+                self.writer.declare(output)
+
+    def _same(self, output: ir.Value, result: ir.Value) -> None:
+        """Let a value of the model be what was written for it."""
+        if result.const_value is not None:
+            output.const_value = result.const_value
+        else:
+            self.writer.names[output] = self.writer.name(result)
+        if output.shape is None or output.dtype is None:
+            infer(result, self.opset)
+            output.shape = output.shape if output.shape is not None else result.shape
+            output.type = output.type if output.type is not None else result.type
+
+
+def lowered(rule: Primitive, writer: Primitives, node: ir.Node) -> Sequence[ir.Value]:
+    """Return the results of a rule for a node."""
+    value = rule.lower(writer, node.inputs, rules.attributes(rule, node))
+    return value if isinstance(value, tuple) else (value,)

@@ -1,0 +1,239 @@
+"""Writer of MindIR, in the form that MindSpore 2 exports and reads; `reader` has its conventions.
+
+Weights pass through without being held in memory. Over 1 GiB of them, MindSpore's form is two files:
+`NAME_graph.mindir`, and beside it `NAME_variables/data_0`, in which each weight begins at a multiple of 64
+bytes, the first one at 64, after a number that tells the order of bytes.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import onnx_ir as ir
+
+from pinnace.formats.messages import Proto
+from pinnace.formats.mindir.reader import DTYPES
+from pinnace.formats.mindir.schema import number_of, written_class
+from pinnace.formats.wire import head
+from pinnace.ops import signatures
+from pinnace.program import Function, FunctionRef, Input, Literal, Monad, Node, Program, TypeInfo
+
+_SPLIT = 1 << 30
+"""Bytes of weights from which MindSpore writes them to a file of their own."""
+_ALIGNED = 64
+_ORDER_OF_BYTES = (1).to_bytes(_ALIGNED, "little")
+_KIND = number_of("AttributeProto.AttributeType")
+_NUMBERS = {dtype: number for number, dtype in reversed(DTYPES.items())}
+_GRAPH, _FUNCTION, _PARAMETER, _RAW = 7, 8, 3, 9  # fields of ModelProto, GraphProto and TensorProto
+_FUNCTION_OF_PRIMITIVE, _PRIMITIVE = 2, 1  # PrimType: with and without arguments as attributes
+
+
+def write(program: Program, path: str | os.PathLike[str], split: int = _SPLIT) -> list[Path]:
+    """Write a program in MindSpore's dialect; return its files.
+
+    With more than `split` bytes of weights the path's name gets `_graph` before its suffix, as in MindSpore.
+    Raises OSError.
+    """
+    where = Path(path)
+    tensors = [t for f in program.functions.values() for t in f.parameters.values()]
+    if sum(t.nbytes for t in tensors) <= split:
+        with where.open("wb") as file:
+            _Writer(program).write(file, {})
+        return [where]
+    stem = where.stem.removesuffix("_graph")
+    beside = where.with_name(f"{stem}_variables") / "data_0"
+    where = where.with_name(f"{stem}_graph.mindir")
+    beside.parent.mkdir(exist_ok=True)
+    with beside.open("wb") as file:
+        places = _write_beside(file, program)
+    with where.open("wb") as file:
+        _Writer(program).write(file, places, f"{beside.parent.name}/{beside.name}")
+    return [where, beside]
+
+
+def _write_beside(file: BinaryIO, program: Program) -> dict[int, int]:
+    """Write all weights to a file of their own; return the offset of each by its id."""
+    file.write(_ORDER_OF_BYTES)
+    places: dict[int, int] = {}
+    for function in program.functions.values():
+        for tensor in function.parameters.values():
+            places[id(tensor)] = file.tell()
+            tensor.tofile(file)  # type: ignore[attr-defined]
+            file.write(bytes(-file.tell() % _ALIGNED))
+    return places
+
+
+class _Writer:
+    """Writes one file."""
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self.primitives: dict[tuple[str, str], Proto] = {}
+        self.constants: set[str] = set()  # names are unique in a file
+        self.model = written_class()(
+            ir_version="1.1",
+            producer_name=program.producer,
+            producer_version=program.version,
+            model_version=program.version,
+            little_endian=True,
+            mind_ir_version=number_of("Version")["IR_VERSION_WITH_SCALAR_GRAPH_HOLDER"],
+        )
+        for name, value in program.user_info.items():
+            self.model.user_info.add(key=name, value=value)
+
+    def write(self, file: BinaryIO, places: Mapping[int, int], location: str = "") -> None:
+        """Write the model; weights with an offset in `places` are in the file at `location`."""
+        main, *others = sorted(self.program.functions.values(), key=lambda f: f is not self.program.main)
+        graphs = [(_GRAPH, main), *((_FUNCTION, other) for other in others)]
+        parts = [(number, f, self._graph(f)) for number, f in graphs]
+        self.model.primitives.extend(self.primitives.values())
+        file.write(self.model.SerializeToString())
+        for number, function, proto in parts:
+            heads: list[tuple[bytes, ir.TensorProtocol | None]] = []
+            for name, tensor in function.parameters.items():
+                proto_of = self._parameter(name, tensor)
+                if id(tensor) in places:
+                    proto_of.external_data.location = location
+                    proto_of.external_data.offset = places[id(tensor)]
+                    proto_of.external_data.length = tensor.nbytes
+                    heads.append((proto_of.SerializeToString(), None))
+                else:
+                    heads.append((proto_of.SerializeToString() + head(_RAW, tensor.nbytes), tensor))
+            _write_graph(file, number, proto.SerializeToString(), heads)
+
+    def _parameter(self, name: str, tensor: ir.TensorProtocol) -> Proto:
+        proto = written_class()().graph.parameter.add(name=name, ref_key=tensor.name or name)
+        _describe(proto, TypeInfo(tensor.dtype, tuple(tensor.shape.numpy())))
+        return proto
+
+    def _graph(self, function: Function) -> Proto:
+        """Return the message of a function without its parameters."""
+        graph = written_class()().graph
+        graph.name = function.name
+        types: dict[str, list[TypeInfo | None]] = {i.name: [i.type] for i in function.inputs}
+        for name, literal in function.constants.items():
+            if name in self.constants:
+                continue
+            self.constants.add(name)
+            node = graph.node.add(name=name, op_type="Constant", output=[name])
+            _literal(node.attribute.add(name="value"), literal)
+        for node in function.nodes:
+            self._node(graph.node.add(), node)
+            types[node.outputs[0]] = list(node.types)
+        for port in function.inputs:
+            _input(graph.input.add(name=port.name), port)
+        shown = self.program.output_names if function is self.program.main else ()
+        for place, name in enumerate(function.outputs):
+            self._output(graph.output.add(name=name), types.get(name, []), shown if place == 0 else ())
+        return graph
+
+    def _output(self, port: Proto, types: list[TypeInfo | None], shown: Any) -> None:
+        if len(types) == 1 and types[0] is not None:
+            _describe(port.tensor.add(name=shown[0] if shown else ""), types[0])
+            return
+        port.denotation = "Tuple"
+        _declare(port.attr_info, types, shown)
+
+    def _node(self, proto: Proto, node: Node) -> None:
+        proto.name = node.outputs[0]
+        proto.output.append(node.outputs[0])
+        proto.domain = node.name
+        if not node.primitive:
+            proto.op_type = f"REF::{node.inputs[0]}"
+            proto.input.extend(node.inputs[1:])
+        else:
+            proto.op_type = f"REF::{self._primitive(node).name}"
+            proto.input.extend(node.inputs)
+        if node.types and None not in list(node.types):
+            _declare(proto.attribute.add(name="shape"), node.types)
+
+    def _primitive(self, node: Node) -> Proto:
+        """Return the entry of a node's primitive and attributes; equal ones are one."""
+        known = (node.primitive, repr(sorted(node.attributes.items())))
+        if known not in self.primitives:
+            proto = written_class()().primitives.add(
+                name=f"{node.primitive}:{len(self.primitives)}",
+                op_type=node.primitive,
+                prim_type=_FUNCTION_OF_PRIMITIVE if signatures.is_function(node.primitive) else _PRIMITIVE,
+            )
+            for name, value in node.attributes.items():
+                _literal(proto.attribute.add(name=name), value)
+            self.primitives[known] = proto
+        return self.primitives[known]
+
+
+def _write_graph(
+    file: BinaryIO, number: int, proto: bytes, heads: list[tuple[bytes, ir.TensorProtocol | None]]
+) -> None:
+    """Write a graph as a field of the model: its message, and its parameters, whose bytes come last."""
+    lengths = [len(described) + (0 if tensor is None else tensor.nbytes) for described, tensor in heads]
+    begins = [head(_PARAMETER, length) for length in lengths]
+    whole = len(proto) + sum(map(len, begins)) + sum(lengths)
+    file.write(head(number, whole) + proto)
+    for begin, (described, tensor) in zip(begins, heads, strict=True):
+        file.write(begin + described)
+        if tensor is not None:
+            tensor.tofile(file)  # type: ignore[attr-defined]
+
+
+def _input(port: Proto, given: Input) -> None:
+    if given.type is not None:
+        _describe(port.tensor.add(name=given.name), given.type)
+
+
+def _describe(tensor: Proto, declared: TypeInfo) -> None:
+    tensor.data_type = _NUMBERS[declared.dtype]
+    dims = declared.shape
+    tensor.dims.extend([-2] if dims is None else [-1 if d is None else d for d in dims])
+
+
+def _declare(attribute: Proto, types: Any, shown: Any = ()) -> None:
+    """Write the types of the results of a node, or of an output; `shown` are their names."""
+    if len(types) == 1:
+        attribute.type = _KIND["TENSORS"]
+        if types[0] is not None:
+            _describe(attribute.tensors.add(name=shown[0] if shown else ""), types[0])
+        return
+    attribute.type = _KIND["TUPLE"]
+    attribute.seq_info.SetInParent()
+    for place, one in enumerate(types):
+        _declare(attribute.values.add(), [one], shown[place : place + 1])
+
+
+def _literal(attribute: Proto, value: Literal, inside: bool = False) -> None:
+    """Write a constant; the items of a tuple are in repeated fields, though each is one."""
+    match value:
+        case None:
+            attribute.type = _KIND["NONE"]
+        case Monad():
+            attribute.type = _KIND["UMONAD" if value is Monad.U else "IOMONAD"]
+        case bool() | int():
+            attribute.type = _KIND["BOOL" if isinstance(value, bool) else "INT64"]
+            _put(attribute, "i", "ints", int(value), inside)
+        case float():
+            attribute.type = _KIND["FLOAT"]
+            _put(attribute, "f", "floats", value, inside)
+        case str() | FunctionRef():
+            text = value if isinstance(value, str) else f"REF::{value.name}"
+            attribute.type = _KIND["STRING"]
+            _put(attribute, "s", "strings", text.encode(), inside)
+        case tuple():
+            attribute.type = _KIND["TUPLE"]
+            for item in value:
+                _literal(attribute.values.add(), item, inside=True)
+        case ir.TensorProtocol():
+            attribute.type = _KIND["TENSORS"]
+            tensor = attribute.tensors.add(name="value0", raw_data=value.tobytes())
+            _describe(tensor, TypeInfo(value.dtype, tuple(value.shape.numpy())))
+        case _:
+            raise TypeError(f"MindIR has no constant like {value!r}")
+
+
+def _put(attribute: Proto, one: str, many: str, value: Any, inside: bool) -> None:
+    if inside:
+        getattr(attribute, many).append(value)
+    else:
+        setattr(attribute, one, value)

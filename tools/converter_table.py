@@ -1,0 +1,167 @@
+"""ONNX's operator tests through the converter: how many are still right in what runs its files.
+
+    python tools/converter_table.py [--mindspore INTERPRETER] [--only NAME*] [--verbose]
+
+Each case is converted to `.mindir`, and the file is run by Pinnace, and by real MindSpore if an interpreter
+that has it is given. A result is right if types, shapes and values are those of the test, within its own
+tolerances. Cases that plain onnxruntime does not get right are left out of the counts.
+"""
+
+from __future__ import annotations
+
+import argparse
+import fnmatch
+import subprocess
+import tempfile
+import warnings
+from collections import Counter
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import onnx
+from onnx import numpy_helper
+from onnx.backend.test.case.test_case import TestCase
+from onnx.backend.test.loader import load_model_tests
+from onnx_backend import by_onnxruntime
+
+from pinnace.building.origin import build
+from pinnace.converter.convert import Options, convert
+from pinnace.options.settings import Settings
+from pinnace.options.target import Target
+from pinnace.types import ModelType
+from pinnace.weights.source import Source
+
+SERVER = Path(__file__).parent / "run_in_mindspore.py"
+Arrays = list[np.ndarray]
+
+
+class Column(NamedTuple):
+    """What runs the files of a format."""
+
+    name: str
+    format: ModelType
+    run: object
+
+
+class MindSpore:
+    """A process of MindSpore, started again when it ends."""
+
+    def __init__(self, interpreter: str, folder: Path) -> None:
+        self.command, self.folder = [interpreter, str(SERVER)], folder
+        self.process: subprocess.Popen[str] | None = None
+
+    def __call__(self, model: Path, inputs: Arrays) -> Arrays:
+        given, made = self.folder / "given.npz", self.folder / "made.npz"
+        np.savez(given, **{f"x{i}": x for i, x in enumerate(inputs)})
+        if self.process is None or self.process.poll() is not None:
+            self.process = subprocess.Popen(
+                self.command,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                text=True,
+            )
+        print(model, given, made, file=self.process.stdin, flush=True)
+        answer = self.process.stdout.readline()
+        if not answer:
+            self.process.wait()
+            raise RuntimeError("the process ended")
+        if answer.strip() != "ANSWER":
+            raise RuntimeError(answer.removeprefix("ANSWER ").strip())
+        with np.load(made) as results:
+            return [results[f"y{i}"] for i in range(len(results.files))]
+
+
+def by_pinnace(model: Path, inputs: Arrays) -> Arrays:
+    executable = build(model, None, Target(threads=1), Settings())
+    try:
+        return executable.execution().run([np.asarray(x, order="C") for x in inputs])
+    finally:
+        executable.close()
+
+
+def arrays(values: list) -> Arrays | None:
+    """The tensors of a test, None if it has anything else."""
+    if any(x is None or isinstance(x, list) for x in values):
+        return None
+    return [numpy_helper.to_array(x) if isinstance(x, onnx.TensorProto) else np.asarray(x) for x in values]
+
+
+def wrong(case: TestCase, given: Arrays, expected: Arrays) -> str:
+    """What is wrong with results, "" if nothing."""
+    if len(given) != len(expected):
+        return f"{len(given)} results instead of {len(expected)}"
+    for x, y in zip(given, expected, strict=True):
+        if (x.dtype, x.shape) != (y.dtype, y.shape):
+            return f"{x.dtype}{list(x.shape)} instead of {y.dtype}{list(y.shape)}"
+        if x.dtype == object:
+            good = x.tolist() == y.tolist()
+        else:
+            good = np.allclose(x, y, rtol=case.rtol, atol=case.atol, equal_nan=True)
+        if not good:
+            return "other values"
+    return ""
+
+
+def judge(case: TestCase, columns: list[Column], folder: Path) -> dict[str, str] | None:
+    """What is wrong in each column; None where onnxruntime is wrong."""
+    inputs, expected = arrays(case.data_sets[0][0]), arrays(case.data_sets[0][1])
+    model = case.model.SerializeToString()
+    try:
+        if inputs is None or expected is None or wrong(case, by_onnxruntime(model, inputs), expected):
+            return None
+    except Exception:
+        return None
+    found: dict[str, str] = {}
+    files: dict[ModelType, Path | str] = {}
+    for column in columns:
+        if column.format not in files:
+            try:
+                options = Options(save_type=column.format)
+                summary = convert(Source.of_buffer(model), None, folder / case.name, options)
+                files[column.format] = summary.files[0]
+            except Exception as error:
+                files[column.format] = f"convert: {type(error).__name__}: {' '.join(str(error).split())}"
+        file = files[column.format]
+        if isinstance(file, str):
+            found[column.name] = file
+            continue
+        try:
+            found[column.name] = wrong(case, column.run(file, inputs), expected)
+        except Exception as error:
+            found[column.name] = f"{type(error).__name__}: {' '.join(str(error).split())}"
+    return found
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--mindspore", metavar="INTERPRETER", help="python that has mindspore")
+    parser.add_argument("--only", default="*", help="cases of these names")
+    parser.add_argument("--verbose", action="store_true", help="name all cases that are wrong")
+    options = parser.parse_args()
+    warnings.simplefilter("ignore")
+    counts: Counter[str] = Counter()
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        columns = [Column(".mindir in Pinnace", ModelType.MINDIR, by_pinnace)]
+        if options.mindspore:
+            server = MindSpore(options.mindspore, folder)
+            columns.append(Column(".mindir in MindSpore", ModelType.MINDIR, server))
+        for case in load_model_tests(kind="node"):
+            if not fnmatch.fnmatch(case.name, options.only):
+                continue
+            found = judge(case, columns, folder)
+            if found is None:
+                continue
+            counts["onnxruntime"] += 1
+            for column, problem in found.items():
+                counts[column] += not problem
+                if problem and options.verbose:
+                    print(f"{case.name}: {column}: {problem}", flush=True)
+    for column, count in counts.items():
+        print(f"{count:6} right: {column}")
+
+
+if __name__ == "__main__":
+    main()
