@@ -1,25 +1,45 @@
-"""Opening and closing leaves nothing behind: no memory, thread, file or mapping."""
+"""Opening and closing leaves nothing behind: no memory, thread, file or mapping.
+
+Memory is what malloc has given out: what a process resides in also has the spare of allocators, which depends
+on how threads came to run.
+"""
 
 from __future__ import annotations
 
+import ctypes
 import gc
 import os
 import threading
 from pathlib import Path
 
 import numpy as np
+from tests.waiting import until
 
 from pinnace import Context, ModelParallelRunner
 
 MODEL = str(Path(__file__).parent / "data" / "api" / "add.onnx")
 
 
+class Mallinfo2(ctypes.Structure):
+    """See `man mallinfo`."""
+
+    _fields_ = tuple(
+        (name, ctypes.c_size_t)
+        for name in (
+            *("arena", "ordblks", "smblks", "hblks", "hblkhd"),
+            *("usmblks", "fsmblks", "uordblks", "fordblks", "keepcost"),
+        )
+    )
+
+
 def left() -> dict[str, int]:
-    """Resident memory in bytes, threads, open files and mappings of this process."""
+    """Memory in bytes, threads, open files and mappings of this process."""
     gc.collect()
-    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    mallinfo = ctypes.CDLL(None).mallinfo2
+    mallinfo.restype = Mallinfo2
+    memory = mallinfo()
     return {
-        "memory": pages * os.sysconf("SC_PAGE_SIZE"),
+        "memory": memory.uordblks + memory.hblkhd,
         "threads": threading.active_count(),
         "files": len(os.listdir("/proc/self/fd")),
         "mappings": len(Path("/proc/self/maps").read_text().splitlines()),
@@ -36,7 +56,7 @@ def open_and_close(times: int) -> None:
         inputs = [np.ones([max(d, 2) for d in t.shape], np.float32) for t in runner.get_inputs()]
         futures = [runner.submit(inputs) for _ in range(4)]
         for future in futures:
-            future.result(20)
+            future.result(300)
         if turn % 2:
             runner.close()
 
@@ -45,9 +65,7 @@ def test_a_thousand_times():
     open_and_close(100)
     before = left()
     open_and_close(1000)
-    after = left()
-    # 1,000 models would leave some 50 MB, were only their sessions kept; allocators keep some spare.
-    assert after["memory"] - before["memory"] < 20_000_000
-    assert after["threads"] <= before["threads"]
-    assert after["files"] <= before["files"]
-    assert after["mappings"] <= before["mappings"] + 8
+    # 1,000 models would leave some 50 MB, were only their sessions kept.
+    allowed = before | {"memory": before["memory"] + 2_000_000, "mappings": before["mappings"] + 8}
+    # Threads of runners that nobody has end in their own time.
+    until(lambda: all(now <= allowed[what] for what, now in left().items()))

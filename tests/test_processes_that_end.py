@@ -28,7 +28,7 @@ def told(future):
 def run(code, path):
     return subprocess.run(
         [sys.executable, "-c", _BEGINNING + code, str(path)],
-        capture_output=True, text=True, timeout=60, check=False,
+        capture_output=True, text=True, timeout=300, check=False,
     )  # fmt: skip
 
 

@@ -59,7 +59,7 @@ def opened(small: Path, large: Path, kind: str) -> dict:
     command = [sys.executable, "-c", CHILD, str(small), str(large), kind]
     # The compile cache reads a file once for the name of its content, copying nothing, before it is lowered.
     environment = {**os.environ, "PINNACE_CACHE_DIR": "off"}
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False, env=environment)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False, env=environment)
     assert done.returncode == 0, done.stderr[-3000:]
     return json.loads(done.stdout)
 

@@ -83,7 +83,7 @@ def test_a_prediction_is_a_span_of_copy_queue_and_run(traced, call):
             if call == "submit":
                 runner.submit([X, X]).result()
             else:
-                runner.predict([X, X], timeout=20 if "time" in call else None)
+                runner.predict([X, X], timeout=300 if "time" in call else None)
         until(lambda: runner.stats().served)
     ((span, below),) = traced.trees()
     assert (span.attributes["pinnace.model"], span.attributes["pinnace.batch"]) == ("add.onnx", 1)
@@ -103,7 +103,7 @@ def test_requests_of_a_batch_have_traces_of_their_own(traced, written):
                 future = runner.submit([np.ones((4, 2), np.float32)])
             calls.append((handler.get_span_context().trace_id, future))
         for _, future in calls:
-            future.result(20)
+            future.result(300)
         until(lambda: runner.stats().batches == 1)
         trees = traced.trees()
         assert [span.context.trace_id for span, _ in trees] == [trace_id for trace_id, _ in calls]

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-LIMIT = 60
+LIMIT = 300
 """Seconds after which a test fails instead of waiting on."""
 
 

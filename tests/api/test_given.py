@@ -82,7 +82,7 @@ X, Y, S = np.array([1, 2], np.float32), np.array([3, 5], np.float32), np.float32
     ],
 )
 def test_inputs_as_people_have_them(model, inputs):
-    for outputs in (model.predict(inputs), model.submit(inputs).result(20)):
+    for outputs in (model.predict(inputs), model.submit(inputs).result(300)):
         np.testing.assert_array_equal(outputs["sum"], [13, 25])
         np.testing.assert_array_equal(outputs["minus"], -X)
         assert isinstance(outputs, list)

@@ -442,7 +442,7 @@ def test_threads_on_one_model_take_turns(monkeypatch: pytest.MonkeyPatch) -> Non
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(60)
+        thread.join(300)
     assert np.asarray(model.predict([np.zeros(2, np.float32)])[0]).tolist() == [80, 80]
 
 

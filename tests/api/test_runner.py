@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import sys
 import threading
 import warnings
 from collections import Counter
@@ -60,7 +59,7 @@ class Gate:
     def compute(self, arrays, state):
         self.inside += 1
         self.most = max(self.most, self.inside)
-        assert self.open.acquire(timeout=20)
+        assert self.open.acquire(timeout=300)
         self.inside -= 1
         if arrays[0][0] < 0:
             raise EngineError("negative")
@@ -93,13 +92,8 @@ def gate(monkeypatch: pytest.MonkeyPatch) -> Gate:
     return made
 
 
-def test_eight_clients_on_three_workers_get_right_results_and_fair_shares() -> None:
-    """200 predictions each: all right, none lost, and nobody served more than eight times as often as others.
-
-    Shares are compared when the first client is through: after that the others have the runner for
-    themselves. They are not without the GIL: then a client computes many times in a slice of time, before the
-    system lets the others ask.
-    """
+def test_eight_clients_on_three_workers_get_right_results() -> None:
+    """200 predictions each: all right, none lost. `serving/test_pool.py` has the order of service."""
     clients, rounds = 8, 200
     rng = np.random.default_rng(0)
     inputs = (rng.standard_normal((clients, 64, 64)) / 8).astype(np.float32)
@@ -107,7 +101,6 @@ def test_eight_clients_on_three_workers_get_right_results_and_fair_shares() -> N
     for _ in range(20):
         wanted = np.tanh(wanted @ inputs)
     served: Counter[int] = Counter()
-    shares: list[list[int]] = []
     wrong: list = []
     start = threading.Barrier(clients)
 
@@ -121,19 +114,15 @@ def test_eight_clients_on_three_workers_get_right_results_and_fair_shares() -> N
             if not np.allclose(output.get_data_to_numpy(), wanted[me], atol=1e-5):
                 wrong.append(me)
             served[me] += 1
-        shares.append([served[i] for i in range(clients)])
 
     with ModelParallelRunner() as runner:
         runner.build_from_file(CHAIN, context(3))
         threads = [in_thread(client, me) for me in range(clients)]
         for thread, _ in threads:
-            thread.join(120)
+            thread.join(300)
     assert [outcome for _, outcome in threads] == [[None]] * clients
     assert wrong == []
     assert served == dict.fromkeys(range(clients), rounds)
-    if getattr(sys, "_is_gil_enabled", lambda: True)():  # else the system's time slices decide who comes
-        # a busy machine gives 2.4, once 4.1; a plain semaphore starved clients
-        assert max(shares[0]) <= 8 * min(shares[0])
 
 
 def test_as_many_run_at_a_time_as_there_are_workers(gate: Gate) -> None:
@@ -143,7 +132,7 @@ def test_as_many_run_at_a_time_as_there_are_workers(gate: Gate) -> None:
     until(lambda: gate.inside == 3)
     gate.open.release(7)
     for thread, outcome in threads:
-        thread.join(20)
+        thread.join(300)
         assert outcome[0][0].get_data_to_numpy().tolist() == [1]
     assert gate.most == 3
     assert sum(float(state[0][0]) for state in gate.states) == 7
@@ -169,14 +158,14 @@ def test_close_waits_for_those_who_run_and_turns_away_the_rest(gate: Gate) -> No
     until(lambda: runner.stats().queued == 3)
     closing = in_thread(runner.close)
     for thread, outcome in waiting:
-        thread.join(20)
+        thread.join(300)
         assert isinstance(outcome[0], ModelStateError)
         assert "closed while this request waited" in str(outcome[0])
     assert closing[0].is_alive()
     assert gate.closed == 0
     gate.open.release()
-    closing[0].join(20)
-    running[0].join(20)
+    closing[0].join(300)
+    running[0].join(300)
     assert running[1][0][0].get_data_to_numpy().tolist() == [1]
     assert gate.closed == 1
     for call in (runner.get_inputs, runner.get_outputs, lambda: runner.predict([ones(1)])):
@@ -205,7 +194,7 @@ def test_close_under_load_loses_no_request() -> None:
     until(lambda: len(done) > 20)
     runner.close()
     for thread, outcome in threads:
-        thread.join(20)
+        thread.join(300)
         assert isinstance(outcome[0], int)
     assert sum(outcome[0] for _, outcome in threads) == len(done)
 
@@ -349,5 +338,5 @@ def test_models_of_several_inputs_and_free_dimensions_in_many_threads() -> None:
 
         threads = [in_thread(client, rows) for rows in range(1, 6)]
         for thread, outcome in threads:
-            thread.join(60)
+            thread.join(300)
             assert outcome == [True]

@@ -24,8 +24,9 @@ class Answer:
 
 
 @pytest.fixture
-def pinnace(monkeypatch, capsys):
-    """Call `pinnace ARGUMENTS`, with output of any width."""
+def pinnace(monkeypatch, capsys, tmp_path_factory):
+    """Call `pinnace ARGUMENTS`, with output of any width and a compile cache that is empty."""
+    monkeypatch.setenv("PINNACE_CACHE_DIR", str(tmp_path_factory.mktemp("cache")))
     monkeypatch.delenv("COLUMNS", raising=False)  # pytest-xdist sets it
 
     logger = logging.getLogger("pinnace")

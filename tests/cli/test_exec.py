@@ -20,7 +20,7 @@ def run(command, folder, **environment):
         env=os.environ | environment,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=300,
         check=False,
     )
 
@@ -77,7 +77,7 @@ def test_standard_input_reaches_the_script(tmp_path):
         input="text",
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=300,
         check=True,
     )
     assert answer.stdout == "TEXT\n"

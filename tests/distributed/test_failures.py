@@ -9,8 +9,6 @@ import pytest
 
 DATA = Path(__file__).parents[1] / "data" / "distributed"
 
-SOON = ("--timeout", "5")
-
 
 def raised(answers):
     return {rank: answer.get("raised", "") for rank, answer in answers.items()}
@@ -20,7 +18,7 @@ def test_other_collectives(ranks, way, tmp_path):
     for rank, name in enumerate(("all_reduce", "all_gather")):
         for kind in ("mindir", "npz"):
             shutil.copy(DATA / f"{name}_2_{rank}.{kind}", tmp_path / f"differ_2_{rank}.{kind}")
-    answers, _ = ranks(way, tmp_path / "differ", 2, *SOON)
+    answers, _ = ranks(way, tmp_path / "differ", 2)
     for said in raised(answers).values():
         assert said.startswith("DistributedError: the ranks do not run parts of one model")
         assert "AllReduce sum of float32[4, 4]" in said
@@ -29,18 +27,18 @@ def test_other_collectives(ranks, way, tmp_path):
 
 
 def test_a_rank_that_never_comes(ranks, way):
-    answers, _ = ranks(way, DATA / "Matmul", 2, *SOON, "--do", "never 1")
+    answers, _ = ranks(way, DATA / "Matmul", 2, "--timeout", "5", "--do", "never 1")
     assert "rank 1 did not connect within 5 s" in raised(answers)[0]
 
 
 def test_a_rank_that_stops_coming(ranks, way):
-    answers, _ = ranks(way, DATA / "Matmul", 2, *SOON, "--do", "stops 1")
+    answers, _ = ranks(way, DATA / "Matmul", 2, "--do", "stops 1")
     assert "rank 0 has waited 5 s for rank 1 in AllReduce" in raised(answers)[0]
 
 
 def test_a_rank_that_raises(ranks, way):
     """The others need not wait until the time is over."""
-    answers, errors = ranks(way, DATA / "Matmul", 2, "--timeout", "80", "--do", "raises 1")
+    answers, errors = ranks(way, DATA / "Matmul", 2, "--do", "raises 1")
     assert "ZeroDivisionError" in errors
     said = raised(answers)[0]
     assert said.startswith(
@@ -50,7 +48,7 @@ def test_a_rank_that_raises(ranks, way):
 
 
 def test_a_rank_that_dies(ranks, way):
-    answers, _ = ranks(way, DATA / "Matmul", 2, *SOON, "--do", "die 1")
+    answers, _ = ranks(way, DATA / "Matmul", 2, "--do", "die 1")
     said = raised(answers)[0]
     assert said.startswith("DistributedError: rank 1 (process ")
     assert "has ended while rank 0 waited for All" in said
@@ -58,7 +56,7 @@ def test_a_rank_that_dies(ranks, way):
 
 def test_a_rank_that_dies_under_plain_mpirun(ranks):
     pytest.importorskip("mpi4py")
-    answers, errors = ranks("mpi", DATA / "Matmul", 2, *SOON, "--do", "die 1", launched=False)
+    answers, errors = ranks("mpi", DATA / "Matmul", 2, "--do", "die 1", launched=False)
     assert "rank 1" in errors + raised(answers).get(0, "")
     assert "All" in errors + raised(answers).get(0, "")
 

@@ -70,7 +70,7 @@ def test_code_blocks(page, folder):
         env=os.environ | {"PYTHONDONTWRITEBYTECODE": "1"},
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=300,
         check=False,
     )
     assert answer.returncode == 0, f"{answer.stdout}\n{answer.stderr}"

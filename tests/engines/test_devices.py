@@ -170,7 +170,7 @@ def test_a_runner_on_two_devices(simulate):
         shapes = [[1 if d < 0 else d for d in t.shape] for t in runner.get_inputs()]
         arrays = [np.full(s, 3, t.dtype.to_numpy()) for s, t in zip(shapes, runner.get_inputs(), strict=True)]
         futures = [runner.submit(arrays) for _ in range(20)]
-        results = [future.result(20)[0].get_data_to_numpy() for future in futures]
+        results = [future.result(300)[0].get_data_to_numpy() for future in futures]
         for result in results:
             np.testing.assert_array_equal(result, sum(arrays))
         assert runner.stats().served == 20
@@ -197,7 +197,7 @@ def test_weights_change_on_all_devices_at_once(simulate, tmp_path):
         both = threading.Barrier(2)
 
         def predicted(_):
-            both.wait(20)  # so that the two take a device each
+            both.wait(300)  # so that the two take a device each
             return [runner.predict([x])[0].get_data_to_numpy() for _ in range(20)]
 
         with ThreadPoolExecutor(2) as clients:

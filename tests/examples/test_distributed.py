@@ -13,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.ports import free_port
 
 import pinnace
 from pinnace.deferred import import_onnx_ir
@@ -66,8 +67,8 @@ def test_ascend_ranks_started_by_hand(way, tmp_path):
         json.dumps({"version": "1.0", "status": "completed", "server_count": "1", "server_list": [server]})
     )
     config = tmp_path / "config_file.ini"
-    config.write_text("[ascend_context]\nrank_table_file=table.json\n[distributed]\ntimeout=60\n")
-    port = str(10000 + os.getpid() % 20000)  # below the ports that the system gives out
+    config.write_text("[ascend_context]\nrank_table_file=table.json\n[distributed]\ntimeout=600\n")
+    port = str(free_port())
     started = [
         subprocess.Popen(
             [
@@ -84,7 +85,7 @@ def test_ascend_ranks_started_by_hand(way, tmp_path):
         for rank in range(2)
     ]
     for process in started:
-        out, errors = process.communicate(timeout=100)
+        out, errors = process.communicate(timeout=600)
         assert process.returncode == 0, errors
         check(out)
 
@@ -103,7 +104,7 @@ def test_gpu_ranks_started_by_mpi(tmp_path):
         env=os.environ | {"PINNACE_SIMULATE": "gpu:2"},
         capture_output=True,
         text=True,
-        timeout=100,
+        timeout=600,
         check=False,
     )
     assert answer.returncode == 0, answer.stderr
@@ -130,7 +131,7 @@ def test_ranks_that_have_the_same_file(tmp_path):
         env=os.environ | {"PINNACE_SIMULATE": "gpu:2", "PYTHONPATH": str(COMPAT)},
         capture_output=True,
         text=True,
-        timeout=100,
+        timeout=600,
         check=False,
     )
     assert answer.returncode == 0, answer.stderr

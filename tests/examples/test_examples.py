@@ -40,7 +40,7 @@ runpy.run_path(sys.argv[0], run_name="__main__")
 def example():
     def run(*arguments):
         command = [sys.executable, "-m", "pinnace", "exec", *arguments]
-        answer = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120, check=False)
+        answer = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300, check=False)
         assert answer.returncode == 0, answer.stderr
         return answer.stdout
 
@@ -114,6 +114,6 @@ def test_multicard_inference(example, monkeypatch, tmp_path):
 def test_without_devices_the_example_says_what_is_missing(monkeypatch):
     monkeypatch.delenv("PINNACE_SIMULATE", raising=False)
     command = [sys.executable, "-m", "pinnace", "exec", "examples/multicard_inference.py"]
-    answer = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120, check=False)
+    answer = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300, check=False)
     assert answer.returncode == 1
     assert "ascend:0 is not there: it needs an Ascend device" in answer.stderr

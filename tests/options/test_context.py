@@ -279,9 +279,12 @@ def test_a_built_model_reads_its_threads_from_proc() -> None:
         "before = set(os.listdir('/proc/self/task'))\n"
         "c = m.Context(thread_num=2, thread_affinity_core_list=[min(os.sched_getaffinity(0))])\n"
         "x = m.Model(); x.build_from_file(sys.argv[1], m.ModelType.ONNX, c)\n"
-        "time.sleep(0.5)\n"  # a thread binds itself when it first runs
         "new = set(os.listdir('/proc/self/task')) - before\n"
-        "print(len(new), [sorted(os.sched_getaffinity(int(t))) for t in new])\n"
+        "bound = lambda: [sorted(os.sched_getaffinity(int(t))) for t in new]\n"
+        "end = time.monotonic() + 300\n"
+        "while [1] != [*map(len, bound())] and time.monotonic() < end:\n"  # a thread binds itself first
+        "    time.sleep(0.01)\n"
+        "print(len(new), bound())\n"
     )
     model = Path(__file__).parents[1] / "data" / "api" / "chain.onnx"
     output = subprocess.run(

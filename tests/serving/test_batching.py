@@ -15,7 +15,7 @@ from pinnace.errors import ConfigError, EngineError
 from pinnace.serving import pool
 
 W = np.random.default_rng(0).standard_normal((16, 4)).astype(np.float32)
-LONG = 20
+LONG = 300
 
 
 def model(tmp_path, nodes, shapes=(("batch", 16), ("batch", 4)), kinds=(TensorProto.FLOAT,) * 2):

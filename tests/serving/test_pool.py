@@ -19,7 +19,7 @@ from pinnace.errors import EngineError, ModelStateError, PredictTimeoutError, Qu
 from pinnace.serving.pool import Workers
 from pinnace.types import DataType, Port
 
-LONG = 20  # seconds after which a test has failed
+LONG = 300  # seconds after which a test has failed
 
 
 class Gate:
@@ -89,6 +89,32 @@ def test_who_finds_a_worker_idle_runs_in_his_own_thread_and_the_queue_in_the_wor
     assert gate.order == [1, 2, 3, 4, 5]  # in the order of arrival
     assert gate.threads[0] != "pinnace-worker"
     assert gate.threads[1:] == ["pinnace-worker"] * 4
+    workers.close()
+
+
+def test_a_client_that_asks_again_waits_behind_all_others(gate):
+    """So clients have fair shares; a plain semaphore starved some."""
+    clients, rounds = 8, 3
+    workers = Workers(gate, 1)
+
+    def client(me):
+        for _ in range(rounds):
+            workers.run(one(me))
+
+    asking = []
+    for me in range(clients):
+        asking.append(in_thread(client, me))
+        until(lambda me=me: len(gate.order) == 1 and workers.stats().queued == me)
+    for served in range(1, clients * rounds + 1):
+        left = clients * rounds - served
+        gate.open.release()
+        until(lambda served=served: workers.stats().served == served)
+        until(lambda left=left: len(gate.order) == clients * rounds - max(0, left - 1))
+        until(lambda left=left: workers.stats().queued == min(clients - 1, max(0, left - 1)))
+    for thread, outcome in asking:
+        thread.join(LONG)
+        assert outcome == [None]
+    assert gate.order == list(range(clients)) * rounds
     workers.close()
 
 
@@ -178,7 +204,6 @@ def test_closing_turns_away_who_waits_and_waits_for_who_runs(gate):
 def test_a_callback_may_predict_and_close(gate):
     """It runs in the worker's thread: to wait there for a worker would be to wait for itself."""
     workers = Workers(gate, 1)
-    gate.open.release(2)
     seen: list = []
 
     def then(future):
@@ -186,6 +211,7 @@ def test_a_callback_may_predict_and_close(gate):
         workers.close()
 
     workers.submit(one(1), number).add_done_callback(then)
+    gate.open.release(2)
     until(lambda: gate.closed == 1)
     assert seen == [14]
 
@@ -271,7 +297,7 @@ def test_many_threads_lose_no_request(gate):
 
     threads = [in_thread(client, seed) for seed in range(8)]
     for thread, outcome in threads:
-        thread.join(60)
+        thread.join(LONG)
         assert outcome == [None]
     until(lambda: workers.stats().busy == 0)  # a future is done a moment before its worker is free
     stats = workers.stats()
@@ -296,7 +322,6 @@ def test_each_callback_may_submit_the_next(gate):
     """A chain of any length: its stack does not grow."""
     workers = Workers(gate, 1)
     length = 2 * sys.getrecursionlimit()
-    gate.open.release(length)
     done = threading.Event()
     left = iter(range(1, length))
 
@@ -309,6 +334,7 @@ def test_each_callback_may_submit_the_next(gate):
             workers.submit(one(value), number).add_done_callback(then)
 
     workers.submit(one(0), number).add_done_callback(then)
+    gate.open.release(length)
     assert done.wait(LONG)
     assert gate.order == list(range(length))
     workers.close()
@@ -317,7 +343,6 @@ def test_each_callback_may_submit_the_next(gate):
 def test_a_callback_may_wait_for_any_number_of_its_requests(gate):
     """Those beyond a hundred were left to a worker: the one that waited for them."""
     workers = Workers(gate, 1)
-    gate.open.release(301)
     done = Future()
 
     def then(_):
@@ -326,7 +351,8 @@ def test_a_callback_may_wait_for_any_number_of_its_requests(gate):
         done.set_result([future.result(LONG) for future in futures] + last)
 
     workers.submit(one(0), number).add_done_callback(then)
-    assert done.result(2 * LONG) == 2 * [2 * value for value in range(150)]
+    gate.open.release(301)
+    assert done.result(LONG) == 2 * [2 * value for value in range(150)]
     workers.close()
 
 
