@@ -21,6 +21,7 @@ from pinnace.options.target import Target
 def _compile_cache(tmp_path_factory: pytest.TempPathFactory):
     """A compile cache of the tests' own: what they run was compiled, kept and loaded again."""
     os.environ["PINNACE_CACHE_DIR"] = str(tmp_path_factory.mktemp("cache"))
+    os.environ["PINNACE_CACHE_KEEP"] = "before"
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

@@ -76,7 +76,7 @@ class Opened:
     facts: dict[str, str] = {}  # noqa: RUF012
 
     def __init__(self, executable) -> None:
-        self.build = lambda: executable
+        self.build, self.keep_later = lambda: executable, lambda _: None
 
 
 def test_inputs_and_outputs_are_told(build) -> None:

@@ -81,13 +81,14 @@ class Opened:
 
     def __init__(self, executable, target_of) -> None:
         self.build, self.target = lambda: executable, target_of(None)
+        self.keep_later = lambda _: None
 
 
 @pytest.fixture
 def gate(monkeypatch: pytest.MonkeyPatch) -> Gate:
     made = Gate()
     monkeypatch.setattr(
-        "pinnace.api.runner.Origin", lambda _model, _kind, target_of, _settings: Opened(made, target_of)
+        "pinnace.api.runner.Origin", lambda _model, _kind, target_of, *_: Opened(made, target_of)
     )
     return made
 
@@ -208,7 +209,7 @@ def test_number_of_workers_and_threads(
 ) -> None:
     targets = []
 
-    def origin(_model, _kind, target_of, _settings):
+    def origin(_model, _kind, target_of, *_):
         targets.append(target_of(None))
         return Opened(gate, target_of)
 

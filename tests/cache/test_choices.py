@@ -240,7 +240,7 @@ def test_a_model_is_hashed_once(tuned, targets, monkeypatch):
     model_target(targets, tuned)
     hashed = []
     content_of = key.content_of
-    monkeypatch.setattr(key, "content_of", lambda source: hashed.append(source.name) or content_of(source))
+    monkeypatch.setattr(key, "content_of", lambda *of: hashed.append(of[0].name) or content_of(*of))
     model_target(targets, tuned)
     assert hashed == [str(tuned)]
 

@@ -132,9 +132,9 @@ class BaseModel(EngineOwner):
 
         "engine" and "precision" say what computes, "threads" of a request and "workers" in how many,
         "file" and "model_type" are those of the build, "tuned" ("yes" or "no") says whether `pinnace tune`
-        has measured the model, "cache" whether it was "loaded" from the compile cache, "written" there, "not
-        kept", or the cache is "off", and "build" how long each stage took. Other keys are the user info of
-        the model file.
+        has measured the model, "cache" whether it was "loaded" from the compile cache, "written" there or "to
+        be written" after the build, "not kept", or the cache is "off", and "build" how long each stage took.
+        Other keys are the user info of the model file.
         """
         check_type("key", key, str)
         if key == "current_pid":
@@ -325,7 +325,19 @@ class BaseModel(EngineOwner):
         workers = Workers(executable, count, origin.target.cores, limit, batching, posts)
         devices = ", ".join(map(_device, (origin, *others)))
         inputs = limited(executable.inputs, origin.target.input_shape, origin.target.dynamic_dims)
-        self._run_on(workers, devices, Exchange(origin, others), origin.offer, inputs, origin.facts)
+        exchange = Exchange(origin, others)
+        self._run_on(workers, devices, exchange, origin.offer, inputs, origin.facts)
+        self._keep(exchange, workers)
+
+    def _keep(self, exchange: Exchange, workers: Workers) -> None:
+        """Keep the model in the background, unless it is kept, and run the kept one from then on."""
+        updating = self._updating
+
+        def install(*executables: Executable) -> None:
+            with updating:
+                workers.exchange(*executables)
+
+        exchange.keep_later(install)
 
     def _run_on(
         self,

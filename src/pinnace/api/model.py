@@ -24,7 +24,7 @@ from pinnace.options.arguments import check_type, path
 from pinnace.options.context import Context, file_of_rank
 from pinnace.options.effects import with_settings
 from pinnace.options.settings import Settings
-from pinnace.options.table import BUFFER
+from pinnace.options.table import BEFORE, BUFFER
 from pinnace.options.target import Target
 from pinnace.types import Buffer, ModelGroupFlag, ModelType
 
@@ -152,7 +152,8 @@ class Model(BaseModel):
 
         common = self._shares_weights or (isinstance(model, str) and _real(model) in _sharing_weights)
         self._spare = _spare(settings) if common else None
-        origin = Origin(model, model_type, target_of, settings, self._spare)
+        keep = BEFORE if common else settings.keep  # models share what is kept
+        origin = Origin(model, model_type, target_of, settings, self._spare, keep)
         if common and origin.target.device != "cpu":
             warn(f"ModelGroup: models on a {origin.target.device} share no weights: no engine can do that")
         self._start(origin)

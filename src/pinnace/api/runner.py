@@ -168,8 +168,9 @@ class ModelParallelRunner(BaseModel):
             actors = cluster.workers(model, context, parallel, settings, limit, batching)
             self._run_on(actors, ", ".join(actors.crew.devices), NoExchange(_ON_CLUSTER))
             return
+        target_of = partial(partial, to_target, context, parallel.workers_num)
         origin, *others = (
-            Origin(model, None, partial(to_target, context, parallel.workers_num, device_id=number), settings)
+            Origin(model, None, target_of(device_id=number), settings, None, settings.keep)
             for number in device_numbers(context, parallel.device_ids)
         )
         target, workers = origin.target, origin.target.parallel_requests

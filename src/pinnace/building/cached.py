@@ -18,18 +18,26 @@ if TYPE_CHECKING:
 
 
 class Contents:
-    """Digests of a model file and of the files that it refers to; each is read once."""
+    """Digests of a model file and of the files that it refers to; each is read once, if at all.
 
-    def __init__(self, source: Source) -> None:
-        self._source = source
+    The `store`, if there is one, knows the digests of files that were read before.
+    """
+
+    def __init__(self, source: Source, store: Store | None = None) -> None:
+        self._source, self._store = source, store
         self._wholes: dict[tuple[str, ...], str] = {}
 
     @cached_property
     def file(self) -> str:
         """The digest of the model file."""
-        from pinnace.cache.key import content_of
+        return self._digest("")
 
-        return content_of(self._source)
+    @property
+    def is_new(self) -> bool:
+        """True if the store knows no model of this size, so that nothing has to be read to look for it."""
+        from pinnace.cache import known
+
+        return self._store is None or not known.has_size(self._store, len(self._source.data))
 
     def whole(self, refers: Sequence[str]) -> str:
         """Return the digest of the model file together with the files that it refers to."""
@@ -37,7 +45,7 @@ class Contents:
 
         files = tuple(refers)
         if files not in self._wholes:
-            self._wholes[files] = whole_of(self.file, self._source, files)
+            self._wholes[files] = whole_of(self.file, {file: self._digest(file) for file in files})
         return self._wholes[files]
 
     def key(self, recipe: Recipe, refers: Sequence[str]) -> str:
@@ -47,12 +55,33 @@ class Contents:
         made_for = recipe.engine.name, recipe.target, recipe.variable, recipe.plan, recipe.shapes
         return key_of(self.whole(refers), *made_for)
 
+    def _digest(self, file: str) -> str:
+        """Return the digest of a file of the model, "" for the model file. Notes it in the store."""
+        from pinnace.cache import known
+        from pinnace.cache.key import content_of
+
+        state = self._source.state(file)
+        found = known.find(self._store, state) if self._store and state else None
+        if found is None:
+            found = content_of(self._source, file)
+            if self._store and state and state == self._source.state(file):
+                known.keep(self._store, state, found)
+        return found
+
+
+def found_entry(recipe: Recipe, contents: Contents, store: Store) -> Entry | None:
+    """Return the cache entry of a recipe, None if there is none. Raises OSError as `entry_of` does."""
+    if contents.is_new:
+        return None
+    return store.find(contents.key(recipe, store.refers(contents.file)))
+
 
 def entry_of(recipe: Recipe, contents: Contents, store: Store) -> Entry:
     """Return the cache entry of a recipe, and build it if there is none.
 
     Raises OSError if the cache cannot be used, and the errors of engine and compiler.
     """
+    from pinnace.cache import known
 
     def key() -> str:
         return contents.key(recipe, store.refers(content))
@@ -70,6 +99,7 @@ def entry_of(recipe: Recipe, contents: Contents, store: Store) -> Entry:
                 if source.files:
                     store.set_refers(content, source.files)
                 entry = store.publish(key(), folder, compiled, source.name, recipe.engine.name, said)
+    known.keep_size(store, len(source.data))
     return entry
 
 

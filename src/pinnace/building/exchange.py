@@ -19,7 +19,7 @@ from pinnace.types import Array, DataType
 if TYPE_CHECKING:
     from pinnace.building.origin import Origin
     from pinnace.compiler.variable import Variable
-    from pinnace.engines.protocol import Refitter
+    from pinnace.engines.protocol import Executable, Refitter
     from pinnace.weights.lora import Pair
 
 _log = logging.getLogger("pinnace.weights")
@@ -54,6 +54,9 @@ class NoExchange:
     remove = _refused("remove_lora")
     reshape = _refused("resize")
 
+    def keep_later(self, *_: object) -> None:
+        """Do nothing: the processes of a cluster keep their models."""
+
     def profile(self, *_: object) -> NoReturn:
         """Raise `NotSupportedError`."""
         raise NotSupportedError("profile: a model on a cluster records no times; profile it on this machine")
@@ -74,6 +77,16 @@ class Exchange:
         self._known: Mapping[str, Variable] = {}
         self._set: dict[str, Array] = {}
         self._adapters: tuple[_Adapter, ...] = ()
+
+    def keep_later(self, install: Install) -> None:
+        """Keep the model in the background if it was built without the cache, and install the kept one."""
+        origins = self._origins
+
+        def adopt(executable: Executable) -> None:
+            if self._origins is origins and not self._set and not self._adapters:
+                install(executable)
+
+        origins[0].keep_later(adopt)
 
     def update(self, tensors: Sequence[Tensor], install: Install) -> None:
         """Set weights; see `BaseModel.update_weights`."""
@@ -121,6 +134,8 @@ class Exchange:
             executables = [refitter.refit(self._weights(values, known)) for refitter in refitters]
         install(*executables)
         self._origins, self._refitters, self._known = origins, refitters, known
+        if not changed:
+            self.keep_later(install)
 
     def profile(self, arrays: Sequence[Array], runs: int, warm_up: int) -> Profile:
         """Profile `runs` predictions with the weights of the file, after `warm_up` others."""

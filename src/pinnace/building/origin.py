@@ -10,7 +10,7 @@ from dataclasses import replace
 from time import perf_counter
 from typing import TYPE_CHECKING
 
-from pinnace.building.cached import Contents, Tunings, entry_of
+from pinnace.building.cached import Contents, Tunings, entry_of, found_entry
 from pinnace.building.garbage import rare_garbage_collection
 from pinnace.building.lending import Sharing
 from pinnace.building.opening import source_of
@@ -20,7 +20,7 @@ from pinnace.deferred import import_onnx_ir
 from pinnace.errors import EngineError, LackingKernelsError, collected_warnings, warn
 from pinnace.machine.cores import usable_core_count
 from pinnace.options.settings import Settings
-from pinnace.options.table import LATENCY, MEMORY
+from pinnace.options.table import AFTER, BEFORE, LATENCY, MEMORY
 from pinnace.options.target import Target
 from pinnace.shapes import Shape
 from pinnace.types import Buffer, ModelType
@@ -70,10 +70,12 @@ class Origin:
         plan: TargetFor,
         settings: Settings,
         spare: Store | None = None,
+        keep: str = BEFORE,
     ) -> None:
         """Map a model without reading it, and choose an engine for the target that `plan` returns.
 
-        `spare` stores compiled models if there is no compile cache.
+        `spare` stores compiled models if there is no compile cache. `keep` is when the cache is written
+        (`Settings.keep`).
         """
         from pinnace import engines, formats
         from pinnace.cache.store import Store
@@ -81,7 +83,8 @@ class Origin:
         source = source_of(model, settings)
         kind = formats.kind(source, model_type)
         self._settings, self._sharing = settings, Sharing.of(settings)
-        self._contents, self._store = Contents(source), Store.of(settings) or spare
+        self._store = Store.of(settings) or spare
+        self._contents, self._keep = Contents(source, self._store), keep
         self.tunings = Tunings(self._store, self._contents)
         # Lender and borrower must choose the same engine, and onnxruntime is the one that shares weights.
         tuning = None if self._sharing else self.tunings.find()
@@ -103,6 +106,7 @@ class Origin:
         # If another engine fails, onnxruntime is tried; its own errors are final.
         self._may_fail = not _is_onnxruntime(engine)
         self._entry: Entry | None = None
+        self._is_unkept = False
         self._tuned = tuning is not None
         self.offer: Offer | None = None
         self.facts: dict[str, str] = {}
@@ -160,6 +164,22 @@ class Origin:
             )
         return executable
 
+    def keep_later(self, adopt: Callable[[Executable], None]) -> None:
+        """Keep a model that was built without the cache, in the background; `adopt` gets the kept one."""
+        if not self._is_unkept or self._store is None:
+            return
+        from pinnace.building.keeping import Unkept, keep_later
+        from pinnace.distributed.steps import RankPart
+
+        def load() -> None:
+            self._is_unkept = False
+            entry = self._found()
+            loaded = None if entry is None else self._recipe.loaded(entry)
+            if loaded is not None and not isinstance(loaded, RankPart):
+                adopt(loaded)
+
+        keep_later(Unkept(self._recipe, self._store, load))
+
     def refitter(self, names: Collection[str]) -> tuple[Refitter, Mapping[str, Variable]]:
         """Return a factory of executables with other values of the weights `names`, and descriptions of
         these.
@@ -170,7 +190,7 @@ class Origin:
         with rare_garbage_collection(), collected_warnings():  # the build has issued the warnings
             graph = recipe.graph(names)
             recipe.check_whole(graph)
-            same = self._entry if set(names) == set(self.variable) or not graph.held_back else None
+            same = self._found() if set(names) == set(self.variable) or not graph.held_back else None
             kept = None if same is None else (same.compiled, same.folder)
             return recipe.engine.refitter(graph, recipe.source, recipe.target, kept), graph.variable
 
@@ -189,7 +209,7 @@ class Origin:
         if self._store is None and not self._sharing:
             cache = "off"
         elif self._entry is None:
-            cache = "not kept"
+            cache = "to be written" if self._is_unkept else "not kept"
         else:
             cache = "written" if "reading" in stages else "loaded"
         self.facts = {
@@ -245,13 +265,25 @@ class Origin:
         if self._store is None:
             return self._unkept()
         try:
-            self._entry = entry_of(self._recipe, self._contents, self._store)
-            return self._recipe.loaded(self._entry)
+            if self._keep == BEFORE:
+                self._entry = entry_of(self._recipe, self._contents, self._store)
+            entry = self._found()
+            if entry is not None:
+                return self._recipe.loaded(entry)
         except (OSError, EngineError) as error:
-            self._entry, reason = None, error
+            self._entry, reason = None, str(error)
+        else:
+            self._is_unkept, reason = self._keep == AFTER, ""
         made = self._unkept()
-        warn(f"compile cache: {self.source.name} is built without it: {reason}")
+        if reason:
+            warn(f"compile cache: {self.source.name} is built without it: {reason}")
         return made
+
+    def _found(self) -> Entry | None:
+        """Return the entry of the model, also one that was written since it was built."""
+        if self._entry is None and self._store is not None:
+            self._entry = found_entry(self._recipe, self._contents, self._store)
+        return self._entry
 
     def _unkept(self) -> Executable | RankPart:
         made = self._recipe.executable()

@@ -151,7 +151,7 @@ def _files(folder: Path) -> Iterator[tuple[str, Path]]:
 
 def _stamp(folder: Path, files: Mapping[str, Any]) -> Record:
     """Return the boot and the state of each file. Raises `Damaged` if one is missing or not private."""
-    facts: Record = {"boot": _boot()}
+    facts: Record = {"boot": boot()}
     for name in (".", _META, *files):
         try:
             status = check_owner(folder / name, follow=False)
@@ -173,7 +173,8 @@ def _recorded(folder: Path) -> object:
 
 
 @cache
-def _boot() -> str:
+def boot() -> str:
+    """Return the id of the boot of this machine, "" if it is unknown."""
     try:
         return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
     except OSError:

@@ -15,20 +15,20 @@ _PACKAGES = ("compiler", "distributed", "engines", "formats", "machine", "ops", 
 """The packages of Pinnace that affect the result of a build."""
 
 
-def content_of(source: Source) -> str:
-    """Return the digest of a model file, without the files that it refers to."""
-    name = digest(source.data)
+def content_of(source: Source, file: str = "") -> str:
+    """Return the digest of a file of a model, "" for the model file without those that it refers to.
+
+    Raises ModelFormatError if the file is missing.
+    """
+    name = digest(source.bytes_of(file))
     source.unload()  # otherwise its pages count as memory of this process
     return name
 
 
-def whole_of(content: str, source: Source, files: Iterable[str]) -> str:
-    """Return the digest of a model: its file (`content`) and the `files` beside it.
-
-    Raises ModelFormatError if a file is missing.
-    """
-    beside = [part for file in sorted(files) for part in (file, digest(source.bytes_of(file)))]
-    return digest("\0".join((content, *beside)).encode())
+def whole_of(content: str, beside: Mapping[str, str]) -> str:
+    """Return the digest of a model: that of its file (`content`), and those of the files `beside` it."""
+    parts = [part for item in sorted(beside.items()) for part in item]
+    return digest("\0".join((content, *parts)).encode())
 
 
 def key_of(

@@ -4,6 +4,7 @@
     tensors/DIGEST   weights of entries; the entries' own files are hard links to these, so that models share
                      the pages of a weight, and an unused weight has a single link
     refers/CONTENT   the files that a model file refers to
+    known/SIZE       digests of files that were read before, see `pinnace.cache.known`
     choices/...      measurements of models, see `pinnace.cache.choices`
     models/WHOLE/    the files of a model from another machine, see `pinnace.cache.models`
     new/             entries that are being written; each is locked by its writer
@@ -43,9 +44,11 @@ _PATIENCE = 30.0  # seconds that a build waits for another build of the same mod
 class Store:
     """A cache folder. Methods raise OSError if it cannot be read or written."""
 
-    def __init__(self, root: Path, limit: int) -> None:
-        """Use the folder `root`, which need not exist; `limit` is in bytes. Raises as `Folder` does."""
-        self.root, self._limit = root, limit
+    def __init__(self, root: Path, limit: int, patience: float = _PATIENCE) -> None:
+        """Use the folder `root`, which need not exist; `limit` is in bytes, and `patience` is the time in
+        seconds for which `writing` waits. Raises as `Folder` does.
+        """
+        self.root, self._limit, self._patience = root, limit, patience
         self.folder = Folder(root)
 
     @classmethod
@@ -94,7 +97,7 @@ class Store:
 
         Raises TimeoutError if another process holds it for too long.
         """
-        with self.folder.lock(name, _PATIENCE), self.folder.new() as folder:
+        with self.folder.lock(name, self._patience), self.folder.new() as folder:
             yield folder
 
     def publish(
@@ -160,7 +163,7 @@ class Store:
 
         Returns the number of removed items by subfolder, and under "bytes" their size.
         """
-        subfolders = ("entries", "tensors", "models", "choices", "refers", "locks")
+        subfolders = ("entries", "tensors", "models", "choices", "refers", "known", "locks")
         things = {name: self.folder.things(name) for name in subfolders}
         size = size_of(*(path for paths in things.values() for path in paths))
         removed = {name: sum(map(self.folder.remove, paths)) for name, paths in things.items()}

@@ -41,6 +41,10 @@ app = typer.Typer(
 )
 
 
+_KEEPING = ("bench", "compile", "tune")
+"""Commands that measure models as they are loaded later, or are there to keep them."""
+
+
 def _print_version(wanted: bool) -> None:
     if wanted:
         print(f"pinnace {__version__}")
@@ -49,6 +53,7 @@ def _print_version(wanted: bool) -> None:
 
 @app.callback()
 def pinnace(
+    command: typer.Context,
     show_version: Annotated[
         bool,
         typer.Option("--version", callback=_print_version, is_eager=True, help="Show the version and exit."),
@@ -61,6 +66,8 @@ def pinnace(
     """Run MindSpore, MindSpore Lite and ONNX models."""
     if log is not None:
         logs.start(log)
+    if command.invoked_subcommand in _KEEPING:
+        os.environ.setdefault("PINNACE_CACHE_KEEP", "before")
 
 
 app.command()(run)

@@ -16,7 +16,8 @@ from typing import Any
 
 from pinnace.errors import ArgumentTypeError, ConfigError, warn
 from pinnace.options.arguments import check_sections, check_type
-from pinnace.options.table import SECTIONS
+from pinnace.options.forms import Words
+from pinnace.options.table import AFTER, KEEPS, SECTIONS
 
 _FLAT = {
     "pids": ("ascend_context", "shareable_weight_pid_list"),
@@ -64,6 +65,12 @@ class Settings:
     def get(self, section: str, key: str, default: str = "") -> str:
         """Return the value of an option, `default` if it is not given."""
         return self.sections.get(section, {}).get(key, default)
+
+    @property
+    def keep(self) -> str:
+        """`[ms_cache] keep`, else PINNACE_CACHE_KEEP, else "after". Raises ConfigError for another value."""
+        kept = self.get("ms_cache", "keep") or os.environ.get("PINNACE_CACHE_KEEP") or AFTER
+        return Words(KEEPS).read("PINNACE_CACHE_KEEP", kept)
 
     def number(self, section: str, key: str) -> int:
         """Return the value of a numeric option, 0 if it is not given."""

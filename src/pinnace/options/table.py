@@ -22,6 +22,9 @@ _GPU = frozenset({"cuda", "tensorrt", "simulated gpu"})
 _ASCEND = frozenset({"ascend", "simulated ascend"})
 _SIMULATED = frozenset({"simulated gpu", "simulated ascend"})
 
+KEEPS = AFTER, BEFORE, NEVER = ("after", "before", "never")
+"""When a compiled model is written to the compile cache."""
+
 PREFERENCES = LATENCY, MEMORY = ("latency", "memory")
 """What the choice of an engine is for."""
 
@@ -200,6 +203,13 @@ SECTIONS: Mapping[str, Section] = {
                 "folder of the compile cache; with TensorRT that of its engines",
                 EVERYWHERE - _CUDA - _CANN,
                 "this provider of onnxruntime keeps nothing",
+            ),
+            "keep": Option(
+                "`after`: in the background, when the model is given out; `before`: before that; `never`: "
+                "models are only looked up",
+                _CPU,
+                "compiled models of devices are not kept",
+                Words(KEEPS),
             ),
             **_nothing("cache_model_path", _NO_PARTS),
             **_nothing("vocab_size device_cache_size", _NO_PARTS, Number()),

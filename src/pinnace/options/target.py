@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 
 @dataclass(frozen=True)
@@ -43,3 +45,13 @@ class Target:
     input_shape: str = ""
     dynamic_dims: str = ""
     output_type: str = ""
+
+    @classmethod
+    def of_message(cls, told: Mapping[str, Any]) -> Target:
+        """Return the target whose `asdict` became JSON on the way."""
+        lists = {key: tuple(map(_tuple, told[key])) for key in ("cores", "options")}
+        return cls(**{**told, **lists})
+
+
+def _tuple(value: object) -> object:
+    return tuple(value) if isinstance(value, list) else value

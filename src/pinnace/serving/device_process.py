@@ -29,7 +29,7 @@ def main(told: Message) -> None:
         job = control.receive()
         if job is None:
             return
-        target = _target(job["target"])
+        target = Target.of_message(job["target"])
         if target.cores:
             os.sched_setaffinity(0, target.cores)  # keep all threads of a simulated device on its cores
         origin = Origin(job["model"], None, lambda _: target, Settings(job["sections"], job["folder"]))
@@ -91,15 +91,6 @@ class _SlotRunner:
                 view[...] = result
             return found
         return [list(result.shape) for result in outputs]
-
-
-def _target(told: Message) -> Target:
-    lists = {key: tuple(map(_tuple, told[key])) for key in ("cores", "options")}
-    return Target(**{**told, **lists})
-
-
-def _tuple(value: object) -> object:
-    return tuple(value) if isinstance(value, list) else value
 
 
 def _check(ports: Sequence[Port]) -> None:

@@ -144,6 +144,20 @@ class Source:
             self.mapped[path] = data.obj
         return data
 
+    def state(self, file: str) -> tuple[int, ...]:
+        """Return what changes with a file of the model: device, inode, size, and times in nanoseconds.
+
+        "" is the model itself; returns () if its mapped bytes are not those at its path any more. Raises
+        ModelFormatError if another file is missing, or has changed since its first use.
+        """
+        path = self._beside(file, file) if file else self._own
+        if file and path is not None:
+            self._look_at(path)
+        if path is None or _state(path) != self.seen[path]:
+            return ()
+        status = path.stat()
+        return (*self.seen[path], status.st_ctime_ns)
+
     def weight(
         self, file: str, offset: int, length: int, shape: tuple[int, ...], digest: str
     ) -> npt.NDArray[np.generic]:

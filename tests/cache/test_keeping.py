@@ -1,0 +1,167 @@
+"""Models that are kept after they are given out."""
+
+import os
+import subprocess
+import sys
+import textwrap
+import threading
+
+import numpy as np
+import pytest
+from tests.waiting import until
+
+import pinnace
+from pinnace.building import keeper, keeping
+from pinnace.cache import known
+
+from .conftest import X, close_to, make_model, predict
+
+
+@pytest.fixture(autouse=True)
+def after(monkeypatch):
+    monkeypatch.setenv("PINNACE_CACHE_KEEP", "after")
+
+
+@pytest.fixture
+def gate(monkeypatch):
+    """Opens the way for the helper, which is a function here."""
+    opened = threading.Event()
+
+    def run(self, job):
+        assert opened.wait(60)
+        keeper.keep(job.told())
+
+    monkeypatch.setattr(keeping._Line, "_run", run)
+    yield opened
+    opened.set()
+
+
+def entries(cache):
+    return list((cache / "entries").glob("*")) if cache.exists() else []
+
+
+def is_done():
+    return not keeping._line._works
+
+
+def running(model):
+    return model._live.workers.executable
+
+
+@pytest.mark.parametrize("from_buffer", [False, True])
+def test_the_helper_keeps_a_model_that_runs_and_the_kept_one_replaces_it(
+    cache, product, from_buffer, monkeypatch
+):
+    path, weight = product
+    # At idle priority it would hardly run beside other tests.
+    busy = "import os; os.nice = os.sched_setscheduler = lambda *_: None; "
+    monkeypatch.setattr(keeping, "_HELPER", busy + keeping._HELPER)
+    with pinnace.Model(path.read_bytes() if from_buffer else path) as model:
+        assert model.get_model_info("cache") == "to be written"
+        first, before = model.predict([X])[0].get_data_to_numpy(), running(model)
+        assert first == close_to(weight)
+        until(is_done)
+        assert len(entries(cache)) == 1
+        assert running(model) is not before
+        np.testing.assert_array_equal(model.predict([X])[0].get_data_to_numpy(), first)
+    with pinnace.Model(path) as again:
+        assert again.get_model_info("cache") == "loaded"
+        np.testing.assert_array_equal(again.predict([X])[0].get_data_to_numpy(), first)
+
+
+@pytest.mark.parametrize("how", ["option", "variable"])
+def test_never_keeps_nothing(cache, product, monkeypatch, how):
+    path, weight = product
+    if how == "variable":
+        monkeypatch.setenv("PINNACE_CACHE_KEEP", "never")
+    options = {"ms_cache": {"keep": "never"}} if how == "option" else {}
+    with pinnace.Model() as model:
+        model.build_from_file(path, pinnace.ModelType.ONNX, config_dict=options)
+        assert model.get_model_info("cache") == "not kept"
+        assert model.predict([X])[0].get_data_to_numpy() == close_to(weight)
+    assert is_done()
+    assert not entries(cache)
+
+
+def test_a_word_that_is_none_is_an_error(product, monkeypatch):
+    monkeypatch.setenv("PINNACE_CACHE_KEEP", "soon")
+    with pytest.raises(pinnace.ConfigError, match="PINNACE_CACHE_KEEP must be one of after, before, never"):
+        pinnace.Model(product[0])
+
+
+def test_new_weights_are_not_replaced_by_those_of_the_file(cache, product, gate, tmp_path):
+    path, weight = product
+    (tmp_path / "names").write_text("w\n")
+    with pinnace.Model() as model:
+        options = {"common_context": {"variable_weights_file": str(tmp_path / "names")}}
+        model.build_from_file(path, pinnace.ModelType.ONNX, config_dict=options)
+        model.update_weights([[pinnace.Tensor(2 * weight)]])
+        gate.set()
+        until(is_done)
+        assert len(entries(cache)) == 1
+        assert model.predict([X])[0].get_data_to_numpy() == close_to(2 * weight)
+
+
+def test_a_model_that_was_closed_is_kept_all_the_same(cache, product, gate):
+    pinnace.Model(product[0]).close()
+    gate.set()
+    until(is_done)
+    assert len(entries(cache)) == 1
+
+
+def test_a_failure_is_logged_and_the_model_runs_on(cache, product, gate, caplog):
+    path, weight = product
+    caplog.set_level("INFO", "pinnace.build")
+    with pinnace.Model(path) as model:
+        cache.mkdir(exist_ok=True)
+        (cache / "CACHEDIR.TAG").write_text("of another program")
+        gate.set()
+        until(is_done)
+        assert model.predict([X])[0].get_data_to_numpy() == close_to(weight)
+    assert "is not kept in the compile cache" in caplog.text
+
+
+def test_a_process_that_ends_or_forks_meanwhile_leaves_nothing_behind(cache, product):
+    script = """
+        import os, sys
+        import numpy as np, pinnace
+        from pinnace.building import keeping
+        model = pinnace.Model(sys.argv[1])
+        keeping._line.adopting.acquire()
+        keeping._line.adopting.release()
+        child = os.fork()
+        y = model.predict([np.ones((1, 128), np.float32)])[0].get_data_to_numpy()
+        if child == 0:
+            os._exit(int(y.shape != (1, 512)))
+        assert os.waitpid(child, 0)[1] == 0
+    """
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(script), str(product[0])], capture_output=True, timeout=120
+    )
+    assert (done.returncode, done.stderr.decode()) == (0, "")
+    assert predict(product[0]) == close_to(product[1])  # whatever the helper has left
+
+
+def test_the_helper_ends_with_its_parent():
+    script = "from pinnace.building.keeper import _end_with; _end_with(1 << 30)"
+    assert subprocess.run([sys.executable, "-c", script], timeout=60).returncode == 1
+
+
+def test_a_file_that_is_known_is_not_read_again_until_it_changes(cache, product, monkeypatch):
+    path, weight = product
+    monkeypatch.setattr(known, "_SETTLED", 0)
+    monkeypatch.setenv("PINNACE_CACHE_KEEP", "before")
+    predict(path)
+    read = []
+    digest = pinnace.cache.key.digest
+    monkeypatch.setattr(pinnace.cache.key, "digest", lambda data: read.append(len(data)) or digest(data))
+    predict(path)
+    assert os.path.getsize(path) not in read
+    times = os.stat(path)
+    other = path.with_name("other.onnx")
+    new = make_model(other, seed=7)
+    with path.open("r+b") as file:
+        file.write(other.read_bytes())
+    os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
+    assert predict(path) == close_to(new) != close_to(weight)
+    assert os.path.getsize(path) in read
