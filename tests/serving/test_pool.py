@@ -7,9 +7,11 @@ import os
 import signal
 import sys
 import threading
+import time
 import weakref
 from concurrent.futures import CancelledError, Future
 from contextlib import suppress
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -308,6 +310,45 @@ def test_many_threads_lose_no_request(gate):
     workers.close()
 
 
+def test_what_begins_after_an_exchange_has_the_new_weights_and_none_runs_after_the_end():
+    """Callers and futures on two workers while executables are exchanged; no two requests share a worker."""
+
+    class Version(Gate):
+        def __init__(self, version):
+            super().__init__()
+            self.version = version
+
+        def first_state(self):
+            return [np.zeros(1, np.float32), threading.Lock()]
+
+        def compute(self, arrays, state):
+            assert state[1].acquire(blocking=False), "two requests at once"
+            time.sleep(0)  # lets another thread run
+            assert not self.closed
+            state[1].release()
+            return [np.float32([self.version])]
+
+    known, last = 0, 200
+    workers = Workers(Version(known), 2)
+
+    def client(way):
+        with suppress(ModelStateError):  # at the end
+            while True:
+                before = known
+                version = number(workers.run(one(1)) if way else workers.submit(one(1), list).result(LONG))
+                assert version >= before
+
+    threads = [in_thread(client, way) for way in (0, 1, 1)]
+    with patch("pinnace.serving.pool._kinds", return_value=[]):  # of states, one of which is a lock here
+        for version in range(1, last + 1):
+            workers.exchange(Version(version))
+            known = version
+    workers.close()
+    for thread, outcome in threads:
+        thread.join(LONG)
+        assert outcome == [None]
+
+
 def test_a_callback_that_raises_anything_costs_no_other_request(gate):
     workers = Workers(gate, 1)
     first = workers.submit(one(1), number)
@@ -466,7 +507,7 @@ def test_a_signal_at_any_moment_costs_no_worker(timeout):
                 until(lambda: not workers.stats().busy)
     finally:
         signal.signal(signal.SIGALRM, before)
-    assert len(workers._idle) == 1
+    assert len(workers._idle()) == 1
     assert number(workers.run(one(4), timeout=LONG)) == 8
     workers.close()
 

@@ -100,19 +100,26 @@ class Workers(WorkerThreads):
         turn = 0
         try:
             visit.is_inside = True
-            if timeout is None and self._direct and arrived > self._crowded_until:
-                with self._lock:
+            if timeout is None and self._direct and arrived > self._crowded_until and not self._waiting:
+                for idle in self._workers:
+                    try:
+                        del idle.token
+                    except AttributeError:
+                        continue
+                    worker, turn = idle, idle.turn  # no call before: a signal handler could raise in it
+                    break
+            if worker is not None:
+                if not self._waiting:
                     if self._closed:
                         self._check_open()
-                    # A worker that was woken for a waiting request may not have taken it yet.
-                    if self._idle and not self._waiting:
-                        worker, turn = self._idle[-1], self._idle[-1].turn
-                        del self._idle[-1]  # `pop` is a call, in which a signal handler could raise
-                if worker is not None:
+                    if worker.executable is not self._executables[worker.group]:
+                        worker.adopt(self._executables[worker.group])
                     if not worker.cores:
                         return worker.run(arrays, outputs, arrived)
                     with bound(worker.cores):
                         return worker.run(arrays, outputs, arrived)
+                self._give_back(worker, turn)
+                worker = None
             return self._wait_for(Blocking(arrays, outputs if timeout is None else None, arrived), timeout)
         finally:
             try:
@@ -172,8 +179,7 @@ class Workers(WorkerThreads):
             if _kinds(executables[0]) != _kinds(self.executable):
                 raise DataMismatchError("the model would keep values of other shapes between predictions")
             self._executables = executables
-            for worker in self._idle:
-                worker.adopt(executables[worker.group])
+            self._adopt()
 
     @visits
     def stats(self) -> stats.Stats:
@@ -182,7 +188,7 @@ class Workers(WorkerThreads):
             tallies = [worker.tally for worker in self._workers]
             return stats.Stats(
                 workers=len(tallies),
-                busy=len(tallies) - len(self._idle),
+                busy=len(tallies) - len(self._idle()),
                 queued=len(self._waiting),
                 served=sum(t.served for t in tallies),
                 failed=sum(t.failed for t in tallies),
@@ -207,8 +213,8 @@ class Workers(WorkerThreads):
         """Queue a request and wake an idle worker for it."""
         with self._lock:
             self._check_open()
-            waiting, idle = len(self._waiting), len(self._idle)
-            if self._limit and waiting - idle >= self._limit:
+            waiting = len(self._waiting)
+            if self._limit and waiting - len(self._idle()) >= self._limit:
                 self._refused += 1
                 raise QueueFullError(
                     f"the queue is full: {waiting} predictions wait for {len(self._workers)} workers, and "
@@ -217,8 +223,9 @@ class Workers(WorkerThreads):
             if waiting >= _CROWD * len(self._workers):
                 self._crowded_until = request.arrived + _CROWDED
             self._waiting.append(request)
-            # The last idle workers were woken for the requests that wait already.
-            worker = self._idle[-min(waiting + 1, idle)] if idle else None
+            idle = self._idle()  # after the request is there: see `WorkerThreads`
+            # The first idle workers were woken for the requests that wait already.
+            worker = idle[min(waiting + 1, len(idle)) - 1] if idle else None
             if self._batching is not None:
                 self._changed.notify_all()
         if worker is not None:
@@ -246,9 +253,8 @@ class Workers(WorkerThreads):
     def _serve(self, worker: Worker) -> None:
         """Run queued requests until the queue is empty. Does nothing if the worker is taken."""
         with self._lock:
-            if worker not in self._idle or not self._waiting:
+            if not self._waiting or not worker.taken():
                 return
-            self._idle.remove(worker)
         while batch := self._next(worker):
             worker.within = 0
             self._perform(worker, batch)
@@ -269,7 +275,10 @@ class Workers(WorkerThreads):
         with self._lock:
             worker.adopt(self._executables[worker.group])
             if not self._waiting:
-                self._rest(worker)
+                worker.turn += 1
+                worker.token = None
+                if self._closed:
+                    self._changed.notify_all()
                 return []
             batch = [self._waiting.popleft()]
             batching = self._batching

@@ -32,20 +32,37 @@ def log_failure(arrays: Sequence[Array], error: BaseException) -> None:
 class Worker:
     """A place to run: its execution, the cores that it is bound to, and its counts.
 
-    One thread at a time runs on it: a caller that took it while idle, or its own thread.
+    One thread at a time runs on it: a caller that took it while idle, or its own thread. An idle worker has
+    the attribute `token`; the one thread that could delete it has the worker, and sets it again afterwards.
     """
+
+    __slots__ = ("__dict__", "token")  # of an attribute in a slot, only one thread's `del` succeeds
 
     def __init__(self, executable: Executable, cores: frozenset[int], group: int = 0) -> None:
         """`group` is the number of its worker group in the pool."""
         self.cores, self.group, self.tally = cores, group, Tally()
         self.thread: threading.Thread | None = None
         self.wake: SimpleQueue[None] = SimpleQueue()
+        self.token = None
         self.turn = 0  # number of times it was returned to the pool
         self.dismissed = False
         self.within = 0  # nested requests of callbacks since the last queued request
         self.executable = executable
         self._execution = executable.execution()
         self._logs = _log.isEnabledFor(logging.DEBUG)
+
+    @property
+    def idle(self) -> bool:
+        """True if no thread has it."""
+        return hasattr(self, "token")
+
+    def taken(self) -> bool:
+        """Take it if it is idle. Returns whether this thread has it now."""
+        try:
+            del self.token
+        except AttributeError:
+            return False
+        return True
 
     def adopt(self, executable: Executable) -> None:
         """Use another executable from now on, with the current state."""

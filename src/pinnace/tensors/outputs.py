@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import chain
-from operator import is_not
 from typing import Any
 
 import numpy as np
@@ -45,11 +43,11 @@ class OutputPorts:
         if found is None:
             self._check(outputs)
             return self._on_device(outputs, arrays)
-        proven = self._proven
-        if proven is None or any(map(is_not, chain(*proven), chain(found, arrays))):
+        proven, both = self._proven, [*found, *arrays]
+        if proven is None or not _same(both, proven[1]):
             if not _fits(found, arrays, self.ports):
                 return None
-            proven = self._proven = found, arrays
+            proven = self._proven = found, both
         return proven[0]
 
     def _check(self, outputs: list[Any]) -> None:
@@ -99,6 +97,13 @@ def _meta(port: Port, shape: Shape) -> TensorMeta:
     result.name, result.dtype, result.shape, result.format = port.name, port.dtype, list(shape), port.format
     result.element_num, result.data_size = tensor.element_num, tensor.data_size
     return result
+
+
+def _same(arrays: list[Array], others: list[Array]) -> bool:
+    for place, array in enumerate(arrays):  # noqa: SIM110 (`all` takes three times as long)
+        if array is not others[place]:
+            return False
+    return True
 
 
 def _fits(outputs: Sequence[Array], inputs: Sequence[Array], ports: Sequence[Port]) -> bool:

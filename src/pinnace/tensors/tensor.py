@@ -233,11 +233,12 @@ _new = object.__new__
 
 def tensors_of(arrays: Sequence[Array], kinds: Sequence[Kind]) -> Outputs:
     """Wrap the results of an executable as tensors."""
-    tensors = Outputs()
-    for index, array in enumerate(arrays):
+    tensors, place = Outputs(), 0
+    for array in arrays:
         tensor = _new(Tensor)
-        tensor._array, tensor._kind = array, kinds[index]
+        tensor._array, tensor._kind = array, kinds[place]
         tensors.append(tensor)
+        place += 1  # noqa: SIM113 (`enumerate` and `zip` take longer: see inputs.py)
     return tensors
 
 
@@ -245,12 +246,13 @@ def arrays_in(outputs: object, kinds: Sequence[Kind]) -> list[Array] | None:
     """Return the arrays of a list of tensors, one for each output, if all have the right dtype, else None."""
     if not isinstance(outputs, list) or len(outputs) != len(kinds):
         return None
-    arrays = []
-    for index, output in enumerate(outputs):
-        dtype = kinds[index].dtype
+    arrays, place = [], 0
+    for output in outputs:
+        dtype = kinds[place].dtype
         if output.__class__ is not Tensor or output._kind.dtype is not dtype or output._array is None:
             return None
         arrays.append(output._array)
+        place += 1  # noqa: SIM113
     return arrays
 
 

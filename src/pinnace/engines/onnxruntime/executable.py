@@ -31,6 +31,8 @@ _LOST_BY_FORK = (
     "the process by spawn"
 )
 
+_copy = np.array
+
 _TINY = 2048
 """Bytes up to which copying an array is faster than binding it."""
 
@@ -190,9 +192,10 @@ class _CopyingExecution(_FixedExecution):
 
     def __init__(self, session: ort.InferenceSession, interface: Interface, state: State) -> None:
         super().__init__(session, interface, state)
-        self._read = [np.zeros(p.shape, p.dtype.to_numpy()) for p in interface.inputs]
+        read = [np.zeros(p.shape, p.dtype.to_numpy()) for p in interface.inputs]
+        self._read = [(array, array.shape, array.dtype) for array in read]
         self._written = [np.zeros(shape, dtype) for _, shape, dtype in self._results]
-        for name, array in zip(self._names, self._read, strict=True):
+        for name, array in zip(self._names, read, strict=True):
             self._binding.bind_input(name, array)
         for name, array in zip(self._fetch, self._written, strict=True):
             self._binding.bind_ortvalue_output(name, _value_of(array, _HOST))
@@ -202,16 +205,21 @@ class _CopyingExecution(_FixedExecution):
         if self._misdeclared:
             return self._run_unbound(arrays, outputs)
         try:
-            for place, array in enumerate(arrays):
-                read = self._read[place]
-                if array.shape != read.shape or array.dtype != read.dtype:
+            place = 0
+            for read, shape, dtype in self._read:
+                array = arrays[place]
+                place += 1  # noqa: SIM113 (`enumerate` takes longer)
+                if array.shape != shape or array.dtype != dtype:
                     return self._run_unbound(arrays, outputs)  # numpy would broadcast or convert it
                 read[...] = array
             self._session.run_with_iobinding(self._binding, _RUN_OPTIONS)
         except FAILURES:
             return self._run_unbound(arrays, outputs)
         if outputs is None:
-            return [written.copy() for written in self._written]
+            results = []
+            for written in self._written:  # a comprehension would take longer
+                results.append(_copy(written))
+            return results
         for place, output in enumerate(outputs):
             output[...] = self._written[place]
         return list(outputs)
