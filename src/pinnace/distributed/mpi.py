@@ -22,8 +22,8 @@ from pinnace.options.launcher import number
 from pinnace.types import Array
 
 _RING = "OMPI_MCA_coll_libnbc_iallreduce_algorithm", "1"
-"""Variable of Open MPI: parts go round. For less than 4 ranks its own choice is a tree, where both send all: 4 MB
-take 1.9 times as long."""
+"""Variable of Open MPI: parts of a sum go round. For less than 4 ranks it would choose a tree, in which whole
+values travel: 4 MB take 1.9 times as long."""
 _GRACE = 1.0
 """Seconds that a failed rank stays, so that others can report the failure before mpirun ends them."""
 
