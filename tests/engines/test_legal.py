@@ -38,9 +38,9 @@ def test_functions_of_floats(run_model, operator, kind):
     compare(run_model, graph, x)
 
 
-@pytest.mark.parametrize("opset", [13, 16, 18, 20, 22])
+@pytest.mark.parametrize("opset", [14, 16, 18, 20, 22])
 @pytest.mark.parametrize(
-    "operator", ["Elu", "HardSigmoid", "LeakyRelu", "Selu", "Softplus", "ThresholdedRelu"]
+    "operator", ["Elu", "HardSigmoid", "HardSwish", "LeakyRelu", "Selu", "Softplus", "ThresholdedRelu"]
 )
 def test_float64_as_bare_onnxruntime_computes_it(run_model, operator, opset):
     """A cast would round to float32, though there is a kernel or a definition."""
@@ -92,6 +92,22 @@ def test_convolutions_with_holes(run_model, pad, size, strides):
         y = Conv <auto_pad = "{pad}", dilations = [3,2], strides = {strides}> (x, w)
     }}"""
     compare(run_model, graph, IMAGE, weight)
+
+
+@pytest.mark.parametrize("size", [8, 9, None])
+@pytest.mark.parametrize("pad", ["SAME_UPPER", "SAME_LOWER"])
+@pytest.mark.parametrize("operator", ["AveragePool", "Conv", "MaxPool"])
+def test_windows_that_step_over_elements(run_model, operator, pad, size):
+    """Padding is never negative: windows start at the first element (`auto_pad` of ONNX's operators)."""
+    x = np.random.default_rng(0).normal(size=(1, 1, size or 8, size or 8)).astype(np.float32)
+    own, inputs = ("", "x, w") if operator == "Conv" else ("kernel_shape = [1,1],", "x")
+    n = size or "n"
+    model = onnx.parser.parse_model(f"""<ir_version: 10, opset_import: ["": 21]>
+        g (float[1,1,{n},{n}] x) => (float[1,1,"a","b"] y) <float[1,1,1,1] w = {{1}}> {{
+            y = {operator} <{own} auto_pad = "{pad}", strides = [4,2]> ({inputs})
+        }}""")
+    (y,) = run_model(model.SerializeToString(), [x])
+    np.testing.assert_array_equal(y, x[:, :, ::4, ::2])
 
 
 def test_the_logarithm_of_a_small_sigmoid(run_model):

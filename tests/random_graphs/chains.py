@@ -172,6 +172,8 @@ def _pool(d: Draft, x: str) -> str:
         own["ceil_mode"] = d.choice(None, None, 0, 1)
     rule = d.choice(None, None, "SAME_UPPER", "SAME_LOWER", "VALID")
     strides = d.choice(None, [_n(d, 1, 2, 3) for _ in kernel])
+    if rule and strides:  # no padding that would be negative: onnxruntime alone refuses it
+        strides = [min(pair) for pair in zip(strides, kernel, strict=True)]
     return d.op(
         kind, x, kernel_shape=kernel, pads=None if rule else pads, auto_pad=rule, strides=strides, **own
     )

@@ -287,7 +287,11 @@ def _kernel(n: Node) -> list[int]:
 
 
 def _strides(n: Node) -> list[int]:
-    return [int(n.rng.choice([1, 1, 2, 3])) for _ in range(n.rank - 2)]
+    steps = [int(n.rng.choice([1, 1, 2, 3])) for _ in range(n.rank - 2)]
+    if n.attributes.get("auto_pad", "NOTSET") == "NOTSET":
+        return steps
+    # Padding that would be negative: onnxruntime alone refuses it, or moves the windows.
+    return [min(step, k) for step, k in zip(steps, _kernel(n), strict=True)]
 
 
 def _pads(n: Node) -> list[int] | None:
@@ -706,6 +710,7 @@ _ATTRIBUTES: dict[Any, Callable[[Node], Any]] = {
     ("Concat", "axis"): _axis,
     "perm": lambda n: [int(i) for i in n.rng.permutation(n.rank)],
     "keepdims": _one_of(0, 1),
+    "periodic": _one_of(0, 1),
     "to": _type_number,
     ("EyeLike", "dtype"): _type_number,
     "dtype": lambda n: None,

@@ -58,14 +58,15 @@ def legalise(model: ir.Model, chain: Chain = ON_CPU) -> None:
 def _is_inlined(op_type: str, opset: int) -> bool:
     """Return True if onnxruntime, without a kernel for float64, computes the operators that define this one.
 
-    It does where these have kernels, and are the same in the operator sets of definition and model.
+    It does where these have kernels or are inlined too, and are the same in the operator sets of definition
+    and model.
     """
     if not onnx.defs.has(op_type, opset):
         return False
     body = onnx.defs.get_schema(op_type, opset).function_body
     version = max((used.version for used in body.opset_import if not used.domain), default=opset + 1)
     return version <= opset and all(
-        "double" in _types().get(node.op_type, {}).get("T", ["double"])
+        ("double" in _types().get(node.op_type, {}).get("T", ["double"]) or _is_inlined(node.op_type, opset))
         and onnx.defs.get_schema(node.op_type, version).since_version
         == onnx.defs.get_schema(node.op_type, opset).since_version
         for node in body.node

@@ -33,6 +33,8 @@ _CONDITIONS: tuple[tuple[str, _Condition, str], ...] = (
      "OpenVINO counts the elements that ceil_mode adds"),
     ("AveragePool MaxPool", lambda n, _: "ceil_mode" in _set_attributes(n) and _may_start_beyond(n),
      "OpenVINO counts windows that start beyond the image"),
+    ("BatchNormalization", lambda n, _: any(map(_is_used, n.outputs[1:])),
+     "OpenVINO does not compute the statistics of the batch"),
     ("Cast", lambda n, _: n.attributes.get_int("to", 0) == ir.DataType.FLOAT16 and _is_cast_again(n),
      "OpenVINO omits roundings to float16"),
     ("Einsum", lambda n, opset: not all(_is_static(value, opset) for value in n.inputs), UNCHECKED),
@@ -300,9 +302,9 @@ def _may_be_negative(value: ir.Value | None) -> bool:
     todo, seen = [value], {value}
     while todo:
         value = todo.pop()
-        known, node = _constant_values(value), value.producer() if value is not None else None
+        known, node = _constant(value), value.producer() if value is not None else None
         if known is not None:
-            if np.any(np.asarray(known) < 0):
+            if known.dtype is not ir.DataType.STRING and np.any(known.numpy() < 0):
                 return True
         elif node is not None and node.op_type not in ("Shape", "Size"):
             if node.op_type in ("Sub", "Neg"):

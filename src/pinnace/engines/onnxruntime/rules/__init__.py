@@ -35,6 +35,7 @@ from pinnace.engines.onnxruntime.rules.refused import (
     product_of_nothing,
     reduction_of_nothing,
     resize_of_all_axes,
+    same_of_small_windows,
     same_with_holes,
     signed_steps,
 )
@@ -54,7 +55,7 @@ _REDUCTIONS = (
 )
 
 REFUSED: dict[str, tuple[Rule, ...]] = {
-    "Conv": (same_with_holes,),
+    "Conv": (same_of_small_windows, same_with_holes),
     "DequantizeLinear": (signed_steps,),
     "Div": (of_exact_sigmoid,),
     "Log": (log_of_sigmoid,),
@@ -63,7 +64,8 @@ REFUSED: dict[str, tuple[Rule, ...]] = {
     "Reciprocal": (of_exact_sigmoid,),
     "Resize": (resize_of_all_axes,),
     "Sqrt": (of_exact_sigmoid,),
-    **dict.fromkeys(("AveragePool", "GlobalAveragePool", "MaxPool"), (pool_of_nothing,)),
+    **dict.fromkeys(("AveragePool", "MaxPool"), (same_of_small_windows, pool_of_nothing)),
+    "GlobalAveragePool": (pool_of_nothing,),
     **dict.fromkeys(_REDUCTIONS, (reduction_of_nothing,)),
 }
 """Rules without which models do not run, or compute wrongly; they also apply to planned nodes."""

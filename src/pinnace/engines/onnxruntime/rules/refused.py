@@ -34,6 +34,34 @@ def same_with_holes(b: Builder, node: ir.Node) -> ir.Value | None:
     return b.op("Conv", padded, *node.inputs[1:], **kept)
 
 
+def same_of_small_windows(b: Builder, node: ir.Node) -> ir.Value | None:
+    """Conv or pool with auto_pad and strides beyond its windows -> with pads.
+
+    Where these step over elements the padding is negative: pools are refused, a Conv's windows may move.
+    """
+    x, weight = (*node.inputs, None)[:2]
+    if x is None or len(node.outputs) > 1 or "strides" not in node.attributes:
+        return None
+    if not node.attributes.get_string("auto_pad", "NOTSET").startswith("SAME"):
+        return None
+    kernel = node.attributes.get_ints("kernel_shape", ())
+    if not kernel and weight is not None:
+        kernel = b.static_shape(weight)[2:]
+    holes = node.attributes.get_ints("dilations", [1] * len(kernel))
+    reach = [d * (k - 1) + 1 for d, k in zip(holes, kernel, strict=True)]
+    steps = node.attributes["strides"].as_ints()
+    # A window of one element needs no padding in any image; with other windows it depends on the size.
+    along = list(zip(b.shape(x)[2:], reach, steps, strict=True))
+    size = [s if n is None and r == 1 else n for n, r, s in along]
+    known = [n for n in size if n is not None]
+    if len(known) < len(size):
+        return None
+    if all(n <= (n - 1) // s * s + r for n, r, s in zip(known, reach, steps, strict=True)):
+        return None
+    pads = pads_of(node, known, reach, steps)
+    return b.op(node.op_type, *node.inputs, pads=pads, **attributes(node, "auto_pad", "pads"))
+
+
 def resize_of_all_axes(b: Builder, node: ir.Node) -> ir.Value | None:
     """Resize of some axes, which an optimizer that moves Transposes computes wrongly -> sizes of all axes."""
     x, roi, scales, sizes = (*node.inputs, None, None, None)[:4]
