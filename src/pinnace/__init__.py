@@ -10,12 +10,7 @@ outputs = model.predict([mslite.Tensor(image)])
 import importlib
 from typing import TYPE_CHECKING
 
-from pinnace.api.group import ModelGroup
-from pinnace.api.infer import LiteInfer
 from pinnace.api.model import Model
-from pinnace.api.runner import ModelParallelRunner, RunnerConfig
-from pinnace.engines import devices
-from pinnace.engines.steps import OperatorTime, Profile
 from pinnace.errors import (
     ArgumentTypeError,
     ArgumentValueError,
@@ -40,22 +35,41 @@ from pinnace.tensors import memory
 from pinnace.tensors.tensor import Arrays, Outputs, Tensor, TensorMeta
 from pinnace.types import DataType, Format, ModelGroupFlag, ModelType
 
-memory.opened_by(devices.place)
+
+def _place(kind: str, number: int) -> memory.DeviceMemory:
+    from pinnace.engines import devices  # few processes have devices
+
+    return devices.place(kind, number)
+
+
+memory.opened_by(_place)
 
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from pinnace.api.converter import Converter, FmkType
     from pinnace.api.data_parallel import DataParallel
+    from pinnace.api.group import ModelGroup
+    from pinnace.api.infer import LiteInfer
+    from pinnace.api.runner import ModelParallelRunner, RunnerConfig
+    from pinnace.engines.steps import OperatorTime, Profile
 
-# They import much that a model in this process does not need.
-_LATER = {"Converter": "converter", "DataParallel": "data_parallel", "FmkType": "converter"}
+_LATER = {
+    "api.converter": ("Converter", "FmkType"),
+    "api.data_parallel": ("DataParallel",),
+    "api.group": ("ModelGroup",),
+    "api.infer": ("LiteInfer",),
+    "api.runner": ("ModelParallelRunner", "RunnerConfig"),
+    "engines.steps": ("OperatorTime", "Profile"),
+}
+"""Modules that a process which runs one model does not need, and the names in them."""
 
 
 def __getattr__(name: str) -> object:
     """Import what is not imported with the package."""
-    if name in _LATER:
-        return getattr(importlib.import_module(f"pinnace.api.{_LATER[name]}"), name)
+    for module, names in _LATER.items():
+        if name in names:
+            return getattr(importlib.import_module(f"pinnace.{module}"), name)
     if name.startswith("LLM"):
         raise NotSupportedError(
             f"{name} belongs to mindspore_lite's LLMEngine, which serves language models on Ascend "

@@ -12,10 +12,9 @@ import sys
 import threading
 from collections.abc import Sequence
 from contextlib import suppress
-from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from types import ModuleType
-from typing import Any
+from typing import Any, cast
 
 _lock = threading.RLock()
 
@@ -39,10 +38,11 @@ class _ImportedError(Exception):
     """Removes the substitute from `sys.modules`, as any error during an import does."""
 
 
-class _SympyFinder(MetaPathFinder, Loader):
+class _SympyFinder:
     """Imports onnx-ir while the import of sympy is running.
 
-    Other threads that import sympy meanwhile wait, as for any running import.
+    Other threads that import sympy meanwhile wait, as for any running import. It is a finder and a loader by
+    its methods: `importlib.abc` takes longer to import than this.
     """
 
     def __init__(self) -> None:
@@ -51,7 +51,7 @@ class _SympyFinder(MetaPathFinder, Loader):
     def find_spec(self, name: str, path: Sequence[str] | None, target: object = None) -> ModuleSpec | None:
         """Return the spec of the substitute, in this thread only."""
         mine = name == "sympy" and threading.get_ident() == self._thread
-        return ModuleSpec(name, self) if mine else None
+        return ModuleSpec(name, cast("Any", self)) if mine else None
 
     def create_module(self, spec: ModuleSpec) -> ModuleType:
         """Create the substitute."""

@@ -10,7 +10,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 
-import ml_dtypes
 import numpy as np
 import numpy.typing as npt
 
@@ -43,6 +42,11 @@ class DataType(Enum):
 
     def to_numpy(self) -> np.dtype[np.generic]:
         """Return the numpy dtype of the elements. Raises ValueError for UNKNOWN and INVALID."""
+        if self is DataType.BFLOAT16:
+            import ml_dtypes  # few models need it
+
+            found: np.dtype[np.generic] = np.dtype(ml_dtypes.bfloat16)
+            return found
         try:
             return _NUMPY[self]
         except KeyError:
@@ -55,7 +59,9 @@ class DataType(Enum):
         """
         try:
             known = np.dtype(dtype)
-            return cls.STRING if known.kind == "U" else _FROM_NUMPY[known]
+            if known.kind == "U":
+                return cls.STRING
+            return cls.BFLOAT16 if known.name == "bfloat16" else _FROM_NUMPY[known]
         except (KeyError, TypeError):
             raise ValueError(f"no DataType for numpy dtype {dtype!r}") from None
 
@@ -74,7 +80,6 @@ _NUMPY: dict[DataType, np.dtype[np.generic]] = {
     DataType.FLOAT16: np.dtype(np.float16),
     DataType.FLOAT32: np.dtype(np.float32),
     DataType.FLOAT64: np.dtype(np.float64),
-    DataType.BFLOAT16: np.dtype(ml_dtypes.bfloat16),
 }
 _FROM_NUMPY = {dtype: member for member, dtype in _NUMPY.items()}
 

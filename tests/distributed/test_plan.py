@@ -16,11 +16,11 @@ from pinnace.errors import ConfigError, DistributedError
 import_onnx_ir()
 
 from pinnace import formats  # noqa: E402
-from pinnace.compiler.graph import compilable  # noqa: E402
+from pinnace.compiler.graph import compilable, has_collectives  # noqa: E402
 from pinnace.distributed import start  # noqa: E402
 from pinnace.distributed.agreement import CollectiveRecord, _compare_parts, _Rehearsal, group_of  # noqa: E402
 from pinnace.distributed.files import suspicion  # noqa: E402
-from pinnace.distributed.plan import cut, has_collectives  # noqa: E402
+from pinnace.distributed.plan import cut  # noqa: E402
 from pinnace.distributed.start import _of_environment  # noqa: E402
 from pinnace.distributed.steps import Collective, Partition, Segment, Wait  # noqa: E402
 from pinnace.distributed.tables import groups_of, meeting  # noqa: E402

@@ -273,7 +273,7 @@ def test_what_the_driver_says(tmp_path, monkeypatch):
         (tmp_path / node).touch()
     monkeypatch.setattr(hardware, "_NVIDIA", tmp_path)
     monkeypatch.setattr(hardware, "_DEV", tmp_path)
-    monkeypatch.setattr(hardware.shutil, "which", lambda program: None)
+    monkeypatch.setattr("shutil.which", lambda program: None)
     assert hardware.cards("gpu") == (
         hardware.Card("gpu", 0, "Tesla T4", 0, "GPU-0000:17:00.0"),
         hardware.Card("gpu", 1, "NVIDIA L4", 0, "GPU-0000:65:00.0"),

@@ -16,7 +16,6 @@ from weakref import WeakKeyDictionary
 from pinnace.api.built import BuiltModel, refusal
 from pinnace.api.owner import EngineOwner
 from pinnace.building.exchange import Exchange, NoExchange
-from pinnace.engines.steps import Profile
 from pinnace.errors import (
     ArgumentTypeError,
     ArgumentValueError,
@@ -27,7 +26,6 @@ from pinnace.errors import (
 )
 from pinnace.options import arguments
 from pinnace.options.arguments import check_type
-from pinnace.serving.batching import Batching
 from pinnace.serving.pool import Workers
 from pinnace.serving.stats import Stats
 from pinnace.serving.threads import WorkerGroup
@@ -41,6 +39,8 @@ if TYPE_CHECKING:
     from pinnace.building.origin import Origin
     from pinnace.cache.handover import Offer
     from pinnace.engines.protocol import Executable
+    from pinnace.engines.steps import Profile
+    from pinnace.serving.batching import Batching
 
 
 def _none_by_default(method: Callable[[Any, Any], str]) -> Callable[[Any, Any], str]:

@@ -111,10 +111,10 @@ class Tunings:
 
     def find(self) -> Tuning | None:
         """Return the last tuning, or None."""
+        if self._store is None or not self._store.has_choices:
+            return None
         from pinnace.cache import choices
 
-        if self._store is None or not choices.any_kept(self._store):
-            return None
         return choices.find(self._store, self._contents.file, self._place(self._store))
 
     def keep(self, tuning: Tuning) -> bool:

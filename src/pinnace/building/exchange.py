@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, NoReturn
 
 import numpy as np
 
-from pinnace.engines.steps import Profile
 from pinnace.errors import ArgumentValueError, DataMismatchError, ModelStateError, NotSupportedError
 from pinnace.shapes import Shape
 from pinnace.tensors.tensor import Tensor
@@ -20,6 +19,7 @@ if TYPE_CHECKING:
     from pinnace.building.origin import Origin
     from pinnace.compiler.variable import Variable
     from pinnace.engines.protocol import Executable, Refitter
+    from pinnace.engines.steps import Profile
     from pinnace.weights.lora import Pair
 
 _log = logging.getLogger("pinnace.weights")
@@ -139,6 +139,8 @@ class Exchange:
 
     def profile(self, arrays: Sequence[Array], runs: int, warm_up: int) -> Profile:
         """Profile `runs` predictions with the weights of the file, after `warm_up` others."""
+        from pinnace.engines.steps import Profile
+
         executable = self._origins[0].profiled()
         try:
             execution = executable.execution()

@@ -8,13 +8,13 @@ import os
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from time import perf_counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from pinnace.building.cached import Contents, Tunings, entry_of, found_entry
 from pinnace.building.garbage import rare_garbage_collection
 from pinnace.building.lending import Sharing
 from pinnace.building.opening import source_of
-from pinnace.building.ranks import joined, warn_of_ranks
+from pinnace.building.ranks import is_whole, joined, warn_of_ranks
 from pinnace.building.recipe import Recipe
 from pinnace.deferred import import_onnx_ir
 from pinnace.errors import EngineError, LackingKernelsError, collected_warnings, warn
@@ -169,13 +169,12 @@ class Origin:
         if not self._is_unkept or self._store is None:
             return
         from pinnace.building.keeping import Unkept, keep_later
-        from pinnace.distributed.steps import RankPart
 
         def load() -> None:
             self._is_unkept = False
             entry = self._found()
             loaded = None if entry is None else self._recipe.loaded(entry)
-            if loaded is not None and not isinstance(loaded, RankPart):
+            if is_whole(loaded):
                 adopt(loaded)
 
         keep_later(Unkept(self._recipe, self._store, load))
@@ -247,16 +246,14 @@ class Origin:
             return executable
 
     def _build(self) -> Executable:
-        from pinnace.distributed.steps import RankPart
-
         with rare_garbage_collection():
             made = self._made()
-        if isinstance(made, RankPart):
-            known = None if self._store is None or self._entry is None else self._store
-            files = self.source.files if known is None else known.refers(self._contents.file)
-            return joined(made, self._recipe, self._settings, files)
-        warn_of_ranks(self._recipe, self._settings)
-        return made
+        if is_whole(made):
+            warn_of_ranks(self._recipe, self._settings)
+            return made
+        known = None if self._store is None or self._entry is None else self._store
+        files = self.source.files if known is None else known.refers(self._contents.file)
+        return joined(cast("RankPart", made), self._recipe, self._settings, files)
 
     def _made(self) -> Executable | RankPart:
         """Build through the compile cache if possible."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeGuard
 
 from pinnace.building.recipe import Recipe
 from pinnace.errors import warn
@@ -13,6 +13,11 @@ if TYPE_CHECKING:
 
     from pinnace.distributed.steps import RankPart
     from pinnace.engines.protocol import Executable
+
+
+def is_whole(made: Executable | RankPart | None) -> TypeGuard[Executable]:
+    """Return True for a model that runs by itself. The class `RankPart` takes a while to import."""
+    return hasattr(made, "execution")
 
 
 def joined(part: RankPart, recipe: Recipe, settings: Settings, files: Sequence[str]) -> Executable:

@@ -62,7 +62,7 @@ class Recipe:
 
     def check_whole(self, graph: Compilable) -> None:
         """Raise NotSupportedError for one rank's part of a model."""
-        from pinnace.distributed.plan import has_collectives
+        from pinnace.compiler.graph import has_collectives
 
         if has_collectives(graph.model):
             raise NotSupportedError(
@@ -74,13 +74,15 @@ class Recipe:
         """Compile the model without keeping anything on disk."""
         with self.stages.timed("imports"):
             import_onnx_ir()
-            from pinnace.distributed.plan import cut, has_collectives
-            from pinnace.distributed.steps import RankPart
+            from pinnace.compiler.graph import has_collectives
 
         graph = self.graph(self.variable)
         if not has_collectives(graph.model):
             with self.stages.timed("compiling"):
                 return self.engine.build(graph, self.target)
+        from pinnace.distributed.plan import cut
+        from pinnace.distributed.steps import RankPart
+
         first_state = [value.numpy() for value in graph.first_state]
         plan, parts = cut(graph)
         segments = [self.engine.build(part, self._of_segments) for part in parts]
@@ -90,13 +92,14 @@ class Recipe:
         """Compile the model into a folder."""
         with self.stages.timed("imports"):
             import_onnx_ir()
-            from pinnace.cache import parts
-            from pinnace.distributed.plan import has_collectives
+            from pinnace.compiler.graph import has_collectives
 
         graph = self.graph(self.variable)
         if not has_collectives(graph.model):
             with self.stages.timed("compiling"):
                 return self.engine.compile(graph, self.source, self.target, folder)
+
+        from pinnace.cache import parts
 
         def compile_segment(segment: Compilable, place: Path) -> Compiled:
             return self.engine.compile(segment, self.source, self._of_segments, place)
@@ -105,11 +108,9 @@ class Recipe:
 
     def loaded(self, entry: Entry, lent: bool = False) -> Executable | RankPart:
         """Load the result of `compiled`. Raises NotSupportedError if one rank's part should be `lent`."""
-        from pinnace.cache import parts
-
         for message in entry.warnings:
             warn(message)
-        if not parts.is_part(entry):
+        if not entry.is_part:
             with self.stages.timed("loading"):
                 return self.engine.load(entry.compiled, self.source, self.target, entry.folder)
         if lent:
@@ -117,6 +118,8 @@ class Recipe:
 
         def load(compiled: Compiled, place: Path) -> Executable:
             return self.engine.load(compiled, self.source, self._of_segments, place)
+
+        from pinnace.cache import parts
 
         return parts.load(entry, self.source.name, load)
 

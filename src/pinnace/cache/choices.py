@@ -8,7 +8,6 @@ it.
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
@@ -115,11 +114,6 @@ def environment_of(whole: str, engines: Iterable[str], cores: int) -> str:
     `whole` is that of `pinnace.cache.key.whole_of`, `engines` are names and versions of the installed ones.
     """
     return digest("\0".join((whole, identity(), str(cores), *sorted(engines), code())).encode())
-
-
-def any_kept(store: Store) -> bool:
-    """Return True if any tuning is stored: otherwise no model has to be hashed."""
-    return os.path.isdir(store.root / _FOLDER)  # False too for a folder without permission
 
 
 def find(store: Store, content: str, environment: str) -> Tuning | None:

@@ -30,6 +30,9 @@ from pinnace.weights.digest import digest_of_file
 
 _META, _STAMP, _STATE = "meta.json", "stamp.json", "state"
 
+PLAN = "plan.json"
+"""The file of the plan of one rank's part of a model."""
+
 
 class Damaged(Exception):
     """An entry differs from what was written."""
@@ -47,6 +50,11 @@ class Entry:
     model: str
     engine: str
     warnings: Sequence[str]
+
+    @property
+    def is_part(self) -> bool:
+        """True for the part of one rank, which `pinnace.cache.parts` has written."""
+        return (self.folder / PLAN).exists()
 
 
 def write(folder: Path, compiled: Compiled, model: str, engine: str, warnings: Sequence[str] = ()) -> None:

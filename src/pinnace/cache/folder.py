@@ -10,14 +10,12 @@ from __future__ import annotations
 import fcntl
 import os
 import re
-import shutil
 import stat
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from filelock import FileLock, Timeout
+# Models that are loaded need none of the modules for writing: filelock, shutil, tempfile.
 
 _TAG = "CACHEDIR.TAG"
 _TAG_TEXT = "Signature: 8a477f597d28d172789f06886806bc55\n# The compile cache of Pinnace.\n"
@@ -64,6 +62,8 @@ class Folder:
     @contextmanager
     def lock(self, name: str, patience: float) -> Iterator[None]:
         """Hold a lock across processes. Raises TimeoutError after `patience` seconds."""
+        from filelock import FileLock, Timeout
+
         try:
             with FileLock(self.subfolder("locks") / name, timeout=patience, mode=0o600):
                 yield
@@ -73,6 +73,8 @@ class Folder:
     @contextmanager
     def new(self) -> Iterator[Path]:
         """Create a temporary folder that this process locks, and remove it afterwards."""
+        import shutil
+
         with self.lock("new", _PATIENCE):
             self._sweep()
             folder, lock = make_locked(_NEW, self.subfolder("new"))
@@ -91,6 +93,8 @@ class Folder:
 
     def _mark(self) -> None:
         """Make it a cache; the mark appears whole, since others look for it at any time."""
+        import tempfile
+
         file, name = tempfile.mkstemp(prefix=_UNFINISHED, dir=self.root)
         with open(file, "w", encoding="ascii") as tag:
             tag.write(_TAG_TEXT)
@@ -106,6 +110,8 @@ class Folder:
 
 def make_locked(prefix: str, parent: Path | None = None) -> tuple[Path, int]:
     """Create a temporary folder, and lock it. Returns it and the descriptor of the lock."""
+    import tempfile
+
     folder = Path(tempfile.mkdtemp(prefix=prefix, dir=parent))
     lock = os.open(folder, os.O_RDONLY)
     fcntl.flock(lock, fcntl.LOCK_EX)
@@ -114,6 +120,8 @@ def make_locked(prefix: str, parent: Path | None = None) -> tuple[Path, int]:
 
 def remove_abandoned(folder: Path) -> None:
     """Remove a folder of `make_locked` whose process has ended. Raises OSError if it is still locked."""
+    import shutil
+
     lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

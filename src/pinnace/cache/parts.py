@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pinnace.cache import entry as entries
-from pinnace.cache.entry import Damaged, Entry
+from pinnace.cache.entry import PLAN, Damaged, Entry
 from pinnace.cache.notes import Record
 from pinnace.distributed.steps import Collective, Partition, Plan, RankPart, Segment, Step, Wait
 from pinnace.engines.protocol import Compiled, Executable
@@ -18,7 +18,7 @@ from pinnace.types import Interface
 if TYPE_CHECKING:  # loading needs no compiler
     from pinnace.compiler.graph import Compilable
 
-_PLAN, _SEGMENTS, _CONSTANTS = "plan.json", "segments", "constants"
+_SEGMENTS, _CONSTANTS = "segments", "constants"
 
 
 def compile_into(
@@ -42,20 +42,15 @@ def compile_into(
         "steps": [_as_json(step) for step in plan.steps],
         "constants": list(plan.constants),
     }
-    (folder / _PLAN).write_text(json.dumps(record), encoding="utf-8")
+    (folder / PLAN).write_text(json.dumps(record), encoding="utf-8")
     return whole
-
-
-def is_part(entry: Entry) -> bool:
-    """Return True if `compile_into` wrote the entry."""
-    return (entry.folder / _PLAN).exists()
 
 
 def load(entry: Entry, name: str, load_segment: Callable[[Compiled, Path], Executable]) -> RankPart:
     """Load the part of a rank, to run after the ranks have met; `name` is the model's. Raises as
     `load_segment`.
     """
-    record = json.loads((entry.folder / _PLAN).read_text(encoding="utf-8"))
+    record = json.loads((entry.folder / PLAN).read_text(encoding="utf-8"))
     count = sum("segment" in step for step in record["steps"])
     try:
         folders = [entry.folder / _SEGMENTS / str(number) for number in range(count)]

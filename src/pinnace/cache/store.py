@@ -22,8 +22,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-import platformdirs
-
 from pinnace.cache import entry as entries
 from pinnace.cache import notes
 from pinnace.cache.entry import Damaged, Entry
@@ -76,6 +74,11 @@ class Store:
         may use.
         """
         return min(self._limit, usable_memory() // 2) if lies_in_memory(self.root) else self._limit
+
+    @property
+    def has_choices(self) -> bool:
+        """True if tunings are stored: otherwise no model has to be hashed to look for its own."""
+        return os.path.isdir(self.root / "choices")  # False too for a folder without permission
 
     def find(self, key: str) -> Entry | None:
         """Return the entry of this key, or None. A damaged entry is removed with a warning."""
@@ -217,13 +220,19 @@ def _root(chosen: str) -> Path:
     an engine cannot take: onnxruntime requires UTF-8.
     """
     try:
-        folder = Path(chosen) if chosen else platformdirs.user_cache_path("pinnace")
+        folder = Path(chosen) if chosen else _of_user()
         root = folder.expanduser().absolute()
     except RuntimeError as error:
         raise FileNotFoundError(str(error)) from None
     if b"\0" in str(root).encode():
         raise ValueError(f"{root} holds a null byte")
     return root
+
+
+def _of_user() -> Path:
+    import platformdirs  # is not needed where the folder is given
+
+    return platformdirs.user_cache_path("pinnace")
 
 
 def _limit() -> int:

@@ -107,6 +107,11 @@ def _reshape(
         compare(model, _lowered(graph, ids), name)
 
 
+def has_collectives(model: ir.Model) -> bool:
+    """Return True if a model has collectives, which makes it one rank's part."""
+    return any(node.domain == DOMAIN for node in nodes(model.graph))
+
+
 def shapes_of(graph: Program | ir.Model, input_shape: str, name: str) -> tuple[Shape, ...]:
     """Return the shapes of all inputs by the option `input_shape`; () if they are the file's.
 

@@ -23,11 +23,6 @@ PART = "pinnace.part"
 """Metadata key of files from `pinnace shard`: `Partition` as JSON."""
 
 
-def has_collectives(model: ir.Model) -> bool:
-    """Return True if a model has collectives."""
-    return any(node.domain == DOMAIN for node in nodes(model.graph))
-
-
 def cut(graph: Compilable) -> tuple[Plan, tuple[Compilable, ...]]:
     """Partition a graph, and return the plan and the graphs of its segments; the original graph is consumed.
 

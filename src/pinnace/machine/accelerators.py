@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
-import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache
@@ -99,6 +97,9 @@ def _described(number: int, information: Path) -> Card:
 
 def _output(program: str, arguments: Sequence[str]) -> str:
     """Return the output of a program; "" if it is missing or fails."""
+    import shutil  # for the machines that have such a program; most processes need neither
+    import subprocess
+
     path = shutil.which(program)
     if path is None:
         return ""

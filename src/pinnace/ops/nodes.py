@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -10,6 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import onnx_ir as ir
+from blake3 import blake3
 
 from pinnace import bounds
 from pinnace.ops import schemas
@@ -174,4 +174,4 @@ def _shape_of(tensor: ir.TensorProtocol) -> ir.Shape:
 
 
 def _digest(data: npt.NDArray[Any]) -> bytes:
-    return hashlib.blake2b(np.ascontiguousarray(data).view(np.uint8).data, digest_size=16).digest()
+    return blake3(np.ascontiguousarray(data).view(np.uint8).data).digest(16)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable
 from typing import Any
 
@@ -14,6 +13,8 @@ class Options:
 
     def __setattr__(self, name: str, value: object) -> None:
         if not name.startswith("_") and not hasattr(self, name):
+            import difflib  # for typing errors only
+
             known = [option for option in dir(self) if not option.startswith("_")]
             near = difflib.get_close_matches(name, known, n=1)
             hint = f"; did you mean {near[0]!r}?" if near else ""

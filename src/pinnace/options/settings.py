@@ -5,19 +5,20 @@
 
 from __future__ import annotations
 
-import configparser
-import difflib
 import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pinnace.errors import ArgumentTypeError, ConfigError, warn
 from pinnace.options.arguments import check_sections, check_type
 from pinnace.options.forms import Words
 from pinnace.options.table import AFTER, KEEPS, SECTIONS
+
+if TYPE_CHECKING:
+    import configparser
 
 _FLAT = {
     "pids": ("ascend_context", "shareable_weight_pid_list"),
@@ -129,6 +130,8 @@ def _text(path: str, what: str) -> str:
 
 
 def _read(path: str) -> dict[str, dict[str, str]]:
+    import configparser  # for files only
+
     parser = configparser.ConfigParser(
         delimiters=("=",), comment_prefixes=("#", ";"), interpolation=None, default_section="\0"
     )
@@ -144,6 +147,8 @@ def _read(path: str) -> dict[str, dict[str, str]]:
 
 def _place(path: str, error: configparser.Error) -> str:
     """Describe the place of a syntax error in one line."""
+    import configparser
+
     match error:
         case configparser.DuplicateSectionError():
             return f"{path}:{error.lineno}: section [{error.section}] is given twice"
@@ -213,6 +218,8 @@ def _known(name: str, known: Iterable[str]) -> str:
 
 
 def _nearest(word: str, known: Iterable[str]) -> str:
+    import difflib  # for typing errors only
+
     lower = {name.lower(): name for name in known}
     near = difflib.get_close_matches(word.lower(), lower, n=1)
     return f"; did you mean {lower[near[0]]!r}?" if near else ""

@@ -18,7 +18,6 @@ from pinnace.errors import (
 )
 from pinnace.machine.cores import bound
 from pinnace.serving import stats
-from pinnace.serving.batching import Batching, joined, split
 from pinnace.serving.request import Blocking, Request, Submitted
 from pinnace.serving.threads import WorkerGroup, WorkerThreads
 from pinnace.serving.visit import visits, visits_once
@@ -26,6 +25,7 @@ from pinnace.serving.worker import Worker
 
 if TYPE_CHECKING:  # importing an engine is slow, and every process imports this module
     from pinnace.engines.protocol import Executable
+    from pinnace.serving.batching import Batching
     from pinnace.types import Array
 
 
@@ -303,6 +303,8 @@ class Workers(WorkerThreads):
 
     def _together(self, worker: Worker, batch: Sequence[Request]) -> list[list[Array]] | None:
         """Return the results of each request; None if the engine fails."""
+        from pinnace.serving.batching import joined, split
+
         results = worker.attempt(joined(batch))
         if results is None:
             return None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from html import escape
 from typing import NamedTuple
 
 from pinnace.types import Port
@@ -25,6 +24,8 @@ class Shown(NamedTuple):
 
     def table(self) -> str:
         """Return an HTML table of the inputs and outputs, with the facts as its caption."""
+        from html import escape  # only notebooks show tables
+
         rows = (
             f"<tr><td>{side}</td><td>{escape(port.name)}</td><td>{escape(_kind(port))}</td></tr>"
             for side, ports in (("input", self.inputs), ("output", self.outputs))

@@ -11,12 +11,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from weakref import WeakValueDictionary
 
-import ml_dtypes
 import numpy as np
 import numpy.typing as npt
 
 from pinnace.errors import ModelFormatError
-from pinnace.types import Buffer
+from pinnace.types import Buffer, DataType
 from pinnace.weights.shared import shared
 
 if TYPE_CHECKING:
@@ -178,7 +177,7 @@ class Source:
             return tensor.numpy()
         own = self.path is not None and str(tensor.location) == self.path.name
         data = self.bytes_of("" if own else str(tensor.location))
-        kind = ml_dtypes.bfloat16 if tensor.dtype is ir.DataType.BFLOAT16 else tensor.dtype.numpy()
+        kind = _elements(tensor.dtype)
         shape = tuple(tensor.shape.numpy())
         return np.frombuffer(data, kind, math.prod(shape), tensor.offset or 0).reshape(shape)
 
@@ -311,5 +310,9 @@ def _view(name: str, dtype: ir.DataType, shape: tuple[int, ...], data: memoryvie
     if dtype.bitwidth < 8:
         packed = np.frombuffer(data, np.uint8)
         return ir.PackedTensor(packed, dtype, shape=ir.Shape(shape), name=name)
-    kind = ml_dtypes.bfloat16 if dtype is ir.DataType.BFLOAT16 else dtype.numpy()
+    kind = _elements(dtype)
     return ir.Tensor(np.frombuffer(data, kind).reshape(shape), dtype=dtype, shape=ir.Shape(shape), name=name)
+
+
+def _elements(dtype: ir.DataType) -> np.dtype[np.generic]:
+    return DataType.BFLOAT16.to_numpy() if dtype.name == "BFLOAT16" else dtype.numpy()

@@ -18,9 +18,9 @@ from onnx_ir.passes.common import (
 )
 
 from pinnace import formats
-from pinnace.compiler.graph import compilable
+from pinnace.compiler.graph import compilable, has_collectives
 from pinnace.compiler.reshaping import infer_all
-from pinnace.distributed.plan import PART, has_collectives
+from pinnace.distributed.plan import PART
 from pinnace.distributed.shard import pipeline, tensor
 from pinnace.distributed.shard.costs import (
     COLLECTIVE,

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from pinnace.engines.onnxruntime import session
 from pinnace.engines.onnxruntime.executable import OnnxruntimeExecutable
 from pinnace.engines.onnxruntime.loading import loaded
-from pinnace.engines.onnxruntime.profiling import SessionProfile
 from pinnace.engines.onnxruntime.providers import chain
 from pinnace.engines.protocol import Compiled, Executable, Refitter
 from pinnace.options.target import Target
@@ -29,8 +28,11 @@ class Onnxruntime:
         """Optimise a graph, and store nothing."""
         from pinnace.engines.onnxruntime.compiling import optimised
 
-        chosen = session.options(target, graph.folder)
-        profile = SessionProfile(chosen) if target.profile else None
+        chosen, profile = session.options(target, graph.folder), None
+        if target.profile:
+            from pinnace.engines.onnxruntime.profiling import SessionProfile
+
+            profile = SessionProfile(chosen)
         started, held = optimised(graph, chosen, chain(target))
         if profile:
             from pinnace.engines.names import Names

@@ -6,19 +6,22 @@ import ctypes
 import math
 import operator
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 import onnxruntime as ort
 from onnxruntime.capi import onnxruntime_pybind11_state as _state
 
 from pinnace.engines.onnxruntime import providers, session, starting
-from pinnace.engines.onnxruntime.memory import BFLOAT16, FAILURES, ONNX_BFLOAT16, OrtArray
-from pinnace.engines.onnxruntime.profiling import SessionProfile
+from pinnace.engines.onnxruntime.memory import FAILURES, ONNX_BFLOAT16, OrtArray
 from pinnace.engines.protocol import Execution, State
-from pinnace.engines.steps import Step
 from pinnace.errors import EngineError
 from pinnace.options.target import Target
 from pinnace.types import Array, DataType, Interface, Port
+
+if TYPE_CHECKING:
+    from pinnace.engines.onnxruntime.profiling import SessionProfile
+    from pinnace.engines.steps import Step
 
 _value_of = _state.OrtValue.ortvalue_from_numpy
 _HOST = ort.OrtDevice.make("cpu", 0)._get_c_device()
@@ -292,7 +295,7 @@ def _copied(results: Sequence[Array], outputs: Sequence[Array]) -> list[Array]:
 
 
 def _as_value(array: Array) -> ort.OrtValue:
-    if array.dtype != BFLOAT16:
+    if array.dtype.name != "bfloat16":
         return ort.OrtValue.ortvalue_from_numpy(array)
     return ort.OrtValue.ortvalue_from_numpy_with_onnx_type(array.view(np.uint16), ONNX_BFLOAT16)
 
@@ -303,4 +306,4 @@ def _as_array(value: ort.OrtValue) -> Array:
         return array
     shape = tuple(value.shape())
     memory = (ctypes.c_uint16 * math.prod(shape)).from_address(value.data_ptr())
-    return np.array(np.frombuffer(memory, BFLOAT16).reshape(shape))
+    return np.array(np.frombuffer(memory, DataType.BFLOAT16.to_numpy()).reshape(shape))

@@ -16,7 +16,7 @@ from onnxruntime.capi import onnxruntime_pybind11_state as _state
 from pinnace.engines.onnxruntime import providers, starting
 from pinnace.engines.protocol import failures
 from pinnace.options.target import Target
-from pinnace.types import Array, DataType
+from pinnace.types import Array
 
 FAILURES = failures(_state)
 """The exceptions of onnxruntime."""
@@ -26,7 +26,6 @@ _DEVICES = {"gpu": "cuda", "ascend": "cann"}
 
 _PROVIDERS = {"cuda": providers.CUDA, "cann": providers.CANN}
 
-BFLOAT16 = DataType.BFLOAT16.to_numpy()
 ONNX_BFLOAT16 = 16
 """The number of bfloat16 in onnx.TensorProto.DataType; onnxruntime does not know its numpy dtype."""
 
@@ -146,6 +145,6 @@ class OrtArray:
 
     def _buffer(self) -> tuple[str, int, object, tuple[int, ...], int]:
         """Return device, number, element type, shape and address."""
-        kind = ONNX_BFLOAT16 if self.dtype == BFLOAT16 else self.dtype
+        kind = ONNX_BFLOAT16 if self.dtype.name == "bfloat16" else self.dtype
         place = self.block.place
         return place.device, place.number, kind, self.shape, self.block.value.data_ptr()
