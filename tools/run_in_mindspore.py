@@ -32,7 +32,9 @@ def array(value):
 def run(model, inputs, outputs):
     given = np.load(inputs)
     network = nn.GraphCell(ms.load(model))
-    results = network(*(ms.Tensor(given[f"x{i}"]) for i in range(sum(name[0] == "x" for name in given.files))))
+    results = network(
+        *(ms.Tensor(given[f"x{i}"]) for i in range(sum(name[0] == "x" for name in given.files)))
+    )
     np.savez(outputs, **{f"y{i}": array(y) for i, y in enumerate(leaves(results))})
 
 

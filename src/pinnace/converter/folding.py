@@ -43,6 +43,10 @@ def fold(node: ir.Node, opset: int) -> bool:
 
 
 def _small(x: ir.Value) -> bool:
+    shape = x.shape
+    empty = shape is not None and shape.is_static() and math.prod(shape.numpy()) == 0
+    if x.const_value is None and x.dtype is not None and shape is not None and empty:
+        _give(x, np.zeros(shape.numpy(), x.dtype.numpy()))  # there is but one
     return x.const_value is not None and x.const_value.size <= _MOST
 
 

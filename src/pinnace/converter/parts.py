@@ -13,6 +13,7 @@ import onnx_ir as ir
 from onnx.inliner import inline_selected_functions
 
 from pinnace.converter import rules
+from pinnace.converter.primitives import type_of
 from pinnace.ops.builder import Builder
 from pinnace.ops.inference import OPSET
 from pinnace.ops.values import Unsupported
@@ -44,6 +45,7 @@ def of(node: ir.Node, opset: int, dialect: Dialect) -> Parts | None:
 
 def _by_rule(rule: rules.Rule, node: ir.Node) -> Parts:
     b = Builder()
+    b.declared = [type_of(o) if o.dtype else None for o in node.outputs if o.name]
     value = rule.lower(b, node.inputs, rules.attributes(rule, node))
     results = value if isinstance(value, tuple) else (value,)
     return Parts(b.nodes, [b.tensor(result) for result in results], OPSET)
@@ -59,7 +61,7 @@ def _by_definition(node: ir.Node, opset: int) -> Parts | None:
         return None
     if any(x is not None and x.dtype is None for x in node.inputs):
         return None
-    model = _model_of(node, opset)
+    model = _model_of(node, opset, schema)
     try:
         inlined = inline_selected_functions(
             model, [(node.domain, node.op_type)], inline_schema_functions=True
@@ -71,9 +73,13 @@ def _by_definition(node: ir.Node, opset: int) -> Parts | None:
     return _spliced(ir.from_proto(inlined), node)
 
 
-def _model_of(node: ir.Node, opset: int) -> onnx.ModelProto:
+def _model_of(node: ir.Node, opset: int, schema: Any) -> onnx.ModelProto:
     """Return a model of one node."""
     proto = ir.serde.serialize_node(node)
+    given = {attribute.name for attribute in proto.attribute}
+    for name, attribute in schema.attributes.items():  # definitions want them said
+        if name not in given and attribute.default_value.name:
+            proto.attribute.append(attribute.default_value)
     ports = {x.name: ir.serde.serialize_value(x) for x in node.inputs if x is not None}
     results = [ir.serde.serialize_value(y) for y in node.outputs if y.name]
     graph = onnx.helper.make_graph([proto], "parts", list(ports.values()), results)

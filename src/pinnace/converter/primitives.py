@@ -27,8 +27,11 @@ class Primitives(Builder):
     has the name in the program of each tensor of the ONNX graph.
     """
 
-    def __init__(self, dialect: Dialect, name: str, opset: int) -> None:
+    def __init__(self, dialect: Dialect, name: str, opset: int, outer: Primitives | None = None) -> None:
         super().__init__(opset=opset)
+        self.outer = outer
+        """The function around this one, whose tensors it takes as arguments: `captured`."""
+        self.captured: list[ir.Value] = []
         self.dialect, self.function = dialect, name
         self.names: dict[ir.Value, str] = {}
         self.written: dict[str, Node] = {}
@@ -39,12 +42,6 @@ class Primitives(Builder):
         self.parameters: dict[str, ir.TensorProtocol] = {}
         self._known: dict[str, str] = {}
 
-    def cast(self, x: ir.Value, dtype: ir.DataType) -> ir.Value:
-        """`x` as `dtype`; `x` itself where it is already."""
-        if self.known_dtype(x) is dtype:
-            return x
-        return self._typed(self.op("Cast", x, number_of(dtype)), dtype, x.shape)
-
     def ops(
         self, op_type: str, outputs: int, *inputs: Any, domain: str = "", **attributes: Any
     ) -> tuple[ir.Value, ...]:
@@ -53,6 +50,11 @@ class Primitives(Builder):
         Arguments are given by position or by name, whatever they are in the file; those that have a default
         may be left out. A number in the place of a tensor becomes one of the first tensor's type.
         """
+        if op_type == "Cast" and "to" in attributes:  # of the builder's own methods
+            dtype = ir.DataType(attributes["to"])
+            made = self.op("Cast", inputs[0], number_of(dtype))
+            made.type, made.shape = ir.TensorType(dtype), inputs[0].shape
+            return (made,)
         found = signatures.find(self.dialect, op_type)
         names = [] if found is None else list(found.inputs)
         given = list(inputs)
@@ -71,39 +73,50 @@ class Primitives(Builder):
     def _node(
         self, op_type: str, outputs: int, operands: tuple[str, ...], attributes: Mapping[str, Any]
     ) -> tuple[ir.Value, ...]:
-        results = tuple(ir.Value(name=self._new()) for _ in range(outputs))
-        for value in results:
-            self.names[value] = f"{self.function}:{value.name}"
+        results = tuple(ir.Value(name=self.new_name()) for _ in range(outputs))
+        self.names |= {value: value.name or "" for value in results}
         if outputs == 1 or self.dialect is Dialect.LITE:
             made = tuple(self.names[value] for value in results)
-            self._add(Node(self.origin, op_type, operands, made, attributes))
+            self.add(Node(self.origin, op_type, operands, made, attributes))
             return results
-        whole = f"{self.function}:{self._new()}"
-        self._add(Node(self.origin, op_type, operands, (whole,), attributes))
+        whole = self.new_name()
+        self.add(Node(self.origin, op_type, operands, (whole,), attributes))
         for place, value in enumerate(results):
-            self._add(Node(self.origin, structure.ITEM, (whole, self.literal(place)), (self.names[value],)))
+            self.add(Node(self.origin, structure.ITEM, (whole, self.literal(place)), (self.names[value],)))
         return results
 
-    def _add(self, node: Node) -> None:
+    def add(self, node: Node) -> None:
+        """Enter a node."""
         self.written[node.outputs[0]] = node
 
-    def _new(self) -> str:
-        return self.fresh().removeprefix("%")
+    def new_name(self) -> str:
+        """Return a name in the program that nothing has."""
+        return f"{self.function}:{self.fresh().removeprefix('%')}"
+
+    def has(self, x: ir.Value) -> bool:
+        """True for a tensor that can be read."""
+        return x in self.names or x.const_value is not None or (self.outer is not None and self.outer.has(x))
 
     def name(self, x: ir.Value) -> str:
         """The name of a tensor in the program; one that is constant is entered."""
         if x not in self.names:
-            if x.const_value is None:
+            if x.const_value is not None and x.const_value.nbytes <= _SMALL:
+                self.names[x] = self.literal(x.const_value)
+            elif self.outer is not None:
+                self.outer.name(x)
+                self.names[x] = self.new_name()
+                self.captured.append(x)
+            elif x.const_value is not None:
+                self.names[x] = self._stored(x.const_value)
+            else:
                 raise Unsupported(f"reads {x.name!r}, which nothing computes")
-            self.names[x] = self._stored(x.const_value)
         return self.names[x]
 
     def _stored(self, tensor: ir.TensorProtocol) -> str:
-        if tensor.nbytes <= _SMALL:
-            return self.literal(tensor)
-        name = f"{self.function}:{tensor.name or self._new()}"
-        while name in self.parameters and self.parameters[name] is not tensor:
-            name = f"{name}_{self._new()}"
+        name = f"{self.function}:{tensor.name}"
+        made = not tensor.name or tensor.name.startswith("%")  # by a builder, which names its own so
+        if made or self.parameters.get(name, tensor) is not tensor:
+            name = self.new_name()
         self.parameters[name] = tensor
         return name
 
@@ -129,7 +142,7 @@ class Primitives(Builder):
             return self.literal(number_of(x))
         if isinstance(x, tuple | list) and any(isinstance(item, ir.Value) for item in x):
             items = tuple(self._argument(item, like, "") for item in x)
-            return self._named(structure.TUPLE, *items)
+            return self.named(structure.TUPLE, *items)
         if isinstance(x, np.ndarray):
             return self.name(self.constant(x))
         if kind == "tensor" and isinstance(x, bool | int | float):
@@ -141,19 +154,15 @@ class Primitives(Builder):
     def _computed(self, name: str, kind: str) -> str:
         """A tensor that only the run knows, as the tuple or scalar that a primitive takes."""
         if kind in ("ints", "floats"):
-            return self._named("TensorToTuple", name)
+            return self.named("TensorToTuple", name)
         if kind in _LITERALS:
-            return self._named("TensorToScalar", name)
+            return self.named("TensorToScalar", name)
         return name
 
-    def _named(self, primitive: str, *operands: str) -> str:
+    def named(self, primitive: str, *operands: str) -> str:
+        """Add a node of operands by their names; return the name of its result."""
         (result,) = self._node(primitive, 1, operands, {})
         return self.names[result]
-
-    @staticmethod
-    def _typed(x: ir.Value, dtype: ir.DataType, shape: ir.Shape | None) -> ir.Value:
-        x.type, x.shape = ir.TensorType(dtype), shape
-        return x
 
     def declare(self, x: ir.Value) -> None:
         """Note what is known of the type of a tensor at the node that computes it."""
@@ -166,7 +175,7 @@ class Primitives(Builder):
         names = [self.name(x) for x in outputs]
         if len(names) > 1 and self.dialect is Dialect.MINDSPORE:
             types = [type_of(x) for x in outputs]
-            names = [self._named(structure.TUPLE, *names)]
+            names = [self.named(structure.TUPLE, *names)]
             self.written[names[0]].types = types
         nodes = list(self.written.values())
         return Function(self.function, inputs, names, nodes, self.parameters, self.literals)

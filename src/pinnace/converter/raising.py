@@ -10,16 +10,18 @@ Nodes are visited in order. Each is, whichever comes first,
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 
+import onnx
 import onnx_ir as ir
 
-from pinnace.converter import folding, parts, rules
+from pinnace.converter import control, folding, parts, rules
 from pinnace.converter.primitives import Primitives, type_of
 from pinnace.errors import UnsupportedModelError, UnsupportedPrimitive
 from pinnace.ops.inference import infer, infer_node, opset_of
 from pinnace.ops.table import Primitive
 from pinnace.ops.values import Unsupported
-from pinnace.program import Dialect, Input, Layout, Program
+from pinnace.program import Dialect, Function, Input, Layout, Program
 
 _MAIN = "main"
 _DEEPEST = 16
@@ -36,6 +38,7 @@ class _Raiser:
         self.model, self.dialect, self.source = model, dialect, source
         self.opset = opset_of(model)
         self.writer = Primitives(dialect, _MAIN, self.opset)
+        self.functions: dict[str, Function] = {}
         self.failed: list[tuple[str, str, str]] = []
 
     def program(self) -> Program:
@@ -51,7 +54,7 @@ class _Raiser:
         main = writer.program_function([Input(writer.names[i], type_of(i)) for i in inputs], graph.outputs)
         return Program(
             main,
-            {_MAIN: main},
+            {_MAIN: main, **self.functions},
             self.dialect,
             Layout.NCHW if self.dialect is Dialect.MINDSPORE else Layout.NHWC,
             producer="MindSpore",  # what reads the file looks for it
@@ -70,11 +73,20 @@ class _Raiser:
         except Unsupported as error:
             self.failed.append((node.op_type, str(error), node.name or ""))
 
+    def raise_all(self, nodes: Sequence[ir.Node], opset: int, depth: int) -> None:
+        """Raise nodes in order."""
+        for node in nodes:
+            self._raise(node, node.version or opset, depth)
+
     def _raise(self, node: ir.Node, opset: int, depth: int) -> None:
-        if any(x is not None and not self._known(x) for x in node.inputs):
+        if any(x is not None and not self.writer.has(x) for x in node.inputs):
             raise Unsupported("reads what was not converted")
-        infer_node(node, opset)
+        with suppress(onnx.shape_inference.InferenceError):  # engines will say it
+            infer_node(node, opset)
         if folding.fold(node, opset):
+            return
+        if node.op_type in control.OPERATORS and not node.domain:
+            control.write(self, node, opset, depth)
             return
         try:
             self._write(node)
@@ -86,27 +98,24 @@ class _Raiser:
         whole = parts.of(node, opset, self.dialect)
         if whole is None:
             raise reason
-        for part in whole.nodes:
-            self._raise(part, whole.opset, depth + 1)
+        self.raise_all(whole.nodes, whole.opset, depth + 1)
         for output, result in zip(node.outputs, whole.outputs, strict=False):
-            self._same(output, result)
-
-    def _known(self, x: ir.Value) -> bool:
-        return x in self.writer.names or x.const_value is not None
+            if output.name:
+                self.same(output, result)
 
     def _write(self, node: ir.Node) -> None:
         """Write a node by the rule of its operator. Raises Unsupported if that does not apply."""
         rule = rules.find(self.dialect, node.op_type, node.domain)
         if rule is None:
             raise Unsupported(f"the converter has no rule for {node.domain or 'ONNX'}'s {node.op_type}")
-        self.writer.declared = [type_of(o) if o.dtype else None for o in node.outputs]
+        self.writer.declared = [type_of(o) if o.dtype else None for o in node.outputs if o.name]
         results = lowered(rule, self.writer, node)
         for output, result in zip(node.outputs, results, strict=False):
             if output.name:
-                self._same(output, result)
+                self.same(output, result)
                 self.writer.declare(output)
 
-    def _same(self, output: ir.Value, result: ir.Value) -> None:
+    def same(self, output: ir.Value, result: ir.Value) -> None:
         """Let a value of the model be what was written for it."""
         if result.const_value is not None:
             output.const_value = result.const_value

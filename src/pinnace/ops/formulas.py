@@ -353,7 +353,7 @@ def _called(
     if name[:1].isupper():
         return _written(b, name, arguments, named)
     own = _FUNCTIONS.get((scope["__name__"], name))
-    of_builder = own or _FUNCTIONS.get(("", name)) or getattr(Builder, name, None)
+    of_builder = own or _FUNCTIONS.get(("", name)) or getattr(type(b), name, None)
     if of_builder is not None:
         return of_builder(b, *arguments, **named)
     return (_PLAIN.get(name) or _value(b, function, scope))(*arguments, **named)

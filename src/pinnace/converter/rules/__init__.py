@@ -25,10 +25,12 @@ from typing import Any
 import onnx
 import onnx_ir as ir
 
+from pinnace.ops import math
 from pinnace.ops.formulas import Formula, names_of, rows_of
 from pinnace.ops.table import Primitive
 from pinnace.program import Dialect
 
+assert math  # its functions are those of rules
 Rule = Primitive
 Rules = Mapping[str, Rule]
 

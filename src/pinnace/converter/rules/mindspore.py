@@ -5,12 +5,10 @@ from __future__ import annotations
 import onnx_ir as ir
 
 from pinnace.converter.primitives import Primitives, number_of
-from pinnace.converter.rules import Rules, rules
-from pinnace.converter.rules.shapes import broadcast, target
+from pinnace.converter.rules import Rules, rules, shapes
 from pinnace.ops.formulas import function
-from pinnace.ops.values import Unsupported
 
-__all__ = ["RULES", "broadcast", "target"]
+assert shapes  # its functions are those of rules
 
 
 @function
@@ -28,15 +26,6 @@ def _folded(b: Primitives, primitive: str, *x: ir.Value) -> ir.Value:
     return result
 
 
-@function
-def _pads(b: Primitives, auto_pad: str, pads: tuple[int, ...], rank: int) -> tuple[int, ...]:
-    """What is added before and after each dimension: before and after the first, then the second, ..."""
-    if auto_pad not in ("NOTSET", "VALID"):
-        raise Unsupported(f"auto_pad is {auto_pad}")
-    given = pads or (0,) * 2 * rank
-    return tuple(given[i + side * rank] for i in range(rank) for side in (0, 1))
-
-
 _ELEMENTWISE: Rules = rules(
     __name__,
     """
@@ -46,7 +35,11 @@ _ELEMENTWISE: Rules = rules(
         op(primitive, A, B)
     Pow: X, Y -> Pow(X, cast(Y, dtype(X)))
     Div: A, B -> Div(A, B) if is_float(A) else TruncateDiv(A, B)
-    Mod: A, B, fmod: int = 0 -> TruncateMod(A, B) if fmod else FloorMod(A, B)
+    Mod: A, B, fmod: int = 0 ->
+        if is_float(A) and not fmod:
+            raise Unsupported("of the divisor's sign")
+        TruncateMod(A, B) if fmod else FloorMod(A, B)
+    BitShift: X, Y, direction: str -> LeftShift(X, Y) if direction == "LEFT" else RightShift(X, Y)
     Max("Maximum") Min("Minimum") Sum("Add"): primitive, *inputs -> folded(primitive, *inputs)
     Where: condition, X, Y -> Select(condition, X, Y)
     Identity: x -> x
@@ -54,6 +47,20 @@ _ELEMENTWISE: Rules = rules(
         if training_mode:
             raise Unsupported("draws at random")
         data
+    Clip: input, min = None, max = None -> bounded(input, min, max)
+    IsInf: X, detect_negative: int = 1, detect_positive: int = 1 ->
+        if not (detect_negative and detect_positive):
+            raise Unsupported("of one sign")
+        IsInf(X)
+    Selu: X, alpha: float = 1.67326319217681884765625, gamma: float = 1.05070102214813232421875 ->
+        if abs(alpha - 1.6732632) > 1e-6 or abs(gamma - 1.050701) > 1e-6:
+            raise Unsupported("of other numbers")
+        SeLUExt(X)
+    CumProd: x, axis: int, exclusive: int = 0, reverse: int = 0 ->
+        CumProd(x, axis, exclusive=bool(exclusive), reverse=bool(reverse))
+    Det: X -> MatrixDeterminant(X)
+    CumSum: x, axis: int, exclusive: int = 0, reverse: int = 0 ->
+        CumSum(x, axis, bool(exclusive), bool(reverse))
     Cast; saturate: input, to: int -> Cast(input, number(to))
     Elu: X, alpha: float = 1.0 -> Elu(X, alpha)
     LeakyRelu: X, alpha: float = 0.01 -> LeakyReLUExt(X, alpha)
@@ -70,31 +77,127 @@ _SHAPES: Rules = rules(
             raise Unsupported("takes a part of the shape")
         TensorShape(data)
     Reshape: data, shape, allowzero: int = 0 -> Reshape(data, target(data, shape, allowzero))
-    Flatten: input, axis: int = 1 -> Reshape(input, (room(shape(input)[:axis]), -1))
-    Squeeze: data, axes: Ints | None = None -> Squeeze(data, axes or ())
-    Unsqueeze: data, axes: Ints ->
+    Flatten: input, axis: int = 1 -> Reshape(input, matrix(input, axis))
+    Squeeze("Squeeze") Unsqueeze("Unsqueeze"): op_type, data, axes: Value = None ->
+        if axes is not None and known(axes) is None:
+            return Reshape(data, declared())
+        if op_type == "Squeeze":
+            return Squeeze(data, ints(axes) if axes is not None else ())
+        axes = ints(axes)
         for axis in sorted([a % (rank(data) + len(axes)) for a in axes]):
             data = ExpandDims(data, axis)
         data
     Transpose: data, perm: Ints | None = None ->
         Transpose(data, perm or tuple(range(rank(data)))[::-1])
     Concat: *inputs, axis: int -> Concat(inputs, axis)
-    Expand: input, shape: Ints -> BroadcastTo(input, broadcast(input, shape))
-    Tile: input, repeats: Ints -> Tile(input, repeats)
+    Expand: input, shape -> BroadcastTo(input, broadcast(input, shape))
+    Tile: input, repeats -> Tile(input, repeats)
     Gather: data, indices, axis: int = 0 -> Gather(data, indices, axis)
     GatherElements: data, indices, axis: int = 0 -> GatherD(data, axis, indices)
+    GatherND: data, indices, batch_dims: int = 0 ->
+        if batch_dims:
+            raise Unsupported("has batch dimensions")
+        GatherNd(data, indices)
+    ScatterElements Scatter: data, indices, updates, axis: int = 0, reduction: str = "none" ->
+        if reduction not in ("none", "add"):
+            raise Unsupported(f"of reduction {reduction}")
+        TensorScatterElements(data, indices, updates, axis, 1 if reduction == "add" else 0)
+    ScatterND: data, indices, updates, reduction: str = "none" ->
+        op(_SCATTERS[reduction], data, indices, updates)
+    Slice: data, starts, ends, axes: Ints | None = None, steps: Value = None ->
+        StridedSlice(data, *cut(data, starts, ends, axes, steps))
+    Split: input, split: Value = None, axis: int = 0, num_outputs: int | None = None ->
+        sizes = sizes_of(input, split, axis)
+        ops("SplitWithSize", len(sizes), input, sizes, axis)
+    Pad: data, pads, constant_value = None, axes: Ints | None = None, mode: str = "constant", value: float = 0.0 ->
+        filled = like(value, data) if constant_value is None else constant_value
+        if known(pads) is None:
+            if axes is not None:
+                raise Unsupported("has a padding that only the run knows")
+            return PadV3(data, Gather(pads, constant(last_first(range(2 * rank(data))), np.int64), 0), filled, mode=_BORDERS_OF_PADS[mode])
+        both = both_sides(known(pads), axes, rank(data))
+        if min(both) < 0:
+            raise Unsupported("cuts")
+        if mode == "constant":
+            return PadV3(data, last_first(both), filled)
+        raise Unsupported("is no constant padding")
+    Range: start, limit, delta -> Range(start, limit, delta)
+    NonZero: X -> Transpose(NonZero(X), (1, 0))
+    Trilu: input, k: int = 0, upper: int = 1 ->
+        Triu(input, k) if upper else Tril(input, diagonal=k)
+    DepthToSpace: input, blocksize: int, mode: str = "DCR" ->
+        if mode == "CRD":
+            raise Unsupported("of mode CRD")
+        DepthToSpace(input, block_size=blocksize)
+    TopK: X, K, axis: int = -1, largest: int = 1, sorted: int = 1 ->
+        ops("TopkExt", 2, X, known_or_declared(K, axis), axis, bool(largest), True)
+    Einsum: *inputs, equation: str -> Einsum(inputs, equation=equation)
     """,
 )
+_REDUCTIONS: Rules = rules(
+    __name__,
+    """
+    ReduceSum("ReduceSum") ReduceMean("ReduceMean") ReduceMax("ReduceMax") ReduceMin("ReduceMin") ReduceProd("ReduceProd"): primitive, data, axes: Ints | None = None, keepdims: int = 1, noop_with_empty_axes: int = 0 ->
+        if not axes and noop_with_empty_axes:
+            return data
+        op(primitive, data, tuple(axes or ()), bool(keepdims))
+    ArgMax("Argmax") ArgMin("Argmin"): primitive, data, axis: int = 0, keepdims: int = 1, select_last_index: int = 0 ->
+        if select_last_index:
+            raise Unsupported("takes the last of equal ones")
+        places = op(primitive, data, axis, number(7))
+        ExpandDims(places, axis) if keepdims else places
+    """,
+)
+_BORDERS_OF_PADS = {"constant": "constant", "reflect": "reflect", "edge": "edge", "wrap": "circular"}
+_SCATTERS = {
+    "none": "TensorScatterUpdate",
+    "add": "TensorScatterAdd",
+    "mul": "TensorScatterMul",
+    "max": "TensorScatterMax",
+    "min": "TensorScatterMin",
+}
+"""The primitives of ScatterND's reductions."""
 _NETWORKS: Rules = rules(
     __name__,
     """
     MatMul: A, B -> MatMulExt(A, B)
     Conv: X, W, B = None, auto_pad: str = "NOTSET", dilations: Ints = (), group: int = 1, kernel_shape: Ints = (), pads: Ints = (), strides: Ints = () ->
-        pads = pads(auto_pad, pads, 2)
-        if rank(X) != 4:
-            raise Unsupported("is not over two dimensions")
-        y = Conv2D(X, W, out_channel=shape(W)[0], kernel_size=shape(W)[2:], mode=1, pad_mode="pad", pad=pads, pad_list=pads, stride=(1, 1, *(strides or (1, 1))), dilation=(1, 1, *(dilations or (1, 1))), group=group, groups=group)
-        y if B is None else BiasAdd(y, B)
+        size = rank(X) - 2
+        if size not in (2, 3):
+            raise Unsupported(f"is over {size} dimensions")
+        pads = in_pairs(auto_pad, pads, size)
+        unit = (1, 1) if size == 2 else ()
+        y = op(f"Conv{size}D", X, W, out_channel=shape(W)[0], kernel_size=shape(W)[2:], mode=1, pad_mode="pad", pad=pads, pad_list=pads, stride=(*unit, *(strides or (1,) * size)), dilation=(*unit, *(dilations or (1,) * size)), group=group, groups=group)
+        if B is None:
+            return y
+        BiasAdd(y, B, 0 if size == 2 else 2)
+    MaxPool; storage_order: X, auto_pad: str = "NOTSET", ceil_mode: int = 0, dilations: Ints = (), kernel_shape: Ints = (), pads: Ints = (), strides: Ints = () ->
+        if rank(X) != 4 or auto_pad not in ("NOTSET", "VALID") or max(pads or (0,)) or ceil_mode or max(dilations or (1,)) > 1 or results() > 1:
+            raise Unsupported("pads, or is not over two dimensions")
+        MaxPool(X, kernel_size=(1, 1, *kernel_shape), strides=(1, 1, *(strides or (1, 1))), pad_mode="VALID", format="NCHW")
+    AveragePool; count_include_pad: X, auto_pad: str = "NOTSET", ceil_mode: int = 0, dilations: Ints = (), kernel_shape: Ints = (), pads: Ints = (), strides: Ints = () ->
+        if rank(X) != 4 or auto_pad not in ("NOTSET", "VALID") or max(pads or (0,)) or ceil_mode or max(dilations or (1,)) > 1:
+            raise Unsupported("pads, or is not over two dimensions")
+        AvgPool(X, kernel_shape, strides or (1, 1))
+    BatchNormalization; momentum spatial: X, scale, B, mean, var, epsilon: float = 1e-5, training_mode: int = 0 ->
+        if training_mode or rank(X) not in (2, 4) or dtype(X) is not FLOAT:
+            raise Unsupported("trains, or is not over two dimensions")
+        ops("BatchNorm", 5, X, scale, B, mean, var, False, epsilon)[0]
+    LayerNormalization; stash_type: X, Scale, B = None, axis: int = -1, epsilon: float = 1e-5 ->
+        axis = axis % rank(X)
+        if B is None or shape(Scale) != shape(X)[axis:] or shape(B) != shape(Scale) or results() > 1:
+            raise Unsupported("has no shift, or is broadcast")
+        ops("LayerNorm", 3, X, Scale, B, axis, axis, epsilon)[0]
+    LRN: X, size: int, alpha: float = 0.0001, beta: float = 0.75, bias: float = 1.0 ->
+        if size % 2 == 0 or rank(X) != 4:
+            raise Unsupported("of even size")
+        LRN(X, depth_radius=size // 2, bias=bias, alpha=alpha / size, beta=beta)
+    GridSample: X, grid, align_corners: int = 0, mode: str = "linear", padding_mode: str = "zeros" ->
+        if mode not in _MODES:
+            raise Unsupported(f"of mode {mode}")
+        op(f"GridSampler{rank(X) - 2}D", X, grid, _MODES[mode], _BORDERS[padding_mode], bool(align_corners))
     """,
 )
-RULES: Rules = {**_ELEMENTWISE, **_SHAPES, **_NETWORKS}
+_MODES = {"linear": 0, "bilinear": 0, "nearest": 1}
+_BORDERS = {"zeros": 0, "border": 1, "reflection": 2}
+RULES: Rules = {**_ELEMENTWISE, **_SHAPES, **_REDUCTIONS, **_NETWORKS}

@@ -1,12 +1,53 @@
-"""Shapes that ONNX's operators tell by rules of their own, as MindSpore's primitives take them."""
+"""Shapes and bounds that ONNX tells in ways of its own, as MindSpore's primitives take them.
+
+Functions of the rules of both dialects.
+"""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
+
+import numpy as np
 import onnx_ir as ir
 
+from pinnace.converter.primitives import Primitives
+from pinnace.ops import binding
 from pinnace.ops.builder import Builder
 from pinnace.ops.formulas import function
 from pinnace.ops.values import Unsupported, Value
+from pinnace.program import TypeInfo
+
+_FAR = 1 << 62
+_Ints = tuple[int, ...]
+
+
+@function
+def declared_shape(b: Builder) -> _Ints | None:
+    """The shape that the file declares of the first result, None where it is free in part."""
+    declared = b.declared[0] if b.declared else None
+    if declared is None or declared.shape is None:
+        return None
+    known = tuple(d for d in declared.shape if d is not None)
+    return known if len(known) == len(declared.shape) else None
+
+
+function(binding.ints)
+
+
+@function
+def results(b: Builder) -> int:
+    """The number of results that are asked for."""
+    return len(b.declared)
+
+
+@function
+def known_or_declared(b: Builder, count: ir.Value, axis: int) -> Value:
+    """A count: of what is known, else the dimension that the file declares, else what the run knows."""
+    known, declared = b.known(count), declared_shape(b)
+    if known is not None:
+        return int(np.asarray(known).reshape(-1)[0])
+    return count if declared is None else declared[axis]
 
 
 @function
@@ -14,7 +55,7 @@ def target(b: Builder, data: ir.Value, shape: ir.Value, allowzero: int) -> Value
     """The shape of a Reshape: 0 stands for the dimension at its place."""
     known = b.known(shape)
     if known is None:
-        return shape
+        return declared_shape(b) or shape
     dims = known.tolist()
     own = b.shape(data) if 0 in dims and not allowzero else ()
     whole = [d or own[i] if own else d for i, d in enumerate(dims)]
@@ -26,10 +67,128 @@ def target(b: Builder, data: ir.Value, shape: ir.Value, allowzero: int) -> Value
 
 
 @function
-def broadcast(b: Builder, data: ir.Value, shape: tuple[int, ...]) -> tuple[int, ...]:
+def matrix(b: Builder, x: ir.Value, axis: int) -> _Ints:
+    """The two dimensions of a Flatten."""
+    dims = b.shape(x)
+    first, second = dims[:axis], dims[axis:]
+    if None in first and None in second:
+        raise Unsupported("keeps dimensions that only the run knows")
+    if None in first:
+        return -1, math.prod(d for d in second if d is not None)
+    return math.prod(d for d in first if d is not None), -1 if None in second else math.prod(second)  # type: ignore[arg-type]
+
+
+@function
+def broadcast(b: Builder, data: ir.Value, shape: ir.Value) -> Value:
     """The shape of an Expand, to which both its input and `shape` are broadcast."""
-    own = b.shape(data)
-    rank = max(len(own), len(shape))
-    wide = [1] * (rank - len(own)) + list(own)
-    dims = [1] * (rank - len(shape)) + list(shape)
-    return tuple(-1 if w is None else max(w, d) if 0 not in (w, d) else 0 for w, d in zip(wide, dims, strict=True))
+    known = b.known(shape)
+    if known is None:
+        return declared_shape(b) or _at_least(b, data, shape)
+    dims, own = tuple(known.tolist()), b.shape(data)
+    rank = max(len(own), len(dims))
+    pairs = zip((1,) * (rank - len(own)) + own, (1,) * (rank - len(dims)) + dims, strict=True)
+    return tuple(-1 if w is None else w if d == 1 else d for w, d in pairs)
+
+
+def _at_least(b: Builder, data: ir.Value, shape: ir.Value) -> ir.Value:
+    """A shape that only the run knows, with the larger of each dimension and that of a tensor."""
+    own, (count,) = b.shape(data), b.static_shape(shape)
+    if None in own or count < len(own):
+        raise Unsupported("is of a shape that only the run knows")
+    return b.op("Maximum", shape, b.constant([1] * (count - len(own)) + list(own), np.int64))
+
+
+@function
+def cut(
+    b: Builder, data: ir.Value, starts: ir.Value, ends: ir.Value, axes: _Ints | None, steps: _Ints | None
+) -> tuple[Value, Value, _Ints]:
+    """The begins, ends and steps of a Slice for all dimensions."""
+    rank = b.rank(data)
+    first, last = b.known(starts), b.known(ends)
+    by = b.known(steps)
+    if first is None or last is None or (by is None and steps is not None):
+        if (axes or tuple(range(*b.static_shape(starts)))) != tuple(range(rank)):
+            raise Unsupported("has bounds that only the run knows")
+        return starts, ends, steps or (1,) * rank
+    begin, end, step = [0] * rank, [_FAR] * rank, [1] * rank
+    for i, axis in enumerate(range(len(first)) if axes is None else axes):
+        begin[axis], end[axis], step[axis] = int(first[i]), int(last[i]), 1 if by is None else int(by[i])
+    for axis, size in enumerate(b.shape(data)):
+        begin[axis], end[axis] = _bounds(begin[axis], end[axis], step[axis], size)
+    return tuple(begin), tuple(end), tuple(step)
+
+
+def _bounds(begin: int, end: int, step: int, size: int | None) -> tuple[int, int]:
+    """The bounds of a slice within a dimension; before its begin is less than any negative place."""
+    if size is None:
+        far = (1 << 31) - 1
+        return max(-far, min(begin, far)), max(-far, min(end, far))
+    places = range(size)[slice(begin, end, step)]
+    if not places:
+        return 0, 0
+    return places[0], places[-1] + 1 if step > 0 else places[-1] - 1 - (size if places[-1] == 0 else 0)
+
+
+@function
+def sizes_of(b: Builder, x: ir.Value, split: ir.Value | None, axis: int) -> _Ints:
+    """The sizes of the parts of a Split, of which the last may be smaller."""
+    count, known = len(b.declared), b.known(split)
+    if known is not None:
+        return tuple(map(int, known))
+    if split is not None:
+        return tuple(_declared_size(part, axis) for part in b.declared)
+    size = b.shape(x)[axis]
+    if size is None:
+        raise Unsupported("has parts of a size that only the run knows")
+    each = -(-size // count)
+    return tuple(max(0, min(each, size - i * each)) for i in range(count))
+
+
+def _declared_size(part: TypeInfo | None, axis: int) -> int:
+    size = None if part is None or part.shape is None else part.shape[axis]
+    if size is None:
+        raise Unsupported("has parts of a size that only the run knows")
+    return size
+
+
+@function
+def declared(b: Builder) -> _Ints:
+    """The shape that the file declares of the result, which must be fixed."""
+    shape = declared_shape(b)
+    if shape is None:
+        raise Unsupported("has axes that only the run knows")
+    return shape
+
+
+@function
+def both_sides(b: Builder, pads: _Ints, axes: _Ints | None, rank: int) -> list[int]:
+    """What is added before each dimension, then after each."""
+    count = len(pads) // 2
+    whole = [0] * 2 * rank
+    for i, axis in enumerate(range(count) if axes is None else axes):
+        whole[axis % rank], whole[axis % rank + rank] = pads[i], pads[i + count]
+    return whole
+
+
+@function
+def last_first(b: Builder, pads: Sequence[int]) -> _Ints:
+    """What is added before and after the last dimension, then the one before it, ..."""
+    rank = len(pads) // 2
+    return tuple(pads[i + side * rank] for i in reversed(range(rank)) for side in (0, 1))
+
+
+@function
+def in_pairs(b: Builder, auto_pad: str, pads: _Ints, rank: int) -> _Ints:
+    """What is added before and after the first dimension, then the second, ..."""
+    if auto_pad not in ("NOTSET", "VALID"):
+        raise Unsupported(f"auto_pad is {auto_pad}")
+    given = pads if pads and auto_pad == "NOTSET" else (0,) * 2 * rank
+    return tuple(given[i + side * rank] for i in range(rank) for side in (0, 1))
+
+
+@function
+def bounded(b: Primitives, x: ir.Value, low: ir.Value | None, high: ir.Value | None) -> ir.Value:
+    """A tensor of no less than one bound, and no more than the other."""
+    for primitive, bound in (("Maximum", low), ("Minimum", high)):
+        x = x if bound is None else b.op(primitive, x, b.cast(bound, b.dtype(bound)))
+    return x
