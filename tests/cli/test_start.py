@@ -63,6 +63,8 @@ def test_the_log_goes_to_stderr(onnx_file, form):
         assert (record["level"], record["logger"]) == ("INFO", "pinnace.build")
         line = record["message"]
     assert f"{path}: engine onnxruntime" in line
+    assert "pinnace.cli" in done.stderr
+    assert "Opening model.onnx" in done.stderr
 
 
 @pytest.mark.parametrize("command", [("--help",), ("cache", "--help")])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 import sys
@@ -13,6 +14,7 @@ from rich.cells import cell_len, set_cell_size
 from rich.console import Console
 from rich.text import Text
 
+_log = logging.getLogger("pinnace.cli")
 _FIGURE = re.compile(r"-?[\d.,]+(e[-+]\d+)?( ?%| [kMG]i?B)?|inf|nan|")
 """A cell that is aligned to the right."""
 _GAP = 2
@@ -39,8 +41,11 @@ def note(text: str) -> None:
 
 @contextmanager
 def progress(doing: str) -> Iterator[None]:
-    """Show a progress message on stderr while the block runs, if stderr is a terminal."""
-    with Console(stderr=True).status(Text(plain(doing))):
+    """Show a progress message on stderr while the block runs; log it if stderr is no terminal."""
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        _log.info("%s", doing)
+    with console.status(Text(plain(doing))):
         yield
 
 
