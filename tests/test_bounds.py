@@ -62,10 +62,10 @@ def opened(tmp_path, model) -> str:
         (amplify.tuples(60), "a tuple of 8192 items"),
         (amplify.tuples(60, 1), "33 nested tuples"),
         (amplify.calls(20, 2), "nodes, with all calls inlined"),
-        (amplify.calls(1600), "is one of more than 128 nested calls"),
+        (amplify.calls(1600), "is nested in more than 128 calls"),
         (amplify.functions(30), "nodes, with all functions inlined"),
         (amplify.functions(200), "more than 128 deep, or themselves"),
-        (amplify.outputs(20_000), "has 20000 outputs, and at most 4096 are taken"),
+        (amplify.outputs(20_000), "has 20000 outputs, but at most 4096 are supported"),
     ],
     ids=["tuples", "deep tuples", "calls", "deep calls", "functions", "deep functions", "outputs"],
 )
@@ -156,7 +156,7 @@ def test_weights_of_several_pieces_are_unpacked_as_one():
 
 
 def test_more_ranks_than_files_are_refused(tmp_path):
-    with pytest.raises(ConfigError, match="1000000 ranks: a model is cut into at most 1024"):
+    with pytest.raises(ConfigError, match="1000000 ranks: a model can be cut into at most 1024"):
         shard(tmp_path / "model.onnx", 1_000_000, tmp_path)
 
 
@@ -202,7 +202,7 @@ def icns(png: bytes) -> bytes:
         ("bomb.icns", icns(picture(9000)), "81000000 pixels"),
         ("damaged.dds", b"DDS \x7c\0\0\0" + b"\xff" * 200, "cannot be read"),
         ("damaged.icns", b"icns\x00\x00\x00\x20ic08\x00\x00\x00\x18" + b"\xff" * 16, "cannot be read"),
-        ("large.bin", b"\0" * 100, "holds 100 bytes, and the input of [1, 3, 8, 8] takes 768"),
+        ("large.bin", b"\0" * 100, "has 100 bytes, but the input [1, 3, 8, 8] takes 768"),
     ],
 )
 def test_inputs_that_are_no_inputs_are_one_error(name, content, said, tmp_path):

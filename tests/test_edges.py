@@ -59,7 +59,7 @@ def test_the_items_of_a_tuple_are_inputs_of_their_own():
 
 
 @pytest.mark.parametrize(
-    ("name", "reason"), [("complex", "complex64"), ("recursion", "calls itself other than at its end")]
+    ("name", "reason"), [("complex", "complex64"), ("recursion", "calls itself before its end")]
 )
 def test_what_cannot_be_is_refused_with_the_node(name, reason):
     path = EDGES / f"{name}.mindir"

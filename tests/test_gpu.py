@@ -189,17 +189,17 @@ def test_weights_are_exchanged_on_the_device(dense, weights, tmp_path):
 def test_more_than_the_card_has():
     huge = np.broadcast_to(np.zeros(1, np.int8), (1 << 44,))  # 16 TiB, of which the host holds one byte
     place = Tensor(device="gpu:0")._place
-    with pytest.raises(EngineError, match="gpu:0: 17592186044416 bytes cannot be allocated: the memory"):
+    with pytest.raises(EngineError, match="gpu:0: 17592186044416 bytes cannot be allocated: the device"):
         place.hold(huge)
 
 
 def test_a_card_that_is_not_there(dense):
     beyond = len(devices_of("gpu"))
-    with pytest.raises(DeviceUnavailableError, match=f"gpu:{beyond} is not there"):
+    with pytest.raises(DeviceUnavailableError, match=f"gpu:{beyond} is not available"):
         Tensor(np.ones(2), device=f"gpu:{beyond}")
     context = on()
     context.gpu.device_id = beyond
-    with pytest.raises(DeviceUnavailableError, match=f"gpu:{beyond} is not there"):
+    with pytest.raises(DeviceUnavailableError, match=f"gpu:{beyond} is not available"):
         model_of(dense, context)
 
 

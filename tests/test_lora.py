@@ -211,7 +211,7 @@ def test_several_stack_and_each_can_be_taken_out(model: Model, tmp_path: Path) -
     np.testing.assert_array_equal(first(model), before)
     model.apply_lora(two)
     np.testing.assert_array_equal(first(model), only_two)
-    with pytest.raises(ArgumentValueError, match=r"one.safetensors was not applied; applied are: .*two"):
+    with pytest.raises(ArgumentValueError, match=r"one.safetensors was not applied; there are: .*two"):
         model.remove_lora(one)
 
 

@@ -45,7 +45,7 @@ class Collector:
             "pinnace_batches", "Runs that computed several predictions.", labels=["model"]
         )
         restarts = CounterMetricFamily("pinnace_restarts", "Restarts of device processes.", labels=["model"])
-        queue = GaugeMetricFamily("pinnace_queue_length", "Predictions that wait.", labels=["model"])
+        queue = GaugeMetricFamily("pinnace_queue_length", "Predictions in the queue.", labels=["model"])
         workers = GaugeMetricFamily("pinnace_workers", "Workers by state.", labels=("model", "state"))
         seconds = HistogramMetricFamily(
             "pinnace_prediction_seconds", "Time from a prediction's arrival to its end.", labels=["model"]

@@ -174,7 +174,7 @@ def test_the_handler_of_a_signal_cannot_predict_on_what_it_interrupts(two, free,
         check_open()
 
     def handler(*_):
-        with pytest.raises(ModelStateError, match="has interrupted another one of the same model and thread"):
+        with pytest.raises(ModelStateError, match="interrupted another one of the same model and thread"):
             getattr(two, ask)([rows(1), STEP])
         outcome.append(ask)
 
@@ -232,9 +232,9 @@ def test_a_fixed_batch_takes_multiples(tmp_path):
     results, parts = computed(model(1), inputs, outputs, [sample, STEP, states])
     np.testing.assert_allclose(results, right, rtol=1e-6)  # sums of three
     assert parts == 4
-    with pytest.raises(DataMismatchError, match="'states' has 3 rows at axis 0, and 'sample' has 4"):
+    with pytest.raises(DataMismatchError, match="'states' has 3 rows at axis 0, but 'sample' has 4"):
         computed("", inputs, outputs, [sample, STEP, states[:3]])
-    with pytest.raises(DataMismatchError, match="2 rows at a time, and 3 is not a multiple"):
+    with pytest.raises(DataMismatchError, match="2 rows at a time, but 3 is not a multiple"):
         computed("", [port("x", 2)], [port("y", 2)], [np.ones(3, np.float32)])
 
 
@@ -247,7 +247,7 @@ def test_another_axis_and_inputs_by_name(tmp_path):
     results, parts = computed(path, inputs, outputs, [table, x], axis=1, split=["x"])
     np.testing.assert_allclose(results[0], table @ x, rtol=1e-5)  # sums of five
     assert parts == 2
-    with pytest.raises(ArgumentValueError, match="split names 'z', and the inputs are table, x"):
+    with pytest.raises(ArgumentValueError, match="split names 'z', but the inputs are table, x"):
         SplitPlan.of(inputs, outputs, 0, ["z"])
     with pytest.raises(ArgumentValueError, match="axis 2: no input of the model has"):
         SplitPlan.of(inputs, outputs, 2, None)
@@ -610,11 +610,11 @@ def test_long_things_are_told(tmp_path, monkeypatch):
 
 
 def test_wrong_devices(free):
-    with pytest.raises(DeviceUnavailableError, match="ascend:2 is not there"):
+    with pytest.raises(DeviceUnavailableError, match="ascend:2 is not available"):
         DataParallel(free, on_ascend(), device_ids=[0, 2])
     with pytest.raises(ConfigError, match="none twice"):
         DataParallel(free, on_ascend(), device_ids=[1, 1])
-    with pytest.raises(DeviceUnavailableError, match="one device of the kind 'cpu'"):
+    with pytest.raises(DeviceUnavailableError, match="the CPU is one device, 0"):
         DataParallel(free, device_ids=[0, 1])
     context = pinnace.Context()
     context.target = ["gpu"]

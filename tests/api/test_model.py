@@ -301,7 +301,7 @@ def test_options_are_checked_before_the_build(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"config_path does not exist! \(no\)"):
         Model().build_from_file(path, ModelType.ONNX, None, "no")
     (tmp_path / "c.ini").write_text("x=1\n")
-    with pytest.raises(ConfigError, match=r"c\.ini:1: 'x=1' stands before any"):
+    with pytest.raises(ConfigError, match=r"c\.ini:1: 'x=1' is before the first"):
         Model().build_from_file(path, ModelType.ONNX, None, str(tmp_path / "c.ini"))
     with pytest.warns(PinnaceWarning, match="config_dict: unknown section"):
         Model().build_from_file(path, ModelType.ONNX, config_dict={"zzzz": {"a": "b"}})
@@ -340,7 +340,7 @@ def test_info(build) -> None:
     model = build("add")
     assert model.get_model_info("engine").startswith("onnxruntime")
     assert model.get_model_info("no such key") == ""
-    with pytest.raises(ModelStateError, match="name the processes that may have the weights"):
+    with pytest.raises(ModelStateError, match="name the processes that may use its weights"):
         model.get_model_info("shareable_weight_mem_handle")
 
 

@@ -21,7 +21,7 @@ FORBIDDEN = {
     ("broadcast", 0): r"\(Concat\)",
     ("broadcast", 2): r"\(Concat\)",
     ("zeros", 0): r"\(Add\): Incompatible dimensions",
-    ("zeros", 1): r"\(Add\): dimensions that were both 2 are 1 and 2, and one is broadcast",
+    ("zeros", 1): r"\(Add\): dimensions that were both 2 are now 1 and 2, so one is broadcast",
     ("reshape_back", 0): r"\(Reshape\): the file asks for the shape \[2, 3, 4\]",
     ("reshape_back", 1): r"\(Reshape\): the file asks for the shape \[2, 3, 4\]",
 }

@@ -25,7 +25,7 @@ from pinnace.weights.source import Source
 API = Path(__file__).parents[1] / "data" / "api"
 ADD, CHAIN = str(API / "add.onnx"), str(API / "chain.onnx")
 
-pytestmark = pytest.mark.filterwarnings("ignore:.*workers of .* threads each are more than")
+pytestmark = pytest.mark.filterwarnings("ignore:.*workers x .* threads are more than")
 
 
 def context(workers: int = 0, threads: int = 1) -> Context:
@@ -226,7 +226,7 @@ def test_number_of_workers_and_threads(
 def test_more_threads_than_cores_are_said(monkeypatch: pytest.MonkeyPatch, gate: Gate) -> None:
     for module in ("api.runner", "building.planning"):
         monkeypatch.setattr(f"pinnace.{module}.usable_core_count", lambda: 4)
-    with pytest.warns(PinnaceWarning, match="3 workers of 2 threads each are more than the 4 cores"):
+    with pytest.warns(PinnaceWarning, match="3 workers x 2 threads are more than the 4 cores"):
         ModelParallelRunner().build_from_file(ADD, context(3, 2))
     with warnings.catch_warnings():
         warnings.simplefilter("error")

@@ -229,7 +229,7 @@ def test_weights_beside_it_that_are_replaced_after_the_build_are_not_mixed_in(
     new = two_products(tmp_path / "b.onnx", 2)
     model = opened(tmp_path / "a.onnx", list(new))
     os.replace(tmp_path / "other.bin", tmp_path / "a.bin")
-    with pytest.raises(ModelFormatError, match=r"a\.bin: was changed"):
+    with pytest.raises(ModelFormatError, match=r"a\.bin: changed"):
         model.update_weights([tensors({"first": new["first"]})])
     np.testing.assert_array_equal(first(model, [X]), expected)
 
@@ -282,7 +282,7 @@ def test_what_does_not_fit_changes_nothing(tmp_path: Path) -> None:
     )
     refused(ArgumentValueError, "tensor 1 .*it has no name", [*good, Tensor(new["second"])])
     refused(ArgumentValueError, "two tensors for 'first'", good * 2)
-    refused(ArgumentValueError, "3 tensors without names .* names 2 weights", [Tensor(X)] * 3)
+    refused(ArgumentValueError, "3 tensors without names, .* names 2 weights", [Tensor(X)] * 3)
     wrong = tensors({"second": new["second"][:32]})
     refused(
         DataMismatchError,
@@ -293,7 +293,7 @@ def test_what_does_not_fit_changes_nothing(tmp_path: Path) -> None:
     refused(DataMismatchError, "'second' is DataType.FLOAT32 .* but got DataType.FLOAT64", good + wrong)
     empty = Tensor(shape=[64, 64])
     empty.name = "second"
-    refused(DataMismatchError, "'second' was given no data", [*good, empty])
+    refused(DataMismatchError, "'second' has no data", [*good, empty])
     model.update_weights([[]])
     np.testing.assert_array_equal(first(model, [X]), before)
 
@@ -365,12 +365,12 @@ def test_a_weight_that_decides_what_the_graph_is() -> None:
     """What has to be known while a model is lowered is told, with the node that asks for it."""
     with pytest.raises(UnsupportedModelError, match=r"node.*must be known before the run"):
         of_program("HShrink", np.ones(1, np.float32))
-    with pytest.raises(ConfigError, match="'weight' cannot be exchanged: few integers may be a shape"):
+    with pytest.raises(ConfigError, match="'weight' cannot be exchanged: so few integers may be a shape"):
         of_program("Reshape", np.array([3, 2]))
     of_program("Mul", np.ones(3, np.float32))
 
 
-@pytest.mark.filterwarnings("ignore:.*workers of .* threads each are more than")
+@pytest.mark.filterwarnings("ignore:.*workers x .* threads are more than")
 @pytest.mark.parametrize("workers", [1, 3])
 def test_eight_clients_while_weights_change(tmp_path: Path, workers: int) -> None:
     """Every output is that of one of the sets, none fails, and both sets are seen."""

@@ -26,12 +26,12 @@ def test_values_may_go_on_over_lines_and_a_scalar_has_no_dimensions():
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("prob 2 1\n1", "line 1: .*begins 'prob 2 1'"),
+        ("prob 2 1\n1", "line 1: .*found 'prob 2 1'"),
         ("prob\n1", "line 1: "),
         ("prob 1 -1\n1", "line 1: "),
         ("prob 1 two\n1", "line 1: "),
-        ("a 1 1\n1\nb 1 3\n1 2", "line 3: 'b' has 3 values, and 2 follow"),
-        ("a 1 2\n1 2 3", "line 2: 'a' has 2 values, and more follow"),
+        ("a 1 1\n1\nb 1 3\n1 2", "line 3: expected 3 values of 'b', but found 2"),
+        ("a 1 2\n1 2 3", "line 2: expected 2 values of 'a', but found more"),
         ("a 1 2\n1 x", "line 2: could not convert"),
         ("a 1 1\n1\na 1 1\n2", "line 3: 'a' is given twice"),
     ],

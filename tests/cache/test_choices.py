@@ -149,7 +149,7 @@ def test_it_is_said_what_decided(tuned, targets, caplog):
         model_target(targets, tuned, thread_num=1)
     record = caplog.records[0]
     assert record.getMessage() == (
-        "a model was tuned: the fastest is openvino, enforce_fp32, 1 worker(s) of 1 thread(s), at 8.000 ms"
+        "a model was tuned: the fastest is openvino, enforce_fp32, 1 x 1 (workers x threads), at 8.000 ms"
     )
 
 

@@ -289,7 +289,7 @@ def test_an_offer_whose_entry_was_cleared_says_so(cache, product, slave):
     model, handle = master(path, str(slave.pid))
     shutil.rmtree(cache / "entries")
     answer = slave.predict(path, {"shared_mem_handle": handle})
-    assert "what it shares is gone from the compile cache" in answer
+    assert "the shared weights are no longer in the compile cache" in answer
     model.close()
 
 
@@ -370,7 +370,7 @@ def test_what_a_killed_master_has_left_goes_with_the_next(uncached, product, sla
 def test_without_cache_and_room_nothing_is_shared(product, monkeypatch):
     monkeypatch.setenv("PINNACE_CACHE_DIR", "off")
     monkeypatch.setattr(tempfile, "tempdir", "/dev/null")
-    with pytest.raises(ConfigError, match=r"\(TMPDIR\), and that fails: .*/dev/null"):
+    with pytest.raises(ConfigError, match=r"\(TMPDIR\), which failed: .*/dev/null"):
         master(product[0], "0")
 
 
@@ -378,7 +378,7 @@ def test_without_cache_and_room_nothing_is_shared(product, monkeypatch):
 @pytest.mark.parametrize("device", ["gpu", "ascend"])
 def test_weights_in_the_memory_of_a_device_are_not_shared(cache, product, device, key):
     settings = Settings.load(options={"ascend_context": {key: "12"}})
-    with pytest.raises(ConfigError, match=f"{key}: .* those of this model lie in that of {device}:1"):
+    with pytest.raises(ConfigError, match=f"{key}: no engine shares the memory of {device}:1"):
         build(str(product[0]), None, Target(device=device, device_id=1), settings)
 
 
@@ -400,5 +400,5 @@ def test_master_and_slave_are_on_the_same_kind_of_device(cache, product, tmp_pat
 def test_a_master_that_admitted_nobody_says_so(cache, product):
     model = pinnace.Model()
     model.build_from_file(str(product[0]), pinnace.ModelType.ONNX)
-    with pytest.raises(ModelStateError, match="name the processes that may have the weights"):
+    with pytest.raises(ModelStateError, match="name the processes that may use its weights"):
         model.get_model_info("shareable_weight_mem_handle")

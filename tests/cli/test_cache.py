@@ -26,20 +26,18 @@ def test_list_shows_what_is_kept(cache, pinnace):
 
 
 def test_verify_finds_and_removes_what_is_damaged(cache, pinnace):
-    assert pinnace("cache", "verify").out == "1 whole, 0 damaged\n"
+    assert pinnace("cache", "verify").out == "1 intact, 0 damaged\n"
     (graph,) = cache.glob("entries/*/graph.onnx")
     graph.write_bytes(b"")
     answer = pinnace("cache", "verify")
-    assert (answer.code, answer.out) == (1, "0 whole, 1 damaged\n")
-    assert "graph.onnx is not what was written" in answer.err
-    assert pinnace("cache", "verify").out == "0 whole, 0 damaged\n"
+    assert (answer.code, answer.out) == (1, "0 intact, 1 damaged\n")
+    assert "graph.onnx has changed since it was written" in answer.err
+    assert pinnace("cache", "verify").out == "0 intact, 0 damaged\n"
 
 
 def test_clear_removes_everything(cache, pinnace):
     answer = pinnace("cache", "clear", "--folder", cache)
-    assert answer.out.startswith(
-        f"removed from {cache}: 1 compiled models, 0 models from elsewhere, 0 tunings, "
-    )
+    assert answer.out.startswith(f"removed from {cache}: 1 compiled models, 0 received models, 0 tunings, ")
     assert not list(cache.glob("entries/*"))
     assert not list(cache.glob("tensors/*"))
 
@@ -69,7 +67,7 @@ def test_clear_asks_in_a_terminal(cache, said, left):
     done = subprocess.run(command, stdin=slave, capture_output=True, text=True)
     os.close(master)
     os.close(slave)
-    assert f"Remove what is kept in {cache}" in done.stdout + done.stderr
+    assert f"Remove everything in {cache}" in done.stdout + done.stderr
     assert len(list(cache.glob("entries/*"))) == left
 
 

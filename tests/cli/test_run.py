@@ -61,7 +61,7 @@ def test_files_larger_than_the_memory_are_not_read(pinnace, free, tmp_path, suff
         file.truncate(1 << 43)
     answer = pinnace("run", free, "--input", str(path))
     assert answer.code == 1
-    assert f"holds {1 << 43} bytes, and this process may use" in answer.err
+    assert f"has {1 << 43} bytes, but this process may use only" in answer.err
 
 
 @pytest.mark.parametrize(
@@ -70,7 +70,7 @@ def test_files_larger_than_the_memory_are_not_read(pinnace, free, tmp_path, suff
         ("float", "1.5,-2e1", [1.5, -20]),
         ("int64", "9007199254740993,-1", [9007199254740993, -1]),
         ("int32", "3,.5", "invalid literal"),
-        ("float", "3", "holds 1 elements"),
+        ("float", "3", "has 1 elements"),
     ],
 )
 def test_numbers_on_the_command_line(pinnace, identity, dtype, given, values):
@@ -96,7 +96,7 @@ def test_an_npz_file_fills_the_inputs_that_it_names(pinnace, onnx_file, tmp_path
     np.savez(tmp_path / "other.npz", c=B)
     answer = pinnace("run", model, "--input", tmp_path / "other.npz")
     assert answer.code == 1
-    assert "there is no input 'c'; there is 'a', 'b'" in answer.err
+    assert "there is no input 'c', only 'a', 'b'" in answer.err
 
 
 def test_an_array_on_stdin(identity, tmp_path):
@@ -222,7 +222,7 @@ def test_free_dimensions_come_from_the_file_the_shape_or_are_one(pinnace, free, 
     assert answer.json["outputs"][0]["values"] == [0, 2, 4, 6, 8, 10]
     alone = pinnace("run", free, "--json")
     assert alone.json["outputs"][0]["shape"] == [1, 1]
-    assert "free dimensions of [-1, -1] taken as 1" in alone.err
+    assert "free dimensions of [-1, -1] set to 1" in alone.err
 
 
 def test_one_free_dimension_is_told_from_the_size_of_a_bin_file(pinnace, onnx_file, array_file):
@@ -241,15 +241,15 @@ def test_a_shape_in_vain_is_an_error_that_names_it(pinnace, free):
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ("c={a}", "there is no input 'c'; there is 'a', 'b'"),
+        ("c={a}", "there is no input 'c', only 'a', 'b'"),
         ("a={missing}", "No such file"),
-        ("a={float64}", "holds float64, and the input takes float32"),
-        ("a={small}", "holds 4 elements, shape [2, 2], and the input takes [2, 3]"),
-        ("a={cut}", "holds 20 bytes"),
-        ("a={text}", "no .npy file, .npz file, picture or number"),
+        ("a={float64}", "has float64, but the input takes float32"),
+        ("a={small}", "has 4 elements, shape [2, 2], but the input takes [2, 3]"),
+        ("a={cut}", "has 20 bytes"),
+        ("a={text}", "is no .npy or .npz file, picture or number"),
         ("a={objects}", "pickle"),
         ("a={broken}", "broken.npy"),
-        ("a={picture}", "a picture fills 4 dimensions"),
+        ("a={picture}", "a picture needs 4 dimensions"),
     ],
 )
 def test_a_file_that_does_not_fit_is_refused_by_name(pinnace, two, array_file, tmp_path, given, said):
@@ -384,8 +384,8 @@ def test_a_complaint_about_shapes_that_were_made_up_names_the_option(pinnace, on
     model = onnx_file(["MatMul x w -> y"], ["x float n,k", "w float 4,2"], ["y float n,2"])
     answer = pinnace(command, model)
     assert answer.code == 1
-    assert "free dimensions of [n, k] taken as 1" in answer.err
-    assert "set them, as in --shape x=1,1 with other numbers" in answer.err
+    assert "free dimensions of [n, k] set to 1" in answer.err
+    assert "choose them, as in --shape x=1,1 with other numbers" in answer.err
     assert "--shape" not in pinnace(command, model, "--shape", "x=1,3").err  # given, and wrong
 
 
@@ -419,7 +419,7 @@ def test_labels_give_the_highest_classes(pinnace, identity, tmp_path, name, text
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ('["a", "b"]', "no output has 2 values in its last dimension, one a label: 'y' [2, 3]"),
+        ('["a", "b"]', "no output has 2 values in its last dimension, one per label: 'y' [2, 3]"),
         ('{"a": 1}', "cannot be read as labels"),
         ("[", "cannot be read as labels"),
         ("3", "cannot be read as labels"),

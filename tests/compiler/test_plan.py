@@ -167,8 +167,8 @@ def test_nodes_within_branches_follow_too():
 @pytest.mark.parametrize(
     ("plan", "said"),
     [
-        ({"sumn": "float16"}, "no node 'sumn' is run; the nearest are 'sum'"),
-        ({"whole": "float16"}, r"'whole' \(Mod\) has nothing that could be float16"),
+        ({"sumn": "float16"}, "no node 'sumn' runs; the nearest are 'sum'"),
+        ({"whole": "float16"}, r"'whole' \(Mod\) has nothing that can be float16"),
         ({"branch": "float16"}, r"'branch' \(If\) has nothing"),
         ({"own": "float16"}, r"'own' \(FusedMatMul\) has nothing"),
         ({f"n{i}": "float32" for i in range(9)}, "and 4 more"),
@@ -280,7 +280,7 @@ def test_a_name_that_is_wrong_is_said_with_the_nearest_from_the_cache_too(file, 
     name = next(n for n, primitive in inspect_model(DATA / file).nodes if primitive == "Softmax")
     wrong = name.replace("Softmax", "SoftMax")
     target = Target(threads=1, provider=provider)
-    said = f"no node '{wrong}' is run; the nearest are '.*{name}"
+    said = f"no node '{wrong}' runs; the nearest are '.*{name}"
     for _ in range(2):
         with pytest.warns(PinnaceWarning, match=said) as seen:
             build(DATA / file, None, target, options({wrong: "float16"})).close()

@@ -42,7 +42,7 @@ def test_a_rank_that_raises(ranks, way):
     assert "ZeroDivisionError" in errors
     said = raised(answers)[0]
     assert said.startswith(
-        ("DistributedError: rank 1 (process ", "DistributedError: rank 0 has lost the others")
+        ("DistributedError: rank 1 (process ", "DistributedError: rank 0 lost the other ranks")
     )
     assert "AllReduce" in said
 

@@ -88,7 +88,7 @@ def test_one_fails_and_all_end(way, agent, tmp_path):
         if way == "mpi":  # seldom mpirun forgets, where it ends ranks, whose line it was
             said = sorted(f"[{line[-1]}] {line[-6:]}" for line in said)
         assert said == ["[0] rank 0", "[1] rank 1"]
-        assert way == "mpi" or "rank 1 has failed with 7: the others are ended" in answer.stderr
+        assert way == "mpi" or "rank 1 failed with status 7: the other ranks are stopped" in answer.stderr
 
 
 def test_who_ends_the_launcher_ends_the_ranks(way, agent, tmp_path):

@@ -90,13 +90,13 @@ def test_a_rank_may_be_in_an_exchange_that_others_are_past():
 @pytest.mark.parametrize(
     ("programs", "said"),
     [
-        ([[meet("a"), meet("b")], [meet("b"), meet("a")]], "rank 1 waits in its collective 1 of 2, b"),
-        ([[meet("a"), meet("a")], [meet("a")]], "rank 1 is through with its 1 collectives"),
+        ([[meet("a"), meet("b")], [meet("b"), meet("a")]], "rank 1 waits in collective 1 of 2, b"),
+        ([[meet("a"), meet("a")], [meet("a")]], "rank 1 has finished its 1 collectives"),
         (
             [[exchange(FROM_1), exchange(TO_1)], [exchange(FROM_0), exchange(TO_0)]],
             "forever: rank 0 waits in",
         ),
-        ([[exchange(TO_1)], [exchange(("source", 0, "float32[5]"))]], "rank 1 waits in its collective 1"),
+        ([[exchange(TO_1)], [exchange(("source", 0, "float32[5]"))]], "rank 1 waits in collective 1"),
         ([[meet("a", (0, 1))], [meet("a", (1, 2))], [meet("a", (0, 2))]], "forever"),
     ],
 )
@@ -194,7 +194,7 @@ def test_older_rank_tables(tmp_path, monkeypatch):
         found = meeting(path, 1, ascend=4)
         assert (found.hosts, found.port) == (("192.0.2.2", "192.0.2.1"), 60005)
     path.write_text(json.dumps({"group_list": [group, group]}))
-    with pytest.raises(ConfigError, match="2 groups, and ranks run in one"):
+    with pytest.raises(ConfigError, match="2 groups, but ranks run in one"):
         meeting(path, 0)
 
 
@@ -208,20 +208,20 @@ def test_a_device_that_is_not_the_tables(tmp_path):
     [
         ({}, {"rank": 1}, 1),
         ({"RANK_ID": "1"}, {"rank": None}, 1),
-        ({"RANK_ID": "0"}, {"rank": 1}, "rank is 1 by context.ascend.rank_id and 0 by RANK_ID"),
-        ({"RANK": "0"}, {"rank": 1}, "rank is 1 by context.ascend.rank_id and 0 by RANK"),
+        ({"RANK_ID": "0"}, {"rank": 1}, "rank is 1 in context.ascend.rank_id, but 0 in RANK_ID"),
+        ({"RANK": "0"}, {"rank": 1}, "rank is 1 in context.ascend.rank_id, but 0 in RANK"),
         ({"RANK_TABLE_FILE": "other.json"}, {}, "RANK_TABLE_FILE in the environment is other.json"),
-        ({}, {"ranks": 4}, "number of ranks is 4 by context.ascend.group_size and 2 by .*table.json"),
-        ({"WORLD_SIZE": "3"}, {}, "number of ranks is 2 by .*table.json and 3 by WORLD_SIZE"),
+        ({}, {"ranks": 4}, "number of ranks is 4 in context.ascend.group_size, but 2 in .*table.json"),
+        ({"WORLD_SIZE": "3"}, {}, "number of ranks is 2 in .*table.json, but 3 in WORLD_SIZE"),
         (
             {"OMPI_COMM_WORLD_SIZE": "3", "OMPI_COMM_WORLD_RANK": "0"},
             {},
-            "number of ranks is 2 by .*table.json and 3 by OMPI_COMM_WORLD_SIZE",
+            "number of ranks is 2 in .*table.json, but 3 in OMPI_COMM_WORLD_SIZE",
         ),
         (
             {"OMPI_COMM_WORLD_SIZE": "2", "OMPI_COMM_WORLD_RANK": "0"},
             {"rank": 1},
-            "rank is 1 by context.ascend.rank_id and 0 by OMPI_COMM_WORLD_RANK",
+            "rank is 1 in context.ascend.rank_id, but 0 in OMPI_COMM_WORLD_RANK",
         ),
         ({}, {"rank": 1, "simulates": "ascend:0 (simulated on core 0)"}, "runs on device_id 2, and"),
     ],
@@ -302,8 +302,8 @@ def collective(**changes):
     ("changes", "said"),
     [
         ({"kind": "Broadcast", "root": 2}, "names a rank that is not among the 2 of its group"),
-        ({"own": 1}, "the file is the part of rank 3, and this is rank 2"),
-        ({"kind": "AllGather"}, "takes 4 rows and gives 4, and 2 ranks meet"),
+        ({"own": 1}, "the file is the part of rank 3, but this is rank 2"),
+        ({"kind": "AllGather"}, "takes 4 rows and gives 4, but 2 ranks take part"),
     ],
 )
 def test_files_that_cannot_be_this_ranks(changes, said):

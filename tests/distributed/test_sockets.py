@@ -75,7 +75,7 @@ def test_what_nobody_expects():
         link = ranks.link([])
         link.all_gather((0, 1), np.zeros(2 + rank), np.empty((2, 2 + rank)))
 
-    assert "sends 24 unexpected bytes in" in str(in_ranks(2, differ)[0])
+    assert "sent 24 unexpected bytes in" in str(in_ranks(2, differ)[0])
 
 
 def test_a_rank_that_goes():
@@ -86,7 +86,7 @@ def test_a_rank_that_goes():
             return
         ranks._all.barrier((0, 1))
 
-    assert "rank 0 has lost the others (rank 1 has closed the connection)" in str(in_ranks(2, leave)[0])
+    assert "rank 0 lost the other ranks (rank 1 closed the connection)" in str(in_ranks(2, leave)[0])
 
 
 @pytest.mark.parametrize("ends", ["pass", "os._exit(0)"])
@@ -126,7 +126,7 @@ def test_nobody_else_takes_part():
         noise = connected(port)
         noise.sendall(b"GET / HTTP/1.1\r\n\r\n")
         silent = connected(port)
-        with pytest.raises(DistributedError, match="rank 1 of 4 cannot be: this start has 2 ranks"):
+        with pytest.raises(DistributedError, match="rank 1 of 4 cannot join: there are 2 ranks"):
             Sockets(meeting(1, 4, port), 300)
         second = pool.submit(Sockets, meeting(1, 2, port), 300)
         told = pool.submit(first.result().gather, "a"), pool.submit(second.result().gather, "b")
@@ -194,7 +194,7 @@ def test_who_has_another_secret_is_none_of_the_ranks(monkeypatch):
             done = subprocess.run(
                 [sys.executable, "-c", other], env=environment, capture_output=True, text=True
             )
-            assert f"is not from a rank 0 of this job, or it has another {SECRET}" in done.stderr
+            assert f"is not from rank 0 of this job, or rank 0 has another {SECRET}" in done.stderr
         second = pool.submit(Sockets, meeting(1, 2, port), 300)
         told = pool.submit(first.result().gather, "a"), pool.submit(second.result().gather, "b")
         assert [one.result() for one in told] == [["a", "b"]] * 2
@@ -244,7 +244,7 @@ def test_a_folder_that_others_can_write_to_is_refused(shared_memory, tmp_path, h
         if os.getuid():
             pytest.skip("only root can give a folder away")
         os.chown(shared_memory, 12345, -1)
-    with pytest.raises(DistributedError, match="others have made it or can open it"):
+    with pytest.raises(DistributedError, match="other users made it or can open it"):
         roster.Roster("job", 0, 2)
 
 

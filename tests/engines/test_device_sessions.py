@@ -224,9 +224,9 @@ def test_tensors_on_a_device(sessions, path, monkeypatch, kind):
     with built(path, on(kind)) as model:
         assert model.predict([x], [y]) == [y]
         np.testing.assert_array_equal(y.get_data_to_numpy(), X)
-        with pytest.raises(DataMismatchError, match=rf"input 'x' is a tensor on {kind}:3, and the model"):
+        with pytest.raises(DataMismatchError, match=rf"input 'x' is a tensor on {kind}:3, but the model"):
             model.predict([pinnace.Tensor(X, device=f"{kind}:3")])
-    with pytest.raises(DeviceUnavailableError, match=rf"{kind}:4 is not there"):
+    with pytest.raises(DeviceUnavailableError, match=rf"{kind}:4 is not available"):
         pinnace.Tensor(X, device=f"{kind}:4")
 
 

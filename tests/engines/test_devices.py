@@ -132,7 +132,7 @@ def test_the_cpu_comes_after_the_device(simulate):
 
 def test_wrong_words_for_a_simulated_device(simulate):
     simulate("gpu:2,ascend:1")
-    with pytest.raises(DeviceUnavailableError, match=r"gpu:2 is not there: .* makes gpu:0 to gpu:1"):
+    with pytest.raises(DeviceUnavailableError, match=r"gpu:2 is not available: .* makes gpu:0 to gpu:1"):
         to_target(on("gpu", 2))
     context = on("gpu")
     context.gpu.provider = "ge"
@@ -352,11 +352,11 @@ TROUBLES = [
     ),
     ("CUDA failure 101: invalid device ordinal ; GPU=7", DeviceUnavailableError, "invalid device ordinal"),
     ("CUDA driver version is insufficient for CUDA runtime", DeviceUnavailableError, "driver version"),
-    ("CUDA failure 2: out of memory ; GPU=0", EngineError, "add.onnx.*memory of the device is full"),
+    ("CUDA failure 2: out of memory ; GPU=0", EngineError, "add.onnx.*the device is out of memory"),
     (
         "Failed to allocate memory for requested buffer of size 9",
         EngineError,
-        "add.onnx.*memory of the device",
+        "add.onnx.*the device is out of memory",
     ),
     ("anything else", EngineError, "add.onnx: onnxruntime cannot build it: anything else"),
 ]
@@ -379,7 +379,7 @@ def test_what_is_wrong_with_a_device_is_named(has_cards, monkeypatch, words, kin
     [
         ("CUDA Provider not available, can't get interface", DeviceUnavailableError, "could not start"),
         ("The provided device id doesn't match any available GPUs", DeviceUnavailableError, "doesn't match"),
-        ("CUDA failure 2: out of memory ; GPU=1", EngineError, r"24 bytes cannot be allocated: .* is full"),
+        ("CUDA failure 2: out of memory ; GPU=1", EngineError, r"cannot be allocated: .* is out of memory"),
     ],
 )
 def test_a_tensor_that_finds_no_memory(has_cards, monkeypatch, words, kind, message):
@@ -404,7 +404,7 @@ def test_memory_that_is_full_when_a_model_runs(simulate, monkeypatch):
             raise RuntimeError("CUDA failure 2: out of memory")
 
         monkeypatch.setattr("onnxruntime.IOBinding.bind_ortvalue_input", refuse)
-        with pytest.raises(EngineError, match=r"memory of the device is full.*CUDA failure 2"):
+        with pytest.raises(EngineError, match=r"the device is out of memory.*CUDA failure 2"):
             model.predict(inputs)
         monkeypatch.undo()
 
@@ -412,7 +412,8 @@ def test_memory_that_is_full_when_a_model_runs(simulate, monkeypatch):
 def test_an_onnxruntime_for_the_cpu_beside_a_driver(monkeypatch):
     monkeypatch.setattr("pinnace.engines.cards", lambda kind: [hardware.Card(kind, 0, "Card", 8 << 30)])
     wanted = (
-        r"gpu:0 is not there: it needs onnxruntime with CUDAExecutionProvider \(pip uninstall onnxruntime; "
+        r"gpu:0 is not available: it needs onnxruntime with CUDAExecutionProvider "
+        r"\(pip uninstall onnxruntime; "
     )
     with pytest.raises(DeviceUnavailableError, match=wanted):
         pinnace.Model().build_from_file(str(DATA / "add.onnx"), pinnace.ModelType.ONNX, on("gpu"))

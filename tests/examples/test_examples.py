@@ -116,4 +116,4 @@ def test_without_devices_the_example_says_what_is_missing(monkeypatch):
     command = [sys.executable, "-m", "pinnace", "exec", "examples/multicard_inference.py"]
     answer = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300, check=False)
     assert answer.returncode == 1
-    assert "ascend:0 is not there: it needs an Ascend device" in answer.stderr
+    assert "ascend:0 is not available: it needs an Ascend device" in answer.stderr

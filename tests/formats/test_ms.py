@@ -279,7 +279,7 @@ EMPTY = {"name": "n", "inputIndex": [0], "outputIndex": [1]}
 WRONG = {
     "inputIndex: there is no tensor 7": {"nodes": [node("Abs", [7], [1])]},
     "outputIndex: there is no tensor 9": {"outputs": [9]},
-    "outputIndex: node 'n' is not the first": {"nodes": [ABS, ABS]},
+    "outputIndex: node 'n' is the second": {"nodes": [ABS, ABS]},
     "primitive: node 'n' has no primitive": {"nodes": [EMPTY]},
     "there is no sub-graph 3": {"nodes": [TO_NOWHERE]},
     "nodeIndices: node 4 is not there, only 1": {"subGraph": [sub_graph("main", [0], [1], [4])]},

@@ -79,7 +79,7 @@ def test_types_of_the_dict(options: object, message: str) -> None:
 @pytest.mark.parametrize(
     ("text", "line", "about"),
     [
-        ("mindir_path=x\n", 1, "before any [section]"),
+        ("mindir_path=x\n", 1, "before the first [section]"),
         ("[model_file]\nmindir_path=x\nmindir_path=y\n", 3, "twice"),
         ("[model_file]\n[ms_cache]\n[model_file]\n", 3, "twice"),
         ("[model_file]\nmindir_path\n", 2, "neither [section] nor key=value"),

@@ -211,7 +211,7 @@ def test_the_device_of_a_configuration_is_the_one_that_computes(monkeypatch) -> 
     options = {"ascend_context": {"device_id": "1"}}
     model.build_from_file(MODEL, pinnace.ModelType.MINDIR, on("ascend"), "", options)
     assert model.get_model_info("device").startswith("ascend:1 (simulated")
-    with pytest.raises(RuntimeError, match="ascend:2 is not there"):
+    with pytest.raises(RuntimeError, match="ascend:2 is not available"):
         pinnace.Model().build_from_file(
             MODEL, pinnace.ModelType.MINDIR, on("ascend"), "", {"ascend_context": {"device_id": "2"}}
         )

@@ -155,12 +155,12 @@ def test_who_has_no_time_leaves_the_queue(gate):
     workers = Workers(gate, 1)
     first = in_thread(workers.run, one(1))
     until(lambda: gate.order == [1])
-    with pytest.raises(PredictTimeoutError, match=r"waited for a worker when its 0\.02 s"):
+    with pytest.raises(PredictTimeoutError, match=r"was waiting for a worker when its timeout of 0\.02 s"):
         workers.run(one(2), timeout=0.02)
     assert workers.stats().queued == 0
     gate.open.release()
     first[0].join(LONG)
-    with pytest.raises(PredictTimeoutError, match=r"was running when its 0\.05 s"):
+    with pytest.raises(PredictTimeoutError, match=r"was running when its timeout of 0\.05 s"):
         workers.run(one(3), timeout=0.05)
     gate.open.release()
     until(lambda: workers.stats().busy == 0)
@@ -442,7 +442,7 @@ def test_the_handler_of_a_signal_cannot_predict_on_what_it_interrupts(ask):
     }
 
     def handler(*_):
-        with pytest.raises(ModelStateError, match="has interrupted another one of the same model and thread"):
+        with pytest.raises(ModelStateError, match="interrupted another one of the same model and thread"):
             calls[ask]()
         outcome.append(number(other.run(one(5))))
         outcome.append(workers.stats().busy)

@@ -188,16 +188,16 @@ def test_a_device_without_room_says_how_much_was_asked_for():
     place = OrtDeviceMemory.of(Target(simulates="gpu:0 (simulated on core 0)"))
     with pytest.raises(
         EngineError,
-        match=r"gpu:0 .*: 1152921504606846976 bytes cannot be allocated: the memory of the device is full",
+        match=r"gpu:0 .*: 1152921504606846976 bytes cannot be allocated: the device is out of memory",
     ):
         place.hold(huge)
 
 
 def test_devices_that_are_not_there(simulate):
-    with pytest.raises(DeviceUnavailableError, match="gpu:2 is not there"):
+    with pytest.raises(DeviceUnavailableError, match="gpu:2 is not available"):
         Tensor(X, device="gpu:2")
     simulate("gpu:1")
-    with pytest.raises(DeviceUnavailableError, match=r"ascend:0 is not there: it needs an Ascend device"):
+    with pytest.raises(DeviceUnavailableError, match=r"ascend:0 is not available: it needs an Ascend device"):
         Tensor(X, device="ascend")
 
 

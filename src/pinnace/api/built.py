@@ -70,8 +70,8 @@ class BuiltModel:
         """Return the number under which other processes map the weights."""
         if self.offer is None:
             raise ModelStateError(
-                "shareable_weight_mem_handle: name the processes that may have the weights when the model is "
-                'built: config_dict={"pids": "12, 34"}, or shareable_weight_pid_list of [ascend_context]'
+                "shareable_weight_mem_handle: when you build the model, name the processes that may use its "
+                'weights: config_dict={"pids": "12, 34"}, or shareable_weight_pid_list of [ascend_context]'
             )
         return str(self.offer.handle)
 

@@ -25,6 +25,6 @@ class Converter:
     def __init__(self) -> NoReturn:
         """Raise NotSupportedError."""
         raise NotSupportedError(
-            "Converter: this version of Pinnace does not convert models, a later one will. It runs .mindir, "
-            ".ms and .onnx files as they are: give the file to Model.build_from_file"
+            "Converter: this version of Pinnace cannot convert models yet. It runs .mindir, .ms and .onnx "
+            "files directly: pass the file to Model.build_from_file"
         )

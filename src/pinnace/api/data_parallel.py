@@ -153,7 +153,7 @@ class DataParallel(EngineOwner):
             if request.done():  # done just now, or the error is the prediction's own
                 return request.result()
             self._withdraw(request)
-            raise PredictTimeoutError(f"the prediction was not done after {timeout} s") from None
+            raise PredictTimeoutError(f"the prediction did not finish within {timeout} s") from None
 
     def submit(self, inputs: Given) -> Future[Outputs]:
         """Queue a prediction and return at once.
@@ -239,13 +239,13 @@ def _targets(context: Context, device_ids: list[int] | None) -> list[Target]:
         found = devices_of(kind)
         device_ids = [device.id for device in found if device.usable]
         if not device_ids:
-            why = "; ".join(map(str, found)) or f'there is none; PINNACE_SIMULATE="{kind}:2" makes two to try'
+            why = "; ".join(map(str, found)) or f'there are none; PINNACE_SIMULATE="{kind}:2" simulates two'
             raise DeviceUnavailableError(f"no device of the kind {kind!r} can be used: {why}")
     _check_numbers(device_ids)
     if kind == "cpu" and device_ids != [0]:
         raise DeviceUnavailableError(
-            f"device_ids {device_ids}: there is one device of the kind 'cpu', 0; "
-            f'PINNACE_SIMULATE="ascend:2" and context.target = ["ascend"] make two of its cores'
+            f"device_ids {device_ids}: the CPU is one device, 0; "
+            f'PINNACE_SIMULATE="ascend:2" and context.target = ["ascend"] simulate two on its cores'
         )
     return [to_target(context, 1, device_id=number) for number in device_ids]
 

@@ -92,7 +92,7 @@ class ModelGroup:
                 raise ModelFormatError(f"{wrong} {model} does not exist")
         elif self._flags is ModelGroupFlag.SHARE_WORKSPACE:
             raise ModelStateError(
-                f"{wrong} A group that shares its work space alone takes the paths of models, as in "
+                f"{wrong} A group that shares only its workspace takes paths of models, as in "
                 f"mindspore_lite; for Model objects use {ModelGroupFlag.SHARE_WEIGHT_WORKSPACE}"
             )
         elif model.is_built:

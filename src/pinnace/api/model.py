@@ -155,7 +155,7 @@ class Model(BaseModel):
         keep = BEFORE if common else settings.keep  # models share what is kept
         origin = Origin(model, model_type, target_of, settings, self._spare, keep)
         if common and origin.target.device != "cpu":
-            warn(f"ModelGroup: models on a {origin.target.device} share no weights: no engine can do that")
+            warn(f"ModelGroup: no engine can share weights of models on {origin.target.device} devices")
         self._start(origin)
 
 
@@ -172,8 +172,8 @@ def _spare(settings: Settings) -> Store | None:
         return private_store()
     except OSError as error:
         warn(
-            f"ModelGroup: weights are shared by the compile cache, or where it is off by files in the folder "
-            f"for temporary ones (TMPDIR), and that fails: {error}; each model has weights of its own"
+            f"ModelGroup: models share weights through the compile cache or, if it is off, through temporary "
+            f"files (TMPDIR), which failed: {error}; each model has its own copy of the weights"
         )
         return None
 

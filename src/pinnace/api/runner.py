@@ -24,7 +24,7 @@ from pinnace.types import Buffer
 __all__ = ["ModelParallelRunner", "RunnerConfig"]
 
 _ON_CLUSTER = (
-    "a model on a cluster keeps the weights and shapes of its file; build the runner again, of another file"
+    "weights and shapes of a model on a cluster cannot change; build the runner again from another file"
 )
 
 
@@ -177,7 +177,7 @@ class ModelParallelRunner(BaseModel):
         here = workers * (1 + len(others))
         if target.device == "cpu" and here * target.threads > usable_core_count():
             warn(
-                f"{here} workers of {target.threads} threads each are more than the {usable_core_count()} "
-                f"cores that this process may use: predictions will wait for each other"
+                f"{here} workers x {target.threads} threads are more than the {usable_core_count()} cores "
+                f"that this process may use: predictions will wait for each other"
             )
         self._start(origin, workers, limit, batching, others)

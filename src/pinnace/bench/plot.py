@@ -49,7 +49,7 @@ class Drawing:
 def check(path: Path) -> None:
     """Raise ArgumentValueError before the measurement if a plot cannot be drawn."""
     if path.suffix not in SUFFIXES:
-        raise ArgumentValueError(f"{path}: a plot is one of {', '.join(SUFFIXES)}")
+        raise ArgumentValueError(f"{path}: the name of a plot must end in {' or '.join(SUFFIXES)}")
     try:
         import matplotlib  # noqa: F401
     except ImportError:

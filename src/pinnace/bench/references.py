@@ -56,8 +56,8 @@ def assign(references: Mapping[str, Array], names: Sequence[str]) -> dict[str, A
     if len(references) == len(names):
         return dict(zip(names, references.values(), strict=True))
     raise ArgumentValueError(
-        f"the reference holds {_listed(references)}, and the outputs are {_listed(names)}: "
-        "it must have their names, or as many in their order"
+        f"the reference has {_listed(references)}, but the outputs are {_listed(names)}: use the same names, "
+        "or as many arrays in the same order"
     )
 
 
@@ -69,8 +69,8 @@ def _header(number: int, line: str) -> tuple[str, tuple[int, ...]]:
         count, shape = -1, []
     if count != len(shape) or any(size < 0 for size in shape):
         raise ValueError(
-            f'line {number}: "name number-of-dimensions dimension ..." is expected, as in "prob 2 1 1000", '
-            f"and it begins {line[:40]!r}"
+            f'line {number}: expected "name number-of-dimensions dimension ...", as in "prob 2 1 1000", '
+            f"but found {line[:40]!r}"
         )
     return name, tuple(shape)
 
@@ -81,13 +81,13 @@ def _values(name: str, shape: tuple[int, ...], header: int, lines: Iterator[tupl
     while len(found) < wanted:
         number, line = next(lines, (0, ""))
         if not number:
-            raise ValueError(f"line {header}: {name!r} has {wanted} values, and {len(found)} follow")
+            raise ValueError(f"line {header}: expected {wanted} values of {name!r}, but found {len(found)}")
         try:
             found.extend(map(float, islice(line.split(), wanted - len(found) + 1)))
         except ValueError as error:
             raise ValueError(f"line {number}: {error}") from None
         if len(found) > wanted:
-            raise ValueError(f"line {number}: {name!r} has {wanted} values, and more follow")
+            raise ValueError(f"line {number}: expected {wanted} values of {name!r}, but found more")
     return np.array(found, np.float64).reshape(shape)
 
 

@@ -95,7 +95,7 @@ def compete(
     groups = [list(group) for _, group in groupby(contestants, lambda way: (way.threads, way.workers))]
     for index, group in enumerate(groups):
         threads, workers = group[0].threads, group[0].workers
-        watch(f"{workers} worker(s) of {threads} thread(s) ({index + 1} of {len(groups)})")
+        watch(f"workers x threads: {workers} x {threads} ({index + 1} of {len(groups)})")
         share = (deadline - time.monotonic()) / (len(groups) - index)
         for outcome in _compete(subject, group, share, wanted, bounds):
             yield _limited(outcome, max_latency)

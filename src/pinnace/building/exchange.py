@@ -59,7 +59,7 @@ class NoExchange:
 
     def profile(self, *_: object) -> NoReturn:
         """Raise `NotSupportedError`."""
-        raise NotSupportedError("profile: a model on a cluster records no times; profile it on this machine")
+        raise NotSupportedError("profile: not supported on a cluster; profile the model on this machine")
 
 
 class Exchange:
@@ -93,8 +93,8 @@ class Exchange:
         variable = self._origins[0].variable
         if not variable:
             raise ModelStateError(
-                "update_weights: weights to update must be named when the model is built: write their names "
-                "into a file, one per line, and give its path as variable_weights_file of [ascend_context]"
+                "update_weights: name the weights to update when you build the model: write their names into "
+                "a file, one per line, and set variable_weights_file of [ascend_context] to its path"
             )
         given = _named(tensors, variable)
         if given:
@@ -115,9 +115,7 @@ class Exchange:
         rest = tuple(a for a in self._adapters if path is not None and a.path != path)
         if len(rest) == len(self._adapters):
             there = ", ".join(str(a.path) for a in self._adapters) or "none"
-            what = (
-                "no adapter was applied" if path is None else f"{path} was not applied; applied are: {there}"
-            )
+            what = "no adapter was applied" if path is None else f"{path} was not applied; there are: {there}"
             raise ArgumentValueError(f"remove_lora: {what}")
         self._become(self._set, rest, install)
 
@@ -161,7 +159,7 @@ class Exchange:
         weights = self._weights({name: self._value(name, new, adapters) for name in changed}, self._known)
         install(*(refitter.refit(weights) for refitter in self._refitters))
         name = self._origins[0].source.name
-        _log.info("%s: %d weights exchanged, %d adapters", name, len(new), len(adapters))
+        _log.info("%s: %d weights updated, %d adapters applied", name, len(new), len(adapters))
         self._set, self._adapters = new, adapters
 
     @staticmethod
@@ -196,8 +194,8 @@ def _named(tensors: Sequence[Tensor], variable: Sequence[str]) -> dict[str, Tens
     if tensors and not any(t.name for t in tensors):
         if len(tensors) != len(variable):
             raise ArgumentValueError(
-                f"update_weights: {len(tensors)} tensors without names are given, and variable_weights_file "
-                f"names {len(variable)} weights: give each tensor a name, or all of them in that order"
+                f"update_weights: got {len(tensors)} tensors without names, but variable_weights_file names "
+                f"{len(variable)} weights: name each tensor, or pass all of them in that order"
             )
         return dict(zip(variable, tensors, strict=True))
     found: dict[str, Tensor] = {}
@@ -229,5 +227,5 @@ def _checked(name: str, tensor: Tensor, known: Variable) -> Array:
             f"update_weights: {name!r} is {dtype} {list(shape)}, but got {tensor.dtype} {tensor.shape}"
         )
     if not tensor.has_data:
-        raise DataMismatchError(f"update_weights: the tensor for {name!r} was given no data")
+        raise DataMismatchError(f"update_weights: the tensor for {name!r} has no data")
     return np.array(tensor.get_data_to_numpy(), order="C")

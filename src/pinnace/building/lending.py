@@ -39,9 +39,8 @@ class Sharing:
         for key, given in ((_PIDS, self._pids), (_HANDLE, self._handle)):
             if given:
                 raise ConfigError(
-                    f"{key}: processes share weights in the machine's memory, and those of this model lie in "
-                    f"that of {target.device}:{target.device_id}, which no engine shares between "
-                    f"processes; leave it out, and each process has its own"
+                    f"{key}: no engine shares the memory of {target.device}:{target.device_id} between "
+                    f"processes; leave it out, and each process has its own copy of the weights"
                 )
 
     def entry(
@@ -74,8 +73,8 @@ class Sharing:
             entry = entry_of(recipe, contents, holder)
         except OSError as error:
             raise ConfigError(
-                f"{_PIDS}: weights are shared by the compile cache, or where it is off by "
-                f"files in the folder for temporary ones (TMPDIR), and that fails: {error}"
+                f"{_PIDS}: processes share weights through the compile cache or, if it is off, through "
+                f"temporary files (TMPDIR), which failed: {error}"
             ) from None
         refers = holder.refers(contents.file)
         made_for, kind = contents.key(recipe, ()), _kind(recipe.target)

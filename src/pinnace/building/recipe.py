@@ -66,8 +66,8 @@ class Recipe:
 
         if has_collectives(graph.model):
             raise NotSupportedError(
-                f"{self.source.name}: one rank's part of a model keeps the weights and shapes of its file: "
-                f"build each rank of another one"
+                f"{self.source.name}: weights and shapes of one rank's part cannot change: build each rank "
+                f"again from another file"
             )
 
     def executable(self) -> Executable | RankPart:

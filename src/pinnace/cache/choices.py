@@ -35,7 +35,7 @@ class Configuration:
     workers: int
 
     def __str__(self) -> str:
-        return f"{self.provider}, {self.precision}, {self.workers} worker(s) of {self.threads} thread(s)"
+        return f"{self.provider}, {self.precision}, {self.workers} x {self.threads} (workers x threads)"
 
 
 @dataclass(frozen=True)

@@ -108,7 +108,7 @@ def verify(folder: Path) -> None:
     for name, (size, expected) in _meta(folder)["files"].items():
         path = folder / name
         if not path.is_file() or path.stat().st_size != size or digest_of_file(path) != expected:
-            raise Damaged(f"{path} is not what was written")
+            raise Damaged(f"{path} has changed since it was written")
 
 
 def stamp(folder: Path) -> None:
@@ -142,7 +142,7 @@ def _meta(folder: Path) -> Record:
         raise Damaged(f"{path} is not a file")
     body = unsealed(path.read_text(encoding="utf-8", errors="replace"))
     if body is None:
-        raise Damaged(f"{path} is not what was written")
+        raise Damaged(f"{path} has changed since it was written")
     meta: Record = json.loads(body)
     return meta
 

@@ -168,7 +168,7 @@ def _check_above(root: Path) -> None:
     for folder in root.resolve().parents:
         mode = folder.stat().st_mode if folder.exists() else 0
         if mode & stat.S_IWOTH and not mode & stat.S_ISVTX:
-            raise PermissionError(f"everyone can write to {folder}, and so replace {root}: chmod o-w")
+            raise PermissionError(f"everyone can write to {folder}, and could replace {root}: chmod o-w")
 
 
 def _is_marked(root: Path) -> bool:
@@ -180,7 +180,7 @@ def check_owner(path: Path, follow: bool = True) -> os.stat_result:
     """Return the state of a file or folder. Raises PermissionError if others own it or can write to it."""
     status = path.stat(follow_symlinks=follow)
     if stat.S_ISLNK(status.st_mode):
-        raise PermissionError(f"{path} is a link to another place")
+        raise PermissionError(f"{path} is a symbolic link")
     if status.st_uid != os.geteuid():
         raise PermissionError(f"{path} belongs to another user (uid {status.st_uid})")
     if status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):

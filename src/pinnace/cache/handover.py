@@ -237,7 +237,7 @@ def _answer(line: socket.socket, terms: _Terms) -> None:
     try:
         description = b"" if refused else entries.description(terms.folder)
     except OSError as error:
-        refused = f"what it shares is gone from the compile cache: {error}"
+        refused = f"the shared weights are no longer in the compile cache: {error}"
     if refused:
         line.sendall(json.dumps({"refused": refused}).encode())
         return
@@ -257,7 +257,7 @@ def _stranger(line: socket.socket, admitted: Mapping[int, int]) -> str:
     if uid not in (0, os.getuid()):
         return f"process {pid} belongs to another user"
     if select.select([admitted[pid]], [], [], 0)[0]:
-        return f"process {pid} that it admitted has ended, and this is another one with its number"
+        return f"process {pid} that it admitted has ended; this is another one with the same id"
     return ""
 
 

@@ -55,7 +55,7 @@ class Store:
         try:
             return cls.chosen(settings)
         except (OSError, ValueError) as error:
-            warn(f"compile cache: models are built without it, set PINNACE_CACHE_DIR: {error}")
+            warn(f"compile cache: off ({error}); set PINNACE_CACHE_DIR to a usable folder")
             return None
 
     @classmethod
@@ -225,7 +225,7 @@ def _root(chosen: str) -> Path:
     except RuntimeError as error:
         raise FileNotFoundError(str(error)) from None
     if b"\0" in str(root).encode():
-        raise ValueError(f"{root} holds a null byte")
+        raise ValueError(f"{root} contains a null byte")
     return root
 
 

@@ -106,7 +106,7 @@ def main() -> None:
     except (PinnaceError, OSError) as error:
         if os.environ.get("PINNACE_TRACEBACK") == "1":
             raise
-        print(f"pinnace: {_plain(str(error))}", file=sys.stderr)
+        _note(f"pinnace: {error}")
         sys.exit(1)
 
 
@@ -118,11 +118,11 @@ def _show_warning(
     file: TextIO | None = None,
     line: str | None = None,
 ) -> None:
-    """Print a warning as one line, without the source line that caused it."""
-    print(f"pinnace: {_plain(str(message))}", file=sys.stderr)
+    """Print a warning without the source line that caused it."""
+    _note(f"pinnace: {message}")
 
 
-def _plain(text: str) -> str:
-    from pinnace.cli.console import plain  # with rich, which takes its time
+def _note(text: str) -> None:
+    from pinnace.cli.console import note  # with rich, which takes its time
 
-    return plain(text)
+    note(text)

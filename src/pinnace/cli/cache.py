@@ -76,7 +76,7 @@ def verify(folder: _Folder = None, as_json: AsJson = False) -> None:
             store.remove(key)
             damaged += 1
     print(
-        json.dumps({"whole": whole, "damaged": damaged}) if as_json else f"{whole} whole, {damaged} damaged"
+        json.dumps({"whole": whole, "damaged": damaged}) if as_json else f"{whole} intact, {damaged} damaged"
     )
     if damaged:
         raise typer.Exit(1)
@@ -95,15 +95,15 @@ def clear(
     store = _store(folder)
     if sys.stdin.isatty() and not yes:
         typer.confirm(
-            f"Remove what is kept in {store.root}, {_megabytes(store.size())}?", abort=True, err=True
+            f"Remove everything in {store.root} ({_megabytes(store.size())})?", abort=True, err=True
         )
     removed = store.clear()
     if as_json:
         print(json.dumps({"folder": str(store.root), **removed}))
         return
     print(
-        f"removed from {store.root}: {removed['entries']} compiled models, {removed['models']} models from "
-        f"elsewhere, {removed['choices']} tunings, {_megabytes(removed['bytes'])}"
+        f"removed from {store.root}: {removed['entries']} compiled models, {removed['models']} received "
+        f"models, {removed['choices']} tunings, {_megabytes(removed['bytes'])}"
     )
 
 

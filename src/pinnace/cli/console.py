@@ -29,14 +29,19 @@ def plain(text: str) -> str:
     return "".join(c if c.isprintable() or c == "\n" else ascii(c)[1:-1] for c in text)
 
 
-def fold(text: str) -> str:
-    """Break a long text between words where it would not fit."""
-    return textwrap.fill(text, _columns(), break_on_hyphens=False)
+def fold(text: str, width: int = 0) -> str:
+    """Break lines that are longer than `width`, by default that of stdout, between words."""
+    width = width or _columns()
+    return "\n".join(
+        textwrap.fill(line, width, break_on_hyphens=False, break_long_words=False)
+        for line in text.splitlines()
+    )
 
 
 def note(text: str) -> None:
-    """Print a note about the result on stderr."""
-    print(plain(text), file=sys.stderr)
+    """Print a note, a warning or an error on stderr."""
+    width = Console(stderr=True).width if sys.stderr.isatty() else sys.maxsize
+    print(fold(plain(text), width), file=sys.stderr)
 
 
 @contextmanager

@@ -66,7 +66,7 @@ def _show(found: Sequence[Device], bandwidth: float | None) -> None:
         (
             f"{device.kind}:{device.id}",
             device.name,
-            f"{device.memory / 2**30:.1f} GiB" if device.memory else "memory not told",
+            f"{device.memory / 2**30:.1f} GiB" if device.memory else "memory unknown",
             f"{device.provider}, not usable: {device.problem}" if device.problem else device.provider,
         )
         for device in found

@@ -79,14 +79,14 @@ def assign(given: Sequence[str], names: Sequence[str]) -> dict[str, Path]:
         if not equals or (name not in names and Path(text).exists()):
             unnamed.append(text)
         elif name not in names:
-            raise ArgumentValueError(f"--input {text}: there is no input {name!r}; there is {_listed(names)}")
+            raise ArgumentValueError(f"--input {text}: there is no input {name!r}, only {_listed(names)}")
         elif name in files:
             raise ArgumentValueError(f"--input {text}: {name!r} was given {files[name]} already")
         else:
             files[name] = Path(file)
     free = [name for name in names if name not in files]
     if len(unnamed) > len(free):
-        raise ArgumentValueError(f"--input {unnamed[len(free)]}: there is only {_listed(names)}")
+        raise ArgumentValueError(f"--input {unnamed[len(free)]}: too many; there is only {_listed(names)}")
     return files | dict(zip(free, map(Path, unnamed), strict=False))
 
 
@@ -96,7 +96,7 @@ def _members(text: str) -> list[str]:
         return [text]
     with ZipFile(text) as archive:
         if sum(member.file_size for member in archive.infolist()) > usable_memory():
-            raise ArgumentValueError(f"--input {text}: its arrays are larger than the memory")
+            raise ArgumentValueError(f"--input {text}: its arrays are larger than the usable memory")
         return [f"{member.removesuffix('.npy')}={text}" for member in archive.namelist()]
 
 
@@ -150,7 +150,7 @@ def _made_up(slot: InputSpec, shape: Shape) -> InputData:
     """
     fixed, guessed = tuple(1 if size < 0 else size for size in shape), is_free(shape)
     dtype = slot.dtype.to_numpy()
-    free = f"; free dimensions of {named(shape, slot.dim_names)} taken as 1" if guessed else ""
+    free = f"; free dimensions of {named(shape, slot.dim_names)} set to 1" if guessed else ""
     if slot.dtype in (DataType.FLOAT16, DataType.FLOAT32, DataType.FLOAT64, DataType.BFLOAT16):
         array = np.random.default_rng(0).random(fixed).astype(dtype)
         return InputData(array, f"no file, so random numbers in 0..1 from seed 0{free}", guessed)
@@ -166,7 +166,7 @@ def _read(file: Path, slot: InputSpec, shape: Shape, pictures: Pictures) -> Arra
         raise ArgumentValueError("is not a regular file")
     size, memory = file.stat().st_size, usable_memory()
     if size > memory:
-        raise ArgumentValueError(f"holds {size} bytes, and this process may use {memory} bytes of memory")
+        raise ArgumentValueError(f"has {size} bytes, but this process may use only {memory} bytes of memory")
     if file.suffix == ".bin":
         _check_bytes(file.stat().st_size, slot, shape)
         return _fit(np.fromfile(file, slot.dtype.to_numpy()), shape)
@@ -179,7 +179,7 @@ def _read(file: Path, slot: InputSpec, shape: Shape, pictures: Pictures) -> Arra
             return _fit(_typed(_loaded(stream, slot.name), slot), shape)
     if _is_picture(file):
         return _picture(file, slot, shape, pictures)
-    raise ArgumentValueError("no .npy file, .npz file, picture or number; raw values need the suffix .bin")
+    raise ArgumentValueError("is no .npy or .npz file, picture or number; raw values need the suffix .bin")
 
 
 def _written(numbers: Sequence[str], dtype: np.dtype[np.generic]) -> Array:
@@ -193,7 +193,7 @@ def _check_bytes(size: int, slot: InputSpec, shape: Shape) -> None:
     one = slot.dtype.to_numpy().itemsize * math.prod(d for d in shape if d >= 0)
     if size % one if -1 in shape and one else size != one:
         some = "a multiple of " if -1 in shape else ""
-        raise ArgumentValueError(f"holds {size} bytes, and the input of {list(shape)} takes {some}{one}")
+        raise ArgumentValueError(f"has {size} bytes, but the input {list(shape)} takes {some}{one}")
 
 
 def _loaded(stream: BinaryIO, name: str = "") -> Array:
@@ -216,7 +216,7 @@ def _typed(array: Array, slot: InputSpec) -> Array:
     if slot.dtype is DataType.BFLOAT16 and array.dtype == np.dtype("V2"):
         return array.view(wanted)  # np.save writes bfloat16 as V2
     if array.dtype != wanted:
-        raise ArgumentValueError(f"holds {array.dtype}, and the input takes {wanted}")
+        raise ArgumentValueError(f"has {array.dtype}, but the input takes {wanted}")
     return array
 
 
@@ -229,7 +229,7 @@ def _fit(array: Array, shape: Shape) -> Array:
     except ValueError:
         hint = ": give --shape" if -1 in shape else ""
         raise ArgumentValueError(
-            f"holds {array.size} elements, shape {list(array.shape)}, and the input takes {list(shape)}{hint}"
+            f"has {array.size} elements, shape {list(array.shape)}, but the input takes {list(shape)}{hint}"
         ) from None
 
 
@@ -249,7 +249,7 @@ def _is_picture(file: Path) -> bool:
 
 def _picture(file: Path, slot: InputSpec, shape: Shape, pictures: Pictures) -> Array:
     if len(shape) != 4 or shape[0] not in (-1, 1):
-        raise ArgumentValueError(f"a picture fills 4 dimensions, the first of them 1, and not {list(shape)}")
+        raise ArgumentValueError(f"a picture needs 4 dimensions, the first of them 1, not {list(shape)}")
     layout = pictures.layout or _layout(slot, shape)
     height, width, channels = shape[1:] if layout == "NHWC" else (*shape[2:], shape[1])
     size = pictures.size or (height, width)

@@ -87,7 +87,7 @@ def _show(model: Path, report: ModelReport, nodes: bool, everything: bool) -> No
     megabytes = f"{report.parameter_bytes / 1e6:.1f} MB"
     facts = [
         ("dialect", report.dialect),
-        ("producer", report.producer or "not said"),
+        ("producer", report.producer or "unknown"),
         ("parameters", f"{report.parameters} with {report.parameter_bytes} bytes ({megabytes})"),
         *report.user_info.items(),
     ]

@@ -64,7 +64,7 @@ def best(outputs: Sequence[Tensor], labels: Sequence[str]) -> dict[str, list[lis
     if not found:
         shapes = ", ".join(f"{name!r} {list(array.shape)}" for name, array in arrays.items())
         raise ArgumentValueError(
-            f"--labels: no output has {len(labels)} values in its last dimension, one a label: {shapes}"
+            f"--labels: no output has {len(labels)} values in its last dimension, one per label: {shapes}"
         )
     return found
 

@@ -20,7 +20,7 @@ def launch(
     ],
     ranks: Annotated[int, typer.Option("-n", "--ranks", min=1, metavar="N", help="How many ranks.")],
     hosts: Annotated[
-        str, typer.Option(metavar="HOST[:RANKS],...", help="Hosts, with a rank each, or so many.")
+        str, typer.Option(metavar="HOST[:RANKS],...", help="Hosts, with 1 rank each, or RANKS.")
     ] = "",
     agent: Annotated[str, typer.Option(help="Program that runs a command on a host, like ssh.")] = "ssh",
     way: Annotated[

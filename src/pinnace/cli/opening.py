@@ -99,7 +99,7 @@ def guesses_named(tensors: Sequence[Tensor], fed: Sequence[InputData]) -> Iterat
         if not given:
             raise
         raise EngineError(
-            f"{error}\nIts free dimensions were taken as 1, which may be the cause: set them, as in "
+            f"{error}\nIts free dimensions were set to 1, which may be the cause: choose them, as in "
             f"{' '.join(given)} with other numbers"
         ) from error
 

@@ -25,7 +25,7 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 OutputFolder = Annotated[
     Path | None,
-    typer.Option("--save", metavar="DIR", help="Write every output there as NAME.npy.", file_okay=False),
+    typer.Option("--save", metavar="DIR", help="Folder for the outputs, as NAME.npy.", file_okay=False),
 ]
 Threads = Annotated[int, typer.Option(min=0, metavar="N", help="Threads of the model; 0 is automatic.")]
 LabelsFile = Annotated[
@@ -66,7 +66,7 @@ Rates = Annotated[
     str | None,
     typer.Option(
         metavar="RATE[,RATE...]",
-        help="Requests per second at random times, whether answered or not; latency from arrival.",
+        help="Requests per second, at random times, without waiting for answers; latency from arrival.",
     ),
 ]
 ShapesInTurn = Annotated[
@@ -90,11 +90,11 @@ WarmUp = Annotated[
     int, typer.Option(min=0, metavar="N", help="Predictions before each measurement, not counted.")
 ]
 Provider = Annotated[Literal["automatic", "onnxruntime", "openvino"], typer.Option(help="The engine.")]
-Precision = Annotated[Literal["enforce_fp32", "preferred_fp16"], typer.Option(help="How exactly to compute.")]
+Precision = Annotated[Literal["enforce_fp32", "preferred_fp16"], typer.Option(help="The precision.")]
 Profile = Annotated[bool, typer.Option("--profile", help="Show which operators take the time.")]
 TraceFile = Annotated[
     Path | None,
-    typer.Option(metavar="FILE.json", help="Profile into a file for ui.perfetto.dev or chrome://tracing."),
+    typer.Option(metavar="FILE.json", help="Write the profile for ui.perfetto.dev or chrome://tracing."),
 ]
 ReferenceFile = Annotated[
     Path | None,

@@ -61,7 +61,7 @@ def check_writable(path: Path) -> None:
         raise ArgumentValueError(f"{path} cannot be written: there is no folder {path.parent}")
     if path.is_dir() or not os.access(path if path.exists() else path.parent, os.W_OK):
         raise ArgumentValueError(
-            f"{path} cannot be written: {'it is a folder' if path.is_dir() else 'no right'}"
+            f"{path} cannot be written: {'it is a folder' if path.is_dir() else 'permission denied'}"
         )
 
 

@@ -50,10 +50,10 @@ class FinishedTask:
 
 
 def quickstart(
-    workers: Annotated[int, typer.Option(min=1, metavar="N", help="Workers over one model.")] = 3,
+    workers: Annotated[int, typer.Option(min=1, metavar="N", help="Workers that share the model.")] = 3,
     clients: Annotated[int, typer.Option(min=1, metavar="N", help="Concurrent clients.")] = 5,
     tasks: Annotated[
-        int, typer.Option(min=1, metavar="N", help="Requests of each client, one after the other.")
+        int, typer.Option(min=1, metavar="N", help="Requests per client, one after the other.")
     ] = 2,
     threads: Annotated[int, typer.Option(min=1, metavar="N", help="Threads of each worker.")] = 1,
     as_json: AsJson = False,
@@ -66,7 +66,7 @@ def quickstart(
 
     settings = LoadSettings(workers, clients, tasks, threads)
     pictures = {name: _prepared(name) for name in PICTURES}
-    note(f"{MODEL}: {workers} worker(s) of {threads} thread(s), {clients} client(s), {tasks} task(s) each")
+    note(f"{MODEL}: {workers} x {threads} workers x threads, {clients} clients, {tasks} tasks each")
     with progress(f"Opening {MODEL}"):
         total, done = _demonstrate(settings, pictures)
     labels = _labels()

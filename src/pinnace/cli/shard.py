@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 def shard(
     model: ModelFile,
-    ranks: Annotated[int, typer.Option("-n", "--ranks", min=2, metavar="N", help="How many ranks.")],
+    ranks: Annotated[int, typer.Option("-n", "--ranks", min=2, metavar="N", help="Number of ranks.")],
     strategy: Annotated[
         Literal["tensor", "pipeline"] | None,
         typer.Option(
@@ -30,7 +30,7 @@ def shard(
         typer.Option("--shape", metavar="NAME=1,128", help="Fix the shape of an input. Repeat for more."),
     ] = None,
     folder: Annotated[
-        Path, typer.Option("--output", metavar="DIR", help="Where the files go.", file_okay=False)
+        Path, typer.Option("--output", metavar="DIR", help="Folder for the files.", file_okay=False)
     ] = Path(),
     as_json: AsJson = False,
 ) -> None:

@@ -140,7 +140,7 @@ class Evaluator(ABC):
             return
         parts = value if isinstance(value, tuple) else (value,)
         if len(parts) < len(node.outputs):
-            raise NodeFailure(node, f"has {len(node.outputs)} outputs, and its lowering gives {len(parts)}")
+            raise NodeFailure(node, f"has {len(node.outputs)} outputs, but its lowering gives {len(parts)}")
         yield from zip(node.outputs, parts, strict=False)
 
     def look_up(self, frame: Frame, name: str) -> tuple[Value, Effects]:

@@ -173,7 +173,7 @@ def port(model: str, value: ir.Value, layout: Layout = Layout.NCHW) -> Port:
     """Return a graph input or output as a Port. Raises UnsupportedModelError if it is not a tensor."""
     name = value.name or ""
     if not isinstance(value.type, ir.TensorType):
-        reason = f"graph input or output {name!r} is a {value.type}, and only tensors are supported"
+        reason = f"graph input or output {name!r} is a {value.type}, but only tensors are supported"
         raise UnsupportedModelError(model, [UnsupportedPrimitive("graph", 1, name, reason)])
     kind = value.type.dtype
     try:

@@ -98,7 +98,7 @@ def _tail(frame: Frame) -> Node:
     while node is not None and node.primitive == "Depend":
         node = producers.get(node.inputs[0])
     if node is None or node.primitive:
-        raise Unsupported(f"calls itself other than at its end (function {frame.function.name!r})")
+        raise Unsupported(f"calls itself before its end (function {frame.function.name!r})")
     return node
 
 
@@ -225,7 +225,7 @@ class _Loop:
         with self.tracer.in_loop(function, arguments):
             end, _ = self.tracer.call(head.body, head.arguments, head.effects)
         if not isinstance(end, TailCall) or end.function is not function:
-            raise Unsupported(f"calls itself other than at its end (function {function.name!r})")
+            raise Unsupported(f"calls itself before its end (function {function.name!r})")
         again = _head(self.tracer, self.callee, end.arguments, end.effects)
         value, outside = seen_from_outside(self.b, nodes, end, end.effects, variables)
         return variables, replace(value, effects=outside), again.condition if again.body else False

@@ -46,7 +46,7 @@ def lower(program: Program, variable: frozenset[int] = frozenset(), shapes: Sequ
         row = UnsupportedPrimitive(failure.node.primitive or "call", 1, failure.node.name, failure.reason)
         raise UnsupportedModelError(program.source, [row]) from None
     except (Unsupported, AlwaysRaises) as error:
-        reason = str(error) or "the model always raises"
+        reason = str(error) or "the model always raises an exception"
         row = UnsupportedPrimitive(program.main.name, 1, program.main.name, reason)
         raise UnsupportedModelError(program.source, [row]) from None
 

@@ -61,13 +61,13 @@ def apply(
         outcomes = [_compute_in(node, _TYPES[kind], model.graph.opset_imports) for node in named]
         if not named:
             near = nearest(name, found) if len(problems) < _MAX_NAMED else ""
-            problems.append(f"no node {name!r} is run{near}")
+            problems.append(f"no node {name!r} runs{near}")
         elif not any(outcomes):
             kinds = ", ".join(sorted({node.op_type for node in named}))
-            problems.append(f"{name!r} ({kinds}) has nothing that could be {kind}")
+            problems.append(f"{name!r} ({kinds}) has nothing that can be {kind}")
     if problems:
         more = [f"and {len(problems) - _MAX_NAMED} more"] if len(problems) > _MAX_NAMED else []
-        warn(f"{source}: [execution_plan] is ignored in part: " + "; ".join(problems[:_MAX_NAMED] + more))
+        warn(f"{source}: [execution_plan] is partly ignored: " + "; ".join(problems[:_MAX_NAMED] + more))
 
 
 def _producer(value: ir.Value) -> ir.Node | None:

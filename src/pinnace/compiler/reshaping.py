@@ -106,7 +106,7 @@ def _stretched(node: ir.Node, old: ir.Node) -> str:
     for first, second in combinations(range(min(len(now), len(then))), 2):
         for a, b, c, d in zip(now[first], now[second], then[first], then[second], strict=False):
             if None not in (a, b, c) and c == d and a != b:
-                return f"dimensions that were both {c} are {a} and {b}, and one is broadcast"
+                return f"dimensions that were both {c} are now {a} and {b}, so one is broadcast"
     return ""
 
 
@@ -211,7 +211,7 @@ def _parts(node: ir.Node, dims: _Dims, second: Values | None) -> str:
 
 def _slopes(node: ir.Node, dims: _Dims, second: Values | None) -> str:
     pairs = zip((dims[0] or ())[::-1], (dims[1] or ())[::-1], strict=False)
-    return next((text for a, b in pairs if b != 1 and (text := _differ("slopes are not as many", a, b))), "")
+    return next((text for a, b in pairs if b != 1 and (text := _differ("slopes differ in number", a, b))), "")
 
 
 def _differ(what: str, a: int | None, b: int | None) -> str:
@@ -276,7 +276,7 @@ def _scatter_nd(node: ir.Node, dims: _Dims, second: Values | None) -> str:
         return ""
     want = (*indices[:-1], *data[indices[-1] :])
     differ = len(want) != len(updates) or any(_differ("", a, b) for a, b in zip(want, updates, strict=True))
-    return "the shapes of indices and updates do not go together" if differ else ""
+    return "the shapes of indices and updates do not match" if differ else ""
 
 
 def _gather(node: ir.Node, dims: _Dims, second: Values | None) -> str:

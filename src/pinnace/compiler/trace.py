@@ -45,7 +45,7 @@ class Tracer(Evaluator):
         if self._starts_loop(function):
             return lower_loop(self, callee, values, effects)
         if self._calls == bounds.CALLS:
-            raise Unsupported(f"is one of more than {bounds.CALLS} nested calls")
+            raise Unsupported(f"is nested in more than {bounds.CALLS} calls")
         self._calls += 1
         try:
             return self.leave(self.enter(callee, values))

@@ -79,11 +79,11 @@ def chosen(graph: Program | ir.Model, name: str, wanted: Collection[str]) -> Wei
         kinds = {(t.dtype, tuple(t.shape.numpy())) for t in known[wanted_name]}
         dtype, shape = next(iter(kinds))
         if len(kinds) > 1 or dtype is ir.DataType.STRING or dtype.bitwidth < 8 or not math.prod(shape):
-            several = "functions of the model hold different ones" if len(kinds) > 1 else ""
+            several = "functions of the model have different ones" if len(kinds) > 1 else ""
             reason = several or f"it is {dtype.name}{list(shape)}"
             raise ConfigError(f"{name}: {wanted_name!r} cannot be exchanged: {reason}")
         if isinstance(graph, Program) and not dtype.is_floating_point() and math.prod(shape) <= _SHAPE_LIKE:
-            what = f"{wanted_name!r} cannot be exchanged: few integers may be a shape, which is fixed"
+            what = f"{wanted_name!r} cannot be exchanged: so few integers may be a shape, which is fixed"
             raise ConfigError(f"{name}: {what}")
     return {w: known[w] for w in wanted}
 
@@ -107,7 +107,7 @@ def variables(model: ir.Model, source: str, weights: Weights) -> dict[str, Varia
     for name, tensors in weights.items():
         values = list(dict.fromkeys(v for t in tensors for v in places.get(id(t), ())))
         if any(v.name not in model.graph.initializers for v in values):
-            raise ConfigError(f"{source}: {name!r} cannot be exchanged: the model assigns to it, it is state")
+            raise ConfigError(f"{source}: {name!r} cannot be exchanged: the model assigns to it")
         axes = {found_axes for v in values for found_axes in _axes(v, tuple(range(len(tensors[0].shape))))}
         names = tuple(v.name or "" for v in values)
         found[name] = Variable(tensors[0], names, axes.pop() if len(axes) == 1 else None)

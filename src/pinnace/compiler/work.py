@@ -35,7 +35,7 @@ class Work:
             )
         self._leaves += leaves
         if self._leaves > bounds.ALL_LEAVES:
-            raise Unsupported(f"gives one of tuples with more than {bounds.ALL_LEAVES} items in all")
+            raise Unsupported(f"makes tuples of more than {bounds.ALL_LEAVES} items in all")
 
     def _measure(self, value: Value) -> tuple[int, int]:
         """Return the number of leaves of a value, and its nesting depth."""

@@ -54,7 +54,7 @@ def group_of(collective: Collective, known: Mapping[str, Ranks], size: int, rank
     if collective.own not in (-1, group.index(rank)):
         whose = group[collective.own] if collective.own < len(group) else collective.own
         raise ConfigError(
-            f"{collective}: the file is the part of rank {whose}, and this is rank {rank}: ranks have each "
+            f"{collective}: the file is the part of rank {whose}, but this is rank {rank}: ranks have each "
             f"other's files"
         )
     return group
@@ -69,8 +69,8 @@ def _check_size(collective: Collective, count: int) -> None:
     wanted = {"AllGather": takes * count, "ReduceScatter": takes // count}.get(collective.kind, gives)
     if min(takes, gives) > 0 and (wanted != gives or (collective.kind == "AllToAll" and takes != count)):
         raise ConfigError(
-            f"{collective}: takes {takes} rows and gives {gives}, and {count} ranks meet: the file is cut "
-            f"for another number of them"
+            f"{collective}: takes {takes} rows and gives {gives}, but {count} ranks take part: the file was "
+            f"cut for another number of ranks"
         )
 
 
@@ -170,8 +170,8 @@ class _Rehearsal:
     def _place(self, rank: int) -> str:
         meet, count = self._head(rank), len(self._programs[rank])
         if meet is None:
-            return f"is through with its {count} collectives"
-        return f"waits in its collective {self._at[rank] + 1} of {count}, {meet.title} ({meet.what})"
+            return f"has finished its {count} collectives"
+        return f"waits in collective {self._at[rank] + 1} of {count}, {meet.title} ({meet.what})"
 
     def _next(self, rank: int) -> None:
         self._at[rank] += 1

@@ -80,7 +80,7 @@ def gathered(text: str, size: int, all_gather: Callable[[Array, Array], None], w
     lengths = np.empty(size, np.int64)
     all_gather(np.array([data.size], np.int64), lengths)
     if not 0 <= int(lengths.min()) <= int(lengths.max()) <= _LONGEST:
-        raise watch.broken("a rank sent too much text in")
+        raise watch.broken("a rank sent too long a text in")
     padded = np.zeros(max(1, int(lengths.max())), np.uint8)
     padded[: data.size] = data
     result = np.empty((size, padded.size), np.uint8)

@@ -31,8 +31,8 @@ def suspicion(models: Sequence[str], contents: Sequence[str]) -> str:
         first = contents.index(content)
         if first < rank:
             return (
-                f"ranks {first} and {rank} have the same file ({models[first]} and {models[rank]}): where a "
-                f"model is cut each rank needs its own part"
+                f"ranks {first} and {rank} have the same file ({models[first]} and {models[rank]}), but "
+                f"each rank of a model that was cut needs its own part"
             )
     numbers = [re.findall(r"\d+", os.path.join(*model.rsplit(os.sep, 2)[-2:])) for model in models]
     if len({re.sub(r"\d+", "#", model) for model in models}) > 1:
@@ -41,5 +41,5 @@ def suspicion(models: Sequence[str], contents: Sequence[str]) -> str:
     order = [int(number) for number in differing[0]] if len(differing) == 1 else []
     if sorted(order) == list(range(len(models))) and order != sorted(order):
         has = ", ".join(f"rank {rank} has {model}" for rank, model in enumerate(models))
-        return f"by their names ranks have each other's files: {has}"
+        return f"ranks seem to have each other's files: {has}"
     return ""

@@ -33,8 +33,8 @@ def places(ranks: int, hosts: Sequence[str]) -> list[str]:
         slots += [host] * int(count or 1)
     if len(slots) < ranks:
         raise ConfigError(
-            f"--hosts: {','.join(hosts)} take {len(slots)} of {ranks} ranks: name more hosts, or how many "
-            f"ranks each takes, as {hosts[0].partition(':')[0]}:{ranks}"
+            f"--hosts: {','.join(hosts)} take {len(slots)} of {ranks} ranks: name more hosts, or say how "
+            f"many ranks each takes, as in {hosts[0].partition(':')[0]}:{ranks}"
         )
     return slots[:ranks]
 

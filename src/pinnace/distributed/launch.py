@@ -152,7 +152,7 @@ def _watched(started: Sequence[subprocess.Popen[str]], show: Print) -> int:
         failed = next((rank for rank, p in enumerate(started) if p.poll()), None)
         if failed is not None and not status:
             status = _status(started[failed])
-            show(None, True, f"rank {failed} has failed with {status}: the others are ended\n")
+            show(None, True, f"rank {failed} failed with status {status}: the other ranks are stopped\n")
             deadline = time.monotonic() + _GRACE
         time.sleep(0.02)
     return status or next((_status(p) for p in started if p.poll()), 0)

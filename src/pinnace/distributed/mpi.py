@@ -92,7 +92,7 @@ class Mpi:
         def tell(number: int, frame: FrameType | None) -> None:
             ended = self.watch.ended()
             who = f"; rank {', '.join(map(str, ended))} has ended" if ended else ""
-            print(f"pinnace: rank {self.rank} is ended by mpirun in {self.watch.what}{who}", file=sys.stderr)
+            print(f"pinnace: mpirun ends rank {self.rank} in {self.watch.what}{who}", file=sys.stderr)
             sys.stderr.flush()
             signal.signal(signal.SIGTERM, signal.SIG_DFL)
             os.kill(os.getpid(), signal.SIGTERM)

@@ -88,7 +88,7 @@ class Peer:
         self._missing = body if self._is_body else self._head
 
     def _closed(self) -> ConnectionError:
-        return ConnectionError(f"rank {self.rank} has closed the connection")
+        return ConnectionError(f"rank {self.rank} closed the connection")
 
     def _place(self, tag: int, size: int) -> memoryview:
         """Return the buffer for a message. Raises ValueError if it is not expected."""
@@ -96,7 +96,7 @@ class Peer:
             if (wanted, len(data)) == (tag, size):
                 del self._expected[number]
                 return data
-        raise ValueError(f"rank {self.rank} sends {size} unexpected bytes")
+        raise ValueError(f"rank {self.rank} sent {size} unexpected bytes")
 
 
 def move(

@@ -43,7 +43,7 @@ def _check(graph: Compilable) -> None:
             continue
         reason = ""
         if node.graph is not graph.model.graph:
-            reason = "stands in a branch or loop, which ranks might not all take"
+            reason = "is in a branch or loop, which not all ranks may take"
         elif node.op_type not in KINDS:
             reason = f"is not one of {', '.join(KINDS)}"
         elif (op := node.attributes.get_string("op", "sum")) not in REDUCTIONS:

@@ -114,7 +114,7 @@ def _own_folder() -> Path:
     status = folder.lstat()
     if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid() or status.st_mode & 0o077:
         raise DistributedError(
-            f"ranks meet in {folder}, and others have made it or can open it (uid {status.st_uid}, mode "
+            f"ranks meet in {folder}, but other users made it or can open it (uid {status.st_uid}, mode "
             f"{stat.S_IMODE(status.st_mode):o}): remove it"
         )
     for path in folder.iterdir():

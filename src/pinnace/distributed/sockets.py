@@ -121,7 +121,7 @@ class Sockets:
                     connection.close()
                 elif size != self.size or not 0 < rank < size or rank in come:
                     here = (
-                        "is here already" if rank in come else f"cannot be: this start has {self.size} ranks"
+                        "has joined already" if rank in come else f"cannot join: there are {self.size} ranks"
                     )
                     _reply(connection, {"refused": f"rank {rank} of {size} {here}"})
                 else:
@@ -159,14 +159,14 @@ class Sockets:
         missing.
         """
         if not isinstance(told, dict):
-            raise ValueError("its answer is not that of a rank 0")
+            raise ValueError("its answer is not that of rank 0 of a job")
         if "refused" in told:
             raise DistributedError(f"rank 0, on {meeting}, refuses this process: {told['refused']}")
         places, missing = told.get("places", ()), told.get("missing", ())
         kinds = [[type(part) for part in place] for place in places]
         is_whole = bool(missing) or kinds == [[str, int]] * self.size
         if not re.fullmatch("[0-9a-f]{32}", str(told.get("job"))) or not is_whole:
-            raise ValueError("its answer is not that of a rank 0")
+            raise ValueError("its answer is not that of rank 0 of a job")
         if missing:
             raise meeting.lacking(missing, self._seconds)
         return told
@@ -259,10 +259,10 @@ def _receive_answer(connection: socket.socket, deadline: float) -> Any:
     while piece := _received(connection, deadline):
         said += piece
         if len(said) > _LONGEST:
-            raise ValueError("its answer is too long for a rank 0")
+            raise ValueError("its answer is too long for rank 0 of a job")
     body = unsealed(bytes(said))
     if body is None:
-        raise ValueError(f"the answer is not from a rank 0 of this job, or it has another {SECRET}")
+        raise ValueError(f"the answer is not from rank 0 of this job, or rank 0 has another {SECRET}")
     return json.loads(body)
 
 

@@ -74,7 +74,7 @@ def communicator(target: Target, settings: Settings) -> Communicator:
         return by_hand(meeting(table, rank or 0, target.device_id if on_ascend else None))
     if os.environ.get("WORLD_SIZE") and os.environ.get("MASTER_ADDR"):
         return by_hand(_of_environment())
-    raise ConfigError(f"the model is one rank's part of a whole, and this process has no other ranks: {_HOW}")
+    raise ConfigError(f"the model is one rank's part of a whole, but this process has no other ranks: {_HOW}")
 
 
 def _said(*names: str) -> dict[str, int | None]:
@@ -88,7 +88,7 @@ def _one(what: str, said: dict[str, int | None]) -> int | None:
     (first, value), *others = known.items() or [("", None)]
     for where, other in others:
         if other != value:
-            raise ConfigError(f"{what} is {value} by {first} and {other} by {where}: leave one out")
+            raise ConfigError(f"{what} is {value} in {first}, but {other} in {where}: leave one out")
     return value
 
 

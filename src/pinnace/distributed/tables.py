@@ -40,8 +40,8 @@ class Rendezvous:
         """Raise ConfigError for an invalid port."""
         if not 0 < self.port < 1 << 16:
             raise ConfigError(
-                f"rank 0 cannot listen on {self}: ports are 1 to 65535, and this one is what MASTER_PORT "
-                f"says, or with a rank table HCCL_IF_BASE_PORT plus the device_id of rank 0"
+                f"rank 0 cannot listen on {self}: ports are 1 to 65535; this one comes from MASTER_PORT or, "
+                f"with a rank table, is HCCL_IF_BASE_PORT plus the device_id of rank 0"
             )
 
     def __str__(self) -> str:
@@ -115,7 +115,7 @@ def _listed(table: dict[str, Any]) -> Iterator[tuple[dict[str, Any], dict[str, A
                 yield server, device
         return
     if len(table["group_list"]) != 1:
-        raise ValueError(f"{len(table['group_list'])} groups, and ranks run in one")
+        raise ValueError(f"{len(table['group_list'])} groups, but ranks run in one")
     for instance in table["group_list"][0]["instance_list"]:
         for device in instance["devices"]:
             yield instance, device

@@ -36,7 +36,7 @@ class Watch:
     def begin(self, what: str) -> None:
         """Count one more collective. Raises the error that has separated the ranks before."""
         if self._broken is not None:
-            raise DistributedError(f"{self._broken} (no collective can run since: start the ranks again)")
+            raise DistributedError(f"{self._broken} (no collective can run any more: start the ranks again)")
         self.what = what
         self._roster.next_step()
 
@@ -87,7 +87,7 @@ class Watch:
                 return found
             time.sleep(_NAP)
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-        return self.broken(f"rank {self.rank} has lost the others ({reason}) in")
+        return self.broken(f"rank {self.rank} lost the other ranks ({reason}) in")
 
     def broken(self, how: str) -> DistributedError:
         """Return the error that ends this rank's part, and mark the rank as failed."""

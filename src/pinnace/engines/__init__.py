@@ -40,7 +40,7 @@ def _check_available(target: Target, subject: str, alternative: str) -> None:
     lacking = missing(target)
     if lacking:
         raise DeviceUnavailableError(
-            f"{subject}{target.device}:{target.device_id} is not there: {lacking}; to try without it "
+            f"{subject}{target.device}:{target.device_id} is not available: {lacking}; to try without it "
             f'set PINNACE_SIMULATE="{target.device}:{target.device_id + 1}"{alternative}'
         )
 

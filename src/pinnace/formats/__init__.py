@@ -37,7 +37,7 @@ def kind(source: Source, model_type: ModelType | None = None) -> ModelType:
     found = kind_of(source.data)
     if model_type is not None and found is not None and found is not model_type:
         raise ModelFormatError(
-            f"{source.name}: is {_KINDS[found][0]}, and ModelType.{model_type.name} was requested; "
+            f"{source.name}: is {_KINDS[found][0]}, but ModelType.{model_type.name} was requested; "
             f"use ModelType.{found.name}"
         )
     if found is None and model_type is None:

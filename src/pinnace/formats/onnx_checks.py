@@ -21,7 +21,7 @@ def check(model: ir.Model, graphs: Iterable[ir.Graph], file: str) -> None:
     `graphs` are those of `every_graph`.
     """
     if len(model.graph.outputs) > bounds.LEAVES:  # onnxruntime's time grows with the square of their number
-        many = f"{len(model.graph.outputs)} outputs, and at most {bounds.LEAVES} are taken"
+        many = f"{len(model.graph.outputs)} outputs, but at most {bounds.LEAVES} are supported"
         raise ModelFormatError(f"{file}: has {many}")
     for domain, opset in model.opset_imports.items():
         if not 0 < opset <= _MAX_OPSET:
@@ -108,7 +108,7 @@ def _check_calls(model: ir.Model, file: str) -> None:
 def check_tensor(tensor: ir.TensorProtocol, source: Source) -> None:
     """Raise ModelFormatError if the data of a small, parsed tensor does not match its declaration."""
     if tensor.size > 8 * len(source.data):
-        what = f"tensor {tensor.name!r} says that it has {tensor.size} elements, more than there is data for"
+        what = f"tensor {tensor.name!r} declares {tensor.size} elements, more than there is data for"
         raise ModelFormatError(f"{source.name}: {what}")
     try:
         tensor.numpy()

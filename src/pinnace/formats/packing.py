@@ -193,7 +193,7 @@ class _Bits:
         """Read the next `count` numbers of `width` bits."""
         end = self._at + count * width
         if end > 8 * len(self._bits):
-            raise self._pack.error(f"ends at bit {8 * len(self._bits)}, in {count} numbers of {width} bits")
+            raise self._pack.error(f"ends at bit {8 * len(self._bits)} of {count} numbers of {width} bits")
         weights = 1 << np.arange(width, dtype=np.int64)[::-1]
         numbers = np.empty(count, np.int32)
         for start in range(0, count, _CHUNK):
@@ -249,11 +249,11 @@ def _sparse(pack: Pack, data: Bytes, count: int) -> Integers:
     bits = _Bits(pack, data)
     width, present = bits.number(8), bits.number(32)
     if width > 32 or present > count:
-        raise pack.error(f"{present} of {count} elements at distances of {width} bits")
+        raise pack.error(f"has {present} of {count} elements, at distances of {width} bits")
     values = bits.looked_up(bits.table(pack.bits), present)
     places = np.cumsum(bits.take(present, width).astype(np.int64) + 1) - 1
     if places.max(initial=-1) >= count:
-        raise pack.error(f"an element at {places.max()} of {count}")
+        raise pack.error(f"has an element at {places.max()} of {count}")
     result = np.broadcast_to(pack.zero_point, pack.shape).reshape(-1).copy()
     result[places] = values
     return result

@@ -70,7 +70,7 @@ def simulated(kind: str, device_id: int) -> Simulated | None:
         there = f"makes {kind}:0 to {kind}:{count - 1}"
         if len(left) < count:
             there += f", of which {VISIBLE[kind]}={os.environ[VISIBLE[kind]]!r} leaves {len(left)}"
-        raise DeviceUnavailableError(f"{kind}:{device_id} is not there: {VARIABLE} {there}")
+        raise DeviceUnavailableError(f"{kind}:{device_id} is not available: {VARIABLE} {there}")
     return Simulated(kind, device_id, slice_of(sorted(os.sched_getaffinity(0)), left[device_id], count))
 
 

@@ -354,7 +354,7 @@ def kv_cache_scatter_update(
 ) -> Value:
     """ScatterElements from each batch's index on; the cache holds the result from here on."""
     if reduce not in ("none", "update", "0", "3"):
-        raise Unsupported(f"reduces what it writes by {reduce}")
+        raise Unsupported(f"reduces what it writes by {reduce}, which is not supported")
     place = b.axis(axis, var)
     steps = counting(b, b.dim(updates, place))
     starts = b.reshape(b.cast(indices, _INT64), [-1, *[1] * (b.rank(var) - 1)])

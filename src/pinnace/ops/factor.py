@@ -306,7 +306,7 @@ def svd(b: Builder, x: Tensor, full_matrices: bool = False, compute_uv: bool = T
         return values, empty, empty
     height, width = b.static_shape(x)[-2:]
     if full_matrices and height != width:
-        raise Unsupported("asks for the full matrices of an oblong one")
+        raise Unsupported("asks for the full matrices of a matrix that is not square")
     return values, left, right
 
 

@@ -26,7 +26,7 @@ def permuted(b: Builder, x: ir.Value, perm: tuple[int, ...]) -> ir.Value:
     4. Of a quantised weight the integers are reordered: engines look for their meaning beside its use.
     """
     if sorted(perm) != list(range(len(perm))):
-        raise Unsupported(f"has {list(perm)} as an order of dimensions")
+        raise Unsupported(f"has {list(perm)} as the order of dimensions, which is not a permutation")
     if perm == tuple(range(len(perm))):
         return x
     if x.const_value is not None and _keeps_bytes(x.const_value.shape.numpy(), perm) and not b.changes(x):

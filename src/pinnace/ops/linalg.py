@@ -162,7 +162,7 @@ def correlate(b: Builder, a: Tensor, v: Tensor, pad_mode: str = "valid") -> Valu
     mode = {"0": "pad", "1": "same", "2": "valid", "3": "full"}.get(pad_mode, pad_mode)
     sides = {"valid": (0, 0), "same": (count // 2, count - count // 2 - 1), "full": (count - 1, count - 1)}
     if mode not in sides:
-        raise Unsupported(f"has the pad_mode {pad_mode}")
+        raise Unsupported(f"has the pad_mode {pad_mode}, which is not supported")
     before, after = sides[mode] if long >= short else sides[mode][::-1]
     dtype = b.result(a)
     x, kernel = (b.op("Unsqueeze", b.cast(t, dtype), [0, 1]) for t in (x, kernel))

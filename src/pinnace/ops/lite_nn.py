@@ -23,7 +23,7 @@ def _padding(pad_mode: int, pads: Ints) -> dict[str, Any]:
     if pad_mode == _VALID or not any(pads):
         return {}
     if len(pads) != 4:
-        raise Unsupported(f"has pads {list(pads)}, and top, bottom, left and right are expected")
+        raise Unsupported(f"has pads {list(pads)}, but top, bottom, left and right are expected")
     top, bottom, left, right = pads
     return {"pads": [top, left, bottom, right]}
 
@@ -31,7 +31,7 @@ def _padding(pad_mode: int, pads: Ints) -> dict[str, Any]:
 def _both(what: str, sizes: Ints) -> list[int] | None:
     """Numbers for height and width; None, which is ONNX's default, where there are none."""
     if len(sizes) not in (0, 2):
-        raise Unsupported(f"has {what} {list(sizes)}, and one for height and one for width are expected")
+        raise Unsupported(f"has {what} {list(sizes)}, but one for height and one for width are expected")
     return list(sizes) or None
 
 

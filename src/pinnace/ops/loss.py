@@ -20,7 +20,7 @@ def reduced(b: Builder, x: Tensor, reduction: str) -> Tensor:
             return b.op("ReduceSum", x, keepdims=0)
         case "none":
             return x
-    raise Unsupported(f"reduces by {reduction!r}, which is not known")
+    raise Unsupported(f"reduces by {reduction!r}, which is unknown")
 
 
 functions(

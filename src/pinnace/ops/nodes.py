@@ -77,7 +77,7 @@ class Nodes:
     ) -> tuple[ir.Value, ...]:
         """Add a node with these operands and attributes."""
         if self._names + outputs > _MOST_VALUES:
-            raise Unsupported(f"needs more than {_MOST_VALUES} values, and no model has so many")
+            raise Unsupported(f"needs more than {_MOST_VALUES} values, which is too many for a model")
         given = [_attribute(name, value) for name, value in attributes.items()]
         node = ir.Node(domain, op_type, operands, given, num_outputs=outputs)
         node.meta[ORIGIN] = self.origins

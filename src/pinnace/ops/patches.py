@@ -58,7 +58,7 @@ def extract_image_patches(
     if is_same(padding):
         x = _same(b, x, kernel, steps, holes, 0.0)
     elif not is_valid(padding):
-        raise Unsupported(f"pads by {padding!r}, which is not known")
+        raise Unsupported(f"pads by {padding!r}, which is unknown")
     return b.op("Concat", *(part for _, part in _windows(b, x, kernel, steps, holes)), axis=1)
 
 

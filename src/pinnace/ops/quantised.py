@@ -45,7 +45,7 @@ def _for_channels(b: Builder, bounds: Tensor, x: Tensor, axis: int) -> Tensor:
 
 def _levels(bits: int, symmetric: bool, narrow: bool) -> tuple[int, int]:
     if not 2 <= bits <= 16:
-        raise Unsupported(f"quantises to {bits} bits, and 2 to 16 are known")
+        raise Unsupported(f"quantises to {bits} bits, but 2 to 16 are supported")
     first = -(1 << (bits - 1)) if symmetric else 0
     return first + int(narrow), first + (1 << bits) - 1
 

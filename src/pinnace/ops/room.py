@@ -13,7 +13,7 @@ _MOST = 1 << 25
 def room(*dims: int) -> tuple[int, ...]:
     """The dimensions of a constant; Unsupported where nobody would put it into a graph."""
     if min(dims, default=0) < 0 or math.prod(max(d, 1) for d in dims) > _MOST:
-        raise Unsupported(f"needs a constant of dimensions {list(dims)}, and no model has one")
+        raise Unsupported(f"needs a constant of dimensions {list(dims)}, which is impossible or too large")
     return dims
 
 

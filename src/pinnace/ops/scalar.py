@@ -56,7 +56,7 @@ def computed(b: Builder, now: Callable[..., Any], later: str, *operands: Value) 
     try:
         return now(*known)
     except TypeError:
-        raise Unsupported("takes numbers, and gets other values or too few") from None
+        raise Unsupported("takes numbers, but gets other values or too few") from None
 
 
 @function
@@ -125,7 +125,7 @@ def is_(b: Builder, x: Value, y: Value) -> Value:
         return x is y
     first, second = _number(b, x), _number(b, y)
     if not isinstance(first, bool) or not isinstance(second, bool):
-        raise Unsupported("asks whether other values than None, True and False are one object")
+        raise Unsupported("compares the identity of values other than None, True and False")
     return first is second
 
 

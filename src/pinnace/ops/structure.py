@@ -75,7 +75,7 @@ def identity(b: Builder, x: Value, *rest: Value) -> Value:
 def partial(b: Builder, function: Value, *arguments: Value) -> Value:
     """Nothing: a call is inlined."""
     if not isinstance(function, Closure):
-        raise Unsupported("binds arguments to what is no function")
+        raise Unsupported("binds arguments to a value that is not a function")
     return Closure(function.function, function.frame, (*function.bound, *arguments))
 
 

@@ -223,7 +223,7 @@ class Primitive:
             if name in self.unused or name in self._by_name or isinstance(value, Effects):
                 continue
             if not name and value is not None:
-                raise Unsupported(f"has {len(inputs)} inputs, and only {taken} are understood")
+                raise Unsupported(f"has {len(inputs)} inputs, but only {taken} are known")
             _check(b, "argument", name, value, default)
 
     def _check_attribute(self, b: Builder, name: str, value: Any) -> None:
@@ -245,7 +245,7 @@ def _check(b: Builder, kind: str, name: str, value: Any, default: Any) -> None:
     if value is None or default is signatures.DERIVED:
         return
     known = b.known(value)
-    given = f"{kind} {name!r} is {'known only in the run' if known is None else repr(known)}"
+    given = f"{kind} {name!r} is {'known only during the run' if known is None else repr(known)}"
     if default is signatures.GIVEN:
         raise Unsupported(f"{given}, which is not supported")
     if known is None or not signatures.same(known, default):

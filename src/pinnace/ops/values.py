@@ -123,5 +123,5 @@ def rebuild(value: Value, leaves: Iterator[Value]) -> Value:
 def refuse(value: Value, wanted: str) -> NoReturn:
     """Raise `Unsupported`: a value is not what is wanted of it."""
     if isinstance(value, TailCall):
-        raise Unsupported("comes from a function that calls itself other than at its end, which is no loop")
-    raise Unsupported(f"must be {wanted}, and it is {type(value).__name__}")
+        raise Unsupported("comes from a function that calls itself before its end, which is not a loop")
+    raise Unsupported(f"must be {wanted}, but it is {type(value).__name__}")

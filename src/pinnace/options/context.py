@@ -52,7 +52,7 @@ class Parallel(Options):
 
     workers_num: int = setting(
         "workers_num", _workers, 0,
-        "Requests that run at the same time; 0 chooses by the cores that are there.",
+        "Requests that run at the same time; 0 chooses by the available cores.",
     )  # fmt: skip
     device_ids: list[int] = setting("device_ids", _numbers, [], "Devices that the workers are spread over.")
     address: str = setting(
@@ -190,7 +190,7 @@ class Context(Options):
             case AscendDeviceInfo():
                 self.ascend, kind = device_info, "ascend"
             case _:
-                raise ArgumentValueError(f"{type(device_info)} describes no kind of device")
+                raise ArgumentValueError(f"{type(device_info)} is not the description of a device")
         self._target = [*self._target, kind] if self._appended else [kind]
         self._appended = True
 

@@ -82,7 +82,7 @@ class CPU(DeviceOptions):
     )  # fmt: skip
     thread_num: int = setting(
         "cpu_thread_num", count, 0,
-        "Threads that compute one request, at most 5 a core; 0 chooses by the cores that are there.",
+        "Threads that compute one request, at most 5 per core; 0 chooses by the available cores.",
     )  # fmt: skip
     inter_op_parallel_num: int = setting(
         "cpu_inter_op_parallel_num", count, 0,
@@ -94,7 +94,7 @@ class CPU(DeviceOptions):
     )  # fmt: skip
     thread_affinity_core_list: list[int] = setting(
         "cpu_thread_affinity_core_list", ints, [],
-        "Cores to bind threads to, in this order; goes before `thread_affinity_mode`.",
+        "Cores to bind threads to, in this order; it takes precedence over `thread_affinity_mode`.",
     )  # fmt: skip
 
     def __str__(self) -> str:
@@ -160,7 +160,7 @@ class Ascend(Accelerator):
     )  # fmt: skip
     rank_id: int = setting(
         "ascend_rank_id", count, 0,
-        "Rank of this process among those that run one model together; 0 where nothing was said.",
+        "Rank of this process among those that run one model together; 0 by default.",
     )  # fmt: skip
     group_size: int = setting(
         "ascend_group_size", _group_size, lambda _: launched("size", 1),

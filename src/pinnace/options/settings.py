@@ -155,7 +155,7 @@ def _place(path: str, error: configparser.Error) -> str:
         case configparser.DuplicateOptionError():
             return f"{path}:{error.lineno}: key {error.option!r} is given twice in [{error.section}]"
         case configparser.MissingSectionHeaderError():
-            return f"{path}:{error.lineno}: {error.line.strip()!r} stands before any [section]"
+            return f"{path}:{error.lineno}: {error.line.strip()!r} is before the first [section]"
         case configparser.ParsingError():
             line, _ = error.errors[0]
             return f"{path}:{line}: the line is neither [section] nor key=value"

@@ -81,5 +81,5 @@ def split(results: Sequence[Array], requests: Sequence[Request]) -> list[list[Ar
     ends = [0, *accumulate(map(rows_of, requests))]
     if any(result.shape[:1] != (ends[-1],) for result in results):
         shapes = [list(result.shape) for result in results]
-        raise EngineError(f"{ends[-1]} rows were given, and the results have shapes {shapes}")
+        raise EngineError(f"{ends[-1]} rows were given, but the results have shapes {shapes}")
     return [[result[begin:end].copy() for result in results] for begin, end in pairwise(ends)]

@@ -252,7 +252,7 @@ class Crew:
                 place.up = True
                 self.restarts += place.was_up
                 if place.was_up:
-                    _log.warning("the process of %s was lost and is restarted", place.device)
+                    _log.warning("the process of %s ended unexpectedly and was restarted", place.device)
             self._changed.notify_all()
 
 

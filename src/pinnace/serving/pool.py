@@ -140,8 +140,8 @@ class Workers(WorkerThreads):
             self.withdraw(request)
             raise
         if not done and not request.wait(0):
-            what = "waited for a worker" if self.withdraw(request) else "was running"
-            raise PredictTimeoutError(f"the prediction {what} when its {timeout} s were over")
+            what = "was waiting for a worker" if self.withdraw(request) else "was running"
+            raise PredictTimeoutError(f"the prediction {what} when its timeout of {timeout} s expired")
         return request.results()
 
     def submit(self, arrays: Sequence[Array], present: Callable[[list[Array]], Any]) -> Future[Any]:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 _log = logging.getLogger("pinnace.serving")
-_RAISED = "a callback of a prediction's future has raised"
+_RAISED = "a callback of a prediction's future raised an exception"
 
 
 class Request(Protocol):

@@ -57,7 +57,7 @@ class SplitPlan:
         names = [port.name for port in inputs]
         for name in split or ():
             if name not in names:
-                raise ArgumentValueError(f"split names {name!r}, and the inputs are {', '.join(names)}")
+                raise ArgumentValueError(f"split names {name!r}, but the inputs are {', '.join(names)}")
         able = [_has(port, axis) and (split is None or port.name in split) for port in inputs]
         if not any(able) or sum(able) < len(set(split or ())):
             which = "no input of the model has" if split is None else f"not all of {', '.join(split)} have"
@@ -95,7 +95,7 @@ class SplitPlan:
             size = array.shape[axis] if may else 0
             if (is_cut and size != total) or (may and not is_cut and self.rows not in (-1, size)):
                 raise DataMismatchError(
-                    f"input {port.name!r} has {size} rows at axis {axis}, and "
+                    f"input {port.name!r} has {size} rows at axis {axis}, but "
                     f"{self.inputs[self.first].name!r} has {total}"
                 )
         return [
@@ -109,7 +109,7 @@ class SplitPlan:
             return [total // count + (place < total % count) for place in range(count)]
         if total % max(1, self.rows) or not total:
             raise DataMismatchError(
-                f"the model computes {self.rows} rows at a time, and {total} is not a multiple of that; "
+                f"the model computes {self.rows} rows at a time, but {total} is not a multiple of that; "
                 f"export it with a free batch, or fill up the last rows"
             )
         return [self.rows] * (total // self.rows)

@@ -33,8 +33,8 @@ class Visit:
         """Return the worker of this thread. Raises ModelStateError in other threads, which would deadlock."""
         if self.worker is None:
             raise ModelStateError(
-                "this prediction has interrupted another one of the same model and thread, which cannot go "
-                "on before it ends: predict in a thread, not in the handler of a signal or a finalizer"
+                "this prediction interrupted another one of the same model and thread, which cannot continue "
+                "before it ends: predict in another thread, not in a signal handler or a finalizer"
             )
         return self.worker
 

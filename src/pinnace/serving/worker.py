@@ -92,7 +92,7 @@ class Worker:
         for port, array in zip(self.executable.inputs, arrays, strict=True):
             if not takes(port.shape, array.shape):
                 raise DataMismatchError(
-                    f"input {port.name!r} has shape {list(array.shape)}, and the model was resized to "
+                    f"input {port.name!r} has shape {list(array.shape)}, but the model was resized to "
                     f"{list(port.shape)} while the prediction waited"
                 ) from None
 

@@ -39,8 +39,8 @@ class Host:
         """
         if self.devices and _device(tensor.device) != _device(self.devices):
             raise mismatch(
-                f"{what} is a tensor on {tensor.device}, and the model runs on {self.devices}: give it one "
-                f"of that device, or one without a device"
+                f"{what} is a tensor on {tensor.device}, but the model runs on {self.devices}: pass a "
+                f"tensor of that device, or one in host memory"
             )
         # Callers pass arrays on to an executable and use only their shape: device memory has one too.
         return cast("Array", tensor.device_array()) if self.binds else tensor.get_data_to_numpy()
@@ -150,6 +150,6 @@ def check_sizes(port: Port, shape: Sequence[int]) -> None:
     free = [size for size, declared in zip(shape, port.shape, strict=True) if declared == -1]
     if not allowed(port.sizes, free):
         raise DataMismatchError(
-            f"input {port.name!r} has the shape {port.dims()}, and dynamic_dims allows "
+            f"input {port.name!r} has the shape {port.dims()}; dynamic_dims allows "
             f"{written(port.sizes)} for its free dimensions, but got {free}"
         )

@@ -121,8 +121,8 @@ def _check_output(tensor: Tensor, port: Port) -> None:
     have = tuple(tensor.shape)
     if tensor.dtype is not port.dtype or is_free(have) or not takes(port.shape, have):
         raise mismatch(
-            f"output {port.name!r} has {port.dtype} and shape {port.dims()}: the tensor on "
-            f"{tensor.device} that is to hold it has {tensor.dtype} and {list(have)}"
+            f"output {port.name!r} has {port.dtype} and shape {port.dims()}, but the tensor on "
+            f"{tensor.device} that shall receive it has {tensor.dtype} and {list(have)}"
         )
 
 

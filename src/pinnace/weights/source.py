@@ -92,7 +92,7 @@ class Source:
         if offset < 0 or offset + length > len(self.data):
             raise ModelFormatError(
                 f"{self.name}: tensor {name!r} is at bytes {offset} to {offset + length}, "
-                f"and the data ends at {len(self.data)}"
+                f"but the data ends at {len(self.data)}"
             )
         if self.path is None or length <= SMALL:
             return _view(name, dtype, shape, self.data[offset : offset + length])
@@ -113,7 +113,7 @@ class Source:
         if offset < 0 or offset + length > size:
             raise ModelFormatError(
                 f"{self.name}: tensor {name!r} is at bytes {offset} to {offset + length} "
-                f"of {location!r}, which has {size}"
+                f"of {location!r}, which has only {size}"
             )
         if length == 0:
             return ir.tensor(np.zeros(shape, dtype.numpy()), name=name)
@@ -205,7 +205,7 @@ class Source:
     def _look_at(self, path: Path) -> None:
         state = _state(path)
         if self.seen.setdefault(path, state) != state:
-            raise ModelFormatError(f"{path}: was changed while the model was built, or since; build it again")
+            raise ModelFormatError(f"{path}: changed during or after the build; build the model again")
 
     def again(self) -> Source:
         """Return the source for another build: the mapped bytes alone if the path names another or no file
@@ -245,7 +245,7 @@ class Source:
             )
         if not real.is_file():
             raise ModelFormatError(
-                f"{self.name}: {location!r}, which holds the weights of {name!r}, is no file"
+                f"{self.name}: {location!r}, which has the weights of {name!r}, is not a regular file"
             )
         return path
 
@@ -265,7 +265,7 @@ def _check_name(path: Path) -> None:
         str(path).encode()
     except UnicodeEncodeError:
         raise ModelFormatError(
-            f"{str(path)!r}: is not UTF-8, and engines open no such path: rename it, or build from a buffer"
+            f"{str(path)!r}: is not UTF-8, so engines cannot open it: rename it, or build from a buffer"
         ) from None
 
 
@@ -283,7 +283,7 @@ def _map(path: Path) -> memoryview:
     except FileNotFoundError:
         raise ModelFormatError(f"{path}: there is no such file") from None
     except IsADirectoryError:
-        raise ModelFormatError(f"{path}: is a directory, and a model file is expected") from None
+        raise ModelFormatError(f"{path}: is a directory, not a model file") from None
     except (OSError, ValueError) as error:
         raise ModelFormatError(f"{path}: cannot be read: {error}") from None
 
@@ -301,7 +301,7 @@ def check_size(what: str, dtype: ir.DataType, shape: tuple[int, ...], length: in
     check_shape(what, shape)
     needed = (math.prod(shape) * dtype.bitwidth + 7) // 8
     if needed != length:
-        raise ModelFormatError(f"{what} is {dtype.name}{list(shape)}, {needed} bytes, and {length} are there")
+        raise ModelFormatError(f"{what} is {dtype.name}{list(shape)}, {needed} bytes, but {length} are there")
 
 
 def _view(name: str, dtype: ir.DataType, shape: tuple[int, ...], data: memoryview) -> ir.TensorProtocol:

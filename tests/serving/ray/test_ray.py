@@ -227,7 +227,7 @@ def test_a_runner_gets_its_files_once_a_node(context, tmp_path, caches, monkeypa
         check(asyncio.run(runner.apredict(given[1])), oracle(path, given[1]))
         stats = runner.stats()
         assert (stats.workers, stats.served, stats.failed, stats.queued) == (3, 42, 0, 0)
-        with pytest.raises(NotSupportedError, match="a model on a cluster keeps the weights"):
+        with pytest.raises(NotSupportedError, match="weights and shapes of a model on a cluster"):
             runner.update_weights([[]])
         devices = runner.get_model_info("device").split(", ")
         assert sorted(device.partition(" ")[0] for device in devices)[0::2] == ["ascend:0", "ascend:1"]
@@ -247,7 +247,7 @@ def test_what_cannot_be_built(context, model, tmp_path):
     with pytest.raises(UnsupportedModelError, match="NoSuch x1"):
         pinnace.DataParallel(strange, context, device_ids=[0])
     with pytest.raises(
-        DeviceUnavailableError, match="7 actors were requested, and the cluster has room for 6"
+        DeviceUnavailableError, match="7 actors were requested, but the cluster has room for 6"
     ):
         pinnace.DataParallel(model, context, device_ids=[0, 1, 2, 3, 4, 5, 6])
     context.target = ["gpu"]

@@ -76,7 +76,7 @@ def shard(
     Raises `ModelFormatError`, `UnsupportedModelError`, `ConfigError`, `OSError`.
     """
     if ranks > _MOST_RANKS:
-        raise ConfigError(f"{ranks} ranks: a model is cut into at most {_MOST_RANKS}, each a file of its own")
+        raise ConfigError(f"{ranks} ranks: a model can be cut into at most {_MOST_RANKS} parts")
     source = Source.of_file(model)
     strategy = strategy or _chosen(source, ranks, shapes or {})
     parts: list[ir.Model] = []
@@ -95,7 +95,7 @@ def shard(
             split = tensor.cut(made, rank, ranks, choice.ways)
             why = _why(made, whole, split, choice)
             if not split:
-                what = f"{model}: has no product or table of weights that pays to cut for {ranks} ranks"
+                what = f"{model}: has no product or table of weights worth cutting for {ranks} ranks"
                 raise ConfigError(f"{what}; use --strategy pipeline")
         made.metadata_props[PART] = json.dumps(asdict(Partition(name, rank, ranks)))
         made.producer_name = "pinnace"

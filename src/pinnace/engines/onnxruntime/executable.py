@@ -287,7 +287,7 @@ def _copied(results: Sequence[Array], outputs: Sequence[Array]) -> list[Array]:
     for result, output in zip(results, outputs, strict=True):
         if result.shape != output.shape:
             raise EngineError(
-                f"onnxruntime: an output has the shape {list(result.shape)}, and not "
+                f"onnxruntime: an output has the shape {list(result.shape)}, not "
                 f"{list(output.shape)} as the model declares: call predict without output arrays"
             )
         np.copyto(output, result)

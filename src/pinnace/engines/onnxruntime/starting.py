@@ -21,7 +21,7 @@ _FILES = {CUDA: "cuda", TENSORRT: "tensorrt", CANN: "cann"}
 _FROM_PIP = "pip install 'onnxruntime-gpu[cuda,cudnn]' brings those of CUDA and cuDNN, the driver libcuda"
 _SOURCES = {
     CUDA: _FROM_PIP,
-    TENSORRT: f"{_FROM_PIP}; TensorRT is installed by itself, its libraries belong into LD_LIBRARY_PATH",
+    TENSORRT: f"{_FROM_PIP}; TensorRT is installed separately; add its libraries to LD_LIBRARY_PATH",
     CANN: "source CANN's set_env.sh before the start",
 }
 _NOT_THERE = (
@@ -65,7 +65,7 @@ def with_hint(text: str) -> str:
     """Return a message of onnxruntime, with an explanation if the memory of the device was full."""
     if not any(words in text for words in _NO_ROOM):
         return text
-    return f"the memory of the device is full, take a smaller batch or a lower precision: {text}"
+    return f"the device is out of memory, use a smaller batch or a lower precision: {text}"
 
 
 def _cause(provider: str) -> str:
@@ -74,7 +74,7 @@ def _cause(provider: str) -> str:
         ctypes.CDLL(str(_library(provider)))
     except OSError as error:
         return str(error)
-    return "its libraries can be loaded, the device or its driver is not ready"
+    return "its libraries can be loaded, but the device or its driver is not ready"
 
 
 def _library(provider: str) -> Path:

@@ -276,7 +276,7 @@ class _MindirReader:
         outside = tensor.external_data if tensor.HasField("external_data") else None
         length = len(tensor.raw_data) if outside is None else outside.length
         if length <= 0:
-            raise error("is packed, and its size in bytes is missing")
+            raise error("is packed, but its size in bytes is missing")
         raw = self._placed(tensor, name, ir.DataType.UINT8, (length,))
         dtype = DTYPES.get(tensor.data_type, ir.DataType.UNDEFINED)
         return quantised.unpacked(tensor, dtype, use, raw, self._budget, error)

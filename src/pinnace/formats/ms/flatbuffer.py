@@ -98,7 +98,7 @@ class Buffer:
             raise ModelFormatError(f"{self.source}: byte 0: {self._end} bytes are too few for a .ms model")
         identifier = bytes(self.data[4:8])
         if identifier != self.schema.identifier.encode():
-            what = f"the identifier is {identifier!r}, and {self.schema.identifier!r} is expected"
+            what = f"the identifier is {identifier!r}, but {self.schema.identifier!r} is expected"
             raise ModelFormatError(f"{self.source}: byte 4: {what}")
         return self._table(self.schema.root, _U32.unpack_from(self.data, 0)[0], None, self.schema.root)
 

@@ -242,7 +242,7 @@ class _MsReader:
         for node, table in zip(function.nodes, tables, strict=True):
             for name in node.outputs:
                 if name in seen:
-                    raise table.error("outputIndex", f"node {node.name!r} is not the first to give {name!r}")
+                    raise table.error("outputIndex", f"node {node.name!r} is the second to give {name!r}")
                 seen.add(name)
 
 

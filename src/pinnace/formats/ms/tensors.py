@@ -66,7 +66,7 @@ def constant(
         return packing.float32(name, shape, lambda: pack.unpack(raw.numpy()))
     size = math.prod(shape) * dtype.itemsize
     if not outside and span.length != size:
-        what = f"{name!r} is {dtype.name}{list(shape)}, {size} bytes, and {span.length} are there"
+        what = f"{name!r} is {dtype.name}{list(shape)}, {size} bytes, but the file has {span.length}"
         raise tensor.error("data", what)
     stored = _stored(source, name, dtype, shape, span, outside)
     if dtype is ir.DataType.FLOAT16 and use.in_float32:

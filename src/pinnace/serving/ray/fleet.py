@@ -46,7 +46,7 @@ def start(
         part = share(context, threads, each, wanted)
         if not part.most or wanted > part.most:
             raise DeviceUnavailableError(
-                f"{wanted or 'any'} actors were requested, and the cluster has room for {part.most}, each "
+                f"{wanted or 'any'} actors were requested, but the cluster has room for {part.most}, each "
                 f"with {_words(part.options)}"
             )
         order = Order(cargo.manifest, context, settings, part.threads, each)
@@ -120,7 +120,7 @@ def _await_placement(places: Sequence[ActorPlace], share: ActorResources) -> Non
     ready, waiting = ray.wait(asked, num_returns=len(asked), timeout=_PATIENCE)
     if waiting:
         raise DeviceUnavailableError(
-            f"Ray has found a place for {len(ready)} of {len(asked)} actors in {_PATIENCE:.0f} s; each "
+            f"Ray found a place for {len(ready)} of {len(asked)} actors in {_PATIENCE:.0f} s; each "
             f"asks for {_words(share.options)}, {_free_resources()}"
         )
     try:

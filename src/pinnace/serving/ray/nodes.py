@@ -47,8 +47,8 @@ def share(context: Context, threads: int, workers: int, wanted: int) -> ActorRes
     cards = sum(_counted(nodes, _CARDS[kind]))
     if not cards:
         raise DeviceUnavailableError(
-            f"no node of the cluster has a device of the kind {kind!r}: `ray start` there says how many it "
-            f'has, and PINNACE_SIMULATE="{kind}:2" in its environment simulates two'
+            f"no node of the cluster has a device of the kind {kind!r}: tell `ray start` there how many it "
+            f'has, or simulate two with PINNACE_SIMULATE="{kind}:2" in its environment'
         )
     part = 1 / workers
     asked = {"num_gpus": part} if kind == "gpu" else {"resources": {_CARDS[kind]: part}}
