@@ -254,7 +254,7 @@ def test_results_of_other_shapes_than_the_file_declares(size):
     for value in (1, 2):
         (result,) = execution.run([np.full((2, size), value, np.float32)])
         np.testing.assert_array_equal(result, np.full((2, size), -value))
-    with pytest.raises(EngineError, match=rf"has the shape \[2, {size}\], and not \[4\]"):
+    with pytest.raises(EngineError, match=rf"has the shape \[2, {size}\], not \[4\]"):
         execution.run([np.ones((2, size), np.float32)], [np.zeros(4, np.float32)])
 
 
