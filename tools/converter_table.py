@@ -1,9 +1,9 @@
 """ONNX's operator tests through the converter: how many are still right in what runs its files.
 
-    python tools/converter_table.py [--mindspore INTERPRETER] [--only NAME*] [--verbose]
+    python tools/converter_table.py [--mindspore INTERPRETER] [--lite INTERPRETER] [--only NAME*] [--verbose]
 
-Each case is converted to `.mindir`, and the file is run by Pinnace, and by real MindSpore if an interpreter
-that has it is given. A result is right if types, shapes and values are those of the test, within its own
+Each case is converted to `.mindir` and to `.ms`, and the files are run by Pinnace, and by real MindSpore and
+MindSpore Lite if interpreters that have them are given. A result is right if types, shapes and values are those of the test, within its own
 tolerances. Cases that plain onnxruntime does not get right are left out of the counts.
 """
 
@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import fnmatch
+import select
 import subprocess
 import tempfile
 import warnings
@@ -32,7 +33,9 @@ from pinnace.options.target import Target
 from pinnace.types import ModelType
 from pinnace.weights.source import Source
 
-SERVER = Path(__file__).parent / "run_in_mindspore.py"
+TOOLS = Path(__file__).parent
+LIMIT = 60
+"""Seconds that another runtime may take for a case."""
 Arrays = list[np.ndarray]
 
 
@@ -44,11 +47,11 @@ class Column(NamedTuple):
     run: object
 
 
-class MindSpore:
-    """A process of MindSpore, started again when it ends."""
+class Server:
+    """A process of another runtime, started again when it ends, and ended when it takes too long."""
 
-    def __init__(self, interpreter: str, folder: Path) -> None:
-        self.command, self.folder = [interpreter, str(SERVER)], folder
+    def __init__(self, interpreter: str, script: str, folder: Path) -> None:
+        self.command, self.folder = [interpreter, str(TOOLS / script)], folder
         self.process: subprocess.Popen[str] | None = None
 
     def __call__(self, model: Path, inputs: Arrays) -> Arrays:
@@ -62,11 +65,13 @@ class MindSpore:
                 stderr=subprocess.DEVNULL,
                 text=True,
             )
-        print(model, given, made, file=self.process.stdin, flush=True)
-        answer = self.process.stdout.readline()
+        process = self.process
+        print(model, given, made, file=process.stdin, flush=True)
+        if not select.select([process.stdout], [], [], LIMIT)[0]:
+            process.kill()
+        answer = process.stdout.readline()
         if not answer:
-            self.process.wait()
-            raise RuntimeError("the process ended")
+            raise RuntimeError(f"the process ended with {process.wait()}")
         if answer.strip() != "ANSWER":
             raise RuntimeError(answer.removeprefix("ANSWER ").strip())
         with np.load(made) as results:
@@ -137,6 +142,7 @@ def judge(case: TestCase, columns: list[Column], folder: Path) -> dict[str, str]
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--mindspore", metavar="INTERPRETER", help="python that has mindspore")
+    parser.add_argument("--lite", metavar="INTERPRETER", help="python that has mindspore_lite")
     parser.add_argument("--only", default="*", help="cases of these names")
     parser.add_argument("--verbose", action="store_true", help="name all cases that are wrong")
     options = parser.parse_args()
@@ -144,10 +150,15 @@ def main() -> None:
     counts: Counter[str] = Counter()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        columns = [Column(".mindir in Pinnace", ModelType.MINDIR, by_pinnace)]
+        mindir, ms = ModelType.MINDIR, ModelType.MINDIR_LITE
+        columns = [Column(".mindir in Pinnace", mindir, by_pinnace), Column(".ms in Pinnace", ms, by_pinnace)]
         if options.mindspore:
-            server = MindSpore(options.mindspore, folder)
-            columns.append(Column(".mindir in MindSpore", ModelType.MINDIR, server))
+            server = Server(options.mindspore, "run_in_mindspore.py", folder)
+            columns.append(Column(".mindir in MindSpore", mindir, server))
+        if options.lite:
+            server = Server(options.lite, "run_in_lite.py", folder)
+            columns.append(Column(".mindir in MindSpore Lite", mindir, server))
+            columns.append(Column(".ms in MindSpore Lite", ms, server))
         for case in load_model_tests(kind="node"):
             if not fnmatch.fnmatch(case.name, options.only):
                 continue

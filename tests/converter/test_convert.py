@@ -1,4 +1,4 @@
-"""Conversion of single operators to MindIR, run by Pinnace beside the ONNX model itself."""
+"""Conversion of single operators to all formats, run by Pinnace beside the ONNX model itself."""
 
 import numpy as np
 import onnx
@@ -10,6 +10,7 @@ from pinnace.converter.convert import Options, convert
 from pinnace.errors import UnsupportedModelError
 from pinnace.options.settings import Settings
 from pinnace.options.target import Target
+from pinnace.types import ModelType
 from pinnace.weights.source import Source
 
 
@@ -34,6 +35,7 @@ def run(given, *inputs):
         executable.close()
 
 
+@pytest.mark.parametrize(("kind", "suffix"), [(ModelType.MINDIR, ".mindir"), (ModelType.MINDIR_LITE, ".ms")])
 @pytest.mark.parametrize(
     ("op_type", "weights", "attributes"),
     [
@@ -43,11 +45,11 @@ def run(given, *inputs):
         ("Transpose", (), {"perm": [0, 2, 3, 1]}),
     ],
 )
-def test_a_converted_operator_gives_the_same(op_type, weights, attributes, tmp_path):
+def test_a_converted_operator_gives_the_same(op_type, weights, attributes, kind, suffix, tmp_path):
     x = np.random.default_rng(0).normal(size=(1, 2, 5, 6)).astype(np.float32)
     original = model(op_type, [x.shape], weights, **attributes)
-    summary = convert(Source.of_buffer(original), None, tmp_path / "made", Options())
-    assert summary.files == (tmp_path / "made.mindir",)
+    summary = convert(Source.of_buffer(original), None, tmp_path / "made", Options(save_type=kind))
+    assert summary.files == (tmp_path / f"made{suffix}",)
     (expected,), (given,) = run(original, x), run(summary.files[0], x)
     np.testing.assert_allclose(given, expected, rtol=1e-6, atol=1e-6)  # sums in another order
 

@@ -17,6 +17,7 @@ from pinnace.weights.source import Source
 
 _OUTPUTS = {
     ModelType.MINDIR: (Dialect.MINDSPORE, ".mindir", "pinnace.formats.mindir.writer"),
+    ModelType.MINDIR_LITE: (Dialect.LITE, ".ms", "pinnace.formats.ms.writer"),
 }
 """The formats that models are written in: dialect, suffix, and the module that writes files."""
 

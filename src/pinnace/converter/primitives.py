@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
+from pinnace.converter.tidy import tidied
 from pinnace.ops import signatures, structure
 from pinnace.ops.builder import Builder
 from pinnace.ops.values import Unsupported, Value
@@ -40,6 +41,8 @@ class Primitives(Builder):
         """The name of the ONNX node that is raised."""
         self.literals: dict[str, Literal] = {}
         self.parameters: dict[str, ir.TensorProtocol] = {}
+        self.channels_last: dict[str, ir.Value] = {}
+        """Images with their channels last, by the name of the same with channels first."""
         self._known: dict[str, str] = {}
 
     def ops(
@@ -149,6 +152,8 @@ class Primitives(Builder):
             if like is None:
                 raise TypeError("a number needs a tensor beside it to tell its type")
             return self.name(self.like(x, like))
+        if self.dialect is Dialect.LITE:  # its nodes read nothing but tensors
+            return self.name(self.constant(x, np.int32))
         return self.literal(_literal(x))
 
     def _computed(self, name: str, kind: str) -> str:
@@ -170,9 +175,25 @@ class Primitives(Builder):
         if node is not None and x.dtype is not None and len(node.outputs) == 1:
             node.types = (type_of(x),)
 
+    def _own(self, taken: set[str], names: list[str], outputs: Sequence[ir.Value]) -> list[str]:
+        """The names of outputs, with a copy for each that is an input, a constant, or an output before."""
+        found = []
+        for name, output in zip(names, outputs, strict=True):
+            if name in taken or name in self.parameters or name in self.literals:
+                shape = self.op("Shape", output)
+                name = self.name(self.op("Reshape", output, shape))
+                self.written[name].types = (type_of(output),)
+            taken.add(name)
+            found.append(name)
+        return found
+
     def program_function(self, inputs: Sequence[Input], outputs: Sequence[ir.Value]) -> Function:
         """Return the function, whose results are tensors of the ONNX graph."""
         names = [self.name(x) for x in outputs]
+        if self.dialect is Dialect.LITE:
+            names = self._own({i.name for i in inputs}, names, outputs)
+            nodes = tidied(list(self.written.values()), names)
+            return Function(self.function, inputs, names, nodes, self.parameters, self.literals)
         if len(names) > 1 and self.dialect is Dialect.MINDSPORE:
             types = [type_of(x) for x in outputs]
             names = [self.named(structure.TUPLE, *names)]

@@ -65,9 +65,9 @@ lite_formulas(
         end = Where(count < 0, last, start + count)
         Slice(x, start, end, axes or None)
     Stack: *x, axis: int = 0 -> Concat(*[Unsqueeze(v, [axis]) for v in x], axis=axis)
-    TopKFusion; largest: x, k: Ints, axis: int = -1, sorted_: bool = True ->
+    TopKFusion; largest: x, k, axis: int = -1, sorted_: bool = True ->
         # TopK, the largest, whatever `largest` says: the converter loses it, and the runtime does not look.
-        values, places = ops("TopK", 2, x, k, axis=axis, sorted=sorted_)
+        values, places = ops("TopK", 2, x, Reshape(cast(k, INT64), [1]), axis=axis, sorted=sorted_)
         (values, cast(places, INT32))
     Unsqueeze ExpandDims: x, axis: Ints -> Unsqueeze(x, axis)
     Where: condition, x = None, y = None ->

@@ -58,7 +58,9 @@ def find(dialect: Dialect, op_type: str, domain: str = "") -> Rule | None:
 
 def parts_of(dialect: Dialect, op_type: str, domain: str = "") -> Rule | None:
     """Return the rule that takes an operator apart into others."""
-    return _table("parts").get(op_type) if domain in ("", "ai.onnx") else None
+    tables = ("lite_parts", "parts") if dialect is Dialect.LITE else ("parts",)
+    found = (_table(name).get(op_type) for name in tables)
+    return next(filter(None, found), None) if domain in ("", "ai.onnx") else None
 
 
 @cache

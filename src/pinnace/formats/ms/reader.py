@@ -67,6 +67,7 @@ class _MsReader:
         self.functions = _unique([str(g["name"]) or f"graph{i}" for i, g in enumerate(self.graphs)])
         self.labels = [str(t["name"]) for t in self.tensors]
         self.names = self._value_names()
+        self._computed = {i for t in self.nodes for i in self._indices(t, "outputIndex")}
         self._uses = self._find_uses()
         self._budget = packing.ElementBudget(source)
         self._constants: dict[int, ir.TensorProtocol | None] = {}
@@ -163,6 +164,8 @@ class _MsReader:
         return TypeInfo(declared.dtype, None) if declared is not None and unknown else declared
 
     def _constant(self, index: int) -> ir.TensorProtocol | None:
+        if index in self._computed:
+            return None  # tensors without elements have no data, either
         if index not in self._constants:
             use = self._uses.get(index, tensors.ConstantUse())
             self._constants[index] = tensors.constant(self.tensors[index], self.source, use, self._budget)

@@ -1,0 +1,350 @@
+"""Rules of MindSpore Lite's dialect (see `rules`), whose images have their channels last (see `images`)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+
+from pinnace.converter.primitives import Primitives, number_of
+from pinnace.converter.rules import Rules, images, rules, shapes
+from pinnace.ops.formulas import function
+from pinnace.ops.values import Unsupported, Value
+
+assert images
+assert shapes  # their functions are those of the rules
+
+_RELU, _SIGMOID, _RELU6, _ELU, _LEAKY_RELU, _SOFTPLUS, _TANH = 1, 2, 3, 4, 5, 9, 10  # ActivationType
+_HSWISH, _HSIGMOID, _SWISH, _GELU = 12, 13, 18, 19
+_FLOAT_PAD, _REFLECT = 0, 1  # PaddingMode
+_IMAGE = 4
+"""Dimensions of an image."""
+_REDUCTIONS = {"Mean": 0, "Max": 1, "Min": 2, "Prod": 3, "Sum": 4, "SumSquare": 5, "L1": 6, "L2": 8}
+_METHODS = {"linear": 0, "nearest": 1, "cubic": 2}
+_COORDINATES = {"asymmetric": 0, "align_corners": 1, "half_pixel": 2}
+_NEAREST = {"round_prefer_floor": 1, "round_prefer_ceil": 2, "floor": 3, "ceil": 4}
+
+
+@function
+def _ints32(b: Primitives, numbers: Sequence[int]) -> ir.Value:
+    """A vector of int32."""
+    return b.constant(list(numbers), np.int32)
+
+
+@function
+def _int32(b: Primitives, number: int) -> ir.Value:
+    """A scalar of int32."""
+    return b.constant(number, np.int32)
+
+
+@function
+def _in_int32(b: Primitives, x: ir.Value) -> ir.Value:
+    """Places or sizes as int32, which all kernels take."""
+    known = b.known(x)
+    if known is not None:
+        limits = np.iinfo(np.int32)
+        return b.constant(np.clip(known, limits.min, limits.max), np.int32)
+    return x if x.dtype is ir.DataType.INT32 else b.op("Cast", x, to=ir.DataType.INT32.value)
+
+
+@function
+def _of(b: Primitives, x: ir.Value, dtype: ir.DataType) -> ir.Value:
+    """A result of int32 as the type that ONNX has for it."""
+    x.type = ir.TensorType(ir.DataType.INT32)
+    return b.cast(x, dtype)
+
+
+@function
+def _folded(b: Primitives, primitive: str, *x: ir.Value) -> ir.Value:
+    """A primitive of two operands over all."""
+    result = x[0]
+    for other in x[1:]:
+        result = images.over(b, primitive, result, other)
+    return result
+
+
+_ELEMENTWISE: Rules = rules(
+    __name__,
+    """
+    Abs("Abs") Ceil("Ceil") Cos("Cos") Erf("Erf") Exp("ExpFusion") Floor("Floor") Log("Log") Neg("Neg") Not("LogicalNot") Reciprocal("Reciprocal") Round("Round") Sin("Sin") Sqrt("Sqrt"): primitive, X ->
+        over(primitive, X)
+    Relu(1) Sigmoid(2) Softplus(9) Tanh(10) HardSwish(12): activation, X ->
+        if not is_float(X):
+            raise Unsupported("is not of floating-point numbers")
+        over("Activation", X, activation_type=activation)
+    Elu: X, alpha: float = 1.0 -> over("Activation", X, activation_type=_ELU, alpha=alpha)
+    LeakyRelu: X, alpha: float = 0.01 -> over("Activation", X, activation_type=_LEAKY_RELU, alpha=alpha)
+    HardSigmoid: X, alpha: float = 0.2, beta: float = 0.5 ->
+        if abs(alpha - 1 / 6) > 1e-6 or beta != 0.5:
+            raise Unsupported("is of other numbers")
+        over("Activation", X, activation_type=_HSIGMOID)
+    Swish: X, alpha: float = 1.0 ->
+        if alpha != 1:
+            raise Unsupported("is of another number")
+        over("Activation", X, activation_type=_SWISH)
+    Gelu: X, approximate: str = "none" ->
+        over("Activation", X, activation_type=_GELU, approximate=approximate == "tanh")
+    Clip: input, min = None, max = None ->
+        low, high = known(min), known(max)
+        if is_float(input) and low is not None and high is not None and low == 0 and high == 6:
+            return over("Activation", input, activation_type=_RELU6)
+        y = input if min is None else over("Maximum", input, min)
+        y if max is None else over("Minimum", y, max)
+    PRelu: X, slope ->
+        if rank(X) != 4 or not is_float(X) or len([d for d in static_shape(slope) if d != 1]) > 1 or static_shape(slope)[-3:][:1] != shape(X)[1:2]:
+            raise Unsupported("is not by channel")
+        nchw(PReLUFusion(nhwc(X), flat(slope)))
+    Add("AddFusion") Sub("SubFusion") Mul("MulFusion") Div("DivFusion") And("LogicalAnd") Or("LogicalOr") Xor("NotEqual") Equal("Equal") Greater("Greater") GreaterOrEqual("GreaterEqual") Less("Less") LessOrEqual("LessEqual"): primitive, A, B ->
+        over(primitive, A, B)
+    Pow: X, Y -> over("PowFusion", X, cast(Y, dtype(X)))
+    Mod: A, B, fmod: int = 0 ->
+        if is_float(A) and not fmod:
+            raise Unsupported("is of floating-point numbers")
+        over("Mod" if fmod else "FloorMod", A, B)
+    Max("Maximum") Min("Minimum") Sum("AddFusion"): primitive, *inputs -> folded(primitive, *inputs)
+    Where: condition, X, Y -> Where(condition, X, Y)
+    Identity: x -> x
+    Dropout; seed ratio: data, ratio: Value = None, training_mode: bool = False ->
+        if training_mode:
+            raise Unsupported("draws at random")
+        data
+    Cast; saturate: input, to: int -> cast(input, datatype(to))
+    Softmax: input, axis: int = -1 -> Softmax(input, axis=(axis,))
+    LogSoftmax: input, axis: int = -1 -> LogSoftmax(input, axis=axis)
+    CumSum: x, axis: int, exclusive: int = 0, reverse: int = 0 ->
+        CumSum(x, int32(axis), exclusive=bool(exclusive), reverse=bool(reverse))
+    """,
+)
+_SHAPES: Rules = rules(
+    __name__,
+    """
+    Shape: data, start: int = 0, end: int | None = None ->
+        if start or end is not None:
+            raise Unsupported("takes a part of the shape")
+        of(Shape(data), INT64)
+    Size: data -> of(Size(data), INT64)
+    Reshape: data, shape, allowzero: int = 0 ->
+        dims = target(data, shape, allowzero)
+        if allowzero and known(shape) is None or isinstance(dims, tuple) and 0 in dims:
+            raise Unsupported("has dimensions of size zero")
+        Reshape(data, ints32(dims) if isinstance(dims, tuple) else in_int32(dims))
+    Flatten: input, axis: int = 1 -> Reshape(input, ints32(matrix(input, axis)))
+    Squeeze: data, axes: Value = None ->
+        at = numbers(axes)
+        if at is None:
+            return Reshape(data, ints32(declared_dims()))
+        Squeeze(data, axis=at)
+    Unsqueeze: data, axes: Value ->
+        at = numbers(axes)
+        if at is None:
+            return Reshape(data, ints32(declared_dims()))
+        for axis in sorted([a % (rank(data) + len(at)) for a in at]):
+            data = Unsqueeze(data, axis=(axis,))
+        data
+    Transpose: data, perm: Ints | None = None -> turned(data, perm or tuple(range(rank(data)))[::-1])
+    Concat: *inputs, axis: int -> joined(inputs, axis)
+    Expand: input, shape ->
+        dims = broadcast(input, shape)
+        if isinstance(dims, tuple):
+            return BroadcastTo(input, shape=dims)
+        BroadcastTo(input, in_int32(dims))
+    Tile: input, repeats -> TileFusion(input, in_int32(repeats))
+    Gather: data, indices, axis: int = 0 -> Gather(data, indices, int32(axis))
+    GatherElements: data, indices, axis: int = 0 -> GatherD(data, int32(axis), indices)
+    GatherND: data, indices, batch_dims: int = 0 ->
+        if batch_dims:
+            raise Unsupported("has batch dimensions")
+        GatherNd(data, indices)
+    ScatterElements Scatter: data, indices, updates, axis: int = 0, reduction: str = "none" ->
+        if reduction != "none":
+            raise Unsupported(f"of reduction {reduction}")
+        ScatterElements(data, indices, updates, axis=axis)
+    ScatterND: data, indices, updates, reduction: str = "none" ->
+        if reduction not in ("none", "add"):
+            raise Unsupported(f"of reduction {reduction}")
+        op("TensorScatterAdd" if reduction == "add" else "ScatterNdUpdate", data, indices, updates)
+    Slice: data, starts, ends, axes = None, steps = None ->
+        count = static_shape(starts)[0]
+        at = ints32(range(count)) if axes is None else in_int32(axes)
+        by = ints32([1] * count) if steps is None else in_int32(steps)
+        StridedSlice(data, in_int32(starts), in_int32(ends), at, by)
+    Split: input, split = None, axis: int = 0, num_outputs: int | None = None ->
+        sizes = sizes_of(input, split, axis)
+        ops("Split", len(sizes), input, output_num=len(sizes), size_splits=sizes, axis=axis % rank(input))
+    Pad: data, pads, constant_value = None, axes: Ints | None = None, mode: str = "constant", value: float = 0.0 ->
+        if known(pads) is None or mode not in ("constant", "reflect"):
+            raise Unsupported("has a padding that is no constant")
+        both = both_sides(known(pads), axes, rank(data))
+        if min(both) < 0:
+            raise Unsupported("cuts")
+        pairs = in_rows(both)
+        filled = value if constant_value is None else known(constant_value)
+        if filled is None or not is_float(data):
+            return PadFusion(data, pairs, flat(constant_value) if constant_value is not None else constant([0], np.int32))
+        PadFusion(data, pairs, padding_mode=_REFLECT if mode == "reflect" else _FLOAT_PAD, constant_value=filled.item() if constant_value is not None else filled)
+    OneHot: indices, depth, values, axis: int = -1 ->
+        OneHot(indices, in_int32(depth), values, axis=axis)
+    Range: start, limit, delta -> Range(start, limit, delta)
+    ConstantOfShape: input, value = None ->
+        Fill(constant(0, np.float32) if value is None else constant(value.numpy()[0]), in_int32(input))
+    Trilu: input, k: int = 0, upper: int = 1 -> op("Triu" if upper else "Tril", input, constant(k, np.int64))
+    DepthToSpace: input, blocksize: int, mode: str = "DCR" ->
+        nchw(DepthToSpace(nhwc(input), block_size=blocksize, mode=mode, format=1))
+    SpaceToDepth: input, blocksize: int, mode: str = "DCR" ->
+        if mode != "DCR":
+            raise Unsupported(f"of mode {mode}")
+        nchw(SpaceToDepth(nhwc(input), block_size=blocksize, format=1))
+    TopK: X, K, axis: int = -1, largest: int = 1, sorted: int = 1 ->
+        if not largest:
+            raise Unsupported("takes the smallest")
+        values, places = ops("TopKFusion", 2, X, in_int32(K), axis=axis % rank(X), sorted=True, largest=1)
+        (values, of(places, INT64))
+    NonZero: X -> of(turned(op("Where", X), (1, 0)), INT64)
+    NonMaxSuppression: boxes, scores, most = None, overlap = None, score = None, center_point_box: int = 0 ->
+        limits = [constant(0, np.int64) if most is None else most, constant(0, np.float32) if overlap is None else overlap]
+        rest = [] if score is None else [score]
+        of(NonMaxSuppression(boxes, scores, *limits, *rest, center_point_box=center_point_box), INT64)
+    ReverseSequence: input, sequence_lens, batch_axis: int = 1, time_axis: int = 0 ->
+        ReverseSequence(input, sequence_lens, seq_dim=time_axis, batch_dim=batch_axis)
+    """,
+)
+_NETWORKS: Rules = rules(
+    __name__,
+    """
+    ReduceMean("Mean") ReduceMax("Max") ReduceMin("Min") ReduceProd("Prod") ReduceSum("Sum") ReduceSumSquare("SumSquare") ReduceL1("L1") ReduceL2("L2"): what, data, axes: Ints | None = None, keepdims: int = 1, noop_with_empty_axes: int = 0 ->
+        if not axes and noop_with_empty_axes:
+            return over("MulFusion", data, data) if what == "SumSquare" else over("Abs", data) if what[0] == "L" else data
+        reduction(data, tuple(axes or ()), _REDUCTIONS[what], bool(keepdims))
+    ArgMax("ArgMaxFusion") ArgMin("ArgMinFusion"): primitive, data, axis: int = 0, keepdims: int = 1, select_last_index: int = 0 ->
+        if select_last_index:
+            raise Unsupported("takes the last of equal ones")
+        of(op(primitive, data, axis=axis, top_k=1, keep_dims=bool(keepdims)), INT64)
+    MatMul: A, B -> MatMulFusion(A, B)
+    Gemm: A, B, C = None, alpha: float = 1.0, beta: float = 1.0, transA: int = 0, transB: int = 0 ->
+        if alpha != 1 or beta != 1 or not is_float(A) or C is not None and (known(C) is None or rank(C) != 1):
+            raise Unsupported("scales")
+        rest = [] if C is None else [C]
+        MatMulFusion(A, B, *rest, transpose_a=bool(transA), transpose_b=bool(transB))
+    Conv: X, W, B = None, auto_pad: str = "NOTSET", dilations: Ints = (), group: int = 1, kernel_shape: Ints = (), pads: Ints = (), strides: Ints = () ->
+        if rank(X) != 4:
+            raise Unsupported("is not over two dimensions")
+        pads = in_pairs(auto_pad, pads, 2)
+        rest = [] if B is None else [B]
+        y = Conv2DFusion(nhwc(X), nhwc(W), *rest, format=1, kernel_size=shape(W)[2:], stride=strides or (1, 1), dilation=dilations or (1, 1), pad_mode=0, pad_list=pads, group=group, in_channel=shape(W)[1] * group, out_channel=shape(W)[0])
+        nchw(y)
+    ConvTranspose: X, W, B = None, auto_pad: str = "NOTSET", dilations: Ints = (), group: int = 1, kernel_shape: Ints = (), output_padding: Ints = (), output_shape: Ints = (), pads: Ints = (), strides: Ints = () ->
+        if rank(X) != 4 or output_shape:
+            raise Unsupported("is not over two dimensions")
+        pads = in_pairs(auto_pad, pads, 2)
+        rest = [] if B is None else [B]
+        y = Conv2dTransposeFusion(nhwc(X), nhwc(W), *rest, format=1, kernel_size=shape(W)[2:], stride=strides or (1, 1), dilation=dilations or (1, 1), pad_mode=0, pad_list=pads, group=group, in_channel=shape(W)[0], out_channel=shape(W)[1] * group, output_paddings=output_padding or (0, 0))
+        nchw(y)
+    MaxPool("MaxPoolFusion") AveragePool("AvgPoolFusion"); storage_order: primitive, X, auto_pad: str = "NOTSET", ceil_mode: int = 0, count_include_pad: int = 0, dilations: Ints = (), kernel_shape: Ints = (), pads: Ints = (), strides: Ints = () ->
+        if rank(X) != 4 or max(dilations or (1,)) > 1 or results() > 1 or (count_include_pad and max(pads or (0,))):
+            raise Unsupported("has places or dilations, or is not over two dimensions")
+        pads = in_pairs(auto_pad, pads, 2)
+        y = op(primitive, nhwc(X), format=1, kernel_size=kernel_shape, strides=strides or (1, 1), pad_mode=0, pad=pads, round_mode=ceil_mode)
+        nchw(y)
+    GlobalMaxPool("MaxPoolFusion") GlobalAveragePool("AvgPoolFusion"): primitive, X ->
+        if rank(X) != 4:
+            raise Unsupported("is not over two dimensions")
+        nchw(whole_pool(primitive, nhwc(X)))
+    BatchNormalization; momentum spatial: X, scale, B, mean, var, epsilon: float = 1e-5, training_mode: int = 0 ->
+        if training_mode or rank(X) != 4:
+            raise Unsupported("trains, or is not over two dimensions")
+        nchw(FusedBatchNorm(nhwc(X), scale, B, mean, var, epsilon=epsilon))
+    InstanceNormalization: input, scale, B, epsilon: float = 1e-5 ->
+        if rank(input) != 4:
+            raise Unsupported("is not over two dimensions")
+        InstanceNorm(input, scale, B, epsilon=epsilon)
+    LayerNormalization; stash_type: X, Scale, B = None, axis: int = -1, epsilon: float = 1e-5 ->
+        if results() > 1 or B is None or static_shape(Scale) != shape(X)[axis:]:
+            raise Unsupported("gives more than one result")
+        LayerNormFusion(X, Scale, B, begin_norm_axis=axis, begin_params_axis=axis, epsilon=epsilon, elementwise_affine=True)
+    LRN: X, size: int, alpha: float = 0.0001, beta: float = 0.75, bias: float = 1.0 ->
+        if rank(X) != 4 or size % 2 == 0:
+            raise Unsupported("is not over two dimensions")
+        nchw(LRN(nhwc(X), depth_radius=size // 2, bias=bias, alpha=alpha / size, beta=beta, norm_region="ACROSS_CHANNELS"))
+    Resize; keep_aspect_ratio_policy: X, roi = None, scales = None, sizes = None, antialias: int = 0, axes: Ints | None = None, coordinate_transformation_mode: str = "half_pixel", cubic_coeff_a: float = -0.75, exclude_outside: int = 0, extrapolation_value: float = 0.0, mode: str = "nearest", nearest_mode: str = "round_prefer_floor" ->
+        coordinates, place = coordinate_transformation_mode, nearest_mode if mode == "nearest" else "floor"
+        size, factors = resized(X, scales, sizes, axes)
+        if antialias or coordinates not in _COORDINATES or mode == "cubic" and exclude_outside:
+            raise Unsupported(f"has coordinate_transformation_mode {coordinates} or antialias {antialias}")
+        y = Resize(nhwc(X), *factors, format=1, method=_METHODS[mode], new_height=size[0], new_width=size[1], coordinate_transform_mode=_COORDINATES[coordinates], cubic_coeff=cubic_coeff_a, nearest_mode=_NEAREST[place])
+        nchw(y)
+    """,
+)
+RULES: Rules = {**_ELEMENTWISE, **_SHAPES, **_NETWORKS}
+
+
+@function
+def _datatype(b: Primitives, to: int) -> ir.DataType:
+    """ONNX's element type of a number; MindSpore must have it."""
+    number_of(ir.DataType(to))
+    return ir.DataType(to)
+
+
+@function
+def _whole_pool(b: Primitives, primitive: str, x: ir.Value) -> ir.Value:
+    """A pool of the whole image."""
+    whole: dict[str, Any] = {"format": 1, "strides": (1, 1), "pad": (0, 0, 0, 0), "global": True}
+    return b.op(primitive, x, **whole)
+
+
+@function
+def _numbers(b: Primitives, axes: Value) -> tuple[int, ...] | None:
+    """Axes that are known, none where none are given."""
+    if not isinstance(axes, ir.Value):
+        return axes or ()
+    known = b.known(axes)
+    return None if known is None else tuple(map(int, known.reshape(-1)))
+
+
+@function
+def _declared_dims(b: Primitives) -> tuple[int, ...]:
+    """The shape that the model declares of the result, of which one dimension may be free."""
+    declared = b.declared[0].shape if b.declared and b.declared[0] else None
+    if declared is None or declared.count(None) > 1 or 0 in declared:
+        raise Unsupported("has axes that only the run knows")
+    return tuple(-1 if d is None else d for d in declared)
+
+
+@function
+def _in_rows(b: Primitives, both: list[int]) -> ir.Value:
+    """What is added before and after each dimension."""
+    return b.constant(np.reshape(both, (2, -1)).T, np.int32)
+
+
+@function
+def _flat(b: Primitives, x: ir.Value) -> ir.Value:
+    """A constant as a vector."""
+    known = b.known(x)
+    return b.op("Reshape", x, b.constant([-1], np.int32)) if known is None else b.constant(known.reshape(-1))
+
+
+@function
+def _resized(
+    b: Primitives,
+    x: ir.Value,
+    scales: ir.Value | None,
+    sizes: ir.Value | None,
+    axes: tuple[int, ...] | None,
+) -> tuple[tuple[int | None, ...], tuple[ir.Value, ...]]:
+    """Height and width after a Resize; where factors do not give them exactly, the factors for these."""
+    dims = b.shape(x)
+    declared = b.declared[0].shape if b.declared and b.declared[0] else None
+    if len(dims) != _IMAGE or declared is None or None in declared[2:] or declared[:2] != dims[:2]:
+        raise Unsupported("is not over two dimensions of known sizes")
+    if scales is None or not scales.shape or 0 in b.shape(scales):
+        return declared[2:], ()
+    at = list(range(_IMAGE) if axes is None else axes)
+    if not {2, 3} <= set(at):
+        raise Unsupported("has no factor for each of height and width")
+    if (factors := b.known(scales)) is not None:
+        pair = [float(factors[at.index(axis)]) for axis in (2, 3)]
+        whole = [None if size is None else size * f for size, f in zip(dims[2:], pair, strict=True)]
+        return declared[2:], () if whole == list(declared[2:]) else (b.constant(pair, np.float32),)
+    places = b.constant([at.index(2), at.index(3)], np.int32)
+    return declared[2:], (b.op("Gather", scales, places, b.constant(0, np.int32)),)

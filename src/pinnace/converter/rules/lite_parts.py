@@ -1,0 +1,134 @@
+"""Operators that MindSpore Lite has no primitive for, as formulas of other ONNX operators (see `parts`)."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx_ir as ir
+
+from pinnace.converter.rules import Rules, rules
+from pinnace.ops.builder import Builder
+from pinnace.ops.formulas import function
+from pinnace.ops.values import Unsupported
+
+_ARCTANGENT = (
+    0.0028662257,
+    -0.0161657367,
+    0.0429096138,
+    -0.0752896400,
+    0.1065626393,
+    -0.1420889944,
+    0.1999355085,
+    -0.3333314528,
+    1.0,
+)
+"""Arctangent of x over x, as a polynomial of the square of x, to 2e-8 (Abramowitz and Stegun, 4.4.49)."""
+
+RULES: Rules = rules(
+    __name__,
+    """
+    Sign: input -> cast(input > 0, dtype(input)) - cast(input < 0, dtype(input))
+    IsNaN: X -> X != X
+    IsInf: X, detect_negative: int = 1, detect_positive: int = 1 ->
+        if detect_positive and detect_negative:
+            return Abs(X) == inf
+        if not detect_positive and not detect_negative:
+            return X > inf
+        X == (inf if detect_positive else -inf)
+    Tan: input -> Sin(input) / Cos(input)
+    Sinh: input -> (Exp(input) - Exp(-input)) * 0.5
+    Cosh: input -> (Exp(input) + Exp(-input)) * 0.5
+    Asinh: input -> Sign(input) * Log(Abs(input) + Sqrt(input * input + 1.0))
+    Acosh: input -> Log(input + Sqrt(input * input - 1.0))
+    Atanh: input -> Log((input + 1.0) / (1.0 - input)) * 0.5
+    Atan: input -> arctangent(input)
+    Asin: input -> arctangent(input / Sqrt(1.0 - input * input))
+    Acos: input -> pi / 2 - arctangent(input / Sqrt(1.0 - input * input))
+    Softsign: input -> input / (Abs(input) + 1.0)
+    BitShift: X, Y, direction: str ->
+        grown = cast(Pow(constant(2.0, np.float64), cast(Y, DOUBLE)), UINT64)
+        if direction == "LEFT":
+            return cast(cast(X, UINT64) * grown, dtype(X))
+        cast(cast(X, UINT64) / grown, dtype(X))
+    BitwiseAnd: A, B -> from_bits(bits(A) * bits(B), A)
+    BitwiseOr: A, B -> from_bits(Max(bits(A), bits(B)), A)
+    BitwiseXor: A, B -> from_bits(Abs(bits(A) - bits(B)), A)
+    BitwiseNot: X -> from_bits(1 - bits(X), X)
+    CumProd: x, axis: int, exclusive: int = 0, reverse: int = 0 ->
+        axis = axis % rank(x)
+        factors = Where(before(x, axis, exclusive, reverse), Unsqueeze(x, [axis]), 1)
+        ReduceProd(factors, [axis + 1], keepdims=0)
+    TopK: X, K, axis: int = -1, largest: int = 1, sorted: int = 1 ->
+        if largest:
+            raise Unsupported("cannot be taken apart")
+        values, places = ops("TopK", 2, -X, K, axis=axis, sorted=1)
+        (-values, places)
+    Trilu: input, k = None, upper: int = 1 ->
+        rows, columns = static_shape(input)[-2:]
+        far = constant(np.arange(columns) - np.arange(rows).reshape(-1, 1), np.int64)
+        least = constant(0, np.int64) if k is None else scalar(k)
+        Where(far >= least if upper else far <= least, input, 0)
+    Einsum: *inputs, equation: str -> summed(equation, *inputs)
+    """,
+)
+
+
+@function
+def _arctangent(b: Builder, x: ir.Value) -> ir.Value:
+    """The angle of which `x` is the tangent."""
+    size = b.op("Abs", x)
+    small = b.op("Less", size, 1.0)
+    inside = b.op("Where", small, size, b.op("Reciprocal", size))
+    square = b.op("Mul", inside, inside)
+    total = b.op("Mul", square, _ARCTANGENT[0])
+    for factor in _ARCTANGENT[1:-1]:
+        total = b.op("Mul", b.op("Add", total, factor), square)
+    angle = b.op("Mul", b.op("Add", total, _ARCTANGENT[-1]), inside)
+    angle = b.op("Where", small, angle, b.op("Sub", b.like(np.pi / 2, x), angle))
+    return b.op("Mul", angle, b.op("Sign", x))
+
+
+@function
+def _bits(b: Builder, x: ir.Value) -> ir.Value:
+    """The bits of integers, along a new last dimension."""
+    powers = b.constant(2 ** np.arange(b.dtype(x).bitwidth, dtype=np.uint64))
+    wide = b.op("Unsqueeze", b.cast(x, ir.DataType.UINT64), [-1])
+    return b.cast(b.op("Mod", b.op("Div", wide, powers), b.constant(2, np.uint64)), ir.DataType.INT64)
+
+
+@function
+def _from_bits(b: Builder, bits: ir.Value, like: ir.Value) -> ir.Value:
+    """The integers of the type of another tensor that have these bits."""
+    powers = (2 ** np.arange(b.dtype(like).bitwidth, dtype=np.uint64)).astype(np.int64)
+    return b.cast(b.op("ReduceSum", b.op("Mul", bits, b.constant(powers)), [-1], keepdims=0), b.dtype(like))
+
+
+@function
+def _before(b: Builder, x: ir.Value, axis: int, exclusive: int, reverse: int) -> ir.Value:
+    """True where the second of two places along an axis comes before the first, or is it."""
+    size = b.static_shape(x)[axis]
+    seen = np.tri(size, size, -1 if exclusive else 0, dtype=np.bool_)
+    seen = seen[::-1, ::-1] if reverse else seen
+    return b.constant(seen.reshape((size, size) + (1,) * (b.rank(x) - axis - 1)))
+
+
+@function
+def _summed(b: Builder, equation: str, *x: ir.Value) -> ir.Value:
+    """The product of tensors whose dimensions have letters, summed over those that the result lacks."""
+    left, arrow, kept = equation.replace(" ", "").partition("->")
+    if "." in equation:
+        raise Unsupported("has dimensions without letters")
+    terms = left.split(",")
+    if not arrow:
+        kept = "".join(sorted(c for c in set(left) - {","} if left.count(c) == 1))
+    letters = kept + "".join(sorted(set(left) - {","} - set(kept)))
+    product: ir.Value | None = None
+    for term, operand in zip(terms, x, strict=True):
+        if len(set(term)) < len(term):
+            raise Unsupported("takes a diagonal")
+        order = sorted(range(len(term)), key=lambda i: letters.index(term[i]))
+        missing = [i for i, letter in enumerate(letters) if letter not in term]
+        placed = b.op("Unsqueeze", b.transpose(operand, order), missing)
+        product = placed if product is None else b.op("Mul", product, placed)
+    assert product is not None
+    gone = list(range(len(kept), len(letters)))
+    return b.op("ReduceSum", product, gone, keepdims=0) if gone else product

@@ -1,0 +1,133 @@
+"""Writer of MindSpore Lite's `.ms`, in the form that `reader` describes.
+
+Weights pass through without being held in memory.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import onnx_ir as ir
+
+from pinnace.errors import UnsupportedModelError, UnsupportedPrimitive
+from pinnace.formats.ms import schema, tables
+from pinnace.program import DTYPES, Function, Node, Program, TypeInfo
+
+_NUMBERS = {dtype: number for number, dtype in DTYPES.items()}
+_CONSTANT, _COMPUTED = 0, 2  # Tensor.nodeType
+_NCHW = 0  # Format
+_FROM_ONNX = 2  # MetaGraph.fmkType
+_NOTE = (("quantType", 0), ("deviceType", -1))
+"""Fields of a node that attributes hold, with their defaults."""
+
+
+def write(program: Program, path: str | os.PathLike[str]) -> list[Path]:
+    """Write a program in MindSpore Lite's dialect; return its files.
+
+    Raises UnsupportedModelError for element types that a `.ms` does not have, and for more than 2 GiB, which
+    one FlatBuffer does not hold; and OSError.
+    """
+    try:
+        buffer = tables.Buffer(schema.load(), _Writer(program).root())
+    except tables.TooLarge as error:
+        raise _refused(program, "weights", f"{error}; a .mindir has files beside it for more") from None
+    where = Path(path)
+    with where.open("wb") as file:
+        buffer.write(file)
+    return [where]
+
+
+def _refused(program: Program, what: str, reason: str, node: str = "") -> UnsupportedModelError:
+    return UnsupportedModelError(program.source, [UnsupportedPrimitive(what, 1, node, reason)])
+
+
+class _Writer:
+    """Writes one file."""
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        functions = [program.main, *(f for f in program.functions.values() if f is not program.main)]
+        self.functions = functions
+        self.graphs = {f.name: i for i, f in enumerate(functions)}
+        self.tensors: list[dict[str, Any]] = []
+        self.places: dict[str, int] = {}
+        self.nodes: list[dict[str, Any]] = []
+
+    def root(self) -> dict[str, Any]:
+        """Return the file's root table."""
+        graphs = [self._graph(f) for f in self.functions]
+        main = graphs[0]
+        for place, name in zip(main["outputIndices"], self.program.output_names, strict=False):
+            self.tensors[place]["name"] = name
+        for place, name in zip(main["inputIndices"], self.program.input_names, strict=False):
+            self.tensors[place]["name"] = name
+        return {
+            "name": self.program.producer,
+            "version": self.program.version,
+            "fmkType": _FROM_ONNX,
+            "inputIndex": main["inputIndices"],
+            "outputIndex": main["outputIndices"],
+            "nodes": self.nodes,
+            "allTensors": self.tensors,
+            "subGraph": graphs,
+        }
+
+    def _graph(self, function: Function) -> dict[str, Any]:
+        first_tensor, first_node = len(self.tensors), len(self.nodes)
+        for port in function.inputs:
+            self._tensor(port.name, port.type)
+        for name, tensor in {**function.parameters, **function.constants}.items():
+            if isinstance(tensor, ir.TensorProtocol):
+                self._stored(name, tensor)
+        for node in function.nodes:
+            for i, name in enumerate(node.outputs):
+                self._tensor(name, node.types[i] if i < len(node.types) else None)
+        for node in function.nodes:
+            self.nodes.append(self._node(node))
+        return {
+            "name": function.name,
+            "inputIndices": [self.places[i.name] for i in function.inputs],
+            "outputIndices": [self.places[name] for name in function.outputs],
+            "nodeIndices": list(range(first_node, len(self.nodes))),
+            "tensorIndices": list(range(first_tensor, len(self.tensors))),
+        }
+
+    def _tensor(self, name: str, declared: TypeInfo | None, kind: int = _COMPUTED) -> dict[str, Any]:
+        tensor: dict[str, Any] = {"name": name, "nodeType": kind, "format": _NCHW}
+        if declared is not None:
+            dims = declared.shape
+            if declared.dtype not in _NUMBERS:
+                reason = f"is of element type {declared.dtype.name}, which a .ms does not have"
+                raise _refused(self.program, "tensor", reason, name)
+            tensor["dataType"] = _NUMBERS[declared.dtype]
+            tensor["dims"] = [-1] if dims is None else [-1 if d is None else d for d in dims]
+        self.places[name] = len(self.tensors)
+        self.tensors.append(tensor)
+        return tensor
+
+    def _stored(self, name: str, value: ir.TensorProtocol) -> None:
+        declared = TypeInfo(value.dtype, tuple(value.shape.numpy()))
+        self._tensor(name, declared, _CONSTANT)["data"] = value
+
+    def _node(self, node: Node) -> dict[str, Any]:
+        fields = schema.load().tables[node.primitive or "Call"]
+        inputs = list(node.inputs)
+        values = {name: _field(v) for name, v in node.attributes.items() if name in fields}
+        if "sub_graph_index" in fields:
+            values["sub_graph_index"] = self.graphs[inputs.pop(0)]
+        return {
+            "name": node.outputs[0],
+            "primitive": {"value": (node.primitive or "Call", values)},
+            "inputIndex": [self.places[name] for name in inputs],
+            "outputIndex": [self.places[name] for name in node.outputs],
+            **{name: node.attributes.get(name, default) for name, default in _NOTE},
+        }
+
+
+def _field(value: Any) -> Any:
+    """The value of a primitive's field: rows of numbers are tables of one field each."""
+    if isinstance(value, tuple) and value and isinstance(value[0], tuple):
+        return {"data": [{"data": list(row)} for row in value]}
+    return list(value) if isinstance(value, tuple) else value
