@@ -23,8 +23,8 @@ def choose(target: Target, model: str) -> Engine:
     """Return the engine for a target; errors name `model`. Raises DeviceUnavailableError."""
     if target.device != "cpu":
         _check_available(target, f"{model}: ", ', or use context.target = ["cpu"]')
-        return _engine("onnxruntime")
-    return _engine(target.provider or by_rule(target))
+        return named("onnxruntime")
+    return named(target.provider or by_rule(target))
 
 
 def memory(target: Target) -> DeviceMemory:
@@ -61,10 +61,10 @@ def missing(target: Target) -> str:
 def other(engine: Engine) -> Engine | None:
     """Return the engine to try if this one lacks an operator; None if there is none."""
     rest = [name for name in installed() if not engine.name.startswith(name)]
-    return _engine(rest[0]) if rest else None
+    return named(rest[0]) if rest else None
 
 
-def _engine(name: str) -> Engine:
+def named(name: str) -> Engine:
     if name == "openvino":
         try:
             from pinnace.engines.openvino.engine import Openvino
