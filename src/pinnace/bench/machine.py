@@ -1,4 +1,4 @@
-"""The profile of a machine: what each class of work costs on each engine."""
+"""Measurement of a machine's profile: the time of samples on each engine, by precision and threads."""
 
 from __future__ import annotations
 
@@ -9,70 +9,99 @@ from statistics import median
 import numpy as np
 
 from pinnace.bench.samples import Sample, samples
+from pinnace.bench.timing import Call, collector_off
 from pinnace.compiler.graph import compilable
-from pinnace.engines import named
-from pinnace.engines.costs import rate
-from pinnace.engines.work import Work, works
+from pinnace.engines import installed, named
+from pinnace.engines.speed.profile import PICO, Profile, Row, rate
+from pinnace.engines.speed.work import Work, works
 from pinnace.errors import PinnaceError
+from pinnace.machine.cores import usable_core_count
+from pinnace.machine.processor import sixteen_bit_type
 from pinnace.options.target import Target
 
-_TURN, _TURNS = 0.008, 3
-
 Way = tuple[str, str, int]
+"""Engine, precision, and number of threads."""
 
-def measure(ways, watch=None):
-    found = {way: {} for way in ways}
-    for sample in samples():
-        first = _times(sample, 1, ways)
-        if sample.times:
-            more = _times(sample, 1 + sample.times, first)
-            work = works(sample.model(1 + sample.times).graph)[len(works(sample.model(1).graph)):]
-            times = {way: more[way] - first[way] for way in more}
-        else:
-            work, times = works(sample.model(1).graph), first
-        for way, seconds in times.items():
-            _note(found[way], sample, work, seconds)
-        if watch: watch(sample, work, times)
-    return found
+_TURNS, _TURN = 3, 0.008  # seconds
+
+_Found = dict[Way, dict[str, list[Row]]]
 
 
-def _note(rates, sample, work, seconds) -> None:
-    """Add what the time of a sample says of the class of work that is measured by it."""
-    if sample.name == "call":
-        rates["call"] = [((), seconds)]
+def ways() -> list[Way]:
+    """Return the ways to measure: engines and precisions on one thread and on all usable cores."""
+    precisions = [("onnxruntime", "enforce_fp32")]
+    if "openvino" in installed():
+        precisions += [("openvino", "enforce_fp32")]
+        precisions += [("openvino", "preferred_fp16")] if sixteen_bit_type() else []
+    threads = sorted({1, usable_core_count()})
+    return [(*precision, count) for count in threads for precision in precisions]
+
+
+def measure(ways: Sequence[Way], watch: Callable[[str], None]) -> Profile:
+    """Measure all samples in each way; `watch` receives the class of work that is next."""
+    found: _Found = {way: {} for way in ways}
+    with collector_off():
+        for sample in samples():
+            watch(sample.kind)
+            work, times = _difference(sample, ways)
+            for way, seconds in times.items():
+                _note(found[way], sample, work, seconds / PICO)
+    return Profile("measured on this machine", found)
+
+
+def _difference(sample: Sample, ways: Sequence[Way]) -> tuple[list[Work], dict[Way, float]]:
+    """Return the work and the seconds of the parts that the longer chain of a sample has more."""
+    first, work = _times(sample, 1, ways), works(sample.model(1).graph)
+    if not sample.times:
+        return work, first
+    more = _times(sample, 1 + sample.times, list(first))
+    rest = works(sample.model(1 + sample.times).graph)[len(work) :]
+    return rest, {way: seconds - first[way] for way, seconds in more.items()}
+
+
+def _note(rates: dict[str, list[Row]], sample: Sample, work: Sequence[Work], time: float) -> None:
+    """Add what the time of a sample, in picoseconds, says of its class of work."""
+    if sample.kind in ("call", "node"):
+        rates[sample.kind] = [((), max(time / (len(work) if sample.times else 1), 1.0))]
         return
-    if sample.name == "node":
-        rates["node"] = [((), max(seconds, 1e-7) / len(work))]
-        return
-    left = seconds - (0 if sample.times else rate(rates, "call")) - rate(rates, "node") * len(work)
-    left -= sum(rate(rates, one.kind, one.size) * one.amount for one in work if one.kind != sample.name)
-    own = [one for one in work if one.kind == sample.name]
-    amount = sum(one.amount for one in own)
-    rates.setdefault(sample.name, []).append((own[0].size, max(left, seconds / 100, 1e-9) / amount))
+    own = [one for one in work if one.kind == sample.kind]
+    known = sum(rate(rates, one.kind, one.size) * one.amount for one in work if one.kind != sample.kind)
+    known += rate(rates, "node") * len(work) + (0 if sample.times else rate(rates, "call"))
+    left = max(time - known, abs(time) / 100)  # noise must not become negative
+    rates.setdefault(sample.kind, []).append((own[0].size, left / sum(one.amount for one in own)))
 
 
-def _times(sample: Sample, count: int, ways):
+def _times(sample: Sample, count: int, ways: Sequence[Way]) -> dict[Way, float]:
+    """Return the seconds of a chain; without the ways in which an engine lacks an operator.
+
+    One way is open at a time, because threads of another engine would spin for a while.
+    """
     x = np.random.default_rng(0).random(sample.shape, np.float32)
     found = {}
     for way in ways:
         engine, precision, threads = way
         target = Target(provider=engine, precision=precision, threads=threads)
         try:
-            executable = named(engine).build(compilable(sample.model(count), sample.name, None), target)
+            executable = named(engine).build(compilable(sample.model(count), sample.kind, None), target)
         except PinnaceError:
             continue
-        run = executable.execution().run
-        found[way] = min(_turn(lambda: run([x])) for _ in range(_TURNS))
+        execution = executable.execution()
+
+        def call() -> object:
+            return execution.run([x])  # noqa: B023  it is called within this round
+
+        found[way] = min(_turn(call) for _ in range(_TURNS))
         executable.close()
     return found
 
 
-def _turn(run) -> float:
-    run()
-    times = []
+def _turn(call: Call) -> float:
+    """Return the median seconds of a call, after one that does not count."""
+    call()
+    times: list[float] = []
     end = time.perf_counter() + _TURN
     while time.perf_counter() < end or not times:
         start = time.perf_counter()
-        run()
+        call()
         times.append(time.perf_counter() - start)
     return median(times)

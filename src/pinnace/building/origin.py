@@ -11,6 +11,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING, cast
 
 from pinnace.building.cached import Contents, Tunings, entry_of, found_entry
+from pinnace.building.choosing import Chooser, is_open
 from pinnace.building.garbage import rare_garbage_collection
 from pinnace.building.lending import Sharing
 from pinnace.building.opening import source_of
@@ -108,6 +109,8 @@ class Origin:
         self._entry: Entry | None = None
         self._is_unkept = False
         self._tuned = tuning is not None
+        self._open, self._why = not self._sharing and is_open(target), _why(target, tuning)
+        self._chooser = Chooser(self._contents, self._store)
         self.offer: Offer | None = None
         self.facts: dict[str, str] = {}
 
@@ -210,11 +213,12 @@ class Origin:
         elif self._entry is None:
             cache = "to be written" if self._is_unkept else "not kept"
         else:
-            cache = "written" if "reading" in stages else "loaded"
+            cache = "written" if "compiling" in stages else "loaded"
         self.facts = {
             "model_type": self._recipe.kind.name,
             "threads": str(self.target.threads or usable_core_count()),
             "tuned": "yes" if self._tuned else "no",
+            "why": self._why,
             "cache": cache,
             "build": f"{stages}; {seconds * 1e3:.3g} ms in all",
         }
@@ -223,6 +227,10 @@ class Origin:
         _log.info("%s: %s", self.source.name, ", ".join(f"{name} {value}" for name, value in said.items()))
 
     def _build_somewhere(self) -> Executable:
+        if self._open:
+            with rare_garbage_collection():
+                self._recipe, self._why = self._chooser.chosen(self._recipe)
+            self._open, self._may_fail = False, not _is_onnxruntime(self._recipe.engine)
         try:
             return self._build()
         except (LackingKernelsError, EngineError) as error:
@@ -248,6 +256,7 @@ class Origin:
     def _build(self) -> Executable:
         with rare_garbage_collection():
             made = self._made()
+            self._recipe.held.clear()
         if is_whole(made):
             warn_of_ranks(self._recipe, self._settings)
             return made
@@ -280,6 +289,8 @@ class Origin:
         """Return the entry of the model, also one that was written since it was built."""
         if self._entry is None and self._store is not None:
             self._entry = found_entry(self._recipe, self._contents, self._store)
+        if self._entry is not None:
+            self._chooser.remember()
         return self._entry
 
     def _unkept(self) -> Executable | RankPart:
@@ -309,6 +320,15 @@ def _no_sixteen_bits(engine: Engine) -> str:
     if kind is None:
         return "this CPU computes in no 16-bit type"
     return f"{engine.name} does not use the {kind} of this CPU, as openvino does"
+
+
+def _why(target: Target, tuning: Tuning | None) -> str:
+    """Return the reason for the engine of a target, "" if the model decides."""
+    if target.device != "cpu":
+        return f"the target is {target.device}"
+    if target.provider:
+        return "measured by pinnace tune" if tuning else "context.cpu.provider"
+    return "prefer = memory" if target.prefer == MEMORY else "the only engine"
 
 
 def _with_provider(target: Target, tuning: Tuning | None) -> Target:

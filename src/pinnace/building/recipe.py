@@ -27,7 +27,8 @@ class Recipe:
     """The inputs of a build.
 
     `plan` maps node names to element types, `variable` names the exchangeable weights, `shapes` are those of
-    the inputs, () for those of the file. `stages` has the time of what was done.
+    the inputs, () for those of the file. `stages` has the time of what was done. `held` is the graph by which
+    the engine was chosen, for the build that follows.
     """
 
     source: Source
@@ -38,12 +39,15 @@ class Recipe:
     variable: Collection[str]
     shapes: tuple[Shape, ...] = ()
     stages: Stages = field(default_factory=Stages, compare=False)
+    held: list[Compilable] = field(default_factory=list, compare=False)
 
     def graph(self, variable: Collection[str]) -> Compilable:
         """Read and lower the model with exchangeable weights `variable`.
 
         Raises ModelFormatError, UnsupportedModelError and ConfigError.
         """
+        if self.held:
+            return self.held.pop()
         with self.stages.timed("imports"):
             import_onnx_ir()
             from pinnace import formats
@@ -104,7 +108,8 @@ class Recipe:
         def compile_segment(segment: Compilable, place: Path) -> Compiled:
             return self.engine.compile(segment, self.source, self._of_segments, place)
 
-        return parts.compile_into(folder, graph, compile_segment)
+        with self.stages.timed("compiling"):
+            return parts.compile_into(folder, graph, compile_segment)
 
     def loaded(self, entry: Entry, lent: bool = False) -> Executable | RankPart:
         """Load the result of `compiled`. Raises NotSupportedError if one rank's part should be `lent`."""

@@ -19,7 +19,10 @@ from pathlib import Path
 
 _TAG = "CACHEDIR.TAG"
 _TAG_TEXT = "Signature: 8a477f597d28d172789f06886806bc55\n# The compile cache of Pinnace.\n"
-_SUBFOLDERS = ("entries", "tensors", "refers", "known", "choices", "models", "new", "locks")
+_SUBFOLDERS = (
+    *("entries", "tensors", "refers", "known", "choices", "chosen"),
+    *("machine", "models", "new", "locks"),
+)
 _OWN = re.compile(r"[0-9a-f]{64}(-[0-9a-f]{64})?")  # digests, see `pinnace.weights.digest`
 _NEW = "build-"
 _LEFT = re.compile(f"{_NEW}[a-z0-9_]{{8}}")  # as tempfile names it

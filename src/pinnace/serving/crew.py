@@ -30,7 +30,7 @@ from pinnace.types import Array
 T = TypeVar("T")
 _log = logging.getLogger("pinnace.serving")
 _builds = logging.getLogger("pinnace.build")
-_FACTS = ("engine", "precision", "model_type", "threads", "tuned", "cache", "build")
+_FACTS = ("engine", "precision", "model_type", "threads", "tuned", "why", "cache", "build")
 Take = Callable[[Sequence[Array]], T]
 """A function of results, which are valid only during the call."""
 

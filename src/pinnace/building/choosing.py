@@ -1,0 +1,93 @@
+"""The engine and precision of a model whose context leaves the engine open."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from pinnace import engines
+from pinnace.building.cached import Contents
+from pinnace.building.recipe import Recipe
+from pinnace.machine.processor import sixteen_bit_type
+from pinnace.options.table import LATENCY
+from pinnace.options.target import Target
+
+if TYPE_CHECKING:
+    from pinnace.cache.store import Store
+    from pinnace.engines.speed.choice import Choice
+
+FP32, HALF = "enforce_fp32", "preferred_fp16"
+
+
+def is_open(target: Target) -> bool:
+    """Return True if the model decides which engine runs it."""
+    on_cpu = target.device == "cpu" and not (target.simulates or target.shared_workspace)
+    return on_cpu and not target.provider and target.prefer == LATENCY and len(engines.installed()) > 1
+
+
+class Chooser:
+    """Chooses for a model with these `contents`, and remembers the choice beside the kept model."""
+
+    def __init__(self, contents: Contents, store: Store | None) -> None:
+        self._contents, self._store = contents, store
+        self._new: tuple[tuple[str, ...], dict[str, str]] | None = None
+
+    def chosen(self, recipe: Recipe) -> tuple[Recipe, str]:
+        """Return a recipe with the engine and precision that suit its model, and why.
+
+        The graph is read and kept for the build, unless the choice is remembered. Raises as `Recipe.graph`
+        does.
+        """
+        made_for = _made_for(recipe)
+        choice = self._remembered(made_for)
+        if choice is None:
+            choice = _chosen(recipe, self._store)._asdict()
+            self._new = made_for, choice
+        engine = engines.named(choice["provider"])
+        target = replace(recipe.target, precision=choice["precision"])
+        return replace(recipe, engine=engine, target=target), choice["why"]
+
+    def remember(self) -> None:
+        """Store a new choice; to be called when the model is in the cache. Raises OSError."""
+        from pinnace.cache import profiles
+
+        if self._new is not None and self._store is not None:
+            profiles.remember(self._store, self._contents.file, *self._new)
+            self._new = None
+
+    def _remembered(self, made_for: tuple[str, ...]) -> dict[str, str] | None:
+        from pinnace.cache import profiles
+
+        if self._store is None or self._contents.is_new:
+            return None
+        return profiles.chosen(self._store, self._contents.file, made_for)
+
+
+def _made_for(recipe: Recipe) -> tuple[str, ...]:
+    """Return all of a recipe that the choice depends on."""
+    target = recipe.target
+    return (
+        *(target.precision, str(target.threads), str(target.parallel_requests), target.input_shape),
+        *(target.output_type, repr(recipe.shapes), repr(sorted(recipe.plan.items()))),
+    )
+
+
+def _chosen(recipe: Recipe, store: Store | None) -> Choice:
+    graph = recipe.graph(recipe.variable)
+    recipe.held.append(graph)
+    from pinnace.cache.profiles import profile
+    from pinnace.distributed.plan import has_collectives
+    from pinnace.engines.openvino.lacking import unsupported
+    from pinnace.engines.rule import by_rule
+    from pinnace.engines.speed.choice import Choice, chosen
+
+    target = recipe.target
+    default = Choice(by_rule(target), target.precision, "by rule: no figures for this processor")
+    if has_collectives(graph.model):
+        return default._replace(why="by rule: one rank's part of a model")
+    precisions = (HALF, FP32) if target.precision == HALF and sixteen_bit_type() else (FP32,)
+    choice = chosen(graph.model.graph, target, precisions, profile(store)) or default
+    if choice.provider == "openvino" and (lacks := unsupported(graph.model)):
+        names = ", ".join(one.name for one in lacks)
+        return Choice("onnxruntime", FP32, f"openvino lacks {names}; {choice.why}")
+    return choice

@@ -1,0 +1,58 @@
+"""Profiles of the machine, and the engines that were chosen for models by them, stored in the cache."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pinnace.cache import notes
+from pinnace.cache.key import code
+from pinnace.cache.store import Store
+from pinnace.engines import installed
+from pinnace.machine.cores import usable_core_count
+from pinnace.machine.processor import identity
+from pinnace.weights.digest import digest
+
+if TYPE_CHECKING:
+    from pinnace.engines.speed.profile import Profile
+
+_FOLDER, _CHOSEN = "machine", "chosen"
+
+
+def profile(store: Store | None) -> Profile:
+    """Return the measured profile of this machine; without one that of the table."""
+    from pinnace.engines.speed.profile import built_in, from_record  # a model that was chosen for needs none
+
+    record = None if store is None else notes.find(store.folder, _FOLDER, _place())
+    try:
+        return built_in() if record is None else from_record(record)
+    except (KeyError, TypeError, ValueError):  # of another version
+        return built_in()
+
+
+def keep(store: Store, measured: Profile) -> None:
+    """Store a measured profile; what was chosen by another one is forgotten. Raises OSError."""
+    from pinnace.engines.speed.profile import as_record
+
+    notes.keep(store.folder, _FOLDER, _place(), as_record(measured))
+    for path in store.folder.things(_CHOSEN):
+        path.unlink(missing_ok=True)
+
+
+def chosen(store: Store, content: str, made_for: tuple[str, ...]) -> dict[str, str] | None:
+    """Return what was chosen for a model file (`content`, its digest) and a target; None if nothing was."""
+    found = notes.find(store.folder, _CHOSEN, _name(content, made_for))
+    return found if isinstance(found, dict) else None
+
+
+def remember(store: Store, content: str, made_for: tuple[str, ...], choice: dict[str, str]) -> None:
+    """Store what was chosen. Raises OSError."""
+    notes.keep(store.folder, _CHOSEN, _name(content, made_for), choice)
+
+
+def _name(content: str, made_for: tuple[str, ...]) -> str:
+    return f"{content}-{digest(chr(0).join((*made_for, _place(), code())).encode())}"
+
+
+def _place() -> str:
+    versions = sorted(map(" ".join, installed().items()))
+    return digest("\0".join((identity(), str(usable_core_count()), *versions)).encode())

@@ -1,0 +1,220 @@
+"""Shapes of the values of a graph, exact enough to count operations.
+
+ONNX's own inference takes 0.1 ms for a node, these rules 5 us. Where they do not know an operator or a size,
+the result has the shape of the largest input. Free dimensions count as 1 (the first of a tensor) or 128.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+import numpy as np
+import onnx_ir as ir
+
+Dims = tuple[int, ...]
+
+_FREE = 128
+_MOST_KNOWN = 64
+"""Elements of the largest constant whose values are shapes, axes or sizes."""
+
+
+class Sizes:
+    """Shapes of values, of nodes in the order of the graph."""
+
+    def __init__(self) -> None:
+        self._dims: dict[ir.Value, Dims] = {}
+
+    def of(self, value: ir.Value) -> Dims:
+        """Return the shape of a value; () if nothing is known."""
+        found = self._dims.get(value)
+        if found is None:
+            constant = value.const_value
+            shape = value.shape if constant is None else constant.shape
+            found = self._dims[value] = () if shape is None else _fixed(shape)
+        return found
+
+    def results(self, node: ir.Node, given: Sequence[Dims]) -> list[Dims]:
+        """Return the shapes of the outputs of a node with inputs of shapes `given`, and remember them."""
+        found = [
+            _fixed(value.shape) if value.shape is not None else _result(node, given) for value in node.outputs
+        ]
+        self._dims.update(zip(node.outputs, found, strict=True))
+        return found
+
+
+def _fixed(shape: Iterable[object]) -> Dims:
+    return tuple(d if isinstance(d, int) else _FREE if place else 1 for place, d in enumerate(shape))
+
+
+def _result(node: ir.Node, given: Sequence[Dims]) -> Dims:
+    rule = _RULES.get(node.op_type, _largest)
+    try:
+        return rule(node, given)
+    except (
+        ArithmeticError,
+        ValueError,
+        LookupError,
+        TypeError,
+    ):  # the graph is wrong, or not constant enough
+        return given[0] if given else ()
+
+
+def _largest(_: ir.Node, given: Sequence[Dims]) -> Dims:
+    """Return the largest shape: those of elementwise operators are broadcast."""
+    return max(given, key=lambda dims: (len(dims), math.prod(dims)))
+
+
+def _ints(node: ir.Node, name: str, place: int = -1) -> list[int] | None:
+    """Return the ints of an attribute, or of a constant input."""
+    if name in node.attributes:
+        value = node.attributes[name]
+        return [value.as_int()] if value.type is ir.AttributeType.INT else list(value.as_ints())
+    known = _constant(node, place)
+    return None if known is None else [int(one) for one in known.numpy().reshape(-1)]
+
+
+def _constant(node: ir.Node, place: int) -> ir.TensorProtocol | None:
+    """Return a small constant input; None if it is no constant, or large."""
+    value = node.inputs[place] if 0 <= place < len(node.inputs) else None
+    known = None if value is None else ir.convenience.get_const_tensor(value)
+    return None if known is None or known.size > _MOST_KNOWN else known
+
+
+def _windows(node: ir.Node, given: Sequence[Dims]) -> Dims:
+    """Return the shape of a convolution or pool."""
+    x = given[0]
+    kernel = _ints(node, "kernel_shape") or list(given[1][2:])
+    count = len(kernel)
+    strides, dilations = _ints(node, "strides") or [1] * count, _ints(node, "dilations") or [1] * count
+    pads = _ints(node, "pads") or [0] * 2 * count
+    same = node.attributes.get_string("auto_pad", "NOTSET").startswith("SAME")
+    channels = given[1][0] if node.op_type.startswith("Conv") else x[1]
+    places = range(count)
+    if node.op_type == "ConvTranspose":
+        channels = given[1][1] * node.attributes.get_int("group", 1)
+        return (
+            x[0],
+            channels,
+            *((x[2 + i] - 1) * strides[i] + kernel[i] - pads[i] - pads[i + count] for i in places),
+        )
+    if same:
+        return x[0], channels, *(-(-x[2 + i] // strides[i]) for i in places)
+    spans = [(kernel[i] - 1) * dilations[i] + 1 for i in places]
+    return (
+        x[0],
+        channels,
+        *((x[2 + i] + pads[i] + pads[i + count] - spans[i]) // strides[i] + 1 for i in places),
+    )
+
+
+def _product(node: ir.Node, given: Sequence[Dims]) -> Dims:
+    left, right = given[:2]
+    if node.op_type == "Gemm":
+        rows = left[1 if node.attributes.get_int("transA", 0) else 0]
+        return rows, right[0 if node.attributes.get_int("transB", 0) else 1]
+    return *max(left[:-2], right[:-2], key=len), left[-2], right[-1]
+
+
+def _reshaped(node: ir.Node, given: Sequence[Dims]) -> Dims:
+    wanted = _ints(node, "shape", 1)
+    if wanted is None:
+        return given[0]
+    dims = [given[0][i] if d == 0 else d for i, d in enumerate(wanted)]
+    rest = math.prod(d for d in dims if d > 0)
+    return tuple(math.prod(given[0]) // max(rest, 1) if d < 0 else d for d in dims)
+
+
+def _gathered(node: ir.Node, given: Sequence[Dims]) -> Dims:
+    axis = node.attributes.get_int("axis", 0) % len(given[0])
+    return *given[0][:axis], *given[1], *given[0][axis + 1 :]
+
+
+def _joined(node: ir.Node, given: Sequence[Dims]) -> Dims:
+    axis = node.attributes.get_int("axis", 0) % len(given[0])
+    return *given[0][:axis], sum(shape[axis] for shape in given), *given[0][axis + 1 :]
+
+
+def _split(node: ir.Node, given: Sequence[Dims]) -> Dims:
+    axis = node.attributes.get_int("axis", 0) % len(given[0])
+    return *given[0][:axis], given[0][axis] // len(node.outputs), *given[0][axis + 1 :]
+
+
+def _sliced(node: ir.Node, given: Sequence[Dims]) -> Dims:
+    dims = list(given[0])
+    starts, ends = _ints(node, "starts", 1), _ints(node, "ends", 2)
+    if starts is None or ends is None:
+        return given[0]
+    axes, steps = _ints(node, "axes", 3) or range(len(starts)), _ints(node, "steps", 4) or [1] * len(starts)
+    for axis, start, end, step in zip(axes, starts, ends, steps, strict=True):
+        dims[axis] = len(range(*slice(start, end, step).indices(dims[axis])))
+    return tuple(dims)
+
+
+def _reduced(node: ir.Node, given: Sequence[Dims]) -> Dims:
+    rank = len(given[0])
+    axes = {axis % rank for axis in _ints(node, "axes", 1) or range(rank)}
+    kept = node.attributes.get_int("keepdims", 1)
+    return tuple(1 if i in axes else d for i, d in enumerate(given[0]) if kept or i not in axes)
+
+
+def _squeezed(node: ir.Node, given: Sequence[Dims]) -> Dims:
+    axes = _ints(node, "axes", 1)
+    rank = len(given[0])
+    gone = [i for i, d in enumerate(given[0]) if d == 1] if axes is None else [a % rank for a in axes]
+    return tuple(d for i, d in enumerate(given[0]) if i not in gone)
+
+
+def _unsqueezed(node: ir.Node, given: Sequence[Dims]) -> Dims:
+    axes, dims = _ints(node, "axes", 1) or [], list(given[0])
+    for axis in sorted(a % (len(dims) + len(axes)) for a in axes):
+        dims.insert(axis, 1)
+    return tuple(dims)
+
+
+def _resized(node: ir.Node, given: Sequence[Dims]) -> Dims:
+    sizes = _ints(node, "sizes", 3)
+    if sizes and len(sizes) == len(given[0]):
+        return tuple(sizes)
+    place = 1 if node.op_type == "Upsample" else 2
+    known = _constant(node, place)
+    scales = (
+        [2.0 if i > 1 else 1.0 for i in range(len(given[0]))] if known is None else known.numpy().tolist()
+    )
+    return tuple(int(d * s) for d, s in zip(given[0], scales, strict=True))
+
+
+def _expanded(node: ir.Node, given: Sequence[Dims]) -> Dims:
+    return np.broadcast_shapes(given[0], tuple(_ints(node, "shape", 1) or ()))
+
+
+def _flat(node: ir.Node, given: Sequence[Dims]) -> Dims:
+    axis = node.attributes.get_int("axis", 1)
+    return math.prod(given[0][:axis]), math.prod(given[0][axis:])
+
+
+_RULES: Mapping[str, Callable[[ir.Node, Sequence[Dims]], Dims]] = {
+    **dict.fromkeys(("Conv", "ConvTranspose", "MaxPool", "AveragePool"), _windows),
+    **dict.fromkeys(
+        ("GlobalAveragePool", "GlobalMaxPool"), lambda _, given: (*given[0][:2], *(1 for _ in given[0][2:]))
+    ),
+    **dict.fromkeys(("MatMul", "Gemm"), _product),
+    **dict.fromkeys(("Resize", "Upsample"), _resized),
+    **dict.fromkeys(
+        ("ReduceMax", "ReduceMean", "ReduceMin", "ReduceSum", "ReduceL2", "ReduceSumSquare"), _reduced
+    ),
+    "Concat": _joined,
+    "Expand": _expanded,
+    "Flatten": _flat,
+    "Gather": _gathered,
+    "Reshape": _reshaped,
+    "Shape": lambda _, given: (len(given[0]),),
+    "Slice": _sliced,
+    "Split": _split,
+    "Squeeze": _squeezed,
+    "Transpose": lambda node, given: tuple(
+        given[0][i] for i in _ints(node, "perm") or reversed(range(len(given[0])))
+    ),
+    "Unsqueeze": _unsqueezed,
+}
+"""Shapes of results by operator; other results have the shape of the first input."""

@@ -1,0 +1,118 @@
+"""The work of a graph: what its nodes compute, in classes whose speed differs between engines."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import onnx_ir as ir
+
+from pinnace.compiler.nodes import inner_graphs
+from pinnace.engines.speed.sizes import Dims, Sizes
+
+_FEW_ROWS = 4
+"""Rows up to which a product is limited by reading its weights."""
+
+
+class Work(NamedTuple):
+    """The work of one node: multiplications of a convolution or product, else elements read and written.
+
+    Its speed depends on `kind` and `size`: channels and pixels of a convolution; rows, inner dimension and
+    the weights of all products of the graph; else elements. `weights` are those of a product.
+    """
+
+    kind: str
+    amount: float
+    size: tuple[float, ...]
+    weights: int = 0
+
+
+def works(graph: ir.Graph) -> list[Work]:
+    """Return the work of all nodes of a graph, of those in loops once.
+
+    Nodes that engines fuse with the one before are left out.
+    """
+    found = list(_works(graph, Sizes()))
+    weights = float(sum(work.weights for work in found))  # do they stay in the processor's caches?
+    return [work._replace(size=(*work.size, weights)) if work.weights else work for work in found]
+
+
+def _works(graph: ir.Graph, sizes: Sizes) -> Iterator[Work]:
+    for node in graph:
+        for inner in inner_graphs(node):
+            yield from _works(inner, sizes)
+        given = [sizes.of(value) for value in node.inputs if value is not None]
+        work = _work(node, given, sizes.results(node, given))
+        if work is not None:
+            yield work
+
+
+_KINDS = {
+    operator: kind
+    for kind, operators in {
+        "elementwise": "Abs Add And Ceil Clip Div Equal Floor Greater LeakyRelu Less Max Min Mul Neg Not Or "
+        "PRelu Relu Sub Where",
+        "function": "Elu Erf Exp Gelu HardSigmoid HardSwish Log Mish Pow Reciprocal Sigmoid Softplus Sqrt "
+        "Swish Tanh",
+        "norm": "GroupNormalization InstanceNormalization LayerNormalization RMSNormalization",
+        "pool": "AveragePool MaxPool",
+        "recurrent": "GRU LSTM RNN",
+        "reduction": "GlobalAveragePool GlobalMaxPool ReduceL2 ReduceMax ReduceMean ReduceMin ReduceSum",
+        "softmax": "LogSoftmax Softmax",
+        "view": "Flatten Reshape Shape Squeeze Unsqueeze",
+        "": "BatchNormalization Constant Dropout Identity",
+    }.items()
+    for operator in operators.split()
+}
+"""Classes by operator; "" is nothing, as it is fused or removed. Other operators move elements."""
+
+_PRODUCTS = ("BatchNormalization", "Conv", "ConvTranspose", "Gemm", "MatMul")
+_ELEMENTWISE = ("elementwise", "function")
+
+
+def _work(node: ir.Node, given: Sequence[Dims], taken: Sequence[Dims]) -> Work | None:
+    kind = _KINDS.get(node.op_type, "move")
+    if not kind or not given or not taken or (kind == "elementwise" and _is_fused(node)):
+        return None
+    if node.op_type.startswith("Conv"):
+        return _convolution(given, taken[0], node.attributes.get_int("group", 1))
+    if node.op_type in ("MatMul", "Gemm"):
+        return _matrices(node, given, taken[0])
+    moved = 0.0 if kind == "view" else float(sum(map(math.prod, taken)) + max(map(math.prod, given)))
+    return Work(kind, moved, (moved,))
+
+
+def _is_fused(node: ir.Node) -> bool:
+    """Return True if engines compute an elementwise node with the one before."""
+    makers = [value.producer() for value in node.inputs if value is not None]
+    return any(
+        one is not None and (one.op_type in _PRODUCTS or _KINDS.get(one.op_type) in _ELEMENTWISE)
+        for one in makers
+    )
+
+
+def _convolution(given: Sequence[Dims], taken: Dims, group: int) -> Work:
+    kernel = given[1]
+    inner = math.prod(kernel[1:])
+    amount = float(math.prod(taken) * inner)
+    size = float(min(kernel[0], kernel[1] * group)), float(math.prod(taken[2:]))
+    if len(kernel) == 5:
+        kind = "volume"
+    elif group > 1:
+        kind = "grouped" if kernel[1] > 1 else "depthwise" if kernel[0] % 16 == 0 else "unblocked"
+    else:
+        kind = "pointwise" if math.prod(kernel[2:]) == 1 else "conv"
+    return Work(kind, amount, size)
+
+
+def _matrices(node: ir.Node, given: Sequence[Dims], taken: Dims) -> Work:
+    inner = given[0][-1] if node.op_type == "MatMul" else math.prod(given[1]) // max(taken[-1], 1)
+    amount, rows = float(math.prod(taken) * inner), math.prod(taken[:-1])
+    right = node.inputs[1]
+    if right is None or ir.convenience.get_const_tensor(right) is None:
+        return Work("attention", amount, (float(taken[-2] if len(taken) > 1 else 1), float(inner)))
+    weights = inner * taken[-1]
+    if rows <= _FEW_ROWS:
+        return Work("vector", float(weights), (), weights)
+    return Work("product", amount, (float(rows), float(min(inner, taken[-1]))), weights)
