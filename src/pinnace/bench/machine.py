@@ -12,8 +12,8 @@ from pinnace.bench.samples import Sample, samples
 from pinnace.bench.timing import Call, collector_off
 from pinnace.compiler.graph import compilable
 from pinnace.engines import installed, named
-from pinnace.engines.speed.profile import PICO, Profile, Row, rate
-from pinnace.engines.speed.work import Work, works
+from pinnace.engines.speed.profile import PICO, MachineProfile, Row, rate
+from pinnace.engines.speed.work import NodeWork, works
 from pinnace.errors import PinnaceError
 from pinnace.machine.cores import usable_core_count
 from pinnace.machine.processor import sixteen_bit_type
@@ -37,7 +37,7 @@ def ways() -> list[Way]:
     return [(*precision, count) for count in threads for precision in precisions]
 
 
-def measure(ways: Sequence[Way], watch: Callable[[str], None]) -> Profile:
+def measure(ways: Sequence[Way], watch: Callable[[str], None]) -> MachineProfile:
     """Measure all samples in each way; `watch` receives the class of work that is next."""
     found: _Found = {way: {} for way in ways}
     with collector_off():
@@ -46,10 +46,10 @@ def measure(ways: Sequence[Way], watch: Callable[[str], None]) -> Profile:
             work, times = _difference(sample, ways)
             for way, seconds in times.items():
                 _note(found[way], sample, work, seconds / PICO)
-    return Profile("measured on this machine", found)
+    return MachineProfile("measured on this machine", found)
 
 
-def _difference(sample: Sample, ways: Sequence[Way]) -> tuple[list[Work], dict[Way, float]]:
+def _difference(sample: Sample, ways: Sequence[Way]) -> tuple[list[NodeWork], dict[Way, float]]:
     """Return the work and the seconds of the parts that the longer chain of a sample has more."""
     first, work = _times(sample, 1, ways), works(sample.model(1).graph)
     if not sample.times:
@@ -59,7 +59,7 @@ def _difference(sample: Sample, ways: Sequence[Way]) -> tuple[list[Work], dict[W
     return rest, {way: seconds - first[way] for way, seconds in more.items()}
 
 
-def _note(rates: dict[str, list[Row]], sample: Sample, work: Sequence[Work], time: float) -> None:
+def _note(rates: dict[str, list[Row]], sample: Sample, work: Sequence[NodeWork], time: float) -> None:
     """Add what the time of a sample, in picoseconds, says of its class of work."""
     if sample.kind in ("call", "node"):
         rates[sample.kind] = [((), max(time / (len(work) if sample.times else 1), 1.0))]

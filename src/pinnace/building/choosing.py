@@ -14,7 +14,7 @@ from pinnace.options.target import Target
 
 if TYPE_CHECKING:
     from pinnace.cache.store import Store
-    from pinnace.engines.speed.choice import Choice
+    from pinnace.engines.speed.choice import EngineChoice
 
 FP32, HALF = "enforce_fp32", "preferred_fp16"
 
@@ -72,22 +72,22 @@ def _made_for(recipe: Recipe) -> tuple[str, ...]:
     )
 
 
-def _chosen(recipe: Recipe, store: Store | None) -> Choice:
+def _chosen(recipe: Recipe, store: Store | None) -> EngineChoice:
     graph = recipe.graph(recipe.variable)
     recipe.held.append(graph)
     from pinnace.cache.profiles import profile
     from pinnace.distributed.plan import has_collectives
     from pinnace.engines.openvino.lacking import unsupported
     from pinnace.engines.rule import by_rule
-    from pinnace.engines.speed.choice import Choice, chosen
+    from pinnace.engines.speed.choice import EngineChoice, chosen
 
     target = recipe.target
-    default = Choice(by_rule(target), target.precision, "by rule: no figures for this processor")
+    default = EngineChoice(by_rule(target), target.precision, "by rule: no figures for this processor")
     if has_collectives(graph.model):
         return default._replace(why="by rule: one rank's part of a model")
     precisions = (HALF, FP32) if target.precision == HALF and sixteen_bit_type() else (FP32,)
     choice = chosen(graph.model.graph, target, precisions, profile(store)) or default
     if choice.provider == "openvino" and (lacks := unsupported(graph.model)):
         names = ", ".join(one.name for one in lacks)
-        return Choice("onnxruntime", FP32, f"openvino lacks {names}; {choice.why}")
+        return EngineChoice("onnxruntime", FP32, f"openvino lacks {names}; {choice.why}")
     return choice

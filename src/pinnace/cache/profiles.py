@@ -13,12 +13,12 @@ from pinnace.machine.processor import identity
 from pinnace.weights.digest import digest
 
 if TYPE_CHECKING:
-    from pinnace.engines.speed.profile import Profile
+    from pinnace.engines.speed.profile import MachineProfile
 
 _FOLDER, _CHOSEN = "machine", "chosen"
 
 
-def profile(store: Store | None) -> Profile:
+def profile(store: Store | None) -> MachineProfile:
     """Return the measured profile of this machine; without one that of the table."""
     from pinnace.engines.speed.profile import built_in, from_record  # a model that was chosen for needs none
 
@@ -29,7 +29,7 @@ def profile(store: Store | None) -> Profile:
         return built_in()
 
 
-def keep(store: Store, measured: Profile) -> None:
+def keep(store: Store, measured: MachineProfile) -> None:
     """Store a measured profile; what was chosen by another one is forgotten. Raises OSError."""
     from pinnace.engines.speed.profile import as_record
 

@@ -166,8 +166,8 @@ class Store:
 
         Returns the number of removed items by subfolder, and under "bytes" their size.
         """
-        subfolders = ("entries", "tensors", "models", "choices", "chosen", "machine", "refers", "known", "locks")
-        things = {name: self.folder.things(name) for name in subfolders}
+        rooms = "entries tensors models choices chosen machine refers known locks"
+        things = {name: self.folder.things(name) for name in rooms.split()}
         size = size_of(*(path for paths in things.values() for path in paths))
         removed = {name: sum(map(self.folder.remove, paths)) for name, paths in things.items()}
         return {**removed, "bytes": size}

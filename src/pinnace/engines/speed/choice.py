@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import onnx_ir as ir
 
-from pinnace.engines.speed.profile import Profile
+from pinnace.engines.speed.profile import MachineProfile
 from pinnace.engines.speed.work import works
 from pinnace.options.target import Target
 
@@ -18,7 +18,7 @@ _WORTH = 0.95
 memory of each process."""
 
 
-class Choice(NamedTuple):
+class EngineChoice(NamedTuple):
     """How to run a model, and why."""
 
     provider: str
@@ -26,7 +26,9 @@ class Choice(NamedTuple):
     why: str
 
 
-def chosen(graph: ir.Graph, target: Target, precisions: Sequence[str], profile: Profile) -> Choice | None:
+def chosen(
+    graph: ir.Graph, target: Target, precisions: Sequence[str], profile: MachineProfile
+) -> EngineChoice | None:
     """Return the fastest engine and precision for the threads of a target; None if the profile has none.
 
     onnxruntime computes in fp32 only.
@@ -42,7 +44,7 @@ def chosen(graph: ir.Graph, target: Target, precisions: Sequence[str], profile: 
             ways["openvino", precision] = seconds
     best = min(ways, key=lambda way: ways[way] * (1 if way[0] == "onnxruntime" else 1 / _WORTH))
     expected = ", ".join(f"{_name(*way)} {seconds * 1e3:.3g} ms" for way, seconds in ways.items())
-    return Choice(*best, f"expected ({profile.origin}): {expected}")
+    return EngineChoice(*best, f"expected ({profile.origin}): {expected}")
 
 
 def _name(provider: str, precision: str) -> str:

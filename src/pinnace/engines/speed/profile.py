@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from pinnace.engines.speed.work import Work
+from pinnace.engines.speed.work import NodeWork
 from pinnace.machine import processor
 
 Row = tuple[Sequence[float], float]
-"""A size (`Work.size`), and the picoseconds of a unit of work."""
+"""A size (`NodeWork.size`), and the picoseconds of a unit of work."""
 
 Rates = Mapping[str, Sequence[Row]]
 """What was measured by class of work; "node" and "call" are the picoseconds of each."""
@@ -24,7 +24,7 @@ PICO = 1e-12
 
 
 @dataclass(frozen=True)
-class Profile:
+class MachineProfile:
     """What each class of work takes on a machine.
 
     `rates` are by engine, precision and number of threads; `origin` says where they come from.
@@ -33,7 +33,7 @@ class Profile:
     origin: str
     rates: Mapping[tuple[str, str, int], Rates]
 
-    def seconds(self, works: Sequence[Work], engine: str, precision: str, threads: int) -> float | None:
+    def seconds(self, works: Sequence[NodeWork], engine: str, precision: str, threads: int) -> float | None:
         """Return the expected seconds of one prediction by a graph with these works.
 
         `engine` and `precision` are those of a `Target`; between the measured numbers of threads, and beyond
@@ -49,23 +49,23 @@ class Profile:
         return first * math.pow(second / first, math.log(threads / one) / math.log(more / one))
 
 
-def built_in() -> Profile:
+def built_in() -> MachineProfile:
     """Return the profile of the table for this processor; one without rates if the table has none."""
     for feature, record in _table().items():
         if feature in processor.features():
             return from_record(record)
-    return Profile("no measurement, and no table for this processor", {})
+    return MachineProfile("no measurement, and no table for this processor", {})
 
 
-def from_record(record: Mapping[str, object]) -> Profile:
+def from_record(record: Mapping[str, object]) -> MachineProfile:
     """Return the profile of a JSON object. Raises KeyError, TypeError or ValueError if it is none."""
     origin, rates = record["origin"], record["rates"]
     if not isinstance(origin, str) or not isinstance(rates, Mapping):
         raise TypeError("not a profile")
-    return Profile(origin, {_way(name): _rates(one) for name, one in rates.items()})
+    return MachineProfile(origin, {_way(name): _rates(one) for name, one in rates.items()})
 
 
-def as_record(profile: Profile) -> dict[str, object]:
+def as_record(profile: MachineProfile) -> dict[str, object]:
     """Return a profile as a JSON object."""
     rates = {" ".join(map(str, way)): one for way, one in profile.rates.items()}
     return {"origin": profile.origin, "rates": rates}
@@ -81,7 +81,7 @@ def rate(rates: Rates, kind: str, size: Sequence[float] = ()) -> float:
     return math.exp(sum(logs) / sum(weights))
 
 
-def _seconds(works: Sequence[Work], rates: Rates) -> float:
+def _seconds(works: Sequence[NodeWork], rates: Rates) -> float:
     total = sum(rate(rates, work.kind, work.size) * work.amount for work in works)
     return PICO * (total + len(works) * rate(rates, "node") + rate(rates, "call"))
 

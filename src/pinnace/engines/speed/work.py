@@ -15,7 +15,7 @@ _FEW_ROWS = 4
 """Rows up to which a product is limited by reading its weights."""
 
 
-class Work(NamedTuple):
+class NodeWork(NamedTuple):
     """The work of one node: multiplications of a convolution or product, else elements read and written.
 
     Its speed depends on `kind` and `size`: channels and pixels of a convolution; rows, inner dimension and
@@ -28,7 +28,7 @@ class Work(NamedTuple):
     weights: int = 0
 
 
-def works(graph: ir.Graph) -> list[Work]:
+def works(graph: ir.Graph) -> list[NodeWork]:
     """Return the work of all nodes of a graph, of those in loops once.
 
     Nodes that engines fuse with the one before are left out.
@@ -38,7 +38,7 @@ def works(graph: ir.Graph) -> list[Work]:
     return [work._replace(size=(*work.size, weights)) if work.weights else work for work in found]
 
 
-def _works(graph: ir.Graph, sizes: Sizes) -> Iterator[Work]:
+def _works(graph: ir.Graph, sizes: Sizes) -> Iterator[NodeWork]:
     for node in graph:
         for inner in inner_graphs(node):
             yield from _works(inner, sizes)
@@ -71,7 +71,7 @@ _PRODUCTS = ("BatchNormalization", "Conv", "ConvTranspose", "Gemm", "MatMul")
 _ELEMENTWISE = ("elementwise", "function")
 
 
-def _work(node: ir.Node, given: Sequence[Dims], taken: Sequence[Dims]) -> Work | None:
+def _work(node: ir.Node, given: Sequence[Dims], taken: Sequence[Dims]) -> NodeWork | None:
     kind = _KINDS.get(node.op_type, "move")
     if not kind or not given or not taken or (kind == "elementwise" and _is_fused(node)):
         return None
@@ -80,7 +80,7 @@ def _work(node: ir.Node, given: Sequence[Dims], taken: Sequence[Dims]) -> Work |
     if node.op_type in ("MatMul", "Gemm"):
         return _matrices(node, given, taken[0])
     moved = 0.0 if kind == "view" else float(sum(map(math.prod, taken)) + max(map(math.prod, given)))
-    return Work(kind, moved, (moved,))
+    return NodeWork(kind, moved, (moved,))
 
 
 def _is_fused(node: ir.Node) -> bool:
@@ -92,7 +92,7 @@ def _is_fused(node: ir.Node) -> bool:
     )
 
 
-def _convolution(given: Sequence[Dims], taken: Dims, group: int) -> Work:
+def _convolution(given: Sequence[Dims], taken: Dims, group: int) -> NodeWork:
     kernel = given[1]
     inner = math.prod(kernel[1:])
     amount = float(math.prod(taken) * inner)
@@ -103,16 +103,16 @@ def _convolution(given: Sequence[Dims], taken: Dims, group: int) -> Work:
         kind = "grouped" if kernel[1] > 1 else "depthwise" if kernel[0] % 16 == 0 else "unblocked"
     else:
         kind = "pointwise" if math.prod(kernel[2:]) == 1 else "conv"
-    return Work(kind, amount, size)
+    return NodeWork(kind, amount, size)
 
 
-def _matrices(node: ir.Node, given: Sequence[Dims], taken: Dims) -> Work:
+def _matrices(node: ir.Node, given: Sequence[Dims], taken: Dims) -> NodeWork:
     inner = given[0][-1] if node.op_type == "MatMul" else math.prod(given[1]) // max(taken[-1], 1)
     amount, rows = float(math.prod(taken) * inner), math.prod(taken[:-1])
     right = node.inputs[1]
     if right is None or ir.convenience.get_const_tensor(right) is None:
-        return Work("attention", amount, (float(taken[-2] if len(taken) > 1 else 1), float(inner)))
+        return NodeWork("attention", amount, (float(taken[-2] if len(taken) > 1 else 1), float(inner)))
     weights = inner * taken[-1]
     if rows <= _FEW_ROWS:
-        return Work("vector", float(weights), (), weights)
-    return Work("product", amount, (float(rows), float(min(inner, taken[-1]))), weights)
+        return NodeWork("vector", float(weights), (), weights)
+    return NodeWork("product", amount, (float(rows), float(min(inner, taken[-1]))), weights)

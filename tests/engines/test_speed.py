@@ -1,0 +1,117 @@
+"""The work of graphs, and what a profile expects of it."""
+
+import json
+import sys
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnx_ir as ir
+import pytest
+from onnx import helper, numpy_helper
+
+from pinnace.engines.speed import profile as profiles
+from pinnace.engines.speed.choice import chosen
+from pinnace.engines.speed.profile import MachineProfile, as_record, from_record
+from pinnace.engines.speed.sizes import Sizes
+from pinnace.engines.speed.work import works
+from pinnace.machine import processor
+from pinnace.options.target import Target
+
+sys.path.insert(0, str(Path(__file__).parents[2]))  # the benchmarks are no part of the package
+
+from benchmarks.models import MAKERS
+
+FP32, HALF = "enforce_fp32", "preferred_fp16"
+
+
+@pytest.mark.parametrize("name", ["mobilenet_v2", "yolo", "mlp"])
+def test_sizes_are_those_of_onnx(tmp_path, name):
+    path = MAKERS[name](tmp_path / "model.onnx")
+    expected = {
+        value.name: tuple(d.dim_value for d in value.type.tensor_type.shape.dim)
+        for value in onnx.shape_inference.infer_shapes(onnx.load(path), data_prop=True).graph.value_info
+    }
+    sizes, found = Sizes(), {}
+    for node in ir.load(path).graph:
+        given = [sizes.of(value) for value in node.inputs if value is not None]
+        found |= dict(zip((o.name for o in node.outputs), sizes.results(node, given), strict=True))
+    assert expected.items() <= found.items()
+
+
+def test_work_is_counted_in_multiplications():
+    graph = ir.from_proto(_two_products()).graph
+    assert [(work.kind, work.amount) for work in works(graph)] == [
+        ("product", 32 * 64 * 48),
+        ("vector", 48 * 16),
+    ]
+
+
+def _two_products():
+    """32 rows times 64 x 48, their first row times 48 x 16; a bias and an activation, which are fused."""
+    value = helper.make_tensor_value_info
+    arrays = {"a": (64, 48), "b": (48,), "c": (48, 16), "first": (1,)}
+    nodes = [
+        helper.make_node("MatMul", ["x", "a"], ["ax"]),
+        helper.make_node("Add", ["ax", "b"], ["axb"]),
+        helper.make_node("Relu", ["axb"], ["y"]),
+        helper.make_node("Gemm", ["y0", "c"], ["z"]),
+    ]
+    weights = [numpy_helper.from_array(np.ones(arrays[n], np.float32), n) for n in "abc"]
+    kind = onnx.TensorProto.FLOAT
+    ends = [value("x", kind, [32, 64]), value("y0", kind, [1, 48])], [value("z", kind, [1, 16])]
+    graph = helper.make_graph(nodes, "g", *ends, weights)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+
+def _profile(**rates):
+    """A profile in which a multiplication takes so many picoseconds, by engine and threads."""
+    by_way = {}
+    for name, picoseconds in rates.items():
+        engine, precision, threads = name.split("__")
+        rows = {"product": [((32, 48, 3840), picoseconds)], "call": [((), 0.0)]}
+        by_way[engine, precision, int(threads)] = rows
+    return MachineProfile("made up", by_way)
+
+
+def test_time_falls_with_threads_as_measured():
+    work = works(ir.from_proto(_two_products()).graph)
+    profile = _profile(onnxruntime__enforce_fp32__1=100.0, onnxruntime__enforce_fp32__4=25.0)
+    first = profile.seconds(work, "onnxruntime", FP32, 1)
+    assert first == pytest.approx(32 * 64 * 48 * 100e-12)
+    for threads in 2, 4, 8:
+        expected = pytest.approx(first / threads)
+        assert profile.seconds(work, "onnxruntime", FP32, threads) == expected
+    assert profile.seconds(work, "openvino", FP32, 1) is None
+
+
+@pytest.mark.parametrize(
+    ("openvino", "half", "wanted"),
+    [
+        (99.0, 98.0, ("onnxruntime", FP32)),  # not worth its memory
+        (80.0, 90.0, ("openvino", FP32)),
+        (80.0, 40.0, ("openvino", HALF)),
+    ],
+)
+def test_the_fastest_is_chosen(openvino, half, wanted):
+    profile = _profile(
+        onnxruntime__enforce_fp32__1=100.0,
+        openvino__enforce_fp32__1=openvino,
+        openvino__preferred_fp16__1=half,
+    )
+    graph = ir.from_proto(_two_products()).graph
+    choice = chosen(graph, Target(threads=1), (HALF, FP32), profile)
+    assert (choice.provider, choice.precision) == wanted
+    assert "onnxruntime 0.00983 ms" in choice.why
+
+
+def test_a_profile_survives_json():
+    profile = _profile(onnxruntime__enforce_fp32__1=100.0, openvino__preferred_fp16__2=1.5)
+    assert from_record(json.loads(json.dumps(as_record(profile)))) == profile
+
+
+def test_the_table_is_that_of_the_processor(monkeypatch):
+    monkeypatch.setattr(processor, "features", lambda: frozenset({"avx2", "avx512f", "amx_bf16"}))
+    assert ("openvino", HALF, 1) in profiles.built_in().rates
+    monkeypatch.setattr(processor, "features", lambda: frozenset({"unheard"}))
+    assert not profiles.built_in().rates
