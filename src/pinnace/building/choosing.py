@@ -76,7 +76,7 @@ def _chosen(recipe: Recipe, store: Store | None) -> EngineChoice:
     graph = recipe.graph(recipe.variable)
     recipe.held.append(graph)
     from pinnace.cache.profiles import profile
-    from pinnace.distributed.plan import has_collectives
+    from pinnace.compiler.graph import has_collectives
     from pinnace.engines.openvino.lacking import unsupported
     from pinnace.engines.rule import by_rule
     from pinnace.engines.speed.choice import EngineChoice, chosen
