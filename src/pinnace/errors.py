@@ -19,7 +19,7 @@ class PinnaceError(Exception):
 
 
 class PinnaceWarning(UserWarning):
-    """Something works, but perhaps not as the caller expects."""
+    """Something works, but maybe not as the caller expects."""
 
 
 _withheld: ContextVar[list[str] | None] = ContextVar("withheld", default=None)
@@ -53,7 +53,7 @@ class ArgumentTypeError(PinnaceError, TypeError):
 
 
 class ArgumentValueError(PinnaceError, ValueError):
-    """An argument has the right type and a value that cannot be used."""
+    """An argument has the right type, but a value that cannot be used."""
 
 
 class ModelFormatError(PinnaceError, RuntimeError):

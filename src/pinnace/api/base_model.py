@@ -130,10 +130,10 @@ class BaseModel(EngineOwner):
         processes were named when the model was built (`config_dict={"pids": "12, 34"}`). "device" is the
         device, such as "gpu:1", with a note if it is simulated; several are separated by ", ".
 
-        "engine" and "precision" say what computes, "threads" of a request and "workers" in how many,
-        "file" and "model_type" are those of the build, "tuned" ("yes" or "no") says whether `pinnace tune`
-        has measured the model, "cache" whether it was "loaded" from the compile cache, "written" there or "to
-        be written" after the build, "not kept", or the cache is "off", and "build" how long each stage took.
+        "engine" and "precision" are those in use, "threads" the number per request, "workers" the number of
+        workers, "file" and "model_type" those of the build. "tuned" is "yes" if `pinnace tune` has measured
+        the model, else "no". "cache" is "loaded" from the compile cache, "written" to it, "to be written"
+        after the build, "not kept", or "off". "build" is the time of each stage.
         Other keys are the user info of the model file.
         """
         check_type("key", key, str)
@@ -203,10 +203,11 @@ class BaseModel(EngineOwner):
         `inputs` are tensors, arrays or scalars of numpy, or arrays of other libraries (PyTorch, MindSpore,
         JAX; read by DLPack or `__array__`, without a copy where that is possible), in the order of
         `get_inputs`, or in a dict by name. The result is a list that also gives a tensor by name:
-        `outputs["logits"]`. `outputs` may be a list to fill: an
-        empty list is extended with the new tensors; tensors in a list of the right length receive the data,
-        in place if they hold a writable array of this dtype and size. If all of them hold arrays of the
-        model's fixed shapes, the engine writes there without a copy: bind once, predict often.
+        `outputs["logits"]`.
+
+        `outputs` may be a list to fill. An empty list gets the new tensors. In a list of the right length,
+        tensors receive the data, in place if they have a writable array of this dtype and size; if all have
+        arrays of the model's fixed shapes, the engine writes there without a copy.
 
         Tensors on the model's device (`Tensor(..., device="gpu:0")`) are read and written there, as inputs
         and as outputs; other outputs are returned in host memory.
@@ -214,7 +215,7 @@ class BaseModel(EngineOwner):
         `timeout` is in seconds, including the wait for a worker. Raises `ArgumentTypeError` for other types,
         `DataMismatchError` if number, dtype, shape or device of the inputs are not the model's, `EngineError`
         if the engine fails, `ModelStateError` if the model is not built or closed, `QueueFullError` if
-        `[runner] max_queue` predictions wait already, `PredictTimeoutError`.
+        `[runner] max_queue` predictions already wait, `PredictTimeoutError`.
         """
         live = self._live or self._unready(inputs)
         if outputs is not None and outputs.__class__ is not list:
@@ -258,11 +259,11 @@ class BaseModel(EngineOwner):
         return self._built().workers.stats()
 
     def profile(self, inputs: Given, runs: int = 20, warm_up: int = 3) -> Profile:
-        """Measure which nodes of the model file take how long in `runs` predictions, after `warm_up` others.
+        """Measure how long each node of the model file takes, in `runs` predictions after `warm_up` others.
 
-        The model is built once more for that, with the weights of its file. The result is a list of
+        This builds the model once more, with the weights of its file. The result is a list of
         `OperatorTime`, longest first; its `by_operator()` sums them by operator. Raises as `predict` does,
-        `ArgumentTypeError` and `ArgumentValueError` for numbers that are no counts, and `NotSupportedError`
+        `ArgumentTypeError` and `ArgumentValueError` for wrong numbers of predictions, and `NotSupportedError`
         on a cluster.
         """
         arguments.count("runs", runs)

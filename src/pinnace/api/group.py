@@ -17,10 +17,10 @@ __all__ = ["ModelGroup", "ModelGroupFlag"]
 class ModelGroup:
     """Models that share weights, workspace, or both.
 
-    Weights are shared by content: models of one process hold equal weights once, such as those of the prefill
-    and decoding graphs of a language model. The compile cache does this for all models, also without a group,
-    where the engine keeps a weight in a file of its own. Without the cache, groups that share weights keep
-    such files in the folder for temporary files. The workspace, the memory of intermediate results, is shared
+    Weights are shared by content: models of one process keep one copy of equal weights, such as those of the
+    prefill and decoding graphs of a language model. The compile cache does this for all models, also without
+    a group, if the engine stores a weight as a file. Without the cache, groups that share weights store them
+    as temporary files. The workspace, the memory of intermediate results, is shared
     in groups that ask for it: models that predict in turn need that of the largest one only. If they predict
     at the same time, it grows to their sum.
     """

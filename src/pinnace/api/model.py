@@ -46,10 +46,9 @@ class Model(BaseModel):
     def __init__(
         self, model: str | os.PathLike[str] | Buffer | None = None, context: Context | None = None
     ) -> None:
-        """Make a model, and build it if `model` is the path or the bytes of a file, whose content tells its
-        format.
+        """Make a model. If `model` is the path or the bytes of a model file, build it.
 
-        Raises as `build_from_file` does.
+        The content tells the format. Raises as `build_from_file` does.
         """
         super().__init__()
         self._shares_workspace = self._shares_weights = False
@@ -74,7 +73,7 @@ class Model(BaseModel):
     ) -> None:
         """Load and compile the model file at `model_path`.
 
-        A rank of several that finds no NAME.mindir loads NAME0.mindir or NAME_0.mindir, by its number.
+        If there is no NAME.mindir, rank 0 of several loads NAME0.mindir or NAME_0.mindir, and so on.
         `context` None is the CPU. Options come from the .ini file at `config_path` and from `config_dict`,
         {section: {key: value}}, which takes precedence. Raises `ArgumentTypeError` for arguments of other
         types, `ModelFormatError` for a missing or damaged file, `UnsupportedModelError` for a model with

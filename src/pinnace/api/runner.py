@@ -88,7 +88,7 @@ class ModelParallelRunner(BaseModel):
     def __init__(
         self, model: str | os.PathLike[str] | Buffer | None = None, context: Context | None = None
     ) -> None:
-        """Make a runner, and build it if `model` is the path or the bytes of a file.
+        """Make a runner. If `model` is the path or the bytes of a model file, build it.
 
         Raises as `build_from_file` does.
         """

@@ -109,7 +109,7 @@ class Tuning:
 
 
 def environment_of(whole: str, engines: Iterable[str], cores: int) -> str:
-    """Return a digest of all that figures depend on: the model with its files, versions, processor and cores.
+    """Return a digest of all that figures depend on: the model with its files, versions, CPU and cores.
 
     `whole` is that of `pinnace.cache.key.whole_of`, `engines` are names and versions of the installed ones.
     """

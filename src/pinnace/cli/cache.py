@@ -90,7 +90,7 @@ def clear(
 ) -> None:
     """Remove everything in the cache.
 
-    In a terminal it asks before. Running models keep working.
+    In a terminal it asks first. Running models keep working.
     """
     store = _store(folder)
     if sys.stdin.isatty() and not yes:

@@ -21,7 +21,7 @@ def compile_models(
 ) -> None:
     """Fill the compile cache ahead of time.
 
-    Builds load them from there. Use it when an image is made or a service deployed, with the same kind of
+    Builds load them from there. Use it when you make an image or deploy a service, with the same kind of
     CPU, the same PINNACE_CACHE_DIR, and the provider, precision and configuration of the service. Threads and
     workers do not matter. The exit status is 1 if a model is not kept.
     """

@@ -23,7 +23,7 @@ def exec_command(
     """Run a script that imports mindspore_lite.
 
     The script and every Python process that it starts import Pinnace where they say
-    `import mindspore_lite`; an installed mindspore_lite is neither used nor touched. All else is as
+    `import mindspore_lite`; an installed mindspore_lite is neither used nor changed. All else is as
     with python: arguments, exit code, tracebacks, and options such as -m, -c or -X.
     """
     provide_mindspore_lite()

@@ -37,8 +37,8 @@ def inspect(
 ) -> None:
     """Show what a model file holds.
 
-    These are its dialect, inputs, outputs, weights, primitives, and what is not supported: then the command
-    ends with that error and exit status 1. For a picture of the graph, write it with --onnx FILE and open
+    It shows dialect, inputs, outputs, weights, operators, and what is not supported; in that case the exit
+    status is 1. For a picture of the graph, write it with --onnx FILE and open
     that file in Netron (https://netron.app).
     """
     from pinnace.building.opening import inspect_model
@@ -94,7 +94,7 @@ def _show(model: Path, report: ModelReport, nodes: bool, everything: bool) -> No
     shown(str(model), facts)
     for title, ports in (("inputs", report.inputs), ("outputs", report.outputs)):
         shown(title, [(port.name, port.dtype.name, port.dims()) for port in ports])
-    shown("primitives", [(str(count), name) for name, count in report.primitives.items()])
+    shown("operators", [(str(count), name) for name, count in report.primitives.items()])
     if nodes:
         shown("nodes", [(primitive, name) for name, primitive in report.nodes])
     refused = [(str(p.count), p.name, f"first at {p.first_node}: {p.reason}") for p in report.unsupported]

@@ -32,7 +32,8 @@ def launch(
 
     The ranks run one model together. `import mindspore_lite` imports Pinnace, as in pinnace exec. "{rank}" in
     arguments becomes the rank's number: pinnace launch -n 2 main.py --model_path 'part_{rank}.onnx'. Output
-    lines are prefixed with the rank. When one rank fails, all are ended, and the exit status is that rank's.
+    lines are prefixed with the rank. When one rank fails, the others are stopped, and its exit status is
+    that of the command.
     """
     from pinnace.cli.exec import provide_mindspore_lite
     from pinnace.distributed.launch import launch as start

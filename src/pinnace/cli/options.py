@@ -7,7 +7,7 @@ import typer
 
 LIST = "N[,N...]"
 
-ModelFile = Annotated[Path, typer.Argument(help="A .mindir, .ms or .onnx file.")]
+ModelFile = Annotated[Path, typer.Argument(metavar="MODEL", help="A .mindir, .ms or .onnx file.")]
 InputFiles = Annotated[
     list[str] | None,
     typer.Option(

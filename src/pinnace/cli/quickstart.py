@@ -60,7 +60,7 @@ def quickstart(
 ) -> None:
     """Let clients classify two photographs.
 
-    Several clients ask at the same time; the model is EfficientNet-Lite0.
+    Several clients send requests at the same time; the model is EfficientNet-Lite0.
     """
     from pinnace.cli.console import note, progress
 

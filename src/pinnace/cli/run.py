@@ -39,7 +39,8 @@ def run(
 ) -> None:
     """Run a model once and print its outputs.
 
-    These are name, shape, type and first values of each. Inputs without a file are made up, with a note.
+    It prints name, shape, type and first values of each. Inputs without a file get made-up values; a note
+    says which.
     """
     from pinnace.cli import labels as labelling
     from pinnace.cli.console import note, progress

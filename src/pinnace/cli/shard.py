@@ -36,8 +36,8 @@ def shard(
 ) -> None:
     """Cut a model into one file for each rank.
 
-    It shows what each rank holds, computes and sends, and why the model is cut so. Run the files with one
-    rank each: pinnace launch -n 2 main.py 'NAME_{rank}.onnx', where main.py builds a Model of the file and
+    It shows what each rank holds, computes and sends, and why the model is cut this way. Run one file
+    per rank: pinnace launch -n 2 main.py 'NAME_{rank}.onnx', where main.py builds a Model of the file and
     predicts, with the same inputs in all ranks.
     """
     from pinnace.deferred import import_onnx_ir

@@ -40,7 +40,7 @@ def tune(
     """Find the fastest way to run a model.
 
     Engines, threads, workers and precisions are measured, and the result is stored. Later builds of the model
-    on this machine use the fastest where they leave the engine or numbers open.
+    on this machine use the fastest engine and numbers, where they set none.
     """
     from pinnace.bench.tuning import compete
     from pinnace.cli.console import note

@@ -13,7 +13,7 @@ def by_rule(target: Target) -> str:
     """Return the default engine for a target.
 
     onnxruntime is as fast in fp32 and keeps weights where all processes share them. OpenVINO is chosen if
-    16 bits are preferred and the processor computes in them; onnxruntime would stay in fp32. A target that
+    16 bits are preferred and the CPU computes in them; onnxruntime would stay in fp32. A target that
     prefers memory gets onnxruntime.
     """
     if target.prefer == MEMORY:

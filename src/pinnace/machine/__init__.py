@@ -1,1 +1,1 @@
-"""Properties of this machine: cores, processor features, accelerators, simulated devices."""
+"""Properties of this machine: cores, CPU features, accelerators, simulated devices."""

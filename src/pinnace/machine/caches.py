@@ -1,4 +1,4 @@
-"""The caches of the processor."""
+"""The caches of the CPU."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The processor: its model, its features, its 16-bit and 8-bit arithmetic. Only this module reads
+"""The CPU: its model, its features, its 16-bit and 8-bit arithmetic. Only this module reads
 /proc/cpuinfo.
 """
 
@@ -21,7 +21,7 @@ _TYPES = {
     "asimdhp": "float16",
     "bf16": "bfloat16",
 }
-"""The type that each processor feature, by its Linux name, computes in; the fastest first.
+"""The type that each CPU feature, by its Linux name, computes in; the fastest first.
 
 The names are those of Documentation/arch/arm64/elf_hwcaps.rst and arch/x86/include/asm/cpufeatures.h of
 Linux.
@@ -51,7 +51,7 @@ _INSTRUCTIONS = {
 
 
 def name() -> str:
-    """Return the name of the processor; the kernel tells none on Arm, only numbers of maker and part."""
+    """Return the name of the CPU; the kernel tells none on Arm, only numbers of maker and part."""
     facts = _facts()
     numbers = " ".join(
         f"{key} {facts[key].strip()}" for key in ("CPU implementer", "CPU part") if key in facts
@@ -66,13 +66,13 @@ def instruction_sets() -> tuple[str, ...]:
 
 
 def sixteen_bit_types() -> tuple[str, ...]:
-    """Return the 16-bit types ("bfloat16", "float16") of this processor, the preferred one first."""
+    """Return the 16-bit types ("bfloat16", "float16") of this CPU, the preferred one first."""
     there = features()
     return tuple(dict.fromkeys(kind for feature, kind in _TYPES.items() if feature in there))
 
 
 def sixteen_bit_type() -> str | None:
-    """Return the preferred 16-bit type; None if the processor has none."""
+    """Return the preferred 16-bit type; None if the CPU has none."""
     return next(iter(sixteen_bit_types()), None)
 
 
@@ -88,7 +88,7 @@ def block_of_channels() -> int:
 
 @cache
 def identity() -> str:
-    """Return an identity of the processor's model and features, on which kernels and weight layouts
+    """Return an identity of the CPU's model and features, on which kernels and weight layouts
     depend.
     """
     facts = _facts()
@@ -99,14 +99,14 @@ def identity() -> str:
 
 @cache
 def features() -> frozenset[str]:
-    """Return the features of the first processor by their Linux names."""
+    """Return the features of the first CPU by their Linux names."""
     facts = _facts()
     return frozenset((facts.get("flags") or facts.get("Features", "")).split())
 
 
 @cache
 def _facts() -> Mapping[str, str]:
-    """Read the entry of the first processor in /proc/cpuinfo; {} if it cannot be read."""
+    """Read the entry of the first CPU in /proc/cpuinfo; {} if it cannot be read."""
     try:
         first = _CPUINFO.read_text(encoding="utf-8", errors="replace").partition("\n\n")[0]
     except OSError:

@@ -57,7 +57,7 @@ def properties(target: Target) -> dict[str, int | str]:
 
 
 def sixteen_bit() -> str:
-    """Return the 16-bit type in which this processor computes; "f32" if there is none."""
+    """Return the 16-bit type in which this CPU computes; "f32" if there is none."""
     capabilities = core().get_property("CPU", "OPTIMIZATION_CAPABILITIES")
     return next((kind.lower() for kind in ("BF16", "FP16") if kind in capabilities), "f32")
 
