@@ -10,7 +10,7 @@ from types import FunctionType
 import pytest
 
 import pinnace
-from pinnace.api import base_model, infer, model, runner
+from pinnace.api import base_model, group, infer, model, runner
 from pinnace.options import context, devices, older
 from pinnace.tensors import tensor
 
@@ -45,7 +45,7 @@ METHODS = {
     (runner, "RunnerConfig"): [
         "__init__(self, context=None, workers_num=None, config_info=None, config_path='')"
     ],
-    (pinnace.api.group, "ModelGroup"): [
+    (group, "ModelGroup"): [
         "__init__(self, flags=ModelGroupFlag.SHARE_WORKSPACE)",
         "add_model(self, models)",
         "cal_max_size_of_workspace(self, model_type, context)",
