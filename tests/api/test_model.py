@@ -21,7 +21,6 @@ from pinnace.errors import (
     DeviceUnavailableError,
     ModelFormatError,
     ModelStateError,
-    NotSupportedError,
 )
 from pinnace.options.target import Target
 from pinnace.types import Port
@@ -311,8 +310,12 @@ def test_options_are_checked_before_the_build(tmp_path: Path) -> None:
 
 def test_encrypted_models() -> None:
     path = str(API / "add.onnx")
-    with pytest.raises(NotSupportedError, match="cannot read encrypted models; decrypt the file first"):
+    with pytest.raises(RuntimeError, match=r"add.onnx: is not encrypted \(byte 0\)"):
         Model().build_from_file(path, ModelType.ONNX, dec_key=b"0123456789ABCDEF")
+    with pytest.raises(ValueError, match="dec_key must have 16, 24 or 32 bytes, but got 1"):
+        Model().build_from_file(path, ModelType.ONNX, dec_key=b"1")
+    with pytest.raises(ValueError, match="dec_mode must be in"):
+        Model().build_from_file(path, ModelType.ONNX, dec_key=b"1", dec_mode="AES")
     with pytest.raises(TypeError, match="dec_key must be bytes, but got <class 'str'>"):
         Model().build_from_file(path, ModelType.ONNX, dec_key="0123456789ABCDEF")
     with pytest.raises(TypeError, match="dec_num_parallel must be int"):

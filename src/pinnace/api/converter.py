@@ -1,9 +1,24 @@
-"""Names of the converter, which does not exist yet: a script runs as long as it does not convert."""
+"""Conversion of models to files that MindSpore opens."""
 
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
 from enum import Enum
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
-from pinnace.errors import NotSupportedError
+from pinnace.errors import (
+    ArgumentTypeError,
+    ArgumentValueError,
+    ModelFormatError,
+    NotSupportedError,
+)
+from pinnace.options.arguments import check_type, path
+from pinnace.types import DataType, Format, ModelType
+from pinnace.weights.encryption import MODES, key_of
+
+if TYPE_CHECKING:
+    from pinnace.converter.convert import Summary
 
 __all__ = ["Converter", "FmkType"]
 
@@ -19,12 +34,306 @@ class FmkType(Enum):
     PYTORCH = 5
 
 
-class Converter:
-    """Placeholder for the converter, which Pinnace does not have yet."""
+_OPTIMIZE = ("none", "general", "gpu_oriented", "ascend_oriented")
+_CHIPS = ("default", "910b")
+_DTYPES = (DataType.FLOAT32, DataType.INT8, DataType.UINT8, DataType.UNKNOWN)
+_KINDS = {FmkType.ONNX: ModelType.ONNX, FmkType.MINDIR: None}
+"""The frameworks that are read, and the format of their files; None is told from the content."""
+_QUANTISING = (
+    "common_quant_param",
+    "mixed_bit_weight_quant_param",
+    "full_quant_param",
+    "data_preprocess_param",
+    "dynamic_quant_param",
+    "weight_quant_param",
+)
+"""Sections that ask for quantisation."""
 
-    def __init__(self) -> NoReturn:
-        """Raise NotSupportedError."""
-        raise NotSupportedError(
-            "Converter: this version of Pinnace cannot convert models yet. It runs .mindir, .ms and .onnx "
-            "files directly: pass the file to Model.build_from_file"
+
+class Converter:
+    """Converts a model to a `.mindir` that MindSpore, MindSpore Lite and Pinnace open.
+
+    The properties are the choices. `convert` reads `.onnx` files (FmkType.ONNX), and the `.mindir` and `.ms`
+    files of MindSpore and MindSpore Lite (FmkType.MINDIR).
+    """
+
+    def __init__(self) -> None:
+        self._input_shape: dict[str, list[int]] = {}
+        self._input_format: Format | None = None
+        self._input_data_type = self._output_data_type = DataType.FLOAT32
+        self._save_type = ModelType.MINDIR
+        self._weight_fp16 = self._enable_encryption = self._infer = False
+        self._optimize, self._device = "general", ""
+        self._device_id = self._rank_id = 0
+        self._decrypt_key = self._encrypt_key = ""
+        self._decrypt_mode = "AES-GCM"
+        self._config: dict[str, dict[str, str]] = {}
+        self.summary: Summary | None = None
+        """What the last conversion did; mindspore_lite has no such attribute."""
+
+    def __str__(self) -> str:
+        names = (
+            "weight_fp16 input_shape input_format input_data_type output_data_type save_type "
+            "enable_encryption infer optimize device"
         )
+        rows = [f"config_info: {self._config}", *(f"{name}: {getattr(self, name)}" for name in names.split())]
+        return ",\n".join(rows) + "."
+
+    @property
+    def input_shape(self) -> dict[str, list[int]]:
+        """The shapes of inputs, {name: [1, 3, 224, 224]}; an input that is not named keeps its own."""
+        return self._input_shape
+
+    @input_shape.setter
+    def input_shape(self, input_shape: Mapping[str, list[int]]) -> None:
+        for key, value in check_type("input_shape", input_shape, dict).items():
+            check_type("input_shape key", key, str)
+            if not isinstance(value, list):
+                raise ArgumentTypeError(
+                    f"input_shape value must be list, but got {type(value)} at key {key}."
+                )
+            for index, element in enumerate(value):
+                if not isinstance(element, int):
+                    what = f"input_shape value's element must be int, but got {type(element)}"
+                    raise ArgumentTypeError(f"{what} at index {index}.")
+        self._input_shape = dict(input_shape)
+
+    @property
+    def input_format(self) -> Format:
+        """The order of dimensions of four-dimensional inputs; they keep that of the model until it is set.
+
+        Format.NHWC makes them channels last, Format.NCHW keeps them. It is Format.NHWC while it is not set,
+        as in mindspore_lite.
+        """
+        return self._input_format or Format.NHWC
+
+    @input_format.setter
+    def input_format(self, input_format: Format) -> None:
+        if check_type("input_format", input_format, Format) not in (Format.NCHW, Format.NHWC):
+            raise ArgumentValueError("input_format must be in [Format.NCHW, Format.NHWC].")
+        self._input_format = input_format
+
+    @property
+    def input_data_type(self) -> DataType:
+        """The element type of quantised inputs; others keep theirs."""
+        return self._input_data_type
+
+    @input_data_type.setter
+    def input_data_type(self, input_data_type: DataType) -> None:
+        self._input_data_type = _quantised_type("input_data_type", input_data_type)
+
+    @property
+    def output_data_type(self) -> DataType:
+        """The element type of quantised outputs; others keep theirs."""
+        return self._output_data_type
+
+    @output_data_type.setter
+    def output_data_type(self, output_data_type: DataType) -> None:
+        self._output_data_type = _quantised_type("output_data_type", output_data_type)
+
+    @property
+    def save_type(self) -> ModelType:
+        """The format of the result, of which this version writes ModelType.MINDIR."""
+        return self._save_type
+
+    @save_type.setter
+    def save_type(self, save_type: ModelType) -> None:
+        self._save_type = check_type("save_type", save_type, ModelType)
+
+    @property
+    def weight_fp16(self) -> bool:
+        """True to store float32 weights in float16, which halves the file; the model computes in float32."""
+        return self._weight_fp16
+
+    @weight_fp16.setter
+    def weight_fp16(self, weight_fp16: bool) -> None:
+        self._weight_fp16 = check_type("weight_fp16", weight_fp16, bool)
+
+    @property
+    def optimize(self) -> str:
+        """The changes of the graph: "none", "general", "gpu_oriented" or "ascend_oriented".
+
+        "none" keeps the nodes; "general" removes those that do nothing and equal ones; "gpu_oriented" does
+        the same, and "ascend_oriented", also followed by ":910b", asks for inputs of fixed shapes beside.
+        """
+        return self._optimize
+
+    @optimize.setter
+    def optimize(self, optimize: str) -> None:
+        name, _, chip = check_type("optimize", optimize, str).partition(":")
+        if name not in _OPTIMIZE or (chip and name != "ascend_oriented"):
+            raise ArgumentValueError(
+                "optimize must be 'none', 'general', 'gpu_oriented', 'ascend_oriented' or "
+                "'ascend_oriented:910b'."
+            )
+        if chip and chip not in _CHIPS:
+            raise ArgumentValueError(f"chip_name must be in [{', '.join(_CHIPS)}], but got {chip}.")
+        self._optimize = name
+        self._device = {"gpu_oriented": "GPU", "ascend_oriented": "Ascend"}.get(name, self._device)
+
+    @property
+    def device(self) -> str:
+        """The device that the result is for, "" for any; it changes nothing in the file."""
+        return self._device
+
+    @device.setter
+    def device(self, device: str) -> None:
+        if check_type("device", device, str) != "Ascend":
+            raise ArgumentValueError(f"device must be in [Ascend], but got {device}.")
+        self._device = device
+
+    @property
+    def device_id(self) -> int:
+        """The number of the device, which changes nothing in the file."""
+        return self._device_id
+
+    @device_id.setter
+    def device_id(self, device_id: int) -> None:
+        self._device_id = check_type("device_id", device_id, int)
+
+    @property
+    def rank_id(self) -> int:
+        """The number of the rank, which changes nothing in the file."""
+        return self._rank_id
+
+    @rank_id.setter
+    def rank_id(self, rank_id: int) -> None:
+        self._rank_id = check_type("rank_id", rank_id, int)
+
+    @property
+    def infer(self) -> bool:
+        """True to compare the result with the model on random inputs after conversion (`summary.error`)."""
+        return self._infer
+
+    @infer.setter
+    def infer(self, infer: bool) -> None:
+        self._infer = check_type("infer", infer, bool)
+
+    @property
+    def decrypt_key(self) -> NoReturn:
+        """The key of an encrypted `.mindir`, in hexadecimal digits. It can only be set."""
+        raise ArgumentTypeError("decrypt_key is write-only.")
+
+    @decrypt_key.setter
+    def decrypt_key(self, decrypt_key: str) -> None:
+        self._decrypt_key = check_type("decrypt_key", decrypt_key, str)
+
+    @property
+    def decrypt_mode(self) -> str:
+        """The mode of an encrypted `.mindir`: "AES-GCM" or "AES-CBC"."""
+        return self._decrypt_mode
+
+    @decrypt_mode.setter
+    def decrypt_mode(self, decrypt_mode: str) -> None:
+        if check_type("decrypt_mode", decrypt_mode, str) not in MODES:
+            raise ArgumentValueError(f"decrypt_mode must be in [{', '.join(MODES)}], but got {decrypt_mode}.")
+        self._decrypt_mode = decrypt_mode
+
+    @property
+    def enable_encryption(self) -> bool:
+        """True to encrypt the result with `encrypt_key` by AES-GCM."""
+        return self._enable_encryption
+
+    @enable_encryption.setter
+    def enable_encryption(self, enable_encryption: bool) -> None:
+        self._enable_encryption = check_type("enable_encryption", enable_encryption, bool)
+
+    @property
+    def encrypt_key(self) -> NoReturn:
+        """The key to encrypt with, in 32 hexadecimal digits. It can only be set."""
+        raise ArgumentTypeError("encrypt_key is write-only.")
+
+    @encrypt_key.setter
+    def encrypt_key(self, encrypt_key: str) -> None:
+        self._encrypt_key = check_type("encrypt_key", encrypt_key, str)
+
+    def get_config_info(self) -> dict[str, dict[str, str]]:
+        """Return the options that `set_config_info` was given, {section: {key: value}}."""
+        return self._config
+
+    def set_config_info(self, section: str = "", config_info: Mapping[str, str] | None = None) -> None:
+        """Set the options of a section, as a configuration file has them."""
+        check_type("section", section, str)
+        if config_info is None:
+            return
+        for key, value in check_type("config_info", config_info, dict).items():
+            check_type("config_info key", key, str)
+            check_type("config_info val", value, str)
+        if section:
+            self._config[section] = dict(config_info)
+
+    def convert(
+        self,
+        fmk_type: FmkType,
+        model_file: str | os.PathLike[str],
+        output_file: str | os.PathLike[str],
+        weight_file: str | os.PathLike[str] = "",
+        config_file: str | os.PathLike[str] = "",
+    ) -> None:
+        """Convert `model_file` to `output_file`, to which ".mindir" is appended unless it ends so.
+
+        `weight_file` has the weights of a Caffe model, `config_file` sections of options. Raises
+        `ArgumentTypeError` for arguments of other types, `ModelFormatError` for a missing or damaged file,
+        `UnsupportedModelError` for operators that no primitive expresses, `ConfigError` for wrong options,
+        `NotSupportedError` for frameworks and formats that this version does not read or write, and for
+        quantisation.
+        """
+        check_type("fmk_type", fmk_type, FmkType)
+        model_file, output_file = path("model_file", model_file), path("output_file", output_file)
+        weight_file, config_file = path("weight_file", weight_file), path("config_file", config_file)
+        for name, file in (
+            ("model_file", model_file),
+            ("weight_file", weight_file),
+            ("config_file", config_file),
+        ):
+            if (file or name == "model_file") and not os.path.exists(file):
+                raise ModelFormatError(f"Perform convert method failed, {name} does not exist! ({file})")
+        if fmk_type not in _KINDS:
+            raise NotSupportedError(
+                f"fmk_type {fmk_type.name}: this version of Pinnace converts ONNX and MINDIR; export the "
+                "model to ONNX"
+            )
+        self._check_sections(config_file)
+        self._run(_KINDS[fmk_type], model_file, output_file)
+
+    def _run(self, kind: ModelType | None, model_file: str, output_file: str) -> None:
+        from pinnace.deferred import import_onnx_ir
+
+        import_onnx_ir()
+        from pinnace.converter.convert import Options, convert
+        from pinnace.weights.source import Source
+
+        options = Options(
+            save_type=self._save_type,
+            input_shape=";".join(f"{k}:{','.join(map(str, v))}" for k, v in self._input_shape.items()),
+            optimize=self._optimize,  # type: ignore[arg-type]
+            channels_last=self._input_format is Format.NHWC,
+            half=self._weight_fp16,
+            check=self._infer,
+            decrypt=self._secret("decrypt_key", self._decrypt_key, self._decrypt_mode),
+            encrypt=self._secret("encrypt_key", self._encrypt_key, MODES[0])
+            if self._enable_encryption
+            else None,
+        )
+        if self._enable_encryption and options.encrypt is None:
+            raise ArgumentValueError("enable_encryption needs encrypt_key.")
+        self.summary = convert(Source.of_file(model_file), kind, output_file, options)
+
+    @staticmethod
+    def _secret(name: str, key: str, mode: str) -> tuple[bytes, str] | None:
+        return (key_of(key, name), mode) if key else None
+
+    def _check_sections(self, config_file: str) -> None:
+        """Raise NotSupportedError for sections that ask for what is not there."""
+        from pinnace.options.settings import sections_of
+
+        for section in {**(sections_of(config_file) if config_file else {}), **self._config}:
+            if section in _QUANTISING:
+                raise NotSupportedError(f"[{section}]: this version of Pinnace does not quantise models")
+
+
+def _quantised_type(name: str, value: DataType) -> DataType:
+    if check_type(name, value, DataType) not in _DTYPES:
+        allowed = ", ".join(f"DataType.{t.name}" for t in _DTYPES)
+        raise ArgumentValueError(f"{name} must be in [{allowed}].")
+    return value

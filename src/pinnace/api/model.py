@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from pinnace.api.base_model import BaseModel
 from pinnace.building.origin import Origin
@@ -17,7 +17,6 @@ from pinnace.errors import (
     ConfigError,
     ModelFormatError,
     ModelStateError,
-    NotSupportedError,
     warn,
 )
 from pinnace.options.arguments import check_type, path
@@ -27,6 +26,7 @@ from pinnace.options.settings import Settings
 from pinnace.options.table import BEFORE, BUFFER
 from pinnace.options.target import Target
 from pinnace.types import Buffer, ModelGroupFlag, ModelType
+from pinnace.weights.encryption import MODES, check_key, decrypted
 
 if TYPE_CHECKING:
     from pinnace.cache.choices import Tuning
@@ -78,13 +78,25 @@ class Model(BaseModel):
         {section: {key: value}}, which takes precedence. Raises `ArgumentTypeError` for arguments of other
         types, `ModelFormatError` for a missing or damaged file, `UnsupportedModelError` for a model with
         unsupported primitives, `ConfigError` for wrong options, `DeviceUnavailableError` for a missing
-        device, `ModelStateError` if the model is built already, `NotSupportedError` for a key: encrypted
-        models are not supported yet.
+        device, `ModelStateError` if the model is built already.
+
+        `dec_key` of 16, 24 or 32 bytes opens a file that MindSpore, MindSpore Lite or the converter has
+        encrypted with `dec_mode` "AES-GCM" or "AES-CBC"; it is not kept in the compile cache. A wrong key is
+        a `ModelFormatError`; without the package cryptography it raises `NotSupportedError`.
         """
         model_path = path("model_path", model_path)
         config_path = self._check_build(model_type, context, config_path)
-        _refuse_key(dec_key, dec_mode, dec_num_parallel)
-        self._open(model_path, model_type, context, config_path, config_dict)
+        key = _checked_key(dec_key, dec_mode, dec_num_parallel)
+        if key is None:
+            self._open(model_path, model_type, context, config_path, config_dict)
+            return
+        from pinnace.weights.source import Source
+
+        model_path = file_of_rank(model_path, context)
+        source = Source.of_file(model_path)
+        rest = model_type, context, config_path, config_dict
+        self._build_secret(source.data, key, dec_mode, model_path, rest)
+        self._model_path = model_path
 
     def build_from_buffer(
         self,
@@ -106,8 +118,25 @@ class Model(BaseModel):
         if not isinstance(model, Buffer):
             raise ArgumentTypeError(f"model must be bytes, but got {type(model)}.")
         config_path = self._check_build(model_type, context, config_path)
-        _refuse_key(dec_key, dec_mode, dec_num_parallel)
-        self._build(model, model_type, context, config_path, config_dict)
+        key = _checked_key(dec_key, dec_mode, dec_num_parallel)
+        if key is None:
+            self._build(model, model_type, context, config_path, config_dict)
+            return
+        rest = model_type, context, config_path, config_dict
+        self._build_secret(memoryview(model).cast("B"), key, dec_mode, "model buffer", rest)
+
+    def _build_secret(
+        self,
+        data: memoryview,
+        key: bytes,
+        mode: str,
+        name: str,
+        rest: tuple[ModelType, Context | None, str, Mapping[str, object] | None],
+    ) -> None:
+        """Build an encrypted model, without the compile cache: its entries can be read by others."""
+        model_type, context, config_path, config_dict = rest
+        options = {**(config_dict or {}), "ms_cache": {"serialize_path": "off"}}
+        self._build(decrypted(data, key, mode, name), model_type, context, config_path, options)
 
     def _check_build(self, model_type: object, context: object, config_path: object) -> str:
         check_type("model_type", model_type, ModelType)
@@ -201,15 +230,15 @@ def _real(path: str) -> Path:
     return Path(path).resolve()
 
 
-def _refuse_key(key: object, mode: object, parallel: object) -> None:
+def _checked_key(key: object, mode: object, parallel: object) -> bytes | None:
+    """Return the key of an encrypted model, None if it is not encrypted."""
     if not key:
-        return
+        return None
     check_type("dec_key", key, bytes)
     check_type("dec_mode", mode, str)
     check_type("dec_num_parallel", parallel, int)
     if not mode:
         raise ArgumentValueError("dec_mode must not be empty string!")
-    raise NotSupportedError(
-        "dec_key: this version of Pinnace cannot read encrypted models; decrypt the file first and leave "
-        "dec_key out"
-    )
+    if mode not in MODES:
+        raise ArgumentValueError(f"dec_mode must be in [{', '.join(MODES)}], but got {mode}.")
+    return check_key(cast(bytes, key), "dec_key")

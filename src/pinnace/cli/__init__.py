@@ -18,6 +18,7 @@ from pinnace import __version__
 from pinnace.cli import cache, logs
 from pinnace.cli.bench import bench
 from pinnace.cli.compile import compile_models
+from pinnace.cli.convert import convert
 from pinnace.cli.devices import devices
 from pinnace.cli.exec import exec_command
 from pinnace.cli.inspect import inspect
@@ -77,6 +78,7 @@ app.command()(tune)
 app.command()(devices)
 app.command()(quickstart)
 app.command()(shard)
+app.command()(convert)
 app.command(
     no_args_is_help=True,
     # Options after the script belong to the script.

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import os
-from collections import Counter
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 
 from pinnace.converter import intermediate
+from pinnace.converter.checking import difference
+from pinnace.converter.optimising import Optimize, optimised, take_channels_last
 from pinnace.converter.raising import raised
-from pinnace.program import Dialect, Program
+from pinnace.errors import NotSupportedError
+from pinnace.program import Dialect
 from pinnace.types import ModelType
+from pinnace.weights.encryption import decrypted, encrypt
 from pinnace.weights.source import Source
 
 _OUTPUTS = {
@@ -24,22 +27,38 @@ _OUTPUTS = {
 
 @dataclass(frozen=True)
 class Options:
-    """The choices of a conversion; `input_shape` fixes dimensions: "x:1,3,224,224;y:1"."""
+    """The choices of a conversion.
+
+    `input_shape` fixes dimensions: "x:1,3,224,224;y:1". `channels_last` makes the inputs of four dimensions
+    NHWC. `half` stores the float32 weights in float16; `check`
+    compares the results with those of the original. `decrypt` and `encrypt` are a key and a mode.
+    """
 
     save_type: ModelType = ModelType.MINDIR
     input_shape: str = ""
+    optimize: Optimize = "general"
+    channels_last: bool = False
+    half: bool = False
+    check: bool = False
+    decrypt: tuple[bytes, str] | None = None
+    encrypt: tuple[bytes, str] | None = None
 
 
 @dataclass(frozen=True)
 class Summary:
-    """The result of a conversion: its files, and what it did to the model. Sizes are in bytes."""
+    """The result of a conversion: its files, and what it did to the model. Sizes are in bytes.
+
+    `error` is the greatest difference from the original's results over their greatest value, None if it was
+    not measured.
+    """
 
     files: tuple[Path, ...]
     nodes_before: int
     nodes: int
     bytes_before: int
     bytes: int
-    primitives: Mapping[str, int] = field(default_factory=dict)
+    precision: str
+    error: float | None = None
 
 
 def convert(
@@ -52,28 +71,51 @@ def convert(
     """Convert a model; `output` may lack the suffix, and `stage` is told what begins.
 
     Raises ModelFormatError, UnsupportedModelError with all nodes that have no way into the format,
-    ConfigError for unknown inputs, and OSError.
+    ConfigError for inputs that are unknown or must be fixed, NotSupportedError, and OSError.
     """
+    if options.save_type not in _OUTPUTS:
+        raise NotSupportedError(
+            f"save_type {options.save_type.name}: this version of Pinnace converts to MINDIR only"
+        )
     dialect, suffix, writer = _OUTPUTS[options.save_type]
     stage("reading")
+    if options.decrypt is not None:
+        source = Source.of_buffer(decrypted(source.data, *options.decrypt, source.name))
     model = intermediate.read(source, kind, options.input_shape)
     before = sum(1 for _ in model.graph.all_nodes())
+    stage("optimising")
+    optimised(model, options.optimize, source.name)
+    if options.channels_last:
+        take_channels_last(model)
     stage("converting")
-    program = raised(model, dialect, source.name)
+    program = raised(model, dialect, source.name, options.half)
     stage("writing")
     path = Path(output)
-    files = import_module(writer).write(program, path if path.suffix == suffix else Path(f"{path}{suffix}"))
-    counts = _primitives(program)
+    path = path if path.suffix == suffix else Path(f"{path}{suffix}")
+    files = import_module(writer).write(program, path)
+    error = None
+    if options.check:
+        stage("checking")
+        error = difference(source, kind, files[0], options.input_shape, options.channels_last)
+    if options.encrypt is not None:
+        stage("encrypting")
+        _encrypt(files, *options.encrypt)
     return Summary(
         tuple(files),
         before,
-        sum(counts.values()),
+        sum(len(function.nodes) for function in program.functions.values()),
         source.size,
         sum(file.stat().st_size for file in files),
-        counts,
+        "float16 weights" if options.half else "as in the model",
+        error,
     )
 
 
-def _primitives(program: Program) -> dict[str, int]:
-    nodes = (node for function in program.functions.values() for node in function.nodes)
-    return dict(Counter(node.primitive for node in nodes if node.primitive).most_common())
+def _encrypt(files: Sequence[Path], key: bytes, mode: str) -> None:
+    """Replace a file by its encrypted form."""
+    if len(files) > 1:
+        raise NotSupportedError("models with weights in a file of their own cannot be encrypted")
+    beside = files[0].with_name(f".{files[0].name}.encrypted")
+    with files[0].open("rb") as plain, beside.open("wb") as target:
+        encrypt(plain, target, key, mode)
+    beside.replace(files[0])

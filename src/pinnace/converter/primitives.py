@@ -30,6 +30,8 @@ class Primitives(Builder):
 
     def __init__(self, dialect: Dialect, name: str, opset: int, outer: Primitives | None = None) -> None:
         super().__init__(opset=opset)
+        self.half = False
+        """True to store float32 weights in float16."""
         self.outer = outer
         """The function around this one, whose tensors it takes as arguments: `captured`."""
         self.captured: list[ir.Value] = []
@@ -118,8 +120,11 @@ class Primitives(Builder):
     def _stored(self, tensor: ir.TensorProtocol) -> str:
         name = f"{self.function}:{tensor.name}"
         made = not tensor.name or tensor.name.startswith("%")  # by a builder, which names its own so
-        if made or self.parameters.get(name, tensor) is not tensor:
+        if made or name in self.parameters:
             name = self.new_name()
+        if self.half and tensor.dtype is ir.DataType.FLOAT:
+            self.parameters[name] = _in_half(tensor)
+            return self.named("Cast", name, self.literal(number_of(tensor.dtype)))
         self.parameters[name] = tensor
         return name
 
@@ -200,6 +205,18 @@ class Primitives(Builder):
             self.written[names[0]].types = types
         nodes = list(self.written.values())
         return Function(self.function, inputs, names, nodes, self.parameters, self.literals)
+
+
+def _in_half(tensor: ir.TensorProtocol) -> ir.TensorProtocol:
+    """A weight in float16, made when it is written."""
+
+    def made() -> ir.TensorProtocol:
+        """Return the weight in float16; numbers beyond its range become infinite."""
+        with np.errstate(over="ignore"):
+            return ir.Tensor(tensor.numpy().astype(np.float16))
+
+    shape = ir.Shape(tensor.shape.numpy())
+    return ir.LazyTensor(made, ir.DataType.FLOAT16, shape, name=tensor.name)
 
 
 def type_of(x: ir.Value) -> TypeInfo:

@@ -28,9 +28,14 @@ _DEEPEST = 16
 """Operators that may be taken apart one after the other; more is an endless circle."""
 
 
-def raised(model: ir.Model, dialect: Dialect, source: str) -> Program:
-    """Return an ONNX model as a program. Raises UnsupportedModelError with all nodes that have no way."""
-    return _Raiser(model, dialect, source).program()
+def raised(model: ir.Model, dialect: Dialect, source: str, half: bool = False) -> Program:
+    """Return an ONNX model as a program, with float32 weights in float16 if `half`.
+
+    Raises UnsupportedModelError with all nodes that have no way.
+    """
+    raiser = _Raiser(model, dialect, source)
+    raiser.writer.half = half
+    return raiser.program()
 
 
 class _Raiser:

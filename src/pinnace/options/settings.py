@@ -50,7 +50,7 @@ class Settings:
         `ConfigError` for a file that cannot be read and for an invalid value, `ArgumentTypeError` for other
         types; warns of unknown sections and keys.
         """
-        sources = [(path, _read(path))] if path else []
+        sources = [(path, sections_of(path))] if path else []
         if options:
             sources.append((name, _nested(options, name)))
         merged: dict[str, dict[str, str]] = {}
@@ -129,7 +129,8 @@ def _text(path: str, what: str) -> str:
         raise ConfigError(f"{path}: not a text file, byte {error.start} is not UTF-8") from None
 
 
-def _read(path: str) -> dict[str, dict[str, str]]:
+def sections_of(path: str) -> dict[str, dict[str, str]]:
+    """Return the sections of an .ini file as they are. Raises `ConfigError` if it cannot be read."""
     import configparser  # for files only
 
     parser = configparser.ConfigParser(

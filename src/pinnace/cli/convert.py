@@ -1,0 +1,102 @@
+"""`pinnace convert`: a model file of another format."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from pinnace.cli.options import AsJson, ModelFile
+
+if TYPE_CHECKING:
+    from pinnace.converter.convert import Summary
+
+KeyFile = Annotated[
+    Path | None, typer.Option(metavar="FILE", help="File of a key in hexadecimal digits.", dir_okay=False)
+]
+
+
+def convert(
+    model: ModelFile,
+    output: Annotated[Path, typer.Argument(help="The file to write; .mindir is appended.")],
+    shapes: Annotated[
+        list[str] | None,
+        typer.Option("--shape", metavar="NAME=1,128", help="Fix the shape of an input. Repeat for more."),
+    ] = None,
+    optimize: Annotated[
+        Literal["none", "general", "gpu_oriented", "ascend_oriented"],
+        typer.Option(help="none keeps all nodes; ascend_oriented wants fixed shapes."),
+    ] = "general",
+    half: Annotated[bool, typer.Option("--fp16", help="Store float32 weights in float16.")] = False,
+    channels_last: Annotated[bool, typer.Option("--nhwc", help="Take pictures as NHWC.")] = False,
+    check: Annotated[bool, typer.Option("--check", help="Compare the results with the model's.")] = False,
+    encrypt_key: KeyFile = None,
+    decrypt_key: KeyFile = None,
+    mode: Annotated[Literal["AES-GCM", "AES-CBC"], typer.Option(help="How keys encrypt.")] = "AES-GCM",
+    as_json: AsJson = False,
+) -> None:
+    """Convert a model to .mindir, for MindSpore, MindSpore Lite and Pinnace.
+
+    It takes .onnx, .mindir and .ms files, and shows what became of the model. MindSpore loads the result by
+    mindspore.load and nn.GraphCell.
+    """
+    from pinnace.deferred import import_onnx_ir
+
+    import_onnx_ir()
+    from pinnace.cli.console import progress
+    from pinnace.converter.convert import Options
+    from pinnace.converter.convert import convert as run
+    from pinnace.types import ModelType
+    from pinnace.weights.source import Source
+
+    options = Options(
+        save_type=ModelType.MINDIR,
+        input_shape=";".join(shape.replace("=", ":") for shape in shapes or []),
+        optimize=optimize,
+        channels_last=channels_last,
+        half=half,
+        check=check,
+        decrypt=_secret(decrypt_key, "--decrypt-key", mode),
+        encrypt=_secret(encrypt_key, "--encrypt-key", mode),
+    )
+    with progress(f"converting {model.name}"):
+        summary = run(Source.of_file(model), None, output, options, _Stages())
+    if as_json:
+        print(json.dumps(asdict(summary), indent=2, default=str))
+    else:
+        _show(summary)
+
+
+class _Stages:
+    """Prints each stage on stderr when it begins."""
+
+    def __call__(self, name: str) -> None:
+        from pinnace.cli.console import note
+
+        note(f"{name} ...")
+
+
+def _secret(file: Path | None, name: str, mode: str) -> tuple[bytes, str] | None:
+    from pinnace.weights.encryption import key_of
+
+    return None if file is None else (key_of(file.read_text().strip(), name), mode)
+
+
+def _show(summary: Summary) -> None:
+    from pinnace.cli.console import table
+
+    error = (
+        "not measured: --check" if summary.error is None else f"{summary.error:.2g} of the greatest result"
+    )
+    table(
+        ", ".join(file.name for file in summary.files),
+        [
+            ("nodes", f"{summary.nodes_before} in the model, {summary.nodes} in the result"),
+            ("size", f"{summary.bytes_before / 1e6:.2f} MB, {summary.bytes / 1e6:.2f} MB"),
+            ("precision", summary.precision),
+            ("error", error),
+        ],
+    )

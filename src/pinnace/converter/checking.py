@@ -1,0 +1,66 @@
+"""Comparison of a converted model with its original on random inputs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from pinnace.building.origin import build
+from pinnace.errors import ModelFormatError
+from pinnace.options.settings import Settings
+from pinnace.options.target import Target
+from pinnace.types import Array, ModelType, Port
+from pinnace.weights.source import Source
+
+_FREE = 2
+"""The size of a free dimension."""
+
+
+def difference(
+    source: Source, kind: ModelType | None, converted: Path, input_shape: str, channels_last: bool
+) -> float:
+    """Return the greatest difference of the results over the greatest value of the original's.
+
+    Inputs are random numbers between 0 and 1 and integers of 0 and 1, with a seed. Raises ModelFormatError if
+    the results have other types or shapes.
+    """
+    target = Target(input_shape=input_shape)
+    model = source.data if source.path is None else source.path
+    inputs, expected = _run(model, kind, target, None)
+    if channels_last:
+        inputs = [x.transpose(0, 2, 3, 1) if x.ndim == 4 else x for x in inputs]
+    _, given = _run(converted, None, Target(), inputs)
+    worst = 0.0
+    for number, (x, y) in enumerate(zip(given, expected, strict=True)):
+        if (x.dtype, x.shape) != (y.dtype, y.shape):
+            raise ModelFormatError(
+                f"{converted}: result {number} is {x.dtype}{list(x.shape)}, and that of the original is "
+                f"{y.dtype}{list(y.shape)}"
+            )
+        if y.size and y.dtype.kind in "biuf":
+            wide, far = y.astype(np.float64), np.abs(x.astype(np.float64) - y.astype(np.float64))
+            worst = max(worst, float(np.nanmax(far, initial=0)) / max(float(np.nanmax(np.abs(wide))), 1e-12))
+    return worst
+
+
+def _run(
+    model: Path | memoryview, kind: ModelType | None, target: Target, inputs: Sequence[Array] | None
+) -> tuple[Sequence[Array], Sequence[Array]]:
+    """Return inputs, random if there are none, and results of a model."""
+    executable = build(model, kind, target, Settings.load(options={"ms_cache": {"serialize_path": "off"}}))
+    try:
+        random = np.random.default_rng(0)
+        given = [_drawn(port, random) for port in executable.inputs] if inputs is None else inputs
+        return given, executable.execution().run([np.ascontiguousarray(x) for x in given])
+    finally:
+        executable.close()
+
+
+def _drawn(port: Port, random: np.random.Generator) -> Array:
+    shape = tuple(_FREE if size < 0 else size for size in port.shape)
+    dtype = port.dtype.to_numpy()
+    if dtype.kind == "f":
+        return random.random(shape).astype(dtype)
+    return random.integers(0, 2, shape).astype(dtype)

@@ -1,0 +1,57 @@
+"""Changes of the graph before it is written, by the option `optimize`.
+
+* "none": the nodes of the model one by one. What is computed from constants alone, as shapes are, is always
+  computed: primitives want it known.
+* "general": without nodes that do nothing or whose results nobody reads, and equal ones only once.
+* "gpu_oriented": the same; no primitive is special to GPUs.
+* "ascend_oriented": the same, and all dimensions of the inputs must be fixed, as those devices want them.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import onnx_ir as ir
+from onnx_ir.passes.common import (
+    CommonSubexpressionEliminationPass,
+    IdentityEliminationPass,
+    RemoveUnusedNodesPass,
+)
+
+from pinnace.errors import ConfigError
+
+Optimize = Literal["none", "general", "gpu_oriented", "ascend_oriented"]
+_PASSES = (IdentityEliminationPass, CommonSubexpressionEliminationPass, RemoveUnusedNodesPass)
+
+
+def optimised(model: ir.Model, optimize: Optimize, name: str) -> None:
+    """Change a model as an option says. Raises ConfigError if it wants dimensions that are free."""
+    if optimize == "ascend_oriented":
+        _check_fixed(model, name)
+    if optimize != "none":
+        for pass_ in _PASSES:
+            pass_()(model)
+
+
+def _check_fixed(model: ir.Model, name: str) -> None:
+    for value in model.graph.inputs:
+        if value.name not in model.graph.initializers and (
+            value.shape is None or not value.shape.is_static()
+        ):
+            raise ConfigError(
+                f"{name}: optimize ascend_oriented wants fixed dimensions, and input {value.name!r} is of "
+                f"shape {value.shape}: fix it with inputShape"
+            )
+
+
+def take_channels_last(model: ir.Model) -> None:
+    """Make the inputs of four dimensions NHWC: the channels are the last dimension."""
+    for value in model.graph.inputs:
+        if value.shape is None or len(value.shape) != 4 or value.name in model.graph.initializers:
+            continue
+        inside = ir.Value(name=f"{value.name}/NCHW", type=value.type, shape=value.shape)
+        value.replace_all_uses_with(inside)
+        n, c, h, w = value.shape
+        value.shape = ir.Shape([n, h, w, c])
+        turn = ir.node("Transpose", [value], {"perm": [0, 3, 1, 2]}, outputs=[inside], name=inside.name)
+        model.graph.insert_before(model.graph[0], turn)

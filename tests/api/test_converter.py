@@ -1,0 +1,110 @@
+"""`Converter`, its command lines, and encrypted models."""
+
+import io
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from pinnace import Converter, DataType, FmkType, Format, Model, ModelType
+from pinnace.cli.converter_lite import main
+from pinnace.errors import ModelFormatError, NotSupportedError
+from pinnace.weights.encryption import MODES, decrypted, encrypt
+
+DATA = Path(__file__).parent.parent / "data"
+ADD = str(DATA / "api" / "add.onnx")
+KEY = b"0123456789ABCDEF"
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "error", "message"),
+    [
+        ("weight_fp16", "1", TypeError, "weight_fp16 must be bool"),
+        ("input_shape", "x", TypeError, "input_shape must be dict"),
+        ("input_shape", {1: [1]}, TypeError, "input_shape key must be str"),
+        ("input_shape", {"x": "[1]"}, TypeError, "input_shape value must be list"),
+        ("input_shape", {"x": [1, "1"]}, TypeError, "input_shape value's element must be int"),
+        ("input_format", Format.HW, ValueError, "input_format must be in"),
+        ("output_data_type", DataType.INVALID, ValueError, "output_data_type must be in"),
+        ("save_type", 1, TypeError, "save_type must be ModelType"),
+        ("decrypt_mode", "1", ValueError, "decrypt_mode must be in"),
+        ("optimize", "fast", ValueError, "optimize must be 'none'"),
+        ("optimize", "ascend_oriented:9", ValueError, "chip_name must be in"),
+        ("device", "CPU", ValueError, "device must be in"),
+    ],
+)
+def test_wrong_values_are_refused(name, value, error, message):
+    with pytest.raises(error, match=message):
+        setattr(Converter(), name, value)
+
+
+def test_keys_cannot_be_read():
+    converter = Converter()
+    converter.encrypt_key = "00" * 16
+    with pytest.raises(TypeError, match="write-only"):
+        print(converter.encrypt_key)
+    assert "00000" not in f"{converter} {vars(converter).keys()}"
+
+
+def test_the_words_of_what_is_not_there_yet(tmp_path):
+    converter = Converter()
+    with pytest.raises(RuntimeError, match="model_file does not exist"):
+        converter.convert(FmkType.TFLITE, "nothing.tflite", "x")
+    with pytest.raises(NotSupportedError, match="fmk_type TFLITE"):
+        converter.convert(FmkType.TFLITE, ADD, "x")
+    converter.set_config_info("full_quant_param", {"bit_num": "8"})
+    with pytest.raises(NotSupportedError, match="full_quant_param"):
+        converter.convert(FmkType.ONNX, ADD, str(tmp_path / "x"))
+
+
+def test_a_converted_model_is_the_same(tmp_path):
+    converter = Converter()
+    converter.infer = True
+    converter.convert(FmkType.ONNX, ADD, tmp_path / "add")
+    assert converter.summary is not None
+    assert converter.summary.error == 0
+    given = [np.arange(i.element_num, dtype=np.float32).reshape(i.shape) for i in Model(ADD).get_inputs()]
+    (expected,), (made,) = (Model(p).predict(given) for p in (ADD, tmp_path / "add.mindir"))
+    np.testing.assert_array_equal(made.get_data_to_numpy(), expected.get_data_to_numpy())
+
+
+def test_converter_lite_speaks_as_mindspore_lite_does(tmp_path, capsys):
+    main(
+        ["--fmk=ONNX", f"--modelFile={ADD}", f"--outputFile={tmp_path / 'add'}", "--optimize=ascend_oriented"]
+    )
+    assert capsys.readouterr().out.endswith("CONVERT RESULT SUCCESS:0\n")
+    assert (tmp_path / "add.mindir").exists()
+    for flags, code in ((["--fmk=ONNX"], 168), (["--fmk=X"], 168)):
+        with pytest.raises(SystemExit) as ended:
+            main(flags)
+        assert ended.value.code == code
+    with pytest.raises(SystemExit) as ended:
+        main(["--fmk=ONNX", "--modelFile=nothing.onnx", "--outputFile=x"])
+    assert ended.value.code == 255
+    assert capsys.readouterr().out.endswith("Convert failed. Ret: -1\n")
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_models_that_mindspore_encrypted_are_opened(mode):
+    pytest.importorskip("cryptography")
+    path, model = str(DATA / "encrypted" / f"relu_{mode}.mindir"), Model()
+    model.build_from_file(path, ModelType.MINDIR, dec_key=KEY, dec_mode=mode)
+    x = np.array([[-1, 0, 2], [3, -4, 5]], np.float32)
+    np.testing.assert_array_equal(model.predict([x])[0].get_data_to_numpy(), np.maximum(x, 0))
+    with pytest.raises(ModelFormatError, match="key does not fit") as raised:
+        Model().build_from_file(path, ModelType.MINDIR, dec_key=b"secret0123456789", dec_mode=mode)
+    assert "secret" not in str(raised.value)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_changed_byte_is_an_error(mode):
+    pytest.importorskip("cryptography")
+    target = io.BytesIO()
+    encrypt(io.BytesIO(b"text" * 10), target, KEY, mode)
+    whole = target.getvalue()
+    assert decrypted(memoryview(whole), KEY, mode, "x") == b"text" * 10
+    changed = whole[:-17] + bytes([whole[-17] ^ 1]) + whole[-16:]  # in AES-CBC it is the padding's length
+    with pytest.raises(ModelFormatError, match="the key does not fit"):
+        decrypted(memoryview(changed), KEY, mode, "x")
+    with pytest.raises(ModelFormatError, match="ends at byte"):
+        decrypted(memoryview(whole[:-1]), KEY, mode, "x")
