@@ -12,9 +12,19 @@ import sys
 import threading
 from collections.abc import Sequence
 from contextlib import suppress
-from importlib.machinery import ModuleSpec
+from importlib.machinery import ModuleSpec, PathFinder
+from importlib.util import LazyLoader
 from types import ModuleType
 from typing import Any, cast
+
+_ON_USE = frozenset(
+    (
+        *("google.protobuf.json_format", "google.protobuf.text_format"),
+        *("onnx.compose", "onnx.gen_proto", "onnx.parser", "onnx.printer", "onnx.utils"),
+        *("onnx.version_converter", "onnx_ir.passes", "onnx_ir.schemas", "onnx_ir.tape"),
+    )
+)
+"""Modules that onnx and onnx-ir import and models do not use; they are loaded when somebody uses them."""
 
 _lock = threading.RLock()
 
@@ -49,9 +59,15 @@ class _SympyFinder:
         self._thread = threading.get_ident()
 
     def find_spec(self, name: str, path: Sequence[str] | None, target: object = None) -> ModuleSpec | None:
-        """Return the spec of the substitute, in this thread only."""
-        mine = name == "sympy" and threading.get_ident() == self._thread
-        return ModuleSpec(name, cast("Any", self)) if mine else None
+        """Return the spec of the substitute, or of a module that is loaded on use; in this thread only."""
+        if threading.get_ident() != self._thread:
+            return None
+        if name == "sympy":
+            return ModuleSpec(name, cast("Any", self))
+        found = PathFinder.find_spec(name, path) if name in _ON_USE else None
+        if found is not None and found.loader is not None:
+            found.loader = LazyLoader(found.loader)
+        return found
 
     def create_module(self, spec: ModuleSpec) -> ModuleType:
         """Create the substitute."""
