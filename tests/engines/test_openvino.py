@@ -9,6 +9,7 @@ from __future__ import annotations
 import threading
 import warnings
 
+import ml_dtypes
 import numpy as np
 import onnx
 import pytest
@@ -326,3 +327,19 @@ def test_lengths_are_divided_by_openvino_itself():
     weights = {"two": np.array([2, 2], np.int64), "one": np.ones((1, 1), np.float32)}
     execution = built(model(nodes, {"x": ["n", 64]}, {"y": ["m", 32]}, weights)).execution()
     np.testing.assert_array_equal(execution.run([np.zeros((7, 64), np.float32)])[0], np.ones((3, 32)))
+
+
+def test_weights_for_products_in_bfloat16_take_half_and_a_plan_keeps_its_own(monkeypatch, tmp_path):
+    """The engine is told to compute in float32, so that the rounding of the weights alone is seen."""
+    monkeypatch.setenv("PINNACE_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setattr("pinnace.engines.openvino.session.narrows", lambda target: True)
+    nodes = [helper.make_node("MatMul", [a, w], [b], b) for a, w, b in (("x", "w", "h"), ("h", "v", "y"))]
+    proto = model(nodes, {"x": [3, 64]}, {"y": [3, 64]}, {"w": W, "v": W[::-1]})
+    for planned in (False, True):
+        plan = {"execution_plan": {"y": "data_type:float32"}} if planned else {}
+        executable = build(proto.SerializeToString(), None, ON_OPENVINO, Settings.load(options=plan))
+        rounded = W.astype(ml_dtypes.bfloat16).astype(np.float32)
+        expected = X @ rounded @ (W if planned else rounded)[::-1]
+        np.testing.assert_allclose(executable.execution().run([X])[0], expected, rtol=1e-4, atol=1e-4)
+    small, planned = sorted(path.stat().st_size for path in tmp_path.glob("cache/entries/*/model.blob"))
+    assert planned - small == pytest.approx(W.nbytes / 2, abs=1000)

@@ -82,7 +82,7 @@ def _executable(graph: OpenvinoModel, weights: Mapping[str, Array], target: Targ
 
 def _compiled(graph: OpenvinoModel, weights: Mapping[str, Array], target: Target) -> ov.CompiledModel:
     try:
-        model = graph.read(weights)
+        model = graph.read(weights, session.narrows(target))
         if target.profile:
             name_parts(model)
         return session.compiled(model, target)

@@ -16,6 +16,7 @@ import onnx_ir as ir
 import openvino as ov
 import openvino._pyopenvino as _pyopenvino
 from google.protobuf.message import EncodeError
+from openvino import opset13 as opset
 from openvino.op import Constant
 
 from pinnace.compiler.graph import Compilable
@@ -27,7 +28,7 @@ from pinnace.engines.openvino.lacking import unknown, unsupported
 from pinnace.engines.openvino.spelling import respell
 from pinnace.engines.protocol import failures
 from pinnace.errors import EngineError, LackingKernelsError
-from pinnace.types import Array, Interface
+from pinnace.types import Array, DataType, Interface
 from pinnace.weights.source import SMALL, Source
 
 FAILURES = failures(_pyopenvino)
@@ -41,6 +42,16 @@ _SHARED = frozenset("bfiu?BHIQhqlLe")
 
 _MIN_ALLOWANCE = 1 << 20
 """Bytes of a folded result that must be allowed: OpenVINO has no setting to limit them."""
+
+_DECOMPRESSION = "decompression_0"
+"""OpenVINO's mark of a conversion that must not be folded."""
+
+_PRODUCTS = frozenset(
+    (
+        *("Convolution", "ConvolutionBackpropData", "GroupConvolution", "GroupConvolutionBackpropData"),
+        "MatMul",
+    )
+)
 
 _PRECISE = "precise_0"
 """OpenVINO's mark of nodes that keep their type when others are computed in 16 bits (see
@@ -61,15 +72,21 @@ class OpenvinoModel:
     first_state: Sequence[Array]
     kept_wide: Collection[str] = ()
 
-    def read(self, weights: Mapping[str, Array]) -> ov.Model:
-        """Return OpenVINO's model, in which `weights` replace those of the same names."""
+    def read(self, weights: Mapping[str, Array], narrow: bool = False) -> ov.Model:
+        """Return OpenVINO's model, in which `weights` replace those of the same names.
+
+        With `narrow`, weights that are multiplied in bfloat16 anyway are constants in bfloat16.
+        """
         model = ov.Core().read_model(self.graph)
         for parameter in model.get_parameters():
             name = parameter.get_friendly_name()
             if name in self.weights:
-                constant = Constant(writable(weights.get(name, self.weights[name])), shared_memory=True)
+                array = weights.get(name, self.weights[name])
+                readers = parameter.output(0).get_target_inputs()
+                is_narrow = narrow and array.dtype == np.float32 and all(map(self._multiplies, readers))
+                constant = _in_bfloat16(array) if is_narrow else Constant(writable(array), shared_memory=True)
                 constant.set_friendly_name(name)
-                for reader in parameter.output(0).get_target_inputs():
+                for reader in readers:
                     reader.replace_source_output(constant.output(0))
                 model.remove_parameter(parameter)
         model.validate_nodes_and_infer_types()
@@ -78,6 +95,21 @@ class OpenvinoModel:
             if any(not output.get_names().isdisjoint(self.kept_wide) for output in node.outputs()):
                 node.get_rt_info()[_PRECISE] = ""
         return model
+
+    def _multiplies(self, reader: ov.Input) -> bool:
+        """Return True if a node multiplies by what this input takes, in any precision."""
+        node = reader.get_node()
+        names = {name for output in node.outputs() for name in output.get_names()}
+        return node.get_type_name() in _PRODUCTS and names.isdisjoint(self.kept_wide)
+
+
+def _in_bfloat16(array: Array) -> ov.Node:
+    """Return a constant in half the memory, rounded as OpenVINO would, that is converted where it is read."""
+    rounded = array.astype(DataType.BFLOAT16.to_numpy()).view(np.uint16)
+    tensor = ov.Tensor(rounded, ov.Shape(list(array.shape)), ov.Type.bf16)
+    wide = opset.convert(Constant(tensor, shared_memory=False), "f32")
+    wide.get_rt_info()[_DECOMPRESSION] = ""
+    return wide
 
 
 def encoded(graph: Compilable, source: Source | None = None) -> OpenvinoModel:

@@ -62,6 +62,11 @@ def sixteen_bit() -> str:
     return next((kind.lower() for kind in ("BF16", "FP16") if kind in capabilities), "f32")
 
 
+def narrows(target: Target) -> bool:
+    """Return True if products are computed in bfloat16."""
+    return target.precision == "preferred_fp16" and sixteen_bit() == "bf16"
+
+
 def compiled(model: ov.Model | ov.Tensor, target: Target) -> ov.CompiledModel:
     """Compile a model or load an exported one, with threads on the target's cores."""
     check_threads()
