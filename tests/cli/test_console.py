@@ -2,7 +2,7 @@
 
 import pytest
 
-from pinnace.cli.console import table
+from pinnace.cli.console import fold, table
 
 HEAD = ("workers", "p50", "p99")
 ROWS = (("1", "10.5", "20.25"), ("2", "8", "a lot"))
@@ -69,3 +69,7 @@ def test_no_width_is_too_narrow(printed):
     for width in range(1, 40):
         assert printed(width, [("a" * 10, "b" * 8, ""), ("a", "b", "some words")])
         assert printed(width, ROWS, HEAD)
+
+
+def test_lines_are_folded_between_words_and_keep_their_indentation():
+    assert fold("  a bb ccc\nd a/long/path", 7) == "  a bb\n  ccc\nd\na/long/path"

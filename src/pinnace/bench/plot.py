@@ -23,7 +23,7 @@ _WIDE = 20
 
 @dataclass(frozen=True)
 class Point:
-    """A measurement under load: what distinguishes it, throughput a second, p99 in ms."""
+    """A measurement under load: what distinguishes it, throughput per second, p99 in ms."""
 
     name: str
     per_second: float
@@ -34,7 +34,7 @@ class Point:
 class Drawing:
     """A plot; keys of mappings are labels, and an empty mapping is left out.
 
-    `latencies` are in ms; `throughputs` are pairs of workers and throughput a second; `counted` is what the
+    `latencies` are in ms; `throughputs` are pairs of workers and throughput per second; `counted` is what the
     throughput counts.
     """
 
@@ -92,14 +92,14 @@ def _draw_latencies(ax: Axes, drawing: Drawing) -> None:
         ax.axvline(p50, color=f"C{number}")
         ax.axvline(p99, color=f"C{number}", linestyle="dashed")
     ax.set(xlabel="latency, ms", ylabel="predictions")
-    ax.set_title("latency of one caller; lines: p50, p99 (dashed)", fontsize="small")
+    ax.set_title("latency of one caller: p50 (line), p99 (dashed)", fontsize="small")
 
 
 def _draw_throughputs(ax: Axes, drawing: Drawing) -> None:
     lines = drawing.throughputs
     for name, points in lines.items():
         ax.plot(*zip(*points, strict=True), marker="o", label=name)
-    ax.set(xlabel="workers", ylabel=f"{drawing.counted} a second")
+    ax.set(xlabel="workers", ylabel=f"{drawing.counted} per second")
     ax.set_xticks(sorted({workers for points in lines.values() for workers, _ in points}))
     ax.set_ylim(bottom=0)
     ax.set_title("throughput", fontsize="small")
@@ -115,7 +115,7 @@ def _draw_points(ax: Axes, drawing: Drawing) -> None:
         [one.per_second for one in best],
         [one.p99 for one in best],
         color="gray",
-        label="not beaten in both",
+        label="best trade-offs",
         zorder=0,
     )
     for one in best:
@@ -123,7 +123,7 @@ def _draw_points(ax: Axes, drawing: Drawing) -> None:
             one.name, (one.per_second, one.p99), xytext=(4, 4), textcoords="offset points",
             fontsize="x-small", parse_math=False,
         )  # fmt: skip
-    ax.set(xlabel=f"{drawing.counted} a second", ylabel="p99, ms")
+    ax.set(xlabel=f"{drawing.counted} per second", ylabel="p99, ms")
     if _wide([one.per_second for one in every]):
         ax.set_xscale("log")
     else:

@@ -92,6 +92,8 @@ def clear(
 
     In a terminal it asks first. Running models keep working.
     """
+    from pinnace.cli.console import fold
+
     store = _store(folder)
     if sys.stdin.isatty() and not yes:
         typer.confirm(
@@ -101,10 +103,9 @@ def clear(
     if as_json:
         print(json.dumps({"folder": str(store.root), **removed}))
         return
-    print(
-        f"removed from {store.root}: {removed['entries']} compiled models, {removed['models']} received "
-        f"models, {removed['choices']} tunings, {_megabytes(removed['bytes'])}"
-    )
+    counts = f"{removed['entries']} compiled models, {removed['models']} received models"
+    counts += f", {removed['choices']} tunings, {_megabytes(removed['bytes'])}"
+    print(fold(f"removed from {store.root}: {counts}"))
 
 
 def _store(folder: Path | None) -> Store:

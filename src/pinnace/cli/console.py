@@ -30,12 +30,16 @@ def plain(text: str) -> str:
 
 
 def fold(text: str, width: int = 0) -> str:
-    """Break lines that are longer than `width`, by default that of stdout, between words."""
-    width = width or _columns()
-    return "\n".join(
-        textwrap.fill(line, width, break_on_hyphens=False, break_long_words=False)
-        for line in text.splitlines()
-    )
+    """Break lines that are longer than `width`, by default that of stdout, between words.
+
+    What follows has the indentation of the line.
+    """
+    folded = textwrap.TextWrapper(width or _columns(), break_on_hyphens=False, break_long_words=False)
+    lines = []
+    for line in text.splitlines():
+        folded.subsequent_indent = line[: len(line) - len(line.lstrip())]
+        lines.append(folded.fill(line))
+    return "\n".join(lines)
 
 
 def note(text: str) -> None:

@@ -66,7 +66,7 @@ def quickstart(
 
     settings = LoadSettings(workers, clients, tasks, threads)
     pictures = {name: _prepared(name) for name in PICTURES}
-    note(f"{MODEL}: {workers} x {threads} workers x threads, {clients} clients, {tasks} tasks each")
+    note(f"{MODEL}; workers x threads: {workers} x {threads}; clients: {clients}; tasks: {tasks} each")
     with progress(f"Opening {MODEL}"):
         total, done = _demonstrate(settings, pictures)
     labels = _labels()

@@ -54,7 +54,7 @@ def shard(
 
 
 def _show(title: str, shares: Sequence[RankShare]) -> None:
-    from pinnace.cli.console import table
+    from pinnace.cli.console import fold, table
 
     head = ("rank", "file", "weights MB", "of whole", "operations 10^9", "collectives", "sent MB")
     rows = [
@@ -71,7 +71,7 @@ def _show(title: str, shares: Sequence[RankShare]) -> None:
     ]
     table(title, rows, head)
     for line in shares[0].why:
-        print(line)
+        print(fold(line))
 
 
 def _shape(text: str) -> tuple[str, list[int]]:

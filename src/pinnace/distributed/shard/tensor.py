@@ -299,7 +299,7 @@ class _TensorSharder(GraphWriter):
             sections = ",".join(map(str, state.sections))
             name = f"slice{state.axis}{sections and f'of{sections}'}/{weight.name}"
             how = "by columns" if state.axis == array.ndim - 1 else "by rows"
-        self._cut.setdefault(how if array.ndim > 1 else "vectors", []).append(tensor.nbytes)
+        self._cut.setdefault(how if array.ndim > 1 else "as vectors", []).append(tensor.nbytes)
         return self.constant(name, array, tensor.dtype)
 
     def _rows(self, count: int) -> tuple[int, int]:
