@@ -139,6 +139,40 @@ def test_a_table_that_is_the_head_too(ranks, tmp_path, kind):
     assert all(answers[rank]["error"] <= TOLERANCE for rank in range(2))
 
 
+@pytest.mark.parametrize("kind", ["MatMul", "Gemm"])
+@pytest.mark.parametrize("size", [2, 3])
+def test_a_head_that_the_ranks_do_not_divide(ranks, tmp_path, kind, size):
+    """It is cut by columns, of which zeros are added."""
+    rng = np.random.default_rng(1)
+    x, head, bias = (rng.normal(size=dims).astype(np.float32) for dims in ((6, 64), (64, 1001), 1001))
+    product = [
+        helper.make_node("MatMul", ["x", "head"], ["product"]),
+        helper.make_node("Add", ["product", "bias"], ["y"]),
+    ]
+    if kind == "Gemm":
+        product = [helper.make_node("Gemm", ["x", "head", "bias"], ["y"], transB=1)]
+    graph = helper.make_graph(
+        product,
+        "head",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [6, 64])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [6, 1001])],
+        [
+            numpy_helper.from_array(head.T.copy() if kind == "Gemm" else head, "head"),
+            numpy_helper.from_array(bias, "bias"),
+        ],
+    )
+    onnx.save(
+        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8),
+        tmp_path / "head.onnx",
+    )
+    np.savez(tmp_path / "head.npz", run0_x0=x, run0_y0=x @ head + bias)
+    for share in shard(tmp_path / "head.onnx", size, tmp_path, "tensor"):
+        assert kinds(tmp_path / share.file) == {"AllGather": 1}
+    answers, errors = ranks("sockets", f"{tmp_path}/head_{{rank}}.onnx", size, "--golden", str(tmp_path))
+    assert sorted(answers) == [*range(size)], errors
+    assert all(answers[rank]["error"] <= TOLERANCE for rank in range(size))
+
+
 TABLE = np.random.default_rng(1).normal(size=(17, 15)).astype(np.float32)
 
 

@@ -32,6 +32,7 @@ from pinnace.distributed.shard.costs import (
     operations,
     sent,
 )
+from pinnace.distributed.shard.products import prepare_products
 from pinnace.distributed.steps import Partition
 from pinnace.errors import ConfigError, UnsupportedModelError, UnsupportedPrimitive
 from pinnace.ops.collective import DOMAIN
@@ -84,7 +85,7 @@ def shard(
     name = ""
     choice: Choice | None = None
     for rank in range(ranks):
-        made = _prepared(source, shapes or {})
+        made = _prepared(source, shapes or {}, 1 if strategy == "pipeline" else ranks)
         name = name or _content(source)
         whole = _weight_bytes(made)
         why = ["each rank computes a stretch of the graph"]
@@ -116,14 +117,16 @@ def _content(source: Source) -> str:
 
 def _chosen(source: Source, ranks: int, shapes: Mapping[str, Sequence[int]]) -> str:
     """Choose tensor parallelism if it leaves a rank little more than its part of the weights."""
-    made = _prepared(source, shapes)
+    made = _prepared(source, shapes, ranks)
     whole = _weight_bytes(made)
     tensor.cut(made, 0, ranks, tensor.plan(made, ranks).ways)
     return "tensor" if _weight_bytes(made) <= whole * (1 / ranks + _SPARE) else "pipeline"
 
 
-def _prepared(source: Source, shapes: Mapping[str, Sequence[int]]) -> ir.Model:
-    """Return the graph of a model with types and shapes, products with weights written as MatMul."""
+def _prepared(source: Source, shapes: Mapping[str, Sequence[int]], ranks: int) -> ir.Model:
+    """Return the graph of a model with types and shapes, products with weights as `prepare_products` writes
+    them.
+    """
     graph = compilable(
         formats.read(source), source.name, None if source.folder is None else str(source.folder)
     )
@@ -146,7 +149,7 @@ def _prepared(source: Source, shapes: Mapping[str, Sequence[int]]) -> ir.Model:
         _check_shape(source.name, known[name], dims)
         known[name].shape = ir.Shape(dims)
         _forget_shapes([value for node in model.graph for value in node.outputs])
-    _plain_products(model.graph)
+    prepare_products(model, ranks)
     try:
         integers = _inferred(model, source.name)
     except UnsupportedModelError:  # it allows few sizes
@@ -251,73 +254,6 @@ def _fold(graph: ir.Graph, known: Mapping[ir.Value, ir.TensorProtocol]) -> None:
             graph.initializers[constant.name or ""] = constant
             ir.convenience.replace_all_uses_with(value, constant)
             graph.remove(producer, safe=True)
-
-
-def _plain_products(graph: ir.Graph) -> None:
-    """Fold transposes of weights that nothing else reads, and turn Gemm into MatMul and Add.
-
-    A table that is a head too is cut once for both.
-    """
-    for node in list(graph):
-        weight = node.inputs[0] if node.inputs else None
-        is_output = any(output.is_graph_output() for output in node.outputs)
-        is_weight = weight is not None and weight.const_value is not None and len(weight.uses()) == 1
-        if node.domain:
-            continue
-        if node.op_type == "Transpose" and weight is not None and is_weight and not is_output:
-            order = node.attributes.get_ints("perm", None)
-            ir.convenience.replace_all_uses_with(node.outputs[0], _transposed(graph, weight, order))
-            graph.remove(node, safe=True)
-        elif node.op_type == "Gemm" and _is_plain(node):
-            _write_matmul(graph, node)
-
-
-def _is_plain(node: ir.Node) -> bool:
-    given = node.attributes
-    weight = node.inputs[1]
-    return (
-        given.get_float("alpha", 1.0) == given.get_float("beta", 1.0) == 1.0
-        and not given.get_int("transA", 0)
-        and weight is not None
-        and weight.const_value is not None
-    )
-
-
-def _write_matmul(graph: ir.Graph, node: ir.Node) -> None:
-    weight = node.inputs[1]
-    assert weight is not None
-    assert weight.const_value is not None
-    new = []
-    if node.attributes.get_int("transB", 0) and len(weight.uses()) == 1:
-        weight = _transposed(graph, weight, (1, 0))
-    elif node.attributes.get_int("transB", 0):
-        new.append(ir.Node("", "Transpose", [weight]))
-        weight = new[0].outputs[0]
-        weight.name = f"{node.outputs[0].name}.weight"
-    product = ir.Node("", "MatMul", [node.inputs[0], weight], name=node.name)
-    new.append(product)
-    if len(node.inputs) > 2 and node.inputs[2] is not None:
-        new.append(ir.Node("", "Add", [product.outputs[0], node.inputs[2]]))
-    (old,), (result,) = node.outputs, new[-1].outputs
-    product.outputs[0].name = f"{old.name}.product"
-    result.name, old.name = old.name, f"{old.name}.gemm"
-    result.type, result.shape = old.type, old.shape
-    graph.insert_before(node, new)
-    ir.convenience.replace_all_uses_with(old, result, replace_graph_outputs=True)
-    graph.remove(node, safe=True)
-
-
-def _transposed(graph: ir.Graph, weight: ir.Value, order: Sequence[int] | None) -> ir.Value:
-    assert weight.const_value is not None
-    array = np.transpose(weight.const_value.numpy(), order)
-    how = ",".join(map(str, order or range(array.ndim)[::-1]))
-    name = f"pinnace/transposed{how}/{weight.name}"  # the prefix avoids names of the file
-    if name not in graph.initializers:
-        held = ir.tensor(array, name=name)
-        graph.initializers[name] = ir.Value(
-            name=name, const_value=held, shape=ir.Shape(array.shape), type=ir.TensorType(held.dtype)
-        )
-    return graph.initializers[name]
 
 
 # -- report ----------------------------------------------------------------------------------------
