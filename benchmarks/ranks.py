@@ -1,11 +1,11 @@
 """One model in two ranks, a core each, beside one core alone and two threads of one process.
 
-    python -m benchmarks ranks MODEL.onnx --shape ids=1,128 [--rounds 5] [--builds 4] [--kills 20]
+    python -m benchmarks ranks MODEL [--shape ids=1,128] [--rounds 5] [--builds 4] [--kills 20]
 
-The model is cut by `pinnace shard`. Contestants run in turn, in fresh processes. With --builds the ranks are
-built so often without a compile cache, with an empty one, and with the one that this filled. With --kills the
-ranks serve, and one of them is killed at a random moment, so often: what the others say, and after what time,
-is printed.
+MODEL is an ONNX file, or a name from benchmarks/models (bert_base, gpt2_step, llama_block), and is cut by
+`pinnace shard`. Contestants run in turn, in fresh processes. With --builds the ranks are built so often
+without a compile cache, with an empty one, and with the one that this filled. With --kills the ranks serve,
+and one of them is killed at a random moment, so often: what the others say, and after what time, is printed.
 """
 
 from __future__ import annotations
@@ -27,6 +27,9 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.harness import resident
+from benchmarks.models.language import bert_base, gpt2_step, llama_block
+
+MAKERS = {make.__name__: make for make in (bert_base, gpt2_step, llama_block)}
 
 
 def main(arguments: list[str]) -> None:
@@ -47,17 +50,18 @@ def main(arguments: list[str]) -> None:
         _contestant(options)
         return
     with tempfile.TemporaryDirectory() as folder:
-        _compare(options, arguments, Path(folder))
+        name = str(options.model)
+        if name in MAKERS:
+            options.model = MAKERS[name](Path(folder, f"{name}.onnx"))
+        _compare(options, [word for word in arguments if word != name], Path(folder))
 
 
-def _compare(options: argparse.Namespace, arguments: list[str], folder: Path) -> None:
+def _compare(options: argparse.Namespace, own: list[str], folder: Path) -> None:
     cut = ["shard", str(options.model), "-n", "2", "--output", str(folder)]
     cut += [word for shape in options.shape for word in ("--shape", shape)]
     cut += ["--strategy", options.strategy] if options.strategy else []
     subprocess.run([sys.executable, "-m", "pinnace", *cut], check=True)
     part = str(folder / f"{options.model.stem}_{{rank}}.onnx")
-    own = arguments[1:] if arguments[0] == str(options.model) else arguments
-    own = [word for word in own if word != str(options.model)]
 
     def run(what: str, cache: str | None = None) -> list[dict]:
         command = ["-m", "benchmarks", "ranks", part if "ranks" in what else str(options.model), *own]

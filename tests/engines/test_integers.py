@@ -64,7 +64,6 @@ def quantised_net(kind: str, largest: int = 127) -> onnx.ModelProto:
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
 
 
-on_x86 = pytest.mark.skipif(platform.machine() != "x86_64", reason="the engines have other kernels on Arm")
 
 
 def kept_operators(model, folder: Path) -> Counter[str]:
@@ -103,7 +102,7 @@ def test_networks_of_onnx_on_onnxruntime(kind, kernels, tmp_path):
     assert f"Fused{kind}" not in kept
 
 
-@on_x86
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="OpenVINO has other kernels on Arm")
 @pytest.mark.parametrize(("kind", "layer"), [("Conv", "Convolution"), ("MatMul", "FullyConnected")])
 def test_networks_of_onnx_on_openvino(kind, layer):
     ran = openvino_kernels(quantised_net(kind, 63).SerializeToString())
@@ -138,7 +137,6 @@ def test_what_integer_kernels_compute(kind):
     assert (np.abs(y - expected) < 1e-6).mean() > 0.98
 
 
-@on_x86
 @pytest.mark.parametrize(
     ("file", "kernel"),
     [
@@ -156,7 +154,6 @@ def test_files_of_mindspore_lite(file, kernel, tmp_path):
     assert kept_operators(DATA / file, tmp_path)[kernel] == 1
 
 
-@on_x86
 @pytest.mark.parametrize(("file", "kernel"), [("network_8bit.ms", "Conv"), ("product_8bit.ms", "Gemm")])
 def test_weights_alone_in_integers_are_computed_with_as_floats(file, kernel, tmp_path):
     kept = kept_operators(DATA / "lite_quantised" / file, tmp_path)

@@ -33,6 +33,9 @@ _WIDER: dict[np.dtype[np.generic], np.dtype[np.generic]] = {
 """Types that some communicators cannot reduce, and the wider types used instead."""
 _REDUCED = ("float32", "float64", "int8", "uint8", "int32", "int64", *(d.name for d in _WIDER))
 
+_SMALL = 1 << 16
+"""Bytes up to which nothing else runs during a collective: another thread would cost more than that saves."""
+
 Values = dict[str, Array]
 
 
@@ -277,7 +280,8 @@ class _DistributedExecution:
 
     def _collective(self, one: Collective, keeps: bool, waits: bool) -> Callable[[Values], None]:
         def meet(values: Values) -> None:
-            if self._pool is None or (waits and not self._begun):
+            is_small = sum(values[port.name].nbytes for port in one.takes) <= _SMALL
+            if self._pool is None or ((waits or is_small) and not self._begun):
                 self._meetings.run(one, values, keeps)
             else:
                 self._begun.append(self._pool.submit(self._meetings.run, one, values, keeps))

@@ -8,11 +8,9 @@ import numpy as np
 import onnx_ir as ir
 
 from pinnace.distributed.shard.costs import COLLECTIVE
+from pinnace.distributed.shard.writing import SLICE
 from pinnace.ops.inference import OPSET
 from pinnace.types import Array
-
-_SLICE = 10
-"""Operator set from which on the limits of a Slice are inputs."""
 
 
 def prepare_products(model: ir.Model, ranks: int) -> None:
@@ -22,7 +20,7 @@ def prepare_products(model: ir.Model, ranks: int) -> None:
     both), Gemm becomes MatMul and Add, and heads get columns.
     """
     _plain_products(model.graph)
-    if model.opset_imports.get("", OPSET) >= _SLICE:
+    if model.opset_imports.get("", OPSET) >= SLICE:
         _share_heads(model.graph, ranks)
 
 

@@ -13,7 +13,7 @@ from pinnace.compiler.nodes import inner_graphs
 from pinnace.distributed.plan import reads, replace_reads
 from pinnace.distributed.shard.costs import Choice, choose
 from pinnace.distributed.shard.gathers import join_gathers
-from pinnace.distributed.shard.sections import sliced
+from pinnace.distributed.shard.sections import ends_of, sliced
 from pinnace.distributed.shard.states import Rows, Split, State, Way
 from pinnace.distributed.shard.writing import GraphWriter, width_of
 from pinnace.ops.collective import DOMAIN
@@ -270,11 +270,10 @@ class _TensorSharder(GraphWriter):
     def _cut_out(self, whole: ir.Value, state: State) -> ir.Value:
         """Cut this rank's part out of a value that all have."""
         assert isinstance(state, Split)
-        sections = state.sections or (width_of(whole, state.axis),)
-        own = self.apart(
-            whole, state.axis, [width // self.size for width in sections for _ in range(self.size)]
-        )
-        parts = own[self._rank :: self.size]
+        parts = []
+        for low, high in ends_of(state.sections or (width_of(whole, state.axis),)):
+            width = (high - low) // self.size
+            parts.append(self.slice(whole, state.axis, low + self._rank * width, width))
         if len(parts) == 1:
             return parts[0]
         return self.node("Concat", parts, whole, self._part(whole, state), axis=state.axis)[0]

@@ -10,6 +10,9 @@ import onnx_ir as ir
 from pinnace.ops.inference import OPSET
 from pinnace.types import Array
 
+SLICE = 10
+"""Operator set from which on the limits of a Slice are inputs."""
+
 
 def width_of(value: ir.Value, axis: int) -> int:
     """Return a dimension, which must be fixed."""
@@ -70,6 +73,18 @@ class GraphWriter:
         for one, width in zip(made, widths, strict=True):
             one.shape = ir.Shape([*given[:axis], width, *given[axis + 1 :]])
         return made
+
+    def slice(self, value: ir.Value, axis: int, start: int, width: int) -> ir.Value:
+        """Return a part of a value along an axis."""
+        given = list(value.shape or ())
+        shape = ir.Shape([*given[:axis], width, *given[axis + 1 :]])
+        end = start + width
+        if self.opset < SLICE:
+            return self.node("Slice", [value], value, shape, starts=[start], ends=[end], axes=[axis])[0]
+        limits = [
+            self.constant(f"limit{n}/{value.name}", np.array([n], np.int64)) for n in (start, end, axis)
+        ]
+        return self.node("Slice", [value, *limits], value, shape)[0]
 
     def shaped(self, value: ir.Value, dims: Sequence[object]) -> ir.Value:
         """Return a value in another shape."""

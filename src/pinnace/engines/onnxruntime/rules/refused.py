@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import platform
+
 import numpy as np
 import onnx_ir as ir
 
@@ -117,8 +119,11 @@ def product_of_nothing(b: Builder, node: ir.Node) -> ir.Value | None:
 def signed_steps(b: Builder, node: ir.Node) -> ir.Value | None:
     """DequantizeLinear of QuantizeLinear to int8 -> both with uint8, shifted by 128.
 
-    onnxruntime does the same for its kernels, but sometimes produces a graph that it refuses.
+    onnxruntime does the same for its kernels on x86, but sometimes produces a graph that it refuses. On Arm
+    it has kernels for int8, whose inputs and outputs are of one type.
     """
+    if platform.machine() == "aarch64":
+        return None
     before = made_by(node.inputs[0], "QuantizeLinear")
     if before is None or before.inputs[1:] != node.inputs[1:] or len(node.inputs) < 3:
         return None
