@@ -81,8 +81,9 @@ def _model_of(node: ir.Node, opset: int, schema: Any) -> onnx.ModelProto:
         if name not in given and attribute.default_value.name:
             proto.attribute.append(attribute.default_value)
     ports = {x.name: ir.serde.serialize_value(x) for x in node.inputs if x is not None}
+    missing = [onnx.helper.make_tensor_value_info("", onnx.TensorProto.FLOAT, None)]  # ONNX asks for its type
     results = [ir.serde.serialize_value(y) for y in node.outputs if y.name]
-    graph = onnx.helper.make_graph([proto], "parts", list(ports.values()), results)
+    graph = onnx.helper.make_graph([proto], "parts", list(ports.values()), results, value_info=missing)
     imports = {node.domain: opset, "": opset if not node.domain else OPSET}
     opsets = [onnx.helper.make_opsetid(domain, version) for domain, version in imports.items()]
     return onnx.helper.make_model(graph, opset_imports=opsets)

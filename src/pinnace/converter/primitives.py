@@ -59,6 +59,7 @@ class Primitives(Builder):
             dtype = ir.DataType(attributes["to"])
             made = self.op("Cast", inputs[0], number_of(dtype))
             made.type, made.shape = ir.TensorType(dtype), inputs[0].shape
+            self.declare(made)
             return (made,)
         found = signatures.find(self.dialect, op_type)
         names = [] if found is None else list(found.inputs)
@@ -197,14 +198,24 @@ class Primitives(Builder):
         names = [self.name(x) for x in outputs]
         if self.dialect is Dialect.LITE:
             names = self._own({i.name for i in inputs}, names, outputs)
-            nodes = tidied(list(self.written.values()), names)
-            return Function(self.function, inputs, names, nodes, self.parameters, self.literals)
+            return self._tidied(inputs, names)
         if len(names) > 1 and self.dialect is Dialect.MINDSPORE:
             types = [type_of(x) for x in outputs]
             names = [self.named(structure.TUPLE, *names)]
             self.written[names[0]].types = types
         nodes = list(self.written.values())
         return Function(self.function, inputs, names, nodes, self.parameters, self.literals)
+
+    def _tidied(self, inputs: Sequence[Input], outputs: Sequence[str]) -> Function:
+        """Return the function in MindSpore Lite's dialect, in which all constants are tensors."""
+        literals = {n: x for n, x in self.literals.items() if isinstance(x, ir.TensorProtocol)}
+        stored = {**literals, **self.parameters}
+        dtypes = {i.name: i.type.dtype for i in inputs if i.type is not None}
+        dtypes |= {name: tensor.dtype for name, tensor in stored.items()}
+        nodes = tidied(list(self.written.values()), outputs, dtypes)
+        read = {name for node in nodes for name in node.inputs}
+        parameters = {name: tensor for name, tensor in stored.items() if name in read}
+        return Function(self.function, inputs, outputs, nodes, parameters)
 
 
 def _in_half(tensor: ir.TensorProtocol) -> ir.TensorProtocol:

@@ -3,20 +3,52 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from pinnace.program import Node
+import onnx_ir as ir
 
-_ACTIVATION = "Activation"
+from pinnace.program import Node, TypeInfo
+
+_ACTIVATION, _CHOICE = "Activation", "Where"
 _FUSED = (1, 3)  # RELU and RELU6 of ActivationType
 _TAKES = ("Conv2DFusion", "Conv2dTransposeFusion", "AddFusion", "MatMulFusion")
 """Primitives that compute an activation of their result in the same step."""
 
 
-def tidied(nodes: Sequence[Node], outputs: Sequence[str]) -> list[Node]:
-    """Return the nodes, in order, that the outputs need."""
-    return _fused(_needed(nodes, outputs), outputs)
+_TRUTHS = (
+    *("Equal", "NotEqual", "Less", "LessEqual", "Greater", "GreaterEqual"),
+    *("LogicalAnd", "LogicalOr", "LogicalNot", "IsFinite"),
+)
+"""Primitives with results of bool."""
+_PLACES = ("Shape", "Size", "Rank", "ArgMaxFusion", "ArgMinFusion", "NonMaxSuppression")
+"""Primitives with results of int32."""
+
+
+def tidied(nodes: Sequence[Node], outputs: Sequence[str], dtypes: Mapping[str, ir.DataType]) -> list[Node]:
+    """Return the nodes, in order, that the outputs need.
+
+    MindSpore Lite wants the element types of all results; `dtypes` has those of what nodes do not compute.
+    """
+    kept = _fused(_needed(nodes, outputs), outputs)
+    known = dict(dtypes)
+    for node in kept:
+        if not node.types:
+            node.types = tuple(TypeInfo(dtype, None) for dtype in _results(node, known))
+        known.update((n, t.dtype) for n, t in zip(node.outputs, node.types, strict=False) if t is not None)
+    return kept
+
+
+def _results(node: Node, known: Mapping[str, ir.DataType]) -> list[ir.DataType]:
+    """Return the element types of what a node computes, by those of what it reads."""
+    if node.primitive in _TRUTHS:
+        return [ir.DataType.BOOL]
+    if node.primitive in _PLACES or (node.primitive == _CHOICE and len(node.inputs) == 1):
+        return [ir.DataType.INT32]
+    like = known.get(node.inputs[1 if node.primitive == _CHOICE else 0], ir.DataType.FLOAT)
+    if node.primitive == "TopKFusion":
+        return [like, ir.DataType.INT32]
+    return [like] * len(node.outputs)
 
 
 def _needed(nodes: Sequence[Node], outputs: Sequence[str]) -> list[Node]:

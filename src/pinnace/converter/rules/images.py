@@ -27,7 +27,7 @@ def turned(b: Primitives, x: ir.Value, perm: Sequence[int]) -> ir.Value:
     perm = tuple(perm)
     if perm == tuple(range(len(perm))):
         return x
-    if perm == _LAST and b.name(x) in b.channels_last:
+    if perm == _LAST and b.names.get(x) in b.channels_last:
         return b.channels_last[b.name(x)]
     if x.const_value is not None:
         return _weight(b, x.const_value, perm)
@@ -115,3 +115,16 @@ def reduction(b: Primitives, x: ir.Value, axes: tuple[int, ...], mode: int, keep
         return nchw(b, y) if keep_dims else y
     places = b.constant(list(axes) or list(range(b.rank(x))), np.int32)
     return b.op("ReduceFusion", x, places, mode=mode, keep_dims=keep_dims)
+
+
+@function
+def padded_image(
+    b: Primitives, x: ir.Value, both: Sequence[int], *fill: ir.Value, **attributes: Any
+) -> ir.Value:
+    """A Pad, of an image with channels last if it is there already; `both` is before and after each dimension."""
+    pairs = np.reshape(both, (2, -1)).T
+    last = b.channels_last.get(b.names.get(x, ""))
+    if last is None and (len(pairs) != _RANK or pairs[:2].any()):
+        return b.op("PadFusion", x, b.constant(pairs, np.int32), *fill, **attributes)
+    moved = b.constant(pairs[list(_LAST)], np.int32)
+    return nchw(b, b.op("PadFusion", nhwc(b, x), moved, *fill, **attributes))

@@ -173,17 +173,19 @@ _SHAPES: Rules = rules(
     Split: input, split = None, axis: int = 0, num_outputs: int | None = None ->
         sizes = sizes_of(input, split, axis)
         ops("Split", len(sizes), input, output_num=len(sizes), size_splits=sizes, axis=axis % rank(input))
-    Pad: data, pads, constant_value = None, axes: Ints | None = None, mode: str = "constant", value: float = 0.0 ->
+    Pad: data, pads, constant_value = None, axes: Value = None, mode: str = "constant", value: float = 0.0 ->
+        if known(pads) is None and mode == "constant":
+            pairs = turned(Reshape(all_pads(data, pads, axes), ints32([2, -1])), (1, 0))
+            return PadFusion(data, pairs, like(value, data) if constant_value is None else constant_value)
         if known(pads) is None or mode not in ("constant", "reflect"):
             raise Unsupported("has a padding that is no constant")
-        both = both_sides(known(pads), axes, rank(data))
+        both = both_sides(known(pads), numbers(axes) if axes is not None else None, rank(data))
         if min(both) < 0:
             raise Unsupported("cuts")
-        pairs = in_rows(both)
         filled = value if constant_value is None else known(constant_value)
         if filled is None or not is_float(data):
-            return PadFusion(data, pairs, flat(constant_value) if constant_value is not None else constant([0], np.int32))
-        PadFusion(data, pairs, padding_mode=_REFLECT if mode == "reflect" else _FLOAT_PAD, constant_value=filled.item() if constant_value is not None else filled)
+            return padded_image(data, both, flat(constant_value) if constant_value is not None else constant([0], np.int32))
+        padded_image(data, both, padding_mode=_REFLECT if mode == "reflect" else _FLOAT_PAD, constant_value=filled.item() if constant_value is not None else filled)
     OneHot: indices, depth, values, axis: int = -1 ->
         OneHot(indices, in_int32(depth), values, axis=axis)
     Range: start, limit, delta -> Range(start, limit, delta)
@@ -312,9 +314,16 @@ def _declared_dims(b: Primitives) -> tuple[int, ...]:
 
 
 @function
-def _in_rows(b: Primitives, both: list[int]) -> ir.Value:
-    """What is added before and after each dimension."""
-    return b.constant(np.reshape(both, (2, -1)).T, np.int32)
+def _all_pads(b: Primitives, x: ir.Value, pads: ir.Value, axes: Value) -> ir.Value:
+    """What is added before each dimension, then after each, of what only the run knows for some of them."""
+    at, (count,), rank = _numbers(b, axes), b.static_shape(pads), b.rank(x)
+    if at is None:
+        raise Unsupported("has axes that only the run knows")
+    places = [count] * 2 * rank
+    for i, axis in enumerate(at or range(count // 2)):
+        places[axis % rank], places[axis % rank + rank] = i, i + count // 2
+    known = b.op("Concat", _in_int32(b, pads), _ints32(b, [0]), axis=0)
+    return b.op("Gather", known, _ints32(b, places), _int32(b, 0))
 
 
 @function

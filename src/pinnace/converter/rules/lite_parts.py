@@ -5,10 +5,14 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as ir
 
-from pinnace.converter.rules import Rules, rules
+from pinnace.converter.rules import Rules, places, recurrent, rules, sampling
 from pinnace.ops.builder import Builder
 from pinnace.ops.formulas import function
 from pinnace.ops.values import Unsupported
+
+assert places
+assert recurrent
+assert sampling  # their functions are those of the rules
 
 _ARCTANGENT = (
     0.0028662257,
@@ -53,8 +57,10 @@ RULES: Rules = rules(
     BitwiseOr: A, B -> from_bits(Max(bits(A), bits(B)), A)
     BitwiseXor: A, B -> from_bits(Abs(bits(A) - bits(B)), A)
     BitwiseNot: X -> from_bits(1 - bits(X), X)
-    CumProd: x, axis: int, exclusive: int = 0, reverse: int = 0 ->
-        axis = axis % rank(x)
+    CumProd: x, axis: Value, exclusive: int = 0, reverse: int = 0 ->
+        if known(axis) is None:
+            return chosen(axis, x, [CumProd(x, constant(i, np.int64), exclusive=exclusive, reverse=reverse) for i in range(rank(x))])
+        axis = int(known(axis).reshape(())) % rank(x)
         factors = Where(before(x, axis, exclusive, reverse), Unsqueeze(x, [axis]), 1)
         ReduceProd(factors, [axis + 1], keepdims=0)
     TopK: X, K, axis: int = -1, largest: int = 1, sorted: int = 1 ->
@@ -67,6 +73,10 @@ RULES: Rules = rules(
         far = constant(np.arange(columns) - np.arange(rows).reshape(-1, 1), np.int64)
         least = constant(0, np.int64) if k is None else scalar(k)
         Where(far >= least if upper else far <= least, input, 0)
+    RNN("RNN") GRU("GRU") LSTM("LSTM"); hidden_size: kind, *inputs, activations: tuple = (), direction: str = "forward", layout: int = 0, linear_before_reset: int = 0 ->
+        recurrence(kind, inputs, direction, activations, layout, linear_before_reset)
+    GridSample: X, grid, align_corners: int = 0, mode: str = "linear", padding_mode: str = "zeros" ->
+        sampled(X, grid, bool(align_corners), mode, padding_mode)
     Einsum: *inputs, equation: str -> summed(equation, *inputs)
     """,
 )

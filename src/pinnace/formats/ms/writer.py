@@ -17,7 +17,7 @@ from pinnace.program import DTYPES, Function, Node, Program, TypeInfo
 
 _NUMBERS = {dtype: number for number, dtype in DTYPES.items()}
 _CONSTANT, _COMPUTED = 0, 2  # Tensor.nodeType
-_NCHW = 0  # Format
+_NCHW, _NHWC = 0, 1  # Format
 _FROM_ONNX = 2  # MetaGraph.fmkType
 _NOTE = (("quantType", 0), ("deviceType", -1))
 """Fields of a node that attributes hold, with their defaults."""
@@ -77,7 +77,7 @@ class _Writer:
     def _graph(self, function: Function) -> dict[str, Any]:
         first_tensor, first_node = len(self.tensors), len(self.nodes)
         for port in function.inputs:
-            self._tensor(port.name, port.type)
+            self._tensor(port.name, port.type)["format"] = _NCHW
         for name, tensor in {**function.parameters, **function.constants}.items():
             if isinstance(tensor, ir.TensorProtocol):
                 self._stored(name, tensor)
@@ -95,7 +95,7 @@ class _Writer:
         }
 
     def _tensor(self, name: str, declared: TypeInfo | None, kind: int = _COMPUTED) -> dict[str, Any]:
-        tensor: dict[str, Any] = {"name": name, "nodeType": kind, "format": _NCHW}
+        tensor: dict[str, Any] = {"name": name, "nodeType": kind, "format": _NHWC}
         if declared is not None:
             dims = declared.shape
             if declared.dtype not in _NUMBERS:

@@ -1,0 +1,162 @@
+"""Recurrent layers as products and elementwise operators, written once for each step: functions of `parts`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
+
+import onnx_ir as ir
+
+from pinnace.ops.builder import Builder
+from pinnace.ops.formulas import function
+from pinnace.ops.values import Unsupported
+
+_MOST = 1 << 10
+"""Steps that are written."""
+_USUAL = {"RNN": ("Tanh",), "GRU": ("Sigmoid", "Tanh"), "LSTM": ("Sigmoid", "Tanh", "Tanh")}
+_ACTIVATIONS = ("Sigmoid", "Tanh", "Relu", "Softsign", "Softplus", "HardSigmoid", "Elu", "LeakyRelu")
+"""Those that are operators of the same name and defaults."""
+
+_State = tuple[ir.Value, ...]
+_Step = Callable[[Builder, ir.Value, _State, "_Layer"], _State]
+
+
+class _Layer(NamedTuple):
+    """What one direction computes with: the recurrence transposed, and its bias where it is added apart."""
+
+    recurrence: ir.Value
+    bias: ir.Value | None
+    peepholes: Sequence[ir.Value]
+    activations: Sequence[str]
+    hidden: int
+    reset_last: bool
+
+
+@function
+def recurrence(
+    b: Builder,
+    kind: str,
+    x: Sequence[ir.Value | None],
+    direction: str,
+    activations: Sequence[str],
+    layout: int,
+    reset_last: int,
+) -> tuple[ir.Value, ...]:
+    """An RNN, GRU or LSTM over its inputs `x`, in ONNX's order; results are Y, Y_h, and Y_c of an LSTM."""
+    inputs = [*x, *[None] * (8 - len(x))]
+    lengths, states = inputs[4], inputs[5 : 7 if kind == "LSTM" else 6]
+    data = b.transpose(b.tensor(x[0]), [1, 0, 2]) if layout else b.tensor(x[0])
+    count, batch, _ = b.shape(data)
+    ways = {"forward": [False], "reverse": [True], "bidirectional": [False, True]}[direction]
+    own = len(_USUAL[kind])
+    names = list(activations) or list(_USUAL[kind]) * len(ways)
+    if count is None or batch is None or not 0 < count <= _MOST or not set(names) <= set(_ACTIVATIONS):
+        raise Unsupported(f"has {count} steps, and from 1 to {_MOST} are supported, or activations {names}")
+    hidden = b.static_shape(b.tensor(x[2]))[2]
+    made = []
+    for way, backwards in enumerate(ways):
+        begin = tuple(
+            b.op("Expand", b.like(0, data), [batch, hidden]) if s is None else _row(b, s, way, layout)
+            for s in states
+        )
+        given = [None if v is None else _row(b, v, way) for v in (*inputs[1:4], inputs[7])]
+        seen, layer = _layer(b, kind, data, given, names[way * own :][:own], bool(reset_last))
+        made.append(_run(b, _STEPS[kind], seen, begin, layer, lengths, backwards, count))
+    outputs = b.op("Concat", *(b.op("Unsqueeze", y, [1]) for y, _ in made), axis=1)
+    last = [
+        b.op("Concat", *(b.op("Unsqueeze", state[i], [0]) for _, state in made), axis=0)
+        for i in range(len(states))
+    ]
+    if layout:
+        outputs, last = b.transpose(outputs, [2, 0, 1, 3]), [b.transpose(y, [1, 0, 2]) for y in last]
+    return outputs, *last
+
+
+def _layer(
+    b: Builder,
+    kind: str,
+    data: ir.Value,
+    given: Sequence[ir.Value | None],
+    activations: Sequence[str],
+    reset_last: bool,
+) -> tuple[ir.Value, _Layer]:
+    """What one direction sees of all inputs, and what it computes with, of its weights, biases and peepholes."""
+    weights, recurrence, biases, peepholes = given
+    inside, outside = (None, None) if biases is None else b.ops("Split", 2, biases, axis=0, num_outputs=2)
+    apart = outside if kind == "GRU" else None
+    seen = b.op("MatMul", data, b.transpose(b.tensor(weights), [1, 0]))
+    for part in (inside, None if apart is not None else outside):
+        seen = seen if part is None else b.op("Add", seen, part)
+    holes = () if peepholes is None else b.ops("Split", 3, peepholes, axis=0, num_outputs=3)
+    turned = b.tensor(recurrence)
+    hidden = b.static_shape(turned)[1]
+    return seen, _Layer(b.transpose(turned, [1, 0]), apart, holes, activations, hidden, reset_last)
+
+
+def _row(b: Builder, x: ir.Value, place: int, axis: int = 0) -> ir.Value:
+    return b.op("Gather", x, b.constant(place), axis=axis)
+
+
+def _run(
+    b: Builder,
+    step: _Step,
+    seen: ir.Value,
+    state: _State,
+    layer: _Layer,
+    lengths: ir.Value | None,
+    backwards: bool,
+    count: int,
+) -> tuple[ir.Value, _State]:
+    """Return what all steps give, and the state after the last."""
+    outputs: list[ir.Value] = []
+    for t in range(count)[:: -1 if backwards else 1]:
+        after = step(b, _row(b, seen, t), state, layer)
+        output = after[0]
+        if lengths is not None:
+            inside = b.op("Unsqueeze", b.op("Less", b.like(t, lengths), lengths), [1])
+            output = b.op("Where", inside, output, b.like(0, output))
+            after = tuple(b.op("Where", inside, new, old) for new, old in zip(after, state, strict=True))
+        state = after
+        outputs.append(b.op("Unsqueeze", output, [0]))
+    return b.op("Concat", *outputs[:: -1 if backwards else 1], axis=0), state
+
+
+def _rnn(b: Builder, seen: ir.Value, state: _State, layer: _Layer) -> _State:
+    return (b.op(layer.activations[0], b.op("Add", seen, b.op("MatMul", state[0], layer.recurrence))),)
+
+
+def _gru(b: Builder, seen: ir.Value, state: _State, layer: _Layer) -> _State:
+    (h,) = state
+    first, second = layer.activations
+    sizes = [2 * layer.hidden, layer.hidden]
+    seen_gates, seen_new = b.ops("Split", 2, seen, sizes, axis=1)
+    for_gates, for_new = b.ops("Split", 2, layer.recurrence, sizes, axis=1)
+    gates = b.op("Add", seen_gates, b.op("MatMul", h, for_gates))
+    bias = None
+    if layer.bias is not None:
+        part, bias = b.ops("Split", 2, layer.bias, sizes, axis=0)
+        gates = b.op("Add", gates, part)
+    update, reset = b.ops("Split", 2, b.op(first, gates), axis=1, num_outputs=2)
+    inside = b.op("MatMul", h if layer.reset_last else b.op("Mul", reset, h), for_new)
+    inside = inside if bias is None else b.op("Add", inside, bias)
+    inside = b.op("Mul", reset, inside) if layer.reset_last else inside
+    new = b.op(second, b.op("Add", seen_new, inside))
+    return (b.op("Add", new, b.op("Mul", update, b.op("Sub", h, new))),)
+
+
+def _lstm(b: Builder, seen: ir.Value, state: _State, layer: _Layer) -> _State:
+    h, c = state
+    first, second, third = layer.activations
+    gates = b.op("Add", seen, b.op("MatMul", h, layer.recurrence))
+    into, out, forget, new = b.ops("Split", 4, gates, axis=1, num_outputs=4)
+    if layer.peepholes:
+        into = b.op("Add", into, b.op("Mul", layer.peepholes[0], c))
+        forget = b.op("Add", forget, b.op("Mul", layer.peepholes[2], c))
+    kept = b.op("Mul", b.op(first, forget), c)
+    c = b.op("Add", kept, b.op("Mul", b.op(first, into), b.op(second, new)))
+    if layer.peepholes:
+        out = b.op("Add", out, b.op("Mul", layer.peepholes[1], c))
+    return b.op("Mul", b.op(first, out), b.op(third, c)), c
+
+
+_STEPS: Mapping[str, _Step] = {"RNN": _rnn, "GRU": _gru, "LSTM": _lstm}
