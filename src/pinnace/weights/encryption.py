@@ -121,8 +121,6 @@ def _cipher(key: bytes, mode: str, vector: bytes, tag: bytes = b"") -> Cipher[An
     try:
         from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
     except ImportError:
-        raise NotSupportedError(
-            'encrypted models need the package cryptography: pip install "pinnace[encryption]"'
-        ) from None
+        raise NotSupportedError("encrypted models need cryptography: pip install cryptography") from None
     way = modes.GCM(vector[:_USED], tag or None) if mode == "AES-GCM" else modes.CBC(vector)
     return Cipher(algorithms.AES(key), way)
