@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pinnace.errors import PinnaceError
+from pinnace.machine.cgroup import usable_memory
 
 if TYPE_CHECKING:
     import subprocess
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("pinnace.build")
 
+_COPIES = 3  # of the weights: one here, two in the helper, where onnxruntime optimises and packs them
 _MOST = 64  # models that wait to be kept; further ones are not
 _ROOT = Path(__file__).parents[2]
 _HELPER = (
@@ -108,6 +110,7 @@ class _Line:
                 self._run(job)
                 with self.adopting:
                     job.adopt()
+                _log.info("%s is kept in the compile cache, and runs from there", name)
             except (PinnaceError, OSError, MemoryError) as error:
                 _log.info("%s is not kept in the compile cache: %s", name, error)
             del job
@@ -117,6 +120,9 @@ class _Line:
         import subprocess
 
         told, descriptors = job.told(), []
+        size, most = job.recipe.source.size, usable_memory()
+        if _COPIES * size > most:
+            raise OSError(f"it takes {_COPIES} x {size / 1e9:.1f} GB, and {most / 1e9:.1f} GB are usable")
         if told["model"] is None:
             told["buffer"] = _in_memory(job.recipe.source.data)
             descriptors = [told["buffer"]]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+import logging
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,6 +22,10 @@ if TYPE_CHECKING:  # loading from the cache needs no compiler
     from pinnace.distributed.steps import RankPart
     from pinnace.engines.protocol import Compiled, Engine, Executable
     from pinnace.weights.source import Source
+
+_log = logging.getLogger("pinnace.build")
+
+_LARGE = 1e9  # bytes of a model whose stages are logged when they begin: they take seconds
 
 
 @dataclass(frozen=True)
@@ -82,7 +88,7 @@ class Recipe:
 
         graph = self.graph(self.variable)
         if not has_collectives(graph.model):
-            with self.stages.timed("compiling"):
+            with self._stage("compiling"):
                 return self.engine.build(graph, self.target)
         from pinnace.distributed.plan import cut
         from pinnace.distributed.steps import RankPart
@@ -100,7 +106,7 @@ class Recipe:
 
         graph = self.graph(self.variable)
         if not has_collectives(graph.model):
-            with self.stages.timed("compiling"):
+            with self._stage("compiling"):
                 return self.engine.compile(graph, self.source, self.target, folder)
 
         from pinnace.cache import parts
@@ -116,7 +122,7 @@ class Recipe:
         for message in entry.warnings:
             warn(message)
         if not entry.is_part:
-            with self.stages.timed("loading"):
+            with self._stage("loading"):
                 return self.engine.load(entry.compiled, self.source, self.target, entry.folder)
         if lent:
             raise NotSupportedError(f"{self.source.name}: the weights of one rank's part cannot be lent")
@@ -127,6 +133,15 @@ class Recipe:
         from pinnace.cache import parts
 
         return parts.load(entry, self.source.name, load)
+
+    @contextmanager
+    def _stage(self, stage: str) -> Iterator[None]:
+        """Time a stage, and announce it if the model is large."""
+        size = self.source.size
+        if size >= _LARGE:
+            _log.info("%s, %.1f GB: %s", self.source.name, size / 1e9, stage)
+        with self.stages.timed(stage):
+            yield
 
     @property
     def _of_segments(self) -> Target:

@@ -25,7 +25,7 @@ def compile_models(
     CPU, the same PINNACE_CACHE_DIR, and the provider, precision and configuration of the service. Threads and
     workers do not matter. The exit status is 1 if a model is not kept.
     """
-    from pinnace.cli.console import table
+    from pinnace.cli.console import note, table
     from pinnace.cli.opening import context_for, open_model
 
     context = context_for(
@@ -34,6 +34,7 @@ def compile_models(
     rows = []
     for path in models:
         start = time.perf_counter()
+        note(f"{path}: {path.stat().st_size / 1e6:.0f} MB" if path.exists() else str(path))
         model = open_model(path, context)
         facts = {key: model.get_model_info(key) for key in ("cache", "engine", "precision")}
         rows.append({"model": str(path), **facts, "seconds": round(time.perf_counter() - start, 3)})
