@@ -87,12 +87,7 @@ class Origin:
         self._store = Store.of(settings) or spare
         self._contents, self._keep = Contents(source, self._store), keep
         self.tunings = Tunings(self._store, self._contents)
-        # Lender and borrower must choose the same engine, and onnxruntime is the one that shares weights.
-        tuning = None if self._sharing else self.tunings.find()
-        prefer = settings.get("common_context", "prefer", LATENCY)
-        if tuning is not None and prefer == MEMORY:
-            tuning = tuning.lean()
-        target = _with_provider(replace(plan(tuning), prefer=prefer), tuning)
+        target, tuning = self._planned(plan)
         if target.device != "cpu":
             self._sharing.check(target)
             target = replace(target, options=settings.flat)
@@ -113,6 +108,15 @@ class Origin:
         self._chooser = Chooser(self._contents, self._store)
         self.offer: Offer | None = None
         self.facts: dict[str, str] = {}
+
+    def _planned(self, plan: TargetFor) -> tuple[Target, Tuning | None]:
+        """Return the target that a plan gives by the model's tuning, and the tuning."""
+        # Lender and borrower must choose the same engine, and onnxruntime is the one that shares weights.
+        tuning = None if self._sharing else self.tunings.find()
+        prefer = self._settings.get("common_context", "prefer", LATENCY)
+        if tuning is not None and prefer == MEMORY:
+            tuning = tuning.lean()
+        return _with_provider(replace(plan(tuning), prefer=prefer), tuning), tuning
 
     @property
     def source(self) -> Source:
@@ -168,7 +172,9 @@ class Origin:
         return executable
 
     def keep_later(self, adopt: Callable[[Executable], None]) -> None:
-        """Keep a model that was built without the cache, in the background; `adopt` gets the kept one."""
+        """Keep a model that was built without the cache, in the background; `adopt` gets the kept one if its
+        weights are shared.
+        """
         if not self._is_unkept or self._store is None:
             return
         from pinnace.building.keeping import Unkept, keep_later
@@ -176,9 +182,11 @@ class Origin:
         def load() -> None:
             self._is_unkept = False
             entry = self._found()
-            loaded = None if entry is None else self._recipe.loaded(entry)
-            if is_whole(loaded):
-                adopt(loaded)
+            # OpenVINO would pack the same weights once more.
+            if entry is not None and _is_onnxruntime(self._recipe.engine):
+                loaded = self._recipe.loaded(entry)
+                if is_whole(loaded):
+                    adopt(loaded)
 
         keep_later(Unkept(self._recipe, self._store, load))
 

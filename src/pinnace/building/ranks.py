@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from pinnace.engines.protocol import Executable
 
 
-def is_whole(made: Executable | RankPart | None) -> TypeGuard[Executable]:
+def is_whole(made: Executable | RankPart) -> TypeGuard[Executable]:
     """Return True for a model that runs by itself. The class `RankPart` takes a while to import."""
     return hasattr(made, "execution")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import cache
 from importlib.util import find_spec
+from pathlib import Path
 
 from pinnace.engines.protocol import Engine
 from pinnace.engines.rule import by_rule
@@ -86,7 +87,14 @@ def installed() -> dict[str, str]:
 
 
 def _version(package: str) -> str:
-    from importlib import metadata  # a third of the time to import this package
+    """Return a version by the name of the folder that pip writes, or else by importlib.metadata, which takes
+    a third of the time to import this package.
+    """
+    spec = find_spec(package)
+    for place in (spec and spec.submodule_search_locations) or ():
+        for folder in Path(place).parent.glob(f"{package}-*.dist-info"):
+            return folder.stem.removeprefix(f"{package}-")
+    from importlib import metadata
 
     try:
         return metadata.version(package)
