@@ -64,8 +64,6 @@ def quantised_net(kind: str, largest: int = 127) -> onnx.ModelProto:
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
 
 
-
-
 def kept_operators(model, folder: Path) -> Counter[str]:
     """The operators of the graph that the compile cache keeps of a model for onnxruntime."""
     target = Target(threads=1, provider="onnxruntime")

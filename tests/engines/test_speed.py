@@ -74,6 +74,22 @@ def _profile(**rates):
     return MachineProfile("made up", by_way)
 
 
+def test_automatic_threads_are_those_of_the_cores(monkeypatch):
+    monkeypatch.setattr("pinnace.engines.speed.choice.usable_core_count", lambda: 4)
+    graph = ir.from_proto(_two_products()).graph
+    profile = _profile(onnxruntime__enforce_fp32__1=100.0, onnxruntime__enforce_fp32__4=25.0)
+    for target, threads in (
+        (Target(), 4),
+        (Target(parallel_requests=2), 2),
+        (Target(parallel_requests=8), 1),
+    ):
+        automatic, fixed = (
+            chosen(graph, target, [], profile),
+            chosen(graph, Target(threads=threads), [], profile),
+        )
+        assert automatic == fixed
+
+
 def test_time_falls_with_threads_as_measured():
     work = works(ir.from_proto(_two_products()).graph)
     profile = _profile(onnxruntime__enforce_fp32__1=100.0, onnxruntime__enforce_fp32__4=25.0)

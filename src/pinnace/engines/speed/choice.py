@@ -9,6 +9,7 @@ import onnx_ir as ir
 
 from pinnace.engines.speed.profile import MachineProfile
 from pinnace.engines.speed.work import works
+from pinnace.machine.cores import usable_core_count
 from pinnace.options.target import Target
 
 FP32, HALF = "enforce_fp32", "preferred_fp16"
@@ -33,7 +34,7 @@ def chosen(
 
     onnxruntime computes in fp32 only.
     """
-    work, threads = works(graph), target.threads
+    work, threads = works(graph), target.threads or max(1, usable_core_count() // target.parallel_requests)
     lean = profile.seconds(work, "onnxruntime", FP32, threads)
     if lean is None:
         return None
