@@ -21,6 +21,7 @@ from pinnace.engines.steps import Step as Noted
 from pinnace.errors import DistributedError, UnsupportedModelError, UnsupportedPrimitive
 from pinnace.options.settings import Settings
 from pinnace.options.target import Target
+from pinnace.tensors.results import Results
 from pinnace.types import Array, Interface, Port
 
 _WIDER: dict[np.dtype[np.generic], np.dtype[np.generic]] = {
@@ -303,15 +304,16 @@ class _Run:
         self._inputs = [port.name for port in ports.inputs]
         self._outputs = [port.name for port in ports.outputs]
         self._new = [port.name in results for port in ports.outputs]
-        self._kinds = [(port.shape, port.dtype.to_numpy()) for port in ports.outputs]
         self._buffers: list[Array] | None = None
         if all(min(port.shape, default=0) >= 0 and math.prod(port.shape) for port in ports.outputs):
-            self._buffers = [np.empty(*kind) for kind in self._kinds]
+            kinds = [(port.shape, port.dtype.to_numpy()) for port in ports.outputs]
+            self._buffers = [np.empty(*kind) for kind in kinds]
+            self._memory = Results([kind for kind, new in zip(kinds, self._new, strict=True) if new])
 
     def run(self, values: Values) -> None:
         taken = [values[name] for name in self._inputs]
         into = None
         if self._buffers is not None:
-            parts = zip(self._buffers, self._new, self._kinds, strict=True)
-            into = [np.empty(*kind) if new else buffer for buffer, new, kind in parts]
+            fresh, places = iter(self._memory.new()), zip(self._buffers, self._new, strict=True)
+            into = [next(fresh) if new else buffer for buffer, new in places]
         values.update(zip(self._outputs, self._place.run(taken, into), strict=True))

@@ -17,6 +17,7 @@ from pinnace.engines.onnxruntime.memory import FAILURES, ONNX_BFLOAT16, OrtArray
 from pinnace.engines.protocol import Execution, State
 from pinnace.errors import EngineError
 from pinnace.options.target import Target
+from pinnace.tensors.results import Results
 from pinnace.types import Array, DataType, Interface, Port
 
 if TYPE_CHECKING:
@@ -155,6 +156,7 @@ class _BoundExecution(_FixedExecution):
         super().__init__(session, interface, state)
         self._read: list[Array | None] = [None] * len(self._names)
         self._written: list[Array] = []
+        self._memory = Results([(shape, dtype) for _, shape, dtype in self._results])
 
     def run(self, arrays: Sequence[Array], outputs: Sequence[Array] | None = None) -> list[Array]:
         """Compute the outputs. Raises `EngineError` if onnxruntime fails."""
@@ -174,11 +176,9 @@ class _BoundExecution(_FixedExecution):
         return results
 
     def _new_results(self) -> list[Array]:
-        results, self._written = [], []
-        for name, shape, dtype in self._results:
-            array = np.empty(shape, dtype)
-            self._binding.bind_ortvalue_output(name, _value_of(array, _HOST))
-            results.append(array)
+        results, self._written = self._memory.new(), []
+        for place, name in enumerate(self._fetch):
+            self._binding.bind_ortvalue_output(name, _value_of(results[place], _HOST))
         return results
 
     def _given(self, outputs: Sequence[Array]) -> list[Array]:
