@@ -57,6 +57,16 @@ def _of(b: Primitives, x: ir.Value, dtype: ir.DataType) -> ir.Value:
 
 
 @function
+def _choice(b: Primitives, *x: ir.Value) -> ir.Value:
+    """Where; Lite takes the shape of its result from operands of one shape."""
+    declared = b.declared[0].shape if b.declared and b.declared[0] else None
+    if declared is None or None in declared:
+        return b.op("Where", *x)
+    wide = [v if b.shape(v) == declared else b.op("BroadcastTo", v, shape=declared) for v in x]
+    return b.op("Where", *wide)
+
+
+@function
 def _folded(b: Primitives, primitive: str, *x: ir.Value) -> ir.Value:
     """A primitive of two operands over all."""
     result = x[0]
@@ -104,7 +114,7 @@ _ELEMENTWISE: Rules = rules(
             raise Unsupported("is of floating-point numbers")
         over("Mod" if fmod else "FloorMod", A, B)
     Max("Maximum") Min("Minimum") Sum("AddFusion"): primitive, *inputs -> folded(primitive, *inputs)
-    Where: condition, X, Y -> Where(condition, X, Y)
+    Where: condition, X, Y -> choice(condition, X, Y)
     Identity: x -> x
     Dropout; seed ratio: data, ratio: Value = None, training_mode: bool = False ->
         if training_mode:
