@@ -42,8 +42,8 @@ class Sample:
 
 
 def _weight(b: Builder, *shape: int) -> ir.Value:
-    spread = float(np.prod(shape[1:])) ** -0.5
-    return b.weight(ir.tensor(np.random.default_rng(0).normal(size=shape, scale=spread).astype(np.float32)))
+    some = np.random.default_rng(0).normal(size=4099, scale=float(np.prod(shape[1:])) ** -0.5)
+    return b.weight(ir.tensor(np.resize(some.astype(np.float32), shape)))
 
 
 def _conv(
@@ -85,7 +85,8 @@ def _dense(b: Builder, x: ir.Value, wide: int, between: str = "") -> ir.Value:
 
 
 def _attended(b: Builder, x: ir.Value) -> ir.Value:
-    return b.op("MatMul", b.op("MatMul", x, b.transpose(x, (0, 1, 3, 2))), x)
+    scores = b.op("MatMul", x, b.transpose(x, (0, 1, 3, 2)))
+    return b.op("MatMul", b.op("Softmax", scores, axis=-1), x)
 
 
 def _norm(b: Builder, x: ir.Value) -> ir.Value:
@@ -98,8 +99,10 @@ def _turned(b: Builder, x: ir.Value, *perm: int) -> ir.Value:
     return b.reshape(b.transpose(x, perm), b.static_shape(x))
 
 
-def _halves(b: Builder, x: ir.Value) -> ir.Value:
-    first, second = b.ops("Split", 2, x, axis=1, num_outputs=2)
+def _swapped(b: Builder, x: ir.Value) -> ir.Value:
+    """Write a convolution whose results change places, which may need another layout."""
+    y = _activated(b, x, b.static_shape(x)[1], 1)
+    first, second = b.ops("Split", 2, y, axis=1, num_outputs=2)
     return b.op("Concat", second, first, axis=1)
 
 
@@ -131,14 +134,14 @@ def samples() -> Iterator[Sample]:
 
 
 def _convolutions() -> Iterator[Sample]:
-    for channels, size in (32, 112), (64, 56), (128, 28), (256, 14), (512, 7):
+    for channels, size in (32, 112), (64, 56), (128, 28), (512, 7):
         part = partial(_activated, channels=channels, window=3)
         yield Sample("conv", (1, channels, size, size), part, 3)
     yield Sample("conv", (1, 3, 224, 224), partial(_activated, channels=32, window=3, step=2), 0)
-    narrow = (16, 96, 112), (24, 144, 56), (32, 192, 28), (96, 576, 14), (160, 960, 7)
-    for few, many, size in *narrow, (64, 256, 56), (128, 512, 28), (256, 1024, 14), (512, 2048, 7):
+    narrow = (16, 96, 112), (24, 144, 56), (12, 36, 28), (96, 576, 14), (160, 960, 7)
+    for few, many, size in *narrow, (64, 256, 56), (128, 512, 28), (512, 2048, 7):
         yield Sample("pointwise", (1, few, size, size), partial(_pair, wide=many), 3)
-    depthwise = (96, 112, 3), (144, 56, 3), (192, 28, 3), (576, 14, 3), (960, 7, 3), (480, 14, 5)
+    depthwise = (96, 112, 3), (144, 56, 3), (192, 28, 3), (960, 7, 3), (480, 14, 5)
     for channels, size, window in depthwise:
         part = partial(_grouped, window=window, groups=channels)
         yield Sample("depthwise", (1, channels, size, size), part, 6)
@@ -148,29 +151,39 @@ def _convolutions() -> Iterator[Sample]:
     for channels, size, groups in (128, 28, 2), (256, 14, 32):
         yield Sample("grouped", (1, channels, size, size), partial(_grouped, window=3, groups=groups), 4)
     yield Sample("volume", (1, 16, 8, 28, 28), partial(_activated, channels=16, window=3, sides=3), 3)
-    yield Sample("function", (1, 128, 28, 28), _silu, 6)
+    yield Sample("sigmoid", (1, 128, 28, 28), _silu, 6)
 
 
 def _products() -> Iterator[Sample]:
-    shapes = (128, 768, 768), (197, 192, 768), (49, 384, 1536), (3136, 96, 384), (16, 768, 3072)
+    shapes = (
+        (128, 768, 768),
+        (197, 192, 768),
+        (49, 384, 1536),
+        (3136, 96, 384),
+        (3136, 32, 256),
+        (16, 768, 3072),
+    )
     for rows, narrow, wide in *shapes, (128, 768, 3072):
         yield Sample("product", (1, rows, narrow), partial(_dense, wide=wide), 3)
-    yield Sample("product", (1, 128, 768), partial(_dense, wide=3072), 11)  # no cache holds these weights
-    for narrow, wide, times in (256, 256, 12), (768, 3072, 4), (2048, 8192, 3):
+    yield Sample("product", (1, 128, 768), partial(_dense, wide=3072), 7)  # no cache holds these weights
+    for narrow, wide, times in (256, 256, 12), (768, 3072, 4), (2048, 8192, 2):
         yield Sample("vector", (1, narrow), partial(_dense, wide=wide), times)
-    for heads, tokens, size in (12, 128, 64), (3, 197, 64), (8, 1024, 40):
+    for length in 128, 49:
+        shape = (1, 12, 128 * 128 // length, length)
+        yield Sample("softmax", shape, lambda b, x: b.op("Softmax", x, axis=-1), 6)
+    for heads, tokens, size in (12, 128, 64), (192, 49, 32), (8, 512, 40):
         yield Sample("attention", (1, heads, tokens, size), _attended, 4)
-    yield Sample("function", (1, 128, 768), partial(_dense, wide=3072, between="Gelu"), 4)
+    yield Sample("product", (1, 128, 64), partial(_dense, wide=3072), 4)
+    yield Sample("erf", (1, 128, 64), partial(_dense, wide=3072, between="Gelu"), 4)
 
 
 def _others() -> Iterator[Sample]:
-    yield Sample("softmax", (1, 12, 128, 128), lambda b, x: b.op("Softmax", x, axis=-1), 6)
     for shape in (1, 128, 768), (1, 3136, 96):
         yield Sample("norm", shape, _norm, 8)
     yield Sample("pool", (1, 64, 56, 56), _pooled, 6)
     yield Sample("move", (1, 12, 128, 64), lambda b, x: _turned(b, x, 0, 2, 1, 3), 8)
     yield Sample("move", (1, 128, 768), lambda b, x: _turned(b, x, 0, 2, 1), 8)
-    yield Sample("move", (1, 128, 28, 28), _halves, 6)
+    yield Sample("cut", (1, 128, 28, 28), _swapped, 6)
     yield Sample("elementwise", (1, 128, 768), lambda b, x: b.op("Add", _turned(b, x, 0, 2, 1), 1.5), 6)
     mean = "GlobalAveragePool"
     yield Sample("reduction", (1, 256, 14, 14), lambda b, x: b.op("Mul", x, b.op(mean, x)), 6)

@@ -14,7 +14,7 @@ from pinnace.options.target import Target
 
 FP32, HALF = "enforce_fp32", "preferred_fp16"
 
-_WORTH = 0.95
+_WORTH = 0.9
 """Time over onnxruntime's below which OpenVINO is chosen: it builds more slowly, and packs weights into
 memory of each process."""
 
@@ -34,7 +34,8 @@ def chosen(
 
     onnxruntime computes in fp32 only.
     """
-    work, threads = works(graph), target.threads or max(1, usable_core_count() // target.parallel_requests)
+    work = works(graph)
+    threads = target.threads or max(1, usable_core_count() // target.parallel_requests)
     lean = profile.seconds(work, "onnxruntime", FP32, threads)
     if lean is None:
         return None

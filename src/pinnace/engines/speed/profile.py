@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from pinnace.engines.speed.work import NodeWork
 from pinnace.machine import processor
@@ -18,6 +19,10 @@ Row = tuple[Sequence[float], float]
 Rates = Mapping[str, Sequence[Row]]
 """What was measured by class of work; "node" and "call" are the picoseconds of each."""
 
+Record = dict[str, Any]
+"""A profile as a JSON object."""
+
+_NONE: Mapping[str, Record] = {}
 _TABLE = Path(__file__).with_name("table.json")
 _NEAR = 0.1
 PICO = 1e-12
@@ -36,36 +41,45 @@ class MachineProfile:
     def seconds(self, works: Sequence[NodeWork], engine: str, precision: str, threads: int) -> float | None:
         """Return the expected seconds of one prediction by a graph with these works.
 
-        `engine` and `precision` are those of a `Target`; between the measured numbers of threads, and beyond
-        them, the time falls by the same factor with each doubling. None if nothing was measured.
+        `engine` and `precision` are those of a `Target`. Between the measured numbers of threads and beyond
+        them, the time falls by the same factor with each doubling, at most by half. None if nothing was
+        measured.
         """
         known = sorted(t for e, p, t in self.rates if (e, p) == (engine, precision))
         if not known:
             return None
         one, more = _around(known, threads)
         first, second = (_seconds(works, self.rates[engine, precision, t]) for t in (one, more))
+        nearest = self.rates[engine, precision, more if threads >= more else one]
+        call = PICO * rate(nearest, "call")
         if one == more:
-            return first
-        return first * math.pow(second / first, math.log(threads / one) / math.log(more / one))
+            return call + first
+        fall = math.log(max(second, 1e-9) / max(first, 1e-9)) / math.log(more / one)
+        return call + first * math.pow(threads / one, min(max(fall, -1.0), 0.0))
 
 
 def built_in() -> MachineProfile:
     """Return the profile of the table for this processor; one without rates if the table has none."""
-    for feature, record in _table().items():
+    table = _table()
+    for feature, record in table.items():
         if feature in processor.features():
-            return from_record(record)
+            return from_record(record, table)
     return MachineProfile("no measurement, and no table for this processor", {})
 
 
-def from_record(record: Mapping[str, object]) -> MachineProfile:
-    """Return the profile of a JSON object. Raises KeyError, TypeError or ValueError if it is none."""
-    origin, rates = record["origin"], record["rates"]
-    if not isinstance(origin, str) or not isinstance(rates, Mapping):
-        raise TypeError("not a profile")
-    return MachineProfile(origin, {_way(name): _rates(one) for name, one in rates.items()})
+def from_record(record: Record, others: Mapping[str, Record] = _NONE) -> MachineProfile:
+    """Return the profile of a JSON object, in which names of `others` stand for their rates.
+
+    Raises KeyError, TypeError or ValueError if it is none.
+    """
+    rates = {
+        _way(way): _rates(others[one]["rates"][way] if isinstance(one, str) else one)
+        for way, one in record["rates"].items()
+    }
+    return MachineProfile(str(record["origin"]), rates)
 
 
-def as_record(profile: MachineProfile) -> dict[str, object]:
+def as_record(profile: MachineProfile) -> Record:
     """Return a profile as a JSON object."""
     rates = {" ".join(map(str, way)): one for way, one in profile.rates.items()}
     return {"origin": profile.origin, "rates": rates}
@@ -83,7 +97,7 @@ def rate(rates: Rates, kind: str, size: Sequence[float] = ()) -> float:
 
 def _seconds(works: Sequence[NodeWork], rates: Rates) -> float:
     total = sum(rate(rates, work.kind, work.size) * work.amount for work in works)
-    return PICO * (total + len(works) * rate(rates, "node") + rate(rates, "call"))
+    return PICO * (total + len(works) * rate(rates, "node"))
 
 
 def _distance(size: Sequence[float], other: Sequence[float]) -> float:
@@ -108,7 +122,7 @@ def _rates(record: Mapping[str, Sequence[tuple[Sequence[float], float]]]) -> Rat
 
 
 @cache
-def _table() -> Mapping[str, Mapping[str, object]]:
+def _table() -> Mapping[str, Record]:
     """Read the table: profiles by the processor feature that they are for, the first that is there counts."""
-    found: Mapping[str, Mapping[str, object]] = json.loads(_TABLE.read_text(encoding="utf-8"))
+    found: Mapping[str, Record] = json.loads(_TABLE.read_text(encoding="utf-8"))
     return found

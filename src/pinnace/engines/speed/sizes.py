@@ -51,8 +51,10 @@ def _fixed(shape: Iterable[object]) -> Dims:
 def _result(node: ir.Node, given: Sequence[Dims], place: int) -> Dims:
     try:
         if node.op_type == "Split":
-            return _part(node, given, place)
-        return _RULES.get(node.op_type, _broadcast)(node, given)
+            dims = _part(node, given, place)
+        else:
+            dims = _RULES.get(node.op_type, _broadcast)(node, given)
+        return tuple(max(size, 0) for size in dims)
     except (
         ArithmeticError,
         ValueError,

@@ -52,9 +52,9 @@ _KINDS = {
     operator: kind
     for kind, operators in {
         "elementwise": "Abs Add And Ceil Clip Div Equal Floor Greater LeakyRelu Less Max Min Mul Neg Not Or "
-        "PRelu Relu Sub Where",
-        "function": "Elu Erf Exp Gelu HardSigmoid HardSwish Log Mish Pow Reciprocal Sigmoid Softplus Sqrt "
-        "Swish Tanh",
+        "Pow PRelu Reciprocal Relu Sqrt Sub Where",
+        "erf": "Erf Gelu Log Mish Softplus Tanh",
+        "sigmoid": "Elu Exp HardSigmoid HardSwish Sigmoid Swish",
         "norm": "GroupNormalization InstanceNormalization LayerNormalization RMSNormalization",
         "pool": "AveragePool MaxPool",
         "recurrent": "GRU LSTM RNN",
@@ -68,28 +68,47 @@ _KINDS = {
 """Classes by operator; "" is nothing, as it is fused or removed. Other operators move elements."""
 
 _PRODUCTS = ("BatchNormalization", "Conv", "ConvTranspose", "Gemm", "MatMul")
-_ELEMENTWISE = ("elementwise", "function")
+_ELEMENTWISE = ("elementwise", "erf", "sigmoid")
 
 
 def _work(node: ir.Node, given: Sequence[Dims], taken: Sequence[Dims]) -> NodeWork | None:
     kind = _KINDS.get(node.op_type, "move")
-    if not kind or not given or not taken or (kind == "elementwise" and _is_fused(node)):
+    if not kind or not given or not taken:
+        return None
+    if kind in ("elementwise", "reduction") and _is_fused(node, kind):
         return None
     if node.op_type.startswith("Conv"):
         return _convolution(given, taken[0], node.attributes.get_int("group", 1))
     if node.op_type in ("MatMul", "Gemm"):
         return _matrices(node, given, taken[0])
-    moved = 0.0 if kind == "view" else float(sum(map(math.prod, taken)) + max(map(math.prod, given)))
+    written = float(sum(map(math.prod, taken)))
+    read = written if kind == "move" else float(max(map(math.prod, given)))  # tables are read in part
+    moved = 0.0 if kind == "view" else written + read
+    if kind == "softmax":
+        return NodeWork(kind, moved, (float(taken[0][-1]),))
+    if kind == "reduction" and _normalises(node):
+        return NodeWork("norm", moved, (moved,))
+    if node.op_type in ("Slice", "Split") and len(taken[0]) == 4:
+        kind = "cut"  # of images
     return NodeWork(kind, moved, (moved,))
 
 
-def _is_fused(node: ir.Node) -> bool:
-    """Return True if engines compute an elementwise node with the one before."""
-    makers = [value.producer() for value in node.inputs if value is not None]
-    return any(
-        one is not None and (one.op_type in _PRODUCTS or _KINDS.get(one.op_type) in _ELEMENTWISE)
-        for one in makers
-    )
+def _is_fused(node: ir.Node, kind: str) -> bool:
+    """Return True if engines compute a node with the one before: elementwise ones, a variance."""
+    makers = [maker for value in node.inputs if value is not None and (maker := value.producer()) is not None]
+    if kind == "reduction":
+        return any(one.op_type in ("Pow", "Mul") and _of_differences(one) for one in makers)
+    return any(one.op_type in _PRODUCTS or _KINDS.get(one.op_type) in _ELEMENTWISE for one in makers)
+
+
+def _of_differences(square: ir.Node) -> bool:
+    maker = None if square.inputs[0] is None else square.inputs[0].producer()
+    return maker is not None and maker.op_type == "Sub"
+
+
+def _normalises(mean: ir.Node) -> bool:
+    """Return True for the mean of a normalisation that is spelled out."""
+    return any(use.node.op_type == "Sub" for use in mean.outputs[0].uses())
 
 
 def _convolution(given: Sequence[Dims], taken: Dims, group: int) -> NodeWork:
@@ -101,6 +120,7 @@ def _convolution(given: Sequence[Dims], taken: Dims, group: int) -> NodeWork:
         kind = "volume"
     elif group > 1:
         kind = "grouped" if kernel[1] > 1 else "depthwise" if kernel[0] % 16 == 0 else "unblocked"
+        size = (float(kernel[1]), size[1]) if kernel[1] > 1 else size
     else:
         kind = "pointwise" if math.prod(kernel[2:]) == 1 else "conv"
     return NodeWork(kind, amount, size)
