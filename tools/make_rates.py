@@ -1,13 +1,13 @@
 """Measure the table of speeds by instruction set, src/pinnace/engines/speed/table.json.
 
     python tools/make_rates.py amx_bf16
-    ONEDNN_MAX_CPU_ISA=AVX512_CORE_BF16 python tools/make_rates.py avx512_bf16 --like amx_bf16 --only preferred_fp16
+    python tools/make_rates.py avx512_bf16 --like amx_bf16 --only nothing --half 0.6
     python tools/make_rates.py avx512f --like amx_bf16 --only nothing
     ONEDNN_MAX_CPU_ISA=AVX2 python tools/make_rates.py avx2 --only enforce_fp32 --assume
 
 An entry is for processors with a feature of /proc/cpuinfo; the first entry whose feature is there counts. --only
 measures one precision of OpenVINO, whose instruction set can be limited, and takes the other rates of fp32 from
-the entry --like. --assume computes onnxruntime's rates from OpenVINO's, with the ratios `ASSUMED`.
+the entry --like. --half is the assumed time of OpenVINO's products in 16 bits over fp32. --assume computes onnxruntime's rates from OpenVINO's, with the ratios `ASSUMED`.
 """
 
 from __future__ import annotations
@@ -30,6 +30,8 @@ ASSUMED = {
 """onnxruntime's time over OpenVINO's with AVX2, by class of work: with these the two engines' times of 37 networks
 on an EPYC (docs/engines.md) are explained best (least squares, drawn to 0.95)."""
 
+PRODUCTS = ("attention", "conv", "grouped", "pointwise", "product", "vector", "volume")
+
 _CALL = 3.4e6  # picoseconds of a call of onnxruntime, which knows no instruction sets
 
 
@@ -41,6 +43,8 @@ def main() -> None:
     rates = record["rates"]
     if options.like:
         rates = {way: options.like for way in table[options.like]["rates"] if "fp32" in way} | rates
+    if options.half:
+        rates |= _halved(table[options.like]["rates"], options.half)
     if options.assume:
         rates |= {way.replace("openvino", "onnxruntime"): _assumed(one) for way, one in rates.items()}
     origin = f"a table for processors with {options.feature}"
@@ -58,8 +62,20 @@ def _options() -> argparse.Namespace:
     parser.add_argument("feature", choices=ORDER)
     parser.add_argument("--only", help="a precision of OpenVINO, or nothing")
     parser.add_argument("--like", help="the entry with the rates of fp32")
+    parser.add_argument("--half", type=float)
     parser.add_argument("--assume", action="store_true")
     return parser.parse_args()
+
+
+def _halved(rates: dict, half: float) -> dict:
+    """Return rates in 16 bits from those of OpenVINO in fp32."""
+    found = {}
+    for way in [way for way in rates if way.startswith("openvino enforce_fp32")]:
+        found[way.replace("enforce_fp32", "preferred_fp16")] = {
+            kind: [[size, one * (half if kind in PRODUCTS else 1)] for size, one in rows]
+            for kind, rows in rates[way].items()
+        }
+    return found
 
 
 def _assumed(rates: dict) -> dict:

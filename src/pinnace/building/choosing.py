@@ -87,7 +87,9 @@ def _chosen(recipe: Recipe, store: Store | None) -> EngineChoice:
         return default._replace(why="by rule: one rank's part of a model")
     precisions = (HALF, FP32) if target.precision == HALF and sixteen_bit_type() else (FP32,)
     choice = chosen(graph.model.graph, target, precisions, profile(store)) or default
+    if HALF not in precisions:  # the build says so, if 16 bits are preferred
+        choice = choice._replace(precision=target.precision)
     if choice.provider == "openvino" and (lacks := unsupported(graph.model)):
         names = ", ".join(one.name for one in lacks)
-        return EngineChoice("onnxruntime", FP32, f"openvino lacks {names}; {choice.why}")
+        return EngineChoice("onnxruntime", choice.precision, f"openvino lacks {names}; {choice.why}")
     return choice
