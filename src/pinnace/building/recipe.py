@@ -66,6 +66,11 @@ class Recipe:
             shapes = self.shapes or shapes_of(read, target.input_shape, source.name)
         with self.stages.timed("lowering"):
             graph = compilable(read, source.name, folder, variable, self.plan, target.output_type, shapes)
+        if target.form and not graph.variable:
+            from pinnace import quantising
+            from pinnace.quantising.form import Form
+
+            quantising.apply(graph.model, Form.of(target.form))
         if shapes:
             self.check_whole(graph)
         return graph

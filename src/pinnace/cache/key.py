@@ -11,7 +11,7 @@ from pinnace.options.target import Target
 from pinnace.weights.digest import digest
 from pinnace.weights.source import Source
 
-_PACKAGES = ("compiler", "distributed", "engines", "formats", "machine", "ops", "weights")
+_PACKAGES = ("compiler", "distributed", "engines", "formats", "machine", "ops", "quantising", "weights")
 """The packages of Pinnace that affect the result of a build."""
 
 
@@ -48,7 +48,7 @@ def key_of(
     made_for = (engine, target.device, target.precision, identity(), *sorted(variable))
     if plan:
         made_for += ("", *(word for item in sorted(plan.items()) for word in item))
-    made_for += tuple(filter(None, (target.input_shape, target.output_type)))
+    made_for += tuple(filter(None, (target.input_shape, target.output_type, target.form)))
     if shapes:
         made_for += ("\n", repr(shapes))
     return digest("\0".join((whole, *made_for, code())).encode())

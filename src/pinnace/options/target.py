@@ -22,7 +22,8 @@ class Target:
 
     `input_shape` has input shapes by name that differ from those of the file (`shapes.named_shapes`),
     `dynamic_dims` the allowed sizes of free dimensions (`shapes.sizes`), `output_type` the element type of
-    the outputs ("FP16", "FP32" or "UINT8"), if requested. `rank` is that of this process and `ranks` their
+    the outputs ("FP16", "FP32" or "UINT8"), if requested; `form` is the text of the form with fewer bits that
+    a tuning found (`quantising.form`). `rank` is that of this process and `ranks` their
     number, as far as the user sets them; `groups` is the path of the file of groups.
     """
 
@@ -45,6 +46,7 @@ class Target:
     input_shape: str = ""
     dynamic_dims: str = ""
     output_type: str = ""
+    form: str = ""
 
     @classmethod
     def of_message(cls, told: Mapping[str, Any]) -> Target:

@@ -24,6 +24,7 @@ from pinnace.compiler.nodes import nodes
 from pinnace.compiler.plan import PLANNED
 from pinnace.engines.folding import allowance
 from pinnace.engines.openvino.guards import guard
+from pinnace.engines.openvino.halves import HALVED, keep_halves
 from pinnace.engines.openvino.lacking import unknown, unsupported
 from pinnace.engines.openvino.spelling import respell
 from pinnace.engines.protocol import failures
@@ -62,7 +63,8 @@ transformations/rt_info of its source); its value is not used."""
 class OpenvinoModel:
     """A graph in the form that OpenVINO reads; `weights` are inputs of it by name.
 
-    `kept_wide` are the names of results that are computed in float32 in any precision.
+    `kept_wide` are the names of results that are computed in float32 in any precision; weights of a `halved`
+    graph stay in float16 until they are used.
     """
 
     name: str
@@ -71,6 +73,7 @@ class OpenvinoModel:
     interface: Interface
     first_state: Sequence[Array]
     kept_wide: Collection[str] = ()
+    halved: bool = False
 
     def read(self, weights: Mapping[str, Array], narrow: bool = False) -> ov.Model:
         """Return OpenVINO's model, in which `weights` replace those of the same names.
@@ -91,6 +94,8 @@ class OpenvinoModel:
                 model.remove_parameter(parameter)
         model.validate_nodes_and_infer_types()
         guard(model, {port.name for port in self.interface.inputs})
+        if self.halved:
+            keep_halves(model)
         for node in model.get_ops() if self.kept_wide else ():
             if any(not output.get_names().isdisjoint(self.kept_wide) for output in node.outputs()):
                 node.get_rt_info()[_PRECISE] = ""
@@ -132,10 +137,10 @@ def encoded(graph: Compilable, source: Source | None = None) -> OpenvinoModel:
     _read_within(graph.model, source)
     weights = _weights(graph.model.graph, variable, source)
     states = [np.array(value.numpy()) for value in graph.first_state]
-    kept = kept_wide(graph.model)
+    kept, halved = kept_wide(graph.model), bool(graph.model.meta.get(HALVED))
     try:
         text = _serialised(graph.model, weights)
-        encoded_graph = OpenvinoModel(graph.name, text, weights, graph.interface, states, kept)
+        encoded_graph = OpenvinoModel(graph.name, text, weights, graph.interface, states, kept, halved)
         encoded_graph.read({})
     except _UNREADABLE as error:
         missing = unknown(graph.model, str(error))

@@ -1,0 +1,43 @@
+"""Graphs with fewer bits: weights of 16, 8 or 4 bits, and products of integers.
+
+`pinnace.quantising.form` says in which form a model runs, `apply` rewrites its graph. A weight is read, rounded
+and given up before the next one is read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import onnx_ir as ir
+
+from pinnace.engines.openvino.halves import HALVED
+from pinnace.quantising import integers, weights
+from pinnace.quantising.form import Form
+from pinnace.quantising.operators import Operator, candidates, keep_wide
+
+_REWRITES: dict[str, Callable[[Operator, Form], None]] = {
+    "weights16": weights.halve,
+    "weights8": weights.in_blocks,
+    "weights4": weights.in_blocks,
+    "dynamic8": integers.dynamic,
+    "int8": integers.static,
+}
+
+
+def apply(model: ir.Model, form: Form) -> None:
+    """Rewrite a graph into a form. What the form keeps, and what it has no means for, stays as it is."""
+    kept = set(form.kept)
+    for operator in candidates(model, form.method):
+        rewrite = _REWRITES.get(form.method)
+        if operator.name in kept:
+            keep_wide(operator)
+        elif rewrite is not None:
+            rewrite(operator, form)
+    model.opset_imports.setdefault("com.microsoft", 1)
+    if form.method == "weights16":
+        model.meta[HALVED] = True
+
+
+def operators(model: ir.Model, method: str) -> Sequence[str]:
+    """Return the names of the operators that a method changes, in the order of the graph."""
+    return [operator.name for operator in candidates(model, method)]

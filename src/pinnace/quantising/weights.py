@@ -1,0 +1,49 @@
+"""Weights of fewer bits, which products of matrices read in place of floats.
+
+Where reading weights takes the time (one token, one row), the product takes as much less.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx_ir as ir
+from onnxruntime.capi._pybind_state import quantize_matmul_4bits, quantize_matmul_8bits
+
+from pinnace.quantising.form import Form
+from pinnace.quantising.operators import Operator, matrix
+from pinnace.quantising.writing import Place
+
+_BLOCK = 32
+"""Elements with a scale of their own: with 128, a step of GPT-2 takes 0.9 of the time and errs by a third more."""
+_INTEGERS = 4
+"""The accuracy level of products of integers; with floats they take 30 times as long with 8 bits."""
+_KERNELS = {"weights8": (8, quantize_matmul_8bits), "weights4": (4, quantize_matmul_4bits)}
+_MOST_HALF = 65504.0
+
+
+def halve(operator: Operator, form: Form) -> None:
+    """Hold a weight in float16; it is float32 again where it is used."""
+    weight = matrix(operator.node)
+    if np.abs(weight).max(initial=0.0) > _MOST_HALF:
+        return
+    place = Place(operator)
+    wide = place.op("Cast", place.constant(weight.astype(np.float16)), to=ir.DataType.FLOAT.value)
+    place.finish(place.op("MatMul", operator.node.inputs[0], wide))
+
+
+def in_blocks(operator: Operator, form: Form) -> None:
+    """Hold a weight in blocks of integers with scale and zero point, and compute in integers of 8 bits."""
+    bits, quantise = _KERNELS[form.method]
+    weight = matrix(operator.node)
+    rows, columns = weight.shape
+    blocks = -(-rows // _BLOCK)
+    weight = np.pad(weight, ((0, blocks * _BLOCK - rows), (0, 0)))
+    packed = np.zeros((columns, blocks, _BLOCK * bits // 8), np.uint8)
+    scales = np.zeros((columns, blocks), np.float32)
+    zeros = np.zeros((columns, -(-blocks * bits // 8)), np.uint8)
+    quantise(packed, weight, scales, zeros, _BLOCK, columns, rows, False)
+    place = Place(operator)
+    parts = [place.constant(part) for part in (packed, scales, zeros)]
+    facts = {"K": rows, "N": columns, "bits": bits, "block_size": _BLOCK, "accuracy_level": _INTEGERS}
+    x = operator.node.inputs[0]
+    place.finish(place.op("MatMulNBits", x, *parts, domain="com.microsoft", **facts))

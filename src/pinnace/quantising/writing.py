@@ -1,0 +1,56 @@
+"""Nodes and constants that take the place of an operator."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+
+from pinnace.quantising.operators import Operator
+from pinnace.types import Array
+
+
+class Place:
+    """The place of an operator in its graph, for the nodes that replace it."""
+
+    def __init__(self, operator: Operator) -> None:
+        assert isinstance(operator.node.graph, ir.Graph)
+        self._operator, self._graph, self._count = operator, operator.node.graph, 0
+
+    def op(self, op_type: str, *inputs: ir.Value | None, domain: str = "", **attributes: Any) -> ir.Value:
+        """Write a node with one output before the operator."""
+        return self.ops(op_type, 1, *inputs, domain=domain, **attributes)[0]
+
+    def ops(
+        self, op_type: str, outputs: int, *inputs: ir.Value | None, domain: str = "", **attributes: Any
+    ) -> tuple[ir.Value, ...]:
+        """Write a node with several outputs before the operator."""
+        node = ir.node(op_type, inputs, attributes, domain=domain, num_outputs=outputs)
+        for output in node.outputs:
+            output.name = self._fresh()
+        self._graph.insert_before(self._operator.node, node)
+        return tuple(node.outputs)
+
+    def constant(self, array: Array) -> ir.Value:
+        """Add a constant."""
+        tensor = ir.Tensor(np.ascontiguousarray(array).reshape(array.shape), name=self._fresh())
+        value = ir.Value(name=tensor.name, const_value=tensor, shape=ir.Shape(array.shape))
+        value.type = ir.TensorType(tensor.dtype)
+        self._graph.register_initializer(value)
+        return value
+
+    def finish(self, new: ir.Value) -> None:
+        """Give `new`, with the bias of a Gemm, the name and the readers of the operator's result."""
+        node, old = self._operator.node, self._operator.last
+        if node.op_type == "Gemm" and len(node.inputs) > 2 and node.inputs[2] is not None:
+            new = self.op("Add", new, node.inputs[2])
+        new.type, new.shape = old.type, old.shape
+        old.replace_all_uses_with(new, replace_graph_outputs=True)
+        old.name, new.name = new.name, old.name
+        for dead in filter(None, (self._operator.norm, node)):
+            self._graph.remove(dead, safe=True)
+
+    def _fresh(self) -> str:
+        self._count += 1
+        return f"{self._operator.name}/bits{self._count}"
