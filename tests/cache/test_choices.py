@@ -297,3 +297,16 @@ def test_an_engine_that_takes_more_memory_has_to_be_clearly_faster():
         found = tuning(measured(), measured("openvino", latency=10 * by, throughput=100 / by))
         assert found.best("", FP32, 1, 1).provider == wins
         assert found.best("", FP32, 1, 0).provider == wins
+
+
+def test_forms_with_fewer_bits_are_for_builds_that_may_round_and_clearly_faster():
+    for by, form in [(0.98, ""), (0.9, "text")]:
+        found = tuning(measured(), replace(measured(latency=10 * by, throughput=100 / by), form="text"))
+        assert found.best("", FP32, 1, 1, may_round=True).form == form
+        assert found.best("", FP32, 1, 1).form == ""
+        assert found.exact().best("", FP32, 1, 1, may_round=True).form == ""
+
+
+def test_a_new_tuning_replaces_forms_too():
+    old = tuning(measured(), replace(measured(precision=FP16), form="text"))
+    assert tuning(measured(threads=2)).after(old).measured == (measured(), measured(threads=2))

@@ -3,8 +3,11 @@
 import warnings
 
 import numpy as np
+import onnx
 import pytest
+from onnx import helper, numpy_helper
 
+import pinnace as mslite
 from pinnace import engines
 from pinnace.bench import tuning
 from pinnace.building.origin import build
@@ -40,6 +43,11 @@ class Clock:
         starts_at_0 = np.rint(1e9 * (np.array(times) - times[0])).astype(np.int64)
         return np.stack([starts_at_0[:-1], starts_at_0[1:]], axis=1)
 
+    def milliseconds(self, run):
+        start = self.now
+        run()
+        return 1e3 * (self.now - start)
+
 
 CLOCK = Clock()
 
@@ -64,18 +72,23 @@ class Built:
     takes_device_memory = False
     lost_by_fork = ""
 
-    def __init__(self, executable, engine, error):
-        self.executable, self.engine, self.error = executable, engine, error
+    def __init__(self, executable, engine, error, seconds):
+        self.executable, self.engine, self.error, self.seconds = executable, engine, error, seconds
         self.inputs, self.outputs = executable.inputs, executable.outputs
         self.info = {"engine": engine.name, "precision": "float32"}
         self.close = executable.close
 
     def execution(self, state=None):
-        return Running(self.executable.execution(state), self.engine.seconds, self.error)
+        return Running(self.executable.execution(state), self.seconds, self.error)
 
 
 class Fake(Onnxruntime):
-    """onnxruntime under a name, with a speed, an error for each precision, or a reason to refuse."""
+    """onnxruntime under a name, with a speed, an error for each precision, or a reason to refuse.
+
+    Forms with fewer bits take `of_forms` seconds.
+    """
+
+    of_forms = SLOW
 
     def __init__(self, name, seconds, errors=None, refuses=None):
         self.name, self.seconds, self.errors, self.refuses = f"{name} 1.0", seconds, errors or {}, refuses
@@ -89,7 +102,8 @@ class Fake(Onnxruntime):
     def _built(self, executable, target):
         if self.refuses:
             raise self.refuses
-        return Built(executable, self, self.errors.get(target.precision, 0.0))
+        seconds = self.of_forms if target.form else self.seconds
+        return Built(executable, self, self.errors.get(target.precision, 0.0), seconds)
 
 
 @pytest.fixture
@@ -98,6 +112,7 @@ def fakes(monkeypatch, tmp_path):
     made = {"onnxruntime": Fake("onnxruntime", SLOW), "openvino": Fake("openvino", FAST)}
     monkeypatch.setenv("PINNACE_CACHE_DIR", str(tmp_path / "cache"))
     monkeypatch.setattr(tuning, "served", CLOCK.served)
+    monkeypatch.setattr("pinnace.bench.rounding._milliseconds", CLOCK.milliseconds)
     monkeypatch.setattr(engines, "choose", lambda target, *_: made[target.provider or "onnxruntime"])
     monkeypatch.setattr(engines, "installed", lambda: dict.fromkeys(made, "1.0"))
     for module in ("building.cached", "building.planning", "api.runner", "machine.cores"):
@@ -316,3 +331,83 @@ def test_no_setting_below_the_latency_is_nothing_to_remember(pinnace, fakes, mod
     assert answer.code == 0, answer.err
     assert "its p99 is above 0 ms" in answer.out
     assert "nothing is stored: nothing fits" in answer.err
+
+
+@pytest.fixture
+def product(tmp_path):
+    """Rows by a matrix, whose 8 bits show."""
+    weight = np.random.default_rng(2).normal(size=(64, 32)).astype(np.float32)
+    graph = helper.make_graph(
+        [helper.make_node("MatMul", ["x", "w"], ["y"])],
+        "g",
+        [helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, [2, 64])],
+        [helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, [2, 32])],
+        [numpy_helper.from_array(weight, "w")],
+    )
+    onnx.save(
+        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8),
+        tmp_path / "p.onnx",
+    )
+    return tmp_path / "p.onnx"
+
+
+ONE = ("--threads", 1, "--workers", 1, "--seconds", 20)
+
+
+def form_of(path, **options):
+    context = mslite.Context()
+    context.target = ["cpu"]
+    context.cpu.thread_num = 1
+    for name, value in options.items():
+        setattr(context.cpu, name, value)
+    with mslite.Model() as opened:
+        opened.build_from_file(str(path), mslite.ModelType.ONNX, context)
+        return opened.get_model_info("form")
+
+
+def test_fewer_bits_within_an_error_are_used_until_they_are_forgotten(pinnace, fakes, product):
+    fakes["openvino"].seconds = SLOW
+    fakes["onnxruntime"].of_forms = FAST
+    found = pinnace("tune", product, "--max-error", 0.03, *ONE, "--json").json
+    forms = {row["form"]: row for row in found["forms"]}
+    assert forms
+    assert not any("4 bits" in form for form in forms)  # whose error is about 0.1
+    assert all(0 < row["error"] <= 0.03 and row["cosine"] > 0.999 for row in forms.values())
+    assert all(0 <= row["same_top"] <= 1 for row in forms.values())
+    (wins,) = [row["form"] for row in found["ways"] if row["wins"] and row["form"]]
+    assert form_of(product) == wins
+    assert form_of(product, precision_mode=FP16) == wins
+    assert form_of(product, precision_mode=FP32) == ""  # who sets it gets it
+    assert "1 tuning(s) forgotten" in pinnace("tune", "--forget", product).out
+    assert form_of(product) == ""
+
+
+def test_no_form_is_within_an_error_of_nothing(pinnace, fakes, product):
+    fakes["openvino"].seconds = SLOW
+    fakes["onnxruntime"].of_forms = FAST
+    answer = pinnace("tune", product, "--max-error", 1e-9, *ONE)
+    assert answer.code == 0, answer.err
+    assert "no form with fewer bits is faster within an error of 1e-09" in answer.err
+    assert form_of(product) == ""
+
+
+def test_inputs_of_a_folder_calibrate_and_are_compared(pinnace, fakes, product, tmp_path):
+    fakes["openvino"].seconds = SLOW
+    fakes["onnxruntime"].of_forms = FAST
+    (tmp_path / "data").mkdir()
+    for number in range(3):
+        rows = np.random.default_rng(number).normal(size=(2, 64)).astype(np.float32)
+        np.save(tmp_path / "data" / f"{number}.npy", rows)
+    answer = pinnace("tune", product, "--max-error", 0.03, "--data", tmp_path / "data", *ONE)
+    assert answer.code == 0, answer.err
+    assert "calibrating with 3 input(s)" in answer.err
+    assert "relative error" in answer.out
+    (tmp_path / "none").mkdir()
+    answer = pinnace("tune", product, "--max-error", 0.03, "--data", tmp_path / "none", *ONE)
+    assert (answer.code, "there are no files" in answer.err) == (1, True)
+
+
+def test_data_is_for_an_error(pinnace, product, tmp_path):
+    answer = pinnace("tune", product, "--data", tmp_path)
+    assert answer.code == 2
+    assert "--data is for --max-error" in " ".join(answer.err.split())

@@ -30,6 +30,9 @@ from pinnace.types import Array
 REFERENCE = Configuration("onnxruntime", "enforce_fp32", 1, 1)
 """The configuration whose outputs are the reference."""
 
+FEWER = "fewer bits"
+"""Key of the largest deviation of forms with fewer bits, beside those of precisions."""
+
 _TURNS, _LEAST_TURNS = 20, 3  # many and short: other load comes and goes within seconds
 _PAUSE = 0.02  # seconds; onnxruntime's threads spin for about a millisecond
 _SHORTEST = 0.001  # seconds of a turn; at least one prediction
@@ -63,15 +66,19 @@ def ways(
     threads: Sequence[int],
     workers: Sequence[int],
     cores: int,
+    forms: Sequence[Configuration] = (),
 ) -> list[Configuration]:
-    """Return all combinations, except several workers with more threads in total than cores."""
+    """Return all combinations, except several workers with more threads in total than cores.
+
+    `forms` are configurations with fewer bits, to be combined with the numbers too.
+    """
+    plain = [Configuration(engine, precision, 1, 1) for precision in precisions for engine in providers]
     return [
-        Configuration(provider, precision, count, places)
+        replace(way, threads=count, workers=places)
         for places in workers
         for count in threads
         if places == 1 or places * count <= cores
-        for precision in precisions
-        for provider in providers
+        for way in (*plain, *forms)
     ]
 
 
@@ -85,8 +92,8 @@ def compete(
 ) -> Iterator[Outcome]:
     """Measure all configurations within about `seconds`, opening included, grouped by threads and workers.
 
-    `bounds` are the largest deviations by precision, `max_latency` is the largest p99 in ms. `watch` receives
-    progress messages. Raises the errors of the reference.
+    `bounds` are the largest deviations by precision and of `FEWER`, `max_latency` is the largest p99 in ms.
+    `watch` receives progress messages. Raises the errors of the reference.
     """
     deadline = time.monotonic() + seconds
     watch(f"Opening {subject.path}")
@@ -182,8 +189,8 @@ def _compete(
         if way in failed:
             yield Outcome(way, reason=failed[way])
             continue
-        far = deviations[way] > bounds[way.precision]
-        reason = f"deviates by more than {bounds[way.precision]:g}" if far else ""
+        bound = bounds[FEWER if way.form else way.precision]
+        reason = f"deviates by more than {bound:g}" if deviations[way] > bound else ""
         yield Outcome(way, ran[way].measured(deviations[way], memory[way]), ran[way].computes_in, reason)
 
 
@@ -211,6 +218,7 @@ def _opened(subject: Subject, way: Configuration) -> Iterator[_Contestant]:
     context = Context()
     context.target = ["cpu"]
     context.cpu.provider, context.cpu.precision_mode = way.provider, way.precision
+    context.cpu._form = way.form  # no option: only tunings know forms
     context.cpu.thread_num, context.parallel.workers_num = way.threads, way.workers
     context.parallel.config_path = subject.config
     with ModelParallelRunner() as model:

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from pinnace.cache.entry import Entry
     from pinnace.cache.handover import Offer
     from pinnace.cache.store import Store
+    from pinnace.compiler.graph import Compilable
     from pinnace.compiler.variable import Variable
     from pinnace.distributed.steps import RankPart
     from pinnace.engines.protocol import Engine, Executable, Refitter
@@ -113,6 +114,8 @@ class Origin:
         """Return the target that a plan gives by the model's tuning, and the tuning."""
         # Lender and borrower must choose the same engine, and onnxruntime is the one that shares weights.
         tuning = None if self._sharing else self.tunings.find()
+        if tuning is not None and (self._settings.variable_weights or self._settings.precision_plan):
+            tuning = tuning.exact()
         prefer = self._settings.get("common_context", "prefer", LATENCY)
         if tuning is not None and prefer == MEMORY:
             tuning = tuning.lean()
@@ -204,6 +207,10 @@ class Origin:
             kept = None if same is None else (same.compiled, same.folder)
             return recipe.engine.refitter(graph, recipe.source, recipe.target, kept), graph.variable
 
+    def lowered(self) -> Compilable:
+        """Return the model's graph, as engines get it."""
+        return self._recipe.graph(())
+
     def modules(self) -> dict[str, str]:
         """Map module paths to the names of their weights."""
         import_onnx_ir()
@@ -232,6 +239,10 @@ class Origin:
         }
         said = {name: executable.info[name] for name in ("engine", "precision")} | self.facts
         self.facts["file"] = self.source.name
+        if self.target.form:
+            from pinnace.quantising.form import Form
+
+            self.facts["form"] = str(Form.of(self.target.form))
         _log.info("%s: %s", self.source.name, ", ".join(f"{name} {value}" for name, value in said.items()))
 
     def _build_somewhere(self) -> Executable:
@@ -245,6 +256,10 @@ class Origin:
             from pinnace import engines
 
             recipe = self._recipe
+            if recipe.target.form:
+                self._recipe = replace(recipe, target=replace(recipe.target, form=""))
+                warn(f"{self.source.name} runs as it is, not in the form that was tuned: {error}")
+                return self._build_somewhere()
             here = recipe.target.device == "cpu"  # never fall back silently from an accelerator to the CPU
             other = engines.other(recipe.engine) if here else None
             if other is None or not (isinstance(error, LackingKernelsError) or self._may_fail):

@@ -34,8 +34,9 @@ def to_target(
     `device_id` overrides that of the context. A simulated device becomes the cores that simulate it.
 
     Numbers of threads and requests that are 0 are the fastest ones of `tuning`, or else as many as the usable
-    cores allow. Raises `ConfigError` if options contradict each other or the machine,
-    `DeviceUnavailableError` for a device id beyond the simulated devices.
+    cores allow. A form with fewer bits is one of `tuning`, unless the context sets fp32. Raises `ConfigError`
+    if options contradict each other or the machine, `DeviceUnavailableError` for a device id beyond the
+    simulated devices.
     """
     kind = main_device(context)
     options: DeviceOptions = getattr(context, kind)
@@ -51,14 +52,21 @@ def to_target(
     threads, places = _numbers(cpu, requests, cores)
     # A tuning decides if it compared the default numbers with others, for one operator at a time.
     measured = kind == "cpu" and not cpu.inter_op_parallel_num
+    may_round = given(options, "precision_mode") != FP32
     if measured and tuning is not None and tuning.compares(threads, places):
-        best = tuning.best(options.provider, precision, cpu.thread_num, requests)
+        best = tuning.best(options.provider, precision, cpu.thread_num, requests, may_round)
         threads, places = (best.threads, best.workers) if best else (threads, places)
+    provider, form = options.provider, given(cpu, "form")
+    if kind == "cpu" and tuning is not None and may_round and form is None:
+        best = tuning.best(provider, precision, threads, places, may_round)
+        if best is not None and best.form:
+            provider, precision, form = best.provider, best.precision, best.form
     return Target(
         device=kind,
         device_id=number,
-        provider=options.provider,
+        provider=provider,
         precision=precision,
+        form=form or "",
         threads=threads,
         inter_op_threads=_operators(cpu, cores),
         cores=_cores(cpu, threads, places),

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from pinnace.cache import notes
@@ -21,21 +21,27 @@ from pinnace.weights.digest import digest
 _FOLDER = "choices"
 _LEANEST, _WORTH = "onnxruntime", 1.03
 """Speed-up that another engine must have over onnxruntime, which maps its weights and shares them between
-processes, while OpenVINO packs them into memory of each process. Smaller differences are noise, too.
+processes, while OpenVINO packs them into memory of each process; and a form with fewer bits over float32.
+Smaller differences are noise, too.
 """
 
 
 @dataclass(frozen=True)
 class Configuration:
-    """A configuration to run a model in; `threads` is per worker."""
+    """A configuration to run a model in; `threads` is per worker.
+
+    `form` is the text of a form with fewer bits (`pinnace.quantising.form`), "" for the model as it is.
+    """
 
     provider: str
     precision: str
     threads: int
     workers: int
+    form: str = field(default="", kw_only=True)
 
     def __str__(self) -> str:
-        return f"{self.provider}, {self.precision}, {self.workers} x {self.threads} (workers x threads)"
+        bits = f"{self.precision}, fewer bits" if self.form else self.precision
+        return f"{self.provider}, {bits}, {self.workers} x {self.threads} (workers x threads)"
 
 
 @dataclass(frozen=True)
@@ -67,23 +73,36 @@ class Tuning:
     measured: tuple[Measurement, ...]
     max_latency: float | None = None
 
-    def best(self, provider: str, precision: str, threads: int, workers: int) -> Measurement | None:
+    def best(
+        self, provider: str, precision: str, threads: int, workers: int, may_round: bool = False
+    ) -> Measurement | None:
         """Return the fastest configuration, where "" and 0 match any; None if nothing fits.
+
+        Forms with fewer bits, in any precision, fit if the build `may_round`.
 
         One worker is compared by latency, several by throughput. If engines are about equally fast it is
         onnxruntime, which needs less memory. If these numbers of workers and threads were not measured, the
         nearest ones count, workers first.
         """
-        fits = [one for one in self.measured if one.precision == precision and provider in ("", one.provider)]
+        fits = [
+            one
+            for one in self.measured
+            if (may_round if one.form else one.precision == precision) and provider in ("", one.provider)
+        ]
         fits = _nearest(fits, workers, "workers")
         fits = _nearest(fits, threads, "threads")
 
         def cost(one: Measurement) -> float:
-            """Return the time of a prediction, with a handicap for engines that need more memory."""
+            """Return the time of a prediction, with a handicap for what needs more memory, or errs more."""
             time = one.latency if workers == 1 else 1 / one.throughput
-            return time if one.provider == _LEANEST else time * _WORTH
+            worse = (one.provider != _LEANEST) + bool(one.form)
+            return time * _WORTH**worse
 
         return min(fits, key=cost, default=None)
+
+    def exact(self) -> Tuning:
+        """Return the measurements without forms with fewer bits."""
+        return replace(self, measured=tuple(one for one in self.measured if not one.form))
 
     def lean(self) -> Tuning:
         """Return the measurements of the engine whose weights all processes share; all if there are none."""
@@ -99,12 +118,13 @@ class Tuning:
     def after(self, older: Tuning | None) -> Tuning:
         """Merge this tuning with measurements of an older one with the same shapes and limit.
 
-        Engines are compared within one tuning only, as the load of the machine may have changed.
+        Engines are compared within one tuning only, as the load of the machine may have changed. Forms with
+        fewer bits do not outlast the tuning that found them.
         """
         if older is None or (older.shapes, older.max_latency) != (self.shapes, self.max_latency):
             return self
         new = {_configuration(one) for one in self.measured}
-        kept = (one for one in older.measured if _configuration(one) not in new)
+        kept = (one for one in older.measured if not one.form and _configuration(one) not in new)
         return replace(self, measured=(*kept, *self.measured))
 
 

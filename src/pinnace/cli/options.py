@@ -127,7 +127,10 @@ Precisions = Annotated[
         help="enforce_fp32, preferred_fp16. A build uses measurements of its own precision.",
     ),
 ]
-SecondsInAll = Annotated[float, typer.Option(min=0, metavar="SECONDS", help="Total time to measure.")]
+SecondsInAll = Annotated[
+    float | None,
+    typer.Option(min=0, metavar="SECONDS", help="Total time to measure: 30, with --max-error 120."),
+]
 MaxLatency = Annotated[
     float | None,
     typer.Option(
@@ -146,3 +149,22 @@ ErrorBound = Annotated[
     ),
 ]
 Forget = Annotated[bool, typer.Option("--forget", help="Delete the measurements of this model.")]
+MaxError = Annotated[
+    float | None,
+    typer.Option(
+        min=0,
+        metavar="ERROR",
+        help="Allow fewer bits (weights of 16, 8 or 4, products of integers) while outputs stay within this "
+        "relative error.",
+    ),
+]
+DataFolder = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FOLDER",
+        help="With --max-error: typical inputs, one prediction a file (.npz for several inputs), "
+        "to calibrate with and to compare.",
+        exists=True,
+        file_okay=False,
+    ),
+]

@@ -15,9 +15,11 @@ import typer
 from pinnace.cli import options
 
 if TYPE_CHECKING:
+    from pinnace.bench.rounding import Tried
     from pinnace.bench.tuning import Outcome, Subject
     from pinnace.building.origin import Origin
     from pinnace.cache.choices import Configuration, Measurement, Tuning
+    from pinnace.types import Array
 
 BOUNDS = {"enforce_fp32": 1e-4, "preferred_fp16": 2e-2}
 """Largest relative error by precision: another order of sums; 8 bits of bfloat16, over many layers."""
@@ -30,9 +32,11 @@ def tune(
     threads: options.ThreadCounts = None,
     workers: options.WorkerCounts = None,
     precision: options.Precisions = "enforce_fp32",
-    seconds: options.SecondsInAll = 30.0,
+    seconds: options.SecondsInAll = None,
     max_latency: options.MaxLatency = None,
     error: options.ErrorBound = None,
+    max_error: options.MaxError = None,
+    data: options.DataFolder = None,
     config: options.ConfigFile = None,
     forget: options.Forget = False,
     as_json: options.AsJson = False,
@@ -40,24 +44,38 @@ def tune(
     """Find the fastest way to run a model.
 
     Engines, threads, workers and precisions are measured, and the result is stored. Later builds of the model
-    on this machine use the fastest engine and numbers, where they set none.
+    on this machine use the fastest engine and numbers, where they set none. With --max-error, forms with fewer
+    bits compete too; builds use them unless they set fp32.
     """
-    from pinnace.bench.tuning import compete
+    from pinnace.bench.tuning import FEWER, compete
     from pinnace.cli.console import note
+    from pinnace.cli.fewer import forms_within, show_forms
 
     if forget:
         _forget(model, config, as_json)
         return
+    if data and max_error is None:
+        raise typer.BadParameter("--data is for --max-error")
     bounds = {name: BOUNDS[name] if error is None else error for name in _precisions(precision)}
-    contestants = _contestants(list(bounds), threads, workers)
-    subject = _subject(model, inputs or [], shapes or [], config)
+    thread_counts, worker_counts = _numbers(threads, workers)
+    seconds = (120.0 if max_error else 30.0) if seconds is None else seconds
+    subject, samples = _subject(model, inputs or [], shapes or [], config, data)
+    forms = []
+    if max_error is not None:
+        bounds[FEWER] = max_error
+        forms = forms_within(subject, samples, max_error, max(thread_counts), seconds / 2)
+        seconds /= 2
+    contestants = _contestants(
+        _precisions(precision), thread_counts, worker_counts, [one.way for one in forms]
+    )
     outcomes = list(compete(subject, contestants, seconds, bounds, note, max_latency))
     tuning = _tuning(subject, outcomes, max_latency)
     kept = bool(tuning.measured) and _origin(model, config).tunings.keep(tuning)
     if as_json:
-        print(json.dumps(_as_json(tuning, outcomes, kept), indent=2))
+        print(json.dumps(_as_json(tuning, outcomes, forms, kept), indent=2))
     else:
         _show(tuning, outcomes)
+        show_forms(forms, max_error)
     if kept:
         note(f"stored for builds that leave this open; pinnace tune --forget {model} deletes it")
     else:
@@ -70,17 +88,23 @@ def _forget(model: Path, config: Path | None, as_json: bool) -> None:
     print(json.dumps(told) if as_json else f"{model}: {count} tuning(s) forgotten")
 
 
-def _contestants(precisions: list[str], threads: str | None, workers: str | None) -> Sequence[Configuration]:
+def _numbers(threads: str | None, workers: str | None) -> tuple[list[int], list[int]]:
+    from pinnace.cli.numbers import counts, usual_counts
+
+    thread_counts = counts("--threads", threads, 1) if threads else usual_counts()
+    return thread_counts, counts("--workers", workers, 1) if workers else usual_counts()
+
+
+def _contestants(
+    precisions: list[str], threads: list[int], workers: list[int], forms: Sequence[Configuration]
+) -> Sequence[Configuration]:
     """Return the ways to run a model that have room on this machine."""
     from pinnace.bench.tuning import ways
-    from pinnace.cli.numbers import counts, usual_counts
     from pinnace.engines import installed
     from pinnace.machine.cores import usable_core_count
 
-    thread_counts = counts("--threads", threads, 1) if threads else usual_counts()
-    worker_counts = counts("--workers", workers, 1) if workers else usual_counts()
     cores = usable_core_count()
-    contestants = ways(list(installed()), precisions, thread_counts, worker_counts, cores)
+    contestants = ways(list(installed()), precisions, threads, workers, cores, forms)
     if not contestants:
         raise typer.BadParameter(f"--workers times --threads are more than the {cores} cores")
     return contestants
@@ -94,17 +118,22 @@ def _precisions(text: str) -> list[str]:
     return names
 
 
-def _subject(path: Path, inputs: Sequence[str], shapes: Sequence[str], config: Path | None) -> Subject:
-    """Return the model and its inputs, filled as `pinnace run` fills them."""
+def _subject(
+    path: Path, inputs: Sequence[str], shapes: Sequence[str], config: Path | None, data: Path | None
+) -> tuple[Subject, list[list[Array]]]:
+    """Return the model and its inputs, filled as `pinnace run` fills them, and those of all samples."""
     from pinnace.bench.tuning import REFERENCE, Subject
+    from pinnace.cli.fewer import samples_of
     from pinnace.cli.opening import context_for, fill, guesses_named, note_inputs, open_model
 
     with open_model(path, context_for(1, config, provider=REFERENCE.provider)) as model:
+        samples = samples_of(model, data, shapes) if data else []
         tensors, fed = fill(model, inputs, shapes)
         note_inputs(tensors, fed)
         with guesses_named(tensors, fed):
             model.predict(tensors)
-    return Subject(str(path), [one.array for one in fed], str(config or ""))
+    arrays = [one.array for one in fed]
+    return Subject(str(path), samples[0] if samples else arrays, str(config or "")), samples or [arrays]
 
 
 def _origin(path: Path, config: Path | None) -> Origin:
@@ -127,29 +156,39 @@ def _tuning(subject: Subject, outcomes: Sequence[Outcome], max_latency: float | 
 def _wins(tuning: Tuning, one: Measurement) -> list[str]:
     """Describe where a configuration is the fastest: in latency or in throughput."""
     wins = []
-    if one.workers == 1 and one == tuning.best("", one.precision, one.threads, 1):
+    if one.workers == 1 and one == tuning.best("", one.precision, one.threads, 1, bool(one.form)):
         wins.append("for latency")
-    if one == tuning.best("", one.precision, 0, one.workers):
+    if one == tuning.best("", one.precision, 0, one.workers, bool(one.form)):
         wins.append("for throughput")
     return wins
 
 
 def _rows(tuning: Tuning, outcomes: Sequence[Outcome]) -> list[dict[str, Any]]:
+    from pinnace.cli.fewer import label
+
     return [
         asdict(one.measured or one.way)
-        | {"computes_in": one.computes_in}
+        | {"computes_in": one.computes_in, "form": label(one.way.form)}
         | {"wins": _wins(tuning, one.measured) if one.measured and not one.reason else []}
         | {"reason": one.reason}
         for one in outcomes
     ]
 
 
-def _as_json(tuning: Tuning, outcomes: Sequence[Outcome], kept: bool) -> dict[str, Any]:
+def _as_json(
+    tuning: Tuning, outcomes: Sequence[Outcome], forms: Sequence[Tried], kept: bool
+) -> dict[str, Any]:
+    from pinnace.cli.fewer import label
+
     rows = [
         row | ({} if isfinite(row.get("deviation", 0.0)) else {"deviation": str(row["deviation"])})
         for row in _rows(tuning, outcomes)
     ]  # JSON has no word for infinity
-    return {"model": tuning.model, "shapes": tuning.shapes, "ways": rows, "remembered": kept}
+    found = [
+        {"form": label(one.way.form), "provider": one.way.provider} | asdict(one.closeness) for one in forms
+    ]
+    told = {"model": tuning.model, "shapes": tuning.shapes, "ways": rows, "forms": found, "remembered": kept}
+    return told if found else {key: value for key, value in told.items() if key != "forms"}
 
 
 def _show(tuning: Tuning, outcomes: Sequence[Outcome]) -> None:
@@ -165,7 +204,8 @@ def _show(tuning: Tuning, outcomes: Sequence[Outcome]) -> None:
             figures += [f"{row['memory'] / 1e6:.1f}", f"{row['deviation']:.1e}"]
         remark = row["reason"].partition("\n")[0] or ", ".join(row["wins"])
         place = f"{row['workers']} x {row['threads']}"
-        rows.append([place, row["precision"], row["computes_in"], row["provider"], *figures, remark])
+        computes_in = row["form"] or row["computes_in"]
+        rows.append([place, row["precision"], computes_in, row["provider"], *figures, remark])
     if len({row[1] for row in rows}) == 1:
         head, *rows = ([*row[:1], *row[2:]] for row in (head, *rows))
     table(tuning.model, rows, head)

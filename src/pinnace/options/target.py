@@ -23,8 +23,8 @@ class Target:
     `input_shape` has input shapes by name that differ from those of the file (`shapes.named_shapes`),
     `dynamic_dims` the allowed sizes of free dimensions (`shapes.sizes`), `output_type` the element type of
     the outputs ("FP16", "FP32" or "UINT8"), if requested; `form` is the text of the form with fewer bits that
-    a tuning found (`quantising.form`). `rank` is that of this process and `ranks` their
-    number, as far as the user sets them; `groups` is the path of the file of groups.
+    a tuning found (`quantising.form`). `rank` is that of this process and `ranks` their number, as far as the
+    user sets them; `groups` is the path of the file of groups.
     """
 
     device: str = "cpu"

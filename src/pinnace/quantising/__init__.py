@@ -1,7 +1,7 @@
 """Graphs with fewer bits: weights of 16, 8 or 4 bits, and products of integers.
 
-`pinnace.quantising.form` says in which form a model runs, `apply` rewrites its graph. A weight is read, rounded
-and given up before the next one is read.
+`pinnace.quantising.form` says in which form a model runs, `apply` rewrites its graph. A weight is read,
+rounded and given up before the next one is read.
 """
 
 from __future__ import annotations

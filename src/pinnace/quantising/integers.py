@@ -11,8 +11,9 @@ import onnx_ir as ir
 
 from pinnace.machine.processor import sums_of_bytes_overflow
 from pinnace.quantising.form import Form
-from pinnace.quantising.operators import Floats, Operator, floats, matrix, normalised, weight_of
+from pinnace.quantising.operators import Floats, Operator, matrix, normalised, weight_of
 from pinnace.quantising.writing import Place
+from pinnace.types import Array
 
 _SHARED = "pinnace.integers"
 """Key of a value's metadata: its integers, which several operators read."""
@@ -44,7 +45,7 @@ def static(operator: Operator, form: Form) -> None:
         weight, bias = normalised(operator)
         axis = 1 if node.op_type == "MatMul" or _untransposed(node) else 0
         whole, scales = _rounded(weight, axis)
-        parts = (whole, scales, np.zeros(scales.shape, np.int8))
+        parts: list[Array] = [whole, scales, np.zeros(scales.shape, np.int8)]
         inputs.append(place.op("DequantizeLinear", *map(place.constant, parts), axis=axis))
         if bias is not None:
             steps = scales * _scale(form.ranges[read[0].name or ""])[0]

@@ -93,7 +93,7 @@ def matrix(node: ir.Node) -> Floats:
     """Return the weight of a product with its rows as those of the input."""
     tensor = weight_of(node)
     assert tensor is not None
-    turned = node.op_type == "Gemm" and node.attributes.get_int("transB", 0)
+    turned = node.op_type == "Gemm" and node.attributes.get_int("transB", 0) == 1
     weight: Floats = tensor.numpy()
     return np.ascontiguousarray(weight.T if turned else weight)
 
@@ -113,11 +113,12 @@ def normalised(operator: Operator) -> tuple[Floats, Floats | None]:
     bias = floats(node.inputs[2]) if node.op_type == "Conv" and len(node.inputs) > 2 else None
     if operator.norm is None:
         return weight, bias
-    scale, offset, mean, variance = (floats(value) for value in operator.norm.inputs[1:5])
-    assert scale is not None and offset is not None and mean is not None and variance is not None
+    known = [x.const_value for x in operator.norm.inputs[1:5] if x is not None]
+    scale, offset, mean, variance = (x.numpy() for x in known if x is not None)
     factor = scale / np.sqrt(variance + operator.norm.attributes.get_float("epsilon", 1e-5))
     shift = offset + ((0 if bias is None else bias) - mean) * factor
-    return weight * factor.reshape(-1, *[1] * (weight.ndim - 1)), shift.astype(np.float32)
+    weight = weight * factor.reshape(-1, *[1] * (weight.ndim - 1))
+    return weight.astype(np.float32), shift.astype(np.float32)
 
 
 def users(value: ir.Value) -> Iterator[ir.Node]:
@@ -131,7 +132,7 @@ def _plain(node: ir.Node) -> bool:
         return False
     return node.op_type != "Gemm" or (
         node.attributes.get_float("alpha", 1.0) == node.attributes.get_float("beta", 1.0) == 1.0
-        and not node.attributes.get_int("transA", 0)
+        and node.attributes.get_int("transA", 0) == 0
     )
 
 

@@ -46,9 +46,11 @@ def _watch(model: ir.Model) -> list[str]:
         for op_type, end in (("ReduceMin", "low"), ("ReduceMax", "high")):
             node = ir.node(op_type, [x], {"keepdims": 0})
             output = node.outputs[0]
-            output.name, output.type, output.shape = f"{name}/{end}", ir.TensorType(ir.DataType.FLOAT), ir.Shape([])
+            output.name, output.type, output.shape = (
+                f"{name}/{end}",
+                ir.TensorType(ir.DataType.FLOAT),
+                ir.Shape([]),
+            )
             model.graph.append(node)
             model.graph.outputs.append(output)
     return list(read)
-
-

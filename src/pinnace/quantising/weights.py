@@ -14,7 +14,8 @@ from pinnace.quantising.operators import Operator, matrix
 from pinnace.quantising.writing import Place
 
 _BLOCK = 32
-"""Elements with a scale of their own: with 128, a step of GPT-2 takes 0.9 of the time and errs by a third more."""
+"""Elements with a scale of their own. With 128, a step of GPT-2 takes 0.9 of the time, and errs 1.3 times as
+much."""
 _INTEGERS = 4
 """The accuracy level of products of integers; with floats they take 30 times as long with 8 bits."""
 _KERNELS = {"weights8": (8, quantize_matmul_8bits), "weights4": (4, quantize_matmul_4bits)}
@@ -27,8 +28,10 @@ def halve(operator: Operator, form: Form) -> None:
     if np.abs(weight).max(initial=0.0) > _MOST_HALF:
         return
     place = Place(operator)
-    wide = place.op("Cast", place.constant(weight.astype(np.float16)), to=ir.DataType.FLOAT.value)
-    place.finish(place.op("MatMul", operator.node.inputs[0], wide))
+    half = place.constant(np.ascontiguousarray(weight.T.astype(np.float16)))
+    wide = place.op("Cast", half, to=ir.DataType.FLOAT.value)
+    turned = place.op("Transpose", wide, perm=[1, 0])  # OpenVINO reads weights in this order
+    place.finish(place.op("MatMul", operator.node.inputs[0], turned))
 
 
 def in_blocks(operator: Operator, form: Form) -> None:

@@ -1,0 +1,273 @@
+"""Search for the fastest forms with fewer bits whose outputs stay within an error.
+
+Each method is tried on the whole model first. One that is faster and errs too much is mixed: the error of
+each group of operators alone says which to leave as they are. Errors of groups add as squares.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from pinnace import engines
+from pinnace.bench.accuracy import cosine
+from pinnace.bench.tuning import REFERENCE, deviation
+from pinnace.building.origin import Origin
+from pinnace.cache.choices import Configuration
+from pinnace.errors import EngineError, PinnaceError, collected_warnings
+from pinnace.machine.processor import sixteen_bit_type
+from pinnace.options.settings import Settings
+from pinnace.options.target import Target
+from pinnace.quantising import operators
+from pinnace.quantising.form import Form
+from pinnace.quantising.ranges import ranges
+from pinnace.types import Array
+
+Samples = Sequence[Sequence[Array]]
+
+_FP32, _FP16 = "enforce_fp32", "preferred_fp16"
+_METHODS = (
+    ("bits16", "openvino", _FP16),
+    ("int8", "openvino", _FP16),
+    ("int8", "openvino", _FP32),
+    ("int8", "onnxruntime", _FP32),
+    ("dynamic8", "onnxruntime", _FP32),
+    ("weights8", "onnxruntime", _FP32),
+    ("weights4", "onnxruntime", _FP32),
+    ("weights16", "openvino", _FP32),
+)
+_GROUPS, _PARTS = 8, 4
+_FASTER = 0.95
+"""Time over that of float32 from which a form is worth its error."""
+_HOPE = 1.1
+"""Expected time over that of the best form up to which another one is mixed."""
+_RUNS, _LEAST = 5, 0.1  # runs and seconds of one measurement
+_MARGIN = 0.9  # sums of errors are estimates
+
+
+@dataclass(frozen=True)
+class Closeness:
+    """The largest error and smallest cosine of an output, and the part of rows with the same largest element.
+
+    Rows are those of the last dimension of the first output.
+    """
+
+    error: float
+    cosine: float
+    same_top: float
+
+
+@dataclass(frozen=True)
+class Tried:
+    """A form on an engine: the time of a prediction in ms, and how close its outputs are."""
+
+    way: Configuration
+    ms: float
+    closeness: Closeness
+
+
+class Search:
+    """The forms of one model. `samples` are inputs of predictions, `bound` is the largest error.
+
+    `deadline` is a `time.monotonic()` after which nothing is mixed; `watch` receives progress messages.
+    """
+
+    def __init__(
+        self, path: str, config: str, samples: Samples, bound: float, threads: int,
+        deadline: float, watch: Callable[[str], None],
+    ) -> None:  # fmt: skip
+        self._path, self._samples, self._bound, self._threads = path, samples, bound, threads
+        self._deadline, self._watch = deadline, watch
+        self._settings = Settings.load(config, {"ms_cache": {"serialize_path": "off"}})
+        self._ranges: Mapping[str, tuple[float, float]] = {}
+        self._wanted: list[list[Array]] = []
+        whole = [self._tried(replace(REFERENCE, provider=name)) for name in sorted(engines.installed())]
+        self._least = min((one.ms for one in whole if one is not None), default=math.inf)
+
+    def found(self) -> Iterator[Tried]:
+        """Return forms within the error, each faster than the ones before."""
+        tried = [one for one in map(self._tried, self._ways()) if one is not None]
+        within = [one for one in tried if one.closeness.error <= self._bound]
+        fastest = min(within, key=lambda one: one.ms, default=None)
+        best = _FASTER * self._least
+        if fastest is not None and fastest.ms < best:
+            best = fastest.ms
+            yield fastest
+        for one, base in self._worth_mixing(tried, best):
+            mixed = self._mixed(one.way, base)
+            if mixed is not None and mixed.ms < best:
+                best = mixed.ms
+                yield mixed
+
+    def _worth_mixing(self, tried: Sequence[Tried], best: float) -> list[tuple[Tried, float]]:
+        """Return what may beat `best` if a part of it is left as it is, the most promising first.
+
+        With each comes the error of what is left.
+        """
+        promising: dict[str, tuple[float, Tried, float]] = {}
+        for one in tried:
+            base = next((other for other in tried if _is_base(other.way, one.way)), None)
+            ms, error = (self._least, 0.0) if base is None else (base.ms, base.closeness.error)
+            part = min(1.0, self._bound / max(one.closeness.error, self._bound))
+            expected = part * one.ms + (1 - part) * ms
+            method = Form.of(one.way.form).method
+            if part < 1 and method != "bits16" and error < self._bound and expected < _HOPE * best:
+                promising[method] = min(
+                    promising.get(method, (math.inf, one, 0.0)), (expected, one, error), key=lambda x: x[0]
+                )
+        return [(one, error) for _, one, error in sorted(promising.values(), key=lambda x: x[0])]
+
+    def _ways(self) -> Iterator[Configuration]:
+        """Return the methods that change the model, with the engines that are installed."""
+        for method, provider, precision in _METHODS:
+            if provider not in engines.installed() or (precision == _FP16 and not sixteen_bit_type()):
+                continue
+            names = self._names(method)
+            if names:
+                form = Form(method, (), self._ranges_for(method))
+                yield Configuration(provider, precision, self._threads, 1, form=form.text)
+
+    def _names(self, method: str) -> Sequence[str]:
+        return operators(self._origin(REFERENCE).lowered().model, method)
+
+    def _ranges_for(self, method: str) -> Mapping[str, tuple[float, float]]:
+        if method != "int8":
+            return {}
+        if not self._ranges:
+            self._watch(f"calibrating with {len(self._samples)} input(s)")
+            origin = self._origin(REFERENCE)
+            self._ranges = ranges(origin.lowered(), engines.choose(origin.target, self._path), self._samples)
+        return self._ranges
+
+    def _mixed(self, way: Configuration, base: float) -> Tried | None:
+        """Return the form with the most operators that stays within the error; None if there is none.
+
+        `base` is the error if the method changes nothing.
+        """
+        names = self._names(Form.of(way.form).method)
+        bound = math.sqrt(max(self._bound**2 - base**2, 0.0))
+        groups = self._rated(way, _split([names], _GROUPS), base)
+        chosen = _within(groups, bound)
+        left = [group.names for group in groups if group not in chosen and len(group.names) > 1]
+        chosen = _within([*chosen, *self._rated(way, _split(left, _PARTS), base)], bound)
+        while chosen:
+            tried = self._tried(_changing(way, [name for group in chosen for name in group.names], names))
+            if tried is None or tried.closeness.error <= self._bound:
+                return tried
+            chosen = chosen[:-1]
+        return None
+
+    def _rated(self, way: Configuration, groups: Sequence[Sequence[str]], base: float) -> list[_Group]:
+        """Return the error that each group alone adds, as far as there is time."""
+        rated = []
+        names = self._names(Form.of(way.form).method)
+        for group in groups:
+            if time.monotonic() > self._deadline:
+                break
+            tried = self._tried(_changing(way, group, names), timed=False)
+            if tried is not None:
+                error = math.sqrt(max(tried.closeness.error**2 - base**2, 0.0))
+                rated.append(_Group(tuple(group), error))
+        return rated
+
+    def _tried(self, way: Configuration, timed: bool = True) -> Tried | None:
+        """Build and run a configuration; None if it cannot be built."""
+        self._watch(f"trying {Form.of(way.form) if way.form else 'float32'} on {way.provider}")
+        try:
+            with collected_warnings():
+                origin = self._origin(way)
+                executable = origin.build()
+        except PinnaceError:
+            return None
+        try:
+            if origin.target.form != way.form or not executable.info["engine"].startswith(way.provider):
+                return None
+            execution = executable.execution()
+            got = [execution.run(sample) for sample in self._samples]
+            self._wanted = self._wanted or got
+            ms = _milliseconds(lambda: execution.run(self._samples[0])) if timed else math.inf
+        except EngineError:
+            return None
+        finally:
+            executable.close()
+        return Tried(way, ms, closeness(got, self._wanted))
+
+    def _origin(self, way: Configuration) -> Origin:
+        target = Target(
+            provider=way.provider, precision=way.precision, threads=self._threads, form=way.form
+        )  # fmt: skip
+        return Origin(self._path, None, lambda _: target, self._settings)
+
+
+@dataclass(frozen=True)
+class _Group:
+    """Operators, and the error if they alone are changed."""
+
+    names: tuple[str, ...]
+    error: float
+
+
+def closeness(got: Samples, wanted: Samples) -> Closeness:
+    """Compare the outputs of all samples with references."""
+    samples = list(zip(got, wanted, strict=True))
+    pairs = [pair for ours, theirs in samples for pair in zip(ours, theirs, strict=True)]
+    floats = [[x.astype(np.float64).ravel() for x in pair] for pair in pairs if pair[1].dtype.kind in "fV"]
+    tops = [a == b for ours, theirs in samples for a, b in _tops(ours[0], theirs[0])]
+    return Closeness(
+        error=max(deviation(ours, theirs) for ours, theirs in samples),
+        cosine=min((cosine(a, b) for a, b in floats), default=1.0),
+        same_top=float(np.mean(tops)) if tops else 1.0,
+    )
+
+
+def _tops(got: Array, wanted: Array) -> Iterator[tuple[int, int]]:
+    """Return the places of the largest element of each row."""
+    if wanted.ndim and wanted.size and wanted.dtype.kind in "fiu":
+        rows = wanted.shape[-1]
+        yield from zip(got.reshape(-1, rows).argmax(1), wanted.reshape(-1, rows).argmax(1), strict=True)
+
+
+def _split(groups: Sequence[Sequence[str]], count: int) -> list[list[str]]:
+    """Return each group in so many parts of neighbours."""
+    return [list(part) for group in groups for part in np.array_split(group, min(count, len(group)))]
+
+
+def _is_base(way: Configuration, of: Configuration) -> bool:
+    """Return True if `way` is what `of` is where it changes nothing."""
+    return (
+        way.precision == of.precision == _FP16
+        and Form.of(way.form).method == "bits16" != Form.of(of.form).method
+    )
+
+
+def _changing(way: Configuration, names: Sequence[str], all_names: Sequence[str]) -> Configuration:
+    """Return a configuration that changes these operators only."""
+    changed = set(names)
+    kept = tuple(name for name in all_names if name not in changed)
+    form = replace(Form.of(way.form), kept=kept, share=len(changed) / len(all_names))
+    return replace(way, form=form.text)
+
+
+def _within(groups: Sequence[_Group], bound: float) -> list[_Group]:
+    """Return the groups with the least error an operator whose errors stay within `bound`, least first."""
+    chosen: list[_Group] = []
+    left = (_MARGIN * bound) ** 2
+    for group in sorted(groups, key=lambda group: group.error**2 / len(group.names)):
+        if group.error**2 <= left:
+            chosen.append(group)
+            left -= group.error**2
+    return chosen
+
+
+def _milliseconds(run: Callable[[], object]) -> float:
+    """Return the least time of some runs."""
+    times: list[float] = []
+    while len(times) < _RUNS or sum(times) < _LEAST:
+        start = time.perf_counter()
+        run()
+        times.append(time.perf_counter() - start)
+    return min(times) * 1e3
