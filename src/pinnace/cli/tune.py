@@ -44,8 +44,8 @@ def tune(
     """Find the fastest way to run a model.
 
     Engines, threads, workers and precisions are measured, and the result is stored. Later builds of the model
-    on this machine use the fastest engine and numbers, where they set none. With --max-error, forms with fewer
-    bits compete too; builds use them unless they set fp32.
+    on this machine use the fastest engine and numbers, where they set none. With --max-error, forms with
+    fewer bits compete too; builds use them unless they set fp32.
     """
     from pinnace.bench.tuning import FEWER, compete
     from pinnace.cli.console import note
