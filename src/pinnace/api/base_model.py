@@ -130,12 +130,10 @@ class BaseModel(EngineOwner):
         processes were named when the model was built (`config_dict={"pids": "12, 34"}`). "device" is the
         device, such as "gpu:1", with a note if it is simulated; several are separated by ", ".
 
-        "engine" and "precision" are those in use, "form" that of `pinnace tune --max-error` if it found one
-        with fewer bits. "threads" is the number per request, "workers" the number of workers, "file" and
-        "model_type" are those of the build. "tuned" is "yes" if `pinnace tune` has measured the model, else
-        "no". "cache" is "loaded" from the compile cache, "written" to it, "to be written" after the build,
-        "not kept", or "off". "build" is the time of each stage.
-        Other keys are the user info of the model file.
+        "engine" and "precision" are those in use, "form" what `pinnace tune --max-error` found; "threads"
+        and "workers" are their numbers; "file" and "model_type" are of the build; "tuned" is
+        "yes" or "no"; "cache" is "loaded" from the compile cache, "written" to it, "to be written" after the
+        build, "not kept", or "off"; "build" is the time of each stage. Other keys are the file's user info.
         """
         check_type("key", key, str)
         if key == "current_pid":

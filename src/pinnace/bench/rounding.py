@@ -50,7 +50,7 @@ _MARGIN = 0.9  # sums of errors are estimates
 
 
 @dataclass(frozen=True)
-class Closeness:
+class Likeness:
     """The largest error and smallest cosine of an output, and the part of rows with the same largest element.
 
     Rows are those of the last dimension of the first output.
@@ -67,7 +67,7 @@ class Tried:
 
     way: Configuration
     ms: float
-    closeness: Closeness
+    closeness: Likeness
 
 
 class Search:
@@ -211,13 +211,13 @@ class _Group:
     error: float
 
 
-def closeness(got: Samples, wanted: Samples) -> Closeness:
+def closeness(got: Samples, wanted: Samples) -> Likeness:
     """Compare the outputs of all samples with references."""
     samples = list(zip(got, wanted, strict=True))
     pairs = [pair for ours, theirs in samples for pair in zip(ours, theirs, strict=True)]
     floats = [[x.astype(np.float64).ravel() for x in pair] for pair in pairs if pair[1].dtype.kind in "fV"]
     tops = [a == b for ours, theirs in samples for a, b in _tops(ours[0], theirs[0])]
-    return Closeness(
+    return Likeness(
         error=max(deviation(ours, theirs) for ours, theirs in samples),
         cosine=min((cosine(a, b) for a, b in floats), default=1.0),
         same_top=float(np.mean(tops)) if tops else 1.0,

@@ -57,17 +57,15 @@ def tune(
     if data and max_error is None:
         raise typer.BadParameter("--data is for --max-error")
     bounds = {name: BOUNDS[name] if error is None else error for name in _precisions(precision)}
-    thread_counts, worker_counts = _numbers(threads, workers)
+    numbers = _numbers(threads, workers)
     seconds = (120.0 if max_error else 30.0) if seconds is None else seconds
     subject, samples = _subject(model, inputs or [], shapes or [], config, data)
-    forms = []
+    forms: list[Tried] = []
     if max_error is not None:
-        bounds[FEWER] = max_error
-        forms = forms_within(subject, samples, max_error, max(thread_counts), seconds / 2)
         seconds /= 2
-    contestants = _contestants(
-        _precisions(precision), thread_counts, worker_counts, [one.way for one in forms]
-    )
+        forms = forms_within(subject, samples, max_error, max(numbers[0]), seconds)
+    contestants = _contestants(list(bounds), *numbers, [one.way for one in forms])
+    bounds |= {} if max_error is None else {FEWER: max_error}
     outcomes = list(compete(subject, contestants, seconds, bounds, note, max_latency))
     tuning = _tuning(subject, outcomes, max_latency)
     kept = bool(tuning.measured) and _origin(model, config).tunings.keep(tuning)
@@ -76,6 +74,12 @@ def tune(
     else:
         _show(tuning, outcomes)
         show_forms(forms, max_error)
+    _note_kept(tuning, kept, model)
+
+
+def _note_kept(tuning: Tuning, kept: bool, model: Path) -> None:
+    from pinnace.cli.console import note
+
     if kept:
         note(f"stored for builds that leave this open; pinnace tune --forget {model} deletes it")
     else:

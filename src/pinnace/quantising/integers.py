@@ -12,7 +12,7 @@ import onnx_ir as ir
 from pinnace.machine.processor import sums_of_bytes_overflow
 from pinnace.quantising.form import Form
 from pinnace.quantising.operators import Floats, Operator, matrix, normalised, weight_of
-from pinnace.quantising.writing import Place
+from pinnace.quantising.writing import Site
 from pinnace.types import Array
 
 _SHARED = "pinnace.integers"
@@ -21,7 +21,7 @@ _SHARED = "pinnace.integers"
 
 def dynamic(operator: Operator, form: Form) -> None:
     """Compute a product in integers; each run finds the scale of its input."""
-    place, x = Place(operator), operator.node.inputs[0]
+    place, x = Site(operator), operator.node.inputs[0]
     assert x is not None
     whole, scales = _rounded(matrix(operator.node), 1)
     if _SHARED not in x.meta:
@@ -39,7 +39,7 @@ def static(operator: Operator, form: Form) -> None:
     read = [x for x in (node.inputs[:1] if weighted else node.inputs) if x is not None]
     if any(x.name not in form.ranges for x in read):
         return
-    place = Place(operator)
+    place = Site(operator)
     inputs: list[ir.Value | None] = [_stepped(place, x, form.ranges[x.name or ""]) for x in read]
     if weighted:
         weight, bias = normalised(operator)
@@ -58,7 +58,7 @@ def _untransposed(node: ir.Node) -> bool:
     return node.op_type == "Gemm" and not node.attributes.get_int("transB", 0)
 
 
-def _stepped(place: Place, x: ir.Value, ends: tuple[float, float]) -> ir.Value:
+def _stepped(place: Site, x: ir.Value, ends: tuple[float, float]) -> ir.Value:
     """Return a value that went through integers."""
     if _SHARED not in x.meta:
         scale, zero = _scale(ends)
@@ -68,7 +68,7 @@ def _stepped(place: Place, x: ir.Value, ends: tuple[float, float]) -> ir.Value:
     return known
 
 
-def _whole_bias(place: Place, bias: Floats, steps: Floats) -> ir.Value:
+def _whole_bias(place: Site, bias: Floats, steps: Floats) -> ir.Value:
     """Return a bias in the integers of the sums, whose steps are larger where 32 bits are too few."""
     steps = np.maximum(steps, np.abs(bias) / (1 << 30)).astype(np.float32)
     whole = place.constant(np.rint(bias / steps).astype(np.int32))

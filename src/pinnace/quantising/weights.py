@@ -11,7 +11,7 @@ from onnxruntime.capi._pybind_state import quantize_matmul_4bits, quantize_matmu
 
 from pinnace.quantising.form import Form
 from pinnace.quantising.operators import Operator, matrix
-from pinnace.quantising.writing import Place
+from pinnace.quantising.writing import Site
 
 _BLOCK = 32
 """Elements with a scale of their own. With 128, a step of GPT-2 takes 0.9 of the time, and errs 1.3 times as
@@ -27,7 +27,7 @@ def halve(operator: Operator, form: Form) -> None:
     weight = matrix(operator.node)
     if np.abs(weight).max(initial=0.0) > _MOST_HALF:
         return
-    place = Place(operator)
+    place = Site(operator)
     half = place.constant(np.ascontiguousarray(weight.T.astype(np.float16)))
     wide = place.op("Cast", half, to=ir.DataType.FLOAT.value)
     turned = place.op("Transpose", wide, perm=[1, 0])  # OpenVINO reads weights in this order
@@ -45,7 +45,7 @@ def in_blocks(operator: Operator, form: Form) -> None:
     scales = np.zeros((columns, blocks), np.float32)
     zeros = np.zeros((columns, -(-blocks * bits // 8)), np.uint8)
     quantise(packed, weight, scales, zeros, _BLOCK, columns, rows, False)
-    place = Place(operator)
+    place = Site(operator)
     parts = [place.constant(part) for part in (packed, scales, zeros)]
     facts = {"K": rows, "N": columns, "bits": bits, "block_size": _BLOCK, "accuracy_level": _INTEGERS}
     x = operator.node.inputs[0]

@@ -11,7 +11,7 @@ from pinnace.quantising.operators import Operator
 from pinnace.types import Array
 
 
-class Place:
+class Site:
     """The place of an operator in its graph, for the nodes that replace it."""
 
     def __init__(self, operator: Operator) -> None:
