@@ -216,7 +216,7 @@ class BaseModel(EngineOwner):
         if the engine fails, `ModelStateError` if the model is not built or closed, `QueueFullError` if
         `[runner] max_queue` predictions already wait, `PredictTimeoutError`.
         """
-        live = self._live or self._unready(inputs)
+        live = self._live or self._built("predict failed! ", inputs)
         if outputs is not None and outputs.__class__ is not list:
             check_type("outputs", outputs, list)
         arrays = live.inputs.arrays(inputs)
@@ -236,7 +236,7 @@ class BaseModel(EngineOwner):
         of the inputs must not change until it is done. Raises as `predict` does for wrong inputs, and
         `QueueFullError`.
         """
-        live = self._live or self._unready(inputs)
+        live = self._live or self._built("predict failed! ", inputs)
         kinds = live.outputs.kinds
         return live.workers.submit(live.inputs.arrays(inputs), lambda results: tensors_of(results, kinds))
 
@@ -267,7 +267,7 @@ class BaseModel(EngineOwner):
         """
         arguments.count("runs", runs)
         arguments.count("warm_up", warm_up)
-        live = self._live or self._unready(inputs)
+        live = self._live or self._built("predict failed! ", inputs)
         return live.exchange.profile(live.inputs.arrays(inputs), runs, warm_up)
 
     def resize(self, inputs: Sequence[Tensor], dims: Sequence[Sequence[int]]) -> None:
@@ -362,14 +362,12 @@ class BaseModel(EngineOwner):
         if old:
             old.close()
 
-    def _unready(self, inputs: object) -> BuiltModel:
-        """Raise the error of a prediction without a model; wrong arguments take precedence."""
-        check_inputs(inputs)
-        return self._built("predict failed! ")
-
-    def _built(self, failed: str = "") -> BuiltModel:
+    def _built(self, failed: str = "", *given: object) -> BuiltModel:
+        """Return the model; raise the error if there is none, but that of wrong inputs first."""
         live = self._live
         if live is None:
+            for inputs in given:
+                check_inputs(inputs)
             unbuilt = "the model is not built: Session is null, please build model first!"
             raise ModelStateError(failed + ("the model is closed" if self._closed else unbuilt))
         return live

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future
+from concurrent.futures import Future, InvalidStateError
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
@@ -82,7 +82,7 @@ class GuardedFuture(Future[T]):
         """See `Future`."""
         try:
             super().set_result(result)
-        except Exception:
+        except InvalidStateError:
             raise
         except BaseException:
             _log.exception(_RAISED)
@@ -91,7 +91,7 @@ class GuardedFuture(Future[T]):
         """See `Future`."""
         try:
             super().set_exception(exception)
-        except Exception:
+        except InvalidStateError:
             raise
         except BaseException:
             _log.exception(_RAISED)

@@ -80,33 +80,35 @@ def shard(
         raise ConfigError(f"{ranks} ranks: a model can be cut into at most {_MOST_RANKS} parts")
     source = Source.of_file(model)
     strategy = strategy or _chosen(source, ranks, shapes or {})
-    parts: list[ir.Model] = []
+    products = 1 if strategy == "pipeline" else ranks
+    parts = [_prepared(source, shapes or {}, products) for _ in range(ranks)]
+    name = _content(source)
+    choice = None if strategy == "pipeline" else tensor.plan(parts[0], ranks)
     shares = []
-    name = ""
-    choice: Choice | None = None
-    for rank in range(ranks):
-        made = _prepared(source, shapes or {}, 1 if strategy == "pipeline" else ranks)
-        name = name or _content(source)
+    for rank, made in enumerate(parts):
         whole = _weight_bytes(made)
-        why = ["each rank computes a stretch of the graph"]
-        if strategy == "pipeline":
-            pipeline.cut(made, rank, ranks)
-        else:
-            choice = choice or tensor.plan(made, ranks)
-            split = tensor.cut(made, rank, ranks, choice.ways)
-            why = _why(made, whole, split, choice)
-            if not split:
-                what = f"{model}: has no product or table of weights worth cutting for {ranks} ranks"
-                raise ConfigError(f"{what}; use --strategy pipeline")
+        why = _cut(made, rank, ranks, choice, model)
         made.metadata_props[PART] = json.dumps(asdict(Partition(name, rank, ranks)))
         made.producer_name = "pinnace"
         shares.append(_share(made, f"{model.stem}_{rank}.onnx", whole, ranks, why))
-        parts.append(made)
     folder.mkdir(parents=True, exist_ok=True)
     for made, share in zip(parts, shares, strict=True):
         path = folder / share.file
         ir.save(made, path, external_data=f"{path.stem}.data", size_threshold_bytes=SMALL)
     return shares
+
+
+def _cut(made: ir.Model, rank: int, ranks: int, choice: Choice | None, model: Path) -> list[str]:
+    """Leave the part of one rank; `choice` is None for a pipeline. Returns lines that explain the cut."""
+    if choice is None:
+        pipeline.cut(made, rank, ranks)
+        return ["each rank computes a stretch of the graph"]
+    whole = _weight_bytes(made)
+    split = tensor.cut(made, rank, ranks, choice.ways)
+    if not split:
+        what = f"{model}: has no product or table of weights worth cutting for {ranks} ranks"
+        raise ConfigError(f"{what}; use --strategy pipeline")
+    return _why(made, whole, split, choice)
 
 
 def _content(source: Source) -> str:

@@ -25,6 +25,7 @@ from pinnace.distributed.shard.sections import (
 from pinnace.distributed.shard.states import Parts, Rows, Split, State, Way, along, axis_of
 from pinnace.ops.inference import OPSET
 
+_NORMALISING = ("Softmax", "LogSoftmax", "LayerNormalization", "RMSNormalization")
 _UNARY = {
     *("Abs", "Cast", "Ceil", "Clip", "Cos", "Dropout", "Elu", "Erf", "Exp", "Floor", "Gelu", "HardSigmoid"),
     *("HardSwish", "Identity", "IsInf", "IsNaN", "LeakyRelu", "Log", "Mish", "Neg", "Not", "Reciprocal"),
@@ -199,12 +200,8 @@ class Ways:
         rank, axis = len(before), held.axis
         if kind in _UNARY:
             return held
-        if kind in ("Softmax", "LogSoftmax"):
-            of = given.get_int("axis", 1 if self._opset < 13 else -1) % rank
-            # Before opset 13 it normalises over all dimensions from the axis on.
-            return held if (axis < of if self._opset < 13 else axis != of) else None
-        if kind in ("LayerNormalization", "RMSNormalization"):
-            return held if axis < given.get_int("axis", -1) % rank else None
+        if kind in _NORMALISING:
+            return held if self._is_apart(node, axis, rank) else None
         if kind == "Trilu":
             return held if axis < rank - 2 else None
         if kind == "Transpose":
@@ -233,6 +230,13 @@ class Ways:
         if kind.startswith("Reduce"):
             return _reduced(node, held, rank)
         return None
+
+    def _is_apart(self, node: ir.Node, axis: int, rank: int) -> bool:
+        """Return True if a normalisation computes each slice along an axis by itself."""
+        from_axis_on = "Softmax" not in node.op_type or self._opset < 13
+        default = 1 if "Softmax" in node.op_type and self._opset < 13 else -1
+        of = node.attributes.get_int("axis", default) % rank
+        return axis < of if from_axis_on else axis != of
 
     def _attention(self, node: ir.Node, held: Split) -> Way | None:
         """Split heads: dimension 1 of four, or columns, which are heads, of three."""
