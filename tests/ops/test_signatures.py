@@ -10,6 +10,7 @@ import textwrap
 import typing
 from importlib import resources
 from pathlib import Path
+from typing import Literal, get_origin
 
 import numpy as np
 import onnx_ir as ir
@@ -53,8 +54,9 @@ def test_every_parameter_is_used_or_declared():
             assert isinstance(function, ast.FunctionDef)
             lines = function.body
         read = {n.id for line in lines for n in ast.walk(line) if isinstance(n, ast.Name)}
-        parameters = list(inspect.signature(row.lowering).parameters)[1 + len(row.given) :]
-        ignored = {p.rstrip("_") for p in parameters if p not in read}
+        parameters = list(inspect.signature(row.lowering, eval_str=True).parameters.values())
+        taken = [p for p in parameters[1 + len(row.given) :] if get_origin(p.annotation) is not Literal]
+        ignored = {p.name.rstrip("_") for p in taken if p.name not in read}
         if ignored - row.unused:
             undeclared[row.name] = ignored - row.unused
     assert not undeclared
@@ -238,3 +240,14 @@ def test_attributes_that_only_older_files_have(b):
         Unsupported, match=r"attribute 'base' is 2\.0, and only its default, -1\.0, is supported"
     ):
         lowered(b, Dialect.MINDSPORE, "Exp", [tensor(2)], base=2.0)
+
+
+def test_values_that_are_not_in_the_table(b):
+    with pytest.raises(Unsupported, match=r"argument 'mode' is 3, and supported are only 0, 1, 2$"):
+        lowered(b, Dialect.LITE, "Eltwise", [tensor(2), tensor(2)], mode=3)
+    with pytest.raises(Unsupported, match=r"argument 'top_k' is 2, and supported are only 1$"):
+        lowered(b, Dialect.LITE, "ArgMaxFusion", [tensor(2)], top_k=2)
+    with pytest.raises(
+        Unsupported, match=r"argument 'padding_mode' is 'wrap', and supported are only '0', '1', '2'"
+    ):
+        lowered(b, Dialect.MINDSPORE, "GridSampler2D", [tensor(1, 1, 2, 2)] * 2, padding_mode="wrap")

@@ -11,7 +11,7 @@ import onnx_ir as ir
 from pinnace.ops.builder import Builder
 from pinnace.ops.formulas import formulas, function
 from pinnace.ops.room import span
-from pinnace.ops.table import Dims, Dtype, Ints, Tensor, primitive, primitives
+from pinnace.ops.table import Dims, Dtype, Ints, Tensor, primitive
 from pinnace.ops.values import Value
 
 # -- shape -----------------------------------------------------------------------------------------
@@ -30,12 +30,26 @@ formulas(
     BroadcastTo DynamicBroadcastTo Expand: x, shape: Dims -> Expand(x, kept(shape))
     Cast cast ToDtype; non_blocking copy: x: Value, dtype: Dtype -> cast(tensor(x), dtype)
     Contiguous Clone Copy: x -> Identity(x)
+    DataFormatDimMap(False) DataFormatVecPermute(True): of_vector, x, *, src_format: str = "NHWC",
+        dst_format: str = "NCHW" ->
+        # Gather, by the places that the letters of one layout have in the other.
+        places = [src_format.index(letter) for letter in dst_format]
+        if of_vector:
+            return Gather(x, places, axis=0)
+        Gather(constant(places, dtype(x).numpy()), x)
     ExpandAs: x, other -> Expand(x, Shape(other))
     ExpandDims Unsqueeze: x: Value, axis: int -> Unsqueeze(tensor(x), [axis])
     Flatten: x, axis: int = 1 -> Flatten(x, axis=axis)
     MaskedFill MaskedFillScalar: x, mask, value: Value -> Where(mask, beside(value, x), x)
     Rank: x -> rank(x)
     Reshape View ReshapeExt reshape_ TransShape; out_shape: x, shape: Dims -> reshape(x, one_free(shape))
+    ReverseSequence: x, seq_lengths, seq_dim: int, batch_dim: int = 0 ->
+        # ReverseSequence, where the first two dimensions are batch and sequence.
+        lengths = cast(seq_lengths, INT64)
+        rest = [i for i in range(rank(x)) if i not in (axis(seq_dim, x), axis(batch_dim, x))]
+        perm = [axis(batch_dim, x), axis(seq_dim, x), *rest]
+        turned = ReverseSequence(transpose(x, perm), lengths, batch_axis=0, time_axis=1)
+        transpose(turned, [perm.index(i) for i in range(len(perm))])
     ReverseV2: x, axis: Ints ->
         # Slice with step -1.
         count = len(axis)
@@ -52,6 +66,9 @@ formulas(
     ToDevice; device non_blocking copy: x, *, dtype: Dtype | None = None ->
         # Cast, where a type is asked for.
         x if dtype is None else cast(x, dtype)
+    Transpose ConjugateTranspose: x, perm: Ints ->
+        # Transpose.
+        transpose(x, [axis(p, x) for p in perm])
     TypeAs ToOther; non_blocking copy: x, other -> cast(x, dtype(other))
     ViewAs: x, other -> reshape(x, dims(other))
     """,
@@ -93,12 +110,6 @@ def flatten_ext(b: Builder, x: Tensor, start_dim: int = 0, end_dim: int = -1) ->
     inner = [d for d in dims[first : last + 1] if isinstance(d, int)]
     flat = math.prod(inner) if len(inner) == last + 1 - first else -1
     return b.reshape(x, [*dims[:first], flat, *dims[last + 1 :]])
-
-
-@primitive("Transpose", "ConjugateTranspose")
-def transpose(b: Builder, x: Tensor, perm: Ints) -> Value:
-    """Transpose."""
-    return b.transpose(x, [b.axis(p, x) for p in perm])
 
 
 @primitive("Squeeze")
@@ -147,16 +158,6 @@ def along(b: Builder, x: Tensor, axis: int, rank: int) -> Tensor:
 # -- order -----------------------------------------------------------------------------------------
 
 
-@primitive("ReverseSequence")
-def reverse_sequence(b: Builder, x: Tensor, seq_lengths: Tensor, seq_dim: int, batch_dim: int = 0) -> Value:
-    """ReverseSequence, where the first two dimensions are batch and sequence."""
-    lengths = b.cast(seq_lengths, ir.DataType.INT64)
-    rest = [i for i in range(b.rank(x)) if i not in (b.axis(seq_dim, x), b.axis(batch_dim, x))]
-    perm = [b.axis(batch_dim, x), b.axis(seq_dim, x), *rest]
-    turned = b.op("ReverseSequence", b.transpose(x, perm), lengths, batch_axis=0, time_axis=1)
-    return b.transpose(turned, [perm.index(i) for i in range(len(perm))])
-
-
 @primitive("Roll")
 def roll(b: Builder, x: Tensor, shift: Ints, axis: Ints | None = None) -> Value:
     """Slice twice and Concat, for each dimension."""
@@ -186,14 +187,3 @@ def unravel_index(b: Builder, indices: Tensor, dims: Ints) -> Value:
     kind = b.dtype(indices).numpy()
     part = b.op("Div", b.op("Unsqueeze", indices, [0]), b.constant(steps, kind))
     return b.op("Mod", part, b.constant([[d] for d in dims], kind))
-
-
-@primitives({"DataFormatDimMap": False, "DataFormatVecPermute": True})
-def data_format(
-    b: Builder, of_vector: bool, x: Tensor, *, src_format: str = "NHWC", dst_format: str = "NCHW"
-) -> Value:
-    """Gather, by the places that the letters of one layout have in the other."""
-    places = [src_format.index(letter) for letter in dst_format]
-    if of_vector:
-        return b.op("Gather", x, places, axis=0)
-    return b.op("Gather", b.constant(places, b.dtype(x).numpy()), x)

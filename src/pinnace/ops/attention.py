@@ -7,6 +7,7 @@ in float32 and rounded once, as the device does.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 import onnx_ir as ir
@@ -350,11 +351,14 @@ def paged_attention(
 
 @primitive("KVCacheScatterUpdate")
 def kv_cache_scatter_update(
-    b: Builder, var: Tensor, indices: Tensor, updates: Tensor, axis: int, reduce: str = "none"
+    b: Builder,
+    var: Tensor,
+    indices: Tensor,
+    updates: Tensor,
+    axis: int,
+    reduce: Literal["none", "update", "0", "3"] = "none",
 ) -> Value:
     """ScatterElements from each batch's index on; the cache holds the result from here on."""
-    if reduce not in ("none", "update", "0", "3"):
-        raise Unsupported(f"reduces what it writes by {reduce}, which is not supported")
     place = b.axis(axis, var)
     steps = counting(b, b.dim(updates, place))
     starts = b.reshape(b.cast(indices, _INT64), [-1, *[1] * (b.rank(var) - 1)])

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal
 
 import onnx_ir as ir
 
@@ -171,10 +171,10 @@ def reduce_scatter(b: Builder, x: Tensor, *, rank_size: int, op: str = "sum", gr
 
 
 @primitive("ReduceScatter", dialect=Dialect.LITE)
-def reduce_scatter_by_mode(b: Builder, x: Tensor, *, rank_size: int, mode: int = 0, group: Group) -> Value:
+def reduce_scatter_by_mode(
+    b: Builder, x: Tensor, *, rank_size: int, mode: Literal[0, 1, 2, 3, 4] = 0, group: Group
+) -> Value:
     """`ReduceScatter` between segments, divided by the ranks for the mean."""
-    if mode not in _MODES:
-        raise Unsupported(f"reduces with mode {mode}, which is not supported")
     y = group.scattered(b, x, _MODES[mode], rank_size)
     return y if mode else b.op("Div", y, b.like(rank_size, y))
 

@@ -8,18 +8,27 @@ import numpy as np
 
 from pinnace.ops.array import along, counting
 from pinnace.ops.builder import Builder
-from pinnace.ops.formulas import formulas, functions
+from pinnace.ops.formulas import formulas, function, functions
 from pinnace.ops.running import running
-from pinnace.ops.table import Tensor, primitive, primitives
-from pinnace.ops.values import Value
+from pinnace.ops.table import Tensor
 
 formulas(
     __name__,
     """
+    Cummax("Max") Cummin("Min") CumminExt("Min"): which, x, axis: int ->
+        # The better of each slice and those before it, by Where; in a Loop for a free dimension.
+        best, place = running_best("GreaterOrEqual" if which == "Max" else "LessOrEqual", x, axis)
+        (best, cast(place, result(place, 1)))
+    CumProd: x, axis: int, exclusive: bool = False, reverse: bool = False ->
+        # Mul of each slice with the product before it; in a Loop where they are many or not known.
+        folded(x, axis, exclusive, reverse, _product, 1)
     CumSum: x, axis: int, exclusive: bool = False, reverse: bool = False ->
         # CumSum.
         cumulative(x, axis, result(x), exclusive, reverse)
     CumsumExt: x, dim: int, dtype: Dtype | None = None -> cumulative(x, dim, dtype or result(x))
+    CumulativeLogsumexp: x, axis: int, exclusive: bool = False, reverse: bool = False ->
+        # The logarithm of a sum of two exponentials, of each slice and what is before it.
+        folded(x, axis, exclusive, reverse, _log_sum_exp, float(np.finfo(dtype(x).numpy()).min))
     """,
 )
 
@@ -32,12 +41,6 @@ functions(
         CumSum(cast(x, dtype), constant(axis, np.int64), exclusive=exclusive, reverse=reverse)
     """,
 )
-
-
-@primitive("CumProd")
-def cum_prod(b: Builder, x: Tensor, axis: int, exclusive: bool = False, reverse: bool = False) -> Value:
-    """Mul of each slice with the product before it; in a Loop where they are many or not known."""
-    return _folded(b, x, axis, exclusive, reverse, _product, 1)
 
 
 _product, _log_sum_exp = functions(
@@ -59,6 +62,7 @@ _BY_SLICES = 64
 """Slices from which on a graph with nodes for each of them takes long to build, and in the end is refused."""
 
 
+@function
 def _folded(
     b: Builder, x: Tensor, axis: int, exclusive: bool, reverse: bool, combine: _Combine, neutral: float
 ) -> Tensor:
@@ -111,6 +115,7 @@ def _running_best_free(b: Builder, better: str, x: Tensor, axis: int) -> tuple[T
     return best, place
 
 
+@function
 def _running_best(b: Builder, better: str, x: Tensor, axis: int) -> tuple[Tensor, Tensor]:
     """The best so far along a dimension, and where it was last seen: slice by slice."""
     size = b.dim(x, axis)
@@ -126,18 +131,3 @@ def _running_best(b: Builder, better: str, x: Tensor, axis: int) -> tuple[Tensor
         bests.append(best)
         places.append(place)
     return b.op("Concat", *bests, axis=axis), b.op("Concat", *places, axis=axis)
-
-
-@primitives({"Cummax": "Max", "Cummin CumminExt": "Min"})
-def running_best(b: Builder, which: str, x: Tensor, axis: int) -> Value:
-    """The better of each slice and those before it, by Where; in a Loop for a free dimension."""
-    best, place = _running_best(b, "GreaterOrEqual" if which == "Max" else "LessOrEqual", x, axis)
-    return best, b.cast(place, b.result(place, 1))
-
-
-@primitive("CumulativeLogsumexp")
-def cumulative_log_sum_exp(
-    b: Builder, x: Tensor, axis: int, exclusive: bool = False, reverse: bool = False
-) -> Value:
-    """The logarithm of a sum of two exponentials, of each slice and what is before it."""
-    return _folded(b, x, axis, exclusive, reverse, _log_sum_exp, float(np.finfo(b.dtype(x).numpy()).min))

@@ -9,14 +9,8 @@ import numpy as np
 from pinnace.ops.builder import Builder
 from pinnace.ops.formulas import formulas, function
 from pinnace.ops.room import room
-from pinnace.ops.table import Tensor, primitive, primitives
+from pinnace.ops.table import Tensor, primitive
 from pinnace.ops.values import Value
-
-
-@primitives({"Tril TrilExt": 0, "Triu": 1})
-def triangle(b: Builder, upper: int, x: Tensor, diagonal: int = 0) -> Value:
-    """Trilu."""
-    return b.op("Trilu", x, b.constant(diagonal, np.int64), upper=upper)
 
 
 @primitive("Diag")
@@ -76,5 +70,8 @@ formulas(
         count = prod(half)
         places = constant(np.arange(span(count)) * (count + 1), np.int64)
         reshape(Gather(reshape(x, [-1]), places, axis=0), half)
+    Tril(0) TrilExt(0) Triu(1): upper, x, diagonal: int = 0 ->
+        # Trilu.
+        Trilu(x, constant(diagonal, np.int64), upper=upper)
     """,
 )

@@ -72,11 +72,9 @@ formulas(
         # CumSum of the tokens of each expert.
         counts = expert_counts(sorted_experts, num_expert)
         cast(CumSum(counts, constant(0, np.int64)), dtype(sorted_experts))
-    MoeFinalizeRouting: expanded_x, x1, x2 = None, bias = None, scales = None, expanded_row_idx = None,
-        expanded_expert_idx = None ->
+    MoeFinalizeRouting: expanded_x, x1, x2 = None, bias = None, scales = None, *,
+        expanded_row_idx, expanded_expert_idx = None ->
         # Gather of each token's rows, Add of the bias, Mul by the scales, ReduceSum, Add.
-        if expanded_row_idx is None:
-            raise Unsupported("argument 'expanded_row_idx' is missing")
         rows = Gather(cast(expanded_x, FLOAT), cast(expanded_row_idx, INT64), axis=0)
         # The first choices of all tokens come first: (k, tokens, width).
         apart, biased = reshape(rows, [-1, *dims(x1)]), bias is not None and expanded_expert_idx is not None
@@ -103,11 +101,9 @@ formulas(
         taken = Gather(x, Mod(kept, Shape(x, end=1)), axis=0)
         (taken, cast(inverse_order(rows), INT32), Gather(experts, sorting, axis=0))
     MoeInitRoutingV2; expert_capacity expert_tokens_before_capacity_flag: x, expert_idx, active_num: int,
-        expert_capacity: int, expert_num: int, drop_pad_mode: int = 0,
+        expert_capacity: int, expert_num: int, drop_pad_mode: Literal[0] = 0,
         expert_tokens_count_or_cumsum_flag: int = 0, expert_tokens_before_capacity_flag: bool = False ->
         # TopK of all expert numbers, and Gather.
-        if drop_pad_mode:
-            raise Unsupported("drops tokens beyond the capacity of an expert")
         experts = reshape(expert_idx, [-1])
         sorting = order(experts)
         kept = Slice(sorting, [0], [active_num], [0]) if active_num else sorting

@@ -15,7 +15,7 @@ from pinnace.ops.room import room, span
 from pinnace.ops.running import repeated
 from pinnace.ops.solve import solved
 from pinnace.ops.table import Tensor, primitive
-from pinnace.ops.values import Unsupported, Value
+from pinnace.ops.values import Value
 
 _INT64 = ir.DataType.INT64
 
@@ -53,25 +53,6 @@ def _exchanges(b: Builder, pivots: Tensor, size: int | Tensor) -> Tensor:
     return repeated(b, b.tensor(b.dim(pivots, -1)), [first], turn)[0]
 
 
-@primitive("LuUnpack", unused="unpack_data unpack_pivots")
-def lu_unpack(
-    b: Builder, data: Tensor, pivots: Tensor, unpack_data: bool = True, unpack_pivots: bool = True
-) -> Value:
-    """Trilu of the two halves; the exchanges of rows in a Loop, as a matrix by Equal."""
-    height, width = b.dim(data, -2), b.dim(data, -1)
-    if not isinstance(height, int) or not isinstance(width, int):
-        raise Unsupported("needs the size of the matrix fixed")
-    if b.rank(pivots) != b.rank(data) - 1:
-        raise Unsupported("has not one vector of pivots for each matrix")
-    order, least = _exchanges(b, pivots, height), min(height, width)
-    same = b.op("Equal", b.op("Unsqueeze", order, [-2]), b.op("Unsqueeze", counting(b, height), [-1]))
-    tall = b.op("Slice", data, [0], [least], [-1]) if width > least else data
-    wide = b.op("Slice", data, [0], [least], [-2]) if height > least else data
-    lower = b.op("Trilu", tall, b.constant(-1, np.int64), upper=0)
-    lower = b.op("Add", lower, b.constant(np.eye(height, least), b.dtype(data).numpy()))
-    return b.cast(same, b.dtype(data)), lower, b.op("Trilu", wide, upper=1)
-
-
 formulas(
     __name__,
     """
@@ -81,6 +62,20 @@ formulas(
         shape = Shape(right)
         ordered = GatherElements(right, Expand(order, shape), axis=-2)
         solved(triangle(data, True), solved(triangle(data, False, unit=True), ordered))
+    LuUnpack; unpack_data unpack_pivots: data, pivots, unpack_data: bool = True, unpack_pivots: bool = True ->
+        # Trilu of the two halves; the exchanges of rows in a Loop, as a matrix by Equal.
+        height, width = dim(data, -2), dim(data, -1)
+        if not isinstance(height, int) or not isinstance(width, int):
+            raise Unsupported("needs the size of the matrix fixed")
+        if rank(pivots) != rank(data) - 1:
+            raise Unsupported("has not one vector of pivots for each matrix")
+        order, least = exchanges(pivots, height), min(height, width)
+        same = Unsqueeze(order, [-2]) == Unsqueeze(counting(height), [-1])
+        tall = Slice(data, [0], [least], [-1]) if width > least else data
+        wide = Slice(data, [0], [least], [-2]) if height > least else data
+        lower = Trilu(tall, constant(-1, np.int64), upper=0)
+        lower = lower + constant(np.eye(height, least), dtype(data).numpy())
+        (cast(same, dtype(data)), lower, Trilu(wide, upper=1))
     MatrixExp: x ->
         # MatMul of the powers of a small part, in float64, and of squares.
         # After 12 halvings a norm of up to 1000 is below 1/4, and 12 terms are exact to 1e-17.
@@ -92,6 +87,13 @@ formulas(
         for _ in range(_HALVINGS):
             result = result @ result
         cast(result, dtype(x))
+    NuclearNorm; dim: x, *, keepdim: bool = False ->
+        # Jacobi's rotations in a Loop, and ReduceSum.
+        if rank(x) != 2:
+            raise Unsupported("takes the norm of parts of a tensor, but only that of a matrix is supported")
+        values = singular_values(x)[1]
+        total = ReduceSum(values, keepdims=0)
+        reshape(total, [1, 1]) if keepdim else total
     Orgqr: packed, factors ->
         # The product of Householder's mirrors, in a Loop.
         product = mirrored(packed, factors, unit(packed, -2), backwards=True)
@@ -101,6 +103,16 @@ formulas(
         start = other if left else flipped(other)
         product = mirrored(packed, factors, start, backwards=left != transpose)
         product if left else flipped(product)
+    Svd: x, full_matrices: bool = False, compute_uv: bool = True ->
+        # Jacobi's rotations in a Loop.
+        left, values, right = singular_values(x)
+        empty = constant(0.0, dtype(x).numpy())
+        if not compute_uv:
+            return (values, empty, empty)
+        height, width = static_shape(x)[-2:]
+        if full_matrices and height != width:
+            raise Unsupported("asks for the full matrices of a matrix that is not square")
+        (values, left, right)
     """,
 )
 
@@ -289,35 +301,13 @@ def _rotated(
     return b.op("Where", b.op("Equal", columns, first), new_u, changed)
 
 
+@function
 def _singular_values(b: Builder, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     height, width = b.static_shape(x)[-2:]
     if height >= width:
         return _singular(b, x)
     left, values, right = _singular(b, flipped(b, x))
     return right, values, left
-
-
-@primitive("Svd")
-def svd(b: Builder, x: Tensor, full_matrices: bool = False, compute_uv: bool = True) -> Value:
-    """Jacobi's rotations in a Loop."""
-    left, values, right = _singular_values(b, x)
-    empty = b.constant(0.0, b.dtype(x).numpy())
-    if not compute_uv:
-        return values, empty, empty
-    height, width = b.static_shape(x)[-2:]
-    if full_matrices and height != width:
-        raise Unsupported("asks for the full matrices of a matrix that is not square")
-    return values, left, right
-
-
-@primitive("NuclearNorm", unused="dim")
-def nuclear_norm(b: Builder, x: Tensor, *, keepdim: bool = False) -> Value:
-    """Jacobi's rotations in a Loop, and ReduceSum."""
-    if b.rank(x) != 2:
-        raise Unsupported("takes the norm of parts of a tensor, but only that of a matrix is supported")
-    values = _singular_values(b, x)[1]
-    total = b.op("ReduceSum", values, keepdims=0)
-    return b.reshape(total, [1, 1]) if keepdim else total
 
 
 # -- the exponential -------------------------------------------------------------------------------

@@ -32,7 +32,7 @@ import sys
 from collections import ChainMap
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 import onnx_ir as ir
@@ -101,7 +101,10 @@ _PYTHONS: Mapping[type[ast.AST], Callable[..., Any]] = {
 _PLAIN: Mapping[str, Callable[..., Any]] = {
     **{
         f.__name__: f
-        for f in (abs, bool, enumerate, float, int, isinstance, len, max, min, range, sorted, tuple, zip)
+        for f in (
+            *(abs, all, bool, enumerate, float, int, isinstance, len, max, min, range, reversed),
+            *(sorted, tuple, zip),
+        )
     },
     **{f.__name__: f for f in (math.log, math.prod, room, span)},
 }
@@ -109,9 +112,10 @@ _PLAIN: Mapping[str, Callable[..., Any]] = {
 _NAMES = {
     **{
         name: getattr(table, name)
-        for name in ("Dims", "Dtype", "Floats", "Ints", "Items", "Tensor", "Tensors", "Value")
+        for name in ("Dims", "Dtype", "Floats", "Ints", "Items", "OneOf", "Tensor", "Tensors", "Value")
     },
     **{type_.__name__: type_ for type_ in (bool, float, int, str, tuple)},
+    "Literal": Literal,
     **{name: getattr(math, name) for name in ("inf", "nan", "pi")},
     "np": np,
     **{dtype.name: dtype for dtype in ir.DataType},

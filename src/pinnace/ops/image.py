@@ -22,7 +22,14 @@ from pinnace.ops.values import Unsupported, Value
 _SAMPLING = {"0": "linear", "1": "nearest", "bilinear": "linear", "nearest": "nearest"}
 
 
-_SAMPLING_PADS = {"0": "zeros", "1": "border", "2": "reflection"}
+_PADS = {
+    "0": "zeros",
+    "1": "border",
+    "2": "reflection",
+    "zeros": "zeros",
+    "border": "border",
+    "reflection": "reflection",
+}
 
 
 functions(
@@ -70,17 +77,19 @@ formulas(
         hue, saturation, value = channels(hsv_of(image))
         grown = Clip(saturation * cast(amount, dtype(image)), 0.0, 1.0)
         rgb_of(Concat(hue, grown, value, axis=-1))
+    ChannelShuffle: x, group: int ->
+        # Reshape, Transpose, Reshape.
+        channels = shape(x)[1]
+        if channels is None:
+            raise Unsupported("needs the number of channels fixed")
+        sizes = dims(x)
+        apart = reshape(x, [sizes[0], group, channels // group, *sizes[2:]])
+        reshape(transpose(apart, (0, 2, 1, *range(3, rank(x) + 1))), sizes)
     DepthToSpace: x, block_size: int -> DepthToSpace(x, blocksize=block_size)
-    GridSampler2D GridSampler3D: x, grid, interpolation_mode: str = "bilinear",
-        padding_mode: str = "zeros", align_corners: bool = False ->
+    GridSampler2D GridSampler3D: x, grid, interpolation_mode: OneOf[_SAMPLING] = "linear",
+        padding_mode: OneOf[_PADS] = "zeros", align_corners: bool = False ->
         # GridSample.
-        GridSample(
-            x,
-            grid,
-            mode=_SAMPLING[interpolation_mode],
-            padding_mode=_SAMPLING_PADS.get(padding_mode, padding_mode),
-            align_corners=align_corners,
-        )
+        GridSample(x, grid, mode=interpolation_mode, padding_mode=padding_mode, align_corners=align_corners)
     HSVToRGB: x ->
         # Abs, Sub, Clip, Mul, Add.
         rgb_of(x)
@@ -153,18 +162,6 @@ def _as_grid(b: Builder, places: Tensor, length: int) -> Tensor:
 
 
 # -- space, depth and batch ------------------------------------------------------------------------
-
-
-@primitive("ChannelShuffle")
-def channel_shuffle(b: Builder, x: Tensor, group: int) -> Value:
-    """Reshape, Transpose, Reshape."""
-    channels = b.shape(x)[1]
-    if channels is None:
-        raise Unsupported("needs the number of channels fixed")
-    dims = b.dims(x)
-    apart = b.reshape(x, [dims[0], group, channels // group, *dims[2:]])
-    turned = b.transpose(apart, (0, 2, 1, *range(3, b.rank(x) + 1)))
-    return b.reshape(turned, dims)
 
 
 @primitive("SpaceToBatchND", "SpaceToBatch")

@@ -112,6 +112,10 @@ formulas(
         # ScatterElements.
         scattered(x, axis, indices, updates, _REDUCTIONS[reduce])
     TensorScatterSub: x, indices, updates -> scattered_nd(x, indices, -updates, "add")
+    TensorScatterUpdate("none") TensorScatterAdd("add") TensorScatterMul("mul") TensorScatterMax("max")
+        TensorScatterMin("min"): reduction, x, indices, updates ->
+        # ScatterND, reduction {reduction}.
+        scattered_nd(x, indices, updates, reduction)
     """,
 )
 
@@ -154,20 +158,6 @@ def scattered_nd(b: Builder, x: Tensor, indices: Tensor, updates: Tensor, reduct
     if not b.rank(x):  # a scalar, which MindSpore takes for one row
         return b.reshape(scattered_nd(b, b.reshape(x, [1]), indices, updates, reduction), [])
     return b.op("ScatterND", x, wide_places(b, indices), b.cast(updates, b.dtype(x)), reduction=reduction)
-
-
-@primitives(
-    {
-        "TensorScatterUpdate": "none",
-        "TensorScatterAdd": "add",
-        "TensorScatterMul": "mul",
-        "TensorScatterMax": "max",
-        "TensorScatterMin": "min",
-    }
-)
-def tensor_scatter(b: Builder, reduction: str, x: Tensor, indices: Tensor, updates: Tensor) -> Value:
-    """ScatterND, reduction {reduction}."""
-    return scattered_nd(b, x, indices, updates, reduction)
 
 
 _REDUCTIONS = {

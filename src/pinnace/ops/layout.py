@@ -17,6 +17,7 @@ from pinnace.ops.values import Unsupported
 from pinnace.program import Layout
 
 
+@function
 def permuted(b: Builder, x: ir.Value, perm: tuple[int, ...]) -> ir.Value:
     """Dimensions reordered, with as few nodes as that takes; result dimension i is dimension perm[i].
 

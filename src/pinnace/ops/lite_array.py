@@ -7,29 +7,11 @@ import onnx_ir as ir
 
 from pinnace.ops import binding, slicing
 from pinnace.ops.builder import Builder
-from pinnace.ops.layout import permuted
 from pinnace.ops.lite_math import lite, lite_formulas
 from pinnace.ops.padding import mirrored
-from pinnace.ops.room import span
 from pinnace.ops.slicing import Masks
 from pinnace.ops.table import Dtype, Floats, Ints, Tensor
 from pinnace.ops.values import Unsupported, Value
-
-
-@lite("Reshape")
-def reshape(b: Builder, x: Tensor, shape: Tensor | None = None) -> Value:
-    """Reshape; 0 keeps a dimension."""
-    if shape is None:
-        raise Unsupported("has no shape")
-    return b.op("Reshape", x, b.cast(shape, ir.DataType.INT64))
-
-
-@lite("Transpose")
-def transpose(b: Builder, x: Tensor, perm: Ints = ()) -> Value:
-    """Transpose; nothing where the permutation is for tensors of another rank."""
-    perm = perm or tuple(reversed(range(b.rank(x))))
-    return permuted(b, x, perm) if len(perm) == b.rank(x) else x
-
 
 lite_formulas(
     __name__,
@@ -45,6 +27,19 @@ lite_formulas(
         size = Shape(like, start=first)
         Slice(x, start, size + np.asarray(start, np.int64), range(first, rank(x)))
     Fill: value, shape -> Expand(scalar(value), cast(shape, INT64))
+    FormatTranspose: x, src_format: int = _NHWC, dst_format: int = _NHWC ->
+        # Transpose from channels last to channels first, or back.
+        if src_format == dst_format:
+            return x
+        if (src_format, dst_format) not in _ORDERS:
+            raise Unsupported(f"goes from format {src_format} to {dst_format}, which is not supported")
+        permuted(x, _ORDERS[src_format, dst_format])
+    LinSpace: start, stop, num: int ->
+        # Add of a multiple of the step for each of num numbers.
+        places = constant(np.arange(span(num)), dtype(start).numpy())
+        first = scalar(start)
+        step = (scalar(stop) - first) / float(max(1, num - 1))
+        first + places * step
     NonMaxSuppression: boxes, scores, most = None, overlap = None, score = None, center_point_box: int = 0 ->
         # NonMaxSuppression, as int32.
         count = None if most is None else cast(most, INT64)
@@ -55,6 +50,11 @@ lite_formulas(
         values = Concat(*[Reshape(v, [1]) for v in (off, values)], axis=0) if off is not None else values
         OneHot(cast(x, INT64), scalar(depth), values, axis=axis)
     Rank: x -> constant(rank(x), "int32")
+    Reshape: x, shape = None ->
+        # Reshape; 0 keeps a dimension.
+        if shape is None:
+            raise Unsupported("has no shape")
+        Reshape(x, cast(shape, INT64))
     ScatterElements: x, places, updates, axis: int = 0 -> ScatterElements(x, places, updates, axis=axis)
     Shape: x -> cast(Shape(x), INT32)
     Size: x -> cast(Size(x), INT32)
@@ -69,6 +69,10 @@ lite_formulas(
         # TopK, the largest, whatever `largest` says: the converter loses it, and the runtime does not look.
         values, places = ops("TopK", 2, x, Reshape(cast(k, INT64), [1]), axis=axis, sorted=sorted_)
         (values, cast(places, INT32))
+    Transpose: x, perm: Ints = () ->
+        # Transpose; nothing where the permutation is for tensors of another rank.
+        perm = perm or tuple(reversed(range(rank(x))))
+        permuted(x, perm) if len(perm) == rank(x) else x
     Unsqueeze ExpandDims: x, axis: Ints -> Unsqueeze(x, axis)
     Where: condition, x = None, y = None ->
         # The choice by Where; of a condition alone NonZero.
@@ -122,15 +126,6 @@ def pad(
     if padding_mode:
         return b.op("Pad", x, pads, mode=_PADDING[padding_mode])
     return b.op("Pad", x, pads, b.like(constant_value, x) if fill is None else b.scalar(fill))
-
-
-@lite("LinSpace")
-def lin_space(b: Builder, start: Tensor, stop: Tensor, num: int) -> Value:
-    """Add of a multiple of the step for each of num numbers."""
-    places = b.constant(np.arange(span(num)), b.dtype(start).numpy())
-    first = b.scalar(start)
-    step = b.op("Div", b.op("Sub", b.scalar(stop), first), float(max(1, num - 1)))
-    return b.op("Add", first, b.op("Mul", places, step))
 
 
 @lite("StridedSlice")
@@ -191,14 +186,4 @@ def split_with_overlap(
 
 
 _NCHW, _NHWC = 0, 1
-
-
-@lite("FormatTranspose")
-def format_transpose(b: Builder, x: Tensor, src_format: int = _NHWC, dst_format: int = _NHWC) -> Value:
-    """Transpose from channels last to channels first, or back."""
-    if src_format == dst_format:
-        return x
-    orders = {(_NHWC, _NCHW): (0, 3, 1, 2), (_NCHW, _NHWC): (0, 2, 3, 1)}
-    if (src_format, dst_format) not in orders:
-        raise Unsupported(f"goes from format {src_format} to {dst_format}, which is not supported")
-    return permuted(b, x, orders[src_format, dst_format])
+_ORDERS = {(_NHWC, _NCHW): (0, 3, 1, 2), (_NCHW, _NHWC): (0, 2, 3, 1)}

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any
+from typing import Any, Literal
 
 import onnx_ir as ir
 
 from pinnace.ops.builder import Builder
 from pinnace.ops.formulas import formulas, function, functions
-from pinnace.ops.math import promoted
 from pinnace.ops.table import Tensor, primitive, primitives
 from pinnace.ops.values import Unsupported, Value
 from pinnace.program import Dialect
@@ -66,6 +65,7 @@ _ACTIVATIONS: Mapping[int, Activation] = {
 """By number of MindSpore Lite's `ActivationType`. 16, HARD_TANH, has bounds of its own."""
 
 
+_ELTWISE = {0: "Mul", 1: "Add", 2: "Max"}
 _HARD_TANH, _GELU, _FAST_GELU = 16, 19, 20
 
 
@@ -87,6 +87,10 @@ lite_formulas(
             return Clip(x, min_val, max_val)
         activation_type = _FAST_GELU if activation_type == _GELU and approximate else activation_type
         activated(x, activation_type, alpha)
+    AddFusion("Add") SubFusion("Sub") MulFusion("Mul") DivFusion("Div") RealDiv("Div"): op_type, x, y,
+        activation_type: int = 0 ->
+        # {op_type}, and the fused activation.
+        activated(op(op_type, *promoted(x, y)), activation_type)
     AddN: *x -> Sum(*x)
     All: x, axes: Ints = (), keep_dims: int = 0 -> ReduceMin(x, axes or None, keepdims=keep_dims)
     Clip: x, low = None, high = None, min: float | None = None, max: float | None = None ->
@@ -94,6 +98,9 @@ lite_formulas(
         Clip(x, min if low is None else low, max if high is None else high)
     CumSum: x, axis, exclusive: bool = False, reverse: bool = False ->
         CumSum(x, scalar(axis), exclusive=exclusive, reverse=reverse)
+    Eltwise: x, y, mode: OneOf[_ELTWISE] ->
+        # Mul, Add or Max, by mode.
+        op(mode, x, y)
     ExpFusion: x, base: float = -1.0, scale: float = 1.0, shift: float = 0.0 ->
         # Exp of scale * x + shift, times the logarithm of base where that is not e.
         factor = 1.0 if base == -1 else float(log(base))
@@ -102,13 +109,11 @@ lite_formulas(
     Minimum: *x -> Min(*x)
     Mod: x, y -> Mod(*promoted(x, y), fmod=1)
     PowFusion: x, exponent, scale: float = 1.0, shift: float = 0.0 -> Pow(scaled(x, scale, shift), exponent)
-    ReduceFusion: x, axes: Ints = (), mode: int = 0, keep_dims: bool = False, reduce_to_end: bool = False,
-        coeff: float = 0.0 ->
+    ReduceFusion: x, axes: Ints = (), mode: OneOf[_REDUCTIONS] = "ReduceMean", keep_dims: bool = False,
+        reduce_to_end: bool = False, coeff: float = 0.0 ->
         # ReduceMean, -Max, -Min, -Prod, -Sum, -SumSquare, -L1 or -L2 over axes, all where none are given.
-        if mode not in _REDUCTIONS:
-            raise Unsupported(f"has mode {mode}, which is not known")
         axes = (tuple(range(axis(axes[0], x), rank(x))) if axes else ()) if reduce_to_end else axes
-        result = op(_REDUCTIONS[mode], x, axes or None, keepdims=keep_dims)
+        result = op(mode, x, axes or None, keepdims=keep_dims)
         result * coeff if reduce_to_end and coeff not in (0.0, 1.0) else result
     SquaredDifference: x, y ->
         # Sub, and Mul with itself.
@@ -116,21 +121,6 @@ lite_formulas(
         difference * difference
     """,
 )
-
-
-@lites({"AddFusion": "Add", "SubFusion": "Sub", "MulFusion": "Mul", "DivFusion RealDiv": "Div"})
-def arithmetic(b: Builder, op_type: str, x: Tensor, y: Tensor, activation_type: int = 0) -> Value:
-    """{op_type}, and the fused activation."""
-    return activated(b, b.op(op_type, *promoted(b, x, y)), activation_type)
-
-
-@lite("Eltwise")
-def eltwise(b: Builder, x: Tensor, y: Tensor, mode: int) -> Value:
-    """Mul, Add or Max, by mode."""
-    operators = {0: "Mul", 1: "Add", 2: "Max"}
-    if mode not in operators:
-        raise Unsupported(f"has mode {mode}, which is not known")
-    return b.op(operators[mode], x, y)
 
 
 functions(
@@ -168,13 +158,11 @@ def arg(
     reduction: str,
     x: Tensor,
     axis: int = 0,
-    top_k: int = 1,
+    top_k: Literal[1] = 1,
     keep_dims: bool = False,
     out_max_value: bool = False,
 ) -> Value:
     """{op_type} as int32; {reduction} for the value."""
-    if top_k != 1:
-        raise Unsupported(f"asks for the best {top_k}, but only the best one is supported")
     index = b.cast(b.op(op_type, x, axis=axis, keepdims=int(keep_dims)), ir.DataType.INT32)
     if not out_max_value and len(b.declared) < 2:
         return index

@@ -115,26 +115,7 @@ def pool(
     return channels_back(b, activated(b, y, activation_type), x)
 
 
-@lite("MatMulFusion")
-def matmul(
-    b: Builder,
-    x: Tensor,
-    y: Tensor,
-    bias: Tensor | None = None,
-    transpose_a: bool = False,
-    transpose_b: bool = False,
-    activation_type: int = 0,
-) -> Value:
-    """Gemm of matrices, MatMul of more; and the fused activation."""
-    if b.rank(x) == b.rank(y) == 2 and b.dtype(x).is_floating_point():
-        result = b.op("Gemm", x, y, bias, transA=int(transpose_a), transB=int(transpose_b))
-        return activated(b, result, activation_type)
-    left = _last_two_swapped(b, x) if transpose_a else x
-    right = _last_two_swapped(b, y) if transpose_b else y
-    result = b.op("MatMul", left, right)
-    return activated(b, result if bias is None else b.op("Add", result, bias), activation_type)
-
-
+@function
 def _last_two_swapped(b: Builder, x: Tensor) -> Tensor:
     rank = b.rank(x)
     return x if rank < 2 else permuted(b, x, (*range(rank - 2), rank - 1, rank - 2))
@@ -180,6 +161,16 @@ lite_formulas(
         size = 2 * depth_radius + 1
         picture = channels_first(x)
         channels_back(LRN(picture, size=size, bias=bias, alpha=alpha * size, beta=beta), x)
+    MatMulFusion: x, y, bias = None, transpose_a: bool = False, transpose_b: bool = False,
+        activation_type: int = 0 ->
+        # Gemm of matrices, MatMul of more; and the fused activation.
+        if (rank(x) == rank(y) and rank(y) == 2) and dtype(x).is_floating_point():
+            result = Gemm(x, y, bias, transA=int(transpose_a), transB=int(transpose_b))
+            return activated(result, activation_type)
+        left = last_two_swapped(x) if transpose_a else x
+        right = last_two_swapped(y) if transpose_b else y
+        result = left @ right
+        activated(result if bias is None else result + bias, activation_type)
     PReLUFusion; channel_shared: x, slope -> PRelu(x, aligned(Reshape(slope, [-1]), x, channel_axis(x)))
     ScaleFusion: x, factor, offset = None, axis: int = 0, activation_type: int = 0 ->
         # Mul, Add, and the fused activation; the operands' first dimension is dimension axis of x.

@@ -27,11 +27,9 @@ functions(
 lite_formulas(
     __name__,
     """
-    DynamicQuant; transpose: x, symmetric: bool = False, dst_type: int = _INT8,
+    DynamicQuant; transpose: x, symmetric: bool = False, dst_type: Literal[32] = 32,
         activation_channel: bool = False, prefer_axis: int = 0, prefer_axes: Ints = () ->
         # DynamicQuantizeLinear and DequantizeLinear; without offset, or by channel, Div, Round, Mul.
-        if dst_type != _INT8:
-            raise Unsupported(f"has dst_type {dst_type}, but only {_INT8}, int8, is supported")
         if not symmetric and not activation_channel:
             return DequantizeLinear(*ops("DynamicQuantizeLinear", 3, cast(x, FLOAT)))
         kept = [axis(a, x) for a in prefer_axes or (prefer_axis,)] if activation_channel else []
@@ -52,7 +50,6 @@ lite_formulas(
 )
 
 
-_INT8 = 32
 _LEVELS = 127
 """Steps on either side of zero, of int8 without an offset."""
 

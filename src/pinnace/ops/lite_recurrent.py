@@ -22,12 +22,11 @@ def lstm(
     num_layers: int = 1,
     has_bias: bool = True,
     bidirectional: bool = False,
-    proj_size: int = 0,
 ) -> Value:
     """LSTM; of a model that came from MindSpore as there."""
     if len(rest) == 3 and b.rank(rest[2]) == 3:
         h, c, w = rest
-        layers = (input_size, hidden_size, num_layers, has_bias, bidirectional, 0.0, proj_size)
+        layers = (input_size, hidden_size, num_layers, has_bias, bidirectional)
         return recurrent.lstm(b, x, h, c, w, *layers)[:3]
     weights, recurrence, bias, *states = rest
     return b.ops(

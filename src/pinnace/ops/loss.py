@@ -125,10 +125,8 @@ formulas(
         # LogSoftmax, Mul, ReduceSum; and what training would read.
         loss = -ReduceSum(LogSoftmax(logits, axis=-1) * labels, [-1], keepdims=0)
         (loss, Softmax(logits, axis=-1) - labels)
-    SparseSoftmaxCrossEntropyWithLogits; sens: logits, labels, is_grad: bool = False ->
+    SparseSoftmaxCrossEntropyWithLogits; sens: logits, labels ->
         # LogSoftmax at the labels, their mean.
-        if is_grad:
-            raise Unsupported("gives the gradient")
         -ReduceMean(at(LogSoftmax(logits, axis=-1), labels), keepdims=0)
     TripletMarginLoss: x, positive, negative, margin: Value = 1.0, *, p: int = 2, swap: bool = False,
         eps: float = 1e-6, reduction: str = "mean" ->

@@ -86,10 +86,8 @@ formulas(
     NthElement: x, n: int, reverse: bool = False ->
         # TopK of all elements, and Gather of one.
         Gather(sorted_along(x, -1, reverse)[0], constant(n, np.int64), axis=-1)
-    Quantile: x, q, dim: int | None = None, keep_dims: bool = False, ignore_nan: bool = False ->
+    Quantile: x, q, dim: int | None = None, keep_dims: bool = False ->
         # TopK of all elements, and Gather of the two neighbours of each place.
-        if ignore_nan:
-            raise Unsupported("leaves out NaN")
         whole = dim is None or dim == _ALL
         if whole and keep_dims:
             raise Unsupported("keeps the dimensions of a quantile over everything")

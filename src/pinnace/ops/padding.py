@@ -10,7 +10,7 @@ from pinnace.ops import binding
 from pinnace.ops.builder import Builder
 from pinnace.ops.formulas import formulas, function
 from pinnace.ops.room import span
-from pinnace.ops.table import Dims, Ints, Tensor, primitive, primitives
+from pinnace.ops.table import Dims, Ints, Tensor, primitive
 from pinnace.ops.values import Value
 
 _Pair = tuple[int | Tensor, int | Tensor]
@@ -59,21 +59,10 @@ def pad_v3(
 _MODES = {"circular": "wrap", "replicate": "edge"}
 
 
+@function
 def _from_last(b: Builder, x: Tensor, pairs: Sequence[_Pair]) -> list[_Pair]:
     """A pair for each dimension, of pairs that begin with the last one."""
     return [(0, 0)] * (b.rank(x) - len(pairs)) + list(reversed(pairs))
-
-
-@primitives(
-    {
-        "ReflectionPad1D ReflectionPad2D ReflectionPad3D": "reflect",
-        "ReplicationPad1D ReplicationPad2D ReplicationPad3D": "edge",
-        "ConstantPadND": "constant",
-    }
-)
-def pad_last(b: Builder, mode: str, x: Tensor, padding: Dims, value: Value = None) -> Value:
-    """Pad, mode {mode}."""
-    return padded(b, x, _from_last(b, x, _pairs(padding)), mode, value)
 
 
 @primitive("MirrorPad")
@@ -83,6 +72,7 @@ def mirror_pad(b: Builder, x: Tensor, paddings: Value, mode: str = "REFLECT") ->
     return padded(b, x, _pairs(numbers), "reflect") if mode.upper() == "REFLECT" else mirrored(b, x, numbers)
 
 
+@function
 def mirrored(b: Builder, x: Tensor, paddings: Ints) -> Tensor:
     """Each dimension between its mirror images, the border included."""
     for axis, (before, after) in enumerate(zip(paddings[::2], paddings[1::2], strict=True)):
@@ -98,5 +88,10 @@ formulas(
     __name__,
     """
     Padding: x, pad_dim_size: int = 8 -> padded(x, [(0, 0)] * (rank(x) - 1) + [(0, pad_dim_size - 1)])
+    ReflectionPad1D("reflect") ReflectionPad2D("reflect") ReflectionPad3D("reflect") ReplicationPad1D("edge")
+        ReplicationPad2D("edge") ReplicationPad3D("edge") ConstantPadND("constant"): mode, x, padding: Dims,
+        value: Value = None ->
+        # Pad, mode {mode}.
+        padded(x, from_last(x, _pairs(padding)), mode, value)
     """,
 )

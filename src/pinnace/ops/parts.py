@@ -25,6 +25,12 @@ formulas(
         axis = axis % (rank(items[0]) + 1)
         raised = [Unsqueeze(t, [axis]) for t in items]
         Concat(*same_type(raised), axis=axis)
+    Unstack; num: x, axis: int = 0 ->
+        # Split, and Squeeze of each.
+        count = dim(x, axis)
+        if not isinstance(count, int):
+            raise Unsupported("needs the dimension that it takes apart fixed")
+        tuple([Squeeze(part, [axis]) for part in split_into(x, [1] * count, axis)])
     """,
 )
 
@@ -35,15 +41,6 @@ functions(
     same_type: tensors -> [cast(t, dtype(tensors[0])) for t in tensors]
     """,
 )
-
-
-@primitive("Unstack", unused="num")
-def unstack(b: Builder, x: Tensor, axis: int = 0) -> Value:
-    """Split, and Squeeze of each."""
-    count = b.dim(x, axis)
-    if not isinstance(count, int):
-        raise Unsupported("needs the dimension that it takes apart fixed")
-    return tuple(b.op("Squeeze", part, [axis]) for part in split_into(b, x, [1] * count, axis))
 
 
 @function

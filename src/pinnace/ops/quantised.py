@@ -104,11 +104,8 @@ formulas(
         y = y * (factor * factor if sqrt_mode else factor)
         stored(y + shift, dst_type, rounding_mode)
     WeightQuantBatchMatmul: x, weight, antiquant_scale, antiquant_offset = None, quant_scale = None,
-        quant_offset = None, bias = None, transpose_x: bool = False, transpose_weight: bool = False,
-        antiquant_group_size: int = 0 ->
+        quant_offset = None, bias = None, transpose_x: bool = False, transpose_weight: bool = False ->
         # Add and Mul of the weight, MatMul in float32, Cast.
-        if antiquant_group_size:
-            raise Unsupported("has scales for groups of rows")
         weight = widened(weight, antiquant_scale, antiquant_offset)
         y = product(x, weight, transpose_x, transpose_weight)
         y = y + cast(bias, FLOAT) if bias is not None else y

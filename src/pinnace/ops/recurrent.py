@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Literal
 
 import numpy as np
 import onnx_ir as ir
@@ -37,11 +38,10 @@ formulas(
         likely = ReduceSum(Where(within, peaks, 0.0), [1], keepdims=1)
         indices, GatherND(best, places), size, -likely
     DynamicGRUV2; placeholder_index is_training: x, weight_input, weight_hidden, bias_input: Tensor | None,
-        bias_hidden: Tensor | None, seq_length: Value, init_h, *, direction: str = "UNIDIRECTIONAL",
-        gate_order: str = "rzh", reset_after: bool = True ->
+        bias_hidden: Tensor | None, seq_length: Value, init_h, *,
+        direction: Literal["UNIDIRECTIONAL", "FORWARD"] = "UNIDIRECTIONAL", gate_order: str = "rzh",
+        reset_after: bool = True ->
         # GRU; its gates, which training needs, are not given.
-        if direction not in ("UNIDIRECTIONAL", "FORWARD"):
-            raise Unsupported(f"has the direction {direction}, but only UNIDIRECTIONAL is supported")
         if seq_length is not None:
             raise Unsupported("has lengths of its own for each batch")
         hidden, order = static_shape(weight_hidden)[0], (1, 0, 2) if gate_order == "rzh" else (0, 1, 2)
@@ -82,11 +82,8 @@ def lstm(
     has_bias: bool = True,
     bidirectional: bool = False,
     dropout: float = 0.0,
-    proj_size: int = 0,
 ) -> Value:
     """LSTM for each layer, its weights cut out of the one vector of weights."""
-    if proj_size:
-        raise Unsupported("projects its state, which ONNX's LSTM does not")
     directions = 2 if bidirectional else 1
     pieces = _Pieces(b, w, num_layers, directions, input_size, hidden_size, has_bias)
     starts_h = split_into(b, h, [directions] * num_layers, 0)
@@ -196,12 +193,10 @@ def dynamic_rnn(
     init_h: Tensor,
     init_c: Tensor,
     *,
-    direction: str = "UNIDIRECTIONAL",
+    direction: Literal["UNIDIRECTIONAL", "FORWARD"] = "UNIDIRECTIONAL",
     forget_bias: float = 0.0,
 ) -> Value:
     """LSTM; the gates of all steps by MatMul, and the cells by Scan."""
-    if direction not in ("UNIDIRECTIONAL", "FORWARD"):
-        raise Unsupported(f"has the direction {direction}, but only UNIDIRECTIONAL is supported")
     if seq_length is not None:
         raise Unsupported("has lengths of its own for each batch")
     dtype = b.dtype(x)

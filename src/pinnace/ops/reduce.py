@@ -10,8 +10,7 @@ import onnx_ir as ir
 
 from pinnace.ops.builder import Builder
 from pinnace.ops.formulas import formulas, function, functions
-from pinnace.ops.table import Dtype, Ints, Tensor, primitives
-from pinnace.ops.values import Value
+from pinnace.ops.table import Tensor
 
 
 @function
@@ -22,31 +21,6 @@ def reduce(b: Builder, op_type: str, x: Tensor, axes: Sequence[int] | None, keep
     if axes is None and not keep:
         result.shape = ir.Shape([])  # MindSpore declares [1] of EqualExt
     return result
-
-
-@primitives({"ReduceMax Max": "ReduceMax", "ReduceMin Min": "ReduceMin"})
-def reduction(b: Builder, op_type: str, x: Tensor, axis: Ints | None = (), keep_dims: bool = False) -> Value:
-    """{op_type}."""
-    return reduce(b, op_type, x, axis, keep_dims)
-
-
-@primitives(
-    {"ReduceSum SumExt": "ReduceSum", "ReduceProd ProdExt": "ReduceProd", "ReduceMean MeanExt": "ReduceMean"}
-)
-def reduction_in_type(
-    b: Builder,
-    op_type: str,
-    x: Tensor,
-    axis: Ints | None = (),
-    keep_dims: bool = False,
-    *,
-    skip_mode: bool = False,
-    dtype: Dtype | None = None,
-) -> Value:
-    """{op_type}, in the type of the result."""
-    if skip_mode and not axis:
-        return x
-    return reduce(b, op_type, b.cast(x, dtype or b.result(x)), axis, keep_dims)
 
 
 # -- spread ----------------------------------------------------------------------------------------
@@ -144,10 +118,21 @@ formulas(
         if 0 not in shape(x):
             return reduce(op_type, x, axis, keep_dims)
         cast(reduce(of_nothing, cast(x, INT64), axis, keep_dims), BOOL)  # there is no maximum of nothing
+    ReduceMax("ReduceMax") Max("ReduceMax") ReduceMin("ReduceMin") Min("ReduceMin"): op_type, x,
+        axis: Ints | None = (), keep_dims: bool = False ->
+        # {op_type}.
+        reduce(op_type, x, axis, keep_dims)
     ReduceStd: x, axis: Ints | None = (), unbiased: bool = True, keep_dims: bool = False ->
         # Sqrt of the mean square distance, and ReduceMean.
         value, mean = variance(x, axis, int(unbiased), keep_dims)
         Sqrt(value), mean
+    ReduceSum("ReduceSum") SumExt("ReduceSum") ReduceProd("ReduceProd") ProdExt("ReduceProd")
+        ReduceMean("ReduceMean") MeanExt("ReduceMean"): op_type, x, axis: Ints | None = (),
+        keep_dims: bool = False, *, skip_mode: bool = False, dtype: Dtype | None = None ->
+        # {op_type}, in the type of the result.
+        if skip_mode and (not axis):
+            return x
+        reduce(op_type, cast(x, dtype or result(x)), axis, keep_dims)
     SquareSumAll: x, y -> (reduce("ReduceSumSquare", x, None), reduce("ReduceSumSquare", y, None))
     Std(True, False) Var(False, False) VarMean(False, True) StdMean(True, True): root, with_mean, x,
         dim: Ints | None = None, correction: int = 1, keepdim: bool = False ->

@@ -12,8 +12,7 @@ import numpy.typing as npt
 from pinnace.ops.builder import Builder
 from pinnace.ops.formulas import formulas, function
 from pinnace.ops.room import room
-from pinnace.ops.table import Dims, Tensor, primitive
-from pinnace.ops.values import Value
+from pinnace.ops.table import Tensor
 
 
 @function
@@ -51,6 +50,20 @@ formulas(
         image = transpose(cast(x, FLOAT), (0, 3, 1, 2))
         image = rows @ (image @ Transpose(columns, perm=[1, 0]))
         transpose(image, (0, 2, 3, 1))
+    ResizeBicubic: x, size: Dims, align_corners: bool = False, half_pixel_centers: bool = False ->
+        # MatMul with the weights of each place; Resize, cubic, where only the run knows the sizes.
+        lengths = shape(x)[-2:]
+        if None in lengths or not all([isinstance(s, int) for s in size]):
+            a = -0.5 if half_pixel_centers else -0.75
+            outside = int(half_pixel_centers)
+            where = _coordinates(align_corners, half_pixel_centers)
+            return resized(x, size, where, mode="cubic", cubic_coeff_a=a, exclude_outside=outside)
+        down, along = [
+            constant(cubic_weights(n or 0, int(s), align_corners, half_pixel_centers), dtype(x).numpy())
+            for n, s in zip(lengths, size, strict=True)
+            if isinstance(s, int)
+        ]
+        down @ x @ transpose(along, (1, 0))
     ResizeBilinearV2 ResizeBilinear: x, size: Dims, align_corners: bool = False,
         half_pixel_centers: bool = False ->
         # Resize, linear.
@@ -92,25 +105,6 @@ formulas(
         )
     """,
 )
-
-
-@primitive("ResizeBicubic")
-def resize_bicubic(
-    b: Builder, x: Tensor, size: Dims, align_corners: bool = False, half_pixel_centers: bool = False
-) -> Value:
-    """MatMul with the weights of each place; Resize, cubic, where only the run knows the sizes."""
-    lengths = b.shape(x)[-2:]
-    if None in lengths or not all(isinstance(s, int) for s in size):
-        a = -0.5 if half_pixel_centers else -0.75
-        outside = int(half_pixel_centers)
-        where = _coordinates(align_corners, half_pixel_centers)
-        return resized(b, x, size, where, mode="cubic", cubic_coeff_a=a, exclude_outside=outside)
-    down, along = (
-        b.constant(cubic_weights(n or 0, int(s), align_corners, half_pixel_centers), b.dtype(x).numpy())
-        for n, s in zip(lengths, size, strict=True)
-        if isinstance(s, int)
-    )
-    return b.op("MatMul", b.op("MatMul", down, x), b.transpose(along, (1, 0)))
 
 
 _CUBIC_STEPS = 1024

@@ -11,22 +11,8 @@ from pinnace.ops.array import filled
 from pinnace.ops.builder import Builder
 from pinnace.ops.formulas import formulas, function
 from pinnace.ops.index import scattered_nd, wide_places
-from pinnace.ops.table import Dims, Tensor, primitives
+from pinnace.ops.table import Tensor, primitives
 from pinnace.ops.values import Value
-
-
-@primitives(
-    {
-        "UnsortedSegmentSum": "add",
-        "UnsortedSegmentProd": "mul",
-        "UnsortedSegmentMax": "max",
-        "UnsortedSegmentMin": "min",
-    }
-)
-def segments(b: Builder, reduction: str, x: Tensor, segment_ids: Tensor, num_segments: Dims) -> Value:
-    """ScatterND, reduction {reduction}."""
-    dims = b.dims(x, b.rank(segment_ids))
-    return _scattered_segments(b, x, wide_places(b, segment_ids), [*num_segments, *dims], reduction)
 
 
 def _neutral(reduction: str, dtype: ir.DataType) -> float:
@@ -61,6 +47,7 @@ def sorted_segments(b: Builder, reduction: str, x: Tensor, segment_ids: Tensor) 
     return b.op("Where", b.op("Equal", counts, b.like(0, x)), b.like(0, x), result)
 
 
+@function
 def _scattered_segments(
     b: Builder, x: Tensor, ids: Tensor, dims: Sequence[int | Tensor], reduction: str
 ) -> Tensor:
@@ -87,5 +74,10 @@ formulas(
         scattered_nd(filled(0, size, dtype(values)), to, product, "add")
     SparseToDense: indices, values, shape: Dims ->
         scattered_nd(filled(0, shape, dtype(values)), indices, values)
+    UnsortedSegmentSum("add") UnsortedSegmentProd("mul") UnsortedSegmentMax("max")
+        UnsortedSegmentMin("min"): reduction, x, segment_ids, num_segments: Dims ->
+        # ScatterND, reduction {reduction}.
+        sizes = [*num_segments, *dims(x, rank(segment_ids))]
+        scattered_segments(x, wide_places(segment_ids), sizes, reduction)
     """,
 )

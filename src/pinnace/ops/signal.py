@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from pinnace.ops.array import roll
 from pinnace.ops.builder import Builder
-from pinnace.ops.formulas import formulas
+from pinnace.ops.formulas import formulas, function
 from pinnace.ops.math import floating
 from pinnace.ops.padding import padded
 from pinnace.ops.room import room
@@ -28,6 +28,7 @@ def _cosines(size: int) -> npt.NDArray[np.floating[Any]]:
     return np.asarray(np.cos(turn) * np.sqrt(np.where(frequency == 0, 1, 2) / size))
 
 
+@function
 def _transformed(b: Builder, x: Tensor, size: int | None, axis: int, inverse: bool) -> Tensor:
     axis = b.axis(axis, x)
     own = b.dim(x, axis)
@@ -44,6 +45,7 @@ def _transformed(b: Builder, x: Tensor, size: int | None, axis: int, inverse: bo
     return b.transpose(result, [last.index(i) for i in range(len(last))])
 
 
+@function
 def _real(b: Builder, x: Tensor) -> Tensor:
     """`x` in the type of the result: that of float16 is float32."""
     x = floating(b, x)
@@ -51,24 +53,6 @@ def _real(b: Builder, x: Tensor) -> Tensor:
 
 
 # MindSpore knows but one norm, and one type, which the signature has.
-
-
-@primitives({"DCT": False, "IDCT": True}, unused="norm")
-def transform(b: Builder, inverse: bool, x: Tensor, *, n: int | None = None, axis: int = -1) -> Value:
-    """MatMul with a matrix of cosines."""
-    return _transformed(b, _real(b, x), n, axis, inverse)
-
-
-@primitives({"DCTN": False, "IDCTN": True}, unused="norm")
-def transform_many(
-    b: Builder, inverse: bool, x: Tensor, *, s: Ints | None = None, axes: Ints | None = None
-) -> Value:
-    """MatMul with a matrix of cosines, for each dimension."""
-    x = _real(b, x)
-    axes = axes or tuple(range(b.rank(x) - len(s) if s else 0, b.rank(x)))
-    for axis, size in zip(axes, s or [None] * len(axes), strict=True):
-        x = _transformed(b, x, size, axis, inverse)
-    return x
 
 
 @primitives({"FFTShift": False, "IFFTShift": True})
@@ -82,6 +66,16 @@ def shift(b: Builder, back: bool, x: Tensor, dim: Ints | None = None) -> Value:
 formulas(
     __name__,
     """
+    DCT(False) IDCT(True); norm: inverse, x, *, n: int | None = None, axis: int = -1 ->
+        # MatMul with a matrix of cosines.
+        transformed(real(x), n, axis, inverse)
+    DCTN(False) IDCTN(True); norm: inverse, x, *, s: Ints | None = None, axes: Ints | None = None ->
+        # MatMul with a matrix of cosines, for each dimension.
+        x = real(x)
+        axes = axes or tuple(range(rank(x) - len(s) if s else 0, rank(x)))
+        for axis, size in zip(axes, s or [None] * len(axes), strict=True):
+            x = transformed(x, size, axis, inverse)
+        x
     FFTFreq: n: int, d: float = 1.0, dtype: Dtype | None = None ->
         # A constant.
         constant(np.fft.fftfreq(n, d), (dtype or FLOAT).numpy())

@@ -17,6 +17,8 @@ what the lowering needs:
 * `Tensors`: a tuple of tensors.
 * `Items`: a tuple of whatever it holds.
 * `Dtype`: an element type known now.
+* `Literal[...]`: one of these values; `OneOf[table]`: a key of a table, of which it becomes the value. Other
+  values are refused by name.
 * `Value`: whatever it is.
 
 What a lowering neither takes nor names in `unused=`, as without effect on inference, must have the default of
@@ -36,9 +38,9 @@ import inspect
 import typing
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from types import NoneType, UnionType
-from typing import Any, Self, TypeVar
+from typing import Any, Literal, Self, TypeVar
 
 import onnx_ir as ir
 
@@ -72,6 +74,23 @@ _CONVERT: dict[Any, Callable[[Builder, Value], Any]] = {
     Items: binding.items,
     ir.DataType: binding.dtype_,
 }
+
+
+class OneOf:
+    """`OneOf[table]` is the type of an argument that is a key of a table; its value goes to the lowering."""
+
+    def __init__(self, table: Mapping[Any, Any]) -> None:
+        self.table = table
+
+    def __class_getitem__(cls, table: Mapping[Any, Any]) -> OneOf:
+        return cls(table)
+
+
+def _chosen(table: Mapping[Any, Any], b: Builder, value: Value) -> Any:
+    key = _CONVERT[type(next(iter(table)))](b, value)
+    if key not in table:
+        raise Unsupported(f"is {key!r}, and supported are only {', '.join(map(repr, table))}")
+    return table[key]
 
 
 _NAMES = (
@@ -265,7 +284,15 @@ def _parameter(p: inspect.Parameter, hint: Any, all_names: set[str]) -> _Paramet
         names = tuple(n for field in fields for n in field.names)
         return _Parameter(name, None, False, p.default, p.kind, p.name, names, hint, fields)
     names = (name, *(n for n in _also(name) if n not in all_names))
-    return _Parameter(name, _CONVERT.get(hint), optional, p.default, p.kind, p.name, names)
+    return _Parameter(name, _converter(hint), optional, p.default, p.kind, p.name, names)
+
+
+def _converter(hint: Any) -> Callable[[Builder, Value], Any] | None:
+    if isinstance(hint, OneOf):
+        return partial(_chosen, hint.table)
+    if typing.get_origin(hint) is Literal:
+        return partial(_chosen, {value: value for value in typing.get_args(hint)})
+    return _CONVERT.get(hint)
 
 
 def _fields(record: type[Arguments], kind: Any, all_names: set[str]) -> tuple[_Parameter, ...]:
