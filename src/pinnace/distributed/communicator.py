@@ -13,7 +13,6 @@ from pinnace.types import Array
 Ranks = tuple[int, ...]
 """Members of a group, in its order, by their numbers in the world."""
 
-
 Message = tuple[int, Array]
 """Another rank, and the array that is sent to it or received from it; contiguous."""
 

@@ -27,7 +27,6 @@ values travel: 4 MB take 1.9 times as long."""
 _GRACE = 1.0
 """Seconds that a failed rank stays, so that others can report the failure before mpirun ends them."""
 
-
 Mpi4py = Any
 """A module or object of mpi4py, which has no types here."""
 

@@ -50,7 +50,6 @@ _OPERATIONS: dict[str, np.ufunc] = {
     "prod": np.multiply,
 }
 
-
 Answer = dict[str, Any]
 """Rank 0's answer to a rank: the job, the addresses of all ranks, and those that are missing."""
 

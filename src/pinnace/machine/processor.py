@@ -27,7 +27,6 @@ The names are those of Documentation/arch/arm64/elf_hwcaps.rst and arch/x86/incl
 Linux.
 """
 
-
 _INSTRUCTIONS = {
     "avx2": "AVX2",
     "avx_vnni": "AVX-VNNI",

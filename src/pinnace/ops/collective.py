@@ -23,7 +23,6 @@ from pinnace.program import Dialect
 DOMAIN = "pinnace.distributed"
 """Domain of the nodes at which ranks meet."""
 
-
 _MODES = {0: "sum", 1: "max", 2: "min", 3: "prod", 4: "sum"}
 """MindSpore Lite's `ReduceMode` -> what ranks do; the first, the mean, is a sum that is divided."""
 

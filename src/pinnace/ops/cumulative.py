@@ -54,10 +54,7 @@ _product, _log_sum_exp = functions(
     """,
 )
 
-
 _Combine = Callable[[Builder, Tensor, Tensor], Tensor]
-
-
 _BY_SLICES = 64
 """Slices from which on a graph with nodes for each of them takes long to build, and in the end is refused."""
 

@@ -13,8 +13,6 @@ from pinnace.ops.table import Arguments, Tensor
 from pinnace.ops.values import Unsupported, Value
 
 _INT64, _INT32, _FLOAT = ir.DataType.INT64, ir.DataType.INT32, ir.DataType.FLOAT
-
-
 _ROWS_OF_GROUPS = (-1, 0)
 """The `group_type`s by which rows belong to an expert; another is by columns."""
 

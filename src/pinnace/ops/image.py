@@ -21,7 +21,6 @@ from pinnace.ops.values import Unsupported, Value
 
 _SAMPLING = {"0": "linear", "1": "nearest", "bilinear": "linear", "nearest": "nearest"}
 
-
 _PADS = {
     "0": "zeros",
     "1": "border",

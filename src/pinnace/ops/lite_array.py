@@ -102,8 +102,6 @@ def split(
 
 
 _PADDING = {0: "constant", 1: "reflect"}
-
-
 _SYMMETRIC = 2  # PaddingMode
 
 

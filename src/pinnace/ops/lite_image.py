@@ -47,11 +47,7 @@ lite_formulas(
 
 
 _METHODS = {0: "linear", 1: "nearest", 2: "cubic"}
-
-
 _COORDINATES = {0: "asymmetric", 1: "align_corners", 2: "half_pixel"}
-
-
 _NEAREST = {1: "round_prefer_floor", 2: "round_prefer_ceil", 3: "floor", 4: "ceil"}
 
 

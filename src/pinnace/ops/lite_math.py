@@ -15,12 +15,8 @@ from pinnace.ops.values import Unsupported, Value
 from pinnace.program import Dialect
 
 lite = partial(primitive, dialect=Dialect.LITE)
-
-
 lites = partial(primitives, dialect=Dialect.LITE)
 lite_formulas = partial(formulas, dialect=Dialect.LITE)
-
-
 Activation = Callable[[Builder, Tensor, float], Tensor]
 
 
@@ -63,7 +59,6 @@ _ACTIVATIONS: Mapping[int, Activation] = {
     20: lambda b, x, alpha: b.op("Gelu", x, approximate="tanh"),
 }
 """By number of MindSpore Lite's `ActivationType`. 16, HARD_TANH, has bounds of its own."""
-
 
 _ELTWISE = {0: "Mul", 1: "Add", 2: "Max"}
 _HARD_TANH, _GELU, _FAST_GELU = 16, 19, 20

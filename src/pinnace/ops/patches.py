@@ -15,8 +15,6 @@ from pinnace.ops.table import Arguments, Ints, Tensor, primitive, primitives
 from pinnace.ops.values import Unsupported, Value
 
 _INT64 = ir.DataType.INT64
-
-
 _MOST_PLACES = 1 << 14
 """Places of a window, each of which is a node: 128 x 128."""
 

@@ -121,8 +121,6 @@ formulas(
 
 
 _ROUNDED = {"ROUND": "Round", "FLOOR": "Floor", "CEIL": "Ceil"}
-
-
 _ROUND_NAMES = {"0": "ROUND", "1": "FLOOR", "2": "CEIL", "3": "TRUNC"}
 
 

@@ -13,8 +13,6 @@ from pinnace.ops.table import Arguments, Dims, Tensor, primitive
 from pinnace.ops.values import Value
 
 _END = int(np.iinfo(np.int64).max)
-
-
 _BEGIN = int(np.iinfo(np.int64).min)
 
 

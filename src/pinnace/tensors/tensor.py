@@ -19,8 +19,6 @@ from pinnace.tensors.storage import Kind
 from pinnace.types import Array, DataType, Format, Port
 
 __all__ = ["DataType", "Format", "Tensor", "TensorMeta"]
-
-
 _SHOWN = 4
 """Values that `repr` shows."""
 
