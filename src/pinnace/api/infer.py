@@ -8,7 +8,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
-from typing import Any
 
 from pinnace.api.base_model import BaseModel
 from pinnace.building.origin import Origin
@@ -33,8 +32,8 @@ class LiteInfer(BaseModel):
 
     def __init__(
         self,
-        model_or_net: Any,
-        *net_inputs: Any,
+        model_or_net: object,
+        *net_inputs: object,
         context: Context | None = None,
         model_group_id: int | None = None,
         config: Mapping[str, object] | None = None,
@@ -85,7 +84,7 @@ def _mindspore() -> ModuleType:
         ) from error
 
 
-def _network(mindspore: ModuleType, model_or_net: Any) -> Any:
+def _network(mindspore: ModuleType, model_or_net: object) -> object:
     if isinstance(model_or_net, mindspore.train.Model):
         return model_or_net.predict_network
     if isinstance(model_or_net, mindspore.nn.Cell):

@@ -140,7 +140,7 @@ def formulas(
             table.primitives({name: special}, dialect, unused)(formula)
 
 
-def names_of(text: str) -> Iterator[tuple[str, tuple[Any, ...]]]:
+def names_of(text: str) -> Iterator[tuple[str, tuple[object, ...]]]:
     """Yield the names before a colon, each with what is special to it."""
     for name, given in re.findall(r"(\w+)(\(.*?\))?", text):
         yield name, ast.literal_eval(f"{given[:-1]},)") if given else ()
@@ -351,7 +351,7 @@ def _operated(b: Builder, sign: ast.AST, *operands: Value) -> Value:
 
 
 def _called(
-    b: Builder, function: ast.expr, arguments: list[Value], named: dict[str, Any], scope: _Scope
+    b: Builder, function: ast.expr, arguments: list[Value], named: dict[str, Value], scope: _Scope
 ) -> Value:
     name = function.id if isinstance(function, ast.Name) else ""
     if name[:1].isupper():
@@ -363,7 +363,7 @@ def _called(
     return (_PLAIN.get(name) or _value(b, function, scope))(*arguments, **named)
 
 
-def _written(b: Builder, op_type: str, operands: list[Value], attributes: dict[str, Any]) -> Value:
+def _written(b: Builder, op_type: str, operands: list[Value], attributes: dict[str, Value]) -> Value:
     if op_type == "Where":
         condition, first, second = operands
         first = b.like(first, second) if isinstance(first, int | float) else first

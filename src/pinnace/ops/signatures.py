@@ -54,9 +54,9 @@ WITHOUT_EFFECT = frozenset(f"{_NOTES} {_OF_TRAINING} {_OF_CONVERTER}".split())
 class Signature:
     """The arguments of a primitive and their defaults, `GIVEN` or `DERIVED` where they have none."""
 
-    inputs: Mapping[str, Any]
+    inputs: Mapping[str, object]
     """Those that are inputs of a node, in order."""
-    defaults: Mapping[str, Any]
+    defaults: Mapping[str, object]
     """Those of all arguments: MindSpore has moved some from attributes to inputs."""
     attributes: Collection[str]
     """Those that are attributes of a node."""
@@ -105,7 +105,7 @@ def _text() -> str:
     return resources.files(__package__).joinpath("signatures.jsonl").read_text(encoding="utf-8")
 
 
-def same(value: Any, default: Any) -> bool:
+def same(value: object, default: object) -> bool:
     """Return whether a value that a file gives is the default.
 
     One number stands for a tuple of it, and float32 is as exact as a file is.

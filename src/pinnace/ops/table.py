@@ -55,13 +55,13 @@ Tensors = tuple[ir.Value, ...]
 Ints = tuple[int, ...]
 Floats = tuple[float, ...]
 Dims = tuple[int | ir.Value, ...]
-Items = tuple[Any, ...]
+Items = tuple[Value, ...]
 Dtype = ir.DataType
 
 Lowering = Callable[..., Value]
 _L = TypeVar("_L", bound=Lowering)
 
-_CONVERT: dict[Any, Callable[[Builder, Value], Any]] = {
+_CONVERT: dict[Any, Callable[[Builder, Value], Value]] = {
     Tensor: Builder.tensor,
     Tensors: binding.tensors,
     int: binding.int_,
@@ -79,14 +79,14 @@ _CONVERT: dict[Any, Callable[[Builder, Value], Any]] = {
 class OneOf:
     """`OneOf[table]` is the type of an argument that is a key of a table; its value goes to the lowering."""
 
-    def __init__(self, table: Mapping[Any, Any]) -> None:
+    def __init__(self, table: Mapping[object, Value]) -> None:
         self.table = table
 
-    def __class_getitem__(cls, table: Mapping[Any, Any]) -> OneOf:
+    def __class_getitem__(cls, table: Mapping[object, Value]) -> OneOf:
         return cls(table)
 
 
-def _chosen(table: Mapping[Any, Any], b: Builder, value: Value) -> Any:
+def _chosen(table: Mapping[object, Value], b: Builder, value: Value) -> Value:
     key = _CONVERT[type(next(iter(table)))](b, value)
     if key not in table:
         raise Unsupported(f"is {key!r}, and supported are only {', '.join(map(repr, table))}")
@@ -120,10 +120,10 @@ class Arguments:
     They are no dataclasses only because making these would take half a millisecond each at every import.
     """
 
-    def __init__(self, **values: Any) -> None:
+    def __init__(self, **values: object) -> None:
         self.__dict__.update(values)
 
-    def but(self, **changes: Any) -> Self:
+    def but(self, **changes: object) -> Self:
         """The same with other values of some fields."""
         return type(self)(**{**self.__dict__, **changes})
 
@@ -131,10 +131,10 @@ class Arguments:
 @dataclass(frozen=True)
 class _Parameter:
     name: str
-    convert: Callable[[Builder, Value], Any] | None
+    convert: Callable[[Builder, Value], Value] | None
     optional: bool
-    default: Any
-    kind: Any
+    default: Value
+    kind: inspect._ParameterKind
     keyword: str
     names: tuple[str, ...]
     """Those of the attribute that it may be: its own, then others; of a record those of its fields."""
@@ -155,7 +155,7 @@ class Primitive:
     lowering: Lowering
     unused: frozenset[str] = frozenset()
     """Arguments without effect on inference, taken or not."""
-    given: tuple[Any, ...] = ()
+    given: tuple[object, ...] = ()
     """The first parameters of the lowering, after the builder, in a family."""
 
     @property
@@ -192,18 +192,18 @@ class Primitive:
     def _by_name(self) -> frozenset[str]:
         return frozenset(name for p in self._parameters if p.by_name for name in p.names)
 
-    def lower(self, b: Builder, inputs: Sequence[Value], attributes: Mapping[str, Any]) -> Value:
+    def lower(self, b: Builder, inputs: Sequence[Value], attributes: Mapping[str, Value]) -> Value:
         """Emit the ONNX nodes of one application and return its value.
 
         Raises `Unsupported` where an argument is missing, of a kind that cannot be lowered, or says what the
         lowering would leave out.
         """
-        bound: list[Any] = []
-        named: dict[str, Any] = {}
+        bound: list[Value] = []
+        named: dict[str, Value] = {}
         rest = list(inputs)
         by_name = attributes
 
-        def value_of(p: _Parameter) -> Any:
+        def value_of(p: _Parameter) -> Value:
             if p.record is not None:
                 return p.record(**{field.keyword: value_of(field) for field in p.fields})
             return _convert(b, p, rest.pop(0)) if rest and not p.by_name else _attribute(b, p, by_name)
@@ -245,10 +245,10 @@ class Primitive:
                 raise Unsupported(f"has {len(inputs)} inputs, but only {taken} are known")
             _check(b, "argument", name, value, default)
 
-    def _check_attribute(self, b: Builder, name: str, value: Any) -> None:
+    def _check_attribute(self, b: Builder, name: str, value: Value) -> None:
         """Refuse an attribute that the lowering does not take, unless it says nothing."""
         signature = signatures.find(self.dialect, self.name)
-        known: Mapping[str, Any] = signature.defaults if signature else {}
+        known: Mapping[str, object] = signature.defaults if signature else {}
         given = next((n for n in (name, *_also(name)) if n in known), None)
         if given is not None:
             _check(b, "attribute", name, value, known[given])
@@ -259,7 +259,7 @@ class Primitive:
             warn(f"{self.name} has an attribute {name!r} ({value!r}) that no primitive takes: it is ignored")
 
 
-def _check(b: Builder, kind: str, name: str, value: Any, default: Any) -> None:
+def _check(b: Builder, kind: str, name: str, value: Value, default: object) -> None:
     """Refuse an argument that is not what it is where nobody gives it."""
     if value is None or default is signatures.DERIVED:
         return
@@ -287,7 +287,7 @@ def _parameter(p: inspect.Parameter, hint: Any, all_names: set[str]) -> _Paramet
     return _Parameter(name, _converter(hint), optional, p.default, p.kind, p.name, names)
 
 
-def _converter(hint: Any) -> Callable[[Builder, Value], Any] | None:
+def _converter(hint: Any) -> Callable[[Builder, Value], Value] | None:
     if isinstance(hint, OneOf):
         return partial(_chosen, hint.table)
     if typing.get_origin(hint) is Literal:
@@ -295,14 +295,16 @@ def _converter(hint: Any) -> Callable[[Builder, Value], Any] | None:
     return _CONVERT.get(hint)
 
 
-def _fields(record: type[Arguments], kind: Any, all_names: set[str]) -> tuple[_Parameter, ...]:
+def _fields(
+    record: type[Arguments], kind: inspect._ParameterKind, all_names: set[str]
+) -> tuple[_Parameter, ...]:
     hints = typing.get_type_hints(record)
     empty = inspect.Parameter.empty
     parameters = [inspect.Parameter(name, kind, default=getattr(record, name, empty)) for name in hints]
     return tuple(_parameter(p, hints[p.name], all_names | hints.keys()) for p in parameters)
 
 
-def _attribute(b: Builder, p: _Parameter, attributes: Mapping[str, Any]) -> Any:
+def _attribute(b: Builder, p: _Parameter, attributes: Mapping[str, Value]) -> Value:
     for name in p.names:
         if name in attributes:
             return _convert(b, p, attributes[name])
@@ -313,7 +315,7 @@ def _attribute(b: Builder, p: _Parameter, attributes: Mapping[str, Any]) -> Any:
     raise Unsupported(f"argument {p.name!r} is missing")
 
 
-def _convert(b: Builder, p: _Parameter, value: Value) -> Any:
+def _convert(b: Builder, p: _Parameter, value: Value) -> Value:
     if p.convert is None or (value is None and p.optional):
         return value
     try:
@@ -335,7 +337,7 @@ def primitive(*names: str, dialect: Dialect = Dialect.MINDSPORE, unused: str = "
 
 
 def primitives(
-    table: Mapping[str, Any], dialect: Dialect = Dialect.MINDSPORE, unused: str = ""
+    table: Mapping[str, object], dialect: Dialect = Dialect.MINDSPORE, unused: str = ""
 ) -> Callable[[_L], _L]:
     """Enter one lowering for a family of primitives: names, parted by blanks -> what is special to them.
 

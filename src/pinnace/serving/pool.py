@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from time import monotonic, perf_counter_ns
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypeVar
 
 from pinnace.errors import (
     DataMismatchError,
@@ -22,6 +22,8 @@ from pinnace.serving.request import Blocking, Request, Submitted
 from pinnace.serving.threads import WorkerGroup, WorkerThreads
 from pinnace.serving.visit import visits, visits_once
 from pinnace.serving.worker import Worker
+
+T = TypeVar("T")
 
 if TYPE_CHECKING:  # importing an engine is slow, and every process imports this module
     from pinnace.engines.protocol import Executable
@@ -144,7 +146,7 @@ class Workers(WorkerThreads):
             raise PredictTimeoutError(f"the prediction {what} when its timeout of {timeout} s expired")
         return request.results()
 
-    def submit(self, arrays: Sequence[Array], present: Callable[[list[Array]], Any]) -> Future[Any]:
+    def submit(self, arrays: Sequence[Array], present: Callable[[list[Array]], T]) -> Future[T]:
         """Queue a request; the future gets `present(results)`.
 
         Raises as `run` does, except for errors of the run itself.

@@ -27,12 +27,13 @@ Given = Sequence[SupportsArray] | Mapping[str, SupportsArray]
 """Inputs of a prediction, in the order of the model's or by their names."""
 
 
-def check_inputs(inputs: Any) -> None:
+def check_inputs(inputs: object) -> None:
     """Raise `ArgumentTypeError` unless `inputs` is a list, tuple or dict of tensors or arrays."""
-    named = isinstance(inputs, Mapping)
-    if not named and not isinstance(inputs, tuple):
-        check_type("inputs", inputs, list)
-    for place, value in enumerate(inputs.values() if named else inputs):
+    if isinstance(inputs, Mapping):
+        inputs = tuple(inputs.values())
+    elif not isinstance(inputs, tuple):
+        inputs = check_type("inputs", inputs, list)
+    for place, value in enumerate(inputs):
         if isinstance(value, type) or not any(hasattr(value, name) for name in _INTERFACES):
             raise ArgumentTypeError(f"inputs element must be Tensor, but got {type(value)} at index {place}.")
 

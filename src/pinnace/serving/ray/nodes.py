@@ -25,7 +25,7 @@ class ActorResources:
     `most` is the number of such actors that fit on the idle cluster.
     """
 
-    options: Mapping[str, Any]
+    options: Mapping[str, object]
     threads: int
     most: int
 
