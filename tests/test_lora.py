@@ -318,7 +318,7 @@ def test_what_does_not_fit_changes_nothing(model: Model, tmp_path: Path) -> None
     refused(ArgumentValueError, "'block.0.to_q.dora_scale' is not a known name in a LoRA", good, **more)
     lonely = {"block.0.to_k.lora_A.weight": normal(2, 32)}
     refused(ModelFormatError, "'block.0.to_k' has only one of its two matrices", good, **lonely)
-    refused(ModelFormatError, "it holds no matrices", {})
+    refused(ModelFormatError, "it has no matrices", {})
     stray = {"lora_unet_block_0_to_k.alpha": np.array(1, np.float32)}
     refused(ArgumentValueError, "has an alpha and no matrices", good, kohya, **stray)
     whole = {"block.0.to_q.lora_A.weight": np.ones((2, 32), np.int32)}

@@ -626,5 +626,5 @@ def test_text_has_no_place_in_shared_memory(tmp_path):
     nodes = [helper.make_node("Identity", ["x"], ["y"])]
     kind = TensorProto.STRING
     path = saved(tmp_path / "text.onnx", nodes, [("x", ["n"], kind)], [("y", ["n"], kind)])
-    with pytest.raises(EngineError, match="'x' holds text"):
+    with pytest.raises(EngineError, match="'x' contains text"):
         DataParallel(path, on_ascend(), device_ids=[0])

@@ -73,5 +73,5 @@ def test_means_are_over_outputs():
 def test_another_shape_and_text_are_refused_by_name():
     with pytest.raises(DataMismatchError, match=r"'a' has shape \[2\], and its reference \[1, 2\]"):
         compare({"a": np.zeros(2)}, {"a": np.zeros((1, 2))})
-    with pytest.raises(DataMismatchError, match="'a' holds text"):
+    with pytest.raises(DataMismatchError, match="'a' contains text"):
         compare({"a": np.array(["x"])}, {"a": np.array([0])})

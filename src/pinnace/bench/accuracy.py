@@ -52,7 +52,7 @@ def _compare(name: str, output: Array, reference: Array) -> Closeness:
     try:
         got, want = output.astype(np.float64).ravel(), reference.astype(np.float64).ravel()
     except ValueError:
-        raise DataMismatchError(f"output {name!r} holds text, for which no error is defined") from None
+        raise DataMismatchError(f"output {name!r} contains text, for which no error is defined") from None
     return Closeness(name, 100 * relative_error(got, want), cosine(got, want))
 
 

@@ -82,7 +82,7 @@ def _chosen(recipe: Recipe, store: Store | None) -> EngineChoice:
     from pinnace.engines.speed.choice import EngineChoice, chosen
 
     target = recipe.target
-    default = EngineChoice(by_rule(target), target.precision, "by rule: no figures for this processor")
+    default = EngineChoice(by_rule(target), target.precision, "by rule: no figures for this CPU")
     if has_collectives(graph.model):
         return default._replace(why="by rule: one rank's part of a model")
     precisions = (HALF, FP32) if target.precision == HALF and sixteen_bit_type() else (FP32,)

@@ -62,7 +62,7 @@ def _check(how: Preparation, channels: int) -> None:
         raise ArgumentValueError(f"a picture has 1 or 3 channels, and the input wants {channels}")
     for name, numbers in (("mean", how.mean), ("std", how.std)):
         if len(numbers) not in (1, channels):
-            raise ArgumentValueError(f"{name} holds {len(numbers)} numbers for {channels} channel(s)")
+            raise ArgumentValueError(f"{name} has {len(numbers)} numbers for {channels} channel(s)")
     if 0 in how.std:
         raise ArgumentValueError("std must not be 0: the values are divided by it")
     if how.crop is not None and not 0 < how.crop <= 1:

@@ -31,7 +31,7 @@ def read(source: Source) -> ir.Model:
     try:
         proto.ParseFromString(outline(source.data, _MODEL, _reference, SMALL, source.name))
         if not proto.HasField("graph"):
-            raise ModelFormatError(f"{source.name}: is not an ONNX model: it holds no graph")
+            raise ModelFormatError(f"{source.name}: is not an ONNX model: it has no graph")
         nodes = list(every_node(proto))
         make_dense(proto, nodes, source.name)
         for node in nodes:

@@ -96,4 +96,4 @@ class _SlotRunner:
 def _check(ports: Sequence[Port]) -> None:
     for port in ports:
         if port.dtype.name == "STRING":
-            raise EngineError(f"{port.name!r} holds text, which shared memory cannot hold")
+            raise EngineError(f"{port.name!r} contains text, which shared memory cannot hold")

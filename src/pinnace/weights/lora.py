@@ -109,11 +109,11 @@ def read(path: Path) -> list[Pair]:
         side = down if (part["peft"] or part["kohya"] or part["diffusers"]) in _DOWN else up
         module = _module(part["module"])
         if module in side:
-            raise ArgumentValueError(f"{path}: {key!r} repeats {module!r}: the file holds two adapters")
+            raise ArgumentValueError(f"{path}: {key!r} repeats {module!r}: the file has two adapters")
         side[module] = array
     lonely = down.keys() ^ up.keys()
     if lonely or not down:
-        what = f"{min(lonely)!r} has only one of its two matrices" if lonely else "it holds no matrices"
+        what = f"{min(lonely)!r} has only one of its two matrices" if lonely else "it has no matrices"
         raise ModelFormatError(f"{path}: {what}")
     if stray := alphas.keys() - down.keys():
         raise ArgumentValueError(f"{path}: {min(stray)!r} has an alpha and no matrices")

@@ -236,7 +236,7 @@ class Source:
             real = path.resolve(strict=True)
         except (OSError, ValueError, RuntimeError) as error:  # RuntimeError: a loop, before Python 3.13
             raise ModelFormatError(
-                f"{self.name}: cannot open {location!r}, which holds the weights of {name!r}: {error}"
+                f"{self.name}: cannot open {location!r}, which has the weights of {name!r}: {error}"
             ) from None
         if os.path.isabs(location) or not real.is_relative_to(self.folder.resolve()):
             raise ModelFormatError(

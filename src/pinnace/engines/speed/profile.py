@@ -59,12 +59,12 @@ class MachineProfile:
 
 
 def built_in() -> MachineProfile:
-    """Return the profile of the table for this processor; one without rates if the table has none."""
+    """Return the profile of the table for this CPU; one without rates if the table has none."""
     table = _table()
     for feature, record in table.items():
         if feature in processor.features():
             return from_record(record, table)
-    return MachineProfile("no measurement, and no table for this processor", {})
+    return MachineProfile("no measurement and no table for this CPU", {})
 
 
 def from_record(record: Record, others: Mapping[str, Record] = _NONE) -> MachineProfile:

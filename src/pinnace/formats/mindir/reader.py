@@ -74,7 +74,7 @@ def read(source: Source) -> Program:
     except (DecodeError, UnicodeDecodeError) as error:  # raised by protobuf without its C extension
         raise ModelFormatError(f"{source.name}: is not a MindIR model: {error}") from None
     if not model.HasField("graph"):
-        raise ModelFormatError(f"{source.name}: is not a MindIR model: it holds no graph")
+        raise ModelFormatError(f"{source.name}: is not a MindIR model: it has no graph")
     return _MindirReader(source, model).program()
 
 

@@ -44,7 +44,7 @@ class Buffer:
             self.begins.append(begin)
             end = begin + tensor.nbytes
         if end > LIMIT:
-            raise TooLarge(f"the file takes {end} bytes, and a FlatBuffer holds {LIMIT}")
+            raise TooLarge(f"the file takes {end} bytes, but a FlatBuffer can have only {LIMIT}")
 
     def write(self, file: BinaryIO) -> None:
         """Write the file. Raises OSError."""
