@@ -106,7 +106,7 @@ _ELEMENTWISE: Rules = rules(
         if rank(X) != 4 or not is_float(X) or len([d for d in static_shape(slope) if d != 1]) > 1 or static_shape(slope)[-3:][:1] != shape(X)[1:2]:
             raise Unsupported("is not by channel")
         nchw(PReLUFusion(nhwc(X), flat(slope)))
-    Add("AddFusion") Sub("SubFusion") Mul("MulFusion") Div("DivFusion") And("LogicalAnd") Or("LogicalOr") Xor("NotEqual") Equal("Equal") Greater("Greater") GreaterOrEqual("GreaterEqual") Less("Less") LessOrEqual("LessEqual"): primitive, A, B ->
+    Add("AddFusion") Sub("SubFusion") Mul("MulFusion") Div("DivFusion") And("LogicalAnd") Or("LogicalOr") Equal("Equal") Greater("Greater") GreaterOrEqual("GreaterEqual") Less("Less") LessOrEqual("LessEqual"): primitive, A, B ->
         over(primitive, A, B)
     Pow: X, Y -> over("PowFusion", X, cast(Y, dtype(X)))
     Mod: A, B, fmod: int = 0 ->

@@ -27,6 +27,9 @@ _ARCTANGENT = (
 )
 """Arctangent of x over x, as a polynomial of the square of x, to 2e-8 (Abramowitz and Stegun, 4.4.49)."""
 
+_REDUCTIONS = {"add": "Add", "mul": "Mul", "max": "Max", "min": "Min"}
+_MOST = 1 << 8
+"""Elements that are written one by one."""
 RULES: Rules = rules(
     __name__,
     """
@@ -48,6 +51,7 @@ RULES: Rules = rules(
     Asin: input -> arctangent(input / Sqrt(1.0 - input * input))
     Acos: input -> pi / 2 - arctangent(input / Sqrt(1.0 - input * input))
     Softsign: input -> input / (Abs(input) + 1.0)
+    Xor: A, B -> (A & Not(B)) | (B & Not(A))
     BitShift: X, Y, direction: str ->
         grown = cast(Pow(constant(2.0, np.float64), cast(Y, DOUBLE)), UINT64)
         if direction == "LEFT":
@@ -77,6 +81,12 @@ RULES: Rules = rules(
         recurrence(kind, inputs, direction, activations, layout, linear_before_reset)
     GridSample: X, grid, align_corners: int = 0, mode: str = "linear", padding_mode: str = "zeros" ->
         sampled(X, grid, bool(align_corners), mode, padding_mode)
+    AffineGrid: theta, size, align_corners: int = 0 ->
+        corners(theta, bool(align_corners))
+    ScatterND: data, indices, updates, reduction: str = "none" ->
+        one_by_one(_REDUCTIONS[reduction], data, indices, updates)
+    ScatterElements: data, indices, updates, axis: int = 0, reduction: str = "none" ->
+        one_by_one(_REDUCTIONS[reduction], data, places_of(indices, axis % rank(data)), Reshape(updates, [-1]))
     Einsum: *inputs, equation: str -> summed(equation, *inputs)
     """,
 )
@@ -142,3 +152,41 @@ def _summed(b: Builder, equation: str, *x: ir.Value) -> ir.Value:
     assert product is not None
     gone = list(range(len(kept), len(letters)))
     return b.op("ReduceSum", product, gone, keepdims=0) if gone else product
+
+
+@function
+def _corners(b: Builder, theta: ir.Value, aligned: bool) -> ir.Value:
+    """The places of an AffineGrid whose size the model declares."""
+    declared = b.declared[0].shape if b.declared and b.declared[0] else None
+    if declared is None or None in declared:
+        raise Unsupported("is of a size that only the run knows")
+    sizes = [d for d in declared[1:-1] if d is not None]
+    steps = [np.linspace(-1, 1, n) if aligned else (2 * np.arange(n) + 1) / n - 1 for n in sizes]
+    grid = np.meshgrid(*steps, indexing="ij")
+    places = np.stack([*grid[::-1], np.ones_like(grid[0])], -1).reshape(-1, len(sizes) + 1)
+    known = b.constant(places, b.dtype(theta).numpy())
+    return b.reshape(b.op("MatMul", known, b.transpose(theta, [0, 2, 1])), [-1, *sizes, len(sizes)])
+
+
+@function
+def _places_of(b: Builder, indices: ir.Value, axis: int) -> ir.Value:
+    """The places that ScatterElements writes, as ScatterND takes them."""
+    dims = b.static_shape(indices)
+    at = [b.constant(place.reshape(-1, 1), np.int64) for place in np.indices(dims)]
+    at[axis] = b.op("Reshape", b.cast(indices, ir.DataType.INT64), [-1, 1])
+    return b.op("Concat", *at, axis=1)
+
+
+@function
+def _one_by_one(b: Builder, operator: str, data: ir.Value, indices: ir.Value, updates: ir.Value) -> ir.Value:
+    """A ScatterND that combines what is written with what is there."""
+    *rows, depth = b.static_shape(indices)
+    count = int(np.prod(rows))
+    if count > _MOST:
+        raise Unsupported(f"writes {count} elements, and {_MOST} are supported")
+    places = b.op("Reshape", indices, [count, depth])
+    values = b.reshape(updates, [count, *b.static_shape(updates)[len(rows) :]])
+    for i in range(count):
+        place, value = (b.op("Slice", x, [i], [i + 1], [0]) for x in (places, values))
+        data = b.op("ScatterND", data, place, b.op(operator, b.op("GatherND", data, place), value))
+    return data

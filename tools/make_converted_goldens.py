@@ -1,0 +1,73 @@
+"""Keep models that Pinnace converts to `.ms` and MindSpore Lite runs to what onnxruntime computes.
+
+    python tools/make_converted_goldens.py LITE tests/data/converted      # LITE: python with mindspore_lite 2.0.0
+
+For each of ONNX's operator tests in `CASES`, and a small network, it writes NAME.onnx, NAME.ms, and NAME.npz
+with inputs (x0, x1, ...) and MindSpore Lite's results (y0, y1, ...). Ends with an error if one is not right.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import onnx
+from converter_table import Server, arrays
+from make_ms_models import network
+from onnx.backend.test.loader import load_model_tests
+from onnx_backend import by_onnxruntime
+
+from pinnace.converter.convert import Options, convert
+from pinnace.types import ModelType
+from pinnace.weights.source import Source
+
+CASES = """
+add_bcast and_bcast4v3d argmax_keepdims_random attention_3d averagepool_2d_pads celu clip concat_3d_axis_1
+conv_with_strides_and_asymmetric_padding convtranspose_pads depthtospace_crd_mode_example elu_example
+expand_dim_changed flatten_axis2 gather_1 gelu_tanh_1 gemm_default_vector_bias globalaveragepool
+group_normalization_example gru_defaults hardsigmoid instancenorm_epsilon layer_normalization_4d_axis1
+leakyrelu_example logsoftmax_axis_1 lrn lstm_defaults matmul_4d maxpool_2d_pads nonzero_example
+prelu_broadcast resize_upsample_scales_linear_align_corners rms_normalization_4d_axis1 scatternd sinh slice
+softmax_axis_1 spacetodepth_example tile transpose_all_permutations_4 unsqueeze_two_axes where_example xor3d
+"""
+TOLERANCE = 2e-5
+"""MindSpore Lite's exponential is an approximation."""
+
+
+def main(interpreter: str, out: Path) -> None:
+    out.mkdir(exist_ok=True)
+    models = {
+        case.name.removeprefix("test_"): (case.model, arrays(case.data_sets[0][0]))
+        for case in load_model_tests(kind="node")
+        if case.name.removeprefix("test_") in CASES.split()
+    }
+    image = np.random.default_rng(0).normal(size=(1, 3, 16, 16)).astype(np.float32)
+    models["network"] = (network(), [image])
+    wrong = sorted(set(CASES.split()) - models.keys())
+    with tempfile.TemporaryDirectory() as folder:
+        server = Server(interpreter, "run_in_lite.py", Path(folder))
+        for name, (model, inputs) in models.items():
+            content = model.SerializeToString()
+            expected = by_onnxruntime(content, inputs)
+            try:
+                options = Options(save_type=ModelType.MINDIR_LITE)
+                (path,) = convert(Source.of_buffer(content), None, out / name, options).files
+                given = server(path, inputs)
+                for x, y in zip(given, expected, strict=True):
+                    np.testing.assert_allclose(x, y, rtol=TOLERANCE, atol=TOLERANCE, strict=True)
+            except Exception as error:
+                (out / f"{name}.ms").unlink(missing_ok=True)
+                print(f"{name}: {' '.join(str(error).split())[:150]}")
+                wrong.append(name)
+                continue
+            onnx.save(model, out / f"{name}.onnx")
+            named = {f"x{i}": x for i, x in enumerate(inputs)} | {f"y{i}": y for i, y in enumerate(given)}
+            np.savez_compressed(out / f"{name}.npz", **named)
+    if wrong:
+        sys.exit(f"not right: {' '.join(wrong)}")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], Path(sys.argv[2]))
