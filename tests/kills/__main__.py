@@ -225,6 +225,7 @@ def main() -> int:
     began = time.monotonic()
     with tempfile.TemporaryDirectory() as folder:
         os.environ["PINNACE_CACHE_DIR"] = f"{folder}/cache"
+        os.environ["PINNACE_CACHE_KEEP"] = "before"
         roster._FOLDER = Path(folder)  # apart from those of other jobs
         number = 0
         while sum(done.values()) < options.count:
