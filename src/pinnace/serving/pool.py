@@ -105,8 +105,8 @@ class Workers(WorkerThreads):
             if timeout is None and self._direct and arrived > self._crowded_until and not self._waiting:
                 for idle in self._workers:
                     try:
-                        del idle.token
-                    except AttributeError:
+                        del idle.token[0]
+                    except KeyError:
                         continue
                     worker, turn = idle, idle.turn  # no call before: a signal handler could raise in it
                     break
@@ -278,7 +278,7 @@ class Workers(WorkerThreads):
             worker.adopt(self._executables[worker.group])
             if not self._waiting:
                 worker.turn += 1
-                worker.token = None
+                worker.token[0] = None
                 if self._closed:
                     self._changed.notify_all()
                 return []

@@ -128,7 +128,7 @@ class WorkerThreads:
         if lost:
             self._waiting.clear()
             for worker in self._workers:
-                worker.token = None
+                worker.token[0] = None
             self._trial, self._freed = threading.Lock(), True
             self._closed = self._closed or lost
 
@@ -139,7 +139,7 @@ class WorkerThreads:
         """
         if worker.turn == turn:
             worker.turn = turn + 1
-            worker.token = None
+            worker.token[0] = None
         if self._closed or worker.executable is not self._executables[worker.group]:
             with self._lock:
                 self._adopt()
@@ -154,7 +154,7 @@ class WorkerThreads:
                 try:
                     worker.adopt(self._executables[worker.group])
                 finally:
-                    worker.token = None
+                    worker.token[0] = None
 
     def _check_open(self) -> None:
         if self._closed:

@@ -32,18 +32,16 @@ def log_failure(arrays: Sequence[Array], error: BaseException) -> None:
 class Worker:
     """A place to run: its execution, the cores that it is bound to, and its counts.
 
-    One thread at a time runs on it: a caller that took it while idle, or its own thread. An idle worker has
-    the attribute `token`; the one thread that could delete it has the worker, and sets it again afterwards.
+    One thread at a time runs on it: a caller that took it while idle, or its own thread. `token` of an idle
+    worker has an item, which one thread alone can delete: that thread has the worker, and puts it back.
     """
-
-    __slots__ = ("__dict__", "token")  # of an attribute in a slot, only one thread's `del` succeeds
 
     def __init__(self, executable: Executable, cores: frozenset[int], group: int = 0) -> None:
         """`group` is the number of its worker group in the pool."""
         self.cores, self.group, self.tally = cores, group, Tally()
         self.thread: threading.Thread | None = None
         self.wake: SimpleQueue[None] = SimpleQueue()
-        self.token = None
+        self.token = {0: None}
         self.turn = 0  # number of times it was returned to the pool
         self.dismissed = False
         self.within = 0  # nested requests of callbacks since the last queued request
@@ -54,13 +52,13 @@ class Worker:
     @property
     def idle(self) -> bool:
         """True if no thread has it."""
-        return hasattr(self, "token")
+        return bool(self.token)
 
     def taken(self) -> bool:
         """Take it if it is idle. Returns whether this thread has it now."""
         try:
-            del self.token
-        except AttributeError:
+            del self.token[0]
+        except KeyError:
             return False
         return True
 
