@@ -12,7 +12,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from pinnace import Context, ModelParallelRunner, PinnaceWarning
 from pinnace.errors import ConfigError, EngineError
-from pinnace.serving import pool
+from pinnace.serving import batching
 
 W = np.random.default_rng(0).standard_normal((16, 4)).astype(np.float32)
 LONG = 300
@@ -133,7 +133,7 @@ def test_no_memory_for_a_batch(dense, monkeypatch, part):
     def fail(*_):
         raise MemoryError
 
-    monkeypatch.setattr(pool, part, fail)
+    monkeypatch.setattr(batching, part, fail)
     with started(dense, rows=4, delay=60_000_000) as runner:
         futures = [runner.submit([np.full((1, 16), i, np.float32)]) for i in range(4)]
         for i, future in enumerate(futures):
