@@ -131,8 +131,8 @@ class BaseModel(EngineOwner):
         device, such as "gpu:1", with a note if it is simulated; several are separated by ", ".
 
         "engine" and "precision" are those in use, "form" what `pinnace tune --max-error` found; "threads"
-        and "workers" are their numbers; "file" and "model_type" are of the build; "tuned" is
-        "yes" or "no"; "cache" is "loaded" from the compile cache, "written" to it, "to be written" after the
+        and "workers" are their numbers; "file" and "model_type" are of the build; "why" is the reason for
+        the engine; "tuned" is "yes" or "no"; "cache" is "loaded" from the compile cache, "written" to it, "to be written" after the
         build, "not kept", or "off"; "build" is the time of each stage. Other keys are the file's user info.
         """
         check_type("key", key, str)

@@ -13,11 +13,16 @@ from pinnace.cli.options import AsJson
 
 if TYPE_CHECKING:
     from pinnace.engines.devices import Device
+    from pinnace.engines.speed.profile import MachineProfile
 
 
 def devices(
     measure: Annotated[
-        bool, typer.Option("--measure", help="Measure the memory bandwidth, with copies by all cores.")
+        bool,
+        typer.Option(
+            "--measure",
+            help="Measure the engines, which decides between them, and the memory bandwidth: a minute.",
+        ),
     ] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -28,22 +33,29 @@ def devices(
     cores.
     """
     from pinnace.bench.bandwidth import memory_bandwidth
-    from pinnace.cli.console import progress
+    from pinnace.cli import speed
+    from pinnace.cli.console import progress, table
     from pinnace.engines.devices import devices
 
     found = devices()
-    bandwidth = None
+    bandwidth = profile = None
     if measure:
         with progress("Copying memory"):
             bandwidth = memory_bandwidth()
+        profile = speed.measured()
     if as_json:
-        print(json.dumps(_as_json(found, bandwidth), indent=2))
-    else:
-        _show(found, bandwidth)
+        print(json.dumps(_as_json(found, bandwidth, profile), indent=2))
+        return
+    _show(found, bandwidth)
+    if profile:
+        table("billions of multiplications or elements per second", speed.rows(profile), speed.head())
 
 
-def _as_json(found: Sequence[Device], bandwidth: float | None) -> list[dict[str, Any]]:
+def _as_json(
+    found: Sequence[Device], bandwidth: float | None, profile: MachineProfile | None
+) -> list[dict[str, Any]]:
     """Return the devices, the first of which is the CPU."""
+    from pinnace.engines.speed.profile import as_record
     from pinnace.machine import processor
     from pinnace.machine.caches import caches
 
@@ -52,6 +64,7 @@ def _as_json(found: Sequence[Device], bandwidth: float | None) -> list[dict[str,
         "instruction_sets": processor.instruction_sets(),
         "caches": [asdict(cache) for cache in caches()],
         "memory_bandwidth": bandwidth,
+        "speed": None if profile is None else as_record(profile)["rates"],
     }
     first, *others = (device.as_json() for device in found)
     return [first | {"processor": cpu}, *others]

@@ -50,12 +50,14 @@ def tune(
     from pinnace.bench.tuning import FEWER, compete
     from pinnace.cli.console import note
     from pinnace.cli.fewer import forms_within, show_forms
+    from pinnace.cli.speed import fill_in
 
     if forget:
         _forget(model, config, as_json)
         return
     if data and max_error is None:
         raise typer.BadParameter("--data is for --max-error")
+    fill_in()
     bounds = {name: BOUNDS[name] if error is None else error for name in _precisions(precision)}
     numbers = _numbers(threads, workers)
     seconds = (120.0 if max_error else 30.0) if seconds is None else seconds

@@ -14,13 +14,13 @@ from pinnace.options.target import Target
 
 FP32, HALF = "enforce_fp32", "preferred_fp16"
 
-_WORTH = 0.9
+WORTH = 0.9
 """Time over onnxruntime's below which OpenVINO is chosen: it builds more slowly, and packs weights into
 memory of each process."""
 
 
 class EngineChoice(NamedTuple):
-    """How to run a model, and why."""
+    """Engine and precision for a model, and why."""
 
     provider: str
     precision: str
@@ -44,7 +44,7 @@ def chosen(
         seconds = profile.seconds(work, "openvino", precision, threads)
         if seconds is not None:
             ways["openvino", precision] = seconds
-    best = min(ways, key=lambda way: ways[way] * (1 if way[0] == "onnxruntime" else 1 / _WORTH))
+    best = min(ways, key=lambda way: ways[way] * (1 if way[0] == "onnxruntime" else 1 / WORTH))
     expected = ", ".join(f"{_name(*way)} {seconds * 1e3:.3g} ms" for way, seconds in ways.items())
     return EngineChoice(*best, f"expected ({profile.origin}): {expected}")
 

@@ -30,7 +30,7 @@ PICO = 1e-12
 
 @dataclass(frozen=True)
 class MachineProfile:
-    """What each class of work takes on a machine.
+    """The time of each class of work on a machine.
 
     `rates` are by engine, precision and number of threads; `origin` says where they come from.
     """
