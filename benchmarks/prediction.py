@@ -69,7 +69,7 @@ def main(arguments: list[str]) -> None:
     print(f"| typical error | {' | '.join(cells)} |")
     if losses:
         print(
-            f"\nloss of the choices in fp32: {statistics.geometric_mean(losses):.3f}, at most {max(losses):.2f}"
+            f"\nloss of choices in fp32: {statistics.geometric_mean(losses):.3f}, at most {max(losses):.2f}"
         )
 
 
