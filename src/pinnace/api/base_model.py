@@ -328,17 +328,7 @@ class BaseModel(EngineOwner):
         inputs = limited(executable.inputs, origin.target.input_shape, origin.target.dynamic_dims)
         exchange = Exchange(origin, others)
         self._run_on(workers, devices, exchange, origin.offer, inputs, origin.facts)
-        self._keep(exchange, workers)
-
-    def _keep(self, exchange: Exchange, workers: Workers) -> None:
-        """Keep the model in the background, unless it is kept, and run the kept one from then on."""
-        updating = self._updating
-
-        def install(*executables: Executable) -> None:
-            with updating:
-                workers.exchange(*executables)
-
-        exchange.keep_later(install)
+        _keep(exchange, workers, self._updating)
 
     def _run_on(
         self,
@@ -372,6 +362,16 @@ class BaseModel(EngineOwner):
             unbuilt = "the model is not built: Session is null, please build model first!"
             raise ModelStateError(failed + ("the model is closed" if self._closed else unbuilt))
         return live
+
+
+def _keep(exchange: Exchange, workers: Workers, updating: threading.RLock) -> None:
+    """Keep the model in the background, unless it is kept, and run the kept one from then on."""
+
+    def install(*executables: Executable) -> None:
+        with updating:
+            workers.exchange(*executables)
+
+    exchange.keep_later(install)
 
 
 def _device(origin: Origin) -> str:
