@@ -38,10 +38,10 @@ def convert(
     mode: Annotated[Literal["AES-GCM", "AES-CBC"], typer.Option(help="How keys encrypt.")] = "AES-GCM",
     as_json: AsJson = False,
 ) -> None:
-    """Convert a model to .mindir, for MindSpore, MindSpore Lite and Pinnace.
+    """Convert a model to MindSpore's .mindir.
 
-    It takes .onnx, .mindir and .ms files, and shows what became of the model. MindSpore loads the result by
-    mindspore.load and nn.GraphCell.
+    It takes .onnx, .mindir and .ms files, and shows what became of the model. MindSpore Lite and Pinnace run
+    the result; MindSpore loads it by mindspore.load and nn.GraphCell.
     """
     from pinnace.deferred import import_onnx_ir
 
