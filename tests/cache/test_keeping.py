@@ -109,6 +109,19 @@ def test_a_model_that_was_closed_is_kept_all_the_same(cache, product, gate):
     assert len(entries(cache)) == 1
 
 
+def test_a_model_behind_links_is_kept(cache, gate, tmp_path):
+    (tmp_path / "blobs").mkdir()
+    weight = make_model(tmp_path / "product.onnx", external="weights.bin")
+    for name, blob in (("product.onnx", "a"), ("weights.bin", "b")):
+        (tmp_path / name).rename(tmp_path / "blobs" / blob)
+        (tmp_path / name).symlink_to(tmp_path / "blobs" / blob)
+    with pinnace.Model(tmp_path / "product.onnx") as model:
+        gate.set()
+        until(is_done)
+        assert len(entries(cache)) == 1
+        assert model.predict([X])[0].get_data_to_numpy() == close_to(weight)
+
+
 def test_a_failure_is_logged_and_the_model_runs_on(cache, product, gate, caplog):
     path, weight = product
     caplog.set_level("INFO", "pinnace.build")

@@ -53,12 +53,12 @@ class Unkept:
 
     def told(self) -> dict[str, Any]:
         """Return the recipe as a message for the helper, without the model's bytes."""
-        recipe = self.recipe
+        recipe, source = self.recipe, self.recipe.source
         return {
             "path": [entry for entry in (*sys.path, str(_ROOT)) if entry],
             "parent": os.getpid(),
-            "model": None if recipe.source.path is None else str(recipe.source.path.absolute()),
-            "folder": None if recipe.source.folder is None else str(recipe.source.folder),
+            "model": source.given,
+            "folder": None if source.folder is None else str(source.folder),
             "kind": recipe.kind.name,
             "engine": recipe.engine.name.partition(" ")[0],
             "target": asdict(recipe.target),

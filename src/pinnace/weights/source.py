@@ -182,6 +182,13 @@ class Source:
         return np.frombuffer(data, kind, math.prod(shape), tensor.offset or 0).reshape(shape)
 
     @property
+    def given(self) -> str | None:
+        """The absolute path by which the model was given, maybe a symbolic link; None for a buffer."""
+        if self.path is None:
+            return None
+        return str(self.links / os.path.basename(self.name) if self.links else self.path.absolute())
+
+    @property
     def files(self) -> list[str]:
         """Other files in which weights were found, relative to `folder`."""
         return sorted(os.path.relpath(path, self.folder) for path in self.seen if path != self._own)
