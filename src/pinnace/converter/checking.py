@@ -26,12 +26,12 @@ def difference(
     Inputs are random numbers between 0 and 1 and integers of 0 and 1, with a seed. Raises ModelFormatError if
     the results have other types or shapes.
     """
-    target = Target(input_shape=input_shape)
+    target = Target(threads=1, input_shape=input_shape)
     model = source.data if source.path is None else source.path
     inputs, expected = _run(model, kind, target, None)
     if channels_last:
         inputs = [x.transpose(0, 2, 3, 1) if x.ndim == 4 else x for x in inputs]
-    _, given = _run(converted, None, Target(), inputs)
+    _, given = _run(converted, None, Target(threads=1), inputs)
     worst = 0.0
     for number, (x, y) in enumerate(zip(given, expected, strict=True)):
         if (x.dtype, x.shape) != (y.dtype, y.shape):

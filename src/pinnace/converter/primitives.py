@@ -46,6 +46,11 @@ class Primitives(Builder):
         self.channels_last: dict[str, ir.Value] = {}
         """Images with their channels last, by the name of the same with channels first."""
         self._known: dict[str, str] = {}
+        self._wholes: dict[tuple[ir.Value, ...], str] = {}  # nodes of tuples, by their items
+
+    def cast(self, x: ir.Value, dtype: ir.DataType) -> ir.Value:
+        """`x` as `dtype`; `x` itself where it is known to be that."""
+        return x if x.dtype is dtype else self.op("Cast", x, to=dtype.value)
 
     def ops(
         self, op_type: str, outputs: int, *inputs: Any, domain: str = "", **attributes: Any
@@ -57,7 +62,7 @@ class Primitives(Builder):
         """
         if op_type == "Cast" and "to" in attributes:  # of the builder's own methods
             dtype = ir.DataType(attributes["to"])
-            made = self.op("Cast", inputs[0], number_of(dtype))
+            made = self.op("Cast", *inputs, number_of(dtype))
             made.type, made.shape = ir.TensorType(dtype), inputs[0].shape
             self.declare(made)
             return (made,)
@@ -73,7 +78,7 @@ class Primitives(Builder):
             for x, name in zip(given, [*names, *[""] * (len(given) - len(names))], strict=False)
         )
         if found is not None:
-            attributes = {**_written(found), **attributes}
+            attributes = {_exported(n): v for n, v in {**_written(found), **attributes}.items()}
         return self._node(op_type, outputs, operands, attributes)
 
     def _node(
@@ -86,6 +91,7 @@ class Primitives(Builder):
             self.add(Node(self.origin, op_type, operands, made, attributes))
             return results
         whole = self.new_name()
+        self._wholes[results] = whole
         self.add(Node(self.origin, op_type, operands, (whole,), attributes))
         for place, value in enumerate(results):
             self.add(Node(self.origin, structure.ITEM, (whole, self.literal(place)), (self.names[value],)))
@@ -175,11 +181,16 @@ class Primitives(Builder):
         (result,) = self._node(primitive, 1, operands, {})
         return self.names[result]
 
-    def declare(self, x: ir.Value) -> None:
-        """Note what is known of the type of a tensor at the node that computes it."""
-        node = self.written.get(self.names.get(x, ""))
-        if node is not None and x.dtype is not None and len(node.outputs) == 1:
-            node.types = (type_of(x),)
+    def declare(self, *results: ir.Value) -> None:
+        """Note what is known of the types of a node's results: MindSpore cannot infer all when it loads."""
+        name = self.names.get(results[0], "") if len(results) == 1 else self._wholes.get(results, "")
+        node = self.written.get(name)
+        if node is None or any(x.dtype is None or x.shape is None for x in results):
+            return
+        node.types = tuple(map(type_of, results))
+        if len(results) > 1:
+            for x in results:
+                self.declare(x)
 
     def _own(self, taken: set[str], names: list[str], outputs: Sequence[ir.Value]) -> list[str]:
         """The names of outputs, with a copy for each that is an input, a constant, or an output before."""
@@ -256,6 +267,11 @@ def _written(found: signatures.Signature) -> dict[str, Literal]:
     """The attributes that have a default, with it."""
     rows = {name: found.defaults[name] for name in found.attributes}
     return {n: _plain(v) for n, v in rows.items() if v not in (signatures.GIVEN, signatures.DERIVED, None)}
+
+
+def _exported(name: str) -> str:
+    """The name of an attribute in files, which differs from that in MindSpore's definitions."""
+    return "format" if name == "data_format" else name
 
 
 def _plain(default: Any) -> Literal:

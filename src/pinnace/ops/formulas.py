@@ -162,6 +162,11 @@ def functions(module: str, rows: str, public: bool = False) -> list[Formula]:
     return list(found.values())
 
 
+def called(b: Builder, name: str, *arguments: Value) -> Value:
+    """The value of a function that formulas of all modules may call."""
+    return _FUNCTIONS["", name](b, *arguments)
+
+
 def rows_of(text: str) -> Iterator[tuple[str, str]]:
     """Yield the text before the colon of each row, and after it; rows begin at the least indent."""
     for row in re.split(r"\n    (?=[^ #\n])", text)[1:]:

@@ -2,19 +2,51 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 import onnx_ir as ir
 
 from pinnace.converter.primitives import Primitives, number_of
-from pinnace.converter.rules import Rules, rules, shapes
+from pinnace.converter.rules import Rules, resize, rules, shapes
 from pinnace.ops.formulas import function
 
-assert shapes  # its functions are those of rules
+assert resize
+assert shapes  # their functions are those of rules
 
 
 @function
 def _number(b: Primitives, to: int) -> int:
     """MindSpore's number of an element type, from ONNX's."""
     return number_of(ir.DataType(to))
+
+
+@function
+def _counted(b: Primitives, start: ir.Value, limit: ir.Value, delta: ir.Value) -> ir.Value:
+    """A Range, whose numbers are int64 or float32."""
+    dtype = b.dtype(start)
+    known = [b.known(x) for x in (start, limit, delta)]
+    bounds = [
+        b.op("TensorToScalar", x) if number is None else number.reshape(-1)[0].item()
+        for number, x in zip(known, (start, limit, delta), strict=True)
+    ]
+    made = b.op("Range", *bounds)
+    made.type = ir.TensorType(ir.DataType.FLOAT if dtype.is_floating_point() else ir.DataType.INT64)
+    made.shape = ir.Shape([None])
+    b.declare(made)
+    return b.cast(made, dtype)
+
+
+@function
+def _typed(b: Primitives, results: Any, *types: tuple[ir.DataType, Sequence[int | None] | None]) -> Any:
+    """The results of a primitive, with their element types and shapes; no shape is that of the operator's."""
+    own = b.declared[0].shape if b.declared and b.declared[0] is not None else None
+    values = results if isinstance(results, tuple) else (results,)
+    for value, (dtype, shape) in zip(values, types, strict=True):
+        shape = own if shape is None else shape
+        value.type, value.shape = ir.TensorType(dtype), None if shape is None else ir.Shape(shape)
+    b.declare(*values)
+    return results
 
 
 @function
@@ -55,7 +87,7 @@ _ELEMENTWISE: Rules = rules(
     Selu: X, alpha: float = 1.67326319217681884765625, gamma: float = 1.05070102214813232421875 ->
         if abs(alpha - 1.6732632) > 1e-6 or abs(gamma - 1.050701) > 1e-6:
             raise Unsupported("of other numbers")
-        SeLUExt(X)
+        SeLU(X)
     CumProd: x, axis: int, exclusive: int = 0, reverse: int = 0 ->
         CumProd(x, axis, exclusive=bool(exclusive), reverse=bool(reverse))
     Det: X -> MatrixDeterminant(X)
@@ -63,8 +95,10 @@ _ELEMENTWISE: Rules = rules(
         CumSum(x, axis, bool(exclusive), bool(reverse))
     Cast; saturate: input, to: int -> Cast(input, number(to))
     Elu: X, alpha: float = 1.0 -> Elu(X, alpha)
-    LeakyRelu: X, alpha: float = 0.01 -> LeakyReLUExt(X, alpha)
-    Gelu: X, approximate: str = "none" -> GeluExt(X, 1 if approximate == "tanh" else 0)
+    Gelu: X, approximate: str = "none" ->
+        if approximate != "tanh":
+            raise Unsupported("is no approximation")
+        GeLU(X)
     Softmax: input, axis: int = -1 -> Softmax(input, (axis,))
     LogSoftmax: input, axis: int = -1 -> LogSoftmax(input, axis)
     """,
@@ -108,7 +142,11 @@ _SHAPES: Rules = rules(
         StridedSlice(data, *cut(data, starts, ends, axes, steps))
     Split: input, split: Value = None, axis: int = 0, num_outputs: int | None = None ->
         sizes = sizes_of(input, split, axis)
-        ops("SplitWithSize", len(sizes), input, sizes, axis)
+        if len(sizes) == 1:
+            return input
+        whole = shape(input)
+        dims = [[size if i == axis % len(whole) else n for i, n in enumerate(whole)] for size in sizes]
+        typed(ops("SplitWithSize", len(sizes), input, sizes, axis), *[(dtype(input), d) for d in dims])
     Pad: data, pads, constant_value = None, axes: Ints | None = None, mode: str = "constant", value: float = 0.0 ->
         filled = like(value, data) if constant_value is None else constant_value
         if known(pads) is None:
@@ -121,7 +159,7 @@ _SHAPES: Rules = rules(
         if mode == "constant":
             return PadV3(data, last_first(both), filled)
         raise Unsupported("is no constant padding")
-    Range: start, limit, delta -> Range(start, limit, delta)
+    Range: start, limit, delta -> counted(start, limit, delta)
     NonZero: X -> Transpose(NonZero(X), (1, 0))
     Trilu: input, k: int = 0, upper: int = 1 ->
         Triu(input, k) if upper else Tril(input, diagonal=k)
@@ -130,8 +168,11 @@ _SHAPES: Rules = rules(
             raise Unsupported("of mode CRD")
         DepthToSpace(input, block_size=blocksize)
     TopK: X, K, axis: int = -1, largest: int = 1, sorted: int = 1 ->
-        ops("TopkExt", 2, X, known_or_declared(K, axis), axis, bool(largest), True)
-    Einsum: *inputs, equation: str -> Einsum(inputs, equation=equation)
+        if axis % rank(X) != rank(X) - 1 or not largest:
+            raise Unsupported("is not of the greatest along the last axis")
+        found = ops("TopK", 2, X, known_or_declared(K, axis), sorted=True)
+        values, places = typed(found, (dtype(X), None), (INT32, None))
+        (values, cast(places, INT64))
     """,
 )
 _REDUCTIONS: Rules = rules(
@@ -144,7 +185,8 @@ _REDUCTIONS: Rules = rules(
     ArgMax("Argmax") ArgMin("Argmin"): primitive, data, axis: int = 0, keepdims: int = 1, select_last_index: int = 0 ->
         if select_last_index:
             raise Unsupported("takes the last of equal ones")
-        places = op(primitive, data, axis, number(7))
+        dims = shape(data)
+        places = typed(op(primitive, data, axis, number(7)), (INT64, [n for i, n in enumerate(dims) if i != axis % len(dims)]))
         ExpandDims(places, axis) if keepdims else places
     """,
 )
@@ -167,14 +209,14 @@ _NETWORKS: Rules = rules(
             raise Unsupported(f"is over {size} dimensions")
         pads = in_pairs(auto_pad, pads, size)
         unit = (1, 1) if size == 2 else ()
-        y = op(f"Conv{size}D", X, W, out_channel=shape(W)[0], kernel_size=shape(W)[2:], mode=1, pad_mode="pad", pad=pads, pad_list=pads, stride=(*unit, *(strides or (1,) * size)), dilation=(*unit, *(dilations or (1,) * size)), group=group, groups=group)
+        y = typed(op(f"Conv{size}D", X, W, out_channel=shape(W)[0], kernel_size=shape(W)[2:], mode=1, pad_mode="pad", pad=pads, pad_list=pads, stride=(*unit, *(strides or (1,) * size)), dilation=(*unit, *(dilations or (1,) * size)), group=group, groups=group), (dtype(X), None))
         if B is None:
             return y
         BiasAdd(y, B, 0 if size == 2 else 2)
     MaxPool; storage_order: X, auto_pad: str = "NOTSET", ceil_mode: int = 0, dilations: Ints = (), kernel_shape: Ints = (), pads: Ints = (), strides: Ints = () ->
         if rank(X) != 4 or auto_pad not in ("NOTSET", "VALID") or max(pads or (0,)) or ceil_mode or max(dilations or (1,)) > 1 or results() > 1:
             raise Unsupported("pads, or is not over two dimensions")
-        MaxPool(X, kernel_size=(1, 1, *kernel_shape), strides=(1, 1, *(strides or (1, 1))), pad_mode="VALID", format="NCHW")
+        MaxPool(X, kernel_size=(1, 1, *kernel_shape), strides=(1, 1, *(strides or (1, 1))), pad_mode="VALID")
     AveragePool; count_include_pad: X, auto_pad: str = "NOTSET", ceil_mode: int = 0, dilations: Ints = (), kernel_shape: Ints = (), pads: Ints = (), strides: Ints = () ->
         if rank(X) != 4 or auto_pad not in ("NOTSET", "VALID") or max(pads or (0,)) or ceil_mode or max(dilations or (1,)) > 1:
             raise Unsupported("pads, or is not over two dimensions")
@@ -182,22 +224,39 @@ _NETWORKS: Rules = rules(
     BatchNormalization; momentum spatial: X, scale, B, mean, var, epsilon: float = 1e-5, training_mode: int = 0 ->
         if training_mode or rank(X) not in (2, 4) or dtype(X) is not FLOAT:
             raise Unsupported("trains, or is not over two dimensions")
-        ops("BatchNorm", 5, X, scale, B, mean, var, False, epsilon)[0]
+        found = ops("BatchNorm", 5, X, scale, B, mean, var, False, epsilon, 0.1, 0)
+        typed(found, (dtype(X), None), *[(dtype(scale), shape(scale)) for _ in range(4)])[0]
     LayerNormalization; stash_type: X, Scale, B = None, axis: int = -1, epsilon: float = 1e-5 ->
         axis = axis % rank(X)
         if B is None or shape(Scale) != shape(X)[axis:] or shape(B) != shape(Scale) or results() > 1:
             raise Unsupported("has no shift, or is broadcast")
-        ops("LayerNorm", 3, X, Scale, B, axis, axis, epsilon)[0]
+        found = ops("LayerNorm", 3, X, Scale, B, axis, axis, epsilon)
+        rows = [n if i < axis else 1 for i, n in enumerate(shape(X))]
+        typed(found, (dtype(X), None), (FLOAT, rows), (FLOAT, rows))[0]
     LRN: X, size: int, alpha: float = 0.0001, beta: float = 0.75, bias: float = 1.0 ->
         if size % 2 == 0 or rank(X) != 4:
             raise Unsupported("of even size")
         LRN(X, depth_radius=size // 2, bias=bias, alpha=alpha / size, beta=beta)
+    Resize; cubic_coeff_a exclude_outside extrapolation_value roi: X, roi: Value = None, scales = None, sizes = None, antialias: int = 0, axes: Ints | None = None, coordinate_transformation_mode: str = "half_pixel", keep_aspect_ratio_policy: str = "stretch", mode: str = "nearest", nearest_mode: str = "round_prefer_floor" ->
+        form = (mode, coordinate_transformation_mode, nearest_mode if mode == "nearest" else "")
+        if antialias or keep_aspect_ratio_policy != "stretch" or form not in _RESIZES or dtype(X) is not FLOAT:
+            raise Unsupported("is of a form that no primitive has")
+        primitive, aligned, halves = _RESIZES[form]
+        op(primitive, X, exact_size(X, scales, sizes, axes), aligned, halves)
     GridSample: X, grid, align_corners: int = 0, mode: str = "linear", padding_mode: str = "zeros" ->
         if mode not in _MODES:
             raise Unsupported(f"of mode {mode}")
         op(f"GridSampler{rank(X) - 2}D", X, grid, _MODES[mode], _BORDERS[padding_mode], bool(align_corners))
     """,
 )
+_RESIZES = {
+    ("nearest", "asymmetric", "floor"): ("ResizeNearestNeighborV2", False, False),
+    ("linear", "half_pixel", ""): ("ResizeBilinearV2", False, True),
+    ("linear", "pytorch_half_pixel", ""): ("ResizeBilinearV2", False, True),
+    ("linear", "align_corners", ""): ("ResizeBilinearV2", True, False),
+    ("linear", "asymmetric", ""): ("ResizeBilinearV2", False, False),
+}
+"""Primitives of Resize's forms, whether corners are aligned, and pixels have their centers at halves."""
 _MODES = {"linear": 0, "bilinear": 0, "nearest": 1}
 _BORDERS = {"zeros": 0, "border": 1, "reflection": 2}
 RULES: Rules = {**_ELEMENTWISE, **_SHAPES, **_REDUCTIONS, **_NETWORKS}

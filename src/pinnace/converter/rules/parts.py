@@ -5,7 +5,7 @@ After the arrow stand ONNX's operators, as in the lowerings of `ops/`.
 
 from __future__ import annotations
 
-from pinnace.converter.rules import Rules, places, quantised, rules, windows
+from pinnace.converter.rules import Rules, contraction, places, quantised, resize, rules, windows
 
 _MATHEMATICS: Rules = rules(
     __name__,
@@ -106,11 +106,21 @@ _SHAPES: Rules = rules(
         (shape(data)[axis] - 1) - op(op_type, back, axis=axis, keepdims=keepdims)
     ReduceSum("ReduceSum") ReduceMean("ReduceMean") ReduceMax("ReduceMax") ReduceMin("ReduceMin") ReduceProd("ReduceProd"): op_type, data, axes, keepdims: int = 1, noop_with_empty_axes: int = 0 ->
         grouped(op_type, data, axes, keepdims)
+    TopK: X, K, axis: int = -1, largest: int = 1, sorted: int = 1 ->
+        last = rank(X) - 1
+        turn = [last if i == axis % rank(X) else axis % rank(X) if i == last else i for i in range(rank(X))]
+        along = transpose(X if largest else -X, turn)
+        values, at = ops("TopK", 2, along, K, axis=-1, largest=1)
+        values = transpose(values, turn)
+        (values if largest else -values, transpose(at, turn))
+    Einsum: *inputs, equation: str -> einsum(inputs, equation)
     ReverseSequence: input, sequence_lens, batch_axis: int = 1, time_axis: int = 0 ->
         at = along(input, time_axis)
         length = reshape(cast(sequence_lens, INT64), only(rank(input), batch_axis))
         turned = Where(at < length, length - 1 - at, at)
         GatherElements(input, Expand(turned, Shape(input)), axis=time_axis)
+    Resize: X, roi = None, scales = None, sizes = None, antialias: int = 0, axes: Ints | None = None, coordinate_transformation_mode: str = "half_pixel", cubic_coeff_a: float = -0.75, exclude_outside: int = 0, extrapolation_value: float = 0.0, keep_aspect_ratio_policy: str = "stretch", mode: str = "nearest", nearest_mode: str = "round_prefer_floor" ->
+        resized_by_weights(X, roi, scales, sizes, axes, how(coordinate_transformation_mode, mode, nearest_mode, cubic_coeff_a, bool(exclude_outside), bool(antialias), keep_aspect_ratio_policy, extrapolation_value))
     Upsample: X, scales, mode: str = "nearest" ->
         Resize(X, None, scales, mode=mode, coordinate_transformation_mode="asymmetric", nearest_mode="floor")
     """,
@@ -167,6 +177,8 @@ _WINDOWS: Rules = rules(
     """,
 )
 RULES: Rules = {**_MATHEMATICS, **_SHAPES, **_WINDOWS}
+assert contraction
 assert places
 assert quantised
+assert resize
 assert windows  # their functions are those of the rules

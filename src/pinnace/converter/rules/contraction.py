@@ -1,0 +1,94 @@
+"""Einsum as products: a function of `parts`."""
+
+from __future__ import annotations
+
+import string
+from collections.abc import Sequence
+from functools import reduce
+
+import numpy as np
+import onnx_ir as ir
+
+from pinnace.ops.builder import Builder
+from pinnace.ops.formulas import function
+from pinnace.ops.values import Unsupported
+
+
+@function
+def einsum(b: Builder, operands: Sequence[ir.Value], equation: str) -> ir.Value:
+    """The sums of products that an equation says; operands are taken together from the left.
+
+    Two operands are a MatMul over what both have and the rest does not need.
+    """
+    left, arrow, out = equation.replace(" ", "").partition("->")
+    terms = [_spelled(term, b.rank(x)) for term, x in zip(left.split(","), operands, strict=True)]
+    letters = "".join(terms)
+    dots = sorted({c for c in letters if c.isdigit()}, key=lambda c: -int(c))
+    if not arrow:
+        out = "".join(dots) + "".join(
+            sorted(c for c in set(letters) if c.isalpha() and letters.count(c) == 1)
+        )
+    out = out.replace("...", "".join(dots))
+    parts = [_single(b, x, term) for x, term in zip(operands, terms, strict=True)]
+
+    def joined(one: tuple[ir.Value, str], other: tuple[ir.Value, str]) -> tuple[ir.Value, str]:
+        """Two operands as one."""
+        rest = parts[parts.index(other) + 1 :]
+        needed = set(out).union(*(term for _, term in rest))
+        return _product(b, one, other, needed)
+
+    x, term = reduce(joined, parts)
+    x, term = _summed(b, x, term, set(out))
+    return x if term == out else b.transpose(x, [term.index(c) for c in out])
+
+
+def _spelled(term: str, rank: int) -> str:
+    """A term with a digit for each dimension of its dots, counted from the last one."""
+    count = rank - len(term.replace("...", ""))
+    return term.replace("...", "".join(string.digits[count - 1 - i] for i in range(count)))
+
+
+def _single(b: Builder, x: ir.Value, term: str) -> tuple[ir.Value, str]:
+    """An operand without equal letters: of those it is the diagonal."""
+    for letter in sorted(set(term)):
+        while term.count(letter) > 1:
+            first = term.index(letter)
+            second = term.index(letter, first + 1)
+            size = b.static_shape(x)[first]
+            dims = [size if i in (first, second) else 1 for i in range(len(term))]
+            same = b.constant(np.eye(size).reshape(dims), b.dtype(x).numpy())
+            x = b.op("ReduceSum", b.op("Mul", x, same), [second], keepdims=0)
+            term = term[:second] + term[second + 1 :]
+    return x, term
+
+
+def _summed(b: Builder, x: ir.Value, term: str, needed: set[str]) -> tuple[ir.Value, str]:
+    """An operand without the letters that nothing needs."""
+    gone = [i for i, c in enumerate(term) if c not in needed]
+    if not gone:
+        return x, term
+    return b.op("ReduceSum", x, gone, keepdims=0), "".join(c for c in term if c in needed)
+
+
+def _product(
+    b: Builder, one: tuple[ir.Value, str], other: tuple[ir.Value, str], needed: set[str]
+) -> tuple[ir.Value, str]:
+    """The product of two operands, summed over what both have and nothing else needs."""
+    (x, first), (y, second) = (
+        _summed(b, v, t, needed | set(u)) for (v, t), (_, u) in ((one, other), (other, one))
+    )
+    both = [c for c in first if c in second]
+    batch, inner = ([c for c in both if (c in needed) is kept] for kept in (True, False))
+    rows, columns = [c for c in first if c not in both], [c for c in second if c not in both]
+    sizes = dict(zip(first + second, (*b.static_shape(x), *b.static_shape(y)), strict=True))
+    if any(b.static_shape(x)[first.index(c)] != b.static_shape(y)[second.index(c)] for c in both):
+        raise Unsupported("repeats dimensions of size 1")
+
+    def matrix(v: ir.Value, term: str, *groups: Sequence[str]) -> ir.Value:
+        """An operand with the letters of each group as one dimension."""
+        turned = b.transpose(v, [term.index(c) for group in groups for c in group])
+        return b.reshape(turned, [int(np.prod([sizes[c] for c in group], dtype=int)) for group in groups])
+
+    made = b.op("MatMul", matrix(x, first, batch, rows, inner), matrix(y, second, batch, inner, columns))
+    whole = [*batch, *rows, *columns]
+    return b.reshape(made, [sizes[c] for c in whole]), "".join(whole)

@@ -1,0 +1,192 @@
+"""Resize as a product with the weights of each place, one dimension after the other: functions of `parts`.
+
+The weights are formulas of what the model says, so that sizes and scales may be known only in the run. The
+coordinates are those of ONNX's Resize.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import onnx_ir as ir
+
+from pinnace.ops.builder import Builder
+from pinnace.ops.formulas import called, function, functions
+from pinnace.ops.values import Unsupported
+
+functions(
+    __name__,
+    """
+    coordinate: where: str, i, scale, count, size: float, start, end ->
+        # The coordinate in the input of each place i of `count`, for a dimension of `size`.
+        if where == "half_pixel":
+            return (i + 0.5) / scale - 0.5
+        if where == "half_pixel_symmetric":
+            return (1 - count / (scale * size)) * (size / 2) + ((i + 0.5) / scale - 0.5)
+        if where == "pytorch_half_pixel":
+            return Where(count > 1, (i + 0.5) / scale - 0.5, 0)
+        if where == "align_corners":
+            return i * ((size - 1) / Max(scale * size - 1, like(1e-6, scale)))
+        if where == "asymmetric":
+            return i / scale
+        if where == "tf_half_pixel_for_nn":
+            return (i + 0.5) / scale
+        if where == "tf_crop_and_resize":
+            many = start * (size - 1) + i * ((end - start) * (size - 1) / Max(count - 1, like(1, scale)))
+            return Where(count > 1, many, (start + end) * (0.5 * (size - 1)))
+        raise Unsupported(f"has coordinates {where}")
+    nearest_place: mode: str, x ->
+        if mode == "round_prefer_floor":
+            return Ceil(x - 0.5)
+        if mode == "round_prefer_ceil":
+            return Floor(x + 0.5)
+        Floor(x) if mode == "floor" else Ceil(x)
+    cubic: far, a: float ->
+        # The weight of a place at a distance.
+        near = ((far * (a + 2)) - (a + 3)) * far * far + 1
+        wide = ((far * a - 5 * a) * far + 8 * a) * far - 4 * a
+        Where(far <= 1, near, Where(far < 2, wide, 0))
+    """,
+    public=True,
+)
+
+
+class How(NamedTuple):
+    """The attributes of a Resize."""
+
+    where: str
+    mode: str
+    nearest: str
+    coefficient: float
+    inside_only: bool
+    smooth: bool
+    policy: str
+    extrapolation: float
+
+
+@function
+def how(b: Builder, *attributes: Any) -> How:
+    """The attributes of a Resize, in the order of `How`."""
+    return How(*attributes)
+
+
+@function
+def resized_by_weights(
+    b: Builder,
+    x: ir.Value,
+    roi: ir.Value | None,
+    scales: ir.Value | None,
+    sizes: ir.Value | None,
+    axes: tuple[int, ...] | None,
+    how: How,
+) -> ir.Value:
+    """A Resize, as a Gather or a product of each dimension that changes."""
+    rank = b.rank(x)
+    over = [axis % rank for axis in axes] if axes else list(range(rank))
+    dims = [float(b.static_shape(x)[axis]) if b.shape(x)[axis] is not None else None for axis in over]
+    by_scale = scales is not None and b.shape(scales) != (0,)
+    numbers = scales if by_scale else sizes
+    if numbers is None:
+        raise Unsupported("has neither scales nor sizes")
+    given, known = b.cast(numbers, ir.DataType.FLOAT), b.known(numbers)
+    one = None if by_scale else _common(b, given, dims, how.policy)
+    outside: list[ir.Value] = []
+    for place, (axis, size) in enumerate(zip(over, dims, strict=True)):
+        if known is not None and known[place] == (1 if by_scale else size):
+            continue
+        if size is None:
+            raise Unsupported("resizes a dimension that only the run knows")
+        number = b.op("Gather", given, b.constant(place, np.int64), axis=0)
+        scale = number if by_scale else one if one is not None else b.op("Div", number, size)
+        if by_scale:
+            count = b.op("Floor", b.op("Mul", number, size))
+        else:
+            count = number if one is None else b.op("Floor", b.op("Add", b.op("Mul", scale, size), 0.5))
+        i = b.op("Range", b.constant(0, np.float32), count, b.constant(1, np.float32))
+        ends: list[ir.Value | None] = [None, None]
+        if how.where == "tf_crop_and_resize" and roi is not None:
+            region = b.cast(roi, ir.DataType.FLOAT)
+            ends = [
+                b.op("Gather", region, b.constant(p, np.int64), axis=0) for p in (place, place + len(over))
+            ]
+        at = called(b, "coordinate", how.where, i, scale, count, size, *ends)
+        if how.where == "tf_crop_and_resize":
+            beyond = b.op("Or", b.op("Less", at, 0), b.op("Greater", at, size - 1))
+            outside.append(b.op("Reshape", beyond, [-1 if a == axis else 1 for a in range(rank)]))
+        x = _along(b, x, axis, at, scale, int(size), how)
+    for beyond in outside:
+        x = b.op("Where", beyond, b.like(how.extrapolation, x), x)
+    return x
+
+
+def _common(b: Builder, sizes: ir.Value, dims: list[float | None], policy: str) -> ir.Value | None:
+    """The scale of all dimensions that keeps the aspect ratio, None where each has its own."""
+    if policy == "stretch":
+        return None
+    if None in dims:
+        raise Unsupported("keeps the aspect ratio of dimensions that only the run knows")
+    each = b.op("Div", sizes, b.constant(np.asarray(dims, np.float32)))
+    return b.op("ReduceMin" if policy == "not_larger" else "ReduceMax", each, [0], keepdims=0)
+
+
+def _along(
+    b: Builder, x: ir.Value, axis: int, at: ir.Value, scale: ir.Value, size: int, how: How
+) -> ir.Value:
+    """A tensor with the elements at these coordinates of one dimension."""
+    if how.mode == "nearest":
+        place = b.cast(called(b, "nearest_place", how.nearest, at), ir.DataType.INT64)
+        inside = b.op("Max", b.op("Min", place, b.constant(size - 1, np.int64)), b.constant(0, np.int64))
+        return b.op("Gather", x, inside, axis=axis)
+    weights = b.cast(_weights(b, at, scale, size, how), b.dtype(x))
+    rank = b.rank(x)
+    if axis == rank - 2:
+        return b.op("MatMul", weights, x)
+    turned = b.transpose(weights, [1, 0])
+    if axis == rank - 1:
+        return b.op("MatMul", x, turned)
+    turn = [a for a in range(rank) if a != axis] + [axis]
+    made = b.op("MatMul", b.transpose(x, turn), turned)
+    return b.transpose(made, [turn.index(a) for a in range(rank)])
+
+
+def _weights(b: Builder, at: ir.Value, scale: ir.Value, size: int, how: How) -> ir.Value:
+    """The weights of all elements of a dimension for each coordinate: a matrix."""
+    column = b.op("Unsqueeze", at, [1])
+    less = b.op("Min", scale, b.like(1, scale)) if how.smooth else None
+    reach = 0 if how.mode == "linear" or how.inside_only or how.smooth else 3
+    if how.mode == "linear" and less is None:
+        column = b.op("Max", b.op("Min", column, b.like(size - 1, at)), b.like(0, at))
+    places = b.constant(np.arange(-reach, size + reach), np.float32)
+    far = b.op("Abs", b.op("Sub", column, places))
+    far = far if less is None else b.op("Mul", far, less)
+    if how.mode == "linear":
+        weights = b.op("Max", b.op("Sub", b.constant(1, np.float32), far), b.constant(0, np.float32))
+    else:
+        weights = called(b, "cubic", far, how.coefficient)
+    if reach:  # what lies outside is the element at the border
+        nearest = np.clip(np.arange(-reach, size + reach), 0, size - 1)
+        weights = b.op("MatMul", weights, b.constant(np.eye(size)[nearest], np.float32))
+    if less is None and not how.inside_only:
+        return weights
+    return b.op("Div", weights, b.op("ReduceSum", weights, [1], keepdims=1))
+
+
+@function
+def exact_size(
+    b: Builder, x: ir.Value, scales: ir.Value | None, sizes: ir.Value | None, axes: tuple[int, ...] | None
+) -> tuple[int, ...]:
+    """The height and width of a Resize of pictures whose scales are those of the sizes."""
+    known = b.known(scales if scales is not None and b.shape(scales) != (0,) else sizes)
+    dims = b.shape(x)
+    if known is None or len(dims) != 4 or axes is not None or None in dims[2:]:
+        raise Unsupported("is not over two dimensions of known sizes")
+    numbers = known.tolist()
+    if known.dtype.kind == "f":
+        wanted = [n * (d or 0) for n, d in zip(numbers, dims, strict=True)]
+        if numbers[:2] != [1, 1] or any(abs(w - round(w)) > 1e-4 for w in wanted[2:]):
+            raise Unsupported("has scales that are not those of the sizes")
+        return round(wanted[2]), round(wanted[3])
+    if any(d is not None and n != d for n, d in zip(numbers[:2], dims[:2], strict=True)):
+        raise Unsupported("resizes channels")
+    return int(numbers[2]), int(numbers[3])
