@@ -47,9 +47,7 @@ def tune(
     on this machine use the fastest engine and numbers, where they set none. With --max-error, forms with
     fewer bits compete too; builds use them unless they set fp32.
     """
-    from pinnace.bench.tuning import FEWER, compete
-    from pinnace.cli.console import note
-    from pinnace.cli.fewer import forms_within, show_forms
+    from pinnace.cli.fewer import show_forms
     from pinnace.cli.speed import fill_in
 
     if forget:
@@ -62,13 +60,7 @@ def tune(
     numbers = _numbers(threads, workers)
     seconds = (120.0 if max_error else 30.0) if seconds is None else seconds
     subject, samples = _subject(model, inputs or [], shapes or [], config, data)
-    forms: list[Tried] = []
-    if max_error is not None:
-        seconds /= 2
-        forms = forms_within(subject, samples, max_error, max(numbers[0]), seconds)
-    contestants = _contestants(list(bounds), *numbers, [one.way for one in forms])
-    bounds |= {} if max_error is None else {FEWER: max_error}
-    outcomes = list(compete(subject, contestants, seconds, bounds, note, max_latency))
+    forms, outcomes = _compared(subject, samples, bounds, numbers, seconds, max_error, max_latency)
     tuning = _tuning(subject, outcomes, max_latency)
     kept = bool(tuning.measured) and _origin(model, config).tunings.keep(tuning)
     if as_json:
@@ -77,6 +69,24 @@ def tune(
         _show(tuning, outcomes)
         show_forms(forms, max_error)
     _note_kept(tuning, kept, model)
+
+
+def _compared(
+    subject: Subject, samples: list[list[Array]], bounds: dict[str, float],
+    numbers: tuple[list[int], list[int]], seconds: float, max_error: float | None, max_latency: float | None,
+) -> tuple[list[Tried], list[Outcome]]:  # fmt: skip
+    """Return the forms within `max_error`, and the outcomes of all ways to run the model."""
+    from pinnace.bench.tuning import FEWER, compete
+    from pinnace.cli.console import note
+    from pinnace.cli.fewer import forms_within
+
+    precisions, forms = list(bounds), []
+    if max_error is not None:
+        seconds /= 2
+        forms = forms_within(subject, samples, max_error, max(numbers[0]), seconds)
+        bounds = {**bounds, FEWER: max_error}
+    contestants = _contestants(precisions, *numbers, [one.way for one in forms])
+    return forms, list(compete(subject, contestants, seconds, bounds, note, max_latency))
 
 
 def _note_kept(tuning: Tuning, kept: bool, model: Path) -> None:
