@@ -30,8 +30,8 @@ class Options:
     """The choices of a conversion.
 
     `input_shape` fixes dimensions: "x:1,3,224,224;y:1". `channels_last` makes the inputs of four dimensions
-    NHWC. `half` stores the float32 weights in float16; `check`
-    compares the results with those of the original. `decrypt` and `encrypt` are a key and a mode.
+    NHWC. `half` stores the float32 weights in float16; `check` compares the results with those of the
+    original. `decrypt` and `encrypt` are a key and a mode.
     """
 
     save_type: ModelType = ModelType.MINDIR
