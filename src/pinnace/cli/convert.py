@@ -21,7 +21,7 @@ KeyFile = Annotated[
 
 def convert(
     model: ModelFile,
-    output: Annotated[Path, typer.Argument(help="The file to write; .mindir is appended.")],
+    output: Annotated[Path, typer.Argument(help="The file to write, .mindir or .ms; .mindir is appended.")],
     shapes: Annotated[
         list[str] | None,
         typer.Option("--shape", metavar="NAME=1,128", help="Fix the shape of an input. Repeat for more."),
@@ -38,10 +38,10 @@ def convert(
     mode: Annotated[Literal["AES-GCM", "AES-CBC"], typer.Option(help="How keys encrypt.")] = "AES-GCM",
     as_json: AsJson = False,
 ) -> None:
-    """Convert a model to MindSpore's .mindir.
+    """Convert a model to .mindir for MindSpore, or .ms for MindSpore Lite; Pinnace runs both.
 
-    It takes .onnx, .mindir and .ms files, and shows what became of the model. MindSpore Lite and Pinnace run
-    the result; MindSpore loads it by mindspore.load and nn.GraphCell.
+    It takes .onnx, .mindir and .ms files, and shows what became of the model. MindSpore loads a .mindir by
+    mindspore.load and nn.GraphCell.
     """
     from pinnace.deferred import import_onnx_ir
 
@@ -53,7 +53,7 @@ def convert(
     from pinnace.weights.source import Source
 
     options = Options(
-        save_type=ModelType.MINDIR,
+        save_type=ModelType.MINDIR_LITE if output.suffix == ".ms" else ModelType.MINDIR,
         input_shape=";".join(shape.replace("=", ":") for shape in shapes or []),
         optimize=optimize,
         channels_last=channels_last,
