@@ -87,7 +87,7 @@ def test_parts_of_another_place(ranks, tmp_path, small):
             for entry in weight.external_data:
                 entry.value = f"bert_{rank}.data" if entry.key == "location" else entry.value
         onnx.save(model, tmp_path / "b" / f"bert_{rank}.onnx")
-    answers, _ = ranks("mpi", f"{tmp_path}/b/bert_{{rank}}.onnx", 2, "--golden", str(ZOO), "--timeout", "5")
+    answers, _ = ranks("mpi", f"{tmp_path}/b/bert_{{rank}}.onnx", 2, "--golden", str(ZOO), "--timeout", "60")
     for answer in answers.values():
         assert "which is the part for rank 1 of 2" in answer["raised"]
 

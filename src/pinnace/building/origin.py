@@ -82,11 +82,11 @@ class Origin:
         from pinnace import engines, formats
         from pinnace.cache.store import Store
 
-        source = source_of(model, settings)
+        source, self._settings, self._keep = source_of(model, settings), settings, keep
         kind = formats.kind(source, model_type)
-        self._settings, self._sharing = settings, Sharing.of(settings)
+        self._sharing = Sharing.of(settings)
         self._store = Store.of(settings) or spare
-        self._contents, self._keep = Contents(source, self._store), keep
+        self._contents = Contents(source, self._store)
         self.tunings = Tunings(self._store, self._contents)
         target, tuning = self._planned(plan)
         if target.device != "cpu":
@@ -97,14 +97,12 @@ class Origin:
         if target.device != "cpu" or target.profile:
             self._store = None
         engine = engines.choose(target, source.name)
-        self._recipe = Recipe(
-            source, kind, engine, target, settings.precision_plan, settings.variable_weights
-        )
+        plans = settings.precision_plan, settings.variable_weights
+        self._recipe = Recipe(source, kind, engine, target, *plans)
         # If another engine fails, onnxruntime is tried; its own errors are final.
         self._may_fail = not _is_onnxruntime(engine)
         self._entry: Entry | None = None
-        self._is_unkept = False
-        self._tuned = tuning is not None
+        self._is_unkept, self._tuned = False, tuning is not None
         self._open, self._why = not self._sharing and is_open(target), _why(target, tuning)
         self._chooser = Chooser(self._contents, self._store)
         self.offer: Offer | None = None

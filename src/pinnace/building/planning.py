@@ -40,7 +40,6 @@ def to_target(
     """
     kind = main_device(context)
     options: DeviceOptions = getattr(context, kind)
-    precision = options.precision_mode or FP32
     cpu = context.cpu
     _check_operators(cpu)
     number = getattr(options, "device_id", 0) if device_id is None else device_id
@@ -50,29 +49,38 @@ def to_target(
         return replace(_simulating(device, options, cpu, requests), **said)
     cores = usable_core_count()
     threads, places = _numbers(cpu, requests, cores)
-    # A tuning decides if it compared the default numbers with others, for one operator at a time.
-    measured = kind == "cpu" and not cpu.inter_op_parallel_num
-    may_round = given(options, "precision_mode") != FP32
-    if measured and tuning is not None and tuning.compares(threads, places):
-        best = tuning.best(options.provider, precision, cpu.thread_num, requests, may_round)
-        threads, places = (best.threads, best.workers) if best else (threads, places)
-    provider, form = options.provider, given(cpu, "form")
-    if kind == "cpu" and tuning is not None and may_round and form is None:
-        best = tuning.best(provider, precision, threads, places, may_round)
-        if best is not None and best.form:
-            provider, precision, form = best.provider, best.precision, best.form
-    return Target(
+    target = Target(
         device=kind,
         device_id=number,
-        provider=provider,
-        precision=precision,
-        form=form or "",
+        provider=options.provider,
+        precision=options.precision_mode or FP32,
+        form=given(cpu, "form") or "",
         threads=threads,
         inter_op_threads=_operators(cpu, cores),
-        cores=_cores(cpu, threads, places),
         parallel_requests=places,
         **said,
     )
+    if kind == "cpu" and tuning is not None:
+        target = _tuned(target, tuning, cpu, requests)
+    return replace(target, cores=_cores(cpu, target.threads, target.parallel_requests))
+
+
+def _tuned(target: Target, tuning: Tuning, cpu: CPU, requests: int) -> Target:
+    """Return a target with the numbers and the form of a tuning, where the context leaves them open."""
+    may_round = given(cpu, "precision_mode") != FP32
+    provider, precision = cpu.provider, target.precision
+    threads, places = target.threads, target.parallel_requests
+    # A tuning decides if it compared the default numbers with others, for one operator at a time.
+    if not cpu.inter_op_parallel_num and tuning.compares(threads, places):
+        best = tuning.best(provider, precision, cpu.thread_num, requests, may_round)
+        threads, places = (best.threads, best.workers) if best else (threads, places)
+    target = replace(target, threads=threads, parallel_requests=places)
+    if not may_round or given(cpu, "form") is not None:
+        return target
+    best = tuning.best(provider, precision, threads, places, may_round)
+    if best is None or not best.form:
+        return target
+    return replace(target, provider=best.provider, precision=best.precision, form=best.form)
 
 
 def _check_operators(cpu: CPU) -> None:
