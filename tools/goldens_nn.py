@@ -1237,7 +1237,7 @@ case(
 )
 
 
-# -- other types, and dimensions that only the run knows -------------------------------------------
+# -- other types, and dimensions known only at run time -------------------------------------------
 
 case("half_conv1d", "f16[2,4,9]", op="nn.Conv1d(4, 6, 3, pad_mode='same', has_bias=True, dtype=ms.float16)")
 case("half_conv_transpose", "f16[2,4,5,6]", op="nn.Conv2dTranspose(4, 6, 3, stride=2, dtype=ms.float16)")

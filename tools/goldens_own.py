@@ -570,7 +570,7 @@ case(
     body="s, u, v = P.Svd()(x0)\nreturn s, ops.matmul(u * s, v.T), ops.matmul(u.T, u), ops.matmul(v.T, v)",
 )
 
-# -- along a dimension that only the run knows -----------------------------------------------------
+# -- along a dimension known only at run time -----------------------------------------------------
 
 _FREE = "f32[2,7*,3]"
 case("own_running_best", _FREE, call="ops.cummax(x0, 1), ops.cummin(x0, 1)")
@@ -742,7 +742,7 @@ case(
     reference="(ops.grid_sample(x0[:, :16].transpose(0, 2, 3, 1).reshape(4, 8, 4, 4), x1[:, :, :, 0].transpose(0, 2, 1, 3, 4).reshape(4, 3, 4, 2) * 2 - 1) * x2[:, :, :, 0].transpose(0, 2, 1, 3).reshape(4, 1, 3, 4) + ops.grid_sample(x0[:, 16:].transpose(0, 2, 3, 1).reshape(4, 8, 2, 2), x1[:, :, :, 1].transpose(0, 2, 1, 3, 4).reshape(4, 3, 4, 2) * 2 - 1) * x2[:, :, :, 1].transpose(0, 2, 1, 3).reshape(4, 1, 3, 4)).sum(-1).reshape(2, 16, 3).transpose(0, 2, 1)",
 )
 
-# -- what only the run knows -----------------------------------------------------------------------
+# -- values known only at run time -----------------------------------------------------------------------
 
 for _name, _inputs, _call, _same in (
     (

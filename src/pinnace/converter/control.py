@@ -25,7 +25,7 @@ _MOST = 1 << 14
 
 
 class Raiser(Protocol):
-    """What raises nodes; `functions` are those that were written beside the main one."""
+    """The parts that write nodes; `functions` are those beside the main one."""
 
     writer: Primitives
     functions: dict[str, Function]
@@ -72,10 +72,10 @@ def _switch(
     opset: int,
     depth: int,
 ) -> None:
-    """Write an If whose branch only the run knows."""
+    """Write an If whose branch is known only at run time."""
     writer = raiser.writer
     if writer.dialect is not Dialect.MINDSPORE:
-        raise Unsupported("chooses in the run")
+        raise Unsupported("has a condition known only at run time")
     if any(o.shape is None or o.dtype is None for graph in branches for o in graph.outputs):
         raise Unsupported("has branches of unknown types")
     flag = writer.op("Reshape", condition, ())
@@ -180,7 +180,7 @@ def _loop(raiser: Raiser, node: ir.Node, opset: int, depth: int) -> None:
     trips = None if most is None else known(most)
     goes_on = True if condition is None else known(condition)
     if trips is None or goes_on is None:
-        raise Unsupported("has rounds that only the run counts")
+        raise Unsupported("has a number of iterations known only at run time")
     b = Builder()
     carried = [x for x in states if x is not None]
     results: list[list[ir.Value]] = []
@@ -192,7 +192,7 @@ def _loop(raiser: Raiser, node: ir.Node, opset: int, depth: int) -> None:
         flag, carried = made[0], list(made[1 : 1 + len(carried)])
         results.append(list(made[1 + len(carried) :]))
         if known(flag) is None:
-            raise Unsupported("has rounds that only the run counts")
+            raise Unsupported("has a number of iterations known only at run time")
     rest = len(node.outputs) - len(carried)
     if rest and not results:
         raise Unsupported("has no rounds")

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from pinnace.converter import intermediate
 from pinnace.converter.checking import difference
@@ -74,9 +76,8 @@ def convert(
     ConfigError for inputs that are unknown or must be fixed, NotSupportedError, and OSError.
     """
     if options.save_type not in _OUTPUTS:
-        raise NotSupportedError(
-            f"save_type {options.save_type.name}: this version of Pinnace converts to MINDIR only"
-        )
+        known = " or ".join(kind.name for kind in _OUTPUTS)
+        raise NotSupportedError(f"save_type {options.save_type.name}: choose {known}")
     dialect, suffix, writer = _OUTPUTS[options.save_type]
     stage("reading")
     if options.decrypt is not None:
@@ -89,33 +90,41 @@ def convert(
         take_channels_last(model)
     stage("converting")
     program = raised(model, dialect, source.name, options.half)
-    stage("writing")
     path = Path(output)
     path = path if path.suffix == suffix else Path(f"{path}{suffix}")
-    files = import_module(writer).write(program, path)
-    error = None
-    if options.check:
-        stage("checking")
-        error = difference(source, kind, files[0], options.input_shape, options.channels_last)
-    if options.encrypt is not None:
-        stage("encrypting")
-        _encrypt(files, *options.encrypt)
-    return Summary(
-        tuple(files),
-        before,
-        sum(len(function.nodes) for function in program.functions.values()),
-        source.size,
-        sum(file.stat().st_size for file in files),
-        "float16 weights" if options.half else "as in the model",
-        error,
-    )
+    files, error = [path], None
+    with _place(path, options) as place:
+        stage("writing")
+        written = import_module(writer).write(program, place)
+        if options.check:
+            stage("checking")
+            error = difference(source, kind, written[0], options.input_shape, options.channels_last)
+        if options.encrypt is None:
+            files = written
+        else:
+            stage("encrypting")
+            _encrypt(written, path, *options.encrypt)
+    nodes = sum(len(function.nodes) for function in program.functions.values())
+    size = sum(file.stat().st_size for file in files)
+    precision = "float16 weights" if options.half else "as in the model"
+    return Summary(tuple(files), before, nodes, source.size, size, precision, error)
 
 
-def _encrypt(files: Sequence[Path], key: bytes, mode: str) -> None:
-    """Replace a file by its encrypted form."""
+@contextmanager
+def _place(path: Path, options: Options) -> Iterator[Path]:
+    """Return the path to write to: in a private folder if the file will be encrypted."""
+    if options.encrypt is None:
+        yield path
+        return
+    with TemporaryDirectory(prefix=".pinnace-", dir=path.parent) as private:
+        yield Path(private) / path.name
+
+
+def _encrypt(files: Sequence[Path], path: Path, key: bytes, mode: str) -> None:
+    """Write the encrypted form of a file to `path`."""
     if len(files) > 1:
         raise NotSupportedError("models with weights in a file of their own cannot be encrypted")
-    beside = files[0].with_name(f".{files[0].name}.encrypted")
+    beside = files[0].with_name("encrypted")
     with files[0].open("rb") as plain, beside.open("wb") as target:
         encrypt(plain, target, key, mode)
-    beside.replace(files[0])
+    beside.replace(path)

@@ -169,7 +169,7 @@ class Primitives(Builder):
         return self.literal(_literal(x))
 
     def _computed(self, name: str, kind: str) -> str:
-        """A tensor that only the run knows, as the tuple or scalar that a primitive takes."""
+        """A tensor known only at run time, as the tuple or scalar that a primitive takes."""
         if kind in ("ints", "floats"):
             return self.named("TensorToTuple", name)
         if kind in _LITERALS:

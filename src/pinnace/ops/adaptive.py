@@ -103,7 +103,7 @@ def _means(b: Builder, x: Tensor, axis: int, size: int) -> Tensor:
 
 
 def _free_cells(b: Builder, length: Tensor, size: int) -> tuple[Tensor, Tensor]:
-    """Starts and ends of cells as in `_cells`, of a length that only the run knows."""
+    """Starts and ends of cells as in `_cells`, of a length known only at run time."""
     index, parts = counting(b, size), b.constant(size, np.int64)
     starts = b.op("Div", b.op("Mul", index, length), parts)
     return starts, b.op("Div", b.op("Add", b.op("Mul", b.op("Add", index, 1), length), size - 1), parts)

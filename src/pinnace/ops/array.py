@@ -91,7 +91,7 @@ def size(b: Builder, x: Tensor) -> Value:
 
 @function
 def one_free(b: Builder, dims: Dims) -> Dims:
-    """-1 for the one dimension that only the run knows: that keeps the graph plain; 0 for -1 beside a 0."""
+    """-1 for the one dimension known only at run time: that keeps the graph plain; 0 for -1 beside a 0."""
     if 0 in dims:
         return tuple(0 if isinstance(d, int) and d == -1 else d for d in dims)
     free = [i for i, d in enumerate(dims) if isinstance(d, ir.Value)]
@@ -123,7 +123,7 @@ def squeeze(b: Builder, x: Tensor, axis: Ints = ()) -> Value:
 
 @primitive("TileSize")
 def tile_size(b: Builder, shape: Dims, out_shape: Dims, ndim: int) -> Value:
-    """The number of repetitions of each dimension: Div where only the run knows it."""
+    """The number of repetitions of each dimension: Div where it is known only at run time."""
 
     def times(have: int | Tensor, want: int | Tensor) -> int | Tensor:
         if isinstance(have, int):

@@ -72,7 +72,7 @@ def floats(b: Builder, value: Value) -> tuple[float, ...]:
 
 
 def dims(b: Builder, value: Value) -> tuple[int | ir.Value, ...]:
-    """Ints and scalar tensors; a vector that only the run knows is taken apart."""
+    """Ints and scalar tensors; a vector known only at run time is taken apart."""
     known = b.known(value)
     if isinstance(known, tuple):
         return tuple(d if isinstance(d, ir.Value) and b.known(d) is None else int_(b, d) for d in known)

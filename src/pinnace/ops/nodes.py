@@ -129,7 +129,7 @@ class Nodes:
         return known
 
     def known(self, value: Value) -> Any:
-        """A value as Python or numpy sees it now; None where only the run knows."""
+        """A value as Python or numpy sees it now; None where it is known only at run time."""
         if not isinstance(value, ir.Value):
             return value
         if self.changes(value):

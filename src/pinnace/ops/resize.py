@@ -51,7 +51,7 @@ formulas(
         image = rows @ (image @ Transpose(columns, perm=[1, 0]))
         transpose(image, (0, 2, 3, 1))
     ResizeBicubic: x, size: Dims, align_corners: bool = False, half_pixel_centers: bool = False ->
-        # MatMul with the weights of each place; Resize, cubic, where only the run knows the sizes.
+        # MatMul with the weights of each place; Resize, cubic, where the sizes are known only at run time.
         lengths = shape(x)[-2:]
         if None in lengths or not all([isinstance(s, int) for s in size]):
             a = -0.5 if half_pixel_centers else -0.75

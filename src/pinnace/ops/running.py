@@ -1,4 +1,4 @@
-"""Loops: what is done again and again, and what runs along a dimension whose size only the run knows.
+"""Loops: what is done again and again, and what runs along a dimension whose size is known only at run time.
 
 Of the latter, after turn k each place holds the result over the 2**k places that end there (Hillis and
 Steele, 1986).

@@ -22,7 +22,7 @@ def make_tuple(b: Builder, *items: Value) -> Value:
 
 @primitive(ITEM, "tuple_getitem", "list_getitem", "RealTupleGetItem")
 def tuple_get_item(b: Builder, items: Value, index: Value) -> Value:
-    """Nothing, or Gather where only the run knows the index."""
+    """Nothing, or Gather where the index is known only at run time."""
     known = b.known(index)
     if isinstance(items, tuple) and known is not None:
         return items[binding.int_(b, known)]

@@ -11,7 +11,7 @@ moved arguments from attributes to inputs over its versions, and this reads both
 what the lowering needs:
 
 * `Tensor`: an `onnx_ir.Value`; a Python scalar becomes a constant.
-* `int`, `float`, `bool`, `str`: known now; an argument that only the run knows is refused by name.
+* `int`, `float`, `bool`, `str`: known now; an argument known only at run time is refused by name.
 * `Ints`, `Floats`: a tuple of them known now; one number stands for a tuple of one.
 * `Dims`: a tuple whose elements are ints or scalar tensors (a shape that may be dynamic).
 * `Tensors`: a tuple of tensors.

@@ -61,7 +61,7 @@ class Closure:
 
 @dataclass(frozen=True, eq=False)
 class Branches:
-    """One of two functions, told by a condition that only the run knows."""
+    """One of two functions, told by a condition known only at run time."""
 
     condition: ir.Value
     when_true: Value
@@ -92,7 +92,7 @@ class Unsupported(Exception):
 
 
 class RankUnknown(Unsupported):
-    """A node that asks for the rank of a tensor that only the run knows."""
+    """A node that asks for the rank of a tensor known only at run time."""
 
 
 class AlwaysRaises(Exception):

@@ -12,7 +12,7 @@ The text is that of `ops.formulas`, read the other way: before the arrow stand t
 its attributes, with ONNX's names, after it the primitive, with its arguments in the order of
 `ops/signatures.jsonl`; those that have a default may be left out. An attribute that a rule does not take must have its default.
 What ONNX has moved from attributes to inputs over its versions is taken from either. A rule that refuses
-(`raise Unsupported`), or asks for what only the run knows, leaves the operator to `parts`.
+(`raise Unsupported`), or asks for values known only at run time, leaves the operator to `parts`.
 """
 
 from __future__ import annotations

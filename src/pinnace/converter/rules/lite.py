@@ -319,16 +319,16 @@ def _declared_dims(b: Primitives) -> tuple[int, ...]:
     """The shape that the model declares of the result, of which one dimension may be free."""
     declared = b.declared[0].shape if b.declared and b.declared[0] else None
     if declared is None or declared.count(None) > 1 or 0 in declared:
-        raise Unsupported("has axes that only the run knows")
+        raise Unsupported("has axes known only at run time")
     return tuple(-1 if d is None else d for d in declared)
 
 
 @function
 def _all_pads(b: Primitives, x: ir.Value, pads: ir.Value, axes: Value) -> ir.Value:
-    """What is added before each dimension, then after each, of what only the run knows for some of them."""
+    """Return the padding before each dimension, then after each, where some are known only in the run."""
     at, (count,), rank = _numbers(b, axes), b.static_shape(pads), b.rank(x)
     if at is None:
-        raise Unsupported("has axes that only the run knows")
+        raise Unsupported("has axes known only at run time")
     places = [count] * 2 * rank
     for i, axis in enumerate(at or range(count // 2)):
         places[axis % rank], places[axis % rank + rank] = i, i + count // 2

@@ -82,11 +82,11 @@ _ELEMENTWISE: Rules = rules(
     Clip: input, min = None, max = None -> bounded(input, min, max)
     IsInf: X, detect_negative: int = 1, detect_positive: int = 1 ->
         if not (detect_negative and detect_positive):
-            raise Unsupported("of one sign")
+            raise Unsupported("detects infinities of one sign only")
         IsInf(X)
     Selu: X, alpha: float = 1.67326319217681884765625, gamma: float = 1.05070102214813232421875 ->
         if abs(alpha - 1.6732632) > 1e-6 or abs(gamma - 1.050701) > 1e-6:
-            raise Unsupported("of other numbers")
+            raise Unsupported("has another alpha or gamma than the primitive")
         SeLU(X)
     CumProd: x, axis: int, exclusive: int = 0, reverse: int = 0 ->
         CumProd(x, axis, exclusive=bool(exclusive), reverse=bool(reverse))
@@ -151,7 +151,7 @@ _SHAPES: Rules = rules(
         filled = like(value, data) if constant_value is None else constant_value
         if known(pads) is None:
             if axes is not None:
-                raise Unsupported("has a padding that only the run knows")
+                raise Unsupported("has a padding known only at run time")
             return PadV3(data, Gather(pads, constant(last_first(range(2 * rank(data))), np.int64), 0), filled, mode=_BORDERS_OF_PADS[mode])
         both = both_sides(known(pads), axes, rank(data))
         if min(both) < 0:

@@ -1,4 +1,4 @@
-"""Places in tensors, and axes that only the run knows: functions of `parts`."""
+"""Places in tensors, and axes known only at run time: functions of `parts`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _OF_NOTHING = {
     "ReduceMax": -np.inf,
     "ReduceMin": np.inf,
 }
-"""What reductions without elements are."""
+"""The results of reductions without elements."""
 
 
 @function
@@ -73,7 +73,7 @@ def whole_slice(
     (count,) = b.static_shape(starts)
     known = list(range(count)) if axes is None else b.known(axes)
     if known is not None and list(known) == list(range(rank)):
-        raise Unsupported("has bounds that only the run knows")
+        raise Unsupported("has bounds known only at run time")
     at = b.constant(known, np.int64) if known is not None else axes
     assert at is not None
     at = _from_front(b, at, rank)
@@ -103,7 +103,7 @@ def gathered_pads(
     """A Pad that repeats elements as Gather of each dimension; one that cuts as Slice."""
     known = b.known(pads)
     if known is None:
-        raise Unsupported("has a padding that only the run knows")
+        raise Unsupported("has a padding known only at run time")
     count = len(known) // 2
     wide = [0] * 2 * b.rank(x)
     for i, axis in enumerate(range(count) if axes is None else axes):
@@ -126,7 +126,7 @@ def _repeated(
 
 @function
 def grouped(b: Builder, op_type: str, data: ir.Value, axes: ir.Value, keepdims: int) -> ir.Value:
-    """A reduction over axes that only the run knows.
+    """A reduction over axes known only at run time.
 
     The elements are sorted by what they keep of their place, so that those of one result are in one row.
     """

@@ -22,7 +22,7 @@ _Step = Callable[[Builder, ir.Value, _State, "_Layer"], _State]
 
 
 class _Layer(NamedTuple):
-    """What one direction computes with: the recurrence transposed, and its bias where it is added apart."""
+    """The constants of one direction: the transposed recurrence, and its bias where it is added apart."""
 
     recurrence: ir.Value
     bias: ir.Value | None
@@ -80,7 +80,7 @@ def _layer(
     activations: Sequence[str],
     reset_last: bool,
 ) -> tuple[ir.Value, _Layer]:
-    """What one direction sees of all inputs, and what it computes with, of its weights, biases and peepholes."""
+    """Return the products of all inputs with the weights of one direction, and its constants."""
     weights, recurrence, biases, peepholes = given
     inside, outside = (None, None) if biases is None else b.ops("Split", 2, biases, axis=0, num_outputs=2)
     apart = outside if kind == "GRU" else None

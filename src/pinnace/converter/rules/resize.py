@@ -96,7 +96,7 @@ def resized_by_weights(
         if known is not None and known[place] == (1 if by_scale else size):
             continue
         if size is None:
-            raise Unsupported("resizes a dimension that only the run knows")
+            raise Unsupported("resizes a dimension known only at run time")
         number = b.op("Gather", given, b.constant(place, np.int64), axis=0)
         scale = number if by_scale else one if one is not None else b.op("Div", number, size)
         if by_scale:
@@ -125,7 +125,7 @@ def _common(b: Builder, sizes: ir.Value, dims: list[float | None], policy: str) 
     if policy == "stretch":
         return None
     if None in dims:
-        raise Unsupported("keeps the aspect ratio of dimensions that only the run knows")
+        raise Unsupported("keeps the aspect ratio of dimensions known only at run time")
     each = b.op("Div", sizes, b.constant(np.asarray(dims, np.float32)))
     return b.op("ReduceMin" if policy == "not_larger" else "ReduceMax", each, [0], keepdims=0)
 

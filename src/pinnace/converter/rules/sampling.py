@@ -15,7 +15,7 @@ from pinnace.ops.values import Unsupported
 
 
 class _Border(NamedTuple):
-    """How places outside of a dimension are found inside: "zeros" are weighted with zero."""
+    """The rule for places outside of a dimension: "zeros" are weighted with zero."""
 
     kind: str
     size: int

@@ -62,7 +62,7 @@ def target(b: Builder, data: ir.Value, shape: ir.Value, allowzero: int) -> Value
     if whole.count(None) == 1 and -1 not in whole:
         whole[whole.index(None)] = -1
     if None in whole:
-        raise Unsupported("keeps dimensions that only the run knows")
+        raise Unsupported("keeps dimensions known only at run time")
     return tuple(whole)
 
 
@@ -72,7 +72,7 @@ def matrix(b: Builder, x: ir.Value, axis: int) -> _Ints:
     dims = b.shape(x)
     first, second = dims[:axis], dims[axis:]
     if None in first and None in second:
-        raise Unsupported("keeps dimensions that only the run knows")
+        raise Unsupported("keeps dimensions known only at run time")
     if None in first:
         return -1, math.prod(d for d in second if d is not None)
     return math.prod(d for d in first if d is not None), -1 if None in second else math.prod(second)  # type: ignore[arg-type]
@@ -91,10 +91,10 @@ def broadcast(b: Builder, data: ir.Value, shape: ir.Value) -> Value:
 
 
 def _at_least(b: Builder, data: ir.Value, shape: ir.Value) -> ir.Value:
-    """A shape that only the run knows, with the larger of each dimension and that of a tensor."""
+    """A shape known only at run time, with the larger of each dimension and that of a tensor."""
     own, (count,) = b.shape(data), b.static_shape(shape)
     if None in own or count < len(own):
-        raise Unsupported("is of a shape that only the run knows")
+        raise Unsupported("is of a shape known only at run time")
     return b.op("Maximum", shape, b.constant([1] * (count - len(own)) + list(own), np.int64))
 
 
@@ -108,7 +108,7 @@ def cut(
     by = b.known(steps)
     if first is None or last is None or (by is None and steps is not None):
         if (axes or tuple(range(*b.static_shape(starts)))) != tuple(range(rank)):
-            raise Unsupported("has bounds that only the run knows")
+            raise Unsupported("has bounds known only at run time")
         return starts, ends, steps or (1,) * rank
     begin, end, step = [0] * rank, [_FAR] * rank, [1] * rank
     for i, axis in enumerate(range(len(first)) if axes is None else axes):
@@ -139,7 +139,7 @@ def sizes_of(b: Builder, x: ir.Value, split: ir.Value | None, axis: int) -> _Int
         return tuple(_declared_size(part, axis) for part in b.declared)
     size = b.shape(x)[axis]
     if size is None:
-        raise Unsupported("has parts of a size that only the run knows")
+        raise Unsupported("has parts of a size known only at run time")
     each = -(-size // count)
     return tuple(max(0, min(each, size - i * each)) for i in range(count))
 
@@ -147,7 +147,7 @@ def sizes_of(b: Builder, x: ir.Value, split: ir.Value | None, axis: int) -> _Int
 def _declared_size(part: TypeInfo | None, axis: int) -> int:
     size = None if part is None or part.shape is None else part.shape[axis]
     if size is None:
-        raise Unsupported("has parts of a size that only the run knows")
+        raise Unsupported("has parts of a size known only at run time")
     return size
 
 
@@ -156,13 +156,13 @@ def declared(b: Builder) -> _Ints:
     """The shape that the file declares of the result, which must be fixed."""
     shape = declared_shape(b)
     if shape is None:
-        raise Unsupported("has axes that only the run knows")
+        raise Unsupported("has axes known only at run time")
     return shape
 
 
 @function
 def both_sides(b: Builder, pads: _Ints, axes: _Ints | None, rank: int) -> list[int]:
-    """What is added before each dimension, then after each."""
+    """Return the padding before each dimension, then after each."""
     count = len(pads) // 2
     whole = [0] * 2 * rank
     for i, axis in enumerate(range(count) if axes is None else axes):
@@ -172,14 +172,14 @@ def both_sides(b: Builder, pads: _Ints, axes: _Ints | None, rank: int) -> list[i
 
 @function
 def last_first(b: Builder, pads: Sequence[int]) -> _Ints:
-    """What is added before and after the last dimension, then the one before it, ..."""
+    """Return the padding before and after the last dimension, then the one before it, ..."""
     rank = len(pads) // 2
     return tuple(pads[i + side * rank] for i in reversed(range(rank)) for side in (0, 1))
 
 
 @function
 def in_pairs(b: Builder, auto_pad: str, pads: _Ints, rank: int) -> _Ints:
-    """What is added before and after the first dimension, then the second, ..."""
+    """Return the padding before and after the first dimension, then the second, ..."""
     if auto_pad not in ("NOTSET", "VALID"):
         raise Unsupported(f"auto_pad is {auto_pad}")
     given = pads if pads and auto_pad == "NOTSET" else (0,) * 2 * rank

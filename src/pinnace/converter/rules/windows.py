@@ -71,7 +71,7 @@ def pooled(
 
 
 def _overhang(length: int, kernel: int, dilation: int, stride: int, pads: tuple[int, int]) -> int:
-    """What windows reach beyond the padding where their number is rounded up."""
+    """Return the elements that windows cover beyond the padding, where their number is rounded up."""
     reach = (kernel - 1) * dilation + 1
     inside = length + sum(pads)
     count = -(-(inside - reach) // stride) + 1
@@ -165,7 +165,7 @@ def _cut_off(
     pads: _Ints,
     strides: _Ints,
 ) -> _Ints:
-    """What is cut off the result before each dimension, then after each."""
+    """Return the elements to cut off the result: before each dimension, then after each."""
     size = len(kernel)
     if not output_shape and auto_pad in ("NOTSET", "VALID"):
         return pads if pads and auto_pad == "NOTSET" else (0,) * 2 * size
