@@ -8,8 +8,10 @@ import pytest
 
 from pinnace import Converter, DataType, FmkType, Format, Model, ModelType
 from pinnace.cli.converter_lite import main
+from pinnace.converter.convert import Options, convert
 from pinnace.errors import ModelFormatError, NotSupportedError
 from pinnace.weights.encryption import MODES, decrypted, encrypt
+from pinnace.weights.source import Source
 
 DATA = Path(__file__).parent.parent / "data"
 ADD = str(DATA / "api" / "add.onnx")
@@ -94,6 +96,17 @@ def test_models_that_mindspore_encrypted_are_opened(mode):
     with pytest.raises(ModelFormatError, match="key does not fit") as raised:
         Model().build_from_file(path, ModelType.MINDIR, dec_key=b"secret0123456789", dec_mode=mode)
     assert "secret" not in str(raised.value)
+
+
+def test_nothing_plain_is_left_of_an_encrypted_model(tmp_path):
+    pytest.importorskip("cryptography")
+    options = Options(encrypt=(KEY, "AES-GCM"), check=True)
+    summary = convert(Source.of_file(Path(ADD)), None, tmp_path / "add.mindir", options)
+    assert (summary.error, list(tmp_path.iterdir())) == (0, [tmp_path / "add.mindir"])
+    with pytest.raises(ModelFormatError):
+        Model(tmp_path / "add.mindir")
+    model = Model()
+    model.build_from_file(str(tmp_path / "add.mindir"), ModelType.MINDIR, dec_key=KEY, dec_mode="AES-GCM")
 
 
 @pytest.mark.parametrize("mode", MODES)
