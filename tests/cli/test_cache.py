@@ -14,7 +14,7 @@ from pinnace.cli.quickstart import MODEL, data
 def cache(tmp_path, monkeypatch, pinnace):
     """A cache with the carried model."""
     monkeypatch.setenv("PINNACE_CACHE_DIR", str(tmp_path))
-    assert pinnace("run", data(MODEL)).code == 0
+    assert pinnace("compile", data(MODEL), "--provider", "onnxruntime").code == 0
     return tmp_path
 
 

@@ -278,6 +278,7 @@ def test_a_built_model_reads_its_threads_from_proc() -> None:
         "import os, sys, time, pinnace as m\n"
         "before = set(os.listdir('/proc/self/task'))\n"
         "c = m.Context(thread_num=2, thread_affinity_core_list=[min(os.sched_getaffinity(0))])\n"
+        "c.cpu.provider = 'onnxruntime'\n"
         "x = m.Model(); x.build_from_file(sys.argv[1], m.ModelType.ONNX, c)\n"
         "new = set(os.listdir('/proc/self/task')) - before\n"
         "bound = lambda: [sorted(os.sched_getaffinity(int(t))) for t in new]\n"

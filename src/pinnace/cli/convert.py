@@ -38,10 +38,10 @@ def convert(
     mode: Annotated[Literal["AES-GCM", "AES-CBC"], typer.Option(help="How keys encrypt.")] = "AES-GCM",
     as_json: AsJson = False,
 ) -> None:
-    """Convert a model to .mindir for MindSpore, or .ms for MindSpore Lite; Pinnace runs both.
+    """Convert a model to .mindir or .ms.
 
-    It takes .onnx, .mindir and .ms files, and shows what became of the model. MindSpore loads a .mindir by
-    mindspore.load and nn.GraphCell.
+    MindSpore runs .mindir (mindspore.load, nn.GraphCell), MindSpore Lite .ms, and Pinnace both. It takes
+    .onnx, .mindir and .ms files, and shows what became of the model.
     """
     from pinnace.deferred import import_onnx_ir
 

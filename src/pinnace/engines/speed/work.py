@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import onnx_ir as ir
 
+from pinnace.compiler.failures import MISFITS
 from pinnace.compiler.nodes import inner_graphs
 from pinnace.engines.speed.sizes import Dims, Sizes
 
@@ -43,7 +44,10 @@ def _works(graph: ir.Graph, sizes: Sizes) -> Iterator[NodeWork]:
         for inner in inner_graphs(node):
             yield from _works(inner, sizes)
         given = [sizes.of(value) for value in node.inputs if value is not None]
-        work = _work(node, given, sizes.results(node, given))
+        try:
+            work = _work(node, given, sizes.results(node, given))
+        except MISFITS:  # a rank is unknown, or the node is invalid, which the engine reports
+            continue
         if work is not None:
             yield work
 
