@@ -22,9 +22,9 @@ def compile_models(
     """Fill the compile cache ahead of time.
 
     Builds load them from there. Use it when you make an image or deploy a service, with the same kind of
-    CPU, the same PINNACE_CACHE_DIR, and the provider, precision and configuration of the service. If no provider is
-    given, the model is kept for the engine that suits the default threads. The exit status is 1 if a model is
-    not kept.
+    CPU, the same PINNACE_CACHE_DIR, and the provider, precision and configuration of the service. Without a
+    provider, a model is kept for the engine that suits the default threads. The exit status is 1 if a model
+    is not kept.
     """
     from pinnace.cli.console import note, table
     from pinnace.cli.opening import context_for, open_model
