@@ -72,8 +72,8 @@ def __getattr__(name: str) -> object:
             return getattr(importlib.import_module(f"pinnace.{module}"), name)
     if name.startswith("LLM"):
         raise NotSupportedError(
-            f"{name} belongs to mindspore_lite's LLMEngine, which serves language models on Ascend "
-            f"clusters and runs only there; Pinnace runs such models with Model and ModelParallelRunner"
+            f"{name} is part of mindspore_lite's LLMEngine, which serves language models and runs on Ascend "
+            f"clusters only. Use Model or ModelParallelRunner"
         )
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 

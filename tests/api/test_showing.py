@@ -26,6 +26,17 @@ def test_a_model_shows_its_file_engine_and_ports():
     assert repr(model) == "<Model closed>"
 
 
+def test_a_notebook_shows_tables_of_tensors_contexts_and_stats():
+    tensor = pinnace.Tensor(np.arange(3, dtype=np.float32))
+    tensor.name = "<x>"
+    assert "<caption>Tensor &lt;x&gt;</caption>" in tensor._repr_html_()
+    assert "<tr><td>values</td><td>0.0, 1.0, 2.0</td></tr>" in tensor._repr_html_()
+    assert "<tr><td>threads</td><td>3 threads</td></tr>" in pinnace.Context(thread_num=3)._repr_html_()
+    with pinnace.Model(ADD) as model:
+        model.predict([np.zeros((3, 4, 5), np.float32)] * 2)
+        assert "<tr><td>served</td><td>1</td></tr>" in model.stats()._repr_html_()
+
+
 def test_a_runner_shows_its_workers():
     context = pinnace.Context(thread_num=1)
     context.parallel.workers_num = 2

@@ -64,7 +64,7 @@ def test_names_of_language_models_say_what_they_are(module):
     command = [sys.executable, "-m", "pinnace", "exec", "-c", code]
     answer = subprocess.run(command, capture_output=True, text=True, check=False)
     assert (
-        "LLMEngine belongs to mindspore_lite's LLMEngine, which serves language models on Ascend"
+        "LLMEngine is part of mindspore_lite's LLMEngine, which serves language models and runs on Ascend"
         in answer.stderr
     )
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pinnace.errors import ArgumentValueError, ConfigError
+from pinnace.html import table
 from pinnace.options.arguments import check_list, check_sections, check_type, count, ints, path, text
 from pinnace.options.devices import CPU, GPU, Ascend
 from pinnace.options.launcher import launched
@@ -153,10 +154,15 @@ class Context(Options):
         return f"target: {self.target}."
 
     def __repr__(self) -> str:
-        cpu = self.cpu
-        threads = f"{cpu.thread_num or 'all'} threads, {cpu.precision_mode}"
-        workers = f", {self.parallel.workers_num} workers" if self.parallel.workers_num else ""
-        return f"<Context {', '.join(self.target)}: {threads}{workers}>"
+        return f"<Context {', '.join(self.target)}: {', '.join(self._facts().values())}>"
+
+    def _repr_html_(self) -> str:
+        return table("Context", [("target", ", ".join(self.target)), *self._facts().items()])
+
+    def _facts(self) -> dict[str, str]:
+        cpu, workers = self.cpu, self.parallel.workers_num
+        facts = {"threads": f"{cpu.thread_num or 'all'} threads", "precision": cpu.precision_mode}
+        return facts | ({"workers": f"{workers} workers"} if workers else {})
 
     @property
     def target(self) -> list[str]:

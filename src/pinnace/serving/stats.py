@@ -8,6 +8,7 @@ from functools import cache
 from itertools import accumulate
 
 from pinnace.errors import ArgumentValueError
+from pinnace.html import table
 
 _NS = 1e6  # of a millisecond
 _BITS = 5
@@ -102,6 +103,12 @@ class Stats:
             f"<{type(self).__name__}: {self.served} served, {self.failed} failed, {self.queued} queued, "
             f"p50 {self.p50:.3g} ms, p90 {self.p90:.3g} ms, p99 {self.p99:.3g} ms, {self.qps:.4g} per second>"
         )
+
+    def _repr_html_(self) -> str:
+        names = ("served", "failed", "queued", "refused", "withdrawn")
+        counts = [(name, getattr(self, name)) for name in names]
+        times = [(f"{name}, ms", f"{getattr(self, name):.3g}") for name in ("p50", "p90", "p99")]
+        return table(type(self).__name__, [*counts, *times, ("per second", f"{self.qps:.4g}")])
 
 
 class Tally:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from pinnace.html import table
 from pinnace.types import Port
 
 
@@ -24,15 +25,12 @@ class Shown(NamedTuple):
 
     def table(self) -> str:
         """Return an HTML table of the inputs and outputs, with the facts as its caption."""
-        from html import escape  # only notebooks show tables
-
         rows = (
-            f"<tr><td>{side}</td><td>{escape(port.name)}</td><td>{escape(_kind(port))}</td></tr>"
+            (side, port.name, _kind(port))
             for side, ports in (("input", self.inputs), ("output", self.outputs))
             for port in ports
         )
-        caption = escape(f"{self.kind} {', '.join(filter(None, self.facts))}")
-        return f"<table><caption>{caption}</caption>{''.join(rows)}</table>"
+        return table(f"{self.kind} {', '.join(filter(None, self.facts))}", rows)
 
 
 def _kind(port: Port) -> str:

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pinnace.errors import ArgumentTypeError, ArgumentValueError, DataMismatchError
+from pinnace.html import table
 from pinnace.options.arguments import check_type
 from pinnace.shapes import named
 from pinnace.tensors.attributes import Attributes, check_shape
@@ -121,16 +122,22 @@ class Tensor(Attributes):
 
     def __repr__(self) -> str:
         """Return name, element type, shape and the first values, in one line."""
+        return f"<Tensor {self.name!r} {self._shown_type()}: {self._shown_values()}>"
+
+    def _repr_html_(self) -> str:
+        rows = ("type", self._shown_type()), ("format", self.format.name), ("values", self._shown_values())
+        return table(f"Tensor {self.name}", rows)
+
+    def _shown_type(self) -> str:
+        return f"{self.dtype.name.lower()}{named(self._dims, self._kind.names)}"
+
+    def _shown_values(self) -> str:
         if self.on_device:
-            values = f"on {self.device}"
-        elif self._array is None:
-            values = "no data"
-        else:
-            first = ", ".join(map(str, self._array.ravel()[:_SHOWN]))
-            values = f"{first}, ..." if self._array.size > _SHOWN else first
-        return (
-            f"<Tensor {self.name!r} {self.dtype.name.lower()}{named(self._dims, self._kind.names)}: {values}>"
-        )
+            return f"on {self.device}"
+        if self._array is None:
+            return "no data"
+        first = ", ".join(map(str, self._array.ravel()[:_SHOWN]))
+        return f"{first}, ..." if self._array.size > _SHOWN else first
 
     def numpy(self) -> Array:
         """Return `get_data_to_numpy()`."""

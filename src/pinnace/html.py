@@ -1,0 +1,14 @@
+"""Tables for notebooks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+
+def table(caption: str, rows: Iterable[Sequence[object]]) -> str:
+    """Return an HTML table."""
+    from html import escape  # only notebooks show tables
+
+    lines = ("".join(f"<td>{escape(str(cell))}</td>" for cell in row) for row in rows)
+    body = "".join(f"<tr>{line}</tr>" for line in lines)
+    return f"<table><caption>{escape(caption)}</caption>{body}</table>"
