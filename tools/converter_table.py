@@ -27,7 +27,7 @@ from onnx.backend.test.loader import load_model_tests
 from onnx_backend import by_onnxruntime
 
 from pinnace.building.origin import build
-from pinnace.converter.convert import Options, convert
+from pinnace.converter.convert import Conversion, convert
 from pinnace.options.settings import Settings
 from pinnace.options.target import Target
 from pinnace.types import ModelType
@@ -123,7 +123,7 @@ def judge(case: TestCase, columns: list[Column], folder: Path) -> dict[str, str]
     for column in columns:
         if column.format not in files:
             try:
-                options = Options(save_type=column.format)
+                options = Conversion(save_type=column.format)
                 summary = convert(Source.of_buffer(model), None, folder / case.name, options)
                 files[column.format] = summary.files[0]
             except Exception as error:

@@ -19,7 +19,7 @@ from make_ms_models import network
 from onnx.backend.test.loader import load_model_tests
 from onnx_backend import by_onnxruntime
 
-from pinnace.converter.convert import Options, convert
+from pinnace.converter.convert import Conversion, convert
 from pinnace.types import ModelType
 from pinnace.weights.source import Source
 
@@ -52,7 +52,7 @@ def main(interpreter: str, out: Path) -> None:
             content = model.SerializeToString()
             expected = by_onnxruntime(content, inputs)
             try:
-                options = Options(save_type=ModelType.MINDIR_LITE)
+                options = Conversion(save_type=ModelType.MINDIR_LITE)
                 (path,) = convert(Source.of_buffer(content), None, out / name, options).files
                 given = server(path, inputs)
                 for x, y in zip(given, expected, strict=True):

@@ -16,7 +16,7 @@ import numpy as np
 from converter_table import Server
 from onnx_backend import by_onnxruntime
 
-from pinnace.converter.convert import Options, convert
+from pinnace.converter.convert import Conversion, convert
 from pinnace.weights.source import Source
 
 TOLERANCE = 1e-5
@@ -32,7 +32,7 @@ def main(interpreter: str, out: Path) -> None:
             expected = by_onnxruntime(path.read_bytes(), inputs)
             made = path.with_suffix(".mindir")
             try:
-                convert(Source.of_file(path), None, made, Options())
+                convert(Source.of_file(path), None, made, Conversion())
                 for x, y in zip(server(made, inputs), expected, strict=True):
                     np.testing.assert_allclose(x, y, rtol=TOLERANCE, atol=TOLERANCE, strict=True)
             except Exception as error:

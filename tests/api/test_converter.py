@@ -8,7 +8,7 @@ import pytest
 
 from pinnace import Converter, DataType, FmkType, Format, Model, ModelType
 from pinnace.cli.converter_lite import main
-from pinnace.converter.convert import Options, convert
+from pinnace.converter.convert import Conversion, convert
 from pinnace.errors import ModelFormatError, NotSupportedError
 from pinnace.weights.encryption import MODES, decrypted, encrypt
 from pinnace.weights.source import Source
@@ -100,7 +100,7 @@ def test_models_that_mindspore_encrypted_are_opened(mode):
 
 def test_nothing_plain_is_left_of_an_encrypted_model(tmp_path):
     pytest.importorskip("cryptography")
-    options = Options(encrypt=(KEY, "AES-GCM"), check=True)
+    options = Conversion(encrypt=(KEY, "AES-GCM"), check=True)
     summary = convert(Source.of_file(Path(ADD)), None, tmp_path / "add.mindir", options)
     assert (summary.error, list(tmp_path.iterdir())) == (0, [tmp_path / "add.mindir"])
     with pytest.raises(ModelFormatError):

@@ -6,7 +6,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from pinnace.building.origin import build
-from pinnace.converter.convert import Options, convert
+from pinnace.converter.convert import Conversion, convert
 from pinnace.errors import UnsupportedModelError
 from pinnace.options.settings import Settings
 from pinnace.options.target import Target
@@ -48,7 +48,7 @@ def run(given, *inputs):
 def test_a_converted_operator_gives_the_same(op_type, weights, attributes, kind, suffix, tmp_path):
     x = np.random.default_rng(0).normal(size=(1, 2, 5, 6)).astype(np.float32)
     original = model(op_type, [x.shape], weights, **attributes)
-    summary = convert(Source.of_buffer(original), None, tmp_path / "made", Options(save_type=kind))
+    summary = convert(Source.of_buffer(original), None, tmp_path / "made", Conversion(save_type=kind))
     assert summary.files == (tmp_path / f"made{suffix}",)
     (expected,), (given,) = run(original, x), run(summary.files[0], x)
     np.testing.assert_allclose(given, expected, rtol=1e-6, atol=1e-6)  # sums in another order
@@ -58,4 +58,4 @@ def test_operators_without_a_way_are_named(tmp_path):
     unknown = onnx.load_from_string(model("Relu", [(2,)]))
     unknown.graph.node[0].op_type = "MelWeightMatrix"
     with pytest.raises(UnsupportedModelError, match="MelWeightMatrix"):
-        convert(Source.of_buffer(unknown.SerializeToString()), None, tmp_path / "made", Options())
+        convert(Source.of_buffer(unknown.SerializeToString()), None, tmp_path / "made", Conversion())

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from pinnace.building.origin import build
-from pinnace.converter.convert import Options, convert
+from pinnace.converter.convert import Conversion, convert
 from pinnace.options.settings import Settings
 from pinnace.options.target import Target
 from pinnace.weights.source import Source
@@ -17,7 +17,7 @@ CASES = sorted(path.stem for path in FOLDER.glob("*.mindir"))
 
 @pytest.mark.parametrize("name", CASES)
 def test_a_model_becomes_the_file_that_mindspore_runs(name, tmp_path):
-    (path,) = convert(Source.of_file(FOLDER / f"{name}.onnx"), None, tmp_path / name, Options()).files
+    (path,) = convert(Source.of_file(FOLDER / f"{name}.onnx"), None, tmp_path / name, Conversion()).files
     # Made again where rules changed: MindSpore must run what they write now.
     assert path.read_bytes() == (FOLDER / f"{name}.mindir").read_bytes()
 

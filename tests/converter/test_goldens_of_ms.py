@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from pinnace.building.origin import build
-from pinnace.converter.convert import Options, convert
+from pinnace.converter.convert import Conversion, convert
 from pinnace.formats.ms import reader
 from pinnace.options.settings import Settings
 from pinnace.options.target import Target
@@ -30,7 +30,7 @@ def form(path):
 
 @pytest.mark.parametrize("name", CASES)
 def test_a_model_becomes_the_file_that_mindspore_lite_runs(name, tmp_path):
-    options = Options(save_type=ModelType.MINDIR_LITE)
+    options = Conversion(save_type=ModelType.MINDIR_LITE)
     (path,) = convert(Source.of_file(FOLDER / f"{name}.onnx"), None, tmp_path / name, options).files
     # Made again where rules changed: MindSpore Lite must run what they write now.
     assert form(path) == form(FOLDER / f"{name}.ms")

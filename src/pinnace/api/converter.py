@@ -300,10 +300,10 @@ class Converter:
         from pinnace.deferred import import_onnx_ir
 
         import_onnx_ir()
-        from pinnace.converter.convert import Options, convert
+        from pinnace.converter.convert import Conversion, convert
         from pinnace.weights.source import Source
 
-        options = Options(
+        options = Conversion(
             save_type=self._save_type,
             input_shape=";".join(f"{k}:{','.join(map(str, v))}" for k, v in self._input_shape.items()),
             optimize=self._optimize,  # type: ignore[arg-type]

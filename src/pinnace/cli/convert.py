@@ -47,12 +47,12 @@ def convert(
 
     import_onnx_ir()
     from pinnace.cli.console import progress
-    from pinnace.converter.convert import Options
+    from pinnace.converter.convert import Conversion
     from pinnace.converter.convert import convert as run
     from pinnace.types import ModelType
     from pinnace.weights.source import Source
 
-    options = Options(
+    options = Conversion(
         save_type=ModelType.MINDIR_LITE if output.suffix == ".ms" else ModelType.MINDIR,
         input_shape=";".join(shape.replace("=", ":") for shape in shapes or []),
         optimize=optimize,

@@ -22,7 +22,7 @@ import onnx
 import onnx_ir as ir
 
 from pinnace.compiler.evaluate import Evaluator
-from pinnace.ops.builder import Builder, Form
+from pinnace.ops.builder import Builder, EitherShape
 from pinnace.ops.inference import infer_node
 from pinnace.ops.values import (
     NOTHING,
@@ -215,11 +215,11 @@ def _emit_if(
         result.shape = common_shape(b, x, y)
         of_then, of_other = _form(b, x), _form(b, y)
         if result.shape is None and of_then is not None and of_other is not None:
-            b.forms[result] = Form(chosen, of_then, of_other)
+            b.forms[result] = EitherShape(chosen, of_then, of_other)
     return results
 
 
-def _form(b: Builder, x: ir.Value) -> ir.Shape | Form | None:
+def _form(b: Builder, x: ir.Value) -> ir.Shape | EitherShape | None:
     with suppress(RankUnknown):
         return ir.Shape(b.shape(x))
     return b.forms.get(x)
@@ -269,7 +269,7 @@ def _side_of_ranks(
         of_side = form.then if side else form.other
         same = b.op("Identity", x)
         same.dtype = b.dtype(x)
-        if isinstance(of_side, Form):
+        if isinstance(of_side, EitherShape):
             b.forms[same] = of_side
         else:
             same.shape = of_side

@@ -28,7 +28,7 @@ _OUTPUTS = {
 
 
 @dataclass(frozen=True)
-class Options:
+class Conversion:
     """The choices of a conversion.
 
     `input_shape` fixes dimensions: "x:1,3,224,224;y:1". `channels_last` makes the inputs of four dimensions
@@ -67,7 +67,7 @@ def convert(
     source: Source,
     kind: ModelType | None,
     output: str | os.PathLike[str],
-    options: Options,
+    options: Conversion,
     stage: Callable[[str], None] = lambda name: None,
 ) -> Summary:
     """Convert a model; `output` may lack the suffix, and `stage` is told what begins.
@@ -111,7 +111,7 @@ def convert(
 
 
 @contextmanager
-def _place(path: Path, options: Options) -> Iterator[Path]:
+def _place(path: Path, options: Conversion) -> Iterator[Path]:
     """Return the path to write to: in a private folder if the file will be encrypted."""
     if options.encrypt is None:
         yield path

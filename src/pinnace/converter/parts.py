@@ -20,7 +20,7 @@ from pinnace.ops.values import Unsupported
 from pinnace.program import Dialect
 
 
-class Parts(NamedTuple):
+class Replacement(NamedTuple):
     """Nodes that compute what one node does, in order, and their results in the place of its outputs."""
 
     nodes: Sequence[ir.Node]
@@ -28,7 +28,7 @@ class Parts(NamedTuple):
     opset: int
 
 
-def of(node: ir.Node, opset: int, dialect: Dialect) -> Parts | None:
+def of(node: ir.Node, opset: int, dialect: Dialect) -> Replacement | None:
     """Return the parts of a node, None if it has none. Raises Unsupported with the reason of a rule."""
     rule = rules.parts_of(dialect, node.op_type, node.domain)
     reason = None
@@ -43,15 +43,15 @@ def of(node: ir.Node, opset: int, dialect: Dialect) -> Parts | None:
     return defined
 
 
-def _by_rule(rule: rules.Rule, node: ir.Node) -> Parts:
+def _by_rule(rule: rules.Rule, node: ir.Node) -> Replacement:
     b = Builder()
     b.declared = [type_of(o) if o.dtype else None for o in node.outputs if o.name]
     value = rule.lower(b, node.inputs, rules.attributes(rule, node))
     results = value if isinstance(value, tuple) else (value,)
-    return Parts(b.nodes, [b.tensor(result) for result in results], OPSET)
+    return Replacement(b.nodes, [b.tensor(result) for result in results], OPSET)
 
 
-def _by_definition(node: ir.Node, opset: int) -> Parts | None:
+def _by_definition(node: ir.Node, opset: int) -> Replacement | None:
     """Return the parts by the function that ONNX's schema has for an operator."""
     try:
         schema: Any = onnx.defs.get_schema(node.op_type, opset, node.domain)
@@ -89,7 +89,7 @@ def _model_of(node: ir.Node, opset: int, schema: Any) -> onnx.ModelProto:
     return onnx.helper.make_model(graph, opset_imports=opsets)
 
 
-def _spliced(model: ir.Model, node: ir.Node) -> Parts:
+def _spliced(model: ir.Model, node: ir.Node) -> Replacement:
     """Return the nodes of a model, with the inputs of a node in the place of its own."""
     given = {x.name: x for x in node.inputs if x is not None}
     for port in model.graph.inputs:
@@ -98,4 +98,4 @@ def _spliced(model: ir.Model, node: ir.Node) -> Parts:
     outputs = [made.get(output.name, output) for output in node.outputs]
     nodes = list(model.graph)
     model.graph.remove(nodes)
-    return Parts(nodes, outputs, model.opset_imports[""])
+    return Replacement(nodes, outputs, model.opset_imports[""])

@@ -19,12 +19,12 @@ from pinnace.program import Layout, TypeInfo
 Operand = ir.Value | npt.NDArray[Any] | Sequence[int] | int | float | bool | None
 
 
-class Form(NamedTuple):
+class EitherShape(NamedTuple):
     """The shape of what two branches give with different ranks, by the condition that chose."""
 
     condition: ir.Value
-    then: ir.Shape | Form
-    other: ir.Shape | Form
+    then: ir.Shape | EitherShape
+    other: ir.Shape | EitherShape
 
 
 class Builder(Nodes, Types):
@@ -41,7 +41,7 @@ class Builder(Nodes, Types):
         """Values of assigned tensors at the node that is lowered."""
         self.declared: Sequence[TypeInfo | None] = ()
         """What the file declares of the results of the node that is lowered."""
-        self.forms: dict[ir.Value, Form] = {}
+        self.forms: dict[ir.Value, EitherShape] = {}
         """What is known of tensors whose rank is known only at run time."""
 
     def op(self, op_type: str, *inputs: Operand, domain: str = "", **attributes: Any) -> ir.Value:

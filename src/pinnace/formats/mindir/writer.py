@@ -41,7 +41,7 @@ def write(program: Program, path: str | os.PathLike[str], split: int = _SPLIT) -
     tensors = [t for f in program.functions.values() for t in f.parameters.values()]
     if sum(t.nbytes for t in tensors) <= split:
         with where.open("wb") as file:
-            _Writer(program).write(file, {})
+            _Messages(program).write(file, {})
         return [where]
     stem = where.stem.removesuffix("_graph")
     beside = where.with_name(f"{stem}_variables") / "data_0"
@@ -50,7 +50,7 @@ def write(program: Program, path: str | os.PathLike[str], split: int = _SPLIT) -
     with beside.open("wb") as file:
         places = _write_beside(file, program)
     with where.open("wb") as file:
-        _Writer(program).write(file, places, f"{beside.parent.name}/{beside.name}")
+        _Messages(program).write(file, places, f"{beside.parent.name}/{beside.name}")
     return [where, beside]
 
 
@@ -66,7 +66,7 @@ def _write_beside(file: BinaryIO, program: Program) -> dict[int, int]:
     return places
 
 
-class _Writer:
+class _Messages:
     """Writes one file."""
 
     def __init__(self, program: Program) -> None:

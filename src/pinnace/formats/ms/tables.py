@@ -25,7 +25,7 @@ class TooLarge(ValueError):
     """More than one FlatBuffer holds."""
 
 
-class Buffer:
+class TableWriter:
     """A file of one root table, ready to be written."""
 
     def __init__(self, schema: Schema, root: Mapping[str, Any]) -> None:

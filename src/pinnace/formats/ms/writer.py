@@ -30,7 +30,7 @@ def write(program: Program, path: str | os.PathLike[str]) -> list[Path]:
     one FlatBuffer does not hold; and OSError.
     """
     try:
-        buffer = tables.Buffer(schema.load(), _Writer(program).root())
+        buffer = tables.TableWriter(schema.load(), _Tables(program).root())
     except tables.TooLarge as error:
         raise _refused(program, "weights", f"{error}; a .mindir has files beside it for more") from None
     where = Path(path)
@@ -43,7 +43,7 @@ def _refused(program: Program, what: str, reason: str, node: str = "") -> Unsupp
     return UnsupportedModelError(program.source, [UnsupportedPrimitive(what, 1, node, reason)])
 
 
-class _Writer:
+class _Tables:
     """Writes one file."""
 
     def __init__(self, program: Program) -> None:
