@@ -1,4 +1,4 @@
-"""What `pinnace tune --max-error` finds for models: time over float32, error reached, form chosen.
+"""The forms that `pinnace tune --max-error` finds for models: time over float32, error reached, form chosen.
 
     python -m benchmarks fewer [--max-error 1e-2] [--seconds 60] [--threads 1] [MODEL.onnx ...]
 

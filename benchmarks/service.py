@@ -1,4 +1,4 @@
-"""What a service gives: examples/service under gunicorn, loaded over loopback, again with half a core.
+"""Speed and memory of examples/service under gunicorn, loaded over loopback, again with half a core.
 
     python -m benchmarks service [--model MODEL] [--clients 8] [--seconds 10] [--quota 0.5]
 

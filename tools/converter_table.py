@@ -40,7 +40,7 @@ Arrays = list[np.ndarray]
 
 
 class Column(NamedTuple):
-    """What runs the files of a format."""
+    """A process that runs the files of a format."""
 
     name: str
     format: ModelType
@@ -94,7 +94,7 @@ def arrays(values: list) -> Arrays | None:
 
 
 def wrong(case: TestCase, given: Arrays, expected: Arrays) -> str:
-    """What is wrong with results, "" if nothing."""
+    """Return the mistake in results, "" if there is none."""
     if len(given) != len(expected):
         return f"{len(given)} results instead of {len(expected)}"
     for x, y in zip(given, expected, strict=True):
@@ -110,7 +110,7 @@ def wrong(case: TestCase, given: Arrays, expected: Arrays) -> str:
 
 
 def judge(case: TestCase, columns: list[Column], folder: Path) -> dict[str, str] | None:
-    """What is wrong in each column; None where onnxruntime is wrong."""
+    """Return the mistake in each column; None where onnxruntime is wrong."""
     inputs, expected = arrays(case.data_sets[0][0]), arrays(case.data_sets[0][1])
     model = case.model.SerializeToString()
     try:

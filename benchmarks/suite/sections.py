@@ -63,7 +63,7 @@ def _short(entrant: Entrant) -> Entrant | None:
 
 
 def _has_short(plan: Plan, entrant: Entrant) -> bool:
-    """Whether it computes in 16 bits on this processor: tried on a small model; tiny ones stay in fp32."""
+    """Return True if it computes in 16 bits here: tried on a small model; tiny ones stay in fp32."""
     try:
         with Material("mobilenet_v2", plan.folder).opened(entrant) as (_, answer):
             if answer["precision"] != "fp32":

@@ -52,7 +52,7 @@ def uninstrument() -> None:
 
 
 _Part = tuple[int, int, int]
-"""When a request, or a part of it, was queued, began to run, and ended; by `perf_counter_ns`."""
+"""The times when a request, or a part of it, was queued, began to run, and ended; by `perf_counter_ns`."""
 
 
 class _TracedArrays(list[Array]):

@@ -5,10 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pinnace.building.origin import build
 from pinnace.converter.convert import Conversion, convert
-from pinnace.options.settings import Settings
-from pinnace.options.target import Target
 from pinnace.weights.source import Source
 
 FOLDER = Path(__file__).parent.parent / "data" / "converted"
@@ -23,14 +20,10 @@ def test_a_model_becomes_the_file_that_mindspore_runs(name, tmp_path):
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_pinnace_computes_what_the_original_does(name):
+def test_pinnace_computes_what_the_original_does(run_model, name):
     golden = np.load(FOLDER / f"{name}.npz")
     inputs, expected = ([golden[k] for k in golden.files if k[0] == kind] for kind in "xy")
-    executable = build(FOLDER / f"{name}.mindir", None, Target(threads=1), Settings())
-    try:
-        given = executable.execution().run([np.asarray(x, order="C") for x in inputs])
-    finally:
-        executable.close()
+    given = run_model(FOLDER / f"{name}.mindir", inputs)
     for x, y in zip(given, expected, strict=True):
         # The results are MindSpore Lite's, whose exponential is an approximation.
         np.testing.assert_allclose(x, y, rtol=2e-5, atol=2e-5, strict=True)

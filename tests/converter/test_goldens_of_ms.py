@@ -5,11 +5,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pinnace.building.origin import build
 from pinnace.converter.convert import Conversion, convert
 from pinnace.formats.ms import reader
-from pinnace.options.settings import Settings
-from pinnace.options.target import Target
 from pinnace.types import ModelType
 from pinnace.weights.source import Source
 
@@ -18,7 +15,7 @@ CASES = sorted(path.stem for path in FOLDER.glob("*.ms"))
 
 
 def form(path):
-    """What a file computes: its nodes, which name each other by their places, and its constants."""
+    """The content of a file: its nodes, which name each other by their places, and its constants."""
     main = reader.read(Source.of_file(path)).main
     known = {name: t.tobytes() for name, t in {**main.parameters, **main.constants}.items()}
     known |= {port.name: i for i, port in enumerate(main.inputs)}
@@ -37,15 +34,11 @@ def test_a_model_becomes_the_file_that_mindspore_lite_runs(name, tmp_path):
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_pinnace_computes_what_mindspore_lite_does(name):
+def test_pinnace_computes_what_mindspore_lite_does(run_model, name):
     golden = np.load(FOLDER / f"{name}.npz")
     inputs = [golden[k] for k in golden.files if k[0] == "x"]
     expected = [golden[k] for k in golden.files if k[0] == "y"]
-    executable = build(FOLDER / f"{name}.ms", None, Target(threads=1), Settings())
-    try:
-        given = executable.execution().run([np.asarray(x, order="C") for x in inputs])
-    finally:
-        executable.close()
+    given = run_model(FOLDER / f"{name}.ms", inputs)
     for x, y in zip(given, expected, strict=True):
         # MindSpore Lite's exponential is an approximation.
         np.testing.assert_allclose(x, y, rtol=2e-5, atol=2e-5, strict=True)

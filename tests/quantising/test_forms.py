@@ -70,7 +70,7 @@ def pictures(tmp_path_factory):
 
 
 def outputs(path, inputs):
-    """What onnxruntime alone makes of a file."""
+    """The results of onnxruntime alone for a file."""
     return ort.InferenceSession(str(path), providers=["CPUExecutionProvider"]).run(None, inputs)[0]
 
 

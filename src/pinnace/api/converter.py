@@ -69,7 +69,7 @@ class Converter:
         self._decrypt_mode = "AES-GCM"
         self._config: dict[str, dict[str, str]] = {}
         self.summary: Summary | None = None
-        """What the last conversion did; mindspore_lite has no such attribute."""
+        """The result of the last conversion; mindspore_lite has no such attribute."""
 
     def __str__(self) -> str:
         names = (

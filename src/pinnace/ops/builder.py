@@ -42,7 +42,7 @@ class Builder(Nodes, Types):
         self.declared: Sequence[TypeInfo | None] = ()
         """What the file declares of the results of the node that is lowered."""
         self.forms: dict[ir.Value, EitherShape] = {}
-        """What is known of tensors whose rank is known only at run time."""
+        """The shapes of tensors whose rank is known only at run time."""
 
     def op(self, op_type: str, *inputs: Operand, domain: str = "", **attributes: Any) -> ir.Value:
         """Add a node with one output.

@@ -61,7 +61,7 @@ class Signature:
     attributes: Collection[str]
     """Those that are attributes of a node."""
     kinds: Mapping[str, str]
-    """What each argument is: "tensor", "int", "ints" and so on, "" where nothing tells."""
+    """The type of each argument: "tensor", "int", "ints" and so on, "" where nothing tells."""
 
 
 @cache

@@ -23,10 +23,10 @@ _ASCEND = frozenset({"ascend", "simulated ascend"})
 _SIMULATED = frozenset({"simulated gpu", "simulated ascend"})
 
 KEEPS = AFTER, BEFORE, NEVER = ("after", "before", "never")
-"""When a compiled model is written to the compile cache."""
+"""Values of `keep`: the time at which a compiled model is written to the compile cache."""
 
 PREFERENCES = LATENCY, MEMORY = ("latency", "memory")
-"""What the choice of an engine is for."""
+"""Values of `prefer`: the aim of the choice of an engine."""
 
 RUNNER, PARALLEL, BUFFER = "ModelParallelRunner", "DataParallel", "a model in memory"
 """Conditions that options need: the class that runs the model, or the model's origin."""

@@ -58,7 +58,7 @@ def _of(b: Primitives, x: ir.Value, dtype: ir.DataType) -> ir.Value:
 
 @function
 def _choice(b: Primitives, *x: ir.Value) -> ir.Value:
-    """Where; Lite takes the shape of its result from operands of one shape."""
+    """ONNX's Where; Lite takes the shape of its result from operands of one shape."""
     declared = b.declared[0].shape if b.declared and b.declared[0] else None
     if declared is None or None in declared:
         return b.op("Where", *x)

@@ -17,7 +17,7 @@ Row = tuple[Sequence[float], float]
 """A size (`NodeWork.size`), and the picoseconds of a unit of work."""
 
 Rates = Mapping[str, Sequence[Row]]
-"""What was measured by class of work; "node" and "call" are the picoseconds of each."""
+"""The measurements by class of work; "node" and "call" are the picoseconds of each."""
 
 Record = dict[str, Any]
 """A profile as a JSON object."""

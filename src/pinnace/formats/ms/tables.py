@@ -36,7 +36,7 @@ class TableWriter:
         """Tensors, each with the place of the offset that points to it."""
         self.point(0, self.table(schema.root, root))
         self.begins: list[int] = []
-        """Where the data of each tensor begins."""
+        """The place at which the data of each tensor begins."""
         end = len(self.out)
         for place, tensor in self.tensors:
             begin = end + 4 + -(end + 4) % _ALIGNED
