@@ -1,10 +1,11 @@
 """ONNX's operator tests through the converter: how many are still right in what runs its files.
 
-    python tools/converter_table.py [--mindspore INTERPRETER] [--lite INTERPRETER] [--only NAME*] [--verbose]
+    python tools/converter_table.py [--mindspore INTERPRETER] [--lite INTERPRETER] [--format mindir|ms]
+                                    [--only NAME*] [--verbose]
 
 Each case is converted to `.mindir` and to `.ms`, and the files are run by Pinnace, and by real MindSpore and
 MindSpore Lite if interpreters that have them are given. A result is right if types, shapes and values are those of the test, within its own
-tolerances. Cases that plain onnxruntime does not get right are left out of the counts.
+tolerances. A crash is a process that ended, or took too long. Cases that plain onnxruntime does not get right are left out of the counts.
 """
 
 from __future__ import annotations
@@ -47,6 +48,10 @@ class Column(NamedTuple):
     run: object
 
 
+class Crash(Exception):
+    """The end of another runtime's process."""
+
+
 class Server:
     """A process of another runtime, started again when it ends, and ended when it takes too long."""
 
@@ -71,7 +76,7 @@ class Server:
             process.kill()
         answer = process.stdout.readline()
         if not answer:
-            raise RuntimeError(f"the process ended with {process.wait()}")
+            raise Crash(f"the process ended with {process.wait()}")
         if answer.strip() != "ANSWER":
             raise RuntimeError(answer.removeprefix("ANSWER ").strip())
         with np.load(made) as results:
@@ -143,11 +148,12 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--mindspore", metavar="INTERPRETER", help="python that has mindspore")
     parser.add_argument("--lite", metavar="INTERPRETER", help="python that has mindspore_lite")
+    parser.add_argument("--format", choices=["mindir", "ms"], help="only files of this format")
     parser.add_argument("--only", default="*", help="cases of these names")
     parser.add_argument("--verbose", action="store_true", help="name all cases that are wrong")
     options = parser.parse_args()
     warnings.simplefilter("ignore")
-    counts: Counter[str] = Counter()
+    counts, crashes = Counter[str](), Counter[str]()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         mindir, ms = ModelType.MINDIR, ModelType.MINDIR_LITE
@@ -159,6 +165,8 @@ def main() -> None:
             server = Server(options.lite, "run_in_lite.py", folder)
             columns.append(Column(".mindir in MindSpore Lite", mindir, server))
             columns.append(Column(".ms in MindSpore Lite", ms, server))
+        if options.format:
+            columns = [c for c in columns if c.name.split()[0] == f".{options.format}"]
         for case in load_model_tests(kind="node"):
             if not fnmatch.fnmatch(case.name, options.only):
                 continue
@@ -168,10 +176,11 @@ def main() -> None:
             counts["onnxruntime"] += 1
             for column, problem in found.items():
                 counts[column] += not problem
+                crashes[column] += problem.startswith("Crash")
                 if problem and options.verbose:
                     print(f"{case.name}: {column}: {problem}", flush=True)
     for column, count in counts.items():
-        print(f"{count:6} right: {column}")
+        print(f"{count:6} right, {crashes[column]:3} crashes: {column}")
 
 
 if __name__ == "__main__":

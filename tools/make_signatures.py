@@ -89,7 +89,7 @@ class Definitions:
         bases = [self.classes[b] for b in map(ast.unparse, cls.bases) if b in self.classes]
         return next((found for b in bases if b is not cls and (found := self.method(b, name))), None)
 
-    def signatures(self) -> Iterator[tuple[str, dict[str, list[Row]]]]:
+    def signatures(self) -> Iterator[tuple[str, dict[str, Any]]]:
         """Each primitive and its signature."""
         for cls in self.classes.values():
             made = self.method(cls, "__init__")
@@ -105,10 +105,8 @@ class Definitions:
             else:
                 yield name, _with_attributes(made, document) | {"derived": self._derived(cls, made)}
 
-    def _with_arguments(
-        self, cls: ast.ClassDef, made: ast.FunctionDef, document: str
-    ) -> dict[str, list[Row]]:
-        """That of a class whose arguments are all inputs in a file."""
+    def _with_arguments(self, cls: ast.ClassDef, made: ast.FunctionDef, document: str) -> dict[str, Any]:
+        """That of a class whose arguments are all inputs in a file; `moved` come from its constructor."""
         called = self.method(cls, "__call__")
         handlers = {c.args[1].value: _called(c) for c in _calls(called) if _is_handler(c)}
         stored = [c for c in _calls(made) if _called(c).startswith("_set_prim_arg")]
@@ -117,7 +115,8 @@ class Definitions:
         order = [*(_signed(cls) or _arguments(called)), *(c.args[0].value for c in stored)]
         order += [n for n in _arguments(made) if n not in order]
         rows = [_row(n, defaults.get(n, ...), document, handlers.get(n, ""), cls.name) for n in order]
-        return {"inputs": rows, "attributes": [], "derived": self._derived(cls, made, order)}
+        moved = len({c.args[0].value for c in stored})
+        return {"inputs": rows, "moved": moved, "attributes": [], "derived": self._derived(cls, made, order)}
 
     def _derived(self, cls: ast.ClassDef, made: ast.FunctionDef, inputs: Iterable[str] = ()) -> list[Row]:
         """The attributes that constructors add to those that they are given, with the value of a constant."""
@@ -277,7 +276,7 @@ def lite(schema: dict[str, Any]) -> dict[str, dict[str, list[Row]]]:
     return {name: {"attributes": rows} for name, rows in fields.items()}
 
 
-def to_text(dialects: dict[str, dict[str, dict[str, list[Row]]]]) -> str:
+def to_text(dialects: dict[str, dict[str, dict[str, Any]]]) -> str:
     """One primitive a line, as JSON, without the parts that are empty."""
     lines = []
     for dialect, rows in dialects.items():
@@ -290,7 +289,8 @@ def with_older(new: dict[str, Any], old: dict[str, Any]) -> dict[str, Any]:
     """The newer signatures, with the primitives and attributes that only older definitions have."""
     merged = {**old, **new}
     for name in new.keys() & old.keys():
-        known = {argument[0] for arguments in new[name].values() for argument in arguments}
+        parts = ("inputs", "attributes", "derived")
+        known = {argument[0] for part in parts for argument in new[name].get(part, ())}
         given = [[n, *default] for n, _, *default in old[name]["attributes"] if n not in known]
         derived = [argument for argument in old[name]["derived"] if argument[0] not in known]
         merged[name] = new[name] | {"older": given + derived}

@@ -24,6 +24,8 @@ def run(path, inputs, outputs):
         model.resize(tensors, [list(x.shape) for x in arrays])
         tensors = model.get_inputs()
     for tensor, x in zip(tensors, arrays):
+        if tensor.dtype == mslite.DataType.INT32:  # what it makes of int64 in a .mindir
+            x = x.astype(np.int32)
         tensor.set_data_from_numpy(x)
     results = [tensor.get_data_to_numpy() for tensor in model.predict(tensors)]
     np.savez(outputs, **{"y%d" % i: y for i, y in enumerate(results)})

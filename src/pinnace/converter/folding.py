@@ -26,7 +26,8 @@ def fold(node: ir.Node, opset: int) -> bool:
         return _constant(node)
     if node.op_type in ("Shape", "Size") and not node.domain:
         return _measured(node)
-    if any(x is not None and not _small(x) for x in node.inputs) or node.op_type.startswith(_RANDOM):
+    known = [_small(x) for x in node.inputs if x is not None]  # of all: rules ask for them, too
+    if not all(known) or node.op_type.startswith(_RANDOM):
         return False
     if any(a.type in (ir.AttributeType.GRAPH, ir.AttributeType.GRAPHS) for a in node.attributes.values()):
         return False

@@ -73,12 +73,15 @@ class Primitives(Builder):
             given.append(attributes.pop(name) if name in attributes else _default(op_type, name, found))
         like = next((x for x in inputs if isinstance(x, ir.Value)), None)
         kinds = {} if found is None else found.kinds
-        operands = tuple(
-            self._argument(x, like, kinds.get(name, ""))
-            for x, name in zip(given, [*names, *[""] * (len(given) - len(names))], strict=False)
-        )
+        of = [kinds.get(name, "") for name in names] + [""] * (len(given) - len(names))
+        given = [self._plainly(x, kind) for x, kind in zip(given, of, strict=False)]
         if found is not None:
-            attributes = {_exported(n): v for n, v in {**_written(found), **attributes}.items()}
+            moved = {n: x for n, x in zip(names, given, strict=False) if n in found.moved}
+            if not any(isinstance(x, ir.Value) for x in moved.values()):
+                given, attributes = given[: len(given) - len(moved)], moved | attributes
+            whole = _written(found) | attributes
+            attributes = {_exported(n): v for n, v in whole.items() if v is not None}
+        operands = tuple(self._argument(x, like, kind) for x, kind in zip(given, of, strict=False))
         return self._node(op_type, outputs, operands, attributes)
 
     def _node(
@@ -145,19 +148,20 @@ class Primitives(Builder):
             self._known[key], self.literals[name] = name, value
         return self._known[key]
 
-    def _argument(self, x: Value, like: ir.Value | None, kind: str) -> str:
-        """The name of an argument of a kind that the signature tells."""
+    def _plainly(self, x: Value, kind: str) -> Value:
+        """An argument of a kind that the signature tells; what is known of a tensor becomes a literal."""
         known = self.known(x) if kind in _LITERALS else None
         if isinstance(known, np.ndarray | np.generic):
             whole = known.reshape(-1).tolist()
-            x = tuple(whole) if kind in ("ints", "floats") else whole[0]
+            return tuple(whole) if kind in ("ints", "floats") else whole[0]
+        return number_of(x) if isinstance(x, ir.DataType) else x
+
+    def _argument(self, x: Value, like: ir.Value | None, kind: str) -> str:
+        """The name of an argument."""
         if isinstance(x, ir.Value):
             return self._computed(self.name(x), kind)
-        if isinstance(x, ir.DataType):
-            return self.literal(number_of(x))
         if isinstance(x, tuple | list) and any(isinstance(item, ir.Value) for item in x):
-            items = tuple(self._argument(item, like, "") for item in x)
-            return self.named(structure.TUPLE, *items)
+            return self._tuple(x, like)
         if isinstance(x, np.ndarray):
             return self.name(self.constant(x))
         if kind == "tensor" and isinstance(x, bool | int | float):
@@ -167,6 +171,13 @@ class Primitives(Builder):
         if self.dialect is Dialect.LITE:  # its nodes read nothing but tensors
             return self.name(self.constant(x, np.int32))
         return self.literal(_literal(x))
+
+    def _tuple(self, items: Sequence[Value], like: ir.Value | None) -> str:
+        """The name of a tuple with tensors in it."""
+        name = self.named(structure.TUPLE, *(self._argument(item, like, "") for item in items))
+        if all(isinstance(x, ir.Value) and x.dtype is not None for x in items):
+            self.written[name].types = tuple(map(type_of, items))
+        return name
 
     def _computed(self, name: str, kind: str) -> str:
         """A tensor known only at run time, as the tuple or scalar that a primitive takes."""

@@ -56,7 +56,12 @@ class _Raiser:
             self.node(node)
         if self.failed:
             raise UnsupportedModelError(self.source, UnsupportedPrimitive.counted(self.failed))
-        main = writer.program_function([Input(writer.names[i], type_of(i)) for i in inputs], graph.outputs)
+        ports = [Input(writer.names[i], type_of(i)) for i in inputs]
+        try:
+            main = writer.program_function(ports, graph.outputs)
+        except Unsupported as error:
+            rows = UnsupportedPrimitive.counted([("output", str(error), "")])
+            raise UnsupportedModelError(self.source, rows) from None
         return Program(
             main,
             {_MAIN: main, **self.functions},
@@ -115,6 +120,10 @@ class _Raiser:
             raise Unsupported(f"the converter has no rule for {node.domain or 'ONNX'}'s {node.op_type}")
         self.writer.declared = [type_of(o) if o.dtype else None for o in node.outputs if o.name]
         results = lowered(rule, self.writer, node)
+        if any(output.name for output in node.outputs[len(results) :]):
+            raise Unsupported(
+                f"gives {len(node.outputs)} results, and the rule of the converter {len(results)}"
+            )
         for output, result in zip(node.outputs, results, strict=False):
             if output.name:
                 self.same(output, result)

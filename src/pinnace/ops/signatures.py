@@ -2,7 +2,8 @@
 
 `tools/make_signatures.py` makes it from MindSpore's operator definitions and the schema of `.ms` files. A
 line is `[dialect, primitive, {"inputs": [...], "attributes": [...], "derived": [...]}]`. An argument is
-`[name, type, default]`, without the default where every file gives it. `derived` is what MindSpore's own
+`[name, type, default]`, without the default where every file gives it. The last `moved` of the inputs were
+attributes in files of MindSpore 2.0. `derived` is what MindSpore's own
 constructors add, `[name, value]`, without the value where it follows from the rest, and `older` what only
 MindSpore 2.0 had. `{"NAME": number}` is a member of an enumeration or an element type, which files give by
 its number.
@@ -62,6 +63,8 @@ class Signature:
     """Those that are attributes of a node."""
     kinds: Mapping[str, str]
     """The type of each argument: "tensor", "int", "ints" and so on, "" where nothing tells."""
+    moved: Collection[str]
+    """The inputs that were attributes in MindSpore 2.0."""
 
 
 @cache
@@ -78,13 +81,8 @@ def find(dialect: Dialect, name: str) -> Signature | None:
         n: value[0] if value else DERIVED for n, *value in (*row.get("older", ()), *row.get("derived", ()))
     }
     kinds = {name: kind for part in ("inputs", "attributes") for name, kind, *_ in row.get(part, ())}
-    return Signature(inputs, added | attributes | inputs, attributes.keys(), kinds)
-
-
-def is_function(name: str) -> bool:
-    """True for a primitive of MindSpore that takes all arguments as inputs."""
-    row = _row(Dialect.MINDSPORE, name)
-    return row is not None and "attributes" not in row
+    moved = tuple(inputs)[len(inputs) - row.get("moved", 0) :]
+    return Signature(inputs, added | attributes | inputs, attributes.keys(), kinds, moved)
 
 
 def is_argument(name: str) -> bool:
@@ -92,11 +90,11 @@ def is_argument(name: str) -> bool:
     return f"[{json.dumps(name)}" in _text()
 
 
-def _row(dialect: Dialect, name: str) -> dict[str, list[Any]] | None:
+def _row(dialect: Dialect, name: str) -> dict[str, Any] | None:
     start = _text().find(f'["{dialect.value}", "{name}", ')
     if start < 0:
         return None
-    row: dict[str, list[Any]] = json.JSONDecoder().raw_decode(_text(), start)[0][2]
+    row: dict[str, Any] = json.JSONDecoder().raw_decode(_text(), start)[0][2]
     return row
 
 

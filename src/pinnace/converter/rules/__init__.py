@@ -58,9 +58,11 @@ def find(dialect: Dialect, op_type: str, domain: str = "") -> Rule | None:
 
 def parts_of(dialect: Dialect, op_type: str, domain: str = "") -> Rule | None:
     """Return the rule that takes an operator apart into others."""
-    tables = ("lite_parts", "parts") if dialect is Dialect.LITE else ("parts",)
+    tables: tuple[str, ...] = ("lite_parts", "parts") if dialect is Dialect.LITE else ("parts",)
+    if domain not in ("", "ai.onnx"):
+        tables = ("ml",) if domain == "ai.onnx.ml" else ()
     found = (_table(name).get(op_type) for name in tables)
-    return next(filter(None, found), None) if domain in ("", "ai.onnx") else None
+    return next(filter(None, found), None)
 
 
 @cache

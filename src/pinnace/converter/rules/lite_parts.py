@@ -5,14 +5,12 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as ir
 
-from pinnace.converter.rules import Rules, places, recurrent, rules, sampling
+from pinnace.converter.rules import Rules, places, rules
 from pinnace.ops.builder import Builder
 from pinnace.ops.formulas import function
 from pinnace.ops.values import Unsupported
 
-assert places
-assert recurrent
-assert sampling  # their functions are those of the rules
+assert places  # its functions are those of the rules
 
 _ARCTANGENT = (
     0.0028662257,
@@ -77,16 +75,8 @@ RULES: Rules = rules(
         far = constant(np.arange(columns) - np.arange(rows).reshape(-1, 1), np.int64)
         least = constant(0, np.int64) if k is None else scalar(k)
         Where(far >= least if upper else far <= least, input, 0)
-    RNN("RNN") GRU("GRU") LSTM("LSTM"); hidden_size: kind, *inputs, activations: tuple = (), direction: str = "forward", layout: int = 0, linear_before_reset: int = 0 ->
-        recurrence(kind, inputs, direction, activations, layout, linear_before_reset)
-    GridSample: X, grid, align_corners: int = 0, mode: str = "linear", padding_mode: str = "zeros" ->
-        sampled(X, grid, bool(align_corners), mode, padding_mode)
-    AffineGrid: theta, size, align_corners: int = 0 ->
-        corners(theta, bool(align_corners))
     ScatterND: data, indices, updates, reduction: str = "none" ->
         one_by_one(_REDUCTIONS[reduction], data, indices, updates)
-    ScatterElements: data, indices, updates, axis: int = 0, reduction: str = "none" ->
-        one_by_one(_REDUCTIONS[reduction], data, places_of(indices, axis % rank(data)), Reshape(updates, [-1]))
     Einsum: *inputs, equation: str -> summed(equation, *inputs)
     """,
 )
@@ -152,29 +142,6 @@ def _summed(b: Builder, equation: str, *x: ir.Value) -> ir.Value:
     assert product is not None
     gone = list(range(len(kept), len(letters)))
     return b.op("ReduceSum", product, gone, keepdims=0) if gone else product
-
-
-@function
-def _corners(b: Builder, theta: ir.Value, aligned: bool) -> ir.Value:
-    """The places of an AffineGrid whose size the model declares."""
-    declared = b.declared[0].shape if b.declared and b.declared[0] else None
-    if declared is None or None in declared:
-        raise Unsupported("is of a size known only at run time")
-    sizes = [d for d in declared[1:-1] if d is not None]
-    steps = [np.linspace(-1, 1, n) if aligned else (2 * np.arange(n) + 1) / n - 1 for n in sizes]
-    grid = np.meshgrid(*steps, indexing="ij")
-    places = np.stack([*grid[::-1], np.ones_like(grid[0])], -1).reshape(-1, len(sizes) + 1)
-    known = b.constant(places, b.dtype(theta).numpy())
-    return b.reshape(b.op("MatMul", known, b.transpose(theta, [0, 2, 1])), [-1, *sizes, len(sizes)])
-
-
-@function
-def _places_of(b: Builder, indices: ir.Value, axis: int) -> ir.Value:
-    """The places that ScatterElements writes, as ScatterND takes them."""
-    dims = b.static_shape(indices)
-    at = [b.constant(place.reshape(-1, 1), np.int64) for place in np.indices(dims)]
-    at[axis] = b.op("Reshape", b.cast(indices, ir.DataType.INT64), [-1, 1])
-    return b.op("Concat", *at, axis=1)
 
 
 @function

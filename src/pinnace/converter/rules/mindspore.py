@@ -8,9 +8,10 @@ from typing import Any
 import onnx_ir as ir
 
 from pinnace.converter.primitives import Primitives, number_of
-from pinnace.converter.rules import Rules, resize, rules, shapes
+from pinnace.converter.rules import Rules, choices, resize, rules, shapes
 from pinnace.ops.formulas import function
 
+assert choices
 assert resize
 assert shapes  # their functions are those of rules
 
@@ -50,6 +51,52 @@ def _typed(b: Primitives, results: Any, *types: tuple[ir.DataType, Sequence[int 
 
 
 @function
+def _shifted(b: Primitives, x: ir.Value, by: ir.Value, left: bool) -> ir.Value:
+    """A BitShift; bits shifted by a number that is no place in an element are gone, but for the sign."""
+    width = b.dtype(x).bitwidth
+    known = b.known(by)
+    op_type = "LeftShift" if left else "RightShift"
+    if not b.dtype(x).is_signed() or (known is not None and ((known >= 0) & (known < width)).all()):
+        return b.op(op_type, x, by)
+    within = b.op("LogicalAnd", b.op("GreaterEqual", by, b.like(0, by)), b.op("Less", by, b.like(width, by)))
+    moved = b.op(op_type, x, b.op("Select", within, by, b.like(0 if left else width - 1, by)))
+    return b.op("Select", within, moved, b.like(0, x)) if left else moved
+
+
+@function
+def _convolved(
+    b: Primitives,
+    x: ir.Value,
+    w: ir.Value,
+    bias: ir.Value | None,
+    pads: Sequence[int],
+    strides: tuple[int, ...],
+    dilations: tuple[int, ...],
+    group: int,
+) -> ir.Value:
+    """A convolution over 2 or 3 dimensions; `pads` is before and after each."""
+    channels, _, *kernel = b.shape(w)
+    unit = (1, 1) if len(kernel) == 2 else ()
+    y = b.op(
+        f"Conv{len(kernel)}D",
+        x,
+        w,
+        out_channel=channels,
+        kernel_size=tuple(kernel),
+        mode=1,
+        pad_mode="pad",
+        pad=tuple(pads),
+        pad_list=tuple(pads),
+        stride=(*unit, *strides),
+        dilation=(*unit, *dilations),
+        group=group,
+        groups=group,
+    )
+    _typed(b, y, (b.dtype(x), None))
+    return y if bias is None else b.op("BiasAdd", y, bias, 0 if unit else 2)
+
+
+@function
 def _folded(b: Primitives, primitive: str, *x: ir.Value) -> ir.Value:
     """A primitive of two operands over all."""
     result = x[0]
@@ -71,7 +118,11 @@ _ELEMENTWISE: Rules = rules(
         if is_float(A) and not fmod:
             raise Unsupported("of the divisor's sign")
         TruncateMod(A, B) if fmod else FloorMod(A, B)
-    BitShift: X, Y, direction: str -> LeftShift(X, Y) if direction == "LEFT" else RightShift(X, Y)
+    BitShift: X, Y, direction: str -> shifted(X, Y, direction == "LEFT")
+    BitCast: input, to: int ->
+        if is_float(input) or element_type(to).is_floating_point():
+            raise Unsupported("takes the bits of floats, which no primitive does, and only those of integers can be written")
+        Cast(input, number(to))
     Max("Maximum") Min("Minimum") Sum("Add"): primitive, *inputs -> folded(primitive, *inputs)
     Where: condition, X, Y -> Select(condition, X, Y)
     Identity: x -> x
@@ -94,7 +145,10 @@ _ELEMENTWISE: Rules = rules(
     CumSum: x, axis: int, exclusive: int = 0, reverse: int = 0 ->
         CumSum(x, axis, bool(exclusive), bool(reverse))
     Cast; saturate: input, to: int -> Cast(input, number(to))
-    Elu: X, alpha: float = 1.0 -> Elu(X, alpha)
+    Elu: X, alpha: float = 1.0 ->
+        if alpha != 1:
+            raise Unsupported(f"has alpha {alpha}, and MindSpore's Elu only 1")
+        Elu(X)
     Gelu: X, approximate: str = "none" ->
         if approximate != "tanh":
             raise Unsupported("is no approximation")
@@ -124,7 +178,9 @@ _SHAPES: Rules = rules(
     Transpose: data, perm: Ints | None = None ->
         Transpose(data, perm or tuple(range(rank(data)))[::-1])
     Concat: *inputs, axis: int -> Concat(inputs, axis)
-    Expand: input, shape -> BroadcastTo(input, broadcast(input, shape))
+    Expand: input, shape ->
+        dims = broadcast(input, shape)
+        BroadcastTo(input, dims) if isinstance(dims, tuple) else DynamicBroadcastTo(input, dims)
     Tile: input, repeats -> Tile(input, repeats)
     Gather: data, indices, axis: int = 0 -> Gather(data, indices, axis)
     GatherElements: data, indices, axis: int = 0 -> GatherD(data, axis, indices)
@@ -151,7 +207,7 @@ _SHAPES: Rules = rules(
         filled = like(value, data) if constant_value is None else constant_value
         if known(pads) is None:
             if axes is not None:
-                raise Unsupported("has a padding known only at run time")
+                raise Unsupported("has a padding of some axes known only at run time, and PadV3 wants that of all")
             return PadV3(data, Gather(pads, constant(last_first(range(2 * rank(data))), np.int64), 0), filled, mode=_BORDERS_OF_PADS[mode])
         both = both_sides(known(pads), axes, rank(data))
         if min(both) < 0:
@@ -160,6 +216,7 @@ _SHAPES: Rules = rules(
             return PadV3(data, last_first(both), filled)
         raise Unsupported("is no constant padding")
     Range: start, limit, delta -> counted(start, limit, delta)
+    Unique: X, axis: int | None = None, sorted: int = 1 -> told_apart(X, axis, not sorted)
     NonZero: X -> Transpose(NonZero(X), (1, 0))
     Trilu: input, k: int = 0, upper: int = 1 ->
         Triu(input, k) if upper else Tril(input, diagonal=k)
@@ -181,7 +238,7 @@ _REDUCTIONS: Rules = rules(
     ReduceSum("ReduceSum") ReduceMean("ReduceMean") ReduceMax("ReduceMax") ReduceMin("ReduceMin") ReduceProd("ReduceProd"): primitive, data, axes: Ints | None = None, keepdims: int = 1, noop_with_empty_axes: int = 0 ->
         if not axes and noop_with_empty_axes:
             return data
-        op(primitive, data, tuple(axes or ()), bool(keepdims))
+        op(primitive, data, tuple(axes or range(rank(data))), bool(keepdims))
     ArgMax("Argmax") ArgMin("Argmin"): primitive, data, axis: int = 0, keepdims: int = 1, select_last_index: int = 0 ->
         if select_last_index:
             raise Unsupported("takes the last of equal ones")
@@ -202,20 +259,32 @@ _SCATTERS = {
 _NETWORKS: Rules = rules(
     __name__,
     """
-    MatMul: A, B -> MatMulExt(A, B)
+    MatMul: A, B ->
+        if rank(A) == 2 and rank(B) == 2 and dtype(A) not in (UINT32, UINT64):
+            return MatMul(A, B)
+        if rank(A) > 2 and rank(A) == rank(B) and None not in shape(A)[:-2] and shape(A)[:-2] == shape(B)[:-2]:
+            return BatchMatMul(A, B)
+        MatMulExt(A, B)
+    NonMaxSuppression: boxes, scores, most = None, overlap = None, score = None, center_point_box: int = 0 ->
+        suppressed_of_all(boxes, scores, most, overlap, score, bool(center_point_box))
+    DeformConv: X, W, offset, B = None, mask = None, dilations: Ints = (1, 1), group: int = 1, kernel_shape: Ints = (), offset_group: int = 1, pads: Ints = (0, 0, 0, 0), strides: Ints = (1, 1) ->
+        if rank(X) != 4:
+            raise Unsupported(f"is over {rank(X) - 2} dimensions, and MindSpore's DeformableOffsets over 2")
+        kernel = shape(W)[2:]
+        taken = typed(bent(X, offset, mask, kernel, dilations, offset_group, pads, strides), (dtype(X), None))
+        convolved(taken, W, B, (0, 0, 0, 0), kernel, (1, 1), group)
     Conv: X, W, B = None, auto_pad: str = "NOTSET", dilations: Ints = (), group: int = 1, kernel_shape: Ints = (), pads: Ints = (), strides: Ints = () ->
         size = rank(X) - 2
         if size not in (2, 3):
-            raise Unsupported(f"is over {size} dimensions")
-        pads = in_pairs(auto_pad, pads, size)
-        unit = (1, 1) if size == 2 else ()
-        y = typed(op(f"Conv{size}D", X, W, out_channel=shape(W)[0], kernel_size=shape(W)[2:], mode=1, pad_mode="pad", pad=pads, pad_list=pads, stride=(*unit, *(strides or (1,) * size)), dilation=(*unit, *(dilations or (1,) * size)), group=group, groups=group), (dtype(X), None))
-        if B is None:
-            return y
-        BiasAdd(y, B, 0 if size == 2 else 2)
-    MaxPool; storage_order: X, auto_pad: str = "NOTSET", ceil_mode: int = 0, dilations: Ints = (), kernel_shape: Ints = (), pads: Ints = (), strides: Ints = () ->
-        if rank(X) != 4 or auto_pad not in ("NOTSET", "VALID") or max(pads or (0,)) or ceil_mode or max(dilations or (1,)) > 1 or results() > 1:
-            raise Unsupported("pads, or is not over two dimensions")
+            raise Unsupported(f"is over {size} dimensions, and MindSpore's primitives over 2 or 3")
+        convolved(X, W, B, in_pairs(auto_pad, pads, size), strides or (1,) * size, dilations or (1,) * size, group)
+    MaxPool: X, auto_pad: str = "NOTSET", ceil_mode: int = 0, dilations: Ints = (), kernel_shape: Ints = (), pads: Ints = (), storage_order: int = 0, strides: Ints = () ->
+        if rank(X) != 4 or auto_pad not in ("NOTSET", "VALID"):
+            raise Unsupported("is not over two dimensions, or has an auto_pad of which the padding depends on the size")
+        if results() > 1:
+            return pooled_with_places(X, kernel_shape, bool(ceil_mode), (dilations or (1, 1), pads or (0, 0, 0, 0), strides or (1, 1)), bool(storage_order))
+        if max(pads or (0,)) or ceil_mode or max(dilations or (1,)) > 1:
+            raise Unsupported("pads, rounds up, or has gaps in its windows, and MindSpore's MaxPool does not")
         MaxPool(X, kernel_size=(1, 1, *kernel_shape), strides=(1, 1, *(strides or (1, 1))), pad_mode="VALID")
     AveragePool; count_include_pad: X, auto_pad: str = "NOTSET", ceil_mode: int = 0, dilations: Ints = (), kernel_shape: Ints = (), pads: Ints = (), strides: Ints = () ->
         if rank(X) != 4 or auto_pad not in ("NOTSET", "VALID") or max(pads or (0,)) or ceil_mode or max(dilations or (1,)) > 1:

@@ -5,7 +5,17 @@ After the arrow stand ONNX's operators, as in the lowerings of `ops/`.
 
 from __future__ import annotations
 
-from pinnace.converter.rules import Rules, contraction, places, quantised, resize, rules, windows
+from pinnace.converter.rules import (
+    Rules,
+    contraction,
+    places,
+    quantised,
+    recurrent,
+    resize,
+    rules,
+    sampling,
+    windows,
+)
 
 _MATHEMATICS: Rules = rules(
     __name__,
@@ -63,7 +73,7 @@ _SHAPES: Rules = rules(
         far = constant(np.arange(columns) - np.arange(rows).reshape(-1, 1), np.int64)
         Where(far >= scalar(k) if upper else far <= scalar(k), input, 0)
     QuantizeLinear; saturate: x, y_scale, y_zero_point = None, axis: int = 1, block_size: int = 0, output_dtype: int = 0, precision: int = 0 ->
-        to = DataType(output_dtype) if output_dtype else UINT8 if y_zero_point is None else dtype(y_zero_point)
+        to = element_type(output_dtype) if output_dtype else UINT8 if y_zero_point is None else dtype(y_zero_point)
         scale = number_beside(y_scale, x, axis, block_size)
         whole = Round(x / cast(scale, dtype(x)))
         whole = whole if y_zero_point is None else whole + cast(number_beside(y_zero_point, x, axis, block_size), dtype(x))
@@ -71,7 +81,7 @@ _SHAPES: Rules = rules(
     DequantizeLinear: x, x_scale, x_zero_point = None, axis: int = 1, block_size: int = 0, output_dtype: int = 0 ->
         far = cast(x, FLOAT)
         far = far if x_zero_point is None else far - cast(number_beside(x_zero_point, x, axis, block_size), FLOAT)
-        cast(far * cast(number_beside(x_scale, x, axis, block_size), FLOAT), DataType(output_dtype) if output_dtype else dtype(x_scale))
+        cast(far * cast(number_beside(x_scale, x, axis, block_size), FLOAT), element_type(output_dtype) if output_dtype else dtype(x_scale))
     MatMulInteger: x, w, x_zero_point = None, w_zero_point = None ->
         left = cast(x, INT32) if x_zero_point is None else cast(x, INT32) - row_of(cast(x_zero_point, INT32))
         right = cast(w, INT32) if w_zero_point is None else cast(w, INT32) - cast(w_zero_point, INT32)
@@ -82,7 +92,7 @@ _SHAPES: Rules = rules(
         QuantizeLinear(left @ right, cast(y_scale, FLOAT), y_zero_point)
     EyeLike: input, dtype: int | None = None, k: int = 0 ->
         rows, columns = static_shape(input)
-        cast(constant(np.eye(rows, columns, k)), DataType(dtype) if dtype else dtype(input))
+        cast(constant(np.eye(rows, columns, k)), element_type(dtype) if dtype else dtype(input))
     DepthToSpace: input, blocksize: int, mode: str = "DCR" ->
         n, c, h, w = shape(input)
         size = blocksize
@@ -99,7 +109,7 @@ _SHAPES: Rules = rules(
         x = input if axis is not None else Reshape(input, [-1])
         at = Reshape(NonZero(condition), [-1])
         Gather(x, at, axis=axis or 0)
-    Pad: data, pads, constant_value = None, axes: Ints | None = None, mode: str = "constant" ->
+    Pad: data, pads, constant_value = None, axes = None, mode: str = "constant" ->
         gathered_pads(data, pads, constant_value, axes, mode)
     ArgMax("ArgMax") ArgMin("ArgMin"): op_type, data, axis: int = 0, keepdims: int = 1, select_last_index: int = 0 ->
         back = Slice(data, [-1], [-1099511627776], [axis], [-1])
@@ -114,6 +124,29 @@ _SHAPES: Rules = rules(
         values = transpose(values, turn)
         (values if largest else -values, transpose(at, turn))
     Einsum: *inputs, equation: str -> einsum(inputs, equation)
+    GridSample: X, grid, align_corners: int = 0, mode: str = "linear", padding_mode: str = "zeros" ->
+        sampled(X, grid, bool(align_corners), mode, padding_mode)
+    AffineGrid: theta, size, align_corners: int = 0 -> corners(theta, bool(align_corners))
+    ScatterElements: data, indices, updates, axis: int = 0, reduction: str = "none" ->
+        ScatterND(data, places_of(indices, axis % rank(data)), Reshape(updates, [-1]), reduction=reduction)
+    TensorScatter: past_cache, update, write_indices = None, axis: int = -2, mode: str = "linear" ->
+        at = along(update, axis)
+        at = at if write_indices is None else at + Reshape(write_indices, [-1] + [1] * (rank(update) - 1))
+        at = at % static_shape(past_cache)[axis] if mode == "circular" else at
+        ScatterElements(past_cache, Expand(at, Shape(update)), update, axis=axis)
+    Dropout; seed ratio: data, ratio: Value = None, training_mode: bool = False ->
+        if training_mode:
+            raise Unsupported("draws at random, as for training, and only a model for inference can be written")
+        (data, Expand(constant(True, np.bool_), Shape(data)))
+    MaxUnpool: X, I, kernel_shape: Ints, pads: Ints = (), strides: Ints = () ->
+        dims = unpooled(static_shape(X), kernel_shape, pads or unit_pads(X), strides or (1,) * len(kernel_shape))
+        y = ScatterElements(cast(constant(np.zeros(prod(dims), np.float32)), dtype(X)), Reshape(I, [-1]), Reshape(X, [-1]), axis=0)
+        reshape(y, dims)
+    Col2Im: input, image_shape: Ints, block_shape: Ints, dilations: Ints = (), pads: Ints = (), strides: Ints = () ->
+        unit = (1,) * len(block_shape)
+        merged(input, image_shape, block_shape, dilations or unit, pads or (0,) * 2 * len(unit), strides or unit)
+    RNN("RNN") GRU("GRU") LSTM("LSTM"); hidden_size: kind, *inputs, activations: tuple = (), direction: str = "forward", layout: int = 0, linear_before_reset: int = 0 ->
+        recurrence(kind, inputs, direction, activations, layout, linear_before_reset)
     ReverseSequence: input, sequence_lens, batch_axis: int = 1, time_axis: int = 0 ->
         at = along(input, time_axis)
         length = reshape(cast(sequence_lens, INT64), only(rank(input), batch_axis))
@@ -180,5 +213,7 @@ RULES: Rules = {**_MATHEMATICS, **_SHAPES, **_WINDOWS}
 assert contraction
 assert places
 assert quantised
+assert recurrent
 assert resize
+assert sampling
 assert windows  # their functions are those of the rules

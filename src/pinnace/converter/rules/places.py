@@ -98,15 +98,17 @@ def batched_gather(b: Builder, data: ir.Value, indices: ir.Value, batch_dims: in
 
 @function
 def gathered_pads(
-    b: Builder, x: ir.Value, pads: ir.Value, value: ir.Value | None, axes: _Ints | None, mode: str
+    b: Builder, x: ir.Value, pads: ir.Value, value: ir.Value | None, axes: ir.Value | None, mode: str
 ) -> ir.Value:
     """A Pad that repeats elements as Gather of each dimension; one that cuts as Slice."""
-    known = b.known(pads)
-    if known is None:
-        raise Unsupported("has a padding known only at run time")
+    known, at = b.known(pads), None if axes is None else b.known(axes)
+    if known is None or (at is None and axes is not None):
+        if axes is None:
+            raise Unsupported("has a padding known only at run time, and repeats elements")
+        return b.op("Pad", x, padded_at(b, x, pads, axes), value, mode=mode)
     count = len(known) // 2
     wide = [0] * 2 * b.rank(x)
-    for i, axis in enumerate(range(count) if axes is None else axes):
+    for i, axis in enumerate(range(count) if at is None else at):
         before, after = int(known[i]), int(known[i + count])
         if mode != "constant" and (before or after):
             x = b.op("Gather", x, _repeated(b.static_shape(x)[axis], before, after, mode), axis=axis)
@@ -162,3 +164,21 @@ def grouped(b: Builder, op_type: str, data: ir.Value, axes: ir.Value, keepdims: 
     )
     _, first = b.ops("TopK", 2, turn, [rank - count], axis=0, largest=0)
     return b.op(shaped, y, b.op("Gather", sizes, first))
+
+
+@function
+def places_of(b: Builder, indices: ir.Value, axis: int) -> ir.Value:
+    """The places that ScatterElements writes, as ScatterND takes them."""
+    dims = b.static_shape(indices)
+    at = [b.constant(place.reshape(-1, 1), np.int64) for place in np.indices(dims)]
+    at[axis] = b.op("Reshape", b.cast(indices, ir.DataType.INT64), [-1, 1])
+    return b.op("Concat", *at, axis=1)
+
+
+@function
+def padded_at(b: Builder, x: ir.Value, pads: ir.Value, axes: ir.Value) -> ir.Value:
+    """Return the padding of all dimensions from that of some, known only at run time."""
+    rank = b.rank(x)
+    at = _from_front(b, axes, rank)
+    both = b.op("Concat", at, b.op("Add", at, rank), axis=0)
+    return b.op("ScatterElements", b.constant([0] * 2 * rank, np.int64), both, pads)

@@ -1,4 +1,4 @@
-"""GridSample as sums of gathered elements: a function of `parts`."""
+"""GridSample as sums of gathered elements, and the grid of an affine map: functions of `parts`."""
 
 from __future__ import annotations
 
@@ -10,8 +10,11 @@ import numpy as np
 import onnx_ir as ir
 
 from pinnace.ops.builder import Builder
-from pinnace.ops.formulas import function
+from pinnace.ops.formulas import called, function
 from pinnace.ops.values import Unsupported
+
+_REACHES = {"nearest": 0, "linear": 1, "bilinear": 1, "cubic": 2, "bicubic": 2}
+"""Elements on each side of a place that it is made of, by mode."""
 
 
 class _Border(NamedTuple):
@@ -45,8 +48,8 @@ class _Border(NamedTuple):
 @function
 def sampled(b: Builder, x: ir.Value, grid: ir.Value, aligned: bool, mode: str, padding: str) -> ir.Value:
     """The elements of `x` (N, C, ...) at the places of a grid (N, ..., dimensions from the last to the first)."""
-    if mode not in ("nearest", "linear", "bilinear"):
-        raise Unsupported(f"has mode {mode}")
+    if mode not in _REACHES:
+        raise Unsupported(f"has mode {mode}, and {', '.join(_REACHES)} can be written")
     batch, channels, *sizes = b.static_shape(x)
     rank, out = len(sizes), b.static_shape(grid)[1:-1]
     taps: list[list[tuple[ir.Value, ir.Value | None]]] = []
@@ -54,9 +57,7 @@ def sampled(b: Builder, x: ir.Value, grid: ir.Value, aligned: bool, mode: str, p
         given = b.op("Gather", grid, b.constant(rank - 1 - axis), axis=-1)
         border = _Border(padding, size, aligned)
         scale = (size - 1) / 2 if aligned else size / 2
-        taps.append(
-            _taps(b, b.op("Add", b.op("Mul", given, scale), (size - 1) / 2), border, mode == "nearest")
-        )
+        taps.append(_taps(b, b.op("Add", b.op("Mul", given, scale), (size - 1) / 2), border, _REACHES[mode]))
     rows = b.reshape(b.transpose(x, [0, *range(2, rank + 2), 1]), [batch * math.prod(sizes), channels])
     first = np.arange(batch).reshape(-1, *[1] * rank) * math.prod(sizes)
     total: ir.Value | None = None
@@ -73,18 +74,20 @@ def sampled(b: Builder, x: ir.Value, grid: ir.Value, aligned: bool, mode: str, p
     return b.transpose(total, [0, rank + 1, *range(1, rank + 1)])
 
 
-def _taps(
-    b: Builder, place: ir.Value, border: _Border, nearest: bool
-) -> list[tuple[ir.Value, ir.Value | None]]:
-    """The elements that a place is made of along one dimension, each with its weight."""
-    if nearest:
-        place = b.op("Round", place)
-        return [_tap(b, place, None, border)]
-    place = border.inside(b, place)
+def _taps(b: Builder, place: ir.Value, border: _Border, reach: int) -> list[tuple[ir.Value, ir.Value | None]]:
+    """The elements that a place is made of along one dimension, `reach` on each side, each with its weight."""
+    if not reach:
+        return [_tap(b, b.op("Round", place), None, border)]
+    if reach == 1:
+        place = border.inside(b, place)
     low = b.op("Floor", place)
     part = b.op("Sub", place, low)
-    rest = b.op("Sub", b.like(1.0, part), part)
-    return [_tap(b, low, rest, border), _tap(b, b.op("Add", low, 1.0), part, border)]
+    taps = []
+    for step in range(1 - reach, 1 + reach):
+        far = b.op("Abs", b.op("Sub", part, float(step)))
+        weight = b.op("Sub", b.like(1.0, far), far) if reach == 1 else called(b, "cubic", far, -0.75)
+        taps.append(_tap(b, b.op("Add", low, float(step)), weight, border))
+    return taps
 
 
 def _tap(
@@ -95,3 +98,17 @@ def _tap(
     weight = known if weight is None else weight if known is None else b.op("Mul", weight, known)
     inside = b.op("Clip", b.op("Round", place), 0.0, float(border.size - 1))
     return b.cast(inside, ir.DataType.INT64), weight
+
+
+@function
+def corners(b: Builder, theta: ir.Value, aligned: bool) -> ir.Value:
+    """The places of an AffineGrid whose size the model declares."""
+    declared = b.declared[0].shape if b.declared and b.declared[0] else None
+    if declared is None or None in declared:
+        raise Unsupported("is of a size known only at run time")
+    sizes = [d for d in declared[1:-1] if d is not None]
+    steps = [np.linspace(-1, 1, n) if aligned else (2 * np.arange(n) + 1) / n - 1 for n in sizes]
+    grid = np.meshgrid(*steps, indexing="ij")
+    places = np.stack([*grid[::-1], np.ones_like(grid[0])], -1).reshape(-1, len(sizes) + 1)
+    known = b.constant(places, b.dtype(theta).numpy())
+    return b.reshape(b.op("MatMul", known, b.transpose(theta, [0, 2, 1])), [-1, *sizes, len(sizes)])

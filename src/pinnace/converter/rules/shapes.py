@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import onnx_ir as ir
@@ -33,6 +34,12 @@ def declared_shape(b: Builder) -> _Ints | None:
 
 
 function(binding.ints)
+
+
+@function
+def element_type(b: Builder, number: int) -> ir.DataType:
+    """ONNX's element type of a number."""
+    return ir.DataType(number)
 
 
 @function
@@ -95,7 +102,10 @@ def _at_least(b: Builder, data: ir.Value, shape: ir.Value) -> ir.Value:
     own, (count,) = b.shape(data), b.static_shape(shape)
     if None in own or count < len(own):
         raise Unsupported("is of a shape known only at run time")
-    return b.op("Maximum", shape, b.constant([1] * (count - len(own)) + list(own), np.int64))
+    least: list[Any] = [0] * (count - len(own)) + [
+        0 if d == 1 else d for d in own
+    ]  # 1 becomes any, nothing too
+    return b.op("Maximum", shape, b.constant(least, np.int64))
 
 
 @function

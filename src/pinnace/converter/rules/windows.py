@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from itertools import product
+from typing import Any
 
 import numpy as np
 import onnx_ir as ir
@@ -232,3 +234,38 @@ def normalised(
     factor = for_channels(b, b.op("Div", scale, width), x)
     y = b.op("Add", b.op("Mul", far, factor), for_channels(b, shift, x))
     return (y, *running) if running else y
+
+
+@function
+def unpooled(b: Builder, dims: _Ints, kernel: _Ints, pads: _Ints, strides: _Ints) -> _Ints:
+    """The dimensions of what a MaxPool with places was made of."""
+    size = len(kernel)
+    sizes = zip(dims[2:], kernel, pads, pads[size:], strides, strict=False)
+    return (*dims[:2], *((n - 1) * step + k - before - after for n, k, before, after, step in sizes))
+
+
+@function
+def merged(
+    b: Builder, x: ir.Value, image: _Ints, block: _Ints, dilations: _Ints, pads: _Ints, strides: _Ints
+) -> ir.Value:
+    """A Col2Im as ConvTranspose, whose kernels have a one for each place in a block."""
+    places, size = math.prod(block), len(block)
+    batch, rows, _ = b.static_shape(x)
+    counts = [
+        (n + pads[i] + pads[i + size] - (k - 1) * dilations[i] - 1) // strides[i] + 1
+        for i, (n, k) in enumerate(zip(image, block, strict=True))
+    ]
+    ones = np.tile(np.eye(places), (rows // places, 1)).reshape(rows, 1, *block)
+    shape: dict[str, Any] = {
+        "dilations": dilations,
+        "pads": pads,
+        "strides": strides,
+        "group": rows // places,
+    }
+    wide = [n + pads[i] + pads[i + size] for i, n in enumerate(image)]
+    rest = [
+        n - (c - 1) * s - (k - 1) * d - 1
+        for n, c, s, k, d in zip(wide, counts, strides, block, dilations, strict=True)
+    ]
+    blocks = b.reshape(x, [batch, rows, *counts])
+    return b.op("ConvTranspose", blocks, b.constant(ones, b.dtype(x).numpy()), output_padding=rest, **shape)

@@ -182,8 +182,8 @@ class _MindirReader:
 
         def protos() -> dict[str, Proto]:
             """Return the messages of all attributes."""
-            every = (*shared, *node.attribute, *node.node_attr)
-            return {a.name: a for a in every if a.name != _DECLARED}
+            own = (a for a in (*node.attribute, *node.node_attr) if a.name != _DECLARED)
+            return {a.name: a for a in (*shared, *own)}
 
         name = primitive.op_type if primitive is not None else op_type
         inputs = tuple(i.removeprefix(_REF) for i in node.input)

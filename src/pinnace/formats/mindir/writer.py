@@ -1,4 +1,6 @@
-"""Writer of MindIR, in the form that MindSpore 2 exports and reads; `reader` has its conventions.
+"""Writer of MindIR, in the form of MindSpore 2.0, which later ones and MindSpore Lite 2.0 read, too.
+
+`reader` has its conventions.
 
 Weights pass through without being held in memory. Over 1 GiB of them, MindSpore's form is two files:
 `NAME_graph.mindir`, and beside it `NAME_variables/data_0`, in which each weight begins at a multiple of 64
@@ -18,7 +20,6 @@ from pinnace.formats.messages import Proto
 from pinnace.formats.mindir.reader import DTYPES
 from pinnace.formats.mindir.schema import number_of, written_class
 from pinnace.formats.wire import head
-from pinnace.ops import signatures
 from pinnace.program import Function, FunctionRef, Input, Literal, Monad, Node, Program, TypeInfo
 
 _SPLIT = 1 << 30
@@ -28,7 +29,6 @@ _ORDER_OF_BYTES = (1).to_bytes(_ALIGNED, "little")
 _KIND = number_of("AttributeProto.AttributeType")
 _NUMBERS = {dtype: number for number, dtype in reversed(DTYPES.items())}
 _GRAPH, _FUNCTION, _PARAMETER, _RAW = 7, 8, 3, 9  # fields of ModelProto, GraphProto and TensorProto
-_FUNCTION_OF_PRIMITIVE, _PRIMITIVE = 2, 1  # PrimType: with and without arguments as attributes
 
 
 def write(program: Program, path: str | os.PathLike[str], split: int = _SPLIT) -> list[Path]:
@@ -73,13 +73,15 @@ class _Messages:
         self.program = program
         self.primitives: dict[tuple[str, str], Proto] = {}
         self.constants: set[str] = set()  # names are unique in a file
+        self.count = 0
+        """The nodes written so far."""
         self.model = written_class()(
             ir_version="1.1",
             producer_name=program.producer,
             producer_version=program.version,
             model_version=program.version,
             little_endian=True,
-            mind_ir_version=number_of("Version")["IR_VERSION_WITH_SCALAR_GRAPH_HOLDER"],
+            mind_ir_version=number_of("Version")["IR_VERSION"],
         )
         for name, value in program.user_info.items():
             self.model.user_info.add(key=name, value=value)
@@ -140,7 +142,9 @@ class _Messages:
     def _node(self, proto: Proto, node: Node) -> None:
         proto.name = node.outputs[0]
         proto.output.append(node.outputs[0])
-        proto.domain = node.name
+        # MindSpore Lite tells nodes apart by this name.
+        proto.domain = f"{node.name}/{node.primitive}-op{self.count}".removeprefix("/")
+        self.count += 1
         if not node.primitive:
             proto.op_type = f"REF::{node.inputs[0]}"
             proto.input.extend(node.inputs[1:])
@@ -154,11 +158,8 @@ class _Messages:
         """Return the entry of a node's primitive and attributes; equal ones are one."""
         known = (node.primitive, repr(sorted(node.attributes.items())))
         if known not in self.primitives:
-            proto = written_class()().primitives.add(
-                name=f"{node.primitive}:{len(self.primitives)}",
-                op_type=node.primitive,
-                prim_type=_FUNCTION_OF_PRIMITIVE if signatures.is_function(node.primitive) else _PRIMITIVE,
-            )
+            name = f"{node.primitive}:{len(self.primitives)}"
+            proto = written_class()().primitives.add(name=name, op_type=node.primitive)
             for name, value in node.attributes.items():
                 _literal(proto.attribute.add(name=name), value)
             self.primitives[known] = proto
