@@ -17,7 +17,7 @@ import_onnx_ir()
 
 from pinnace import formats  # noqa: E402
 from pinnace.compiler.graph import compilable, has_collectives  # noqa: E402
-from pinnace.distributed import start  # noqa: E402
+from pinnace.distributed import start, steps  # noqa: E402
 from pinnace.distributed.agreement import CollectiveRecord, _compare_parts, _Rehearsal, group_of  # noqa: E402
 from pinnace.distributed.files import suspicion  # noqa: E402
 from pinnace.distributed.plan import cut  # noqa: E402
@@ -39,13 +39,15 @@ def plan_of(name):
     return cut(graph)
 
 
-def test_what_needs_no_collective_runs_while_one_is_under_way():
+def test_what_needs_no_collective_runs_while_a_large_one_is_under_way(monkeypatch):
     """The MLP's side path and its AllGather need neither AllReduce."""
+    assert len(plan_of("mlp")[0].segments) == 3
+    monkeypatch.setattr(steps, "SMALL", 0)
     plan, graphs = plan_of("mlp")
-    steps = plan.steps
-    first = next(i for i, step in enumerate(steps) if isinstance(step, Collective))
-    waits = next(i for i, step in enumerate(steps) if isinstance(step, Wait))
-    between = [step for step in steps[first:waits] if isinstance(step, Segment)]
+    order = plan.steps
+    first = next(i for i, step in enumerate(order) if isinstance(step, Collective))
+    waits = next(i for i, step in enumerate(order) if isinstance(step, Wait))
+    between = [step for step in order[first:waits] if isinstance(step, Segment)]
     assert between
     side = [node.op_type for node in graphs[plan.segments.index(between[0])].model.graph]
     assert side == ["MatMul"]

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 
-from pinnace.distributed import watch
+from pinnace.distributed import roster, watch
+
+APART, TOGETHER = (SimpleNamespace(share_a_core=lambda ranks, s=shares: s) for shares in (False, True))
 
 
 class Machine:
@@ -44,13 +48,13 @@ def wait(machine, waiting, seconds):
 
 
 def test_a_core_that_nobody_wants(machine):
-    yields, naps = wait(machine, watch.Watch(None, 0, 2, 300), 0.004)
+    yields, naps = wait(machine, watch.Watch(APART, 0, 2, 300), 0.004)
     assert yields > 3000
     assert not naps
 
 
 def test_a_core_that_another_rank_works_on(machine):
-    waiting = watch.Watch(None, 0, 2, 300)
+    waiting = watch.Watch(APART, 0, 2, 300)
     machine.taken = 0.003
     yields, naps = wait(machine, waiting, 0.004)
     assert yields == 1
@@ -61,3 +65,23 @@ def test_a_core_that_another_rank_works_on(machine):
     machine.now += 1
     machine.taken = 1e-6
     assert not wait(machine, waiting, 0.004)[1]
+
+
+def test_a_core_that_the_awaited_rank_works_on(machine):
+    """It gets the core at once, and without sleeps: the end is noticed as soon as it yields."""
+    waiting = watch.Watch(TOGETHER, 0, 2, 300)
+    machine.taken = 0.001
+    for _ in range(2):
+        assert wait(machine, waiting, 0.00305) == (4, [])
+
+
+def test_ranks_note_their_cores(monkeypatch):
+    tables = [roster.Roster("cores", rank, 3) for rank in range(3)]
+    tables[0].remove()
+    for table, core in zip(tables, (5, 5, 6), strict=True):
+        monkeypatch.setattr(roster, "_core", lambda core=core: core)
+        table.next_step()
+    assert [table.share_a_core(range(3)) for table in tables] == [True, True, False]
+    assert not tables[0].share_a_core((0, 2))
+    tables[1].leave()
+    assert not tables[0].share_a_core(range(3))

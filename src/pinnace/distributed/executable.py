@@ -14,15 +14,16 @@ import numpy as np
 from pinnace.distributed.agreement import agree, group_of
 from pinnace.distributed.communicator import Communicator, Link, Message, Ranks
 from pinnace.distributed.start import communicator
-from pinnace.distributed.steps import Collective, Plan, RankPart, Segment, Step, Wait
+from pinnace.distributed.steps import SMALL, Collective, Plan, RankPart, Segment, Step, Wait
 from pinnace.distributed.tables import groups_of
+from pinnace.distributed.watch import Watch
 from pinnace.engines.protocol import Executable, Execution, State
 from pinnace.engines.steps import Step as Noted
 from pinnace.errors import DistributedError, UnsupportedModelError, UnsupportedPrimitive
 from pinnace.options.settings import Settings
 from pinnace.options.target import Target
 from pinnace.tensors.results import Results
-from pinnace.types import Array, Interface, Port
+from pinnace.types import Array, Interface
 
 _WIDER: dict[np.dtype[np.generic], np.dtype[np.generic]] = {
     np.dtype(np.float16): np.dtype(np.float32),
@@ -33,9 +34,6 @@ _WIDER: dict[np.dtype[np.generic], np.dtype[np.generic]] = {
 }
 """Types that some communicators cannot reduce, and the wider types used instead."""
 _REDUCED = ("float32", "float64", "int8", "uint8", "int32", "int64", *(d.name for d in _WIDER))
-
-_SMALL = 1 << 16
-"""Bytes up to which nothing else runs during a collective: another thread would cost more than that saves."""
 
 Values = dict[str, Array]
 
@@ -50,11 +48,11 @@ def join(part: RankPart, target: Target, settings: Settings, content: str) -> Ex
     _check(part.name, collectives)
     ranks = communicator(target, settings)
     known = groups_of(target.groups)
-    meeting = {c: group_of(c, known, ranks.size, ranks.rank) for c in collectives}
-    link = agree(ranks, collectives, list(meeting.values()), plan.part, part.name, content)
+    groups = {c: group_of(c, known, ranks.size, ranks.rank) for c in collectives}
+    link = agree(ranks, collectives, list(groups.values()), plan.part, part.name, content)
     segments = dict(zip(plan.segments, part.segments, strict=True))
-    meetings = _CollectiveRunner(ranks, link, meeting)
-    return DistributedExecutable(plan, part.interface, part.first_state, segments, meetings)
+    meetings = {one: _Meeting(ranks, link, one, group) for one, group in groups.items()}
+    return DistributedExecutable(plan, part.interface, part.first_state, segments, ranks, meetings)
 
 
 def _check(model: str, collectives: Sequence[Collective]) -> None:
@@ -70,32 +68,37 @@ def _check(model: str, collectives: Sequence[Collective]) -> None:
             raise UnsupportedModelError(model, [UnsupportedPrimitive(one.kind, 1, one.name, reason)])
 
 
-class _CollectiveRunner:
-    """Runs the collectives of a plan over a link."""
+class _Meeting:
+    """One collective of a plan, over a link."""
 
-    def __init__(self, ranks: Communicator, link: Link, groups: Mapping[Collective, Ranks]) -> None:
-        self.ranks, self._link, self._groups = ranks, link, groups
-        self._buffers: dict[str, Array] = {}
+    def __init__(self, ranks: Communicator, link: Link, one: Collective, group: Ranks) -> None:
+        self._rank, self._watch = ranks.rank, ranks.watch
+        self._link, self._one, self._group = link, one, group
+        self._what = str(one)
+        self._is_free = any(min(port.shape, default=0) < 0 for port in one.takes)
+        self._shapes: list[tuple[int, ...]] | None = None
+        self._given: list[Array] = []
 
-    def run(self, one: Collective, values: Values, keeps: bool) -> None:
-        """Run a collective on `values`; its buffers are reused unless `keeps`."""
-        self.ranks.watch.begin(str(one))
-        group = self._groups[one]
-        taken = [values[port.name] for port in one.takes]
-        if any(min(port.shape, default=0) < 0 for port in one.takes):
-            self._compare(group, taken)
-        given = [
-            self._buffer(p, s, keeps) for p, s in zip(one.gives, _shapes(one, group, taken), strict=True)
-        ]
-        self._do(one, group, taken, given)
-        for port, array in zip(one.gives, given, strict=True):
+    def run(self, values: Values, keeps: bool) -> None:
+        """Run the collective on `values`; its buffers are reused unless `keeps`."""
+        self._watch.begin(self._what)
+        taken = [values[port.name] for port in self._one.takes]
+        if self._is_free:
+            self._compare(taken)
+        shapes = [array.shape for array in taken]
+        if keeps or shapes != self._shapes:
+            kinds = zip(self._one.gives, _shapes(self._one, self._group, taken), strict=True)
+            self._given = [np.empty(shape, port.dtype.to_numpy()) for port, shape in kinds]
+            self._shapes = shapes
+        self._do(taken, self._given)
+        for port, array in zip(self._one.gives, self._given, strict=True):
             values[port.name] = array
 
-    def _do(self, one: Collective, group: Ranks, taken: list[Array], given: list[Array]) -> None:
-        link = self._link
+    def _do(self, taken: list[Array], given: list[Array]) -> None:
+        one, group, link = self._one, self._group, self._link
         match one.kind:
             case "AllReduce" | "ReduceScatter":
-                self._reduce(one, group, taken[0], given[0])
+                self._reduce(taken[0], given[0])
             case "AllGather":
                 link.all_gather(group, taken[0], given[0])
             case "Broadcast":
@@ -107,46 +110,38 @@ class _CollectiveRunner:
             case _:
                 sends = [(group[to], x) for to, x in zip(one.to, taken, strict=True)]
                 receives = [(group[source], y) for source, y in zip(one.source, given, strict=True)]
-                self._exchange(sends, receives, one.tag)
+                self._exchange(sends, receives)
 
-    def _exchange(self, sends: Sequence[Message], receives: Sequence[Message], tag: int) -> None:
-        own = self.ranks.rank
-        here, arrived = ([array for rank, array in some if rank == own] for some in (sends, receives))
+    def _exchange(self, sends: Sequence[Message], receives: Sequence[Message]) -> None:
+        here, arrived = ([array for rank, array in some if rank == self._rank] for some in (sends, receives))
         for x, out in zip(here, arrived, strict=True):
             np.copyto(out, x)
-        others, theirs = ([one for one in some if one[0] != own] for some in (sends, receives))
-        self._link.exchange(others, theirs, tag)
+        others, theirs = ([one for one in some if one[0] != self._rank] for some in (sends, receives))
+        self._link.exchange(others, theirs, self._one.tag)
 
-    def _reduce(self, one: Collective, group: Ranks, x: Array, out: Array) -> None:
+    def _reduce(self, x: Array, out: Array) -> None:
+        one = self._one
         run = self._link.all_reduce if one.kind == "AllReduce" else self._link.reduce_scatter
         wide = _WIDER.get(x.dtype)
         if wide is None:
-            run(group, x, out, one.op)
+            run(self._group, x, out, one.op)
             return
         result = np.empty(out.shape, wide)
-        run(group, x.astype(wide), result, one.op)
+        run(self._group, x.astype(wide), result, one.op)
         np.copyto(out, result, casting="unsafe")
 
-    def _buffer(self, port: Port, shape: tuple[int, ...], keeps: bool) -> Array:
-        known = self._buffers.get(port.name)
-        if not keeps and known is not None and known.shape == shape:
-            return known
-        self._buffers[port.name] = made = np.empty(shape, port.dtype.to_numpy())
-        return made
-
-    def _compare(self, group: Ranks, taken: Sequence[Array]) -> None:
+    def _compare(self, taken: Sequence[Array]) -> None:
         """Compare shapes that were free at build time. Raises DistributedError if they differ."""
         own = np.zeros(16, np.int64)
         sizes = [n for array in taken for n in (array.ndim, *array.shape)][:16]
         own[: len(sizes)] = sizes
-        told = np.empty((len(group), 16), np.int64)
-        self._link.all_gather(group, own, told)
-        for rank, row in zip(group, told, strict=True):
+        told = np.empty((len(self._group), 16), np.int64)
+        self._link.all_gather(self._group, own, told)
+        for rank, row in zip(self._group, told, strict=True):
             if (row != own).any():
                 theirs, ours = row[1 : 1 + row[0]].tolist(), list(taken[0].shape)
-                here = self.ranks.rank
-                raise self.ranks.watch.broken(
-                    f"rank {here} has a tensor of shape {ours} and rank {rank} one of {theirs} in"
+                raise self._watch.broken(
+                    f"rank {self._rank} has a tensor of shape {ours} and rank {rank} one of {theirs} in"
                 )
 
 
@@ -180,16 +175,16 @@ class DistributedExecutable:
         interface: Interface,
         first_state: Sequence[Array],
         segments: Mapping[Segment, Executable],
-        meetings: _CollectiveRunner,
+        ranks: Communicator,
+        meetings: Mapping[Collective, _Meeting],
     ) -> None:
         self._plan, self._interface, self._first_state = plan, interface, first_state
         self.inputs, self.outputs = interface.inputs, interface.outputs
-        self._segments, self._meetings = segments, meetings
+        self._segments, self._watch, self._meetings = segments, ranks.watch, meetings
         self._turn = threading.Lock()
         self._pool: ThreadPoolExecutor | None = None
         if any(isinstance(s, Collective) and not _ends(plan.steps, i) for i, s in enumerate(plan.steps)):
             self._pool = ThreadPoolExecutor(1, "pinnace-collectives")
-        ranks = meetings.ranks
         engine = next((dict(e.info) for e in segments.values()), {})
         self.info = {
             **engine,
@@ -205,7 +200,7 @@ class DistributedExecutable:
         first = [np.array(value) for value in self._first_state] if state is None else state
         places = {segment: executable.execution() for segment, executable in self._segments.items()}
         return _DistributedExecution(
-            self._plan, self._interface, places, self._meetings, self._pool, self._turn, first
+            self._plan, self._interface, places, self._watch, self._meetings, self._pool, self._turn, first
         )
 
     def profile(self) -> list[list[Noted]]:
@@ -232,7 +227,8 @@ class _DistributedExecution:
         plan: Plan,
         interface: Interface,
         places: Mapping[Segment, Execution],
-        meetings: _CollectiveRunner,
+        watch: Watch,
+        meetings: Mapping[Collective, _Meeting],
         pool: ThreadPoolExecutor | None,
         turn: threading.Lock,
         state: State,
@@ -242,7 +238,7 @@ class _DistributedExecution:
         self._outputs = [p.name for p in interface.outputs]
         self._states = [name for _, name in interface.states]
         self._constants = plan.constants
-        self._meetings, self._pool, self._turn = meetings, pool, turn
+        self._watch, self._pool, self._turn = watch, pool, turn
         self._begun: list[Future[None]] = []
         results = {*self._outputs, *self._states}
         self._steps: list[Callable[[Values], None]] = []
@@ -252,7 +248,7 @@ class _DistributedExecution:
                     self._steps.append(_Run(step, places[step], results).run)
                 case Collective():
                     keeps = any(port.name in results for port in step.gives)
-                    self._steps.append(self._collective(step, keeps, _ends(plan.steps, at)))
+                    self._steps.append(self._collective(meetings[step], step, keeps, _ends(plan.steps, at)))
                 case Wait():
                     self._steps.append(self._wait)
 
@@ -267,7 +263,7 @@ class _DistributedExecution:
             except DistributedError:
                 raise
             except BaseException as error:
-                self._meetings.ranks.watch.fail(error)
+                self._watch.fail(error)
                 raise
             finally:
                 self._begun.clear()
@@ -279,13 +275,15 @@ class _DistributedExecution:
             np.copyto(output, result)
         return list(outputs)
 
-    def _collective(self, one: Collective, keeps: bool, waits: bool) -> Callable[[Values], None]:
+    def _collective(
+        self, meeting: _Meeting, one: Collective, keeps: bool, waits: bool
+    ) -> Callable[[Values], None]:
         def meet(values: Values) -> None:
-            is_small = sum(values[port.name].nbytes for port in one.takes) <= _SMALL
-            if self._pool is None or ((waits or is_small) and not self._begun):
-                self._meetings.run(one, values, keeps)
+            at_once = waits or sum(values[port.name].nbytes for port in one.takes) <= SMALL
+            if self._pool is None or (at_once and not self._begun):
+                meeting.run(values, keeps)
             else:
-                self._begun.append(self._pool.submit(self._meetings.run, one, values, keeps))
+                self._begun.append(self._pool.submit(meeting.run, values, keeps))
 
         return meet
 

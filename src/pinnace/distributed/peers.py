@@ -110,7 +110,7 @@ def move(
     ranks = {rank for rank, _ in (*sends, *receives)}
     deadline = time.monotonic() + watch.seconds
     try:
-        _pump([peers[rank] for rank in ranks], deadline, watch)
+        _pump([peers[rank] for rank in ranks], deadline, watch, 0 if watch.shares_core(ranks) else WIRE)
     except TimeoutError:
         raise watch.late(sorted(ranks)) from None
     except ValueError as error:
@@ -119,10 +119,11 @@ def move(
         raise watch.lost(error) from None
 
 
-def _pump(busy: Sequence[Peer], deadline: float, watch: Watch) -> None:
+def _pump(busy: Sequence[Peer], deadline: float, watch: Watch, polls: float) -> None:
+    """Complete what is queued; poll so many seconds before waiting in the kernel."""
     for peer in busy:
         peer.go_on()
-    soon = time.monotonic() + WIRE
+    soon = time.monotonic() + polls
     while busy := [peer for peer in busy if peer.events()]:
         poll = select.poll()
         for peer in busy:

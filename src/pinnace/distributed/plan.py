@@ -27,7 +27,7 @@ def cut(graph: Compilable) -> tuple[Plan, tuple[Compilable, ...]]:
     """Partition a graph, and return the plan and the graphs of its segments; the original graph is consumed.
 
     Raises UnsupportedModelError. Collectives keep the order of the graph, which is the same in all ranks.
-    Segments that do not depend on a collective run concurrently with it.
+    Segments that do not depend on a large collective run concurrently with it.
     """
     _check(graph)
     every = list(graph.model.graph)
@@ -120,6 +120,8 @@ class _SegmentCutter:
                 del todo[node]
 
         def wait() -> None:
+            if not all(self._collective(node).is_small for node in begun):
+                run(self._free(todo, ahead))
             order.append(Wait())
             ahead.difference_update(begun)
             begun.clear()
@@ -127,13 +129,11 @@ class _SegmentCutter:
         for collective in [node for node in self._nodes if node.domain == DOMAIN]:
             needed = self._ancestors([collective])
             if begun & needed:
-                run(self._free(todo, ahead))
                 wait()
             run([node for node in todo if node in needed])
             order.append(collective)
             begun.add(collective)
         if begun:
-            run(self._free(todo, ahead))
             wait()
         run(list(todo))
         return order

@@ -6,6 +6,7 @@ Ranks on other machines have empty rows; for them only the time limit works.
 
 from __future__ import annotations
 
+import ctypes
 import mmap
 import os
 import stat
@@ -19,7 +20,9 @@ import numpy as np
 
 from pinnace.errors import DistributedError
 
-_PROCESS, _STARTED, _STEP, _FAILED = range(4)
+_PROCESS, _STARTED, _STEP, _FAILED, _CORE = range(5)
+_WIDTH = 5
+_core = ctypes.CDLL(None).sched_getcpu
 _FOLDER = Path("/dev/shm")
 _LEFT = 3600.0
 """Seconds after which a leftover table of a failed start is removed."""
@@ -34,12 +37,12 @@ class Roster:
         self._rank = rank
         file = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
         try:
-            os.ftruncate(file, size * 4 * 8)
-            self._rows = np.frombuffer(mmap.mmap(file, size * 4 * 8), np.int64).reshape(size, 4)
+            os.ftruncate(file, size * _WIDTH * 8)
+            self._rows = np.frombuffer(mmap.mmap(file, size * _WIDTH * 8), np.int64).reshape(size, _WIDTH)
         finally:
             os.close(file)
         self._own = self._rows[rank]
-        self._own[:] = 0, _started(os.getpid()) or 0, 0, 0
+        self._own[:] = 0, _started(os.getpid()) or 0, 0, 0, _core()
         self._own[_PROCESS] = os.getpid()
 
     def __enter__(self) -> Self:
@@ -52,8 +55,9 @@ class Roster:
         self.remove()
 
     def next_step(self) -> None:
-        """Count one more collective of this rank."""
+        """Count one more collective of this rank, and note the core that it runs on."""
         self._own[_STEP] += 1
+        self._own[_CORE] = _core()
 
     def fail(self) -> None:
         """Mark this rank as failed."""
@@ -93,6 +97,11 @@ class Roster:
     def behind(self, ranks: Iterable[int]) -> list[int]:
         """Return the ranks that have begun fewer collectives than this one."""
         return [r for r in ranks if self._rows[r, _PROCESS] and self._rows[r, _STEP] < self._own[_STEP]]
+
+    def share_a_core(self, ranks: Iterable[int]) -> bool:
+        """Return True if one of these other ranks has begun its last collective on the core of this one."""
+        here = self._own[_CORE]
+        return any(self._rows[r, _CORE] == here for r in ranks if r != self._rank and self._rows[r, _PROCESS])
 
     def process(self, rank: int) -> int:
         """Return the process id of a rank."""

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pinnace.engines.protocol import Executable
 from pinnace.types import Array, Interface, Port
+
+SMALL = 1 << 16
+"""Bytes up to which nothing else runs during a collective: another thread would cost more than that saves."""
 
 
 @dataclass(frozen=True)
@@ -43,6 +47,12 @@ class Collective:
 
     def __str__(self) -> str:
         return f"{self.kind} {self.name!r}" if self.name else self.kind
+
+    @property
+    def is_small(self) -> bool:
+        """True if shapes are fixed and nothing runs during it."""
+        sizes = [math.prod(port.shape) * port.dtype.to_numpy().itemsize for port in self.takes]
+        return all(min(port.shape, default=0) >= 0 for port in self.takes) and sum(sizes) <= SMALL
 
 
 @dataclass(frozen=True, eq=False)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from pinnace.distributed.roster import Roster
 from pinnace.errors import DistributedError
@@ -44,13 +44,15 @@ class Watch:
         """Return when `done()`. Raises DistributedError if a rank has ended or failed, or the time
         is over.
         """
-        start = time.monotonic()
-        looked = start
+        if done():
+            return
+        start = looked = time.monotonic()
+        shares = self.shares_core(ranks)
         while not done():
             now = time.monotonic()
-            if now - start < WIRE:
+            if now - start < WIRE and not shares:
                 continue
-            if now - start < _SPIN and now > self._sleeps_until:
+            if now - start < _SPIN and (shares or now > self._sleeps_until):
                 os.sched_yield()
                 if time.monotonic() - now > _TAKEN:
                     self._sleeps_until = now + _WANTED
@@ -61,6 +63,10 @@ class Watch:
                 self.look()
                 if now - start > self.seconds:
                     raise self.late(ranks)
+
+    def shares_core(self, ranks: Iterable[int]) -> bool:
+        """Return True if another of these ranks needs the core of this one."""
+        return self._roster.share_a_core(ranks)
 
     def look(self) -> None:
         """Raise DistributedError if any rank has ended or failed."""
