@@ -16,8 +16,6 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Self
 
-import numpy as np
-
 from pinnace.errors import DistributedError
 
 _PROCESS, _STARTED, _STEP, _FAILED, _CORE = range(5)
@@ -38,12 +36,12 @@ class Roster:
         file = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
         try:
             os.ftruncate(file, size * _WIDTH * 8)
-            self._rows = np.frombuffer(mmap.mmap(file, size * _WIDTH * 8), np.int64).reshape(size, _WIDTH)
+            self._rows = memoryview(mmap.mmap(file, size * _WIDTH * 8)).cast("q", (size, _WIDTH))
         finally:
             os.close(file)
-        self._own = self._rows[rank]
-        self._own[:] = 0, _started(os.getpid()) or 0, 0, 0, _core()
-        self._own[_PROCESS] = os.getpid()
+        for place, value in enumerate((0, _started(os.getpid()) or 0, 0, 0, _core())):
+            self._rows[rank, place] = value
+        self._rows[rank, _PROCESS] = os.getpid()
 
     def __enter__(self) -> Self:
         """Return the roster. Its name is removed afterwards: after the ranks have met, or failed to, it is
@@ -56,12 +54,12 @@ class Roster:
 
     def next_step(self) -> None:
         """Count one more collective of this rank, and note the core that it runs on."""
-        self._own[_STEP] += 1
-        self._own[_CORE] = _core()
+        self._rows[self._rank, _STEP] += 1
+        self._rows[self._rank, _CORE] = _core()
 
     def fail(self) -> None:
         """Mark this rank as failed."""
-        self._own[_FAILED] = 1
+        self._rows[self._rank, _FAILED] = 1
 
     def await_all(self, ranks: Iterable[int], seconds: float, what: str) -> None:
         """Wait until these ranks of this machine have entered. Raises DistributedError with the
@@ -80,7 +78,7 @@ class Roster:
 
     def leave(self) -> None:
         """Mark this rank as done, so that its end is no failure."""
-        self._own[_PROCESS] = 0
+        self._rows[self._rank, _PROCESS] = 0
 
     def remove(self) -> None:
         """Remove the name; ranks that have entered keep the table."""
@@ -96,20 +94,21 @@ class Roster:
 
     def behind(self, ranks: Iterable[int]) -> list[int]:
         """Return the ranks that have begun fewer collectives than this one."""
-        return [r for r in ranks if self._rows[r, _PROCESS] and self._rows[r, _STEP] < self._own[_STEP]]
+        own = self._rows[self._rank, _STEP]
+        return [r for r in ranks if self._rows[r, _PROCESS] and self._rows[r, _STEP] < own]
 
     def share_a_core(self, ranks: Iterable[int]) -> bool:
         """Return True if one of these other ranks has begun its last collective on the core of this one."""
-        here = self._own[_CORE]
+        here = self._rows[self._rank, _CORE]
         return any(self._rows[r, _CORE] == here for r in ranks if r != self._rank and self._rows[r, _PROCESS])
 
     def process(self, rank: int) -> int:
         """Return the process id of a rank."""
-        return int(self._rows[rank, _PROCESS])
+        return self._rows[rank, _PROCESS]
 
     def _lives(self, rank: int) -> bool:
-        process, started = self._rows[rank, :2].tolist()
-        return bool(process) and _started(process) == started
+        process = self._rows[rank, _PROCESS]
+        return bool(process) and _started(process) == self._rows[rank, _STARTED]
 
 
 def _own_folder() -> Path:
