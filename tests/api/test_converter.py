@@ -52,8 +52,6 @@ def test_the_words_of_what_is_not_there_yet(tmp_path):
     converter = Converter()
     with pytest.raises(RuntimeError, match="model_file does not exist"):
         converter.convert(FmkType.TFLITE, "nothing.tflite", "x")
-    with pytest.raises(NotSupportedError, match="fmk_type TFLITE"):
-        converter.convert(FmkType.TFLITE, ADD, "x")
     converter.set_config_info("full_quant_param", {"bit_num": "8"})
     with pytest.raises(NotSupportedError, match="full_quant_param"):
         converter.convert(FmkType.ONNX, ADD, str(tmp_path / "x"))

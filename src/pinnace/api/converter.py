@@ -37,8 +37,6 @@ class FmkType(Enum):
 _OPTIMIZE = ("none", "general", "gpu_oriented", "ascend_oriented")
 _CHIPS = ("default", "910b")
 _DTYPES = (DataType.FLOAT32, DataType.INT8, DataType.UINT8, DataType.UNKNOWN)
-_KINDS = {FmkType.ONNX: ModelType.ONNX, FmkType.MINDIR: None}
-"""The frameworks that are read, and the format of their files; None is told from the content."""
 _QUANTISING = (
     "common_quant_param",
     "mixed_bit_weight_quant_param",
@@ -53,8 +51,9 @@ _QUANTISING = (
 class Converter:
     """Converts a model to a `.mindir` that MindSpore, MindSpore Lite and Pinnace open.
 
-    The properties are the choices. `convert` reads `.onnx` files (FmkType.ONNX), and the `.mindir` and `.ms`
-    files of MindSpore and MindSpore Lite (FmkType.MINDIR).
+    The properties are the choices. `convert` reads `.onnx` files, the `.mindir` and `.ms` files of MindSpore
+    and MindSpore Lite, `.tflite` files, frozen graphs and SavedModels of TensorFlow, Caffe's networks with
+    their weights, and TorchScripts and ExportedPrograms of PyTorch.
     """
 
     def __init__(self) -> None:
@@ -275,8 +274,8 @@ class Converter:
         `weight_file` has the weights of a Caffe model, `config_file` sections of options. Raises
         `ArgumentTypeError` for arguments of other types, `ModelFormatError` for a missing or damaged file,
         `UnsupportedModelError` for operators that no primitive expresses, `ConfigError` for wrong options,
-        `NotSupportedError` for frameworks and formats that this version does not read or write, and for
-        quantisation.
+        `NotSupportedError` for formats that this version does not write, for quantisation, and if the package
+        that reads the framework's files is missing.
         """
         check_type("fmk_type", fmk_type, FmkType)
         model_file, output_file = path("model_file", model_file), path("output_file", output_file)
@@ -288,26 +287,21 @@ class Converter:
         ):
             if (file or name == "model_file") and not os.path.exists(file):
                 raise ModelFormatError(f"Perform convert method failed, {name} does not exist! ({file})")
-        if fmk_type not in _KINDS:
-            raise NotSupportedError(
-                f"fmk_type {fmk_type.name}: this version of Pinnace converts ONNX and MINDIR; export the "
-                "model to ONNX"
-            )
         self._check_sections(config_file)
-        self._run(_KINDS[fmk_type], model_file, output_file)
+        self._run(fmk_type.name, model_file, weight_file, output_file)
 
-    def _run(self, kind: ModelType | None, model_file: str, output_file: str) -> None:
+    def _run(self, framework: str, model_file: str, weight_file: str, output_file: str) -> None:
         from pinnace.deferred import import_onnx_ir
 
         import_onnx_ir()
-        from pinnace.converter.convert import Conversion, convert
-        from pinnace.weights.source import Source
+        from pinnace.converter.convert import Conversion
+        from pinnace.converter.frontends import convert_from, turned
 
         options = Conversion(
             save_type=self._save_type,
             input_shape=";".join(f"{k}:{','.join(map(str, v))}" for k, v in self._input_shape.items()),
             optimize=self._optimize,  # type: ignore[arg-type]
-            channels_last=self._input_format is Format.NHWC,
+            turn=turned(framework, self._input_format.name if self._input_format else ""),
             half=self._weight_fp16,
             check=self._infer,
             decrypt=self._secret("decrypt_key", self._decrypt_key, self._decrypt_mode),
@@ -317,7 +311,7 @@ class Converter:
         )
         if self._enable_encryption and options.encrypt is None:
             raise ArgumentValueError("enable_encryption needs encrypt_key.")
-        self.summary = convert(Source.of_file(model_file), kind, output_file, options)
+        self.summary = convert_from(framework, model_file, weight_file, output_file, options)
 
     @staticmethod
     def _secret(name: str, key: str, mode: str) -> tuple[bytes, str] | None:

@@ -22,6 +22,11 @@ KeyFile = Annotated[
 def convert(
     model: ModelFile,
     output: Annotated[Path, typer.Argument(help="The file to write, .mindir or .ms; .mindir is appended.")],
+    weights: Annotated[Path | None, typer.Option(metavar="FILE", help="Weights of a Caffe model.")] = None,
+    framework: Annotated[
+        Literal["ONNX", "MINDIR", "TFLITE", "TF", "CAFFE", "PYTORCH"] | None,
+        typer.Option("--from", help="Framework of the model; without it the suffix tells it."),
+    ] = None,
     shapes: Annotated[
         list[str] | None,
         typer.Option("--shape", metavar="NAME=1,128", help="Fix the shape of an input. Repeat for more."),
@@ -41,29 +46,30 @@ def convert(
     """Convert a model to .mindir or .ms.
 
     MindSpore runs .mindir (mindspore.load, nn.GraphCell), MindSpore Lite .ms, and Pinnace both. It takes
-    .onnx, .mindir and .ms files, and shows what became of the model.
+    .onnx, .mindir and .ms files, .tflite, .pb and SavedModels of TensorFlow, .prototxt with .caffemodel, and
+    .pt and .pt2 of PyTorch, and shows what became of the model.
     """
     from pinnace.deferred import import_onnx_ir
 
     import_onnx_ir()
     from pinnace.cli.console import progress
     from pinnace.converter.convert import Conversion
-    from pinnace.converter.convert import convert as run
+    from pinnace.converter.frontends import convert_from, framework_of, turned
     from pinnace.types import ModelType
-    from pinnace.weights.source import Source
 
+    origin = framework or framework_of(model)
     options = Conversion(
         save_type=ModelType.MINDIR_LITE if output.suffix == ".ms" else ModelType.MINDIR,
         input_shape=";".join(shape.replace("=", ":") for shape in shapes or []),
         optimize=optimize,
-        channels_last=channels_last,
+        turn=turned(origin, "NHWC" if channels_last else ""),
         half=half,
         check=check,
         decrypt=_secret(decrypt_key, "--decrypt-key", mode),
         encrypt=_secret(encrypt_key, "--encrypt-key", mode),
     )
     with progress(f"converting {model.name}"):
-        summary = run(Source.of_file(model), None, output, options, _Stages())
+        summary = convert_from(origin, str(model), str(weights or ""), output, options, _Stages())
     if as_json:
         print(json.dumps(asdict(summary), indent=2, default=str))
     else:

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from pinnace.building.origin import build
+from pinnace.converter.optimising import TURNS, Turn
 from pinnace.errors import ModelFormatError
 from pinnace.options.settings import Settings
 from pinnace.options.target import Target
@@ -19,7 +20,7 @@ _FREE = 2
 
 
 def difference(
-    source: Source, kind: ModelType | None, converted: Path, input_shape: str, channels_last: bool
+    source: Source, kind: ModelType | None, converted: Path, input_shape: str, turn: Turn
 ) -> float:
     """Return the greatest difference of the results over the greatest value of the original's.
 
@@ -29,8 +30,8 @@ def difference(
     target = Target(threads=1, input_shape=input_shape)
     model = source.data if source.path is None else source.path
     inputs, expected = _run(model, kind, target, None)
-    if channels_last:
-        inputs = [x.transpose(0, 2, 3, 1) if x.ndim == 4 else x for x in inputs]
+    if turn:
+        inputs = [x.transpose(TURNS[turn]) if x.ndim == 4 else x for x in inputs]
     _, given = _run(converted, None, Target(threads=1), inputs)
     worst = 0.0
     for number, (x, y) in enumerate(zip(given, expected, strict=True)):

@@ -12,7 +12,7 @@ from tempfile import TemporaryDirectory
 
 from pinnace.converter import intermediate
 from pinnace.converter.checking import difference
-from pinnace.converter.optimising import Optimize, optimised, take_channels_last
+from pinnace.converter.optimising import Optimize, Turn, optimised, take_pictures
 from pinnace.converter.raising import raised
 from pinnace.errors import NotSupportedError
 from pinnace.program import Dialect
@@ -31,15 +31,15 @@ _OUTPUTS = {
 class Conversion:
     """The choices of a conversion.
 
-    `input_shape` fixes dimensions: "x:1,3,224,224;y:1". `channels_last` makes the inputs of four dimensions
-    NHWC. `half` stores the float32 weights in float16; `check` compares the results with those of the
-    original. `decrypt` and `encrypt` are a key and a mode.
+    `input_shape` fixes dimensions: "x:1,3,224,224;y:1". `turn` makes the inputs of four dimensions NHWC
+    that are NCHW, or the reverse. `half` stores the float32 weights in float16; `check` compares the results
+    with those of the original. `decrypt` and `encrypt` are a key and a mode.
     """
 
     save_type: ModelType = ModelType.MINDIR
     input_shape: str = ""
     optimize: Optimize = "general"
-    channels_last: bool = False
+    turn: Turn = ""
     half: bool = False
     check: bool = False
     decrypt: tuple[bytes, str] | None = None
@@ -86,8 +86,8 @@ def convert(
     before = sum(1 for _ in model.graph.all_nodes())
     stage("optimising")
     optimised(model, options.optimize, source.name)
-    if options.channels_last:
-        take_channels_last(model)
+    if options.turn:
+        take_pictures(model, options.turn)
     stage("converting")
     program = raised(model, dialect, source.name, options.half)
     path = Path(output)
@@ -98,7 +98,7 @@ def convert(
         written = import_module(writer).write(program, place)
         if options.check:
             stage("checking")
-            error = difference(source, kind, written[0], options.input_shape, options.channels_last)
+            error = difference(source, kind, written[0], options.input_shape, options.turn)
         if options.encrypt is None:
             files = written
         else:

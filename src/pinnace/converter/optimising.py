@@ -44,14 +44,20 @@ def _check_fixed(model: ir.Model, name: str) -> None:
             )
 
 
-def take_channels_last(model: ir.Model) -> None:
-    """Make the inputs of four dimensions NHWC: the channels are the last dimension."""
+Turn = Literal["", "NHWC", "NCHW"]
+TURNS: dict[Turn, tuple[int, int, int, int]] = {"NHWC": (0, 2, 3, 1), "NCHW": (0, 3, 1, 2)}
+"""The order of dimensions that makes pictures of the other layout so."""
+
+
+def take_pictures(model: ir.Model, turn: Turn) -> None:
+    """Make the inputs of four dimensions NHWC (channels last) where they are NCHW, or the reverse."""
+    perm = TURNS[turn]
     for value in model.graph.inputs:
         if value.shape is None or len(value.shape) != 4 or value.name in model.graph.initializers:
             continue
-        inside = ir.Value(name=f"{value.name}/NCHW", type=value.type, shape=value.shape)
+        inside = ir.Value(name=f"{value.name}/before_{turn}", type=value.type, shape=value.shape)
         value.replace_all_uses_with(inside)
-        n, c, h, w = value.shape
-        value.shape = ir.Shape([n, h, w, c])
-        turn = ir.node("Transpose", [value], {"perm": [0, 3, 1, 2]}, outputs=[inside], name=inside.name)
-        model.graph.insert_before(model.graph[0], turn)
+        back = {"perm": [perm.index(i) for i in range(4)]}
+        value.shape = ir.Shape([value.shape[i] for i in perm])
+        node = ir.node("Transpose", [value], back, outputs=[inside], name=inside.name)
+        model.graph.insert_before(model.graph[0], node)

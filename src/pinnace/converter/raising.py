@@ -77,11 +77,16 @@ class _Raiser:
 
     def node(self, node: ir.Node) -> None:
         """Raise a node of the model; what fails is noted."""
+        if self.failed and self._lacks(node):
+            return  # the node that failed is named, not what reads it
         self.writer.origin = node.name or ""
         try:
             self._raise(node, self.opset, 0)
         except Unsupported as error:
             self.failed.append((node.op_type, str(error), node.name or ""))
+
+    def _lacks(self, node: ir.Node) -> bool:
+        return any(x is not None and not self.writer.has(x) for x in node.inputs)
 
     def raise_all(self, nodes: Sequence[ir.Node], opset: int, depth: int) -> None:
         """Raise nodes in order."""
@@ -89,7 +94,7 @@ class _Raiser:
             self._raise(node, node.version or opset, depth)
 
     def _raise(self, node: ir.Node, opset: int, depth: int) -> None:
-        if any(x is not None and not self.writer.has(x) for x in node.inputs):
+        if self._lacks(node):
             raise Unsupported("reads what was not converted")
         with suppress(onnx.shape_inference.InferenceError):  # engines will say it
             infer_node(node, opset)

@@ -1,0 +1,494 @@
+"""The rules of Caffe's layers: each writes one as nodes of ONNX.
+
+Parameters and defaults are those of Caffe's caffe.proto, and of the layers that SSD, DeepLab and others added
+to it. A network has fixed shapes, so that what depends on them is computed here.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+
+from pinnace.converter.caffe.prototxt import Message
+from pinnace.errors import ModelFormatError
+from pinnace.ops.builder import Builder
+from pinnace.ops.values import Unsupported
+
+
+@dataclass(frozen=True)
+class Layer:
+    """A layer with its inputs and weights."""
+
+    name: str
+    kind: str
+    bottoms: Sequence[ir.Value]
+    blobs: Sequence[ir.TensorProtocol]
+    tops: int
+    message: Message
+
+    @property
+    def parameters(self) -> Message:
+        """The message with the layer's own parameters."""
+        return self.message.message(_PARAMETERS.get(self.kind) or f"{_snake(self.kind)}_param")
+
+    @property
+    def x(self) -> ir.Value:
+        """The first input. Raises ModelFormatError if there is none."""
+        return self.bottom(0)
+
+    def bottom(self, place: int) -> ir.Value:
+        """Return an input. Raises ModelFormatError if there are fewer."""
+        if place >= len(self.bottoms):
+            raise ModelFormatError(f"{self.message.where}: layer {self.name!r} has no input {place}")
+        return self.bottoms[place]
+
+    def blob(self, place: int, shape: Sequence[int]) -> ir.TensorProtocol:
+        """Return a blob. Raises ModelFormatError if the weights lack it, or have one of another size."""
+        where = f"{self.message.where}: layer {self.name!r}"
+        if place >= len(self.blobs):
+            raise ModelFormatError(
+                f"{where} has {len(self.blobs)} blobs in the weights, and wants {place + 1}"
+            )
+        have = self.blobs[place].shape.numpy()
+        if prod(have) != prod(shape):
+            raise ModelFormatError(f"{where}: blob {place} is {list(have)} in the weights, not {list(shape)}")
+        return self.blobs[place]
+
+    def weight(self, b: Builder, place: int, shape: Sequence[int]) -> ir.Value:
+        """Return a blob as a tensor of a shape, which older files write with four dimensions."""
+        value = b.weight(self.blob(place, shape))
+        return value if b.static_shape(value) == tuple(shape) else b.reshape(value, list(shape))
+
+
+Rule = Callable[[Builder, Layer], ir.Value | Sequence[ir.Value]]
+
+
+def kind_of(name: str) -> str:
+    """Return the type of a layer by its present name: networks once wrote INNER_PRODUCT."""
+    return _OLD.get(name.replace("_", "").lower(), name)
+
+
+def write(b: Builder, layer: Layer) -> Sequence[ir.Value]:
+    """Return the results of a layer. Raises Unsupported, and ModelFormatError for what does not fit."""
+    if layer.kind not in _RULES:
+        raise Unsupported("the converter has no rule for this type of layer")
+    results = _RULES[layer.kind](b, layer)
+    return [results] if isinstance(results, ir.Value) else results
+
+
+def _sizes(p: Message, name: str, default: int, key: str = "") -> list[int]:
+    """Height and width of a parameter that is written once, twice, or as `kernel_h` and `kernel_w`."""
+    found = p.all(f"{name}_size" if name == "kernel" else name, int) or [default]
+    both = [*found, found[-1]][:2]
+    return [p.get(f"{key or name}_{axis}", value) for axis, value in zip("hw", both, strict=True)]
+
+
+def _axis(b: Builder, x: ir.Value, axis: int) -> int:
+    rank = b.rank(x)
+    if not -rank <= axis < rank:
+        raise Unsupported(f"has axis {axis}, and its input {rank} dimensions")
+    return axis % rank
+
+
+def _convolution(b: Builder, layer: Layer) -> ir.Value:
+    p, x = layer.parameters, layer.x
+    channels, group = b.static_shape(x)[1], p.get("group", 1)
+    if layer.kind == "ConvolutionDepthwise":
+        group = channels
+    kernel, out, turned = _sizes(p, "kernel", 0), p.get("num_output", 0), layer.kind == "Deconvolution"
+    if group < 1 or out % group or channels % group or min(*kernel, out) < 1 or b.rank(x) != 4:
+        raise Unsupported(f"has kernel {kernel}, {out} outputs and {group} groups over {channels} channels")
+    sides = (channels, out // group) if turned else (out, channels // group)
+    bias = layer.weight(b, 1, [out]) if p.get("bias_term", True) else None
+    return b.op(
+        "ConvTranspose" if turned else "Conv",
+        x,
+        layer.weight(b, 0, [*sides, *kernel]),
+        bias,
+        kernel_shape=kernel,
+        strides=_sizes(p, "stride", 1),
+        pads=_sizes(p, "pad", 0) * 2,
+        dilations=_sizes(p, "dilation", 1),
+        group=group,
+    )
+
+
+def _inner_product(b: Builder, layer: Layer) -> ir.Value:
+    p, x = layer.parameters, layer.x
+    axis, out = _axis(b, x, p.get("axis", 1)), p.get("num_output", 0)
+    shape = b.static_shape(x)
+    deep = prod(shape[axis:])
+    turned = p.get("transpose", False)
+    weight = layer.weight(b, 0, [deep, out] if turned else [out, deep])
+    bias = layer.weight(b, 1, [out]) if p.get("bias_term", True) else None
+    flat = b.reshape(x, [prod(shape[:axis]), deep])
+    y = b.op("Gemm", flat, weight, bias, transB=0 if turned else 1)
+    return y if axis == 1 else b.reshape(y, [*shape[:axis], out])
+
+
+def _pooling(b: Builder, layer: Layer) -> ir.Value:
+    p, x = layer.parameters, layer.x
+    method = p.get("pool", "MAX")
+    if method not in ("MAX", "AVE") or layer.tops > 1:
+        raise Unsupported(f"pools by {method} with {layer.tops} results")
+    if p.get("global_pooling", False):
+        return b.op("GlobalMaxPool" if method == "MAX" else "GlobalAveragePool", x)
+    kernel, stride, pad = _sizes(p, "kernel", 0), _sizes(p, "stride", 1), _sizes(p, "pad", 0)
+    up = p.get("round_mode", "CEIL") == "CEIL" and p.get("ceil_mode", True)
+    return _pooled(b, x, method, kernel, stride, pad, up)
+
+
+def _pooled(
+    b: Builder, x: ir.Value, method: str, kernel: list[int], stride: list[int], pad: list[int], up: bool
+) -> ir.Value:
+    """Windows of Caffe: the last one may reach beyond the padding, which an average then does not count."""
+    size = b.static_shape(x)[2:]
+    if len(size) != 2 or min(*kernel, *stride) < 1 or min(pad) < 0:
+        raise Unsupported(f"has windows of {kernel} with steps of {stride} over {list(size)}")
+    beyond, counts = [], []
+    for n, k, s, p in zip(size, kernel, stride, pad, strict=True):
+        rest = n + 2 * p - k
+        if rest < 0:
+            raise Unsupported(f"has windows of {kernel} over {list(size)}")
+        out = (rest + s - 1 if up else rest) // s + 1
+        out -= int(p > 0 and (out - 1) * s >= n + p)
+        beyond.append(max(0, (out - 1) * s - rest))
+        begins = np.arange(out) * s - p
+        counts.append(np.minimum(begins + k, n + p) - begins)
+    pads = [*pad, *(p + more for p, more in zip(pad, beyond, strict=True))]
+    shared: dict[str, Any] = {"kernel_shape": kernel, "strides": stride, "pads": pads}
+    if method == "MAX":
+        return b.op("MaxPool", x, **shared)
+    y = b.op("AveragePool", x, count_include_pad=1, **shared)
+    if not any(beyond):
+        return y
+    return b.op("Mul", y, b.constant(prod(kernel) / np.outer(*counts), np.float32))
+
+
+def _lrn(b: Builder, layer: Layer) -> ir.Value:
+    p = layer.parameters
+    size, alpha, beta = p.get("local_size", 5), p.get("alpha", 1.0), p.get("beta", 0.75)
+    if p.get("norm_region", "ACROSS_CHANNELS") == "ACROSS_CHANNELS":
+        return b.op("LRN", layer.x, size=size, alpha=alpha, beta=beta, bias=p.get("k", 1.0))
+    square = b.op("Mul", layer.x, layer.x)
+    mean = _pooled(b, square, "AVE", [size] * 2, [1, 1], [(size - 1) // 2] * 2, True)
+    return b.op("Mul", layer.x, b.op("Pow", b.op("Add", b.op("Mul", mean, alpha), 1), -beta))
+
+
+def _batch_norm(b: Builder, layer: Layer) -> ir.Value:
+    p, x = layer.parameters, layer.x
+    if not p.get("use_global_stats", True):
+        raise Unsupported("computes its statistics from the batch (use_global_stats: false)")
+    channels = b.static_shape(x)[1]
+    blobs = (layer.blob(i, [n]).numpy().ravel() for i, n in enumerate((channels, channels, 1)))
+    mean, variance, (total,) = blobs
+    scale = 1 / total if total else 0.0
+    ones, zeros = (b.constant(np.full(channels, v), np.float32) for v in (1, 0))
+    known = [b.constant(v * scale, np.float32) for v in (mean, variance)]
+    return b.op("BatchNormalization", x, ones, zeros, *known, epsilon=p.get("eps", 1e-5))
+
+
+def _beside(b: Builder, x: ir.Value, other: ir.Value, axis: int) -> ir.Value:
+    """`other`, whose dimensions are those of `x` from `axis` on, as an operand beside it."""
+    rank, own = b.rank(x), b.static_shape(other)
+    axis = _axis(b, x, axis)
+    return b.reshape(other, [*own, *[1] * (rank - axis - len(own))])
+
+
+def _scaled(b: Builder, layer: Layer) -> ir.Value:
+    """Scale and Bias: by a second input, or by blobs of the dimensions from `axis` on."""
+    p, x, blobs = layer.parameters, layer.x, 0
+    axis, y = p.get("axis", 1), x
+    shape = b.static_shape(x)
+    start = _axis(b, x, axis)
+    count = p.get("num_axes", 1)
+    own = shape[start:] if count == -1 else shape[start : start + count]
+
+    def operand() -> ir.Value:
+        nonlocal blobs
+        if len(layer.bottoms) > 1 and y is x:
+            return _beside(b, x, layer.bottom(1), axis)
+        blobs += 1
+        return _beside(b, x, layer.weight(b, blobs - 1, own), axis)
+
+    if layer.kind == "Scale":
+        y = b.op("Mul", x, operand())
+    if layer.kind == "Bias" or p.get("bias_term", False):
+        y = b.op("Add", y, operand())
+    return y
+
+
+def _eltwise(b: Builder, layer: Layer) -> ir.Value:
+    p = layer.parameters
+    operation, factors = p.get("operation", "SUM"), p.all("coeff", float)
+    terms = list(layer.bottoms)
+    if factors and operation == "SUM":
+        terms = [b.op("Mul", x, f) if f != 1 else x for x, f in zip(terms, factors, strict=True)]
+    if operation not in _ELTWISE or not terms:
+        raise Unsupported(f"combines {len(terms)} inputs by {operation}")
+    y = terms[0]
+    for other in terms[1:]:
+        y = b.op(_ELTWISE[operation], y, other)
+    return y
+
+
+_ELTWISE = {"SUM": "Add", "PROD": "Mul", "MAX": "Max"}
+
+
+def _concat(b: Builder, layer: Layer) -> ir.Value:
+    p = layer.parameters
+    axis = p.get("axis", p.get("concat_dim", 1))
+    return b.op("Concat", *layer.bottoms, axis=_axis(b, layer.x, axis))
+
+
+def _slice(b: Builder, layer: Layer) -> Sequence[ir.Value]:
+    p, x = layer.parameters, layer.x
+    axis, points = _axis(b, x, p.get("axis", p.get("slice_dim", 1))), p.all("slice_point", int)
+    size = b.static_shape(x)[axis]
+    if not points:
+        points = [size // layer.tops * i for i in range(1, layer.tops)]
+    parts = np.diff([0, *points, size]).tolist()
+    if min(parts) < 1 or len(parts) != layer.tops:
+        raise Unsupported(f"slices {size} at {points}")
+    return b.ops("Split", layer.tops, x, parts, axis=axis)
+
+
+def _flatten(b: Builder, layer: Layer) -> ir.Value:
+    p, x = layer.parameters, layer.x
+    shape = b.static_shape(x)
+    start, end = _axis(b, x, p.get("axis", 1)), _axis(b, x, p.get("end_axis", -1)) + 1
+    return b.reshape(x, [*shape[:start], prod(shape[start:end]), *shape[end:]])
+
+
+def _reshape(b: Builder, layer: Layer) -> ir.Value:
+    p, x = layer.parameters, layer.x
+    shape, dims = b.static_shape(x), p.message("shape").all("dim", int)
+    axis, count = p.get("axis", 0), p.get("num_axes", -1)
+    start = axis + (len(shape) + 1 if axis < 0 else 0)
+    end = len(shape) if count == -1 else start + count
+    if not 0 <= start <= end <= len(shape) or any(d == 0 for d in dims[end - start :]):
+        raise Unsupported(f"makes {dims} of {list(shape)}")
+    made = [shape[start + i] if d == 0 else d for i, d in enumerate(dims)]
+    whole = [*shape[:start], *made, *shape[end:]]
+    rest = prod(d for d in whole if d != -1)
+    if whole.count(-1) > 1 or (prod(shape) % rest if -1 in whole else prod(shape) - rest):
+        raise Unsupported(f"makes {whole} of {list(shape)}")
+    return b.reshape(x, [prod(shape) // rest if d == -1 else d for d in whole])
+
+
+def _power(b: Builder, layer: Layer) -> ir.Value:
+    p = layer.parameters
+    y = _linear(b, layer.x, p)
+    power = p.get("power", 1.0)
+    return y if power == 1 else b.op("Pow", y, power)
+
+
+def _linear(b: Builder, x: ir.Value, p: Message) -> ir.Value:
+    scale, shift = p.get("scale", 1.0), p.get("shift", 0.0)
+    y = x if scale == 1 else b.op("Mul", x, scale)
+    return y if shift == 0 else b.op("Add", y, shift)
+
+
+def _exp(b: Builder, layer: Layer) -> ir.Value:
+    p = layer.parameters
+    base, y = p.get("base", -1.0), _linear(b, layer.x, p)
+    return b.op("Exp", y if base == -1 else b.op("Mul", y, float(np.log(base))))
+
+
+def _log(b: Builder, layer: Layer) -> ir.Value:
+    p = layer.parameters
+    base, y = p.get("base", -1.0), b.op("Log", _linear(b, layer.x, p))
+    return y if base == -1 else b.op("Div", y, float(np.log(base)))
+
+
+def _prelu(b: Builder, layer: Layer) -> ir.Value:
+    channels = 1 if layer.parameters.get("channel_shared", False) else b.static_shape(layer.x)[1]
+    slope = layer.weight(b, 0, [channels])
+    return b.op("PRelu", layer.x, b.reshape(slope, [channels, *[1] * (b.rank(layer.x) - 2)]))
+
+
+def _relu(b: Builder, layer: Layer) -> ir.Value:
+    slope = layer.parameters.get("negative_slope", 0.0)
+    return b.op("LeakyRelu", layer.x, alpha=slope) if slope else b.op("Relu", layer.x)
+
+
+def _crop(b: Builder, layer: Layer) -> ir.Value:
+    p, x = layer.parameters, layer.x
+    axis, offsets = _axis(b, x, p.get("axis", 2)), p.all("offset", int)
+    want = b.static_shape(layer.bottom(1))[axis:]
+    starts = [*offsets, *(offsets[-1:] or [0]) * len(want)][: len(want)]
+    ends = [start + size for start, size in zip(starts, want, strict=True)]
+    return b.op("Slice", x, starts, ends, list(range(axis, axis + len(want))))
+
+
+def _interp(b: Builder, layer: Layer) -> ir.Value:
+    """Interp of DeepLab and PSPNet: by factors with the corners in place, or to a size."""
+    p, x = layer.parameters, layer.x
+    before, after = p.get("pad_beg", 0), p.get("pad_end", 0)
+    if before or after:
+        ends = [size + after for size in b.static_shape(x)[2:]]
+        x = b.op("Slice", x, [-before] * 2, ends, [2, 3])
+    size = [p.get("height", 0), p.get("width", 0)]
+    if not all(size):
+        shrink, zoom = p.get("shrink_factor", 1), p.get("zoom_factor", 1)
+        size = [(n - 1) // shrink + 1 for n in b.static_shape(x)[2:]]
+        size = [n + (n - 1) * (zoom - 1) for n in size]
+    mode = {"mode": "linear", "coordinate_transformation_mode": "align_corners"}
+    return b.op("Resize", x, None, None, [*b.static_shape(x)[:2], *size], **mode)
+
+
+def _upsample(b: Builder, layer: Layer) -> ir.Value:
+    scale = layer.parameters.get("scale", 2)
+    size = [n * scale for n in b.static_shape(layer.x)[2:]]
+    mode = {"mode": "nearest", "coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}
+    return b.op("Resize", layer.x, None, None, [*b.static_shape(layer.x)[:2], *size], **mode)
+
+
+def _normalize(b: Builder, layer: Layer) -> ir.Value:
+    """Normalize of SSD."""
+    p, x = layer.parameters, layer.x
+    axes = [1, 2, 3] if p.get("across_spatial", True) else [1]
+    total = b.op("ReduceSum", b.op("Mul", x, x), axes, keepdims=1)
+    y = b.op("Div", x, b.op("Sqrt", b.op("Add", total, p.get("eps", 1e-10))))
+    channels = 1 if p.get("channel_shared", True) else b.static_shape(x)[1]
+    return b.op("Mul", y, b.reshape(layer.weight(b, 0, [channels]), [channels, 1, 1]))
+
+
+def _mvn(b: Builder, layer: Layer) -> ir.Value:
+    p, x = layer.parameters, layer.x
+    axes = [1, 2, 3] if p.get("across_channels", False) else [2, 3]
+    y = b.op("Sub", x, b.op("ReduceMean", x, axes, keepdims=1))
+    if not p.get("normalize_variance", True):
+        return y
+    spread = b.op("Sqrt", b.op("ReduceMean", b.op("Mul", y, y), axes, keepdims=1))
+    return b.op("Div", y, b.op("Add", spread, p.get("eps", 1e-9)))
+
+
+def _arg_max(b: Builder, layer: Layer) -> ir.Value:
+    p, x = layer.parameters, layer.x
+    if p.get("top_k", 1) != 1 or p.get("out_max_val", False) or "axis" not in p.fields:
+        raise Unsupported("gives more than the place of the greatest value along an axis")
+    axis = _axis(b, x, p.get("axis", 0))
+    return b.cast(b.op("ArgMax", x, axis=axis, keepdims=1), ir.DataType.FLOAT)
+
+
+def _reduction(b: Builder, layer: Layer) -> ir.Value:
+    p, x = layer.parameters, layer.x
+    operation = p.get("operation", "SUM")
+    if operation not in _REDUCTIONS:
+        raise Unsupported(f"reduces by {operation}")
+    axes = list(range(_axis(b, x, p.get("axis", 0)), b.rank(x)))
+    y = b.op(_REDUCTIONS[operation], x, axes, keepdims=0)
+    factor = p.get("coeff", 1.0)
+    return y if factor == 1 else b.op("Mul", y, factor)
+
+
+_REDUCTIONS = {"SUM": "ReduceSum", "ASUM": "ReduceL1", "SUMSQ": "ReduceSumSquare", "MEAN": "ReduceMean"}
+
+
+def _tile(b: Builder, layer: Layer) -> ir.Value:
+    p, rank = layer.parameters, b.rank(layer.x)
+    repeats = [1] * rank
+    repeats[_axis(b, layer.x, p.get("axis", 1))] = p.get("tiles", 1)
+    return b.op("Tile", layer.x, repeats)
+
+
+def _shuffle(b: Builder, layer: Layer) -> ir.Value:
+    """ShuffleChannel of ShuffleNet."""
+    group = layer.parameters.get("group", 1)
+    n, c, h, w = b.static_shape(layer.x)
+    if group < 1 or c % group:
+        raise Unsupported(f"has {group} groups of {c} channels")
+    parts = b.transpose(b.reshape(layer.x, [n, group, c // group, h, w]), [0, 2, 1, 3, 4])
+    return b.reshape(parts, [n, c, h, w])
+
+
+def _embed(b: Builder, layer: Layer) -> ir.Value:
+    p = layer.parameters
+    out, size = p.get("num_output", 0), p.get("input_dim", 0)
+    places = b.cast(layer.x, ir.DataType.INT64)
+    y = b.op("Gather", layer.weight(b, 0, [size, out]), places)
+    return b.op("Add", y, layer.weight(b, 1, [out])) if p.get("bias_term", True) else y
+
+
+def _threshold(b: Builder, layer: Layer) -> ir.Value:
+    above = b.op("Greater", layer.x, layer.parameters.get("threshold", 0.0))
+    return b.cast(above, ir.DataType.FLOAT)
+
+
+def _copies(b: Builder, layer: Layer) -> Sequence[ir.Value]:
+    return [b.op("Identity", layer.x) for _ in range(layer.tops)]
+
+
+def _operator(op_type: str) -> Rule:
+    return lambda b, layer: b.op(op_type, layer.x)
+
+
+_RULES: dict[str, Rule] = {
+    "AbsVal": _operator("Abs"),
+    "ArgMax": _arg_max,
+    "BNLL": _operator("Softplus"),
+    "BatchNorm": _batch_norm,
+    "Bias": _scaled,
+    "Concat": _concat,
+    "Convolution": _convolution,
+    "ConvolutionDepthwise": _convolution,
+    "Crop": _crop,
+    "Deconvolution": _convolution,
+    "DepthwiseConvolution": _convolution,
+    "Dropout": _operator("Identity"),
+    "ELU": lambda b, layer: b.op("Elu", layer.x, alpha=layer.parameters.get("alpha", 1.0)),
+    "Eltwise": _eltwise,
+    "Embed": _embed,
+    "Exp": _exp,
+    "Flatten": _flatten,
+    "InnerProduct": _inner_product,
+    "Interp": _interp,
+    "LRN": _lrn,
+    "Log": _log,
+    "MVN": _mvn,
+    "Normalize": _normalize,
+    "PReLU": _prelu,
+    "Permute": lambda b, layer: b.transpose(layer.x, layer.parameters.all("order", int)),
+    "Pooling": _pooling,
+    "Power": _power,
+    "ReLU": _relu,
+    "ReLU6": lambda b, layer: b.op("Clip", layer.x, 0.0, 6.0),
+    "Reduction": _reduction,
+    "Reshape": _reshape,
+    "Scale": _scaled,
+    "ShuffleChannel": _shuffle,
+    "Sigmoid": _operator("Sigmoid"),
+    "Silence": lambda b, layer: (),
+    "Slice": _slice,
+    "Softmax": lambda b, layer: b.op("Softmax", layer.x, axis=layer.parameters.get("axis", 1)),
+    "Split": _copies,
+    "Swish": lambda b, layer: b.op("Mul", layer.x, b.op("Sigmoid", layer.x)),
+    "TanH": _operator("Tanh"),
+    "Threshold": _threshold,
+    "Tile": _tile,
+    "Upsample": _upsample,
+}
+_OLD = {kind.lower(): kind for kind in _RULES}
+_PARAMETERS = {
+    **dict.fromkeys(("Deconvolution", "ConvolutionDepthwise", "DepthwiseConvolution"), "convolution_param"),
+    "Normalize": "norm_param",
+    "ShuffleChannel": "shuffle_channel_param",
+    "ArgMax": "argmax_param",
+    "ReLU": "relu_param",
+    "PReLU": "prelu_param",
+    "ELU": "elu_param",
+    "LRN": "lrn_param",
+    "MVN": "mvn_param",
+}
+"""Messages of parameters that are not named as their layer."""
+
+
+def _snake(kind: str) -> str:
+    return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", kind).lower()

@@ -1,0 +1,64 @@
+"""An ONNX file out of one of TFLite or TensorFlow, by tf2onnx; a script that runs in a process of its own.
+
+    python with_tf2onnx.py FRAMEWORK MODEL OUTPUT
+
+tf2onnx prints what it cannot convert, and leaves such nodes in the file: the converter names them.
+"""
+
+import os
+import sys
+
+_OPSET = "18"  # the newest that tf2onnx writes
+
+
+def main(framework: str, model: str, output: str) -> None:
+    """Convert a file, or the folder of a SavedModel."""
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+    from tf2onnx import convert
+
+    if framework == "TFLITE":
+        _check_dense(model)
+        given = ["--tflite", model]
+    elif os.path.isdir(model):
+        given = ["--saved-model", model]
+    else:
+        inputs, outputs = _ends(model)
+        given = ["--graphdef", model, "--inputs", ",".join(inputs), "--outputs", ",".join(outputs)]
+    sys.argv[1:] = [*given, "--opset", _OPSET, "--output", output]
+    convert.main()
+
+
+def _check_dense(model: str) -> None:
+    """Raise ValueError for sparse weights, of which tf2onnx reads as if they were dense."""
+    from tf2onnx.tflite.Model import Model
+
+    with open(model, "rb") as file:
+        graphs = Model.GetRootAs(file.read(), 0)
+    for number in range(graphs.SubgraphsLength()):
+        graph = graphs.Subgraphs(number)
+        for place in range(graph.TensorsLength()):
+            if graph.Tensors(place).Sparsity() is not None:
+                name = graph.Tensors(place).Name().decode()
+                raise ValueError(f"tensor {name!r} is stored sparse: export the model with dense weights")
+
+
+def _ends(model: str) -> tuple[list[str], list[str]]:
+    """Return the names of a frozen graph's inputs, and of what nothing in it reads."""
+    import tensorflow as tf
+
+    definition = tf.compat.v1.GraphDef()
+    with open(model, "rb") as file:
+        definition.ParseFromString(file.read())
+    graph = tf.Graph()
+    with graph.as_default():
+        tf.import_graph_def(definition, name="")
+    operations = [o for o in graph.get_operations() if o.outputs and o.type != "Const"]
+    inputs = [o for o in operations if o.type == "Placeholder"]
+    ends = [o for o in operations if o not in inputs and not any(t.consumers() for t in o.outputs)]
+    if not ends:
+        raise ValueError("the graph has no nodes that compute a result")
+    return [t.name for o in inputs for t in o.outputs], [t.name for o in ends for t in o.outputs]
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:4])

@@ -1,0 +1,103 @@
+"""Caffe's networks give what OpenCV computes with them (tools/make_caffe_goldens.py)."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from pinnace import Converter, FmkType, ModelType
+from pinnace.errors import ConfigError, ModelFormatError, UnsupportedModelError
+
+FOLDER = Path(__file__).parent.parent / "data" / "caffe"
+SUFFIX = {ModelType.MINDIR: ".mindir", ModelType.MINDIR_LITE: ".ms"}
+
+
+def converted(network, weights, folder, save_type=ModelType.MINDIR, shape=None):
+    converter = Converter()
+    converter.save_type, converter.input_shape = save_type, shape or {}
+    converter.convert(FmkType.CAFFE, str(network), str(folder / "made"), str(weights))
+    return folder / f"made{SUFFIX[save_type]}"
+
+
+def network_of(folder, text):
+    """A network of this text, with the weights of `branches`."""
+    path = folder / "network.prototxt"
+    path.write_text(text)
+    return path, FOLDER / "branches.caffemodel"
+
+
+def layer(kind, rest=""):
+    head = 'input: "x" input_shape { dim: 1 dim: 4 dim: 8 dim: 8 }'
+    return f'{head} layer {{ name: "l" type: "{kind}" bottom: "x" top: "y" {rest} }}'
+
+
+@pytest.mark.parametrize("save_type", SUFFIX)
+@pytest.mark.parametrize("name", sorted(path.stem for path in FOLDER.glob("*.prototxt")))
+def test_networks_give_what_opencv_computes(name, save_type, tmp_path, run_model):
+    golden = np.load(FOLDER / f"{name}.npz")
+    model = converted(FOLDER / f"{name}.prototxt", FOLDER / f"{name}.caffemodel", tmp_path, save_type)
+    results = run_model(model, [golden["arr_0"]])
+    expected = [golden[key] for key in golden.files if key != "arr_0"]
+    assert len(results) == len(expected)
+    for y, want in zip(results, expected, strict=True):
+        assert y.shape == want.shape
+        # sums of up to a hundred float32 products, in another order
+        np.testing.assert_allclose(y, want, rtol=1e-4, atol=2e-5 * np.abs(want).max())
+
+
+def test_an_input_gets_another_shape(tmp_path, run_model):
+    files = FOLDER / "classifier.prototxt", FOLDER / "classifier.caffemodel"
+    x = np.load(FOLDER / "classifier.npz")["arr_0"]
+    model = converted(*files, tmp_path, shape={"x": [1, 2, 3, 4]})
+    assert run_model(model, [x[:1]])[0].shape == (1, 5)
+    with pytest.raises(ConfigError, match="no input z; its inputs are x"):
+        converted(*files, tmp_path, shape={"z": [1, 2, 3, 4]})
+
+
+def test_interp_and_upsample(tmp_path, run_model):
+    x = np.arange(4 * 64, dtype=np.float32).reshape(1, 4, 8, 8)
+    model = converted(*network_of(tmp_path, layer("Interp", "interp_param { zoom_factor: 2 }")), tmp_path)
+    y = run_model(model, [x])[0]
+    assert y.shape == (1, 4, 15, 15)
+    np.testing.assert_allclose(y[:, :, ::2, ::2], x, rtol=1e-6)  # DeepLab keeps the corners where they are
+    model = converted(*network_of(tmp_path, layer("Upsample", "upsample_param { scale: 2 }")), tmp_path)
+    assert (run_model(model, [x])[0] == x.repeat(2, 2).repeat(2, 3)).all()
+
+
+@pytest.mark.parametrize(
+    ("text", "error", "message"),
+    [
+        ("\0\1", ModelFormatError, "line 1: .* is unexpected"),
+        ("layer {", ModelFormatError, "line 1: the file ends"),
+        ("layer {" * 9999, ModelFormatError, "nested more than 64 deep"),
+        ('name: "only"', ModelFormatError, "no layers that compute"),
+        (layer("ReLU").replace('bottom: "x"', 'bottom: "z"'), ModelFormatError, "reads 'z', which no layer"),
+        (layer("ReLU").replace('bottom: "x"', ""), ModelFormatError, "layer 'l' has no input 0"),
+        (layer("Data"), ModelFormatError, "training data: give the network's deploy.prototxt"),
+        (layer("DetectionOutput"), UnsupportedModelError, "DetectionOutput x1, first at node 'l'"),
+        (layer("InnerProduct", "inner_product_param { num_output: 4 }"), ModelFormatError, "has 0 blobs"),
+        (layer("Pooling", "pooling_param { kernel_size: 9 }"), UnsupportedModelError, "windows of"),
+        (layer("ReLU", "relu_param { negative_slope: big }"), RuntimeError, "is 'big', not float"),
+        (layer("ReLU").replace("dim: 8", "dim: 1000000000000"), ModelFormatError, "cannot have dimensions"),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_is_named(text, error, message, tmp_path):
+    with pytest.raises(error, match=message):
+        converted(*network_of(tmp_path, text), tmp_path)
+
+
+def test_weights_of_other_networks_and_damaged_ones(tmp_path):
+    network = FOLDER / "classifier.prototxt"
+    with pytest.raises(ModelFormatError, match="needs its weights: give weight_file"):
+        converted(network, "", tmp_path)
+    with pytest.raises(ModelFormatError, match="layer 'l0' has 0 blobs in the weights"):
+        converted(network, FOLDER / "branches.caffemodel", tmp_path)
+    with pytest.raises(ModelFormatError, match=r"blob 0 is \[6, 4, 3, 3\] in the weights, not \[7, 24\]"):
+        converted(network, FOLDER / "convolutions.caffemodel", tmp_path)
+    whole = (FOLDER / "classifier.caffemodel").read_bytes()
+    for name, content in (("cut", whole[:-9]), ("other", network.read_bytes())):
+        (tmp_path / name).write_bytes(content)
+        with pytest.raises(ModelFormatError, match=name):
+            converted(network, tmp_path / name, tmp_path)
+    with pytest.raises(ModelFormatError, match="is not text: give"):
+        converted(FOLDER / "convolutions.npz", FOLDER / "branches.caffemodel", tmp_path)
