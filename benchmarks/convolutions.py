@@ -1,4 +1,4 @@
-"""3x3 convolutions by Winograd's algorithm beside onnxruntime's own: what its thresholds rest on.
+"""3x3 convolutions by Winograd's algorithm beside onnxruntime's own: of which the gains with AVX2 are.
 
     python -m benchmarks convolutions [--threads 1] [--rounds 5]
 
@@ -18,6 +18,7 @@ import onnx_ir as ir
 import onnxruntime as ort
 
 from pinnace.engines.onnxruntime.rules import rewrite
+from pinnace.engines.speed.gains import Gains
 
 # By its name, because the package has a function that is called the same.
 winograd = importlib.import_module("pinnace.engines.onnxruntime.rules.winograd")
@@ -63,9 +64,7 @@ def _session(channels: int, size: int, side: int, threads: int) -> ort.Inference
     """Of a network whose convolutions are in tiles of `side` x `side` results; 0 is as they are."""
     model = _network(channels, size)
     if side:
-        thresholds, winograd._MINIMUM = winograd._MINIMUM, {"": {side: (1, 1)}}
-        rewrite(model)
-        winograd._MINIMUM = thresholds
+        rewrite(model, Gains({}, settings=f"+winograd:{side}"))
     options = ort.SessionOptions()
     options.intra_op_num_threads, options.log_severity_level = threads, 3
     return ort.InferenceSession(ir.to_proto(model).SerializeToString(), options)

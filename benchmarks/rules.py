@@ -3,8 +3,8 @@
     python -m benchmarks rules MODEL ... [--rule winograd] [--free 1] [--threads 1] [--rounds 8]
 
 MODEL is a `.mindir`, `.ms` or `.onnx`, which gets random inputs, of --free where a dimension is free. Without
---rule all rules are left out, and the optimizers of onnxruntime are on that are off because they are slow;
-with it the rules of this name (functions of `pinnace.engines.onnxruntime.rules`), and models that they do not
+--rule those that pay by the gains of this machine are compared with none; with it the rule of this name (a
+function of `pinnace.engines.onnxruntime.rules`) is applied wherever it can be, and models that it does not
 touch are passed over. The compile cache is off. A ratio is of medians of four predictions each, by round;
 "least" is that of the fastest predictions of all rounds.
 """
@@ -15,15 +15,12 @@ import argparse
 import os
 import statistics
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
 
 from pinnace import Context, Model, ModelType, Tensor
-from pinnace.engines.onnxruntime import compiling
-from pinnace.engines.onnxruntime import rules as passes
+from pinnace.engines.speed.gains import NONE
 
 _KINDS = {".ms": ModelType.MINDIR_LITE, ".onnx": ModelType.ONNX}
 _TURN = 4
@@ -47,13 +44,10 @@ def main(arguments: list[str]) -> None:
 
 
 def _compare(path: Path, options: argparse.Namespace) -> float | None:
-    applied: list[str] = []
-    with _rules(options.rule, applied):
-        rewritten = _built(path, options.threads)
-    if options.rule and not applied:
+    rewritten = _built(path, options.threads, options.rule and f"{NONE} +{options.rule}")
+    if options.rule not in rewritten.get_model_info("rules"):
         return None
-    with _rules(options.rule, None):
-        plain = _built(path, options.threads)
+    plain = _built(path, options.threads, NONE)
     random = np.random.default_rng(0)
     inputs = [_random(random, tensor, options.free) for tensor in rewritten.get_inputs()]
     given, expected = (_outputs(model, inputs) for model in (rewritten, plain))
@@ -75,44 +69,11 @@ def _compare(path: Path, options: argparse.Namespace) -> float | None:
     return ratio
 
 
-@contextmanager
-def _rules(name: str, applied: list[str] | None) -> Iterator[None]:
-    """Note in `applied` the rules of a name, "" is any, that change something; None leaves these out."""
-
-    def noting(rule: passes.Rule) -> passes.Rule:
-        def noted(b, node):
-            found = rule(b, node)
-            if found is not None:
-                applied.append(rule.__name__)
-            return found
-
-        return noted
-
-    tables = (passes.RULES, passes.ON_CPU)
-    kept = [dict(table) for table in tables]
-    for table in tables:
-        for op_type, rules in table.items():
-            chosen = [(rule, not name or rule.__name__ == name) for rule in rules]
-            table[op_type] = tuple(
-                noting(rule) if is_meant else rule
-                for rule, is_meant in chosen
-                if applied is not None or not is_meant
-            )
-    slow = compiling._SLOW_OPTIMIZERS
-    if applied is None and not name:
-        compiling._SLOW_OPTIMIZERS = []
-    try:
-        yield
-    finally:
-        compiling._SLOW_OPTIMIZERS = slow
-        for table, before in zip(tables, kept, strict=True):
-            table.update(before)
-
-
-def _built(path: Path, threads: int) -> Model:
+def _built(path: Path, threads: int, rules: str) -> Model:
     context = Context()
     context.target = ["cpu"]
-    context.cpu.thread_num = threads
+    context.cpu.thread_num, context.cpu.provider = threads, "onnxruntime"
+    context.cpu._rules = rules  # no option: for tunings
     model = Model()
     model.build_from_file(str(path), _KINDS.get(path.suffix, ModelType.MINDIR), context)
     return model

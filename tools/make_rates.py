@@ -4,10 +4,16 @@
     python tools/make_rates.py avx512_bf16 --like amx_bf16 --only nothing --half 0.6
     python tools/make_rates.py avx512f --like amx_bf16 --only nothing
     ONEDNN_MAX_CPU_ISA=AVX2 python tools/make_rates.py avx2 --only enforce_fp32 --assume
+    python tools/make_rates.py amx_bf16 --rules measured
+    python tools/make_rates.py avx512f --rules amx_bf16
+    python tools/make_rates.py avx2 --rules epyc
+    python tools/make_rates.py asimd --rules avx2
 
 An entry is for processors with a feature of /proc/cpuinfo; the first entry whose feature is there counts. --only
 measures one precision of OpenVINO, whose instruction set can be limited, and takes the other rates of fp32 from
-the entry --like. --half is the assumed time of OpenVINO's products in 16 bits over fp32. --assume computes onnxruntime's rates from OpenVINO's, with the ratios `ASSUMED`.
+the entry --like. --half is the assumed time of OpenVINO's products in 16 bits over fp32. --assume computes
+onnxruntime's rates from OpenVINO's, with the ratios `ASSUMED`. --rules sets what rules gain alone: measured here,
+those of an entry, or `ON_EPYC`.
 """
 
 from __future__ import annotations
@@ -16,11 +22,12 @@ import argparse
 import json
 from pathlib import Path
 
-from pinnace.bench.machine import measure, ways
+from pinnace.bench.machine import chain, measure, ways
+from pinnace.bench.rewritten import gains
 from pinnace.engines.speed.profile import as_record
 
 TABLE = Path(__file__).parents[1] / "src/pinnace/engines/speed/table.json"
-ORDER = ("amx_bf16", "avx512_bf16", "avx512f", "avx2")
+ORDER = ("amx_bf16", "avx512_bf16", "avx512f", "avx2", "asimd")
 
 ASSUMED = {
     "attention": 0.94, "conv": 1.0, "cut": 1.0, "depthwise": 0.85, "elementwise": 1.16, "erf": 0.64,
@@ -30,6 +37,43 @@ ASSUMED = {
 """onnxruntime's time over OpenVINO's with AVX2, by class of work: with these the two engines' times of 37 networks
 on an EPYC (docs/engines.md) are explained best (least squares, drawn to 0.95)."""
 
+CONVOLUTIONS = """
+| 32 | 2.58 / 2.57 | 1.64 / 1.64 | 1.25 / 1.49 | 1.09 / 1.39 | 1.02 / 1.38 | 1.00 / 1.39 |
+| 48 | 1.69 / 1.72 | 1.08 / 1.12 | 0.79 / 1.03 | 0.75 / 1.01 | 0.71 / 0.97 | 0.72 / 1.01 |
+| 64 | 1.65 / 1.68 | 0.99 / 1.02 | 0.74 / 0.94 | 0.71 / 0.93 | 0.69 / 0.94 | 0.66 / 0.99 |
+| 128 | 1.89 / 1.30 | 0.95 / 0.85 | 0.68 / 0.78 | 0.58 / 0.75 | 0.57 / 0.84 | 0.59 / 0.87 |
+| 256 | 1.91 / 1.26 | 0.92 / 0.82 | 0.72 / 0.80 | 0.58 / 0.73 |
+| 512 | 2.62 / 1.50 | 1.04 / 0.85 |
+"""
+"""What `python -m benchmarks convolutions` said on an EPYC: for channels, and images of 7, 14, 20, 28, 40 and 56
+pixels, times with tiles of 4 and of 2 over those without."""
+
+
+def _of_tiles(side: int) -> list:
+    """Return the rows of Winograd's algorithm: channels and number of tiles, and what the table says."""
+    found = []
+    for line in CONVOLUTIONS.split("\n")[1:-1]:
+        channels, *cells = line.strip("| ").split(" | ")
+        for size, cell in zip((7, 14, 20, 28, 40, 56), cells, strict=False):
+            ratios = dict(zip((4, 2), map(float, cell.split(" / ")), strict=True))
+            found.append([[int(channels), (-(-size // side)) ** 2], ratios[side]])
+    return found
+
+
+ON_EPYC = {
+    "winograd:4": _of_tiles(4),
+    "winograd:2": _of_tiles(2),
+    "sum_of_rows": [[[4, 256], 1.0], [[4, 1024], 0.25], [[196, 512], 0.16]],
+    "attention": [[[64], 0.95], [[256], 0.95], [[1500], 0.6]],
+    "activation_of_integers": [[[], 0.5]], "apart_from_layer_norm": [[[], 0.2]], "average_pool": [[[], 0.15]],
+    "batch_norm_of_merged": [[[], 0.9]], "bias_of_integers": [[[], 0.19]], "faster_mish": [[[], 0.07]],
+    "faster_softplus": [[[], 0.25]], "gelu": [[[], 0.8]], "group_norm": [[[], 0.5]], "layer_norm": [[[], 0.8]],
+    "product_of_three": [[[], 0.3]], "root_mean_square": [[[], 0.5]], "scale_of_channels": [[[], 0.9]],
+    "scaled_layer_norm": [[[], 0.8]], "transposed_parts": [[[], 0.95]],
+}  # fmt: skip
+"""Times with the rules over those without, measured on an EPYC with AVX2 (docs/performance.md); those of fusions are
+estimates from what whole networks gained."""
+
 PRODUCTS = ("attention", "conv", "grouped", "pointwise", "product", "vector", "volume")
 
 _CALL = 3.4e6  # picoseconds of a call of onnxruntime, which knows no instruction sets
@@ -38,8 +82,29 @@ _CALL = 3.4e6  # picoseconds of a call of onnxruntime, which knows no instructio
 def main() -> None:
     options = _options()
     table = json.loads(TABLE.read_text()) if TABLE.exists() else {}
+    entry = table.setdefault(options.feature, {"origin": _origin(options), "rates": {}, "rules": {}})
+    if options.rules:
+        entry["rules"] = _rules(options.rules)
+    else:
+        entry |= {"origin": _origin(options), "rates": _rates(options, table)}
+    lines = ",\n".join(f'"{feature}": {json.dumps(table[feature])}' for feature in ORDER if feature in table)
+    TABLE.write_text(f"{{\n{lines}\n}}\n", encoding="utf-8")
+
+
+def _origin(options: argparse.Namespace) -> str:
+    assumed = options.like or options.assume or options.rules not in (None, "measured")
+    return f"a table for processors with {options.feature}" + (", partly assumed" if assumed else "")
+
+
+def _rules(source: str) -> dict | str:
+    if source == "measured":
+        return gains(sorted({way[2] for way in ways()}), chain, print)
+    return ON_EPYC if source == "epyc" else source
+
+
+def _rates(options: argparse.Namespace, table: dict) -> dict:
     chosen = [way for way in ways() if not options.only or way[:2] == ("openvino", options.only)]
-    record = as_record(measure(chosen, print)) if chosen else {"rates": {}}
+    record = as_record(measure(chosen, print, rules=False)) if chosen else {"rates": {}}
     rates = record["rates"]
     if options.like:
         rates = {way: options.like for way in table[options.like]["rates"] if "fp32" in way} | rates
@@ -47,12 +112,7 @@ def main() -> None:
         rates |= _halved(table[options.like]["rates"], options.half)
     if options.assume:
         rates |= {way.replace("openvino", "onnxruntime"): _assumed(one) for way, one in rates.items()}
-    origin = f"a table for processors with {options.feature}"
-    if options.like or options.assume:
-        origin += ", partly assumed"
-    table[options.feature] = {"origin": origin, "rates": {way: _short(one) for way, one in rates.items()}}
-    lines = ",\n".join(f'"{feature}": {json.dumps(table[feature])}' for feature in ORDER if feature in table)
-    TABLE.write_text(f"{{\n{lines}\n}}\n", encoding="utf-8")
+    return {way: _short(one) for way, one in rates.items()}
 
 
 def _options() -> argparse.Namespace:
@@ -64,6 +124,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--like", help="the entry with the rates of fp32")
     parser.add_argument("--half", type=float)
     parser.add_argument("--assume", action="store_true")
+    parser.add_argument("--rules", metavar="measured|epyc|ENTRY")
     return parser.parse_args()
 
 

@@ -6,7 +6,6 @@ marked.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 
@@ -147,7 +146,7 @@ class Port:
 
 @dataclass(frozen=True)
 class Interface:
-    """The ports of a built model, and the user info of its file.
+    """The ports of a built model, and `info`: the user info of its file, and facts of the engine.
 
     `states` pairs inputs that hold the state of a model instance with the outputs that replace them; `inputs`
     and `outputs` do not include these.
@@ -156,4 +155,4 @@ class Interface:
     inputs: tuple[Port, ...]
     outputs: tuple[Port, ...]
     states: tuple[tuple[str, str], ...]
-    info: Mapping[str, str]
+    info: dict[str, str]

@@ -10,7 +10,11 @@ from pinnace.engines.speed import profile as tables
 from pinnace.engines.speed.profile import MachineProfile
 from pinnace.machine import processor
 
-PROFILE = MachineProfile("made up", {("onnxruntime", "enforce_fp32", 1): {"conv": [((64.0, 784.0), 20.0)]}})
+PROFILE = MachineProfile(
+    "made up",
+    {("onnxruntime", "enforce_fp32", 1): {"conv": [((64.0, 784.0), 20.0)]}},
+    {"winograd:4": [((64.0, 49.0), 0.5)]},
+)
 
 
 @pytest.fixture
@@ -34,6 +38,7 @@ def test_bandwidth_and_engines_are_measured_when_asked(pinnace, measured):
     out = pinnace("devices", "--measure").out
     assert "memory bandwidth  12.3 GB/s" in out
     assert "onnxruntime  enforce_fp32        1  50.0" in out
+    assert "winograd:4  64 x 49  0.50" in out
     (cpu, *_) = pinnace("devices", "--measure", "--json").json
     assert (cpu["kind"], cpu["processor"]["name"]) == ("cpu", processor.name())
     assert cpu["processor"]["memory_bandwidth"] == 12.34

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 from collections import Counter
 
 import numpy as np
@@ -11,18 +10,17 @@ import onnxruntime as ort
 import pytest
 
 from pinnace.engines.onnxruntime.rules import rewrite
-
-# By its name, because the package has a function that is called the same.
-winograd = importlib.import_module("pinnace.engines.onnxruntime.rules.winograd")
+from pinnace.engines.speed import profile
+from pinnace.engines.speed.gains import Gains
 
 TOLERANCE = 2e-6
 """Of the largest result, where sums of so many float32 products have 5e-7."""
 
 
-@pytest.fixture(autouse=True)
-def cpu_features(monkeypatch):
-    """A CPU on which the algorithm is faster."""
-    monkeypatch.setattr(winograd, "features", lambda: frozenset({"avx2"}))
+def of_table(feature: str) -> Gains:
+    """The gains of processors with a feature."""
+    table = profile._table()
+    return Gains(profile.from_record(table[feature], table).rules)
 
 
 def network(
@@ -69,8 +67,8 @@ def run(model: ir.Model, x: np.ndarray) -> np.ndarray:
     return ort.InferenceSession(data, options, providers=["CPUExecutionProvider"]).run(None, {"x": x})[0]
 
 
-def after(model: ir.Model) -> Counter[str]:
-    rewrite(model)
+def after(model: ir.Model, feature: str = "avx2") -> Counter[str]:
+    rewrite(model, of_table(feature))
     return Counter(node.op_type for node in model.graph)
 
 
@@ -187,6 +185,5 @@ def test_accelerators_have_their_own():
     assert [node.op_type for node in model.graph] == ["Conv"]
 
 
-def test_with_avx_512_the_convolutions_of_onnxruntime_stay(monkeypatch):
-    monkeypatch.setattr(winograd, "features", lambda: frozenset({"avx2", "avx512f"}))
-    assert after(network((1, 64, 20, 20), (48, 64, 3, 3)))["Conv"] == 1
+def test_with_avx_512_the_convolutions_of_onnxruntime_stay():
+    assert after(network((1, 64, 20, 20), (48, 64, 3, 3)), "avx512f")["Conv"] == 1

@@ -10,12 +10,16 @@ import onnx_ir as ir
 import pytest
 from onnx import helper, numpy_helper
 
+from pinnace.building.origin import Origin
+from pinnace.cache import profiles as profile_store
+from pinnace.cache.store import Store
 from pinnace.engines.speed import profile as profiles
 from pinnace.engines.speed.choice import chosen
 from pinnace.engines.speed.profile import MachineProfile, as_record, from_record
 from pinnace.engines.speed.sizes import Sizes
 from pinnace.engines.speed.work import works
 from pinnace.machine import processor
+from pinnace.options.settings import Settings
 from pinnace.options.target import Target
 
 sys.path.insert(0, str(Path(__file__).parents[2]))  # the benchmarks are no part of the package
@@ -122,12 +126,54 @@ def test_the_fastest_is_chosen(openvino, half, wanted):
 
 
 def test_a_profile_survives_json():
-    profile = _profile(onnxruntime__enforce_fp32__1=100.0, openvino__preferred_fp16__2=1.5)
+    rates = _profile(onnxruntime__enforce_fp32__1=100.0, openvino__preferred_fp16__2=1.5).rates
+    profile = MachineProfile("made up", rates, {"winograd:4": [((64.0, 49.0), 0.5)]})
     assert from_record(json.loads(json.dumps(as_record(profile)))) == profile
 
 
+@pytest.mark.parametrize(("ratio", "settings", "count"), [
+    (0.5, "", 1), (0.99, "", 0), (0.99, "+average_pool", 1), (0.5, "-average_pool", 0), (0.5, "none", 0),
+])  # fmt: skip
+def test_rules_apply_where_they_pay(monkeypatch, tmp_path, ratio, settings, count):
+    """By the measured profile, and by what a tuning found; "why" says so, also of a kept model."""
+    graph = "g (float[1,5,9,9] x) => (float[1,5,7,7] y) { y = AveragePool<kernel_shape=[3,3]>(x) }"
+    model = tmp_path / "model.onnx"
+    ir.save(ir.from_onnx_text(f'<ir_version: 10, opset_import: ["": 21]>\n{graph}'), model)
+    monkeypatch.setenv("PINNACE_CACHE_DIR", str(tmp_path / "cache"))
+    store = Store(tmp_path / "cache", 1 << 30)
+    profile_store.keep(store, MachineProfile("", {}, {"average_pool": [((), ratio)]}))
+    target = Target(provider="onnxruntime", rules=settings)
+    for cache in "written", "loaded":
+        origin = Origin(model, None, lambda _: target, Settings())
+        origin.build().close()
+        assert origin.facts["cache"] == cache
+        assert ("; rules: average_pool 1 (measured on this machine)" in origin.facts["why"]) == bool(count)
+
+
 def test_the_table_is_that_of_the_processor(monkeypatch):
-    monkeypatch.setattr(processor, "features", lambda: frozenset({"avx2", "avx512f", "amx_bf16"}))
-    assert ("openvino", HALF, 1) in profiles.built_in().rates
-    monkeypatch.setattr(processor, "features", lambda: frozenset({"unheard"}))
-    assert not profiles.built_in().rates
+    def say(openvino, onnxruntime):
+        monkeypatch.setattr(processor, "features", lambda: frozenset(openvino))
+        monkeypatch.setattr(processor, "features_of_cpuid", lambda: frozenset(onnxruntime))
+        return profiles.built_in()
+
+    whole = {"avx2", "avx512f", "amx_bf16"}
+    full, limited, small, arm, other = (
+        say(*features)
+        for features in (
+            (whole, whole),
+            ({"avx2"}, whole),
+            ({"avx2"}, {"avx2"}),
+            ({"asimd"},) * 2,
+            ({"unheard"},) * 2,
+        )
+    )
+    assert ("openvino", HALF, 1) in full.rates
+    lean, packing = ("onnxruntime", FP32, 1), ("openvino", FP32, 1)
+    # oneDNN can be limited to an instruction set, onnxruntime cannot
+    assert limited.rates[lean] == full.rates[lean] != small.rates[lean]
+    assert limited.rates[packing] == small.rates[packing] != full.rates[packing]
+    assert limited.rules == full.rules != small.rules
+    assert not arm.rates
+    assert arm.rules == small.rules
+    assert not other.rates
+    assert not other.rules

@@ -24,7 +24,7 @@ def cpuinfo(monkeypatch, tmp_path):
     def say(text):
         (tmp_path / "cpuinfo").write_text(text)
         monkeypatch.setattr(processor, "_CPUINFO", tmp_path / "cpuinfo")
-        for function in ("_facts", "features"):
+        for function in ("_facts", "features", "features_of_cpuid"):
             monkeypatch.setattr(processor, function, getattr(processor, function).__wrapped__)
 
     return say
@@ -65,3 +65,15 @@ def test_caches(monkeypatch, tmp_path):
 def test_the_bandwidth_is_a_number(monkeypatch):
     monkeypatch.setattr(bandwidth, "usable_memory", lambda: 8 << 20)
     assert 0 < bandwidth.memory_bandwidth() < 1e5
+
+
+@pytest.mark.parametrize(
+    ("limit", "left"),
+    [("avx2", {"avx2"}), ("AVX512_CORE_VNNI", {"avx2", "avx512f", "avx512_vnni"}), ("AVX10_9", set())],
+)
+def test_what_limits_onednn_is_left_out(cpuinfo, monkeypatch, limit, left):
+    cpuinfo(X86)
+    whole, of_cpuid = processor.features(), processor.features_of_cpuid()
+    monkeypatch.setenv("ONEDNN_MAX_CPU_ISA", limit)
+    assert processor.features() == ({"fpu"} | left if left else whole)
+    assert processor.features_of_cpuid() - processor.features() <= of_cpuid

@@ -132,9 +132,9 @@ class BaseModel(EngineOwner):
 
         "engine" and "precision" are those in use, "form" what `pinnace tune --max-error` found; "threads"
         and "workers" are their numbers; "file" and "model_type" are of the build; "why" is the reason for
-        the engine; "tuned" is "yes" or "no"; "cache" is "loaded" from the compile cache, "written" to it,
-        "to be written" after the build, "not kept", or "off"; "build" is the time of each stage. Other keys
-        are the file's user info.
+        the engine and for the rules that rewrote the model, "rules"; "tuned" is "yes" or "no"; "cache" is
+        "loaded" from the compile cache, "written" to it, "to be written" after the build, "not kept", or
+        "off"; "build" is the time of each stage. Other keys are the file's user info.
         """
         check_type("key", key, str)
         if key == "current_pid":

@@ -5,17 +5,19 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from statistics import median
 
 import numpy as np
 
+from pinnace.bench.rewritten import gains
 from pinnace.bench.samples import Sample, samples
 from pinnace.bench.timing import Call, collector_off
 from pinnace.compiler.graph import compilable
 from pinnace.engines import installed, named
-from pinnace.engines.speed.profile import PICO, MachineProfile, Row, rate
+from pinnace.engines.speed.profile import PICO, MachineProfile, Row, built_in, rate
 from pinnace.engines.speed.work import NodeWork, works
 from pinnace.errors import PinnaceError
 from pinnace.machine.cores import usable_core_count
@@ -25,7 +27,10 @@ from pinnace.options.target import Target
 Way = tuple[str, str, int]
 """Engine, precision, and number of threads."""
 
-_TURNS, _TURN = 3, 0.008  # seconds
+_TURNS, _TURN = 2, 0.008  # seconds
+
+_ROWS = ("erf", "product", "vector")
+"""Classes of work that take long beside a call, and have no layouts that the ends of a chain change."""
 
 _FACTORS = Path(__file__).with_name("factors.json")
 
@@ -42,10 +47,13 @@ def ways() -> list[Way]:
     return [(*precision, count) for count in threads for precision in precisions]
 
 
-def measure(ways: Sequence[Way], watch: Callable[[str], None], brief: bool = False) -> MachineProfile:
-    """Measure all samples in each way, or the first of each class of work for a `brief` profile.
+def measure(
+    ways: Sequence[Way], watch: Callable[[str], None], brief: bool = False, rules: bool = True
+) -> MachineProfile:
+    """Measure all samples in each way, and what `rules` gain.
 
-    `watch` receives the class of work that is next.
+    A `brief` profile has the first sample of each class of work, and the rules of the table. `watch` receives
+    the class of work or the rule that is next.
     """
     found: _Found = {way: {} for way in ways}
     known: set[str] = set()
@@ -55,11 +63,13 @@ def measure(ways: Sequence[Way], watch: Callable[[str], None], brief: bool = Fal
                 continue
             known.add(sample.kind)
             watch(sample.kind)
-            work, times = _difference(sample, ways)
+            work, times = _difference(sample.whole() if brief or sample.kind in _ROWS else sample, ways)
             for way, seconds in times.items():
                 _note(found[way], sample, work, seconds / PICO)
+        threads = sorted({way[2] for way in ways})
+        gained = built_in().rules if brief or not rules else gains(threads, chain, watch)
     rates = {way: _in_networks(way, one) for way, one in found.items()}
-    return MachineProfile("measured on this machine", rates)
+    return MachineProfile("measured on this machine", rates, gained)
 
 
 def _in_networks(way: Way, rates: dict[str, list[Row]]) -> dict[str, list[Row]]:
@@ -108,23 +118,24 @@ def _times(sample: Sample, count: int, ways: Sequence[Way]) -> dict[Way, float]:
 
     One way is open at a time, because threads of another engine would spin for a while.
     """
-    x = np.random.default_rng(0).random(sample.shape, np.float32)
     found = {}
     for way in ways:
         engine, precision, threads = way
         target = Target(provider=engine, precision=precision, threads=threads)
-        try:
-            executable = named(engine).build(compilable(sample.model(count), sample.kind, None), target)
-        except PinnaceError:
-            continue
-        execution = executable.execution()
-
-        def call() -> object:
-            return execution.run([x])  # noqa: B023  it is called within this round
-
-        found[way] = min(_turn(call) for _ in range(_TURNS))
-        executable.close()
+        with suppress(PinnaceError):
+            found[way] = chain(sample, count, target)
     return found
+
+
+def chain(sample: Sample, count: int, target: Target) -> float:
+    """Return the seconds of a chain of a sample. Raises as `Engine.build` does."""
+    x = np.random.default_rng(0).random(sample.shape, np.float32)
+    executable = named(target.provider).build(compilable(sample.model(count), sample.kind, None), target)
+    execution = executable.execution()
+    try:
+        return min(_turn(lambda: execution.run([x])) for _ in range(_TURNS))
+    finally:
+        executable.close()
 
 
 def _turn(call: Call) -> float:

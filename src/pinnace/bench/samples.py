@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import dataclass, replace
+from functools import partial, reduce
 
 import numpy as np
 import onnx_ir as ir
@@ -27,6 +27,14 @@ class Sample:
     part: Part
     times: int
 
+    def whole(self) -> Sample:
+        """Return a sample whose part is the longer chain: less exact, and measured in half of the time."""
+        if self.kind == "node" or not self.times:
+            return self
+        return replace(
+            self, part=lambda b, x: reduce(lambda y, _: self.part(b, y), range(1 + self.times), x), times=0
+        )
+
     def model(self, count: int) -> ir.Model:
         """Return a graph of `count` parts with random weights."""
         b = Builder()
@@ -46,42 +54,43 @@ def _weight(b: Builder, *shape: int) -> ir.Value:
     return b.weight(ir.tensor(np.resize(some.astype(np.float32), shape)))
 
 
-def _conv(
+def conv(
     b: Builder, x: ir.Value, channels: int, window: int = 1, step: int = 1, group: int = 1, sides: int = 2
 ) -> ir.Value:
+    """Write a convolution with a bias that keeps the size of images, or divides it by `step`."""
     weight = _weight(b, channels, b.static_shape(x)[1] // group, *[window] * sides)
     zeros = b.constant(np.zeros(channels, np.float32))
     pads = [window // 2] * 2 * sides
     return b.op("Conv", x, weight, zeros, pads=pads, strides=[step] * sides, group=group)
 
 
-def _activated(
-    b: Builder, x: ir.Value, channels: int, window: int, step: int = 1, sides: int = 2
-) -> ir.Value:
-    return b.op("Relu", _conv(b, x, channels, window, step, sides=sides))
+def activated(b: Builder, x: ir.Value, channels: int, window: int, step: int = 1, sides: int = 2) -> ir.Value:
+    """Write a convolution and a Relu."""
+    return b.op("Relu", conv(b, x, channels, window, step, sides=sides))
 
 
 def _grouped(b: Builder, x: ir.Value, window: int, groups: int) -> ir.Value:
-    return b.op("Relu", _conv(b, x, b.static_shape(x)[1], window, group=groups))
+    return b.op("Relu", conv(b, x, b.static_shape(x)[1], window, group=groups))
 
 
 def _pair(b: Builder, x: ir.Value, wide: int) -> ir.Value:
-    return _activated(b, _activated(b, x, wide, 1), b.static_shape(x)[1], 1)
+    return activated(b, activated(b, x, wide, 1), b.static_shape(x)[1], 1)
 
 
 def _silu(b: Builder, x: ir.Value) -> ir.Value:
-    y = _conv(b, x, b.static_shape(x)[1])
+    y = conv(b, x, b.static_shape(x)[1])
     return b.op("Mul", y, b.op("Sigmoid", y))
 
 
-def _product(b: Builder, x: ir.Value, wide: int) -> ir.Value:
+def product(b: Builder, x: ir.Value, wide: int) -> ir.Value:
+    """Write a product with a matrix of `wide` columns, and a bias."""
     y = b.op("MatMul", x, _weight(b, b.static_shape(x)[-1], wide))
     return b.op("Add", y, b.constant(np.zeros(wide, np.float32)))
 
 
 def _dense(b: Builder, x: ir.Value, wide: int, between: str = "") -> ir.Value:
-    y = _product(b, x, wide)
-    return _product(b, b.op(between, y) if between else y, b.static_shape(x)[-1])
+    y = product(b, x, wide)
+    return product(b, b.op(between, y) if between else y, b.static_shape(x)[-1])
 
 
 def _attended(b: Builder, x: ir.Value) -> ir.Value:
@@ -101,7 +110,7 @@ def _turned(b: Builder, x: ir.Value, *perm: int) -> ir.Value:
 
 def _swapped(b: Builder, x: ir.Value) -> ir.Value:
     """Write a convolution whose results change places, which may need another layout."""
-    y = _activated(b, x, b.static_shape(x)[1], 1)
+    y = activated(b, x, b.static_shape(x)[1], 1)
     first, second = b.ops("Split", 2, y, axis=1, num_outputs=2)
     return b.op("Concat", second, first, axis=1)
 
@@ -135,9 +144,9 @@ def samples() -> Iterator[Sample]:
 
 def _convolutions() -> Iterator[Sample]:
     for channels, size in (32, 112), (64, 56), (128, 28), (512, 7):
-        part = partial(_activated, channels=channels, window=3)
+        part = partial(activated, channels=channels, window=3)
         yield Sample("conv", (1, channels, size, size), part, 3)
-    yield Sample("conv", (1, 3, 224, 224), partial(_activated, channels=32, window=3, step=2), 0)
+    yield Sample("conv", (1, 3, 224, 224), partial(activated, channels=32, window=3, step=2), 0)
     narrow = (16, 96, 112), (24, 144, 56), (12, 36, 28), (96, 576, 14), (160, 960, 7)
     for few, many, size in *narrow, (64, 256, 56), (128, 512, 28), (512, 2048, 7):
         yield Sample("pointwise", (1, few, size, size), partial(_pair, wide=many), 3)
@@ -150,7 +159,7 @@ def _convolutions() -> Iterator[Sample]:
         yield Sample("unblocked", (1, channels, size, size), part, 6)
     for channels, size, groups in (128, 28, 2), (256, 14, 32):
         yield Sample("grouped", (1, channels, size, size), partial(_grouped, window=3, groups=groups), 4)
-    yield Sample("volume", (1, 16, 8, 28, 28), partial(_activated, channels=16, window=3, sides=3), 3)
+    yield Sample("volume", (1, 16, 8, 28, 28), partial(activated, channels=16, window=3, sides=3), 3)
     yield Sample("sigmoid", (1, 128, 28, 28), _silu, 6)
 
 

@@ -89,7 +89,11 @@ class Origin:
         self._contents = Contents(source, self._store)
         self.tunings = Tunings(self._store, self._contents)
         target, tuning = self._planned(plan)
-        if target.device != "cpu":
+        if target.device == "cpu":
+            from pinnace.cache import profiles
+
+            target = replace(target, gains=profiles.gains(self._store))
+        else:
             self._sharing.check(target)
             target = replace(target, options=settings.flat)
         # Accelerator builds are kept by the provider, if at all; a loaded model lacks the node names that
@@ -231,7 +235,7 @@ class Origin:
             "model_type": self._recipe.kind.name,
             "threads": str(self.target.threads or usable_core_count()),
             "tuned": "yes" if self._tuned else "no",
-            "why": self._why,
+            "why": "; rules: ".join(filter(None, (self._why, executable.info.get("rules")))),
             "cache": cache,
             "build": f"{stages}; {seconds * 1e3:.3g} ms in all",
         }

@@ -55,6 +55,7 @@ def to_target(
         provider=options.provider,
         precision=options.precision_mode or FP32,
         form=given(cpu, "form") or "",
+        rules=given(cpu, "rules") or "",
         threads=threads,
         inter_op_threads=_operators(cpu, cores),
         parallel_requests=places,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import os
 from typing import TYPE_CHECKING
 
 from pinnace.cache import notes
@@ -27,6 +29,14 @@ def profile(store: Store | None) -> MachineProfile:
         return built_in() if record is None else from_record(record)
     except (KeyError, TypeError, ValueError):  # of another version
         return built_in()
+
+
+def gains(store: Store | None) -> str:
+    """Return what rules gain by the measured profile of this machine, as `Target.gains` has it; else ""."""
+    if store is None or not os.path.isdir(store.root / _FOLDER):
+        return ""
+    record = notes.find(store.folder, _FOLDER, _place())
+    return json.dumps(record["rules"]) if isinstance(record, dict) and record.get("rules") else ""
 
 
 def keep(store: Store, measured: MachineProfile) -> None:

@@ -49,6 +49,7 @@ def devices(
     _show(found, bandwidth)
     if profile:
         table("billions of multiplications or elements per second", speed.rows(profile), speed.head())
+        table("time with a rule of onnxruntime over that without", speed.gains(profile))
 
 
 def _as_json(
@@ -65,6 +66,7 @@ def _as_json(
         "caches": [asdict(cache) for cache in caches()],
         "memory_bandwidth": bandwidth,
         "speed": None if profile is None else as_record(profile)["rates"],
+        "rules": None if profile is None else profile.rules,
     }
     first, *others = (device.as_json() for device in found)
     return [first | {"processor": cpu}, *others]

@@ -55,6 +55,15 @@ def head() -> tuple[str, ...]:
     return ("engine", "precision", "threads", *_SHOWN)
 
 
+def gains(profile: MachineProfile) -> list[tuple[str, ...]]:
+    """Return a row for each rule and size that was measured."""
+    return [
+        (rule, " x ".join(f"{one:g}" for one in size), f"{ratio:.2f}")
+        for rule, rows in sorted(profile.rules.items())
+        for size, ratio in rows
+    ]
+
+
 def _store() -> Store | None:
     from pinnace.cache.store import Store
     from pinnace.options.settings import Settings

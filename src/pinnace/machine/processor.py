@@ -1,12 +1,12 @@
-"""The CPU: its model, its features, its 16-bit and 8-bit arithmetic. Only this module reads
-/proc/cpuinfo.
-"""
+"""The CPU: its model and its features, as engines use them. Only this module reads /proc/cpuinfo."""
 
 from __future__ import annotations
 
+import os
 import platform
 from collections.abc import Mapping
 from functools import cache
+from importlib import import_module
 from pathlib import Path
 
 _CPUINFO = Path("/proc/cpuinfo")
@@ -49,6 +49,27 @@ _INSTRUCTIONS = {
 """Instruction sets that kernels compute in, by their Linux names."""
 
 
+_LIMITS = ("ONEDNN_MAX_CPU_ISA", "DNNL_MAX_CPU_ISA")
+"""Variables of the environment that limit oneDNN, and so OpenVINO, to an instruction set."""
+
+_UP_TO = {
+    **dict.fromkeys(("SSE41", "AVX"), ""),
+    "AVX2": "avx2",
+    "AVX2_VNNI": "avx2 avx_vnni",
+    "AVX512_CORE": "avx2 avx_vnni avx512f",
+    "AVX512_CORE_VNNI": "avx2 avx_vnni avx512f avx512_vnni",
+    "AVX512_CORE_BF16": "avx2 avx_vnni avx512f avx512_vnni avx512_bf16",
+    "AVX512_CORE_FP16": "avx2 avx_vnni avx512f avx512_vnni avx512_bf16 avx512_fp16",
+}
+"""What is left of `_INSTRUCTIONS` with a limit; others take nothing away.
+
+Source: https://uxlfoundation.github.io/oneDNN/dev_guide_cpu_dispatcher_control.html
+"""
+
+_VECTORS = {"AVX2": "avx2", "AVX512F": "avx512f"}
+"""Features by their names in numpy, which asks the CPU and not the kernel, as onnxruntime does."""
+
+
 def name() -> str:
     """Return the name of the CPU; the kernel tells none on Arm, only numbers of maker and part."""
     facts = _facts()
@@ -82,7 +103,7 @@ def sums_of_bytes_overflow() -> bool:
 
 def block_of_channels() -> int:
     """Return the number of channels of a float32 image that onnxruntime's kernels compute at once."""
-    return 16 if platform.machine() != "x86_64" or "avx512f" in features() else 8
+    return 16 if platform.machine() != "x86_64" or "avx512f" in features_of_cpuid() else 8
 
 
 @cache
@@ -93,14 +114,32 @@ def identity() -> str:
     facts = _facts()
     if not facts:
         return f"{platform.machine()} {platform.processor()}"
-    return " ".join((platform.machine(), *(value for name, value in facts.items() if name in _OF_KIND)))
+    own = (value for name, value in facts.items() if name in _OF_KIND)
+    return " ".join((platform.machine(), *own, *_limit()))
 
 
 @cache
 def features() -> frozenset[str]:
-    """Return the features of the first CPU by their Linux names."""
+    """Return the features of the first CPU by their Linux names, without those that oneDNN must not use."""
     facts = _facts()
-    return frozenset((facts.get("flags") or facts.get("Features", "")).split())
+    found = frozenset((facts.get("flags") or facts.get("Features", "")).split())
+    known = [left for value, left in _UP_TO.items() if [value] == _limit()]
+    return (found - _INSTRUCTIONS.keys()) | (found & set(known[0].split())) if known else found
+
+
+@cache
+def features_of_cpuid() -> frozenset[str]:
+    """Return the features that onnxruntime uses: it asks the CPU, and nothing limits it."""
+    if platform.machine() != "x86_64":
+        return features()
+    asked = getattr(import_module("numpy._core._multiarray_umath"), "__cpu_features__", {})
+    vectors = {feature for name, feature in _VECTORS.items() if asked.get(name)}
+    return features() - set(_VECTORS.values()) | vectors if asked else features()
+
+
+def _limit() -> list[str]:
+    """Return the instruction set that the environment limits oneDNN to, if any."""
+    return [os.environ[name].upper() for name in _LIMITS if os.environ.get(name)][:1]
 
 
 @cache

@@ -23,8 +23,10 @@ class Target:
     `input_shape` has input shapes by name that differ from those of the file (`shapes.named_shapes`),
     `dynamic_dims` the allowed sizes of free dimensions (`shapes.sizes`), `output_type` the element type of
     the outputs ("FP16", "FP32" or "UINT8"), if requested; `form` is the text of the form with fewer bits that
-    a tuning found (`quantising.form`). `rank` is that of this process and `ranks` their number, as far as the
-    user sets them; `groups` is the path of the file of groups.
+    a tuning found (`quantising.form`). `gains` are the measured ones of this machine as text, "" for those of
+    the table, and `rules` settings of single rules that a tuning found (`engines.speed.gains`). With
+    `fewer_threads` the profile of the machine may choose fewer `threads`. `rank` is that of this process and
+    `ranks` their number, as far as the user sets them; `groups` is the path of the file of groups.
     """
 
     device: str = "cpu"
@@ -47,6 +49,9 @@ class Target:
     dynamic_dims: str = ""
     output_type: str = ""
     form: str = ""
+    gains: str = ""
+    rules: str = ""
+    fewer_threads: bool = False
 
     @classmethod
     def of_message(cls, told: Mapping[str, Any]) -> Target:

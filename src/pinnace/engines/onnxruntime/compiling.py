@@ -21,14 +21,16 @@ from pinnace.engines.onnxruntime.quantised_weights import separate_weights
 from pinnace.engines.onnxruntime.rules import rewrite
 from pinnace.engines.onnxruntime.session import FAILURES, NO_OPTIMIZATION, Weights, copy_weights, start
 from pinnace.engines.onnxruntime.wrong import wrong_optimizers
+from pinnace.engines.speed.gains import ALWAYS, Gains, described
 from pinnace.errors import DeviceUnavailableError, EngineError, LackingKernelsError
 from pinnace.ops.values import Unsupported
+from pinnace.options.target import Target
 from pinnace.types import Array
 from pinnace.weights.source import SMALL, Source
 
-_SLOW_OPTIMIZERS = ["SkipLayerNormFusion"]
-"""Optimizers of onnxruntime that make models slower: its fused Add and LayerNormalization (seen in 1.31)
-takes 5 times as long as the two nodes."""
+_OFF = {"apart_from_layer_norm": "SkipLayerNormFusion"}
+"""Optimizers of onnxruntime that may make models slower, by the rule that leaves them out: its fused Add and
+LayerNormalization (seen in 1.31) took 5 times as long as the two nodes."""
 
 _FOLDING = ["ConstantFolding", "ConstantFoldingDQ"]
 _NO_WEIGHTS: Weights = {}
@@ -66,21 +68,26 @@ class OrtModel:
             raise
 
 
-def encoded(graph: Compilable, source: Source | None = None, chain: Chain = ON_CPU) -> OrtModel:
-    """Encode a graph for onnxruntime. The graph cannot be used afterwards.
+def encoded(
+    graph: Compilable, target: Target, source: Source | None = None, chain: Chain = ON_CPU
+) -> OrtModel:
+    """Encode a graph for onnxruntime. The graph cannot be used afterwards; its info names the applied rules.
 
     With the model's `source` no weight stays in files: all are passed in memory, mapped by the source.
     """
     check_divisors(graph.model, graph.name)
     variable = {name for v in graph.variable.values() for name in v.names}
     with _hidden([graph.model.graph.initializers[name] for name in variable]):
-        rewrite(graph.model, chain == ON_CPU)
+        gains = Gains.of(target.gains, target.rules) if chain == ON_CPU else ALWAYS
+        applied = rewrite(graph.model, gains, chain == ON_CPU)
+    if applied:
+        graph.interface.info["rules"] = f"{described(applied)} ({gains.origin})"
     if chain == ON_CPU:
         guard(graph.model)
     legalise(graph.model, chain)  # also the nodes of rules and guards
     separate_weights(graph.model, variable)
     allowed = allowance(graph.model)
-    disabled = wrong_optimizers(graph.model) + _SLOW_OPTIMIZERS
+    disabled = wrong_optimizers(graph.model) + [name for rule, name in _OFF.items() if gains.pays(rule)]
     if not allowed.folds:
         disabled += _FOLDING
     weights = _in_memory(graph.model.graph, variable, source)
@@ -91,10 +98,10 @@ def encoded(graph: Compilable, source: Source | None = None, chain: Chain = ON_C
 
 
 def optimised(
-    graph: Compilable, chosen: ort.SessionOptions, chain: Chain = ON_CPU
+    graph: Compilable, target: Target, chosen: ort.SessionOptions, chain: Chain = ON_CPU
 ) -> tuple[ort.InferenceSession, list[object]]:
     """Start a session that optimises a graph; returns also the objects to which it refers."""
-    model = encoded(graph, chain=chain)
+    model = encoded(graph, target, chain=chain)
     try:
         return model.start(chosen, chain)
     except DeviceUnavailableError:

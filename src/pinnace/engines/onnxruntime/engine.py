@@ -33,7 +33,7 @@ class Onnxruntime:
             from pinnace.engines.onnxruntime.profiling import SessionProfile
 
             profile = SessionProfile(chosen)
-        started, held = optimised(graph, chosen, chain(target))
+        started, held = optimised(graph, target, chosen, chain(target))
         if profile:
             from pinnace.engines.names import Names
 

@@ -43,7 +43,7 @@ class OnnxruntimeRefitter:
         self._first_state = [np.array(value.numpy()) for value in graph.first_state]
         variable = {name: source.data_of(v.first) for v in graph.variable.values() for name in v.names}
         self._types = {name: v.first.dtype.value for v in graph.variable.values() for name in v.names}
-        self._encoded = encoded(graph, source, chain(target))
+        self._encoded = encoded(graph, target, source, chain(target))
         before = _readers(onnx.load_model_from_string(self._encoded.model).graph)
         self._optimised = None if kept is None else _Optimised.of(*kept, variable, before)
         source.unload()

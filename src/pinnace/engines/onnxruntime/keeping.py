@@ -56,7 +56,7 @@ def compile_into(folder: Path, graph: Compilable, source: Source, target: Target
         "session.save_external_prepacked_constant_initializers": "1",
     }.items():
         chosen.add_session_config_entry(key, value)
-    optimised(graph, chosen)
+    optimised(graph, target, chosen)
     return Compiled(graph.interface, first_state, _store(folder, locations, source))
 
 

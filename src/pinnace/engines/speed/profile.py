@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -32,11 +32,13 @@ PICO = 1e-12
 class MachineProfile:
     """The time of each class of work on a machine.
 
-    `rates` are by engine, precision and number of threads; `origin` says where they come from.
+    `rates` are by engine, precision and number of threads; `rules` are the times of nodes of onnxruntime that
+    a rule rewrote over those as they are, by rule; `origin` says where all come from.
     """
 
     origin: str
     rates: Mapping[tuple[str, str, int], Rates]
+    rules: Rates = field(default_factory=dict)
 
     def seconds(self, works: Sequence[NodeWork], engine: str, precision: str, threads: int) -> float | None:
         """Return the expected seconds of one prediction by a graph with these works.
@@ -59,12 +61,26 @@ class MachineProfile:
 
 
 def built_in() -> MachineProfile:
-    """Return the profile of the table for this CPU; one without rates if the table has none."""
+    """Return the profile of the table for this CPU as each engine uses it; without rates if it has none."""
     table = _table()
-    for feature, record in table.items():
-        if feature in processor.features():
-            return from_record(record, table)
-    return MachineProfile("no measurement and no table for this CPU", {})
+    own = {
+        engine: next((feature for feature in table if feature in features), "")
+        for engine, features in (
+            ("onnxruntime", processor.features_of_cpuid()),
+            ("openvino", processor.features()),
+        )
+    }
+    if not own["onnxruntime"]:
+        return MachineProfile("no measurement and no table for this CPU", {})
+    found = {engine: from_record(table[feature], table) for engine, feature in own.items() if feature}
+    rates = {
+        way: one
+        for engine, profile in found.items()
+        for way, one in profile.rates.items()
+        if way[0] == engine
+    }
+    origin = " and ".join(dict.fromkeys(profile.origin for profile in found.values()))
+    return MachineProfile(origin, rates, found["onnxruntime"].rules)
 
 
 def from_record(record: Record, others: Mapping[str, Record] = _NONE) -> MachineProfile:
@@ -73,16 +89,24 @@ def from_record(record: Record, others: Mapping[str, Record] = _NONE) -> Machine
     Raises KeyError, TypeError or ValueError if it is none.
     """
     rates = {
-        _way(way): _rates(others[one]["rates"][way] if isinstance(one, str) else one)
+        _way(way): as_rates(others[one]["rates"][way] if isinstance(one, str) else one)
         for way, one in record["rates"].items()
     }
-    return MachineProfile(str(record["origin"]), rates)
+    rules = record["rules"]
+    return MachineProfile(
+        str(record["origin"]), rates, as_rates(others[rules]["rules"] if isinstance(rules, str) else rules)
+    )
 
 
 def as_record(profile: MachineProfile) -> Record:
     """Return a profile as a JSON object."""
     rates = {" ".join(map(str, way)): one for way, one in profile.rates.items()}
-    return {"origin": profile.origin, "rates": rates}
+    return {"origin": profile.origin, "rates": rates, "rules": profile.rules}
+
+
+def as_rates(record: Mapping[str, Sequence[tuple[Sequence[float], float]]]) -> Rates:
+    """Return the rates of a JSON object."""
+    return {kind: [(tuple(size), float(one)) for size, one in rows] for kind, rows in record.items()}
 
 
 def rate(rates: Rates, kind: str, size: Sequence[float] = ()) -> float:
@@ -115,10 +139,6 @@ def _around(known: Sequence[int], wanted: int) -> tuple[int, int]:
 def _way(name: str) -> tuple[str, str, int]:
     engine, precision, threads = name.split()
     return engine, precision, int(threads)
-
-
-def _rates(record: Mapping[str, Sequence[tuple[Sequence[float], float]]]) -> Rates:
-    return {kind: [(tuple(size), float(one)) for size, one in rows] for kind, rows in record.items()}
 
 
 @cache

@@ -2,12 +2,14 @@
 
 A rule examines one node and its neighbours. It writes nodes as a lowering does, and returns the value that
 replaces the node's first output; None leaves the node unchanged. `RULES` lists the rules by operator. Results
-stay the same except for the rounding of floats.
+stay the same except for the rounding of floats. Rules that make models faster apply where the gains of this
+machine (`pinnace.engines.speed.gains`) say that they pay.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 
 import onnx_ir as ir
 
@@ -17,6 +19,7 @@ from pinnace.compiler.plan import PLANNED
 from pinnace.engines.onnxruntime.rules.attention import attention
 from pinnace.engines.onnxruntime.rules.gelu import gelu
 from pinnace.engines.onnxruntime.rules.integers import activation_of_integers, bias_of_integers
+from pinnace.engines.onnxruntime.rules.match import Rewriter
 from pinnace.engines.onnxruntime.rules.norm import (
     batch_norm_of_merged,
     group_norm,
@@ -42,12 +45,12 @@ from pinnace.engines.onnxruntime.rules.refused import (
 from pinnace.engines.onnxruntime.rules.softplus import faster_mish, faster_softplus
 from pinnace.engines.onnxruntime.rules.sums import sum_of_rows
 from pinnace.engines.onnxruntime.rules.winograd import winograd
-from pinnace.ops.builder import Builder
+from pinnace.engines.speed.gains import ALWAYS, Gains
 from pinnace.ops.inference import opset_of
 from pinnace.ops.nodes import origins
 from pinnace.ops.values import Unsupported
 
-Rule = Callable[[Builder, ir.Node], ir.Value | None]
+Rule = Callable[[Rewriter, ir.Node], ir.Value | None]
 
 _REDUCTIONS = (
     *("ArgMax", "ArgMin", "ReduceL1", "ReduceL2", "ReduceLogSum", "ReduceLogSumExp", "ReduceMax"),
@@ -111,27 +114,45 @@ _SINCE: dict[Rule, int] = {
 onnxruntime runs."""
 
 
-def rewrite(model: ir.Model, on_cpu: bool = True) -> None:
-    """Apply the rules to every node of a model, once and in order."""
-    b = Builder(opset=opset_of(model))
+_ASKING: tuple[Rule, ...] = (attention, root_mean_square, sum_of_rows, winograd)
+"""Rules that ask themselves if they pay, as it depends on sizes."""
+
+
+def rewrite(model: ir.Model, gains: Gains = ALWAYS, on_cpu: bool = True) -> Counter[str]:
+    """Apply the rules to every node of a model, once and in order.
+
+    Returns how often each of the faster ones applied.
+    """
+    b = Rewriter(opset_of(model), gains)
     model.opset_imports.setdefault("com.microsoft", 1)
-    rules = RULES | ON_CPU if on_cpu else RULES
+    rules = _paying(RULES | ON_CPU if on_cpu else RULES, gains)
+    applied: Counter[str] = Counter()
     for node in list(nodes(model.graph)):
         if node.domain:
             continue
+        refused = REFUSED.get(node.op_type, ())
         faster = () if PLANNED in node.meta else rules.get(node.op_type, ())
-        for rule in (*REFUSED.get(node.op_type, ()), *faster):
+        for rule in (*refused, *faster):
             replacement = _applied(rule, b, node) if _SINCE.get(rule, 0) <= b.opset else None
             if replacement is not None:
                 _replace(b, node, replacement)
+                applied[rule.__name__] += rule not in refused
                 break
     for name, value in b.initializers.items():
         if value.uses():  # a later rule may have removed its reader
             value.name = f"{name}.fused"
             model.graph.register_initializer(value)
+    return +applied
 
 
-def _applied(rule: Rule, b: Builder, node: ir.Node) -> ir.Value | None:
+def _paying(rules: Mapping[str, Sequence[Rule]], gains: Gains) -> dict[str, list[Rule]]:
+    return {
+        operator: [rule for rule in some if rule in _ASKING or gains.pays(rule.__name__)]
+        for operator, some in rules.items()
+    }
+
+
+def _applied(rule: Rule, b: Rewriter, node: ir.Node) -> ir.Value | None:
     if node.graph is None:  # an earlier rule removed it
         return None
     b.nodes.clear()
@@ -142,7 +163,7 @@ def _applied(rule: Rule, b: Builder, node: ir.Node) -> ir.Value | None:
         return None
 
 
-def _replace(b: Builder, node: ir.Node, replacement: ir.Value) -> None:
+def _replace(b: Rewriter, node: ir.Node, replacement: ir.Value) -> None:
     """Insert the nodes of a rule before `node`, replace its first output, and remove unused nodes."""
     assert isinstance(node.graph, ir.Graph)
     old = node.outputs[0]

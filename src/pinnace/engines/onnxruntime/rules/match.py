@@ -9,7 +9,16 @@ import numpy as np
 import numpy.typing as npt
 import onnx_ir as ir
 
+from pinnace.engines.speed.gains import Gains
 from pinnace.ops.builder import Builder
+
+
+class Rewriter(Builder):
+    """A builder of rules, which knows whether they pay."""
+
+    def __init__(self, opset: int, gains: Gains) -> None:
+        super().__init__(opset=opset)
+        self.gains = gains
 
 
 def made_by(value: ir.Value | None, *op_types: str) -> ir.Node | None:

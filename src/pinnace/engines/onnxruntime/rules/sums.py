@@ -7,18 +7,14 @@ import math
 import numpy as np
 import onnx_ir as ir
 
-from pinnace.engines.onnxruntime.rules.match import ints, is_float
-from pinnace.ops.builder import Builder
-
-_MIN_ELEMENTS = 4096
-"""Elements from which on a product is faster."""
+from pinnace.engines.onnxruntime.rules.match import Rewriter, ints, is_float
 
 
-def sum_of_rows(b: Builder, node: ir.Node) -> ir.Value | None:
+def sum_of_rows(b: Rewriter, node: ir.Node) -> ir.Value | None:
     """ReduceSum, ReduceMean, ReduceL2, ReduceSumSquare over all rows of a matrix -> MatMul with ones.
 
-    The summed dimensions must be adjacent, with none but dimensions of size 1 before them. onnxruntime (seen
-    in 1.31) takes 4 to 8 times as long for the sum as for the product.
+    The summed dimensions must be adjacent, with none but dimensions of size 1 before them. Gains are by rows
+    and columns.
     """
     x, axes = node.inputs[0], ints(node.inputs[1]) if len(node.inputs) > 1 else None
     if x is None or not axes or not is_float(b, x):
@@ -27,10 +23,9 @@ def sum_of_rows(b: Builder, node: ir.Node) -> ir.Value | None:
     over = sorted(range(len(shape))[a] for a in axes)
     first, last = over[0], over[-1] + 1
     rows, columns = math.prod(shape[first:last]), math.prod(shape[last:])
-    # With few columns the product gains nothing.
-    if over != list(range(first, last)) or math.prod(shape[:first]) != 1 or columns < 16 or rows < 2:
+    if over != list(range(first, last)) or math.prod(shape[:first]) != 1 or rows < 2:
         return None
-    if rows * columns < _MIN_ELEMENTS:
+    if not b.gains.pays("sum_of_rows", (rows, columns)):
         return None
     matrix = b.reshape(x, [rows, columns])
     if node.op_type in ("ReduceL2", "ReduceSumSquare"):

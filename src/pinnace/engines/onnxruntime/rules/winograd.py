@@ -7,7 +7,7 @@ data and the kernel are transformed, multiplied element by element, and transfor
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -16,21 +16,12 @@ import numpy.typing as npt
 import onnx_ir as ir
 
 from pinnace.compiler.plan import PLANNED
-from pinnace.engines.onnxruntime.rules.match import floats, is_float, made_by, pads_of, private
-from pinnace.machine.processor import features
+from pinnace.engines.onnxruntime.rules.match import Rewriter, floats, is_float, made_by, pads_of, private
+from pinnace.engines.speed.gains import WORTH
 from pinnace.ops.builder import Builder
 from pinnace.ops.values import Unsupported
 
 _Floats = npt.NDArray[np.floating]
-
-_MINIMUM: Mapping[str, Mapping[int, tuple[int, int]]] = {
-    "avx512f": {},  # measured: onnxruntime's convolutions take 0.84 to 0.94 of the time
-    "": {4: (48, 25), 2: (192, 49)},  # measured with AVX2, assumed for NEON
-}
-"""For the first of these CPU features that there is, and for tiles of m x m results: the minimum of channels,
-in and out, and of tiles (docs/performance.md). With fewer channels the transforms cost more than the products
-save, with fewer tiles reading the transformed kernel, of 4 or 1.8 times the bytes, does."""
-
 
 class _Transform(NamedTuple):
     """The matrices B^T, G and A^T, for the data, the kernel and the results of a tile."""
@@ -56,7 +47,7 @@ class _Transform(NamedTuple):
         return cls(np.array(data, np.float32), np.array([*kernel, [0, 0, 1]]), np.array(result, np.float32))
 
 
-_TRANSFORMS = {2: _Transform.of((0, 1, -1)), 4: _Transform.of((0, 5 / 8, -5 / 8, 3 / 2, -3 / 2))}
+_TRANSFORMS = {4: _Transform.of((0, 5 / 8, -5 / 8, 3 / 2, -3 / 2)), 2: _Transform.of((0, 1, -1))}
 """Transforms by m. With the usual points 0, 1, -1, 2, -2 errors are twice as large."""
 
 
@@ -117,12 +108,13 @@ class _Convolution(NamedTuple):
     free: bool
 
 
-def winograd(b: Builder, node: ir.Node) -> ir.Value | None:
+def winograd(b: Rewriter, node: ir.Node) -> ir.Value | None:
     """Conv of 3x3 windows with stride 1 -> Winograd's algorithm.
 
-    A BatchNormalization and a Relu after the Conv are included. Height and width must be fixed, channels and
-    tiles be many. Rounding errors are up to three times those of sums of float32 products; an infinity
-    becomes NaN in its whole tile.
+    A BatchNormalization and a Relu after the Conv are included. Height and width must be fixed. With few
+    channels the transforms cost more than the products save, with few tiles reading the transformed kernel,
+    of 4 or 1.8 times the bytes, does. Rounding errors are up to three times those of sums of float32
+    products; an infinity becomes NaN in its whole tile.
     """
     found = _convolution(b, node)
     if found is None:
@@ -169,7 +161,7 @@ def _images(b: Builder, y: ir.Value, found: _Convolution) -> ir.Value:
     return b.transpose(b.reshape(y, [tiles.batch, *tiles.results, outputs]), (0, 3, 1, 2))
 
 
-def _convolution(b: Builder, node: ir.Node) -> _Convolution | None:
+def _convolution(b: Rewriter, node: ir.Node) -> _Convolution | None:
     """Return the convolution whose last part is `node` if the algorithm applies to it; else None."""
     parts = _parts(node)
     if parts is None or any(PLANNED in part.meta or len(part.outputs) > 1 for part in parts.values()):
@@ -227,18 +219,22 @@ def _plain(b: Builder, conv: ir.Node) -> bool:
     return plain and conv.attributes.get_int("group", 1) == 1 and b.shape(x)[1:2] == b.shape(kernel)[1:2]
 
 
-def _tiles(b: Builder, conv: ir.Node, x: ir.Value, channels: int) -> _Tiles | None:
-    """Return the largest tiles with which the algorithm is faster; None if there are none."""
+def _tiles(b: Rewriter, conv: ir.Node, x: ir.Value, channels: int) -> _Tiles | None:
+    """Return the tiles with which the algorithm is the fastest; None if no tiles pay.
+
+    Gains are by the channels, in or out, that are fewer, and by the number of tiles.
+    """
     batch, _, height, width = b.shape(x)
     if height is None or width is None:
         return None
-    minimum = next(rows for feature, rows in _MINIMUM.items() if not feature or feature in features())
     pads = tuple(pads_of(conv, (height, width), (3, 3), (1, 1)))
-    for side, (fewest_channels, fewest_tiles) in minimum.items():
+    best, least = None, WORTH
+    for side in _TRANSFORMS:
         tiles = _Tiles(1 if batch is None else batch, height, width, pads, side)
-        if channels >= fewest_channels and min(tiles.results) > 0 and tiles.number >= fewest_tiles:
-            return tiles
-    return None
+        if min(tiles.results) > 0 and tiles.number:
+            ratio = b.gains.ratio(f"winograd:{side}", (channels, tiles.number))
+            best, least = (tiles, ratio) if ratio < least else (best, least)
+    return best
 
 
 def _vector(value: ir.Value | None, channels: int) -> _Floats:
