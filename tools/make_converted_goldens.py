@@ -4,6 +4,7 @@
 
 For each of ONNX's operator tests in `CASES`, and a small network, it writes NAME.onnx, NAME.ms, and NAME.npz
 with inputs (x0, x1, ...) and MindSpore Lite's results (y0, y1, ...). Ends with an error if one is not right.
+The network quantised is network_dynamic8 and network_int8 in the folder `quantised`.
 """
 
 from __future__ import annotations
@@ -19,7 +20,9 @@ from make_ms_models import network
 from onnx.backend.test.loader import load_model_tests
 from onnx_backend import by_onnxruntime
 
+from pinnace.converter.calibration import Calibration
 from pinnace.converter.convert import Conversion, convert
+from pinnace.converter.quantisation import Quantisation
 from pinnace.types import ModelType
 from pinnace.weights.source import Source
 
@@ -34,6 +37,8 @@ softmax_axis_1 spacetodepth_example tile transpose_all_permutations_4 unsqueeze_
 """
 TOLERANCE = 2e-5
 """MindSpore Lite's exponential is an approximation."""
+ROUNDED = 0.03
+"""Error over the largest result by integers of 8 bits."""
 
 
 def main(interpreter: str, out: Path) -> None:
@@ -65,8 +70,24 @@ def main(interpreter: str, out: Path) -> None:
             onnx.save(model, out / f"{name}.onnx")
             named = {f"x{i}": x for i, x in enumerate(inputs)} | {f"y{i}": y for i, y in enumerate(given)}
             np.savez_compressed(out / f"{name}.npz", **named)
+        write_quantised(server, network().SerializeToString(), image, out / "quantised")
     if wrong:
         sys.exit(f"not right: {' '.join(wrong)}")
+
+
+def write_quantised(server: Server, network: bytes, image: np.ndarray, out: Path) -> None:
+    out.mkdir(exist_ok=True)
+    samples = server.folder / "samples"
+    samples.mkdir()
+    image.tofile(samples / "image.bin")
+    (expected,) = by_onnxruntime(network, [image])
+    for method in ("dynamic8", "int8"):
+        how = Quantisation(method, calibration=Calibration({"image": samples}, 1))
+        options = Conversion(save_type=ModelType.MINDIR_LITE, quantise=how)
+        (path,) = convert(Source.of_buffer(network), None, out / f"network_{method}", options).files
+        (given,) = server(path, [image])
+        assert np.abs(given - expected).max() < ROUNDED * np.abs(expected).max(), method
+        np.savez_compressed(path.with_suffix(".npz"), x0=image, y0=given)
 
 
 if __name__ == "__main__":

@@ -65,12 +65,14 @@ class TypeInfo(NamedTuple):
 class Quantised(NamedTuple):
     """Quantisation of a tensor with integers q: the values are (q - zero_point) * scale.
 
-    One pair of numbers, and axis None, or one for each index of an axis.
+    One pair of numbers, and axis None, or one for each index of an axis. `bits` are those that the integers
+    need.
     """
 
     scale: tuple[float, ...]
     zero_point: tuple[int, ...]
     axis: int | None = None
+    bits: int = 8
 
 
 Literal = None | bool | int | float | str | bytes | ir.TensorProtocol | Monad | FunctionRef | tuple[Any, ...]

@@ -52,8 +52,8 @@ def test_the_words_of_what_is_not_there_yet(tmp_path):
     converter = Converter()
     with pytest.raises(RuntimeError, match="model_file does not exist"):
         converter.convert(FmkType.TFLITE, "nothing.tflite", "x")
-    converter.set_config_info("full_quant_param", {"bit_num": "8"})
-    with pytest.raises(NotSupportedError, match="full_quant_param"):
+    converter.set_config_info("full_quant_param", {"activation_quant_method": "KL"})
+    with pytest.raises(NotSupportedError, match=r"\[full_quant_param\] activation_quant_method=KL"):
         converter.convert(FmkType.ONNX, ADD, str(tmp_path / "x"))
 
 

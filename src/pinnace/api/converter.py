@@ -11,7 +11,6 @@ from pinnace.errors import (
     ArgumentTypeError,
     ArgumentValueError,
     ModelFormatError,
-    NotSupportedError,
 )
 from pinnace.options.arguments import check_type, path
 from pinnace.types import DataType, Format, ModelType
@@ -37,15 +36,6 @@ class FmkType(Enum):
 _OPTIMIZE = ("none", "general", "gpu_oriented", "ascend_oriented")
 _CHIPS = ("default", "910b")
 _DTYPES = (DataType.FLOAT32, DataType.INT8, DataType.UINT8, DataType.UNKNOWN)
-_QUANTISING = (
-    "common_quant_param",
-    "mixed_bit_weight_quant_param",
-    "full_quant_param",
-    "data_preprocess_param",
-    "dynamic_quant_param",
-    "weight_quant_param",
-)
-"""Sections that ask for quantisation."""
 
 
 class Converter:
@@ -271,11 +261,11 @@ class Converter:
     ) -> None:
         """Convert `model_file` to `output_file`, to which ".mindir" is appended unless it ends so.
 
-        `weight_file` has the weights of a Caffe model, `config_file` sections of options. Raises
-        `ArgumentTypeError` for arguments of other types, `ModelFormatError` for a missing or damaged file,
-        `UnsupportedModelError` for operators that no primitive expresses, `ConfigError` for wrong options,
-        `NotSupportedError` for formats that this version does not write, for quantisation, and if the package
-        that reads the framework's files is missing.
+        `weight_file` has the weights of a Caffe model, `config_file` sections that ask for quantisation.
+        Raises `ArgumentTypeError` for arguments of other types, `ModelFormatError` for a missing or damaged
+        file, `UnsupportedModelError` for operators that no primitive expresses, `ConfigError` for wrong
+        options, `NotSupportedError` for formats and options that this version does not have, and if the
+        package that reads the framework's files is missing.
         """
         check_type("fmk_type", fmk_type, FmkType)
         model_file, output_file = path("model_file", model_file), path("output_file", output_file)
@@ -287,15 +277,18 @@ class Converter:
         ):
             if (file or name == "model_file") and not os.path.exists(file):
                 raise ModelFormatError(f"Perform convert method failed, {name} does not exist! ({file})")
-        self._check_sections(config_file)
-        self._run(fmk_type.name, model_file, weight_file, output_file)
+        self._run(fmk_type.name, model_file, weight_file, output_file, config_file)
 
-    def _run(self, framework: str, model_file: str, weight_file: str, output_file: str) -> None:
+    def _run(
+        self, framework: str, model_file: str, weight_file: str, output_file: str, config_file: str
+    ) -> None:
         from pinnace.deferred import import_onnx_ir
 
         import_onnx_ir()
         from pinnace.converter.convert import Conversion
         from pinnace.converter.frontends import convert_from, turned
+        from pinnace.converter.sections import quantisation
+        from pinnace.options.settings import sections_of
 
         options = Conversion(
             save_type=self._save_type,
@@ -308,6 +301,7 @@ class Converter:
             encrypt=self._secret("encrypt_key", self._encrypt_key, MODES[0])
             if self._enable_encryption
             else None,
+            quantise=quantisation({**(sections_of(config_file) if config_file else {}), **self._config}),
         )
         if self._enable_encryption and options.encrypt is None:
             raise ArgumentValueError("enable_encryption needs encrypt_key.")
@@ -316,14 +310,6 @@ class Converter:
     @staticmethod
     def _secret(name: str, key: str, mode: str) -> tuple[bytes, str] | None:
         return (key_of(key, name), mode) if key else None
-
-    def _check_sections(self, config_file: str) -> None:
-        """Raise NotSupportedError for sections that ask for what is not there."""
-        from pinnace.options.settings import sections_of
-
-        for section in {**(sections_of(config_file) if config_file else {}), **self._config}:
-            if section in _QUANTISING:
-                raise NotSupportedError(f"[{section}]: this version of Pinnace does not quantise models")
 
 
 def _quantised_type(name: str, value: DataType) -> DataType:

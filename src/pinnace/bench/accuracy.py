@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pinnace.errors import DataMismatchError
+from pinnace.quantising.likeness import cosine
 from pinnace.types import Array
 
 _RELATIVE, _ABSOLUTE = 1e-5, 1e-8  # smaller differences count as equal
@@ -71,13 +72,3 @@ def relative_error(got: npt.NDArray[np.float64], want: npt.NDArray[np.float64]) 
     if not differs.any():
         return 0.0
     return float(np.mean((error / np.where(zero, 1.0, size))[differs]))
-
-
-def cosine(got: npt.NDArray[np.float64], want: npt.NDArray[np.float64]) -> float:
-    """Cosine of the angle between two arrays; 1 for two zeros, 0 if one is zero, NaN if a value is not
-    finite.
-    """
-    lengths = float(np.linalg.norm(got)), float(np.linalg.norm(want))
-    if 0 in lengths:
-        return float(lengths[0] == lengths[1])
-    return float(got / lengths[0] @ (want / lengths[1]))

@@ -14,8 +14,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from pinnace import engines
-from pinnace.bench.accuracy import cosine
-from pinnace.bench.tuning import REFERENCE, deviation
+from pinnace.bench.tuning import REFERENCE
 from pinnace.building.origin import Origin
 from pinnace.cache.choices import Configuration
 from pinnace.errors import EngineError, PinnaceError, collected_warnings
@@ -24,6 +23,7 @@ from pinnace.options.settings import Settings
 from pinnace.options.target import Target
 from pinnace.quantising import operators
 from pinnace.quantising.form import Form
+from pinnace.quantising.likeness import Likeness, closeness
 from pinnace.quantising.ranges import ranges
 from pinnace.types import Array
 
@@ -47,18 +47,6 @@ _HOPE = 1.1
 """Expected time over that of the best form up to which another one is mixed."""
 _RUNS, _LEAST = 5, 0.1  # runs and seconds of one measurement
 _MARGIN = 0.9  # sums of errors are estimates
-
-
-@dataclass(frozen=True)
-class Likeness:
-    """The largest error and smallest cosine of an output, and the part of rows with the same largest element.
-
-    Rows are those of the last dimension of the first output.
-    """
-
-    error: float
-    cosine: float
-    same_top: float
 
 
 @dataclass(frozen=True)
@@ -209,26 +197,6 @@ class _Group:
 
     names: tuple[str, ...]
     error: float
-
-
-def closeness(got: Samples, wanted: Samples) -> Likeness:
-    """Compare the outputs of all samples with references."""
-    samples = list(zip(got, wanted, strict=True))
-    pairs = [pair for ours, theirs in samples for pair in zip(ours, theirs, strict=True)]
-    floats = [[x.astype(np.float64).ravel() for x in pair] for pair in pairs if pair[1].dtype.kind in "fV"]
-    tops = [a == b for ours, theirs in samples for a, b in _tops(ours[0], theirs[0])]
-    return Likeness(
-        error=max(deviation(ours, theirs) for ours, theirs in samples),
-        cosine=min((cosine(a, b) for a, b in floats), default=1.0),
-        same_top=float(np.mean(tops)) if tops else 1.0,
-    )
-
-
-def _tops(got: Array, wanted: Array) -> Iterator[tuple[int, int]]:
-    """Return the places of the largest element of each row."""
-    if wanted.ndim and wanted.size and wanted.dtype.kind in "fiu":
-        rows = wanted.shape[-1]
-        yield from zip(got.reshape(-1, rows).argmax(1), wanted.reshape(-1, rows).argmax(1), strict=True)
 
 
 def _split(groups: Sequence[Sequence[str]], count: int) -> list[list[str]]:

@@ -25,6 +25,7 @@ from pinnace.bench.timing import Call, RunLimit, collector_off, milliseconds
 from pinnace.cache.choices import Configuration, Measurement
 from pinnace.errors import EngineError, PinnaceError, PinnaceWarning, warn
 from pinnace.options.context import Context
+from pinnace.quantising.likeness import deviation
 from pinnace.types import Array
 
 REFERENCE = Configuration("onnxruntime", "enforce_fp32", 1, 1)
@@ -106,15 +107,6 @@ def compete(
         share = (deadline - time.monotonic()) / (len(groups) - index)
         for outcome in _compete(subject, group, share, wanted, bounds):
             yield _limited(outcome, max_latency)
-
-
-def deviation(got: Sequence[Array], wanted: Sequence[Array]) -> float:
-    """Return the largest relative error of an output: |got - wanted| / |wanted|, in the Euclidean norm.
-
-    For zeros it is |got|. It is infinite if shapes differ, if texts differ, or if an infinity or NaN does not
-    match.
-    """
-    return max((_error(a, b) for a, b in zip(got, wanted, strict=True)), default=0.0)
 
 
 class _Contestant:
@@ -232,17 +224,3 @@ def _opened(subject: Subject, way: Configuration) -> Iterator[_Contestant]:
         for message in messages:
             warn(message)
         yield _Contestant(way, model, subject.arrays)
-
-
-def _error(got: Array, wanted: Array) -> float:
-    if got.shape != wanted.shape:
-        return float("inf")
-    if got.dtype.kind not in "biufV":  # text
-        return 0.0 if np.array_equal(got, wanted) else float("inf")
-    a, b = got.astype(np.float64), wanted.astype(np.float64)
-    finite = np.isfinite(b)
-    if not np.array_equal(a[~finite], b[~finite], equal_nan=True):
-        return float("inf")
-    distance = float(np.linalg.norm(a[finite] - b[finite]))
-    error = distance / (float(np.linalg.norm(b[finite])) or 1.0)
-    return error if np.isfinite(error) else float("inf")

@@ -38,6 +38,10 @@ def convert(
     half: Annotated[bool, typer.Option("--fp16", help="Store float32 weights in float16.")] = False,
     channels_last: Annotated[bool, typer.Option("--nhwc", help="Take pictures as NHWC.")] = False,
     check: Annotated[bool, typer.Option("--check", help="Compare the results with the model's.")] = False,
+    config: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Configuration that asks for quantisation.", dir_okay=False),
+    ] = None,
     encrypt_key: KeyFile = None,
     decrypt_key: KeyFile = None,
     mode: Annotated[Literal["AES-GCM", "AES-CBC"], typer.Option(help="How keys encrypt.")] = "AES-GCM",
@@ -55,6 +59,8 @@ def convert(
     from pinnace.cli.console import progress
     from pinnace.converter.convert import Conversion
     from pinnace.converter.frontends import convert_from, framework_of, turned
+    from pinnace.converter.sections import quantisation
+    from pinnace.options.settings import sections_of
     from pinnace.types import ModelType
 
     origin = framework or framework_of(model)
@@ -67,6 +73,7 @@ def convert(
         check=check,
         decrypt=_secret(decrypt_key, "--decrypt-key", mode),
         encrypt=_secret(encrypt_key, "--encrypt-key", mode),
+        quantise=None if config is None else quantisation(sections_of(str(config))),
     )
     with progress(f"converting {model.name}"):
         summary = convert_from(origin, str(model), str(weights or ""), output, options, _Stages())
@@ -104,5 +111,6 @@ def _show(summary: Summary) -> None:
             ("size", f"{summary.bytes_before / 1e6:.2f} MB, {summary.bytes / 1e6:.2f} MB"),
             ("precision", summary.precision),
             ("error", error),
+            *([("on the samples", str(summary.likeness))] if summary.likeness else []),
         ],
     )

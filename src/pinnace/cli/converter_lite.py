@@ -21,7 +21,7 @@ _FLAGS: tuple[tuple[str, str, tuple[str, ...], str], ...] = (
     ("weightFile", "", (), "the weights of a Caffe model"),
     ("inputDataType", "DEFAULT", tuple(_TYPES), "element type of quantised inputs"),
     ("outputDataType", "DEFAULT", tuple(_TYPES), "element type of quantised outputs"),
-    ("configFile", "", (), "a configuration file"),
+    ("configFile", "", (), "a configuration file that asks for quantisation"),
     ("fp16", "off", ("on", "off"), "store float32 weights in float16"),
     ("decryptKey", "", (), "key of an encrypted .mindir, in hexadecimal digits"),
     ("decryptMode", "AES-GCM", ("AES-GCM", "AES-CBC"), "how it was encrypted"),
@@ -96,4 +96,5 @@ def _convert(given: argparse.Namespace) -> None:
         f"{', '.join(map(str, summary.files))}: {summary.nodes_before} nodes became {summary.nodes}, "
         f"{summary.bytes_before} bytes {summary.bytes}, {summary.precision}"
         + ("" if summary.error is None else f", error {summary.error:.2g}")
+        + ("" if summary.likeness is None else f"; on the samples {summary.likeness}")
     )

@@ -3,25 +3,18 @@
 from __future__ import annotations
 
 import os
-import warnings
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
-from PIL import Image, UnidentifiedImageError
+from PIL import Image
 
+from pinnace.converter.pictures import opened
 from pinnace.errors import ArgumentValueError
 
 Layout = Literal["NCHW", "NHWC"]
-
-_MOST_PIXELS = 1 << 26
-"""Limit of pixels: a file of a few kilobytes may declare any number; decoded, these take a quarter
-of a GiB.
-"""
-Image.MAX_IMAGE_PIXELS = _MOST_PIXELS // 2  # Pillow refuses twice as many, also inside ICNS and ICO
-
 
 @dataclass(frozen=True)
 class Preparation:
@@ -46,7 +39,7 @@ def read_picture(
     if the file is no picture, or if `how` does not fit the channels.
     """
     _check(how, channels)
-    picture = _open(path, "RGB" if channels == 3 else "L")
+    picture = opened(path, "RGB" if channels == 3 else "L")
     if how.crop is not None:
         picture = picture.crop(_centre(picture.size, size, how.crop))
     pixels = np.asarray(picture.resize(size[::-1], Image.Resampling.BICUBIC), np.float32)
@@ -67,19 +60,6 @@ def _check(how: Preparation, channels: int) -> None:
         raise ArgumentValueError("std must not be 0: the values are divided by it")
     if how.crop is not None and not 0 < how.crop <= 1:
         raise ArgumentValueError(f"crop must be above 0 and at most 1, but got {how.crop}")
-
-
-def _open(path: str | os.PathLike[str], mode: str) -> Image.Image:
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", Image.DecompressionBombWarning)  # at half of the limit
-            with Image.open(path) as picture:
-                return picture.convert(mode)
-    except UnidentifiedImageError as error:
-        raise ArgumentValueError(f"{os.fspath(path)}: not a picture that Pillow can read") from error
-    except Exception as error:  # decoders raise various errors for damaged files
-        why = str(error) or type(error).__name__
-        raise ArgumentValueError(f"{os.fspath(path)}: cannot be read: {why}") from error
 
 
 def _centre(have: tuple[int, int], size: tuple[int, int], factor: float) -> tuple[int, int, int, int]:

@@ -12,6 +12,7 @@ from pinnace.converter.optimising import TURNS, Turn
 from pinnace.errors import ModelFormatError
 from pinnace.options.settings import Settings
 from pinnace.options.target import Target
+from pinnace.quantising.likeness import Likeness, closeness
 from pinnace.types import Array, ModelType, Port
 from pinnace.weights.source import Source
 
@@ -29,10 +30,8 @@ def difference(
     """
     target = Target(threads=1, input_shape=input_shape)
     model = source.data if source.path is None else source.path
-    inputs, expected = _run(model, kind, target, None)
-    if turn:
-        inputs = [x.transpose(TURNS[turn]) if x.ndim == 4 else x for x in inputs]
-    _, given = _run(converted, None, Target(threads=1), inputs)
+    (inputs,), (expected,) = _run(model, kind, target)
+    _, (given,) = _run(converted, None, Target(threads=1), [_turned(inputs, turn)])
     worst = 0.0
     for number, (x, y) in enumerate(zip(given, expected, strict=True)):
         if (x.dtype, x.shape) != (y.dtype, y.shape):
@@ -46,15 +45,35 @@ def difference(
     return worst
 
 
+def likeness(
+    source: Source,
+    kind: ModelType | None,
+    converted: Path,
+    input_shape: str,
+    turn: Turn,
+    samples: Sequence[Sequence[Array]],
+) -> Likeness:
+    """Compare the results for samples of the original's inputs."""
+    model = source.data if source.path is None else source.path
+    _, wanted = _run(model, kind, Target(threads=1, input_shape=input_shape), samples)
+    turned = [_turned(sample, turn) for sample in samples]
+    return closeness(_run(converted, None, Target(threads=1), turned)[1], wanted)
+
+
+def _turned(inputs: Sequence[Array], turn: Turn) -> Sequence[Array]:
+    return [x.transpose(TURNS[turn]) if turn and x.ndim == len(TURNS[turn]) else x for x in inputs]
+
+
 def _run(
-    model: Path | memoryview, kind: ModelType | None, target: Target, inputs: Sequence[Array] | None
-) -> tuple[Sequence[Array], Sequence[Array]]:
+    model: Path | memoryview, kind: ModelType | None, target: Target, samples: Sequence[Sequence[Array]] = ()
+) -> tuple[Sequence[Sequence[Array]], Sequence[Sequence[Array]]]:
     """Return inputs, random if there are none, and results of a model."""
     executable = build(model, kind, target, Settings.load(options={"ms_cache": {"serialize_path": "off"}}))
     try:
         random = np.random.default_rng(0)
-        given = [_drawn(port, random) for port in executable.inputs] if inputs is None else inputs
-        return given, executable.execution().run([np.ascontiguousarray(x) for x in given])
+        given = samples or [[_drawn(port, random) for port in executable.inputs]]
+        runs = [[np.ascontiguousarray(x) for x in sample] for sample in given]
+        return given, [executable.execution().run(sample) for sample in runs]
     finally:
         executable.close()
 

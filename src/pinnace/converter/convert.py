@@ -11,12 +11,14 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from pinnace.converter import intermediate
-from pinnace.converter.checking import difference
+from pinnace.converter.checking import difference, likeness
 from pinnace.converter.optimising import Optimize, Turn, optimised, take_pictures
+from pinnace.converter.quantisation import Quantisation, quantised
 from pinnace.converter.raising import raised
 from pinnace.errors import NotSupportedError
 from pinnace.program import Dialect
-from pinnace.types import ModelType
+from pinnace.quantising.likeness import Likeness
+from pinnace.types import Array, ModelType
 from pinnace.weights.encryption import decrypted, encrypt
 from pinnace.weights.source import Source
 
@@ -27,13 +29,17 @@ _OUTPUTS = {
 """The formats that models are written in: dialect, suffix, and the module that writes files."""
 
 
+_NO_SAMPLES: Sequence[Sequence[Array]] = ()
+
+
 @dataclass(frozen=True)
 class Conversion:
     """The choices of a conversion.
 
     `input_shape` fixes dimensions: "x:1,3,224,224;y:1". `turn` makes the inputs of four dimensions NHWC
     that are NCHW, or the reverse. `half` stores the float32 weights in float16; `check` compares the results
-    with those of the original. `decrypt` and `encrypt` are a key and a mode.
+    with those of the original. `decrypt` and `encrypt` are a key and a mode. `quantise` stores or
+    computes with fewer bits.
     """
 
     save_type: ModelType = ModelType.MINDIR
@@ -44,6 +50,7 @@ class Conversion:
     check: bool = False
     decrypt: tuple[bytes, str] | None = None
     encrypt: tuple[bytes, str] | None = None
+    quantise: Quantisation | None = None
 
 
 @dataclass(frozen=True)
@@ -51,7 +58,7 @@ class Summary:
     """The result of a conversion: its files, and what it did to the model. Sizes are in bytes.
 
     `error` is the greatest difference from the original's results over their greatest value, None if it was
-    not measured.
+    not measured; `likeness` compares the results for the samples of a calibration.
     """
 
     files: tuple[Path, ...]
@@ -61,6 +68,7 @@ class Summary:
     bytes: int
     precision: str
     error: float | None = None
+    likeness: Likeness | None = None
 
 
 def convert(
@@ -86,19 +94,27 @@ def convert(
     before = sum(1 for _ in model.graph.all_nodes())
     stage("optimising")
     optimised(model, options.optimize, source.name)
+    precision, samples = "float16 weights" if options.half else "as in the model", _NO_SAMPLES
+    if options.quantise is not None:
+        stage("quantising")
+        _check_quantised(options)
+        precision, samples = quantised(model, options.quantise, source)
     if options.turn:
         take_pictures(model, options.turn)
     stage("converting")
     program = raised(model, dialect, source.name, options.half)
     path = Path(output)
     path = path if path.suffix == suffix else Path(f"{path}{suffix}")
-    files, error = [path], None
+    files, error, like = [path], None, None
     with _place(path, options) as place:
         stage("writing")
         written = import_module(writer).write(program, place)
         if options.check:
             stage("checking")
             error = difference(source, kind, written[0], options.input_shape, options.turn)
+        if samples:
+            stage("comparing")
+            like = likeness(source, kind, written[0], options.input_shape, options.turn, samples)
         if options.encrypt is None:
             files = written
         else:
@@ -106,8 +122,18 @@ def convert(
             _encrypt(written, path, *options.encrypt)
     nodes = sum(len(function.nodes) for function in program.functions.values())
     size = sum(file.stat().st_size for file in files)
-    precision = "float16 weights" if options.half else "as in the model"
-    return Summary(tuple(files), before, nodes, source.size, size, precision, error)
+    return Summary(tuple(files), before, nodes, source.size, size, precision, error, like)
+
+
+def _check_quantised(options: Conversion) -> None:
+    assert options.quantise is not None
+    if options.half:
+        raise NotSupportedError("weight_fp16 with quantisation: choose one of them")
+    if options.quantise.method != "stored" and options.save_type is not ModelType.MINDIR_LITE:
+        raise NotSupportedError(
+            f"save_type {options.save_type.name} has no operators on integers: choose MINDIR_LITE, or "
+            "WEIGHT_QUANT"
+        )
 
 
 @contextmanager

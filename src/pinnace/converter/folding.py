@@ -21,7 +21,14 @@ _RANDOM = ("Random", "Bernoulli", "Multinomial", "Dropout")
 
 
 def fold(node: ir.Node, opset: int) -> bool:
-    """Give the results of a node their values, if they are known; return whether they are."""
+    """Give the results of a node their values, if they are known; return whether they are.
+
+    Weights of integers stay integers.
+    """
+    if all(output.const_value is not None for output in node.outputs):
+        return True
+    if node.op_type == "DequantizeLinear":
+        return False
     if node.op_type == "Constant" and not node.domain:
         return _constant(node)
     if node.op_type in ("Shape", "Size") and not node.domain:

@@ -2,7 +2,8 @@
 
 * "none": the nodes of the model one by one. What is computed from constants alone, as shapes are, is always
   computed: primitives want it known.
-* "general": without nodes that do nothing or whose results nobody reads, and equal ones only once.
+* "general": without nodes that do nothing or whose results nobody reads, and equal ones only once; with the
+  padding before a convolution and the BatchNormalization after it as part of the convolution.
 * "gpu_oriented": the same; no primitive is special to GPUs.
 * "ascend_oriented": the same, and all dimensions of the inputs must be fixed, as those devices want them.
 """
@@ -18,6 +19,7 @@ from onnx_ir.passes.common import (
     RemoveUnusedNodesPass,
 )
 
+from pinnace.converter.fusing import fuse
 from pinnace.errors import ConfigError
 
 Optimize = Literal["none", "general", "gpu_oriented", "ascend_oriented"]
@@ -29,6 +31,7 @@ def optimised(model: ir.Model, optimize: Optimize, name: str) -> None:
     if optimize == "ascend_oriented":
         _check_fixed(model, name)
     if optimize != "none":
+        fuse(model)
         for pass_ in _PASSES:
             pass_()(model)
 

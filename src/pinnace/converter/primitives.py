@@ -8,11 +8,12 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
+from pinnace.converter.integers import Dequantised, settled
 from pinnace.converter.tidy import tidied
 from pinnace.ops import signatures, structure
 from pinnace.ops.builder import Builder
 from pinnace.ops.values import Unsupported, Value
-from pinnace.program import DTYPES, Dialect, Function, Input, Literal, Node, TypeInfo
+from pinnace.program import DTYPES, Dialect, Function, Input, Literal, Node, Quantised, TypeInfo
 
 _SMALL = 256
 """Bytes up to which a tensor is a constant of the program and not a parameter."""
@@ -41,6 +42,10 @@ class Primitives(Builder):
         """The nodes, by the name of their first result."""
         self.origin = ""
         """The name of the ONNX node that is raised."""
+        self.node: ir.Node | None = None
+        """The ONNX node whose rule runs."""
+        self.quantised: dict[str, Quantised | None] = {}
+        """What the integers of tensors of int8 stand for, None where only the run knows."""
         self.literals: dict[str, Literal] = {}
         self.parameters: dict[str, ir.TensorProtocol] = {}
         self.channels_last: dict[str, ir.Value] = {}
@@ -115,7 +120,7 @@ class Primitives(Builder):
     def name(self, x: ir.Value) -> str:
         """The name of a tensor in the program; one that is constant is entered."""
         if x not in self.names:
-            if x.const_value is not None and x.const_value.nbytes <= _SMALL:
+            if x.const_value is not None and _is_small(x.const_value):
                 self.names[x] = self.literal(x.const_value)
             elif self.outer is not None:
                 self.outer.name(x)
@@ -132,7 +137,7 @@ class Primitives(Builder):
         made = not tensor.name or tensor.name.startswith("%")  # by a builder, which names its own so
         if made or name in self.parameters:
             name = self.new_name()
-        if self.half and tensor.dtype is ir.DataType.FLOAT:
+        if self.half and tensor.dtype is ir.DataType.FLOAT and not isinstance(tensor, Dequantised):
             self.parameters[name] = _in_half(tensor)
             return self.named("Cast", name, self.literal(number_of(tensor.dtype)))
         self.parameters[name] = tensor
@@ -199,6 +204,8 @@ class Primitives(Builder):
         if node is None or any(x.dtype is None or x.shape is None for x in results):
             return
         node.types = tuple(map(type_of, results))
+        if name in self.quantised:  # in ONNX these may be of uint8, or floats
+            node.types = (type_of(results[0])._replace(dtype=ir.DataType.INT8),)
         if len(results) > 1:
             for x in results:
                 self.declare(x)
@@ -235,9 +242,14 @@ class Primitives(Builder):
         dtypes = {i.name: i.type.dtype for i in inputs if i.type is not None}
         dtypes |= {name: tensor.dtype for name, tensor in stored.items()}
         nodes = tidied(list(self.written.values()), outputs, dtypes)
+        nodes, stored, quantised = settled(nodes, outputs, stored, self.quantised)
         read = {name for node in nodes for name in node.inputs}
         parameters = {name: tensor for name, tensor in stored.items() if name in read}
-        return Function(self.function, inputs, outputs, nodes, parameters)
+        return Function(self.function, inputs, outputs, nodes, parameters, quantised=quantised)
+
+
+def _is_small(tensor: ir.TensorProtocol) -> bool:
+    return tensor.nbytes <= _SMALL and not isinstance(tensor, Dequantised)
 
 
 def _in_half(tensor: ir.TensorProtocol) -> ir.TensorProtocol:

@@ -81,7 +81,7 @@ class _Raiser:
             return  # the node that failed is named, not what reads it
         self.writer.origin = node.name or ""
         try:
-            self._raise(node, self.opset, 0)
+            self._raise(node, node.version or self.opset, 0)
         except Unsupported as error:
             self.failed.append((node.op_type, str(error), node.name or ""))
 
@@ -123,6 +123,7 @@ class _Raiser:
         rule = rules.find(self.dialect, node.op_type, node.domain)
         if rule is None:
             raise Unsupported(f"the converter has no rule for {node.domain or 'ONNX'}'s {node.op_type}")
+        self.writer.node = node
         self.writer.declared = [type_of(o) if o.dtype else None for o in node.outputs if o.name]
         results = lowered(rule, self.writer, node)
         if any(output.name for output in node.outputs[len(results) :]):

@@ -30,7 +30,7 @@ def tidied(nodes: Sequence[Node], outputs: Sequence[str], dtypes: Mapping[str, i
 
     MindSpore Lite wants the element types of all results; `dtypes` has those of what nodes do not compute.
     """
-    kept = _fused(_needed(nodes, outputs), outputs)
+    kept = _fused(needed(nodes, outputs), outputs)
     known = dict(dtypes)
     for node in kept:
         if not node.types:
@@ -51,7 +51,8 @@ def _results(node: Node, known: Mapping[str, ir.DataType]) -> list[ir.DataType]:
     return [like] * len(node.outputs)
 
 
-def _needed(nodes: Sequence[Node], outputs: Sequence[str]) -> list[Node]:
+def needed(nodes: Sequence[Node], outputs: Sequence[str]) -> list[Node]:
+    """Return the nodes that outputs need, in order."""
     asked, kept = set(outputs), []
     for node in reversed(nodes):
         if not asked.isdisjoint(node.outputs):

@@ -148,6 +148,16 @@ def of(
     return Pack(kind, shape, stored, bits, quantised, zero_point, scale, shift, error)
 
 
+def bit_packed(whole: npt.NDArray[np.generic], bits: int) -> Bytes:
+    """Return signed integers as BITPACKING has them, without a chunk more in memory than the result."""
+    numbers = whole.reshape(-1)
+    parts = []
+    for start in range(0, numbers.size, _CHUNK):
+        some = numbers[start : start + _CHUNK].astype(np.int64) + (1 << (bits - 1))
+        parts.append(np.packbits((some[:, None] >> np.arange(bits)) & 1, bitorder="little"))
+    return np.concatenate(parts)
+
+
 def shared_axis(before: int | None, axis: int) -> int:
     """Return the axis of a weight with several readers: from the front takes precedence over from the end."""
     return axis if before is None else max(before, axis)

@@ -10,16 +10,31 @@ from pinnace.program import Quantised
 
 
 def stored(b: Builder, x: ir.Value, quantised: Quantised) -> ir.Value:
-    """A tensor of floats after it was stored in 8 bits; any other tensor as it is."""
-    dtype = b.known_dtype(x)
+    """A tensor of floats after it was stored in 8 bits; any other tensor as it is.
+
+    The steps stand before a Transpose for another layout: engines look for them beside their operators. The
+    integers, which nobody sees, are unsigned: onnxruntime's kernels for x86 want that.
+    """
+    dtype, turn = b.known_dtype(x), x.producer()
     if dtype is None or not dtype.is_floating_point():
         return x
-    return meant(b, integers(b, x, quantised), quantised)
+    if turn is not None and turn.op_type == "Transpose" and quantised.axis is None:
+        before = turn.inputs[0]
+        assert before is not None
+        return b.transpose(stored(b, before, quantised), turn.attributes["perm"].as_ints())
+    unsigned = quantised._replace(zero_point=tuple(zero + _SIGN for zero in quantised.zero_point))
+    return meant(b, integers(b, x, unsigned, ir.DataType.UINT8), unsigned)
 
 
-def integers(b: Builder, x: ir.Value, quantised: Quantised) -> ir.Value:
-    """The int8 that stand for floats."""
-    scale, zero_point, axis = _parameters(b, quantised, ir.DataType.INT8, x)
+_SIGN = 128
+"""The difference of an int8 and the uint8 that stands for the same."""
+
+
+def integers(
+    b: Builder, x: ir.Value, quantised: Quantised, dtype: ir.DataType = ir.DataType.INT8
+) -> ir.Value:
+    """The integers of 8 bits that stand for floats."""
+    scale, zero_point, axis = _parameters(b, quantised, dtype, x)
     return b.op("QuantizeLinear", x, scale, zero_point, axis=axis)
 
 

@@ -1,12 +1,12 @@
 """Graphs with fewer bits: weights of 16, 8 or 4 bits, and products of integers.
 
-`pinnace.quantising.form` says in which form a model runs, `apply` rewrites its graph. A weight is read,
-rounded and given up before the next one is read.
+`pinnace.quantising.form` says in which form a model runs, `apply` rewrites its graph; `hold` rewrites it for
+a file. A weight is read, rounded and given up before the next one is read.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import onnx_ir as ir
 
@@ -36,6 +36,26 @@ def apply(model: ir.Model, form: Form) -> None:
     model.opset_imports.setdefault("com.microsoft", 1)
     if form.method == "weights16":
         model.meta[HALVED] = True
+
+
+def hold(model: ir.Model, form: Form, bits: Mapping[str, int]) -> None:
+    """Write steps from and to integers into a graph, which formats of files have fields for.
+
+    `bits` are those of weights by operator, without the operators that stay as they are. A form "stored" is
+    of weights only, "dynamic8" and "int8" are as in `apply`; results of "int8" go through integers too.
+    """
+    changed = [one for one in candidates(model, form.method, for_file=True) if one.name in bits]
+    ends = {operator.end.name or "" for operator in changed}
+    for operator in changed:
+        if form.method == "int8":
+            integers.static(operator, form, bits[operator.name])
+        elif form.method == "dynamic8":
+            integers.dynamic_steps(operator, bits[operator.name])
+        else:
+            integers.stored(operator, bits[operator.name])
+    for value in [output for node in model.graph for output in node.outputs]:
+        if value.name in ends and value.name in form.ranges:
+            integers.through(value, form.ranges[value.name])
 
 
 def operators(model: ir.Model, method: str) -> Sequence[str]:

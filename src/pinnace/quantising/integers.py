@@ -5,6 +5,9 @@ Weights have a scale for each channel of the result and no zero point; activatio
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 import onnx_ir as ir
@@ -23,7 +26,7 @@ def dynamic(operator: Operator, form: Form) -> None:
     """Compute a product in integers; each run finds the scale of its input."""
     place, x = Site(operator), operator.node.inputs[0]
     assert x is not None
-    whole, scales = _rounded(matrix(operator.node), 1)
+    whole, scales = rounded(matrix(operator.node), 1, _summed_bits())
     if _SHARED not in x.meta:
         x.meta[_SHARED] = place.ops("DynamicQuantizeLinear", 3, x)
     values, scale, zero = x.meta[_SHARED]
@@ -32,26 +35,88 @@ def dynamic(operator: Operator, form: Form) -> None:
     place.finish(place.op("Mul", wide, place.op("Mul", scale, place.constant(scales))))
 
 
-def static(operator: Operator, form: Form) -> None:
-    """Write an operator between steps from and to integers, in whose place engines compute in integers."""
+def static(operator: Operator, form: Form, bits: int = 0) -> None:
+    """Write an operator between steps from and to integers, in whose place engines compute in integers.
+
+    Weights have so many bits, with 0 those that this processor sums without overflow.
+    """
     node = operator.node
     weighted = weight_of(node) is not None
     read = [x for x in (node.inputs[:1] if weighted else node.inputs) if x is not None]
     if any(x.name not in form.ranges for x in read):
         return
     place = Site(operator)
-    inputs: list[ir.Value | None] = [_stepped(place, x, form.ranges[x.name or ""]) for x in read]
+    inputs = [_stepped(place, x, form.ranges[x.name or ""]) for x in read]
     if weighted:
-        weight, bias = normalised(operator)
-        axis = 1 if node.op_type == "MatMul" or _untransposed(node) else 0
-        whole, scales = _rounded(weight, axis)
-        parts: list[Array] = [whole, scales, np.zeros(scales.shape, np.int8)]
-        inputs.append(place.op("DequantizeLinear", *map(place.constant, parts), axis=axis))
-        if bias is not None:
-            steps = scales * _scale(form.ranges[read[0].name or ""])[0]
-            inputs.append(_whole_bias(place, bias, steps))
-    given = {attribute.name: attribute.value for attribute in node.attributes.values()}
-    place.finish(place.op(node.op_type, *inputs, **given))
+        step = _scale(form.ranges[read[0].name or ""])[0]
+        inputs += _constants(place, operator, bits or _summed_bits(), step)
+    _written(place, operator, inputs)
+
+
+def through(value: ir.Value, ends: tuple[float, float]) -> None:
+    """Let all that read a value read it after it went through integers."""
+    node = value.producer()
+    assert node is not None
+    assert node.graph is not None
+    place, graph = Site(Operator(node), after=True), node.graph
+    readers = [(reader, at) for reader, at in value.uses()]
+    value.meta.pop(_SHARED, None)
+    known = _stepped(place, value, ends)
+    for reader, at in readers:
+        if reader.op_type == "QuantizeLinear":  # of the same ends
+            reader.outputs[0].replace_all_uses_with(value.meta[_SHARED][0])
+            graph.remove(reader, safe=True)
+        else:
+            reader.replace_input_with(at, known)
+    known.type, known.shape = value.type, value.shape
+    if value.is_graph_output():
+        graph.outputs[list(graph.outputs).index(value)] = known
+        value.name, known.name = known.name, value.name
+
+
+def stored(operator: Operator, bits: int) -> None:
+    """Hold a weight in integers of so many bits; it is floats again where it is used."""
+    place = Site(operator)
+    _written(place, operator, [operator.node.inputs[0], *_constants(place, operator, bits)])
+
+
+def dynamic_steps(operator: Operator, bits: int) -> None:
+    """Write a product between steps from and to integers; each run finds the scale of its input."""
+    place, x = Site(operator), operator.node.inputs[0]
+    assert x is not None
+    if _SHARED not in x.meta:
+        x.meta[_SHARED] = place.ops("DynamicQuantizeLinear", 3, x)
+    known = place.op("DequantizeLinear", *x.meta[_SHARED])
+    _written(place, operator, [known, *_constants(place, operator, bits)])
+
+
+def _constants(place: Site, operator: Operator, bits: int, step: np.float32 | None = None) -> list[ir.Value]:
+    """Return weight and bias through integers; the bias stays floats unless the input has a step."""
+    weight, bias = normalised(operator)
+    axis = channels(operator.node)
+    whole, scales = rounded(weight, axis, bits)
+    parts: list[Array] = [whole, scales, np.zeros(scales.shape, whole.dtype)]
+    made = [place.op("DequantizeLinear", *map(place.constant, parts), axis=axis)]
+    if bias is not None:
+        made.append(place.constant(bias) if step is None else _whole_bias(place, bias, scales * step))
+    return made
+
+
+def _written(place: Site, operator: Operator, inputs: Sequence[ir.Value | None]) -> None:
+    """Write the operator over other inputs."""
+    given = {attribute.name: attribute.value for attribute in operator.node.attributes.values()}
+    new = place.op(operator.node.op_type, *inputs, **given)
+    place.finish(new, has_bias=len(inputs) > 2)
+
+
+def channels(node: ir.Node) -> int:
+    """Return the axis of the channels of a node's weight that each have a scale."""
+    return 1 if node.op_type == "MatMul" or _untransposed(node) else 0
+
+
+def _summed_bits() -> int:
+    """The bits of weights whose products with bytes this processor sums exactly."""
+    return 7 if sums_of_bytes_overflow() else 8
 
 
 def _untransposed(node: ir.Node) -> bool:
@@ -82,13 +147,11 @@ def _scale(ends: tuple[float, float]) -> tuple[np.float32, np.uint8]:
     return scale, np.uint8(np.clip(round(-low / scale), 0, 255))
 
 
-def _rounded(weight: Floats, axis: int) -> tuple[npt.NDArray[np.int8], Floats]:
-    """Return a weight in integers, and the scale of each channel along `axis`.
-
-    Processors that sum pairs of products in 16 bits get 7 bits, whose sums fit.
-    """
-    most = 63 if sums_of_bytes_overflow() else 127
+def rounded(weight: Floats, axis: int, bits: int = 8) -> tuple[npt.NDArray[np.signedinteger[Any]], Floats]:
+    """Return a weight in integers of so many bits, and the scale of each channel along `axis`."""
+    most = (1 << (bits - 1)) - 1
     others = tuple(i for i in range(weight.ndim) if i != axis)
     scales = np.maximum(np.abs(weight).max(axis=others) / most, 1e-20).astype(np.float32)
     shape = [-1 if i == axis else 1 for i in range(weight.ndim)]
-    return np.rint(weight / scales.reshape(shape)).astype(np.int8), scales
+    dtype = np.int8 if bits <= 8 else np.int16
+    return np.rint(weight / scales.reshape(shape)).astype(dtype), scales

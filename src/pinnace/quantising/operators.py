@@ -27,6 +27,7 @@ _TAKES = {
     "weights4": ("MatMul", "Gemm"),
     "dynamic8": ("MatMul", "Gemm"),
     "int8": _WEIGHTED,
+    "stored": _WEIGHTED,
 }
 """The operators with weights that each method changes."""
 
@@ -51,10 +52,22 @@ class Operator:
         """The name of that value."""
         return self.last.name or ""
 
+    @property
+    def end(self) -> ir.Value:
+        """That value after the activation that alone reads it."""
+        value = self.last
+        after = list(users(value))
+        if len(after) == 1 and not value.is_graph_output() and after[0].op_type in ("Relu", "Clip"):
+            return after[0].outputs[0]
+        return value
 
-def candidates(model: ir.Model, method: str) -> list[Operator]:
-    """Return the operators that a method can change, in the order of the graph."""
-    if model.opset_imports.get("", 1) < _SINCE.get(method, 0):
+
+def candidates(model: ir.Model, method: str, for_file: bool = False) -> list[Operator]:
+    """Return the operators that a method can change, in the order of the graph.
+
+    Files that are not ONNX have no operator set.
+    """
+    if model.opset_imports.get("", 1) < _SINCE.get(method, 0) and not for_file:
         return []
     found: list[Operator] = []
     integers: set[ir.Value] = set()
@@ -105,20 +118,31 @@ def floats(value: ir.Value | None) -> Floats | None:
 
 
 def normalised(operator: Operator) -> tuple[Floats, Floats | None]:
-    """Return weight and bias of a convolution, with its BatchNormalization in both."""
-    node = operator.node
-    tensor = weight_of(node)
+    """Return weight and bias, with the BatchNormalization of a convolution; the bias if it is a vector."""
+    tensor, (factor, bias) = weight_of(operator.node), factors(operator)
     assert tensor is not None
-    weight = tensor.numpy()
-    bias = floats(node.inputs[2]) if node.op_type == "Conv" and len(node.inputs) > 2 else None
+    weight: Floats = tensor.numpy()
+    return weight if factor is None else scaled(weight, factor), bias
+
+
+def factors(operator: Operator) -> tuple[Floats | None, Floats | None]:
+    """Return the numbers by which a BatchNormalization multiplies the channels of a weight, and the bias."""
+    node = operator.node
+    bias = floats(node.inputs[2]) if node.op_type != "MatMul" and len(node.inputs) > 2 else None
+    if bias is not None and bias.ndim != 1:
+        bias = None
     if operator.norm is None:
-        return weight, bias
+        return None, bias
     known = [x.const_value for x in operator.norm.inputs[1:5] if x is not None]
     scale, offset, mean, variance = (x.numpy() for x in known if x is not None)
-    factor = scale / np.sqrt(variance + operator.norm.attributes.get_float("epsilon", 1e-5))
-    shift = offset + ((0 if bias is None else bias) - mean) * factor
-    weight = weight * factor.reshape(-1, *[1] * (weight.ndim - 1))
-    return weight.astype(np.float32), shift.astype(np.float32)
+    deviation = np.sqrt(variance + operator.norm.attributes.get_float("epsilon", 1e-5))
+    factor = (scale / deviation).astype(np.float32)
+    return factor, (offset + ((0 if bias is None else bias) - mean) * factor).astype(np.float32)
+
+
+def scaled(weight: Floats, factor: Floats) -> Floats:
+    """Return a weight whose output channels are multiplied."""
+    return (weight * factor.reshape(-1, *[1] * (weight.ndim - 1))).astype(np.float32)
 
 
 def users(value: ir.Value) -> Iterator[ir.Node]:

@@ -15,13 +15,13 @@ from pinnace.types import Array, DataType, Port
 
 
 def ranges(
-    graph: Compilable, engine: Engine, samples: Sequence[Sequence[Array]]
+    graph: Compilable, engine: Engine, samples: Sequence[Sequence[Array]], for_file: bool = False
 ) -> dict[str, tuple[float, float]]:
     """Run a graph with samples of its inputs. Returns the ends of all that operators of method "int8" read.
 
     The graph cannot be used afterwards. Raises as `Engine.build` does.
     """
-    names = _watch(graph.model)
+    names = _watch(graph.model, for_file)
     ports = tuple(Port(f"{name}/{end}", DataType.FLOAT32, ()) for name in names for end in ("low", "high"))
     outputs = len(graph.interface.outputs)
     watched = replace(graph, interface=replace(graph.interface, outputs=graph.interface.outputs + ports))
@@ -35,13 +35,15 @@ def ranges(
     return {name: (low[0], high[1]) for name, low, high in zip(names, lows, highs, strict=True)}
 
 
-def _watch(model: ir.Model) -> list[str]:
+def _watch(model: ir.Model, for_file: bool) -> list[str]:
     """Add the smallest and the largest element of what operators read as outputs. Returns the names."""
     read: dict[str, ir.Value] = {}
-    for operator in candidates(model, "int8"):
+    for operator in candidates(model, "int8", for_file):
         node = operator.node
         inputs = node.inputs[:1] if weight_of(node) is not None else node.inputs
         read |= {x.name or "": x for x in inputs if x is not None}
+        if for_file:
+            read[operator.end.name or ""] = operator.end
     for name, x in read.items():
         for op_type, end in (("ReduceMin", "low"), ("ReduceMax", "high")):
             node = ir.node(op_type, [x], {"keepdims": 0})

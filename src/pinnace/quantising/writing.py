@@ -12,38 +12,47 @@ from pinnace.types import Array
 
 
 class Site:
-    """The place of an operator in its graph, for the nodes that replace it."""
+    """The place of an operator in its graph, for the nodes that replace it, or that come after it."""
 
-    def __init__(self, operator: Operator) -> None:
+    def __init__(self, operator: Operator, after: bool = False) -> None:
         assert isinstance(operator.node.graph, ir.Graph)
         self._operator, self._graph, self._count = operator, operator.node.graph, 0
+        self._last = operator.node if after else None
 
     def op(self, op_type: str, *inputs: ir.Value | None, domain: str = "", **attributes: Any) -> ir.Value:
-        """Write a node with one output before the operator."""
+        """Write a node with one output."""
         return self.ops(op_type, 1, *inputs, domain=domain, **attributes)[0]
 
     def ops(
         self, op_type: str, outputs: int, *inputs: ir.Value | None, domain: str = "", **attributes: Any
     ) -> tuple[ir.Value, ...]:
-        """Write a node with several outputs before the operator."""
+        """Write a node with several outputs."""
         node = ir.node(op_type, inputs, attributes, domain=domain, num_outputs=outputs)
         for output in node.outputs:
             output.name = self._fresh()
-        self._graph.insert_before(self._operator.node, node)
+        if self._last is None:
+            self._graph.insert_before(self._operator.node, node)
+        else:
+            self._graph.insert_after(self._last, node)
+            self._last = node
         return tuple(node.outputs)
 
     def constant(self, array: Array) -> ir.Value:
         """Add a constant."""
-        tensor = ir.Tensor(np.ascontiguousarray(array).reshape(array.shape), name=self._fresh())
-        value = ir.Value(name=tensor.name, const_value=tensor, shape=ir.Shape(array.shape))
+        return self.held(ir.Tensor(np.ascontiguousarray(array).reshape(array.shape)))
+
+    def held(self, tensor: ir.TensorProtocol) -> ir.Value:
+        """Add a constant that is computed when it is read."""
+        tensor.name = self._fresh()
+        value = ir.Value(name=tensor.name, const_value=tensor, shape=ir.Shape(tensor.shape.numpy()))
         value.type = ir.TensorType(tensor.dtype)
         self._graph.register_initializer(value)
         return value
 
-    def finish(self, new: ir.Value) -> None:
-        """Give `new`, with the bias of a Gemm, the name and the readers of the operator's result."""
+    def finish(self, new: ir.Value, has_bias: bool = False) -> None:
+        """Give `new` the name and the readers of the operator's result, after the bias of a Gemm."""
         node, old = self._operator.node, self._operator.last
-        if node.op_type == "Gemm" and len(node.inputs) > 2 and node.inputs[2] is not None:
+        if node.op_type == "Gemm" and len(node.inputs) > 2 and node.inputs[2] is not None and not has_bias:
             new = self.op("Add", new, node.inputs[2])
         new.type, new.shape = old.type, old.shape
         old.replace_all_uses_with(new, replace_graph_outputs=True)
@@ -53,4 +62,4 @@ class Site:
 
     def _fresh(self) -> str:
         self._count += 1
-        return f"{self._operator.name}/bits{self._count}"
+        return f"{self._operator.name}/{'bits' if self._last is None else 'end'}{self._count}"

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
+from pinnace.converter.integers import Dequantised
 from pinnace.converter.primitives import Primitives
 from pinnace.ops.formulas import function
 from pinnace.ops.layout import _keeps_bytes, reshaped_weight
@@ -44,6 +45,8 @@ def turned(b: Primitives, x: ir.Value, perm: Sequence[int]) -> ir.Value:
 
 def _weight(b: Primitives, tensor: ir.TensorProtocol, perm: tuple[int, ...]) -> ir.Value:
     """A weight with dimensions reordered when it is written."""
+    if isinstance(tensor, Dequantised):
+        return b.weight(tensor.turned(perm))
     dims = tensor.shape.numpy()
     if _keeps_bytes(dims, perm):
         return reshaped_weight(b, tensor, tuple(dims[p] for p in perm))

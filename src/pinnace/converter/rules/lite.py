@@ -9,11 +9,12 @@ import numpy as np
 import onnx_ir as ir
 
 from pinnace.converter.primitives import Primitives, number_of
-from pinnace.converter.rules import Rules, images, rules, shapes
+from pinnace.converter.rules import Rules, images, integers, rules, shapes
 from pinnace.ops.formulas import function
 from pinnace.ops.values import Unsupported, Value
 
 assert images
+assert integers
 assert shapes  # their functions are those of the rules
 
 _RELU, _SIGMOID, _RELU6, _ELU, _LEAKY_RELU, _SOFTPLUS, _TANH = 1, 2, 3, 4, 5, 9, 10  # ActivationType
@@ -123,6 +124,9 @@ _ELEMENTWISE: Rules = rules(
     Cast; saturate: input, to: int -> cast(input, datatype(to))
     Softmax: input, axis: int = -1 -> Softmax(input, axis=(axis,))
     LogSoftmax: input, axis: int = -1 -> LogSoftmax(input, axis=axis)
+    QuantizeLinear; saturate output_dtype precision axis: x, y_scale, y_zero_point = None -> in_integers(x, y_scale, y_zero_point)
+    DequantizeLinear; output_dtype: x, x_scale, x_zero_point = None, axis: int = 1 -> meant(x, x_scale, x_zero_point, axis)
+    DynamicQuantizeLinear: x -> in_dynamic_steps(x)
     CumSum: x, axis: int, exclusive: int = 0, reverse: int = 0 ->
         CumSum(x, int32(axis), exclusive=bool(exclusive), reverse=bool(reverse))
     """,

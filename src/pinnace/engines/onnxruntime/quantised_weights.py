@@ -22,7 +22,7 @@ def separate_weights(model: ir.Model, kept: Collection[str]) -> None:
     """
     taken: set[ir.Value] = set()
     for node in list(nodes(model.graph)):
-        weight = node.inputs[0] if node.op_type == "DequantizeLinear" else None
+        weight = _stored(node.inputs[0]) if node.op_type == "DequantizeLinear" else None
         if weight is None or not weight.is_initializer() or weight.dtype is not ir.DataType.INT8:
             continue
         _without_zeros(node)
@@ -31,6 +31,12 @@ def separate_weights(model: ir.Model, kept: Collection[str]) -> None:
         for copy in (node, *_copies(node)):
             for i in (0, 2):
                 _own(model.graph, copy, i, taken)
+
+
+def _stored(weight: ir.Value | None) -> ir.Value | None:
+    """Return a weight before the Transpose for another layout."""
+    node = None if weight is None else weight.producer()
+    return node.inputs[0] if node is not None and node.op_type == "Transpose" else weight
 
 
 def _without_zeros(node: ir.Node) -> None:

@@ -32,6 +32,8 @@ class TableWriter:
         """Lay out a file. Raises TooLarge."""
         self.schema = schema
         self.out = bytearray(4) + schema.identifier.encode()
+        self.layouts: dict[bytes, int] = {}
+        """The place of each layout of fields, which tables share."""
         self.tensors: list[tuple[int, ir.TensorProtocol]] = []
         """Tensors, each with the place of the offset that points to it."""
         self.point(0, self.table(schema.root, root))
@@ -64,10 +66,12 @@ class TableWriter:
         fields = self.schema.tables[name]
         given = [(fields[n], v) for n, v in values.items() if v is not None and v != fields[n].absent]
         places, size = _places(given)
-        slots = [places.get(slot, 0) for slot in range(self.schema.slots[name])]
-        self.out += bytes(-(len(self.out) + 4 + 2 * len(slots)) % 8)
-        vtable = len(self.out)
-        self.out += b"".join(map(_U16.pack, (4 + 2 * len(slots), size, *slots)))
+        slots = [places.get(slot, 0) for slot in range(1 + max(places, default=-1))]
+        layout = b"".join(map(_U16.pack, (4 + 2 * len(slots), size, *slots)))
+        self.out += bytes(-len(self.out) % 8)
+        vtable = self.layouts.setdefault(layout, len(self.out))
+        if vtable == len(self.out):
+            self.out += layout + bytes(-len(layout) % 8)
         at = len(self.out)
         self.out += bytes(size)
         _I32.pack_into(self.out, at, at - vtable)

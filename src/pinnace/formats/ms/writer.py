@@ -12,8 +12,9 @@ from typing import Any
 import onnx_ir as ir
 
 from pinnace.errors import UnsupportedModelError, UnsupportedPrimitive
+from pinnace.formats import packing
 from pinnace.formats.ms import schema, tables
-from pinnace.program import DTYPES, Function, Node, Program, TypeInfo
+from pinnace.program import DTYPES, Function, Node, Program, Quantised, TypeInfo
 
 _NUMBERS = {dtype: number for number, dtype in DTYPES.items()}
 _CONSTANT, _COMPUTED = 0, 2  # Tensor.nodeType
@@ -86,6 +87,8 @@ class _Tables:
                 self._tensor(name, node.types[i] if i < len(node.types) else None)
         for node in function.nodes:
             self.nodes.append(self._node(node))
+        for name, meaning in function.quantised.items():
+            self._quantise(self.tensors[self.places[name]], meaning)
         return {
             "name": function.name,
             "inputIndices": [self.places[i.name] for i in function.inputs],
@@ -106,6 +109,18 @@ class _Tables:
         self.places[name] = len(self.tensors)
         self.tensors.append(tensor)
         return tensor
+
+    @staticmethod
+    def _quantise(tensor: dict[str, Any], meaning: Quantised) -> None:
+        """Write what the integers of a tensor stand for, and pack those of a weight that need few bits."""
+        tensor["quantParams"] = [
+            {"scale": scale, "zeroPoint": zero, "numBits": meaning.bits, "inited": True}
+            for scale, zero in zip(meaning.scale, meaning.zero_point, strict=True)
+        ]
+        if "data" in tensor and meaning.bits not in (8, 16):
+            number = schema.load().enums["WeightQuantCompressType"]["BITPACKING"]
+            tensor["weightQuantCompressType"] = number
+            tensor["data"] = ir.Tensor(packing.bit_packed(tensor["data"].numpy(), meaning.bits))
 
     def _stored(self, name: str, value: ir.TensorProtocol) -> None:
         declared = TypeInfo(value.dtype, tuple(value.shape.numpy()))

@@ -1,0 +1,158 @@
+"""The end of raising to MindSpore Lite's dialect for quantised tensors.
+
+A primitive that reads int8 between `QuantDTypeCast`s, and whose result becomes int8, computes in integers in
+the place of all of them. Weights that float primitives read are only stored in integers.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import onnx_ir as ir
+
+from pinnace.converter.tidy import needed
+from pinnace.formats.packing import STORAGE_ONLY
+from pinnace.ops.channels import quantised_axis
+from pinnace.program import Layout, Node, Quantised
+
+_CAST = "QuantDTypeCast"
+_KIND = "quantType"
+_COMPUTED, _STORED, _DYNAMIC = 5, STORAGE_ONLY[1], 6  # QuantType
+_KERNELS = ("Conv2DFusion", "MatMulFusion", "AddFusion", "AvgPoolFusion", "MaxPoolFusion")
+"""Primitives that compute in integers."""
+_WHOLE = 8
+"""The bits of integers that kernels read."""
+_FLOAT = ir.DataType.FLOAT
+_BIAS = 2
+"""The place of a bias among inputs."""
+
+
+class Dequantised(ir.LazyTensor):
+    """A constant whose floats integers stand for; `order` is that of its dimensions in those."""
+
+    def __init__(self, whole: ir.TensorProtocol, meaning: Quantised, order: Sequence[int] = ()) -> None:
+        self.whole, self.meaning = whole, meaning
+        self.order = tuple(order) or tuple(range(len(whole.shape)))
+        dims = whole.shape.numpy()
+        super().__init__(self._floats, _FLOAT, ir.Shape([dims[i] for i in self.order]), name=whole.name)
+
+    def turned(self, perm: Sequence[int]) -> Dequantised:
+        """Return the constant with its dimensions in another order."""
+        return Dequantised(self.whole, self.meaning, [self.order[i] for i in perm])
+
+    @property
+    def axis(self) -> int | None:
+        """The axis that has a scale for each index."""
+        axis = self.meaning.axis
+        return None if axis is None else self.order.index(axis % len(self.order))
+
+    def stored(self) -> tuple[ir.TensorProtocol, Quantised]:
+        """Return the integers, signed, and what they stand for, with the bits that they need."""
+        whole = self._signed()
+        most = max(int(whole.max(initial=0)), -1 - int(whole.min(initial=0)))
+        bits = most.bit_length() + 1
+        return ir.Tensor(whole, name=self.name), self.meaning._replace(axis=self.axis, bits=bits)
+
+    def _signed(self) -> npt.NDArray[np.signedinteger]:
+        whole = self.whole.numpy().transpose(self.order)
+        if whole.dtype == np.uint8:
+            return np.ascontiguousarray((whole.astype(np.int16) - 128).astype(np.int8))
+        return np.ascontiguousarray(whole.astype(np.int8) if self.whole.dtype is ir.DataType.INT4 else whole)
+
+    def _floats(self) -> ir.TensorProtocol:
+        shape = [-1 if i == self.axis else 1 for i in range(len(self.order))]
+        scale = np.array(self.meaning.scale, np.float32).reshape(shape)
+        zero = np.array(self.meaning.zero_point, np.float32).reshape(shape)
+        return ir.Tensor((self._signed().astype(np.float32) - zero) * scale, name=self.name)
+
+
+class Settled(NamedTuple):
+    """The nodes of a function, its constants as they are stored, and what quantised tensors stand for."""
+
+    nodes: list[Node]
+    parameters: dict[str, ir.TensorProtocol]
+    quantised: dict[str, Quantised]
+
+
+def settled(
+    nodes: Sequence[Node],
+    outputs: Sequence[str],
+    parameters: Mapping[str, ir.TensorProtocol],
+    quantised: Mapping[str, Quantised | None],
+) -> Settled:
+    """Return a function in which primitives compute in integers where they can."""
+    held = {name: x for name, x in parameters.items() if isinstance(x, Dequantised)}
+    known = {name: meaning for name, meaning in quantised.items() if meaning is not None}
+    whole = needed(list(_computed(nodes, outputs, parameters, quantised)), outputs)
+    nodes = [_marked(node, held, quantised) for node in whole]
+    uses = [(name, node, place) for node in nodes for place, name in enumerate(node.inputs) if name in held]
+    wide = {name for name, node, place in uses if not _fits(node, place, held[name])}
+    stored = dict(parameters)
+    computed = {name for name, node, _ in uses if node.attributes.get(_KIND) != _STORED}
+    for name in held.keys() - wide:
+        stored[name], meaning = held[name].stored()
+        known[name] = meaning._replace(bits=_WHOLE) if name in computed else meaning
+    return Settled(nodes, stored, known)
+
+
+def _computed(
+    nodes: Sequence[Node],
+    outputs: Sequence[str],
+    parameters: Mapping[str, ir.TensorProtocol],
+    quantised: Mapping[str, Quantised | None],
+) -> Iterator[Node]:
+    """Yield the nodes, those between casts without these if there is a kernel of integers."""
+    up = {n.outputs[0]: n.inputs[0] for n in nodes if n.primitive == _CAST and n.outputs[0] not in quantised}
+    uses = Counter(name for node in nodes for name in node.inputs) + Counter(outputs)
+    down = {n.inputs[0]: n for n in nodes if n.primitive == _CAST and uses[n.inputs[0]] == 1}
+    made: set[str] = set()
+    for node in nodes:
+        after = down.get(node.outputs[0])
+        if after is not None and node.primitive in _KERNELS and _all_whole(node, up, parameters):
+            made.add(after.outputs[0])
+            inputs = tuple(up.get(name, name) for name in node.inputs)
+            attributes = {**node.attributes, _KIND: _COMPUTED}
+            yield replace(
+                node, inputs=inputs, outputs=after.outputs, types=after.types, attributes=attributes
+            )
+        elif node.outputs[0] not in made:
+            yield node
+
+
+def _all_whole(node: Node, up: Mapping[str, str], parameters: Mapping[str, ir.TensorProtocol]) -> bool:
+    """Return True if all that a node reads is in integers."""
+    for place, name in enumerate(node.inputs):
+        held = parameters.get(name)
+        if held is None and name not in up:
+            return False
+        if held is not None and not (isinstance(held, Dequantised) and _fits(node, place, held, _COMPUTED)):
+            return False
+    return True
+
+
+def _marked(node: Node, held: Mapping[str, Dequantised], quantised: Mapping[str, Quantised | None]) -> Node:
+    """Return a node with the kind of its quantisation."""
+    if _KIND in node.attributes:
+        return node
+    if node.primitive == _CAST:
+        kind = _COMPUTED
+    elif any(quantised.get(name, node) is None for name in node.inputs):
+        kind = _DYNAMIC
+    elif any(name in held and _fits(node, place, held[name]) for place, name in enumerate(node.inputs)):
+        kind = _STORED
+    else:
+        return node
+    return replace(node, attributes={**node.attributes, _KIND: kind})
+
+
+def _fits(node: Node, place: int, held: Dequantised, kind: int = 0) -> bool:
+    """Return True if a node can read a constant in integers: readers know where the channels are."""
+    if held.whole.dtype is ir.DataType.INT32 or place == _BIAS:
+        return held.whole.dtype is ir.DataType.INT32 and (kind or node.attributes.get(_KIND)) == _COMPUTED
+    axis = quantised_axis(node.primitive, place, node.attributes, Layout.NHWC)
+    return held.axis is None or held.axis == axis % len(held.order)

@@ -1,0 +1,115 @@
+"""Quantisation of a model before it is written, by the same steps as `pinnace tune --max-error`."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import onnx_ir as ir
+
+from pinnace import engines
+from pinnace.compiler.graph import compilable
+from pinnace.converter.calibration import Calibration
+from pinnace.errors import ConfigError
+from pinnace.options.target import Target
+from pinnace.quantising import hold
+from pinnace.quantising.form import METHODS, Form
+from pinnace.quantising.integers import channels, rounded
+from pinnace.quantising.operators import Operator, candidates, normalised, weight_of
+from pinnace.quantising.ranges import ranges
+from pinnace.types import Array
+from pinnace.weights.source import Source
+
+_MIXED = range(2, 9)
+"""The bits of weights if their errors decide."""
+
+
+@dataclass(frozen=True)
+class Quantisation:
+    """The choices of a quantisation: "stored" (weights only), "dynamic8" or "int8", and the bits of weights.
+
+    With 0 bits each weight has the fewest with which its relative error is at most `error`. Weights with at
+    most `least_size` elements or `least_channels` output channels, and the operators `skipped`, stay as they
+    are. `notes` is a folder for a table of the operators, or "".
+    """
+
+    method: str
+    bits: int = 8
+    least_size: int = 0
+    least_channels: int = 0
+    skipped: Collection[str] = ()
+    error: float = 0.02
+    notes: str = ""
+    calibration: Calibration | None = None
+
+
+def quantised(model: ir.Model, how: Quantisation, source: Source) -> tuple[str, Sequence[Sequence[Array]]]:
+    """Write steps from and to integers into a graph. Return what was done, and the samples for it.
+
+    Raises ConfigError, and as building a model does.
+    """
+    every = candidates(model, how.method, for_file=True)
+    _check_names(model, how.skipped)
+    chosen = [operator for operator in every if _wanted(operator, how)]
+    bits = {operator.name: _bits_of(operator, how) for operator in chosen}
+    samples: Sequence[Sequence[Array]] = ()
+    found: dict[str, tuple[float, float]] = {}
+    if how.calibration is not None:
+        folder = None if source.folder is None else str(source.folder)
+        graph = compilable(model.clone(), source.name, folder)
+        samples = how.calibration.samples(graph.interface.inputs)
+        if how.method == "int8":
+            found = ranges(graph, engines.choose(Target(), source.name), samples, for_file=True)
+    if how.notes:
+        _note(Path(how.notes), chosen, Form(how.method, (), found), bits)
+    hold(model, Form(how.method, (), found), bits)
+    word = {"stored": f"weights of {how.bits or '2 to 8'} bits"}.get(how.method) or METHODS[how.method]
+    return f"{word}: {len(chosen)} of {len(every)} operators", samples
+
+
+def _check_names(model: ir.Model, names: Collection[str]) -> None:
+    unknown = set(names) - {name for node in model.graph for name in (node.name, node.outputs[0].name)}
+    if unknown:
+        raise ConfigError(
+            f"[common_quant_param] skip_quant_node names {', '.join(sorted(unknown))}, which the model lacks"
+        )
+
+
+def _wanted(operator: Operator, how: Quantisation) -> bool:
+    weight = weight_of(operator.node)
+    if not {operator.node.name, operator.name}.isdisjoint(how.skipped):
+        return False
+    if weight is None:
+        return True
+    scales = weight.shape.numpy()[channels(operator.node)]
+    return weight.size > how.least_size and scales > how.least_channels
+
+
+def _bits_of(operator: Operator, how: Quantisation) -> int:
+    if how.bits or weight_of(operator.node) is None:
+        return how.bits
+    return next((bits for bits in _MIXED if _error(operator, bits) <= how.error), _MIXED[-1])
+
+
+def _error(operator: Operator, bits: int) -> float:
+    """Return the error of a weight in so many bits over its size, in the Euclidean norm."""
+    weight, axis = normalised(operator)[0], channels(operator.node)
+    whole, scales = rounded(weight, axis, bits)
+    shape = [-1 if i == axis else 1 for i in range(weight.ndim)]
+    return float(np.linalg.norm(weight - whole * scales.reshape(shape)) / (np.linalg.norm(weight) + 1e-20))
+
+
+def _note(folder: Path, chosen: Sequence[Operator], form: Form, bits: dict[str, int]) -> None:
+    """Write `quantised.csv`: operators with the bits and error of their weights, and ranges of results."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / "quantised.csv").open("w", newline="") as file:
+        table = csv.writer(file)
+        table.writerow(["operator", "type", "bits", "error", "low", "high"])
+        for one in chosen:
+            known = weight_of(one.node) is not None
+            error = f"{_error(one, bits[one.name]):.3g}" if known else ""
+            row = [one.node.name or one.name, one.node.op_type, bits[one.name] if known else "", error]
+            table.writerow([*row, *form.ranges.get(one.end.name or "", ("", ""))])
