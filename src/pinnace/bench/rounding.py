@@ -103,7 +103,7 @@ class Search:
             part = min(1.0, self._bound / max(one.closeness.error, self._bound))
             expected = part * one.ms + (1 - part) * ms
             method = Form.of(one.way.form).method
-            if part < 1 and method != "bits16" and error < self._bound and expected < _HOPE * best:
+            if part < 1 and error < self._bound and expected < _HOPE * best:
                 promising[method] = min(
                     promising.get(method, (math.inf, one, 0.0)), (expected, one, error), key=lambda x: x[0]
                 )
@@ -136,7 +136,11 @@ class Search:
 
         `base` is the error if the method changes nothing.
         """
-        names = self._names(Form.of(way.form).method)
+        method = Form.of(way.form).method
+        names = self._names(method)
+        if method == "bits16":  # what is no product or convolution stays in 16 bits
+            rest = self._tried(_changing(way, (), names), timed=False)
+            base = self._bound if rest is None else rest.closeness.error
         bound = math.sqrt(max(self._bound**2 - base**2, 0.0))
         groups = self._rated(way, _split([names], _GROUPS), base)
         chosen = _within(groups, bound)

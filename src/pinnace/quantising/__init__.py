@@ -30,7 +30,8 @@ def apply(model: ir.Model, form: Form) -> None:
     for operator in candidates(model, form.method):
         rewrite = _REWRITES.get(form.method)
         if operator.name in kept:
-            keep_wide(operator)
+            if form.method == "bits16":
+                keep_wide(operator)
         elif rewrite is not None:
             rewrite(operator, form)
     model.opset_imports.setdefault("com.microsoft", 1)

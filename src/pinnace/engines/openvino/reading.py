@@ -26,6 +26,7 @@ from pinnace.engines.folding import allowance
 from pinnace.engines.openvino.guards import guard
 from pinnace.engines.openvino.halves import HALVED, keep_halves
 from pinnace.engines.openvino.lacking import unknown, unsupported
+from pinnace.engines.openvino.precise import keep_wide
 from pinnace.engines.openvino.spelling import respell
 from pinnace.engines.protocol import failures
 from pinnace.errors import EngineError, LackingKernelsError
@@ -54,10 +55,6 @@ _PRODUCTS = frozenset(
     )
 )
 
-_PRECISE = "precise_0"
-"""OpenVINO's mark of nodes that keep their type when others are computed in 16 bits (see
-transformations/rt_info of its source); its value is not used."""
-
 
 @dataclass(frozen=True)
 class OpenvinoModel:
@@ -81,12 +78,13 @@ class OpenvinoModel:
         With `narrow`, weights that are multiplied in bfloat16 anyway are constants in bfloat16.
         """
         model = ov.Core().read_model(self.graph)
+        wide = keep_wide(model, self.kept_wide)
         for parameter in model.get_parameters():
             name = parameter.get_friendly_name()
             if name in self.weights:
                 array = weights.get(name, self.weights[name])
                 readers = parameter.output(0).get_target_inputs()
-                is_narrow = narrow and array.dtype == np.float32 and all(map(self._multiplies, readers))
+                is_narrow = narrow and array.dtype == np.float32 and all(_narrows(r, wide) for r in readers)
                 constant = _in_bfloat16(array) if is_narrow else Constant(writable(array), shared_memory=True)
                 constant.set_friendly_name(name)
                 for reader in readers:
@@ -96,16 +94,13 @@ class OpenvinoModel:
         guard(model, {port.name for port in self.interface.inputs})
         if self.halved:
             keep_halves(model)
-        for node in model.get_ops() if self.kept_wide else ():
-            if any(not output.get_names().isdisjoint(self.kept_wide) for output in node.outputs()):
-                node.get_rt_info()[_PRECISE] = ""
         return model
 
-    def _multiplies(self, reader: ov.Input) -> bool:
-        """Return True if a node multiplies by what this input takes, in any precision."""
-        node = reader.get_node()
-        names = {name for output in node.outputs() for name in output.get_names()}
-        return node.get_type_name() in _PRODUCTS and names.isdisjoint(self.kept_wide)
+
+def _narrows(reader: ov.Input, wide: Collection[str]) -> bool:
+    """Return True if a node multiplies by what this input takes, and is none of those kept wide."""
+    node = reader.get_node()
+    return node.get_type_name() in _PRODUCTS and node.get_name() not in wide
 
 
 def _in_bfloat16(array: Array) -> ov.Node:
