@@ -4,7 +4,7 @@
 
 For each of ONNX's operator tests in `CASES`, and a small network, it writes NAME.onnx, NAME.ms, and NAME.npz
 with inputs (x0, x1, ...) and MindSpore Lite's results (y0, y1, ...). Ends with an error if one is not right.
-The network quantised is network_dynamic8 and network_int8 in the folder `quantised`.
+The network quantised, and in float16, is network_dynamic8, network_int8 and network_half in the folder `quantised`.
 """
 
 from __future__ import annotations
@@ -81,9 +81,13 @@ def write_quantised(server: Server, network: bytes, image: np.ndarray, out: Path
     samples.mkdir()
     image.tofile(samples / "image.bin")
     (expected,) = by_onnxruntime(network, [image])
-    for method in ("dynamic8", "int8"):
-        how = Quantisation(method, calibration=Calibration({"image": samples}, 1))
-        options = Conversion(save_type=ModelType.MINDIR_LITE, quantise=how)
+    for method in ("dynamic8", "int8", "half"):
+        how = (
+            Quantisation(method, calibration=Calibration({"image": samples}, 1))
+            if method[-1] == "8"
+            else None
+        )
+        options = Conversion(save_type=ModelType.MINDIR_LITE, quantise=how, half=how is None)
         (path,) = convert(Source.of_buffer(network), None, out / f"network_{method}", options).files
         (given,) = server(path, [image])
         assert np.abs(given - expected).max() < ROUNDED * np.abs(expected).max(), method

@@ -96,6 +96,19 @@ def test_models_that_mindspore_encrypted_are_opened(mode):
     assert "secret" not in str(raised.value)
 
 
+def test_a_ms_that_mindspore_lite_encrypted_is_opened():
+    pytest.importorskip("cryptography")
+    path, golden, model = (
+        DATA / "encrypted" / "softmax_AES-GCM.ms",
+        DATA / "converted" / "softmax_axis_1.npz",
+        Model(),
+    )
+    model.build_from_file(str(path), ModelType.MINDIR_LITE, dec_key=KEY, dec_mode="AES-GCM")
+    with np.load(golden) as known:
+        given = model.predict([known["x0"]])[0].get_data_to_numpy()
+        np.testing.assert_allclose(given, known["y0"], rtol=2e-5, atol=2e-5)
+
+
 def test_nothing_plain_is_left_of_an_encrypted_model(tmp_path):
     pytest.importorskip("cryptography")
     options = Conversion(encrypt=(KEY, "AES-GCM"), check=True)

@@ -5,10 +5,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from onnx import helper, numpy_helper
 from PIL import Image
 
 from pinnace import Converter, FmkType, ModelType
 from pinnace.converter.calibration import Calibration
+from pinnace.converter.convert import Conversion, convert
 from pinnace.errors import ConfigError, NotSupportedError, PinnaceWarning
 from pinnace.formats.ms import reader
 from pinnace.types import DataType, Port
@@ -56,12 +58,32 @@ def test_fewer_bits_take_less_room(tmp_path):
     assert sizes == sorted(sizes, reverse=True)
 
 
-@pytest.mark.parametrize("name", ["dynamic8", "int8"])
+@pytest.mark.parametrize("name", ["dynamic8", "half", "int8"])
 def test_mindspore_lite_runs_the_same(run_model, name):
     golden = np.load(FOLDER / "quantised" / f"network_{name}.npz")
     (given,) = run_model(FOLDER / "quantised" / f"network_{name}.ms", [golden["x0"]])
     # Its kernels round halves of a step otherwise.
     assert np.abs(given - golden["y0"]).max() < 0.02 * np.abs(golden["y0"]).max()
+
+
+def test_weights_beyond_float16_stay(tmp_path, run_model):
+    weight = np.full((8, 16), 1e5, np.float32)
+    graph = helper.make_graph(
+        [helper.make_node("MatMul", ["x", "w"], ["y"]), helper.make_node("Add", ["y", "v"], ["z"])],
+        "g",
+        [helper.make_tensor_value_info("x", 1, [2, 8])],
+        [helper.make_tensor_value_info("z", 1, [2, 16])],
+        [
+            numpy_helper.from_array(weight, "w"),
+            numpy_helper.from_array(np.full((8, 2, 16), 0.1, np.float32), "v"),
+        ],
+    )
+    source = Source.of_buffer(helper.make_model(graph).SerializeToString())
+    options = Conversion(save_type=ModelType.MINDIR_LITE, half=True)
+    (path,) = convert(source, None, tmp_path / "q", options).files
+    x = np.ones((2, 8), np.float32)
+    (given,) = run_model(path, [x])
+    np.testing.assert_allclose(given, np.broadcast_to(x @ weight + np.float16(0.1), given.shape), rtol=1e-6)
 
 
 @pytest.mark.parametrize("name", ["dynamic8", "int8"])

@@ -137,7 +137,7 @@ class Primitives(Builder):
         made = not tensor.name or tensor.name.startswith("%")  # by a builder, which names its own so
         if made or name in self.parameters:
             name = self.new_name()
-        if self.half and tensor.dtype is ir.DataType.FLOAT and not isinstance(tensor, Dequantised):
+        if self.half and self.dialect is Dialect.MINDSPORE and _fits_half(tensor):
             self.parameters[name] = _in_half(tensor)
             return self.named("Cast", name, self.literal(number_of(tensor.dtype)))
         self.parameters[name] = tensor
@@ -245,6 +245,9 @@ class Primitives(Builder):
         nodes, stored, quantised = settled(nodes, outputs, stored, self.quantised)
         read = {name for node in nodes for name in node.inputs}
         parameters = {name: tensor for name, tensor in stored.items() if name in read}
+        for name in self.parameters.keys() & read if self.half else ():  # nodes compute in their own types
+            if _fits_half(parameters[name]):
+                parameters[name] = _in_half(parameters[name])
         return Function(self.function, inputs, outputs, nodes, parameters, quantised=quantised)
 
 
@@ -252,16 +255,19 @@ def _is_small(tensor: ir.TensorProtocol) -> bool:
     return tensor.nbytes <= _SMALL and not isinstance(tensor, Dequantised)
 
 
+def _fits_half(tensor: ir.TensorProtocol) -> bool:
+    """Return True for float32 within the range of float16, which is read for it and given up."""
+    if tensor.dtype is not ir.DataType.FLOAT or isinstance(tensor, Dequantised):
+        return False
+    return bool(np.abs(tensor.numpy()).max(initial=0.0) <= np.finfo(np.float16).max)
+
+
 def _in_half(tensor: ir.TensorProtocol) -> ir.TensorProtocol:
     """A weight in float16, made when it is written."""
-
-    def made() -> ir.TensorProtocol:
-        """Return the weight in float16; numbers beyond its range become infinite."""
-        with np.errstate(over="ignore"):
-            return ir.Tensor(tensor.numpy().astype(np.float16))
-
     shape = ir.Shape(tensor.shape.numpy())
-    return ir.LazyTensor(made, ir.DataType.FLOAT16, shape, name=tensor.name)
+    return ir.LazyTensor(
+        lambda: ir.Tensor(tensor.numpy().astype(np.float16)), ir.DataType.FLOAT16, shape, name=tensor.name
+    )
 
 
 def type_of(x: ir.Value) -> TypeInfo:
