@@ -19,6 +19,18 @@ def test_nodes_may_come_in_any_order():
     np.testing.assert_array_equal(p.computed(p.program(main), A)[0], A * A + A)
 
 
+@pytest.mark.parametrize("weight", ["w", "%1", "%2", "%const0"])
+@pytest.mark.parametrize("given", ["x", "%1", "%const0"])
+def test_names_of_a_file_are_not_those_that_lowering_makes(given, weight):
+    if given == weight:
+        return
+    constants = {weight: [np.float32([1, 1, 1])], "two": np.float32([2, 2, 2])}
+    nodes = f"y = Add {given} {weight}", "z = Mul y two"
+    main = p.function("main", {given: p.VECTOR}, "z", *nodes, **constants)
+    (result,) = p.run(lower(p.program(main)), np.float32([1, 2, 3]))
+    assert result.tolist() == [4, 6, 8]
+
+
 def test_calls_are_inlined():
     main = p.function("main", {"a": p.VECTOR}, "y", "x = call twice a", "y = call twice x")
     twice = p.function("twice", {"v": p.VECTOR}, "w", "w = Add v v")

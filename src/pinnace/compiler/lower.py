@@ -55,6 +55,7 @@ def _traced(program: Program, changing: frozenset[int], shapes: Sequence[Shape],
     """Trace a program; `changing` are the ids of weights on whose values the graph must not depend."""
     builder = Builder(program.layout, changing)
     inputs = entry_inputs(program)
+    builder.taken.update(x.name or "" for x in leaves(inputs))
     if shapes:
         reshape(leaves(inputs), shapes)
     value, effects = _run_main(Tracer(program, builder, not shapes, work), inputs)

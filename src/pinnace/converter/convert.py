@@ -149,7 +149,10 @@ def _place(path: Path, options: Conversion) -> Iterator[Path]:
 def _encrypt(files: Sequence[Path], path: Path, key: bytes, mode: str) -> None:
     """Write the encrypted form of a file to `path`."""
     if len(files) > 1:
-        raise NotSupportedError("models with weights in a file of their own cannot be encrypted")
+        raise NotSupportedError(
+            "encryption is of one file, and more than 1 GiB of weights are in a file of their own: "
+            "leave out the key, or halve the weights by weight_fp16 (--fp16)"
+        )
     beside = files[0].with_name("encrypted")
     with files[0].open("rb") as plain, beside.open("wb") as target:
         encrypt(plain, target, key, mode)

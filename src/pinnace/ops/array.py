@@ -24,6 +24,22 @@ def shape(b: Builder, x: Value) -> Value:
     return tuple(b.dims(x))
 
 
+@function
+def _narrow(b: Builder, *x: Tensor) -> tuple[Tensor, ...]:
+    """Operands without an Expand to the shape of another: MindSpore wants it, and ONNX does not."""
+    for i, wide in enumerate(x):
+        node = wide.producer()
+        if node is None or node.op_type != "Expand" or node.inputs[0] is None:
+            continue
+        other = (*x[:i], node.inputs[0], *x[i + 1 :])
+        dims = [(b.shape(v), b.shape(w)) for v, w in zip(x, other, strict=True)]
+        if any(None in d for pair in dims for d in pair):
+            continue
+        before, after = (np.broadcast_shapes(*side) for side in zip(*dims, strict=True))
+        x = other if after == before else x
+    return x
+
+
 formulas(
     __name__,
     """
@@ -55,7 +71,9 @@ formulas(
         count = len(axis)
         least = np.iinfo(np.int64).min
         Slice(x, [-1] * count, [least] * count, [axis(a, x) for a in axis], [-1] * count)
-    Select SelectV2 Where: condition, x: Value, y: Value -> Where(cast(condition, BOOL), *promoted(x, y))
+    Select SelectV2 Where: condition, x: Value, y: Value ->
+        # Where.
+        Where(*narrow(cast(condition, BOOL), *promoted(x, y)))
     TensorShape DynamicShape: x -> vector(dims(x))
     TExt: x -> transpose(x, range(rank(x))[::-1])
     Tile Repeat: x, dims: Dims ->

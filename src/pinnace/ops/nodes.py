@@ -38,6 +38,8 @@ class Nodes:
     def __init__(self, changing: Container[int] = ()) -> None:
         """`changing` are the ids of weights that will hold other values: these may decide nothing."""
         self.initializers: dict[str, ir.Value] = {}
+        self.taken: set[str] = set()
+        """The names of the graph's inputs."""
         self.origins: tuple[str, ...] = ()
         """The name of the node that is lowered; before it those of nodes whose result it replaces."""
         self.asked: set[ir.Value] = set()
@@ -88,9 +90,10 @@ class Nodes:
         return tuple(node.outputs)
 
     def fresh(self) -> str:
-        """A name that nothing else has."""
+        """A name that nothing else has: of weights none begins so, and those of inputs are left out."""
         self._names += 1
-        return f"%{self._names}"
+        name = f"%{self._names}"
+        return self.fresh() if name in self.taken else name
 
     def constant(self, array: npt.ArrayLike, dtype: npt.DTypeLike | None = None) -> ir.Value:
         """A constant tensor; equal ones are one value."""
@@ -101,7 +104,7 @@ class Nodes:
             most = bounds.MADE + _OF_WEIGHTS * self._read
             if self._made > most:
                 raise Unsupported(f"needs constants that take more than {most >> 20} MiB together")
-            name = f"%const{len(self._constants)}"
+            name = self.fresh()
             value = ir.Value(
                 name=name,
                 const_value=ir.tensor(data, name=name),
@@ -116,6 +119,7 @@ class Nodes:
         known = self._weights.get(id(tensor))
         if known is None:
             name = tensor.name or self.fresh()
+            name = f"weight{name}" if name.startswith("%") else name
             while name in self.initializers:
                 name = f"{name}_{self.fresh()}"
             known = ir.Value(

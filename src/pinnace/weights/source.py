@@ -234,7 +234,8 @@ class Source:
         if self.folder is None:
             raise ModelFormatError(
                 f"{self.name}: the weights of {name!r} are in another file, {location!r}; "
-                "set the path of the model with [model_file] mindir_path"
+                "set the path of the model with [model_file] mindir_path. An encrypted model must be one "
+                "file: weights beside it are used where they lie, and there they are encrypted"
             )
         path = self.folder / location
         try:

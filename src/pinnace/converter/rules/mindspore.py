@@ -51,6 +51,41 @@ def _typed(b: Primitives, results: Any, *types: tuple[ir.DataType, Sequence[int 
 
 
 @function
+def _chosen_of(b: Primitives, *x: ir.Value) -> ir.Value:
+    """A Where; MindSpore Lite's Select wants operands of one shape."""
+    whole = shapes.declared_shape(b)
+    if whole is None:
+        return b.op("Select", *x)
+    wide = [v if b.shape(v) == whole else _widened(b, v, whole) for v in x]
+    return b.op("Select", *wide)
+
+
+def _widened(b: Primitives, x: ir.Value, shape: tuple[int, ...]) -> ir.Value:
+    y = b.op("BroadcastTo", x, shape)
+    y.type, y.shape = x.type, ir.Shape(shape)
+    b.declare(y)
+    return y
+
+
+@function
+def _split_evenly(b: Primitives, x: ir.Value, axis: int, count: int) -> tuple[ir.Value, ...]:
+    """A Split into equal parts."""
+    dims: list[Any] = list(b.shape(x))
+    dims[axis] = dims[axis] and dims[axis] // count
+    parts: tuple[ir.Value, ...] = _typed(
+        b, b.ops("Split", count, x, axis, count), *[(b.dtype(x), dims)] * count
+    )
+    return parts
+
+
+@function
+def _in_pairs_of(b: Primitives, both: Sequence[int]) -> tuple[tuple[int, int], ...]:
+    """Return the padding before and after each dimension."""
+    rank = len(both) // 2
+    return tuple((int(both[i]), int(both[i + rank])) for i in range(rank))
+
+
+@function
 def _shifted(b: Primitives, x: ir.Value, by: ir.Value, left: bool) -> ir.Value:
     """A BitShift; bits shifted by a number that is no place in an element are gone, but for the sign."""
     width = b.dtype(x).bitwidth
@@ -124,7 +159,7 @@ _ELEMENTWISE: Rules = rules(
             raise Unsupported("takes the bits of floats, which no primitive does, and only those of integers can be written")
         Cast(input, number(to))
     Max("Maximum") Min("Minimum") Sum("Add"): primitive, *inputs -> folded(primitive, *inputs)
-    Where: condition, X, Y -> Select(condition, X, Y)
+    Where: condition, X, Y -> chosen_of(condition, X, Y)
     Identity: x -> x
     Dropout; seed ratio: data, ratio: Value = None, training_mode: bool = False ->
         if training_mode:
@@ -200,6 +235,8 @@ _SHAPES: Rules = rules(
         sizes = sizes_of(input, split, axis)
         if len(sizes) == 1:
             return input
+        if min(sizes) == max(sizes):
+            return split_evenly(input, axis, len(sizes))
         whole = shape(input)
         dims = [[size if i == axis % len(whole) else n for i, n in enumerate(whole)] for size in sizes]
         typed(ops("SplitWithSize", len(sizes), input, sizes, axis), *[(dtype(input), d) for d in dims])
@@ -212,6 +249,8 @@ _SHAPES: Rules = rules(
         both = both_sides(known(pads), axes, rank(data))
         if min(both) < 0:
             raise Unsupported("cuts")
+        if mode == "constant" and is_float(data) and known(filled) is not None and known(filled) == 0:
+            return op("Pad", data, paddings=in_pairs_of(both))
         if mode == "constant":
             return PadV3(data, last_first(both), filled)
         raise Unsupported("is no constant padding")
