@@ -19,6 +19,7 @@ from pinnace.cli import cache, logs
 from pinnace.cli.bench import bench
 from pinnace.cli.compile import compile_models
 from pinnace.cli.convert import convert
+from pinnace.cli.cpp import cpp
 from pinnace.cli.devices import devices
 from pinnace.cli.exec import exec_command
 from pinnace.cli.inspect import inspect
@@ -79,6 +80,7 @@ app.command()(devices)
 app.command()(quickstart)
 app.command()(shard)
 app.command()(convert)
+app.command()(cpp)
 app.command(
     no_args_is_help=True,
     # Options after the script belong to the script.
