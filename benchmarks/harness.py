@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import statistics
 import subprocess
 import sys
@@ -14,12 +15,14 @@ Figures = dict[str, float]
 def in_turn(contestants: Mapping[str, Sequence[str]], rounds: int) -> dict[str, list[Figures]]:
     """Run each contestant's command once a round, A B A B ..., so that a drift of the machine meets all.
 
-    A command prints one line of JSON: its figures. A first round is thrown away.
+    A command is one of Python, or begins with the path of a program. It prints one line of JSON: its
+    figures. A first round is thrown away.
     """
     runs: dict[str, list[Figures]] = {name: [] for name in contestants}
     for turn in range(rounds + 1):
         for name, command in contestants.items():
-            done = subprocess.run([sys.executable, *command], capture_output=True, text=True, check=False)
+            program = [] if os.path.isabs(command[0]) else [sys.executable]
+            done = subprocess.run([*program, *command], capture_output=True, text=True, check=False)
             if done.returncode:
                 raise SystemExit(f"{name} failed:\n{done.stderr}")
             if turn:

@@ -17,7 +17,7 @@ import onnxruntime as ort
 
 from pinnace import Context, Model, ModelType
 
-_NOTHING = '<ir_version: 10, opset_import: ["": 20]> g (float[1,16] x) => (float[1,16] y) { y = Identity(x) }'
+NOTHING = '<ir_version: 10, opset_import: ["": 20]> g (float[1,16] x) => (float[1,16] y) { y = Identity(x) }'
 
 
 def main(arguments: list[str]) -> None:
@@ -26,7 +26,7 @@ def main(arguments: list[str]) -> None:
     parser.add_argument("--runs", type=int, default=20_000)
     options = parser.parse_args(arguments)
     os.environ["PINNACE_CACHE_DIR"] = "off"
-    data = ir.to_proto(ir.from_onnx_text(_NOTHING)).SerializeToString()
+    data = ir.to_proto(ir.from_onnx_text(NOTHING)).SerializeToString()
     chosen = ort.SessionOptions()
     chosen.intra_op_num_threads = 1
     session = ort.InferenceSession(data, chosen, providers=["CPUExecutionProvider"])
