@@ -150,6 +150,34 @@ def test_rules_apply_where_they_pay(monkeypatch, tmp_path, ratio, settings, coun
         assert ("; rules: average_pool 1 (measured on this machine)" in origin.facts["why"]) == bool(count)
 
 
+@pytest.mark.parametrize(("openvino", "form"), [(1.0, "weights of 16 bits"), (1.5, None)])
+def test_weights_are_held_in_16_bits_where_that_pays(monkeypatch, tmp_path, openvino, form):
+    """On any processor, from the cache too."""
+    pytest.importorskip("openvino")
+    monkeypatch.setenv("PINNACE_CACHE_DIR", str(tmp_path / "cache"))
+    store, time = Store(tmp_path / "cache", 1 << 30), {"call": [((), 0.0)]}
+    rates = {
+        (engine, FP32, 1): time | {"vector": [((), picoseconds)]}
+        for engine, picoseconds in (("onnxruntime", 1.0), ("openvino", openvino))
+    }
+    profile_store.keep(store, MachineProfile("", rates))
+    random = np.random.default_rng(3)
+    weight, x = random.normal(size=(2, 256, 256)).astype(np.float32)
+    text = "g (float[1,256] x, float[256,256] w) => (float[1,256] y) { y = MatMul(x, w) }"
+    proto = onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["" : 17]> {text}')
+    proto.graph.initializer.append(numpy_helper.from_array(weight, "w"))
+    del proto.graph.input[1]
+    onnx.save(proto, tmp_path / "model.onnx")
+    wanted = x[:1] @ (weight.astype(np.float16) if form else weight).astype(np.float32)
+    for cache in "written", "loaded":
+        target = Target(threads=1, precision=HALF)
+        origin = Origin(tmp_path / "model.onnx", None, lambda _, made_for=target: made_for, Settings())
+        (y,) = origin.build().execution().run([x[:1]])
+        assert (origin.facts["cache"], origin.facts.get("form")) == (cache, form)
+        # Rounded weights change results by 3e-4; another order of sums in float32 by 1e-7.
+        assert np.linalg.norm(y - wanted) < 1e-5 * np.linalg.norm(wanted)
+
+
 def test_the_table_is_that_of_the_processor(monkeypatch):
     def say(openvino, onnxruntime):
         monkeypatch.setattr(processor, "features", lambda: frozenset(openvino))

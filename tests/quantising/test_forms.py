@@ -196,7 +196,7 @@ def test_the_text_of_a_form_gives_it_back():
 
 def test_a_form_that_does_not_build_leaves_the_model_as_it_is(products):
     blocks = Form("weights8").text  # OpenVINO has no such product
-    with pytest.warns(match="runs as it is, not in the form that was tuned"):
+    with pytest.warns(match="runs as it is, without fewer bits"):
         executable = origin(products, blocks, provider="openvino").build()
     try:
         assert executable.info["engine"].startswith("openvino")

@@ -44,7 +44,7 @@ class Chooser:
             choice = _chosen(recipe, self._store)._asdict()
             self._new = made_for, choice
         engine = engines.named(choice["provider"])
-        target = replace(recipe.target, precision=choice["precision"])
+        target = replace(recipe.target, precision=choice["precision"], form=choice.get("form", ""))
         return replace(recipe, engine=engine, target=target), choice["why"]
 
     def remember(self) -> None:
@@ -80,16 +80,19 @@ def _chosen(recipe: Recipe, store: Store | None) -> EngineChoice:
     from pinnace.engines.openvino.lacking import unsupported
     from pinnace.engines.rule import by_rule
     from pinnace.engines.speed.choice import EngineChoice, chosen
+    from pinnace.quantising.form import Form
 
     target = recipe.target
     default = EngineChoice(by_rule(target), target.precision, "by rule: no figures for this CPU")
     if has_collectives(graph.model):
         return default._replace(why="by rule: one rank's part of a model")
     precisions = (HALF, FP32) if target.precision == HALF and sixteen_bit_type() else (FP32,)
-    choice = chosen(graph.model.graph, target, precisions, profile(store)) or default
-    if HALF not in precisions:  # the build says so, if 16 bits are preferred
+    # New values of weights would not be rounded, and a plan says itself what is.
+    halves = target.precision == HALF and not (recipe.variable or recipe.plan)
+    choice = chosen(graph.model.graph, target, precisions, profile(store), halves) or default
+    if HALF not in precisions and not choice.form:  # the build says so, if 16 bits are preferred
         choice = choice._replace(precision=target.precision)
     if choice.provider == "openvino" and (lacks := unsupported(graph.model)):
         names = ", ".join(one.name for one in lacks)
-        return EngineChoice("onnxruntime", choice.precision, f"openvino lacks {names}; {choice.why}")
-    return choice
+        return choice._replace(provider="onnxruntime", why=f"openvino lacks {names}; {choice.why}", form="")
+    return choice._replace(form=Form(choice.form).text) if choice.form else choice

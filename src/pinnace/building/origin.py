@@ -260,7 +260,7 @@ class Origin:
             recipe = self._recipe
             if recipe.target.form:
                 self._recipe = replace(recipe, target=replace(recipe.target, form=""))
-                warn(f"{self.source.name} runs as it is, not in the form that was tuned: {error}")
+                warn(f"{self.source.name} runs as it is, without fewer bits: {error}")
                 return self._build_somewhere()
             here = recipe.target.device == "cpu"  # never fall back silently from an accelerator to the CPU
             other = engines.other(recipe.engine) if here else None

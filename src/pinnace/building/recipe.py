@@ -52,8 +52,15 @@ class Recipe:
 
         Raises ModelFormatError, UnsupportedModelError and ConfigError.
         """
-        if self.held:
-            return self.held.pop()
+        graph = self.held.pop() if self.held else self._lowered(variable)
+        if self.target.form and not graph.variable:
+            from pinnace import quantising
+            from pinnace.quantising.form import Form
+
+            quantising.apply(graph.model, Form.of(self.target.form))
+        return graph
+
+    def _lowered(self, variable: Collection[str]) -> Compilable:
         with self.stages.timed("imports"):
             import_onnx_ir()
             from pinnace import formats
@@ -66,11 +73,6 @@ class Recipe:
             shapes = self.shapes or shapes_of(read, target.input_shape, source.name)
         with self.stages.timed("lowering"):
             graph = compilable(read, source.name, folder, variable, self.plan, target.output_type, shapes)
-        if target.form and not graph.variable:
-            from pinnace import quantising
-            from pinnace.quantising.form import Form
-
-            quantising.apply(graph.model, Form.of(target.form))
         if shapes:
             self.check_whole(graph)
         return graph

@@ -16,6 +16,7 @@ from pinnace.errors import ArgumentValueError
 
 Layout = Literal["NCHW", "NHWC"]
 
+
 @dataclass(frozen=True)
 class Preparation:
     """Conversion of pixels to values: value = (pixel * scale - mean) / std, pixel in 0..255.

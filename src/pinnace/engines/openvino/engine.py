@@ -10,7 +10,7 @@ import numpy as np
 import openvino as ov
 
 from pinnace.engines.openvino import session
-from pinnace.engines.openvino.executable import OpenvinoExecutable, name_parts
+from pinnace.engines.openvino.executable import Held, OpenvinoExecutable, name_parts
 from pinnace.engines.openvino.reading import OpenvinoModel, encoded, writable
 from pinnace.engines.protocol import TENSORS, Compiled, Executable, Refitter
 from pinnace.errors import EngineError
@@ -23,6 +23,10 @@ if TYPE_CHECKING:
 
 BLOB = "model.blob"
 """The file name of the compiled model in a cache entry."""
+
+_MODEL = "model.xml"
+"""That of a model to be compiled, with its weights beside it. What OpenVINO (2026.4) exports of a model with
+float16 weights runs as slowly as with float32, so such a model is compiled when it is loaded."""
 
 
 class Openvino:
@@ -43,18 +47,26 @@ class Openvino:
         """Compile a graph, and store OpenVINO's export: the optimised model with its weights."""
         encoded_graph = encoded(graph, source)
         (folder / TENSORS).mkdir()
-        model = _compiled(encoded_graph, {}, target)
-        (folder / BLOB).write_bytes(model.export_model().getvalue())
+        if encoded_graph.halved:
+            ov.serialize(encoded_graph.read({}), folder / _MODEL)
+        else:
+            model = _compiled(encoded_graph, {}, target)
+            (folder / BLOB).write_bytes(model.export_model().getvalue())
         return Compiled(graph.interface, tuple(encoded_graph.first_state), ())
 
     def load(self, compiled: Compiled, source: Source, target: Target, folder: Path) -> Executable:
         """Map an exported model; OpenVINO packs its weights again, in memory of this process."""
-        blob = np.memmap(folder / BLOB, np.uint8, "r")
+        whole = folder / _MODEL
+        held: Held = {}
         try:
-            model = session.compiled(ov.Tensor(writable(blob), shared_memory=True), target)
+            if whole.exists():
+                model = session.compiled(session.core().read_model(whole), target)
+            else:
+                held = np.memmap(folder / BLOB, np.uint8, "r")
+                model = session.compiled(ov.Tensor(writable(held), shared_memory=True), target)
         except session.FAILURES as error:
             raise EngineError(f"{source.name}: OpenVINO cannot load what it compiled: {error}") from None
-        return OpenvinoExecutable(model, compiled.interface, compiled.first_state, target, blob)
+        return OpenvinoExecutable(model, compiled.interface, compiled.first_state, target, held)
 
     def refitter(
         self, graph: Compilable, source: Source, target: Target, kept: tuple[Compiled, Path] | None

@@ -7,9 +7,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import openvino as ov
 
-_DECOMPRESSION = "decompression_0"
-"""OpenVINO's mark of conversions that are left to the run; its value is not used."""
-
 HALVED = "pinnace.halved"
 """Key of a graph's metadata: there are float16 weights to keep as they are."""
 
@@ -26,9 +23,11 @@ def keep_halves(model: ov.Model) -> None:
     from openvino import opset13 as ops
     from openvino.op.util import Variable, VariableInfo
 
+    from pinnace.engines.openvino.marks import kept_compressed
+
     for node in model.get_ops():
         if node.get_type_name() == "Convert" and node.input_value(0).get_node().get_type_name() == "Constant":
-            node.get_rt_info()[_DECOMPRESSION] = ""
+            kept_compressed(node)
     info = VariableInfo()
     info.data_shape, info.data_type = ov.PartialShape([1, 1, 1, 16]), ov.Type.f32
     info.variable_id = HALVED

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from functools import cache
-from typing import Any
 
 import numpy as np
 import openvino as ov
 from openvino import opset1
 from openvino import opset13 as opset
 
-_MARK = "DisablePrecisionConversion_0"
-_OLDER = "precise_0"
-"""The mark before OpenVINO 2026; its value is not used."""
+from pinnace.engines.openvino.marks import kept_wide
 
 _FUSED = frozenset(("Add", "Clamp", "Elu", "HSwish", "Multiply", "PRelu", "Relu", "Sigmoid", "Swish"))
 """Types of nodes that OpenVINO computes with the convolution before them, which must have its type (2026.4
@@ -25,15 +21,6 @@ _MERGED = {
     "GroupConvolution": ("BatchNormInference", "Multiply"),
 }
 """Types of nodes that lose their marks when OpenVINO merges them with readers of these types."""
-
-_MARKED = """<net name="m" version="11"><layers>
-<layer id="0" name="x" type="Parameter" version="opset1"><data shape="1" element_type="f32"/>
-<rt_info><attribute name="DisablePrecisionConversion" version="0" value="dynamic:f16"/></rt_info>
-<output><port id="0" precision="FP32"><dim>1</dim></port></output></layer>
-<layer id="1" name="y" type="Result" version="opset1">
-<input><port id="0" precision="FP32"><dim>1</dim></port></input></layer>
-</layers><edges><edge from-layer="0" from-port="0" to-layer="1" to-port="0"/></edges></net>"""
-"""A model in OpenVINO's format: only its reader makes marks, which Python can pass on."""
 
 
 def keep_wide(model: ov.Model, names: Collection[str]) -> set[str]:
@@ -48,7 +35,7 @@ def keep_wide(model: ov.Model, names: Collection[str]) -> set[str]:
     ]
     for node in named:
         for part in (*_parts(node), *_fused(node)):
-            marked.add(_marked(part).get_name())
+            marked.add(kept_wide(part).get_name())
             if part.get_type_name() in _MERGED:
                 _set_apart(part)
             elif part.get_type_name() == "Softmax":
@@ -65,16 +52,16 @@ def _set_apart(node: ov.Node) -> None:
     slope = opset.constant(np.ones(1, np.float32))
     for place, value in enumerate(node.input_values()):
         if value.get_node().get_type_name() == "Transpose":
-            node.input(place).replace_source_output(_marked(opset.prelu(value, slope)).output(0))
+            node.input(place).replace_source_output(kept_wide(opset.prelu(value, slope)).output(0))
     for reader in node.output(0).get_target_inputs():
         if reader.get_node().get_type_name() in _MERGED[node.get_type_name()]:
-            reader.replace_source_output(_marked(opset.prelu(node, slope)).output(0))
+            reader.replace_source_output(kept_wide(opset.prelu(node, slope)).output(0))
 
 
 def _renew(softmax: ov.Node) -> None:
     """Write a Softmax as OpenVINO's plugin for CPUs does, which loses the mark when it does so."""
     axis = softmax.get_attributes()["axis"] % softmax.get_output_partial_shape(0).rank.get_length()
-    renewed = _marked(opset1.softmax(softmax.input_value(0), axis))
+    renewed = kept_wide(opset1.softmax(softmax.input_value(0), axis))
     renewed.set_friendly_name(softmax.get_friendly_name())
     softmax.output(0).replace(renewed.output(0))
 
@@ -99,16 +86,3 @@ def _fused(node: ov.Node) -> list[ov.Node]:
         readers = (reader.get_node() for output in part.outputs() for reader in output.get_target_inputs())
         found += [one for one in readers if one.get_type_name() in _FUSED]
     return found[1:]
-
-
-def _marked(node: ov.Node) -> ov.Node:
-    key, mark = _mark()
-    node.set_rt_info(mark, key)
-    return node
-
-
-@cache
-def _mark() -> tuple[str, Any]:
-    """Return the key and value by which OpenVINO knows nodes that keep their type."""
-    known = ov.Core().read_model(_MARKED.encode()).get_parameters()[0].get_rt_info()
-    return (_MARK, known[_MARK]) if _MARK in known else (_OLDER, "")

@@ -26,6 +26,7 @@ from pinnace.engines.folding import allowance
 from pinnace.engines.openvino.guards import guard
 from pinnace.engines.openvino.halves import HALVED, keep_halves
 from pinnace.engines.openvino.lacking import unknown, unsupported
+from pinnace.engines.openvino.marks import kept_compressed
 from pinnace.engines.openvino.precise import keep_wide
 from pinnace.engines.openvino.spelling import respell
 from pinnace.engines.protocol import failures
@@ -44,9 +45,6 @@ _SHARED = frozenset("bfiu?BHIQhqlLe")
 
 _MIN_ALLOWANCE = 1 << 20
 """Bytes of a folded result that must be allowed: OpenVINO has no setting to limit them."""
-
-_DECOMPRESSION = "decompression_0"
-"""OpenVINO's mark of a conversion that must not be folded."""
 
 _PRODUCTS = frozenset(
     (
@@ -107,9 +105,7 @@ def _in_bfloat16(array: Array) -> ov.Node:
     """Return a constant in half the memory, rounded as OpenVINO would, that is converted where it is read."""
     rounded = array.astype(DataType.BFLOAT16.to_numpy()).view(np.uint16)
     tensor = ov.Tensor(rounded, ov.Shape(list(array.shape)), ov.Type.bf16)
-    wide = opset.convert(Constant(tensor, shared_memory=False), "f32")
-    wide.get_rt_info()[_DECOMPRESSION] = ""
-    return wide
+    return kept_compressed(opset.convert(Constant(tensor, shared_memory=False), "f32"))
 
 
 def encoded(graph: Compilable, source: Source | None = None) -> OpenvinoModel:

@@ -23,6 +23,7 @@ from pinnace.ops.values import Unsupported
 
 _Floats = npt.NDArray[np.floating]
 
+
 class _Transform(NamedTuple):
     """The matrices B^T, G and A^T, for the data, the kernel and the results of a tile."""
 
