@@ -6,6 +6,7 @@ Usage: python tools/make_operator_types.py
   those that do not allow all.
 * src/pinnace/engines/onnxruntime/types.json: operator -> type variable -> the types that have kernels, where some
   have none. float16 counts as one that has where a schema allows it: onnxruntime itself puts casts around such nodes.
+* src/pinnace/formats/attributes.json: operator -> attribute -> its type, of all operator sets.
 
 Variables are those of the operator set that lowerings write. In others they differ only where no type depends on it,
 and kernels do not lose types from one set to the next.
@@ -69,6 +70,17 @@ def main() -> None:
         n: lacking for n, s in schemas.items() if (lacking := _lacking(s, kernels[_WRITTEN_AS.get(n, n)]))
     }
     _write(_PACKAGE / "engines" / "onnxruntime" / "types.json", table)
+    _write(_PACKAGE / "formats" / "attributes.json", _attributes())
+
+
+def _attributes() -> dict[str, dict[str, str]]:
+    """The types of attributes by operator; where versions differ (Cast, LpPool) that of the newest."""
+    found: dict[str, dict[str, str]] = defaultdict(dict)
+    every = sorted(onnx.defs.get_all_schemas_with_history(), key=lambda s: (s.name, s.since_version))
+    for schema in every:
+        if not schema.domain:
+            found[schema.name] |= {name: a.type.name for name, a in schema.attributes.items()}
+    return found
 
 
 def _variable(formal: onnx.defs.OpSchema.FormalParameter) -> str:

@@ -10,6 +10,11 @@ outputs = model.predict([mslite.Tensor(image)])
 import importlib
 from typing import TYPE_CHECKING
 
+from pinnace.deferred import on_use
+
+with on_use("ipaddress"):  # urllib needs it for addresses in URLs, and pathlib needs urllib: 2 ms
+    import pathlib  # noqa: F401
+
 from pinnace.api.model import Model
 from pinnace.errors import (
     ArgumentTypeError,
@@ -30,7 +35,6 @@ from pinnace.errors import (
 )
 from pinnace.options.context import Context
 from pinnace.options.older import AscendDeviceInfo, CPUDeviceInfo, DeviceInfo, GPUDeviceInfo
-from pinnace.serving.stats import Stats
 from pinnace.tensors import memory
 from pinnace.tensors.tensor import Arrays, Outputs, Tensor, TensorMeta
 from pinnace.types import DataType, Format, ModelGroupFlag, ModelType
@@ -53,6 +57,7 @@ if TYPE_CHECKING:
     from pinnace.api.infer import LiteInfer
     from pinnace.api.runner import ModelParallelRunner, RunnerConfig
     from pinnace.engines.steps import OperatorTime, Profile
+    from pinnace.serving.stats import Stats
 
 _LATER = {
     "api.converter": ("Converter", "FmkType"),
@@ -61,6 +66,7 @@ _LATER = {
     "api.infer": ("LiteInfer",),
     "api.runner": ("ModelParallelRunner", "RunnerConfig"),
     "engines.steps": ("OperatorTime", "Profile"),
+    "serving.stats": ("Stats",),
 }
 """Modules that a process which runs one model does not need, and the names in them."""
 

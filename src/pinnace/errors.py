@@ -11,7 +11,8 @@ import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
+
+from pinnace.records import dataclass
 
 
 class PinnaceError(Exception):

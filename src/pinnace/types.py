@@ -6,15 +6,18 @@ marked.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
+from pinnace.records import dataclass
 from pinnace.shapes import Shape, Sizes, named
 
-Array = npt.NDArray[np.generic]
+if TYPE_CHECKING:
+    import numpy.typing as npt  # which takes 0.5 ms
+
+Array = np.ndarray[tuple[Any, ...], np.dtype[np.generic]]
 Buffer = bytes | bytearray | memoryview
 """The bytes of a model file."""
 

@@ -180,7 +180,7 @@ def test_weights_beside_the_graph_are_part_of_the_content(cache, tmp_path, targe
     "change",
     [
         lambda patch: patch.setattr(choices, "identity", lambda: "another one"),
-        lambda patch: patch.setattr(choices, "code", lambda: "another version of Pinnace"),
+        lambda patch: patch.setattr(choices, "code", lambda _: "another version of Pinnace"),
         lambda patch: patch.setattr(engines, "installed", lambda: {"onnxruntime": "1", "openvino": "2"}),
         lambda patch: patch.setattr("pinnace.building.cached.usable_core_count", lambda: CORES + 1),
     ],

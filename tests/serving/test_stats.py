@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from pinnace.errors import ArgumentValueError
-from pinnace.serving.stats import Stats, Tally, latency
+from pinnace.serving.stats import Stats, latency
+from pinnace.serving.tally import Tally
 
 
 def test_a_histogram_of_known_times():

@@ -6,7 +6,6 @@ import os
 import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Future
 from dataclasses import replace
 from functools import wraps
 from pathlib import Path
@@ -27,20 +26,22 @@ from pinnace.errors import (
 from pinnace.options import arguments
 from pinnace.options.arguments import check_type
 from pinnace.serving.pool import Workers
-from pinnace.serving.stats import Stats
 from pinnace.serving.threads import WorkerGroup
 from pinnace.tensors.given import Given, check_inputs
 from pinnace.tensors.resizing import check_resize, limited, resized, shapes_to_build
-from pinnace.tensors.showing import Shown
 from pinnace.tensors.tensor import Outputs, Tensor, TensorMeta, tensors_of
 from pinnace.types import Port
 
 if TYPE_CHECKING:
+    from concurrent.futures import Future
+
     from pinnace.building.origin import Origin
     from pinnace.cache.handover import Offer
     from pinnace.engines.protocol import Executable
     from pinnace.engines.steps import Profile
     from pinnace.serving.batching import Batching
+    from pinnace.serving.stats import Stats
+    from pinnace.tensors.showing import Shown
 
 
 def _none_by_default(method: Callable[[Any, Any], str]) -> Callable[[Any, Any], str]:
@@ -73,6 +74,8 @@ class BaseModel(EngineOwner):
         return f"model_path: {self._model_path}{note}."
 
     def _shown(self) -> Shown:
+        from pinnace.tensors.showing import Shown  # programs show no models
+
         live = self._live
         if live is None:
             return Shown(type(self).__name__, ["closed" if self._closed else "not built"])

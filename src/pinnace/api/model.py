@@ -26,7 +26,6 @@ from pinnace.options.settings import Settings
 from pinnace.options.table import BEFORE, BUFFER
 from pinnace.options.target import Target
 from pinnace.types import Buffer, ModelGroupFlag, ModelType
-from pinnace.weights.encryption import MODES, check_key, decrypted
 
 if TYPE_CHECKING:
     from pinnace.cache.choices import Tuning
@@ -134,6 +133,8 @@ class Model(BaseModel):
         rest: tuple[ModelType, Context | None, str, Mapping[str, object] | None],
     ) -> None:
         """Build an encrypted model, without the compile cache: its entries can be read by others."""
+        from pinnace.weights.encryption import decrypted
+
         model_type, context, config_path, config_dict = rest
         options = {**(config_dict or {}), "ms_cache": {"serialize_path": "off"}}
         self._build(decrypted(data, key, mode, name), model_type, context, config_path, options)
@@ -237,6 +238,8 @@ def _checked_key(key: object, mode: object, parallel: object) -> bytes | None:
     check_type("dec_key", key, bytes)
     check_type("dec_mode", mode, str)
     check_type("dec_num_parallel", parallel, int)
+    from pinnace.weights.encryption import MODES, check_key  # few models are encrypted
+
     if not mode:
         raise ArgumentValueError("dec_mode must not be empty string!")
     if mode not in MODES:

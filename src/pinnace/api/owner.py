@@ -7,13 +7,15 @@ import threading
 import weakref
 from abc import ABC, abstractmethod
 from types import TracebackType
-from typing import Never, Self
+from typing import TYPE_CHECKING, Never, Self
 
 from pinnace.errors import ArgumentTypeError
-from pinnace.serving.stats import Stats
 from pinnace.tensors.given import Given
-from pinnace.tensors.showing import Shown
 from pinnace.tensors.tensor import Arrays, Outputs
+
+if TYPE_CHECKING:
+    from pinnace.serving.stats import Stats
+    from pinnace.tensors.showing import Shown
 
 _lock = threading.Lock()
 _owners: weakref.WeakSet[EngineOwner] = weakref.WeakSet()

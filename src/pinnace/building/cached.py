@@ -53,7 +53,7 @@ class Contents:
         from pinnace.cache.key import key_of
 
         made_for = recipe.engine.name, recipe.target, recipe.variable, recipe.plan, recipe.shapes
-        return key_of(self.whole(refers), *made_for)
+        return key_of(self.whole(refers), *made_for, store=self._store)
 
     def _digest(self, file: str) -> str:
         """Return the digest of a file of the model, "" for the model file. Notes it in the store."""
@@ -137,4 +137,4 @@ class Tunings:
 
         versions = map(" ".join, engines.installed().items())
         whole = self._contents.whole(store.refers(self._contents.file))
-        return environment_of(whole, versions, usable_core_count())
+        return environment_of(store, whole, versions, usable_core_count())

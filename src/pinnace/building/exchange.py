@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 import numpy as np
 
 from pinnace.errors import ArgumentValueError, DataMismatchError, ModelStateError, NotSupportedError
+from pinnace.log import Log
+from pinnace.records import dataclass
 from pinnace.shapes import Shape
 from pinnace.tensors.tensor import Tensor
 from pinnace.types import Array, DataType
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pinnace.engines.steps import Profile
     from pinnace.weights.lora import Pair
 
-_log = logging.getLogger("pinnace.weights")
+_log = Log("pinnace.weights")
 
 Install = Callable[..., None]
 """Replaces the running executables by these, one for each device."""

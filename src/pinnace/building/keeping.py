@@ -9,19 +9,20 @@ from __future__ import annotations
 
 import atexit
 import json
-import logging
 import os
 import sys
 import threading
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pinnace.errors import PinnaceError
+from pinnace.log import Log
 from pinnace.machine.cgroup import usable_memory
+from pinnace.records import dataclass
 
 if TYPE_CHECKING:
     import subprocess
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from pinnace.building.recipe import Recipe
     from pinnace.cache.store import Store
 
-_log = logging.getLogger("pinnace.build")
+_log = Log("pinnace.build")
 
 _COPIES = 3  # of the weights: one here, two in the helper, where onnxruntime optimises and packs them
 _MOST = 64  # models that wait to be kept; further ones are not

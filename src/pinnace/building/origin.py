@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import logging
 import os
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
@@ -19,6 +18,7 @@ from pinnace.building.ranks import is_whole, joined, warn_of_ranks
 from pinnace.building.recipe import Recipe
 from pinnace.deferred import import_onnx_ir
 from pinnace.errors import EngineError, LackingKernelsError, collected_warnings, warn
+from pinnace.log import Log
 from pinnace.machine.cores import usable_core_count
 from pinnace.options.settings import Settings
 from pinnace.options.table import AFTER, BEFORE, LATENCY, MEMORY
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 TargetFor = Callable[["Tuning | None"], Target]
 """Returns the target to build for, given the tuning of the model on this machine."""
 
-_log = logging.getLogger("pinnace.build")
+_log = Log("pinnace.build")
 
 # Formats, compiler and engines are imported on use: processes that only fork workers or print help must not
 # pay for them.

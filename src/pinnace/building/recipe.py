@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pinnace.building.stages import Stages
 from pinnace.deferred import import_onnx_ir
 from pinnace.errors import NotSupportedError, warn
+from pinnace.log import Log
 from pinnace.options.target import Target
+from pinnace.records import dataclass
 from pinnace.shapes import Shape
 from pinnace.types import ModelType
 
@@ -23,7 +24,7 @@ if TYPE_CHECKING:  # loading from the cache needs no compiler
     from pinnace.engines.protocol import Compiled, Engine, Executable
     from pinnace.weights.source import Source
 
-_log = logging.getLogger("pinnace.build")
+_log = Log("pinnace.build")
 
 _LARGE = 1e9  # bytes of a model whose stages are logged when they begin: they take seconds
 

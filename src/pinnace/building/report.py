@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 import onnx_ir as ir
@@ -14,6 +13,7 @@ from pinnace.engines.onnxruntime.kernels import lacking
 from pinnace.errors import UnsupportedModelError, UnsupportedPrimitive
 from pinnace.formats import kind_of
 from pinnace.program import Program
+from pinnace.records import dataclass
 from pinnace.types import ModelType, Port
 from pinnace.weights.source import Source
 

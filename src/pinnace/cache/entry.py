@@ -15,7 +15,7 @@ import math
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -25,6 +25,7 @@ import numpy as np
 from pinnace.cache.folder import check_owner
 from pinnace.cache.notes import Record, sealed, unsealed
 from pinnace.engines.protocol import TENSORS, Compiled, FileWeight
+from pinnace.records import dataclass
 from pinnace.types import Array, DataType, Format, Interface, Port
 from pinnace.weights.digest import digest_of_file
 

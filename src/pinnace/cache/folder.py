@@ -23,9 +23,9 @@ _SUBFOLDERS = (
     *("entries", "tensors", "refers", "known", "choices", "chosen"),
     *("machine", "models", "new", "locks"),
 )
-_OWN = re.compile(r"[0-9a-f]{64}(-[0-9a-f]{64})?")  # digests, see `pinnace.weights.digest`
+_OWN = r"[0-9a-f]{64}(-[0-9a-f]{64})?"  # digests, see `pinnace.weights.digest`
 _NEW = "build-"
-_LEFT = re.compile(f"{_NEW}[a-z0-9_]{{8}}")  # as tempfile names it
+_LEFT = f"{_NEW}[a-z0-9_]{{8}}"  # as tempfile names it
 _UNFINISHED = f"{_TAG}."
 _PATIENCE = 10.0  # seconds; locks of the folder are held for milliseconds
 
@@ -58,7 +58,7 @@ class Folder:
     def things(self, subfolder: str) -> list[Path]:
         """Return the contents of a subfolder with names of the cache's own form."""
         try:
-            return [path for path in (self.root / subfolder).iterdir() if _OWN.fullmatch(path.name)]
+            return [path for path in (self.root / subfolder).iterdir() if re.fullmatch(_OWN, path.name)]
         except FileNotFoundError:
             return []
 
@@ -106,7 +106,7 @@ class Folder:
     def _sweep(self) -> None:
         """Remove the folders of killed processes; the caller holds the lock "new"."""
         for path in self.subfolder("new").iterdir():
-            if _LEFT.fullmatch(path.name):
+            if re.fullmatch(_LEFT, path.name):
                 with suppress(OSError):  # its writer is alive, or it was removed meanwhile
                     remove_abandoned(path)
 

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+from pinnace.cache import known
 from pinnace.machine.processor import identity
 from pinnace.options.target import Target
 from pinnace.weights.digest import digest
 from pinnace.weights.source import Source
+
+if TYPE_CHECKING:
+    from pinnace.cache.store import Store
 
 _PACKAGES = ("compiler", "distributed", "engines", "formats", "machine", "ops", "quantising", "weights")
 """The packages of Pinnace that affect the result of a build."""
@@ -38,12 +44,13 @@ def key_of(
     variable: Iterable[str],
     plan: Mapping[str, str],
     shapes: Sequence[tuple[int, ...]] = (),
+    store: Store | None = None,
 ) -> str:
     """Return the key of a model (`whole`, from `whole_of`) compiled by an engine for a target.
 
     `variable` are the exchangeable weights, on whose values nothing depends. `plan` maps node names to
     element types; `shapes` are those of the inputs if they are not the file's. Threads and cores are not part
-    of the key, as they are set on loading; nor is how the engine was chosen.
+    of the key, as they are set on loading; nor is how the engine was chosen. `store` is for `code`.
     """
     made_for = (engine, target.device, target.precision, identity(), *sorted(variable))
     if plan:
@@ -53,13 +60,30 @@ def key_of(
         made_for += tuple(filter(None, (target.gains, target.rules)))
     if shapes:
         made_for += ("\n", repr(shapes))
-    return digest("\0".join((whole, *made_for, code())).encode())
+    return digest("\0".join((whole, *made_for, code(store))).encode())
 
 
 @cache
-def code() -> str:
-    """Return a digest of the source code that affects builds."""
+def code(store: Store | None) -> str:
+    """Return a digest of the source code that affects builds; `store`, if there is one, remembers it."""
     root = Path(__file__).parents[1]
-    found = (file for package in _PACKAGES for file in (root / package).rglob("*"))
-    files = sorted(file for file in found if file.suffix in (".py", ".json"))
-    return digest(b"\0".join(file.read_bytes() for file in files))
+    files = sorted(entry.path for package in _PACKAGES for entry in _files(root / package))
+    folders = {os.path.dirname(file) for file in files}
+    states = [os.stat(place) for place in (str(root), *folders, *files)]
+    times = max(s.st_mtime_ns for s in states), max(s.st_ctime_ns for s in states)
+    state = states[0].st_dev, states[0].st_ino, sum(s.st_size for s in states), *times
+    found = known.find(store, state) if store else None
+    if found is None:
+        found = digest(b"\0".join(Path(file).read_bytes() for file in files))
+        if store:
+            known.keep(store, state, found)
+    return found
+
+
+def _files(folder: str | Path) -> Iterator[os.DirEntry[str]]:
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            if entry.name.endswith((".py", ".json")):
+                yield entry
+            elif entry.is_dir() and entry.name != "__pycache__":
+                yield from _files(entry.path)

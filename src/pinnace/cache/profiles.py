@@ -50,17 +50,17 @@ def keep(store: Store, measured: MachineProfile) -> None:
 
 def chosen(store: Store, content: str, made_for: tuple[str, ...]) -> dict[str, str] | None:
     """Return what was chosen for a model file (`content`, its digest) and a target; None if nothing was."""
-    found = notes.find(store.folder, _CHOSEN, _name(content, made_for))
+    found = notes.find(store.folder, _CHOSEN, _name(store, content, made_for))
     return found if isinstance(found, dict) else None
 
 
 def remember(store: Store, content: str, made_for: tuple[str, ...], choice: dict[str, str]) -> None:
     """Store what was chosen. Raises OSError."""
-    notes.keep(store.folder, _CHOSEN, _name(content, made_for), choice)
+    notes.keep(store.folder, _CHOSEN, _name(store, content, made_for), choice)
 
 
-def _name(content: str, made_for: tuple[str, ...]) -> str:
-    return f"{content}-{digest(chr(0).join((*made_for, _place(), code())).encode())}"
+def _name(store: Store, content: str, made_for: tuple[str, ...]) -> str:
+    return f"{content}-{digest(chr(0).join((*made_for, _place(), code(store))).encode())}"
 
 
 def _place() -> str:

@@ -7,7 +7,6 @@ import re
 import sys
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
 from typing import BinaryIO, Protocol
@@ -19,6 +18,7 @@ from PIL import Image, UnidentifiedImageError
 from pinnace.cli.picture import Layout, Preparation, read_picture
 from pinnace.errors import ArgumentValueError
 from pinnace.machine.cgroup import usable_memory
+from pinnace.records import dataclass
 from pinnace.shapes import Shape, is_free, named, takes
 from pinnace.types import Array, DataType, Format
 

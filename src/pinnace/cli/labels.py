@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pinnace.cli.console import table
 from pinnace.errors import ArgumentValueError
+from pinnace.records import dataclass
 from pinnace.types import Array
 
 if TYPE_CHECKING:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import Literal
 
@@ -13,6 +12,7 @@ from PIL import Image
 
 from pinnace.converter.pictures import opened
 from pinnace.errors import ArgumentValueError
+from pinnace.records import dataclass
 
 Layout = Literal["NCHW", "NHWC"]
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import typer
 
 from pinnace.cli.numbers import counts, rates, usual_counts
+from pinnace.records import dataclass
 
 
 @dataclass(frozen=True)

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 
 import onnx_ir as ir
 
 from pinnace.compiler import outputs
-from pinnace.compiler import plan as plans
 from pinnace.compiler.entry import STATE, graph_inputs
 from pinnace.compiler.nodes import nodes
 from pinnace.compiler.reshaping import compare, infer_all, loosen, reshape, shape_of
 from pinnace.compiler.variable import HELD_BACK, Variable, chosen, variables
 from pinnace.errors import ConfigError, UnsupportedModelError, UnsupportedPrimitive
-from pinnace.ops.collective import DOMAIN
+from pinnace.ops.nodes import DOMAIN
 from pinnace.program import Dialect, Layout, Program
+from pinnace.records import dataclass
 from pinnace.shapes import Shape, named_shapes
 from pinnace.types import DataType, Format, Interface, Port
 
@@ -61,7 +60,9 @@ def compilable(
     ids = frozenset(id(tensor) for tensors in exchanged.values() for tensor in tensors)
     model = _lowered(graph, ids, shapes) if isinstance(graph, Program) else graph
     if plan:
-        plans.apply(model, plan, name, _producers(graph) if isinstance(graph, Program) else {})
+        from pinnace.compiler.plan import apply  # few models have one
+
+        apply(model, plan, name, _producers(graph) if isinstance(graph, Program) else {})
     states = [i for i in model.graph.inputs if STATE in i.metadata_props]
     pairs = tuple((i.name or "", i.metadata_props[STATE]) for i in states)
     hidden = {name for pair in pairs for name in pair} | set(model.graph.initializers)

@@ -16,9 +16,9 @@ from pinnace.compiler.work import Work
 from pinnace.errors import UnsupportedModelError, UnsupportedPrimitive
 from pinnace.ops import quantisation
 from pinnace.ops.builder import Builder
-from pinnace.ops.collective import DOMAIN
 from pinnace.ops.families import find
 from pinnace.ops.inference import OPSET, infer
+from pinnace.ops.nodes import DOMAIN
 from pinnace.ops.values import AlwaysRaises, Closure, Effects, Unsupported, Value, flatten
 from pinnace.program import Program
 from pinnace.shapes import Shape

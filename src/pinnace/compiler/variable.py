@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import difflib
 import math
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 
 import onnx_ir as ir
 
 from pinnace.errors import ConfigError
 from pinnace.program import Program
+from pinnace.records import dataclass
 
 HELD_BACK = "pinnace.held_back"
 """Metadata key of a model whose graph would be another if its exchangeable weights were not."""
@@ -90,6 +89,8 @@ def chosen(graph: Program | ir.Model, name: str, wanted: Collection[str]) -> Wei
 
 def nearest(name: str, known: Iterable[str]) -> str:
     """Return the end of a message that names those most similar to an unknown name."""
+    import difflib  # only errors need it
+
     near = difflib.get_close_matches(name, list(known), n=3, cutoff=0.5)
     return f"; the nearest are {', '.join(map(repr, near))}" if near else ""
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -18,6 +17,7 @@ from pinnace.converter.raising import raised
 from pinnace.errors import NotSupportedError
 from pinnace.program import Dialect
 from pinnace.quantising.likeness import Likeness
+from pinnace.records import dataclass
 from pinnace.types import Array, ModelType
 from pinnace.weights.encryption import decrypted, encrypt
 from pinnace.weights.source import Source

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -20,6 +19,7 @@ from pinnace.quantising.form import METHODS, Form
 from pinnace.quantising.integers import channels, rounded
 from pinnace.quantising.operators import Operator, candidates, normalised, weight_of
 from pinnace.quantising.ranges import ranges
+from pinnace.records import dataclass
 from pinnace.types import Array
 from pinnace.weights.source import Source
 

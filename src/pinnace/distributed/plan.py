@@ -12,8 +12,8 @@ from pinnace.compiler.graph import Compilable, port
 from pinnace.compiler.nodes import inner_graphs, nodes
 from pinnace.distributed.steps import Collective, Partition, Plan, Segment, Step, Wait
 from pinnace.errors import UnsupportedModelError, UnsupportedPrimitive
-from pinnace.ops.collective import DOMAIN
 from pinnace.ops.inference import infer, opset_of
+from pinnace.ops.nodes import DOMAIN
 from pinnace.types import Interface, Port
 
 KINDS = ("AllReduce", "AllGather", "ReduceScatter", "Broadcast", "AllToAll", "Exchange", "Barrier")

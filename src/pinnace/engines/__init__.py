@@ -9,7 +9,6 @@ from pathlib import Path
 from pinnace.engines.protocol import Engine
 from pinnace.engines.rule import by_rule
 from pinnace.errors import DeviceUnavailableError
-from pinnace.machine.accelerators import cards
 from pinnace.options.devices import ENGINES
 from pinnace.options.target import Target
 from pinnace.tensors.memory import DeviceMemory
@@ -52,6 +51,7 @@ def missing(target: Target) -> str:
     Raises `ArgumentValueError` for an unknown provider.
     """
     from pinnace.engines.onnxruntime import providers
+    from pinnace.machine.accelerators import cards
 
     lacking = providers.missing(target)
     if all(card.id != target.device_id for card in cards(target.device)):

@@ -27,24 +27,26 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 import onnx_ir as ir
 
 from pinnace.errors import ModelFormatError
 from pinnace.program import Quantised
+from pinnace.records import dataclass
 from pinnace.weights.source import Source
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
 
 Row = Mapping[str, Any]
 """`scale`, `zeroPoint`, `varCorr`, `meanCorr` and `numBits` of one channel."""
 STORAGE_ONLY = (2, 4)
 """The `QuantType`s of nodes that compute with dequantised weights."""
-Bytes = npt.NDArray[np.uint8]
-Floats = npt.NDArray[np.float32]
-Integers = npt.NDArray[np.int32]
+Bytes = np.ndarray[tuple[Any, ...], np.dtype[np.uint8]]
+Floats = np.ndarray[tuple[Any, ...], np.dtype[np.float32]]
+Integers = np.ndarray[tuple[Any, ...], np.dtype[np.int32]]
 
 _EXPANSION, _DECODED = 320, 64
 """Maximum of elements per stored byte: one-bit weights that are nearly all equal reached 278. FSE elements

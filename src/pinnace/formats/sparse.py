@@ -11,7 +11,6 @@ from collections.abc import Sequence
 
 import numpy as np
 import onnx
-from onnx import numpy_helper
 
 from pinnace.errors import ModelFormatError
 from pinnace.formats.protos import inner_graphs
@@ -48,7 +47,7 @@ def _dense(sparse: onnx.SparseTensorProto, budget: int, name: str) -> onnx.Tenso
             f"{what} lies in another file, which is not read: store it in the model, or dense"
         )
     try:
-        values, indices = map(numpy_helper.to_array, parts)
+        values, indices = map(onnx.numpy_helper.to_array, parts)
         shape = tuple(sparse.dims)
         if min(shape, default=1) < 0 or math.prod(shape) * values.itemsize > budget:
             raise ModelFormatError(
@@ -61,4 +60,4 @@ def _dense(sparse: onnx.SparseTensorProto, budget: int, name: str) -> onnx.Tenso
         array.reshape(-1)[places] = values
     except (ValueError, TypeError, IndexError) as error:
         raise ModelFormatError(f"{what} is damaged: {error}") from None
-    return numpy_helper.from_array(array, sparse.values.name)
+    return onnx.numpy_helper.from_array(array, sparse.values.name)

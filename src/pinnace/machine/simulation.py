@@ -10,10 +10,9 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from pinnace.errors import ConfigError, DeviceUnavailableError
-from pinnace.machine.accelerators import VISIBLE, Card, visible
+from pinnace.records import dataclass
 
 VARIABLE = "PINNACE_SIMULATE"
 KINDS = ("gpu", "ascend")
@@ -68,6 +67,8 @@ def simulated(kind: str, device_id: int) -> Simulated | None:
     left = _left(kind, count)
     if device_id >= len(left):
         there = f"makes {kind}:0 to {kind}:{count - 1}"
+        from pinnace.machine.accelerators import VISIBLE
+
         if len(left) < count:
             there += f", of which {VISIBLE[kind]}={os.environ[VISIBLE[kind]]!r} leaves {len(left)}"
         raise DeviceUnavailableError(f"{kind}:{device_id} is not available: {VARIABLE} {there}")
@@ -76,6 +77,8 @@ def simulated(kind: str, device_id: int) -> Simulated | None:
 
 def _left(kind: str, count: int) -> list[int]:
     """Return the simulated devices that the visibility variable selects, in its order."""
+    from pinnace.machine.accelerators import VISIBLE, Card, visible  # few machines simulate devices
+
     devices = [Card(kind, number, str(number), 0) for number in range(count)]
     return [int(card.name) for card in visible(devices, os.environ.get(VISIBLE[kind]))]
 

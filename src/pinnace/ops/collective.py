@@ -16,12 +16,10 @@ from typing import Any, Literal
 import onnx_ir as ir
 
 from pinnace.ops.builder import Builder
+from pinnace.ops.nodes import DOMAIN
 from pinnace.ops.table import Arguments, Ints, Tensor, Tensors, primitive
 from pinnace.ops.values import Unsupported, Value
 from pinnace.program import Dialect
-
-DOMAIN = "pinnace.distributed"
-"""Domain of the nodes at which ranks meet."""
 
 _MODES = {0: "sum", 1: "max", 2: "min", 3: "prod", 4: "sum"}
 """MindSpore Lite's `ReduceMode` -> what ranks do; the first, the mean, is a sum that is divided."""

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from pinnace.ops.table import shared
-
-shared(
-    """
+NAMES = """
     Abs AllGather Assign AssignAdd BinaryCrossEntropy BroadcastTo Ceil Cos Depend Elu Equal Erf FillV2
-    Flatten Floor FloorDiv FloorMod GLU Gather GatherD GatherNd Greater GreaterEqual IsFinite LeakyRelu
-    Less LessEqual Log Log1p LogSoftmax LogicalAnd LogicalNot LogicalOr NLLLoss Neg NonZero NotEqual
-    OnesLike PartialFusion RaggedRange Range Reciprocal ReverseSequence ReverseV2 Round Rsqrt ScatterNd
+    Flatten Floor FloorDiv FloorMod GLU Gather GatherD GatherNd Greater GreaterEqual IsFinite LeakyRelu Less
+    LessEqual Log Log1p LogSoftmax LogicalAnd LogicalNot LogicalOr NLLLoss Neg NonZero NotEqual OnesLike
+    PartialFusion RaggedRange Range Reciprocal ReverseSequence ReverseV2 Round Rsqrt ScatterNd
     ScatterNdUpdate Select SigmoidCrossEntropyWithLogits Sin SmoothL1Loss SoftmaxCrossEntropyWithLogits
     SparseSoftmaxCrossEntropyWithLogits Sqrt Square Squeeze Switch TensorScatterAdd Tril Triu Unique
     UnsortedSegmentSum Unstack ZerosLike
-    """
-)
+"""

@@ -15,6 +15,9 @@ from pinnace import bounds
 from pinnace.ops import schemas
 from pinnace.ops.values import Unsupported, Value
 
+DOMAIN = "pinnace.distributed"
+"""Domain of the nodes at which ranks meet (`collective`)."""
+
 ORIGIN = "pinnace.origin"
 """Key of what a node notes of itself: the names of the nodes of the file that it was made for."""
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Mapping
 from functools import cache
-from importlib import resources
+from pathlib import Path
 from typing import NamedTuple
 
 import onnx_ir as ir
@@ -42,7 +42,7 @@ class _Schema(NamedTuple):
 
 @cache
 def _schemas() -> dict[str, _Schema]:
-    table = json.loads(resources.files(__package__).joinpath("schemas.json").read_text())
+    table = json.loads(Path(__file__).with_name("schemas.json").read_text())
     return {name: _Schema(*row) for name, row in table.items()}
 
 

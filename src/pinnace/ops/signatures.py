@@ -13,15 +13,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
 from functools import cache
-from importlib import resources
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import onnx_ir as ir
 
 from pinnace.program import Dialect
+from pinnace.records import dataclass
 
 GIVEN = object()
 """The default of what every file gives."""
@@ -100,7 +100,7 @@ def _row(dialect: Dialect, name: str) -> dict[str, Any] | None:
 
 @cache
 def _text() -> str:
-    return resources.files(__package__).joinpath("signatures.jsonl").read_text(encoding="utf-8")
+    return Path(__file__).with_name("signatures.jsonl").read_text(encoding="utf-8")
 
 
 def same(value: object, default: object) -> bool:

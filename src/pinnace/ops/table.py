@@ -37,7 +37,6 @@ from __future__ import annotations
 import inspect
 import typing
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from types import NoneType, UnionType
 from typing import Any, Literal, Self, TypeVar
@@ -49,6 +48,7 @@ from pinnace.ops import binding, signatures
 from pinnace.ops.builder import Builder
 from pinnace.ops.values import Effects, Unsupported, Value
 from pinnace.program import Dialect
+from pinnace.records import dataclass
 
 Tensor = ir.Value
 Tensors = tuple[ir.Value, ...]
@@ -359,12 +359,6 @@ def _enter(row: Primitive) -> None:
     if (row.dialect, row.name) in TABLE:
         raise ValueError(f"{row.name} is defined twice for dialect {row.dialect.value}")
     TABLE[row.dialect, row.name] = row
-
-
-def shared(names: str) -> None:
-    """Enter the rows of MindSpore's primitives (names parted by blanks) for MindSpore Lite's of that name."""
-    for name in names.split():
-        _enter(replace(TABLE[Dialect.MINDSPORE, name], dialect=Dialect.LITE))
 
 
 def lowered(b: Builder, name: str, *inputs: Value) -> Value:

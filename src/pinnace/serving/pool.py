@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future
 from contextlib import suppress
 from time import monotonic, perf_counter_ns
 from typing import TYPE_CHECKING, TypeVar
@@ -17,8 +16,7 @@ from pinnace.errors import (
     warn,
 )
 from pinnace.machine.cores import bound
-from pinnace.serving import stats
-from pinnace.serving.request import Blocking, Request, Submitted
+from pinnace.serving.request import Blocking, Request
 from pinnace.serving.threads import WorkerGroup, WorkerThreads
 from pinnace.serving.visit import visits, visits_once
 from pinnace.serving.worker import Worker
@@ -26,8 +24,11 @@ from pinnace.serving.worker import Worker
 T = TypeVar("T")
 
 if TYPE_CHECKING:  # importing an engine is slow, and every process imports this module
+    from concurrent.futures import Future
+
     from pinnace.engines.protocol import Executable
     from pinnace.serving.batching import Batching
+    from pinnace.serving.stats import Stats
     from pinnace.types import Array
 
 
@@ -151,6 +152,8 @@ class Workers(WorkerThreads):
 
         Raises as `run` does, except for errors of the run itself.
         """
+        from pinnace.serving.submitted import Submitted
+
         request = Submitted(arrays, present, self.withdraw, self.run_now)
         self.enqueue(request)
         return request
@@ -184,11 +187,13 @@ class Workers(WorkerThreads):
             self._adopt()
 
     @visits
-    def stats(self) -> stats.Stats:
+    def stats(self) -> Stats:
         """Return counts of requests and workers."""
+        from pinnace.serving.stats import Stats, latency
+
         with self._lock:
             tallies = [worker.tally for worker in self._workers]
-            return stats.Stats(
+            return Stats(
                 workers=len(tallies),
                 busy=len(tallies) - len(self._idle()),
                 queued=len(self._waiting),
@@ -197,7 +202,7 @@ class Workers(WorkerThreads):
                 refused=self._refused,
                 withdrawn=self._withdrawn,
                 batches=sum(t.batches for t in tallies),
-                latency=stats.latency(tallies),
+                latency=latency(tallies),
                 seconds=monotonic() - self._began,
             )
 

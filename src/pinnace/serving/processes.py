@@ -14,13 +14,13 @@ import tempfile
 import threading
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
 import numpy as np
 
 from pinnace.errors import DeviceUnavailableError, EngineError
+from pinnace.records import dataclass
 from pinnace.serving.control import Control, Message, as_error, ports_of
 from pinnace.serving.crew import Place, PlaceLostError, T, Take
 from pinnace.serving.slots import DTypes, Slot

@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cache
 from itertools import accumulate
 
 from pinnace.errors import ArgumentValueError
 from pinnace.html import table
+from pinnace.records import dataclass
+from pinnace.serving.tally import BITS, STEPS, Tally
 
 _NS = 1e6  # of a millisecond
-_BITS = 5
-"""A power of 2 is divided into 2**_BITS equal steps, so that a step is at most 1/32 of its values."""
-_STEPS = (65 - _BITS) << _BITS  # up to 2**64 ns
-
-
 def _longest(step: int) -> int:
     """Return the longest time in nanoseconds of a step of the histogram."""
-    shift = max(0, (step >> _BITS) - 1)
-    return ((step - (shift << _BITS) + 1) << shift) - 1
+    shift = max(0, (step >> BITS) - 1)
+    return ((step - (shift << BITS) + 1) << shift) - 1
 
 
 @dataclass(frozen=True, repr=False)
@@ -111,30 +108,9 @@ class Stats:
         return table(type(self).__name__, [*counts, *times, ("per second", f"{self.qps:.4g}")])
 
 
-class Tally:
-    """Counts of one worker; only one thread at a time writes them."""
-
-    __slots__ = ("batches", "failed", "steps", "total")
-
-    def __init__(self) -> None:
-        self.failed = self.batches = self.total = 0
-        self.steps = [0] * _STEPS
-
-    @property
-    def served(self) -> int:
-        """Number of served requests."""
-        return sum(self.steps)
-
-    def count(self, nanoseconds: int) -> None:
-        """Count a served request."""
-        self.total += nanoseconds
-        shift = nanoseconds.bit_length() - 6  # literals for _BITS: each prediction waits for this
-        self.steps[(shift << 5) + (nanoseconds >> shift) if shift > 0 else nanoseconds] += 1
-
-
 @cache
 def _bounds() -> tuple[float, ...]:
-    return tuple(_longest(step) / _NS for step in range(_STEPS))
+    return tuple(_longest(step) / _NS for step in range(STEPS))
 
 
 def latency(tallies: Iterable[Tally]) -> Latency:

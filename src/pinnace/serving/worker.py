@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import threading
 from collections.abc import Sequence
 from queue import SimpleQueue
@@ -10,8 +9,9 @@ from time import perf_counter_ns
 from typing import TYPE_CHECKING
 
 from pinnace.errors import DataMismatchError, EngineError
+from pinnace.log import Log
 from pinnace.serving.request import Request
-from pinnace.serving.stats import Tally
+from pinnace.serving.tally import Tally
 from pinnace.shapes import takes
 
 if TYPE_CHECKING:
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from pinnace.types import Array
 
 
-_log = logging.getLogger("pinnace.predictions")
-_log.addHandler(logging.NullHandler())  # a caller gets the error, so nothing is printed by default
+_log = Log("pinnace.predictions")  # a caller gets the error too
+_DEBUG = 10  # logging.DEBUG
 
 
 def log_failure(arrays: Sequence[Array], error: BaseException) -> None:
@@ -47,7 +47,7 @@ class Worker:
         self.within = 0  # nested requests of callbacks since the last queued request
         self.executable = executable
         self._execution = executable.execution()
-        self._logs = _log.isEnabledFor(logging.DEBUG)
+        self._logs = bool(_log.isEnabledFor(_DEBUG))
 
     @property
     def idle(self) -> bool:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import cast
 
 import numpy as np
 
 from pinnace.errors import DataMismatchError
+from pinnace.records import dataclass
 from pinnace.shapes import Shape, allowed, is_free, takes, written
 from pinnace.tensors.given import Given, SupportsArray, check_inputs, to_numpy
 from pinnace.tensors.tensor import Tensor

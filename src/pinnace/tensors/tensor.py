@@ -5,10 +5,9 @@ from __future__ import annotations
 import re
 from abc import abstractmethod
 from collections.abc import Sequence
-from typing import Any, SupportsIndex, TypeVar, overload
+from typing import TYPE_CHECKING, Any, SupportsIndex, TypeVar, overload
 
 import numpy as np
-import numpy.typing as npt
 
 from pinnace.errors import ArgumentTypeError, ArgumentValueError, DataMismatchError
 from pinnace.html import table
@@ -18,6 +17,9 @@ from pinnace.tensors.attributes import Attributes, check_shape
 from pinnace.tensors.memory import DeviceMemory, place
 from pinnace.tensors.storage import Kind
 from pinnace.types import Array, DataType, Format, Port
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
 
 __all__ = ["DataType", "Format", "Tensor", "TensorMeta"]
 _SHOWN = 4

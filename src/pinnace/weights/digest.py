@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import mmap
 import os
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from blake3 import blake3
@@ -26,6 +25,8 @@ def digest(data: memoryview | bytes) -> str:
 
     if len(starts) == 1:
         return blake3(part(0)).hexdigest()
+    from concurrent.futures import ThreadPoolExecutor  # small files need none
+
     with ThreadPoolExecutor(min(len(os.sched_getaffinity(0)), len(starts))) as pool:
         return blake3(b"".join(pool.map(part, starts))).hexdigest()
 

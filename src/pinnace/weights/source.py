@@ -6,19 +6,20 @@ import math
 import mmap
 import os
 import sys
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 from weakref import WeakValueDictionary
 
 import numpy as np
-import numpy.typing as npt
 
 from pinnace.errors import ModelFormatError
+from pinnace.records import dataclass
 from pinnace.types import Buffer, DataType
 from pinnace.weights.shared import shared
 
 if TYPE_CHECKING:
+    import numpy.typing as npt
     import onnx_ir as ir
 
 # onnx-ir is imported when a tensor is made: models from the compile cache do not need it.

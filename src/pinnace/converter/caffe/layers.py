@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from math import prod
 from typing import Any
 
@@ -19,6 +18,7 @@ from pinnace.converter.caffe.prototxt import Message
 from pinnace.errors import ModelFormatError
 from pinnace.ops.builder import Builder
 from pinnace.ops.values import Unsupported
+from pinnace.records import dataclass
 
 
 @dataclass(frozen=True)

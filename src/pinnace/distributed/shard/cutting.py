@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
@@ -35,7 +35,8 @@ from pinnace.distributed.shard.costs import (
 from pinnace.distributed.shard.products import prepare_products
 from pinnace.distributed.steps import Partition
 from pinnace.errors import ConfigError, UnsupportedModelError, UnsupportedPrimitive
-from pinnace.ops.collective import DOMAIN
+from pinnace.ops.nodes import DOMAIN
+from pinnace.records import dataclass
 from pinnace.weights.digest import digest
 from pinnace.weights.source import SMALL, Source
 

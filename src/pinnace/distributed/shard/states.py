@@ -6,9 +6,9 @@ states a node takes its inputs, and in which it leaves its outputs, without any 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import onnx_ir as ir
+
+from pinnace.records import dataclass
 
 
 @dataclass(frozen=True)

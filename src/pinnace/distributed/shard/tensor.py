@@ -16,8 +16,8 @@ from pinnace.distributed.shard.gathers import join_gathers
 from pinnace.distributed.shard.sections import ends_of, sliced
 from pinnace.distributed.shard.states import Rows, Split, State, Way
 from pinnace.distributed.shard.writing import GraphWriter, width_of
-from pinnace.ops.collective import DOMAIN
 from pinnace.ops.inference import OPSET
+from pinnace.ops.nodes import DOMAIN
 
 
 def plan(model: ir.Model, size: int) -> Choice:

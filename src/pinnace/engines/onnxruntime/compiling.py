@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from typing import NoReturn
 
 import onnx_ir as ir
@@ -25,6 +24,7 @@ from pinnace.engines.speed.gains import ALWAYS, Gains, described
 from pinnace.errors import DeviceUnavailableError, EngineError, LackingKernelsError
 from pinnace.ops.values import Unsupported
 from pinnace.options.target import Target
+from pinnace.records import dataclass
 from pinnace.types import Array
 from pinnace.weights.source import SMALL, Source
 

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -29,6 +28,7 @@ from pinnace.engines.protocol import Compiled, Executable, FileWeight
 from pinnace.errors import EngineError
 from pinnace.formats.protos import inner_graphs
 from pinnace.options.target import Target
+from pinnace.records import dataclass
 from pinnace.types import Array
 from pinnace.weights.source import SMALL, Source
 

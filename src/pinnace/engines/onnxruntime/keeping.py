@@ -19,11 +19,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 import onnx
 import onnx_ir as ir
 
@@ -34,10 +33,14 @@ from pinnace.engines.onnxruntime.loading import GRAPH
 from pinnace.engines.protocol import TENSORS, Compiled, FileWeight
 from pinnace.formats.protos import inner_graphs
 from pinnace.options.target import Target
+from pinnace.records import dataclass
 from pinnace.weights.digest import digest
 from pinnace.weights.source import SMALL, Source
 
-_Bytes = npt.NDArray[np.uint8]
+if TYPE_CHECKING:
+    pass
+
+_Bytes = np.ndarray[tuple[Any, ...], np.dtype[np.uint8]]
 _TOGETHER, _UNSHARED = "weights", "unshared"
 _SEPARATE = 1 << 16  # bytes from which a weight gets its own file
 _PAGE = 4096  # alignment of packed weights

@@ -10,8 +10,7 @@ from onnxruntime.capi import onnxruntime_pybind11_state as _state
 
 from pinnace.compiler.nodes import nodes
 from pinnace.errors import UnsupportedPrimitive
-from pinnace.ops.collective import DOMAIN
-from pinnace.ops.nodes import origins
+from pinnace.ops.nodes import DOMAIN, origins
 
 
 def lacking(model: ir.Model) -> list[UnsupportedPrimitive]:

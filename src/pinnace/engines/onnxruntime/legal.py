@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from functools import cache
-from importlib import resources
+from pathlib import Path
 
 import onnx
 import onnx_ir as ir
@@ -93,7 +93,7 @@ def _detour(
 
 @cache
 def _types() -> _Types:
-    table: _Types = json.loads(resources.files(__package__).joinpath("types.json").read_text())
+    table: _Types = json.loads(Path(__file__).with_name("types.json").read_text())
     return table
 
 

@@ -5,18 +5,20 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
-import numpy.typing as npt
 import onnxruntime as ort
 from onnxruntime.capi import onnxruntime_pybind11_state as _state
 
 from pinnace.engines.onnxruntime import providers, starting
 from pinnace.engines.protocol import failures
 from pinnace.options.target import Target
+from pinnace.records import dataclass
 from pinnace.types import Array
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
 
 FAILURES = failures(_state)
 """The exceptions of onnxruntime."""

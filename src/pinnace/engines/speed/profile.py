@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from pinnace.engines.speed.work import NodeWork
 from pinnace.machine import processor
+from pinnace.records import dataclass
 
 Row = tuple[Sequence[float], float]
 """A size (`NodeWork.size`), and the picoseconds of a unit of work."""

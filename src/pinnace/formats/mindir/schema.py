@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
-from importlib import resources
+from pathlib import Path
 
 from pinnace.formats.messages import Proto, entries, message_class
 
@@ -31,4 +31,4 @@ def number_of(enum: str) -> dict[str, int]:
 
 @cache
 def _table() -> str:
-    return resources.files(__package__).joinpath("mind_ir.txt").read_text("utf-8")
+    return Path(__file__).with_name("mind_ir.txt").read_text("utf-8")

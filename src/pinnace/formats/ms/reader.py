@@ -20,10 +20,9 @@ Program has:
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 import onnx_ir as ir
 
 from pinnace.formats import packing
@@ -33,6 +32,9 @@ from pinnace.ops.channels import quantised_axis
 from pinnace.program import Dialect, Function, Input, Layout, Node, Program, Quantised, TypeInfo
 from pinnace.types import DataType
 from pinnace.weights.source import SMALL, Source
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
 
 _FRAMEWORKS = ("TensorFlow", "Caffe", "ONNX", "MindSpore", "TensorFlow Lite", "PyTorch")
 """Original frameworks by the number `MetaGraph.fmkType`."""

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cache
-from importlib import resources
+from pathlib import Path
 from struct import Struct
 from typing import Any, NamedTuple
+
+from pinnace.records import dataclass
 
 _SCALARS: Mapping[str, Struct] = {
     "bool": Struct("<B"),
@@ -76,7 +77,7 @@ class Schema:
 @cache
 def load() -> Schema:
     """Return the schema in the package."""
-    raw = json.loads(resources.files(__package__).joinpath("schema.json").read_text(encoding="utf-8"))
+    raw = json.loads(Path(__file__).with_name("schema.json").read_text(encoding="utf-8"))
     unions = {name: {number: member for member, number in u.items()} for name, u in raw["unions"].items()}
     forms = {**_SCALARS, **{name: _SCALARS[base] for name, (base, _) in raw["enums"].items()}}
     slots = {

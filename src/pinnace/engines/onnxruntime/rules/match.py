@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 import onnx_ir as ir
 
 from pinnace.engines.speed.gains import Gains
 from pinnace.ops.builder import Builder
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
 
 
 class Rewriter(Builder):

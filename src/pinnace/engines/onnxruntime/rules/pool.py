@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
 import onnx_ir as ir
 
 from pinnace.engines.onnxruntime.rules.match import is_float, pads_of
 from pinnace.machine.processor import block_of_channels
 from pinnace.ops.builder import Builder
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
 
 _MAX_WINDOW = 49
 """Elements of a window up to which a convolution is faster."""

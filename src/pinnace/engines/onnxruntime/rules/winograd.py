@@ -7,12 +7,10 @@ data and the kernel are transformed, multiplied element by element, and transfor
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import NamedTuple
+from functools import cache
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import onnx_ir as ir
 
 from pinnace.compiler.plan import PLANNED
@@ -20,8 +18,13 @@ from pinnace.engines.onnxruntime.rules.match import Rewriter, floats, is_float, 
 from pinnace.engines.speed.gains import WORTH
 from pinnace.ops.builder import Builder
 from pinnace.ops.values import Unsupported
+from pinnace.records import dataclass
 
-_Floats = npt.NDArray[np.floating]
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+_Floats = np.ndarray[tuple[Any, ...], np.dtype[np.floating]]
+
 
 
 class _Transform(NamedTuple):
@@ -32,11 +35,14 @@ class _Transform(NamedTuple):
     result: _Floats
 
     @classmethod
-    def of(cls, points: Sequence[float]) -> _Transform:
-        """Return the transform that evaluates polynomials at these points and at infinity (Toom and Cook).
+    @cache
+    def of(cls, side: int) -> _Transform:
+        """Return the transform for tiles of `side` x `side` results.
 
-        The matrices for data and results are exact in float32 if `points` and their powers are.
+        It evaluates polynomials at points and at infinity (Toom and Cook). The matrices for data and results
+        are exact in float32 if the points and their powers are.
         """
+        points = _POINTS[side]
         others = [[q for q in points if q != p] for p in points]
         data = [[*np.poly(rest)[::-1], 0] for rest in others] + [np.poly(points)[::-1]]
         kernel = [
@@ -48,8 +54,8 @@ class _Transform(NamedTuple):
         return cls(np.array(data, np.float32), np.array([*kernel, [0, 0, 1]]), np.array(result, np.float32))
 
 
-_TRANSFORMS = {4: _Transform.of((0, 5 / 8, -5 / 8, 3 / 2, -3 / 2)), 2: _Transform.of((0, 1, -1))}
-"""Transforms by m. With the usual points 0, 1, -1, 2, -2 errors are twice as large."""
+_POINTS = {4: (0, 5 / 8, -5 / 8, 3 / 2, -3 / 2), 2: (0, 1, -1)}
+"""Points by m. With the usual points 0, 1, -1, 2, -2 errors are twice as large."""
 
 
 @dataclass(frozen=True)
@@ -120,7 +126,7 @@ def winograd(b: Rewriter, node: ir.Node) -> ir.Value | None:
     found = _convolution(b, node)
     if found is None:
         return None
-    tiles, transform = found.tiles, _TRANSFORMS[found.tiles.side]
+    tiles, transform = found.tiles, _Transform.of(found.tiles.side)
     side, place = tiles.side, tiles.side + 2
     outputs, inputs = found.weight.shape[:2]
     kernel = np.einsum("ia,kcab,jb->ijck", transform.kernel, found.weight, transform.kernel, optimize=True)
@@ -230,7 +236,7 @@ def _tiles(b: Rewriter, conv: ir.Node, x: ir.Value, channels: int) -> _Tiles | N
         return None
     pads = tuple(pads_of(conv, (height, width), (3, 3), (1, 1)))
     best, least = None, WORTH
-    for side in _TRANSFORMS:
+    for side in _POINTS:
         tiles = _Tiles(1 if batch is None else batch, height, width, pads, side)
         if min(tiles.results) > 0 and tiles.number:
             ratio = b.gains.ratio(f"winograd:{side}", (channels, tiles.number))

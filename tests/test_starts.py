@@ -1,0 +1,65 @@
+"""The modules that a process imports before its first answer: each costs every start of every service."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+RUN = """
+import sys
+import numpy
+before = set(sys.modules)
+import pinnace
+for path in sys.argv[1:]:
+    model = pinnace.Model(path)
+    model.predict([numpy.zeros([max(1, size) for size in one.shape], one.dtype.to_numpy())
+                   for one in model.get_inputs()])
+states = {name: getattr(getattr(module, "__spec__", None), "loader_state", None)
+          for name, module in sys.modules.items()}
+waiting = {name for name, state in states.items() if isinstance(state, tuple) and state[0]}  # for use
+print(*set(sys.modules) - before - waiting)
+"""
+
+NEVER = {
+    *("asyncio", "concurrent.futures._base", "difflib", "email", "importlib.metadata", "importlib.resources"),
+    *("ipaddress", "openvino", "subprocess", "sympy", "tempfile", "uuid"),
+    *("pinnace.api.runner", "pinnace.building.keeping", "pinnace.serving.stats", "pinnace.tensors.showing"),
+}
+KEPT = NEVER | {
+    *("google.protobuf", "logging", "numpy.typing", "onnx", "onnx.onnx_ml_pb2", "onnx_ir"),
+    *("pinnace.compiler", "pinnace.engines.speed", "pinnace.engines.onnxruntime.compiling", "pinnace.ops"),
+}
+FIRST = NEVER | {
+    *("calendar", "onnx", "onnx.helper", "onnx_ir.tape", "pinnace.distributed", "pinnace.ops.table"),
+}
+LOWERED = FIRST - {"pinnace.ops.table"} | {"pinnace.ops.boxes", "pinnace.ops.lite_detect"}
+IMPORT = KEPT | {
+    *("json", "mmap", "onnxruntime", "pinnace.cache", "pinnace.engines.onnxruntime", "pinnace.formats"),
+}
+
+
+def imported(cache: object, keep: str, *models: object) -> set[str]:
+    environment = {**os.environ, "PINNACE_CACHE_DIR": str(cache), "PINNACE_CACHE_KEEP": keep}
+    command = [sys.executable, "-c", RUN, *map(str, models)]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    return set(done.stdout.split())
+
+
+def test_the_package_alone():
+    assert imported("off", "never") & IMPORT == set()
+
+
+@pytest.mark.parametrize(
+    ("name", "absent"),
+    [
+        ("dense.onnx", FIRST),
+        ("dense.mindir", LOWERED - {"onnx.helper"}),
+        ("picture.ms", LOWERED - {"onnx.helper"} | {"pinnace.formats.mindir"}),
+    ],
+)
+def test_a_model_first_and_again(data, tmp_path, name, absent):
+    model = data / "api" / name
+    assert imported(tmp_path, "never", model) & absent == set()
+    imported(tmp_path, "before", model)
+    assert imported(tmp_path, "never", model) & KEPT == set()
