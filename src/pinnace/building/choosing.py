@@ -77,10 +77,8 @@ def _chosen(recipe: Recipe, store: Store | None) -> EngineChoice:
     recipe.held.append(graph)
     from pinnace.cache.profiles import profile
     from pinnace.compiler.graph import has_collectives
-    from pinnace.engines.openvino.lacking import unsupported
     from pinnace.engines.rule import by_rule
     from pinnace.engines.speed.choice import EngineChoice, chosen
-    from pinnace.quantising.form import Form
 
     target = recipe.target
     default = EngineChoice(by_rule(target), target.precision, "by rule: no figures for this CPU")
@@ -92,7 +90,14 @@ def _chosen(recipe: Recipe, store: Store | None) -> EngineChoice:
     choice = chosen(graph.model.graph, target, precisions, profile(store), halves) or default
     if HALF not in precisions and not choice.form:  # the build says so, if 16 bits are preferred
         choice = choice._replace(precision=target.precision)
-    if choice.provider == "openvino" and (lacks := unsupported(graph.model)):
-        names = ", ".join(one.name for one in lacks)
-        return choice._replace(provider="onnxruntime", why=f"openvino lacks {names}; {choice.why}", form="")
-    return choice._replace(form=Form(choice.form).text) if choice.form else choice
+    if choice.provider == "openvino":
+        from pinnace.engines.openvino.lacking import unsupported
+
+        names = ", ".join(one.name for one in unsupported(graph.model))
+        if names:
+            return choice._replace(provider="onnxruntime", why=f"openvino lacks {names}; {choice.why}", form="")
+    if not choice.form:
+        return choice
+    from pinnace.quantising.form import Form
+
+    return choice._replace(form=Form(choice.form).text)
