@@ -285,7 +285,7 @@ def test_a_card_without_its_provider_says_why_it_is_not_usable(monkeypatch):
     monkeypatch.setattr(
         "pinnace.engines.devices.cards", lambda kind: [hardware.Card(kind, 0, "Card", 8 << 30)]
     )
-    monkeypatch.setattr("pinnace.engines.cards", lambda kind: [hardware.Card(kind, 0, "Card", 8 << 30)])
+    monkeypatch.setattr("pinnace.machine.accelerators.cards", lambda kind: [hardware.Card(kind, 0, "Card", 8 << 30)])
     monkeypatch.setattr(providers.ort, "get_available_providers", lambda: [providers.CPU])
     gpu, ascend = devices_of("gpu") + devices_of("ascend")
     assert not gpu.usable
@@ -320,7 +320,7 @@ def test_the_command(simulate):
 def has_cards(monkeypatch):
     """Two cards of each kind, and an onnxruntime that says it has all providers."""
     found = [hardware.Card("gpu", number, "Card", 8 << 30) for number in range(2)]
-    monkeypatch.setattr("pinnace.engines.cards", lambda kind: found)
+    monkeypatch.setattr("pinnace.machine.accelerators.cards", lambda kind: found)
     monkeypatch.setattr("pinnace.engines.devices.cards", lambda kind: found)
     everything = [providers.TENSORRT, providers.CUDA, providers.CANN, providers.CPU]
     monkeypatch.setattr(providers.ort, "get_available_providers", lambda: everything)
@@ -410,7 +410,7 @@ def test_memory_that_is_full_when_a_model_runs(simulate, monkeypatch):
 
 
 def test_an_onnxruntime_for_the_cpu_beside_a_driver(monkeypatch):
-    monkeypatch.setattr("pinnace.engines.cards", lambda kind: [hardware.Card(kind, 0, "Card", 8 << 30)])
+    monkeypatch.setattr("pinnace.machine.accelerators.cards", lambda kind: [hardware.Card(kind, 0, "Card", 8 << 30)])
     wanted = (
         r"gpu:0 is not available: it needs onnxruntime with CUDAExecutionProvider "
         r"\(pip uninstall onnxruntime; "
