@@ -42,9 +42,10 @@ def simulate(monkeypatch):
 def _as_asked(monkeypatch):
     for name in ("PINNACE_SIMULATE", "CUDA_VISIBLE_DEVICES", "ASCEND_RT_VISIBLE_DEVICES"):
         monkeypatch.delenv(name, raising=False)
-    hardware.cards.cache_clear()
+    forget = hardware.cards.cache_clear  # tests replace the function
+    forget()
     yield
-    hardware.cards.cache_clear()
+    forget()
 
 
 def on(kind, number=0):
@@ -285,7 +286,9 @@ def test_a_card_without_its_provider_says_why_it_is_not_usable(monkeypatch):
     monkeypatch.setattr(
         "pinnace.engines.devices.cards", lambda kind: [hardware.Card(kind, 0, "Card", 8 << 30)]
     )
-    monkeypatch.setattr("pinnace.machine.accelerators.cards", lambda kind: [hardware.Card(kind, 0, "Card", 8 << 30)])
+    monkeypatch.setattr(
+        "pinnace.machine.accelerators.cards", lambda kind: [hardware.Card(kind, 0, "Card", 8 << 30)]
+    )
     monkeypatch.setattr(providers.ort, "get_available_providers", lambda: [providers.CPU])
     gpu, ascend = devices_of("gpu") + devices_of("ascend")
     assert not gpu.usable
@@ -410,7 +413,9 @@ def test_memory_that_is_full_when_a_model_runs(simulate, monkeypatch):
 
 
 def test_an_onnxruntime_for_the_cpu_beside_a_driver(monkeypatch):
-    monkeypatch.setattr("pinnace.machine.accelerators.cards", lambda kind: [hardware.Card(kind, 0, "Card", 8 << 30)])
+    monkeypatch.setattr(
+        "pinnace.machine.accelerators.cards", lambda kind: [hardware.Card(kind, 0, "Card", 8 << 30)]
+    )
     wanted = (
         r"gpu:0 is not available: it needs onnxruntime with CUDAExecutionProvider "
         r"\(pip uninstall onnxruntime; "
