@@ -95,7 +95,8 @@ def _chosen(recipe: Recipe, store: Store | None) -> EngineChoice:
 
         names = ", ".join(one.name for one in unsupported(graph.model))
         if names:
-            return choice._replace(provider="onnxruntime", why=f"openvino lacks {names}; {choice.why}", form="")
+            why = f"openvino lacks {names}; {choice.why}"
+            return choice._replace(provider="onnxruntime", why=why, form="")
     if not choice.form:
         return choice
     from pinnace.quantising.form import Form

@@ -10,7 +10,6 @@ import sys
 import sysconfig
 import tempfile
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 from blake3 import blake3
@@ -18,6 +17,7 @@ from filelock import FileLock
 
 from pinnace import __version__
 from pinnace.errors import PinnaceError
+from pinnace.records import dataclass
 
 _HERE = Path(__file__).parent
 _SOURCES = sorted((_HERE / "source").iterdir())
