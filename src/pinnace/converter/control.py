@@ -73,25 +73,23 @@ def _switch(
     depth: int,
 ) -> None:
     """Write an If whose branch is known only at run time."""
-    writer = raiser.writer
-    if writer.dialect is not Dialect.MINDSPORE:
-        raise Unsupported("has a condition known only at run time")
+    writer, lite = raiser.writer, raiser.writer.dialect is Dialect.LITE
     if any(o.shape is None or o.dtype is None for graph in branches for o in graph.outputs):
         raise Unsupported("has branches of unknown types")
-    flag = writer.op("Reshape", condition, ())
-    partials = [_partial(raiser, graph, opset, depth) for graph in branches]
+    flag = condition if lite else writer.op("Reshape", condition, ())
+    partials = [_partial(raiser, graph, condition, opset, depth) for graph in branches]
     chosen = writer.named("Switch", writer.name(flag), *partials)
-    call = Node(node.name or "", "", (chosen,), (writer.new_name(),))
-    call.types = [type_of(o) for o in branches[0].outputs]
+    made = tuple(writer.new_name() for _ in (node.outputs if lite else "1"))
+    call = Node(node.name or "", "", (chosen,), made, types=[type_of(o) for o in branches[0].outputs])
     writer.add(call)
-    if len(node.outputs) == 1:
-        writer.names[node.outputs[0]] = call.outputs[0]
+    if lite or len(node.outputs) == 1:
+        writer.names |= dict(zip(node.outputs, made, strict=True))
         return
     for place, output in enumerate(node.outputs):
         writer.names[output] = writer.named("TupleGetItem", call.outputs[0], writer.literal(place))
 
 
-def _partial(raiser: Raiser, graph: ir.Graph, opset: int, depth: int) -> str:
+def _partial(raiser: Raiser, graph: ir.Graph, condition: ir.Value, opset: int, depth: int) -> str:
     """Write a branch as a function, and return the name of it with its arguments."""
     outer = raiser.writer
     name = f"{outer.function}_{len(raiser.functions) + 1}"
@@ -99,12 +97,16 @@ def _partial(raiser: Raiser, graph: ir.Graph, opset: int, depth: int) -> str:
     raiser.functions[name] = Function(name, (), (), ())  # takes its number
     try:
         raiser.raise_all(list(graph), opset, depth)
-        function = inner.program_function((), graph.outputs)
+        for output in graph.outputs:
+            inner.name(output)  # the tensors around it are known after this
+        if inner.dialect is Dialect.LITE and not inner.captured:
+            inner.name(condition)  # MindSpore Lite wants an argument
+        inputs = [Input(inner.names[x], type_of(x)) for x in inner.captured]
+        raiser.functions[name] = inner.program_function(inputs, graph.outputs)
     finally:
         raiser.writer = outer
-    function.inputs = [Input(inner.names[x], type_of(x)) for x in inner.captured]
-    raiser.functions[name] = function
-    return outer.named("Partial", name, *(outer.name(x) for x in inner.captured))
+    partial = "PartialFusion" if outer.dialect is Dialect.LITE else "Partial"
+    return outer.named(partial, name, *(outer.name(x) for x in inner.captured))
 
 
 def _rounds(raiser: Raiser, body: ir.Graph, count: int) -> range:

@@ -122,7 +122,7 @@ class Primitives(Builder):
         if x not in self.names:
             if x.const_value is not None and _is_small(x.const_value):
                 self.names[x] = self.literal(x.const_value)
-            elif self.outer is not None:
+            elif self.outer is not None and (self.dialect is Dialect.MINDSPORE or x.const_value is None):
                 self.outer.name(x)
                 self.names[x] = self.new_name()
                 self.captured.append(x)
@@ -252,6 +252,9 @@ class Primitives(Builder):
 
 
 def _is_small(tensor: ir.TensorProtocol) -> bool:
+    """Return True for a constant of the program. Raises Unsupported for texts."""
+    if tensor.dtype is ir.DataType.STRING:
+        raise Unsupported("is of element type STRING, which MindSpore does not have")
     return tensor.nbytes <= _SMALL and not isinstance(tensor, Dequantised)
 
 

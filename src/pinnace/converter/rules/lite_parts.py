@@ -54,7 +54,11 @@ RULES: Rules = rules(
         grown = cast(Pow(constant(2.0, np.float64), cast(Y, DOUBLE)), UINT64)
         if direction == "LEFT":
             return cast(cast(X, UINT64) * grown, dtype(X))
-        cast(cast(X, UINT64) / grown, dtype(X))
+        if not dtype(X).is_signed():
+            return cast(cast(X, UINT64) / grown, dtype(X))
+        most = like(dtype(X).bitwidth - 1, Y)
+        within = (Y >= 0) & (Y <= most)
+        cast(Floor(cast(X, DOUBLE) / Pow(constant(2.0, np.float64), cast(Where(within, Y, most), DOUBLE))), dtype(X))
     BitwiseAnd: A, B -> from_bits(bits(A) * bits(B), A)
     BitwiseOr: A, B -> from_bits(Max(bits(A), bits(B)), A)
     BitwiseXor: A, B -> from_bits(Abs(bits(A) - bits(B)), A)

@@ -154,7 +154,7 @@ def _weights(b: Builder, at: ir.Value, scale: ir.Value, size: int, how: How) -> 
     """The weights of all elements of a dimension for each coordinate: a matrix."""
     column = b.op("Unsqueeze", at, [1])
     less = b.op("Min", scale, b.like(1, scale)) if how.smooth else None
-    reach = 0 if how.mode == "linear" or how.inside_only or how.smooth else 3
+    reach = 0 if how.inside_only else _reach(how, size)
     if how.mode == "linear" and less is None:
         column = b.op("Max", b.op("Min", column, b.like(size - 1, at)), b.like(0, at))
     places = b.constant(np.arange(-reach, size + reach), np.float32)
@@ -170,6 +170,13 @@ def _weights(b: Builder, at: ir.Value, scale: ir.Value, size: int, how: How) -> 
     if less is None and not how.inside_only:
         return weights
     return b.op("Div", weights, b.op("ReduceSum", weights, [1], keepdims=1))
+
+
+def _reach(how: How, size: int) -> int:
+    """The places outside of a dimension with weights; those of a smooth resize are all within its sizes."""
+    if how.smooth:
+        return size if how.mode == "linear" else 2 * size
+    return 0 if how.mode == "linear" else 3
 
 
 @function
