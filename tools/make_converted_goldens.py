@@ -2,7 +2,7 @@
 
     python tools/make_converted_goldens.py LITE tests/data/converted      # LITE: python with mindspore_lite 2.0.0
 
-For each of ONNX's operator tests in `CASES`, and a small network, it writes NAME.onnx, NAME.ms, and NAME.npz
+For each of ONNX's operator tests in `CASES`, a small network, and branches, it writes NAME.onnx, NAME.ms, and NAME.npz
 with inputs (x0, x1, ...) and MindSpore Lite's results (y0, y1, ...). Ends with an error if one is not right.
 The network quantised, and in float16, is network_dynamic8, network_int8 and network_half in the folder `quantised`.
 """
@@ -30,10 +30,23 @@ CASES = """
 add_bcast and_bcast4v3d argmax_keepdims_random attention_3d averagepool_2d_pads celu clip concat_3d_axis_1
 conv_with_strides_and_asymmetric_padding convtranspose_pads depthtospace_crd_mode_example elu_example
 expand_dim_changed flatten_axis2 gather_1 gelu_tanh_1 gemm_default_vector_bias globalaveragepool
-group_normalization_example gru_defaults hardsigmoid instancenorm_epsilon layer_normalization_4d_axis1
+group_normalization_example gru_defaults hardsigmoid if instancenorm_epsilon layer_normalization_4d_axis1
 leakyrelu_example logsoftmax_axis_1 lrn lstm_defaults matmul_4d maxpool_2d_pads nonzero_example
-prelu_broadcast resize_upsample_scales_linear_align_corners rms_normalization_4d_axis1 scatternd sinh slice
+prelu_broadcast resize_downsample_scales_linear_antialias resize_upsample_scales_linear_align_corners rms_normalization_4d_axis1 scatternd sinh slice
 softmax_axis_1 spacetodepth_example tile transpose_all_permutations_4 unsqueeze_two_axes where_example xor3d
+"""
+BRANCHES = """<ir_version: 8, opset_import: ["" : 18]>
+g (float[2, 4] x, float[4, 4] w) => (float[2, 4] y, float[2, 4] z) {
+    sum = ReduceSum <keepdims = 0> (x)
+    zero = Constant <value = float {0}> ()
+    is_more = Greater (sum, zero)
+    a, b = If (is_more) <
+        then_branch = more () => (float[2, 4] c, float[2, 4] d) { m = MatMul (x, w) c = Relu (m) d = Neg (x) },
+        else_branch = less () => (float[2, 4] e, float[2, 4] f) { e = Exp (x) f = Identity (x) }
+    >
+    y = Add (a, x)
+    z = Sigmoid (b)
+}
 """
 TOLERANCE = 2e-5
 """MindSpore Lite's exponential is an approximation."""
@@ -50,6 +63,9 @@ def main(interpreter: str, out: Path) -> None:
     }
     image = np.random.default_rng(0).normal(size=(1, 3, 16, 16)).astype(np.float32)
     models["network"] = (network(), [image])
+    some = np.random.default_rng(0).normal(size=(2, 4)).astype(np.float32)
+    models["branches"] = (onnx.parser.parse_model(BRANCHES), [some, np.eye(4, dtype=np.float32)])
+    models["other_branch"] = (models["branches"][0], [-some, np.eye(4, dtype=np.float32)])
     wrong = sorted(set(CASES.split()) - models.keys())
     with tempfile.TemporaryDirectory() as folder:
         server = Server(interpreter, "run_in_lite.py", Path(folder))

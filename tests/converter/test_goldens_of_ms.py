@@ -15,14 +15,18 @@ CASES = sorted(path.stem for path in FOLDER.glob("*.ms"))
 
 
 def form(path):
-    """The content of a file: its nodes, which name each other by their places, and its constants."""
-    main = reader.read(Source.of_file(path)).main
-    known = {name: t.tobytes() for name, t in {**main.parameters, **main.constants}.items()}
-    known |= {port.name: i for i, port in enumerate(main.inputs)}
-    for place, node in enumerate(main.nodes):
+    """The content of a file: nodes of functions, which name each other by their places, and constants."""
+    program = reader.read(Source.of_file(path))
+    return [form_of(function, dict.fromkeys(program.functions)) for function in program.functions.values()]
+
+
+def form_of(function, known):
+    known |= {name: t.tobytes() for name, t in {**function.parameters, **function.constants}.items()}
+    known |= {port.name: i for i, port in enumerate(function.inputs)}
+    for place, node in enumerate(function.nodes):
         known |= {name: (f"node {place}", i) for i, name in enumerate(node.outputs)}
-    nodes = [(n.primitive, [known[i] for i in n.inputs], dict(n.attributes)) for n in main.nodes]
-    return nodes, [known[name] for name in main.outputs]
+    nodes = [(n.primitive, [known[i] for i in n.inputs], dict(n.attributes)) for n in function.nodes]
+    return nodes, [known[name] for name in function.outputs]
 
 
 @pytest.mark.parametrize("name", CASES)

@@ -80,7 +80,8 @@ def _switch(
     partials = [_partial(raiser, graph, condition, opset, depth) for graph in branches]
     chosen = writer.named("Switch", writer.name(flag), *partials)
     made = tuple(writer.new_name() for _ in (node.outputs if lite else "1"))
-    call = Node(node.name or "", "", (chosen,), made, types=[type_of(o) for o in branches[0].outputs])
+    types = [type_of(o) for o in branches[0].outputs]
+    call = Node(node.name or "", "", (chosen,), made, {"is_tail_call": False} if lite else {}, types)
     writer.add(call)
     if lite or len(node.outputs) == 1:
         writer.names |= dict(zip(node.outputs, made, strict=True))
