@@ -1,11 +1,13 @@
-"""ONNX's operator tests through the converter: how many are still right in what runs its files.
+"""ONNX's operator tests, or goldens, through the converter: how many are still right in what runs its files.
 
     python tools/converter_table.py [--mindspore INTERPRETER] [--lite INTERPRETER] [--format mindir|ms]
-                                    [--only NAME*] [--verbose]
+                                    [--goldens FOLDER...] [--only NAME*] [--verbose]
 
 Each case is converted to `.mindir` and to `.ms`, and the files are run by Pinnace, and by real MindSpore and
 MindSpore Lite if interpreters that have them are given. A result is right if types, shapes and values are those of the test, within its own
-tolerances. A crash is a process that ended, or took too long. Cases that plain onnxruntime does not get right are left out of the counts.
+tolerances. A crash is a process that ended, or took too long. Cases that plain onnxruntime does not get right are left out of the counts. Goldens are files of MindSpore and
+MindSpore Lite with what these compute (x0, ... and y0, ... in an `.npz`); those that Pinnace does not get
+right are left out.
 """
 
 from __future__ import annotations
@@ -17,13 +19,14 @@ import subprocess
 import tempfile
 import warnings
 from collections import Counter
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 import onnx
 from onnx import numpy_helper
-from onnx.backend.test.case.test_case import TestCase
 from onnx.backend.test.loader import load_model_tests
 from onnx_backend import by_onnxruntime
 
@@ -38,6 +41,17 @@ TOOLS = Path(__file__).parent
 LIMIT = 60
 """Seconds that another runtime may take for a case."""
 Arrays = list[np.ndarray]
+
+
+class Case(NamedTuple):
+    """A model with inputs and what it computes of them."""
+
+    name: str
+    source: Source
+    inputs: Arrays
+    expected: Arrays
+    rtol: float
+    atol: float
 
 
 class Column(NamedTuple):
@@ -98,11 +112,11 @@ def arrays(values: list) -> Arrays | None:
     return [numpy_helper.to_array(x) if isinstance(x, onnx.TensorProto) else np.asarray(x) for x in values]
 
 
-def wrong(case: TestCase, given: Arrays, expected: Arrays) -> str:
+def wrong(case: Case, given: Arrays) -> str:
     """Return the mistake in results, "" if there is none."""
-    if len(given) != len(expected):
-        return f"{len(given)} results instead of {len(expected)}"
-    for x, y in zip(given, expected, strict=True):
+    if len(given) != len(case.expected):
+        return f"{len(given)} results instead of {len(case.expected)}"
+    for x, y in zip(given, case.expected, strict=True):
         if (x.dtype, x.shape) != (y.dtype, y.shape):
             return f"{x.dtype}{list(x.shape)} instead of {y.dtype}{list(y.shape)}"
         if x.dtype == object:
@@ -114,22 +128,43 @@ def wrong(case: TestCase, given: Arrays, expected: Arrays) -> str:
     return ""
 
 
-def judge(case: TestCase, columns: list[Column], folder: Path) -> dict[str, str] | None:
-    """Return the mistake in each column; None where onnxruntime is wrong."""
-    inputs, expected = arrays(case.data_sets[0][0]), arrays(case.data_sets[0][1])
-    model = case.model.SerializeToString()
-    try:
-        if inputs is None or expected is None or wrong(case, by_onnxruntime(model, inputs), expected):
-            return None
-    except Exception:
-        return None
+def suite(only: str) -> Iterator[Case]:
+    """ONNX's operator tests that onnxruntime gets right."""
+    for test in load_model_tests(kind="node"):
+        if not fnmatch.fnmatch(test.name, only):
+            continue
+        inputs, expected = arrays(test.data_sets[0][0]), arrays(test.data_sets[0][1])
+        model = test.model.SerializeToString()
+        case = Case(test.name, Source.of_buffer(model), inputs or [], expected or [], test.rtol, test.atol)
+        with suppress(Exception):
+            if inputs is not None and expected is not None and not wrong(case, by_onnxruntime(model, inputs)):
+                yield case
+
+
+def goldens(folders: Iterable[Path], only: str) -> Iterator[Case]:
+    """Files of MindSpore and MindSpore Lite that Pinnace gets right."""
+    for path in (path for folder in folders for path in sorted(folder.glob("*.m*"))):
+        golden = path.with_name(f"{path.stem.removesuffix('_lite')}.npz")
+        if not golden.exists() or not fnmatch.fnmatch(path.name, only):
+            continue
+        with np.load(golden) as kept:
+            inputs, expected = ([kept[n] for n in kept.files if n[0] == letter] for letter in "xy")
+        # Two libraries sum up in orders of their own.
+        case = Case(path.name, Source.of_file(path), inputs, expected, 1e-3, 1e-5)
+        with suppress(Exception):
+            if not wrong(case, by_pinnace(path, inputs)):
+                yield case
+
+
+def judge(case: Case, columns: list[Column], folder: Path) -> dict[str, str]:
+    """Return the mistake in each column."""
     found: dict[str, str] = {}
     files: dict[ModelType, Path | str] = {}
     for column in columns:
         if column.format not in files:
             try:
                 options = Conversion(save_type=column.format)
-                summary = convert(Source.of_buffer(model), None, folder / case.name, options)
+                summary = convert(case.source, None, folder / case.name, options)
                 files[column.format] = summary.files[0]
             except Exception as error:
                 files[column.format] = f"convert: {type(error).__name__}: {' '.join(str(error).split())}"
@@ -138,7 +173,7 @@ def judge(case: TestCase, columns: list[Column], folder: Path) -> dict[str, str]
             found[column.name] = file
             continue
         try:
-            found[column.name] = wrong(case, column.run(file, inputs), expected)
+            found[column.name] = wrong(case, column.run(file, case.inputs))
         except Exception as error:
             found[column.name] = f"{type(error).__name__}: {' '.join(str(error).split())}"
     return found
@@ -149,6 +184,7 @@ def main() -> None:
     parser.add_argument("--mindspore", metavar="INTERPRETER", help="python that has mindspore")
     parser.add_argument("--lite", metavar="INTERPRETER", help="python that has mindspore_lite")
     parser.add_argument("--format", choices=["mindir", "ms"], help="only files of this format")
+    parser.add_argument("--goldens", nargs="*", type=Path, metavar="FOLDER", help="instead of ONNX's tests")
     parser.add_argument("--only", default="*", help="cases of these names")
     parser.add_argument("--verbose", action="store_true", help="name all cases that are wrong")
     options = parser.parse_args()
@@ -167,14 +203,10 @@ def main() -> None:
             columns.append(Column(".ms in MindSpore Lite", ms, server))
         if options.format:
             columns = [c for c in columns if c.name.split()[0] == f".{options.format}"]
-        for case in load_model_tests(kind="node"):
-            if not fnmatch.fnmatch(case.name, options.only):
-                continue
-            found = judge(case, columns, folder)
-            if found is None:
-                continue
-            counts["onnxruntime"] += 1
-            for column, problem in found.items():
+        only = options.only
+        for case in goldens(options.goldens, only) if options.goldens else suite(only):
+            counts["the model itself"] += 1
+            for column, problem in judge(case, columns, folder).items():
                 counts[column] += not problem
                 crashes[column] += problem.startswith("Crash")
                 if problem and options.verbose:

@@ -115,7 +115,7 @@ class Definitions:
         order = [*(_signed(cls) or _arguments(called)), *(c.args[0].value for c in stored)]
         order += [n for n in _arguments(made) if n not in order]
         rows = [_row(n, defaults.get(n, ...), document, handlers.get(n, ""), cls.name) for n in order]
-        moved = len({c.args[0].value for c in stored})
+        moved = len(_arguments(made).keys() & set(order))
         return {"inputs": rows, "moved": moved, "attributes": [], "derived": self._derived(cls, made, order)}
 
     def _derived(self, cls: ast.ClassDef, made: ast.FunctionDef, inputs: Iterable[str] = ()) -> list[Row]:

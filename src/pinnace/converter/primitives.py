@@ -9,7 +9,7 @@ import numpy as np
 import onnx_ir as ir
 
 from pinnace.converter.integers import Dequantised, settled
-from pinnace.converter.tidy import tidied
+from pinnace.converter.tidy import needed, tidied
 from pinnace.ops import signatures, structure
 from pinnace.ops.builder import Builder
 from pinnace.ops.values import Unsupported, Value
@@ -232,7 +232,7 @@ class Primitives(Builder):
             types = [type_of(x) for x in outputs]
             names = [self.named(structure.TUPLE, *names)]
             self.written[names[0]].types = types
-        nodes = list(self.written.values())
+        nodes = needed(list(self.written.values()), names)
         return Function(self.function, inputs, names, nodes, self.parameters, self.literals)
 
     def _tidied(self, inputs: Sequence[Input], outputs: Sequence[str]) -> Function:

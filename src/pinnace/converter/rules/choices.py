@@ -1,4 +1,4 @@
-"""NonMaxSuppression, Unique, DeformConv and MaxPool with places as MindSpore's primitives: functions of `mindspore`."""
+"""NonMaxSuppression, Unique, DeformConv, RoiAlign and MaxPool with places: functions of `mindspore`."""
 
 from __future__ import annotations
 
@@ -159,3 +159,19 @@ def pooled_with_places(
         )
     first = np.arange(batch * channels).reshape(batch, channels, 1, 1) * height * width
     return y, b.op("Add", at, b.constant(first, np.int64))
+
+
+@function
+def regions(
+    b: Primitives, corners: ir.Value, pictures: ir.Value, shifted: bool, spatial_scale: float
+) -> ir.Value:
+    """The regions of a RoiAlign with the number of the picture, as ROIAlign takes them.
+
+    ROIAlign has half a pixel's shift where the end of a region counts as inside, so that it reaches one further.
+    """
+    dtype = b.dtype(corners)
+    if shifted:
+        half = 0.5 / spatial_scale
+        corners = b.op("Sub", corners, b.constant([half, half, half + 1, half + 1], dtype.numpy()))
+    number = b.op("Cast", b.op("Reshape", pictures, (-1, 1)), number_of(dtype))
+    return _joined(b, (number, corners), 1)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import onnx_ir as ir
 
 from pinnace.converter.primitives import Primitives, number_of
@@ -68,6 +69,14 @@ def _widened(b: Primitives, x: ir.Value, shape: tuple[int, ...]) -> ir.Value:
 
 
 @function
+def _as_int32(b: Primitives, number: int | ir.Value) -> ir.Value:
+    """A number as a scalar of int32."""
+    if isinstance(number, int):
+        return b.constant(number, np.int32)
+    return b.cast(b.op("Reshape", number, ()), ir.DataType.INT32)
+
+
+@function
 def _split_evenly(b: Primitives, x: ir.Value, axis: int, count: int) -> tuple[ir.Value, ...]:
     """A Split into equal parts."""
     dims: list[Any] = list(b.shape(x))
@@ -112,6 +121,7 @@ def _convolved(
     """A convolution over 2 or 3 dimensions; `pads` is before and after each."""
     channels, _, *kernel = b.shape(w)
     unit = (1, 1) if len(kernel) == 2 else ()
+    more: dict[str, Any] = {} if unit else {"strides": (1, 1, *strides), "dilations": (1, 1, *dilations)}
     y = b.op(
         f"Conv{len(kernel)}D",
         x,
@@ -126,6 +136,7 @@ def _convolved(
         dilation=(*unit, *dilations),
         group=group,
         groups=group,
+        **more,
     )
     _typed(b, y, (b.dtype(x), None))
     return y if bias is None else b.op("BiasAdd", y, bias, 0 if unit else 2)
@@ -152,7 +163,7 @@ _ELEMENTWISE: Rules = rules(
     Mod: A, B, fmod: int = 0 ->
         if is_float(A) and not fmod:
             raise Unsupported("of the divisor's sign")
-        TruncateMod(A, B) if fmod else FloorMod(A, B)
+        TruncateMod(A, B) if fmod or dtype(A) in (UINT16, UINT32, UINT64) else FloorMod(A, B)
     BitShift: X, Y, direction: str -> shifted(X, Y, direction == "LEFT")
     BitCast: input, to: int ->
         if is_float(input) or element_type(to).is_floating_point():
@@ -266,7 +277,7 @@ _SHAPES: Rules = rules(
     TopK: X, K, axis: int = -1, largest: int = 1, sorted: int = 1 ->
         if axis % rank(X) != rank(X) - 1 or not largest:
             raise Unsupported("is not of the greatest along the last axis")
-        found = ops("TopK", 2, X, known_or_declared(K, axis), sorted=True)
+        found = ops("TopK", 2, X, as_int32(known_or_declared(K, axis)), sorted=True)
         values, places = typed(found, (dtype(X), None), (INT32, None))
         (values, cast(places, INT64))
     """,
@@ -277,6 +288,8 @@ _REDUCTIONS: Rules = rules(
     ReduceSum("ReduceSum") ReduceMean("ReduceMean") ReduceMax("ReduceMax") ReduceMin("ReduceMin") ReduceProd("ReduceProd"): primitive, data, axes: Ints | None = None, keepdims: int = 1, noop_with_empty_axes: int = 0 ->
         if not axes and noop_with_empty_axes:
             return data
+        if dtype(data) is BOOL:
+            return op("ReduceAny" if primitive == "ReduceMax" else "ReduceAll", data, tuple(axes or range(rank(data))), bool(keepdims))
         op(primitive, data, tuple(axes or range(rank(data))), bool(keepdims))
     ArgMax("Argmax") ArgMin("Argmin"): primitive, data, axis: int = 0, keepdims: int = 1, select_last_index: int = 0 ->
         if select_last_index:
@@ -306,6 +319,11 @@ _NETWORKS: Rules = rules(
         MatMulExt(A, B)
     NonMaxSuppression: boxes, scores, most = None, overlap = None, score = None, center_point_box: int = 0 ->
         suppressed_of_all(boxes, scores, most, overlap, score, bool(center_point_box))
+    RoiAlign: X, rois, batch_indices, coordinate_transformation_mode: str = "half_pixel", mode: str = "avg", output_height: int = 1, output_width: int = 1, sampling_ratio: int = 0, spatial_scale: float = 1.0 ->
+        if mode != "avg" or sampling_ratio < 1:
+            raise Unsupported(f"has mode {mode} and sampling_ratio {sampling_ratio}, and MindSpore's ROIAlign takes the mean of a fixed number of samples")
+        shifted = coordinate_transformation_mode == "half_pixel"
+        ROIAlign(X, regions(rois, batch_indices, shifted, spatial_scale), pooled_height=output_height, pooled_width=output_width, spatial_scale=spatial_scale, sample_num=sampling_ratio, roi_end_mode=1 if shifted else 0)
     DeformConv: X, W, offset, B = None, mask = None, dilations: Ints = (1, 1), group: int = 1, kernel_shape: Ints = (), offset_group: int = 1, pads: Ints = (0, 0, 0, 0), strides: Ints = (1, 1) ->
         if rank(X) != 4:
             raise Unsupported(f"is over {rank(X) - 2} dimensions, and MindSpore's DeformableOffsets over 2")

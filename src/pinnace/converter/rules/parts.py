@@ -145,7 +145,7 @@ _SHAPES: Rules = rules(
     Col2Im: input, image_shape: Ints, block_shape: Ints, dilations: Ints = (), pads: Ints = (), strides: Ints = () ->
         unit = (1,) * len(block_shape)
         merged(input, image_shape, block_shape, dilations or unit, pads or (0,) * 2 * len(unit), strides or unit)
-    RNN("RNN") GRU("GRU") LSTM("LSTM"); hidden_size: kind, *inputs, activations: tuple = (), direction: str = "forward", layout: int = 0, linear_before_reset: int = 0 ->
+    RNN("RNN") GRU("GRU") LSTM("LSTM"); hidden_size: kind, *inputs: Value, activations: tuple = (), direction: str = "forward", layout: int = 0, linear_before_reset: int = 0 ->
         recurrence(kind, inputs, direction, activations, layout, linear_before_reset)
     ReverseSequence: input, sequence_lens, batch_axis: int = 1, time_axis: int = 0 ->
         at = along(input, time_axis)
