@@ -10,6 +10,7 @@ import onnx_ir as ir
 import pytest
 from onnx import helper, numpy_helper
 
+from pinnace import Context, Model
 from pinnace.building.origin import Origin
 from pinnace.cache import profiles as profile_store
 from pinnace.cache.store import Store
@@ -88,8 +89,8 @@ def test_automatic_threads_are_those_of_the_cores(monkeypatch):
         (Target(parallel_requests=8), 1),
     ):
         automatic, fixed = (
-            chosen(graph, target, [], profile),
-            chosen(graph, Target(threads=threads), [], profile),
+            chosen(graph, target, [("onnxruntime", FP32, "")], profile),
+            chosen(graph, Target(threads=threads), [("onnxruntime", FP32, "")], profile),
         )
         assert automatic == fixed
 
@@ -120,7 +121,12 @@ def test_the_fastest_is_chosen(openvino, half, wanted):
         openvino__preferred_fp16__1=half,
     )
     graph = ir.from_proto(_two_products()).graph
-    choice = chosen(graph, Target(threads=1), (HALF, FP32), profile)
+    choice = chosen(
+        graph,
+        Target(threads=1),
+        [("onnxruntime", FP32, ""), ("openvino", HALF, ""), ("openvino", FP32, "")],
+        profile,
+    )
     assert (choice.provider, choice.precision) == wanted
     assert "onnxruntime 0.00983 ms" in choice.why
 
@@ -129,6 +135,44 @@ def test_a_profile_survives_json():
     rates = _profile(onnxruntime__enforce_fp32__1=100.0, openvino__preferred_fp16__2=1.5).rates
     profile = MachineProfile("made up", rates, {"winograd:4": [((64.0, 49.0), 0.5)]})
     assert from_record(json.loads(json.dumps(as_record(profile)))) == profile
+
+
+@pytest.mark.parametrize(
+    ("two", "fewer", "free", "threads"),
+    [
+        (120.0, True, False, 1),
+        (97.0, True, False, 1),
+        (60.0, True, False, 2),
+        (120.0, False, False, 2),
+        (120.0, True, True, 2),
+    ],
+)
+def test_one_thread_is_chosen_where_two_are_not_faster(two, fewer, free, threads):
+    model = _two_products()
+    if free:
+        model.graph.input[0].type.tensor_type.shape.dim[0].dim_param = "rows"
+    profile = _profile(onnxruntime__enforce_fp32__1=100.0, onnxruntime__enforce_fp32__2=two)
+    target = Target(threads=2, fewer_threads=fewer)
+    choice = chosen(ir.from_proto(model).graph, target, [("onnxruntime", FP32, "")], profile)
+    assert choice.threads == threads
+    assert ("on 1 thread(s) 0.00983 ms" in choice.why) == (fewer and not free)
+
+
+def test_threads_that_nobody_set_follow_from_the_profile(monkeypatch, tmp_path):
+    path = tmp_path / "model.onnx"
+    onnx.save(_two_products(), path)
+    monkeypatch.setenv("PINNACE_CACHE_DIR", str(tmp_path / "cache"))
+    for module in ("building.planning", "cache.profiles"):
+        monkeypatch.setattr(f"pinnace.{module}.usable_core_count", lambda: 2)
+    profile = _profile(onnxruntime__enforce_fp32__1=100.0, onnxruntime__enforce_fp32__2=120.0)
+    profile_store.keep(Store(tmp_path / "cache", 1 << 30), profile)
+    for given, threads in ({}, "1"), ({"thread_num": 2}, "2"), ({"provider": "onnxruntime"}, "1"):
+        context = Context()
+        for name, value in given.items():
+            setattr(context.cpu, name, value)
+        with Model(path, context=context) as model:
+            assert model.get_model_info("threads") == threads
+        assert context.cpu.thread_num == given.get("thread_num", 0)
 
 
 @pytest.mark.parametrize(("ratio", "settings", "count"), [

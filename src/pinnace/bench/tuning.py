@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, replace
 from itertools import groupby
-from statistics import median
+from statistics import geometric_mean, median
 
 import numpy as np
 import numpy.typing as npt
@@ -42,10 +42,10 @@ _SHORTEST = 0.001  # seconds of a turn; at least one prediction
 
 @dataclass(frozen=True)
 class Subject:
-    """The model to measure: its file, its inputs, and a configuration file or ""."""
+    """The model to measure: its file, its inputs of each case, and a configuration file or ""."""
 
     path: str
-    arrays: Sequence[Array]
+    cases: Sequence[Sequence[Array]]
     config: str = ""
 
 
@@ -68,11 +68,11 @@ def ways(
     threads: Sequence[int],
     workers: Sequence[int],
     cores: int,
-    forms: Sequence[Configuration] = (),
+    others: Sequence[Configuration] = (),
 ) -> list[Configuration]:
     """Return all combinations, except several workers with more threads in total than cores.
 
-    `forms` are configurations with fewer bits, to be combined with the numbers too.
+    `others` are configurations with fewer bits or other rules, to be combined with the numbers too.
     """
     plain = [Configuration(engine, precision, 1, 1) for precision in precisions for engine in providers]
     return [
@@ -80,7 +80,7 @@ def ways(
         for places in workers
         for count in threads
         if places == 1 or places * count <= cores
-        for way in (*plain, *forms)
+        for way in (*plain, *others)
     ]
 
 
@@ -94,20 +94,44 @@ def compete(
 ) -> Iterator[Outcome]:
     """Measure all configurations within about `seconds`, opening included, grouped by threads and workers.
 
-    `bounds` are the largest deviations by precision and of `FEWER`, `max_latency` is the largest p99 in ms.
-    `watch` receives progress messages. Raises the errors of the reference.
+    Of several cases, latencies and throughputs are geometric means, other figures the largest. `bounds` are
+    the largest deviations by precision and of `FEWER`, `max_latency` is the largest p99 in ms. `watch`
+    receives progress messages. Raises the errors of the reference.
     """
     deadline = time.monotonic() + seconds
     watch(f"Opening {subject.path}")
-    with _opened(subject, REFERENCE) as reference:
-        wanted = reference.outputs()
+    wanted = []
+    for arrays in subject.cases:
+        with _opened(subject, REFERENCE, arrays) as reference:
+            wanted.append(reference.outputs())
     groups = [list(group) for _, group in groupby(contestants, lambda way: (way.threads, way.workers))]
     for index, group in enumerate(groups):
         threads, workers = group[0].threads, group[0].workers
         watch(f"workers x threads: {workers} x {threads} ({index + 1} of {len(groups)})")
-        share = (deadline - time.monotonic()) / (len(groups) - index)
-        for outcome in _compete(subject, group, share, wanted, bounds):
-            yield _limited(outcome, max_latency)
+        share = (deadline - time.monotonic()) / (len(groups) - index) / len(wanted)
+        found = [
+            list(_compete(subject, group, share, arrays, outputs, bounds))
+            for arrays, outputs in zip(subject.cases, wanted, strict=True)
+        ]
+        for outcomes in zip(*found, strict=True):
+            yield _limited(_together(outcomes), max_latency)
+
+
+def _together(outcomes: Sequence[Outcome]) -> Outcome:
+    """Return the outcome of one configuration over all cases."""
+    bad = next((one for one in outcomes if one.reason), None)
+    measured = [one.measured for one in outcomes if one.measured]
+    if len(measured) < len(outcomes):
+        return bad or outcomes[0]
+    merged = Measurement(
+        **asdict(outcomes[0].way),
+        latency=geometric_mean(one.latency for one in measured),
+        throughput=geometric_mean(one.throughput for one in measured),
+        deviation=max(one.deviation for one in measured),
+        p99=max(one.p99 for one in measured),
+        memory=max(one.memory for one in measured),
+    )
+    return replace(outcomes[0], measured=merged, reason=bad.reason if bad else "")
 
 
 class _Contestant:
@@ -158,6 +182,7 @@ def _compete(
     subject: Subject,
     group: Sequence[Configuration],
     seconds: float,
+    arrays: Sequence[Array],
     wanted: Sequence[Array],
     bounds: Mapping[str, float],
 ) -> Iterator[Outcome]:
@@ -170,7 +195,7 @@ def _compete(
         for way in group:
             before = resident()
             try:
-                contestant = stack.enter_context(_opened(subject, way))
+                contestant = stack.enter_context(_opened(subject, way, arrays))
                 deviations[way] = deviation(contestant.outputs(), wanted)
                 memory[way] = max(0, resident() - before)
                 running.append(contestant)
@@ -207,11 +232,11 @@ def _take_turns(running: Sequence[_Contestant], deadline: float) -> None:
 
 
 @contextmanager
-def _opened(subject: Subject, way: Configuration) -> Iterator[_Contestant]:
+def _opened(subject: Subject, way: Configuration, arrays: Sequence[Array]) -> Iterator[_Contestant]:
     context = Context()
     context.target = ["cpu"]
     context.cpu.provider, context.cpu.precision_mode = way.provider, way.precision
-    context.cpu._form = way.form  # no option: only tunings know forms
+    context.cpu._form, context.cpu._rules = way.form, way.rules  # no options: only tunings know them
     context.cpu.thread_num, context.parallel.workers_num = way.threads, way.workers
     context.parallel.config_path = subject.config
     with ModelParallelRunner() as model:
@@ -224,4 +249,4 @@ def _opened(subject: Subject, way: Configuration) -> Iterator[_Contestant]:
             raise EngineError("; ".join(messages))
         for message in messages:
             warn(message)
-        yield _Contestant(way, model, subject.arrays)
+        yield _Contestant(way, model, arrays)

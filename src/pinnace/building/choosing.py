@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pinnace import engines
 from pinnace.building.cached import Contents
@@ -20,9 +21,16 @@ FP32, HALF = "enforce_fp32", "preferred_fp16"
 
 
 def is_open(target: Target) -> bool:
-    """Return True if the model decides which engine runs it."""
+    """Return True if the model decides which engine runs it, or with how many threads."""
     on_cpu = target.device == "cpu" and not (target.simulates or target.shared_workspace)
-    return on_cpu and not target.provider and target.prefer == LATENCY and len(engines.installed()) > 1
+    return on_cpu and (target.fewer_threads or len(_providers(target)) > 1)
+
+
+def _providers(target: Target) -> list[str]:
+    """Return the engines among which the model decides."""
+    if target.provider:
+        return [target.provider]
+    return list(engines.installed()) if target.prefer == LATENCY else ["onnxruntime"]
 
 
 class Chooser:
@@ -30,10 +38,10 @@ class Chooser:
 
     def __init__(self, contents: Contents, store: Store | None) -> None:
         self._contents, self._store = contents, store
-        self._new: tuple[tuple[str, ...], dict[str, str]] | None = None
+        self._new: tuple[tuple[str, ...], dict[str, Any]] | None = None
 
     def chosen(self, recipe: Recipe) -> tuple[Recipe, str]:
-        """Return a recipe with the engine and precision that suit its model, and why.
+        """Return a recipe with the engine, precision and threads that suit its model, and why.
 
         The graph is read and kept for the build, unless the choice is remembered. Raises as `Recipe.graph`
         does.
@@ -44,7 +52,12 @@ class Chooser:
             choice = _chosen(recipe, self._store)._asdict()
             self._new = made_for, choice
         engine = engines.named(choice["provider"])
-        target = replace(recipe.target, precision=choice["precision"], form=choice.get("form", ""))
+        target = replace(
+            recipe.target,
+            precision=choice["precision"],
+            threads=choice["threads"],
+            form=choice.get("form", ""),
+        )
         return replace(recipe, engine=engine, target=target), choice["why"]
 
     def remember(self) -> None:
@@ -55,7 +68,7 @@ class Chooser:
             profiles.remember(self._store, self._contents.file, *self._new)
             self._new = None
 
-    def _remembered(self, made_for: tuple[str, ...]) -> dict[str, str] | None:
+    def _remembered(self, made_for: tuple[str, ...]) -> dict[str, Any] | None:
         from pinnace.cache import profiles
 
         if self._store is None or self._contents.is_new:
@@ -67,7 +80,8 @@ def _made_for(recipe: Recipe) -> tuple[str, ...]:
     """Return all of a recipe that the choice depends on."""
     target = recipe.target
     return (
-        *(target.precision, str(target.threads), str(target.parallel_requests), target.input_shape),
+        *(target.provider, target.prefer, target.precision, str(target.fewer_threads)),
+        *(str(target.threads), str(target.parallel_requests), target.input_shape),
         *(target.output_type, repr(recipe.shapes), repr(sorted(recipe.plan.items()))),
     )
 
@@ -80,17 +94,18 @@ def _chosen(recipe: Recipe, store: Store | None) -> EngineChoice:
     from pinnace.engines.rule import by_rule
     from pinnace.engines.speed.choice import EngineChoice, chosen
 
-    target = recipe.target
-    default = EngineChoice(by_rule(target), target.precision, "by rule: no figures for this CPU")
+    target, given = recipe.target, bool(recipe.target.provider)
+    default = EngineChoice(
+        by_rule(target), target.precision, target.threads, "by rule: no figures for this CPU"
+    )
+    default = default._replace(provider=target.provider or default.provider, why="" if given else default.why)
     if has_collectives(graph.model):
         return default._replace(why="by rule: one rank's part of a model")
-    precisions = (HALF, FP32) if target.precision == HALF and sixteen_bit_type() else (FP32,)
-    # New values of weights would not be rounded, and a plan says itself what is.
-    halves = target.precision == HALF and not (recipe.variable or recipe.plan)
-    choice = chosen(graph.model.graph, target, precisions, profile(store), halves) or default
-    if HALF not in precisions and not choice.form:  # the build says so, if 16 bits are preferred
-        choice = choice._replace(precision=target.precision)
-    if choice.provider == "openvino":
+    ways = list(_ways(recipe))
+    choice = chosen(graph.model.graph, target, ways, profile(store)) or default
+    if given or not (choice.form or any(precision == HALF for _, precision, _ in ways)):
+        choice = choice._replace(precision=target.precision)  # the build says so, if 16 bits are preferred
+    if choice.provider == "openvino" and not given:
         from pinnace.engines.openvino.lacking import unsupported
 
         names = ", ".join(one.name for one in unsupported(graph.model))
@@ -102,3 +117,22 @@ def _chosen(recipe: Recipe, store: Store | None) -> EngineChoice:
     from pinnace.quantising.form import Form
 
     return choice._replace(form=Form(choice.form).text)
+
+
+def _ways(recipe: Recipe) -> Iterator[tuple[str, str, str]]:
+    """Yield the engines, precisions and forms among which the model decides."""
+    from pinnace.engines.speed.choice import HALVED
+
+    target, providers = recipe.target, _providers(recipe.target)
+    if "onnxruntime" in providers:
+        yield "onnxruntime", FP32, ""
+    if "openvino" not in providers:
+        return
+    halves = target.precision == HALF
+    if halves and sixteen_bit_type():
+        yield "openvino", HALF, ""
+    if not (target.provider and halves and sixteen_bit_type()):
+        yield "openvino", FP32, ""
+    # New values of weights would not be rounded, and a plan says itself what is.
+    if halves and not (target.provider or recipe.variable or recipe.plan):
+        yield "openvino", FP32, HALVED

@@ -108,6 +108,7 @@ class Origin:
         self._entry: Entry | None = None
         self._is_unkept, self._tuned = False, tuning is not None
         self._open, self._why = not self._sharing and is_open(target), _why(target, tuning)
+        self._threads = target.threads
         self._chooser = Chooser(self._contents, self._store)
         self.offer: Offer | None = None
         self.facts: dict[str, str] = {}
@@ -144,7 +145,8 @@ class Origin:
         Only builds with the shapes of the file are shared between processes.
         """
         other = copy.copy(self)
-        other._recipe = replace(self._recipe, shapes=shapes, source=self.source.again())
+        target = replace(self.target, threads=self._threads)  # these shapes may be worth more than was chosen
+        other._recipe = replace(self._recipe, shapes=shapes, source=self.source.again(), target=target)
         if shapes:
             other._entry, other._sharing = None, Sharing()
         return other
@@ -250,7 +252,8 @@ class Origin:
     def _build_somewhere(self) -> Executable:
         if self._open:
             with rare_garbage_collection():
-                self._recipe, self._why = self._chooser.chosen(self._recipe)
+                self._recipe, why = self._chooser.chosen(self._recipe)
+            self._why = "; ".join(filter(None, (self._why, why)))
             self._open, self._may_fail = False, not _is_onnxruntime(self._recipe.engine)
         try:
             return self._build()
@@ -353,7 +356,9 @@ def _why(target: Target, tuning: Tuning | None) -> str:
         return f"the target is {target.device}"
     if target.provider:
         return "measured by pinnace tune" if tuning else "context.cpu.provider"
-    return "prefer = memory" if target.prefer == MEMORY else "the only engine"
+    if target.prefer == MEMORY:
+        return "prefer = memory"
+    return "" if is_open(target) else "the only engine"
 
 
 def _with_provider(target: Target, tuning: Tuning | None) -> Target:

@@ -34,9 +34,9 @@ def to_target(
     `device_id` overrides that of the context. A simulated device becomes the cores that simulate it.
 
     Numbers of threads and requests that are 0 are the fastest ones of `tuning`, or else as many as the usable
-    cores allow. A form with fewer bits is one of `tuning`, unless the context sets fp32. Raises `ConfigError`
-    if options contradict each other or the machine, `DeviceUnavailableError` for a device id beyond the
-    simulated devices.
+    cores allow, of which a build may use fewer. A form with fewer bits is one of `tuning`, unless the context
+    sets fp32. Raises `ConfigError` if options contradict each other or the machine, `DeviceUnavailableError`
+    for a device id beyond the simulated devices.
     """
     kind = main_device(context)
     options: DeviceOptions = getattr(context, kind)
@@ -63,7 +63,9 @@ def to_target(
     )
     if kind == "cpu" and tuning is not None:
         target = _tuned(target, tuning, cpu, requests)
-    return replace(target, cores=_cores(cpu, target.threads, target.parallel_requests))
+    bound = _cores(cpu, target.threads, target.parallel_requests)
+    chosen = cpu.thread_num or cpu.inter_op_parallel_num or bound or tuning
+    return replace(target, cores=bound, fewer_threads=kind == "cpu" and target.threads > 1 and not chosen)
 
 
 def _tuned(target: Target, tuning: Tuning, cpu: CPU, requests: int) -> Target:
@@ -76,6 +78,9 @@ def _tuned(target: Target, tuning: Tuning, cpu: CPU, requests: int) -> Target:
         best = tuning.best(provider, precision, cpu.thread_num, requests, may_round)
         threads, places = (best.threads, best.workers) if best else (threads, places)
     target = replace(target, threads=threads, parallel_requests=places)
+    best = tuning.best(provider, precision, threads, places)
+    if best is not None and given(cpu, "rules") is None:
+        target = replace(target, rules=best.rules)
     if not may_round or given(cpu, "form") is not None:
         return target
     best = tuning.best(provider, precision, threads, places, may_round)

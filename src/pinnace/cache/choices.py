@@ -31,7 +31,8 @@ Smaller differences are noise, too.
 class Configuration:
     """A configuration to run a model in; `threads` is per worker.
 
-    `form` is the text of a form with fewer bits (`pinnace.quantising.form`), "" for the model as it is.
+    `form` is the text of a form with fewer bits (`pinnace.quantising.form`), "" for the model as it is;
+    `rules` are settings of single rules (`Target.rules`), "" for those that pay.
     """
 
     provider: str
@@ -39,9 +40,12 @@ class Configuration:
     threads: int
     workers: int
     form: str = field(default="", kw_only=True)
+    rules: str = field(default="", kw_only=True)
 
     def __str__(self) -> str:
         bits = f"{self.precision}, fewer bits" if self.form else self.precision
+        if self.rules:
+            bits += f", rules {self.rules}"
         return f"{self.provider}, {bits}, {self.workers} x {self.threads} (workers x threads)"
 
 
@@ -94,10 +98,10 @@ class Tuning:
         fits = _nearest(fits, threads, "threads")
 
         def cost(one: Measurement) -> float:
-            """Return the time of a prediction, with a handicap for what needs more memory, or errs more."""
+            """Return the time of a prediction, with a handicap for more memory, errors, other rules."""
             time = one.latency if workers == 1 else 1 / one.throughput
-            worse = (one.provider != _LEANEST) + bool(one.form)
-            return time * _WORTH**worse
+            worse = (one.provider != _LEANEST) + bool(one.form) + bool(one.rules) / 3
+            return float(time * _WORTH**worse)
 
         return min(fits, key=cost, default=None)
 

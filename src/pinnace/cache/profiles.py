@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pinnace.cache import notes
 from pinnace.cache.key import code
@@ -48,13 +48,13 @@ def keep(store: Store, measured: MachineProfile) -> None:
         path.unlink(missing_ok=True)
 
 
-def chosen(store: Store, content: str, made_for: tuple[str, ...]) -> dict[str, str] | None:
+def chosen(store: Store, content: str, made_for: tuple[str, ...]) -> dict[str, Any] | None:
     """Return what was chosen for a model file (`content`, its digest) and a target; None if nothing was."""
     found = notes.find(store.folder, _CHOSEN, _name(store, content, made_for))
     return found if isinstance(found, dict) else None
 
 
-def remember(store: Store, content: str, made_for: tuple[str, ...], choice: dict[str, str]) -> None:
+def remember(store: Store, content: str, made_for: tuple[str, ...], choice: dict[str, Any]) -> None:
     """Store what was chosen. Raises OSError."""
     notes.keep(store.folder, _CHOSEN, _name(store, content, made_for), choice)
 

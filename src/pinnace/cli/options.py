@@ -20,6 +20,13 @@ InputShapes = Annotated[
     list[str] | None,
     typer.Option("--shape", metavar="[NAME=]1,3,224,224", help="Resize an input. Repeat for more inputs."),
 ]
+ManyShapes = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--shape", metavar="[NAME=]1,3,224,224",
+        help="Resize an input. Repeat for more inputs, or more shapes of one; 1..8,3 is 1,3 2,3 4,3 and 8,3.",
+    ),
+]  # fmt: skip
 ConfigFile = Annotated[Path | None, typer.Option(metavar="FILE", help="A configuration file (.ini).")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -70,7 +71,7 @@ def settings(
 ) -> list[Setting]:
     """Return all settings of the options of `pinnace bench`: those of one caller, of clients, at rates."""
     batches = counts("--batch", batch, 1) if batch else [0]
-    cases = [Case(one, size) for one in _in_turn(shapes) for size in batches]
+    cases = [Case(one, size) for one in in_turn(shapes) for size in batches]
     callers = [Setting(case, count) for case in cases for count in counts("--threads", threads, 0)]
     worker_counts = counts("--workers", workers, 1) if workers else usual_counts()
     places = [replace(one, workers=count) for one in callers for count in worker_counts]
@@ -82,12 +83,27 @@ def settings(
     return [*callers, *closed, *opened]
 
 
-def _in_turn(shapes: Sequence[str]) -> list[tuple[str, ...]]:
-    """Return the values of --shape for each turn; inputs with one value have it in all of them."""
+def in_turn(shapes: Sequence[str]) -> list[tuple[str, ...]]:
+    """Return the values of --shape for each turn; inputs with one value have it in all of them.
+
+    A range, as in "x=1..6,128", stands for its ends and what doubling the first gives between them.
+    """
     values: dict[str, list[str]] = {}
     for text in shapes:
-        values.setdefault(text.rpartition("=")[0], []).append(text)
+        values.setdefault(text.rpartition("=")[0], []).extend(_ranged(text))
     turns = max(map(len, values.values()), default=1)
     if any(len(texts) not in (1, turns) for texts in values.values()):
         raise typer.BadParameter(f"--shape: give each input one shape or {turns}")
     return [tuple(texts[turn % len(texts)] for texts in values.values()) for turn in range(turns)]
+
+
+def _ranged(text: str) -> list[str]:
+    """Return a shape for each size of its ranges; "1..6" is 1, 2, 4 and 6."""
+    found = re.search(r"(\d+)\.\.(\d+)", text)
+    if found is None:
+        return [text]
+    first, last = map(int, found.groups())
+    if not 0 < first <= last:
+        raise typer.BadParameter(f"--shape {text}: the range {found[0]} has no sizes")
+    sizes = [*(first << n for n in range(last.bit_length()) if first << n < last), last]
+    return [one for size in sizes for one in _ranged(text.replace(found[0], str(size), 1))]

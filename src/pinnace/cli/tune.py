@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -28,7 +28,7 @@ BOUNDS = {"enforce_fp32": 1e-4, "preferred_fp16": 2e-2}
 def tune(
     model: options.ModelFile,
     inputs: options.InputFiles = None,
-    shapes: options.InputShapes = None,
+    shapes: options.ManyShapes = None,
     threads: options.ThreadCounts = None,
     workers: options.WorkerCounts = None,
     precision: options.Precisions = "enforce_fp32",
@@ -43,9 +43,10 @@ def tune(
 ) -> None:
     """Find the fastest way to run a model.
 
-    Engines, threads, workers and precisions are measured, and the result is stored. Later builds of the model
-    on this machine use the fastest engine and numbers, where they set none. With --max-error, forms with
-    fewer bits compete too; builds use them unless they set fp32.
+    Engines, rules that rewrite the model, threads, workers and precisions are measured, for all shapes, and
+    the result is stored. Later builds of the model on this machine use the fastest engine, rules and numbers,
+    where they set none. With --max-error, forms with fewer bits compete too; builds use them unless they set
+    fp32.
     """
     from pinnace.cli.fewer import show_forms
     from pinnace.cli.speed import fill_in
@@ -76,7 +77,8 @@ def _compared(
     numbers: tuple[list[int], list[int]], seconds: float, max_error: float | None, max_latency: float | None,
 ) -> tuple[list[Tried], list[Outcome]]:  # fmt: skip
     """Return the forms within `max_error`, and the outcomes of all ways to run the model."""
-    from pinnace.bench.tuning import FEWER, compete
+    from pinnace.bench.rule_sets import rule_sets
+    from pinnace.bench.tuning import FEWER, REFERENCE, compete
     from pinnace.cli.console import note
     from pinnace.cli.fewer import forms_within
 
@@ -85,7 +87,9 @@ def _compared(
         seconds /= 2
         forms = forms_within(subject, samples, max_error, max(numbers[0]), seconds)
         bounds = {**bounds, FEWER: max_error}
-    contestants = _contestants(precisions, *numbers, [one.way for one in forms])
+    note("looking for rules that rewrite the model")
+    others = [replace(REFERENCE, rules=rules) for rules in rule_sets(subject.path, subject.config)]
+    contestants = _contestants(precisions, *numbers, [*others, *(one.way for one in forms)])
     return forms, list(compete(subject, contestants, seconds, bounds, note, max_latency))
 
 
@@ -112,7 +116,7 @@ def _numbers(threads: str | None, workers: str | None) -> tuple[list[int], list[
 
 
 def _contestants(
-    precisions: list[str], threads: list[int], workers: list[int], forms: Sequence[Configuration]
+    precisions: list[str], threads: list[int], workers: list[int], others: Sequence[Configuration]
 ) -> Sequence[Configuration]:
     """Return the ways to run a model that have room on this machine."""
     from pinnace.bench.tuning import ways
@@ -120,7 +124,7 @@ def _contestants(
     from pinnace.machine.cores import usable_core_count
 
     cores = usable_core_count()
-    contestants = ways(list(installed()), precisions, threads, workers, cores, forms)
+    contestants = ways(list(installed()), precisions, threads, workers, cores, others)
     if not contestants:
         raise typer.BadParameter(f"--workers times --threads are more than the {cores} cores")
     return contestants
@@ -141,15 +145,18 @@ def _subject(
     from pinnace.bench.tuning import REFERENCE, Subject
     from pinnace.cli.fewer import samples_of
     from pinnace.cli.opening import context_for, fill, guesses_named, note_inputs, open_model
+    from pinnace.cli.sweep import in_turn
 
+    cases = []
     with open_model(path, context_for(1, config, provider=REFERENCE.provider)) as model:
         samples = samples_of(model, data, shapes) if data else []
-        tensors, fed = fill(model, inputs, shapes)
-        note_inputs(tensors, fed)
-        with guesses_named(tensors, fed):
-            model.predict(tensors)
-    arrays = [one.array for one in fed]
-    return Subject(str(path), samples[0] if samples else arrays, str(config or "")), samples or [arrays]
+        for one_shapes in in_turn(shapes):
+            tensors, fed = fill(model, inputs, one_shapes)
+            note_inputs(tensors, fed)
+            with guesses_named(tensors, fed):
+                model.predict(tensors)
+            cases.append([one.array for one in fed])
+    return Subject(str(path), samples[:1] or cases, str(config or "")), samples or cases
 
 
 def _origin(path: Path, config: Path | None) -> Origin:
@@ -165,7 +172,7 @@ def _tuning(subject: Subject, outcomes: Sequence[Outcome], max_latency: float | 
     from pinnace.cache.choices import Tuning
 
     fits = tuple(one.measured for one in outcomes if one.measured and not one.reason)
-    shapes = tuple(tuple(array.shape) for array in subject.arrays)
+    shapes = tuple(tuple(array.shape) for arrays in subject.cases for array in arrays)
     return Tuning(subject.path, shapes, time.time(), fits, max_latency)
 
 
@@ -180,11 +187,12 @@ def _wins(tuning: Tuning, one: Measurement) -> list[str]:
 
 
 def _rows(tuning: Tuning, outcomes: Sequence[Outcome]) -> list[dict[str, Any]]:
+    from pinnace.bench import rule_sets as rules
     from pinnace.cli.fewer import label
 
     return [
         asdict(one.measured or one.way)
-        | {"computes_in": one.computes_in, "form": label(one.way.form)}
+        | {"computes_in": one.computes_in, "form": label(one.way.form), "rules": rules.label(one.way.rules)}
         | {"wins": _wins(tuning, one.measured) if one.measured and not one.reason else []}
         | {"reason": one.reason}
         for one in outcomes
@@ -221,7 +229,8 @@ def _show(tuning: Tuning, outcomes: Sequence[Outcome]) -> None:
         remark = row["reason"].partition("\n")[0] or ", ".join(row["wins"])
         place = f"{row['workers']} x {row['threads']}"
         computes_in = row["form"] or row["computes_in"]
-        rows.append([place, row["precision"], computes_in, row["provider"], *figures, remark])
+        engine = ", ".join(filter(None, (row["provider"], row["rules"])))
+        rows.append([place, row["precision"], computes_in, engine, *figures, remark])
     if len({row[1] for row in rows}) == 1:
         head, *rows = ([*row[:1], *row[2:]] for row in (head, *rows))
     table(tuning.model, rows, head)

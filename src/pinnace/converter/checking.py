@@ -28,10 +28,10 @@ def difference(
     Inputs are random numbers between 0 and 1 and integers of 0 and 1, with a seed. Raises ModelFormatError if
     the results have other types or shapes.
     """
-    target = Target(threads=1, input_shape=input_shape)
+    target = Target(input_shape=input_shape)
     model = source.data if source.path is None else source.path
     (inputs,), (expected,) = _run(model, kind, target)
-    _, (given,) = _run(converted, None, Target(threads=1), [_turned(inputs, turn)])
+    _, (given,) = _run(converted, None, Target(), [_turned(inputs, turn)])
     worst = 0.0
     for number, (x, y) in enumerate(zip(given, expected, strict=True)):
         if (x.dtype, x.shape) != (y.dtype, y.shape):
@@ -55,9 +55,9 @@ def likeness(
 ) -> Likeness:
     """Compare the results for samples of the original's inputs."""
     model = source.data if source.path is None else source.path
-    _, wanted = _run(model, kind, Target(threads=1, input_shape=input_shape), samples)
+    _, wanted = _run(model, kind, Target(input_shape=input_shape), samples)
     turned = [_turned(sample, turn) for sample in samples]
-    return closeness(_run(converted, None, Target(threads=1), turned)[1], wanted)
+    return closeness(_run(converted, None, Target(), turned)[1], wanted)
 
 
 def _turned(inputs: Sequence[Array], turn: Turn) -> Sequence[Array]:

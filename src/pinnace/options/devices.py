@@ -82,7 +82,7 @@ class CPU(DeviceOptions):
     )  # fmt: skip
     thread_num: int = setting(
         "cpu_thread_num", count, 0,
-        "Threads that compute one request, at most 5 per core; 0 chooses by the available cores.",
+        "Threads that compute one request, at most 5 per core; 0 chooses by cores and model.",
     )  # fmt: skip
     inter_op_parallel_num: int = setting(
         "cpu_inter_op_parallel_num", count, 0,

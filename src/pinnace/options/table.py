@@ -317,7 +317,7 @@ CONTEXT: Mapping[str, Option] = {
     "target": Option("the device to run on; the CPU runs what it cannot", EVERYWHERE),
     "group_info_file": Option("file of the groups of ranks that run one model together", EVERYWHERE),
     "enable_parallel": Option(why="ModelParallelRunner runs requests at the same time"),
-    "cpu.thread_num": Option("threads for a request; 0: one per core", EVERYWHERE),
+    "cpu.thread_num": Option("threads for a request; 0: one per core, or 1 if that is as fast", EVERYWHERE),
     "cpu.inter_op_parallel_num": Option("operators that onnxruntime runs at the same time", EVERYWHERE),
     "cpu.thread_affinity_mode": Option(
         "binds the threads to the fastest cores (1) or the slowest (2)", EVERYWHERE - _SIMULATED, _OWN_CORES

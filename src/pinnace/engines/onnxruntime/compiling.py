@@ -28,7 +28,7 @@ from pinnace.records import dataclass
 from pinnace.types import Array
 from pinnace.weights.source import SMALL, Source
 
-_OFF = {"apart_from_layer_norm": "SkipLayerNormFusion"}
+OFF = {"apart_from_layer_norm": "SkipLayerNormFusion"}
 """Optimizers of onnxruntime that may make models slower, by the rule that leaves them out: its fused Add and
 LayerNormalization (seen in 1.31) took 5 times as long as the two nodes."""
 
@@ -87,7 +87,7 @@ def encoded(
     legalise(graph.model, chain)  # also the nodes of rules and guards
     separate_weights(graph.model, variable)
     allowed = allowance(graph.model)
-    disabled = wrong_optimizers(graph.model) + [name for rule, name in _OFF.items() if gains.pays(rule)]
+    disabled = wrong_optimizers(graph.model) + [name for rule, name in OFF.items() if gains.pays(rule)]
     if not allowed.folds:
         disabled += _FOLDING
     weights = _in_memory(graph.model.graph, variable, source)

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import onnx_ir as ir
 
 from pinnace.engines.speed.profile import MachineProfile
-from pinnace.engines.speed.work import works
+from pinnace.engines.speed.work import NodeWork, works
 from pinnace.machine.cores import usable_core_count
 from pinnace.machine.processor import sums_of_bytes_overflow
 from pinnace.options.target import Target
@@ -19,6 +19,8 @@ WORTH = 0.9
 """Time over onnxruntime's below which OpenVINO is chosen: it builds more slowly, and packs weights into
 memory of each process."""
 
+MORE_THREADS = 0.95
+"""Time over that of one thread below which more are used: they take the cores from others."""
 
 HALVED = "weights16"
 """The form (`pinnace.quantising`) in which OpenVINO holds the weights of products in float16."""
@@ -32,44 +34,73 @@ _ROUNDER = 1.05
 by 0.0006 in place of 0.013."""
 
 
+Way = tuple[str, str, str]
+"""Engine, precision and form."""
+
+
 class EngineChoice(NamedTuple):
-    """Engine, precision and form for a model, and why; the form is "" for the model as it is."""
+    """Engine, precision, number of threads and form for a model, and why.
+
+    The form is "" for the model as it is.
+    """
 
     provider: str
     precision: str
+    threads: int
     why: str
     form: str = ""
 
 
 def chosen(
-    graph: ir.Graph, target: Target, precisions: Sequence[str], profile: MachineProfile, halves: bool = False
+    graph: ir.Graph, target: Target, ways: Sequence[Way], profile: MachineProfile
 ) -> EngineChoice | None:
-    """Return the fastest engine and precision for the threads of a target; None if the profile has none.
+    """Return the fastest of some ways; None if the profile has none.
 
-    With `halves` OpenVINO may hold weights in float16. onnxruntime computes in fp32 only. Profiles have no
-    speed of integers: for convolutions of these OpenVINO takes 0.3 to 0.6 of onnxruntime's time where sums of
-    bytes do not overflow, and is no choice elsewhere.
+    One thread competes with the target's if that may have fewer; models with free dimensions get all, as
+    requests may be large. onnxruntime computes in fp32 only. Profiles have no speed of integers: for
+    convolutions of these OpenVINO takes 0.3 to 0.6 of onnxruntime's time where sums of bytes do not overflow,
+    and is no choice elsewhere.
     """
     work = works(graph)
     threads = target.threads or max(1, usable_core_count() // target.parallel_requests)
-    lean = profile.seconds(work, "onnxruntime", FP32, threads)
-    if lean is None:
+    counts = sorted({threads, 1} if target.fewer_threads and _is_fixed(graph) else {threads})
+    times = {
+        (way, count): seconds
+        for way in ways
+        for count in counts
+        if (seconds := _seconds(work, way, count, profile)) is not None
+    }
+    if not times:
         return None
-    ways = {("onnxruntime", FP32, ""): lean}
-    for precision in precisions:
-        seconds = profile.seconds(work, "openvino", precision, threads)
-        if seconds is not None:
-            ways["openvino", precision, ""] = seconds
-    if halves and ("openvino", FP32, "") in ways and any(one.kind == "vector" for one in work):
-        narrow = [one._replace(amount=one.amount * _HALVED.get(one.kind, 1)) for one in work]
-        ways["openvino", FP32, HALVED] = profile.seconds(narrow, "openvino", FP32, threads) or lean
-    if len(ways) > 1 and _convolves_bytes(graph):
-        if not sums_of_bytes_overflow():
-            return EngineChoice("openvino", precisions[0], "its convolutions of integers are faster")
-        return EngineChoice("onnxruntime", FP32, "its sums of integers are exact on this CPU")
-    provider, precision, form = min(ways, key=lambda way: ways[way] * _handicap(*way))
-    expected = ", ".join(f"{_name(*way)} {seconds * 1e3:.3g} ms" for way, seconds in ways.items())
-    return EngineChoice(provider, precision, f"expected ({profile.origin}): {expected}", form)
+    if len({engine for (engine, *_), _ in times}) > 1 and _convolves_bytes(graph):
+        exact = sums_of_bytes_overflow()
+        engine, precision, _ = next(way for way in ways if way[0] == ("onnxruntime" if exact else "openvino"))
+        why = (
+            "its sums of integers are exact on this CPU"
+            if exact
+            else "its convolutions of integers are faster"
+        )
+        return EngineChoice(engine, precision, threads, why)
+    (engine, precision, form), count = min(times, key=lambda one: times[one] * _handicap(*one))
+    expected = ", ".join(
+        _name(*way) + (f" on {n} thread(s)" if counts[1:] else "") + f" {seconds * 1e3:.3g} ms"
+        for (way, n), seconds in times.items()
+    )
+    return EngineChoice(engine, precision, count, f"expected ({profile.origin}): {expected}", form)
+
+
+def _seconds(work: Sequence[NodeWork], way: Way, threads: int, profile: MachineProfile) -> float | None:
+    """Return the expected time of a way; None if nothing is known of it, or its form changes nothing."""
+    engine, precision, form = way
+    if form == HALVED:
+        if all(one.kind != "vector" for one in work):
+            return None
+        work = [one._replace(amount=one.amount * _HALVED.get(one.kind, 1)) for one in work]
+    return profile.seconds(work, engine, precision, threads)
+
+
+def _is_fixed(graph: ir.Graph) -> bool:
+    return all(isinstance(size, int) for value in graph.inputs for size in value.shape or (None,))
 
 
 def _convolves_bytes(graph: ir.Graph) -> bool:
@@ -79,11 +110,13 @@ def _convolves_bytes(graph: ir.Graph) -> bool:
     return any(all(n is not None and n.op_type == "DequantizeLinear" for n in nodes) for nodes in read)
 
 
-def _handicap(provider: str, precision: str, form: str) -> float:
+def _handicap(way: Way, threads: int) -> float:
     """Return what the time of a way is multiplied by when ways are compared."""
+    provider, precision, _ = way
+    more = 1.0 if threads == 1 else 1 / MORE_THREADS
     if provider == "onnxruntime":
-        return 1.0
-    return (_ROUNDER if precision == HALF else 1.0) / WORTH
+        return more
+    return more * (_ROUNDER if precision == HALF else 1.0) / WORTH
 
 
 def _name(provider: str, precision: str, form: str) -> str:
