@@ -54,6 +54,66 @@ def test_a_converted_operator_gives_the_same(op_type, weights, attributes, kind,
     np.testing.assert_allclose(given, expected, rtol=1e-6, atol=1e-6)  # sums in another order
 
 
+@pytest.mark.parametrize("kind", [ModelType.MINDIR, ModelType.MINDIR_LITE])
+@pytest.mark.parametrize(
+    ("op_type", "opset", "attributes"),
+    [
+        ("LeakyRelu", 11, {"alpha": 0.2}),
+        ("HardSigmoid", 11, {"alpha": 0.3, "beta": 0.4}),
+        *((f"Reduce{name}", 13, {"axes": [1]}) for name in ("L2", "LogSum", "LogSumExp", "SumSquare")),
+    ],
+)
+def test_operators_that_older_sets_define_by_no_function(op_type, opset, attributes, kind, tmp_path):
+    x = np.random.default_rng(0).random((2, 3, 4)).astype(np.float32)
+    original = model(op_type, [x.shape], opset=opset, **attributes)
+    summary = convert(Source.of_buffer(original), None, tmp_path / "made", Conversion(save_type=kind))
+    (expected,), (given,) = run(original, x), run(summary.files[0], x)
+    np.testing.assert_allclose(given, expected, rtol=1e-6, atol=1e-6)  # sums in another order
+
+
+def test_a_recurrent_layer_with_states_and_a_free_batch(tmp_path):
+    random = np.random.default_rng(0)
+    weights = [random.normal(size=s).astype(np.float32) for s in ((1, 16, 3), (1, 16, 4), (1, 32))]
+    x, state = random.normal(size=(5, 2, 3)).astype(np.float32), np.ones((1, 2, 4), np.float32)
+    ports = [
+        helper.make_tensor_value_info(n, TensorProto.FLOAT, s)
+        for n, s in (("x", (5, "n", 3)), ("h", (1, "n", 4)), ("c", (1, "n", 4)))
+    ]
+    node = helper.make_node("LSTM", ["x", "w", "r", "b", "", "h", "c"], ["y"], hidden_size=4)
+    graph = helper.make_graph(
+        [node],
+        "g",
+        ports,
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
+        [numpy_helper.from_array(w, n) for w, n in zip(weights, "wrb", strict=True)],
+    )
+    proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
+    original = proto.SerializeToString()
+    file = convert(Source.of_buffer(original), None, tmp_path / "made", Conversion()).files[0]
+    (expected,), (given,) = run(original, x, state, state), run(file, x, state, state)
+    np.testing.assert_allclose(given, expected, rtol=1e-5, atol=1e-6)  # steps of products in another order
+
+
+def test_a_branch_that_gives_a_tensor_of_the_graph_around_it(tmp_path):
+    branches = []
+    for name, nodes in (
+        ("then", [helper.make_node("Identity", ["x"], ["a"])]),
+        ("else", [helper.make_node("Neg", ["x"], ["a"])]),
+    ):
+        out = helper.make_tensor_value_info("a", TensorProto.FLOAT, [2])
+        branches.append(helper.make_graph(nodes, name, [], [out]))
+    node = helper.make_node("If", ["c"], ["y"], then_branch=branches[0], else_branch=branches[1])
+    ports = [helper.make_tensor_value_info(*p) for p in (("x", 1, [2]), ("c", TensorProto.BOOL, []))]
+    graph = helper.make_graph([node], "g", ports, [helper.make_tensor_value_info("y", 1, [2])])
+    proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
+    file = convert(Source.of_buffer(proto.SerializeToString()), None, tmp_path / "made", Conversion()).files[
+        0
+    ]
+    x = np.array([1, -2], np.float32)
+    for chosen, expected in ((True, x), (False, -x)):
+        np.testing.assert_array_equal(run(file, x, np.array(chosen))[0], expected)
+
+
 def test_operators_without_a_way_are_named(tmp_path):
     unknown = onnx.load_from_string(model("Relu", [(2,)]))
     unknown.graph.node[0].op_type = "MelWeightMatrix"

@@ -15,7 +15,6 @@ from typing import Literal
 import onnx_ir as ir
 from onnx_ir.passes.common import (
     CommonSubexpressionEliminationPass,
-    IdentityEliminationPass,
     RemoveUnusedNodesPass,
 )
 
@@ -23,7 +22,7 @@ from pinnace.converter.fusing import fuse
 from pinnace.errors import ConfigError
 
 Optimize = Literal["none", "general", "gpu_oriented", "ascend_oriented"]
-_PASSES = (IdentityEliminationPass, CommonSubexpressionEliminationPass, RemoveUnusedNodesPass)
+_PASSES = (CommonSubexpressionEliminationPass, RemoveUnusedNodesPass)
 
 
 def optimised(model: ir.Model, optimize: Optimize, name: str) -> None:
@@ -31,9 +30,20 @@ def optimised(model: ir.Model, optimize: Optimize, name: str) -> None:
     if optimize == "ascend_oriented":
         _check_fixed(model, name)
     if optimize != "none":
+        _without_identities(model)
         fuse(model)
         for pass_ in _PASSES:
             pass_()(model)
+
+
+def _without_identities(model: ir.Model) -> None:
+    """Leave out Identity, except where it names a result: onnx-ir's pass fails for those of nested graphs."""
+    for node in list(model.graph.all_nodes()):
+        if node.op_type == "Identity" and not node.domain and not node.outputs[0].is_graph_output():
+            assert node.inputs[0] is not None
+            assert node.graph is not None
+            node.outputs[0].replace_all_uses_with(node.inputs[0])
+            node.graph.remove(node, safe=True)
 
 
 def _check_fixed(model: ir.Model, name: str) -> None:

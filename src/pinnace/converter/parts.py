@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import onnx
+import onnx.version_converter
 import onnx_ir as ir
 from onnx.inliner import inline_selected_functions
 
@@ -37,7 +38,7 @@ def of(node: ir.Node, opset: int, dialect: Dialect) -> Replacement | None:
             return _by_rule(rule, node)
         except Unsupported as error:
             reason = error
-    defined = _by_definition(node, opset)
+    defined = _by_definition(node, opset, opset) or _by_definition(node, opset, max(opset, OPSET))
     if defined is None and reason is not None:
         raise reason
     return defined
@@ -51,18 +52,24 @@ def _by_rule(rule: rules.Rule, node: ir.Node) -> Replacement:
     return Replacement(b.nodes, [b.tensor(result) for result in results], OPSET)
 
 
-def _by_definition(node: ir.Node, opset: int) -> Replacement | None:
-    """Return the parts by the function that ONNX's schema has for an operator."""
+def _by_definition(node: ir.Node, opset: int, newer: int) -> Replacement | None:
+    """Return the parts by the function that ONNX's schema has for an operator in a newer set.
+
+    Many operators were defined as functions only later: LeakyRelu in set 16, ReduceL2 in set 18.
+    """
     try:
-        schema: Any = onnx.defs.get_schema(node.op_type, opset, node.domain)
+        schema: Any = onnx.defs.get_schema(node.op_type, newer, node.domain)
+        old: Any = onnx.defs.get_schema(node.op_type, opset, node.domain)
     except onnx.defs.SchemaError:
         return None
     if not (schema.has_function or schema.has_context_dependent_function):
         return None
     if any(x is not None and x.dtype is None for x in node.inputs):
         return None
-    model = _model_of(node, opset, schema)
+    model = _model_of(node, opset, old)
     try:
+        if newer != opset:
+            model = onnx.version_converter.convert_version(model, newer)
         inlined = inline_selected_functions(
             model, [(node.domain, node.op_type)], inline_schema_functions=True
         )

@@ -46,17 +46,21 @@ def recurrence(
     inputs = [*x, *[None] * (8 - len(x))]
     lengths, states = inputs[4], inputs[5 : 7 if kind == "LSTM" else 6]
     data = b.transpose(b.tensor(x[0]), [1, 0, 2]) if layout else b.tensor(x[0])
-    count, batch, _ = b.shape(data)
+    count = b.shape(data)[0]
     ways = {"forward": [False], "reverse": [True], "bidirectional": [False, True]}[direction]
     own = len(_USUAL[kind])
     names = list(activations) or list(_USUAL[kind]) * len(ways)
-    if count is None or batch is None or not 0 < count <= _MOST or not set(names) <= set(_ACTIVATIONS):
-        raise Unsupported(f"has {count} steps, and from 1 to {_MOST} are supported, or activations {names}")
+    if count is None or not 0 < count <= _MOST:
+        raise Unsupported(f"has {count or 'no fixed number of'} steps, and from 1 to {_MOST} are supported")
+    if not set(names) <= set(_ACTIVATIONS):
+        raise Unsupported(f"has activations {names}")
     hidden = b.static_shape(b.tensor(x[2]))[2]
     made = []
     for way, backwards in enumerate(ways):
         begin = tuple(
-            b.op("Expand", b.like(0, data), [batch, hidden]) if s is None else _row(b, s, way, layout)
+            b.op("Expand", b.like(0, data), b.vector([b.dim(data, 1), hidden]))
+            if s is None
+            else _row(b, s, way, layout)
             for s in states
         )
         given = [None if v is None else _row(b, v, way) for v in (*inputs[1:4], inputs[7])]
