@@ -28,6 +28,8 @@ OPERATION = 0.02
 """Cost of an addition or multiplication of a product: a core does about 50 in the time of a byte."""
 _PLANS = 64
 """Plans that the search keeps after each node."""
+_RIVALS = 8
+"""The cheapest of them, with which each other is compared."""
 _TRACKED = 1024
 """Bytes from which on it matters that two nodes read the same part of a weight."""
 
@@ -97,8 +99,21 @@ class _Search:
                     key = frozenset(after.held.items())
                     if key not in best or after.cost < best[key].cost:
                         best[key] = after
-            plans = sorted(best.values(), key=lambda plan: plan.cost)[:_PLANS]
+            plans = []
+            for plan in sorted(best.values(), key=lambda plan: plan.cost):
+                if len(plans) < _PLANS and not any(self._serves(other, plan) for other in plans[:_RIVALS]):
+                    plans.append(plan)
         return Choice(plans[0].ways(), plans[0].cost, uncut.cost)
+
+    def _serves(self, plan: _Plan, other: _Plan) -> bool:
+        """Return True if a plan can have all values in the states of a dearer one, and still cost less."""
+        held, cost = dict(plan.held), plan.cost
+        for value in {**other.held, **plan.held}:
+            for state in other.held.get(value, () if value.const_value is not None else (None,)):
+                price = self._price(value, state, held, COLLECTIVE)
+                if price is None or (cost := cost + price) > other.cost:
+                    return False
+        return True
 
     def _after(
         self,

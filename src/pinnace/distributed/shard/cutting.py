@@ -14,6 +14,7 @@ from onnx_ir.passes.common import (
     InlinePass,
     LiftConstantsToInitializersPass,
     RemoveInitializersFromInputsPass,
+    RemoveUnusedNodesPass,
     ShapeInferencePass,
 )
 
@@ -32,7 +33,7 @@ from pinnace.distributed.shard.costs import (
     operations,
     sent,
 )
-from pinnace.distributed.shard.products import prepare_products
+from pinnace.distributed.shard.products import plain_transposes, prepare_products
 from pinnace.distributed.steps import Partition
 from pinnace.errors import ConfigError, UnsupportedModelError, UnsupportedPrimitive
 from pinnace.ops.nodes import DOMAIN
@@ -158,6 +159,8 @@ def _prepared(source: Source, shapes: Mapping[str, Sequence[int]], ranks: int) -
     except UnsupportedModelError:  # it allows few sizes
         integers = _infer(model, source.name)
     _fold(model.graph, integers)
+    plain_transposes(model.graph)
+    RemoveUnusedNodesPass()(model)
     return model
 
 

@@ -8,6 +8,7 @@ import numpy as np
 import onnx_ir as ir
 
 from pinnace.distributed.shard.costs import COLLECTIVE
+from pinnace.distributed.shard.sections import volume_of
 from pinnace.distributed.shard.writing import SLICE
 from pinnace.ops.inference import OPSET
 from pinnace.types import Array
@@ -96,6 +97,29 @@ def _share_heads(graph: ir.Graph, ranks: int) -> None:
         ir.convenience.replace_all_uses_with(product, made, replace_graph_outputs=True)
         kept.replace_input_with(0, product)
         graph.insert_after(node, kept)
+
+
+def plain_transposes(graph: ir.Graph) -> None:
+    """Write keys as `torch.export` turns them as one Transpose, through which heads stay apart.
+
+    It lets a Reshape join the batch with the heads, turns the last two of three dimensions, and lets another
+    Reshape part the first. Values have shapes.
+    """
+    for last in [node for node in graph if node.op_type == "Reshape" and not node.domain]:
+        turn = last.inputs[0].producer() if last.inputs[0] else None
+        first = turn.inputs[0].producer() if turn and turn.inputs[0] else None
+        if turn is None or first is None or (turn.op_type, first.op_type) != ("Transpose", "Reshape"):
+            continue
+        values = first.inputs[0], first.outputs[0], last.outputs[0]
+        before, joined, after = (list((value.shape if value else None) or ()) for value in values)
+        if len(before) < 4 or len(joined) != 3 or not volume_of(before):
+            continue
+        *others, rows, columns = before
+        order = turn.attributes.get_ints("perm", ())
+        if list(order) == [0, 2, 1] and joined[1:] == [rows, columns] and after == [*others, columns, rows]:
+            count = len(others)
+            made = ir.node("Transpose", [first.inputs[0]], {"perm": [*range(count), count + 1, count]})
+            ir.convenience.replace_nodes_and_values(graph, last, [last], [made], last.outputs, made.outputs)
 
 
 def _transposed(graph: ir.Graph, weight: ir.Value, order: Sequence[int] | None) -> ir.Value:

@@ -35,6 +35,7 @@ _BROADCASTING = {
     *("Add", "And", "Div", "Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual", "Max", "Min", "Mod"),
     *("Mul", "Or", "PRelu", "Pow", "Sub", "Where"),
 }
+_WEIGHED = ("MatMul", "Gemm", "Conv", "Gather")
 _LINEAR = {
     "Concat",
     "Expand",
@@ -59,6 +60,7 @@ class Ways:
         self._size, self._opset = size, opset
         self._found: dict[ir.Value, dict[State, None]] = {}
         self._sections = sections_of(graph, size)
+        self._numbers = _numbers_of(graph)
 
     def states(self, value: ir.Value | None) -> Iterable[State]:
         """Return the states in which the nodes so far can leave a value, or a weight can be read."""
@@ -75,7 +77,7 @@ class Ways:
         """Return the ways of a node; the first takes everything whole."""
         ways = dict.fromkeys([Way((None,) * len(node.inputs))])
         known = all(v is None or v.shape is not None for v in (*node.inputs, *node.outputs))
-        if node.domain == "" and known and not inner_graphs(node):
+        if node.domain == "" and known and node not in self._numbers and not inner_graphs(node):
             ways |= dict.fromkeys(way for way in self._shared(node) if self._fits(node, way))
         if node.op_type == "Concat" and node.outputs[0].is_graph_output():
             ways |= dict.fromkeys(replace(way, again=True) for way in ways if way.gives is not None)
@@ -253,6 +255,26 @@ class Ways:
 
 
 # -- what nodes say --------------------------------------------------------------------------------
+
+
+def _numbers_of(graph: ir.Graph) -> set[ir.Node]:
+    """Return the nodes that compute masks, rotations and the like: from constants, and not for products.
+
+    To share them gains nothing, and the search would weigh the states of each with those of the others.
+    """
+    found: dict[ir.Node, None] = {}
+    for node in graph:
+        given = [value for value in node.inputs if value is not None]
+        if node.op_type != "Gather" and all(
+            v.const_value is not None or v.producer() in found for v in given
+        ):
+            found[node] = None
+    weights: set[ir.Node] = set()
+    for node in reversed(found):
+        readers = [user for output in node.outputs for user in output.consumers()]
+        if any(reader.op_type in _WEIGHED or reader in weights for reader in readers):
+            weights.add(node)
+    return found.keys() - weights
 
 
 def is_table(node: ir.Node, size: int) -> bool:
