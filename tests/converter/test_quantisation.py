@@ -1,13 +1,17 @@
 """Quantised files of the converter."""
 
 import csv
+import shutil
 from pathlib import Path
 
 import numpy as np
+import onnx
 import pytest
 from onnx import helper, numpy_helper
+from onnxruntime.quantization import CalibrationDataReader, quantize_static
 from PIL import Image
 
+import pinnace
 from pinnace import Converter, FmkType, ModelType
 from pinnace.converter.calibration import Calibration
 from pinnace.converter.convert import Conversion, convert
@@ -19,6 +23,9 @@ from pinnace.weights.source import Source
 FOLDER = Path(__file__).parent.parent / "data" / "converted"
 MODEL = FOLDER / "network.onnx"
 IMAGE = np.load(FOLDER / "network.npz")["x0"]
+FULL = {"quant_type": "FULL_QUANT"}
+LITE = Conversion(save_type=ModelType.MINDIR_LITE)
+SIZES = {"resize": "256", "center_crop": "224"}
 SMALLEST = {"min_quant_weight_channel": "0"}
 
 
@@ -115,6 +122,50 @@ def test_nodes_can_be_left_out(tmp_path, calibrated):
     assert name not in [row["operator"] for row in rows]
 
 
+def test_a_real_network_in_integers_sees_the_same(tmp_path):
+    data = Path(pinnace.__file__).parent / "data"
+    for name in ("chelsea.png", "coffee.png"):
+        shutil.copy(data / name, tmp_path)
+    converter = Converter()
+    converter.save_type = ModelType.MINDIR_LITE
+    converter.set_config_info("common_quant_param", FULL)
+    shape = {f"{what}_{side}": n for what, n in SIZES.items() for side in ("width", "height")}
+    pixels = {"normalize_mean": "[123.675,116.28,103.53]", "normalize_std": "[58.395,57.12,57.375]", **shape}
+    how = {
+        "calibrate_path": f"x:{tmp_path}",
+        "calibrate_size": "2",
+        "input_type": "IMAGE",
+        "image_to_format": "RGB",
+    }
+    converter.set_config_info("data_preprocess_param", {**how, **pixels})
+    converter.convert(FmkType.MINDIR, data / "efficientnet_lite0.mindir", tmp_path / "q")
+    likeness = converter.summary.likeness
+    assert likeness.same_top == 1
+    assert likeness.cosine > 0.99
+    assert converter.summary.bytes < 0.35 * converter.summary.bytes_before
+
+
+def test_a_quantised_onnx_model_is_a_quantised_ms(tmp_path, run_model):
+    model = onnx.load(MODEL)
+    model.opset_import[0].version = 13  # the first whose steps have an axis
+    quantize_static(model, tmp_path / "q.onnx", _Sample(), per_channel=True)  # QDQ, of int8
+    (path,) = convert(Source.of_file(tmp_path / "q.onnx"), None, tmp_path / "q", LITE).files
+    main = reader.read(Source.of_file(path)).main
+    whole = [node.primitive for node in main.nodes if node.attributes.get("quantType") == 5]
+    assert whole.count("Conv2DFusion") == 3
+    (expected,), (given,) = (run_model(file, [IMAGE]) for file in (tmp_path / "q.onnx", path))
+    # onnxruntime quantises the Sigmoid, too.
+    np.testing.assert_allclose(given, expected, atol=0.03 * np.abs(expected).max())
+
+
+class _Sample(CalibrationDataReader):
+    def __init__(self):
+        self.rest = [{"image": IMAGE}]
+
+    def get_next(self):
+        return self.rest.pop() if self.rest else None
+
+
 def test_pictures_are_prepared_as_the_keys_say(tmp_path):
     pixels = np.random.default_rng(0).integers(0, 256, (6, 8, 3)).astype(np.uint8)
     Image.fromarray(pixels).save(tmp_path / "a.png")
@@ -129,7 +180,6 @@ def test_pictures_are_prepared_as_the_keys_say(tmp_path):
     assert half.shape == (1, 3, 4, 1)
 
 
-FULL = {"quant_type": "FULL_QUANT"}
 PATH = {"calibrate_path": "image:.", "calibrate_size": "1", "input_type": "BIN"}
 
 

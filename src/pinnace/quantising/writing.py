@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import numpy as np
@@ -61,5 +62,8 @@ class Site:
             self._graph.remove(dead, safe=True)
 
     def _fresh(self) -> str:
-        self._count += 1
-        return f"{self._operator.name}/{'bits' if self._last is None else 'end'}{self._count}"
+        """Return a name that no constant has: an operator may be replaced more than once."""
+        names = (f"{self._operator.name}/bits{self._count + i}" for i in itertools.count(1))
+        name = next(name for name in names if name not in self._graph.initializers)
+        self._count = int(name.rpartition("bits")[2])
+        return name

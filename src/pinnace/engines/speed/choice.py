@@ -104,10 +104,11 @@ def _is_fixed(graph: ir.Graph) -> bool:
 
 
 def _convolves_bytes(graph: ir.Graph) -> bool:
-    """Return True if a convolution reads nothing but quantised tensors."""
+    """Return True if most convolutions read nothing but quantised tensors."""
     convolutions = (node for node in graph if node.op_type == "Conv")
     read = ([None if x is None else x.producer() for x in node.inputs[:2]] for node in convolutions)
-    return any(all(n is not None and n.op_type == "DequantizeLinear" for n in nodes) for nodes in read)
+    whole = [all(n is not None and n.op_type == "DequantizeLinear" for n in nodes) for nodes in read]
+    return sum(whole) > len(whole) / 2
 
 
 def _handicap(way: Way, threads: int) -> float:
