@@ -1,22 +1,25 @@
 """Expected times of networks beside measured ones: how well the speed of a machine explains them.
 
-    python -m benchmarks prediction PATH ... [--threads 1,2] [--half] [--seconds 2]
+    python -m benchmarks prediction PATH ... [--threads 1,2] [--half] [--seconds 2] [--fit]
 
 PATH is a `.mindir`, `.ms` or `.onnx` file, whose inputs are those of `benchmarks/models` for a file of
 that name, of the `.npz` beside it (run0_x0, run0_x1, ...), or random numbers. Both engines run in fp32,
 with --half OpenVINO in 16 bits too. The expected time is that of the measured profile of this machine,
 else of the table. A cell has the expected and the measured milliseconds; at the end the typical error is
 the geometric mean of the distance of their ratio from 1, and the loss that of the time of the chosen
-engine over the faster one's.
+engine over the faster one's. --fit also prints the factors of `pinnace/bench/factors.json` with which the
+figures of one thread are explained best: least squares of relative errors, drawn to the present factors.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import math
 import os
 import statistics
 import time
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -25,17 +28,20 @@ import numpy as np
 
 from benchmarks.models import INPUTS
 from pinnace import Context, Model, formats
+from pinnace.bench import machine
 from pinnace.building.opening import source_of
 from pinnace.cache.profiles import profile
 from pinnace.cache.store import Store
 from pinnace.compiler.graph import compilable
 from pinnace.engines.speed.choice import WORTH
-from pinnace.engines.speed.work import works
+from pinnace.engines.speed.profile import PICO, rate
+from pinnace.engines.speed.work import NodeWork, works
 from pinnace.options.settings import Settings
 
 Way = tuple[str, str, int]
 
 _TURNS, _REST = 5, 0.03
+_DRAWN = 0.15
 _FP32, _HALF = "enforce_fp32", "preferred_fp16"
 
 
@@ -44,6 +50,7 @@ def main(arguments: list[str]) -> None:
     parser.add_argument("paths", nargs="+", type=Path)
     parser.add_argument("--threads", default="1,2")
     parser.add_argument("--half", action="store_true")
+    parser.add_argument("--fit", action="store_true")
     parser.add_argument("--seconds", type=float, default=2, help="of a network")
     options = parser.parse_args(arguments)
     speed = profile(Store.of(Settings()))
@@ -57,9 +64,11 @@ def main(arguments: list[str]) -> None:
     print(f"{speed.origin}\n\n| network | " + " | ".join(map(_name, ways)) + " |")
     print("| --- " + "| ---: " * len(ways) + "|")
     errors: dict[Way, list[float]] = {way: [] for way in ways}
-    losses = []
+    losses, found = [], []
     for path in options.paths:
-        expected, measured = _expected(path, ways, speed), _measured(path, ways, options.seconds)
+        work, measured = _work(path), _measured(path, ways, options.seconds)
+        expected = {way: speed.seconds(work, *way) or math.nan for way in ways}
+        found.append((work, measured))
         cells = [f"{expected[w] * 1e3:.3g} / {measured[w] * 1e3:.3g}" if w in measured else "" for w in ways]
         print(f"| {path.stem} | {' | '.join(cells)} |", flush=True)
         for way in measured:
@@ -71,17 +80,37 @@ def main(arguments: list[str]) -> None:
         print(
             f"\nloss of choices in fp32: {statistics.geometric_mean(losses):.3f}, at most {max(losses):.2f}"
         )
+    if options.fit:
+        print(json.dumps({f"{w[0]} {w[1]}": _factors(w, found, speed) for w in ways if w[2] == 1}))
+
+
+def _factors(way: Way, networks: list[tuple[list[NodeWork], dict[Way, float]]], speed) -> dict[str, float]:
+    """Return the factors of an engine and precision."""
+    rates, shares = speed.rates[way], []
+    for work, measured in networks:
+        if way in measured:
+            share = Counter({"call": rate(rates, "call"), "node": len(work) * rate(rates, "node")})
+            for one in work:
+                share[one.kind] += rate(rates, one.kind, one.size) * one.amount
+            shares.append({kind: PICO * time / measured[way] for kind, time in share.items()})
+    kinds = sorted(set().union(*shares) & rates.keys())
+    matrix = np.array([[share.get(kind, 0) for kind in kinds] for share in shares])
+    drawn = _DRAWN * np.eye(len(kinds))
+    better = np.linalg.solve(matrix.T @ matrix + drawn, matrix.T.sum(1) + drawn.sum(1))
+    present = machine._factors()[f"{way[0]} {way[1]}"]
+    return {
+        kind: round(present.get(kind, 1) * float(one), 2) for kind, one in zip(kinds, better, strict=True)
+    }
 
 
 def _name(way: Way) -> str:
     return f"{way[0]}{', 16 bits' if way[1] == _HALF else ''}, {way[2]} thread(s), ms"
 
 
-def _expected(path: Path, ways: list[Way], speed) -> dict[Way, float]:
+def _work(path: Path) -> list[NodeWork]:
     source = source_of(path, Settings())
     graph = compilable(formats.read(source, formats.kind(source, None)), path.stem, None)
-    work = works(graph.model.graph)
-    return {way: speed.seconds(work, *way) or math.nan for way in ways}
+    return works(graph.model.graph)
 
 
 def _measured(path: Path, ways: list[Way], seconds: float) -> dict[Way, float]:
