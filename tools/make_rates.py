@@ -35,7 +35,8 @@ ASSUMED = {
     "reduction": 1.2, "sigmoid": 1.04, "softmax": 1.33, "unblocked": 1.28, "vector": 0.86, "volume": 1.65,
 }  # fmt: skip
 """onnxruntime's time over OpenVINO's with AVX2, by class of work: with these the two engines' times of 37 networks
-on an EPYC (docs/engines.md) are explained best (least squares, drawn to 0.95)."""
+on an EPYC (docs/engines.md) are explained best. `python -m benchmarks prediction --fit` on such a machine says by
+what to multiply them: its factors of onnxruntime over those of bench/factors.json."""
 
 CONVOLUTIONS = """
 | 32 | 2.58 / 2.57 | 1.64 / 1.64 | 1.25 / 1.49 | 1.09 / 1.39 | 1.02 / 1.38 | 1.00 / 1.39 |

@@ -84,8 +84,8 @@ def _in_networks(way: Way, rates: dict[str, list[Row]]) -> dict[str, list[Row]]:
 def _factors() -> dict[str, dict[str, float]]:
     """Read the time of a class of work within networks over that of its sample, by engine and precision.
 
-    With them the times of 41 networks on a Xeon with AMX are explained best: least squares of relative
-    errors, drawn to 1.2 (`python -m benchmarks prediction` shows the errors).
+    They are those of 41 networks on a Xeon with AMX; `python -m benchmarks prediction --fit` makes such
+    factors from networks, and shows the errors.
     """
     found: dict[str, dict[str, float]] = json.loads(_FACTORS.read_text(encoding="utf-8"))
     return found
