@@ -13,6 +13,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper
 from tests.cpp.conftest import ROOT, need, run
+from tests.cpp.models import write
 from tests.docs.page import blocks
 
 CAT = ROOT / "examples" / "input.bin"
@@ -81,15 +82,7 @@ def test_the_tutorial_shows_code_of_the_examples():
 
 
 def test_every_class(compiled, data, tmp_path):
-    def save(name, node, port, constants=()):
-        ends = [helper.make_tensor_value_info(end, *port) for end in ("x", "y")]
-        graph = helper.make_graph([node], "g", ends[:1], ends[1:], constants)
-        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=8)
-        onnx.save(model, tmp_path / name)
-
-    save("words.onnx", helper.make_node("StringConcat", ["x", "x"], ["y"]), (TensorProto.STRING, ["n"]))
-    two = helper.make_tensor("w", TensorProto.FLOAT, [2], [2, 2])
-    save("scale.onnx", helper.make_node("Mul", ["x", "w"], ["y"]), (TensorProto.FLOAT, [2]), [two])
+    write(tmp_path)
     said = run(compiled("surface"), data, tmp_path, PINNACE_SIMULATE="gpu:2,ascend:1")
     assert "0 failures" in said
 

@@ -1,6 +1,7 @@
 // What test programs share: checks that print what failed, and arguments.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <fstream>

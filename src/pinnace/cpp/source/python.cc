@@ -10,7 +10,8 @@
 namespace mindspore::python {
 namespace {
 std::atomic<PyObject *> bridge = nullptr;  // never dropped: threads may use it until the process ends
-bool owner = false;          // this library started Python
+bool owner = false;  // this library started Python
+int forks = 0;
 
 Status AsStatus(const PyStatus &status) {
   return Status(kMDPythonInterpreterFailure, status.err_msg ? status.err_msg : "unknown failure");
@@ -58,6 +59,7 @@ void InParent() {
   PyGILState_Release(before_fork);
 }
 void InChild() {
+  ++forks;
   if (!std::exchange(forking, false)) return;
   PyOS_AfterFork_Child();
   PyGILState_Release(before_fork);
@@ -97,19 +99,18 @@ std::string Described(const Status &why) {
 
 Status Import() {
   bridge = PyImport_ImportModule("pinnace.cpp.bridge");
-  Status status = kSuccess;
   if (bridge == nullptr) {
-    status = Status(kMDPythonInterpreterFailure, Text(Ref::New(PyObject_Str(Caught().get())).get()));
-  } else if (owner) {
-    try {
-      Call("enter");
-      pthread_atfork(BeforeFork, InParent, InChild);
-      std::atexit(AtExit);
-    } catch (const Raised &) {
-      status = Failure();
-    }
+    return Status(kMDPythonInterpreterFailure, Text(Ref::New(PyObject_Str(Caught().get())).get()));
   }
-  return status;
+  pthread_atfork(BeforeFork, InParent, InChild);
+  if (!owner) return kSuccess;
+  std::atexit(AtExit);
+  try {
+    Call("enter");
+    return kSuccess;
+  } catch (const Raised &) {
+    return Failure();
+  }
 }
 
 Status StartOnce() {
@@ -138,6 +139,8 @@ struct Thread {
   }
 };
 }  // namespace
+
+int Forks() { return forks; }
 
 bool Alive() { return bridge != nullptr && Py_IsInitialized(); }
 

@@ -50,6 +50,9 @@ Status Start();
 // Returns true while Python runs: a program that embeds it may have ended it.
 bool Alive();
 
+// Returns the number of forks between the first process and this one.
+int Forks();
+
 // Holds Python's lock. A thread keeps its Python state until it ends, because making one takes microseconds.
 class Lock {
  public:
