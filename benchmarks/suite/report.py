@@ -68,7 +68,11 @@ def _throughput(records: Sequence[Record]) -> Iterator[str]:
         here = chosen(mine, "throughput", **setting)
         workers = int(setting["workers"])
         yield f"{workers} worker(s), {setting['clients']} client(s):"
-        yield grid(here, _figure("rate"), "Pinnace over the best peer", "rate", larger=True)
+        full = [record for record in here if record.facts["precision"] == "fp32"]
+        yield grid(full, _figure("rate"), "Pinnace over the best peer", "rate", larger=True)
+        short = [record for record in here if record not in full]
+        if short:
+            yield grid(short, lambda r: f"{_figure('rate')(r)} {r.facts['precision']}")
         yield grid(here, lambda record, workers=workers: _distribution(record, workers))
 
 

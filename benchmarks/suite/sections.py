@@ -46,39 +46,29 @@ class Plan:
 
 def latency(plan: Plan) -> Iterator[Record]:
     """One caller, one prediction after the other."""
-    short = [e for e in map(_short, plan.entrants) if e and _has_short(plan, e)]
     for material in plan.materials():
         for threads in plan.threads:
-            with Field(material, plan.entrants + short, plan.notes, threads=threads) as contestants:
+            with Field(
+                material, plan.entrants + _shorts(plan.entrants), plan.notes, threads=threads
+            ) as contestants:
                 setting = {"threads": threads}
                 yield from contestants.measure(
                     "latency", setting, plan.rounds, "latency", seconds=plan.seconds
                 )
 
 
-def _short(entrant: Entrant) -> Entrant | None:
-    """The same in 16 bits, for those that can."""
-    can = entrant.peer.name in ("pinnace", "openvino")
-    return replace(entrant, precision=SHORT) if can else None
-
-
-def _has_short(plan: Plan, entrant: Entrant) -> bool:
-    """Return True if it computes in 16 bits here: tried on a small model; tiny ones stay in fp32."""
-    try:
-        with Material("mobilenet_v2", plan.folder).opened(entrant) as (_, answer):
-            if answer["precision"] != "fp32":
-                return True
-            plan.notes.add(entrant.name, "on this processor it computes in fp32")
-    except LeftOut as reason:
-        plan.notes.add(entrant.name, reason)
-    return False
+def _shorts(entrants: list[Entrant]) -> list[Entrant]:
+    """The same in 16 bits, of those that can."""
+    able = ("pinnace", "openvino")
+    return [replace(one, precision=SHORT) for one in entrants if one.peer.name in able]
 
 
 def throughput(plan: Plan) -> Iterator[Record]:
     """Many clients over a pool of workers of one thread each."""
+    entrants = plan.pools + _shorts(plan.pools)
     for material in plan.materials():
         for workers in plan.workers:
-            with Field(material, plan.pools, plan.notes, workers=workers) as contestants:
+            with Field(material, entrants, plan.notes, workers=workers) as contestants:
                 for clients in plan.clients:
                     setting = {"workers": workers, "clients": clients}
                     asked = {"clients": clients, "seconds": 4 * plan.seconds}

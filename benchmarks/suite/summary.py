@@ -70,22 +70,33 @@ def _throughput(records: Sequence[Record]) -> Iterator[str]:
     mine = chosen(records, "throughput", workers=2, clients=5)
     rows = []
     for model in models_of(mine):
-        found = of_model(mine, model)
-        if ours := found.get(OURS):
-            share = f"{share_of_allowed(ours, 2):.2f}"
-            rows.append([model, _over(found, "rate", larger=True), _over(found, "p99"), share])
+        every = of_model(mine, model)
+        for name in (OURS, SHORT):
+            if ours := every.get(name):
+                peers = {key: r for key, r in every.items() if key.endswith("16 bit") == (name == SHORT)}
+                share, engine = f"{share_of_allowed(ours, 2):.2f}", ours.facts.get("engine", "")
+                rate = _over(peers, name, "rate", larger=True)
+                rows.append([model, ours.facts["precision"], rate, _over(peers, name, "p99"), share, engine])
     if rows:
         yield (
             "Two workers, five clients, Pinnace over the best peer of each figure (goals: predictions a "
             "second at least 1.0, p99 at most 1.1); and predictions a second over what two workers would "
             "make at the latency that one client alone has in the same process (goal: at least 0.97)."
         )
-        yield table(["model", "predictions a second", "p99", "of what is allowed"], rows)
+        head = [
+            "model",
+            "computes in",
+            "predictions a second",
+            "p99",
+            "of what is allowed",
+            "engine in Pinnace",
+        ]
+        yield table(head, rows)
 
 
-def _over(found: dict[str, Record], key: str, larger: bool = False) -> str:
+def _over(found: dict[str, Record], ours: str, key: str, larger: bool = False) -> str:
     peer = best_peer(found.values(), key, larger)
-    return f"{ratio(found[OURS], peer, key)} {peer.contestant}" if peer else ""
+    return f"{ratio(found[ours], peer, key)} {peer.contestant}" if peer else ""
 
 
 def _fairness(records: Sequence[Record]) -> Iterator[str]:

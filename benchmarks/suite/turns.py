@@ -85,6 +85,8 @@ class Field:
 
     def _started(self, material: Material, entrant: Entrant, job: dict[str, Any]) -> Running:
         contestant, answer = self._stack.enter_context(material.opened(entrant, **job))
+        if entrant.precision != "fp32" and answer["precision"] == "fp32":
+            raise LeftOut("it computes in fp32")
         difference = material.difference(contestant)
         if entrant.precision == answer["precision"] == "fp32" and difference > WRONG:
             raise LeftOut(f"its outputs are off by {difference:.2g}")

@@ -5,12 +5,14 @@ from __future__ import annotations
 import gc
 import os
 import signal
+import subprocess
 import sys
 import threading
 import time
 import weakref
 from concurrent.futures import CancelledError, Future
 from contextlib import suppress
+from pathlib import Path
 from unittest.mock import patch
 
 import numpy as np
@@ -517,3 +519,34 @@ def test_nothing_is_tried_out_on_a_closed_model(gate):
     workers.close()
     with pytest.raises(ModelStateError, match="closed"):
         workers.try_out(one(1))
+
+
+FORGOTTEN = """
+import sys, time
+from tests.serving.test_pool import Gate, in_thread, one, queued
+from pinnace.serving.pool import Workers
+
+class Slow:
+    def __del__(self, sleep=time.sleep, write=sys.stdout.write):
+        sleep(0.3)
+        write("freed")
+
+gate = Gate()
+gate.slow = Slow()
+pool = Workers(gate, 2)
+callers = [in_thread(pool.run, one(1)) for _ in range(5)]
+queued(pool, 3)
+gate.open.release(5)
+for thread, _ in callers:
+    thread.join()
+del gate, pool, callers, thread, _
+"""
+
+
+def test_what_a_forgotten_pool_frees_is_freed_before_the_process_ends():
+    """An engine that frees a model in a thread of an ending interpreter aborts the process."""
+    root = Path(__file__).parents[2]
+    done = subprocess.run(
+        [sys.executable, "-c", FORGOTTEN], cwd=root, capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stdout) == (0, "freed"), done.stderr

@@ -33,6 +33,8 @@ class Library:
             self._model = self._pinnace.Model()
             self._model.build_from_file(job.file, self._pinnace.ModelType.ONNX, context)
         self.engine = self._model.get_model_info("engine")
+        if self._model.get_model_info("form"):
+            return "fp16 weights"
         return NAMES.get(self._model.get_model_info("precision"), "fp32")
 
     def caller(self):

@@ -192,6 +192,8 @@ def _work(pool: weakref.ref[WorkerThreads], worker: Worker) -> None:
 
 
 _pools: weakref.WeakSet[WorkerThreads] = weakref.WeakSet()
+_ending: weakref.WeakSet[threading.Thread] = weakref.WeakSet()
+"""Threads of pools that nobody refers to any more: the last one frees the model."""
 
 
 @atexit.register
@@ -199,6 +201,8 @@ def _close_all() -> None:
     """Close all pools at exit: ending a thread inside an engine would abort the process."""
     for workers in list(_pools):
         workers.close()
+    for thread in list(_ending):
+        thread.join()
 
 
 def _after_fork() -> None:
@@ -213,5 +217,7 @@ os.register_at_fork(after_in_child=_after_fork)
 def _dismiss(workers: Iterable[Worker]) -> None:
     """End the threads of the workers."""
     for worker in workers:
+        if worker.thread is not None:
+            _ending.add(worker.thread)
         worker.dismissed = True
         worker.wake.put(None)
