@@ -86,7 +86,8 @@ def chosen(
         )
         return EngineChoice(engine, precision, threads, why)
     worth = WORTH if target.parallel_requests == 1 else _WORTH_IN_POOLS
-    (engine, precision, form), count = min(times, key=lambda one: times[one] * _handicap(one[0], one[1], worth))
+    best = min(times, key=lambda one: times[one] * _handicap(one[0], one[1], worth))
+    (engine, precision, form), count = best
     expected = ", ".join(
         _name(*way) + (f" on {n} thread(s)" if counts[1:] else "") + f" {seconds * 1e3:.3g} ms"
         for (way, n), seconds in times.items()
