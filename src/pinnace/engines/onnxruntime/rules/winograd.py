@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 _Floats = np.ndarray[tuple[Any, ...], np.dtype[np.floating]]
 
 
-
-
 class _Transform(NamedTuple):
     """The matrices B^T, G and A^T, for the data, the kernel and the results of a tile."""
 
