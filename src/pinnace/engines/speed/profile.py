@@ -52,11 +52,12 @@ class MachineProfile:
         if not known:
             return None
         one, more = _around(known, threads)
-        first, second = (_seconds(works, self.rates[engine, precision, t]) for t in (one, more))
+        first = _seconds(works, self.rates[engine, precision, one])
         nearest = self.rates[engine, precision, more if threads >= more else one]
         call = PICO * rate(nearest, "call")
         if one == more:
             return call + first
+        second = _seconds(works, self.rates[engine, precision, more])
         fall = math.log(max(second, 1e-9) / max(first, 1e-9)) / math.log(more / one)
         return call + first * math.pow(threads / one, min(max(fall, -1.0), 0.0))
 
