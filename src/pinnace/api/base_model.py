@@ -128,16 +128,14 @@ class BaseModel(EngineOwner):
     def get_model_info(self, key: str) -> str:
         """Return a fact about the model, "" if it has none of this name.
 
-        "current_pid" is the id of this process, also before a model is built. "shareable_weight_mem_handle"
-        is a number below 2^63 under which other processes can map the weights; `ModelStateError` unless these
-        processes were named when the model was built (`config_dict={"pids": "12, 34"}`). "device" is the
-        device, such as "gpu:1", with a note if it is simulated; several are separated by ", ".
-
-        "engine" and "precision" are those in use, "form" what `pinnace tune --max-error` found; "threads"
-        and "workers" are their numbers; "file" and "model_type" are of the build; "why" is the reason for
-        the engine and for the rules that rewrote the model, "rules"; "tuned" is "yes" or "no"; "cache" is
-        "loaded" from the compile cache, "written" to it, "to be written" after the build, "not kept", or
-        "off"; "build" is the time of each stage. Other keys are the file's user info.
+        "current_pid" is the id of this process. "shareable_weight_mem_handle" is a number below 2^63 under
+        which other processes can map the weights; `ModelStateError` unless these were named when the model
+        was built (`config_dict={"pids": "12, 34"}`). "device" is the device, such as "gpu:1", with a note if
+        it is simulated; several are separated by ", ". "engine", "precision", "threads" and "workers" are
+        those in use, "form" is what `pinnace tune --max-error` found, "why" the reason for the engine and for
+        the "rules" that rewrote the model; "file" and "model_type" are of the build; "tuned" is "yes" or
+        "no"; "cache" is "loaded" from the compile cache, "written" to it, "to be written" after the build,
+        "not kept", or "off"; "build" is the time of each stage. Others are the file's user info.
         """
         check_type("key", key, str)
         if key == "current_pid":

@@ -89,11 +89,7 @@ class Origin:
         self._contents = Contents(source, self._store)
         self.tunings = Tunings(self._store, self._contents)
         target, tuning = self._planned(plan)
-        if target.device == "cpu":
-            from pinnace.cache import profiles
-
-            target = replace(target, gains=profiles.gains(self._store))
-        else:
+        if target.device != "cpu":
             self._sharing.check(target)
             target = replace(target, options=settings.flat)
         # Accelerator builds are kept by the provider, if at all; a loaded model lacks the node names that
@@ -115,6 +111,8 @@ class Origin:
 
     def _planned(self, plan: TargetFor) -> tuple[Target, Tuning | None]:
         """Return the target that a plan gives by the model's tuning, and the tuning."""
+        from pinnace.cache import profiles
+
         # Lender and borrower must choose the same engine, and onnxruntime is the one that shares weights.
         tuning = None if self._sharing else self.tunings.find()
         if tuning is not None and (self._settings.variable_weights or self._settings.precision_plan):
@@ -122,7 +120,8 @@ class Origin:
         prefer = self._settings.get("common_context", "prefer", LATENCY)
         if tuning is not None and prefer == MEMORY:
             tuning = tuning.lean()
-        return _with_provider(replace(plan(tuning), prefer=prefer), tuning), tuning
+        target = replace(plan(tuning), prefer=prefer, gains=profiles.gains(self._store))
+        return _with_provider(target, tuning), tuning
 
     @property
     def source(self) -> Source:

@@ -1,4 +1,4 @@
-"""What rules that rewrite graphs gain on this machine, as it was measured."""
+"""Gains of the rules that rewrite graphs, as they were measured."""
 
 from __future__ import annotations
 
