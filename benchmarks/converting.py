@@ -1,6 +1,6 @@
 """ONNX models beside what the converter makes of them, .mindir and .ms, all run by Pinnace.
 
-    python -m benchmarks converting [--folder DIR] [--rounds 20] [--threads 1] [--shape x=1,128] [MODEL.onnx ...]
+    python -m benchmarks converting [--folder DIR] [--rounds 20] [--threads 1] [--shape x=1,8] [MODEL ...]
 
 Without files it is the suite's images, detector and BERT. Inputs are those of the `.npz` beside a file, else
 made up, with the shapes given. An error is the greatest difference from plain onnxruntime on the ONNX file
