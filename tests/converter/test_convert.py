@@ -94,6 +94,52 @@ def test_a_recurrent_layer_with_states_and_a_free_batch(tmp_path):
     np.testing.assert_allclose(given, expected, rtol=1e-5, atol=1e-6)  # steps of products in another order
 
 
+def test_a_clip_from_0_to_6_is_one_primitive(tmp_path):
+    bounds = (np.array(0, np.float32), np.array(6, np.float32))
+    source = Source.of_buffer(model("Clip", [(2,)], bounds))
+    assert convert(source, None, tmp_path / "made", Conversion()).nodes == 1
+
+
+def test_a_shape_that_decides_a_branch_later(tmp_path):
+    """PyTorch's squeeze of a dimension that may be 1, behind another branch."""
+
+    def squeezed(name, x, y):
+        names = [f"{name}_{part}" for part in ("shape", "size", "is1")]
+        sides = [
+            helper.make_graph(
+                [helper.make_node(op, [x, *rest], [f"{y}_{op}"])],
+                op,
+                [],
+                [helper.make_tensor_value_info(f"{y}_{op}", TensorProto.FLOAT, None)],
+            )
+            for op, rest in (("Squeeze", ["one"]), ("Identity", []))
+        ]
+        return [
+            helper.make_node("Shape", [x], names[:1]),
+            helper.make_node("Gather", [names[0], "place"], names[1:2]),
+            helper.make_node("Equal", [names[1], "place"], names[2:]),
+            helper.make_node("If", names[2:], [y], then_branch=sides[0], else_branch=sides[1]),
+        ]
+
+    nodes = [
+        *squeezed("a", "x", "b"),
+        helper.make_node("Unsqueeze", ["b", "one"], ["c"]),
+        *squeezed("d", "c", "e"),
+        helper.make_node("ReduceMean", ["e", "one"], ["y"]),
+    ]
+    constants = [numpy_helper.from_array(np.array(v), n) for v, n in (([1], "one"), (1, "place"))]
+    ports = [
+        helper.make_tensor_value_info(n, TensorProto.FLOAT, s) for n, s in (("x", ("n", "k", 3)), ("y", None))
+    ]
+    graph = helper.make_graph(nodes, "g", ports[:1], ports[1:], constants)
+    proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
+    original = proto.SerializeToString()
+    x = np.arange(6, dtype=np.float32).reshape(2, 1, 3)
+    options = Conversion(input_shape="x:2,1,3")
+    file = convert(Source.of_buffer(original), None, tmp_path / "made", options).files[0]
+    np.testing.assert_allclose(run(file, x)[0], run(original, x)[0], rtol=1e-6)
+
+
 def test_a_branch_that_gives_a_tensor_of_the_graph_around_it(tmp_path):
     branches = []
     for name, nodes in (

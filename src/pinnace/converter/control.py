@@ -54,6 +54,7 @@ def _if(raiser: Raiser, node: ir.Node, opset: int, depth: int) -> None:
     _enter(raiser, chosen)
     raiser.raise_all(list(chosen), opset, depth)
     for output, result in zip(node.outputs, chosen.outputs, strict=True):
+        output.shape = result.shape  # the declared one fits both branches
         raiser.same(output, result)
 
 

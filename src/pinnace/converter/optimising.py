@@ -22,7 +22,6 @@ from pinnace.converter.fusing import fuse
 from pinnace.errors import ConfigError
 
 Optimize = Literal["none", "general", "gpu_oriented", "ascend_oriented"]
-_PASSES = (CommonSubexpressionEliminationPass, RemoveUnusedNodesPass)
 
 
 def optimised(model: ir.Model, optimize: Optimize, name: str) -> None:
@@ -32,8 +31,9 @@ def optimised(model: ir.Model, optimize: Optimize, name: str) -> None:
     if optimize != "none":
         _without_identities(model)
         fuse(model)
-        for pass_ in _PASSES:
-            pass_()(model)
+        if not any(node.graph is not model.graph for node in model.graph.all_nodes()):
+            CommonSubexpressionEliminationPass()(model)  # which fails for results of nested graphs
+        RemoveUnusedNodesPass()(model)
 
 
 def _without_identities(model: ir.Model) -> None:

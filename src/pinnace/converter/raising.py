@@ -97,7 +97,7 @@ class _Raiser:
         if self._lacks(node):
             raise Unsupported("reads what was not converted")
         with suppress(onnx.shape_inference.InferenceError):  # engines will say it
-            infer_node(node, opset)
+            _infer(node, opset)
         if folding.fold(node, opset):
             return
         if node.op_type in control.OPERATORS and not node.domain:
@@ -145,6 +145,19 @@ class _Raiser:
             infer(result, self.opset)
             output.shape = output.shape if output.shape is not None else result.shape
             output.type = output.type if output.type is not None else result.type
+
+
+def _infer(node: ir.Node, opset: int) -> None:
+    """Infer types and shapes, also where declared dimensions are free that what was converted has fixed."""
+    declared = [(o, o.shape) for o in node.outputs if o.shape is not None and not o.shape.is_static()]
+    for output, _ in declared:
+        output.shape = None
+    try:
+        infer_node(node, opset)
+    finally:
+        for output, shape in declared:
+            if output.shape is None or not output.shape.is_static():
+                output.shape = shape
 
 
 def lowered(rule: Primitive, writer: Primitives, node: ir.Node) -> Sequence[ir.Value]:

@@ -13,6 +13,8 @@ from pinnace.records import dataclass
 from pinnace.serving.tally import BITS, STEPS, Tally
 
 _NS = 1e6  # of a millisecond
+
+
 def _longest(step: int) -> int:
     """Return the longest time in nanoseconds of a step of the histogram."""
     shift = max(0, (step >> BITS) - 1)

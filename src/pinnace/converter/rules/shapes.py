@@ -198,7 +198,9 @@ def in_pairs(b: Builder, auto_pad: str, pads: _Ints, rank: int) -> _Ints:
 
 @function
 def bounded(b: Primitives, x: ir.Value, low: ir.Value | None, high: ir.Value | None) -> ir.Value:
-    """A tensor of no less than one bound, and no more than the other."""
+    """A tensor of no less than one bound, and no more than the other: ReLU6 is part of a convolution."""
+    if b.known(low) == 0 and b.known(high) == 6 and b.dtype(x).is_floating_point():
+        return b.op("ReLU6", x)
     for primitive, bound in (("Maximum", low), ("Minimum", high)):
         x = x if bound is None else b.op(primitive, x, b.cast(bound, b.dtype(bound)))
     return x
