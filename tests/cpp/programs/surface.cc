@@ -69,6 +69,8 @@ static void Tensors() {
   CHECK(free_size.DataSize() == 0 && free_size.MutableData() == nullptr && free_size.Data() == nullptr);
   free_size.SetShape({2, 3});
   CHECK(static_cast<float *>(free_size.MutableData())[5] == 0);
+  free_size.SetShape({200, 3});
+  CHECK(static_cast<float *>(free_size.MutableData())[599] == 0);
 
   std::ofstream(folder + "/four.bin", std::ios::binary).write("abcd", 4);
   auto bytes = MSTensor::CreateTensorFromFile(folder + "/four.bin");
@@ -184,6 +186,11 @@ static void OtherBuilds() {
   inputs[0].MutableData();
   CHECK_OK(model.Predict(inputs, &outputs));
   CHECK(outputs[0].Shape() == (std::vector<int64_t>{2, 2}));
+  outputs[0].SetShape({50, 2});
+  CHECK(static_cast<float *>(outputs[0].MutableData())[99] == 0);
+  inputs[0].SetShape({50, 3});
+  CHECK_STATUS(model.Predict(inputs, &outputs), kLiteInputTensorError, "24 bytes");
+  inputs[0].SetShape({2, 3});
 
   std::vector<std::string> seen;
   auto before = [&](auto &, auto &, const MSCallBackParam &op) { return seen.push_back("<" + op.node_type), true; };

@@ -70,13 +70,14 @@ size_t MSTensor::Impl::DataSize() const {
 
 void *MSTensor::Impl::Allocated() {
   size_t size = DataSize();
-  bool enough = data != nullptr && (given || computed || capacity >= size);
+  bool enough = data != nullptr && (given || capacity >= size);
   if (enough || size == 0) return data.get();
   void *memory = allocator == nullptr ? std::malloc(size) : allocator->Malloc(size);
   if (memory == nullptr) return nullptr;
   std::memset(memory, 0, size);
   data = Owned(memory, allocator);
   capacity = size;
+  computed = false;
   return memory;
 }
 
@@ -111,6 +112,10 @@ python::Ref MSTensor::Impl::Array(bool device_is_host) {
                                             (free ? "free dimensions: Resize the model, or SetShape"
                                                   : "no data: SetData sets it, MutableData makes it zeros"));
   }
+  if (device_data == nullptr && !given && capacity < size) {
+    throw Status(kLiteInputTensorError, "tensor '" + name + "' has " + std::to_string(capacity) + " bytes, but its " +
+                                            "shape has grown to " + std::to_string(size) + ": set the data again");
+  }
   if (array_ && of_ == from && typed_ == type && shaped_ == shape) return array_.ref();
   static char nothing;
   auto memory = static_cast<char *>(from == nullptr ? &nothing : from);
@@ -138,6 +143,7 @@ void MSTensor::Impl::Take(const python::Ref &results, bool device_is_host) {
   if (!given && device_data == nullptr) {
     data = std::shared_ptr<void>(from, [held = std::make_shared<python::Held>(results)](void *) {});
     computed = true;
+    capacity = size;
     array_ = python::Held(results);
     of_ = from;
     typed_ = type;

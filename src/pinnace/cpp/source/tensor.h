@@ -35,7 +35,7 @@ class MSTensor::Impl {
   std::vector<int64_t> shape;
   mindspore::Format format = NHWC;
   std::shared_ptr<void> data;
-  size_t capacity = 0;      // bytes of data that were allocated here
+  size_t capacity = 0;      // bytes of data that is not the caller's
   bool given = false;       // the data is the caller's
   bool computed = false;    // the data is a result
   void *device_data = nullptr;
