@@ -22,7 +22,7 @@ from torch.nn import functional as f
 
 WIDTH, HEADS, GROUPS, INNER, LAYERS, WORDS, LENGTH = 32, 4, 2, 64, 2, 61, 6
 SIZE = WIDTH // HEADS
-FREE = {"bert": ["ids", "kinds"], "llama": ["ids"], "llama_fused": ["ids"]}
+FREE = {"bert": ["ids", "kinds"], "llama": ["ids"], "llama_fused": ["ids"], "vit": ["x"]}
 """Inputs whose batch and length are free."""
 
 

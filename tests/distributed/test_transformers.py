@@ -59,6 +59,50 @@ def test_two_collectives_a_layer_of_mindspore(tmp_path, name, layers, others):
         assert share.collectives == 2 * layers + others
 
 
+def test_a_rotation_and_a_mask_of_constants(tmp_path):
+    """As exporters write them for fixed shapes: each could be divided in several ways, for nothing."""
+    rng = np.random.default_rng(1)
+    weights = {name: rng.normal(size=(64, 64)).astype(np.float32) for name in ("q", "k", "v", "out")}
+    weights |= {"angles": rng.normal(size=(1, 1, 8, 16)).astype(np.float32)}
+    weights |= {"ones": np.ones((1, 1, 8, 8), np.float32), "heads": np.array([0, 0, 4, 16])}
+    nodes = [helper.make_node(kind, ["angles"], [kind]) for kind in ("Cos", "Sin", "Tan", "Erf")]
+    nodes += [
+        helper.make_node("Trilu", ["ones"], ["seen"], upper=0),
+        helper.make_node("Log", ["seen"], ["mask"]),
+    ]
+    for name in "qkv":
+        nodes.append(helper.make_node("MatMul", ["x", name], [f"{name}0"]))
+        nodes.append(helper.make_node("Reshape", [f"{name}0", "heads"], [f"{name}1"]))
+        nodes.append(helper.make_node("Transpose", [f"{name}1"], [f"{name}2"], perm=[0, 2, 1, 3]))
+    turned = {"q2": ("Cos", "Sin"), "k2": ("Tan", "Erf")}
+    for name, (times, plus) in turned.items():
+        nodes.append(helper.make_node("Mul", [name, times], [f"{name}a"]))
+        nodes.append(helper.make_node("Add", [f"{name}a", plus], [f"{name}b"]))
+    nodes.append(helper.make_node("Transpose", ["k2b"], ["kt"], perm=[0, 1, 3, 2]))
+    chain = [("MatMul", "q2b", "kt"), ("Add", None, "mask"), ("Softmax", None), ("MatMul", None, "v2")]
+    last = ""
+    for number, (kind, *given) in enumerate(chain):
+        nodes.append(helper.make_node(kind, [one or last for one in given], [f"s{number}"]))
+        last = f"s{number}"
+    nodes.append(helper.make_node("Transpose", [last], ["joined"], perm=[0, 2, 1, 3]))
+    nodes.append(helper.make_node("Reshape", ["joined", "width"], ["row"]))
+    nodes.append(helper.make_node("MatMul", ["row", "out"], ["y"]))
+    weights["width"] = np.array([0, 0, 64])
+    graph = helper.make_graph(
+        nodes,
+        "rotated",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 8, 64])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [1, 8, 64])],
+        [numpy_helper.from_array(array, name) for name, array in weights.items()],
+    )
+    onnx.save(
+        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8),
+        tmp_path / "rotated.onnx",
+    )
+    for share in shard(tmp_path / "rotated.onnx", 2, tmp_path, "tensor"):
+        assert kinds(tmp_path / share.file) == {"AllReduce": 1}
+
+
 def test_large_models_as_they_are(tmp_path, monkeypatch):
     """The shapes of BERT-base and TinyLlama, narrower; weights cost as much as those of the full width."""
     monkeypatch.setattr(costs, "HELD", 64)
