@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
 import onnx_ir as ir
 
 from pinnace.ops.builder import Builder
@@ -100,7 +101,23 @@ def _permuted_integers(b: Builder, node: ir.Node, perm: tuple[int, ...]) -> ir.V
     assert integers is not None
     axis = node.attributes.get("axis")
     moved = None if axis is None else perm.index(axis.as_int())
-    return b.op("DequantizeLinear", permuted(b, integers, perm), *parameters, axis=moved)
+    return b.op("DequantizeLinear", _turned_weight(b, integers, perm), *parameters, axis=moved)
+
+
+def _turned_weight(b: Builder, integers: ir.Value, perm: tuple[int, ...]) -> ir.Value:
+    """A weight of integers, reordered when it is read: OpenVINO computes with floats after a Transpose."""
+    tensor = integers.const_value
+    if tensor is None or b.changes(integers) or _keeps_bytes(tensor.shape.numpy(), perm):
+        return permuted(b, integers, perm)
+    dims = tensor.shape.numpy()
+    return b.weight(
+        ir.LazyTensor(
+            lambda: ir.Tensor(np.ascontiguousarray(tensor.numpy().transpose(perm)), dtype=tensor.dtype),
+            tensor.dtype,
+            ir.Shape([dims[p] for p in perm]),
+            name=tensor.name,
+        )
+    )
 
 
 def _keeps_bytes(dims: Sequence[int], perm: tuple[int, ...]) -> bool:

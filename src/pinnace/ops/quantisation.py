@@ -15,19 +15,36 @@ def stored(b: Builder, x: ir.Value, quantised: Quantised) -> ir.Value:
     The steps stand before a Transpose for another layout: engines look for them beside their operators. The
     integers, which nobody sees, are unsigned: onnxruntime's kernels for x86 want that.
     """
-    dtype, turn = b.known_dtype(x), x.producer()
+    dtype = b.known_dtype(x)
     if dtype is None or not dtype.is_floating_point():
         return x
-    if turn is not None and turn.op_type == "Transpose" and quantised.axis is None:
-        before = turn.inputs[0]
-        assert before is not None
-        return b.transpose(stored(b, before, quantised), turn.attributes["perm"].as_ints())
+    turned = _before_turn(b, x) if quantised.axis is None else None
+    if turned is not None:
+        return b.transpose(stored(b, turned[0], quantised), turned[1])
     unsigned = quantised._replace(zero_point=tuple(zero + _SIGN for zero in quantised.zero_point))
     return meant(b, integers(b, x, unsigned, ir.DataType.UINT8), unsigned)
 
 
 _SIGN = 128
 """The difference of an int8 and the uint8 that stands for the same."""
+
+
+def _before_turn(b: Builder, x: ir.Value) -> tuple[ir.Value, tuple[int, ...]] | None:
+    """The same numbers before a Transpose, and its permutation; None if there is none.
+
+    It may be before an activation or a sum, which are written again.
+    """
+    node = x.producer()
+    if node is None or node.op_type not in ("Add", "Clip", "Relu", "Transpose"):
+        return None
+    if node.op_type == "Transpose":
+        return b.tensor(node.inputs[0]), tuple(node.attributes["perm"].as_ints())
+    count = 2 if node.op_type == "Add" else 1
+    before = [None if v is None else _before_turn(b, v) for v in node.inputs[:count]]
+    if before[0] is None or any(one is None or one[1] != before[0][1] for one in before):
+        return None
+    parts = [one[0] for one in before if one is not None]
+    return b.op(node.op_type, *parts, *node.inputs[count:]), before[0][1]
 
 
 def integers(
