@@ -94,6 +94,26 @@ def test_a_recurrent_layer_with_states_and_a_free_batch(tmp_path):
     np.testing.assert_allclose(given, expected, rtol=1e-5, atol=1e-6)  # steps of products in another order
 
 
+def test_a_loop_that_passes_values_on(tmp_path):
+    """The body gives two states in turn; the first is an input, which no node makes."""
+    ports = [
+        helper.make_tensor_value_info(*p) for p in (("i", 7, []), ("go", 9, []), ("a", 1, [2]), ("b", 1, [2]))
+    ]
+    nodes = [helper.make_node("Identity", ["go"], ["on"]), helper.make_node("Neg", ["a"], ["c"])]
+    results = [helper.make_tensor_value_info(*p) for p in (("on", 9, []), ("b", 1, [2]), ("c", 1, [2]))]
+    body = helper.make_graph(nodes, "body", ports, results)
+    loop = helper.make_node("Loop", ["n", "", "x", "x"], ["y", "z"], body=body)
+    outer = [helper.make_tensor_value_info(name, 1, [2]) for name in "xyz"]
+    graph = helper.make_graph([loop], "g", outer[:1], outer[1:], [numpy_helper.from_array(np.array(3), "n")])
+    proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
+    file = convert(Source.of_buffer(proto.SerializeToString()), None, tmp_path / "made", Conversion()).files[
+        0
+    ]
+    x = np.array([1, -2], np.float32)
+    for given, expected in zip(run(file, x), (-x, x), strict=True):
+        np.testing.assert_array_equal(given, expected)
+
+
 def test_a_clip_from_0_to_6_is_one_primitive(tmp_path):
     bounds = (np.array(0, np.float32), np.array(6, np.float32))
     source = Source.of_buffer(model("Clip", [(2,)], bounds))

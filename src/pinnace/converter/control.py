@@ -122,10 +122,13 @@ def _round(
 ) -> Sequence[ir.Value]:
     """Raise a copy of a body with these inputs; return its outputs."""
     copy = body.clone(allow_outer_scope_values=True)
-    for port, value in zip(copy.inputs, given, strict=True):
-        port.replace_all_uses_with(value, replace_graph_outputs=True)
+    values = dict(zip(copy.inputs, given, strict=True))
+    outputs = [values.get(output, output) for output in copy.outputs]
+    copy.outputs.clear()  # onnx-ir lets no value be the output of two graphs
+    for port, value in values.items():
+        port.replace_all_uses_with(value)
     raiser.raise_all(list(copy), opset, depth)
-    return list(copy.outputs)
+    return outputs
 
 
 def _built(raiser: Raiser, b: Builder, depth: int) -> None:
