@@ -76,7 +76,9 @@ def _switch(
     """Write an If whose branch is known only at run time."""
     writer, lite = raiser.writer, raiser.writer.dialect is Dialect.LITE
     if any(o.shape is None or o.dtype is None for graph in branches for o in graph.outputs):
-        raise Unsupported("has branches of unknown types")
+        raise Unsupported(
+            "has branches whose results have no type or shape: let ONNX's shape inference write them"
+        )
     flag = condition if lite else writer.op("Reshape", condition, ())
     partials = [_partial(raiser, graph, condition, opset, depth) for graph in branches]
     chosen = writer.named("Switch", writer.name(flag), *partials)
@@ -113,7 +115,9 @@ def _partial(raiser: Raiser, graph: ir.Graph, condition: ir.Value, opset: int, d
 
 def _rounds(raiser: Raiser, body: ir.Graph, count: int) -> range:
     if count * len(list(body.all_nodes())) > _MOST:
-        raise Unsupported(f"has {count} rounds, which are too many to write each of them")
+        raise Unsupported(
+            f"has {count} rounds of {len(list(body.all_nodes()))} nodes, and {_MOST} nodes can be written"
+        )
     return range(count)
 
 
@@ -147,7 +151,9 @@ def _scan(raiser: Raiser, node: ir.Node, opset: int, depth: int) -> None:
     b = Builder()
     length = b.static_shape(sequences[0])[axes[0]]
     if opset < 9 or not length:
-        raise Unsupported("has batches, as Scan had before operator set 9, or no rounds")
+        raise Unsupported(
+            "has batches, as Scan had before operator set 9, or a length known only at run time"
+        )
     results: list[list[ir.Value]] = []
     for i in _rounds(raiser, body, length):
         places = [length - 1 - i if back else i for back in backwards]
@@ -187,7 +193,9 @@ def _loop(raiser: Raiser, node: ir.Node, opset: int, depth: int) -> None:
     trips = None if most is None else known(most)
     goes_on = True if condition is None else known(condition)
     if trips is None or goes_on is None:
-        raise Unsupported("has a number of iterations known only at run time")
+        raise Unsupported(
+            "has a number of rounds known only at run time, and each round is written: give it as a constant"
+        )
     b = Builder()
     carried = [x for x in states if x is not None]
     results: list[list[ir.Value]] = []
@@ -199,10 +207,12 @@ def _loop(raiser: Raiser, node: ir.Node, opset: int, depth: int) -> None:
         flag, carried = made[0], list(made[1 : 1 + len(carried)])
         results.append(list(made[1 + len(carried) :]))
         if known(flag) is None:
-            raise Unsupported("has a number of iterations known only at run time")
+            raise Unsupported(
+                "has a number of rounds known only at run time, and each round is written: give it as a constant"
+            )
     rest = len(node.outputs) - len(carried)
     if rest and not results:
-        raise Unsupported("has no rounds")
+        raise Unsupported("has results of rounds, and no rounds")
     stacked = [_stacked(b, [row[i] for row in results], 0) for i in range(rest)]
     _built(raiser, b, depth)
     for output, result in zip(node.outputs, [*carried, *stacked], strict=True):

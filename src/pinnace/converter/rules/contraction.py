@@ -82,7 +82,7 @@ def _product(
     rows, columns = [c for c in first if c not in both], [c for c in second if c not in both]
     sizes = dict(zip(first + second, (*b.static_shape(x), *b.static_shape(y)), strict=True))
     if any(b.static_shape(x)[first.index(c)] != b.static_shape(y)[second.index(c)] for c in both):
-        raise Unsupported("repeats dimensions of size 1")
+        raise Unsupported("has one letter for dimensions of different sizes: repeat that of size 1 by Expand")
 
     def matrix(v: ir.Value, term: str, *groups: Sequence[str]) -> ir.Value:
         """An operand with the letters of each group as one dimension."""

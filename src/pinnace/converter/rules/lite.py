@@ -83,17 +83,17 @@ _ELEMENTWISE: Rules = rules(
         over(primitive, X)
     Relu(1) Sigmoid(2) Softplus(9) Tanh(10) HardSwish(12): activation, X ->
         if not is_float(X):
-            raise Unsupported("is not of floating-point numbers")
+            raise Unsupported(f"is of {dtype(X).name}, and Activation of floating-point numbers")
         over("Activation", X, activation_type=activation)
     Elu: X, alpha: float = 1.0 -> over("Activation", X, activation_type=_ELU, alpha=alpha)
     LeakyRelu: X, alpha: float = 0.01 -> over("Activation", X, activation_type=_LEAKY_RELU, alpha=alpha)
     HardSigmoid: X, alpha: float = 0.2, beta: float = 0.5 ->
         if abs(alpha - 1 / 6) > 1e-6 or beta != 0.5:
-            raise Unsupported("is of other numbers")
+            raise Unsupported(f"has alpha {alpha} and beta {beta}, and Lite's HSIGMOID 1/6 and 0.5")
         over("Activation", X, activation_type=_HSIGMOID)
     Swish: X, alpha: float = 1.0 ->
         if alpha != 1:
-            raise Unsupported("is of another number")
+            raise Unsupported(f"has alpha {alpha}, and Lite's SWISH 1")
         over("Activation", X, activation_type=_SWISH)
     Gelu: X, approximate: str = "none" ->
         over("Activation", X, activation_type=_GELU, approximate=approximate == "tanh")
@@ -105,21 +105,21 @@ _ELEMENTWISE: Rules = rules(
         y if max is None else over("Minimum", y, max)
     PRelu: X, slope ->
         if rank(X) != 4 or not is_float(X) or len([d for d in static_shape(slope) if d != 1]) > 1 or static_shape(slope)[-3:][:1] != shape(X)[1:2]:
-            raise Unsupported("is not by channel")
+            raise Unsupported("has a slope that is not a number for each channel of an image, as PReLUFusion wants it")
         nchw(PReLUFusion(nhwc(X), flat(slope)))
     Add("AddFusion") Sub("SubFusion") Mul("MulFusion") Div("DivFusion") And("LogicalAnd") Or("LogicalOr") Equal("Equal") Greater("Greater") GreaterOrEqual("GreaterEqual") Less("Less") LessOrEqual("LessEqual"): primitive, A, B ->
         over(primitive, A, B)
     Pow: X, Y -> over("PowFusion", X, cast(Y, dtype(X)))
     Mod: A, B, fmod: int = 0 ->
         if is_float(A) and not fmod:
-            raise Unsupported("is of floating-point numbers")
+            raise Unsupported("is of floating-point numbers with the sign of the divisor, and FloorMod is of integers: set fmod to 1")
         over("Mod" if fmod else "FloorMod", A, B)
     Max("Maximum") Min("Minimum") Sum("AddFusion"): primitive, *inputs -> folded(primitive, *inputs)
     Where: condition, X, Y -> choice(condition, X, Y)
     Identity: x -> x
     Dropout; seed ratio: data, ratio: Value = None, training_mode: bool = False ->
         if training_mode:
-            raise Unsupported("draws at random")
+            raise Unsupported("draws at random, as for training, and only a model for inference can be written")
         data
     Cast; saturate: input, to: int -> cast(input, datatype(to))
     Softmax: input, axis: int = -1 -> Softmax(input, axis=(axis,))
@@ -136,13 +136,13 @@ _SHAPES: Rules = rules(
     """
     Shape: data, start: int = 0, end: int | None = None ->
         if start or end is not None:
-            raise Unsupported("takes a part of the shape")
+            raise Unsupported("takes a part of the shape, and Lite's Shape gives all of it")
         of(Shape(data), INT64)
     Size: data -> of(Size(data), INT64)
     Reshape: data, shape, allowzero: int = 0 ->
         dims = target(data, shape, allowzero)
         if allowzero and known(shape) is None or isinstance(dims, tuple) and 0 in dims:
-            raise Unsupported("has dimensions of size zero")
+            raise Unsupported("has dimensions of size zero, which Lite's Reshape takes for those of its input")
         Reshape(data, ints32(dims) if isinstance(dims, tuple) else in_int32(dims))
     Flatten: input, axis: int = 1 -> Reshape(input, ints32(matrix(input, axis)))
     Squeeze: data, axes: Value = None ->
@@ -169,7 +169,7 @@ _SHAPES: Rules = rules(
     GatherElements: data, indices, axis: int = 0 -> GatherD(data, int32(axis), indices)
     GatherND: data, indices, batch_dims: int = 0 ->
         if batch_dims:
-            raise Unsupported("has batch dimensions")
+            raise Unsupported(f"has {batch_dims} batch dimensions, and GatherNd none")
         GatherNd(data, indices)
     ScatterElements Scatter: data, indices, updates, axis: int = 0, reduction: str = "none" ->
         if reduction != "none":
@@ -192,10 +192,10 @@ _SHAPES: Rules = rules(
             pairs = turned(Reshape(all_pads(data, pads, axes), ints32([2, -1])), (1, 0))
             return PadFusion(data, pairs, like(value, data) if constant_value is None else constant_value)
         if known(pads) is None or mode not in ("constant", "reflect"):
-            raise Unsupported("has a padding that is no constant")
+            raise Unsupported(f"has mode {mode} with a padding known only at run time, or one that PadFusion lacks: it has constant and reflect")
         both = both_sides(known(pads), numbers(axes) if axes is not None else None, rank(data))
         if min(both) < 0:
-            raise Unsupported("cuts")
+            raise Unsupported("has a padding below zero, and PadFusion only adds: use Slice")
         filled = value if constant_value is None else known(constant_value)
         if filled is None or not is_float(data):
             return padded_image(data, both, flat(constant_value) if constant_value is not None else constant([0], np.int32))
@@ -210,11 +210,11 @@ _SHAPES: Rules = rules(
         nchw(DepthToSpace(nhwc(input), block_size=blocksize, mode=mode, format=1))
     SpaceToDepth: input, blocksize: int, mode: str = "DCR" ->
         if mode != "DCR":
-            raise Unsupported(f"of mode {mode}")
+            raise Unsupported(f"has mode {mode}, and SpaceToDepth DCR")
         nchw(SpaceToDepth(nhwc(input), block_size=blocksize, format=1))
     TopK: X, K, axis: int = -1, largest: int = 1, sorted: int = 1 ->
         if not largest:
-            raise Unsupported("takes the smallest")
+            raise Unsupported("takes the smallest, and TopKFusion the greatest")
         values, places = ops("TopKFusion", 2, X, in_int32(K), axis=axis % rank(X), sorted=True, largest=1)
         (values, of(places, INT64))
     NonZero: X -> of(turned(op("Where", X), (1, 0)), INT64)
@@ -235,53 +235,53 @@ _NETWORKS: Rules = rules(
         reduction(data, tuple(axes or ()), _REDUCTIONS[what], bool(keepdims))
     ArgMax("ArgMaxFusion") ArgMin("ArgMinFusion"): primitive, data, axis: int = 0, keepdims: int = 1, select_last_index: int = 0 ->
         if select_last_index:
-            raise Unsupported("takes the last of equal ones")
+            raise Unsupported("takes the last of equal elements, and Lite the first")
         of(op(primitive, data, axis=axis, top_k=1, keep_dims=bool(keepdims)), INT64)
     MatMul: A, B -> MatMulFusion(A, B)
     Gemm: A, B, C = None, alpha: float = 1.0, beta: float = 1.0, transA: int = 0, transB: int = 0 ->
         if alpha != 1 or beta != 1 or not is_float(A) or C is not None and (known(C) is None or rank(C) != 1):
-            raise Unsupported("scales")
+            raise Unsupported("scales, is of integers, or adds more than a constant vector, and MatMulFusion does neither")
         rest = [] if C is None else [C]
         MatMulFusion(A, B, *rest, transpose_a=bool(transA), transpose_b=bool(transB))
     Conv: X, W, B = None, auto_pad: str = "NOTSET", dilations: Ints = (), group: int = 1, kernel_shape: Ints = (), pads: Ints = (), strides: Ints = () ->
         if rank(X) != 4:
-            raise Unsupported("is not over two dimensions")
+            raise Unsupported("is not over two dimensions, as Lite's primitive is")
         pads = in_pairs(auto_pad, pads, 2)
         rest = [] if B is None else [B]
         y = Conv2DFusion(nhwc(X), nhwc(W), *rest, format=1, kernel_size=shape(W)[2:], stride=strides or (1, 1), dilation=dilations or (1, 1), pad_mode=0, pad_list=pads, group=group, in_channel=shape(W)[1] * group, out_channel=shape(W)[0])
         nchw(y)
     ConvTranspose: X, W, B = None, auto_pad: str = "NOTSET", dilations: Ints = (), group: int = 1, kernel_shape: Ints = (), output_padding: Ints = (), output_shape: Ints = (), pads: Ints = (), strides: Ints = () ->
         if rank(X) != 4 or output_shape:
-            raise Unsupported("is not over two dimensions")
+            raise Unsupported("is not over two dimensions, as Lite's primitive is")
         pads = in_pairs(auto_pad, pads, 2)
         rest = [] if B is None else [B]
         y = Conv2dTransposeFusion(nhwc(X), nhwc(W), *rest, format=1, kernel_size=shape(W)[2:], stride=strides or (1, 1), dilation=dilations or (1, 1), pad_mode=0, pad_list=pads, group=group, in_channel=shape(W)[0], out_channel=shape(W)[1] * group, output_paddings=output_padding or (0, 0))
         nchw(y)
     MaxPool("MaxPoolFusion") AveragePool("AvgPoolFusion"); storage_order: primitive, X, auto_pad: str = "NOTSET", ceil_mode: int = 0, count_include_pad: int = 0, dilations: Ints = (), kernel_shape: Ints = (), pads: Ints = (), strides: Ints = () ->
         if rank(X) != 4 or max(dilations or (1,)) > 1 or results() > 1 or (count_include_pad and max(pads or (0,))):
-            raise Unsupported("has places or dilations, or is not over two dimensions")
+            raise Unsupported("gives places, has dilations, counts its padding, or is not over two dimensions, as Lite's pools are")
         pads = in_pairs(auto_pad, pads, 2)
         y = op(primitive, nhwc(X), format=1, kernel_size=kernel_shape, strides=strides or (1, 1), pad_mode=0, pad=pads, round_mode=ceil_mode)
         nchw(y)
     GlobalMaxPool("MaxPoolFusion") GlobalAveragePool("AvgPoolFusion"): primitive, X ->
         if rank(X) != 4:
-            raise Unsupported("is not over two dimensions")
+            raise Unsupported("is not over two dimensions, as Lite's primitive is")
         nchw(whole_pool(primitive, nhwc(X)))
     BatchNormalization; momentum spatial: X, scale, B, mean, var, epsilon: float = 1e-5, training_mode: int = 0 ->
         if training_mode or rank(X) != 4:
-            raise Unsupported("trains, or is not over two dimensions")
+            raise Unsupported("trains, or is not over two dimensions, as FusedBatchNorm is")
         nchw(FusedBatchNorm(nhwc(X), scale, B, mean, var, epsilon=epsilon))
     InstanceNormalization: input, scale, B, epsilon: float = 1e-5 ->
         if rank(input) != 4:
-            raise Unsupported("is not over two dimensions")
+            raise Unsupported("is not over two dimensions, as Lite's primitive is")
         InstanceNorm(input, scale, B, epsilon=epsilon)
     LayerNormalization; stash_type: X, Scale, B = None, axis: int = -1, epsilon: float = 1e-5 ->
         if results() > 1 or B is None or static_shape(Scale) != shape(X)[axis:]:
-            raise Unsupported("gives more than one result")
+            raise Unsupported("has no B, a Scale that is broadcast, or several results, and LayerNormFusion has one")
         LayerNormFusion(X, Scale, B, begin_norm_axis=axis, begin_params_axis=axis, epsilon=epsilon, elementwise_affine=True)
     LRN: X, size: int, alpha: float = 0.0001, beta: float = 0.75, bias: float = 1.0 ->
         if rank(X) != 4 or size % 2 == 0:
-            raise Unsupported("is not over two dimensions")
+            raise Unsupported("is not over two dimensions, as Lite's primitive is")
         nchw(LRN(nhwc(X), depth_radius=size // 2, bias=bias, alpha=alpha / size, beta=beta, norm_region="ACROSS_CHANNELS"))
     Resize; keep_aspect_ratio_policy: X, roi = None, scales = None, sizes = None, antialias: int = 0, axes: Ints | None = None, coordinate_transformation_mode: str = "half_pixel", cubic_coeff_a: float = -0.75, exclude_outside: int = 0, extrapolation_value: float = 0.0, mode: str = "nearest", nearest_mode: str = "round_prefer_floor" ->
         coordinates, place = coordinate_transformation_mode, nearest_mode if mode == "nearest" else "floor"
@@ -323,7 +323,7 @@ def _declared_dims(b: Primitives) -> tuple[int, ...]:
     """The shape that the model declares of the result, of which one dimension may be free."""
     declared = b.declared[0].shape if b.declared and b.declared[0] else None
     if declared is None or declared.count(None) > 1 or 0 in declared:
-        raise Unsupported("has axes known only at run time")
+        raise Unsupported("has axes known only at run time, and Lite wants them in the file")
     return tuple(-1 if d is None else d for d in declared)
 
 
@@ -332,7 +332,7 @@ def _all_pads(b: Primitives, x: ir.Value, pads: ir.Value, axes: Value) -> ir.Val
     """Return the padding before each dimension, then after each, where some are known only in the run."""
     at, (count,), rank = _numbers(b, axes), b.static_shape(pads), b.rank(x)
     if at is None:
-        raise Unsupported("has axes known only at run time")
+        raise Unsupported("has axes known only at run time, and Lite wants them in the file")
     places = [count] * 2 * rank
     for i, axis in enumerate(at or range(count // 2)):
         places[axis % rank], places[axis % rank + rank] = i, i + count // 2
@@ -359,12 +359,14 @@ def _resized(
     dims = b.shape(x)
     declared = b.declared[0].shape if b.declared and b.declared[0] else None
     if len(dims) != _IMAGE or declared is None or None in declared[2:] or declared[:2] != dims[:2]:
-        raise Unsupported("is not over two dimensions of known sizes")
+        raise Unsupported(
+            "is not over height and width of sizes that the model declares, as Lite's Resize is"
+        )
     if scales is None or not scales.shape or 0 in b.shape(scales):
         return declared[2:], ()
     at = list(range(_IMAGE) if axes is None else axes)
     if not {2, 3} <= set(at):
-        raise Unsupported("has no factor for each of height and width")
+        raise Unsupported("has no factor for each of height and width, as Lite's Resize wants them")
     if (factors := b.known(scales)) is not None:
         pair = [float(factors[at.index(axis)]) for axis in (2, 3)]
         whole = [None if size is None else size * f for size, f in zip(dims[2:], pair, strict=True)]

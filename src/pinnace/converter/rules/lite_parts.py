@@ -71,7 +71,7 @@ RULES: Rules = rules(
         ReduceProd(factors, [axis + 1], keepdims=0)
     TopK: X, K, axis: int = -1, largest: int = 1, sorted: int = 1 ->
         if largest:
-            raise Unsupported("cannot be taken apart")
+            raise Unsupported("wants the number of its results in the file")
         values, places = ops("TopK", 2, -X, K, axis=axis, sorted=1)
         (-values, places)
     Trilu: input, k = None, upper: int = 1 ->
@@ -130,7 +130,7 @@ def _summed(b: Builder, equation: str, *x: ir.Value) -> ir.Value:
     """The product of tensors whose dimensions have letters, summed over those that the result lacks."""
     left, arrow, kept = equation.replace(" ", "").partition("->")
     if "." in equation:
-        raise Unsupported("has dimensions without letters")
+        raise Unsupported("has dimensions without letters (...): write a letter for each")
     terms = left.split(",")
     if not arrow:
         kept = "".join(sorted(c for c in set(left) - {","} if left.count(c) == 1))
@@ -138,7 +138,7 @@ def _summed(b: Builder, equation: str, *x: ir.Value) -> ir.Value:
     product: ir.Value | None = None
     for term, operand in zip(terms, x, strict=True):
         if len(set(term)) < len(term):
-            raise Unsupported("takes a diagonal")
+            raise Unsupported("takes a diagonal, one letter twice in a term: multiply by a mask and sum up")
         order = sorted(range(len(term)), key=lambda i: letters.index(term[i]))
         missing = [i for i, letter in enumerate(letters) if letter not in term]
         placed = b.op("Unsqueeze", b.transpose(operand, order), missing)

@@ -162,7 +162,7 @@ _ELEMENTWISE: Rules = rules(
     Div: A, B -> Div(A, B) if is_float(A) else TruncateDiv(A, B)
     Mod: A, B, fmod: int = 0 ->
         if is_float(A) and not fmod:
-            raise Unsupported("of the divisor's sign")
+            raise Unsupported("is of floating-point numbers with the sign of the divisor, and FloorMod is of integers: set fmod to 1")
         TruncateMod(A, B) if fmod or dtype(A) in (UINT16, UINT32, UINT64) else FloorMod(A, B)
     BitShift: X, Y, direction: str -> shifted(X, Y, direction == "LEFT")
     BitCast: input, to: int ->
@@ -174,16 +174,16 @@ _ELEMENTWISE: Rules = rules(
     Identity: x -> x
     Dropout; seed ratio: data, ratio: Value = None, training_mode: bool = False ->
         if training_mode:
-            raise Unsupported("draws at random")
+            raise Unsupported("draws at random, as for training, and only a model for inference can be written")
         data
     Clip: input, min = None, max = None -> bounded(input, min, max)
     IsInf: X, detect_negative: int = 1, detect_positive: int = 1 ->
         if not (detect_negative and detect_positive):
-            raise Unsupported("detects infinities of one sign only")
+            raise Unsupported("detects infinities of one sign only, and IsInf those of both")
         IsInf(X)
     Selu: X, alpha: float = 1.67326319217681884765625, gamma: float = 1.05070102214813232421875 ->
         if abs(alpha - 1.6732632) > 1e-6 or abs(gamma - 1.050701) > 1e-6:
-            raise Unsupported("has another alpha or gamma than the primitive")
+            raise Unsupported(f"has alpha {alpha} and gamma {gamma}, and SeLU has those of ONNX's defaults")
         SeLU(X)
     CumProd: x, axis: int, exclusive: int = 0, reverse: int = 0 ->
         CumProd(x, axis, exclusive=bool(exclusive), reverse=bool(reverse))
@@ -197,7 +197,7 @@ _ELEMENTWISE: Rules = rules(
         Elu(X)
     Gelu: X, approximate: str = "none" ->
         if approximate != "tanh":
-            raise Unsupported("is no approximation")
+            raise Unsupported("is exact, and GeLU is the approximation by tanh")
         GeLU(X)
     Softmax: input, axis: int = -1 -> Softmax(input, (axis,))
     LogSoftmax: input, axis: int = -1 -> LogSoftmax(input, axis)
@@ -208,7 +208,7 @@ _SHAPES: Rules = rules(
     """
     Shape: data, start: int = 0, end: int | None = None ->
         if start or end is not None:
-            raise Unsupported("takes a part of the shape")
+            raise Unsupported("takes a part of the shape, and TensorShape gives all of it")
         TensorShape(data)
     Reshape: data, shape, allowzero: int = 0 -> Reshape(data, target(data, shape, allowzero))
     Flatten: input, axis: int = 1 -> Reshape(input, matrix(input, axis))
@@ -232,11 +232,11 @@ _SHAPES: Rules = rules(
     GatherElements: data, indices, axis: int = 0 -> GatherD(data, axis, indices)
     GatherND: data, indices, batch_dims: int = 0 ->
         if batch_dims:
-            raise Unsupported("has batch dimensions")
+            raise Unsupported(f"has {batch_dims} batch dimensions, and GatherNd none")
         GatherNd(data, indices)
     ScatterElements Scatter: data, indices, updates, axis: int = 0, reduction: str = "none" ->
         if reduction not in ("none", "add"):
-            raise Unsupported(f"of reduction {reduction}")
+            raise Unsupported(f"has reduction {reduction}, and TensorScatterElements none or add")
         TensorScatterElements(data, indices, updates, axis, 1 if reduction == "add" else 0)
     ScatterND: data, indices, updates, reduction: str = "none" ->
         op(_SCATTERS[reduction], data, indices, updates)
@@ -259,12 +259,12 @@ _SHAPES: Rules = rules(
             return PadV3(data, Gather(pads, constant(last_first(range(2 * rank(data))), np.int64), 0), filled, mode=_BORDERS_OF_PADS[mode])
         both = both_sides(known(pads), axes, rank(data))
         if min(both) < 0:
-            raise Unsupported("cuts")
+            raise Unsupported("has a padding below zero, and PadV3 only adds: use Slice")
         if mode == "constant" and is_float(data) and known(filled) is not None and known(filled) == 0:
             return op("Pad", data, paddings=in_pairs_of(both))
         if mode == "constant":
             return PadV3(data, last_first(both), filled)
-        raise Unsupported("is no constant padding")
+        raise Unsupported(f"has mode {mode}, and PadV3 of known sizes is written for constant alone")
     Range: start, limit, delta -> counted(start, limit, delta)
     Unique: X, axis: int | None = None, sorted: int = 1 -> told_apart(X, axis, not sorted)
     NonZero: X -> Transpose(NonZero(X), (1, 0))
@@ -272,11 +272,11 @@ _SHAPES: Rules = rules(
         Triu(input, k) if upper else Tril(input, diagonal=k)
     DepthToSpace: input, blocksize: int, mode: str = "DCR" ->
         if mode == "CRD":
-            raise Unsupported("of mode CRD")
+            raise Unsupported("has mode CRD, and DepthToSpace DCR")
         DepthToSpace(input, block_size=blocksize)
     TopK: X, K, axis: int = -1, largest: int = 1, sorted: int = 1 ->
         if axis % rank(X) != rank(X) - 1 or not largest:
-            raise Unsupported("is not of the greatest along the last axis")
+            raise Unsupported("is not of the greatest along the last axis, as TopK is")
         found = ops("TopK", 2, X, as_int32(known_or_declared(K, axis)), sorted=True)
         values, places = typed(found, (dtype(X), None), (INT32, None))
         (values, cast(places, INT64))
@@ -293,7 +293,7 @@ _REDUCTIONS: Rules = rules(
         op(primitive, data, tuple(axes or range(rank(data))), bool(keepdims))
     ArgMax("Argmax") ArgMin("Argmin"): primitive, data, axis: int = 0, keepdims: int = 1, select_last_index: int = 0 ->
         if select_last_index:
-            raise Unsupported("takes the last of equal ones")
+            raise Unsupported("takes the last of equal elements, and MindSpore the first")
         dims = shape(data)
         places = typed(op(primitive, data, axis, number(7)), (INT64, [n for i, n in enumerate(dims) if i != axis % len(dims)]))
         ExpandDims(places, axis) if keepdims else places
@@ -345,33 +345,33 @@ _NETWORKS: Rules = rules(
         MaxPool(X, kernel_size=(1, 1, *kernel_shape), strides=(1, 1, *(strides or (1, 1))), pad_mode="VALID")
     AveragePool; count_include_pad: X, auto_pad: str = "NOTSET", ceil_mode: int = 0, dilations: Ints = (), kernel_shape: Ints = (), pads: Ints = (), strides: Ints = () ->
         if rank(X) != 4 or auto_pad not in ("NOTSET", "VALID") or max(pads or (0,)) or ceil_mode or max(dilations or (1,)) > 1:
-            raise Unsupported("pads, or is not over two dimensions")
+            raise Unsupported("pads, rounds up, has gaps in its windows, or is not over two dimensions, as AvgPool is")
         AvgPool(X, kernel_shape, strides or (1, 1))
     BatchNormalization; momentum spatial: X, scale, B, mean, var, epsilon: float = 1e-5, training_mode: int = 0 ->
         if training_mode or rank(X) not in (2, 4) or dtype(X) is not FLOAT:
-            raise Unsupported("trains, or is not over two dimensions")
+            raise Unsupported("trains, is of other numbers than float32, or has neither 2 nor 4 dimensions, as BatchNorm wants them")
         found = ops("BatchNorm", 5, X, scale, B, mean, var, False, epsilon, 0.1, 0)
         typed(found, (dtype(X), None), *[(dtype(scale), shape(scale)) for _ in range(4)])[0]
     LayerNormalization; stash_type: X, Scale, B = None, axis: int = -1, epsilon: float = 1e-5 ->
         axis = axis % rank(X)
         if B is None or shape(Scale) != shape(X)[axis:] or shape(B) != shape(Scale) or results() > 1:
-            raise Unsupported("has no shift, or is broadcast")
+            raise Unsupported("has no B, a Scale that is broadcast, or several results, and LayerNorm has all three")
         found = ops("LayerNorm", 3, X, Scale, B, axis, axis, epsilon)
         rows = [n if i < axis else 1 for i, n in enumerate(shape(X))]
         typed(found, (dtype(X), None), (FLOAT, rows), (FLOAT, rows))[0]
     LRN: X, size: int, alpha: float = 0.0001, beta: float = 0.75, bias: float = 1.0 ->
         if size % 2 == 0 or rank(X) != 4:
-            raise Unsupported("of even size")
+            raise Unsupported(f"has size {size} over {rank(X)} dimensions, and MindSpore's LRN odd sizes over 4")
         LRN(X, depth_radius=size // 2, bias=bias, alpha=alpha / size, beta=beta)
     Resize; cubic_coeff_a exclude_outside extrapolation_value roi: X, roi: Value = None, scales = None, sizes = None, antialias: int = 0, axes: Ints | None = None, coordinate_transformation_mode: str = "half_pixel", keep_aspect_ratio_policy: str = "stretch", mode: str = "nearest", nearest_mode: str = "round_prefer_floor" ->
         form = (mode, coordinate_transformation_mode, nearest_mode if mode == "nearest" else "")
         if antialias or keep_aspect_ratio_policy != "stretch" or form not in _RESIZES or dtype(X) is not FLOAT:
-            raise Unsupported("is of a form that no primitive has")
+            raise Unsupported(f"has mode {mode} and coordinate_transformation_mode {coordinate_transformation_mode}, which no primitive has")
         primitive, aligned, halves = _RESIZES[form]
         op(primitive, X, exact_size(X, scales, sizes, axes), aligned, halves)
     GridSample: X, grid, align_corners: int = 0, mode: str = "linear", padding_mode: str = "zeros" ->
         if mode not in _MODES:
-            raise Unsupported(f"of mode {mode}")
+            raise Unsupported(f"has mode {mode}, and GridSampler linear or nearest")
         op(f"GridSampler{rank(X) - 2}D", X, grid, _MODES[mode], _BORDERS[padding_mode], bool(align_corners))
     """,
 )

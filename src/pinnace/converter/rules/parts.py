@@ -169,7 +169,7 @@ _WINDOWS: Rules = rules(
             y = Conv(Unsqueeze(X, [2]), Unsqueeze(W, [2]), B, dilations=(1, *(dilations or unit)), group=group, pads=(0, added[0], 0, added[1]), strides=(1, *(strides or unit)))
             return Squeeze(y, [2])
         if auto_pad == "NOTSET":
-            raise Unsupported(f"is over {size} dimensions")
+            raise Unsupported(f"is over {size} dimensions, and 1, 2 and 3 can be written")
         Conv(X, W, B, dilations=dilations or unit, group=group, pads=added, strides=strides or unit)
     ConvTranspose: X, W, B = None, auto_pad: str = "NOTSET", dilations: Ints = (), group: int = 1, kernel_shape: Ints = (), output_padding: Ints = (), output_shape: Ints = (), pads: Ints = (), strides: Ints = () ->
         spread(X, W, B, auto_pad, dilations, group, output_padding, output_shape, pads, strides)
@@ -186,7 +186,7 @@ _WINDOWS: Rules = rules(
         QuantizeLinear(Conv(left, right, bias, auto_pad=auto_pad, dilations=dilations or unit, group=group, pads=pads or unit_pads(x), strides=strides or unit), y_scale, y_zero_point)
     MaxPool("MaxPool") AveragePool("AveragePool"): op_type, X, auto_pad: str = "NOTSET", ceil_mode: int = 0, count_include_pad: int = 0, dilations: Ints = (), kernel_shape: Ints = (), pads: Ints = (), storage_order: int = 0, strides: Ints = () ->
         if results() > 1:
-            raise Unsupported("gives places")
+            raise Unsupported("gives places of elements, which are written of windows over two dimensions with equal padding on both sides")
         pooled(op_type, X, auto_pad, ceil_mode, count_include_pad, dilations, kernel_shape, pads, strides)
     LpPool: X, auto_pad: str = "NOTSET", ceil_mode: int = 0, dilations: Ints = (), kernel_shape: Ints = (), p: int = 2, pads: Ints = (), strides: Ints = () ->
         means = pooled("AveragePool", Pow(Abs(X), float(p)), auto_pad, ceil_mode, 2, dilations, kernel_shape, pads, strides)

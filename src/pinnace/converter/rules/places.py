@@ -73,7 +73,7 @@ def whole_slice(
     (count,) = b.static_shape(starts)
     known = list(range(count)) if axes is None else b.known(axes)
     if known is not None and list(known) == list(range(rank)):
-        raise Unsupported("has bounds known only at run time")
+        raise Unsupported("has bounds known only at run time, and as many of them as dimensions")
     at = b.constant(known, np.int64) if known is not None else axes
     assert at is not None
     at = _from_front(b, at, rank)

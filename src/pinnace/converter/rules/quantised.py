@@ -23,7 +23,9 @@ def number_beside(b: Builder, number: ir.Value, x: ir.Value, axis: int, block_si
         whole = b.op("Reshape", spread, [*dims[:at], dims[at] * block_size, *dims[at + 1 :]])
         return b.op("Slice", whole, [0], [b.static_shape(x)[at]], [at])
     if b.rank(number) > 1:
-        raise Unsupported("has scales of several dimensions")
+        raise Unsupported(
+            "has scales of several dimensions without block_size, and those of one axis can be written"
+        )
     if b.static_shape(number) == (1,):
         return b.scalar(number)
     dims = [1] * b.rank(x)
@@ -47,7 +49,7 @@ def unit_pads(b: Builder, x: ir.Value) -> tuple[int, ...]:
 def least(b: Builder, dtype: ir.DataType) -> float:
     """The least number of an element type of integers."""
     if dtype.bitwidth < 8:
-        raise Unsupported(f"is of element type {dtype.name}")
+        raise Unsupported(f"is of element type {dtype.name}, and integers of 8 bits and more can be written")
     return float(np.iinfo(dtype.numpy()).min)
 
 

@@ -35,7 +35,7 @@ functions(
         if where == "tf_crop_and_resize":
             many = start * (size - 1) + i * ((end - start) * (size - 1) / Max(count - 1, like(1, scale)))
             return Where(count > 1, many, (start + end) * (0.5 * (size - 1)))
-        raise Unsupported(f"has coordinates {where}")
+        raise Unsupported(f"has coordinate_transformation_mode {where}, which ONNX does not define")
     nearest_place: mode: str, x ->
         if mode == "round_prefer_floor":
             return Ceil(x - 0.5)
@@ -96,7 +96,7 @@ def resized_by_weights(
         if known is not None and known[place] == (1 if by_scale else size):
             continue
         if size is None:
-            raise Unsupported("resizes a dimension known only at run time")
+            raise Unsupported("resizes a dimension known only at run time: fix it by a shape of the input")
         number = b.op("Gather", given, b.constant(place, np.int64), axis=0)
         scale = number if by_scale else one if one is not None else b.op("Div", number, size)
         if by_scale:
@@ -125,7 +125,9 @@ def _common(b: Builder, sizes: ir.Value, dims: list[float | None], policy: str) 
     if policy == "stretch":
         return None
     if None in dims:
-        raise Unsupported("keeps the aspect ratio of dimensions known only at run time")
+        raise Unsupported(
+            "keeps the aspect ratio of dimensions known only at run time: fix them by a shape of the input"
+        )
     each = b.op("Div", sizes, b.constant(np.asarray(dims, np.float32)))
     return b.op("ReduceMin" if policy == "not_larger" else "ReduceMax", each, [0], keepdims=0)
 
@@ -187,13 +189,15 @@ def exact_size(
     known = b.known(scales if scales is not None and b.shape(scales) != (0,) else sizes)
     dims = b.shape(x)
     if known is None or len(dims) != 4 or axes is not None or None in dims[2:]:
-        raise Unsupported("is not over two dimensions of known sizes")
+        raise Unsupported("is not over height and width of known sizes, as MindSpore's primitives are")
     numbers = known.tolist()
     if known.dtype.kind == "f":
         wanted = [n * (d or 0) for n, d in zip(numbers, dims, strict=True)]
         if numbers[:2] != [1, 1] or any(abs(w - round(w)) > 1e-4 for w in wanted[2:]):
-            raise Unsupported("has scales that are not those of the sizes")
+            raise Unsupported(
+                "has scales that are not the quotients of the sizes, which is what MindSpore's primitives have"
+            )
         return round(wanted[2]), round(wanted[3])
     if any(d is not None and n != d for n, d in zip(numbers[:2], dims[:2], strict=True)):
-        raise Unsupported("resizes channels")
+        raise Unsupported("resizes more than height and width")
     return int(numbers[2]), int(numbers[3])

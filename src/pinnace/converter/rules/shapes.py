@@ -69,7 +69,7 @@ def target(b: Builder, data: ir.Value, shape: ir.Value, allowzero: int) -> Value
     if whole.count(None) == 1 and -1 not in whole:
         whole[whole.index(None)] = -1
     if None in whole:
-        raise Unsupported("keeps dimensions known only at run time")
+        raise Unsupported("keeps several dimensions known only at run time: fix them by shapes of the inputs")
     return tuple(whole)
 
 
@@ -79,7 +79,7 @@ def matrix(b: Builder, x: ir.Value, axis: int) -> _Ints:
     dims = b.shape(x)
     first, second = dims[:axis], dims[axis:]
     if None in first and None in second:
-        raise Unsupported("keeps dimensions known only at run time")
+        raise Unsupported("keeps several dimensions known only at run time: fix them by shapes of the inputs")
     if None in first:
         return -1, math.prod(d for d in second if d is not None)
     return math.prod(d for d in first if d is not None), -1 if None in second else math.prod(second)  # type: ignore[arg-type]
@@ -101,7 +101,9 @@ def _at_least(b: Builder, data: ir.Value, shape: ir.Value) -> ir.Value:
     """A shape known only at run time, with the larger of each dimension and that of a tensor."""
     own, (count,) = b.shape(data), b.static_shape(shape)
     if None in own or count < len(own):
-        raise Unsupported("is of a shape known only at run time")
+        raise Unsupported(
+            "has a shape known only at run time beside free dimensions: fix them by shapes of the inputs"
+        )
     least: list[Any] = [0] * (count - len(own)) + [
         0 if d == 1 else d for d in own
     ]  # 1 becomes any, nothing too
@@ -118,7 +120,9 @@ def cut(
     by = b.known(steps)
     if first is None or last is None or (by is None and steps is not None):
         if (axes or tuple(range(*b.static_shape(starts)))) != tuple(range(rank)):
-            raise Unsupported("has bounds known only at run time")
+            raise Unsupported(
+                "has bounds of some dimensions known only at run time, and those of all are wanted"
+            )
         return starts, ends, steps or (1,) * rank
     begin, end, step = [0] * rank, [_FAR] * rank, [1] * rank
     for i, axis in enumerate(range(len(first)) if axes is None else axes):
@@ -149,7 +153,7 @@ def sizes_of(b: Builder, x: ir.Value, split: ir.Value | None, axis: int) -> _Int
         return tuple(_declared_size(part, axis) for part in b.declared)
     size = b.shape(x)[axis]
     if size is None:
-        raise Unsupported("has parts of a size known only at run time")
+        raise Unsupported("has parts of a size known only at run time: fix it by shapes of the inputs")
     each = -(-size // count)
     return tuple(max(0, min(each, size - i * each)) for i in range(count))
 
@@ -157,7 +161,7 @@ def sizes_of(b: Builder, x: ir.Value, split: ir.Value | None, axis: int) -> _Int
 def _declared_size(part: TypeInfo | None, axis: int) -> int:
     size = None if part is None or part.shape is None else part.shape[axis]
     if size is None:
-        raise Unsupported("has parts of a size known only at run time")
+        raise Unsupported("has parts of a size known only at run time: fix it by shapes of the inputs")
     return size
 
 
@@ -166,7 +170,7 @@ def declared(b: Builder) -> _Ints:
     """The shape that the file declares of the result, which must be fixed."""
     shape = declared_shape(b)
     if shape is None:
-        raise Unsupported("has axes known only at run time")
+        raise Unsupported("has axes known only at run time, and the model declares no shape of the result")
     return shape
 
 
@@ -191,7 +195,7 @@ def last_first(b: Builder, pads: Sequence[int]) -> _Ints:
 def in_pairs(b: Builder, auto_pad: str, pads: _Ints, rank: int) -> _Ints:
     """Return the padding before and after the first dimension, then the second, ..."""
     if auto_pad not in ("NOTSET", "VALID"):
-        raise Unsupported(f"auto_pad is {auto_pad}")
+        raise Unsupported(f"has auto_pad {auto_pad}, and primitives want the padding itself")
     given = pads if pads and auto_pad == "NOTSET" else (0,) * 2 * rank
     return tuple(given[i + side * rank] for i in range(rank) for side in (0, 1))
 
