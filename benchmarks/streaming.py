@@ -51,9 +51,8 @@ def main(arguments: list[str]) -> None:
     parser.add_argument("--megabytes", type=int, nargs="*", default=[300])
     parser.add_argument("--to", nargs="*", default=["mindir", "ms"])
     options = parser.parse_args(arguments)
-    print(
-        "| weights | to | resident, of the weights | own, of the weights | time |\n| --- | --- | --- | --- | --- |"
-    )
+    print("| weights | to | resident, of the weights | own, of the weights | time |")
+    print("| --- | --- | --- | --- | --- |")
     for suffix in options.to:
         base = converted(1, suffix)
         for size in options.megabytes:

@@ -180,6 +180,15 @@ def test_a_branch_that_gives_a_tensor_of_the_graph_around_it(tmp_path):
         np.testing.assert_array_equal(run(file, x, np.array(chosen))[0], expected)
 
 
+@pytest.mark.parametrize("kind", [ModelType.MINDIR, ModelType.MINDIR_LITE])
+def test_inputs_of_types_that_mindspore_lacks_are_refused(kind, tmp_path):
+    ports = [helper.make_tensor_value_info(n, t, [3]) for n, t in (("x", TensorProto.FLOAT8E4M3FN), ("y", 1))]
+    graph = helper.make_graph([helper.make_node("Cast", ["x"], ["y"], to=1)], "g", ports[:1], ports[1:])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)]).SerializeToString()
+    with pytest.raises(UnsupportedModelError, match="FLOAT8E4M3FN, which MindSpore does not have"):
+        convert(Source.of_buffer(model), None, tmp_path / "made", Conversion(save_type=kind))
+
+
 def test_operators_without_a_way_are_named(tmp_path):
     unknown = onnx.load_from_string(model("Relu", [(2,)]))
     unknown.graph.node[0].op_type = "MelWeightMatrix"

@@ -22,6 +22,7 @@ OPERATORS = ("If", "Loop", "Scan")
 """The operators with graphs inside."""
 _MOST = 1 << 14
 """Nodes that the rounds of a loop may come to."""
+_FREE = "has a number of rounds known only at run time, and each round is written: give it as a constant"
 
 
 class Raiser(Protocol):
@@ -193,9 +194,7 @@ def _loop(raiser: Raiser, node: ir.Node, opset: int, depth: int) -> None:
     trips = None if most is None else known(most)
     goes_on = True if condition is None else known(condition)
     if trips is None or goes_on is None:
-        raise Unsupported(
-            "has a number of rounds known only at run time, and each round is written: give it as a constant"
-        )
+        raise Unsupported(_FREE)
     b = Builder()
     carried = [x for x in states if x is not None]
     results: list[list[ir.Value]] = []
@@ -207,9 +206,7 @@ def _loop(raiser: Raiser, node: ir.Node, opset: int, depth: int) -> None:
         flag, carried = made[0], list(made[1 : 1 + len(carried)])
         results.append(list(made[1 + len(carried) :]))
         if known(flag) is None:
-            raise Unsupported(
-                "has a number of rounds known only at run time, and each round is written: give it as a constant"
-            )
+            raise Unsupported(_FREE)
     rest = len(node.outputs) - len(carried)
     if rest and not results:
         raise Unsupported("has results of rounds, and no rounds")

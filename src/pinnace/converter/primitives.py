@@ -120,6 +120,8 @@ class Primitives(Builder):
     def name(self, x: ir.Value) -> str:
         """The name of a tensor in the program; one that is constant is entered."""
         if x not in self.names:
+            if x.const_value is not None and self.dialect is Dialect.MINDSPORE:
+                number_of(x.const_value.dtype)
             if x.const_value is not None and _is_small(x.const_value):
                 self.names[x] = self.literal(x.const_value)
             elif self.outer is not None and (self.dialect is Dialect.MINDSPORE or x.const_value is None):

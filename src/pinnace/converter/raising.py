@@ -16,7 +16,7 @@ import onnx
 import onnx_ir as ir
 
 from pinnace.converter import control, folding, parts, rules
-from pinnace.converter.primitives import Primitives, type_of
+from pinnace.converter.primitives import Primitives, number_of, type_of
 from pinnace.errors import UnsupportedModelError, UnsupportedPrimitive
 from pinnace.ops.inference import infer, infer_node, opset_of
 from pinnace.ops.table import Primitive
@@ -58,9 +58,12 @@ class _Raiser:
             raise UnsupportedModelError(self.source, UnsupportedPrimitive.counted(self.failed))
         ports = [Input(writer.names[i], type_of(i)) for i in inputs]
         try:
+            for port in inputs:
+                if port.dtype is not None and port.dtype is not ir.DataType.STRING:
+                    number_of(port.dtype)
             main = writer.program_function(ports, graph.outputs)
         except Unsupported as error:
-            rows = UnsupportedPrimitive.counted([("output", str(error), "")])
+            rows = UnsupportedPrimitive.counted([("input or output", str(error), "")])
             raise UnsupportedModelError(self.source, rows) from None
         return Program(
             main,
