@@ -51,8 +51,8 @@ def sanitized(folder: Path) -> None:
         "PYTHONMALLOC": "malloc",
     }
     write(folder)
-    # Not `embeds`, which needs the headers of Python, nor models that run on OpenVINO: it opens a library in a way
-    # that AddressSanitizer forbids.
+    # Not `embeds`, which needs the headers of Python, nor models that run on OpenVINO: it opens a library in
+    # a way that AddressSanitizer forbids.
     sources = [source for source in PROGRAMS.glob("*.cc") if source.stem != "embeds"]
     made = {source.stem: compiled(source, folder, built, *SANITIZED) for source in sources}
     trials = [
