@@ -17,10 +17,11 @@ def cpp(
         Path | None, typer.Option(help="Where the library is built; a folder of this environment by default.")
     ] = None,
 ) -> None:
-    """Build the library that C++ programs link, and print its folder or options.
+    """Build the library for C++ programs.
 
-    The folder is laid out as MindSpore Lite's package is: -DLITE_HOME and CMAKE_PREFIX_PATH take it. The
-    library is built once for this environment of Python, by CXX with CXXFLAGS. It needs Python's headers.
+    Prints its folder, or the options to compile and link with it. The folder is laid out as MindSpore
+    Lite's package is: -DLITE_HOME and CMAKE_PREFIX_PATH take it. The library is built once for this
+    environment of Python, by CXX with CXXFLAGS. It needs Python's headers.
     """
     from pinnace.cli.console import progress
     from pinnace.cpp.build import build, default_folder
