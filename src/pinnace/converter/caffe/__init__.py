@@ -8,6 +8,7 @@ from pathlib import Path
 import onnx_ir as ir
 
 from pinnace.converter.caffe import layers, prototxt, weights
+from pinnace.converter.caffe.layer import Layer
 from pinnace.errors import ConfigError, ModelFormatError, UnsupportedModelError, UnsupportedPrimitive
 from pinnace.ops.builder import Builder
 from pinnace.ops.values import Unsupported
@@ -129,7 +130,7 @@ class _Network:
         if any(x.shape is None and x.producer() is None for x in bottoms):
             raise Unsupported("reads what was not converted")
         self.builder.origins = (name,)
-        layer = layers.Layer(name, kind, bottoms, self.blobs.get(name, []), max(1, len(tops)), message)
+        layer = Layer(name, kind, bottoms, self.blobs.get(name, []), max(1, len(tops)), message)
         results = layers.write(self.builder, layer)
         self.read.update(bottoms)
         for top, result in zip(tops, results, strict=False):

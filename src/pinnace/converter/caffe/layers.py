@@ -6,65 +6,17 @@ to it. A network has fixed shapes, so that what depends on them is computed here
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 from math import prod
-from typing import Any
 
 import numpy as np
 import onnx_ir as ir
 
+from pinnace.converter.caffe import windows
+from pinnace.converter.caffe.layer import Layer, axis_of
 from pinnace.converter.caffe.prototxt import Message
-from pinnace.errors import ModelFormatError
 from pinnace.ops.builder import Builder
 from pinnace.ops.values import Unsupported
-from pinnace.records import dataclass
-
-
-@dataclass(frozen=True)
-class Layer:
-    """A layer with its inputs and weights."""
-
-    name: str
-    kind: str
-    bottoms: Sequence[ir.Value]
-    blobs: Sequence[ir.TensorProtocol]
-    tops: int
-    message: Message
-
-    @property
-    def parameters(self) -> Message:
-        """The message with the layer's own parameters."""
-        return self.message.message(_PARAMETERS.get(self.kind) or f"{_snake(self.kind)}_param")
-
-    @property
-    def x(self) -> ir.Value:
-        """The first input. Raises ModelFormatError if there is none."""
-        return self.bottom(0)
-
-    def bottom(self, place: int) -> ir.Value:
-        """Return an input. Raises ModelFormatError if there are fewer."""
-        if place >= len(self.bottoms):
-            raise ModelFormatError(f"{self.message.where}: layer {self.name!r} has no input {place}")
-        return self.bottoms[place]
-
-    def blob(self, place: int, shape: Sequence[int]) -> ir.TensorProtocol:
-        """Return a blob. Raises ModelFormatError if the weights lack it, or have one of another size."""
-        where = f"{self.message.where}: layer {self.name!r}"
-        if place >= len(self.blobs):
-            raise ModelFormatError(
-                f"{where} has {len(self.blobs)} blobs in the weights, and wants {place + 1}"
-            )
-        have = self.blobs[place].shape.numpy()
-        if prod(have) != prod(shape):
-            raise ModelFormatError(f"{where}: blob {place} is {list(have)} in the weights, not {list(shape)}")
-        return self.blobs[place]
-
-    def weight(self, b: Builder, place: int, shape: Sequence[int]) -> ir.Value:
-        """Return a blob as a tensor of a shape, which older files write with four dimensions."""
-        value = b.weight(self.blob(place, shape))
-        return value if b.static_shape(value) == tuple(shape) else b.reshape(value, list(shape))
-
 
 Rule = Callable[[Builder, Layer], ir.Value | Sequence[ir.Value]]
 
@@ -80,105 +32,6 @@ def write(b: Builder, layer: Layer) -> Sequence[ir.Value]:
         raise Unsupported("the converter has no rule for this type of layer")
     results = _RULES[layer.kind](b, layer)
     return [results] if isinstance(results, ir.Value) else results
-
-
-def _sizes(p: Message, name: str, default: int, key: str = "") -> list[int]:
-    """Height and width of a parameter that is written once, twice, or as `kernel_h` and `kernel_w`."""
-    found = p.all(f"{name}_size" if name == "kernel" else name, int) or [default]
-    both = [*found, found[-1]][:2]
-    return [p.get(f"{key or name}_{axis}", value) for axis, value in zip("hw", both, strict=True)]
-
-
-def _axis(b: Builder, x: ir.Value, axis: int) -> int:
-    rank = b.rank(x)
-    if not -rank <= axis < rank:
-        raise Unsupported(f"has axis {axis}, and its input {rank} dimensions")
-    return axis % rank
-
-
-def _convolution(b: Builder, layer: Layer) -> ir.Value:
-    p, x = layer.parameters, layer.x
-    channels, group = b.static_shape(x)[1], p.get("group", 1)
-    if layer.kind == "ConvolutionDepthwise":
-        group = channels
-    kernel, out, turned = _sizes(p, "kernel", 0), p.get("num_output", 0), layer.kind == "Deconvolution"
-    if group < 1 or out % group or channels % group or min(*kernel, out) < 1 or b.rank(x) != 4:
-        raise Unsupported(f"has kernel {kernel}, {out} outputs and {group} groups over {channels} channels")
-    sides = (channels, out // group) if turned else (out, channels // group)
-    bias = layer.weight(b, 1, [out]) if p.get("bias_term", True) else None
-    return b.op(
-        "ConvTranspose" if turned else "Conv",
-        x,
-        layer.weight(b, 0, [*sides, *kernel]),
-        bias,
-        kernel_shape=kernel,
-        strides=_sizes(p, "stride", 1),
-        pads=_sizes(p, "pad", 0) * 2,
-        dilations=_sizes(p, "dilation", 1),
-        group=group,
-    )
-
-
-def _inner_product(b: Builder, layer: Layer) -> ir.Value:
-    p, x = layer.parameters, layer.x
-    axis, out = _axis(b, x, p.get("axis", 1)), p.get("num_output", 0)
-    shape = b.static_shape(x)
-    deep = prod(shape[axis:])
-    turned = p.get("transpose", False)
-    weight = layer.weight(b, 0, [deep, out] if turned else [out, deep])
-    bias = layer.weight(b, 1, [out]) if p.get("bias_term", True) else None
-    flat = b.reshape(x, [prod(shape[:axis]), deep])
-    y = b.op("Gemm", flat, weight, bias, transB=0 if turned else 1)
-    return y if axis == 1 else b.reshape(y, [*shape[:axis], out])
-
-
-def _pooling(b: Builder, layer: Layer) -> ir.Value:
-    p, x = layer.parameters, layer.x
-    method = p.get("pool", "MAX")
-    if method not in ("MAX", "AVE") or layer.tops > 1:
-        raise Unsupported(f"pools by {method} with {layer.tops} results")
-    if p.get("global_pooling", False):
-        return b.op("GlobalMaxPool" if method == "MAX" else "GlobalAveragePool", x)
-    kernel, stride, pad = _sizes(p, "kernel", 0), _sizes(p, "stride", 1), _sizes(p, "pad", 0)
-    up = p.get("round_mode", "CEIL") == "CEIL" and p.get("ceil_mode", True)
-    return _pooled(b, x, method, kernel, stride, pad, up)
-
-
-def _pooled(
-    b: Builder, x: ir.Value, method: str, kernel: list[int], stride: list[int], pad: list[int], up: bool
-) -> ir.Value:
-    """Windows of Caffe: the last one may reach beyond the padding, which an average then does not count."""
-    size = b.static_shape(x)[2:]
-    if len(size) != 2 or min(*kernel, *stride) < 1 or min(pad) < 0:
-        raise Unsupported(f"has windows of {kernel} with steps of {stride} over {list(size)}")
-    beyond, counts = [], []
-    for n, k, s, p in zip(size, kernel, stride, pad, strict=True):
-        rest = n + 2 * p - k
-        if rest < 0:
-            raise Unsupported(f"has windows of {kernel} over {list(size)}")
-        out = (rest + s - 1 if up else rest) // s + 1
-        out -= int(p > 0 and (out - 1) * s >= n + p)
-        beyond.append(max(0, (out - 1) * s - rest))
-        begins = np.arange(out) * s - p
-        counts.append(np.minimum(begins + k, n + p) - begins)
-    pads = [*pad, *(p + more for p, more in zip(pad, beyond, strict=True))]
-    shared: dict[str, Any] = {"kernel_shape": kernel, "strides": stride, "pads": pads}
-    if method == "MAX":
-        return b.op("MaxPool", x, **shared)
-    y = b.op("AveragePool", x, count_include_pad=1, **shared)
-    if not any(beyond):
-        return y
-    return b.op("Mul", y, b.constant(prod(kernel) / np.outer(*counts), np.float32))
-
-
-def _lrn(b: Builder, layer: Layer) -> ir.Value:
-    p = layer.parameters
-    size, alpha, beta = p.get("local_size", 5), p.get("alpha", 1.0), p.get("beta", 0.75)
-    if p.get("norm_region", "ACROSS_CHANNELS") == "ACROSS_CHANNELS":
-        return b.op("LRN", layer.x, size=size, alpha=alpha, beta=beta, bias=p.get("k", 1.0))
-    square = b.op("Mul", layer.x, layer.x)
-    mean = _pooled(b, square, "AVE", [size] * 2, [1, 1], [(size - 1) // 2] * 2, True)
-    return b.op("Mul", layer.x, b.op("Pow", b.op("Add", b.op("Mul", mean, alpha), 1), -beta))
 
 
 def _batch_norm(b: Builder, layer: Layer) -> ir.Value:
@@ -197,7 +50,7 @@ def _batch_norm(b: Builder, layer: Layer) -> ir.Value:
 def _beside(b: Builder, x: ir.Value, other: ir.Value, axis: int) -> ir.Value:
     """`other`, whose dimensions are those of `x` from `axis` on, as an operand beside it."""
     rank, own = b.rank(x), b.static_shape(other)
-    axis = _axis(b, x, axis)
+    axis = axis_of(b, x, axis)
     return b.reshape(other, [*own, *[1] * (rank - axis - len(own))])
 
 
@@ -206,7 +59,7 @@ def _scaled(b: Builder, layer: Layer) -> ir.Value:
     p, x, blobs = layer.parameters, layer.x, 0
     axis, y = p.get("axis", 1), x
     shape = b.static_shape(x)
-    start = _axis(b, x, axis)
+    start = axis_of(b, x, axis)
     count = p.get("num_axes", 1)
     own = shape[start:] if count == -1 else shape[start : start + count]
 
@@ -244,12 +97,12 @@ _ELTWISE = {"SUM": "Add", "PROD": "Mul", "MAX": "Max"}
 def _concat(b: Builder, layer: Layer) -> ir.Value:
     p = layer.parameters
     axis = p.get("axis", p.get("concat_dim", 1))
-    return b.op("Concat", *layer.bottoms, axis=_axis(b, layer.x, axis))
+    return b.op("Concat", *layer.bottoms, axis=axis_of(b, layer.x, axis))
 
 
 def _slice(b: Builder, layer: Layer) -> Sequence[ir.Value]:
     p, x = layer.parameters, layer.x
-    axis, points = _axis(b, x, p.get("axis", p.get("slice_dim", 1))), p.all("slice_point", int)
+    axis, points = axis_of(b, x, p.get("axis", p.get("slice_dim", 1))), p.all("slice_point", int)
     size = b.static_shape(x)[axis]
     if not points:
         points = [size // layer.tops * i for i in range(1, layer.tops)]
@@ -262,7 +115,7 @@ def _slice(b: Builder, layer: Layer) -> Sequence[ir.Value]:
 def _flatten(b: Builder, layer: Layer) -> ir.Value:
     p, x = layer.parameters, layer.x
     shape = b.static_shape(x)
-    start, end = _axis(b, x, p.get("axis", 1)), _axis(b, x, p.get("end_axis", -1)) + 1
+    start, end = axis_of(b, x, p.get("axis", 1)), axis_of(b, x, p.get("end_axis", -1)) + 1
     return b.reshape(x, [*shape[:start], prod(shape[start:end]), *shape[end:]])
 
 
@@ -320,7 +173,7 @@ def _relu(b: Builder, layer: Layer) -> ir.Value:
 
 def _crop(b: Builder, layer: Layer) -> ir.Value:
     p, x = layer.parameters, layer.x
-    axis, offsets = _axis(b, x, p.get("axis", 2)), p.all("offset", int)
+    axis, offsets = axis_of(b, x, p.get("axis", 2)), p.all("offset", int)
     want = b.static_shape(layer.bottom(1))[axis:]
     starts = [*offsets, *(offsets[-1:] or [0]) * len(want)][: len(want)]
     ends = [start + size for start, size in zip(starts, want, strict=True)]
@@ -374,7 +227,7 @@ def _arg_max(b: Builder, layer: Layer) -> ir.Value:
     p, x = layer.parameters, layer.x
     if p.get("top_k", 1) != 1 or p.get("out_max_val", False) or "axis" not in p.fields:
         raise Unsupported("gives more than the place of the greatest value along an axis")
-    axis = _axis(b, x, p.get("axis", 0))
+    axis = axis_of(b, x, p.get("axis", 0))
     return b.cast(b.op("ArgMax", x, axis=axis, keepdims=1), ir.DataType.FLOAT)
 
 
@@ -383,7 +236,7 @@ def _reduction(b: Builder, layer: Layer) -> ir.Value:
     operation = p.get("operation", "SUM")
     if operation not in _REDUCTIONS:
         raise Unsupported(f"reduces by {operation}")
-    axes = list(range(_axis(b, x, p.get("axis", 0)), b.rank(x)))
+    axes = list(range(axis_of(b, x, p.get("axis", 0)), b.rank(x)))
     y = b.op(_REDUCTIONS[operation], x, axes, keepdims=0)
     factor = p.get("coeff", 1.0)
     return y if factor == 1 else b.op("Mul", y, factor)
@@ -395,7 +248,7 @@ _REDUCTIONS = {"SUM": "ReduceSum", "ASUM": "ReduceL1", "SUMSQ": "ReduceSumSquare
 def _tile(b: Builder, layer: Layer) -> ir.Value:
     p, rank = layer.parameters, b.rank(layer.x)
     repeats = [1] * rank
-    repeats[_axis(b, layer.x, p.get("axis", 1))] = p.get("tiles", 1)
+    repeats[axis_of(b, layer.x, p.get("axis", 1))] = p.get("tiles", 1)
     return b.op("Tile", layer.x, repeats)
 
 
@@ -437,26 +290,26 @@ _RULES: dict[str, Rule] = {
     "BatchNorm": _batch_norm,
     "Bias": _scaled,
     "Concat": _concat,
-    "Convolution": _convolution,
-    "ConvolutionDepthwise": _convolution,
+    "Convolution": windows.convolution,
+    "ConvolutionDepthwise": windows.convolution,
     "Crop": _crop,
-    "Deconvolution": _convolution,
-    "DepthwiseConvolution": _convolution,
+    "Deconvolution": windows.convolution,
+    "DepthwiseConvolution": windows.convolution,
     "Dropout": _operator("Identity"),
     "ELU": lambda b, layer: b.op("Elu", layer.x, alpha=layer.parameters.get("alpha", 1.0)),
     "Eltwise": _eltwise,
     "Embed": _embed,
     "Exp": _exp,
     "Flatten": _flatten,
-    "InnerProduct": _inner_product,
+    "InnerProduct": windows.inner_product,
     "Interp": _interp,
-    "LRN": _lrn,
+    "LRN": windows.lrn,
     "Log": _log,
     "MVN": _mvn,
     "Normalize": _normalize,
     "PReLU": _prelu,
     "Permute": lambda b, layer: b.transpose(layer.x, layer.parameters.all("order", int)),
-    "Pooling": _pooling,
+    "Pooling": windows.pooling,
     "Power": _power,
     "ReLU": _relu,
     "ReLU6": lambda b, layer: b.op("Clip", layer.x, 0.0, 6.0),
@@ -476,19 +329,3 @@ _RULES: dict[str, Rule] = {
     "Upsample": _upsample,
 }
 _OLD = {kind.lower(): kind for kind in _RULES}
-_PARAMETERS = {
-    **dict.fromkeys(("Deconvolution", "ConvolutionDepthwise", "DepthwiseConvolution"), "convolution_param"),
-    "Normalize": "norm_param",
-    "ShuffleChannel": "shuffle_channel_param",
-    "ArgMax": "argmax_param",
-    "ReLU": "relu_param",
-    "PReLU": "prelu_param",
-    "ELU": "elu_param",
-    "LRN": "lrn_param",
-    "MVN": "mvn_param",
-}
-"""Messages of parameters that are not named as their layer."""
-
-
-def _snake(kind: str) -> str:
-    return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", kind).lower()
