@@ -116,10 +116,18 @@ def _module(name: str):
     return First().eval()
 
 
+def _diff(x, n=1, dim=-1, prepend=None, append=None):
+    import torch
+
+    whole = torch.cat([y for y in (prepend, x, append) if y is not None], dim)
+    return whole.narrow(dim, 1, whole.shape[dim] - 1) - whole.narrow(dim, 0, whole.shape[dim] - 1)
+
+
 def export(folder: Path, name: str) -> None:
     import torch
 
     torch.manual_seed(1)
+    torch.diff = _diff  # masks of the library use it, and the exporter for TorchScript lacks it
     module, inputs = _module(name), _inputs(name)
     values = tuple(inputs.values())
     with torch.no_grad():

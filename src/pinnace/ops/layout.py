@@ -31,7 +31,7 @@ def permuted(b: Builder, x: ir.Value, perm: tuple[int, ...]) -> ir.Value:
         raise Unsupported(f"has {list(perm)} as the order of dimensions, which is not a permutation")
     if perm == tuple(range(len(perm))):
         return x
-    if x.const_value is not None and _keeps_bytes(x.const_value.shape.numpy(), perm) and not b.changes(x):
+    if x.const_value is not None and keeps_bytes(x.const_value.shape.numpy(), perm) and not b.changes(x):
         dims = x.const_value.shape.numpy()
         return reshaped_weight(b, x.const_value, tuple(dims[p] for p in perm))
     node = x.producer()
@@ -107,19 +107,23 @@ def _permuted_integers(b: Builder, node: ir.Node, perm: tuple[int, ...]) -> ir.V
 def _turned_weight(b: Builder, integers: ir.Value, perm: tuple[int, ...]) -> ir.Value:
     """A weight of integers, reordered when it is read: OpenVINO computes with floats after a Transpose."""
     tensor = integers.const_value
-    if tensor is None or b.changes(integers) or _keeps_bytes(tensor.shape.numpy(), perm):
+    if tensor is None or b.changes(integers) or keeps_bytes(tensor.shape.numpy(), perm):
         return permuted(b, integers, perm)
+    return b.weight(reordered_weight(tensor, perm))
+
+
+def reordered_weight(tensor: ir.TensorProtocol, perm: tuple[int, ...]) -> ir.LazyTensor:
+    """Return a weight whose dimensions are reordered when it is read."""
     dims = tensor.shape.numpy()
-    return b.weight(
-        ir.LazyTensor(
-            lambda: ir.Tensor(np.ascontiguousarray(tensor.numpy().transpose(perm)), dtype=tensor.dtype),
-            tensor.dtype,
-            ir.Shape([dims[p] for p in perm]),
-            name=tensor.name,
-        )
+    return ir.LazyTensor(
+        lambda: ir.Tensor(np.ascontiguousarray(tensor.numpy().transpose(perm)), dtype=tensor.dtype),
+        tensor.dtype,
+        ir.Shape([dims[p] for p in perm]),
+        name=tensor.name,
     )
 
 
-def _keeps_bytes(dims: Sequence[int], perm: tuple[int, ...]) -> bool:
+def keeps_bytes(dims: Sequence[int], perm: tuple[int, ...]) -> bool:
+    """True if a tensor has the same bytes after its dimensions are reordered."""
     large = [p for p in perm if dims[p] != 1]
     return large == sorted(large)

@@ -16,7 +16,7 @@ import onnx_ir as ir
 from pinnace.converter.integers import Dequantised
 from pinnace.converter.primitives import Primitives
 from pinnace.ops.formulas import function
-from pinnace.ops.layout import _keeps_bytes, reshaped_weight
+from pinnace.ops.layout import keeps_bytes, reordered_weight, reshaped_weight
 
 _LAST, _FIRST = (0, 2, 3, 1), (0, 3, 1, 2)
 _RANK = 4
@@ -48,16 +48,9 @@ def _weight(b: Primitives, tensor: ir.TensorProtocol, perm: tuple[int, ...]) -> 
     if isinstance(tensor, Dequantised):
         return b.weight(tensor.turned(perm))
     dims = tensor.shape.numpy()
-    if _keeps_bytes(dims, perm):
+    if keeps_bytes(dims, perm):
         return reshaped_weight(b, tensor, tuple(dims[p] for p in perm))
-    return b.weight(
-        ir.LazyTensor(
-            lambda: ir.Tensor(np.ascontiguousarray(tensor.numpy().transpose(perm)), dtype=tensor.dtype),
-            tensor.dtype,
-            ir.Shape([dims[p] for p in perm]),
-            name=tensor.name,
-        )
-    )
+    return b.weight(reordered_weight(tensor, perm))
 
 
 @function
