@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, cast
 
 from pinnace.errors import ModelFormatError
 from pinnace.types import ModelType
+from pinnace.weights.encryption import is_encrypted
 from pinnace.weights.source import Source
 
 if TYPE_CHECKING:  # detecting a format needs none of these
@@ -40,6 +41,8 @@ def kind(source: Source, model_type: ModelType | None = None) -> ModelType:
             f"{source.name}: is {_KINDS[found][0]}, but ModelType.{model_type.name} was requested; "
             f"use ModelType.{found.name}"
         )
+    if found is None and is_encrypted(source.data):
+        raise ModelFormatError(f"{source.name}: is encrypted; give build_from_file dec_key and dec_mode")
     if found is None and model_type is None:
         raise ModelFormatError(f"{source.name}: is not a model that Pinnace reads (.mindir, .ms or .onnx)")
     return found or cast(ModelType, model_type)

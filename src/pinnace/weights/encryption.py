@@ -48,6 +48,11 @@ def check_key(key: bytes, name: str) -> bytes:
     return key
 
 
+def is_encrypted(data: memoryview) -> bool:
+    """Return True for the first bytes of an encrypted file."""
+    return len(data) >= _NUMBER.size and _NUMBER.unpack_from(data)[0] in _MARKS.values()
+
+
 def encrypt(source: BinaryIO, target: BinaryIO, key: bytes, mode: str) -> None:
     """Write an encrypted copy of a file, piece by piece."""
     while piece := source.read(_PIECE):
