@@ -26,7 +26,7 @@ def record(contestant, *seconds, section="latency", threads=1, precision="fp32")
 
 def crowd(contestant, rate, p99, alone=0.01, spread=1.0, section="throughput"):
     answer = {"rate": rate, "alone": alone, "p50": p99 / 2, "p99": p99, "slowest over fastest": spread}
-    return Record(section, "net", {"workers": 2, "clients": 5}, contestant, [answer], {})
+    return Record(section, "net", {"workers": 2, "clients": 5}, contestant, [answer], {"precision": "fp32"})
 
 
 def test_ratios_are_taken_round_by_round():
@@ -68,7 +68,7 @@ def test_the_summary_names_the_goals():
     # The geometric mean of 0.9 and 1.6 is 1.2; bf16 halves the best peer's time in fp32.
     assert "Geometric mean 1.200 (goal: at most 0.97), largest 1.600" in text
     assert "| net | 1 | 0.50 (0.50 to 0.50) | openvino | 1.0e-06 |" in text
-    assert "| net | 1.10 (1.10 to 1.10) onnxruntime | 1.25 (1.25 to 1.25) onnxruntime | 1.10 |" in text
+    assert "| net | fp32 | 1.10 (1.10 to 1.10) onnxruntime | 1.25 (1.25 to 1.25) onnxruntime | 1.10 |" in text
     assert "pinnace max_batch_size=8: 1.20 (1.20 to 1.20) times" in text
     assert "* ncnn: why" in text
 

@@ -33,7 +33,7 @@ def sessions(monkeypatch):
     monkeypatch.setattr(starting, "preload", lambda: None)
     everything = [providers.TENSORRT, providers.CUDA, providers.CANN, providers.CPU]
     monkeypatch.setattr(providers.ort, "get_available_providers", lambda: everything)
-    for module in ("engines", "engines.devices"):
+    for module in ("machine.accelerators", "engines.devices"):
         monkeypatch.setattr(
             f"pinnace.{module}.cards",
             lambda kind: [hardware.Card(kind, number, "Card", 8 << 30) for number in range(4)],

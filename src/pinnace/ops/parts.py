@@ -16,7 +16,7 @@ formulas(
         # Split into parts of one size, the last one smaller.
         total = known_size(x, dim)
         split_tensor(x, -(-total // chunks), dim) if total else (x,) * span(chunks)
-    Concat ConcatD ParallelConcat SequenceConcat; N inputNums: items: Tensors, axis: int = 0 ->
+    Concat ConcatD ParallelConcat SequenceConcat; N inputNums shape: items: Tensors, axis: int = 0 ->
         # Concat.
         items[0] if len(items) == 1 else Concat(*same_type(items), axis=axis)
     SplitWithSize: x, split_sections: Ints, dim: int = 0 -> split_into(x, split_sections, dim)
