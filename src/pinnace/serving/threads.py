@@ -177,13 +177,15 @@ class WorkerThreads:
 
 def _work(pool: weakref.ref[WorkerThreads], worker: Worker) -> None:
     """The loop of a worker thread. It holds a reference to the pool only while there is work."""
+    _threads.difference_update([thread for thread in list(_threads) if not thread.is_alive()])
+    _threads.add(threading.current_thread())
     if worker.cores:
         os.sched_setaffinity(0, worker.cores)
     while True:
         worker.wake.get()
         workers = pool()
         if worker.dismissed or workers is None:
-            worker.wake.put(None)  # a second thread exists if a signal arrived while one was started
+            worker.wake.put(None)  # a second thread exists if two callers started one at a time
             return
         visit = workers._visits.here
         visit.is_inside, visit.worker = True, worker
@@ -192,8 +194,8 @@ def _work(pool: weakref.ref[WorkerThreads], worker: Worker) -> None:
 
 
 _pools: weakref.WeakSet[WorkerThreads] = weakref.WeakSet()
-_ending: weakref.WeakSet[threading.Thread] = weakref.WeakSet()
-"""Threads of pools that nobody refers to any more: the last one frees the model."""
+_threads: set[threading.Thread] = set()
+"""Threads of workers that may be alive. The last one of a pool that nobody refers to frees the model."""
 
 
 @atexit.register
@@ -201,7 +203,7 @@ def _close_all() -> None:
     """Close all pools at exit: ending a thread inside an engine would abort the process."""
     for workers in list(_pools):
         workers.close()
-    for thread in list(_ending):
+    for thread in list(_threads):
         thread.join()
 
 
@@ -217,7 +219,5 @@ os.register_at_fork(after_in_child=_after_fork)
 def _dismiss(workers: Iterable[Worker]) -> None:
     """End the threads of the workers."""
     for worker in workers:
-        if worker.thread is not None:
-            _ending.add(worker.thread)
         worker.dismissed = True
         worker.wake.put(None)
