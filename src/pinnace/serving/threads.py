@@ -209,6 +209,7 @@ def _close_all() -> None:
 
 def _after_fork() -> None:
     """Reset all pools in a forked child: their threads are gone, and locks may be held."""
+    _threads.clear()
     for workers in list(_pools):
         workers.inherit()
 
