@@ -46,7 +46,7 @@ CONVOLUTIONS = """
 | 256 | 1.91 / 1.26 | 0.92 / 0.82 | 0.72 / 0.80 | 0.58 / 0.73 |
 | 512 | 2.62 / 1.50 | 1.04 / 0.85 |
 """
-"""What `python -m benchmarks convolutions` said on an EPYC: for channels, and images of 7, 14, 20, 28, 40 and 56
+"""Results of `python -m benchmarks convolutions` on an EPYC: for channels, and images of 7, 14, 20, 28, 40 and 56
 pixels, times with tiles of 4 and of 2 over those without."""
 
 

@@ -27,7 +27,7 @@ PICTURE = (
 )  # small, so for onnxruntime: OpenVINO opens a library as the sanitizer forbids
 SANITIZED = ("-O1", "-g", "-fno-omit-frame-pointer", "-fsanitize=address,undefined")
 ALLOWED = {"memory": 2000, "files": 0, "threads": 0, "mappings": 0.01, "failures": 0}
-"""What a runner may leave: tables that grow in steps. Were its session kept, it would leave 50 KB."""
+"""The most that a runner may leave: tables that grow in steps. Were its session kept, it would leave 50 KB."""
 
 
 def main() -> None:

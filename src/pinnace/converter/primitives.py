@@ -45,7 +45,7 @@ class Primitives(Builder):
         self.node: ir.Node | None = None
         """The ONNX node whose rule runs."""
         self.quantised: dict[str, Quantised | None] = {}
-        """What the integers of tensors of int8 stand for, None where only the run knows."""
+        """The numbers that integers of int8 tensors stand for, None if only the run knows."""
         self.literals: dict[str, Literal] = {}
         self.parameters: dict[str, ir.TensorProtocol] = {}
         self.channels_last: dict[str, ir.Value] = {}

@@ -61,7 +61,7 @@ _UP_TO = {
     "AVX512_CORE_BF16": "avx2 avx_vnni avx512f avx512_vnni avx512_bf16",
     "AVX512_CORE_FP16": "avx2 avx_vnni avx512f avx512_vnni avx512_bf16 avx512_fp16",
 }
-"""What is left of `_INSTRUCTIONS` with a limit; others take nothing away.
+"""The part of `_INSTRUCTIONS` that a limit leaves; other limits leave all.
 
 Source: https://uxlfoundation.github.io/oneDNN/dev_guide_cpu_dispatcher_control.html
 """
