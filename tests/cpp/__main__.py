@@ -22,12 +22,9 @@ from pinnace.cpp.build import Built, build
 
 DATA = ROOT / "tests" / "data"
 ADD = DATA / "api" / "add.onnx"
-PICTURE = (
-    DATA / "api" / "picture.onnx"
-)  # small, so for onnxruntime: OpenVINO opens a library as the sanitizer forbids
 SANITIZED = ("-O1", "-g", "-fno-omit-frame-pointer", "-fsanitize=address,undefined")
 ALLOWED = {"memory": 2000, "files": 0, "threads": 0, "mappings": 0.01, "failures": 0}
-"""The most that a runner may leave: tables that grow in steps. Were its session kept, it would leave 50 KB."""
+"""The most that a runner leaves: tables that grow in steps. Were its session kept, it would leave 50 KB."""
 
 
 def main() -> None:
