@@ -82,7 +82,8 @@ class Origin:
         from pinnace import engines, formats
         from pinnace.cache.store import Store
 
-        source, self._settings, self._keep = source_of(model, settings), settings, keep
+        source = source_of(model, settings)
+        self._settings, self._keep = settings, keep
         kind = formats.kind(source, model_type)
         self._sharing = Sharing.of(settings)
         self._store = Store.of(settings) or spare
@@ -97,12 +98,14 @@ class Origin:
         if target.device != "cpu" or target.profile:
             self._store = None
         engine = engines.choose(target, source.name)
-        plans = settings.precision_plan, settings.variable_weights
-        self._recipe = Recipe(source, kind, engine, target, *plans)
+        self._recipe = Recipe(
+            source, kind, engine, target, settings.precision_plan, settings.variable_weights
+        )
         # If another engine fails, onnxruntime is tried; its own errors are final.
         self._may_fail = not _is_onnxruntime(engine)
         self._entry: Entry | None = None
-        self._is_unkept, self._tuned = False, tuning is not None
+        self._is_unkept = False
+        self._tuned = tuning is not None
         self._open, self._why = not self._sharing and is_open(target), _why(target, tuning)
         self._threads = target.threads
         self._chooser = Chooser(self._contents, self._store)
