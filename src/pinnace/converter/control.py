@@ -13,6 +13,7 @@ from typing import Protocol
 import numpy as np
 import onnx_ir as ir
 
+from pinnace.converter import inferring
 from pinnace.converter.primitives import Primitives, type_of
 from pinnace.ops.builder import Builder
 from pinnace.ops.values import Unsupported
@@ -44,14 +45,11 @@ def write(raiser: Raiser, node: ir.Node, opset: int, depth: int) -> None:
 
 
 def _if(raiser: Raiser, node: ir.Node, opset: int, depth: int) -> None:
-    condition = node.inputs[0]
-    branches = [node.attributes[f"{name}_branch"].as_graph() for name in ("then", "else")]
-    assert condition is not None
-    known = raiser.writer.known(condition)
-    if known is None:
-        _switch(raiser, node, condition, branches, opset, depth)
+    branches = inferring.possible(node, opset)
+    if len(branches) > 1:
+        _switch(raiser, node, branches, opset, depth)
         return
-    chosen = branches[0 if bool(np.asarray(known).reshape(-1)[0]) else 1]
+    (chosen,) = branches
     _enter(raiser, chosen)
     raiser.raise_all(list(chosen), opset, depth)
     for output, result in zip(node.outputs, chosen.outputs, strict=True):
@@ -69,22 +67,23 @@ def _enter(raiser: Raiser, graph: ir.Graph) -> None:
 def _switch(
     raiser: Raiser,
     node: ir.Node,
-    condition: ir.Value,
     branches: Sequence[ir.Graph],
     opset: int,
     depth: int,
 ) -> None:
     """Write an If whose branch is known only at run time."""
     writer, lite = raiser.writer, raiser.writer.dialect is Dialect.LITE
-    if any(o.shape is None or o.dtype is None for graph in branches for o in graph.outputs):
-        raise Unsupported(
-            "has branches whose results have no type or shape: let ONNX's shape inference write them"
-        )
+    (condition,) = node.inputs
+    assert condition is not None
     flag = condition if lite else writer.op("Reshape", condition, ())
     partials = [_partial(raiser, graph, condition, opset, depth) for graph in branches]
+    for output, *results in zip(node.outputs, *(graph.outputs for graph in branches), strict=True):
+        if None in (dtypes := {x.dtype for x in results}) or len(dtypes) > 1:
+            raise Unsupported("has branches whose results have no type, or different ones")
+        output.type, output.shape = results[0].type, inferring.common([x.shape for x in results])
     chosen = writer.named("Switch", writer.name(flag), *partials)
     made = tuple(writer.new_name() for _ in (node.outputs if lite else "1"))
-    types = [type_of(o) for o in branches[0].outputs]
+    types = [type_of(o) for o in node.outputs]
     call = Node(node.name or "", "", (chosen,), made, {"is_tail_call": False} if lite else {}, types)
     writer.add(call)
     if lite or len(node.outputs) == 1:

@@ -11,9 +11,10 @@ from contextlib import suppress
 from typing import Any
 
 import numpy as np
-import onnx
 import onnx_ir as ir
-from onnx.reference import ReferenceEvaluator
+
+from pinnace.converter import partly
+from pinnace.converter.reference import evaluated
 
 _MOST = 1 << 16
 """Elements of inputs and results that are computed."""
@@ -32,22 +33,33 @@ def fold(node: ir.Node, opset: int) -> bool:
     if node.op_type == "Constant" and not node.domain:
         return _constant(node)
     if node.op_type in ("Shape", "Size") and not node.domain:
-        return _measured(node)
+        return _measured(node) or _followed(node, opset)
     known = [_small(x) for x in node.inputs if x is not None]  # of all: rules ask for them, too
-    if not all(known) or node.op_type.startswith(_RANDOM):
+    if not all(known):
+        return _followed(node, opset)
+    if node.op_type.startswith(_RANDOM):
         return False
     if any(a.type in (ir.AttributeType.GRAPH, ir.AttributeType.GRAPHS) for a in node.attributes.values()):
         return False
     if any(o.shape is None or not _fits(o.shape) for o in node.outputs):
         return False
     try:
-        values = _computed(node, opset)
+        constants = {x.name or "": x.const_value for x in node.inputs if x is not None}
+        values = evaluated(node, opset, {n: x.numpy() for n, x in constants.items() if x is not None})
     except Exception:  # the reference implementation refuses what it does not know in many ways
         return False
     for output, value in zip(node.outputs, values, strict=True):
         with suppress(TypeError):
             _give(output, value)
     return all(output.const_value is not None for output in node.outputs)
+
+
+def _followed(node: ir.Node, opset: int) -> bool:
+    """Give the result of a node its value, if it takes only known parts of its inputs."""
+    found = partly.follow(node, opset)
+    if found is not None:
+        _give(node.outputs[0], found)
+    return found is not None
 
 
 def _small(x: ir.Value) -> bool:
@@ -83,21 +95,6 @@ def _measured(node: ir.Node) -> bool:
         dims = dims[node.attributes.get_int("start", 0) : node.attributes.get_int("end", len(dims))]
     _give(node.outputs[0], np.asarray(dims, np.int64))
     return True
-
-
-def _computed(node: ir.Node, opset: int) -> list[Any]:
-    """Return the results of a node by ONNX's reference implementation."""
-    proto = ir.serde.serialize_node(node)
-    names = list(dict.fromkeys(name for name in proto.input if name))
-    ports = [onnx.ValueInfoProto(name=name) for name in names]
-    results = [onnx.ValueInfoProto(name=name) for name in proto.output]
-    graph = onnx.helper.make_graph([proto], "folded", ports, results)
-    imports = [onnx.helper.make_opsetid(node.domain, opset)]
-    model = onnx.helper.make_model(graph, opset_imports=imports)
-    known = {x.name or "": x.const_value for x in node.inputs if x is not None}
-    given: Any = {name: tensor.numpy() for name, tensor in known.items() if tensor is not None}
-    with np.errstate(all="ignore"):
-        return list(ReferenceEvaluator(model).run(None, given))
 
 
 def _give(output: ir.Value, value: Any) -> None:

@@ -12,13 +12,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import suppress
 
-import onnx
 import onnx_ir as ir
 
-from pinnace.converter import control, folding, parts, rules
+from pinnace.converter import control, folding, inferring, parts, rules
 from pinnace.converter.primitives import Primitives, number_of, type_of
 from pinnace.errors import UnsupportedModelError, UnsupportedPrimitive
-from pinnace.ops.inference import infer, infer_node, opset_of
+from pinnace.ops.inference import infer, opset_of
 from pinnace.ops.table import Primitive
 from pinnace.ops.values import Unsupported
 from pinnace.program import Dialect, Function, Input, Layout, Program
@@ -99,8 +98,8 @@ class _Raiser:
     def _raise(self, node: ir.Node, opset: int, depth: int) -> None:
         if self._lacks(node):
             raise Unsupported("reads what was not converted")
-        with suppress(onnx.shape_inference.InferenceError):  # engines will say it
-            _infer(node, opset)
+        with suppress(inferring.InferenceError):  # engines will say it
+            inferring.infer(node, opset)
         if folding.fold(node, opset):
             return
         if node.op_type in control.OPERATORS and not node.domain:
@@ -148,19 +147,6 @@ class _Raiser:
             infer(result, self.opset)
             output.shape = output.shape if output.shape is not None else result.shape
             output.type = output.type if output.type is not None else result.type
-
-
-def _infer(node: ir.Node, opset: int) -> None:
-    """Infer types and shapes, also where declared dimensions are free that what was converted has fixed."""
-    declared = [(o, o.shape) for o in node.outputs if o.shape is not None and not o.shape.is_static()]
-    for output, _ in declared:
-        output.shape = None
-    try:
-        infer_node(node, opset)
-    finally:
-        for output, shape in declared:
-            if output.shape is None or not output.shape.is_static():
-                output.shape = shape
 
 
 def lowered(rule: Primitive, writer: Primitives, node: ir.Node) -> Sequence[ir.Value]:

@@ -140,8 +140,8 @@ _SHAPES: Rules = rules(
         of(Shape(data), INT64)
     Size: data -> of(Size(data), INT64)
     Reshape: data, shape, allowzero: int = 0 ->
-        dims = target(data, shape, allowzero)
-        if allowzero and known(shape) is None or isinstance(dims, tuple) and 0 in dims:
+        dims = target(data, shape, allowzero, True)
+        if allowzero and not isinstance(dims, tuple) or isinstance(dims, tuple) and 0 in dims:
             raise Unsupported("has dimensions of size zero, which Lite's Reshape takes for those of its input")
         Reshape(data, ints32(dims) if isinstance(dims, tuple) else in_int32(dims))
     Flatten: input, axis: int = 1 -> Reshape(input, ints32(matrix(input, axis)))
@@ -283,9 +283,11 @@ _NETWORKS: Rules = rules(
         if rank(X) != 4 or size % 2 == 0:
             raise Unsupported("is not over two dimensions, as Lite's primitive is")
         nchw(LRN(nhwc(X), depth_radius=size // 2, bias=bias, alpha=alpha / size, beta=beta, norm_region="ACROSS_CHANNELS"))
-    Resize; keep_aspect_ratio_policy: X, roi = None, scales = None, sizes = None, antialias: int = 0, axes: Ints | None = None, coordinate_transformation_mode: str = "half_pixel", cubic_coeff_a: float = -0.75, exclude_outside: int = 0, extrapolation_value: float = 0.0, mode: str = "nearest", nearest_mode: str = "round_prefer_floor" ->
+    Resize: X, roi = None, scales = None, sizes = None, antialias: int = 0, axes: Ints | None = None, coordinate_transformation_mode: str = "half_pixel", cubic_coeff_a: float = -0.75, exclude_outside: int = 0, extrapolation_value: float = 0.0, keep_aspect_ratio_policy: str = "stretch", mode: str = "nearest", nearest_mode: str = "round_prefer_floor" ->
         coordinates, place = coordinate_transformation_mode, nearest_mode if mode == "nearest" else "floor"
         size, factors = resized(X, scales, sizes, axes)
+        if keep_aspect_ratio_policy != "stretch" and None in shape(X)[2:]:
+            raise Unsupported("keeps the aspect ratio of free dimensions, and Lite's Resize that of none")
         if antialias or coordinates not in _COORDINATES or mode == "cubic" and exclude_outside:
             raise Unsupported(f"has coordinate_transformation_mode {coordinates} or antialias {antialias}")
         y = Resize(nhwc(X), *factors, format=1, method=_METHODS[mode], new_height=size[0], new_width=size[1], coordinate_transform_mode=_COORDINATES[coordinates], cubic_coeff=cubic_coeff_a, nearest_mode=_NEAREST[place])
@@ -358,18 +360,20 @@ def _resized(
     """Height and width after a Resize; where factors do not give them exactly, the factors for these."""
     dims = b.shape(x)
     declared = b.declared[0].shape if b.declared and b.declared[0] else None
-    if len(dims) != _IMAGE or declared is None or None in declared[2:] or declared[:2] != dims[:2]:
-        raise Unsupported(
-            "is not over height and width of sizes that the model declares, as Lite's Resize is"
-        )
-    if scales is None or not scales.shape or 0 in b.shape(scales):
-        return declared[2:], ()
+    if len(dims) != _IMAGE or declared is None or declared[:2] != dims[:2]:
+        raise Unsupported("is not over height and width, as Lite's Resize is")
     at = list(range(_IMAGE) if axes is None else axes)
     if not {2, 3} <= set(at):
         raise Unsupported("has no factor for each of height and width, as Lite's Resize wants them")
+    places = b.constant([at.index(2), at.index(3)], np.int32)
+    if scales is None or not scales.shape or 0 in b.shape(scales):
+        if None not in declared[2:]:
+            return declared[2:], ()
+        assert sizes is not None
+        return (None, None), (b.op("Gather", _in_int32(b, sizes), places, b.constant(0, np.int32)),)
     if (factors := b.known(scales)) is not None:
         pair = [float(factors[at.index(axis)]) for axis in (2, 3)]
         whole = [None if size is None else size * f for size, f in zip(dims[2:], pair, strict=True)]
-        return declared[2:], () if whole == list(declared[2:]) else (b.constant(pair, np.float32),)
-    places = b.constant([at.index(2), at.index(3)], np.int32)
+        exact = None not in whole and whole == list(declared[2:])
+        return declared[2:], () if exact else (b.constant(pair, np.float32),)
     return declared[2:], (b.op("Gather", scales, places, b.constant(0, np.int32)),)

@@ -58,6 +58,10 @@ _SHAPES: Rules = rules(
     Shape: data, start: int = 0, end: int | None = None ->
         Slice(Shape(data), [start], [rank(data) if end is None else end])
     Size: data -> ReduceProd(Shape(data), keepdims=0)
+    Reshape: data, shape, allowzero: int = 0 -> whole_shape(data, shape, allowzero)
+    Flatten: input, axis: int = 1 ->
+        rows = ReduceProd(Shape(input, end=axis), keepdims=1)
+        Reshape(input, Concat(rows, constant([-1], np.int64), axis=0))
     Slice: data, starts, ends, axes = None, steps = None ->
         whole_slice(data, starts, ends, axes, steps)
     OneHot: indices, depth, values, axis: int = -1 ->

@@ -8,7 +8,8 @@ from collections.abc import Sequence
 import numpy as np
 import onnx_ir as ir
 
-from pinnace.ops.builder import Builder
+from pinnace.converter import partly
+from pinnace.ops.builder import Builder, Operand
 from pinnace.ops.formulas import function
 from pinnace.ops.values import Unsupported
 
@@ -111,19 +112,39 @@ def gathered_pads(
     for i, axis in enumerate(range(count) if at is None else at):
         before, after = int(known[i]), int(known[i + count])
         if mode != "constant" and (before or after):
-            x = b.op("Gather", x, _repeated(b.static_shape(x)[axis], before, after, mode), axis=axis)
+            x = b.op("Gather", x, _repeated(b, b.dim(x, axis), before, after, mode), axis=axis)
         elif min(before, after) < 0:
             x = b.op("Slice", x, [max(0, -before)], [min(0, after) or _FAR], [axis])
         wide[axis], wide[axis + b.rank(x)] = max(0, before), max(0, after)
     return x if mode != "constant" else b.op("Pad", x, wide, value)
 
 
-def _repeated(
-    size: int, before: int, after: int, mode: str
-) -> np.ndarray[tuple[int, ...], np.dtype[np.int64]]:
+def _repeated(b: Builder, size: int | ir.Value, before: int, after: int, mode: str) -> Operand:
     """The places that a padded dimension takes its elements from."""
-    inside = np.arange(size)[max(0, -before) : size + min(0, after)]
-    return np.pad(inside, (max(0, before), max(0, after)), mode).astype(np.int64)  # type: ignore[call-overload,no-any-return]
+    if isinstance(size, int):
+        inside = np.arange(size)[max(0, -before) : size + min(0, after)]
+        more = (max(0, before), max(0, after))
+        return np.pad(inside, more, mode).astype(np.int64)  # type: ignore[call-overload,no-any-return]
+    at = b.op("Range", b.constant(-before, np.int64), b.op("Add", size, after), b.constant(1, np.int64))
+    last = b.op("Sub", size, 1)
+    if mode == "reflect":
+        return b.op("Abs", b.op("Sub", last, b.op("Abs", b.op("Sub", last, at))))
+    if mode == "edge":
+        return b.op("Max", b.op("Min", at, last), b.constant(0, np.int64))
+    return b.op("Mod", at, size)
+
+
+@function
+def whole_shape(b: Builder, data: ir.Value, shape: ir.Value, allowzero: int) -> ir.Value:
+    """A Reshape that says the dimensions at whose place 0 stands."""
+    found = partly.dims(shape)
+    if found is None or allowzero or 0 not in found:
+        raise Unsupported("keeps several dimensions known only at run time")
+    parts = [
+        b.dim(data, i) if d == 0 else d if d is not None else b.op("Gather", shape, b.constant(i, np.int64))
+        for i, d in enumerate(found)
+    ]
+    return b.op("Reshape", data, b.vector(parts), allowzero=1)
 
 
 @function

@@ -6,19 +6,24 @@ coordinates are those of ONNX's Resize.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 import onnx_ir as ir
 
+from pinnace.converter import partly
+from pinnace.converter.primitives import Primitives
 from pinnace.ops.builder import Builder
 from pinnace.ops.formulas import called, function, functions
 from pinnace.ops.values import Unsupported
 
+_IMAGE = 4
+"""Dimensions of an image."""
 functions(
     __name__,
     """
-    coordinate: where: str, i, scale, count, size: float, start, end ->
+    coordinate: where: str, i, scale, count, size, start, end ->
         # The coordinate in the input of each place i of `count`, for a dimension of `size`.
         if where == "half_pixel":
             return (i + 0.5) / scale - 0.5
@@ -84,7 +89,7 @@ def resized_by_weights(
     """A Resize, as a Gather or a product of each dimension that changes."""
     rank = b.rank(x)
     over = [axis % rank for axis in axes] if axes else list(range(rank))
-    dims = [float(b.static_shape(x)[axis]) if b.shape(x)[axis] is not None else None for axis in over]
+    dims = [_size(b, x, axis) for axis in over]
     by_scale = scales is not None and b.shape(scales) != (0,)
     numbers = scales if by_scale else sizes
     if numbers is None:
@@ -95,8 +100,6 @@ def resized_by_weights(
     for place, (axis, size) in enumerate(zip(over, dims, strict=True)):
         if known is not None and known[place] == (1 if by_scale else size):
             continue
-        if size is None:
-            raise Unsupported("resizes a dimension known only at run time: fix it by a shape of the input")
         number = b.op("Gather", given, b.constant(place, np.int64), axis=0)
         scale = number if by_scale else one if one is not None else b.op("Div", number, size)
         if by_scale:
@@ -112,34 +115,37 @@ def resized_by_weights(
             ]
         at = called(b, "coordinate", how.where, i, scale, count, size, *ends)
         if how.where == "tf_crop_and_resize":
-            beyond = b.op("Or", b.op("Less", at, 0), b.op("Greater", at, size - 1))
+            last = b.op("Sub", b.tensor(size), 1)
+            beyond = b.op("Or", b.op("Less", at, 0), b.op("Greater", at, last))
             outside.append(b.op("Reshape", beyond, [-1 if a == axis else 1 for a in range(rank)]))
-        x = _along(b, x, axis, at, scale, int(size), how)
+        x = _along(b, x, axis, at, scale, size, how)
     for beyond in outside:
         x = b.op("Where", beyond, b.like(how.extrapolation, x), x)
     return x
 
 
-def _common(b: Builder, sizes: ir.Value, dims: list[float | None], policy: str) -> ir.Value | None:
+def _size(b: Builder, x: ir.Value, axis: int) -> float | ir.Value:
+    """A dimension as a number, or in the run as a tensor of one."""
+    size = b.dim(x, axis)
+    return float(size) if isinstance(size, int) else b.cast(size, ir.DataType.FLOAT)
+
+
+def _common(b: Builder, sizes: ir.Value, dims: Sequence[float | ir.Value], policy: str) -> ir.Value | None:
     """The scale of all dimensions that keeps the aspect ratio, None where each has its own."""
     if policy == "stretch":
         return None
-    if None in dims:
-        raise Unsupported(
-            "keeps the aspect ratio of dimensions known only at run time: fix them by a shape of the input"
-        )
-    each = b.op("Div", sizes, b.constant(np.asarray(dims, np.float32)))
+    each = b.op("Div", sizes, b.op("Concat", *(b.op("Reshape", b.tensor(d), [1]) for d in dims), axis=0))
     return b.op("ReduceMin" if policy == "not_larger" else "ReduceMax", each, [0], keepdims=0)
 
 
 def _along(
-    b: Builder, x: ir.Value, axis: int, at: ir.Value, scale: ir.Value, size: int, how: How
+    b: Builder, x: ir.Value, axis: int, at: ir.Value, scale: ir.Value, size: float | ir.Value, how: How
 ) -> ir.Value:
     """A tensor with the elements at these coordinates of one dimension."""
     if how.mode == "nearest":
         place = b.cast(called(b, "nearest_place", how.nearest, at), ir.DataType.INT64)
-        inside = b.op("Max", b.op("Min", place, b.constant(size - 1, np.int64)), b.constant(0, np.int64))
-        return b.op("Gather", x, inside, axis=axis)
+        last = b.cast(b.op("Sub", b.tensor(size), 1), ir.DataType.INT64)
+        return b.op("Gather", x, _within(b, place, last), axis=axis)
     weights = b.cast(_weights(b, at, scale, size, how), b.dtype(x))
     rank = b.rank(x)
     if axis == rank - 2:
@@ -152,52 +158,69 @@ def _along(
     return b.transpose(made, [turn.index(a) for a in range(rank)])
 
 
-def _weights(b: Builder, at: ir.Value, scale: ir.Value, size: int, how: How) -> ir.Value:
+def _within(b: Builder, places: ir.Value, last: ir.Value) -> ir.Value:
+    """Places that are no less than 0, and no more than the last."""
+    return b.op("Max", b.op("Min", places, last), b.like(0, places))
+
+
+def _weights(b: Builder, at: ir.Value, scale: ir.Value, size: float | ir.Value, how: How) -> ir.Value:
     """The weights of all elements of a dimension for each coordinate: a matrix."""
     column = b.op("Unsqueeze", at, [1])
     less = b.op("Min", scale, b.like(1, scale)) if how.smooth else None
-    reach = 0 if how.inside_only else _reach(how, size)
+    whole = b.tensor(size)
+    last = b.op("Sub", whole, 1)
+    # Places outside with weights; those of a smooth resize are all within its sizes.
+    reach: float | ir.Value = 0 if how.inside_only or how.mode == "linear" else 3
+    if how.smooth and not how.inside_only:
+        reach = b.op("Mul", whole, 1 if how.mode == "linear" else 2)
     if how.mode == "linear" and less is None:
-        column = b.op("Max", b.op("Min", column, b.like(size - 1, at)), b.like(0, at))
-    places = b.constant(np.arange(-reach, size + reach), np.float32)
+        column = _within(b, column, last)
+    one = b.constant(1, np.float32)
+    places = b.op("Range", b.op("Sub", b.like(0, whole), reach), b.op("Add", whole, reach), one)
     far = b.op("Abs", b.op("Sub", column, places))
     far = far if less is None else b.op("Mul", far, less)
     if how.mode == "linear":
-        weights = b.op("Max", b.op("Sub", b.constant(1, np.float32), far), b.constant(0, np.float32))
+        weights = b.op("Max", b.op("Sub", one, far), b.constant(0, np.float32))
     else:
         weights = called(b, "cubic", far, how.coefficient)
-    if reach:  # what lies outside is the element at the border
-        nearest = np.clip(np.arange(-reach, size + reach), 0, size - 1)
-        weights = b.op("MatMul", weights, b.constant(np.eye(size)[nearest], np.float32))
+    if reach != 0:  # what lies outside is the element at the border
+        nearest = b.op("Unsqueeze", _within(b, places, last), [1])
+        same = b.op("Equal", nearest, b.op("Range", b.like(0, whole), whole, one))
+        weights = b.op("MatMul", weights, b.cast(same, ir.DataType.FLOAT))
     if less is None and not how.inside_only:
         return weights
     return b.op("Div", weights, b.op("ReduceSum", weights, [1], keepdims=1))
 
 
-def _reach(how: How, size: int) -> int:
-    """The places outside of a dimension with weights; those of a smooth resize are all within its sizes."""
-    if how.smooth:
-        return size if how.mode == "linear" else 2 * size
-    return 0 if how.mode == "linear" else 3
-
-
 @function
 def exact_size(
-    b: Builder, x: ir.Value, scales: ir.Value | None, sizes: ir.Value | None, axes: tuple[int, ...] | None
-) -> tuple[int, ...]:
+    b: Primitives, x: ir.Value, scales: ir.Value | None, sizes: ir.Value | None, axes: tuple[int, ...] | None
+) -> tuple[int, ...] | ir.Value:
     """The height and width of a Resize of pictures whose scales are those of the sizes."""
-    known = b.known(scales if scales is not None and b.shape(scales) != (0,) else sizes)
-    dims = b.shape(x)
-    if known is None or len(dims) != 4 or axes is not None or None in dims[2:]:
-        raise Unsupported("is not over height and width of known sizes, as MindSpore's primitives are")
-    numbers = known.tolist()
-    if known.dtype.kind == "f":
-        wanted = [n * (d or 0) for n, d in zip(numbers, dims, strict=True)]
-        if numbers[:2] != [1, 1] or any(abs(w - round(w)) > 1e-4 for w in wanted[2:]):
-            raise Unsupported(
-                "has scales that are not the quotients of the sizes, which is what MindSpore's primitives have"
-            )
-        return round(wanted[2]), round(wanted[3])
-    if any(d is not None and n != d for n, d in zip(numbers[:2], dims[:2], strict=True)):
-        raise Unsupported("resizes more than height and width")
-    return int(numbers[2]), int(numbers[3])
+    dims, over = b.shape(x), axes or tuple(range(b.rank(x)))
+    by_scale = scales is not None and b.shape(scales) != (0,)
+    if len(dims) != _IMAGE or {2, 3} - set(over):
+        raise Unsupported("is not over height and width, as MindSpore's primitives are")
+    at = [over.index(axis) for axis in (2, 3)]
+    if not by_scale:
+        assert sizes is not None
+        found = partly.dims(sizes) or (None,) * len(over)
+        if any(found[i] != dims[a] for i, a in enumerate(over) if a < 2):
+            raise Unsupported("resizes more than height and width")
+        whole = tuple(n for i in at if (n := found[i]) is not None)
+        return whole if len(whole) == 2 else b.op("Gather", sizes, b.constant(at, np.int64), 0)
+    factors = b.known(scales)
+    if factors is None or any(factors[i] != 1 for i, a in enumerate(over) if a < 2):
+        raise Unsupported("has scales of more than height and width, or known only at run time")
+    pair = [float(factors[i]) for i in at]
+    free = None in dims[2:]
+    wanted = [n * (1 if free else d or 0) for n, d in zip(pair, dims[2:], strict=True)]
+    if any(abs(w - round(w)) > 1e-4 for w in wanted):
+        raise Unsupported(
+            "has scales that are not the quotients of the sizes, which is what MindSpore's primitives have"
+        )
+    if not free:
+        return round(wanted[0]), round(wanted[1])
+    own = b.op("Gather", b.op("TensorShape", x), b.constant([2, 3], np.int64), 0)
+    own.type = ir.TensorType(ir.DataType.INT64)
+    return b.op("Mul", own, b.constant([round(n) for n in pair], np.int64))

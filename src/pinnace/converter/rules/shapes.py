@@ -12,12 +12,13 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
+from pinnace.converter import partly
 from pinnace.converter.primitives import Primitives
 from pinnace.ops import binding
 from pinnace.ops.builder import Builder
 from pinnace.ops.formulas import function
 from pinnace.ops.values import Unsupported, Value
-from pinnace.program import TypeInfo
+from pinnace.program import Dialect, TypeInfo
 
 _FAR = 1 << 62
 _Ints = tuple[int, ...]
@@ -58,19 +59,21 @@ def known_or_declared(b: Builder, count: ir.Value, axis: int) -> Value:
 
 
 @function
-def target(b: Builder, data: ir.Value, shape: ir.Value, allowzero: int) -> Value:
-    """The shape of a Reshape: 0 stands for the dimension at its place."""
-    known = b.known(shape)
-    if known is None:
-        return declared_shape(b) or shape
-    dims = known.tolist()
-    own = b.shape(data) if 0 in dims and not allowzero else ()
-    whole = [d or own[i] if own else d for i, d in enumerate(dims)]
+def target(b: Builder, data: ir.Value, shape: ir.Value, allowzero: int, keeps: bool = False) -> Value:
+    """The shape of a Reshape: 0 stands for the dimension at its place, also in the primitive if `keeps`."""
+    found = partly.dims(shape)
+    fixed = declared_shape(b) if b.known(shape) is None else None
+    if found is None or fixed is not None:
+        return fixed or shape
+    own = b.shape(data) if 0 in found and not allowzero else ()
+    whole = [own[i] if own and d == 0 else d for i, d in enumerate(found)]
     if whole.count(None) == 1 and -1 not in whole:
         whole[whole.index(None)] = -1
-    if None in whole:
-        raise Unsupported("keeps several dimensions known only at run time: fix them by shapes of the inputs")
-    return tuple(whole)
+    if None not in whole:
+        return tuple(whole)
+    if own and not keeps:
+        raise Unsupported("keeps several dimensions known only at run time")
+    return shape
 
 
 @function
@@ -86,7 +89,7 @@ def matrix(b: Builder, x: ir.Value, axis: int) -> _Ints:
 
 
 @function
-def broadcast(b: Builder, data: ir.Value, shape: ir.Value) -> Value:
+def broadcast(b: Primitives, data: ir.Value, shape: ir.Value) -> Value:
     """The shape of an Expand, to which both its input and `shape` are broadcast."""
     known = b.known(shape)
     if known is None:
@@ -97,17 +100,25 @@ def broadcast(b: Builder, data: ir.Value, shape: ir.Value) -> Value:
     return tuple(-1 if w is None else w if d == 1 else d for w, d in pairs)
 
 
-def _at_least(b: Builder, data: ir.Value, shape: ir.Value) -> ir.Value:
+def _at_least(b: Primitives, data: ir.Value, shape: ir.Value) -> ir.Value:
     """A shape known only at run time, with the larger of each dimension and that of a tensor."""
     own, (count,) = b.shape(data), b.static_shape(shape)
-    if None in own or count < len(own):
-        raise Unsupported(
-            "has a shape known only at run time beside free dimensions: fix them by shapes of the inputs"
-        )
-    least: list[Any] = [0] * (count - len(own)) + [
-        0 if d == 1 else d for d in own
-    ]  # 1 becomes any, nothing too
-    return b.op("Maximum", shape, b.constant(least, np.int64))
+    if count < len(own):
+        raise Unsupported("has a shape known only at run time with fewer dimensions than its input")
+    more = [0] * (count - len(own))
+    if None not in own:  # 1 becomes any, nothing too
+        least: list[Any] = [*more, *(0 if d == 1 else d for d in own)]
+        return b.op("Maximum", shape, b.constant(least, np.int64))
+    lite = b.dialect is Dialect.LITE
+    dtype = ir.DataType.INT32 if lite else ir.DataType.INT64
+    sizes = b.op("Shape" if lite else "TensorShape", data)
+    sizes.type, sizes.shape = ir.TensorType(dtype), ir.Shape([len(own)])
+    ones = b.op("Equal", sizes, b.like(1, sizes))
+    rest = b.op("SubFusion" if lite else "Sub", sizes, b.op("Cast", ones, to=dtype.value))
+    if more:
+        parts: Any = (b.constant(more, dtype.numpy()), rest)
+        rest = b.op("Concat", *parts, axis=0) if lite else b.op("Concat", parts, 0)
+    return b.op("Maximum", b.cast(shape, dtype), rest)
 
 
 @function

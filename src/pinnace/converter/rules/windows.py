@@ -193,8 +193,8 @@ def _with_gaps(b: Builder, x: ir.Value, strides: _Ints) -> ir.Value:
                 rows,
                 [*zeros[: len(dims) + 1], *zeros[: axis + 1], stride - 1, *zeros[axis + 2 : len(dims) + 1]],
             )
-            whole = [-1 if d is None else d for d in dims]
-            whole[axis] = -1 if whole[axis] == -1 else whole[axis] * stride
+            whole, length = b.dims(x), dims[axis]
+            whole[axis] = -1 if length is None else length * stride
             x = b.reshape(apart, whole)
     return x
 

@@ -1,0 +1,146 @@
+"""Models with free dimensions and branches, beside the ONNX model itself, for several sizes."""
+
+import numpy as np
+import onnx
+import pytest
+
+from pinnace.building.origin import build
+from pinnace.converter.convert import Conversion, convert
+from pinnace.options.settings import Settings
+from pinnace.options.target import Target
+from pinnace.types import ModelType
+from pinnace.weights.source import Source
+
+KINDS = pytest.mark.parametrize("kind", [ModelType.MINDIR, ModelType.MINDIR_LITE])
+
+
+def parsed(text):
+    """A model in ONNX's text; what stands in it is opset and graph."""
+    model = onnx.parser.parse_model(f'<ir_version: 10, opset_import: ["" : 21]>\n{text}')
+    return model.SerializeToString()
+
+
+def run(given, *inputs):
+    executable = build(given, None, Target(threads=1), Settings())
+    try:
+        return executable.execution().run(list(inputs))
+    finally:
+        executable.close()
+
+
+def same(original, kind, folder, *requests):
+    """Compare a converted model with the original for the inputs of each request."""
+    file = convert(Source.of_buffer(original), None, folder / "made", Conversion(save_type=kind)).files[0]
+    for inputs in requests:
+        for given, expected in zip(run(file, *inputs), run(original, *inputs), strict=True):
+            np.testing.assert_allclose(given, expected, rtol=1e-5, atol=1e-6)  # sums in another order
+
+
+def pictures(*shapes):
+    random = np.random.default_rng(0)
+    return [[random.normal(size=shape).astype(np.float32)] for shape in shapes]
+
+
+RESIZES = {
+    "nearest": (
+        "Resize<mode='nearest', coordinate_transformation_mode='asymmetric', nearest_mode='floor'>(x, , f)"
+    ),
+    "linear": "Resize<mode='linear'>(x, , f)",
+    "fraction": "Resize<mode='linear'>(x, , g)",
+    "cubic": "Resize<mode='cubic'>(x, , g)",
+    "antialias": "Resize<mode='linear', antialias=1>(x, , g)",
+    "outside": "Resize<mode='cubic', exclude_outside=1>(x, , g)",
+    "sizes": "Resize<mode='linear'>(x, , , sizes)",
+    "policy": "Resize<mode='linear', keep_aspect_ratio_policy='not_larger', axes=[2, 3]>(x, , , pair)",
+}
+
+
+@KINDS
+@pytest.mark.parametrize("form", RESIZES)
+def test_resize_of_free_sizes(form, kind, tmp_path):
+    original = parsed(f"""g (float[n, 2, h, w] x) => (float[n, 2, u, v] y)
+        <float[4] f = {{1, 1, 2, 3}}, float[4] g = {{1, 1, 1.5, 0.6}}, int64[2] two = {{2, 2}},
+         int64[2] add = {{3, 1}}, int64[2] pair = {{9, 8}}> {{
+        own = Shape<start=0, end=2>(x)
+        old = Shape<start=2>(x)
+        doubled = Mul(old, two)
+        new = Add(doubled, add)
+        sizes = Concat<axis=0>(own, new)
+        y = {RESIZES[form].replace("'", '"')}
+    }}""")
+    same(original, kind, tmp_path, *pictures((1, 2, 4, 5), (2, 2, 7, 3)))
+
+
+SHAPES = {
+    "reshape": "parts = Concat<axis=0>(n, h, minus, three)\n y = Reshape(x, parts)",
+    "copied": "y = Reshape(x, zeros)",
+    "flatten": "y = Flatten<axis=2>(x)",
+    "expand": "parts = Concat<axis=0>(two, n, three, h, one)\n a = ReduceMax(x, last)\n y = Expand(a, parts)",
+    "widened": "parts = Concat<axis=0>(n, three, one, one)\n y = Expand(x, parts)",
+    "reflected": 'y = Pad<mode="reflect">(x, pads)',
+    "edges": 'y = Pad<mode="edge">(x, pads)',
+    "wrapped": 'y = Pad<mode="wrap">(x, pads)',
+    "spread": "y = ConvTranspose<strides=[2, 2], pads=[1, 1, 1, 1], output_padding=[1, 1]>(x, kernel)",
+}
+
+
+@KINDS
+@pytest.mark.parametrize("form", SHAPES)
+def test_shapes_computed_of_free_dimensions(form, kind, tmp_path):
+    """As exporters write them: sizes taken out of shapes, and put together anew."""
+    kernel = ", ".join(str(i / 7) for i in range(27))
+    original = parsed(f"""g (float[n, 3, h, w] x) => (float y)
+        <int64[1] zero = {{0}}, int64[1] one = {{1}}, int64[1] two = {{2}}, int64[1] three = {{3}},
+         int64[1] minus = {{-1}}, int64[4] zeros = {{0, 0, 0, -1}}, int64[1] last = {{3}},
+         int64[8] pads = {{0, 0, 1, 2, 0, 0, 2, 1}},
+         float[3, 1, 3, 3] kernel = {{{kernel}}}> {{
+        whole = Shape(x)
+        n = Gather(whole, zero)
+        h = Slice(whole, two, three)
+        {SHAPES[form]}
+    }}""")
+    same(original, kind, tmp_path, *pictures((1, 3, 4, 6), (2, 3, 5, 4)))
+
+
+SQUEEZED = """
+        sizes = Shape(a)
+        size = Gather(sizes, place)
+        is_one = Equal(size, one)
+        b = If (is_one) <
+            then_branch = t () => (float[n, c] p) { p = Squeeze(a, place) },
+            else_branch = e () => (float[n, c, l] q) { q = Identity(a) }
+        >"""
+
+
+@KINDS
+def test_a_squeeze_whose_dimension_is_free(kind, tmp_path):
+    """PyTorch's, behind a branch that only the run chooses: what reads the result wants one rank."""
+    weights = "{" + ", ".join(str(i / 9) for i in range(24)) + "}"
+    original = parsed(f"""g (float[n, 4, l] x, int64 rate) => (float[n, m] y, float[n, k] z)
+        <int64 fast = {{16000}}, int64[1] place = {{2}}, int64[1] one = {{1}}, float[4, 6] w = {weights}> {{
+        is_fast = Equal(rate, fast)
+        y, z = If (is_fast) <
+            then_branch = fast () => (float y0, float[n, k] z0) {{
+                a = Relu(x)
+                {SQUEEZED}
+                y0 = Gemm(b, w)
+                z0 = Identity(b)
+            }},
+            else_branch = slow () => (float y1, float[n, k] z1) {{
+                z1 = ReduceSum<keepdims=0>(x, place)
+                y1 = Gemm(z1, w)
+            }}
+        >
+    }}""")
+    ((x,),) = pictures((2, 4, 1))
+    same(original, kind, tmp_path, [x, np.array(16000)], [x, np.array(8000)])
+
+
+@KINDS
+def test_a_squeeze_of_which_both_ranks_can_be(kind, tmp_path):
+    original = parsed(f"""g (float[n, 4, l] a) => (float y)
+        <int64[1] place = {{2}}, int64[1] one = {{1}}> {{
+        {SQUEEZED}
+        y = Neg(b)
+    }}""")
+    same(original, kind, tmp_path, *pictures((2, 4, 1), (2, 4, 3)))
