@@ -51,7 +51,7 @@ class Counter:
     outputs = (Port("sum", DataType.FLOAT32, (2,)),)
     info = {"engine": "counter"}  # noqa: RUF012
     closed = 0
-    takes_device_memory = False
+    takes_device_memory = queues = False
     lost_by_fork = ""
 
     def first_state(self):

@@ -44,7 +44,7 @@ class Gate:
     inputs = (Port("x", DataType.FLOAT32, (1,)),)
     outputs = (Port("y", DataType.FLOAT32, (1,)),)
     info: dict[str, str] = {}  # noqa: RUF012
-    takes_device_memory = False
+    takes_device_memory = queues = False
     lost_by_fork = ""
 
     def __init__(self) -> None:
@@ -93,7 +93,8 @@ def gate(monkeypatch: pytest.MonkeyPatch) -> Gate:
     return made
 
 
-def test_eight_clients_on_three_workers_get_right_results() -> None:
+@pytest.mark.parametrize("provider", ["onnxruntime", "openvino"])
+def test_eight_clients_on_three_workers_get_right_results(provider: str) -> None:
     """200 predictions each: all right, none lost. `serving/test_pool.py` has the order of service."""
     clients, rounds = 8, 200
     rng = np.random.default_rng(0)
@@ -116,8 +117,11 @@ def test_eight_clients_on_three_workers_get_right_results() -> None:
                 wrong.append(me)
             served[me] += 1
 
+    pytest.importorskip(provider)
+    three = context(3)
+    three.cpu.provider = provider
     with ModelParallelRunner() as runner:
-        runner.build_from_file(CHAIN, context(3))
+        runner.build_from_file(CHAIN, three)
         threads = [in_thread(client, me) for me in range(clients)]
         for thread, _ in threads:
             thread.join(300)

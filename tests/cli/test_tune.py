@@ -69,7 +69,7 @@ class Running:
 
 
 class Built:
-    takes_device_memory = False
+    takes_device_memory = queues = False
     lost_by_fork = ""
 
     def __init__(self, executable, engine, error, seconds):

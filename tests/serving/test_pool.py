@@ -33,6 +33,7 @@ class Gate:
     outputs = (Port("y", DataType.FLOAT32, (1,)),)
     info: dict[str, str] = {}  # noqa: RUF012
     lost_by_fork = ""
+    queues = False
 
     def __init__(self):
         self.open = threading.Semaphore(0)
@@ -184,6 +185,58 @@ def test_a_full_queue_refuses(gate):
     gate.open.release(3)
     assert [future.result(LONG) for future in futures] == [2, 4, 6]
     assert workers.stats().refused == 2
+    workers.close()
+
+
+class Queueing(Gate):
+    """An engine with a queue of its own."""
+
+    queues = True
+
+
+def test_an_engine_with_a_queue_gets_requests_ahead():
+    gate = Queueing()
+    workers = Workers(gate, 1, limit=2)
+    asking = []
+    for value in (1, 2, 3):
+        asking.append(in_thread(workers.run, one(value)))
+        until(lambda value=value: len(gate.order) == value)
+    stats = workers.stats()
+    assert (stats.workers, stats.busy, stats.queued) == (1, 1, 2)
+    with pytest.raises(QueueFullError, match=r"2 predictions wait for 1 workers, and .* max_queue is 2"):
+        workers.run(one(4))
+    assert workers.stats().refused == 1
+    gate.open.release(3)
+    for thread, outcome in asking:
+        thread.join(LONG)
+        assert len(outcome) == 1
+    assert sorted(number(outcome[0]) for _, outcome in asking) == [2, 4, 6]
+    workers.close()
+
+
+def test_an_engine_without_a_queue_replaces_one_that_has_it():
+    """A resized model may run on another engine, which computes what it is given at once."""
+
+    class Alone(Gate):
+        def compute(self, arrays, state):
+            assert turn.acquire(blocking=False), "two requests at once"
+            try:
+                return super().compute(arrays, state)
+            finally:
+                turn.release()
+
+    turn = threading.Lock()
+    gate, other = Queueing(), Alone()
+    workers = Workers(gate, 1)
+    first = [workers.submit(one(value), number) for value in range(4)]
+    until(lambda: len(gate.order) == 4)
+    waiting = [workers.submit(one(value), number) for value in range(4, 8)]
+    workers.exchange(other)
+    gate.open.release(4)
+    assert [future.result(LONG) for future in first] == [0, 2, 4, 6]
+    other.open.release(4)
+    assert [future.result(LONG) for future in waiting] == [8, 10, 12, 14]
+    assert other.order == [4, 5, 6, 7]
     workers.close()
 
 

@@ -61,6 +61,10 @@ class Executable(Protocol):
         """True if runs accept and return `DeviceArray`s of the target's device in place of arrays."""
 
     @property
+    def queues(self) -> bool:
+        """True if more executions than `parallel_requests` may run: the engine starts one after the other."""
+
+    @property
     def lost_by_fork(self) -> str:
         """Reason why a forked child, which has a single thread, cannot run it; "" if it can."""
 

@@ -95,6 +95,7 @@ class Crew:
     """
 
     takes_device_memory = False  # it cannot be used across processes
+    queues = False
     lost_by_fork = "the devices belong to the process that started them, not to its forks"
 
     def __init__(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from time import monotonic, perf_counter_ns
@@ -45,6 +46,14 @@ Going through the queue costs one thread wake-up.
 """
 _CROWDED = 20_000_000
 
+_PLACES = 4
+"""Requests per worker that an engine with a queue of its own gets at once.
+
+It starts the next one as soon as a core is free, where a worker passes the results on first and waits for
+Python's lock. With 2, five clients of two workers got 0.95 to 0.99 of what they get with 4, of which each has
+one.
+"""
+
 _WITHIN = 100
 """Maximum of nested requests that callbacks of one request submit and run at once; more go to the queue.
 
@@ -62,7 +71,8 @@ class Workers(WorkerThreads):
 
     Each worker is bound to one of `cores` in turn. `limit` is the number of requests that may wait, 0 for no
     limit. `others` are more workers behind the same queue with executables of their own: the same model on
-    other devices.
+    other devices. If the engine queues requests too, `_PLACES` times as many run; those beyond `count` count
+    as waiting.
     """
 
     kind: type[Worker] = Worker
@@ -79,6 +89,9 @@ class Workers(WorkerThreads):
     ) -> None:
         if batching is not None:
             batching.check(executable)
+        self._count = count + sum(group.count for group in others)
+        if executable.queues and batching is None:
+            count = min(_PLACES * count, count + (limit or sys.maxsize))
         super().__init__([WorkerGroup(executable, count, cores), *others], worker or self.kind)
         self._limit, self._batching = limit, batching
         self._direct = batching is None or not batching.delay
@@ -104,7 +117,7 @@ class Workers(WorkerThreads):
         try:
             visit.is_inside = True
             if timeout is None and self._direct and arrived > self._crowded_until and not self._waiting:
-                for idle in self._workers:
+                for idle in self._places:
                     try:
                         del idle.token[0]
                     except KeyError:
@@ -184,6 +197,7 @@ class Workers(WorkerThreads):
             if _kinds(executables[0]) != _kinds(self.executable):
                 raise DataMismatchError("the model would keep values of other shapes between predictions")
             self._executables = executables
+            self._places = self._workers if executables[0].queues else self._workers[: self._count]
             self._adopt()
 
     @visits
@@ -193,10 +207,12 @@ class Workers(WorkerThreads):
 
         with self._lock:
             tallies = [worker.tally for worker in self._workers]
+            taken = sum(not worker.idle for worker in self._workers)
+            busy = min(taken, self._count)
             return Stats(
-                workers=len(tallies),
-                busy=len(tallies) - len(self._idle()),
-                queued=len(self._waiting),
+                workers=self._count,
+                busy=busy,
+                queued=len(self._waiting) + taken - busy,
                 served=sum(t.served for t in tallies),
                 failed=sum(t.failed for t in tallies),
                 refused=self._refused,
@@ -220,14 +236,14 @@ class Workers(WorkerThreads):
         """Queue a request and wake an idle worker for it."""
         with self._lock:
             self._check_open()
-            waiting = len(self._waiting)
-            if self._limit and waiting - len(self._idle()) >= self._limit:
+            waiting, ahead = len(self._waiting), len(self._places) - self._count
+            if self._limit and waiting - len(self._idle()) + ahead >= self._limit:
                 self._refused += 1
                 raise QueueFullError(
-                    f"the queue is full: {waiting} predictions wait for {len(self._workers)} workers, and "
+                    f"the queue is full: {waiting + ahead} predictions wait for {self._count} workers, and "
                     f"[runner] max_queue is {self._limit}; try again later"
                 )
-            if waiting >= _CROWD * len(self._workers):
+            if waiting >= _CROWD * self._count:
                 self._crowded_until = request.arrived + _CROWDED
             self._waiting.append(request)
             idle = self._idle()  # after the request is there: see `WorkerThreads`
@@ -281,7 +297,7 @@ class Workers(WorkerThreads):
         """Return the oldest request, with those to be batched with it."""
         with self._lock:
             worker.adopt(self._executables[worker.group])
-            if not self._waiting:
+            if not self._waiting or worker not in self._places:
                 worker.turn += 1
                 worker.token[0] = None
                 if self._closed:

@@ -52,6 +52,7 @@ class WorkerThreads:
         # Alternate between devices, so that few requests are spread over all of them.
         in_turn = zip_longest(*(group.workers(number, kind) for number, group in enumerate(groups)))
         self._workers = [worker for turn in in_turn for worker in turn if worker is not None]
+        self._places = self._workers  # those that may take requests
         self._waiting: deque[Request] = deque()
         self._lock = threading.RLock()
         self._changed = threading.Condition(self._lock)  # all are idle, or one more request waits
@@ -107,10 +108,10 @@ class WorkerThreads:
                 worker.thread.join()
 
     def _idle(self) -> list[Worker]:
-        return [worker for worker in self._workers if worker.idle]
+        return [worker for worker in self._places if worker.idle]
 
     def _is_busy(self) -> bool:
-        return bool(self._waiting) or len(self._idle()) < len(self._workers)
+        return bool(self._waiting) or not all(worker.idle for worker in self._workers)
 
     def inherit(self) -> None:
         """Reset the pool in a forked child; close it if it was running requests, or cannot run there."""

@@ -44,6 +44,8 @@ _TINY = 2048
 class OnnxruntimeExecutable:
     """A session over mapped weights; `held` keeps the objects alive that it does not own."""
 
+    queues = False
+
     def __init__(
         self,
         started: ort.InferenceSession,

@@ -80,6 +80,8 @@ class OpenvinoExecutable:
         self._model: _ReloadableModel | None = _ReloadableModel(model, target, held)
         self._interface, self._first_state = interface, first_state
         self.inputs, self.outputs = interface.inputs, interface.outputs
+        # Streams share a queue. A state per execution: as many as the user asked for.
+        self.queues = target.parallel_requests > 1 and not interface.states
         self.names: Names | None = None
         self._profiled: list[_OpenvinoExecution] | None = [] if target.profile else None
         kind = model.get_property("INFERENCE_PRECISION_HINT").get_type_name()
