@@ -103,6 +103,16 @@ def test_new_weights_are_not_replaced_by_those_of_the_file(cache, product, gate,
         assert model.predict([X])[0].get_data_to_numpy() == close_to(2 * weight)
 
 
+def test_warnings_are_not_issued_once_more_when_a_model_is_kept(cache, product, gate, recwarn):
+    with pinnace.Model() as model:
+        plan = {"execution_plan": {"nobody": "data_type:float16"}}
+        model.build_from_file(product[0], pinnace.ModelType.ONNX, config_dict=plan)
+        gate.set()
+        until(is_done)
+    assert len(entries(cache)) == 1
+    assert len([w for w in recwarn if "nobody" in str(w.message)]) == 1
+
+
 def test_a_model_that_was_closed_is_kept_all_the_same(cache, product, gate):
     pinnace.Model(product[0]).close()
     gate.set()

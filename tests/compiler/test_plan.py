@@ -305,6 +305,14 @@ def test_nodes_that_stay_in_float32_are_marked_for_openvino(tmp_path):
     assert not [layer for layer in layers if "DisablePrecisionConversion" in layer and "ReLU" in layer]
 
 
+def test_a_plan_of_a_rank_is_applied_without_a_word(caplog):
+    path = DATA / "distributed/mlp_2_0.mindir"
+    model = lowered(path, dict.fromkeys(names(path, "MatMul")[:1], "float16"))
+    (product,) = (node for node in model.graph if PLANNED in node.meta)
+    assert product.inputs[0].dtype is ir.DataType.FLOAT16
+    assert not caplog.records
+
+
 # -- the doors -------------------------------------------------------------------------------------
 
 

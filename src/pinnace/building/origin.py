@@ -193,7 +193,8 @@ class Origin:
             entry = self._found()
             # OpenVINO would pack the same weights once more.
             if entry is not None and _is_onnxruntime(self._recipe.engine):
-                loaded = self._recipe.loaded(entry)
+                with collected_warnings():  # the build has issued them
+                    loaded = self._recipe.loaded(entry)
                 if is_whole(loaded):
                     adopt(loaded)
 

@@ -120,7 +120,7 @@ def _assemble(
         named,
         nodes=needed,
         initializers=[v for v in b.initializers.values() if v in used and v not in states],
-        opset_imports={"": OPSET},
+        opset_imports={"": OPSET} | {node.domain: 1 for node in needed if node.domain},
         name=program.main.name,
     )
     model = ir.Model(graph, ir_version=_IR_VERSION, producer_name="pinnace")
