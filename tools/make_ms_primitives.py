@@ -872,6 +872,11 @@ nodes_case(
     {"c": "f", "y0": "f", "y1": "f"},
     expect=lambda x: (np.fft.rfft(x, 8).real, np.fft.rfft(x, 8).imag),
 )
+# Bits of masks count the dimensions of the tensor, not those that are named.
+for name, masks in {"begin_end": {"begin_mask": 2, "end_mask": 4}, "shrink": {"shrink_axis_mask": 1}}.items():
+    named = (constants(1, 2), constants(3, 4), constants(1, 2), constants(1, 1))
+    case(f"strided_axes_{name}", "StridedSlice", masks, normal(3, 4, 5), *named)
+
 
 if __name__ == "__main__":
     folder = Path(sys.argv[1])

@@ -251,3 +251,32 @@ def test_values_that_are_not_in_the_table(b):
         Unsupported, match=r"argument 'padding_mode' is 'wrap', and supported are only '0', '1', '2'"
     ):
         lowered(b, Dialect.MINDSPORE, "GridSampler2D", [tensor(1, 1, 2, 2)] * 2, padding_mode="wrap")
+
+
+@pytest.mark.parametrize(
+    ("name", "inputs", "attributes", "said"),
+    [
+        ("MaxPool", 1, {"kernel_size": 2, "pad_mode": "round"}, "pad_mode 'round', which is unknown"),
+        ("Conv2D", 2, {"format": "WHCN"}, "data_format 'WHCN', which is unknown"),
+        ("Conv2D", 2, {"group": 1, "groups": 2}, "'group' = 1 and 'groups' = 2, which differ"),
+        ("Conv2D", 2, {"stride": (1, 1, 2, 2), "strides": (3, 3)}, "'strides' = .3, 3., which differ"),
+        ("MatMul", 2, {"transpose_a": False, "transpose_x1": True}, "'transpose_x1' = True, which differ"),
+        ("IOU", 2, {"mode": "union"}, "argument 'mode' is 'union', and supported are only 'iou', 'iof'"),
+        ("MirrorPad", 1, {"paddings": (1, 1), "mode": "WRAP"}, "argument 'mode' is 'WRAP'"),
+    ],
+)
+def test_words_that_nobody_knows_and_names_that_disagree_are_refused(b, name, inputs, attributes, said):
+    with pytest.raises(Unsupported, match=said):
+        lowered(b, Dialect.MINDSPORE, name, [tensor(2, 2, 4, 4)] * inputs, **attributes)
+
+
+def test_names_of_one_argument_may_agree(b):
+    names = {
+        "stride": (2, 2),
+        "strides": (1, 1, 2, 2),
+        "format": "NCHW",
+        "data_format": "NCHW",
+        "pad_mode": "same",
+    }
+    y = lowered(b, Dialect.MINDSPORE, "Conv2D", [tensor(1, 2, 4, 4), tensor(3, 2, 1, 1)], **names)
+    assert y.producer().attributes.get_ints("strides") == (2, 2)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Literal
 
 import numpy as np
 import onnx_ir as ir
@@ -29,7 +30,7 @@ def roi_align(
     pooled_width: int,
     spatial_scale: float,
     sample_num: int = 2,
-    roi_end_mode: int = 1,
+    roi_end_mode: Literal[0, 1] = 1,
 ) -> Value:
     """RoiAlign, the regions taken apart into batch index and corners."""
     number, corners = b.ops("Split", 2, rois, [1, 4], axis=1)
@@ -60,7 +61,7 @@ def crop_and_resize(
     boxes: Tensor,
     box_index: Tensor,
     crop_size: Ints,
-    method: str = "bilinear",
+    method: Literal["bilinear", "nearest", "bilinear_v2"] = "bilinear",
     extrapolation_value: float = 0.0,
 ) -> Value:
     """Gather, GridSample, and Where for what lies outside."""
@@ -151,7 +152,7 @@ formulas(
         inside = inside & (x2 <= last[0])
         inside = inside & (y2 <= last[1])
         Squeeze(inside, [1])
-    IOU: anchor_boxes, gt_boxes, mode: str = "iou" ->
+    IOU: anchor_boxes, gt_boxes, mode: Literal["iou", "iof"] = "iou" ->
         # Min, Max, Sub, Mul, Div of all pairs.
         x1, y1, x2, y2 = [Transpose(side, perm=[1, 0]) for side in sides(anchor_boxes)]
         u1, v1, u2, v2 = sides(gt_boxes)

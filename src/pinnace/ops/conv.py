@@ -39,12 +39,19 @@ def edges(values: Sequence[int], rank: int) -> list[int]:
 
 def is_same(pad_mode: str) -> bool:
     """True for the `pad_mode` SAME, by name or by number."""
-    return pad_mode.lower() in ("same", "1")
+    return _word(pad_mode) in ("same", "1")
 
 
 def is_valid(pad_mode: str) -> bool:
     """True for the `pad_mode` VALID, by name or by number."""
-    return pad_mode.lower() in ("valid", "2")
+    return _word(pad_mode) in ("valid", "2")
+
+
+def _word(pad_mode: str) -> str:
+    word = pad_mode.lower()
+    if word not in ("pad", "calculated", "0", "same", "1", "valid", "2"):
+        raise Unsupported(f"has the pad_mode {pad_mode!r}, which is unknown")
+    return word
 
 
 def window(pad_mode: str, pad: Sequence[int], rank: int) -> dict[str, Any]:
@@ -78,6 +85,7 @@ def _end(b: Builder, length: int | Tensor, kernel: int, step: int) -> int | Tens
 
 
 _LAST = ("1", "NHWC", "NDHWC")
+_FIRST = ("0", "NCHW", "NCDHW", "NCW", "NCL", "ND", "DefaultFormat")
 
 
 @function
@@ -95,6 +103,8 @@ def images_back(b: Builder, x: Tensor, data_format: str) -> Tensor:
 
 def is_last(data_format: str) -> bool:
     """True for a `data_format`, by name or by number, with the channels last."""
+    if data_format not in _LAST + _FIRST:
+        raise Unsupported(f"has the data_format {data_format!r}, which is unknown")
     return data_format in _LAST
 
 

@@ -99,18 +99,18 @@ formulas(
         # NonZero, its rows as a tuple.
         found = NonZero(x)
         tuple([Gather(found, constant(i, np.int64), axis=0) for i in range(rank(x))])
-    Scatter ScatterValue: x, dim: int, index, src: Value, reduce: str = "none" ->
+    Scatter ScatterValue: x, dim: int, index, src: Value, reduce: OneOf[_REDUCTIONS] = "none" ->
         # ScatterElements; the source may be larger than the index.
-        scattered(x, dim, index, cropped(src, index), _REDUCTIONS[reduce])
+        scattered(x, dim, index, cropped(src, index), reduce)
     ScatterAddExt: x, dim: int, index, src -> scattered(x, dim, index, cropped(src, index), "add")
     ScatterAddWithAxis: x, indices, updates, axis: int = 0 -> scattered(x, axis, indices, updates, "add")
     ScatterNd: indices, updates, shape: Dims ->
         scattered_nd(filled(0, shape, dtype(updates)), indices, updates, "add")
     Take: x, index -> Gather(reshape(x, [-1]), places(index), axis=0)
     TensorScatterDiv: x, indices, updates -> scattered_nd(x, indices, Reciprocal(updates), "mul")
-    TensorScatterElements: x, indices, updates, axis: int = 0, reduce: str = "none" ->
+    TensorScatterElements: x, indices, updates, axis: int = 0, reduce: OneOf[_REDUCTIONS] = "none" ->
         # ScatterElements.
-        scattered(x, axis, indices, updates, _REDUCTIONS[reduce])
+        scattered(x, axis, indices, updates, reduce)
     TensorScatterSub: x, indices, updates -> scattered_nd(x, indices, -updates, "add")
     TensorScatterUpdate("none") TensorScatterAdd("add") TensorScatterMul("mul") TensorScatterMax("max")
         TensorScatterMin("min"): reduction, x, indices, updates ->

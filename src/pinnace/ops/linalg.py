@@ -18,7 +18,7 @@ from pinnace.ops.values import Unsupported, Value
 
 
 @function
-@primitive("BatchMatMul", unused="transpose_x1 transpose_x2 adj_x1 adj_x2")
+@primitive("BatchMatMul")
 def matmul(b: Builder, x: Tensor, y: Tensor, transpose_a: bool = False, transpose_b: bool = False) -> Tensor:
     """Gemm for two float matrices, which transposes on the way; else Transpose and MatMul."""
     x, y = promoted(b, x, y)
@@ -92,7 +92,7 @@ formulas(
         # Det, its Sign, and Log of its Abs.
         value = Det(x)
         (Sign(value), Log(Abs(value)))
-    MatMul MatMulV2; transpose_x1 transpose_x2: x, y, transpose_a: bool = False, transpose_b: bool = False ->
+    MatMul MatMulV2: x, y, transpose_a: bool = False, transpose_b: bool = False ->
         # Gemm, or MatMul.
         cast(matmul(x, y, transpose_a, transpose_b), result(x))
     MatMulExt BatchMatMulExt Mm Mv Dot Vdot: x, y -> MatMul(*promoted(x, y))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import onnx_ir as ir
 
@@ -10,7 +12,7 @@ from pinnace.ops.builder import Builder
 from pinnace.ops.lite_math import lite, lite_formulas
 from pinnace.ops.padding import mirrored
 from pinnace.ops.slicing import Masks
-from pinnace.ops.table import Dtype, Floats, Ints, Tensor
+from pinnace.ops.table import Dims, Dtype, Floats, Ints, Tensor
 from pinnace.ops.values import Unsupported, Value
 
 lite_formulas(
@@ -142,7 +144,19 @@ def strided_slice(
         return slicing.strided_slice(
             b, x, binding.dims(b, begin), binding.dims(b, end), binding.dims(b, axes), masks
         )
+    if any(vars(masks).values()):
+        parts = [binding.dims(b, part) for part in (begin, end, strides)]
+        return _masked_slice(b, x, binding.ints(b, axes), parts, masks)
     return b.op("Slice", x, *(b.cast(v, ir.DataType.INT64) for v in (begin, end, axes, strides)))
+
+
+def _masked_slice(b: Builder, x: Tensor, axes: Ints, parts: Sequence[Dims], masks: Masks) -> Value:
+    """StridedSlice of all dimensions, which the bits of masks count, whole where `axes` leaves them out."""
+    rank = b.rank(x)
+    given = dict(zip((b.axis(a, x) for a in axes), zip(*parts, strict=True), strict=True))
+    begin, end, strides = zip(*(given.get(i, (0, 0, 1)) for i in range(rank)), strict=True)
+    whole = sum(1 << i for i in range(rank) if i not in given)
+    return slicing.strided_slice(b, x, begin, end, strides, masks.but(end_mask=masks.end_mask | whole))
 
 
 @lite("TileFusion")

@@ -18,6 +18,8 @@ _PAD, _SAME, _VALID = 0, 1, 2  # PadMode
 
 def _padding(pad_mode: int, pads: Ints) -> dict[str, Any]:
     """ONNX's attributes for MindSpore Lite's: pads are top, bottom, left, right."""
+    if pad_mode not in (_PAD, _SAME, _VALID):
+        raise Unsupported(f"has pad_mode {pad_mode}, which is unknown")
     if pad_mode == _SAME:
         return {"auto_pad": "SAME_UPPER"}
     if pad_mode == _VALID or not any(pads):

@@ -86,7 +86,8 @@ formulas(
         total = Squeeze(total, [0]) if rank(x) == 1 else total
         marks = Reshape(cast(is_target, INT32), Shape(target))
         (reduced(total, reduction), marks)
-    MultiMarginLoss: x, target, weight = None, *, p: int = 1, margin: float = 1.0, reduction: str = "mean" ->
+    MultiMarginLoss: x, target, weight = None, *, p: Literal[1, 2] = 1, margin: float = 1.0,
+        reduction: str = "mean" ->
         # The mean over classes of Relu of the margin less the distance from the target's.
         places = Unsqueeze(cast(target, INT64), [1])
         own = GatherElements(x, places, axis=1)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import numpy as np
 import numpy.typing as npt
 import onnx_ir as ir
@@ -13,6 +15,8 @@ from pinnace.ops.formulas import formulas, function
 from pinnace.ops.room import room, span
 from pinnace.ops.table import Ints, Tensor, primitive
 from pinnace.ops.values import Unsupported, Value
+
+_Align = Literal["RIGHT_LEFT", "LEFT_RIGHT", "LEFT_LEFT", "RIGHT_RIGHT"]
 
 
 @function
@@ -98,7 +102,7 @@ def matrix_diag(
     num_rows: int,
     num_cols: int,
     padding_value: Tensor,
-    align: str = "RIGHT_LEFT",
+    align: _Align = "RIGHT_LEFT",
 ) -> Value:
     """Gather, of the diagonals and of what fills up."""
     first, last = _band(k)
@@ -121,14 +125,14 @@ def matrix_diag(
 formulas(
     __name__,
     """
-    MatrixDiagPartV3: x, k: Ints, padding_value, align: str = "RIGHT_LEFT" ->
+    MatrixDiagPartV3: x, k: Ints, padding_value, align: _Align = "RIGHT_LEFT" ->
         # Gather, of the matrix and of what fills up.
         first, last = _band(k)
         rows, columns = tail(x, 2)
         places = _Diagonals(first, last, rows, columns, align).places()
         places = np.where(places < 0, rows * columns, places)
         gathered(x, 2, places[0] if first == last else places, scalar(padding_value))
-    MatrixSetDiagV3: x, diagonal, k: Ints, align: str = "RIGHT_LEFT" ->
+    MatrixSetDiagV3: x, diagonal, k: Ints, align: _Align = "RIGHT_LEFT" ->
         # Gather, of the matrix and of the diagonals.
         first, last = _band(k)
         rows, columns = tail(x, 2)

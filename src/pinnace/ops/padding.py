@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Literal
 
 import numpy as np
 
@@ -66,10 +67,12 @@ def _from_last(b: Builder, x: Tensor, pairs: Sequence[_Pair]) -> list[_Pair]:
 
 
 @primitive("MirrorPad")
-def mirror_pad(b: Builder, x: Tensor, paddings: Value, mode: str = "REFLECT") -> Value:
+def mirror_pad(
+    b: Builder, x: Tensor, paddings: Value, mode: Literal["REFLECT", "SYMMETRIC"] = "REFLECT"
+) -> Value:
     """Pad, mode reflect; for SYMMETRIC Gather along each dimension."""
     numbers = binding.ints(b, paddings)
-    return padded(b, x, _pairs(numbers), "reflect") if mode.upper() == "REFLECT" else mirrored(b, x, numbers)
+    return padded(b, x, _pairs(numbers), "reflect") if mode == "REFLECT" else mirrored(b, x, numbers)
 
 
 @function

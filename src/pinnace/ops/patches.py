@@ -56,7 +56,7 @@ def extract_image_patches(
     if is_same(padding):
         x = _same(b, x, kernel, steps, holes, 0.0)
     elif not is_valid(padding):
-        raise Unsupported(f"pads by {padding!r}, which is unknown")
+        raise Unsupported(f"has the padding {padding!r}, which is not supported")
     return b.op("Concat", *(part for _, part in _windows(b, x, kernel, steps, holes)), axis=1)
 
 

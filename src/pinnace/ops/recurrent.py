@@ -39,7 +39,8 @@ formulas(
         indices, GatherND(best, places), size, -likely
     DynamicGRUV2; placeholder_index is_training: x, weight_input, weight_hidden, bias_input: Tensor | None,
         bias_hidden: Tensor | None, seq_length: Value, init_h, *,
-        direction: Literal["UNIDIRECTIONAL", "FORWARD"] = "UNIDIRECTIONAL", gate_order: str = "rzh",
+        direction: Literal["UNIDIRECTIONAL", "FORWARD"] = "UNIDIRECTIONAL",
+        gate_order: Literal["rzh", "zrh"] = "rzh",
         reset_after: bool = True ->
         # GRU; its gates, which training needs, are not given.
         if seq_length is not None:

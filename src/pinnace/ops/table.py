@@ -41,6 +41,7 @@ from functools import cached_property, partial
 from types import NoneType, UnionType
 from typing import Any, Literal, Self, TypeVar
 
+import numpy as np
 import onnx_ir as ir
 
 from pinnace.errors import warn
@@ -105,6 +106,11 @@ _NAMES = (
     ("dilation", "dilations"),
     ("padding", "pads"),
     ("output_size", "output_shape"),
+    ("group", "groups"),
+    ("transpose_a", "transpose_x1", "adj_x1"),
+    ("transpose_b", "transpose_x2", "adj_x2"),
+    ("adjoint_st", "adjoint_a"),
+    ("adjoint_dt", "adjoint_b"),
 )
 """Names that MindSpore has given to one argument, in its versions, and in its export."""
 
@@ -305,14 +311,25 @@ def _fields(
 
 
 def _attribute(b: Builder, p: _Parameter, attributes: Mapping[str, Value]) -> Value:
-    for name in p.names:
-        if name in attributes:
-            return _convert(b, p, attributes[name])
+    given = [name for name in p.names if name in attributes]
+    for other in given[1:]:
+        first, second = (attributes[name] for name in (given[0], other))
+        if not _agree(first, second):
+            raise Unsupported(f"has {given[0]!r} = {first!r} and {other!r} = {second!r}, which differ")
+    if given:
+        return _convert(b, p, attributes[given[0]])
     if p.default is not inspect.Parameter.empty:
         return p.default
     if p.optional:
         return None
     raise Unsupported(f"argument {p.name!r} is missing")
+
+
+def _agree(first: Value, second: Value) -> bool:
+    """Whether two names of an argument have one value; some numbers are for the spatial dimensions only."""
+    if isinstance(first, str) or isinstance(second, str) or first is None or second is None:
+        return type(first) is not type(second) or first == second
+    return {*np.ravel(first), 1} == {*np.ravel(second), 1}
 
 
 def _convert(b: Builder, p: _Parameter, value: Value) -> Value:
