@@ -65,6 +65,15 @@ def test_mindspore(path: Path) -> None:
         np.testing.assert_allclose(result.get_data_to_numpy(), golden[f"y{i}"], rtol=1e-4, atol=1e-5)
 
 
+def test_what_is_written_to_a_part() -> None:
+    model, x = opened(DATA / "mindspore_primitives" / "view_chunk.mindir"), np.ones((6, 4), np.float32)
+    model.resize(model.get_inputs(), [[6, 4]])
+    whole, part = (y.get_data_to_numpy() for y in model.predict([x]))
+    # Twice x, its first half set to 0; and one more of the whole.
+    np.testing.assert_array_equal(whole, [[1, 1, 3, 3]] * 6)
+    np.testing.assert_array_equal(part, [[2, 2]] * 6)
+
+
 def cases() -> dict[str, dict[str, dict[str, np.ndarray]]]:
     """Arrays by file, by what is other, and by name."""
     found: dict[str, dict[str, dict[str, np.ndarray]]] = {}

@@ -10,6 +10,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
+import onnx_ir as ir
 
 from pinnace.ops import index
 from pinnace.ops.builder import Builder
@@ -56,7 +57,9 @@ def _writing(b: Builder, again: Callable[[Tensor], Tensor]) -> Callable[[Tensor,
     def write(held: Tensor, value: Tensor) -> Tensor:
         shape = room(*b.static_shape(held))
         numbers = b.constant(np.arange(math.prod(shape)).reshape(shape), np.int64)
-        return index.put(b, held, again(numbers), value)
+        written = index.put(b, held, again(numbers), value)
+        written.shape = ir.Shape(shape)  # which a view of it may need, where the file's shapes do not count
+        return written
 
     return write
 
