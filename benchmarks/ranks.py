@@ -1,11 +1,13 @@
 """One model in two ranks, a core each, beside one core alone and two threads of one process.
 
-    python -m benchmarks ranks MODEL [--shape ids=1,128] [--rounds 5] [--builds 4] [--kills 20]
+    python -m benchmarks ranks MODEL [--shape ids=1,128] [--rounds 5] [--provider openvino]
+        [--builds 4] [--kills 20]
 
 MODEL is an ONNX file, or a name from benchmarks/models (bert_base, gpt2_step, llama_block), and is cut by
-`pinnace shard`. Contestants run in turn, in fresh processes. With --builds the ranks are built so often
-without a compile cache, with an empty one, and with the one that this filled. With --kills the ranks serve,
-and one of them is killed at a random moment, so often: what the others say, and after what time, is printed.
+`pinnace shard`. Contestants run in turn, in fresh processes, on one engine, or each on the one that it would
+get. With --builds the ranks are built so often without a compile cache, with an empty one, and with the one
+that this filled. With --kills the ranks serve, and one of them is killed at a random moment, so often: what
+the others say, and after what time, is printed.
 """
 
 from __future__ import annotations
@@ -37,6 +39,7 @@ def main(arguments: list[str]) -> None:
     parser.add_argument("model", type=Path)
     parser.add_argument("--shape", action="append", default=[], metavar="NAME=1,128")
     parser.add_argument("--strategy", default="")
+    parser.add_argument("--provider", default="")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--runs", type=int, default=10)
     parser.add_argument("--builds", type=int, default=0)
@@ -122,7 +125,7 @@ def _contestant(options: argparse.Namespace) -> None:
     context = pinnace.Context()
     rank = context.gpu.rank_id
     threads = 2 if options.one == "two threads" else 1
-    context.cpu.thread_num = threads
+    context.cpu.thread_num, context.cpu.provider = threads, options.provider
     cores = sorted(os.sched_getaffinity(0))
     os.sched_setaffinity(0, {cores[rank % len(cores)]} if threads == 1 else set(cores[:2]))
     _import_all(options.one)

@@ -9,7 +9,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from pinnace.deferred import import_onnx_ir
-from pinnace.errors import ConfigError
+from pinnace.errors import ConfigError, UnsupportedModelError
 
 import_onnx_ir()
 
@@ -77,11 +77,11 @@ def chooses(value):
     return [*decides, helper.make_node("If", ["c"], ["b"], **branches)]
 
 
-def attention(**softmax):
+def attention(scored="s", **softmax):
     """Heads of which each rank has half, and a softmax over what the attribute says."""
     heads = op("Reshape", "a heads", "h"), op("Transpose", "h", "q", perm=[0, 2, 1, 3])
     scores = op("Transpose", "h", "k", perm=[0, 2, 3, 1]), op("MatMul", "q k", "s")
-    result = op("Softmax", "s", "p", **softmax), op("MatMul", "p q", "o")
+    result = op("Softmax", scored, "p", **softmax), op("MatMul", "p q", "o")
     back = op("Transpose", "o", "t", perm=[0, 2, 1, 3]), op("Reshape", "t back", "b")
     return [FIRST, *heads, *scores, *result, *back, LAST]
 
@@ -168,9 +168,49 @@ TENSOR |= {
     ),
 }
 
+TENSOR["two_names_of_a_batch"] = (
+    [
+        *(op("Add", "x z", "s"), op("MatMul", "s w1", "a"), op("Shape", "x", "n", end=1)),
+        *(op("Concat", "n heads", "into", axis=0), op("Reshape", "a into", "h"), op("Softmax", "h", "p")),
+        *(op("Concat", "n row", "back", axis=0), op("Reshape", "p back", "b"), LAST),
+    ],
+    {
+        "weights": [W1, W2, ints("heads", 4, -1, 16), ints("row", 4, 64)],
+        "inputs": [of("x", ["n", 4, 32]), of("z", ["m", 4, 32])],
+        "outputs": [of("y", ["n", 4, 32])],
+    },
+)
+"""As of an encoder and a decoder, where the file does not say that they are equal."""
+
+
+def masked():
+    """Attention with a mask that is cut to the length of x."""
+    nodes = attention("scored")
+    mask = op("Slice", "mask from n rows", "r"), op("Slice", "r from n columns", "m")
+    nodes[5:5] = [op("Shape", "x", "n", start=1, end=2), *mask, op("Add", "s m", "scored")]
+    return nodes
+
+
+MASK = weight("mask", 1, 1, 64, 64), ints("from", 0), ints("rows", 2), ints("columns", 3)
+TENSOR["mask_of_a_length"] = (
+    masked(),
+    {
+        "weights": (W1, W2, ints("heads", 2, -1, 4, 16), ints("back", 2, -1, 64), *MASK),
+        "inputs": [of("x", [2, "n", 32])],
+        "outputs": [of("y", [2, "n", 32])],
+    },
+)
+
 
 def test_tensor(ranks, tmp_path):
     check(ranks, tmp_path, "tensor", TENSOR)
+
+
+@pytest.mark.parametrize("name", ["two_names_of_a_batch", "mask_of_a_length"])
+def test_one_sum_is_enough(tmp_path, name):
+    nodes, options = TENSOR[name]
+    write(tmp_path, name, nodes, **options)
+    assert [one.collectives for one in shard(tmp_path / f"{name}.onnx", 2, tmp_path, "tensor")] == [1, 1]
 
 
 PIPELINE = {
@@ -211,3 +251,15 @@ def check(ranks, folder, strategy, models):
         assert "raised" not in answer, answer
         assert all(answer["shapes"]), answer
         assert answer["error"] <= TOLERANCE, answer
+
+
+def test_ranks_do_not_draw_at_random(tmp_path):
+    """As a model does that was exported for training: then each rank would drop other elements."""
+    numbers = {"half": np.array(0.5, np.float32), "none": np.array(0, np.float32), "training": np.array(True)}
+    weights = (W1, W2, *(numpy_helper.from_array(number, name) for name, number in numbers.items()))
+    for ratio in ("half", "none"):
+        write(tmp_path, ratio, [FIRST, op("Dropout", f"a {ratio} training", "b"), LAST], weights)
+    with pytest.raises(UnsupportedModelError, match="each rank would draw other numbers"):
+        shard(tmp_path / "half.onnx", 2, tmp_path, "tensor")
+    assert shard(tmp_path / "half.onnx", 2, tmp_path, "pipeline")
+    assert shard(tmp_path / "none.onnx", 2, tmp_path, "tensor")

@@ -15,6 +15,10 @@ OPSET = 21
 
 _NONE: Mapping[ir.Value, ir.TensorProtocol] = {}
 
+_INFERRED_AS = {"GreaterOrEqual": "Greater", "LessOrEqual": "Less"}
+_INFERRED_AS |= {"GroupNormalization": "LayerNormalization", "MeanVarianceNormalization": "Identity"}
+"""Operators whose shapes onnx infers only by what they are made of, and others with the same shapes."""
+
 
 class Types:
     """Types and shapes of the tensors of a graph; what nothing has declared is inferred."""
@@ -108,7 +112,7 @@ def infer_node(node: ir.Node, opset: int, values: Mapping[ir.Value, ir.TensorPro
                 data[value.name].name = value.name
     try:
         proto = ir.serde.serialize_node(node)
-        schema = onnx.defs.get_schema(node.op_type, opset)
+        schema = onnx.defs.get_schema(_INFERRED_AS.get(node.op_type, node.op_type), opset)
         inferred = onnx.shape_inference.infer_node_outputs(
             schema, proto, types, data, opset_imports=[onnx.helper.make_opsetid("", opset)]
         )

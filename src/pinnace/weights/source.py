@@ -6,9 +6,10 @@ import math
 import mmap
 import os
 import sys
+from collections.abc import Iterable
 from dataclasses import field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
 
 import numpy as np
@@ -228,8 +229,7 @@ class Source:
 
     def unload(self) -> None:
         """Release the pages of the mapped file; they are loaded again on access."""
-        if isinstance(self.data.obj, mmap.mmap):
-            self.data.obj.madvise(mmap.MADV_DONTNEED)
+        release([np.frombuffer(self.data, np.uint8)])
 
     def _beside(self, name: str, location: str) -> Path:
         if self.folder is None:
@@ -303,6 +303,20 @@ def check_shape(what: str, shape: tuple[int, ...]) -> None:
         raise ModelFormatError(f"{what} has a negative dimension: {list(shape[:_MOST_DIMENSIONS])}")
     if len(shape) > _MOST_DIMENSIONS or math.prod(max(d, 1) for d in shape) > _MOST_ELEMENTS:
         raise ModelFormatError(f"{what} cannot have dimensions {list(shape[:_MOST_DIMENSIONS])}")
+
+
+def release(arrays: Iterable[npt.NDArray[np.generic]]) -> None:
+    """Release the pages of mapped files in which arrays are, for an engine has packed them into its memory.
+
+    They would count twice as memory of this process, and are loaded again on access.
+    """
+    for array in arrays:
+        base: Any = array
+        while isinstance(base, np.ndarray):
+            base = base.base
+        mapped = base.obj if isinstance(base, memoryview) else base
+        if isinstance(mapped, mmap.mmap) and not array.flags.writeable:
+            mapped.madvise(mmap.MADV_DONTNEED)
 
 
 def check_size(what: str, dtype: ir.DataType, shape: tuple[int, ...], length: int) -> None:

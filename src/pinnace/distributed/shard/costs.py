@@ -26,7 +26,7 @@ TOUCHED = 0.1
 """Cost of a byte that a node writes: memory is about ten times as fast as a wire."""
 OPERATION = 0.02
 """Cost of an addition or multiplication of a product: a core does about 50 in the time of a byte."""
-_PLANS = 64
+_PLANS = 128
 """Plans that the search keeps after each node."""
 _RIVALS = 8
 """The cheapest of them, with which each other is compared."""
@@ -100,7 +100,7 @@ class _Search:
                     if key not in best or after.cost < best[key].cost:
                         best[key] = after
             plans = []
-            for plan in sorted(best.values(), key=lambda plan: plan.cost):
+            for plan in sorted(best.values(), key=_foreseen):
                 if len(plans) < _PLANS and not any(self._serves(other, plan) for other in plans[:_RIVALS]):
                     plans.append(plan)
         return Choice(plans[0].ways(), plans[0].cost, uncut.cost)
@@ -167,6 +167,11 @@ class _Search:
             cost += begin + sent(nbytes(value), self._size, isinstance(origin, Parts))
             held[value] = have = have | {None}
         return cost + (0.0 if state is None else TOUCHED * nbytes(value) / self._size)
+
+
+def _foreseen(plan: _Plan) -> float:
+    """Return the cost of a plan with the collective that each sum of parts will need."""
+    return plan.cost + COLLECTIVE * sum(Parts() in states for states in plan.held.values())
 
 
 def sent(whole: float, size: int, is_sum: bool) -> float:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 
@@ -20,6 +21,7 @@ from onnx_ir.passes.common import (
 
 from pinnace import formats
 from pinnace.compiler.graph import compilable, has_collectives
+from pinnace.compiler.nodes import nodes
 from pinnace.compiler.reshaping import infer_all
 from pinnace.distributed.plan import PART
 from pinnace.distributed.shard import pipeline, tensor
@@ -144,6 +146,8 @@ def _prepared(source: Source, shapes: Mapping[str, Sequence[int]], ranks: int) -
         InlinePass()(model)
     IdentityEliminationPass()(model)
     _weights_as_initializers(model)
+    if ranks > 1:
+        _check_random(model, source.name)
     known = {value.name: value for value in model.graph.inputs}
     for name, dims in shapes.items():
         if name not in known:
@@ -154,11 +158,7 @@ def _prepared(source: Source, shapes: Mapping[str, Sequence[int]], ranks: int) -
         known[name].shape = ir.Shape(dims)
         _forget_shapes([value for node in model.graph for value in node.outputs])
     prepare_products(model, ranks)
-    try:
-        integers = _inferred(model, source.name)
-    except UnsupportedModelError:  # it allows few sizes
-        integers = _infer(model, source.name)
-    _fold(model.graph, integers)
+    _fold(model.graph, _inferred(model, source.name))
     plain_transposes(model.graph)
     RemoveUnusedNodesPass()(model)
     return model
@@ -169,6 +169,22 @@ def _weights_as_initializers(model: ir.Model) -> None:
     RemoveInitializersFromInputsPass()(model)
     model.ir_version = max(model.ir_version, 4)  # older versions require initializers to be inputs
     LiftConstantsToInitializersPass(lift_all_constants=True, size_limit=0)(model)
+
+
+def _check_random(model: ir.Model, name: str) -> None:
+    """Raise UnsupportedModelError for nodes of which each rank would get other numbers."""
+    why = "each rank would draw other numbers: export the model for inference, or use --strategy pipeline"
+    rows = ((node.op_type, why, node.name or "") for node in nodes(model.graph) if _draws(node))
+    if found := UnsupportedPrimitive.counted(rows):
+        raise UnsupportedModelError(name, found)
+
+
+def _draws(node: ir.Node) -> bool:
+    """Return True if a node draws at random. Dropout does so for training, unless its ratio is 0."""
+    if node.op_type == "Dropout" and len(node.inputs) > 2:
+        numbers = [ir.convenience.get_const_tensor(value) if value else None for value in node.inputs[1:3]]
+        return all(one is None or bool(one.numpy()) for one in numbers)
+    return node.op_type.startswith(("Random", "Bernoulli", "Multinomial")) and "seed" not in node.attributes
 
 
 def _check_shape(model: str, value: ir.Value, dims: Sequence[int]) -> None:
@@ -188,14 +204,26 @@ def _inferred(model: ir.Model, name: str) -> Mapping[ir.Value, ir.TensorProtocol
     Where inputs have free dimensions, what is the same for two made-up sizes of them is fixed: inference does
     not follow them through the arithmetic with which exporters write shapes.
     """
+    given = [list(value.shape or ()) for value in model.graph.inputs]
+    names = [[_name(dim, place, axis) for axis, dim in enumerate(dims)] for place, dims in enumerate(given)]
+    free = list(dict.fromkeys(name for dims in names for name in dims if name))
+    if free and all(value.shape is not None for value in model.graph.inputs):
+        with suppress(UnsupportedModelError):
+            return _inferred_twice(model, name, names, {key: number for number, key in enumerate(free)})
+        axes = {key: axis for dims in names for axis, key in enumerate(dims) if key}
+        with suppress(UnsupportedModelError):  # one batch, for which inputs have two names
+            _inferred_twice(model, name, names, axes)
+    return _infer(model, name)
+
+
+def _inferred_twice(
+    model: ir.Model, name: str, names: Sequence[Sequence[str]], numbers: Mapping[str, int]
+) -> Mapping[ir.Value, ir.TensorProtocol]:
+    """Infer shapes and integers for two made-up sizes of each free dimension, by the number of its name."""
     inputs = model.graph.inputs
     outputs = [value for node in model.graph for value in node.outputs]
     given = [list(value.shape or ()) for value in inputs]
-    names = [[_name(dim, place, axis) for axis, dim in enumerate(dims)] for place, dims in enumerate(given)]
-    free = list(dict.fromkeys(name for dims in names for name in dims if name))
-    if not free or any(value.shape is None for value in inputs):
-        return _infer(model, name)
-    sizes = [{key: first + step * number for number, key in enumerate(free)} for first, step in _MADE_UP]
+    sizes = [{key: first + step * number for key, number in numbers.items()} for first, step in _MADE_UP]
     shapes, integers = [], []
     try:
         for made_up in sizes:
@@ -208,7 +236,7 @@ def _inferred(model: ir.Model, name: str) -> Mapping[ir.Value, ir.TensorProtocol
         _forget_shapes(outputs)
         for value, dims in zip(inputs, given, strict=True):
             value.shape = ir.Shape(dims)
-    symbols = {(sizes[0][key], sizes[1][key]): key for key in free}
+    symbols = {(sizes[0][key], sizes[1][key]): key for key in numbers}
     for value, one, other in zip(outputs, *shapes, strict=True):
         value.shape = _common(one, other, symbols)
     first, second = integers

@@ -265,6 +265,8 @@ def _numbers_of(graph: ir.Graph) -> set[ir.Node]:
     found: dict[ir.Node, None] = {}
     for node in graph:
         given = [value for value in node.inputs if value is not None]
+        if node.op_type == "Slice":  # of a mask, to the length of a request
+            given = given[:1]
         if node.op_type != "Gather" and all(
             v.const_value is not None or v.producer() in found for v in given
         ):

@@ -16,6 +16,7 @@ from pinnace.engines.protocol import TENSORS, Compiled, Executable, Refitter
 from pinnace.errors import EngineError
 from pinnace.options.target import Target
 from pinnace.types import Array
+from pinnace.weights.source import release
 
 if TYPE_CHECKING:
     from pinnace.compiler.graph import Compilable
@@ -64,6 +65,7 @@ class Openvino:
             else:
                 held = np.memmap(folder / BLOB, np.uint8, "r")
                 model = session.compiled(ov.Tensor(writable(held), shared_memory=True), target)
+                release([held])
         except session.FAILURES as error:
             raise EngineError(f"{source.name}: OpenVINO cannot load what it compiled: {error}") from None
         return OpenvinoExecutable(model, compiled.interface, compiled.first_state, target, held)
@@ -88,6 +90,7 @@ class OpenvinoRefitter:
 
 def _executable(graph: OpenvinoModel, weights: Mapping[str, Array], target: Target) -> OpenvinoExecutable:
     model = _compiled(graph, weights, target)
+    release(graph.weights.values())
     held = {**graph.weights, **weights}
     return OpenvinoExecutable(model, graph.interface, graph.first_state, target, held)
 
