@@ -1,6 +1,6 @@
 """ONNX's operator tests, or goldens, through the converter: how many are still right in what runs its files.
 
-    python tools/converter_table.py [--mindspore INTERPRETER] [--lite INTERPRETER] [--format mindir|ms]
+    python tools/converter_table.py [--mindspore INTERPRETER] [--lite INTERPRETER] [--format mindir|ms] [--dynamic]
                                     [--goldens FOLDER...] [--only NAME*] [--verbose]
 
 Each case is converted to `.mindir` and to `.ms`, and the files are run by Pinnace, and by real MindSpore and
@@ -32,6 +32,7 @@ from onnx_backend import by_onnxruntime
 
 from pinnace.building.origin import build
 from pinnace.converter.convert import Conversion, convert
+from pinnace.converter.quantisation import Quantisation
 from pinnace.options.settings import Settings
 from pinnace.options.target import Target
 from pinnace.types import ModelType
@@ -156,14 +157,14 @@ def goldens(folders: Iterable[Path], only: str) -> Iterator[Case]:
                 yield case
 
 
-def judge(case: Case, columns: list[Column], folder: Path) -> dict[str, str]:
+def judge(case: Case, columns: list[Column], folder: Path, how: Quantisation | None = None) -> dict[str, str]:
     """Return the mistake in each column."""
     found: dict[str, str] = {}
     files: dict[ModelType, Path | str] = {}
     for column in columns:
         if column.format not in files:
             try:
-                options = Conversion(save_type=column.format)
+                options = Conversion(save_type=column.format, quantise=how)
                 summary = convert(case.source, None, folder / case.name, options)
                 files[column.format] = summary.files[0]
             except Exception as error:
@@ -184,6 +185,9 @@ def main() -> None:
     parser.add_argument("--mindspore", metavar="INTERPRETER", help="python that has mindspore")
     parser.add_argument("--lite", metavar="INTERPRETER", help="python that has mindspore_lite")
     parser.add_argument("--format", choices=["mindir", "ms"], help="only files of this format")
+    parser.add_argument(
+        "--dynamic", action="store_true", help="products in integers, and all in MindSpore Lite's primitives"
+    )
     parser.add_argument("--goldens", nargs="*", type=Path, metavar="FOLDER", help="instead of ONNX's tests")
     parser.add_argument("--only", default="*", help="cases of these names")
     parser.add_argument("--verbose", action="store_true", help="name all cases that are wrong")
@@ -203,10 +207,10 @@ def main() -> None:
             columns.append(Column(".ms in MindSpore Lite", ms, server))
         if options.format:
             columns = [c for c in columns if c.name.split()[0] == f".{options.format}"]
-        only = options.only
+        only, how = options.only, Quantisation("dynamic8") if options.dynamic else None
         for case in goldens(options.goldens, only) if options.goldens else suite(only):
             counts["the model itself"] += 1
-            for column, problem in judge(case, columns, folder).items():
+            for column, problem in judge(case, columns, folder, how).items():
                 counts[column] += not problem
                 crashes[column] += problem.startswith("Crash")
                 if problem and options.verbose:

@@ -4,7 +4,8 @@
 
 For each of ONNX's operator tests in `CASES`, a small network, and branches, it writes NAME.onnx, NAME.ms, and NAME.npz
 with inputs (x0, x1, ...) and MindSpore Lite's results (y0, y1, ...). Ends with an error if one is not right.
-The network quantised, and in float16, is network_dynamic8, network_int8 and network_half in the folder `quantised`.
+In the folder `quantised` are the network in float16 and with calibrated integers, `.ms` and `.mindir`, and products
+of matrices in dynamic integers.
 """
 
 from __future__ import annotations
@@ -48,6 +49,16 @@ g (float[2, 4] x, float[4, 4] w) => (float[2, 4] y, float[2, 4] z) {
     z = Sigmoid (b)
 }
 """
+PRODUCTS = """<ir_version: 8, opset_import: ["" : 18]>
+g (float[4, 16] x) => (float[4, 16] y) {
+    all = MatMul (x, v)
+    a, b, c = Split <axis = 1, num_outputs = 3> (all)
+    d = Sigmoid (a)
+    e = Mul (d, b)
+    f = Add (e, c)
+    y = MatMul (f, w)
+}
+"""
 TOLERANCE = 2e-5
 """MindSpore Lite's exponential is an approximation."""
 ROUNDED = 0.03
@@ -86,28 +97,43 @@ def main(interpreter: str, out: Path) -> None:
             onnx.save(model, out / f"{name}.onnx")
             named = {f"x{i}": x for i, x in enumerate(inputs)} | {f"y{i}": y for i, y in enumerate(given)}
             np.savez_compressed(out / f"{name}.npz", **named)
-        write_quantised(server, network().SerializeToString(), image, out / "quantised")
+        write_quantised(server, image, out)
     if wrong:
         sys.exit(f"not right: {' '.join(wrong)}")
 
 
-def write_quantised(server: Server, network: bytes, image: np.ndarray, out: Path) -> None:
+def products() -> onnx.ModelProto:
+    """Products of matrices, with a node of several results between them."""
+    model = onnx.parser.parse_model(PRODUCTS)
+    random = np.random.default_rng(0)
+    for name, shape in {"v": (16, 48), "w": (16, 16)}.items():
+        weight = random.normal(size=shape).astype(np.float32) / 4
+        model.graph.initializer.append(onnx.numpy_helper.from_array(weight, name))
+    return model
+
+
+def write_quantised(server: Server, image: np.ndarray, folder: Path) -> None:
+    out = folder / "quantised"
     out.mkdir(exist_ok=True)
     samples = server.folder / "samples"
     samples.mkdir()
     image.tofile(samples / "image.bin")
-    (expected,) = by_onnxruntime(network, [image])
-    for method in ("dynamic8", "int8", "half"):
-        how = (
-            Quantisation(method, calibration=Calibration({"image": samples}, 1))
-            if method[-1] == "8"
-            else None
-        )
-        options = Conversion(save_type=ModelType.MINDIR_LITE, quantise=how, half=how is None)
-        (path,) = convert(Source.of_buffer(network), None, out / f"network_{method}", options).files
-        (given,) = server(path, [image])
-        assert np.abs(given - expected).max() < ROUNDED * np.abs(expected).max(), method
-        np.savez_compressed(path.with_suffix(".npz"), x0=image, y0=given)
+    onnx.save(products(), out / "products.onnx")
+    rows = np.random.default_rng(0).normal(size=(4, 16)).astype(np.float32)
+    integers = Quantisation("int8", calibration=Calibration({"image": samples}, 1))
+    for source, name, x, how in (
+        (folder / "network.onnx", "network_int8", image, integers),
+        (folder / "network.onnx", "network_half", image, None),
+        (out / "products.onnx", "products_dynamic8", rows, Quantisation("dynamic8")),
+    ):
+        model = source.read_bytes()
+        (expected,) = by_onnxruntime(model, [x])
+        for kind in (ModelType.MINDIR_LITE, *((ModelType.MINDIR,) if how else ())):
+            options = Conversion(save_type=kind, quantise=how, half=how is None)
+            (path,) = convert(Source.of_buffer(model), None, out / name, options).files
+            (given,) = server(path, [x])
+            assert np.abs(given - expected).max() < ROUNDED * np.abs(expected).max(), path
+            np.savez_compressed(path.with_suffix(".npz"), x0=x, y0=given)
 
 
 if __name__ == "__main__":

@@ -1,11 +1,13 @@
-"""Write small ONNX models, and let MindSpore Lite quantise their weights.
+"""Write small ONNX models, and let MindSpore Lite quantise their weights; one of TFLite is quantised already.
 
     python tools/make_lite_quantised.py models MODELS                             # needs onnx and onnxruntime
+    python tools/make_lite_quantised.py tflite MODELS                             # needs tensorflow
     python tools/make_lite_quantised.py convert MODELS tests/data/lite_quantised  # needs mindspore_lite 2.0.0
 
 A model NAME_dynamic is quantised dynamically, NAME_8bit has weights of 8 bits, NAME_16bit of float16. Each
 becomes NAME.ms and NAME_lite.mindir beside NAME.npz, with the input x0 and the output y0: what MindSpore Lite's
-own runtime gives, close to what onnxruntime gives in floats, and the latter for weights of 8 bits.
+own runtime gives, close to what onnxruntime gives in floats, and the latter for weights of 8 bits. tflite_int8
+computes in integers throughout.
 """
 
 from __future__ import annotations
@@ -75,10 +77,38 @@ def write_models(folder):
         np.savez(folder / f"{name}.npz", **{f"x{i}": x for i, x in enumerate(inputs.values())}, y0=result)
 
 
+def write_tflite(folder):
+    import keras
+    import tensorflow as tf
+
+    keras.utils.set_random_seed(0)
+    layers = keras.layers
+    net = keras.Sequential(
+        [
+            keras.Input((16, 16, 3), batch_size=1),
+            layers.Conv2D(8, 3, strides=2, padding="same", activation="relu"),
+            layers.DepthwiseConv2D(3, padding="same", activation="relu6"),
+            layers.Conv2D(8, 1),
+            layers.MaxPooling2D(),
+            layers.Conv2D(16, 3, padding="same", activation="relu"),
+            layers.GlobalAveragePooling2D(),
+            layers.Dense(5),
+        ]
+    )
+    samples = np.random.default_rng(0).standard_normal((20, 1, 16, 16, 3)).astype(np.float32)
+    converter = tf.lite.TFLiteConverter.from_keras_model(net)
+    converter.optimizations = [tf.lite.Optimize.DEFAULT]
+    converter.representative_dataset = lambda: ([x] for x in samples)
+    converter.target_spec.supported_ops = [tf.lite.OpsSet.TFLITE_BUILTINS_INT8]
+    (folder / "tflite_int8.tflite").write_bytes(converter.convert())
+    np.savez(folder / "tflite_int8.npz", x0=samples[0], y0=net(samples[0]).numpy())
+
+
 def convert(models, out):
     import mindspore_lite as mslite
 
-    for model in sorted(models.glob("*.onnx")):
+    for model in sorted([*models.glob("*.onnx"), *models.glob("*.tflite")]):
+        fmk = mslite.FmkType.ONNX if model.suffix == ".onnx" else mslite.FmkType.TFLITE
         settings = {"_8bit": "WEIGHT_QUANT", "_dynamic": "DYNAMIC_QUANT"}
         kind = next((k for end, k in settings.items() if model.stem.endswith(end)), None)
         for target, save in (
@@ -89,8 +119,8 @@ def convert(models, out):
             converter.save_type = save
             if kind:
                 converter.set_config_info("common_quant_param", dict(SMALLEST, quant_type=kind))
-            converter.weight_fp16 = kind is None
-            converter.convert(mslite.FmkType.ONNX, str(model), str(target.with_suffix("")))
+            converter.weight_fp16 = model.stem.endswith("_16bit")
+            converter.convert(fmk, str(model), str(target.with_suffix("")))
             os.chmod(str(target), 0o644)
         golden = dict(np.load(str(model.with_suffix(".npz"))))
         if kind != "WEIGHT_QUANT":
@@ -113,4 +143,4 @@ def run(file, kind, x):
 
 if __name__ == "__main__":
     paths = [Path(p) for p in sys.argv[2:]]
-    write_models(*paths) if sys.argv[1] == "models" else convert(*paths)
+    {"models": write_models, "tflite": write_tflite, "convert": convert}[sys.argv[1]](*paths)

@@ -8,6 +8,7 @@ import numpy as np
 import onnx
 import pytest
 from onnx import helper, numpy_helper
+from onnx.reference import ReferenceEvaluator
 from onnxruntime.quantization import CalibrationDataReader, quantize_static
 from PIL import Image
 
@@ -15,13 +16,17 @@ import pinnace
 from pinnace import Converter, FmkType, ModelType
 from pinnace.converter.calibration import Calibration
 from pinnace.converter.convert import Conversion, convert
+from pinnace.converter.quantisation import Quantisation
 from pinnace.errors import ConfigError, NotSupportedError, PinnaceWarning
+from pinnace.formats import read
 from pinnace.formats.ms import reader
 from pinnace.types import DataType, Port
 from pinnace.weights.source import Source
 
 FOLDER = Path(__file__).parent.parent / "data" / "converted"
 MODEL = FOLDER / "network.onnx"
+PRODUCTS = FOLDER / "quantised" / "products.onnx"
+QUANTISED = sorted(path for path in (FOLDER / "quantised").iterdir() if path.suffix in (".ms", ".mindir"))
 IMAGE = np.load(FOLDER / "network.npz")["x0"]
 FULL = {"quant_type": "FULL_QUANT"}
 LITE = Conversion(save_type=ModelType.MINDIR_LITE)
@@ -65,10 +70,10 @@ def test_fewer_bits_take_less_room(tmp_path):
     assert sizes == sorted(sizes, reverse=True)
 
 
-@pytest.mark.parametrize("name", ["dynamic8", "half", "int8"])
-def test_mindspore_lite_runs_the_same(run_model, name):
-    golden = np.load(FOLDER / "quantised" / f"network_{name}.npz")
-    (given,) = run_model(FOLDER / "quantised" / f"network_{name}.ms", [golden["x0"]])
+@pytest.mark.parametrize("path", QUANTISED, ids=lambda path: path.name)
+def test_mindspore_lite_runs_the_same(run_model, path):
+    golden = np.load(path.with_suffix(".npz"))
+    (given,) = run_model(path, [golden["x0"]])
     # Its kernels round halves of a step otherwise.
     assert np.abs(given - golden["y0"]).max() < 0.02 * np.abs(golden["y0"]).max()
 
@@ -93,17 +98,54 @@ def test_weights_beyond_float16_stay(tmp_path, run_model):
     np.testing.assert_allclose(given, np.broadcast_to(x @ weight + np.float16(0.1), given.shape), rtol=1e-6)
 
 
-@pytest.mark.parametrize("name", ["dynamic8", "int8"])
-def test_files_have_the_nodes_that_mindspore_lite_runs(tmp_path, calibrated, name):
-    asked = {"quant_type": {"dynamic8": "DYNAMIC_QUANT", "int8": "FULL_QUANT"}[name], **SMALLEST}
-    (path,) = converted(tmp_path / "q", common_quant_param=asked, data_preprocess_param=calibrated).files
-    made, golden = (
-        reader.read(Source.of_file(one)).main for one in (path, FOLDER / "quantised" / f"network_{name}.ms")
-    )
-    assert [(n.primitive, n.attributes) for n in made.nodes] == [
-        (n.primitive, n.attributes) for n in golden.nodes
+@pytest.mark.parametrize(
+    "golden", [path for path in QUANTISED if "8" in path.stem], ids=lambda path: path.name
+)
+def test_files_have_the_nodes_that_mindspore_lite_runs(tmp_path, calibrated, golden):
+    calibration = Calibration({"image": Path(calibrated["calibrate_path"].partition(":")[2])}, 1)
+    network, _, method = golden.stem.partition("_")
+    how = Quantisation(method, calibration=calibration if method == "int8" else None)
+    kind = ModelType.MINDIR_LITE if golden.suffix == ".ms" else ModelType.MINDIR
+    source = Source.of_file(MODEL if network == "network" else PRODUCTS)
+    (path,) = convert(source, None, tmp_path / "q", Conversion(kind, quantise=how)).files
+    made, kept = (read(Source.of_file(one)).main for one in (path, golden))
+    assert [(n.primitive, _plain(n.attributes)) for n in made.nodes] == [
+        (n.primitive, _plain(n.attributes)) for n in kept.nodes
     ]
-    assert made.quantised.keys() == golden.quantised.keys()
+    assert made.quantised.keys() == kept.quantised.keys()
+    assert any(n.primitive in ("DynamicQuant", "QuantDTypeCast") for n in made.nodes)
+
+
+def _plain(attributes):
+    """Attributes without the scales, which depend on the processor's sums."""
+    return {name: value for name, value in attributes.items() if name != "quant_param"}
+
+
+def test_both_kinds_of_file_compute_the_same(tmp_path, run_model, calibrated):
+    for kind in ({"quant_type": "FULL_QUANT"}, {"quant_type": "DYNAMIC_QUANT", **SMALLEST}):
+        files = [
+            converted(
+                tmp_path / "q", save_type, common_quant_param=kind, data_preprocess_param=calibrated
+            ).files[0]
+            for save_type in (ModelType.MINDIR, ModelType.MINDIR_LITE)
+        ]
+        (first,), (second,) = (run_model(file, [IMAGE]) for file in files)
+        np.testing.assert_allclose(first, second, rtol=1e-5, atol=1e-5)  # sums in another order
+
+
+def test_several_results_keep_their_names_and_types(tmp_path):
+    model = onnx.load(PRODUCTS)
+    for name in ("a", "b"):
+        model.graph.output.append(helper.make_tensor_value_info(name, 1, [4, 16]))
+    source = Source.of_buffer(model.SerializeToString())
+    for kind in (ModelType.MINDIR, ModelType.MINDIR_LITE):
+        (path,) = convert(source, None, tmp_path / "q", Conversion(kind)).files
+        opened = pinnace.Model(path)
+        assert [x.name for x in opened.get_inputs()] == ["x"]
+        assert [x.name for x in opened.get_outputs()] == ["y", "a", "b"]
+        main = read(Source.of_file(path)).main
+        (split,) = (node for node in main.nodes if node.primitive == "Split")
+        assert [t.shape for t in split.types] == [(4, 16)] * 3
 
 
 def test_nodes_can_be_left_out(tmp_path, calibrated):
@@ -256,6 +298,67 @@ def test_keys_without_effect_are_named(tmp_path):
         )
 
 
-def test_mindir_has_no_operators_on_integers(tmp_path):
-    with pytest.raises(NotSupportedError, match="choose MINDIR_LITE"):
-        converted(tmp_path / "q", ModelType.MINDIR, common_quant_param=FULL, data_preprocess_param=PATH)
+def scales_of(path):
+    main = reader.read(Source.of_file(path)).main
+    return {
+        n.primitive: main.quantised[n.inputs[1]].scale for n in main.nodes if n.primitive == "Conv2DFusion"
+    }
+
+
+def test_a_weight_may_have_one_scale(tmp_path, calibrated):
+    for value, count in (("true", 8), ("false", 1)):
+        summary = converted(
+            tmp_path / "q",
+            common_quant_param=FULL,
+            full_quant_param={"per_channel": value},
+            data_preprocess_param=calibrated,
+        )
+        assert [len(scales) for scales in scales_of(summary.files[0]).values()] == [count]
+        assert summary.likeness.cosine > 0.999
+
+
+def test_the_mean_of_rounding_goes_into_the_bias(tmp_path, run_model, calibrated):
+    """Of a convolution in 3 bits, whose rounding is all that differs."""
+    random = np.random.default_rng(0)
+    weight, picture = (random.random(shape).astype(np.float32) for shape in ((8, 3, 3, 3), (1, 3, 16, 16)))
+    graph = helper.make_graph(
+        [helper.make_node("Conv", ["image", "w"], ["y"], pads=[1] * 4)],
+        "g",
+        [helper.make_tensor_value_info("image", 1, picture.shape)],
+        [helper.make_tensor_value_info("y", 1, [1, 8, 16, 16])],
+        [numpy_helper.from_array(weight, "w")],
+    )
+    source = Source.of_buffer(helper.make_model(graph).SerializeToString())
+    folder = Path(calibrated["calibrate_path"].partition(":")[2])
+    picture.tofile(folder / "0.bin")
+    expected = ReferenceEvaluator(helper.make_model(graph)).run(None, {"image": picture})[0]
+    means = []
+    for corrected in (True, False):
+        how = Quantisation("stored", 3, calibration=Calibration({"image": folder}, 1), corrected=corrected)
+        (path,) = convert(source, None, tmp_path / "q", Conversion(quantise=how)).files
+        (given,) = run_model(path, [picture])
+        means.append(np.abs((given - expected).mean((0, 2, 3))).max())
+    assert means[0] < 1e-5  # sums in another order
+    assert means[1] > 1e-2
+
+
+@pytest.mark.parametrize("method", ["KL", "REMOVAL_OUTLIER"])
+def test_the_ends_of_a_range_leave_outliers_out(tmp_path, calibrated, method):
+    """Of an input in which one number is far from the others."""
+    x = np.random.default_rng(0).normal(size=(1, 3, 64, 64)).astype(np.float32)
+    x.reshape(-1)[0] = 30
+    model = onnx.load(MODEL)
+    for port in (model.graph.input[0], model.graph.output[0]):
+        port.type.tensor_type.shape.dim[0].dim_value = 1
+    for axis in (2, 3):
+        model.graph.input[0].type.tensor_type.shape.dim[axis].dim_value = 64
+    del model.graph.value_info[:]
+    folder = Path(calibrated["calibrate_path"].partition(":")[2])
+    x.tofile(folder / "0.bin")
+    how = Quantisation("int8", calibration=Calibration({"image": folder}, 1), ends=method)
+    source = Source.of_buffer(model.SerializeToString())
+    (path,) = convert(source, None, tmp_path / "q", Conversion(ModelType.MINDIR_LITE, quantise=how)).files
+    main = reader.read(Source.of_file(path)).main
+    step = next(main.quantised[n.outputs[0]] for n in main.nodes if n.primitive == "QuantDTypeCast")
+    whole = step.scale[0] * 255
+    assert 4 < whole < 20  # of numbers that are nearly all between -4 and 4

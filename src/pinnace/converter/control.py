@@ -17,7 +17,7 @@ from pinnace.converter import inferring
 from pinnace.converter.primitives import Primitives, type_of
 from pinnace.ops.builder import Builder
 from pinnace.ops.values import Unsupported
-from pinnace.program import Dialect, Function, Input, Node
+from pinnace.program import Function, Input, Node
 
 OPERATORS = ("If", "Loop", "Scan")
 """The operators with graphs inside."""
@@ -72,7 +72,7 @@ def _switch(
     depth: int,
 ) -> None:
     """Write an If whose branch is known only at run time."""
-    writer, lite = raiser.writer, raiser.writer.dialect is Dialect.LITE
+    writer, lite = raiser.writer, not raiser.writer.mindir
     (condition,) = node.inputs
     assert condition is not None
     flag = condition if lite else writer.op("Reshape", condition, ())
@@ -97,19 +97,19 @@ def _partial(raiser: Raiser, graph: ir.Graph, condition: ir.Value, opset: int, d
     """Write a branch as a function, and return the name of it with its arguments."""
     outer = raiser.writer
     name = f"{outer.function}_{len(raiser.functions) + 1}"
-    raiser.writer = inner = Primitives(outer.dialect, name, opset, outer)
+    raiser.writer = inner = Primitives(outer.dialect, outer.layout, name, opset, outer)
     raiser.functions[name] = Function(name, (), (), ())  # takes its number
     try:
         raiser.raise_all(list(graph), opset, depth)
         for output in graph.outputs:
             inner.name(output)  # the tensors around it are known after this
-        if inner.dialect is Dialect.LITE and not inner.captured:
+        if not inner.mindir and not inner.captured:
             inner.name(condition)  # MindSpore Lite wants an argument
         inputs = [Input(inner.names[x], type_of(x)) for x in inner.captured]
         raiser.functions[name] = inner.program_function(inputs, graph.outputs)
     finally:
         raiser.writer = outer
-    partial = "PartialFusion" if outer.dialect is Dialect.LITE else "Partial"
+    partial = "Partial" if outer.mindir else "PartialFusion"
     return outer.named(partial, name, *(outer.name(x) for x in inner.captured))
 
 

@@ -15,7 +15,7 @@ from pinnace.converter.optimising import Optimize, Turn, optimised, take_picture
 from pinnace.converter.quantisation import Quantisation, quantised
 from pinnace.converter.raising import raised
 from pinnace.errors import NotSupportedError
-from pinnace.program import Dialect
+from pinnace.program import Dialect, Layout
 from pinnace.quantising.likeness import Likeness
 from pinnace.records import dataclass
 from pinnace.types import Array, ModelType
@@ -23,10 +23,10 @@ from pinnace.weights.encryption import decrypted, encrypt
 from pinnace.weights.source import Source
 
 _OUTPUTS = {
-    ModelType.MINDIR: (Dialect.MINDSPORE, ".mindir", "pinnace.formats.mindir.writer"),
-    ModelType.MINDIR_LITE: (Dialect.LITE, ".ms", "pinnace.formats.ms.writer"),
+    ModelType.MINDIR: (Dialect.MINDSPORE, Layout.NCHW, ".mindir", "pinnace.formats.mindir.writer"),
+    ModelType.MINDIR_LITE: (Dialect.LITE, Layout.NHWC, ".ms", "pinnace.formats.ms.writer"),
 }
-"""The formats that models are written in: dialect, suffix, and the module that writes files."""
+"""The formats that models are written in: dialect, layout, suffix, and the module that writes files."""
 
 
 _NO_SAMPLES: Sequence[Sequence[Array]] = ()
@@ -86,7 +86,7 @@ def convert(
     if options.save_type not in _OUTPUTS:
         known = " or ".join(kind.name for kind in _OUTPUTS)
         raise NotSupportedError(f"save_type {options.save_type.name}: choose {known}")
-    dialect, suffix, writer = _OUTPUTS[options.save_type]
+    dialect, layout, suffix, writer = _OUTPUTS[options.save_type]
     stage("reading")
     if options.decrypt is not None:
         source = Source.of_buffer(decrypted(source.data, *options.decrypt, source.name))
@@ -97,12 +97,15 @@ def convert(
     precision, samples = "float16 weights" if options.half else "as in the model", _NO_SAMPLES
     if options.quantise is not None:
         stage("quantising")
-        _check_quantised(options)
+        if options.half:
+            raise NotSupportedError("weight_fp16 with quantisation: choose one of them")
+        if options.quantise.method != "stored":
+            dialect = Dialect.LITE  # the one that has operators on integers
         precision, samples = quantised(model, options.quantise, source)
     if options.turn:
         take_pictures(model, options.turn)
     stage("converting")
-    program = raised(model, dialect, source.name, options.half)
+    program = raised(model, dialect, layout, source.name, options.half)
     path = Path(output)
     path = path if path.suffix == suffix else Path(f"{path}{suffix}")
     files, error, like = [path], None, None
@@ -123,17 +126,6 @@ def convert(
     nodes = sum(len(function.nodes) for function in program.functions.values())
     size = sum(file.stat().st_size for file in files)
     return Summary(tuple(files), before, nodes, source.size, size, precision, error, like)
-
-
-def _check_quantised(options: Conversion) -> None:
-    assert options.quantise is not None
-    if options.half:
-        raise NotSupportedError("weight_fp16 with quantisation: choose one of them")
-    if options.quantise.method != "stored" and options.save_type is not ModelType.MINDIR_LITE:
-        raise NotSupportedError(
-            f"save_type {options.save_type.name} has no operators on integers: choose MINDIR_LITE, or "
-            "WEIGHT_QUANT"
-        )
 
 
 @contextmanager

@@ -154,5 +154,6 @@ def _fits(node: Node, place: int, held: Dequantised, kind: int = 0) -> bool:
     """Return True if a node can read a constant in integers: readers know where the channels are."""
     if held.whole.dtype is ir.DataType.INT32 or place == _BIAS:
         return held.whole.dtype is ir.DataType.INT32 and (kind or node.attributes.get(_KIND)) == _COMPUTED
-    axis = quantised_axis(node.primitive, place, node.attributes, Layout.NHWC)
+    layout = Layout.NHWC if node.attributes.get("format") else Layout.NCHW
+    axis = quantised_axis(node.primitive, place, node.attributes, layout)
     return held.axis is None or held.axis == axis % len(held.order)

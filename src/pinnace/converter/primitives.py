@@ -13,7 +13,7 @@ from pinnace.converter.tidy import needed, tidied
 from pinnace.ops import signatures, structure
 from pinnace.ops.builder import Builder
 from pinnace.ops.values import Unsupported, Value
-from pinnace.program import DTYPES, Dialect, Function, Input, Literal, Node, Quantised, TypeInfo
+from pinnace.program import DTYPES, Dialect, Function, Input, Layout, Literal, Node, Quantised, TypeInfo
 
 _SMALL = 256
 """Bytes up to which a tensor is a constant of the program and not a parameter."""
@@ -29,8 +29,12 @@ class Primitives(Builder):
     has the name in the program of each tensor of the ONNX graph.
     """
 
-    def __init__(self, dialect: Dialect, name: str, opset: int, outer: Primitives | None = None) -> None:
-        super().__init__(opset=opset)
+    def __init__(
+        self, dialect: Dialect, layout: Layout, name: str, opset: int, outer: Primitives | None = None
+    ) -> None:
+        super().__init__(layout, opset=opset)
+        self.mindir = layout is Layout.NCHW
+        """True for MindIR, where several results are a tuple; images of a `.ms` have their channels last."""
         self.half = False
         """True to store float32 weights in float16."""
         self.outer = outer
@@ -51,7 +55,8 @@ class Primitives(Builder):
         self.channels_last: dict[str, ir.Value] = {}
         """Images with their channels last, by the name of the same with channels first."""
         self._known: dict[str, str] = {}
-        self._wholes: dict[tuple[ir.Value, ...], str] = {}  # nodes of tuples, by their items
+        self._parts: dict[str, tuple[list[TypeInfo | None], int]] = {}
+        """The types of all results of a node with several, and the place of one, by its name."""
 
     def cast(self, x: ir.Value, dtype: ir.DataType) -> ir.Value:
         """`x` as `dtype`; `x` itself where it is known to be that."""
@@ -93,16 +98,17 @@ class Primitives(Builder):
         self, op_type: str, outputs: int, operands: tuple[str, ...], attributes: Mapping[str, Any]
     ) -> tuple[ir.Value, ...]:
         results = tuple(ir.Value(name=self.new_name()) for _ in range(outputs))
-        self.names |= {value: value.name or "" for value in results}
-        if outputs == 1 or self.dialect is Dialect.LITE:
-            made = tuple(self.names[value] for value in results)
+        made = tuple(value.name or "" for value in results)
+        self.names |= dict(zip(results, made, strict=True))
+        if outputs == 1:
             self.add(Node(self.origin, op_type, operands, made, attributes))
             return results
-        whole = self.new_name()
-        self._wholes[results] = whole
-        self.add(Node(self.origin, op_type, operands, (whole,), attributes))
-        for place, value in enumerate(results):
-            self.add(Node(self.origin, structure.ITEM, (whole, self.literal(place)), (self.names[value],)))
+        types: list[TypeInfo | None] = [None] * outputs
+        self._parts |= {name: (types, place) for place, name in enumerate(made)}
+        whole = (self.new_name(),) if self.mindir else made
+        self.add(Node(self.origin, op_type, operands, whole, attributes, types))
+        for place, name in enumerate(made if self.mindir else ()):
+            self.add(Node(self.origin, structure.ITEM, (*whole, self.literal(place)), (name,)))
         return results
 
     def add(self, node: Node) -> None:
@@ -120,11 +126,11 @@ class Primitives(Builder):
     def name(self, x: ir.Value) -> str:
         """The name of a tensor in the program; one that is constant is entered."""
         if x not in self.names:
-            if x.const_value is not None and self.dialect is Dialect.MINDSPORE:
+            if x.const_value is not None and self.mindir:
                 number_of(x.const_value.dtype)
             if x.const_value is not None and _is_small(x.const_value):
                 self.names[x] = self.literal(x.const_value)
-            elif self.outer is not None and (self.dialect is Dialect.MINDSPORE or x.const_value is None):
+            elif self.outer is not None and (self.mindir or x.const_value is None):
                 self.outer.name(x)
                 self.names[x] = self.new_name()
                 self.captured.append(x)
@@ -200,17 +206,18 @@ class Primitives(Builder):
         return self.names[result]
 
     def declare(self, *results: ir.Value) -> None:
-        """Note what is known of the types of a node's results: MindSpore cannot infer all when it loads."""
-        name = self.names.get(results[0], "") if len(results) == 1 else self._wholes.get(results, "")
-        node = self.written.get(name)
-        if node is None or any(x.dtype is None or x.shape is None for x in results):
-            return
-        node.types = tuple(map(type_of, results))
-        if name in self.quantised:  # in ONNX these may be of uint8, or floats
-            node.types = (type_of(results[0])._replace(dtype=ir.DataType.INT8),)
-        if len(results) > 1:
-            for x in results:
-                self.declare(x)
+        """Note what is known of the types of results: MindSpore cannot infer all when it loads."""
+        for x in results:
+            name = self.names.get(x, "")
+            if x.dtype is None or x.shape is None:
+                continue
+            declared = type_of(x)
+            if name in self.quantised:  # in ONNX these may be of uint8, or floats
+                declared = declared._replace(dtype=ir.DataType.INT8)
+            types, place = self._parts.get(name, ([None], 0))
+            types[place] = declared
+            if name in self.written and self.written[name].types is not types:
+                self.written[name].types = (declared,)
 
     def _own(self, taken: set[str], names: list[str], outputs: Sequence[ir.Value]) -> list[str]:
         """The names of outputs, with a copy for each that is an input, a constant, or an output before."""
@@ -229,17 +236,19 @@ class Primitives(Builder):
         names = [self.name(x) for x in outputs]
         if self.dialect is Dialect.LITE:
             names = self._own({i.name for i in inputs}, names, outputs)
-            return self._tidied(inputs, names)
-        if len(names) > 1 and self.dialect is Dialect.MINDSPORE:
+        if len(names) > 1 and self.mindir:
             types = [type_of(x) for x in outputs]
             names = [self.named(structure.TUPLE, *names)]
             self.written[names[0]].types = types
+        if self.dialect is Dialect.LITE:
+            return self._tidied(inputs, names)
         nodes = needed(list(self.written.values()), names)
         return Function(self.function, inputs, names, nodes, self.parameters, self.literals)
 
     def _tidied(self, inputs: Sequence[Input], outputs: Sequence[str]) -> Function:
-        """Return the function in MindSpore Lite's dialect, in which all constants are tensors."""
+        """Return the function in MindSpore Lite's dialect, in which constant tensors are parameters."""
         literals = {n: x for n, x in self.literals.items() if isinstance(x, ir.TensorProtocol)}
+        others = {n: x for n, x in self.literals.items() if n not in literals}
         stored = {**literals, **self.parameters}
         dtypes = {i.name: i.type.dtype for i in inputs if i.type is not None}
         dtypes |= {name: tensor.dtype for name, tensor in stored.items()}
@@ -250,7 +259,7 @@ class Primitives(Builder):
         for name in self.parameters.keys() & read if self.half else ():  # nodes compute in their own types
             if _fits_half(parameters[name]):
                 parameters[name] = _in_half(parameters[name])
-        return Function(self.function, inputs, outputs, nodes, parameters, quantised=quantised)
+        return Function(self.function, inputs, outputs, nodes, parameters, others, quantised)
 
 
 def _is_small(tensor: ir.TensorProtocol) -> bool:

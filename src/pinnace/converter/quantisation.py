@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -16,9 +17,9 @@ from pinnace.errors import ConfigError
 from pinnace.options.target import Target
 from pinnace.quantising import hold
 from pinnace.quantising.form import METHODS, Form
-from pinnace.quantising.integers import channels, rounded
+from pinnace.quantising.integers import Rounding, channels, rest
 from pinnace.quantising.operators import Operator, candidates, normalised, weight_of
-from pinnace.quantising.ranges import ranges
+from pinnace.quantising.ranges import Ranges, Samples, corrections, ranges
 from pinnace.records import dataclass
 from pinnace.types import Array
 from pinnace.weights.source import Source
@@ -33,7 +34,9 @@ class Quantisation:
 
     With 0 bits each weight has the fewest with which its relative error is at most `error`. Weights with at
     most `least_size` elements or `least_channels` output channels, and the operators `skipped`, stay as they
-    are. `notes` is a folder for a table of the operators, or "".
+    are. `notes` is a folder for a table of the operators, or "". A weight has a scale for each output channel
+    (`per_channel`), or one. `ends` is the method of `ranges`; with `corrected` and samples, biases make up
+    for the mean that convolutions lose.
     """
 
     method: str
@@ -44,6 +47,9 @@ class Quantisation:
     error: float = 0.02
     notes: str = ""
     calibration: Calibration | None = None
+    per_channel: bool = True
+    ends: str = "MAX_MIN"
+    corrected: bool = True
 
 
 def quantised(model: ir.Model, how: Quantisation, source: Source) -> tuple[str, Sequence[Sequence[Array]]]:
@@ -54,18 +60,24 @@ def quantised(model: ir.Model, how: Quantisation, source: Source) -> tuple[str, 
     every = candidates(model, how.method, for_file=True)
     _check_names(model, how.skipped)
     chosen = [operator for operator in every if _wanted(operator, how)]
-    bits = {operator.name: _bits_of(operator, how) for operator in chosen}
-    samples: Sequence[Sequence[Array]] = ()
-    found: dict[str, tuple[float, float]] = {}
+    roundings = {one.name: Rounding(_bits_of(one, how), how.per_channel) for one in chosen}
+    samples: Samples = ()
+    found: Ranges = {}
     if how.calibration is not None:
         folder = None if source.folder is None else str(source.folder)
-        graph = compilable(model.clone(), source.name, folder)
-        samples = how.calibration.samples(graph.interface.inputs)
+        graph, again = (compilable(model.clone(), source.name, folder) for _ in range(2))
+        samples, engine = (
+            how.calibration.samples(graph.interface.inputs),
+            engines.choose(Target(), source.name),
+        )
         if how.method == "int8":
-            found = ranges(graph, engines.choose(Target(), source.name), samples, for_file=True)
+            found = ranges(graph, engine, samples, for_file=True, method=how.ends)
+        if how.corrected and how.method != "dynamic8":
+            for name, lost in corrections(again, engine, samples, roundings).items():
+                roundings[name] = replace(roundings[name], correction=lost)
     if how.notes:
-        _note(Path(how.notes), chosen, Form(how.method, (), found), bits)
-    hold(model, Form(how.method, (), found), bits)
+        _note(Path(how.notes), chosen, Form(how.method, (), found), roundings)
+    hold(model, Form(how.method, (), found), roundings)
     word = {"stored": f"weights of {how.bits or '2 to 8'} bits"}.get(how.method) or METHODS[how.method]
     return f"{word}: {len(chosen)} of {len(every)} operators", samples
 
@@ -91,18 +103,17 @@ def _wanted(operator: Operator, how: Quantisation) -> bool:
 def _bits_of(operator: Operator, how: Quantisation) -> int:
     if how.bits or weight_of(operator.node) is None:
         return how.bits
-    return next((bits for bits in _MIXED if _error(operator, bits) <= how.error), _MIXED[-1])
+    tried = (bits for bits in _MIXED if _error(operator, Rounding(bits, how.per_channel)) <= how.error)
+    return next(tried, _MIXED[-1])
 
 
-def _error(operator: Operator, bits: int) -> float:
-    """Return the error of a weight in so many bits over its size, in the Euclidean norm."""
-    weight, axis = normalised(operator)[0], channels(operator.node)
-    whole, scales = rounded(weight, axis, bits)
-    shape = [-1 if i == axis else 1 for i in range(weight.ndim)]
-    return float(np.linalg.norm(weight - whole * scales.reshape(shape)) / (np.linalg.norm(weight) + 1e-20))
+def _error(operator: Operator, rounding: Rounding) -> float:
+    """Return the error of a rounded weight over its size, in the Euclidean norm."""
+    weight = normalised(operator)[0]
+    return float(np.linalg.norm(rest(weight, operator.node, rounding)) / (np.linalg.norm(weight) + 1e-20))
 
 
-def _note(folder: Path, chosen: Sequence[Operator], form: Form, bits: dict[str, int]) -> None:
+def _note(folder: Path, chosen: Sequence[Operator], form: Form, roundings: Mapping[str, Rounding]) -> None:
     """Write `quantised.csv`: operators with the bits and error of their weights, and ranges of results."""
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / "quantised.csv").open("w", newline="") as file:
@@ -110,6 +121,7 @@ def _note(folder: Path, chosen: Sequence[Operator], form: Form, bits: dict[str, 
         table.writerow(["operator", "type", "bits", "error", "low", "high"])
         for one in chosen:
             known = weight_of(one.node) is not None
-            error = f"{_error(one, bits[one.name]):.3g}" if known else ""
-            row = [one.node.name or one.name, one.node.op_type, bits[one.name] if known else "", error]
+            rounding = roundings[one.name]
+            error = f"{_error(one, rounding):.3g}" if known else ""
+            row = [one.node.name or one.name, one.node.op_type, rounding.bits if known else "", error]
             table.writerow([*row, *form.ranges.get(one.end.name or "", ("", ""))])

@@ -27,21 +27,23 @@ _DEEPEST = 16
 """Operators that may be taken apart one after the other; more is an endless circle."""
 
 
-def raised(model: ir.Model, dialect: Dialect, source: str, half: bool = False) -> Program:
+def raised(model: ir.Model, dialect: Dialect, layout: Layout, source: str, half: bool = False) -> Program:
     """Return an ONNX model as a program, with float32 weights in float16 if `half`.
+
+    Layout NCHW is that of MindIR, NHWC that of a `.ms`.
 
     Raises UnsupportedModelError with all nodes that have no way.
     """
-    raiser = _Raiser(model, dialect, source)
+    raiser = _Raiser(model, dialect, layout, source)
     raiser.writer.half = half
     return raiser.program()
 
 
 class _Raiser:
-    def __init__(self, model: ir.Model, dialect: Dialect, source: str) -> None:
+    def __init__(self, model: ir.Model, dialect: Dialect, layout: Layout, source: str) -> None:
         self.model, self.dialect, self.source = model, dialect, source
         self.opset = opset_of(model)
-        self.writer = Primitives(dialect, _MAIN, self.opset)
+        self.writer = Primitives(dialect, layout, _MAIN, self.opset)
         self.functions: dict[str, Function] = {}
         self.failed: list[tuple[str, str, str]] = []
 
@@ -68,13 +70,13 @@ class _Raiser:
             main,
             {_MAIN: main, **self.functions},
             self.dialect,
-            Layout.NCHW if self.dialect is Dialect.MINDSPORE else Layout.NHWC,
+            self.writer.layout,
             producer="MindSpore",  # what reads the file looks for it
             version="2.10.0",
             source=self.source,
             input_names=[i.name or "" for i in inputs],
             output_names=[o.name or "" for o in graph.outputs],
-            tuple_results=self.dialect is Dialect.MINDSPORE,
+            tuple_results=writer.mindir,
         )
 
     def node(self, node: ir.Node) -> None:

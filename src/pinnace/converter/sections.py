@@ -91,17 +91,11 @@ _KEYS: Mapping[str, Mapping[str, Words | Number | TextFormat]] = {
     },
 }
 """The form of each key by section."""
-_LACKING = {
-    ("activation_quant_method", "KL"): "MAX_MIN",
-    ("activation_quant_method", "REMOVAL_OUTLIER"): "MAX_MIN",
-    ("quant_strategy", "GPTQ"): "MAX_MIN",
-    ("quant_strategy", "ACWL"): "ALWC",
-    ("per_channel", "false"): "true",
-}
+_LACKING = {("quant_strategy", "GPTQ"): "MAX_MIN", ("quant_strategy", "ACWL"): "ALWC"}
 """Values that Pinnace does not have, and what there is."""
 _IDLE = (
-    *("workspace", "auto_tune", "use_cv_data", "max_iterations", "bias_correction", "target_device"),
-    *("smooth_alpha", "enable_smooth_shift", "dequant_strategy", "update_mindir", "max_segments"),
+    *("workspace", "auto_tune", "use_cv_data", "max_iterations", "target_device", "smooth_alpha"),
+    *("enable_smooth_shift", "dequant_strategy", "update_mindir", "max_segments"),
 )
 """Keys that change nothing."""
 
@@ -125,6 +119,7 @@ def quantisation(sections: Sections) -> Quantisation | None:
     if method == "int8" and calibration is None:
         raise ConfigError("FULL_QUANT needs calibrate_path and calibrate_size in [data_preprocess_param]")
     mixed = sections.get("mixed_bit_weight_quant_param", {})
+    own = sections.get({"stored": "weight_quant_param", "int8": "full_quant_param"}.get(method, ""), {})
     return Quantisation(
         method,
         _bits(common, method),
@@ -134,6 +129,9 @@ def quantisation(sections: Sections) -> Quantisation | None:
         float(mixed.get("init_scale") or 0.02),
         common.get("debug_info_save_path", ""),
         calibration,
+        own.get("per_channel") != "false",
+        own.get("activation_quant_method") or "MAX_MIN",
+        own.get("bias_correction") != "false",
     )
 
 

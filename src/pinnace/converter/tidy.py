@@ -33,22 +33,23 @@ def tidied(nodes: Sequence[Node], outputs: Sequence[str], dtypes: Mapping[str, i
     kept = _fused(needed(nodes, outputs), outputs)
     known = dict(dtypes)
     for node in kept:
-        if not node.types:
-            node.types = tuple(TypeInfo(dtype, None) for dtype in _results(node, known))
+        types = list(node.types) or [None] * len(node.outputs)
+        guesses = _results(node, known, len(types))
+        node.types = [t or TypeInfo(dtype, None) for t, dtype in zip(types, guesses, strict=True)]
         known.update((n, t.dtype) for n, t in zip(node.outputs, node.types, strict=False) if t is not None)
     return kept
 
 
-def _results(node: Node, known: Mapping[str, ir.DataType]) -> list[ir.DataType]:
+def _results(node: Node, known: Mapping[str, ir.DataType], count: int) -> list[ir.DataType]:
     """Return the element types of what a node computes, by those of what it reads."""
     if node.primitive in _TRUTHS:
-        return [ir.DataType.BOOL]
+        return [ir.DataType.BOOL] * count
     if node.primitive in _PLACES or (node.primitive == _CHOICE and len(node.inputs) == 1):
-        return [ir.DataType.INT32]
+        return [ir.DataType.INT32] * count
     like = known.get(node.inputs[1 if node.primitive == _CHOICE else 0], ir.DataType.FLOAT)
     if node.primitive == "TopKFusion":
         return [like, ir.DataType.INT32]
-    return [like] * len(node.outputs)
+    return [like] * count
 
 
 def needed(nodes: Sequence[Node], outputs: Sequence[str]) -> list[Node]:

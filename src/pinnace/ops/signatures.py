@@ -44,7 +44,7 @@ related_node_id self_define_shard slice_activation stage strategy_gen_mode
 """Gradients, and how training was spread over devices, stages and memory, which the nodes already say."""
 _OF_CONVERTER = """
 deviceType fmk fmk_type graph_name infer_done is_optimized original_op_name OriginalFormat output_Names
-outputs_format quant_params quant_type quantType trainOp
+outputs_format quant_param quant_params quant_type quantType trainOp
 """
 """Notes of MindSpore Lite's converter."""
 WITHOUT_EFFECT = frozenset(f"{_NOTES} {_OF_TRAINING} {_OF_CONVERTER}".split())

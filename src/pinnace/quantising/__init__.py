@@ -39,21 +39,21 @@ def apply(model: ir.Model, form: Form) -> None:
         model.meta[HALVED] = True
 
 
-def hold(model: ir.Model, form: Form, bits: Mapping[str, int]) -> None:
+def hold(model: ir.Model, form: Form, roundings: Mapping[str, integers.Rounding]) -> None:
     """Write steps from and to integers into a graph, which formats of files have fields for.
 
-    `bits` are those of weights by operator, without the operators that stay as they are. A form "stored" is
-    of weights only, "dynamic8" and "int8" are as in `apply`; results of "int8" go through integers too.
+    `roundings` are those of weights by operator, without the operators that stay as they are. A form "stored"
+    is of weights only, "dynamic8" and "int8" are as in `apply`; results of "int8" go through integers too.
     """
-    changed = [one for one in candidates(model, form.method, for_file=True) if one.name in bits]
+    changed = [one for one in candidates(model, form.method, for_file=True) if one.name in roundings]
     ends = {operator.end.name or "" for operator in changed}
     for operator in changed:
         if form.method == "int8":
-            integers.static(operator, form, bits[operator.name])
+            integers.static(operator, form, roundings[operator.name])
         elif form.method == "dynamic8":
-            integers.dynamic_steps(operator, bits[operator.name])
+            integers.dynamic_steps(operator, roundings[operator.name])
         else:
-            integers.stored(operator, bits[operator.name])
+            integers.stored(operator, roundings[operator.name])
     for value in [output for node in model.graph for output in node.outputs]:
         if value.name in ends and value.name in form.ranges:
             integers.through(value, form.ranges[value.name])

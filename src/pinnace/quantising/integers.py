@@ -16,10 +16,23 @@ from pinnace.machine.processor import sums_of_bytes_overflow
 from pinnace.quantising.form import Form
 from pinnace.quantising.operators import Floats, Operator, matrix, normalised, weight_of
 from pinnace.quantising.writing import Site
+from pinnace.records import dataclass
 from pinnace.types import Array
 
 _SHARED = "pinnace.integers"
 """Key of a value's metadata: its integers, which several operators read."""
+
+
+@dataclass(frozen=True)
+class Rounding:
+    """The bits of a weight in integers, and one scale or one for each channel.
+
+    `correction` is added to the bias.
+    """
+
+    bits: int = 8
+    per_channel: bool = True
+    correction: Floats | None = None
 
 
 def dynamic(operator: Operator, form: Form) -> None:
@@ -35,10 +48,10 @@ def dynamic(operator: Operator, form: Form) -> None:
     place.finish(place.op("Mul", wide, place.op("Mul", scale, place.constant(scales))))
 
 
-def static(operator: Operator, form: Form, bits: int = 0) -> None:
+def static(operator: Operator, form: Form, rounding: Rounding | None = None) -> None:
     """Write an operator between steps from and to integers, in whose place engines compute in integers.
 
-    Weights have so many bits, with 0 those that this processor sums without overflow.
+    By default weights have the bits that this processor sums without overflow.
     """
     node = operator.node
     weighted = weight_of(node) is not None
@@ -49,7 +62,7 @@ def static(operator: Operator, form: Form, bits: int = 0) -> None:
     inputs = [_stepped(place, x, form.ranges[x.name or ""]) for x in read]
     if weighted:
         step = _scale(form.ranges[read[0].name or ""])[0]
-        inputs += _constants(place, operator, bits or _summed_bits(), step)
+        inputs += _constants(place, operator, rounding or Rounding(_summed_bits()), step)
     _written(place, operator, inputs)
 
 
@@ -74,29 +87,33 @@ def through(value: ir.Value, ends: tuple[float, float]) -> None:
         value.name, known.name = known.name, value.name
 
 
-def stored(operator: Operator, bits: int) -> None:
-    """Hold a weight in integers of so many bits; it is floats again where it is used."""
+def stored(operator: Operator, rounding: Rounding) -> None:
+    """Hold a weight in integers; it is floats again where it is used."""
     place = Site(operator)
-    _written(place, operator, [operator.node.inputs[0], *_constants(place, operator, bits)])
+    _written(place, operator, [operator.node.inputs[0], *_constants(place, operator, rounding)])
 
 
-def dynamic_steps(operator: Operator, bits: int) -> None:
+def dynamic_steps(operator: Operator, rounding: Rounding) -> None:
     """Write a product between steps from and to integers; each run finds the scale of its input."""
     place, x = Site(operator), operator.node.inputs[0]
     assert x is not None
     if _SHARED not in x.meta:
         x.meta[_SHARED] = place.ops("DynamicQuantizeLinear", 3, x)
     known = place.op("DequantizeLinear", *x.meta[_SHARED])
-    _written(place, operator, [known, *_constants(place, operator, bits)])
+    _written(place, operator, [known, *_constants(place, operator, rounding)])
 
 
-def _constants(place: Site, operator: Operator, bits: int, step: np.float32 | None = None) -> list[ir.Value]:
+def _constants(
+    place: Site, operator: Operator, rounding: Rounding, step: np.float32 | None = None
+) -> list[ir.Value]:
     """Return weight and bias through integers; the bias stays floats unless the input has a step."""
     weight, bias = normalised(operator)
     axis = channels(operator.node)
-    whole, scales = rounded(weight, axis, bits)
+    whole, scales = rounded(weight, axis if rounding.per_channel else None, rounding.bits)
     parts: list[Array] = [whole, scales, np.zeros(scales.shape, whole.dtype)]
     made = [place.op("DequantizeLinear", *map(place.constant, parts), axis=axis)]
+    if rounding.correction is not None:
+        bias = rounding.correction if bias is None else bias + rounding.correction
     if bias is not None:
         made.append(place.constant(bias) if step is None else _whole_bias(place, bias, scales * step))
     return made
@@ -147,11 +164,24 @@ def _scale(ends: tuple[float, float]) -> tuple[np.float32, np.uint8]:
     return scale, np.uint8(np.clip(round(-low / scale), 0, 255))
 
 
-def rounded(weight: Floats, axis: int, bits: int = 8) -> tuple[npt.NDArray[np.signedinteger[Any]], Floats]:
-    """Return a weight in integers of so many bits, and the scale of each channel along `axis`."""
+def rounded(
+    weight: Floats, axis: int | None, bits: int = 8
+) -> tuple[npt.NDArray[np.signedinteger[Any]], Floats]:
+    """Return a weight in integers of so many bits, and the scale of each channel along `axis`, or of all."""
     most = (1 << (bits - 1)) - 1
-    others = tuple(i for i in range(weight.ndim) if i != axis)
-    scales = np.maximum(np.abs(weight).max(axis=others) / most, 1e-20).astype(np.float32)
-    shape = [-1 if i == axis else 1 for i in range(weight.ndim)]
+    others = None if axis is None else tuple(i for i in range(weight.ndim) if i != axis)
+    scales = np.asarray(np.maximum(np.abs(weight).max(axis=others) / most, 1e-20), np.float32)
     dtype = np.int8 if bits <= 8 else np.int16
-    return np.rint(weight / scales.reshape(shape)).astype(dtype), scales
+    return np.rint(weight / _beside(scales, weight, axis)).astype(dtype), scales
+
+
+def rest(weight: Floats, node: ir.Node, rounding: Rounding) -> Floats:
+    """Return what the rounding of a node's weight leaves."""
+    axis = channels(node) if rounding.per_channel else None
+    whole, scales = rounded(weight, axis, rounding.bits)
+    return weight - whole * _beside(scales, weight, axis)
+
+
+def _beside(scales: Floats, weight: Floats, axis: int | None) -> Floats:
+    """Return the scales of a weight's channels in the shape that broadcasts over it."""
+    return scales.reshape([-1 if i == axis else 1 for i in range(weight.ndim)])

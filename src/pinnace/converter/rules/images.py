@@ -1,4 +1,4 @@
-"""Images in MindSpore Lite's dialect, which have their channels last, and in ONNX's, which have them first.
+"""Images in a `.ms`, which have their channels last, and in ONNX, which has them first as MindIR does.
 
 A primitive for images is written over its input with channels last, and its result becomes a `Transpose` to the
 order that ONNX has. `Primitives.turned` notes that both are one image, so the next primitive reads the first
@@ -36,6 +36,8 @@ def turned(b: Primitives, x: ir.Value, perm: Sequence[int]) -> ir.Value:
     if x.dtype is not None and x.shape is not None:
         y.type, y.shape = x.type, ir.Shape([x.shape[p] for p in perm])
         b.declare(y)
+    if b.mindir:
+        return y
     if perm == _LAST:
         b.channels_last[b.name(x)] = y
     if perm == _FIRST:
@@ -55,13 +57,15 @@ def _weight(b: Primitives, tensor: ir.TensorProtocol, perm: tuple[int, ...]) -> 
 
 @function
 def nhwc(b: Primitives, x: ir.Value) -> ir.Value:
-    """An image of ONNX's as Lite has it."""
-    return turned(b, x, _LAST)
+    """An image of ONNX's as the file has it."""
+    return x if b.mindir else turned(b, x, _LAST)
 
 
 @function
 def nchw(b: Primitives, y: ir.Value) -> ir.Value:
-    """An image of Lite's as ONNX has it."""
+    """An image of the file's as ONNX has it."""
+    if b.mindir:
+        return y
     if y.dtype is None and b.declared and b.declared[0] is not None:
         dtype, dims = b.declared[0]
         y.type = ir.TensorType(dtype)
@@ -120,7 +124,7 @@ def padded_image(
     """A Pad, of an image with channels last if it is there already; `both` is before and after each dimension."""
     pairs = np.reshape(both, (2, -1)).T
     last = b.channels_last.get(b.names.get(x, ""))
-    if last is None and (len(pairs) != _RANK or pairs[:2].any()):
+    if b.mindir or (last is None and (len(pairs) != _RANK or pairs[:2].any())):
         return b.op("PadFusion", x, b.constant(pairs, np.int32), *fill, **attributes)
     moved = b.constant(pairs[list(_LAST)], np.int32)
     return nchw(b, b.op("PadFusion", nhwc(b, x), moved, *fill, **attributes))

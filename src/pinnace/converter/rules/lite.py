@@ -1,4 +1,4 @@
-"""Rules of MindSpore Lite's dialect (see `rules`), whose images have their channels last (see `images`)."""
+"""Rules of MindSpore Lite's dialect (see `rules`); in a `.ms` images have their channels last (see `images`)."""
 
 from __future__ import annotations
 
@@ -207,11 +207,11 @@ _SHAPES: Rules = rules(
         Fill(constant(0, np.float32) if value is None else constant(value.numpy()[0]), in_int32(input))
     Trilu: input, k: int = 0, upper: int = 1 -> op("Triu" if upper else "Tril", input, constant(k, np.int64))
     DepthToSpace: input, blocksize: int, mode: str = "DCR" ->
-        nchw(DepthToSpace(nhwc(input), block_size=blocksize, mode=mode, format=1))
+        nchw(DepthToSpace(nhwc(input), block_size=blocksize, mode=mode, format=order()))
     SpaceToDepth: input, blocksize: int, mode: str = "DCR" ->
         if mode != "DCR":
             raise Unsupported(f"has mode {mode}, and SpaceToDepth DCR")
-        nchw(SpaceToDepth(nhwc(input), block_size=blocksize, format=1))
+        nchw(SpaceToDepth(nhwc(input), block_size=blocksize, format=order()))
     TopK: X, K, axis: int = -1, largest: int = 1, sorted: int = 1 ->
         if not largest:
             raise Unsupported("takes the smallest, and TopKFusion the greatest")
@@ -248,20 +248,20 @@ _NETWORKS: Rules = rules(
             raise Unsupported("is not over two dimensions, as Lite's primitive is")
         pads = in_pairs(auto_pad, pads, 2)
         rest = [] if B is None else [B]
-        y = Conv2DFusion(nhwc(X), nhwc(W), *rest, format=1, kernel_size=shape(W)[2:], stride=strides or (1, 1), dilation=dilations or (1, 1), pad_mode=0, pad_list=pads, group=group, in_channel=shape(W)[1] * group, out_channel=shape(W)[0])
+        y = Conv2DFusion(nhwc(X), nhwc(W), *rest, format=order(), kernel_size=shape(W)[2:], stride=strides or (1, 1), dilation=dilations or (1, 1), pad_mode=0, pad_list=pads, group=group, in_channel=shape(W)[1] * group, out_channel=shape(W)[0])
         nchw(y)
     ConvTranspose: X, W, B = None, auto_pad: str = "NOTSET", dilations: Ints = (), group: int = 1, kernel_shape: Ints = (), output_padding: Ints = (), output_shape: Ints = (), pads: Ints = (), strides: Ints = () ->
         if rank(X) != 4 or output_shape:
             raise Unsupported("is not over two dimensions, as Lite's primitive is")
         pads = in_pairs(auto_pad, pads, 2)
         rest = [] if B is None else [B]
-        y = Conv2dTransposeFusion(nhwc(X), nhwc(W), *rest, format=1, kernel_size=shape(W)[2:], stride=strides or (1, 1), dilation=dilations or (1, 1), pad_mode=0, pad_list=pads, group=group, in_channel=shape(W)[0], out_channel=shape(W)[1] * group, output_paddings=output_padding or (0, 0))
+        y = Conv2dTransposeFusion(nhwc(X), nhwc(W), *rest, format=order(), kernel_size=shape(W)[2:], stride=strides or (1, 1), dilation=dilations or (1, 1), pad_mode=0, pad_list=pads, group=group, in_channel=shape(W)[0], out_channel=shape(W)[1] * group, output_paddings=output_padding or (0, 0))
         nchw(y)
     MaxPool("MaxPoolFusion") AveragePool("AvgPoolFusion"); storage_order: primitive, X, auto_pad: str = "NOTSET", ceil_mode: int = 0, count_include_pad: int = 0, dilations: Ints = (), kernel_shape: Ints = (), pads: Ints = (), strides: Ints = () ->
         if rank(X) != 4 or max(dilations or (1,)) > 1 or results() > 1 or (count_include_pad and max(pads or (0,))):
             raise Unsupported("gives places, has dilations, counts its padding, or is not over two dimensions, as Lite's pools are")
         pads = in_pairs(auto_pad, pads, 2)
-        y = op(primitive, nhwc(X), format=1, kernel_size=kernel_shape, strides=strides or (1, 1), pad_mode=0, pad=pads, round_mode=ceil_mode)
+        y = op(primitive, nhwc(X), format=order(), kernel_size=kernel_shape, strides=strides or (1, 1), pad_mode=0, pad=pads, round_mode=ceil_mode)
         nchw(y)
     GlobalMaxPool("MaxPoolFusion") GlobalAveragePool("AvgPoolFusion"): primitive, X ->
         if rank(X) != 4:
@@ -290,7 +290,7 @@ _NETWORKS: Rules = rules(
             raise Unsupported("keeps the aspect ratio of free dimensions, and Lite's Resize that of none")
         if antialias or coordinates not in _COORDINATES or mode == "cubic" and exclude_outside:
             raise Unsupported(f"has coordinate_transformation_mode {coordinates} or antialias {antialias}")
-        y = Resize(nhwc(X), *factors, format=1, method=_METHODS[mode], new_height=size[0], new_width=size[1], coordinate_transform_mode=_COORDINATES[coordinates], cubic_coeff=cubic_coeff_a, nearest_mode=_NEAREST[place])
+        y = Resize(nhwc(X), *factors, format=order(), method=_METHODS[mode], new_height=size[0], new_width=size[1], coordinate_transform_mode=_COORDINATES[coordinates], cubic_coeff=cubic_coeff_a, nearest_mode=_NEAREST[place])
         nchw(y)
     """,
 )
@@ -305,9 +305,15 @@ def _datatype(b: Primitives, to: int) -> ir.DataType:
 
 
 @function
+def _order(b: Primitives) -> int:
+    """The Format of images, NCHW or NHWC."""
+    return 0 if b.mindir else 1
+
+
+@function
 def _whole_pool(b: Primitives, primitive: str, x: ir.Value) -> ir.Value:
     """A pool of the whole image."""
-    whole: dict[str, Any] = {"format": 1, "strides": (1, 1), "pad": (0, 0, 0, 0), "global": True}
+    whole: dict[str, Any] = {"format": _order(b), "strides": (1, 1), "pad": (0, 0, 0, 0), "global": True}
     return b.op(primitive, x, **whole)
 
 

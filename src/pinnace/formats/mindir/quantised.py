@@ -1,4 +1,4 @@
-"""Quantised weights of the `.mindir` files of MindSpore Lite's converter.
+"""Quantised tensors of the `.mindir` files of MindSpore Lite's converter.
 
 A weight has `quant_params`, lists with a number for each channel, and `compression_type` if it is packed. The
 attribute `quant_type` of the nodes that use it tells whether they need the integers or the dequantised
@@ -28,7 +28,24 @@ _LISTS = {
     "numBits": "num_bit_list",
 }
 """The parameters of a channel, and the names of their lists."""
+KIND = "quant_type"
+"""The attribute of a node with its QuantType."""
+RESULT = "quant_param"
+"""The attribute of a node with the parameters of its result, in a tensor without elements."""
 _KINDS = {number: name.replace("_", "") for name, number in number_of("TensorProto.CompressionType").items()}
+
+
+_WRITTEN = {
+    "scale_list": ("doubles", "DOUBLE", 1.0),
+    "zero_point_list": ("ints", "INT32", 0),
+    "var_corr_list": ("floats", "FLOAT", 1.0),
+    "mean_corr_list": ("floats", "FLOAT", 0.0),
+    "num_bit_list": ("ints", "INT32", 8),
+    "min_list": ("doubles", "DOUBLE", 0.0),
+    "max_list": ("doubles", "DOUBLE", 0.0),
+    "narrow_range_list": ("ints", "BOOL", 1),
+}
+"""The lists that MindSpore Lite wants: field and type of a number, and the number where none is given."""
 
 
 class WeightUse(NamedTuple):
@@ -44,7 +61,7 @@ def uses(nodes: list[Node]) -> dict[str, WeightUse]:
     """Return the use of each value that may be a quantised weight."""
     found: dict[str, WeightUse] = {}
     for node in nodes:
-        kind, gathered = node.attributes.get("quant_type"), node.attributes.get("axis")
+        kind, gathered = node.attributes.get(KIND), node.attributes.get("axis")
         for position, name in enumerate(node.inputs):
             before = found.get(name, WeightUse())
             axis = quantised_axis(
@@ -57,6 +74,27 @@ def uses(nodes: list[Node]) -> dict[str, WeightUse]:
             kept = before.axis if kind == 0 else packing.shared_axis(before.axis, axis)
             found[name] = WeightUse(kept, kind in packing.STORAGE_ONLY or before.stored)
     return found
+
+
+def describe(tensor: Proto, meaning: Quantised, bits: int = 8) -> None:
+    """Write what the integers of a tensor, of so many bits, stand for."""
+    proto, count = tensor.quant_params.add(quant_algo_name="linear_quant"), len(meaning.scale)
+    given = {
+        "scale_list": meaning.scale,
+        "zero_point_list": meaning.zero_point,
+        "num_bit_list": [bits] * count,
+    }
+    types = number_of("AttributeProto.AttributeType")
+    for name, (field, kind, default) in _WRITTEN.items():
+        column = proto.attribute.add(name=name, type=types["LIST"])
+        for number in given.get(name, [default] * count):
+            column.values.add(**{field: [number], "type": types[kind]})
+
+
+def of_results(nodes: list[Node]) -> dict[str, Quantised | None]:
+    """Return what the integers of the results of nodes stand for."""
+    found = {node.outputs[0]: node.attributes.get(RESULT) for node in nodes}
+    return {name: meaning for name, meaning in found.items() if isinstance(meaning, Quantised)}
 
 
 def meaning(tensor: Proto, use: WeightUse) -> Quantised | None:

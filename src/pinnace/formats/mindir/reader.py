@@ -147,6 +147,7 @@ class _MindirReader:
         whole = [p for p in graph.parameter if p.quant_params]
         uses = quantised.uses(nodes) if whole else {}
         meanings = {p.name: quantised.meaning(p, uses.get(p.name, quantised.WeightUse())) for p in whole}
+        meanings |= quantised.of_results(nodes) if whole else {}
         return Function(
             name=graph.name,
             inputs=[self._input(i) for i in graph.input],
@@ -247,7 +248,9 @@ class _MindirReader:
         return self._scalar(attribute, kind)
 
     def _type_or_tensor(self, tensor: Proto, name: str) -> Any:
-        """Return a tensor or an element type, which is written as a scalar without a value."""
+        """Return a tensor, an element type, which is a scalar without a value, or a quantisation."""
+        if tensor.quant_params:
+            return quantised.meaning(tensor, quantised.WeightUse())
         if not tensor.dims and not tensor.raw_data and not tensor.HasField("external_data"):
             dtype = DTYPES.get(tensor.data_type)
             if dtype is not None and not any(getattr(tensor, field) for field in _INLINE):

@@ -9,18 +9,33 @@ bytes, the first one at 64, after a number that tells the order of bytes.
 
 from __future__ import annotations
 
+import itertools
 import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, BinaryIO
 
+import numpy as np
 import onnx_ir as ir
 
 from pinnace.formats.messages import Proto
+from pinnace.formats.mindir import quantised
 from pinnace.formats.mindir.reader import DTYPES
 from pinnace.formats.mindir.schema import number_of, written_class
 from pinnace.formats.wire import head
-from pinnace.program import Function, FunctionRef, Input, Literal, Monad, Node, Program, TypeInfo
+from pinnace.ops import structure
+from pinnace.program import (
+    Dialect,
+    Function,
+    FunctionRef,
+    Input,
+    Literal,
+    Monad,
+    Node,
+    Program,
+    Quantised,
+    TypeInfo,
+)
 
 _SPLIT = 1 << 30
 """Bytes of weights from which MindSpore writes them to a file of their own."""
@@ -30,9 +45,12 @@ _KIND = number_of("AttributeProto.AttributeType")
 _NUMBERS = {dtype: number for number, dtype in reversed(DTYPES.items())}
 _GRAPH, _FUNCTION, _PARAMETER, _RAW = 7, 8, 3, 9  # fields of ModelProto, GraphProto and TensorProto
 
+_OF_LITE: Mapping[str, Any] = {"fmk": np.int32(2), "graph_name": "main", "isOptimized": True, "format": 0}
+"""What MindSpore Lite wants to know of a graph: it comes from ONNX, is converted, and its images are NCHW."""
+
 
 def write(program: Program, path: str | os.PathLike[str], split: int = _SPLIT) -> list[Path]:
-    """Write a program in MindSpore's dialect; return its files.
+    """Write a program; return its files.
 
     With more than `split` bytes of weights the path's name gets `_graph` before its suffix, as in MindSpore.
     Raises OSError.
@@ -97,6 +115,8 @@ class _Messages:
             heads: list[tuple[bytes, ir.TensorProtocol | None]] = []
             for name, tensor in function.parameters.items():
                 proto_of = self._parameter(name, tensor)
+                if name in function.quantised:
+                    quantised.describe(proto_of, function.quantised[name], tensor.dtype.bitwidth)
                 if id(tensor) in places:
                     proto_of.external_data.location = location
                     proto_of.external_data.offset = places[id(tensor)]
@@ -115,7 +135,11 @@ class _Messages:
         """Return the message of a function without its parameters."""
         graph = written_class()().graph
         graph.name = function.name
+        for name, value in _OF_LITE.items() if self.program.dialect is Dialect.LITE else ():
+            _literal(graph.attribute.add(name=name), value)
         types: dict[str, list[TypeInfo | None]] = {i.name: [i.type] for i in function.inputs}
+        is_main = function is self.program.main
+        shown = self._shown() if is_main else {}
         for name, literal in function.constants.items():
             if name in self.constants:
                 continue
@@ -123,14 +147,34 @@ class _Messages:
             node = graph.node.add(name=name, op_type="Constant", output=[name])
             _literal(node.attribute.add(name="value"), literal)
         for node in function.nodes:
-            self._node(graph.node.add(), node)
+            self._node(
+                graph.node.add(),
+                node,
+                function.quantised.get(node.outputs[0]),
+                shown.get(node.outputs[0], {}),
+            )
             types[node.outputs[0]] = list(node.types)
-        for port in function.inputs:
-            _input(graph.input.add(name=port.name), port)
-        shown = self.program.output_names if function is self.program.main else ()
+        names = self.program.input_names if is_main else ()
+        for port, name in itertools.zip_longest(function.inputs, names):
+            _input(graph.input.add(name=port.name), port, name or port.name)
+        names = self.program.output_names if is_main else ()
         for place, name in enumerate(function.outputs):
-            self._output(graph.output.add(name=name), types.get(name, []), shown if place == 0 else ())
+            self._output(graph.output.add(name=name), types.get(name, []), names if place == 0 else ())
         return graph
+
+    def _shown(self) -> dict[str, dict[int, str]]:
+        """Return the names of the model's results, by the node that gives them and the place in its own."""
+        main, found = self.program.main, dict[str, dict[int, str]]()
+        made = {node.outputs[0]: node for node in main.nodes}
+        whole = made.get(main.outputs[0])
+        values = whole.inputs if whole is not None and whole.primitive == structure.TUPLE else main.outputs
+        for value, name in zip(values, self.program.output_names, strict=False):
+            item, place = made.get(value), 0
+            if item is not None and item.primitive == structure.ITEM:
+                value, index = item.inputs
+                place = int(str(main.constants[index]))
+            found.setdefault(value, {})[place] = name
+        return found
 
     def _output(self, port: Proto, types: list[TypeInfo | None], shown: Any) -> None:
         if len(types) == 1 and types[0] is not None:
@@ -139,7 +183,7 @@ class _Messages:
         port.denotation = "Tuple"
         _declare(port.attr_info, types, shown)
 
-    def _node(self, proto: Proto, node: Node) -> None:
+    def _node(self, proto: Proto, node: Node, meaning: Quantised | None, shown: Mapping[int, str]) -> None:
         proto.name = node.outputs[0]
         proto.output.append(node.outputs[0])
         # MindSpore Lite tells nodes apart by this name.
@@ -149,18 +193,27 @@ class _Messages:
             proto.op_type = f"REF::{node.inputs[0]}"
             proto.input.extend(node.inputs[1:])
         else:
-            proto.op_type = f"REF::{self._primitive(node).name}"
+            proto.op_type = f"REF::{self._primitive(node.primitive, self._attributes(node, meaning)).name}"
             proto.input.extend(node.inputs)
         if node.types and None not in list(node.types):
-            _declare(proto.attribute.add(name="shape"), node.types)
+            names = [shown.get(place, "") for place in range(len(node.types))]
+            _declare(proto.attribute.add(name="shape"), node.types, names)
 
-    def _primitive(self, node: Node) -> Proto:
-        """Return the entry of a node's primitive and attributes; equal ones are one."""
-        known = (node.primitive, repr(sorted(node.attributes.items())))
+    def _attributes(self, node: Node, meaning: Quantised | None) -> Mapping[str, Any]:
+        """Return the attributes of a node, with those that MindSpore Lite has of quantisation."""
+        if self.program.dialect is Dialect.MINDSPORE:
+            return node.attributes
+        own: dict[str, Any] = {quantised.KIND: np.int32(node.attributes.get("quantType", 0))}
+        own |= {} if meaning is None else {quantised.RESULT: meaning}
+        return {name: value for name, value in node.attributes.items() if name != "quantType"} | own
+
+    def _primitive(self, op_type: str, attributes: Mapping[str, Any]) -> Proto:
+        """Return the entry of a primitive with attributes; equal ones are one."""
+        known = (op_type, repr(sorted(attributes.items())))
         if known not in self.primitives:
-            name = f"{node.primitive}:{len(self.primitives)}"
-            proto = written_class()().primitives.add(name=name, op_type=node.primitive)
-            for name, value in node.attributes.items():
+            name = f"{op_type}:{len(self.primitives)}"
+            proto = written_class()().primitives.add(name=name, op_type=op_type)
+            for name, value in attributes.items():
                 _literal(proto.attribute.add(name=name), value)
             self.primitives[known] = proto
         return self.primitives[known]
@@ -180,9 +233,9 @@ def _write_graph(
             tensor.tofile(file)  # type: ignore[attr-defined]
 
 
-def _input(port: Proto, given: Input) -> None:
+def _input(port: Proto, given: Input, shown: str) -> None:
     if given.type is not None:
-        _describe(port.tensor.add(name=given.name), given.type)
+        _describe(port.tensor.add(name=shown), given.type)
 
 
 def _describe(tensor: Proto, declared: TypeInfo) -> None:
@@ -214,6 +267,9 @@ def _literal(attribute: Proto, value: Literal, inside: bool = False) -> None:
         case bool() | int():
             attribute.type = _KIND["BOOL" if isinstance(value, bool) else "INT64"]
             _put(attribute, "i", "ints", int(value), inside)
+        case np.signedinteger():
+            attribute.type = _KIND["INT32"]
+            attribute.i = int(value)
         case float():
             attribute.type = _KIND["FLOAT"]
             _put(attribute, "f", "floats", value, inside)
@@ -221,6 +277,9 @@ def _literal(attribute: Proto, value: Literal, inside: bool = False) -> None:
             text = value if isinstance(value, str) else f"REF::{value.name}"
             attribute.type = _KIND["STRING"]
             _put(attribute, "s", "strings", text.encode(), inside)
+        case Quantised():
+            attribute.type = _KIND["TENSORS"]
+            quantised.describe(attribute.tensors.add(name=attribute.name), value)
         case tuple():
             attribute.type = _KIND["TUPLE"]
             for item in value:
