@@ -1,5 +1,6 @@
 """`pinnace tune`: two engines whose speed is known, one 20 times as slow, by a clock of the tests."""
 
+import re
 import warnings
 
 import numpy as np
@@ -22,6 +23,7 @@ from pinnace.errors import (
 )
 from pinnace.options.settings import Settings
 from pinnace.options.target import Target
+from pinnace.quantising.form import Form
 
 SLOW, FAST = 0.02, 0.001  # seconds of a prediction
 FP32, FP16 = "enforce_fp32", "preferred_fp16"
@@ -380,6 +382,33 @@ def test_fewer_bits_within_an_error_are_used_until_they_are_forgotten(pinnace, f
     assert form_of(product, precision_mode=FP32) == ""  # who sets it gets it
     assert "1 tuning(s) forgotten" in pinnace("tune", "--forget", product).out
     assert form_of(product) == ""
+
+
+class Mixing(Fake):
+    """An engine that takes as long as the form of each operator does."""
+
+    def _built(self, executable, target):
+        built = super()._built(executable, target)
+        if target.form:
+            form = Form.of(target.form)
+            share, rest = {"held8": 0.3, "weights16": 0.6}, 0.6 if form.rest else 1.0
+            built.seconds = SLOW * (form.share * share.get(form.method, 2.0) + (1 - form.share) * rest)
+        return built
+
+
+def test_operators_that_err_too_much_in_8_bits_get_16(pinnace, fakes, tmp_path):
+    fakes["openvino"] = Mixing("openvino", SLOW)
+    random = np.random.default_rng(2)
+    nodes = [helper.make_node("MatMul", [f"x{i}", f"w{i}"], [f"x{i + 1}"]) for i in range(6)]
+    ports = [helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, [2, 64]) for name in ("x0", "x6")]
+    weights = [random.normal(size=(64, 64)).astype(np.float32) for _ in nodes]
+    held = [numpy_helper.from_array(weight, f"w{i}") for i, weight in enumerate(weights)]
+    graph = helper.make_graph(nodes, "g", ports[:1], ports[1:], held)
+    opsets = [helper.make_opsetid("", 17)]
+    onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=8), tmp_path / "six.onnx")
+    found = pinnace("tune", tmp_path / "six.onnx", "--max-error", 0.01, *ONE, "--json").json
+    (wins,) = [row["form"] for row in found["ways"] if row["wins"] and row["form"]]
+    assert re.fullmatch(r"weights of 8 bits, \d+% of the operators, else weights of 16 bits", wins)
 
 
 def test_no_form_is_within_an_error_of_nothing(pinnace, fakes, product):

@@ -127,6 +127,27 @@ def test_weights_of_sixteen_bits_err_by_their_rounding(products):
     assert 0 < error(ours, outputs(products, PRODUCTS)) < 2e-3  # a float16 has 11 bits; sums are in float32
 
 
+def in_bytes(weight):
+    """A weight [inner, columns] rounded to 255 steps between the ends of each 32 rows, or of all."""
+    inner, columns = weight.shape
+    blocks = weight.reshape(-1, inner if inner % 32 else 32, columns)
+    steps = np.abs(blocks).max(axis=1, keepdims=True) / 127
+    return (np.rint(blocks / steps) * steps).reshape(weight.shape)
+
+
+@pytest.mark.parametrize("kept", ["h", "y"])
+def test_openvino_holds_weights_in_bytes_and_others_in_halves_and_rounds_no_inputs(products, kept):
+    pytest.importorskip("openvino")
+    a, b, bias = map(numpy_helper.to_array, onnx.load(products).graph.initializer)
+    first, second = (
+        (w.astype(np.float16) if name == kept else in_bytes(w)) for name, w in (("h", a), ("y", b.T))
+    )
+    wanted = np.maximum(PRODUCTS["x"] @ first, 0) @ second + bias
+    ours = in_form(products, Form("held8", (kept,), rest="weights16"), PRODUCTS, provider="openvino")
+    # Sums in other orders; inputs rounded to bytes would be 5e-3 away, either weight in float32 1e-4.
+    assert error(ours, wanted) < 2e-6
+
+
 def test_dynamic_integers_are_as_close_as_those_of_onnxruntimes_quantiser(products, tmp_path):
     from onnxruntime.quantization import quantize_dynamic
 
@@ -196,9 +217,14 @@ def test_a_file_of_an_old_operator_set_has_no_integers(tmp_path):
 
 def test_the_text_of_a_form_gives_it_back():
     form = Form("int8", ("a", "b"), {"x": (-1.5, 2.0)}, 0.25)
+    mixed = Form("held8", ("a",), rest="weights16")
+    assert Form.of(mixed.text) == mixed
     assert Form.of(form.text) == form
     assert str(form) == "8 bits, calibrated, 25% of the operators"
     assert str(Form("weights8")) == "weights of 8 bits"
+    assert str(Form("held8", share=0.5, rest="weights16")) == (
+        "weights of 8 bits, 50% of the operators, else weights of 16 bits"
+    )
 
 
 def test_a_form_that_does_not_build_leaves_the_model_as_it_is(products):

@@ -1,7 +1,8 @@
 """Search for the fastest forms with fewer bits whose outputs stay within an error.
 
 Each method is tried on the whole model first. One that is faster and errs too much is mixed: the error of
-each group of operators alone says which to leave as they are. Errors of groups add as squares.
+each group of operators alone says which to leave as they are, or in the fastest form of the engine within the
+error. Errors of groups add as squares.
 """
 
 from __future__ import annotations
@@ -40,12 +41,13 @@ _METHODS = (
     ("weights8", "onnxruntime", _FP32),
     ("weights4", "onnxruntime", _FP32),
     ("weights16", "openvino", _FP32),
+    ("held8", "openvino", _FP32),
 )
 _GROUPS, _PARTS = 8, 4
 _FASTER = 0.95
 """Time over that of float32 from which a form is worth its error."""
 _HOPE = 1.1
-"""Expected time over that of the best form up to which another one is mixed."""
+"""Time over that of the best form up to which another one is mixed, by its expected time, and kept."""
 _RUNS, _LEAST = 5, 0.1  # runs and seconds of one measurement
 _MARGIN = 0.9  # sums of errors are estimates
 
@@ -78,7 +80,7 @@ class Search:
         self._least = min((one.ms for one in whole if one is not None), default=math.inf)
 
     def found(self) -> Iterator[Tried]:
-        """Return forms within the error, each faster than the ones before."""
+        """Return forms within the error that may be the fastest."""
         tried = [one for one in map(self._tried, self._ways()) if one is not None]
         within = [one for one in tried if one.closeness.error <= self._bound]
         fastest = min(within, key=lambda one: one.ms, default=None)
@@ -86,29 +88,37 @@ class Search:
         if fastest is not None and fastest.ms < best:
             best = fastest.ms
             yield fastest
-        for one, base in self._worth_mixing(tried, best):
-            mixed = self._mixed(one.way, base)
-            if mixed is not None and mixed.ms < best:
-                best = mixed.ms
+        for way, base in self._worth_mixing(tried, best):
+            mixed = self._mixed(way, base)
+            if mixed is not None and mixed.ms < _HOPE * best:
+                best = min(mixed.ms, best)
                 yield mixed
 
-    def _worth_mixing(self, tried: Sequence[Tried], best: float) -> list[tuple[Tried, float]]:
-        """Return what may beat `best` if a part of it is left as it is, the most promising first.
+    def _worth_mixing(self, tried: Sequence[Tried], best: float) -> list[tuple[Configuration, float]]:
+        """Return what may beat `best` if a part of it has another form, the most promising first.
 
-        With each comes the error of what is left.
+        With each comes the error if all of it had that form.
         """
-        promising: dict[str, tuple[float, Tried, float]] = {}
+        promising: dict[str, tuple[float, Configuration, float]] = {}
         for one in tried:
-            base = next((other for other in tried if _is_base(other.way, one.way)), None)
+            base, form = self._base(one, tried), Form.of(one.way.form)
             ms, error = (self._least, 0.0) if base is None else (base.ms, base.closeness.error)
             part = min(1.0, self._bound / max(one.closeness.error, self._bound))
             expected = part * one.ms + (1 - part) * ms
-            method = Form.of(one.way.form).method
             if part < 1 and error < self._bound and expected < _HOPE * best:
-                promising[method] = min(
-                    promising.get(method, (math.inf, one, 0.0)), (expected, one, error), key=lambda x: x[0]
-                )
-        return [(one, error) for _, one, error in sorted(promising.values(), key=lambda x: x[0])]
+                rest = "" if base is None else Form.of(base.way.form).method
+                way = replace(one.way, form=replace(form, rest=rest).text)
+                found = promising.get(form.method, (math.inf, way, 0.0))
+                promising[form.method] = min(found, (expected, way, error), key=lambda x: x[0])
+        return [(way, error) for _, way, error in sorted(promising.values(), key=lambda x: x[0])]
+
+    def _base(self, of: Tried, tried: Sequence[Tried]) -> Tried | None:
+        """Return the form of what is left where `of` is mixed; None for float32."""
+        others = [one for one in tried if _can_be_rest(one.way, of.way)]
+        if of.way.precision == _FP32:
+            fits = [one for one in others if one.closeness.error < self._bound and one.ms < self._least]
+            return min(fits, key=lambda one: one.ms, default=None)
+        return others[0] if others else None
 
     def _ways(self) -> Iterator[Configuration]:
         """Return the methods that change the model, with the engines that are installed."""
@@ -209,12 +219,10 @@ def _split(groups: Sequence[Sequence[str]], count: int) -> list[list[str]]:
     return [list(part) for group in groups for part in np.array_split(group, min(count, len(group)))]
 
 
-def _is_base(way: Configuration, of: Configuration) -> bool:
-    """Return True if `way` is what `of` is where it changes nothing."""
-    return (
-        way.precision == of.precision == _FP16
-        and Form.of(way.form).method == "bits16" != Form.of(of.form).method
-    )
+def _can_be_rest(way: Configuration, of: Configuration) -> bool:
+    """Return True if what `of` leaves can be as `way` is."""
+    same = (way.provider, way.precision) == (of.provider, of.precision)
+    return same and Form.of(way.form).method != Form.of(of.form).method != "bits16"
 
 
 def _changing(way: Configuration, names: Sequence[str], all_names: Sequence[str]) -> Configuration:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 def forms_within(
     subject: Subject, samples: Sequence[Sequence[Array]], bound: float, threads: int, seconds: float
 ) -> list[Tried]:
-    """Return the forms within a relative error that are faster than float32, the fastest last."""
+    """Return the forms within a relative error that are faster than float32."""
     from pinnace.bench.rounding import Search
     from pinnace.cli.console import note
 

@@ -18,6 +18,7 @@ from pinnace.quantising.operators import Operator, candidates, keep_wide
 _REWRITES: dict[str, Callable[[Operator, Form], None]] = {
     "weights16": weights.halve,
     "weights8": weights.in_blocks,
+    "held8": weights.hold_in_blocks,
     "weights4": weights.in_blocks,
     "dynamic8": integers.dynamic,
     "int8": integers.static,
@@ -25,7 +26,7 @@ _REWRITES: dict[str, Callable[[Operator, Form], None]] = {
 
 
 def apply(model: ir.Model, form: Form) -> None:
-    """Rewrite a graph into a form. What the form keeps, and what it has no means for, stays as it is."""
+    """Rewrite a graph into a form. What it has no means for stays as it is."""
     kept = set(form.kept)
     for operator in candidates(model, form.method):
         rewrite = _REWRITES.get(form.method)
@@ -37,6 +38,8 @@ def apply(model: ir.Model, form: Form) -> None:
     model.opset_imports.setdefault("com.microsoft", 1)
     if form.method == "weights16":
         model.meta[HALVED] = True
+    if form.rest:
+        apply(model, Form(form.rest, ranges=form.ranges))
 
 
 def hold(model: ir.Model, form: Form, roundings: Mapping[str, integers.Rounding]) -> None:

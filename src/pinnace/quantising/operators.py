@@ -24,6 +24,7 @@ _TAKES = {
     "bits16": _WEIGHTED,
     "weights16": ("MatMul", "Gemm"),
     "weights8": ("MatMul", "Gemm"),
+    "held8": ("MatMul", "Gemm"),
     "weights4": ("MatMul", "Gemm"),
     "dynamic8": ("MatMul", "Gemm"),
     "int8": _WEIGHTED,
@@ -31,7 +32,7 @@ _TAKES = {
 }
 """The operators with weights that each method changes."""
 
-_SINCE = {"dynamic8": 11, "int8": 13}
+_SINCE = {"held8": 7, "dynamic8": 11, "int8": 13}
 """The first ONNX operator set that has the operators that a method writes."""
 
 

@@ -10,6 +10,7 @@ import onnx_ir as ir
 from onnxruntime.capi._pybind_state import quantize_matmul_4bits, quantize_matmul_8bits
 
 from pinnace.quantising.form import Form
+from pinnace.quantising.integers import rounded
 from pinnace.quantising.operators import Operator, matrix
 from pinnace.quantising.writing import Site
 
@@ -28,9 +29,26 @@ def halve(operator: Operator, form: Form) -> None:
     if np.abs(weight).max(initial=0.0) > _MOST_HALF:
         return
     place = Site(operator)
-    half = place.constant(np.ascontiguousarray(weight.T.astype(np.float16)))
-    wide = place.op("Cast", half, to=ir.DataType.FLOAT.value)
-    turned = place.op("Transpose", wide, perm=[1, 0])  # OpenVINO reads weights in this order
+    half = place.constant(weight.T.astype(np.float16))
+    _multiply(place, operator, place.op("Cast", half, to=ir.DataType.FLOAT.value))
+
+
+def hold_in_blocks(operator: Operator, form: Form) -> None:
+    """Hold a weight in blocks of integers with a scale; it is float32 again where it is used."""
+    weight = matrix(operator.node).T
+    columns, rows = weight.shape
+    block = rows if rows % _BLOCK else _BLOCK
+    whole, scales = rounded(weight.reshape(-1, block), 0)
+    place = Site(operator)
+    parts = whole.reshape(columns, -1, block), scales.reshape(columns, -1, 1)
+    wide = place.op("Cast", place.constant(parts[0]), to=ir.DataType.FLOAT.value)
+    scaled = place.op("Mul", wide, place.constant(parts[1]))
+    _multiply(place, operator, place.op("Reshape", scaled, place.constant(np.array([columns, rows]))))
+
+
+def _multiply(place: Site, operator: Operator, weight: ir.Value) -> None:
+    """Write a product with a weight in the order in which OpenVINO reads and widens it."""
+    turned = place.op("Transpose", weight, perm=[1, 0])
     place.finish(place.op("MatMul", operator.node.inputs[0], turned))
 
 

@@ -26,7 +26,10 @@ def keep_halves(model: ov.Model) -> None:
     from pinnace.engines.openvino.marks import kept_compressed
 
     for node in model.get_ops():
-        if node.get_type_name() == "Convert" and node.input_value(0).get_node().get_type_name() == "Constant":
+        read = node.input_value(0) if node.get_type_name() == "Convert" else None
+        if read is None or read.get_element_type() != ov.Type.f16:
+            continue
+        if read.get_node().get_type_name() == "Constant":
             kept_compressed(node)
     info = VariableInfo()
     info.data_shape, info.data_type = ov.PartialShape([1, 1, 1, 16]), ov.Type.f32

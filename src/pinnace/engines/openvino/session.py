@@ -53,6 +53,7 @@ def properties(target: Target) -> dict[str, int | str]:
         "INFERENCE_PRECISION_HINT": sixteen_bit() if target.precision == "preferred_fp16" else "f32",
         "ENABLE_CPU_PINNING": False,
         "PERF_COUNT": target.profile,
+        "DYNAMIC_QUANTIZATION_GROUP_SIZE": 0,  # inputs are not rounded where weights have 8 bits
     }
 
 
