@@ -77,14 +77,14 @@ def _row(path: Path, folder: Path, options: argparse.Namespace) -> str:
             files[suffix] = file
         except mslite.PinnaceError as error:
             reasons[suffix] = " ".join(str(error).splitlines()[1:2]) or str(error)
-    runs = {suffix: _prepared(file, kind, inputs, options.threads) for suffix, (file, kind) in {
+    runs = {suffix: prepared(file, kind, inputs, options.threads) for suffix, (file, kind) in {
         ".onnx": (path, mslite.ModelType.ONNX), **{s: (f, _KINDS[s]) for s, f in files.items()}
     }.items()}  # fmt: skip
     errors = {suffix: f"{_error(run(), expected):.1e}" for suffix, run in runs.items()}
     times: dict[str, list[float]] = {suffix: [] for suffix in runs}
     for _ in range(options.rounds):
         for suffix, run in runs.items():
-            times[suffix].append(_time(run))
+            times[suffix].append(time_of(run))
     plain = times[".onnx"]
     ratios = {
         s: f"{statistics.median(t / p for t, p in zip(ts, plain, strict=True)):.3f}"
@@ -114,7 +114,7 @@ def _inputs(
     return made
 
 
-def _prepared(
+def prepared(
     file: Path, kind: mslite.ModelType, inputs: list[np.ndarray], threads: int
 ) -> Callable[[], list[np.ndarray]]:
     context = mslite.Context()
@@ -135,7 +135,7 @@ def _error(given: list[np.ndarray], expected: list[np.ndarray]) -> float:
     return max(float(np.abs(y - w).max() / max(np.abs(w).max(), 1e-12)) for y, w in pairs)
 
 
-def _time(run: Callable[[], object]) -> float:
+def time_of(run: Callable[[], object]) -> float:
     """Seconds of one run."""
     count, begin = 0, time.perf_counter()
     while time.perf_counter() < begin + _BLOCK:
