@@ -5,8 +5,9 @@ never use. Measured (`python -m benchmarks opening`): 0.4 s and 30 MB for every 
 much as onnxruntime itself. So onnx-ir is imported with a substitute that loads the real sympy on first use.
 
 `import onnx` also imports its checker, parser and helpers, and asks importlib.metadata for its version, for
-which Python imports its package email: 15 ms. So the package `onnx` has its messages and the submodules that
-are used; its own code runs when somebody asks for anything else.
+which Python imports its package email: 15 ms. `import onnx_ir` imports what reads and writes files: 6 ms. So
+the packages have their submodules and the names of those that are used (`_NAMES`); their own code runs when
+somebody asks for anything else.
 """
 
 from __future__ import annotations
@@ -25,11 +26,18 @@ _ON_USE = frozenset(
         *("calendar", "concurrent.futures", "packaging", "packaging.version", "shutil", "tempfile", "uuid"),
         *("google.protobuf.internal.python_message", "google.protobuf.json_format"),
         "google.protobuf.text_format",
-        *("onnx", "onnx.compose", "onnx.gen_proto", "onnx.parser", "onnx.printer", "onnx.utils"),
-        *("onnx.version_converter", "onnx_ir.passes", "onnx_ir.schemas", "onnx_ir.tape"),
+        *("onnx", "onnx.compose", "onnx.external_data_helper", "onnx.gen_proto", "onnx.parser"),
+        *("onnx.printer", "onnx.utils", "onnx.version_converter"),
+        *("onnx_ir", "onnx_ir._multi_device"),
     )
 )
 """Modules that onnx and onnx-ir import and models do not use; they are loaded when somebody uses them."""
+
+_NAMES = {
+    "onnx": ("onnx_ml_pb2",),
+    "onnx_ir": ("_core", "_enums", "_protocols", "serde", "_convenience._constructors"),
+}
+"""The submodules of packages whose names the packages have before their own code runs."""
 
 _lock = threading.RLock()
 
@@ -69,17 +77,20 @@ class _OnUse(ModuleType):
         return self.__getattribute__(name)
 
 
-class _Onnx(_OnUse):
-    """The package onnx, with its messages and submodules before its own code runs."""
+class _Package(_OnUse):
+    """A package with its submodules, and the names of some, before its own code runs."""
+
+    DEBUG = False  # of onnx-ir
 
     def __getattr__(self, name: str) -> Any:
         if not name.startswith("__"):
-            messages = vars(importlib.import_module("onnx.onnx_ml_pb2"))
-            if name in messages:
-                self.__dict__[name] = messages[name]
-                return messages[name]
             with suppress(ModuleNotFoundError):
-                return importlib.import_module(f"onnx.{name}")
+                return importlib.import_module(f"{self.__name__}.{name}")
+            for module in _NAMES[self.__name__]:
+                names = vars(importlib.import_module(f"{self.__name__}.{module}"))
+                if name in names:
+                    self.__dict__[name] = names[name]
+                    return names[name]
         return super().__getattr__(name)
 
 
@@ -88,7 +99,7 @@ class _OnUseLoader:
 
     def create_module(self, spec: ModuleSpec) -> ModuleType:
         """Create a module without its content."""
-        return (_Onnx if spec.name == "onnx" else _OnUse)(spec.name)
+        return (_Package if spec.name in _NAMES else _OnUse)(spec.name)
 
     def exec_module(self, module: ModuleType) -> None:
         """Give the module its real loader."""
@@ -140,7 +151,7 @@ class _SympyFinder(_Finder):
         """Import onnx-ir, which uses the substitute as sympy."""
         assert isinstance(module, _StandIn)
         try:
-            importlib.import_module("onnx_ir")
+            importlib.import_module("onnx_ir.serde")  # with all that imports sympy
         except Exception:
             # This onnx-ir needs more of sympy during its import: import it with the real one.
             for name in [n for n in sys.modules if n.partition(".")[0] == "onnx_ir"]:

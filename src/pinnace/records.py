@@ -1,9 +1,9 @@
-"""Dataclasses that take a third of the time to define.
+"""Dataclasses that take a tenth of the time to define.
 
 `dataclasses.dataclass(frozen=True)` compiles six functions for a class, 0.6 ms with Python 3.11, and a
-process that opens a model defines 40 such classes. Here only `__init__` is compiled, and classes share the
-rest. Type checkers see the original, and refuse to assign to fields of frozen classes; at run time nothing
-does.
+process that opens a model defines 40 such classes, of which it uses half. Here only `__init__` is
+compiled, for the first instance, and classes share the rest. Type checkers see the original, and refuse to
+assign to fields of frozen classes; at run time nothing does.
 """
 
 from __future__ import annotations
@@ -28,9 +28,40 @@ else:
             for name, method in shared.items():
                 if name not in cls.__dict__:
                     setattr(cls, name, method)
-            return dataclasses.dataclass(cls, eq=False, repr=False, **others)
+            cls.__doc__ = cls.__doc__ or cls.__name__  # dataclasses would make one, in 1 ms
+            made: Any = dataclasses.dataclass(cls, init=False, eq=False, repr=False, **others)
+
+            def first(self: object, *args: object, **kwargs: object) -> None:
+                made.__init__ = _initialiser(made)
+                made.__init__(self, *args, **kwargs)
+
+            made.__init__ = first
+            return made
 
         return define
+
+
+def _initialiser(cls: type) -> Callable[..., None]:
+    """Compile `__init__` as dataclasses does, which takes three times as long."""
+    scope: dict[str, Any] = {"made_": object()}
+    parameters, lines = ["self"], ["pass"]
+    for field in sorted(dataclasses.fields(cls), key=lambda field: field.kw_only is True):
+        name, value = field.name, field.name
+        parameters += ["*"] if field.kw_only and "*" not in parameters else []
+        if field.default_factory is not dataclasses.MISSING:
+            scope[f"made_{name}"], default = field.default_factory, "=made_"
+            value = f"made_{name}() if {name} is made_ else {name}"
+        elif field.default is not dataclasses.MISSING:
+            scope[f"made_{name}"], default = field.default, f"=made_{name}"
+        else:
+            default = ""
+        parameters.append(name + default)
+        lines.append(f"self.{name} = {value}")
+    if hasattr(cls, "__post_init__"):
+        lines.append("self.__post_init__()")
+    exec(f"def __init__({', '.join(parameters)}):\n {'; '.join(lines)}", scope)
+    made: Callable[..., None] = scope["__init__"]
+    return made
 
 
 def _values(record: Any) -> tuple[object, ...]:

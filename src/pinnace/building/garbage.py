@@ -7,7 +7,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-_RARER = 50
+_RARER = 200
 _counting = threading.RLock()
 _builds: list[tuple[int, ...]] = []
 """Collector thresholds at the start of each running build; the first are those of the process."""
@@ -32,3 +32,10 @@ def rare_garbage_collection() -> Iterator[None]:
             _builds.pop()
             if not _builds:
                 gc.set_threshold(*first)
+
+
+def forget_imported() -> None:
+    """Keep the next collections from looking at what was just imported, which lives on: 5 ms of a start."""
+    if not gc.get_freeze_count():  # else the process has frozen objects, which would thaw
+        gc.freeze()
+        gc.unfreeze()

@@ -65,6 +65,7 @@ class Origin:
     the settings name, else it is None, and `facts` are those for `Model.get_model_info`.
     """
 
+    @rare_garbage_collection()
     def __init__(
         self,
         model: str | os.PathLike[str] | Buffer,
@@ -161,6 +162,7 @@ class Origin:
         other._store, other._entry, other._sharing = None, None, Sharing()
         return other.build()
 
+    @rare_garbage_collection()
     def build(self) -> Executable:
         """Compile the model, or load it from the cache; see `build`.
 
@@ -254,8 +256,7 @@ class Origin:
 
     def _build_somewhere(self) -> Executable:
         if self._open:
-            with rare_garbage_collection():
-                self._recipe, why = self._chooser.chosen(self._recipe)
+            self._recipe, why = self._chooser.chosen(self._recipe)
             self._why = "; ".join(filter(None, (self._why, why)))
             self._open, self._may_fail = False, not _is_onnxruntime(self._recipe.engine)
         try:
@@ -285,9 +286,8 @@ class Origin:
             return executable
 
     def _build(self) -> Executable:
-        with rare_garbage_collection():
-            made = self._made()
-            self._recipe.held.clear()
+        made = self._made()
+        self._recipe.held.clear()
         if is_whole(made):
             warn_of_ranks(self._recipe, self._settings)
             return made

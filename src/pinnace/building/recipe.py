@@ -8,6 +8,7 @@ from dataclasses import field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pinnace.building.garbage import forget_imported
 from pinnace.building.stages import Stages
 from pinnace.deferred import import_onnx_ir
 from pinnace.errors import NotSupportedError, warn
@@ -66,6 +67,8 @@ class Recipe:
             import_onnx_ir()
             from pinnace import formats
             from pinnace.compiler.graph import compilable, shapes_of
+
+            forget_imported()
 
         source, target = self.source, self.target
         folder = None if source.folder is None else str(source.folder)

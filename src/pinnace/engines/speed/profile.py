@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import field
 from functools import cache
@@ -122,7 +123,10 @@ def rate(rates: Rates, kind: str, size: Sequence[float] = ()) -> float:
 
 
 def _seconds(works: Sequence[NodeWork], rates: Rates) -> float:
-    total = sum(rate(rates, work.kind, work.size) * work.amount for work in works)
+    amounts: dict[tuple[str, tuple[float, ...]], float] = defaultdict(float)  # many layers are alike
+    for work in works:
+        amounts[work.kind, work.size] += work.amount
+    total = sum(rate(rates, *sort) * amount for sort, amount in amounts.items())
     return PICO * (total + len(works) * rate(rates, "node"))
 
 
