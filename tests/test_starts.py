@@ -31,7 +31,8 @@ KEPT = NEVER | {
     *("pinnace.compiler", "pinnace.engines.speed", "pinnace.engines.onnxruntime.compiling", "pinnace.ops"),
 }
 FIRST = NEVER | {
-    *("calendar", "onnx", "onnx.helper", "onnx_ir.tape", "pinnace.distributed", "pinnace.ops.table"),
+    *("calendar", "onnx", "onnx.checker", "onnx.helper", "onnx_ir", "onnx_ir.external_data"),
+    *("onnx_ir._multi_device", "onnx_ir.tape", "pinnace.distributed", "pinnace.ops.table"),
 }
 LOWERED = FIRST - {"pinnace.ops.table"} | {"pinnace.ops.boxes", "pinnace.ops.lite_detect"}
 IMPORT = KEPT | {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,6 +12,8 @@ _RARER = 200
 _counting = threading.RLock()
 _builds: list[tuple[int, ...]] = []
 """Collector thresholds at the start of each running build; the first are those of the process."""
+_imported = [0]
+"""The number of modules when they were last forgotten."""
 
 
 @contextmanager
@@ -35,7 +38,13 @@ def rare_garbage_collection() -> Iterator[None]:
 
 
 def forget_imported() -> None:
-    """Keep the next collections from looking at what was just imported, which lives on: 5 ms of a start."""
-    if not gc.get_freeze_count():  # else the process has frozen objects, which would thaw
+    """Keep the next collections from looking at what was just imported, which lives on: 10 ms of a start.
+
+    All objects become the oldest, as if they had survived collections: garbage of before stays until the next
+    full one. So later builds, which import nothing more, leave it to the collector.
+    """
+    count = len(sys.modules)
+    if count > _imported[0] and not gc.get_freeze_count():  # else what the process has frozen would thaw
         gc.freeze()
         gc.unfreeze()
+    _imported[0] = count

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, cast
 
 from pinnace.building.cached import Contents, Tunings, entry_of, found_entry
 from pinnace.building.choosing import Chooser, is_open
-from pinnace.building.garbage import rare_garbage_collection
+from pinnace.building.garbage import forget_imported, rare_garbage_collection
 from pinnace.building.lending import Sharing
 from pinnace.building.opening import source_of
 from pinnace.building.ranks import is_whole, joined, warn_of_ranks
@@ -99,6 +99,7 @@ class Origin:
         if target.device != "cpu" or target.profile:
             self._store = None
         engine = engines.choose(target, source.name)
+        forget_imported()
         self._recipe = Recipe(
             source, kind, engine, target, settings.precision_plan, settings.variable_weights
         )
