@@ -163,7 +163,7 @@ _STRANGE = (
     ("gridsample", "not finite", "C++ does not define the places of what is not finite"),
     ("adaptiveavgpool", "not finite", "a share of 0 of infinity is NaN, and to follow would slow all networks (docs/limits.md)"),
     ("swish|gelu|logsigmoid|igamma|a(rc)?tan2", "not finite", "it is computed by another formula (docs/limits.md)"),
-    ("celu|selu|copysign|trunc|a(rc)?tan2|logsigmoid", "-0", "onnxruntime's kernels lose the sign of a zero (docs/limits.md)"),
+    ("celu|selu|copysign|trunc|a(rc)?tan2|logsigmoid|expm1|log1p", "-0", "onnxruntime's kernels lose the sign of a zero (docs/limits.md)"),
     ("softmax|softmin|logcumsumexp", "not finite", "MindSpore's exponential drops NaN, and begins anew after infinity"),
     (_DIVIDES.pattern, "nan, -0", "MindSpore's NaN / 0 is -inf, and its 1 / -0 is inf (docs/limits.md)"),
     ("mod|cov|corr|remainder|%|pow", "not finite", "MindSpore divides by what is infinite in another way than fmod"),
