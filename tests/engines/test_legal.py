@@ -56,6 +56,15 @@ def test_float64_as_bare_onnxruntime_computes_it(run_model, operator, opset):
         np.testing.assert_allclose(y, expected, rtol=1e-14, atol=1e-16)  # some steps of float64
 
 
+def test_an_operand_of_a_type_that_a_function_hides(run_model):
+    text = """<ir_version: 10, opset_import: ["": 16, "local": 1]>
+    g (int64[2,3] x, int64 slope) => (int64[2,3] y) { a = local.F(x) y = PRelu(a, slope) }
+    <domain: "local", opset_import: ["": 16]> F (x) => (y) { y = Neg(x) }"""
+    x = np.array([[-4, 0, 3], [7, -1, 2]])
+    (y,) = run_model(onnx.parser.parse_model(text).SerializeToString(), [x, np.array(2)])
+    np.testing.assert_array_equal(y, [[4, 0, -6], [-14, 1, -4]])
+
+
 def test_integers_within_a_branch(run_model):
     graph = """g (bool c, int64[3] x) => (int64[3] y) {
         d = Identity(x)

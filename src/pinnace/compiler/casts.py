@@ -20,10 +20,13 @@ def compute_in(
     cast: dict[ir.Value, ir.Value] = {}
     own: dict[str, ir.DataType] = {}
     for place, (x, variable) in enumerate(zip(node.inputs, inputs, strict=True)):
-        dtype = x.type.dtype if x is not None and isinstance(x.type, ir.TensorType) else None
+        if x is None or not isinstance(x.type, ir.TensorType | None):
+            continue
+        dtype = None if x.type is None else x.type.dtype  # that of other inputs of the variable if unknown
         wanted = types.get(variable, dtype)
-        if x is not None and dtype is not None and wanted is not None and dtype is not wanted:
-            own.setdefault(variable, dtype)
+        if wanted is not None and dtype is not wanted:
+            if dtype is not None:
+                own.setdefault(variable, dtype)
             cast[x] = cast.get(x) or _cast_before(node, x, wanted)
             node.replace_input_with(place, cast[x])
     for y, variable in zip(node.outputs, outputs, strict=True):
