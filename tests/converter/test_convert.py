@@ -194,3 +194,79 @@ def test_operators_without_a_way_are_named(tmp_path):
     unknown.graph.node[0].op_type = "MelWeightMatrix"
     with pytest.raises(UnsupportedModelError, match="MelWeightMatrix"):
         convert(Source.of_buffer(unknown.SerializeToString()), None, tmp_path / "made", Conversion())
+
+
+def test_layers_of_a_transformer_become_one_primitive_each(tmp_path):
+    random = np.random.default_rng(0)
+    text = """<ir_version: 8, opset_import: ["" : 15]>
+g (float[2, 5, 8] x) => (float[2, 5, 8] y) <float[8, 8] w, float[8] b, float[8] scale, float[8] shift,
+    float half = {0.5}, float one = {1}, float root = {1.4142135}, float two = {2}, float small = {1e-5}> {
+    product = MatMul (x, w)
+    sum = Add (b, product)
+    far = Div (sum, root)
+    curve = Erf (far)
+    rise = Add (curve, one)
+    whole = Mul (sum, rise)
+    gelu = Mul (whole, half)
+    mean = ReduceMean <axes = [-1]> (gelu)
+    centred = Sub (gelu, mean)
+    square = Pow (centred, two)
+    variance = ReduceMean <axes = [-1]> (square)
+    safe = Add (variance, small)
+    width = Sqrt (safe)
+    normal = Div (centred, width)
+    scaled = Mul (normal, scale)
+    y = Add (scaled, shift)
+}"""
+    original = onnx.parser.parse_model(text)
+    for name, shape in (("w", (8, 8)), ("b", (8,)), ("scale", (8,)), ("shift", (8,))):
+        weight = random.normal(size=shape).astype(np.float32)
+        original.graph.initializer.append(numpy_helper.from_array(weight, name))
+    x = random.normal(size=(2, 5, 8)).astype(np.float32)
+    options = Conversion(save_type=ModelType.MINDIR_LITE)
+    source = Source.of_buffer(original.SerializeToString())
+    summary = convert(source, None, tmp_path / "made", options)
+    assert summary.nodes == 3  # MatMulFusion with a bias, Activation, LayerNormFusion
+    (expected,), (given,) = run(original.SerializeToString(), x), run(summary.files[0], x)
+    np.testing.assert_allclose(given, expected, rtol=1e-5, atol=1e-6)  # sums in another order
+
+
+def test_a_product_that_others_read_keeps_its_bias_beside_it(tmp_path):
+    text = """<ir_version: 8, opset_import: ["" : 15]>
+g (float[2, 3] x) => (float[2, 2] y, float[2, 2] z)
+    <float[3, 2] w = {1, 2, 3, 4, 5, 6}, float[2] b = {1, 2}> {
+    z = MatMul (x, w)
+    y = Add (z, b)
+}"""
+    original = onnx.parser.parse_model(text).SerializeToString()
+    x = np.arange(6, dtype=np.float32).reshape(2, 3)
+    options = Conversion(save_type=ModelType.MINDIR_LITE)
+    summary = convert(Source.of_buffer(original), None, tmp_path / "made", options)
+    for given, expected in zip(run(summary.files[0], x), run(original, x), strict=True):
+        np.testing.assert_array_equal(given, expected)
+
+
+@pytest.mark.parametrize("batch", [2, "n"])
+def test_a_convolution_over_three_dimensions_for_mindspore_lite(batch, tmp_path):
+    random = np.random.default_rng(0)
+    x, w = (random.normal(size=s).astype(np.float32) for s in ((2, 4, 7, 6, 5), (6, 2, 3, 2, 3)))
+    sizes = {"group": 2, "pads": [1, 0, 1, 2, 1, 0], "strides": [2, 1, 1], "dilations": [2, 1, 1]}
+    original = model("Conv", [(batch, *x.shape[1:])], (w, np.arange(6, dtype=np.float32)), **sizes)
+    options = Conversion(save_type=ModelType.MINDIR_LITE)
+    summary = convert(Source.of_buffer(original), None, tmp_path / "made", options)
+    (expected,), (given,) = run(original, x), run(summary.files[0], x)
+    np.testing.assert_allclose(given, expected, rtol=1e-5, atol=1e-5)  # sums in another order
+
+
+@pytest.mark.parametrize("mode", ["round_prefer_floor", "round_prefer_ceil", "floor", "ceil"])
+@pytest.mark.parametrize("where", ["half_pixel", "asymmetric", "align_corners"])
+@pytest.mark.parametrize("size", [(12, 16), (3, 4), (9, 5)])
+def test_the_nearest_elements_of_a_picture(mode, where, size, tmp_path):
+    x = np.arange(48, dtype=np.float32).reshape(1, 1, 6, 8)
+    none, sizes = np.zeros(0, np.float32), np.array([1, 1, *size])
+    how = {"mode": "nearest", "nearest_mode": mode, "coordinate_transformation_mode": where}
+    original = model("Resize", [x.shape], (none, none, sizes), **how)
+    options = Conversion(save_type=ModelType.MINDIR_LITE)
+    summary = convert(Source.of_buffer(original), None, tmp_path / "made", options)
+    (expected,), (given,) = run(original, x), run(summary.files[0], x)
+    np.testing.assert_array_equal(given, expected)

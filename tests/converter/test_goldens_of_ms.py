@@ -25,7 +25,10 @@ def form_of(function, known):
     known |= {port.name: i for i, port in enumerate(function.inputs)}
     for place, node in enumerate(function.nodes):
         known |= {name: (f"node {place}", i) for i, name in enumerate(node.outputs)}
-    nodes = [(n.primitive, [known[i] for i in n.inputs], dict(n.attributes)) for n in function.nodes]
+    nodes = [
+        (n.primitive, [known[i] for i in n.inputs], dict(n.attributes), [t and t.dtype for t in n.types])
+        for n in function.nodes
+    ]
     return nodes, [known[name] for name in function.outputs]
 
 

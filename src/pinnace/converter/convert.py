@@ -14,6 +14,7 @@ from pinnace.converter.checking import difference, likeness
 from pinnace.converter.optimising import Optimize, Turn, optimised, take_pictures
 from pinnace.converter.quantisation import Quantisation, quantised
 from pinnace.converter.raising import raised
+from pinnace.engines.onnxruntime.rules import fuse_blocks
 from pinnace.errors import NotSupportedError
 from pinnace.program import Dialect, Layout
 from pinnace.quantising.likeness import Likeness
@@ -102,6 +103,8 @@ def convert(
         if options.quantise.method != "stored":
             dialect = Dialect.LITE  # the one that has operators on integers
         precision, samples = quantised(model, options.quantise, source)
+    if options.optimize != "none":
+        fuse_blocks(model)
     if options.turn:
         take_pictures(model, options.turn)
     stage("converting")

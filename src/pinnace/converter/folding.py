@@ -26,7 +26,7 @@ def fold(node: ir.Node, opset: int) -> bool:
 
     Weights of integers stay integers.
     """
-    if all(output.const_value is not None for output in node.outputs):
+    if all(_is_empty(output) or output.const_value is not None for output in node.outputs):
         return True
     if node.op_type == "DequantizeLinear":
         return False
@@ -63,11 +63,17 @@ def _followed(node: ir.Node, opset: int) -> bool:
 
 
 def _small(x: ir.Value) -> bool:
+    return _is_empty(x) or (x.const_value is not None and x.const_value.size <= _MOST)
+
+
+def _is_empty(x: ir.Value) -> bool:
+    """Return True for a tensor of no elements, which has but one value: that it gets."""
     shape = x.shape
-    empty = shape is not None and shape.is_static() and math.prod(shape.numpy()) == 0
-    if x.const_value is None and x.dtype is not None and shape is not None and empty:
-        _give(x, np.zeros(shape.numpy(), x.dtype.numpy()))  # there is but one
-    return x.const_value is not None and x.const_value.size <= _MOST
+    if shape is None or x.dtype is None or not shape.is_static() or 0 not in shape.numpy():
+        return False
+    if x.const_value is None:
+        _give(x, np.zeros(shape.numpy(), x.dtype.numpy()))
+    return True
 
 
 def _fits(shape: ir.Shape) -> bool:

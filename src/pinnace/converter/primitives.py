@@ -219,23 +219,36 @@ class Primitives(Builder):
             if name in self.written and self.written[name].types is not types:
                 self.written[name].types = (declared,)
 
-    def _own(self, taken: set[str], names: list[str], outputs: Sequence[ir.Value]) -> list[str]:
+    def _own(self, inputs: Sequence[ir.Value], names: list[str], outputs: Sequence[ir.Value]) -> list[str]:
         """The names of outputs, with a copy for each that is an input, a constant, or an output before."""
         found = []
+        taken = {self.names[x] for x in inputs}
         for name, output in zip(names, outputs, strict=True):
             if name in taken or name in self.parameters or name in self.literals:
-                shape = self.op("Shape", output)
-                name = self.name(self.op("Reshape", output, shape))
+                name = self.name(self._copied(output, inputs))
                 self.written[name].types = (type_of(output),)
             taken.add(name)
             found.append(name)
         return found
 
+    def _copied(self, x: ir.Value, inputs: Sequence[ir.Value]) -> ir.Value:
+        """A copy of a tensor; MindSpore Lite waits forever for one that depends on no input."""
+        beside = next((i for i in inputs if i.shape is not None and i.shape), None)
+        if x.const_value is None or x.shape is None or beside is None:
+            return self.op("Reshape", x, self.op("Shape", x))
+        sizes, first = self.op("Shape", beside), self.constant(0, np.int32)
+        none = self.op("Gather", self.op("SubFusion", sizes, sizes), first, first)
+        dims = self.constant(x.shape.numpy() or (1,), np.int32)
+        y = self.op("Reshape", x, self.op("AddFusion", dims, none))
+        return y if x.shape else self.op("Squeeze", y, axis=(0,))
+
     def program_function(self, inputs: Sequence[Input], outputs: Sequence[ir.Value]) -> Function:
         """Return the function, whose results are tensors of the ONNX graph."""
         names = [self.name(x) for x in outputs]
         if self.dialect is Dialect.LITE:
-            names = self._own({i.name for i in inputs}, names, outputs)
+            known = {i.name for i in inputs}
+            ports = [x for x, name in self.names.items() if name in known]
+            names = self._own(ports, names, outputs)
         if len(names) > 1 and self.mindir:
             types = [type_of(x) for x in outputs]
             names = [self.named(structure.TUPLE, *names)]
@@ -251,8 +264,7 @@ class Primitives(Builder):
         others = {n: x for n, x in self.literals.items() if n not in literals}
         stored = {**literals, **self.parameters}
         dtypes = {i.name: i.type.dtype for i in inputs if i.type is not None}
-        dtypes |= {name: tensor.dtype for name, tensor in stored.items()}
-        nodes = tidied(list(self.written.values()), outputs, dtypes)
+        nodes = tidied(list(self.written.values()), outputs, dtypes, stored)
         nodes, stored, quantised = settled(nodes, outputs, stored, self.quantised)
         read = {name for node in nodes for name in node.inputs}
         parameters = {name: tensor for name, tensor in stored.items() if name in read}
@@ -265,7 +277,9 @@ class Primitives(Builder):
 def _is_small(tensor: ir.TensorProtocol) -> bool:
     """Return True for a constant of the program. Raises Unsupported for texts."""
     if tensor.dtype is ir.DataType.STRING:
-        raise Unsupported("is of element type STRING, which MindSpore does not have")
+        raise Unsupported(
+            "is of element type STRING, which MindSpore does not have: leave texts to the program around it"
+        )
     return tensor.nbytes <= _SMALL and not isinstance(tensor, Dequantised)
 
 
@@ -295,7 +309,7 @@ def type_of(x: ir.Value) -> TypeInfo:
 def number_of(dtype: ir.DataType) -> int:
     """MindSpore's number of an element type. Raises Unsupported if it has none."""
     if dtype not in _NUMBERS:
-        raise Unsupported(f"is of element type {dtype.name}, which MindSpore does not have")
+        raise Unsupported(f"is of element type {dtype.name}, which MindSpore does not have: use another")
     return _NUMBERS[dtype]
 
 

@@ -1,4 +1,4 @@
-"""The end of raising to MindSpore Lite's dialect: what nobody reads is left out, activations are fused."""
+"""The end of raising to MindSpore Lite's dialect: unread nodes are left out, activations and biases fused."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from pinnace.program import Node, TypeInfo
 
 _ACTIVATION, _CHOICE = "Activation", "Where"
 _FUSED = (1, 3)  # RELU and RELU6 of ActivationType
-_TAKES = ("Conv2DFusion", "Conv2dTransposeFusion", "AddFusion", "MatMulFusion")
+_PRODUCT = "MatMulFusion"
+_TAKES = ("Conv2DFusion", "Conv2dTransposeFusion", "AddFusion", _PRODUCT)
 """Primitives that compute an activation of their result in the same step."""
 
 
@@ -25,13 +26,18 @@ _PLACES = ("Shape", "Size", "Rank", "ArgMaxFusion", "ArgMinFusion", "NonMaxSuppr
 """Primitives with results of int32."""
 
 
-def tidied(nodes: Sequence[Node], outputs: Sequence[str], dtypes: Mapping[str, ir.DataType]) -> list[Node]:
+def tidied(
+    nodes: Sequence[Node],
+    outputs: Sequence[str],
+    inputs: Mapping[str, ir.DataType],
+    constants: Mapping[str, ir.TensorProtocol],
+) -> list[Node]:
     """Return the nodes, in order, that the outputs need.
 
-    MindSpore Lite wants the element types of all results; `dtypes` has those of what nodes do not compute.
+    MindSpore Lite wants the element types of all results; `inputs` has those of the function's inputs.
     """
-    kept = _fused(needed(nodes, outputs), outputs)
-    known = dict(dtypes)
+    kept = _fused(needed(nodes, outputs), outputs, constants)
+    known = {**inputs, **{name: tensor.dtype for name, tensor in constants.items()}}
     for node in kept:
         types = list(node.types) or [None] * len(node.outputs)
         guesses = _results(node, known, len(types))
@@ -62,23 +68,36 @@ def needed(nodes: Sequence[Node], outputs: Sequence[str]) -> list[Node]:
     return kept[::-1]
 
 
-def _fused(nodes: list[Node], outputs: Sequence[str]) -> list[Node]:
-    """Return nodes in which activations are part of what computes their input, if nothing else reads it."""
+def _fused(
+    nodes: Sequence[Node], outputs: Sequence[str], constants: Mapping[str, ir.TensorProtocol]
+) -> list[Node]:
+    """Return nodes in which activations and biases are part of what computes their input, for them alone."""
     uses = Counter(name for node in nodes for name in node.inputs) + Counter(outputs)
     made: dict[str, Node] = {}
     for node in nodes:
-        before = made.get(node.inputs[0]) if node.inputs else None
-        kind = node.attributes.get("activation_type", 0)
-        if (
-            node.primitive == _ACTIVATION
-            and kind in _FUSED
-            and before is not None
-            and before.primitive in _TAKES
-            and not before.attributes.get("activation_type", 0)
-            and uses[node.inputs[0]] == 1
-        ):
-            del made[before.outputs[0]]
-            attributes = {**before.attributes, "activation_type": kind}
-            node = replace(before, outputs=node.outputs, attributes=attributes, types=node.types)
+        for place, name in enumerate(node.inputs[:2]):
+            before = made.get(name)
+            both = _as_one(before, node, place, constants) if before is not None and uses[name] == 1 else None
+            if both is not None:
+                del made[name]
+                node = both
+                break
         made[node.outputs[0]] = node
     return list(made.values())
+
+
+def _as_one(before: Node, node: Node, place: int, constants: Mapping[str, ir.TensorProtocol]) -> Node | None:
+    """Return what computes a node and its input at a place in one step, None if no primitive does."""
+    kind = node.attributes.get("activation_type", 0)
+    if before.primitive not in _TAKES or before.attributes.get("activation_type", 0):
+        return None
+    if node.primitive == _ACTIVATION and kind in _FUSED:
+        attributes = {**before.attributes, "activation_type": kind}
+        return replace(before, outputs=node.outputs, attributes=attributes, types=node.types)
+    if (before.primitive, len(before.inputs), node.primitive) != (_PRODUCT, 2, "AddFusion") or kind:
+        return None
+    bias = node.inputs[1 - place]
+    shape = before.types[0].shape if before.types and before.types[0] is not None else None
+    if bias not in constants or not shape or constants[bias].shape.numpy() != shape[-1:]:
+        return None
+    return replace(before, inputs=(*before.inputs, bias), outputs=node.outputs, types=node.types)

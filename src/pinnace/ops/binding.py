@@ -91,7 +91,9 @@ def dims(b: Builder, value: Value) -> tuple[int | ir.Value, ...]:
 def _number(b: Builder, value: Value, kind: Callable[[Any], _N], what: str) -> _N:
     known = b.known(value)
     if known is None and value is not None:
-        raise Unsupported("must be known before the run, and it is computed by the graph")
+        raise Unsupported(
+            "must be known before the run, and it is computed by the graph: give it as a constant"
+        )
     if isinstance(known, np.ndarray | tuple) and np.size(known) == 1:
         known = np.asarray(known).reshape(-1)[0]
     if isinstance(known, bool | int | float | np.generic):
@@ -102,7 +104,9 @@ def _number(b: Builder, value: Value, kind: Callable[[Any], _N], what: str) -> _
 def _numbers(b: Builder, value: Value, kind: Callable[[Any], _N], what: str) -> tuple[_N, ...]:
     known = b.known(value)
     if known is None and value is not None:
-        raise Unsupported("must be known before the run, and it is computed by the graph")
+        raise Unsupported(
+            "must be known before the run, and it is computed by the graph: give it as a constant"
+        )
     if isinstance(known, np.ndarray):
         known = known.reshape(-1).tolist()
     if isinstance(known, bool | int | float | np.generic):

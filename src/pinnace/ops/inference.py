@@ -61,7 +61,9 @@ class Types:
         shape = self.shape(x)
         known = tuple(d for d in shape if d is not None)
         if len(known) != len(shape):
-            raise Unsupported(f"needs all dimensions fixed, but they are {list(shape)}")
+            raise Unsupported(
+                f"needs all dimensions fixed, but they are {list(shape)}: fix them by shapes of the inputs"
+            )
         return known
 
 

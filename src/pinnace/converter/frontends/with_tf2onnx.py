@@ -7,6 +7,7 @@ tf2onnx prints what it cannot convert, and leaves such nodes in the file: the co
 
 import os
 import sys
+from typing import Any
 
 _OPSET = "18"  # the newest that tf2onnx writes
 
@@ -16,6 +17,7 @@ def main(framework: str, model: str, output: str) -> None:
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
     from tf2onnx import convert
 
+    _add_rules()
     if framework == "TFLITE":
         _check_dense(model)
         given = ["--tflite", model]
@@ -26,6 +28,25 @@ def main(framework: str, model: str, output: str) -> None:
         given = ["--graphdef", model, "--inputs", ",".join(inputs), "--outputs", ",".join(outputs)]
     sys.argv[1:] = [*given, "--opset", _OPSET, "--output", output]
     convert.main()
+
+
+def _add_rules() -> None:
+    """Tell tf2onnx of Erfc, which Keras 3 has in its GELU."""
+    import numpy as np
+    from tf2onnx.handler import tf_op
+    from tf2onnx.utils import make_name, map_onnx_to_numpy_type
+
+    @tf_op("Erfc")
+    class _Erfc:
+        @classmethod
+        def version_9(cls, graph: Any, node: Any, **_: Any) -> None:
+            """Write 1 - Erf(x)."""
+            dtypes, shapes = node.output_dtypes, node.output_shapes
+            graph.remove_node(node.name)
+            one = graph.make_const(make_name("one"), np.array(1, map_onnx_to_numpy_type(dtypes[0])))
+            erf = graph.make_node("Erf", node.input, dtypes=dtypes, shapes=shapes)
+            parts = [one.output[0], erf.output[0]]
+            graph.make_node("Sub", parts, name=node.name, outputs=node.output, dtypes=dtypes, shapes=shapes)
 
 
 def _check_dense(model: str) -> None:

@@ -29,7 +29,9 @@ def in_integers(b: Primitives, x: ir.Value, scale: ir.Value, zero: ir.Value | No
     """A tensor of floats as int8, of which the file says what they stand for."""
     meaning = _meaning(b, scale, zero, ir.DataType.UINT8 if zero is None else zero.dtype)
     if meaning.axis is not None or _readers(b) != {"DequantizeLinear"}:
-        raise Unsupported("gives integers that others read, or has several scales")
+        raise Unsupported(
+            "gives integers that other operators than DequantizeLinear read, or has several scales: give it one"
+        )
     last = images.nhwc(b, x) if b.rank(x) == _IMAGE else x
     cast = _cast(b, last, ir.DataType.FLOAT, ir.DataType.INT8)
     b.quantised[b.name(cast)] = meaning
@@ -43,7 +45,7 @@ def meant(b: Primitives, x: ir.Value, scale: ir.Value, zero: ir.Value | None, ax
         return b.weight(Dequantised(x.const_value, _meaning(b, scale, zero, x.dtype, axis)))
     last = b.channels_last.get(b.names.get(x, ""), x)
     if b.names.get(last) not in b.quantised:
-        raise Unsupported("reads integers that the model computes with")
+        raise Unsupported("reads integers that the model computes with: leave them to DequantizeLinear alone")
     if b.quantised[b.names[last]] is None:
         return x
     y = _cast(b, last, ir.DataType.INT8, ir.DataType.FLOAT)
@@ -56,7 +58,9 @@ def in_dynamic_steps(b: Primitives, x: ir.Value) -> tuple[ir.Value, ...]:
     known = [] if b.node is None else [node for node, _ in b.node.outputs[0].uses()]
     products = [product for node in known for product, _ in node.outputs[0].uses()]
     if _readers(b) != {"DequantizeLinear"} or any(not _is_product(node) for node in products):
-        raise Unsupported("gives integers that not only products read")
+        raise Unsupported(
+            "gives integers that not only products with constant weights read: dequantise them for others"
+        )
     y = b.op("DynamicQuant", x, dst_type=number_of(ir.DataType.INT8), quantType=_DYNAMIC)
     b.quantised[b.name(y)] = None
     b.written[b.name(y)].types = (TypeInfo(ir.DataType.INT8, None),)
@@ -91,7 +95,9 @@ def _meaning(
     """Return what integers stand for, those of uint8 as int8."""
     scales, zeros = b.known(scale), None if zero is None else b.known(zero)
     if scales is None or (zero is not None and zeros is None) or scales.ndim > 1 or dtype not in _WEIGHTS:
-        raise Unsupported("has scales known only at run time, in blocks, or of other integers")
+        raise Unsupported(
+            "has scales known only at run time, in blocks, or of other integers: give constants, one or one for each channel"
+        )
     shift = 128 if dtype is ir.DataType.UINT8 else 0
     whole = np.zeros(scales.shape, np.int64) if zeros is None else zeros.astype(np.int64)
     points = tuple(int(z) - shift for z in whole.reshape(-1))

@@ -25,7 +25,7 @@ _IMAGE = 4
 _REDUCTIONS = {"Mean": 0, "Max": 1, "Min": 2, "Prod": 3, "Sum": 4, "SumSquare": 5, "L1": 6, "L2": 8}
 _METHODS = {"linear": 0, "nearest": 1, "cubic": 2}
 _COORDINATES = {"asymmetric": 0, "align_corners": 1, "half_pixel": 2}
-_NEAREST = {"round_prefer_floor": 1, "round_prefer_ceil": 2, "floor": 3, "ceil": 4}
+_FLOOR = 3  # NearestMode
 
 
 @function
@@ -158,26 +158,26 @@ _SHAPES: Rules = rules(
             data = Unsqueeze(data, axis=(axis,))
         data
     Transpose: data, perm: Ints | None = None -> turned(data, perm or tuple(range(rank(data)))[::-1])
-    Concat: *inputs, axis: int -> joined(inputs, axis)
+    Concat: *inputs, axis: int -> joined(with_elements(inputs, axis), axis)
     Expand: input, shape ->
         dims = broadcast(input, shape)
         if isinstance(dims, tuple):
             return BroadcastTo(input, shape=dims)
         BroadcastTo(input, in_int32(dims))
     Tile: input, repeats -> TileFusion(input, in_int32(repeats))
-    Gather: data, indices, axis: int = 0 -> Gather(data, indices, int32(axis))
-    GatherElements: data, indices, axis: int = 0 -> GatherD(data, int32(axis), indices)
+    Gather: data, indices, axis: int = 0 -> Gather(data, indices, int32(axis % rank(data)))
+    GatherElements: data, indices, axis: int = 0 -> GatherD(data, int32(axis % rank(data)), indices)
     GatherND: data, indices, batch_dims: int = 0 ->
         if batch_dims:
             raise Unsupported(f"has {batch_dims} batch dimensions, and GatherNd none")
         GatherNd(data, indices)
     ScatterElements Scatter: data, indices, updates, axis: int = 0, reduction: str = "none" ->
         if reduction != "none":
-            raise Unsupported(f"of reduction {reduction}")
+            raise Unsupported(f"has reduction {reduction}, which the primitive lacks")
         ScatterElements(data, indices, updates, axis=axis)
     ScatterND: data, indices, updates, reduction: str = "none" ->
         if reduction not in ("none", "add"):
-            raise Unsupported(f"of reduction {reduction}")
+            raise Unsupported(f"has reduction {reduction}, which the primitive lacks")
         op("TensorScatterAdd" if reduction == "add" else "ScatterNdUpdate", data, indices, updates)
     Slice: data, starts, ends, axes = None, steps = None ->
         count = static_shape(starts)[0]
@@ -201,7 +201,7 @@ _SHAPES: Rules = rules(
             return padded_image(data, both, flat(constant_value) if constant_value is not None else constant([0], np.int32))
         padded_image(data, both, padding_mode=_REFLECT if mode == "reflect" else _FLOAT_PAD, constant_value=filled.item() if constant_value is not None else filled)
     OneHot: indices, depth, values, axis: int = -1 ->
-        OneHot(indices, in_int32(depth), values, axis=axis)
+        OneHot(indices, in_int32(depth), values, axis=axis % (rank(indices) + 1))
     Range: start, limit, delta -> Range(start, limit, delta)
     ConstantOfShape: input, value = None ->
         Fill(constant(0, np.float32) if value is None else constant(value.numpy()[0]), in_int32(input))
@@ -288,9 +288,13 @@ _NETWORKS: Rules = rules(
         size, factors = resized(X, scales, sizes, axes)
         if keep_aspect_ratio_policy != "stretch" and None in shape(X)[2:]:
             raise Unsupported("keeps the aspect ratio of free dimensions, and Lite's Resize that of none")
-        if antialias or coordinates not in _COORDINATES or mode == "cubic" and exclude_outside:
-            raise Unsupported(f"has coordinate_transformation_mode {coordinates} or antialias {antialias}")
-        y = Resize(nhwc(X), *factors, format=order(), method=_METHODS[mode], new_height=size[0], new_width=size[1], coordinate_transform_mode=_COORDINATES[coordinates], cubic_coeff=cubic_coeff_a, nearest_mode=_NEAREST[place])
+        repeats = place[:5] == "round" and coordinates == "half_pixel" and is_multiple(X, size)
+        coordinates, place = ("asymmetric", "floor") if repeats else (coordinates, place)
+        if antialias or coordinates not in _COORDINATES or mode == "cubic" and (exclude_outside or coordinates == "half_pixel"):
+            raise Unsupported(f"has mode {mode}, coordinate_transformation_mode {coordinates} and antialias {antialias}, which Lite's Resize does not compute")
+        if place != "floor" or mode == "nearest" and coordinates == "align_corners":
+            raise Unsupported(f"has nearest_mode {place} and coordinate_transformation_mode {coordinates}, and Lite's Resize floor of asymmetric or half_pixel")
+        y = Resize(nhwc(X), *factors, format=order(), method=_METHODS[mode], new_height=size[0], new_width=size[1], coordinate_transform_mode=_COORDINATES[coordinates], cubic_coeff=cubic_coeff_a, nearest_mode=_FLOOR)
         nchw(y)
     """,
 )
@@ -353,6 +357,13 @@ def _flat(b: Primitives, x: ir.Value) -> ir.Value:
     """A constant as a vector."""
     known = b.known(x)
     return b.op("Reshape", x, b.constant([-1], np.int32)) if known is None else b.constant(known.reshape(-1))
+
+
+@function
+def _is_multiple(b: Primitives, x: ir.Value, size: Sequence[int | None]) -> bool:
+    """True if height and width are multiples of those of an image."""
+    pairs = zip(size, b.shape(x)[2:], strict=True)
+    return all(new is not None and old and new % old == 0 for new, old in pairs)
 
 
 @function

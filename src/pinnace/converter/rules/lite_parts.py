@@ -81,7 +81,6 @@ RULES: Rules = rules(
         Where(far >= least if upper else far <= least, input, 0)
     ScatterND: data, indices, updates, reduction: str = "none" ->
         one_by_one(_REDUCTIONS[reduction], data, indices, updates)
-    Einsum: *inputs, equation: str -> summed(equation, *inputs)
     """,
 )
 
@@ -123,29 +122,6 @@ def _before(b: Builder, x: ir.Value, axis: int, exclusive: int, reverse: int) ->
     seen = np.tri(size, size, -1 if exclusive else 0, dtype=np.bool_)
     seen = seen[::-1, ::-1] if reverse else seen
     return b.constant(seen.reshape((size, size) + (1,) * (b.rank(x) - axis - 1)))
-
-
-@function
-def _summed(b: Builder, equation: str, *x: ir.Value) -> ir.Value:
-    """The product of tensors whose dimensions have letters, summed over those that the result lacks."""
-    left, arrow, kept = equation.replace(" ", "").partition("->")
-    if "." in equation:
-        raise Unsupported("has dimensions without letters (...): write a letter for each")
-    terms = left.split(",")
-    if not arrow:
-        kept = "".join(sorted(c for c in set(left) - {","} if left.count(c) == 1))
-    letters = kept + "".join(sorted(set(left) - {","} - set(kept)))
-    product: ir.Value | None = None
-    for term, operand in zip(terms, x, strict=True):
-        if len(set(term)) < len(term):
-            raise Unsupported("takes a diagonal, one letter twice in a term: multiply by a mask and sum up")
-        order = sorted(range(len(term)), key=lambda i: letters.index(term[i]))
-        missing = [i for i, letter in enumerate(letters) if letter not in term]
-        placed = b.op("Unsqueeze", b.transpose(operand, order), missing)
-        product = placed if product is None else b.op("Mul", product, placed)
-    assert product is not None
-    gone = list(range(len(kept), len(letters)))
-    return b.op("ReduceSum", product, gone, keepdims=0) if gone else product
 
 
 @function

@@ -165,10 +165,6 @@ _ELEMENTWISE: Rules = rules(
             raise Unsupported("is of floating-point numbers with the sign of the divisor, and FloorMod is of integers: set fmod to 1")
         TruncateMod(A, B) if fmod or dtype(A) in (UINT16, UINT32, UINT64) else FloorMod(A, B)
     BitShift: X, Y, direction: str -> shifted(X, Y, direction == "LEFT")
-    BitCast: input, to: int ->
-        if is_float(input) or element_type(to).is_floating_point():
-            raise Unsupported("takes the bits of floats, which no primitive does, and only those of integers can be written")
-        Cast(input, number(to))
     Max("Maximum") Min("Minimum") Sum("Add"): primitive, *inputs -> folded(primitive, *inputs)
     Where: condition, X, Y -> chosen_of(condition, X, Y)
     Identity: x -> x
@@ -223,7 +219,7 @@ _SHAPES: Rules = rules(
         data
     Transpose: data, perm: Ints | None = None ->
         Transpose(data, perm or tuple(range(rank(data)))[::-1])
-    Concat: *inputs, axis: int -> Concat(inputs, axis)
+    Concat: *inputs, axis: int -> Concat(with_elements(inputs, axis), axis)
     Expand: input, shape ->
         dims = broadcast(input, shape)
         BroadcastTo(input, dims) if isinstance(dims, tuple) else DynamicBroadcastTo(input, dims)
@@ -371,7 +367,7 @@ _NETWORKS: Rules = rules(
         op(primitive, X, exact_size(X, scales, sizes, axes), aligned, halves)
     GridSample: X, grid, align_corners: int = 0, mode: str = "linear", padding_mode: str = "zeros" ->
         if mode not in _MODES:
-            raise Unsupported(f"has mode {mode}, and GridSampler linear or nearest")
+            raise Unsupported(f"has mode {mode}, and GridSampler is written for linear")
         op(f"GridSampler{rank(X) - 2}D", X, grid, _MODES[mode], _BORDERS[padding_mode], bool(align_corners))
     """,
 )
@@ -383,6 +379,7 @@ _RESIZES = {
     ("linear", "asymmetric", ""): ("ResizeBilinearV2", False, False),
 }
 """Primitives of Resize's forms, whether corners are aligned, and pixels have their centers at halves."""
-_MODES = {"linear": 0, "bilinear": 0, "nearest": 1}
+_MODES = {"linear": 0, "bilinear": 0}
+"""Those of GridSample; between two elements, MindSpore's nearest is the one that is further from zero."""
 _BORDERS = {"zeros": 0, "border": 1, "reflection": 2}
 RULES: Rules = {**_ELEMENTWISE, **_SHAPES, **_REDUCTIONS, **_NETWORKS}

@@ -37,12 +37,16 @@ _MATHEMATICS: Rules = rules(
         IsInf(X) & (X > 0 if detect_positive else X < 0)
     Selu: X, alpha: float = 1.67326319217681884765625, gamma: float = 1.05070102214813232421875 ->
         Where(X > 0, X, (Exp(X) - 1.0) * alpha) * gamma
+    BitCast: input, to: int ->
+        if is_float(input) or element_type(to).is_floating_point():
+            raise Unsupported("takes the bits of floats, which no primitive does, and only those of integers can be written")
+        Cast(input, to=to)
     Shrink: input, bias: float = 0.0, lambd: float = 0.5 ->
         Where(input < -lambd, input + bias, Where(input > lambd, input - bias, 0))
     PRelu: X, slope -> Where(X < 0, X * slope, X)
     Hardmax: input, axis: int = -1 ->
         best = ArgMax(input, axis=axis, keepdims=1)
-        cast(best == along(input, axis), dtype(input))
+        cast(cast(best, INT32) == cast(along(input, axis), INT32), dtype(input))
     LpNormalization: input, axis: int = -1, p: int = 2 ->
         size = ReduceSum(Abs(input), [axis], keepdims=1) if p == 1 else Sqrt(ReduceSum(input * input, [axis], keepdims=1))
         Where(size == 0, 0, input / Where(size == 0, 1, size))
@@ -117,7 +121,7 @@ _SHAPES: Rules = rules(
         gathered_pads(data, pads, constant_value, axes, mode)
     ArgMax("ArgMax") ArgMin("ArgMin"): op_type, data, axis: int = 0, keepdims: int = 1, select_last_index: int = 0 ->
         back = Slice(data, [-1], [-1099511627776], [axis], [-1])
-        (shape(data)[axis] - 1) - op(op_type, back, axis=axis, keepdims=keepdims)
+        cast((shape(data)[axis] - 1) - cast(op(op_type, back, axis=axis, keepdims=keepdims), INT32), INT64)
     ReduceSum("ReduceSum") ReduceMean("ReduceMean") ReduceMax("ReduceMax") ReduceMin("ReduceMin") ReduceProd("ReduceProd"): op_type, data, axes, keepdims: int = 1, noop_with_empty_axes: int = 0 ->
         grouped(op_type, data, axes, keepdims)
     TopK: X, K, axis: int = -1, largest: int = 1, sorted: int = 1 ->
@@ -172,6 +176,8 @@ _WINDOWS: Rules = rules(
         if size == 1:
             y = Conv(Unsqueeze(X, [2]), Unsqueeze(W, [2]), B, dilations=(1, *(dilations or unit)), group=group, pads=(0, added[0], 0, added[1]), strides=(1, *(strides or unit)))
             return Squeeze(y, [2])
+        if auto_pad == "NOTSET" and size == 3:
+            return by_depth(X, W, B, dilations or unit, group, added, strides or unit)
         if auto_pad == "NOTSET":
             raise Unsupported(f"is over {size} dimensions, and 1, 2 and 3 can be written")
         Conv(X, W, B, dilations=dilations or unit, group=group, pads=added, strides=strides or unit)

@@ -139,7 +139,7 @@ def whole_shape(b: Builder, data: ir.Value, shape: ir.Value, allowzero: int) -> 
     """A Reshape that says the dimensions at whose place 0 stands."""
     found = partly.dims(shape)
     if found is None or allowzero or 0 not in found:
-        raise Unsupported("keeps several dimensions known only at run time")
+        raise Unsupported("keeps several dimensions known only at run time: fix them by shapes of the inputs")
     parts = [
         b.dim(data, i) if d == 0 else d if d is not None else b.op("Gather", shape, b.constant(i, np.int64))
         for i, d in enumerate(found)

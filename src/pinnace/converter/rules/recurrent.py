@@ -53,7 +53,7 @@ def recurrence(
     if count is None or not 0 < count <= _MOST:
         raise Unsupported(f"has {count or 'no fixed number of'} steps, and from 1 to {_MOST} are supported")
     if not set(names) <= set(_ACTIVATIONS):
-        raise Unsupported(f"has activations {names}")
+        raise Unsupported(f"has activations {names}, and {', '.join(_ACTIVATIONS)} can be written")
     hidden = b.static_shape(b.tensor(x[2]))[2]
     made = []
     for way, backwards in enumerate(ways):

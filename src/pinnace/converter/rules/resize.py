@@ -32,7 +32,7 @@ functions(
         if where == "pytorch_half_pixel":
             return Where(count > 1, (i + 0.5) / scale - 0.5, 0)
         if where == "align_corners":
-            return i * ((size - 1) / Max(scale * size - 1, like(1e-6, scale)))
+            return i * (size - 1) / Max(scale * size - 1, like(1e-6, scale))
         if where == "asymmetric":
             return i / scale
         if where == "tf_half_pixel_for_nn":
@@ -93,7 +93,7 @@ def resized_by_weights(
     by_scale = scales is not None and b.shape(scales) != (0,)
     numbers = scales if by_scale else sizes
     if numbers is None:
-        raise Unsupported("has neither scales nor sizes")
+        raise Unsupported("has neither scales nor sizes: give one of them")
     given, known = b.cast(numbers, ir.DataType.FLOAT), b.known(numbers)
     one = None if by_scale else _common(b, given, dims, how.policy)
     outside: list[ir.Value] = []
@@ -143,9 +143,8 @@ def _along(
 ) -> ir.Value:
     """A tensor with the elements at these coordinates of one dimension."""
     if how.mode == "nearest":
-        place = b.cast(called(b, "nearest_place", how.nearest, at), ir.DataType.INT64)
-        last = b.cast(b.op("Sub", b.tensor(size), 1), ir.DataType.INT64)
-        return b.op("Gather", x, _within(b, place, last), axis=axis)
+        place = _within(b, called(b, "nearest_place", how.nearest, at), b.op("Sub", b.tensor(size), 1))
+        return b.op("Gather", x, b.cast(place, ir.DataType.INT32), axis=axis)
     weights = b.cast(_weights(b, at, scale, size, how), b.dtype(x))
     rank = b.rank(x)
     if axis == rank - 2:

@@ -62,7 +62,7 @@ def sampled(b: Builder, x: ir.Value, grid: ir.Value, aligned: bool, mode: str, p
     first = np.arange(batch).reshape(-1, *[1] * rank) * math.prod(sizes)
     total: ir.Value | None = None
     for corner in itertools.product(*taps):
-        at, weight = b.constant(first, np.int64), None
+        at, weight = b.constant(first, np.int32), None
         for (place, own), step in zip(corner, np.cumprod([1, *sizes[:0:-1]])[::-1], strict=True):
             at = b.op("Add", at, b.op("Mul", place, int(step)))
             weight = own if weight is None else weight if own is None else b.op("Mul", weight, own)
@@ -97,7 +97,7 @@ def _tap(
     known = border.known(b, place)
     weight = known if weight is None else weight if known is None else b.op("Mul", weight, known)
     inside = b.op("Clip", b.op("Round", place), 0.0, float(border.size - 1))
-    return b.cast(inside, ir.DataType.INT64), weight
+    return b.cast(inside, ir.DataType.INT32), weight  # of which MindSpore Lite has arithmetic
 
 
 @function

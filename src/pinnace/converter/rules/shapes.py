@@ -72,7 +72,7 @@ def target(b: Builder, data: ir.Value, shape: ir.Value, allowzero: int, keeps: b
     if None not in whole:
         return tuple(whole)
     if own and not keeps:
-        raise Unsupported("keeps several dimensions known only at run time")
+        raise Unsupported("keeps several dimensions known only at run time: fix them by shapes of the inputs")
     return shape
 
 
@@ -104,7 +104,9 @@ def _at_least(b: Primitives, data: ir.Value, shape: ir.Value) -> ir.Value:
     """A shape known only at run time, with the larger of each dimension and that of a tensor."""
     own, (count,) = b.shape(data), b.static_shape(shape)
     if count < len(own):
-        raise Unsupported("has a shape known only at run time with fewer dimensions than its input")
+        raise Unsupported(
+            "has a shape known only at run time with fewer dimensions than its input: write those of size 1, too"
+        )
     more = [0] * (count - len(own))
     if None not in own:  # 1 becomes any, nothing too
         least: list[Any] = [*more, *(0 if d == 1 else d for d in own)]
@@ -119,6 +121,12 @@ def _at_least(b: Primitives, data: ir.Value, shape: ir.Value) -> ir.Value:
         parts: Any = (b.constant(more, dtype.numpy()), rest)
         rest = b.op("Concat", *parts, axis=0) if lite else b.op("Concat", parts, 0)
     return b.op("Maximum", b.cast(shape, dtype), rest)
+
+
+@function
+def with_elements(b: Builder, x: Sequence[ir.Value], axis: int) -> Sequence[ir.Value]:
+    """The parts of a Concat that have elements: MindSpore Lite waits forever for others."""
+    return [part for part in x if b.shape(part)[axis] != 0] or x
 
 
 @function

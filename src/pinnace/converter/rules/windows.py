@@ -12,10 +12,19 @@ import onnx_ir as ir
 
 from pinnace.ops.builder import Builder
 from pinnace.ops.formulas import function
+from pinnace.ops.values import Unsupported
 
 _Ints = tuple[int, ...]
 _BEFORE_ALL = -(1 << 40)
 """An end of a slice that goes backwards to the first element."""
+
+
+def _lengths(b: Builder, x: ir.Value) -> _Ints:
+    """The sizes of an image's dimensions after batch and channels."""
+    sizes = tuple(d for d in b.shape(x)[2:] if d is not None)
+    if len(sizes) < b.rank(x) - 2:
+        raise Unsupported(f"needs {b.shape(x)[2:]} fixed: fix them by shapes of the inputs")
+    return sizes
 
 
 @function
@@ -27,7 +36,7 @@ def explicit(
     if auto_pad in ("NOTSET", "VALID"):
         return pads if pads and auto_pad == "NOTSET" else (0,) * 2 * size
     less, more = [], []
-    for i, length in enumerate(b.static_shape(x)[2:]):
+    for i, length in enumerate(_lengths(b, x)):
         count = -(-length // strides[i])
         needed = max(0, (count - 1) * strides[i] + (kernel[i] - 1) * dilations[i] + 1 - length)
         less.append(needed // 2)
@@ -54,7 +63,7 @@ def pooled(
     added = explicit(b, x, kernel, auto_pad, dilations, pads, strides)
     beyond = [0] * 2 * size
     if ceil_mode:
-        lengths = b.static_shape(x)[2:]
+        lengths = _lengths(b, x)
         for i in range(size):
             sides = added[i], added[i + size]
             beyond[i + size] = _overhang(lengths[i], kernel[i], dilations[i], strides[i], sides)
@@ -67,9 +76,54 @@ def pooled(
     y = _plain(b, op_type, wide, kernel, dilations, strides)
     if not any((*added, *beyond)) or counted == 2:
         return y
-    ones = b.constant(np.ones((1, 1, *b.static_shape(x)[2:])), b.dtype(x).numpy())
+    ones = b.constant(np.ones((1, 1, *_lengths(b, x))), b.dtype(x).numpy())
     there = _padded(b, _padded(b, ones, added, 1 if counted else 0), beyond, 0)
     return b.op("Div", y, _plain(b, op_type, there, kernel, dilations, strides))
+
+
+@function
+def by_depth(
+    b: Builder,
+    x: ir.Value,
+    weight: ir.Value,
+    bias: ir.Value | None,
+    dilations: _Ints,
+    group: int,
+    pads: _Ints,
+    strides: _Ints,
+) -> ir.Value:
+    """A Conv over three dimensions as the sum of one over two for each depth of its kernel."""
+    x = _padded(b, x, [pads[0], 0, 0, pads[3], 0, 0], 0)
+    depth, *sizes = _lengths(b, x)
+    outputs, _, kernel, *_ = b.static_shape(weight)
+    count = (depth - (kernel - 1) * dilations[0] - 1) // strides[0] + 1
+    flat: dict[str, Any] = {"dilations": dilations[1:], "group": group, "strides": strides[1:]}
+    flat |= {"pads": [pads[i] for i in (1, 2, 4, 5)]}
+    parts = []
+    for i in range(kernel):
+        start = i * dilations[0]
+        layers = b.op("Slice", x, [start], [start + (count - 1) * strides[0] + 1], [2], [strides[0]])
+        rows = b.reshape(
+            b.transpose(layers, [0, 2, 1, 3, 4]), [-1, b.static_shape(weight)[1] * group, *sizes]
+        )
+        parts.append(b.op("Conv", rows, _at_depth(b, weight, i), None if i else bias, **flat))
+    total = b.op("Sum", *parts)
+    whole = b.reshape(total, [-1, count, outputs, *_lengths(b, total)])
+    return b.transpose(whole, [0, 2, 1, 3, 4])
+
+
+def _at_depth(b: Builder, weight: ir.Value, i: int) -> ir.Value:
+    """A kernel over two dimensions of one over three; of a constant, made when it is written."""
+    tensor = weight.const_value
+    if tensor is None:
+        return b.op("Gather", weight, b.constant(i, np.int64), axis=2)
+    dims = tensor.shape.numpy()
+    part = ir.LazyTensor(
+        lambda: ir.Tensor(np.ascontiguousarray(tensor.numpy()[:, :, i])),
+        tensor.dtype,
+        ir.Shape((*dims[:2], *dims[3:])),
+    )
+    return b.weight(part)
 
 
 def _overhang(length: int, kernel: int, dilation: int, stride: int, pads: tuple[int, int]) -> int:
@@ -108,7 +162,7 @@ def _plain(
 
 def windows(b: Builder, x: ir.Value, kernel: _Ints, dilations: _Ints, strides: _Ints) -> Iterator[ir.Value]:
     """Yield for each place in a window the elements of all windows."""
-    lengths = b.static_shape(x)[2:]
+    lengths = _lengths(b, x)
     axes = list(range(2, 2 + len(kernel)))
     for place in product(*map(range, kernel)):
         starts = [p * d for p, d in zip(place, dilations, strict=True)]
@@ -171,7 +225,7 @@ def _cut_off(
     size = len(kernel)
     if not output_shape and auto_pad in ("NOTSET", "VALID"):
         return pads if pads and auto_pad == "NOTSET" else (0,) * 2 * size
-    lengths = b.static_shape(x)[2:]
+    lengths = _lengths(b, x)
     wanted = output_shape[-size:] or tuple(n * s for n, s in zip(lengths, strides, strict=True))
     less, rest = [], []
     for i in range(size):

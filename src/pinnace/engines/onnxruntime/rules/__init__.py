@@ -46,7 +46,7 @@ from pinnace.engines.onnxruntime.rules.softplus import faster_mish, faster_softp
 from pinnace.engines.onnxruntime.rules.sums import sum_of_rows
 from pinnace.engines.onnxruntime.rules.winograd import winograd
 from pinnace.engines.speed.gains import ALWAYS, Gains
-from pinnace.ops.inference import opset_of
+from pinnace.ops.inference import OPSET, opset_of
 from pinnace.ops.nodes import origins
 from pinnace.ops.values import Unsupported
 
@@ -100,11 +100,19 @@ ON_CPU: dict[str, tuple[Rule, ...]] = {
 }
 """Rules that apply to the CPU only: accelerators have fast kernels of their own."""
 
+_BLOCKS: dict[str, tuple[Rule, ...]] = {
+    "Add": (scaled_layer_norm,),
+    "Div": (layer_norm,),
+    "Mul": (layer_norm, scaled_layer_norm, gelu),
+}
+"""Rules that write one operator of ONNX, which MindSpore has too, for many."""
+
 _SINCE: dict[Rule, int] = {
     activation_of_integers: 11,  # bounds of a Clip were attributes
     batch_norm_of_merged: 9,  # statistics could be those of every element
     bias_of_integers: 11,  # a Gemm had to have a bias
     gelu: 20,  # there was no Gelu; onnxruntime fuses its own
+    layer_norm: 17,  # likewise
     group_norm: 21,  # factors and offsets were those of groups
     product_of_nothing: 13,  # Squeeze had attributes
     pool_of_nothing: 14,  # a Reshape could not make a dimension of 0
@@ -123,14 +131,27 @@ def rewrite(model: ir.Model, gains: Gains = ALWAYS, on_cpu: bool = True) -> Coun
 
     Returns how often each of the faster ones applied.
     """
-    b = Rewriter(opset_of(model), gains)
     model.opset_imports.setdefault("com.microsoft", 1)
     rules = _paying(RULES | ON_CPU if on_cpu else RULES, gains)
+    return _rewritten(model, Rewriter(opset_of(model), gains), REFUSED, rules)
+
+
+def fuse_blocks(model: ir.Model) -> None:
+    """Write GELU and normalisation of layers as one node each, for formats without operator sets."""
+    _rewritten(model, Rewriter(max(OPSET, opset_of(model)), ALWAYS), {}, _BLOCKS)
+
+
+def _rewritten(
+    model: ir.Model,
+    b: Rewriter,
+    needed: Mapping[str, Sequence[Rule]],
+    rules: Mapping[str, Sequence[Rule]],
+) -> Counter[str]:
     applied: Counter[str] = Counter()
     for node in list(nodes(model.graph)):
         if node.domain:
             continue
-        refused = REFUSED.get(node.op_type, ())
+        refused = needed.get(node.op_type, ())
         faster = () if PLANNED in node.meta else rules.get(node.op_type, ())
         for rule in (*refused, *faster):
             replacement = _applied(rule, b, node) if _SINCE.get(rule, 0) <= b.opset else None
@@ -168,6 +189,7 @@ def _replace(b: Rewriter, node: ir.Node, replacement: ir.Value) -> None:
     assert isinstance(node.graph, ir.Graph)
     old = node.outputs[0]
     for new in b.nodes:
+        new.version = b.opset
         for output in new.outputs:
             output.name = f"{output.name}.fused"
     node.graph.insert_before(node, b.nodes)

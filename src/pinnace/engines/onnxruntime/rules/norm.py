@@ -191,12 +191,9 @@ def _is_mean_square(b: Builder, value: ir.Value | None, x: ir.Value) -> bool:
 
 
 def _over_last(b: Builder, reduction: ir.Node, x: ir.Value) -> bool:
-    axes = ints(reduction.inputs[1]) if len(reduction.inputs) > 1 else None
-    return (
-        axes is not None
-        and axes in ((-1,), (b.rank(x) - 1,))
-        and reduction.attributes.get_int("keepdims", 1) == 1
-    )
+    old = tuple(reduction.attributes.get_ints("axes", ()))  # before operator set 18
+    axes = ints(reduction.inputs[1]) if len(reduction.inputs) > 1 else old
+    return axes in ((-1,), (b.rank(x) - 1,)) and reduction.attributes.get_int("keepdims", 1) == 1
 
 
 def _is_ones(value: ir.Value) -> bool:
