@@ -18,6 +18,7 @@ from tests.waiting import until
 from pinnace.building.opening import inspect_model
 from pinnace.building.origin import build
 from pinnace.compiler.graph import compilable
+from pinnace.engines.onnxruntime import session
 from pinnace.engines.onnxruntime.compiling import encoded
 from pinnace.errors import DeviceUnavailableError, EngineError, UnsupportedModelError
 from pinnace.formats import read
@@ -335,3 +336,14 @@ def test_only_pools_that_may_be_empty_are_kept_out_of_blocks_of_channels(sides, 
     made = encoded(compilable(read(Source.of_buffer(pooled("MaxPool", sides, pads))), "m", None), Target())
     operators = [node.op_type for node in onnx.load_model_from_string(made.model).graph.node]
     assert operators.count("Reshape") == kept
+
+
+@pytest.mark.parametrize("overflow", [True, False])
+def test_slow_exact_kernels_of_bytes_are_for_processors_where_others_overflow(monkeypatch, overflow):
+    monkeypatch.setattr(session, "sums_of_bytes_overflow", lambda: overflow)
+    asked = session.options(Target(threads=1))
+    if overflow:
+        assert asked.get_session_config_entry("session.x64quantprecision") == "1"
+    else:
+        with pytest.raises(RuntimeError, match="x64quantprecision"):
+            asked.get_session_config_entry("session.x64quantprecision")

@@ -13,7 +13,7 @@ import onnxruntime as ort
 from pinnace.engines.forks import never_freed_by_forks
 from pinnace.engines.onnxruntime import providers, starting
 from pinnace.engines.onnxruntime.memory import FAILURES as FAILURES
-from pinnace.machine.processor import sixteen_bit_types
+from pinnace.machine.processor import sixteen_bit_types, sums_of_bytes_overflow
 from pinnace.options.target import Target
 from pinnace.types import Array
 
@@ -34,8 +34,8 @@ def options(target: Target, folder: str | None = None) -> ort.SessionOptions:
     threads = target.threads or max(1, len(os.sched_getaffinity(0)) // target.parallel_requests)
     pool = target.parallel_requests * (threads - 1) + 1
     chosen = ort.SessionOptions()
-    # Processors without VNNI add pairs of products in 16 bits, which saturate with weights of all 8 bits.
-    chosen.add_session_config_entry("session.x64quantprecision", "1")
+    if sums_of_bytes_overflow():  # the slower kernels are exact; with VNNI all are
+        chosen.add_session_config_entry("session.x64quantprecision", "1")
     if target.precision == "preferred_fp16" and _has_bfloat16_products():
         chosen.add_session_config_entry(_BFLOAT16_PRODUCTS, "1")
     chosen.log_severity_level = _FATAL
