@@ -171,7 +171,7 @@ class _Search:
 
 def _foreseen(plan: _Plan) -> float:
     """Return the cost of a plan with the collective that each sum of parts will need."""
-    return plan.cost + COLLECTIVE * sum(Parts() in states for states in plan.held.values())
+    return plan.cost + COLLECTIVE * sum(states == {Parts()} for states in plan.held.values())
 
 
 def sent(whole: float, size: int, is_sum: bool) -> float:
