@@ -401,6 +401,7 @@ case(
 case("random_root_over_sigmoid", "f32[9]>-60<40", call="ops.rsqrt(ops.sigmoid(x0))")
 case("random_over_sigmoid", "f32[9]>-60<40", call="(x0 / ops.sigmoid(x0), ops.sigmoid(x0) ** -0.5)")
 case("random_over_sigmoid_f64", "f64[9]>-60<40", call="1 / ops.sigmoid(x0)")
+case("random_product_that_overflows", "i32[2,1,2]>-3<3!", call="x0.prod()")
 case("random_heaviside_near_0", "f64[9]>-8<8", call="ops.heaviside(x0 * 1e-16, x0)")
 
 if __name__ == "__main__":

@@ -23,6 +23,22 @@ def reduce(b: Builder, op_type: str, x: Tensor, axes: Sequence[int] | None, keep
     return result
 
 
+@function
+def product(b: Builder, x: Tensor, axes: Sequence[int] | None, keep: bool = False) -> Tensor:
+    """The product over `axes`; of integers by Mul of halves: onnxruntime's ReduceProd computes in float64."""
+    along = sorted({b.axis(a, x) for a in axes or range(b.rank(x))}) if b.rank(x) else []
+    integers = b.dtype(x) in (ir.DataType.INT32, ir.DataType.INT64)
+    if not along or not integers or not all(b.shape(x)[axis] for axis in along):
+        return reduce(b, "ReduceProd", x, axes, keep)
+    for axis in along:
+        while (size := b.shape(x)[axis] or 1) > 1:
+            lengths = [size // 2, size // 2, size % 2][: 2 + size % 2]
+            first, second, *rest = b.ops("Split", len(lengths), x, lengths, axis=axis)
+            x = b.op("Mul", first, second)
+            x = b.op("Concat", x, *rest, axis=axis) if rest else x
+    return x if keep else b.op("Squeeze", x, along)
+
+
 # -- spread ----------------------------------------------------------------------------------------
 
 
@@ -126,9 +142,15 @@ formulas(
         # Sqrt of the mean square distance, and ReduceMean.
         value, mean = variance(x, axis, int(unbiased), keep_dims)
         Sqrt(value), mean
-    ReduceSum("ReduceSum") SumExt("ReduceSum") ReduceProd("ReduceProd") ProdExt("ReduceProd")
-        ReduceMean("ReduceMean") MeanExt("ReduceMean"): op_type, x, axis: Ints | None = (),
-        keep_dims: bool = False, *, skip_mode: bool = False, dtype: Dtype | None = None ->
+    ReduceProd ProdExt: x, axis: Ints | None = (), keep_dims: bool = False, *, skip_mode: bool = False,
+        dtype: Dtype | None = None ->
+        # ReduceProd, or Mul of halves, in the type of the result.
+        if skip_mode and (not axis):
+            return x
+        product(cast(x, dtype or result(x)), axis, keep_dims)
+    ReduceSum("ReduceSum") SumExt("ReduceSum") ReduceMean("ReduceMean") MeanExt("ReduceMean"): op_type, x,
+        axis: Ints | None = (), keep_dims: bool = False, *, skip_mode: bool = False,
+        dtype: Dtype | None = None ->
         # {op_type}, in the type of the result.
         if skip_mode and (not axis):
             return x
