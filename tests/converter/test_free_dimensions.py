@@ -144,3 +144,93 @@ def test_a_squeeze_of_which_both_ranks_can_be(kind, tmp_path):
         y = Neg(b)
     }}""")
     same(original, kind, tmp_path, *pictures((2, 4, 1), (2, 4, 3)))
+
+
+LOOPS = {
+    "counted": """
+        y, all = Loop (n, , x) <body = rounds (int64 i, bool go, float[3] a)
+                => (bool on, float[3] b, float[3] row) {
+            on = Identity(go)
+            b = Add(a, w)
+            row = Mul(a, b)
+        }>""",
+    "as long as": """
+        y, all = Loop (, yes, x) <body = rounds (int64 i, bool go, float[3] a)
+                => (bool on, float[3] b, float[2] row) {
+            b = Add(a, w)
+            most = ReduceMax<keepdims=0>(b)
+            number = Cast<to=1>(i)
+            rest = Sub(limit, number)
+            on = Less(most, rest)
+            row = Slice(b, one, three)
+        }>""",
+    "of free sizes": """
+        free, all = Loop (n, yes, x) <body = rounds (int64 i, bool go, float[k] a)
+                => (bool on, float[m] b, float[m] row) {
+            on = Identity(go)
+            b = Concat<axis=0>(a, w)
+            twice = Mul(w, w)
+            whole = Expand(twice, size)
+            row = Identity(whole)
+        }>
+        y = Neg(free)""",
+    "nested": """
+        y, all = Loop (n, , x) <body = rounds (int64 i, bool go, float[3] a)
+                => (bool on, float[3] b, float[3] row) {
+            on = Identity(go)
+            b = Loop (i, , a) <body = more (int64 j, bool go2, float[3] c) => (bool on2, float[3] d) {
+                on2 = Identity(go2)
+                e = Add(c, w)
+                d = Add(e, a)
+            }>
+            row = Sqrt(b)
+        }>""",
+}
+
+
+@KINDS
+@pytest.mark.parametrize("form", LOOPS)
+def test_loops_whose_rounds_the_run_counts(form, kind, tmp_path):
+    original = parsed(f"""g (float[3] x, int64 n, int64[1] size) => (float[u] y, float[r, s] all)
+        <float[3] w = {{1, 2, 0.5}}, bool yes = {{1}}, float limit = {{20}},
+         int64[1] one = {{1}}, int64[1] three = {{3}}> {{
+        {LOOPS[form]}
+    }}""")
+    x = np.array([0.5, 1, 2], np.float32)
+    same(original, kind, tmp_path, *([x, np.array(n), np.array([3])] for n in (1, 4)))
+
+
+@KINDS
+def test_a_scan_over_a_free_dimension(kind, tmp_path):
+    original = parsed("""g (float[2] x, float[2, n] parts, float[n, 2] more)
+            => (float[2] y, float[2, n] all, float[n, 2] rest) {
+        y, all, rest = Scan <num_scan_inputs=2, scan_input_axes=[1, 0], scan_input_directions=[0, 1],
+                scan_output_axes=[1, 0], scan_output_directions=[0, 1],
+                body = rounds (float[2] a, float[2] b, float[2] c) => (float[2] d, float[2] e, float[2] f) {
+            f = Neg(c)
+            d = Add(a, b)
+            e = Mul(d, c)
+        }> (x, parts, more)
+    }""")
+    random = np.random.default_rng(0)
+    requests = [[random.random(s).astype(np.float32) for s in ((2,), (2, n), (n, 2))] for n in (1, 5)]
+    same(original, kind, tmp_path, *requests)
+
+
+@KINDS
+@pytest.mark.parametrize("direction", ["forward", "bidirectional"])
+@pytest.mark.parametrize(("op_type", "gates"), [("LSTM", 4), ("GRU", 3)])
+def test_recurrent_layers_of_free_steps(op_type, gates, direction, kind, tmp_path):
+    ways, random = 1 + (direction == "bidirectional"), np.random.default_rng(0)
+    sizes = {"w": (ways, gates * 4, 3), "r": (ways, gates * 4, 4), "b": (ways, gates * 8)}
+    weights = [
+        onnx.numpy_helper.from_array(random.normal(size=s).astype(np.float32), n) for n, s in sizes.items()
+    ]
+    node = onnx.helper.make_node(
+        op_type, ["x", "w", "r", "b"], ["y", "h"], hidden_size=4, direction=direction
+    )
+    port = onnx.helper.make_tensor_value_info("x", 1, ("steps", "n", 3))
+    results = [onnx.helper.make_tensor_value_info(name, 1, None) for name in "yh"]
+    graph = onnx.helper.make_graph([node], "g", [port], results, weights)
+    model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 21)], ir_version=10)
+    same(model.SerializeToString(), kind, tmp_path, *pictures((5, 2, 3), (1, 1, 3)))

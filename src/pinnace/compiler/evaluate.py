@@ -16,7 +16,7 @@ from pinnace.ops import quantisation
 from pinnace.ops.builder import Builder
 from pinnace.ops.families import find
 from pinnace.ops.table import Primitive
-from pinnace.ops.values import Closure, Effects, Unsupported, Value
+from pinnace.ops.values import Closure, Effects, TailCall, Unsupported, Value
 from pinnace.program import Function, FunctionRef, Literal, Monad, Node, Program
 
 _NOTHING = Effects()
@@ -79,7 +79,8 @@ class Evaluator(ABC):
             value, after = self.look_up(frame, name)
             outputs.append(value)
             effects = effects.join(after)
-        return (outputs[0] if len(outputs) == 1 else tuple(outputs)), effects
+        single = len(outputs) == 1 or isinstance(outputs[0], TailCall)
+        return (outputs[0] if single else tuple(outputs)), effects
 
     def _literal(self, frame: Frame, literal: Literal) -> Value:
         match literal:
@@ -116,7 +117,7 @@ class Evaluator(ABC):
             error.add_note(f"while node {node.name!r} ({node.primitive or 'call'}) was lowered")
             raise
         self.declared.apply(value, node.types)
-        for name, part in self._results(node, value):
+        for name, part in self._results(frame, node, value):
             quantised = frame.function.quantised.get(name)
             if quantised is not None and isinstance(part, ir.Value):
                 part = quantisation.stored(self.b, part, quantised)
@@ -134,9 +135,14 @@ class Evaluator(ABC):
             raise Unsupported("Pinnace does not know this primitive")
         return self.lower(row, node, inputs, before)
 
-    def _results(self, node: Node, value: Value) -> Iterator[tuple[str, Value]]:
+    def _results(self, frame: Frame, node: Node, value: Value) -> Iterator[tuple[str, Value]]:
         if self.program.tuple_results:
             yield node.outputs[0], value
+            return
+        if isinstance(value, TailCall):  # whose results, when there are some, are those of the function
+            if tuple(frame.function.outputs) != node.outputs:
+                raise NodeFailure(node, "calls the function of a loop before the end of a round")
+            yield from zip(node.outputs, (value,) * len(node.outputs), strict=True)
             return
         parts = value if isinstance(value, tuple) else (value,)
         if len(parts) < len(node.outputs):

@@ -98,7 +98,8 @@ def _tail(frame: Frame) -> Node:
     node = producers.get(frame.function.outputs[0])
     while node is not None and node.primitive == "Depend":
         node = producers.get(node.inputs[0])
-    if node is None or node.primitive:
+    several = node is not None and len(node.outputs) > 1 and node.outputs != tuple(frame.function.outputs)
+    if node is None or node.primitive or several:
         raise Unsupported(f"calls itself before its end (function {frame.function.name!r})")
     return node
 

@@ -1,42 +1,27 @@
 """Control flow of ONNX as that of MindSpore.
 
 A branch that is known is written in the place of its If. What only the run chooses becomes functions, which
-Switch chooses and a call runs; tensors of the graph around them are their arguments. A Scan, and a Loop whose
-rounds are counted, are written once for each round.
+Switch chooses and a call runs; tensors of the graph around them are their arguments. The rounds of a Loop or
+Scan are written one after the other where they are counted and few, else as `loops` does.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
 
 import numpy as np
 import onnx_ir as ir
 
-from pinnace.converter import inferring
-from pinnace.converter.primitives import Primitives, type_of
+from pinnace.converter import inferring, loops
+from pinnace.converter.loops import Raiser
+from pinnace.converter.primitives import Primitives
 from pinnace.ops.builder import Builder
 from pinnace.ops.values import Unsupported
-from pinnace.program import Function, Input, Node
 
 OPERATORS = ("If", "Loop", "Scan")
 """The operators with graphs inside."""
 _MOST = 1 << 14
 """Nodes that the rounds of a loop may come to."""
-_FREE = "has a number of rounds known only at run time, and each round is written: give it as a constant"
-
-
-class Raiser(Protocol):
-    """The parts that write nodes; `functions` are those beside the main one."""
-
-    writer: Primitives
-    functions: dict[str, Function]
-
-    def raise_all(self, nodes: Sequence[ir.Node], opset: int, depth: int) -> None:
-        """Raise nodes in order."""
-
-    def same(self, output: ir.Value, result: ir.Value) -> None:
-        """Let a value of the model be what was written for it."""
 
 
 def write(raiser: Raiser, node: ir.Node, opset: int, depth: int) -> None:
@@ -82,43 +67,24 @@ def _switch(
             raise Unsupported("has branches whose results have no type, or different ones")
         output.type, output.shape = results[0].type, inferring.common([x.shape for x in results])
     chosen = writer.named("Switch", writer.name(flag), *partials)
-    made = tuple(writer.new_name() for _ in (node.outputs if lite else "1"))
-    types = [type_of(o) for o in node.outputs]
-    call = Node(node.name or "", "", (chosen,), made, {"is_tail_call": False} if lite else {}, types)
-    writer.add(call)
-    if lite or len(node.outputs) == 1:
-        writer.names |= dict(zip(node.outputs, made, strict=True))
-        return
-    for place, output in enumerate(node.outputs):
-        writer.names[output] = writer.named("TupleGetItem", call.outputs[0], writer.literal(place))
+    loops.give(writer, loops.call(writer, chosen, (), node.outputs), node.outputs)
 
 
 def _partial(raiser: Raiser, graph: ir.Graph, condition: ir.Value, opset: int, depth: int) -> str:
     """Write a branch as a function, and return the name of it with its arguments."""
     outer = raiser.writer
-    name = f"{outer.function}_{len(raiser.functions) + 1}"
-    raiser.writer = inner = Primitives(outer.dialect, outer.layout, name, opset, outer)
-    raiser.functions[name] = Function(name, (), (), ())  # takes its number
-    try:
+
+    def fill(inner: Primitives) -> Sequence[str]:
         raiser.raise_all(list(graph), opset, depth)
         for output in graph.outputs:
             inner.name(output)  # the tensors around it are known after this
         if not inner.mindir and not inner.captured:
             inner.name(condition)  # MindSpore Lite wants an argument
-        inputs = [Input(inner.names[x], type_of(x)) for x in inner.captured]
-        raiser.functions[name] = inner.program_function(inputs, graph.outputs)
-    finally:
-        raiser.writer = outer
+        return inner.results({inner.names[x] for x in inner.captured}, graph.outputs)
+
+    name, inner = loops.own_function(raiser, outer, (), opset, fill)
     partial = "Partial" if outer.mindir else "PartialFusion"
     return outer.named(partial, name, *(outer.name(x) for x in inner.captured))
-
-
-def _rounds(raiser: Raiser, body: ir.Graph, count: int) -> range:
-    if count * len(list(body.all_nodes())) > _MOST:
-        raise Unsupported(
-            f"has {count} rounds of {len(list(body.all_nodes()))} nodes, and {_MOST} nodes can be written"
-        )
-    return range(count)
 
 
 def _round(
@@ -135,50 +101,42 @@ def _round(
     return outputs
 
 
-def _built(raiser: Raiser, b: Builder, depth: int) -> None:
-    """Raise what a builder wrote since the last time."""
-    raiser.raise_all(list(b.nodes), b.opset, depth)
-    b.nodes.clear()
-
-
 def _scan(raiser: Raiser, node: ir.Node, opset: int, depth: int) -> None:
     count = node.attributes["num_scan_inputs"].as_int()
-    body = node.attributes["body"].as_graph()
+    body = node.attributes["body"].as_graph().clone(allow_outer_scope_values=True)
     inputs = [x for x in node.inputs if x is not None]
     states, sequences = inputs[: len(inputs) - count], inputs[len(inputs) - count :]
+    if opset < 9:
+        raise Unsupported("has batches, as Scan had before operator set 9: write it in a newer one")
     axes = _ints(node, "scan_input_axes", count)
     backwards = _ints(node, "scan_input_directions", count)
+    ports, outputs, nodes = list(body.inputs), list(body.outputs), list(body)
+    body.inputs.clear()
+    body.outputs.clear()
+    body.remove(nodes)
+    number, flag = (loops.port(raiser.writer, t, []) for t in (ir.DataType.INT64, ir.DataType.BOOL))
     b = Builder()
-    length = b.static_shape(sequences[0])[axes[0]]
-    if opset < 9 or not length:
-        raise Unsupported(
-            "has batches, as Scan had before operator set 9, or a length known only at run time"
-        )
-    results: list[list[ir.Value]] = []
-    for i in _rounds(raiser, body, length):
-        places = [length - 1 - i if back else i for back in backwards]
-        parts = [
-            b.op("Gather", x, b.constant(place, np.int64), axis=axis)
-            for x, place, axis in zip(sequences, places, axes, strict=True)
-        ]
-        _built(raiser, b, depth)
-        made = _round(raiser, body, [*states, *parts], opset, depth)
-        states = list(made[: len(states)])
-        results.append(list(made[len(states) :]))
+    length = b.tensor(b.dim(sequences[0], axes[0]))
+    loops.built(raiser, b, depth)
+    for port, x, axis, back in zip(ports[len(states) :], sequences, axes, backwards, strict=True):
+        place = b.op("Sub", b.op("Sub", length, 1), number) if back else number
+        part = b.op("Gather", x, place, axis=axis)
+        port.replace_all_uses_with(part)
+        outputs = [part if output is port else output for output in outputs]
+    whole = ir.Graph([number, flag, *ports[: len(states)]], [flag, *outputs], nodes=[*b.nodes, *nodes])
+    rounds = loops.Loop(whole, length, None, states)
     rest = len(node.outputs) - len(states)
-    gone_back, at = _ints(node, "scan_output_directions", rest), _ints(node, "scan_output_axes", rest)
-    stacked = [
-        _stacked(b, [row[i] for row in (results[::-1] if gone_back[i] else results)], at[i])
-        for i in range(rest)
-    ]
-    _built(raiser, b, depth)
-    for output, result in zip(node.outputs, [*states, *stacked], strict=True):
-        if output.name:
-            raiser.same(output, result)
-
-
-def _stacked(b: Builder, parts: Sequence[ir.Value], axis: int) -> ir.Value:
-    return b.op("Concat", *(b.op("Unsqueeze", part, [axis]) for part in parts), axis=axis)
+    b = Builder()
+    rows = [ir.Value(name=raiser.writer.fresh()) for _ in range(rest)]
+    _repeat(raiser, rounds, [*node.outputs[: len(states)], *rows], opset, depth)
+    directions, at = _ints(node, "scan_output_directions", rest), _ints(node, "scan_output_axes", rest)
+    for output, y, back, axis in zip(node.outputs[len(states) :], rows, directions, at, strict=True):
+        y = b.op("Slice", y, [-1], [-1 << 40], [0], [-1]) if back else y
+        turn = list(range(1, b.rank(y)))
+        turn.insert(axis % b.rank(y), 0)
+        y = b.transpose(y, turn) if axis else b.op("Identity", y)
+        loops.built(raiser, b, depth)
+        raiser.same(output, y)
 
 
 def _ints(node: ir.Node, name: str, count: int) -> Sequence[int]:
@@ -187,30 +145,49 @@ def _ints(node: ir.Node, name: str, count: int) -> Sequence[int]:
 
 
 def _loop(raiser: Raiser, node: ir.Node, opset: int, depth: int) -> None:
-    known = raiser.writer.known
     most, condition, *states = node.inputs
     body = node.attributes["body"].as_graph()
-    trips = None if most is None else known(most)
-    goes_on = True if condition is None else known(condition)
-    if trips is None or goes_on is None:
-        raise Unsupported(_FREE)
-    b = Builder()
     carried = [x for x in states if x is not None]
-    results: list[list[ir.Value]] = []
+    _repeat(raiser, loops.Loop(body, most, condition, carried), node.outputs, opset, depth)
+
+
+def _repeat(raiser: Raiser, loop: loops.Loop, outputs: Sequence[ir.Value], opset: int, depth: int) -> None:
+    """Write the rounds of a loop one after the other, if they are counted and few, else a loop."""
+    results = _unrolled(raiser, loop, opset, depth)
+    if results is None:
+        loops.write(raiser, loop, outputs, opset, depth)
+        return
+    for output, result in zip(outputs, results, strict=True):
+        if output.name:
+            raiser.same(output, result)
+
+
+def _unrolled(raiser: Raiser, loop: loops.Loop, opset: int, depth: int) -> list[ir.Value] | None:
+    """Write the rounds of a loop; None where only the run counts them, or they are too many, or none."""
+    known = raiser.writer.known
+    trips = None if loop.most is None else known(loop.most)
+    goes_on = True if loop.goes_on is None else known(loop.goes_on)
+    if trips is None or goes_on is None:
+        return None
+    count = int(np.asarray(trips).reshape(-1)[0])
+    if count * sum(1 for _ in loop.body.all_nodes()) > _MOST:
+        return None
+    b = Builder()
+    carried, results = list(loop.states), list[list[ir.Value]]()
     flag = b.constant(np.asarray(goes_on).reshape(()), np.bool_)
-    for i in _rounds(raiser, body, int(np.asarray(trips).reshape(-1)[0])):
+    for i in range(count):
         if not np.asarray(known(flag)).all():
             break
-        made = _round(raiser, body, [b.constant(i, np.int64), flag, *carried], opset, depth)
+        made = _round(raiser, loop.body, [b.constant(i, np.int64), flag, *carried], opset, depth)
         flag, carried = made[0], list(made[1 : 1 + len(carried)])
         results.append(list(made[1 + len(carried) :]))
         if known(flag) is None:
-            raise Unsupported(_FREE)
-    rest = len(node.outputs) - len(carried)
-    if rest and not results:
-        raise Unsupported("has results of rounds, and no rounds")
-    stacked = [_stacked(b, [row[i] for row in results], 0) for i in range(rest)]
-    _built(raiser, b, depth)
-    for output, result in zip(node.outputs, [*carried, *stacked], strict=True):
-        if output.name:
-            raiser.same(output, result)
+            return None
+    if not results:
+        return None if len(loop.body.outputs) > 1 + len(carried) else carried
+    stacked = [
+        b.op("Concat", *(b.op("Unsqueeze", part, [0]) for part in rows), axis=0)
+        for rows in zip(*results, strict=True)
+    ]
+    loops.built(raiser, b, depth)
+    return [*carried, *stacked]

@@ -69,14 +69,14 @@ def possible(node: ir.Node, opset: int) -> list[ir.Graph]:
     rest = list(node.graph)
     rest = rest[rest.index(node) + 1 :]
     fitting = []
-    with _undone([node, *rest]):
+    with undone([node, *rest]):
         alive = _walk_sides(found, opset)
         if len(alive) < len(found) or not _differ(alive):
             return alive
         for graph in alive:
             _give(node, [graph])
-            with _undone(rest):
-                if _fits(rest, opset):
+            with undone(rest):
+                if fits(rest, opset):
                     fitting.append(graph)
     return fitting or found
 
@@ -88,7 +88,7 @@ def _differ(graphs: Sequence[ir.Graph]) -> bool:
 
 
 @contextmanager
-def _undone(nodes: Sequence[ir.Node]) -> Iterator[None]:
+def undone(nodes: Sequence[ir.Node]) -> Iterator[None]:
     """Forget what is inferred of the results of nodes."""
     values = [y for node in nodes for inner in (node, *_inside(node)) for y in inner.outputs]
     before = [(y, y.type, y.shape, y.const_value, dict(y.meta)) for y in values]
@@ -107,7 +107,7 @@ def _inside(node: ir.Node) -> Iterator[ir.Node]:
             yield from attribute.as_graph().all_nodes()
 
 
-def _fits(nodes: Sequence[ir.Node], opset: int) -> bool:
+def fits(nodes: Sequence[ir.Node], opset: int) -> bool:
     """Infer nodes in order; return whether the inputs of all fit them."""
     try:
         for node in nodes:
@@ -124,7 +124,7 @@ def _fits(nodes: Sequence[ir.Node], opset: int) -> bool:
 
 
 def _walk_sides(graphs: Sequence[ir.Graph], opset: int) -> list[ir.Graph]:
-    return [graph for graph in graphs if _fits(list(graph), opset)]
+    return [graph for graph in graphs if fits(list(graph), opset)]
 
 
 def _give(node: ir.Node, graphs: Sequence[ir.Graph]) -> None:

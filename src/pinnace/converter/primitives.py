@@ -244,19 +244,28 @@ class Primitives(Builder):
 
     def program_function(self, inputs: Sequence[Input], outputs: Sequence[ir.Value]) -> Function:
         """Return the function, whose results are tensors of the ONNX graph."""
+        return self.closed(inputs, self.results({i.name for i in inputs}, outputs))
+
+    def results(self, taken: set[str], outputs: Sequence[ir.Value]) -> Sequence[str]:
+        """The names of the results of the function, whose inputs have the names `taken`."""
         names = [self.name(x) for x in outputs]
         if self.dialect is Dialect.LITE:
-            known = {i.name for i in inputs}
-            ports = [x for x, name in self.names.items() if name in known]
+            ports = [x for x, name in self.names.items() if name in taken]
             names = self._own(ports, names, outputs)
         if len(names) > 1 and self.mindir:
             types = [type_of(x) for x in outputs]
             names = [self.named(structure.TUPLE, *names)]
             self.written[names[0]].types = types
+        return names
+
+    def closed(self, inputs: Sequence[Input], names: Sequence[str]) -> Function:
+        """Return the function with results of these names."""
         if self.dialect is Dialect.LITE:
             return self._tidied(inputs, names)
         nodes = needed(list(self.written.values()), names)
-        return Function(self.function, inputs, names, nodes, self.parameters, self.literals)
+        read = {*names, *(name for node in nodes for name in node.inputs)}
+        stored = {name: tensor for name, tensor in self.parameters.items() if name in read}
+        return Function(self.function, inputs, names, nodes, stored, self.literals)
 
     def _tidied(self, inputs: Sequence[Input], outputs: Sequence[str]) -> Function:
         """Return the function in MindSpore Lite's dialect, in which constant tensors are parameters."""

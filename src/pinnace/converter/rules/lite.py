@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
+from pinnace.converter import partly
 from pinnace.converter.primitives import Primitives, number_of
 from pinnace.converter.rules import Rules, images, integers, rules, shapes
 from pinnace.ops.formulas import function
@@ -141,7 +142,7 @@ _SHAPES: Rules = rules(
     Size: data -> of(Size(data), INT64)
     Reshape: data, shape, allowzero: int = 0 ->
         dims = target(data, shape, allowzero, True)
-        if allowzero and not isinstance(dims, tuple) or isinstance(dims, tuple) and 0 in dims:
+        if allowzero and not told(shape) or isinstance(dims, tuple) and 0 in dims:
             raise Unsupported("has dimensions of size zero, which Lite's Reshape takes for those of its input")
         Reshape(data, ints32(dims) if isinstance(dims, tuple) else in_int32(dims))
     Flatten: input, axis: int = 1 -> Reshape(input, ints32(matrix(input, axis)))
@@ -260,8 +261,9 @@ _NETWORKS: Rules = rules(
     MaxPool("MaxPoolFusion") AveragePool("AvgPoolFusion"); storage_order: primitive, X, auto_pad: str = "NOTSET", ceil_mode: int = 0, count_include_pad: int = 0, dilations: Ints = (), kernel_shape: Ints = (), pads: Ints = (), strides: Ints = () ->
         if rank(X) != 4 or max(dilations or (1,)) > 1 or results() > 1 or (count_include_pad and max(pads or (0,))):
             raise Unsupported("gives places, has dilations, counts its padding, or is not over two dimensions, as Lite's pools are")
-        pads = in_pairs(auto_pad, pads, 2)
-        y = op(primitive, nhwc(X), format=order(), kernel_size=kernel_shape, strides=strides or (1, 1), pad_mode=0, pad=pads, round_mode=ceil_mode)
+        same = auto_pad == "SAME_UPPER" and None in shape(X)[2:]
+        pads = in_pairs("NOTSET" if same else auto_pad, pads, 2)
+        y = op(primitive, nhwc(X), format=order(), kernel_size=kernel_shape, strides=strides or (1, 1), pad_mode=int(same), pad=pads, round_mode=ceil_mode)
         nchw(y)
     GlobalMaxPool("MaxPoolFusion") GlobalAveragePool("AvgPoolFusion"): primitive, X ->
         if rank(X) != 4:
@@ -312,6 +314,13 @@ def _datatype(b: Primitives, to: int) -> ir.DataType:
 def _order(b: Primitives) -> int:
     """The Format of images, NCHW or NHWC."""
     return 0 if b.mindir else 1
+
+
+@function
+def _told(b: Primitives, shape: ir.Value) -> bool:
+    """True where some dimensions of a shape are known, and none of these is zero."""
+    found = partly.dims(shape)
+    return found is not None and 0 not in found
 
 
 @function
@@ -391,6 +400,8 @@ def _resized(
     if (factors := b.known(scales)) is not None:
         pair = [float(factors[at.index(axis)]) for axis in (2, 3)]
         whole = [None if size is None else size * f for size, f in zip(dims[2:], pair, strict=True)]
+        if None in whole and any(f % 1 for f in pair):
+            raise Unsupported("has a fraction of a free size, which Lite rounds, and ONNX cuts off")
         exact = None not in whole and whole == list(declared[2:])
         return declared[2:], () if exact else (b.constant(pair, np.float32),)
     return declared[2:], (b.op("Gather", scales, places, b.constant(0, np.int32)),)

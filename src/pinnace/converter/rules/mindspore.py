@@ -332,6 +332,8 @@ _NETWORKS: Rules = rules(
             raise Unsupported(f"is over {size} dimensions, and MindSpore's primitives over 2 or 3")
         convolved(X, W, B, in_pairs(auto_pad, pads, size), strides or (1,) * size, dilations or (1,) * size, group)
     MaxPool: X, auto_pad: str = "NOTSET", ceil_mode: int = 0, dilations: Ints = (), kernel_shape: Ints = (), pads: Ints = (), storage_order: int = 0, strides: Ints = () ->
+        if auto_pad == "SAME_UPPER" and None in shape(X)[2:] and rank(X) == 4 and results() == 1 and not ceil_mode and max(dilations or (1,)) == 1:
+            return MaxPool(X, kernel_size=(1, 1, *kernel_shape), strides=(1, 1, *(strides or (1, 1))), pad_mode="SAME")
         if rank(X) != 4 or auto_pad not in ("NOTSET", "VALID"):
             raise Unsupported("is not over two dimensions, or has an auto_pad of which the padding depends on the size")
         if results() > 1:

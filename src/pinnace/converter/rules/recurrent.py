@@ -1,10 +1,14 @@
-"""Recurrent layers as products and elementwise operators, written once for each step: functions of `parts`."""
+"""Recurrent layers as products and elementwise operators: functions of `parts`.
+
+They are written once for each step, or as a Loop where the steps are many or only the run counts them.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
+import numpy as np
 import onnx_ir as ir
 
 from pinnace.ops.builder import Builder
@@ -46,12 +50,12 @@ def recurrence(
     inputs = [*x, *[None] * (8 - len(x))]
     lengths, states = inputs[4], inputs[5 : 7 if kind == "LSTM" else 6]
     data = b.transpose(b.tensor(x[0]), [1, 0, 2]) if layout else b.tensor(x[0])
-    count = b.shape(data)[0]
+    count = b.dim(data, 0)
     ways = {"forward": [False], "reverse": [True], "bidirectional": [False, True]}[direction]
     own = len(_USUAL[kind])
     names = list(activations) or list(_USUAL[kind]) * len(ways)
-    if count is None or not 0 < count <= _MOST:
-        raise Unsupported(f"has {count or 'no fixed number of'} steps, and from 1 to {_MOST} are supported")
+    if count == 0:
+        raise Unsupported("has no steps")
     if not set(names) <= set(_ACTIVATIONS):
         raise Unsupported(f"has activations {names}, and {', '.join(_ACTIVATIONS)} can be written")
     hidden = b.static_shape(b.tensor(x[2]))[2]
@@ -109,20 +113,63 @@ def _run(
     layer: _Layer,
     lengths: ir.Value | None,
     backwards: bool,
-    count: int,
+    count: int | ir.Value,
 ) -> tuple[ir.Value, _State]:
     """Return what all steps give, and the state after the last."""
+    if not isinstance(count, int) or count > _MOST:
+        return _loop(b, step, seen, state, layer, lengths, backwards, b.tensor(count))
     outputs: list[ir.Value] = []
     for t in range(count)[:: -1 if backwards else 1]:
-        after = step(b, _row(b, seen, t), state, layer)
-        output = after[0]
-        if lengths is not None:
-            inside = b.op("Unsqueeze", b.op("Less", b.like(t, lengths), lengths), [1])
-            output = b.op("Where", inside, output, b.like(0, output))
-            after = tuple(b.op("Where", inside, new, old) for new, old in zip(after, state, strict=True))
-        state = after
+        output, state = _stepped(b, step, _row(b, seen, t), state, layer, lengths, b.constant(t, np.int64))
         outputs.append(b.op("Unsqueeze", output, [0]))
     return b.op("Concat", *outputs[:: -1 if backwards else 1], axis=0), state
+
+
+def _stepped(
+    b: Builder,
+    step: _Step,
+    seen: ir.Value,
+    state: _State,
+    layer: _Layer,
+    lengths: ir.Value | None,
+    place: ir.Value,
+) -> tuple[ir.Value, _State]:
+    """Return what a step gives, and the state after it; beyond the length of a row nothing changes."""
+    after = step(b, seen, state, layer)
+    if lengths is None:
+        return after[0], after
+    inside = b.op("Unsqueeze", b.op("Less", b.cast(place, b.dtype(lengths)), lengths), [1])
+    kept = tuple(b.op("Where", inside, new, old) for new, old in zip(after, state, strict=True))
+    return b.op("Where", inside, after[0], b.like(0, after[0])), kept
+
+
+def _loop(
+    b: Builder,
+    step: _Step,
+    seen: ir.Value,
+    state: _State,
+    layer: _Layer,
+    lengths: ir.Value | None,
+    backwards: bool,
+    count: ir.Value,
+) -> tuple[ir.Value, _State]:
+    """Return what all steps give, and the state after the last, where they are many or only the run knows."""
+    number, going = (
+        ir.Value(name=b.fresh(), type=ir.TensorType(t), shape=ir.Shape([]))
+        for t in (ir.DataType.INT64, ir.DataType.BOOL)
+    )
+    inner = tuple(ir.Value(name=b.fresh(), type=s.type, shape=ir.Shape(b.shape(s))) for s in state)
+    with b.scope() as nodes:
+        place = b.op("Sub", b.op("Sub", count, 1), number) if backwards else b.op("Identity", number)
+        part = b.op("Gather", seen, place, axis=0)
+        output, after = _stepped(b, step, part, inner, layer, lengths, place)
+        results = [b.op("Identity", x) for x in (going, *after, output)]
+    body = ir.Graph([number, going, *inner], results, nodes=nodes, name=b.fresh())
+    *last, rows = b.ops("Loop", len(state) + 1, count, b.constant(True), *state, body=body)
+    for final, first in zip(last, state, strict=True):
+        final.type, final.shape = first.type, first.shape
+    rows.type, rows.shape = state[0].type, ir.Shape([None, *b.shape(state[0])])
+    return b.op("Slice", rows, [-1], [-1 << 40], [0], [-1]) if backwards else rows, tuple(last)
 
 
 def _rnn(b: Builder, seen: ir.Value, state: _State, layer: _Layer) -> _State:
