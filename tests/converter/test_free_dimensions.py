@@ -234,3 +234,17 @@ def test_recurrent_layers_of_free_steps(op_type, gates, direction, kind, tmp_pat
     graph = onnx.helper.make_graph([node], "g", [port], results, weights)
     model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 21)], ir_version=10)
     same(model.SerializeToString(), kind, tmp_path, *pictures((5, 2, 3), (1, 1, 3)))
+
+
+@KINDS
+def test_tensors_whose_names_are_numbers(kind, tmp_path):
+    """As PyTorch's older exporter names them, and the converter its own."""
+    names = range(1, 13)
+    weights = [onnx.numpy_helper.from_array(np.full((9, 9), i, np.float32), str(i)) for i in names]
+    values = ["0", *(f"v{i}" for i in names)]
+    nodes = [onnx.helper.make_node("LogSoftmax", ["0"], ["v1"])]
+    nodes += [onnx.helper.make_node("Add", [values[i - 1], str(i)], [values[i]]) for i in names[1:]]
+    ports = [[onnx.helper.make_tensor_value_info(n, 1, (9, 9))] for n in ("0", values[-1])]
+    graph = onnx.helper.make_graph(nodes, "g", *ports, weights)
+    model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 21)], ir_version=10)
+    same(model.SerializeToString(), kind, tmp_path, *pictures((9, 9)))

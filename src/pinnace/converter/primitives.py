@@ -117,7 +117,11 @@ class Primitives(Builder):
 
     def new_name(self) -> str:
         """Return a name in the program that nothing has."""
-        return f"{self.function}:{self.fresh().removeprefix('%')}"
+        name = f"{self.function}:{self.fresh().removeprefix('%')}"
+        if name in self.taken:
+            return self.new_name()
+        self.taken.add(name)
+        return name
 
     def has(self, x: ir.Value) -> bool:
         """True for a tensor that can be read."""
@@ -143,8 +147,9 @@ class Primitives(Builder):
     def _stored(self, tensor: ir.TensorProtocol) -> str:
         name = f"{self.function}:{tensor.name}"
         made = not tensor.name or tensor.name.startswith("%")  # by a builder, which names its own so
-        if made or name in self.parameters:
+        if made or name in self.taken:  # PyTorch gives tensors numbers for names, too
             name = self.new_name()
+        self.taken.add(name)
         if self.half and self.dialect is Dialect.MINDSPORE and _fits_half(tensor):
             self.parameters[name] = _in_half(tensor)
             return self.named("Cast", name, self.literal(number_of(tensor.dtype)))

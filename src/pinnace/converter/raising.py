@@ -53,6 +53,7 @@ class _Raiser:
         inputs = [i for i in graph.inputs if i.name not in graph.initializers]
         for value in inputs:
             writer.names[value] = f"{_MAIN}:{value.name}"
+            writer.taken.add(writer.names[value])
         for node in graph:
             self.node(node)
         if self.failed:
