@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
-from pinnace.converter import partly
 from pinnace.converter.primitives import Primitives, number_of
 from pinnace.converter.rules import Rules, images, integers, rules, shapes
 from pinnace.ops.formulas import function
@@ -314,13 +313,6 @@ def _datatype(b: Primitives, to: int) -> ir.DataType:
 def _order(b: Primitives) -> int:
     """The Format of images, NCHW or NHWC."""
     return 0 if b.mindir else 1
-
-
-@function
-def _told(b: Primitives, shape: ir.Value) -> bool:
-    """True where some dimensions of a shape are known, and none of these is zero."""
-    found = partly.dims(shape)
-    return found is not None and 0 not in found
 
 
 @function

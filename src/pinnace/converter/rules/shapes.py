@@ -77,6 +77,13 @@ def target(b: Builder, data: ir.Value, shape: ir.Value, allowzero: int, keeps: b
 
 
 @function
+def told(b: Builder, shape: ir.Value) -> bool:
+    """True where some dimensions of a shape are known, and none of these is zero."""
+    found = partly.dims(shape)
+    return found is not None and 0 not in found
+
+
+@function
 def matrix(b: Builder, x: ir.Value, axis: int) -> _Ints:
     """The two dimensions of a Flatten."""
     dims = b.shape(x)
