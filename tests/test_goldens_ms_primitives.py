@@ -32,7 +32,7 @@ STEPS = {
 
 
 def test_all_files_are_there():
-    assert len(FILES) == 127
+    assert len(FILES) == 129
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda p: p.name)

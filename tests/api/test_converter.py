@@ -52,8 +52,9 @@ def test_the_words_of_what_is_not_there_yet(tmp_path):
     converter = Converter()
     with pytest.raises(RuntimeError, match="model_file does not exist"):
         converter.convert(FmkType.TFLITE, "nothing.tflite", "x")
-    converter.set_config_info("full_quant_param", {"activation_quant_method": "KL"})
-    with pytest.raises(NotSupportedError, match=r"\[full_quant_param\] activation_quant_method=KL"):
+    converter.set_config_info("common_quant_param", {"quant_type": "WEIGHT_QUANT"})
+    converter.set_config_info("weight_quant_param", {"quant_strategy": "GPTQ"})
+    with pytest.raises(NotSupportedError, match="quant_strategy=GPTQ"):
         converter.convert(FmkType.ONNX, ADD, str(tmp_path / "x"))
 
 
