@@ -216,7 +216,7 @@ def _widen(loop: Loop, opset: int) -> None:
 
 
 class _Rows:
-    """What ONNX stacks of a value of each round: rows, or the elements of rows with free sizes."""
+    """The rows that ONNX stacks of a value of each round, or the elements of rows with free sizes."""
 
     def __init__(self, writer: Primitives, row: ir.Value) -> None:
         if row.dtype is None or row.shape is None:

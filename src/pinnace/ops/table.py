@@ -326,7 +326,7 @@ def _attribute(b: Builder, p: _Parameter, attributes: Mapping[str, Value]) -> Va
 
 
 def _agree(first: Value, second: Value) -> bool:
-    """Whether two names of an argument have one value; some numbers are for the spatial dimensions only."""
+    """True if two names of an argument have one value; some numbers are for the spatial dimensions only."""
     if isinstance(first, str) or isinstance(second, str) or first is None or second is None:
         return type(first) is not type(second) or first == second
     return {*np.ravel(first), 1} == {*np.ravel(second), 1}
