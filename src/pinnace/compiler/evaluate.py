@@ -79,7 +79,7 @@ class Evaluator(ABC):
             value, after = self.look_up(frame, name)
             outputs.append(value)
             effects = effects.join(after)
-        single = len(outputs) == 1 or isinstance(outputs[0], TailCall)
+        single = len(outputs) == 1 or any(isinstance(x, TailCall) for x in outputs)
         return (outputs[0] if single else tuple(outputs)), effects
 
     def _literal(self, frame: Frame, literal: Literal) -> Value:
