@@ -46,7 +46,7 @@ _NUMBERS = {dtype: number for number, dtype in reversed(DTYPES.items())}
 _GRAPH, _FUNCTION, _PARAMETER, _RAW = 7, 8, 3, 9  # fields of ModelProto, GraphProto and TensorProto
 
 _OF_LITE: Mapping[str, Any] = {"fmk": np.int32(2), "graph_name": "main", "isOptimized": True, "format": 0}
-"""What MindSpore Lite wants to know of a graph: it comes from ONNX, is converted, and its images are NCHW."""
+"""Facts that MindSpore Lite wants of a graph: it comes from ONNX, is converted, and its images are NCHW."""
 
 
 def write(program: Program, path: str | os.PathLike[str], split: int = _SPLIT) -> list[Path]:
