@@ -17,11 +17,12 @@ formulas(
         # Elu of a part, and Mul; of a negative alpha Exp in Elu's place.
         if alpha == 1:
             return Elu(x)
-        part = x / alpha
+        kind = FLOAT if dtype(x) is FLOAT16 else dtype(x)  # the inverse of a small alpha is no float16
+        part = cast(x, kind) / alpha
         if alpha > 0:
-            return Elu(part) * alpha
+            return cast(Elu(part) * alpha, dtype(x))
         grown = (Exp(part) - 1.0) * alpha
-        Where(x < 0.0, grown, x)
+        Where(x < 0.0, cast(grown, dtype(x)), x)
     Elu EluExt: x, alpha: float = 1.0 -> Elu(x, alpha=alpha)
     FastGeLU FastGelu: x -> x * Sigmoid(x * 1.702)
     GeLU: x -> Gelu(x, approximate="tanh")
