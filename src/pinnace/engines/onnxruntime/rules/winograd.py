@@ -217,12 +217,13 @@ def _plain(b: Builder, conv: ir.Node) -> bool:
     x, kernel = conv.inputs[:2]
     if x is None or kernel is None:
         return False
-    window, given = b.shape(kernel)[2:], conv.attributes
+    given = conv.attributes
     steps = [given[name].as_ints() for name in ("strides", "dilations") if name in given]
-    declared = tuple(given["kernel_shape"].as_ints()) if "kernel_shape" in given else window
-    plain = window == declared == (3, 3) and all(set(s) == {1} for s in steps)
-    # The shape of the input comes last, since it may have to be inferred node by node.
-    return plain and conv.attributes.get_int("group", 1) == 1 and b.shape(x)[1:2] == b.shape(kernel)[1:2]
+    declared = tuple(given["kernel_shape"].as_ints()) if "kernel_shape" in given else (3, 3)
+    if declared != (3, 3) or any(set(s) != {1} for s in steps) or given.get_int("group", 1) != 1:
+        return False
+    # Shapes come last, since they may have to be inferred node by node.
+    return b.shape(kernel)[2:] == (3, 3) and b.shape(x)[1:2] == b.shape(kernel)[1:2]
 
 
 def _tiles(b: Rewriter, conv: ir.Node, x: ir.Value, channels: int) -> _Tiles | None:
