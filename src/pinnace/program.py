@@ -63,7 +63,8 @@ class TypeInfo(NamedTuple):
     shape: tuple[int | None, ...] | None
 
 
-class Quantised(NamedTuple):
+@dataclass(frozen=True)
+class Quantised:
     """Quantisation of a tensor with integers q: the values are (q - zero_point) * scale.
 
     One pair of numbers, and axis None, or one for each index of an axis. `bits` are those that the integers

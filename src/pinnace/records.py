@@ -1,14 +1,15 @@
-"""Dataclasses that take a tenth of the time to define.
+"""Dataclasses that take a hundredth of the time to define.
 
 `dataclasses.dataclass(frozen=True)` compiles six functions for a class, 0.6 ms with Python 3.11, and a
-process that opens a model defines 40 such classes, of which it uses half. Here only `__init__` is
-compiled, for the first instance, and classes share the rest. Type checkers see the original, and refuse to
-assign to fields of frozen classes; at run time nothing does.
+process that opens a model defines 60 such classes, of which it uses half. Here a class is looked at for its
+first instance, only `__init__` is compiled then, and classes share the rest. Type checkers see the original,
+and refuse to assign to fields of frozen classes; at run time nothing does.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -29,7 +30,11 @@ else:
                 if name not in cls.__dict__:
                     setattr(cls, name, method)
             cls.__doc__ = cls.__doc__ or cls.__name__  # dataclasses would make one, in 1 ms
-            made: Any = dataclasses.dataclass(cls, init=False, eq=False, repr=False, **others)
+            made: Any = cls
+            if others:  # slots need another class
+                made = dataclasses.dataclass(cls, init=False, eq=False, repr=False, **others)
+            else:
+                made.__dataclass_fields__ = _Unmade(cls)
 
             def first(self: object, *args: object, **kwargs: object) -> None:
                 made.__init__ = _initialiser(made)
@@ -39,6 +44,21 @@ else:
             return made
 
         return define
+
+
+class _Unmade:
+    """Stands for the fields of a class until somebody asks for them."""
+
+    _lock = threading.RLock()
+
+    def __init__(self, owner: type) -> None:
+        self._owner = owner
+
+    def __get__(self, record: object, cls: type) -> Any:
+        with self._lock:
+            if self._owner.__dict__["__dataclass_fields__"] is self:
+                dataclasses.dataclass(self._owner, init=False, eq=False, repr=False)
+        return cls.__dataclass_fields__  # type: ignore[attr-defined]
 
 
 def _initialiser(cls: type) -> Callable[..., None]:

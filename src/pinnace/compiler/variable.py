@@ -68,6 +68,8 @@ def modules_of(graph: Program | ir.Model) -> dict[str, str]:
 
 def chosen(graph: Program | ir.Model, name: str, wanted: Collection[str]) -> Weights:
     """Return the weights `wanted`. Raises ConfigError for unknown names and unsuitable weights."""
+    if not wanted:
+        return {}  # weights that nothing reads are not even decoded
     known = weights_of(graph)
     unknown = [w for w in wanted if w not in known]
     if unknown:

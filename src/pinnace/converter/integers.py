@@ -56,7 +56,7 @@ class Dequantised(ir.LazyTensor):
         whole = self._signed()
         most = max(int(whole.max(initial=0)), -1 - int(whole.min(initial=0)))
         bits = most.bit_length() + 1
-        return ir.Tensor(whole, name=self.name), self.meaning._replace(axis=self.axis, bits=bits)
+        return ir.Tensor(whole, name=self.name), replace(self.meaning, axis=self.axis, bits=bits)
 
     def _signed(self) -> npt.NDArray[np.signedinteger]:
         whole = self.whole.numpy().transpose(self.order)
@@ -96,7 +96,7 @@ def settled(
     computed = {name for name, node, _ in uses if node.attributes.get(_KIND) != _STORED}
     for name in held.keys() - wide:
         stored[name], meaning = held[name].stored()
-        known[name] = meaning._replace(bits=_WHOLE) if name in computed else meaning
+        known[name] = replace(meaning, bits=_WHOLE) if name in computed else meaning
     return Settled(nodes, stored, known)
 
 

@@ -12,7 +12,6 @@ from collections.abc import Sequence
 from contextlib import suppress
 from functools import cached_property
 from itertools import zip_longest
-from typing import NamedTuple
 
 import onnx
 import onnx_ir as ir
@@ -20,6 +19,7 @@ import onnx_ir as ir
 from pinnace import bounds
 from pinnace.compiler.nodes import inner_graphs
 from pinnace.ops.inference import infer_node, opset_of
+from pinnace.records import dataclass
 
 _MAX_RESULT = 1 << 26
 """Bytes of one result; more if the weights are larger."""
@@ -43,7 +43,8 @@ _WINDOWS = ("Conv", "Pool", "Einsum", "LSTM", "GRU", "RNN", "DFT", "STFT", "Grid
 """Parts of the names of operators that read an element many times."""
 
 
-class Allowance(NamedTuple):
+@dataclass(frozen=True)
+class Allowance:
     """The constant folding that is allowed: results of up to `max_result` bytes, and none unless `folds`.
 
     `whole` means that everything in real models is folded, `fits` that everything in this model is.
@@ -55,7 +56,8 @@ class Allowance(NamedTuple):
     fits: bool
 
 
-class _Folded(NamedTuple):
+@dataclass(frozen=True)
+class _Folded:
     """A result of constants: its size, or the maximum of it unless `exact`."""
 
     bytes: float

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Container, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -15,11 +15,13 @@ from pinnace.ops.memory import Assignments
 from pinnace.ops.nodes import Nodes
 from pinnace.ops.values import Value, refuse
 from pinnace.program import Layout, TypeInfo
+from pinnace.records import dataclass
 
 Operand = ir.Value | npt.NDArray[Any] | Sequence[int] | int | float | bool | None
 
 
-class EitherShape(NamedTuple):
+@dataclass(frozen=True)
+class EitherShape:
     """The shape of what two branches give with different ranks, by the condition that chose."""
 
     condition: ir.Value

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
 
 import onnx_ir as ir
 
 from pinnace.ops.values import Effects
+from pinnace.records import dataclass
 
 
-class _View(NamedTuple):
+@dataclass(frozen=True)
+class _View:
     """A tensor that shares the memory of another, which held `held` when the view was made."""
 
     base: ir.Value

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import onnx_ir as ir
 
@@ -21,7 +23,7 @@ def stored(b: Builder, x: ir.Value, quantised: Quantised) -> ir.Value:
     turned = _before_turn(b, x) if quantised.axis is None else None
     if turned is not None:
         return b.transpose(stored(b, turned[0], quantised), turned[1])
-    unsigned = quantised._replace(zero_point=tuple(zero + _SIGN for zero in quantised.zero_point))
+    unsigned = replace(quantised, zero_point=tuple(zero + _SIGN for zero in quantised.zero_point))
     return meant(b, integers(b, x, unsigned, ir.DataType.UINT8), unsigned)
 
 

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Mapping
+from dataclasses import field
 from functools import cache
 from pathlib import Path
-from typing import NamedTuple
 
 import onnx_ir as ir
+
+from pinnace.records import dataclass
 
 _T = ir.DataType
 _WIDER = {
@@ -34,10 +36,11 @@ _FIXED = {f"tensor({dtype.name.lower()})": dtype for dtype in ir.DataType}
 _NUMBERS = {dtype.value for dtype in ir.DataType}
 
 
-class _Schema(NamedTuple):
+@dataclass(frozen=True)
+class _Schema:
     inputs: tuple[str, ...] = ()  # type variables; the last one of any number
     outputs: tuple[str, ...] = ()
-    types: Mapping[str, Collection[str]] = {}  # of variables that do not allow all
+    types: Mapping[str, Collection[str]] = field(default_factory=dict)  # of variables that do not allow all
 
 
 @cache

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
 
 from pinnace import shapes
 from pinnace.errors import ConfigError
+from pinnace.records import dataclass
 
 
-class Words(NamedTuple):
+@dataclass(frozen=True)
+class Words:
     """An option with a fixed set of values."""
 
     words: tuple[str, ...]
@@ -25,7 +26,8 @@ class Words(NamedTuple):
         return value
 
 
-class Number(NamedTuple):
+@dataclass(frozen=True)
+class Number:
     """A non-negative number, below 2^`bits`: 31 for those of `Context`, 63 for sizes of memory."""
 
     bits: int = 31
@@ -42,7 +44,8 @@ class Number(NamedTuple):
         return int(value)
 
 
-class TextFormat(NamedTuple):
+@dataclass(frozen=True)
+class TextFormat:
     """Text like `example`; `put` converts it for `pinnace.shapes`, or raises ValueError."""
 
     example: str

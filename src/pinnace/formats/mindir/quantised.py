@@ -8,7 +8,7 @@ values; see `packing`.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import onnx_ir as ir
@@ -19,6 +19,7 @@ from pinnace.formats.messages import Proto
 from pinnace.formats.mindir.schema import number_of
 from pinnace.ops.channels import quantised_axis
 from pinnace.program import Layout, Node, Quantised
+from pinnace.records import dataclass
 
 _LISTS = {
     "scale": "scale_list",
@@ -48,7 +49,8 @@ _WRITTEN = {
 """The lists that MindSpore Lite wants: field and type of a number, and the number where none is given."""
 
 
-class WeightUse(NamedTuple):
+@dataclass(frozen=True)
+class WeightUse:
     """Use of a quantised weight by nodes: the axis of its channels, and whether it is quantised for storage
     only.
     """

@@ -8,7 +8,7 @@ data and the kernel are transformed, multiplied element by element, and transfor
 from __future__ import annotations
 
 from functools import cache
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import onnx_ir as ir
@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 _Floats = np.ndarray[tuple[Any, ...], np.dtype[np.floating]]
 
 
-class _Transform(NamedTuple):
+@dataclass(frozen=True)
+class _Transform:
     """The matrices B^T, G and A^T, for the data, the kernel and the results of a tile."""
 
     data: _Floats
@@ -103,7 +104,8 @@ class _Tiles:
         return found.reshape(-1)
 
 
-class _Convolution(NamedTuple):
+@dataclass(frozen=True)
+class _Convolution:
     """A Conv with its fused successors. If the batch size is `free`, the tiles are those of one image."""
 
     x: ir.Value
