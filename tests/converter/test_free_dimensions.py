@@ -102,6 +102,31 @@ def test_shapes_computed_of_free_dimensions(form, kind, tmp_path):
     same(original, kind, tmp_path, *pictures((1, 3, 4, 6), (2, 3, 5, 4)))
 
 
+SAME = {
+    "convolution": 'Conv<auto_pad="SAME_UPPER", strides=[2, 2], dilations=[1, 2]>(x, kernel)',
+    "by channel": 'Conv<auto_pad="SAME_UPPER", group=3>(x, part)',
+    "over one dimension": 'Conv<auto_pad="SAME_UPPER", strides=[2]>(row, narrow)',
+    "wider apart than the kernel": 'Conv<auto_pad="SAME_UPPER", strides=[4, 5]>(x, kernel)',
+    "spread": 'ConvTranspose<auto_pad="SAME_UPPER", strides=[2, 2]>(x, kernel)',
+    "greatest": 'MaxPool<auto_pad="SAME_UPPER", kernel_shape=[3, 2], strides=[2, 1]>(x)',
+    "mean": 'AveragePool<auto_pad="SAME_UPPER", kernel_shape=[3, 2], strides=[2, 1]>(x)',
+}
+
+
+@KINDS
+@pytest.mark.parametrize("form", SAME)
+def test_windows_of_padding_same_over_free_sizes(form, kind, tmp_path):
+    kernel = ", ".join(str(i / 99) for i in range(81))
+    original = parsed(f"""g (float[n, 3, h, w] x) => (float y)
+        <float[3, 3, 3, 3] kernel = {{{kernel}}}, int64 first = {{0}}, int64[1] two = {{2}}> {{
+        part = Gather<axis=1>(kernel, two)
+        narrow = Gather<axis=2>(kernel, first)
+        row = Gather<axis=2>(x, first)
+        y = {SAME[form]}
+    }}""")
+    same(original, kind, tmp_path, *pictures((1, 3, 4, 6), (2, 3, 7, 5), (1, 3, 9, 12)))
+
+
 SQUEEZED = """
         sizes = Shape(a)
         size = Gather(sizes, place)

@@ -61,3 +61,18 @@ def test_element_types_that_it_lacks_are_refused(tmp_path):
     weight = ir.Tensor(np.zeros(3, np.uint8), dtype=ir.DataType.FLOAT8E4M3FN)
     with pytest.raises(UnsupportedModelError, match="FLOAT8E4M3FN"):
         writer.write(program(weight), tmp_path / "made.ms")
+
+
+@pytest.mark.parametrize(("turned", "order"), [(False, 1), (True, 0)])
+def test_an_input_that_a_convolution_reads_has_its_channels_last(turned, order):
+    """MindSpore Lite 2.0 does not open the file if the tensor says otherwise."""
+    picture, other = (TypeInfo(ir.DataType.FLOAT, shape) for shape in ((1, 8, 9, 3), (1, 3, 8, 9)))
+    scaled = Node("", "MulFusion", ("x", "x"), ("a",), {}, (other if turned else picture,))
+    moved = Node("", "Transpose", ("a", "perm"), ("b",), {}, (picture,))
+    layer = Node("", "Conv2DFusion", ("b" if turned else "a", "w"), ("y",), {"format": 1}, (None,))
+    nodes = [scaled, *([moved] if turned else []), layer]
+    constants = {"perm": ir.tensor(np.array([0, 2, 3, 1], np.int32))}
+    weight = {"w": ir.tensor(np.zeros((2, 3, 3, 3), np.float32))}
+    main = Function("main", [Input("x", other if turned else picture)], ["y"], nodes, weight, constants)
+    root = writer._Tables(Program(main, {"main": main}, Dialect.LITE)).root()
+    assert root["allTensors"][root["inputIndex"][0]]["format"] == order

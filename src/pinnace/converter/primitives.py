@@ -237,7 +237,12 @@ class Primitives(Builder):
         return found
 
     def _copied(self, x: ir.Value, inputs: Sequence[ir.Value]) -> ir.Value:
-        """A copy of a tensor; MindSpore Lite waits forever for one that depends on no input."""
+        """A copy of a tensor; MindSpore Lite waits forever for one that depends on no input.
+
+        A Reshape of bool to a shape that is computed ends its process.
+        """
+        if x.dtype is ir.DataType.BOOL and x.const_value is None:
+            return self.op("LogicalNot", self.op("LogicalNot", x))
         beside = next((i for i in inputs if i.shape is not None and i.shape), None)
         if x.const_value is None or x.shape is None or beside is None:
             return self.op("Reshape", x, self.op("Shape", x))

@@ -121,7 +121,13 @@ _ELEMENTWISE: Rules = rules(
         if training_mode:
             raise Unsupported("draws at random, as for training, and only a model for inference can be written")
         data
-    Cast; saturate: input, to: int -> cast(input, datatype(to))
+    Cast; saturate: input, to: int ->
+        # Lite's Cast makes bool of floats only, and int32 and floats of bool.
+        if dtype(input) is BOOL and datatype(to) is INT64:
+            return cast(cast(input, INT32), INT64)
+        if datatype(to) is BOOL and dtype(input) is not BOOL and not is_float(input):
+            return cast(cast(input, FLOAT), BOOL)
+        cast(input, datatype(to))
     Softmax: input, axis: int = -1 -> Softmax(input, axis=(axis,))
     LogSoftmax: input, axis: int = -1 -> LogSoftmax(input, axis=axis)
     QuantizeLinear; saturate output_dtype precision axis: x, y_scale, y_zero_point = None -> in_integers(x, y_scale, y_zero_point)
@@ -149,6 +155,8 @@ _SHAPES: Rules = rules(
         at = numbers(axes)
         if at is None:
             return Reshape(data, ints32(declared_dims()))
+        if dtype(data) is INT64 and rank(data) == len(at):  # of which Lite has no Squeeze
+            return Reshape(data, ints32(()))
         Squeeze(data, axis=at)
     Unsqueeze: data, axes: Value ->
         at = numbers(axes)
@@ -246,9 +254,10 @@ _NETWORKS: Rules = rules(
     Conv: X, W, B = None, auto_pad: str = "NOTSET", dilations: Ints = (), group: int = 1, kernel_shape: Ints = (), pads: Ints = (), strides: Ints = () ->
         if rank(X) != 4:
             raise Unsupported("is not over two dimensions, as Lite's primitive is")
-        pads = in_pairs(auto_pad, pads, 2)
+        same = pads_itself(X, auto_pad)
+        pads = in_pairs("NOTSET" if same else auto_pad, pads, 2)
         rest = [] if B is None else [B]
-        y = Conv2DFusion(nhwc(X), nhwc(W), *rest, format=order(), kernel_size=shape(W)[2:], stride=strides or (1, 1), dilation=dilations or (1, 1), pad_mode=0, pad_list=pads, group=group, in_channel=shape(W)[1] * group, out_channel=shape(W)[0])
+        y = Conv2DFusion(nhwc(X), nhwc(W), *rest, format=order(), kernel_size=shape(W)[2:], stride=strides or (1, 1), dilation=dilations or (1, 1), pad_mode=int(same), pad_list=pads, group=group, in_channel=shape(W)[1] * group, out_channel=shape(W)[0])
         nchw(y)
     ConvTranspose: X, W, B = None, auto_pad: str = "NOTSET", dilations: Ints = (), group: int = 1, kernel_shape: Ints = (), output_padding: Ints = (), output_shape: Ints = (), pads: Ints = (), strides: Ints = () ->
         if rank(X) != 4 or output_shape:
@@ -260,7 +269,7 @@ _NETWORKS: Rules = rules(
     MaxPool("MaxPoolFusion") AveragePool("AvgPoolFusion"); storage_order: primitive, X, auto_pad: str = "NOTSET", ceil_mode: int = 0, count_include_pad: int = 0, dilations: Ints = (), kernel_shape: Ints = (), pads: Ints = (), strides: Ints = () ->
         if rank(X) != 4 or max(dilations or (1,)) > 1 or results() > 1 or (count_include_pad and max(pads or (0,))):
             raise Unsupported("gives places, has dilations, counts its padding, or is not over two dimensions, as Lite's pools are")
-        same = auto_pad == "SAME_UPPER" and None in shape(X)[2:]
+        same = pads_itself(X, auto_pad)
         pads = in_pairs("NOTSET" if same else auto_pad, pads, 2)
         y = op(primitive, nhwc(X), format=order(), kernel_size=kernel_shape, strides=strides or (1, 1), pad_mode=int(same), pad=pads, round_mode=ceil_mode)
         nchw(y)

@@ -117,8 +117,9 @@ def _convolved(
     strides: tuple[int, ...],
     dilations: tuple[int, ...],
     group: int,
+    same: bool = False,
 ) -> ir.Value:
-    """A convolution over 2 or 3 dimensions; `pads` is before and after each."""
+    """A convolution over 2 or 3 dimensions; `pads` is before and after each, or is computed if `same`."""
     channels, _, *kernel = b.shape(w)
     unit = (1, 1) if len(kernel) == 2 else ()
     more: dict[str, Any] = {} if unit else {"strides": (1, 1, *strides), "dilations": (1, 1, *dilations)}
@@ -129,7 +130,7 @@ def _convolved(
         out_channel=channels,
         kernel_size=tuple(kernel),
         mode=1,
-        pad_mode="pad",
+        pad_mode="same" if same else "pad",
         pad=tuple(pads),
         pad_list=tuple(pads),
         stride=(*unit, *strides),
@@ -330,9 +331,10 @@ _NETWORKS: Rules = rules(
         size = rank(X) - 2
         if size not in (2, 3):
             raise Unsupported(f"is over {size} dimensions, and MindSpore's primitives over 2 or 3")
-        convolved(X, W, B, in_pairs(auto_pad, pads, size), strides or (1,) * size, dilations or (1,) * size, group)
+        same = pads_itself(X, auto_pad)
+        convolved(X, W, B, in_pairs("NOTSET" if same else auto_pad, pads, size), strides or (1,) * size, dilations or (1,) * size, group, same)
     MaxPool: X, auto_pad: str = "NOTSET", ceil_mode: int = 0, dilations: Ints = (), kernel_shape: Ints = (), pads: Ints = (), storage_order: int = 0, strides: Ints = () ->
-        if auto_pad == "SAME_UPPER" and None in shape(X)[2:] and rank(X) == 4 and results() == 1 and not ceil_mode and max(dilations or (1,)) == 1:
+        if pads_itself(X, auto_pad) and rank(X) == 4 and results() == 1 and not ceil_mode and max(dilations or (1,)) == 1:
             return MaxPool(X, kernel_size=(1, 1, *kernel_shape), strides=(1, 1, *(strides or (1, 1))), pad_mode="SAME")
         if rank(X) != 4 or auto_pad not in ("NOTSET", "VALID"):
             raise Unsupported("is not over two dimensions, or has an auto_pad of which the padding depends on the size")
@@ -341,7 +343,9 @@ _NETWORKS: Rules = rules(
         if max(pads or (0,)) or ceil_mode or max(dilations or (1,)) > 1:
             raise Unsupported("pads, rounds up, or has gaps in its windows, and MindSpore's MaxPool does not")
         MaxPool(X, kernel_size=(1, 1, *kernel_shape), strides=(1, 1, *(strides or (1, 1))), pad_mode="VALID")
-    AveragePool; count_include_pad: X, auto_pad: str = "NOTSET", ceil_mode: int = 0, dilations: Ints = (), kernel_shape: Ints = (), pads: Ints = (), strides: Ints = () ->
+    AveragePool: X, auto_pad: str = "NOTSET", ceil_mode: int = 0, count_include_pad: int = 0, dilations: Ints = (), kernel_shape: Ints = (), pads: Ints = (), strides: Ints = () ->
+        if pads_itself(X, auto_pad) and rank(X) == 4 and not count_include_pad and not ceil_mode and max(dilations or (1,)) == 1:
+            return AvgPool(X, kernel_shape, strides or (1, 1), "SAME")
         if rank(X) != 4 or auto_pad not in ("NOTSET", "VALID") or max(pads or (0,)) or ceil_mode or max(dilations or (1,)) > 1:
             raise Unsupported("pads, rounds up, has gaps in its windows, or is not over two dimensions, as AvgPool is")
         AvgPool(X, kernel_shape, strides or (1, 1))

@@ -172,10 +172,11 @@ _WINDOWS: Rules = rules(
     Conv: X, W, B = None, auto_pad: str = "NOTSET", dilations: Ints = (), group: int = 1, kernel_shape: Ints = (), pads: Ints = (), strides: Ints = () ->
         size = rank(X) - 2
         unit = (1,) * size
-        added = explicit(X, shape(W)[2:], auto_pad, dilations or unit, pads, strides or unit)
         if size == 1:
-            y = Conv(Unsqueeze(X, [2]), Unsqueeze(W, [2]), B, dilations=(1, *(dilations or unit)), group=group, pads=(0, added[0], 0, added[1]), strides=(1, *(strides or unit)))
+            wide = (0, pads[0], 0, pads[1]) if pads else (0, 0, 0, 0)
+            y = Conv(Unsqueeze(X, [2]), Unsqueeze(W, [2]), B, auto_pad=auto_pad, dilations=(1, *(dilations or unit)), group=group, pads=wide, strides=(1, *(strides or unit)))
             return Squeeze(y, [2])
+        added = explicit(X, shape(W)[2:], auto_pad, dilations or unit, pads, strides or unit)
         if auto_pad == "NOTSET" and size == 3:
             return by_depth(X, W, B, dilations or unit, group, added, strides or unit)
         if auto_pad == "NOTSET":

@@ -115,11 +115,11 @@ def _at_least(b: Primitives, data: ir.Value, shape: ir.Value) -> ir.Value:
             "has a shape known only at run time with fewer dimensions than its input: write those of size 1, too"
         )
     more = [0] * (count - len(own))
-    if None not in own:  # 1 becomes any, nothing too
-        least: list[Any] = [*more, *(0 if d == 1 else d for d in own)]
-        return b.op("Maximum", shape, b.constant(least, np.int64))
     lite = b.dialect is Dialect.LITE
     dtype = ir.DataType.INT32 if lite else ir.DataType.INT64
+    if None not in own:  # 1 becomes any, nothing too
+        least: list[Any] = [*more, *(0 if d == 1 else d for d in own)]
+        return b.op("Maximum", b.cast(shape, dtype), b.constant(least, dtype.numpy()))
     sizes = b.op("Shape" if lite else "TensorShape", data)
     sizes.type, sizes.shape = ir.TensorType(dtype), ir.Shape([len(own)])
     ones = b.op("Equal", sizes, b.like(1, sizes))
@@ -224,6 +224,12 @@ def in_pairs(b: Builder, auto_pad: str, pads: _Ints, rank: int) -> _Ints:
         raise Unsupported(f"has auto_pad {auto_pad}, and primitives want the padding itself")
     given = pads if pads and auto_pad == "NOTSET" else (0,) * 2 * rank
     return tuple(given[i + side * rank] for i in range(rank) for side in (0, 1))
+
+
+@function
+def pads_itself(b: Builder, x: ir.Value, auto_pad: str) -> bool:
+    """True for windows that a primitive has to pad in the run, because the size of the image is free."""
+    return auto_pad == "SAME_UPPER" and None in b.shape(x)[2:]
 
 
 @function

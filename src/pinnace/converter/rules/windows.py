@@ -225,11 +225,11 @@ def _cut_off(
     size = len(kernel)
     if not output_shape and auto_pad in ("NOTSET", "VALID"):
         return pads if pads and auto_pad == "NOTSET" else (0,) * 2 * size
-    lengths = _lengths(b, x)
-    wanted = output_shape[-size:] or tuple(n * s for n, s in zip(lengths, strides, strict=True))
     less, rest = [], []
     for i in range(size):
-        whole = strides[i] * (lengths[i] - 1) + more[i] + (kernel[i] - 1) * dilations[i] + 1 - wanted[i]
+        whole = more[i] + (kernel[i] - 1) * dilations[i] + 1 - strides[i]  # for a result as long as the strides
+        if output_shape:
+            whole += strides[i] * _lengths(b, x)[i] - output_shape[i - size]
         less.append(whole // 2)
         rest.append(whole - whole // 2)
     return (*less, *rest) if auto_pad == "SAME_UPPER" else (*rest, *less)

@@ -77,8 +77,9 @@ class _Tables:
 
     def _graph(self, function: Function) -> dict[str, Any]:
         first_tensor, first_node = len(self.tensors), len(self.nodes)
+        last = _with_channels_last(function)
         for port in function.inputs:
-            self._tensor(port.name, port.type)["format"] = _NCHW
+            self._tensor(port.name, port.type)["format"] = _NHWC if port.name in last else _NCHW
         for name, tensor in {**function.parameters, **function.constants}.items():
             if isinstance(tensor, ir.TensorProtocol):
                 self._stored(name, tensor)
@@ -146,3 +147,21 @@ def _field(value: Any) -> Any:
     if isinstance(value, tuple) and value and isinstance(value[0], tuple):
         return {"data": [{"data": list(row)} for row in value]}
     return list(value) if isinstance(value, tuple) else value
+
+
+def _with_channels_last(function: Function) -> set[str]:
+    """The inputs that primitives for images read as they are, or after steps that keep the shape.
+
+    MindSpore Lite opens no convolution over an input with channels first.
+    """
+    found: set[str] = set()
+    for port in function.inputs:
+        same, shape = {port.name}, port.type and port.type.shape
+        for node in function.nodes:
+            if same.isdisjoint(node.inputs):
+                continue
+            if node.attributes.get("format") == _NHWC and node.inputs[0] in same:
+                found.add(port.name)
+            if shape is not None and node.types and node.types[0] and node.types[0].shape == shape:
+                same.add(node.outputs[0])
+    return found
