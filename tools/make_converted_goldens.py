@@ -60,6 +60,28 @@ g (float[4, 16] x) => (float[4, 16] y) {
     y = MatMul (f, w)
 }
 """
+DETECTOR = """<ir_version: 8, opset_import: ["" : 18]>
+g (float[1, h, w, 3] picture, int64[1, 4] mask) => (float[1, 4, 6] boxes, bool[1, 4] hidden, float[n] line)
+        <int64[1] two = {2}, int64[1] four = {4}, int64[1] axis = {2}, int64[3] wide = {1, 1, 6}, int64[1] first = {0},
+         int64 zero = {0}, int64 one = {1}, int64[3] rows = {1, -1, 6}> {
+    turned = Transpose <perm = [0, 3, 1, 2]> (picture)
+    seen = Conv <auto_pad = "SAME_UPPER", strides = [2, 2]> (turned, kernel)
+    back = Transpose <perm = [0, 2, 3, 1]> (seen)
+    all = Reshape (back, rows)
+    scores = ReduceMax <keepdims = 0> (all, axis)
+    best, places = TopK <axis = 1> (scores, four)
+    column = Unsqueeze (places, axis)
+    whole = Expand (column, wide)
+    boxes = GatherElements <axis = 1> (all, whole)
+    shown = Cast <to = 9> (mask)
+    hidden = Not (shown)
+    sizes = Shape (picture)
+    height = Gather (sizes, two)
+    part = Squeeze (height, first)
+    numbers = Range (zero, part, one)
+    line = Cast <to = 1> (numbers)
+}
+"""
 TOLERANCE = 2e-5
 """MindSpore Lite's exponential is an approximation."""
 ROUNDED = 0.03
@@ -77,6 +99,7 @@ def main(interpreter: str, out: Path) -> None:
     models["network"] = (network(), [image])
     some = np.random.default_rng(0).normal(size=(2, 4)).astype(np.float32)
     models["branches"] = (onnx.parser.parse_model(BRANCHES), [some, np.eye(4, dtype=np.float32)])
+    models["detector"] = (detector(), [image.transpose(0, 2, 3, 1), np.array([[1, 0, 3, 1 << 32]])])
     models["other_branch"] = (models["branches"][0], [-some, np.eye(4, dtype=np.float32)])
     wrong = sorted(set(CASES.split()) - models.keys())
     with tempfile.TemporaryDirectory() as folder:
@@ -103,11 +126,20 @@ def main(interpreter: str, out: Path) -> None:
         sys.exit(f"not right: {' '.join(wrong)}")
 
 
+def detector() -> onnx.ModelProto:
+    """Pictures with channels last and free sizes, places of the greatest elements, and a mask."""
+    return weighted(DETECTOR, {"kernel": (6, 3, 3, 3)})
+
+
 def products() -> onnx.ModelProto:
     """Products of matrices, with a node of several results between them."""
-    model = onnx.parser.parse_model(PRODUCTS)
+    return weighted(PRODUCTS, {"v": (16, 48), "w": (16, 16)})
+
+
+def weighted(text: str, weights: dict[str, tuple[int, ...]]) -> onnx.ModelProto:
+    model = onnx.parser.parse_model(text)
     random = np.random.default_rng(0)
-    for name, shape in {"v": (16, 48), "w": (16, 16)}.items():
+    for name, shape in weights.items():
         weight = random.normal(size=shape).astype(np.float32) / 4
         model.graph.initializer.append(onnx.numpy_helper.from_array(weight, name))
     return model

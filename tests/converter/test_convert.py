@@ -2,9 +2,11 @@
 
 import numpy as np
 import onnx
+import onnx_ir as ir
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
+from pinnace import formats
 from pinnace.building.origin import build
 from pinnace.converter.convert import Conversion, convert
 from pinnace.errors import UnsupportedModelError
@@ -270,3 +272,35 @@ def test_the_nearest_elements_of_a_picture(mode, where, size, tmp_path):
     summary = convert(Source.of_buffer(original), None, tmp_path / "made", options)
     (expected,), (given,) = run(original, x), run(summary.files[0], x)
     np.testing.assert_array_equal(given, expected)
+
+
+def test_sizes_and_places_are_of_int32_in_a_ms(tmp_path):
+    """MindSpore Lite 2.0 has no kernels of int64 for what detectors do with places."""
+    text = """<ir_version: 10, opset_import: ["" : 21]>
+    g (float[n, 5, 4] x, int64[2] given) => (float[n, 5, 3] y, int64[2] sum, int64[k] sizes) <int64[3] last =
+            {1, 1, 3}, int64[1] axis = {2}, int64[1] first = {0}, int64 most = {9223372036854775807},
+            int64[1] two = {2}> {
+        best = ArgMax<axis=2, keepdims=0>(x)
+        column = Unsqueeze(best, axis)
+        wide = Expand(column, last)
+        y = GatherElements<axis=2>(x, wide)
+        whole = Shape(x)
+        narrow = Cast<to=6>(whole)
+        part = Slice(narrow, first, two)
+        longer = Cast<to=7>(part)
+        twice = Mul(longer, two)
+        sizes = Min(twice, most)
+        sum = Add(given, given)
+    }"""
+    original = onnx.parser.parse_model(text).SerializeToString()
+    file = convert(
+        Source.of_buffer(original), None, tmp_path / "made", Conversion(save_type=ModelType.MINDIR_LITE)
+    ).files[0]
+    x, given = np.random.default_rng(0).normal(size=(2, 5, 4)).astype(np.float32), np.array([1 << 40, -3])
+    for expected, found in zip(run(original, x, given), run(file, x, given), strict=True):
+        np.testing.assert_array_equal(found, expected)
+    nodes = formats.read(Source.of_file(file)).main.nodes
+    long = {
+        n.primitive for n in nodes if any(t is not None and t.dtype is ir.DataType.INT64 for t in n.types)
+    }
+    assert long == {"Cast", "Minimum", "AddFusion"}  # the bound is beyond int32, the sum of no places

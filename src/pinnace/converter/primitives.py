@@ -54,6 +54,8 @@ class Primitives(Builder):
         self.parameters: dict[str, ir.TensorProtocol] = {}
         self.channels_last: dict[str, ir.Value] = {}
         """Images with their channels last, by the name of the same with channels first."""
+        self.narrow: dict[str, ir.Value] = {}
+        """Sizes and places of int32, by the name of the same in int64."""
         self._known: dict[str, str] = {}
         self._parts: dict[str, tuple[list[TypeInfo | None], int]] = {}
         """The types of all results of a node with several, and the place of one, by its name."""

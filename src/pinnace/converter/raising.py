@@ -16,6 +16,7 @@ import onnx_ir as ir
 
 from pinnace.converter import control, folding, inferring, parts, rules
 from pinnace.converter.primitives import Primitives, number_of, type_of
+from pinnace.converter.rules import narrow
 from pinnace.errors import UnsupportedModelError, UnsupportedPrimitive
 from pinnace.ops.inference import infer, opset_of
 from pinnace.ops.table import Primitive
@@ -129,16 +130,23 @@ class _Raiser:
         if rule is None:
             raise Unsupported(f"the converter has no rule for {node.domain or 'ONNX'}'s {node.op_type}")
         self.writer.node = node
+        given = narrow.inputs(self.writer, node)
+        small = given != list(node.inputs)
         self.writer.declared = [type_of(o) if o.dtype else None for o in node.outputs if o.name]
-        results = lowered(rule, self.writer, node)
+        if small:
+            self.writer.declared = list(map(narrow.declared, self.writer.declared))
+        results = lowered(rule, self.writer, node, given)
         if any(output.name for output in node.outputs[len(results) :]):
             raise Unsupported(
                 f"gives {len(node.outputs)} results, and the rule of the converter {len(results)}"
             )
         for output, result in zip(node.outputs, results, strict=False):
             if output.name:
+                if small and output.dtype in narrow.WHOLE and result.dtype is not ir.DataType.INT64:
+                    result = narrow.of(self.writer, result, output.dtype)
                 self.same(output, result)
                 self.writer.declare(output)
+                narrow.shape(self.writer, output)
 
     def same(self, output: ir.Value, result: ir.Value) -> None:
         """Let a value of the model be what was written for it."""
@@ -152,7 +160,9 @@ class _Raiser:
             output.type = output.type if output.type is not None else result.type
 
 
-def lowered(rule: Primitive, writer: Primitives, node: ir.Node) -> Sequence[ir.Value]:
-    """Return the results of a rule for a node."""
-    value = rule.lower(writer, node.inputs, rules.attributes(rule, node))
+def lowered(
+    rule: Primitive, writer: Primitives, node: ir.Node, given: Sequence[ir.Value | None]
+) -> Sequence[ir.Value]:
+    """Return the results of a rule for a node, whose inputs may be others that are `given`."""
+    value = rule.lower(writer, given, rules.attributes(rule, node))
     return value if isinstance(value, tuple) else (value,)

@@ -9,12 +9,13 @@ import numpy as np
 import onnx_ir as ir
 
 from pinnace.converter.primitives import Primitives, number_of
-from pinnace.converter.rules import Rules, images, integers, rules, shapes
+from pinnace.converter.rules import Rules, images, integers, narrow, rules, shapes
 from pinnace.ops.formulas import function
 from pinnace.ops.values import Unsupported, Value
 
 assert images
 assert integers
+assert narrow
 assert shapes  # their functions are those of the rules
 
 _RELU, _SIGMOID, _RELU6, _ELU, _LEAKY_RELU, _SOFTPLUS, _TANH = 1, 2, 3, 4, 5, 9, 10  # ActivationType
@@ -47,14 +48,7 @@ def _in_int32(b: Primitives, x: ir.Value) -> ir.Value:
     if known is not None:
         limits = np.iinfo(np.int32)
         return b.constant(np.clip(known, limits.min, limits.max), np.int32)
-    return x if x.dtype is ir.DataType.INT32 else b.op("Cast", x, to=ir.DataType.INT32.value)
-
-
-@function
-def _of(b: Primitives, x: ir.Value, dtype: ir.DataType) -> ir.Value:
-    """A result of int32 as the type that ONNX has for it."""
-    x.type = ir.TensorType(ir.DataType.INT32)
-    return b.cast(x, dtype)
+    return b.narrow[b.names[x]] if b.names.get(x) in b.narrow else b.cast(x, ir.DataType.INT32)
 
 
 @function
@@ -127,7 +121,7 @@ _ELEMENTWISE: Rules = rules(
             return cast(cast(input, INT32), INT64)
         if datatype(to) is BOOL and dtype(input) is not BOOL and not is_float(input):
             return cast(cast(input, FLOAT), BOOL)
-        cast(input, datatype(to))
+        as_type(input, datatype(to))
     Softmax: input, axis: int = -1 -> Softmax(input, axis=(axis,))
     LogSoftmax: input, axis: int = -1 -> LogSoftmax(input, axis=axis)
     QuantizeLinear; saturate output_dtype precision axis: x, y_scale, y_zero_point = None -> in_integers(x, y_scale, y_zero_point)

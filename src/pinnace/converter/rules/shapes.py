@@ -104,7 +104,10 @@ def broadcast(b: Primitives, data: ir.Value, shape: ir.Value) -> Value:
     dims, own = tuple(known.tolist()), b.shape(data)
     rank = max(len(own), len(dims))
     pairs = zip((1,) * (rank - len(own)) + own, (1,) * (rank - len(dims)) + dims, strict=True)
-    return tuple(-1 if w is None else w if d == 1 else d for w, d in pairs)
+    sizes = tuple(-1 if w is None else w if d == 1 else d for w, d in pairs)
+    if -1 in sizes and b.dialect is Dialect.LITE and len(dims) >= len(own):  # of which it takes no -1
+        return _at_least(b, data, b.constant(dims, np.int32))
+    return sizes
 
 
 def _at_least(b: Primitives, data: ir.Value, shape: ir.Value) -> ir.Value:

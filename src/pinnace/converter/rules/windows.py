@@ -227,7 +227,9 @@ def _cut_off(
         return pads if pads and auto_pad == "NOTSET" else (0,) * 2 * size
     less, rest = [], []
     for i in range(size):
-        whole = more[i] + (kernel[i] - 1) * dilations[i] + 1 - strides[i]  # for a result as long as the strides
+        whole = (
+            more[i] + (kernel[i] - 1) * dilations[i] + 1 - strides[i]
+        )  # for a result as long as the strides
         if output_shape:
             whole += strides[i] * _lengths(b, x)[i] - output_shape[i - size]
         less.append(whole // 2)

@@ -1,0 +1,79 @@
+"""Sizes and places as int32 in MindSpore Lite's dialect.
+
+ONNX has them in int64, of which MindSpore Lite has few kernels; none is beyond the range of int32, because the
+sizes of its tensors are not. What is computed of them alone is computed in int32, too, and given on as int64.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import onnx_ir as ir
+
+from pinnace.converter.primitives import Primitives
+from pinnace.ops.formulas import function
+from pinnace.program import TypeInfo
+
+_OPERATORS = frozenset(
+    (
+        *("Squeeze", "Unsqueeze", "Reshape", "Flatten", "Transpose", "Expand", "Tile", "Concat", "Split"),
+        *("Gather", "GatherND", "GatherElements", "ScatterElements", "ScatterND", "Slice", "Where", "Range"),
+        *("Add", "Sub", "Mul", "Div", "Neg", "Abs", "Max", "Min", "Mod"),
+        *("ReduceMax", "ReduceMin", "ReduceProd", "ReduceSum", "CumSum"),
+        *("Equal", "Less", "LessOrEqual", "Greater", "GreaterOrEqual", "Cast", "Identity", "OneHot", "TopK"),
+    )
+)
+_LIMITS = np.iinfo(np.int32)
+WHOLE = INT32, INT64 = ir.DataType.INT32, ir.DataType.INT64
+
+
+def inputs(b: Primitives, node: ir.Node) -> Sequence[ir.Value | None]:
+    """Return the inputs of a node, with int32 in the place of int64 where all of these are sizes or places."""
+    given = list(node.inputs)
+    if b.mindir or node.domain or node.op_type not in _OPERATORS:
+        return given
+    wide = [i for i, x in enumerate(given) if x is not None and x.dtype in WHOLE]
+    wide = wide[:1] if node.op_type == "Slice" else wide  # whose bounds may be beyond all sizes
+    small = {i: _small(b, x) for i in wide if (x := given[i]) is not None}
+    if None in small.values() or all(x.const_value is not None for x in small.values() if x is not None):
+        return given
+    return [small.get(i, x) for i, x in enumerate(given)]
+
+
+def _small(b: Primitives, x: ir.Value) -> ir.Value | None:
+    known = b.known(x)
+    if known is None:
+        return b.narrow.get(b.names.get(x, ""))
+    fits = known.size == 0 or (known.min() >= _LIMITS.min and known.max() <= _LIMITS.max)
+    return b.constant(known, np.int32) if fits else None
+
+
+def declared(type_info: TypeInfo | None) -> TypeInfo | None:
+    """Return the declared type of a result, of int32 if it is of int64."""
+    if type_info is None or type_info.dtype is not INT64:
+        return type_info
+    return type_info._replace(dtype=INT32)
+
+
+@function
+def of(b: Primitives, x: ir.Value, dtype: ir.DataType) -> ir.Value:
+    """A size or place of int32 as the type that ONNX has for it."""
+    x.type = ir.TensorType(INT32)
+    y = b.cast(x, dtype)
+    b.narrow |= {b.name(x): x, b.name(y): x}
+    return y
+
+
+@function
+def as_type(b: Primitives, x: ir.Value, dtype: ir.DataType) -> ir.Value:
+    """A tensor in an element type; a size or place stays known as one."""
+    return of(b, x, dtype) if dtype is INT64 and b.names.get(x) in b.narrow else b.cast(x, dtype)
+
+
+def shape(b: Primitives, x: ir.Value) -> None:
+    """Give the int32 of a result the shape that is known of it."""
+    small = b.narrow.get(b.names.get(x, ""))
+    if small is not None:
+        small.shape = x.shape
+        b.declare(small)
