@@ -86,7 +86,7 @@ def volume() -> keras.Model:
 class Detector(tf.Module):
     def __init__(self) -> None:
         super().__init__()
-        self.w = tf.Variable(tf.random.normal((8, 8, 3, 7)))
+        self.w = tf.Variable(tf.random.normal((8, 8, 3, 7), stddev=0.07))
 
     @takes(1, 64, 64, 3)
     def call(self, x: tf.Tensor) -> dict[str, tf.Tensor]:

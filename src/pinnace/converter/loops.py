@@ -190,7 +190,7 @@ def _loosened(
     return [
         x
         if x.shape == port.shape or not b.rank(x)
-        else b.op("Expand", x, b.op("Mul", b.vector(b.dims(x)), one))
+        else b.op("Slice", x, [0] * b.rank(x), b.op("Mul", b.vector(b.dims(x)), one), list(range(b.rank(x))))
         for x, port in zip(begin, carried, strict=True)
     ]
 

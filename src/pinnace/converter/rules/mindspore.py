@@ -140,7 +140,11 @@ def _convolved(
         **more,
     )
     _typed(b, y, (b.dtype(x), None))
-    return y if bias is None else b.op("BiasAdd", y, bias, 0 if unit else 2)
+    if bias is None:
+        return y
+    if unit:
+        return b.op("BiasAdd", y, bias, 0)
+    return b.op("Add", y, b.op("Reshape", bias, (-1, 1, 1, 1)))  # MindSpore loads no BiasAdd of volumes
 
 
 @function
