@@ -1,6 +1,6 @@
 """Which engine is the faster one: onnxruntime beside OpenVINO, through Pinnace, over many networks.
 
-    python -m benchmarks engines PATH ... [--seconds 6] [--json FILE]
+    python -m benchmarks engines PATH ... [--seconds 6] [--json FILE] [--quantised]
 
 PATH is a model file, or a folder of `.mindir` files, as `python -m tests.zoo --work` makes it. Inputs are
 those of the `.npz` beside it (run0_x0, run0_x1, ...), else made up. Each network is measured in a process of
@@ -9,7 +9,8 @@ engines take turns, A B A B; a ratio is the median over turns of OpenVINO's figu
 same turn, below 1 where OpenVINO is the better one. With one thread, and with workers of one thread, what
 counts is processor time, so that what else runs on the machine counts as little as can be; with two threads
 it is the clock. Memory is what is private to a process of its own that has made a prediction with 1 thread,
-without what it had before it opened the model, which was in the compile cache.
+without what it had before it opened the model, which was in the compile cache. With --quantised, ONNX files
+are first quantised by onnxruntime's `quantize_static`, per channel, with one sample of their inputs.
 """
 
 from __future__ import annotations
@@ -20,8 +21,9 @@ import json
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -49,21 +51,13 @@ def main(arguments: list[str]) -> None:
     parser.add_argument("paths", nargs="+", type=Path)
     parser.add_argument("--seconds", type=float, default=6, help="what a network is measured for")
     parser.add_argument("--json", type=Path, help="where to add a line for each network")
+    parser.add_argument("--quantised", action="store_true", help="measure 8-bit forms of ONNX files")
     options = parser.parse_args(arguments)
     print(_HEAD, flush=True)
-    rows = []
-    for path in _files(options.paths):
-        try:
-            found = {"network": path.stem} | _child("times", path, options.seconds)
-            found |= {f"private {engine}": _child(engine, path, 0)["private"] for engine in ENGINES}
-        except RuntimeError as failure:
-            print(f"| {path.stem} | {failure} |" + " |" * 7, flush=True)
-            continue
-        rows.append(found)
-        print(_row(found), flush=True)
-        if options.json:
-            with options.json.open("a", encoding="utf-8") as file:
-                file.write(json.dumps(found) + "\n")
+    with tempfile.TemporaryDirectory() as folder:
+        paths = _files(options.paths)
+        chosen = (_quantised(path, Path(folder)) for path in paths) if options.quantised else paths
+        rows = list(_rows(chosen, options))
     for place in PLACES:
         ratios = [row[f"{place}, ratio"] for row in rows]
         better = sum(ratio < 1 for ratio in ratios)
@@ -71,6 +65,41 @@ def main(arguments: list[str]) -> None:
             f"\n{place}: geometric mean {statistics.geometric_mean(ratios):.3f}, "
             f"OpenVINO is the better one for {better} of {len(ratios)}"
         )
+
+
+def _rows(paths: Iterable[Path], options: argparse.Namespace) -> Iterator[dict[str, Any]]:
+    """Figures of networks, printed one by one."""
+    for path in paths:
+        try:
+            found = {"network": path.stem} | _child("times", path, options.seconds)
+            found |= {f"private {engine}": _child(engine, path, 0)["private"] for engine in ENGINES}
+        except RuntimeError as failure:
+            print(f"| {path.stem} | {failure} |" + " |" * 7, flush=True)
+            continue
+        print(_row(found), flush=True)
+        if options.json:
+            with options.json.open("a", encoding="utf-8") as file:
+                file.write(json.dumps(found) + "\n")
+        yield found
+
+
+def _quantised(path: Path, folder: Path) -> Path:
+    from onnxruntime.quantization import CalibrationDataReader, quantize_static
+
+    from pinnace import Model
+
+    class Sample(CalibrationDataReader):
+        def __init__(self, fed: dict[str, np.ndarray]) -> None:
+            self._left = iter([fed])
+
+        def get_next(self) -> dict[str, np.ndarray] | None:
+            return next(self._left, None)
+
+    with Model(path) as model:
+        names = [tensor.name for tensor in model.get_inputs()]
+        sample = Sample(dict(zip(names, _inputs(path, model), strict=True)))
+    quantize_static(path, made := folder / path.name, sample, per_channel=True)
+    return made
 
 
 def _files(paths: Sequence[Path]) -> Iterator[Path]:

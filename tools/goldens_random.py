@@ -403,6 +403,33 @@ case("random_root_over_sigmoid", "f32[9]>-60<40", call="ops.rsqrt(ops.sigmoid(x0
 case("random_over_sigmoid", "f32[9]>-60<40", call="(x0 / ops.sigmoid(x0), ops.sigmoid(x0) ** -0.5)")
 case("random_over_sigmoid_f64", "f64[9]>-60<40", call="1 / ops.sigmoid(x0)")
 case("random_product_that_overflows", "i32[2,1,2]>-3<3!", call="x0.prod()")
+case(
+    "random_average_pool_same_ceiled",
+    "f32[2,3,7,3]",
+    op="nn.AvgPool2d(4, 3, pad_mode='same', ceil_mode=True)",
+)
+case(
+    "random_average_pool_same_beyond",
+    "f32[1,2,1]",
+    op="nn.AvgPool1d(6, pad_mode='same', ceil_mode=True, count_include_pad=False)",
+)
+case("random_unfold_of_infinities", "f32[2,1,4,5]!", call="ops.unfold(x0, (3, 2), padding=1, stride=(1, 2))")
+case("random_written_after_full_slice", "f32[3,4]", body="y0 = x0 * 2\ny1 = y0[:]\ny0.add_(1.0)\nreturn y1")
+case(
+    "random_written_after_concat_of_one",
+    "f32[3,4]",
+    body="y0 = x0 * 2\ny1 = mint.concat([y0])\ny0.add_(1.0)\nreturn y1",
+)
+case(
+    "random_written_after_split_in_one",
+    "f32[3,4]",
+    body="y0 = x0 * 2\ny1 = ops.split(y0, 3)\ny0.add_(1.0)\nreturn y1",
+)
+case(
+    "random_written_after_contiguous",
+    "f32[3,4]",
+    body="y0 = x0 * 2\ny1 = y0.contiguous()\ny0.add_(1.0)\nreturn y1",
+)
 case("random_heaviside_near_0", "f64[9]>-8<8", call="ops.heaviside(x0 * 1e-16, x0)")
 
 if __name__ == "__main__":

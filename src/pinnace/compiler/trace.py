@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
-from functools import partial
+from functools import cached_property, partial
 
 import onnx_ir as ir
 
@@ -19,10 +19,24 @@ from pinnace.compiler.evaluate import Evaluator
 from pinnace.compiler.loops import lower_loop
 from pinnace.compiler.work import Work
 from pinnace.ops.builder import Builder
+from pinnace.ops.families import find
 from pinnace.ops.inference import infer
 from pinnace.ops.table import Primitive
-from pinnace.ops.values import Branches, Closure, Effects, RankUnknown, TailCall, Unsupported, Value, flatten
+from pinnace.ops.values import (
+    Branches,
+    Closure,
+    Effects,
+    RankUnknown,
+    TailCall,
+    Unsupported,
+    Value,
+    flatten,
+    rebuild,
+)
 from pinnace.program import Function, Node, Program
+
+_SHARING = ("state", "structure", "views")
+"""Families of primitives whose result may be the tensor, or a part of the tensor, that they are given."""
 
 
 class Tracer(Evaluator):
@@ -65,10 +79,10 @@ class Tracer(Evaluator):
         leaves = flatten(tuple(inputs)) if forms else iter(())
         free = next((x for x in leaves if isinstance(x, ir.Value) and x in forms), None)
         if free is None:
-            return self.declared.cast(row.lower(self.b, inputs, node.attributes)), self.b.memory.effects
+            return self._lowered(row, node, inputs), self.b.memory.effects
         settled = False
         with suppress(RankUnknown), self.b.scope() as nodes:
-            value = self.declared.cast(row.lower(self.b, inputs, node.attributes))
+            value = self._lowered(row, node, inputs)
             self.declared.apply(value, node.types)
             settled = all(map(self._has_form, flatten(value)))
         if settled:
@@ -77,6 +91,20 @@ class Tracer(Evaluator):
 
         lower = partial(self.lower, row, node, before=before)
         return by_rank(self, forms[free].condition, tuple(inputs), lower, before)
+
+    def _lowered(self, row: Primitive, node: Node, inputs: Sequence[Value]) -> Value:
+        value = self.declared.cast(row.lower(self.b, inputs, node.attributes))
+        if not self._writes or row.family in _SHARING:
+            return value
+        # A later write to an input must not change the result.
+        given = {id(x) for x in flatten(tuple(inputs)) if isinstance(x, ir.Value)}
+        return rebuild(value, (self.b.op("Identity", v) if id(v) in given else v for v in flatten(value)))
+
+    @cached_property
+    def _writes(self) -> bool:
+        """True if a primitive of the program changes a tensor in place."""
+        names = {n.primitive for f in self.program.functions.values() for n in f.nodes if n.primitive}
+        return any(row.family == "state" for name in names if (row := find(self.program.dialect, name)))
 
     def _has_form(self, leaf: Value) -> bool:
         """Return True if the possible ranks of a result are known."""

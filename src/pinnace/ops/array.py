@@ -45,7 +45,7 @@ formulas(
     """
     BroadcastTo DynamicBroadcastTo Expand: x, shape: Dims -> Expand(x, kept(shape))
     Cast cast ToDtype; non_blocking copy: x: Value, dtype: Dtype -> cast(tensor(x), dtype)
-    Contiguous Clone Copy: x -> Identity(x)
+    Clone Copy: x -> Identity(x)
     DataFormatDimMap(False) DataFormatVecPermute(True): of_vector, x, *, src_format: str = "NHWC",
         dst_format: str = "NCHW" ->
         # Gather, by the places that the letters of one layout have in the other.

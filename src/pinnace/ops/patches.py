@@ -8,32 +8,29 @@ import numpy as np
 import onnx_ir as ir
 
 from pinnace.ops.builder import Builder
-from pinnace.ops.conv import Kernel, convolution, edges, is_last, is_same, is_valid, spatial
+from pinnace.ops.conv import edges, is_last, is_same, is_valid, spatial
 from pinnace.ops.padding import padded
-from pinnace.ops.room import room, span
+from pinnace.ops.room import span
 from pinnace.ops.table import Arguments, Ints, Tensor, primitive, primitives
 from pinnace.ops.values import Unsupported, Value
 
 _INT64 = ir.DataType.INT64
+_END = int(np.iinfo(np.int64).max)
 _MOST_PLACES = 1 << 14
 """Places of a window, each of which is a node: 128 x 128."""
 
 
 def _windows(
     b: Builder, x: Tensor, kernel: Sequence[int], steps: Sequence[int], holes: Sequence[int]
-) -> Iterator[tuple[tuple[int, int], Tensor]]:
-    """The elements in each place of all windows of images (n, c, h, w), as (n, c, down, across)."""
-    height, width = b.static_shape(x)[2:]
+) -> Iterator[tuple[tuple[int, ...], Tensor]]:
+    """The elements in each place of all windows of images (..., h, w), as (..., down, across)."""
     if kernel[0] * kernel[1] > _MOST_PLACES:
         raise Unsupported(f"has windows of {list(kernel)}, and {_MOST_PLACES} places are the most")
-    for row in range(kernel[0]):
-        for column in range(kernel[1]):
-            starts = [row * holes[0], column * holes[1]]
-            ends = [
-                length - (k - 1) * hole + start
-                for length, k, hole, start in zip((height, width), kernel, holes, starts, strict=True)
-            ]
-            yield (row, column), b.op("Slice", x, starts, ends, [2, 3], list(steps))
+    for place in np.ndindex(*kernel):
+        starts = [int(p) * hole for p, hole in zip(place, holes, strict=True)]
+        # Counted from the end of the image, which may be free.
+        ends = [start - (k - 1) * hole or _END for start, k, hole in zip(starts, kernel, holes, strict=True)]
+        yield place, b.op("Slice", x, starts, ends, [-2, -1], list(steps))
 
 
 def _same(
@@ -72,38 +69,28 @@ class _Columns(Arguments):
     stride: Ints = (1,)
 
 
-def _columns(b: Builder, x: Tensor, window: _Columns) -> tuple[Tensor, int, list[int | Tensor]]:
-    """Every window of every channel, (batch * channels, places, height, width), by a Conv that picks."""
+@primitives({"Im2Col": False, "Im2ColExt": True})
+def im2col(b: Builder, flat: bool, x: Tensor, *, window: _Columns) -> Value:
+    """Slice for each place of the window, Concat, Reshape."""
     kernel, steps, holes = (spatial(v, 2) for v in (window.kernel_size, window.stride, window.dilation))
-    places = int(np.prod(kernel))
-    room(places, places)
-    kernels = np.eye(places, dtype=b.dtype(x).numpy()).reshape(places, 1, *kernel)
-    flat = b.reshape(x, [-1, 1, b.dim(x, 2), b.dim(x, 3)])
     before, after = edges(window.padding, 2)[:2], edges(window.padding, 2)[2:]
     for i, size in enumerate(b.shape(x)[2:]):
         # MindSpore rounds the number of windows towards zero, so that one may stick out; it is 0 there.
         reach = holes[i] * (kernel[i] - 1) + 1
         out = 0 if size is None else reach - before[i] - size - after[i]
         after[i] += out if 0 < out < steps[i] else 0
-    pads = [before[0], after[0], before[1], after[1]]
-    taken = Kernel(pad_mode="pad", pad=tuple(pads), stride=tuple(steps), dilation=tuple(holes))
-    found = convolution(b, flat, b.constant(kernels), None, taken)
-    height, width = b.dim(found, 2), b.dim(found, 3)
-    if isinstance(height, int) and isinstance(width, int):
-        return found, places, [height * width]
-    return found, places, [b.op("Mul", b.tensor(height), b.tensor(width))]
-
-
-@primitives({"Im2Col": False, "Im2ColExt": True})
-def im2col(b: Builder, flat: bool, x: Tensor, *, window: _Columns) -> Value:
-    """Conv with a kernel for each place of the window, and Reshape."""
-    channels = b.dim(x, 1)
-    found, places, count = _columns(b, x, window)
+    image = padded(b, x, [(0, 0), (0, 0), *zip(before, after, strict=True)], "constant", 0.0)
+    image = b.op("Unsqueeze", image, [2])
+    found = b.op("Concat", *(part for _, part in _windows(b, image, kernel, steps, holes)), axis=2)
+    places = int(np.prod(kernel))
+    batch, channels, height, width = (b.dim(found, i) for i in (0, 1, 3, 4))
+    known = isinstance(height, int) and isinstance(width, int)
+    count = height * width if known else b.op("Mul", b.tensor(height), b.tensor(width))
     if not flat:
-        return b.reshape(found, [b.dim(x, 0), channels, places, *count])
+        return b.reshape(found, [batch, channels, places, count])
     if not isinstance(channels, int):
         raise Unsupported("needs the number of channels fixed")
-    return b.reshape(found, [b.dim(x, 0), channels * places, *count])
+    return b.reshape(found, [batch, channels * places, count])
 
 
 @primitive("Col2Im", "Col2ImExt")

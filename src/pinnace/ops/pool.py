@@ -94,6 +94,7 @@ def average(
     divisor: int | None,
 ) -> Tensor:
     """AveragePool; with a divisor of its own, what it gives for the whole window is scaled."""
+    ceil_mode = ceil_mode and "auto_pad" not in padding  # SAME has as many windows either way
     if ceil_mode and not divisor:
         kernel = _within(b, x, kernel, padding)
     if ceil_mode and divisor:

@@ -60,7 +60,7 @@ formulas(
 
 @primitive(
     *("Identity", "StopGradient", "InplaceStopGradient", "stop_gradient", "identity", "DeepCopy"),
-    *("CheckNumerics", "CopyToDevice", "CopyToHost", "Detach", "FakeQuantParam"),
+    *("CheckNumerics", "Contiguous", "CopyToDevice", "CopyToHost", "Detach", "FakeQuantParam"),
     *("HookBackward", "InsertGradientOf", "MoveTo"),
     *("_MirrorOperator", "_VirtualAdd", "_VirtualDataset", "_VirtualDiv", "_VirtualOutput"),
     unused="rest quant_dtype quant_algo_name is_per_channel kwargs linear_quant_scale linear_quant_zero_point"
