@@ -8,7 +8,8 @@ with --half OpenVINO in 16 bits too. The expected time is that of the measured p
 else of the table. A cell has the expected and the measured milliseconds; at the end the typical error is
 the geometric mean of the distance of their ratio from 1, and the loss that of the time of the chosen
 engine over the faster one's. --fit also prints the factors of `pinnace/bench/factors.json` with which the
-figures of one thread are explained best: least squares of relative errors, drawn to the present factors.
+figures are explained best: least squares of relative errors, drawn to the present factors. A network that
+is named twice counts twice.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ from pinnace.options.settings import Settings
 Way = tuple[str, str, int]
 
 _TURNS, _REST = 5, 0.03
-_DRAWN = 0.15
+_DRAWN, _BOUNDS, _SWEEPS = 0.05, (0.5, 2.5), 500
 _FP32, _HALF = "enforce_fp32", "preferred_fp16"
 
 
@@ -81,11 +82,11 @@ def main(arguments: list[str]) -> None:
             f"\nloss of choices in fp32: {statistics.geometric_mean(losses):.3f}, at most {max(losses):.2f}"
         )
     if options.fit:
-        print(json.dumps({f"{w[0]} {w[1]}": _factors(w, found, speed) for w in ways if w[2] == 1}))
+        print(json.dumps({machine.factors_name(way): _factors(way, found, speed) for way in ways}))
 
 
 def _factors(way: Way, networks: list[tuple[list[NodeWork], dict[Way, float]]], speed) -> dict[str, float]:
-    """Return the factors of an engine and precision."""
+    """Return the factors of an engine, precision and number of threads."""
     rates, shares = speed.rates[way], []
     for work, measured in networks:
         if way in measured:
@@ -95,12 +96,19 @@ def _factors(way: Way, networks: list[tuple[list[NodeWork], dict[Way, float]]], 
             shares.append({kind: PICO * time / measured[way] for kind, time in share.items()})
     kinds = sorted(set().union(*shares) & rates.keys())
     matrix = np.array([[share.get(kind, 0) for kind in kinds] for share in shares])
-    drawn = _DRAWN * np.eye(len(kinds))
-    better = np.linalg.solve(matrix.T @ matrix + drawn, matrix.T.sum(1) + drawn.sum(1))
-    present = machine._factors()[f"{way[0]} {way[1]}"]
-    return {
-        kind: round(present.get(kind, 1) * float(one), 2) for kind, one in zip(kinds, better, strict=True)
-    }
+    present = np.array([machine.factors().get(machine.factors_name(way), {}).get(kind, 1) for kind in kinds])
+    better = _least_squares(matrix, *(bound / present for bound in _BOUNDS))
+    return dict(zip(kinds, (present * better).round(2).tolist(), strict=True))
+
+
+def _least_squares(matrix: np.ndarray, least: np.ndarray, most: np.ndarray) -> np.ndarray:
+    """Return the factors within bounds, near 1, for which each row of the matrix has a sum near 1."""
+    found, squares = np.ones(matrix.shape[1]), (matrix**2).sum(0) + _DRAWN
+    for _ in range(_SWEEPS):
+        for i, column in enumerate(matrix.T):
+            left = 1 - matrix @ found + column * found[i]
+            found[i] = np.clip((column @ left + _DRAWN) / squares[i], least[i], most[i])
+    return found
 
 
 def _name(way: Way) -> str:

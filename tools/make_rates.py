@@ -1,17 +1,17 @@
 """Measure the table of speeds by instruction set, src/pinnace/engines/speed/table.json.
 
-    python tools/make_rates.py amx_bf16
+    python tools/make_rates.py amx_bf16 --times 2
     python tools/make_rates.py avx512_bf16 --like amx_bf16 --only nothing --half 0.6
     python tools/make_rates.py avx512f --like amx_bf16 --only nothing
-    ONEDNN_MAX_CPU_ISA=AVX2 python tools/make_rates.py avx2 --only enforce_fp32 --assume
+    ONEDNN_MAX_CPU_ISA=AVX2 python tools/make_rates.py avx2 --only enforce_fp32 --assume --times 2
     python tools/make_rates.py amx_bf16 --rules measured
     python tools/make_rates.py avx512f --rules amx_bf16
     python tools/make_rates.py avx2 --rules epyc
     python tools/make_rates.py asimd --rules avx2
 
-An entry is for processors with a feature of /proc/cpuinfo; the first entry whose feature is there counts. --only
-measures one precision of OpenVINO, whose instruction set can be limited, and takes the other rates of fp32 from
-the entry --like. --half is the assumed time of OpenVINO's products in 16 bits over fp32. --assume computes
+An entry is for processors with a feature of /proc/cpuinfo; the first entry whose feature is there counts. Rates are
+geometric means of --times measurements. --only measures one precision of OpenVINO, whose instruction set can be
+limited, and takes the other rates of fp32 from the entry --like. --half is the assumed time of OpenVINO's products in 16 bits over fp32. --assume computes
 onnxruntime's rates from OpenVINO's, with the ratios `ASSUMED`. --rules sets what rules gain alone: measured here,
 those of an entry, or `ON_EPYC`.
 """
@@ -21,6 +21,7 @@ from __future__ import annotations
 import argparse
 import json
 from pathlib import Path
+from statistics import geometric_mean
 
 from pinnace.bench.machine import chain, measure, ways
 from pinnace.bench.rewritten import gains
@@ -105,8 +106,11 @@ def _rules(source: str) -> dict | str:
 
 def _rates(options: argparse.Namespace, table: dict) -> dict:
     chosen = [way for way in ways() if not options.only or way[:2] == ("openvino", options.only)]
-    record = as_record(measure(chosen, print, rules=False)) if chosen else {"rates": {}}
-    rates = record["rates"]
+    measured = [as_record(measure(chosen, print, rules=False))["rates"] for _ in range(options.times)]
+    rates = {
+        way: {kind: _mean([one[way][kind] for one in measured]) for kind in measured[0][way]}
+        for way in measured[0]
+    }
     if options.like:
         rates = {way: options.like for way in table[options.like]["rates"] if "fp32" in way} | rates
     if options.half:
@@ -114,6 +118,11 @@ def _rates(options: argparse.Namespace, table: dict) -> dict:
     if options.assume:
         rates |= {way.replace("openvino", "onnxruntime"): _assumed(one) for way, one in rates.items()}
     return {way: _short(one) for way, one in rates.items()}
+
+
+def _mean(found: list) -> list:
+    """Return the geometric mean of measurements of the same sizes."""
+    return [[rows[0][0], geometric_mean(one for _, one in rows)] for rows in zip(*found, strict=True)]
 
 
 def _options() -> argparse.Namespace:
@@ -124,6 +133,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--only", help="a precision of OpenVINO, or nothing")
     parser.add_argument("--like", help="the entry with the rates of fp32")
     parser.add_argument("--half", type=float)
+    parser.add_argument("--times", type=int, default=1)
     parser.add_argument("--assume", action="store_true")
     parser.add_argument("--rules", metavar="measured|epyc|ENTRY")
     return parser.parse_args()

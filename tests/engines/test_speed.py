@@ -18,7 +18,7 @@ from pinnace.engines.speed import profile as profiles
 from pinnace.engines.speed.choice import chosen
 from pinnace.engines.speed.profile import MachineProfile, as_record, from_record
 from pinnace.engines.speed.sizes import Sizes
-from pinnace.engines.speed.work import works
+from pinnace.engines.speed.work import NodeWork, works
 from pinnace.machine import processor
 from pinnace.options.settings import Settings
 from pinnace.options.target import Target
@@ -249,3 +249,15 @@ def test_the_table_is_that_of_the_processor(monkeypatch):
     assert arm.rules == small.rules
     assert not other.rates
     assert not other.rules
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_products_of_a_limited_onednn_are_slower(monkeypatch, threads):
+    """onnxruntime is not limited, and takes 0.75 of OpenVINO's time for BERT-base there."""
+    monkeypatch.setattr(processor, "features", lambda: frozenset(["avx2"]))
+    monkeypatch.setattr(processor, "features_of_cpuid", lambda: frozenset(["avx2", "avx512f"]))
+    layer = [NodeWork("product", 128.0 * 768 * 768, (128.0, 768.0, 85e6))]
+    onnxruntime, openvino = (
+        profiles.built_in().seconds(layer, engine, FP32, threads) for engine in ("onnxruntime", "openvino")
+    )
+    assert onnxruntime < openvino

@@ -74,21 +74,24 @@ def measure(
 
 def _in_networks(way: Way, rates: dict[str, list[Row]]) -> dict[str, list[Row]]:
     """Return rates as they are within networks, where caches hold the data of other nodes."""
-    factors = _factors()[f"{way[0]} {way[1]}"]
-    return {
-        kind: [(size, one * factors.get(kind, 1.0)) for size, one in rows] for kind, rows in rates.items()
-    }
+    own = factors().get(factors_name(way), {})
+    return {kind: [(size, one * own.get(kind, 1.0)) for size, one in rows] for kind, rows in rates.items()}
 
 
 @cache
-def _factors() -> dict[str, dict[str, float]]:
-    """Read the time of a class of work within networks over that of its sample, by engine and precision.
+def factors() -> dict[str, dict[str, float]]:
+    """Read the time of a class of work within networks over that of its sample, by `factors_name`.
 
-    They are those of 41 networks on a Xeon with AMX; `python -m benchmarks prediction --fit` makes such
+    They are those of 27 networks on a Xeon with AMX; `python -m benchmarks prediction --fit` makes such
     factors from networks, and shows the errors.
     """
     found: dict[str, dict[str, float]] = json.loads(_FACTORS.read_text(encoding="utf-8"))
     return found
+
+
+def factors_name(way: Way) -> str:
+    """Return the name of a way's factors: engine, precision, and "1" or "n" threads."""
+    return f"{way[0]} {way[1]} {1 if way[2] == 1 else 'n'}"
 
 
 def _difference(sample: Sample, ways: Sequence[Way]) -> tuple[list[NodeWork], dict[Way, float]]:

@@ -15,13 +15,17 @@ from pinnace.options.target import Target
 
 FP32, HALF = "enforce_fp32", "preferred_fp16"
 
-WORTH = 0.9
+WORTH = 0.94
 """Time over onnxruntime's below which OpenVINO is chosen: it builds more slowly, and packs weights into
-memory of each process."""
+memory of each process. With 0.9 choices for 27 networks cost 1.5 % over the better engine, with this 0.7."""
 
 _WORTH_IN_POOLS = 0.97
-"""The same for several requests at a time, which share the memory. Two take 0.87 to 0.96 of the time on
-onnxruntime where figures of one expect 0.96 (MobileNetV2, EfficientNet-Lite0)."""
+"""The same for several requests at a time, which share the memory."""
+
+_BETWEEN, _BETWEEN_AT_MOST = 0.6e-3, 0.1
+"""Seconds, and the part of a request's time, that a pool's worker waits for Python between two requests on
+onnxruntime; OpenVINO's queue has the next one. Two workers with MobileNetV2 take 0.88 of onnxruntime's time
+there, where one takes 1.03, ResNet-50 1.05 and 1.03."""
 
 MORE_THREADS = 0.95
 """Time over that of one thread below which more are used: they take the cores from others."""
@@ -85,8 +89,8 @@ def chosen(
             else "its convolutions of integers are faster"
         )
         return EngineChoice(engine, precision, threads, why)
-    worth = WORTH if target.parallel_requests == 1 else _WORTH_IN_POOLS
-    best = min(times, key=lambda one: times[one] * _handicap(one[0], one[1], worth))
+    pool = target.parallel_requests > 1
+    best = min(times, key=lambda one: _cost(times[one], one[0], one[1], pool))
     (engine, precision, form), count = best
     expected = ", ".join(
         _name(*way) + (f" on {n} thread(s)" if counts[1:] else "") + f" {seconds * 1e3:.3g} ms"
@@ -117,13 +121,14 @@ def _convolves_bytes(graph: ir.Graph) -> bool:
     return sum(whole) > len(whole) / 2
 
 
-def _handicap(way: Way, threads: int, worth: float) -> float:
-    """Return what the time of a way is multiplied by when ways are compared."""
+def _cost(seconds: float, way: Way, threads: int, pool: bool) -> float:
+    """Return the time by which ways are compared, with handicaps for memory, cores and rounding."""
     provider, precision, _ = way
-    more = 1.0 if threads == 1 else 1 / MORE_THREADS
+    if threads > 1:
+        seconds /= MORE_THREADS
     if provider == "onnxruntime":
-        return more
-    return more * (_ROUNDER if precision == HALF else 1.0) / worth
+        return seconds + (min(_BETWEEN, _BETWEEN_AT_MOST * seconds) if pool else 0.0)
+    return seconds * (_ROUNDER if precision == HALF else 1.0) / (_WORTH_IN_POOLS if pool else WORTH)
 
 
 def _name(provider: str, precision: str, form: str) -> str:
