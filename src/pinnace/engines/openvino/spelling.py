@@ -1,10 +1,12 @@
-"""Rewrites of forms that OpenVINO computes differently than ONNX defines.
+"""Rewrites of forms that OpenVINO computes differently than ONNX defines, or slowly.
 
 * Greater and GreaterOrEqual are true for NaN; Less and LessOrEqual are not.
 * NaN and the smallest integer are false as booleans, although they differ from 0.
 * NonMaxSuppression counts boxes that only touch as an overlap above 0.
 * Floats cast to 8 bits saturate if dimensions are free; integers wrap around.
 * QuantizeLinear and DequantizeLinear of a scalar have a dimension if the scale or the zero point has one.
+* QuantizeLinear to int8 and its DequantizeLinear become those of uint8, shifted by 128: OpenVINO has no
+  convolution whose picture is of int8, and computes it in float32 (ResNet-50 in 63 ms instead of 9).
 
 Seen in OpenVINO 2026.4.
 """
@@ -42,6 +44,8 @@ def respell(model: ir.Model) -> None:
             infer(given, opset)
             if given.shape is not None and not given.shape.dims:
                 _squeeze_parameters(node)
+            if node.op_type == "QuantizeLinear":
+                _shift_to_unsigned(node)
         elif node.op_type == "Cast" and given is not None:
             infer(given, opset)
             kind, to = given.dtype, node.attributes.get_int("to", 0)
@@ -52,6 +56,22 @@ def respell(model: ir.Model) -> None:
                 node.attributes.clear()
             elif to in _BYTES and kind is not None and kind.is_floating_point():
                 _compute_before(node, ir.node("Cast", [given], {"to": ir.DataType.INT32}))
+
+
+def _shift_to_unsigned(node: ir.Node) -> None:
+    zero = node.inputs[2] if len(node.inputs) > 2 else None
+    number = None if zero is None or zero.is_graph_input() else zero.const_value
+    integers = node.outputs[0]
+    readers = [use.node for use in integers.uses()]
+    if number is None or number.dtype is not ir.DataType.INT8 or integers.is_graph_output():
+        return
+    if any(r.op_type != "DequantizeLinear" or r.inputs[1:] != node.inputs[1:] for r in readers):
+        return
+    shifted = ir.tensor((number.numpy().astype(np.int16) + 128).astype(np.uint8))
+    node.attributes.pop("output_dtype", None)
+    integers.dtype = ir.DataType.UINT8
+    for one in (node, *readers):
+        _compute_before(one, ir.node("Constant", [], {"value": shifted}), place=2)
 
 
 def _squeeze_parameters(node: ir.Node) -> None:
