@@ -2,7 +2,7 @@
 
     python tools/make_converted_goldens.py LITE tests/data/converted      # LITE: python with mindspore_lite 2.0.0
 
-For each of ONNX's operator tests in `CASES`, a small network, and branches, it writes NAME.onnx, NAME.ms, and NAME.npz
+For each of ONNX's operator tests in `CASES`, and for networks, branches and a loop, it writes NAME.onnx, NAME.ms, and NAME.npz
 with inputs (x0, x1, ...) and MindSpore Lite's results (y0, y1, ...). Ends with an error if one is not right.
 In the folder `quantised` are the network in float16 and with calibrated integers, `.ms` and `.mindir`, and products
 of matrices in dynamic integers.
@@ -82,6 +82,24 @@ g (float[1, h, w, 3] picture, int64[1, 4] mask) => (float[1, 4, 6] boxes, bool[1
     line = Cast <to = 1> (numbers)
 }
 """
+GROWING = """<ir_version: 10, opset_import: ["" : 21]>
+g (float[3] x, int64 n) => (float[u] y) <float[3] w = {1, 2, 0.5}> {
+    all = Loop (n, , x) <
+        body = round (int64 i, bool go, float[k] a) => (bool on, float[m] b) {
+            on = Identity (go)
+            c = Mul (a, a)
+            b = Concat <axis = 0> (c, w)
+        }
+    >
+    y = Neg (all)
+}
+"""
+VOLUME = """<ir_version: 10, opset_import: ["" : 21]>
+g (float[1, 1, 4, 4, 4] x) => (float[1, 2, 4, 4, 4] y) <float[2] b = {1, -2}> {
+    c = Conv <pads = [1, 1, 1, 1, 1, 1]> (x, w, b)
+    y = Relu (c)
+}
+"""
 TOLERANCE = 2e-5
 """MindSpore Lite's exponential is an approximation."""
 ROUNDED = 0.03
@@ -100,6 +118,8 @@ def main(interpreter: str, out: Path) -> None:
     some = np.random.default_rng(0).normal(size=(2, 4)).astype(np.float32)
     models["branches"] = (onnx.parser.parse_model(BRANCHES), [some, np.eye(4, dtype=np.float32)])
     models["detector"] = (detector(), [image.transpose(0, 2, 3, 1), np.array([[1, 0, 3, 1 << 32]])])
+    models["growing"] = (onnx.parser.parse_model(GROWING), [some[0, :3], np.array(3)])
+    models["volume"] = (weighted(VOLUME, {"w": (2, 1, 3, 3, 3)}), [image[:, :1, :4].reshape(1, 1, 4, 4, 4)])
     models["other_branch"] = (models["branches"][0], [-some, np.eye(4, dtype=np.float32)])
     wrong = sorted(set(CASES.split()) - models.keys())
     with tempfile.TemporaryDirectory() as folder:

@@ -148,6 +148,8 @@ def _head(
 
     def of_body(inner: Primitives) -> Sequence[str]:
         assert inner.outer is not None
+        if number.dtype is ir.DataType.INT32:  # casts there and back are what onnxruntime takes apart wrongly
+            inner.narrow[inner.names[number]] = number
         b = Builder()
         wide = b.op("Cast", number, to=ir.DataType.INT64.value)
         built(raiser, b, depth)

@@ -227,9 +227,15 @@ class Primitives(Builder):
                 self.written[name].types = (declared,)
 
     def _own(self, inputs: Sequence[ir.Value], names: list[str], outputs: Sequence[ir.Value]) -> list[str]:
-        """The names of outputs, with a copy for each that is an input, a constant, or an output before."""
+        """The names of outputs, with a copy for each that is an input, a constant, or an output before.
+
+        So it is for some of the results of a call, without which it would be the last node and no tail call.
+        """
         found = []
         taken = {self.names[x] for x in inputs}
+        for node in self.written.values():
+            if not node.primitive and list(node.outputs) != names:
+                taken.update(node.outputs)
         for name, output in zip(names, outputs, strict=True):
             if name in taken or name in self.parameters or name in self.literals:
                 name = self.name(self._copied(output, inputs))
@@ -241,8 +247,11 @@ class Primitives(Builder):
     def _copied(self, x: ir.Value, inputs: Sequence[ir.Value]) -> ir.Value:
         """A copy of a tensor; MindSpore Lite waits forever for one that depends on no input.
 
-        A Reshape of bool to a shape that is computed ends its process.
+        So it does for a Reshape to no dimensions; one of bool to a shape that is computed ends its process.
         """
+        if x.const_value is None and x.shape is not None and not x.shape:
+            first = self.constant(0, np.int32)
+            return self.op("Gather", self.op("Unsqueeze", x, axis=(0,)), first, first)
         if x.dtype is ir.DataType.BOOL and x.const_value is None:
             return self.op("LogicalNot", self.op("LogicalNot", x))
         beside = next((i for i in inputs if i.shape is not None and i.shape), None)
@@ -286,6 +295,8 @@ class Primitives(Builder):
         stored = {**literals, **self.parameters}
         dtypes = {i.name: i.type.dtype for i in inputs if i.type is not None}
         nodes = tidied(list(self.written.values()), outputs, dtypes, stored)
+        if nodes and not nodes[-1].primitive:  # MindSpore Lite's process ends at tail calls that are not said
+            nodes[-1].attributes = {"is_tail_call": list(nodes[-1].outputs) == list(outputs)}
         nodes, stored, quantised = settled(nodes, outputs, stored, self.quantised)
         read = {name for node in nodes for name in node.inputs}
         parameters = {name: tensor for name, tensor in stored.items() if name in read}

@@ -52,6 +52,18 @@ def _in_int32(b: Primitives, x: ir.Value) -> ir.Value:
 
 
 @function
+def _reshaped(b: Primitives, x: ir.Value, dims: Sequence[int]) -> ir.Value:
+    """A tensor with other dimensions; MindSpore Lite waits forever for a Reshape to none."""
+    if dims:
+        return b.op("Reshape", x, _ints32(b, dims))
+    if b.dtype(x) is not ir.DataType.INT64:
+        return b.op("Squeeze", x, axis=tuple(range(b.rank(x)))) if b.rank(x) else x
+    for _ in range(b.rank(x)):
+        x = b.op("Gather", x, _int32(b, 0), _int32(b, 0))
+    return x
+
+
+@function
 def _choice(b: Primitives, *x: ir.Value) -> ir.Value:
     """ONNX's Where; Lite takes the shape of its result from operands of one shape."""
     declared = b.declared[0].shape if b.declared and b.declared[0] else None
@@ -143,19 +155,21 @@ _SHAPES: Rules = rules(
         dims = target(data, shape, allowzero, True)
         if allowzero and not told(shape) or isinstance(dims, tuple) and 0 in dims:
             raise Unsupported("has dimensions of size zero, which Lite's Reshape takes for those of its input")
-        Reshape(data, ints32(dims) if isinstance(dims, tuple) else in_int32(dims))
+        if isinstance(dims, tuple):
+            return reshaped(data, dims)
+        Reshape(data, in_int32(dims))
     Flatten: input, axis: int = 1 -> Reshape(input, ints32(matrix(input, axis)))
     Squeeze: data, axes: Value = None ->
         at = numbers(axes)
         if at is None:
-            return Reshape(data, ints32(declared_dims()))
+            return reshaped(data, declared_dims())
         if dtype(data) is INT64 and rank(data) == len(at):  # of which Lite has no Squeeze
-            return Reshape(data, ints32(()))
+            return reshaped(data, ())
         Squeeze(data, axis=at)
     Unsqueeze: data, axes: Value ->
         at = numbers(axes)
         if at is None:
-            return Reshape(data, ints32(declared_dims()))
+            return reshaped(data, declared_dims())
         for axis in sorted([a % (rank(data) + len(at)) for a in at]):
             data = Unsqueeze(data, axis=(axis,))
         data
