@@ -34,6 +34,8 @@ class Dialect(Enum):
     LITE = "lite"
     """MindSpore Lite's converter, into `.mindir` or `.ms`."""
 
+    __hash__ = object.__hash__  # that of Enum is Python, and every node is looked up by it
+
 
 class Layout(Enum):
     """Order of the dimensions of images."""

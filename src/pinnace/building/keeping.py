@@ -12,6 +12,7 @@ import json
 import os
 import sys
 import threading
+import time
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 _log = Log("pinnace.build")
 
 _COPIES = 3  # of the weights: one here, two in the helper, where onnxruntime optimises and packs them
+_PAUSE = 0.5  # seconds from a build to the helper's start: the first requests come first
 _MOST = 64  # models that wait to be kept; further ones are not
 _ROOT = Path(__file__).parents[2]
 _HELPER = (
@@ -100,6 +102,7 @@ class _Line:
         self.adopting.acquire()  # for ever
 
     def _work(self) -> None:
+        time.sleep(_PAUSE)
         while True:
             with self._lock:
                 self._works = bool(self._jobs)

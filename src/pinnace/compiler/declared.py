@@ -21,12 +21,12 @@ class Declarations:
 
     def cast(self, value: Value) -> Value:
         """Cast a tensor to the type that MindSpore's kernel writes: int32 for int32 times a length."""
+        if self._dialect is not Dialect.MINDSPORE or not isinstance(value, ir.Value) or value.dtype is None:
+            return value
         types = self._b.declared
-        if self._dialect is not Dialect.MINDSPORE or len(types) != 1 or types[0] is None:
+        if len(types) != 1 or types[0] is None or value.dtype is types[0].dtype:
             return value
         dtype = types[0].dtype
-        if not isinstance(value, ir.Value) or value.dtype in (None, dtype):
-            return value
         if ir.DataType.STRING in (value.dtype, dtype):
             return value
         # A declared type that is wider than the operands is not computed in (Angle, RemainderScalarTensor).
@@ -36,10 +36,9 @@ class Declarations:
 
     def apply(self, value: Value, types: Sequence[TypeInfo | None]) -> None:
         """Set the types and shapes of tensors that have none yet."""
-        if isinstance(value, ir.Value) and value.type is not None and value.shape is not None:
-            return
         leaves = [leaf for leaf in flatten(value) if not isinstance(leaf, Effects)]
-        if len(leaves) != len(types):
+        lacking = any(isinstance(x, ir.Value) and (x.type is None or x.shape is None) for x in leaves)
+        if not lacking or len(leaves) != len(types):  # types are decoded when they are counted
             return
         for leaf, declared in zip(leaves, types, strict=True):
             if isinstance(leaf, ir.Value) and declared is not None:

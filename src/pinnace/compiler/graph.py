@@ -7,7 +7,6 @@ from contextlib import suppress
 
 import onnx_ir as ir
 
-from pinnace.compiler import outputs
 from pinnace.compiler.entry import STATE, graph_inputs
 from pinnace.compiler.nodes import nodes
 from pinnace.compiler.reshaping import compare, infer_all, loosen, reshape, shape_of
@@ -70,7 +69,9 @@ def compilable(
     if shapes:
         _reshape(graph, model, inputs, shapes, ids, name)
     if output_type:
-        outputs.cast(model, output_type, hidden)
+        from pinnace.compiler.outputs import cast  # few contexts ask for one
+
+        cast(model, output_type, hidden)
     layout = graph.layout if isinstance(graph, Program) else Layout.NCHW
     info = dict(graph.user_info if isinstance(graph, Program) else graph.metadata_props)
     taken = tuple(port(name, i, layout) for i in inputs)

@@ -73,7 +73,7 @@ def _place_weights(graphs: Sequence[ir.Graph], source: Source) -> None:
             if value.const_value is not None:
                 value.const_value = _placed(value.const_value, source)
         for node in graph:
-            for attribute in list(node.attributes.values()):
+            for attribute in [*node.attributes.data.values()]:  # without the views of a UserDict
                 if attribute.type is ir.AttributeType.TENSOR and attribute.value is not None:
                     placed = _placed(attribute.value, source)
                     if placed is not attribute.value:

@@ -89,6 +89,9 @@ def dims(b: Builder, value: Value) -> tuple[int | ir.Value, ...]:
 
 
 def _number(b: Builder, value: Value, kind: Callable[[Any], _N], what: str) -> _N:
+    if type(value) is kind:  # the most common case
+        exact: _N = value
+        return exact
     known = b.known(value)
     if known is None and value is not None:
         raise Unsupported(

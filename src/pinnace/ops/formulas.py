@@ -29,9 +29,8 @@ import math
 import operator
 import re
 import sys
-from collections import ChainMap
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any, Literal, TypeVar
 
 import numpy as np
@@ -45,7 +44,7 @@ from pinnace.program import Dialect
 
 _NOTHING = ast.Expr(ast.Constant(None))
 """The last line of a loop, which has no value."""
-_Scope = ChainMap[str, Value]
+_Scope = dict[str, Value]
 _FUNCTIONS: dict[tuple[str, str], Callable[..., Any]] = {}
 """Functions of a builder by module, "" for all modules, and name."""
 
@@ -226,21 +225,23 @@ class Formula:
     def _names(self) -> list[str]:
         return [a.arg for a in self._definition.args.args]
 
-    @cached_property
-    def _constants(self) -> _Scope:
-        return ChainMap(_NAMES, vars(sys.modules[self.__module__]))
-
     def _constant(self, x: ast.expr) -> Value:
-        return _value(Builder(), x, self._constants)
+        return _value(Builder(), x, _constants(self.__module__))
 
     def __call__(self, b: Builder, *arguments: Value, **named: Value) -> Value:
         """The value of the last line."""
-        bound = {"__name__": self.__module__, **self._defaults, **named}
+        bound = {**_constants(self.__module__), **self._defaults, **named}
         bound.update(zip(self._names, arguments, strict=False))
         rest = self._definition.args.vararg
         if rest:
             bound[rest.arg] = arguments[len(self._names) :]
-        return _run(b, self.lines, ChainMap(bound, *self._constants.maps))
+        return _run(b, self.lines, bound)
+
+
+@cache
+def _constants(module: str) -> _Scope:
+    """The names that formulas of a module may use, beside their own."""
+    return {**vars(sys.modules[module]), **_NAMES}
 
 
 def _run(b: Builder, lines: Sequence[ast.stmt], scope: _Scope) -> Value:

@@ -212,7 +212,7 @@ class Primitive:
         def value_of(p: _Parameter) -> Value:
             if p.record is not None:
                 return p.record(**{field.keyword: value_of(field) for field in p.fields})
-            return _convert(b, p, rest.pop(0)) if rest and not p.by_name else _attribute(b, p, by_name)
+            return _convert(b, p, rest.pop(0)) if rest else _attribute(b, p, by_name)
 
         for p in self._parameters:
             if p.kind is inspect.Parameter.VAR_POSITIONAL:

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, SupportsIndex, TypeVar, overload
 import numpy as np
 
 from pinnace.errors import ArgumentTypeError, ArgumentValueError, DataMismatchError
-from pinnace.html import table
 from pinnace.options.arguments import check_type
 from pinnace.shapes import named
 from pinnace.tensors.attributes import Attributes, check_shape
@@ -127,6 +126,8 @@ class Tensor(Attributes):
         return f"<Tensor {self.name!r} {self._shown_type()}: {self._shown_values()}>"
 
     def _repr_html_(self) -> str:
+        from pinnace.html import table  # only notebooks show tables
+
         rows = ("type", self._shown_type()), ("format", self.format.name), ("values", self._shown_values())
         return table(f"Tensor {self.name}", rows)
 

@@ -13,7 +13,6 @@ from google.protobuf.message import EncodeError
 from pinnace.compiler.graph import Compilable
 from pinnace.engines.folding import allowance
 from pinnace.engines.onnxruntime.guards import check_divisors, guard
-from pinnace.engines.onnxruntime.kernels import lacking
 from pinnace.engines.onnxruntime.legal import legalise
 from pinnace.engines.onnxruntime.providers import ON_CPU, Chain
 from pinnace.engines.onnxruntime.quantised_weights import separate_weights
@@ -112,6 +111,8 @@ def optimised(
 
 def refuse(graph: Compilable, error: Exception) -> NoReturn:
     """Raise the error for a graph that onnxruntime cannot build."""
+    from pinnace.engines.onnxruntime.kernels import lacking
+
     missing = lacking(graph.model)
     if missing:
         raise LackingKernelsError(graph.name, missing) from None

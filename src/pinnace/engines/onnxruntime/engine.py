@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from pinnace.engines.onnxruntime import session
 from pinnace.engines.onnxruntime.executable import OnnxruntimeExecutable
-from pinnace.engines.onnxruntime.loading import loaded
 from pinnace.engines.onnxruntime.providers import chain
 from pinnace.engines.protocol import Compiled, Executable, Refitter
 from pinnace.options.target import Target
@@ -49,6 +48,8 @@ class Onnxruntime:
 
     def load(self, compiled: Compiled, source: Source, target: Target, folder: Path) -> Executable:
         """Start a session over the optimised graph with mapped weights, without optimising again."""
+        from pinnace.engines.onnxruntime.loading import loaded
+
         return loaded(compiled, source, target, folder)
 
     def refitter(

@@ -32,7 +32,7 @@ def check_divisors(model: ir.Model, name: str) -> None:
     """Raise EngineError if an attribute that must be at least 1 is not, or overflows when it is squared."""
     for graph in (model.graph, *(f.graph for f in model.functions.values())):
         for node in nodes(graph):
-            for key in _DIVISORS & node.attributes.keys():
+            for key in _DIVISORS.intersection(node.attributes):
                 value = node.attributes[key].value
                 numbers = [value] if isinstance(value, int) else value
                 if isinstance(numbers, list | tuple) and not all(0 < n < _MAX_SIZE for n in numbers):

@@ -17,7 +17,6 @@ import onnx
 import onnx_ir as ir
 from onnxruntime.capi import onnxruntime_pybind11_state as _state
 
-from pinnace.compiler.casts import compute_in
 from pinnace.compiler.failures import MISFITS
 from pinnace.compiler.nodes import inner_graphs, nodes
 from pinnace.engines.onnxruntime.providers import CPU, ON_CPU, Chain
@@ -48,6 +47,8 @@ def legalise(model: ir.Model, chain: Chain = ON_CPU) -> None:
                 dtypes = tuple(None if x is None else x.dtype for x in node.inputs)
                 detour = _detour(node.op_type, dtypes, others) or _reduced(node)
                 if detour and not (_T.DOUBLE in dtypes and _is_inlined(node.op_type, opset)):
+                    from pinnace.compiler.casts import compute_in  # few models need one
+
                     taken = variables(node.op_type, len(node.inputs))
                     compute_in(node, detour, taken, variables(node.op_type, len(node.outputs), outputs=True))
         except MISFITS:  # the graph is invalid, which the engine reports

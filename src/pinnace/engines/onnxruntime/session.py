@@ -11,7 +11,7 @@ import numpy as np
 import onnxruntime as ort
 
 from pinnace.engines.forks import never_freed_by_forks
-from pinnace.engines.onnxruntime import providers, starting
+from pinnace.engines.onnxruntime import providers
 from pinnace.engines.onnxruntime.memory import FAILURES as FAILURES
 from pinnace.machine.processor import sixteen_bit_types, sums_of_bytes_overflow
 from pinnace.options.target import Target
@@ -125,7 +125,9 @@ def start(
     """
     first = chain[0][0]
     if first in (providers.CUDA, providers.TENSORRT):
-        starting.preload()
+        from pinnace.engines.onnxruntime.starting import preload
+
+        preload()
     try:
         started = ort.InferenceSession(
             model,
@@ -137,8 +139,12 @@ def start(
     except FAILURES as error:
         if first == providers.CPU:
             raise
-        raise starting.explained(error, first) from None
+        from pinnace.engines.onnxruntime.starting import explained
+
+        raise explained(error, first) from None
     if first not in started.get_providers():
-        raise starting.left_out(first)
+        from pinnace.engines.onnxruntime.starting import left_out
+
+        raise left_out(first)
     never_freed_by_forks(started._sess)
     return started

@@ -11,7 +11,6 @@ Conventions beyond the field table:
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import cached_property
 from typing import Any, TypeVar
 
 import onnx_ir as ir
@@ -88,7 +87,7 @@ class _MindirReader:
     def __init__(self, source: Source, model: Proto) -> None:
         self.source, self.model = source, model
         self._budget = packing.ElementBudget(source)
-        self.primitives = {p.name: p for p in model.primitives}
+        self.primitives = {p.name: (p.op_type, {a.name: a for a in p.attribute}) for p in model.primitives}
         # MindSpore writes equal constants of all functions once, in one of them.
         self.constants: dict[str, Literal] = {}
 
@@ -179,14 +178,14 @@ class _MindirReader:
         op_type = node.op_type.removeprefix(_REF)
         primitive = self.primitives.get(op_type) if node.op_type.startswith(_REF) else None
         is_call = node.op_type.startswith(_REF) and primitive is None
-        shared = () if primitive is None else primitive.attribute
+        name, shared = primitive or (op_type, {})
 
         def protos() -> dict[str, Proto]:
             """Return the messages of all attributes."""
-            own = (a for a in (*node.attribute, *node.node_attr) if a.name != _DECLARED)
-            return {a.name: a for a in (*shared, *own)}
+            own = {a.name: a for a in (*node.attribute, *node.node_attr)}
+            own.pop(_DECLARED, None)
+            return {**shared, **own}
 
-        name = primitive.op_type if primitive is not None else op_type
         inputs = tuple(i.removeprefix(_REF) for i in node.input)
         return Node(
             name=node.domain or node.name,  # the full name with the layer; the other is a number
@@ -208,16 +207,13 @@ class _MindirReader:
         """Return the result types that a node's attribute declares."""
         return tuple(t for a in node.attribute if a.name == _DECLARED for t in self._types(a))
 
-    def _types(self, attribute: Proto) -> Iterator[TypeInfo | None]:
+    def _types(self, attribute: Proto) -> list[TypeInfo | None]:
         kind = _KINDS.get(attribute.type)
+        if kind == "TENSORS":
+            return [self._type(tensor) for tensor in attribute.tensors]
         if kind in ("TUPLE", "LIST"):
-            for item in attribute.values:
-                yield from self._types(item)
-        elif kind == "TENSORS":
-            for tensor in attribute.tensors:
-                yield self._type(tensor)
-        elif kind not in ("UMONAD", "IOMONAD"):
-            yield None
+            return [declared for item in attribute.values for declared in self._types(item)]
+        return [] if kind in ("UMONAD", "IOMONAD") else [None]
 
     def _type(self, tensor: Proto) -> TypeInfo | None:
         dtype = DTYPES.get(tensor.data_type)
@@ -311,10 +307,13 @@ class _Decoded(Mapping[str, _T]):
     def __init__(self, protos: Callable[[], dict[str, Proto]], decode: Callable[[Proto], _T]) -> None:
         self._make, self._decode = protos, decode
         self._known: dict[str, _T] = {}
+        self._made: dict[str, Proto] | None = None
 
-    @cached_property
+    @property
     def _protos(self) -> dict[str, Proto]:
-        return self._make()
+        if self._made is None:  # the lock of a cached_property takes half of the time (Python 3.11)
+            self._made = self._make()
+        return self._made
 
     def __getitem__(self, name: str) -> _T:
         if name not in self._known:
@@ -336,10 +335,13 @@ class _Types(Sequence[TypeInfo | None]):
 
     def __init__(self, reader: _MindirReader, node: Proto) -> None:
         self._reader, self._node = reader, node
+        self._made: tuple[TypeInfo | None, ...] | None = None
 
-    @cached_property
+    @property
     def _known(self) -> tuple[TypeInfo | None, ...]:
-        return self._reader.declared(self._node)
+        if self._made is None:
+            self._made = self._reader.declared(self._node)
+        return self._made
 
     def __getitem__(self, index: Any) -> Any:
         return self._known[index]
@@ -357,9 +359,9 @@ def _one_or_all(many: Sequence[_T], one: _T) -> _T | tuple[_T, ...]:
 def _inline(
     where: str, tensor: Proto, name: str, dtype: ir.DataType, shape: tuple[int, ...]
 ) -> ir.TensorProtocol:
-    for field in _INLINE:
+    for field in () if tensor.raw_data else _INLINE:
         values = getattr(tensor, field)
-        if values and not tensor.raw_data:
+        if values:
             import numpy as np
 
             return Source(where, memoryview(np.asarray(values, dtype.numpy()).tobytes())).tensor(
