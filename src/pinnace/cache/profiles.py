@@ -24,7 +24,7 @@ def profile(store: Store | None) -> MachineProfile:
     """Return the measured profile of this machine; without one that of the table."""
     from pinnace.engines.speed.profile import built_in, from_record  # a model that was chosen for needs none
 
-    record = None if store is None else notes.find(store.folder, _FOLDER, _place())
+    record = _measured(store)
     try:
         return built_in() if record is None else from_record(record)
     except (KeyError, TypeError, ValueError):  # of another version
@@ -33,10 +33,15 @@ def profile(store: Store | None) -> MachineProfile:
 
 def gains(store: Store | None) -> str:
     """Return what rules gain by the measured profile of this machine, as `Target.gains` has it; else ""."""
-    if store is None or not os.path.isdir(store.root / _FOLDER):
-        return ""
-    record = notes.find(store.folder, _FOLDER, _place())
+    record = _measured(store)
     return json.dumps(record["rules"]) if isinstance(record, dict) and record.get("rules") else ""
+
+
+def _measured(store: Store | None) -> Any:
+    """Return the record of the profile that was measured on this machine; None if there is none."""
+    if store is None or not os.path.isdir(store.root / _FOLDER):
+        return None
+    return notes.find(store.folder, _FOLDER, _place())
 
 
 def keep(store: Store, measured: MachineProfile) -> None:

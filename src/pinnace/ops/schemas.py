@@ -11,6 +11,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import field
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import onnx_ir as ir
 
@@ -44,15 +45,20 @@ class _Schema:
 
 
 @cache
-def _schemas() -> dict[str, _Schema]:
-    table = json.loads(Path(__file__).with_name("schemas.json").read_text())
-    return {name: _Schema(*row) for name, row in table.items()}
+def _rows() -> dict[str, list[Any]]:
+    table: dict[str, list[Any]] = json.loads(Path(__file__).with_name("schemas.json").read_text())
+    return table
+
+
+@cache
+def _schema(op_type: str) -> _Schema:
+    return _Schema(*_rows().get(op_type, ()))
 
 
 @cache
 def variables(op_type: str, count: int, outputs: bool = False) -> tuple[str, ...]:
     """The type variables of an operator's first `count` inputs, or outputs; "" where it is not known."""
-    schema = _schemas().get(op_type, _Schema())
+    schema = _schema(op_type)
     formal = schema.outputs if outputs else schema.inputs
     return tuple(formal[min(i, len(formal) - 1)] if formal else "" for i in range(count))
 
@@ -60,7 +66,7 @@ def variables(op_type: str, count: int, outputs: bool = False) -> tuple[str, ...
 @cache
 def allowed(op_type: str, dtypes: tuple[ir.DataType | None, ...]) -> Mapping[str, ir.DataType]:
     """For type variables of an operator whose inputs ONNX wants of other types, the types to compute in."""
-    return among(_schemas().get(op_type, _Schema()).types, op_type, dtypes)
+    return among(_schema(op_type).types, op_type, dtypes)
 
 
 def among(
