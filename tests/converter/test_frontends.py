@@ -78,6 +78,45 @@ def test_what_a_library_does_to_its_process(script, message, monkeypatch, tmp_pa
     assert "tensorflow" not in sys.modules
 
 
+@pytest.mark.parametrize("name", ["mindspore_ops/ctl_state", "mindspore_primitives/control_state_cache"])
+def test_parameters_that_a_model_assigns_are_named(name, tmp_path):
+    parameter = name.rpartition("_")[2]
+    with pytest.raises(
+        UnsupportedModelError, match=f"'{parameter}': a parameter .* assigns .*: take the value"
+    ):
+        convert("MINDIR", DATA / f"{name}.mindir", tmp_path)
+
+
+@needs_tensorflow
+def test_variables_that_a_saved_model_changes_are_named(tmp_path):
+    import tensorflow as tf
+
+    class Count(tf.Module):
+        def __init__(self):
+            super().__init__()
+            self.n = tf.Variable(tf.zeros(3))
+
+        @tf.function(input_signature=[tf.TensorSpec((3,))])
+        def call(self, x):
+            return self.n.assign_add(x) * 2
+
+    count = Count()
+    tf.saved_model.save(count, tmp_path / "count", signatures=count.call)
+    with pytest.raises(
+        ModelFormatError, match=r"'.*AssignAddVariableOp' changes a variable, .*: take the value"
+    ):
+        convert("TF", tmp_path / "count", tmp_path)
+
+
+def test_a_saved_model_beyond_what_protobuf_holds(monkeypatch, tmp_path):
+    saved = tmp_path / "saved"
+    saved.mkdir()
+    (saved / "saved_model.pb").write_bytes(bytes(9))
+    monkeypatch.setattr(frontends, "_LARGEST", 8)
+    with pytest.raises(ModelFormatError, match=r"is of 0\.0 GB.*--large_model"):
+        convert("TF", saved, tmp_path)
+
+
 @needs_tensorflow
 @pytest.mark.parametrize("save_type", [ModelType.MINDIR, ModelType.MINDIR_LITE])
 def test_tflite_gives_what_its_runtime_gives(save_type, tmp_path, run_model):

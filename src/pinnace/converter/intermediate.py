@@ -30,9 +30,13 @@ def read(source: Source, kind: ModelType | None, input_shape: str = "") -> ir.Mo
         model = graph
     else:
         model = compilable(graph, source.name, folder, shapes=shapes).model
-    if any(STATE in i.metadata_props for i in model.graph.inputs):
-        row = UnsupportedPrimitive("state", 1, "", "the model keeps values between requests")
-        raise UnsupportedModelError(source.name, [row])
+    if states := [i.name or "" for i in model.graph.inputs if STATE in i.metadata_props]:
+        reason = (
+            "a parameter that the model assigns keeps its value between requests, and no rule writes that: "
+            "take the value as an input, and return the new one"
+        )
+        rows = UnsupportedPrimitive.counted([("state", reason, name) for name in states])
+        raise UnsupportedModelError(source.name, rows)
     if model.functions:
         InlinePass()(model)
     ShapeInferencePass(check_type=False, strict_mode=False, data_prop=True)(model)

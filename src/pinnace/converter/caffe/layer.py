@@ -77,7 +77,9 @@ def axis_of(b: Builder, x: ir.Value, axis: int) -> int:
     """Return an axis from 0. Raises Unsupported for one that the input lacks."""
     rank = b.rank(x)
     if not -rank <= axis < rank:
-        raise Unsupported(f"has axis {axis}, and its input {rank} dimensions")
+        raise Unsupported(
+            f"has axis {axis}, and its input {rank} dimensions: name one of {-rank} to {rank - 1}"
+        )
     return axis % rank
 
 

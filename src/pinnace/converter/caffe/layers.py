@@ -6,7 +6,7 @@ to it. A network has fixed shapes, so that what depends on them is computed here
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from math import prod
 
 import numpy as np
@@ -29,15 +29,21 @@ def kind_of(name: str) -> str:
 def write(b: Builder, layer: Layer) -> Sequence[ir.Value]:
     """Return the results of a layer. Raises Unsupported, and ModelFormatError for what does not fit."""
     if layer.kind not in _RULES:
-        raise Unsupported("the converter has no rule for this type of layer")
+        raise Unsupported(
+            "the converter has no rule for this type: cut the network before it, or write it of others"
+        )
     results = _RULES[layer.kind](b, layer)
     return [results] if isinstance(results, ir.Value) else results
+
+
+def _any(names: Iterable[str]) -> str:
+    return " or ".join(names)
 
 
 def _batch_norm(b: Builder, layer: Layer) -> ir.Value:
     p, x = layer.parameters, layer.x
     if not p.get("use_global_stats", True):
-        raise Unsupported("computes its statistics from the batch (use_global_stats: false)")
+        raise Unsupported("computes statistics of the batch, as for training: write use_global_stats: true")
     channels = b.static_shape(x)[1]
     blobs = (layer.blob(i, [n]).numpy().ravel() for i, n in enumerate((channels, channels, 1)))
     mean, variance, (total,) = blobs
@@ -84,7 +90,9 @@ def _eltwise(b: Builder, layer: Layer) -> ir.Value:
     if factors and operation == "SUM":
         terms = [b.op("Mul", x, f) if f != 1 else x for x, f in zip(terms, factors, strict=True)]
     if operation not in _ELTWISE or not terms:
-        raise Unsupported(f"combines {len(terms)} inputs by {operation}")
+        raise Unsupported(
+            f"has operation {operation} over {len(terms)} inputs: name inputs, and {_any(_ELTWISE)}"
+        )
     y = terms[0]
     for other in terms[1:]:
         y = b.op(_ELTWISE[operation], y, other)
@@ -108,7 +116,9 @@ def _slice(b: Builder, layer: Layer) -> Sequence[ir.Value]:
         points = [size // layer.tops * i for i in range(1, layer.tops)]
     parts = np.diff([0, *points, size]).tolist()
     if min(parts) < 1 or len(parts) != layer.tops:
-        raise Unsupported(f"slices {size} at {points}")
+        raise Unsupported(
+            f"cuts {size} elements at {points} for {layer.tops} tops: name rising places, one fewer than tops"
+        )
     return b.ops("Split", layer.tops, x, parts, axis=axis)
 
 
@@ -126,12 +136,12 @@ def _reshape(b: Builder, layer: Layer) -> ir.Value:
     start = axis + (len(shape) + 1 if axis < 0 else 0)
     end = len(shape) if count == -1 else start + count
     if not 0 <= start <= end <= len(shape) or any(d == 0 for d in dims[end - start :]):
-        raise Unsupported(f"makes {dims} of {list(shape)}")
+        raise Unsupported(f"makes {dims} of {list(shape)} from axis {axis}: name axes that its input has")
     made = [shape[start + i] if d == 0 else d for i, d in enumerate(dims)]
     whole = [*shape[:start], *made, *shape[end:]]
     rest = prod(d for d in whole if d != -1)
     if whole.count(-1) > 1 or (prod(shape) % rest if -1 in whole else prod(shape) - rest):
-        raise Unsupported(f"makes {whole} of {list(shape)}")
+        raise Unsupported(f"makes {whole} of {list(shape)}: name dimensions with as many elements")
     return b.reshape(x, [prod(shape) // rest if d == -1 else d for d in whole])
 
 
@@ -226,7 +236,9 @@ def _mvn(b: Builder, layer: Layer) -> ir.Value:
 def _arg_max(b: Builder, layer: Layer) -> ir.Value:
     p, x = layer.parameters, layer.x
     if p.get("top_k", 1) != 1 or p.get("out_max_val", False) or "axis" not in p.fields:
-        raise Unsupported("gives more than the place of the greatest value along an axis")
+        raise Unsupported(
+            "gives several or greatest values, or has no axis: write axis, top_k: 1 and out_max_val: false"
+        )
     axis = axis_of(b, x, p.get("axis", 0))
     return b.cast(b.op("ArgMax", x, axis=axis, keepdims=1), ir.DataType.FLOAT)
 
@@ -235,7 +247,7 @@ def _reduction(b: Builder, layer: Layer) -> ir.Value:
     p, x = layer.parameters, layer.x
     operation = p.get("operation", "SUM")
     if operation not in _REDUCTIONS:
-        raise Unsupported(f"reduces by {operation}")
+        raise Unsupported(f"has operation {operation}: write {_any(_REDUCTIONS)}")
     axes = list(range(axis_of(b, x, p.get("axis", 0)), b.rank(x)))
     y = b.op(_REDUCTIONS[operation], x, axes, keepdims=0)
     factor = p.get("coeff", 1.0)
@@ -257,7 +269,7 @@ def _shuffle(b: Builder, layer: Layer) -> ir.Value:
     group = layer.parameters.get("group", 1)
     n, c, h, w = b.static_shape(layer.x)
     if group < 1 or c % group:
-        raise Unsupported(f"has {group} groups of {c} channels")
+        raise Unsupported(f"has {group} groups over {c} channels: name a group that divides them")
     parts = b.transpose(b.reshape(layer.x, [n, group, c // group, h, w]), [0, 2, 1, 3, 4])
     return b.reshape(parts, [n, c, h, w])
 

@@ -22,7 +22,10 @@ def convolution(b: Builder, layer: Layer) -> ir.Value:
         group = channels
     kernel, out, turned = _sizes(p, "kernel", 0), p.get("num_output", 0), layer.kind == "Deconvolution"
     if group < 1 or out % group or channels % group or min(*kernel, out) < 1 or b.rank(x) != 4:
-        raise Unsupported(f"has kernel {kernel}, {out} outputs and {group} groups over {channels} channels")
+        raise Unsupported(
+            f"has kernel {kernel}, {out} outputs and {group} groups over {list(b.static_shape(x))}: "
+            "name a kernel over two dimensions, and groups that divide outputs and channels"
+        )
     sides = (channels, out // group) if turned else (out, channels // group)
     bias = layer.weight(b, 1, [out]) if p.get("bias_term", True) else None
     return b.op(
@@ -57,7 +60,7 @@ def pooling(b: Builder, layer: Layer) -> ir.Value:
     p, x = layer.parameters, layer.x
     method = p.get("pool", "MAX")
     if method not in ("MAX", "AVE") or layer.tops > 1:
-        raise Unsupported(f"pools by {method} with {layer.tops} results")
+        raise Unsupported(f"pools by {method} with {layer.tops} tops: write MAX or AVE, and one top")
     if p.get("global_pooling", False):
         return b.op("GlobalMaxPool" if method == "MAX" else "GlobalAveragePool", x)
     kernel, stride, pad = _sizes(p, "kernel", 0), _sizes(p, "stride", 1), _sizes(p, "pad", 0)
@@ -71,12 +74,17 @@ def _pooled(
     """Windows of Caffe: the last one may reach beyond the padding, which an average then does not count."""
     size = b.static_shape(x)[2:]
     if len(size) != 2 or min(*kernel, *stride) < 1 or min(pad) < 0:
-        raise Unsupported(f"has windows of {kernel} with steps of {stride} over {list(size)}")
+        raise Unsupported(
+            f"has kernel {kernel}, stride {stride} and pad {pad} over {list(size)}: name a kernel and "
+            "a stride of 1 or more, and a pad of 0 or more, over two dimensions"
+        )
     beyond, counts = [], []
     for n, k, s, p in zip(size, kernel, stride, pad, strict=True):
         rest = n + 2 * p - k
         if rest < 0:
-            raise Unsupported(f"has windows of {kernel} over {list(size)}")
+            raise Unsupported(
+                f"has kernel {kernel}, and {list(size)} with its padding is smaller: give a larger input"
+            )
         out = (rest + s - 1 if up else rest) // s + 1
         out -= int(p > 0 and (out - 1) * s >= n + p)
         beyond.append(max(0, (out - 1) * s - rest))

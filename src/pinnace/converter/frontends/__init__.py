@@ -41,6 +41,8 @@ runpy.run_path(sys.argv.pop(1), run_name="__main__")
 """
 _LONGEST = 3600
 """Seconds that a library may take."""
+_LARGEST = (1 << 31) - 1
+"""Bytes of a message of protobuf."""
 _SAID = 4000
 """Bytes of what it says that an error looks at."""
 _SUFFIXES = {
@@ -100,8 +102,15 @@ def _import(framework: str, model: str, weights: str, made: Path, shape: str) ->
         caffe.write(Source.of_file(model), Source.of_file(weights), made, named_shapes(shape))
         return [Path(model), Path(weights)]
     path = _checked(framework, Path(model))
+    files = [path] if path.is_file() else [file for file in path.rglob("*") if file.is_file()]
+    size = sum(file.stat().st_size for file in files)
+    if framework == "TF" and size > _LARGEST:
+        raise ModelFormatError(
+            f"{model}: is of {size / 1e9:.1f} GB, and tf2onnx reads at most 2.1 GB with the weights: "
+            "store them in float16, or try `python -m tf2onnx.convert --large_model` and convert its file"
+        )
     _run(framework, path, made, shape)
-    return [path] if path.is_file() else [file for file in path.rglob("*") if file.is_file()]
+    return files
 
 
 def _checked(framework: str, model: Path) -> Path:

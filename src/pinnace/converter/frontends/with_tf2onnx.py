@@ -6,6 +6,7 @@ tf2onnx prints what it cannot convert, and leaves such nodes in the file: the co
 """
 
 import os
+import re
 import sys
 from typing import Any
 
@@ -27,7 +28,16 @@ def main(framework: str, model: str, output: str) -> None:
         inputs, outputs = _ends(model)
         given = ["--graphdef", model, "--inputs", ",".join(inputs), "--outputs", ",".join(outputs)]
     sys.argv[1:] = [*given, "--opset", _OPSET, "--output", output]
-    convert.main()
+    try:
+        convert.main()
+    except ValueError as error:  # of a variable that the graph assigns, of which tf2onnx makes a constant
+        found = re.search(r"of node (\S+) .* incompatible with expected resource", str(error))
+        if found is None:
+            raise
+        raise ValueError(
+            f"node {found[1]!r} changes a variable, which would keep its value between requests: "
+            "take the value as an input, and return the new one"
+        ) from None
 
 
 def _add_rules() -> None:
