@@ -17,6 +17,8 @@ from onnx.reference import ReferenceEvaluator
 from pinnace.building.origin import build
 from pinnace.compiler.graph import compilable
 from pinnace.engines.onnxruntime.rules import rewrite
+from pinnace.engines.speed import choice
+from pinnace.engines.speed.profile import MachineProfile
 from pinnace.errors import PinnaceWarning
 from pinnace.formats import read
 from pinnace.machine.processor import sums_of_bytes_overflow
@@ -26,7 +28,7 @@ from pinnace.weights.source import Source
 
 DATA = Path(__file__).parents[1] / "data"
 HEAD = '<ir_version: 10, opset_import: ["": 21]>'
-CONV, MATMUL = (1, 8, 12, 12), (4, 64)
+CONV, MATMUL = (1, 8, 12, 12), (8, 64)
 
 
 def quantised_net(kind: str, largest: int = 127, signed: bool = False) -> onnx.ModelProto:
@@ -107,6 +109,27 @@ def test_networks_of_onnx_on_openvino(kind, layer, signed):
         assert kind == "MatMul"
         assert not sums_of_bytes_overflow()
         assert ran >= {("Subgraph", "f32"), ("Const", "i8")}
+
+
+@pytest.mark.parametrize(
+    ("kind", "features", "engine"),
+    [
+        ("Conv", {"avx512_vnni"}, "openvino"),
+        ("MatMul", {"avx512_vnni", "amx_int8"}, "openvino"),
+        ("MatMul", {"avx512_vnni"}, "onnxruntime"),
+        ("Conv", {"avx2"}, "onnxruntime"),
+    ],
+)
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="the features are those of x86")
+def test_quantised_networks_get_the_engine_whose_kernels_are_faster(kind, features, engine, monkeypatch):
+    monkeypatch.setattr(choice, "features", lambda: features)
+    monkeypatch.setattr(choice, "sums_of_bytes_overflow", lambda: "avx512_vnni" not in features)
+    engines = ("onnxruntime", "openvino")
+    rates = {"product": [((32.0, 48.0, 3840.0), 1.0)], "conv": [((8.0, 144.0), 1.0)], "call": [((), 0.0)]}
+    profile = MachineProfile("made up", {(name, "enforce_fp32", 1): rates for name in engines})
+    ways = [(name, "enforce_fp32", "") for name in engines]
+    graph = ir.from_proto(quantised_net(kind)).graph
+    assert choice.chosen(graph, Target(threads=1), ways, profile).provider == engine
 
 
 @pytest.mark.skipif(not sums_of_bytes_overflow(), reason="this processor has VNNI")

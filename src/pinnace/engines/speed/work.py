@@ -12,6 +12,8 @@ from pinnace.compiler.failures import MISFITS
 from pinnace.compiler.nodes import inner_graphs
 from pinnace.engines.speed.sizes import Dims, Sizes
 
+CONVOLUTIONS = frozenset(("conv", "pointwise", "depthwise", "grouped", "unblocked", "volume"))
+"""Kinds of work that are convolutions."""
 _FEW_ROWS = 4
 """Rows up to which a product is limited by reading its weights."""
 
@@ -20,13 +22,15 @@ class NodeWork(NamedTuple):
     """The work of one node: multiplications of a convolution or product, else elements read and written.
 
     Its speed depends on `kind` and `size`: channels and pixels of a convolution; rows, inner dimension and
-    the weights of all products of the graph; else elements. `weights` are those of a product.
+    the weights of all products of the graph; else elements. `weights` are those of a product. `integers` is
+    True for what reads nothing but quantised tensors.
     """
 
     kind: str
     amount: float
     size: tuple[float, ...]
     weights: int = 0
+    integers: bool = False
 
 
 def works(graph: ir.Graph) -> list[NodeWork]:
@@ -84,9 +88,10 @@ def _work(node: ir.Node, given: Sequence[Dims], taken: Sequence[Dims]) -> NodeWo
     if kind in ("elementwise", "reduction") and _is_fused(node, kind):
         return None
     if node.op_type.startswith("Conv"):
-        return _convolution(given, taken[0], node.attributes.get_int("group", 1))
+        work = _convolution(given, taken[0], node.attributes.get_int("group", 1))
+        return work._replace(integers=_reads_integers(node))
     if node.op_type in ("MatMul", "Gemm"):
-        return _matrices(node, given, taken[0])
+        return _matrices(node, given, taken[0])._replace(integers=_reads_integers(node))
     written = float(sum(map(math.prod, taken)))
     read = written if kind == "move" else float(max(map(math.prod, given)))  # tables are read in part
     moved = 0.0 if kind == "view" else written + read
@@ -117,6 +122,15 @@ def _normalises(mean: ir.Node) -> bool:
     return any(use.node.op_type == "Sub" for use in mean.outputs[0].uses())
 
 
+def _dequantises(value: ir.Value | None) -> ir.Node | None:
+    maker = None if value is None else value.producer()
+    return maker if maker is not None and maker.op_type == "DequantizeLinear" else None
+
+
+def _reads_integers(node: ir.Node) -> bool:
+    return all(_dequantises(value) is not None for value in node.inputs[:2])
+
+
 def _convolution(given: Sequence[Dims], taken: Dims, group: int) -> NodeWork:
     kernel = given[1]
     inner = math.prod(kernel[1:])
@@ -135,7 +149,8 @@ def _convolution(given: Sequence[Dims], taken: Dims, group: int) -> NodeWork:
 def _matrices(node: ir.Node, given: Sequence[Dims], taken: Dims) -> NodeWork:
     inner = given[0][-1] if node.op_type == "MatMul" else math.prod(given[1]) // max(taken[-1], 1)
     amount, rows = float(math.prod(taken) * inner), math.prod(taken[:-1])
-    right = node.inputs[1]
+    maker = _dequantises(node.inputs[1])
+    right = node.inputs[1] if maker is None else maker.inputs[0]
     if right is None or ir.convenience.get_const_tensor(right) is None:
         return NodeWork("attention", amount, (float(taken[-2] if len(taken) > 1 else 1), float(inner)))
     weights = inner * taken[-1]
