@@ -176,6 +176,18 @@ def test_weights_beside_the_graph_are_part_of_the_content(cache, tmp_path, targe
     assert model_target(targets, path) == ("", CORES)
 
 
+def test_a_tuning_before_the_first_build_holds_after_it(cache, tmp_path, targets):
+    """A build notes which files belong to the model, by which tunings are found."""
+    path = tmp_path / "outside.onnx"
+    make_model(path, external="weights.bin")
+    origin = Origin(path, None, lambda _: Target(), Settings())
+    origin.lowered()
+    origin.tunings.keep(tuning(measured("openvino", CORES)))
+    for _ in range(2):
+        assert model_target(targets, path) == ("openvino", CORES)
+        Origin(path, None, lambda _: Target(), Settings()).build().close()
+
+
 @pytest.mark.parametrize(
     "change",
     [
@@ -189,6 +201,9 @@ def test_weights_beside_the_graph_are_part_of_the_content(cache, tmp_path, targe
 def test_what_was_measured_elsewhere_does_not_count(tuned, targets, monkeypatch, change):
     change(monkeypatch)
     assert model_target(targets, tuned) == ("", CORES)
+    with pinnace.Model() as model:
+        model.build_from_file(str(tuned), pinnace.ModelType.ONNX)
+        assert "run pinnace tune again" in model.get_model_info("why")
 
 
 def sealed(body):

@@ -32,6 +32,11 @@ class Contents:
         """The digest of the model file."""
         return self._digest("")
 
+    def note_files(self, store: Store) -> None:
+        """Store which other files the model refers to, as far as it was read. Raises OSError."""
+        if self._source.files:
+            store.set_refers(self.file, self._source.files)
+
     @property
     def is_new(self) -> bool:
         """True if the store knows no model of this size, so that nothing has to be read to look for it."""
@@ -96,8 +101,7 @@ def entry_of(recipe: Recipe, contents: Contents, store: Store) -> Entry:
                     compiled = recipe.compiled(folder)
                 source.unload()
                 source.check_unchanged()
-                if source.files:
-                    store.set_refers(content, source.files)
+                contents.note_files(store)
                 entry = store.publish(key(), folder, compiled, source.name, recipe.engine.name, said)
     known.keep_size(store, len(source.data))
     return entry
@@ -117,11 +121,24 @@ class Tunings:
 
         return choices.find(self._store, self._contents.file, self._place(self._store))
 
+    @property
+    def exist(self) -> bool:
+        """True if the model was tuned, also with other code, engines or cores."""
+        if self._store is None or not self._store.has_choices:
+            return False
+        from pinnace.cache import choices
+
+        return choices.has_any(self._store, self._contents.file)
+
     def keep(self, tuning: Tuning) -> bool:
-        """Store a tuning. Returns False if the compile cache is off. Raises OSError."""
+        """Store a tuning. Returns False if the compile cache is off. Raises OSError.
+
+        The model must have been read: the files that it refers to belong to its content.
+        """
         from pinnace.cache import choices
 
         if self._store is not None:
+            self._contents.note_files(self._store)
             choices.remember(self._store, self._contents.file, self._place(self._store), tuning)
         return self._store is not None
 

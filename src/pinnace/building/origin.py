@@ -42,6 +42,8 @@ TargetFor = Callable[["Tuning | None"], Target]
 
 _log = Log("pinnace.build")
 
+_OUTDATED = "tuned with other code, engines, cores or another CPU: run pinnace tune again"
+
 # Formats, compiler and engines are imported on use: processes that only fork workers or print help must not
 # pay for them.
 
@@ -109,6 +111,8 @@ class Origin:
         self._is_unkept = False
         self._tuned = tuning is not None
         self._open, self._why = not self._sharing and is_open(target), _why(target, tuning)
+        if tuning is None and not self._sharing and self.tunings.exist:
+            self._why = "; ".join(filter(None, (_OUTDATED, self._why)))
         self._threads = target.threads
         self._chooser = Chooser(self._contents, self._store)
         self.offer: Offer | None = None

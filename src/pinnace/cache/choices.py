@@ -146,6 +146,11 @@ def find(store: Store, content: str, environment: str) -> Tuning | None:
     return _tuning(notes.find(store.folder, _FOLDER, f"{content}-{environment}"))
 
 
+def has_any(store: Store, content: str) -> bool:
+    """Return True if a model was tuned, in whatever environment."""
+    return any((store.root / _FOLDER).glob(f"{content}-*"))
+
+
 def remember(store: Store, content: str, environment: str, tuning: Tuning) -> None:
     """Store a tuning, replacing the last one. Raises OSError."""
     merged = tuning.after(find(store, content, environment))

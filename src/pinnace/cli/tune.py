@@ -63,7 +63,7 @@ def tune(
     subject, samples = _subject(model, inputs or [], shapes or [], config, data)
     forms, outcomes = _compared(subject, samples, bounds, numbers, seconds, max_error, max_latency)
     tuning = _tuning(subject, outcomes, max_latency)
-    kept = bool(tuning.measured) and _origin(model, config).tunings.keep(tuning)
+    kept = bool(tuning.measured) and _kept(tuning, _origin(model, config))
     if as_json:
         print(json.dumps(_as_json(tuning, outcomes, forms, kept), indent=2))
     else:
@@ -91,6 +91,12 @@ def _compared(
     others = [replace(REFERENCE, rules=rules) for rules in rule_sets(subject.path, subject.config)]
     contestants = _contestants(precisions, *numbers, [*others, *(one.way for one in forms)])
     return forms, list(compete(subject, contestants, seconds, bounds, note, max_latency))
+
+
+def _kept(tuning: Tuning, origin: Origin) -> bool:
+    """Store a tuning. Returns False if the compile cache is off."""
+    origin.lowered()  # which files belong to the model
+    return origin.tunings.keep(tuning)
 
 
 def _note_kept(tuning: Tuning, kept: bool, model: Path) -> None:
