@@ -5,13 +5,11 @@ import onnx
 import onnx_ir as ir
 import pytest
 from onnx import TensorProto, helper, numpy_helper
+from tests.converted import run, same
 
 from pinnace import formats
-from pinnace.building.origin import build
 from pinnace.converter.convert import Conversion, convert
 from pinnace.errors import UnsupportedModelError
-from pinnace.options.settings import Settings
-from pinnace.options.target import Target
 from pinnace.types import ModelType
 from pinnace.weights.source import Source
 
@@ -29,14 +27,6 @@ def model(op_type, shapes, weights=(), opset=21, **attributes):
     return made.SerializeToString()
 
 
-def run(given, *inputs):
-    executable = build(given, None, Target(threads=1), Settings())
-    try:
-        return executable.execution().run(list(inputs))
-    finally:
-        executable.close()
-
-
 @pytest.mark.parametrize(("kind", "suffix"), [(ModelType.MINDIR, ".mindir"), (ModelType.MINDIR_LITE, ".ms")])
 @pytest.mark.parametrize(
     ("op_type", "weights", "attributes"),
@@ -50,10 +40,8 @@ def run(given, *inputs):
 def test_a_converted_operator_gives_the_same(op_type, weights, attributes, kind, suffix, tmp_path):
     x = np.random.default_rng(0).normal(size=(1, 2, 5, 6)).astype(np.float32)
     original = model(op_type, [x.shape], weights, **attributes)
-    summary = convert(Source.of_buffer(original), None, tmp_path / "made", Conversion(save_type=kind))
+    summary = same(original, tmp_path, [x], kind=kind, rtol=1e-6)
     assert summary.files == (tmp_path / f"made{suffix}",)
-    (expected,), (given,) = run(original, x), run(summary.files[0], x)
-    np.testing.assert_allclose(given, expected, rtol=1e-6, atol=1e-6)  # sums in another order
 
 
 @pytest.mark.parametrize("kind", [ModelType.MINDIR, ModelType.MINDIR_LITE])
@@ -68,9 +56,7 @@ def test_a_converted_operator_gives_the_same(op_type, weights, attributes, kind,
 def test_operators_that_older_sets_define_by_no_function(op_type, opset, attributes, kind, tmp_path):
     x = np.random.default_rng(0).random((2, 3, 4)).astype(np.float32)
     original = model(op_type, [x.shape], opset=opset, **attributes)
-    summary = convert(Source.of_buffer(original), None, tmp_path / "made", Conversion(save_type=kind))
-    (expected,), (given,) = run(original, x), run(summary.files[0], x)
-    np.testing.assert_allclose(given, expected, rtol=1e-6, atol=1e-6)  # sums in another order
+    same(original, tmp_path, [x], kind=kind, rtol=1e-6)
 
 
 def test_a_recurrent_layer_with_states_and_a_free_batch(tmp_path):
@@ -90,10 +76,7 @@ def test_a_recurrent_layer_with_states_and_a_free_batch(tmp_path):
         [numpy_helper.from_array(w, n) for w, n in zip(weights, "wrb", strict=True)],
     )
     proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
-    original = proto.SerializeToString()
-    file = convert(Source.of_buffer(original), None, tmp_path / "made", Conversion()).files[0]
-    (expected,), (given,) = run(original, x, state, state), run(file, x, state, state)
-    np.testing.assert_allclose(given, expected, rtol=1e-5, atol=1e-6)  # steps of products in another order
+    same(proto.SerializeToString(), tmp_path, [x, state, state])
 
 
 def test_a_loop_that_passes_values_on(tmp_path):
@@ -225,12 +208,8 @@ g (float[2, 5, 8] x) => (float[2, 5, 8] y) <float[8, 8] w, float[8] b, float[8] 
         weight = random.normal(size=shape).astype(np.float32)
         original.graph.initializer.append(numpy_helper.from_array(weight, name))
     x = random.normal(size=(2, 5, 8)).astype(np.float32)
-    options = Conversion(save_type=ModelType.MINDIR_LITE)
-    source = Source.of_buffer(original.SerializeToString())
-    summary = convert(source, None, tmp_path / "made", options)
+    summary = same(original.SerializeToString(), tmp_path, [x], kind=ModelType.MINDIR_LITE)
     assert summary.nodes == 3  # MatMulFusion with a bias, Activation, LayerNormFusion
-    (expected,), (given,) = run(original.SerializeToString(), x), run(summary.files[0], x)
-    np.testing.assert_allclose(given, expected, rtol=1e-5, atol=1e-6)  # sums in another order
 
 
 def test_a_product_that_others_read_keeps_its_bias_beside_it(tmp_path):
@@ -242,10 +221,7 @@ g (float[2, 3] x) => (float[2, 2] y, float[2, 2] z)
 }"""
     original = onnx.parser.parse_model(text).SerializeToString()
     x = np.arange(6, dtype=np.float32).reshape(2, 3)
-    options = Conversion(save_type=ModelType.MINDIR_LITE)
-    summary = convert(Source.of_buffer(original), None, tmp_path / "made", options)
-    for given, expected in zip(run(summary.files[0], x), run(original, x), strict=True):
-        np.testing.assert_array_equal(given, expected)
+    same(original, tmp_path, [x], kind=ModelType.MINDIR_LITE, rtol=0, atol=0)
 
 
 @pytest.mark.parametrize("batch", [2, "n"])
@@ -254,10 +230,7 @@ def test_a_convolution_over_three_dimensions_for_mindspore_lite(batch, tmp_path)
     x, w = (random.normal(size=s).astype(np.float32) for s in ((2, 4, 7, 6, 5), (6, 2, 3, 2, 3)))
     sizes = {"group": 2, "pads": [1, 0, 1, 2, 1, 0], "strides": [2, 1, 1], "dilations": [2, 1, 1]}
     original = model("Conv", [(batch, *x.shape[1:])], (w, np.arange(6, dtype=np.float32)), **sizes)
-    options = Conversion(save_type=ModelType.MINDIR_LITE)
-    summary = convert(Source.of_buffer(original), None, tmp_path / "made", options)
-    (expected,), (given,) = run(original, x), run(summary.files[0], x)
-    np.testing.assert_allclose(given, expected, rtol=1e-5, atol=1e-5)  # sums in another order
+    same(original, tmp_path, [x], kind=ModelType.MINDIR_LITE, atol=1e-5)
 
 
 @pytest.mark.parametrize("mode", ["round_prefer_floor", "round_prefer_ceil", "floor", "ceil"])
@@ -268,10 +241,7 @@ def test_the_nearest_elements_of_a_picture(mode, where, size, tmp_path):
     none, sizes = np.zeros(0, np.float32), np.array([1, 1, *size])
     how = {"mode": "nearest", "nearest_mode": mode, "coordinate_transformation_mode": where}
     original = model("Resize", [x.shape], (none, none, sizes), **how)
-    options = Conversion(save_type=ModelType.MINDIR_LITE)
-    summary = convert(Source.of_buffer(original), None, tmp_path / "made", options)
-    (expected,), (given,) = run(original, x), run(summary.files[0], x)
-    np.testing.assert_array_equal(given, expected)
+    same(original, tmp_path, [x], kind=ModelType.MINDIR_LITE, rtol=0, atol=0)
 
 
 def test_sizes_and_places_are_of_int32_in_a_ms(tmp_path):
@@ -293,13 +263,9 @@ def test_sizes_and_places_are_of_int32_in_a_ms(tmp_path):
         sum = Add(given, given)
     }"""
     original = onnx.parser.parse_model(text).SerializeToString()
-    file = convert(
-        Source.of_buffer(original), None, tmp_path / "made", Conversion(save_type=ModelType.MINDIR_LITE)
-    ).files[0]
     x, given = np.random.default_rng(0).normal(size=(2, 5, 4)).astype(np.float32), np.array([1 << 40, -3])
-    for expected, found in zip(run(original, x, given), run(file, x, given), strict=True):
-        np.testing.assert_array_equal(found, expected)
-    nodes = formats.read(Source.of_file(file)).main.nodes
+    summary = same(original, tmp_path, [x, given], kind=ModelType.MINDIR_LITE, rtol=0, atol=0)
+    nodes = formats.read(Source.of_file(summary.files[0])).main.nodes
     long = {
         n.primitive for n in nodes if any(t is not None and t.dtype is ir.DataType.INT64 for t in n.types)
     }

@@ -9,13 +9,13 @@ import numpy as np
 import onnx_ir as ir
 
 from pinnace.converter.primitives import Primitives, number_of
-from pinnace.converter.rules import Rules, images, integers, narrow, rules, shapes
+from pinnace.converter.rules import Rules, images, integers, rules, shapes
+from pinnace.converter.rules.narrow import in_int32, int32, ints32
 from pinnace.ops.formulas import function
 from pinnace.ops.values import Unsupported, Value
 
 assert images
 assert integers
-assert narrow
 assert shapes  # their functions are those of the rules
 
 _RELU, _SIGMOID, _RELU6, _ELU, _LEAKY_RELU, _SOFTPLUS, _TANH = 1, 2, 3, 4, 5, 9, 10  # ActivationType
@@ -27,40 +27,6 @@ _REDUCTIONS = {"Mean": 0, "Max": 1, "Min": 2, "Prod": 3, "Sum": 4, "SumSquare": 
 _METHODS = {"linear": 0, "nearest": 1, "cubic": 2}
 _COORDINATES = {"asymmetric": 0, "align_corners": 1, "half_pixel": 2}
 _FLOOR = 3  # NearestMode
-
-
-@function
-def _ints32(b: Primitives, numbers: Sequence[int]) -> ir.Value:
-    """A vector of int32."""
-    return b.constant(list(numbers), np.int32)
-
-
-@function
-def _int32(b: Primitives, number: int) -> ir.Value:
-    """A scalar of int32."""
-    return b.constant(number, np.int32)
-
-
-@function
-def _in_int32(b: Primitives, x: ir.Value) -> ir.Value:
-    """Places or sizes as int32, which all kernels take."""
-    known = b.known(x)
-    if known is not None:
-        limits = np.iinfo(np.int32)
-        return b.constant(np.clip(known, limits.min, limits.max), np.int32)
-    return b.narrow[b.names[x]] if b.names.get(x) in b.narrow else b.cast(x, ir.DataType.INT32)
-
-
-@function
-def _reshaped(b: Primitives, x: ir.Value, dims: Sequence[int]) -> ir.Value:
-    """A tensor with other dimensions; MindSpore Lite waits forever for a Reshape to none."""
-    if dims:
-        return b.op("Reshape", x, _ints32(b, dims))
-    if b.dtype(x) is not ir.DataType.INT64:
-        return b.op("Squeeze", x, axis=tuple(range(b.rank(x)))) if b.rank(x) else x
-    for _ in range(b.rank(x)):
-        x = b.op("Gather", x, _int32(b, 0), _int32(b, 0))
-    return x
 
 
 @function
@@ -366,8 +332,8 @@ def _all_pads(b: Primitives, x: ir.Value, pads: ir.Value, axes: Value) -> ir.Val
     places = [count] * 2 * rank
     for i, axis in enumerate(at or range(count // 2)):
         places[axis % rank], places[axis % rank + rank] = i, i + count // 2
-    known = b.op("Concat", _in_int32(b, pads), _ints32(b, [0]), axis=0)
-    return b.op("Gather", known, _ints32(b, places), _int32(b, 0))
+    known = b.op("Concat", in_int32(b, pads), ints32(b, [0]), axis=0)
+    return b.op("Gather", known, ints32(b, places), int32(b, 0))
 
 
 @function
@@ -405,7 +371,7 @@ def _resized(
         if None not in declared[2:]:
             return declared[2:], ()
         assert sizes is not None
-        return (None, None), (b.op("Gather", _in_int32(b, sizes), places, b.constant(0, np.int32)),)
+        return (None, None), (b.op("Gather", in_int32(b, sizes), places, b.constant(0, np.int32)),)
     if (factors := b.known(scales)) is not None:
         pair = [float(factors[at.index(axis)]) for axis in (2, 3)]
         whole = [None if size is None else size * f for size, f in zip(dims[2:], pair, strict=True)]

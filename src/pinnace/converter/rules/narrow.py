@@ -77,3 +77,37 @@ def shape(b: Primitives, x: ir.Value) -> None:
     if small is not None:
         small.shape = x.shape
         b.declare(small)
+
+
+@function
+def ints32(b: Primitives, numbers: Sequence[int]) -> ir.Value:
+    """A vector of int32."""
+    return b.constant(list(numbers), np.int32)
+
+
+@function
+def int32(b: Primitives, number: int) -> ir.Value:
+    """A scalar of int32."""
+    return b.constant(number, np.int32)
+
+
+@function
+def in_int32(b: Primitives, x: ir.Value) -> ir.Value:
+    """Places or sizes as int32, which all kernels take."""
+    known = b.known(x)
+    if known is not None:
+        limits = np.iinfo(np.int32)
+        return b.constant(np.clip(known, limits.min, limits.max), np.int32)
+    return b.narrow[b.names[x]] if b.names.get(x) in b.narrow else b.cast(x, ir.DataType.INT32)
+
+
+@function
+def reshaped(b: Primitives, x: ir.Value, dims: Sequence[int]) -> ir.Value:
+    """A tensor with other dimensions; MindSpore Lite waits forever for a Reshape to none."""
+    if dims:
+        return b.op("Reshape", x, ints32(b, dims))
+    if b.dtype(x) is not ir.DataType.INT64:
+        return b.op("Squeeze", x, axis=tuple(range(b.rank(x)))) if b.rank(x) else x
+    for _ in range(b.rank(x)):
+        x = b.op("Gather", x, int32(b, 0), int32(b, 0))
+    return x
