@@ -36,6 +36,19 @@ class _Layer(NamedTuple):
     reset_last: bool
 
 
+class _Pass(NamedTuple):
+    """One direction of a layer: the products of all inputs with its weights, and how it goes over them.
+
+    Only rows shorter than their `lengths` change; None is that all are as long as the input.
+    """
+
+    step: _Step
+    layer: _Layer
+    seen: ir.Value
+    lengths: ir.Value | None
+    backwards: bool
+
+
 @function
 def recurrence(
     b: Builder,
@@ -69,7 +82,7 @@ def recurrence(
         )
         given = [None if v is None else _row(b, v, way) for v in (*inputs[1:4], inputs[7])]
         seen, layer = _layer(b, kind, data, given, names[way * own :][:own], bool(reset_last))
-        made.append(_run(b, _STEPS[kind], seen, begin, layer, lengths, backwards, count))
+        made.append(_run(b, _Pass(_STEPS[kind], layer, seen, lengths, backwards), begin, count))
     outputs = b.op("Concat", *(b.op("Unsqueeze", y, [1]) for y, _ in made), axis=1)
     last = [
         b.op("Concat", *(b.op("Unsqueeze", state[i], [0]) for _, state in made), axis=0)
@@ -105,54 +118,30 @@ def _row(b: Builder, x: ir.Value, place: int, axis: int = 0) -> ir.Value:
     return b.op("Gather", x, b.constant(place), axis=axis)
 
 
-def _run(
-    b: Builder,
-    step: _Step,
-    seen: ir.Value,
-    state: _State,
-    layer: _Layer,
-    lengths: ir.Value | None,
-    backwards: bool,
-    count: int | ir.Value,
-) -> tuple[ir.Value, _State]:
+def _run(b: Builder, way: _Pass, state: _State, count: int | ir.Value) -> tuple[ir.Value, _State]:
     """Return what all steps give, and the state after the last."""
     if not isinstance(count, int) or count > _MOST:
-        return _loop(b, step, seen, state, layer, lengths, backwards, b.tensor(count))
+        return _loop(b, way, state, b.tensor(count))
     outputs: list[ir.Value] = []
-    for t in range(count)[:: -1 if backwards else 1]:
-        output, state = _stepped(b, step, _row(b, seen, t), state, layer, lengths, b.constant(t, np.int64))
+    for t in range(count)[:: -1 if way.backwards else 1]:
+        output, state = _stepped(b, way, _row(b, way.seen, t), state, b.constant(t, np.int64))
         outputs.append(b.op("Unsqueeze", output, [0]))
-    return b.op("Concat", *outputs[:: -1 if backwards else 1], axis=0), state
+    return b.op("Concat", *outputs[:: -1 if way.backwards else 1], axis=0), state
 
 
 def _stepped(
-    b: Builder,
-    step: _Step,
-    seen: ir.Value,
-    state: _State,
-    layer: _Layer,
-    lengths: ir.Value | None,
-    place: ir.Value,
+    b: Builder, way: _Pass, seen: ir.Value, state: _State, place: ir.Value
 ) -> tuple[ir.Value, _State]:
     """Return what a step gives, and the state after it; beyond the length of a row nothing changes."""
-    after = step(b, seen, state, layer)
-    if lengths is None:
+    after = way.step(b, seen, state, way.layer)
+    if way.lengths is None:
         return after[0], after
-    inside = b.op("Unsqueeze", b.op("Less", b.cast(place, b.dtype(lengths)), lengths), [1])
+    inside = b.op("Unsqueeze", b.op("Less", b.cast(place, b.dtype(way.lengths)), way.lengths), [1])
     kept = tuple(b.op("Where", inside, new, old) for new, old in zip(after, state, strict=True))
     return b.op("Where", inside, after[0], b.like(0, after[0])), kept
 
 
-def _loop(
-    b: Builder,
-    step: _Step,
-    seen: ir.Value,
-    state: _State,
-    layer: _Layer,
-    lengths: ir.Value | None,
-    backwards: bool,
-    count: ir.Value,
-) -> tuple[ir.Value, _State]:
+def _loop(b: Builder, way: _Pass, state: _State, count: ir.Value) -> tuple[ir.Value, _State]:
     """Return what all steps give, and the state after the last, where they are many or only the run knows."""
     number, going = (
         ir.Value(name=b.fresh(), type=ir.TensorType(t), shape=ir.Shape([]))
@@ -160,16 +149,16 @@ def _loop(
     )
     inner = tuple(ir.Value(name=b.fresh(), type=s.type, shape=ir.Shape(b.shape(s))) for s in state)
     with b.scope() as nodes:
-        place = b.op("Sub", b.op("Sub", count, 1), number) if backwards else b.op("Identity", number)
-        part = b.op("Gather", seen, place, axis=0)
-        output, after = _stepped(b, step, part, inner, layer, lengths, place)
+        place = b.op("Sub", b.op("Sub", count, 1), number) if way.backwards else b.op("Identity", number)
+        part = b.op("Gather", way.seen, place, axis=0)
+        output, after = _stepped(b, way, part, inner, place)
         results = [b.op("Identity", x) for x in (going, *after, output)]
     body = ir.Graph([number, going, *inner], results, nodes=nodes, name=b.fresh())
     *last, rows = b.ops("Loop", len(state) + 1, count, b.constant(True), *state, body=body)
     for final, first in zip(last, state, strict=True):
         final.type, final.shape = first.type, first.shape
     rows.type, rows.shape = state[0].type, ir.Shape([None, *b.shape(state[0])])
-    return b.op("Slice", rows, [-1], [-1 << 40], [0], [-1]) if backwards else rows, tuple(last)
+    return b.op("Slice", rows, [-1], [-1 << 40], [0], [-1]) if way.backwards else rows, tuple(last)
 
 
 def _rnn(b: Builder, seen: ir.Value, state: _State, layer: _Layer) -> _State:
