@@ -44,6 +44,26 @@ def test_sizes_are_those_of_onnx(tmp_path, name):
     assert expected.items() <= found.items()
 
 
+@pytest.mark.parametrize(
+    "nodes",
+    [
+        "q, s, z = DynamicQuantizeLinear(x) c = ConvInteger(q, w, z) f = Cast<to = 1>(c) y = Mul(f, s)",
+        "q, s, z = DynamicQuantizeLinear(x) y = QLinearConv(q, s, z, w, s, z, s, z)",
+    ],
+)
+def test_sizes_of_integers(nodes):
+    text = (
+        '<ir_version: 10, opset_import: ["": 21]> g (float[1,8,9,9] x) => (y) '
+        f"<uint8[4,8,3,3] w> {{ {nodes} }}"
+    )
+    model = onnx.parser.parse_model(text)
+    model.graph.initializer.append(numpy_helper.from_array(np.ones((4, 8, 3, 3), np.uint8), "w"))
+    graph, sizes = ir.from_proto(model).graph, Sizes()
+    for node in graph:
+        sizes.results(node, [sizes.of(value) for value in node.inputs if value is not None])
+    assert sizes.of(graph.outputs[0]) == (1, 4, 7, 7)
+
+
 def test_work_is_counted_in_multiplications():
     graph = ir.from_proto(_two_products()).graph
     assert [(work.kind, work.amount) for work in works(graph)] == [

@@ -52,6 +52,8 @@ def _result(node: ir.Node, given: Sequence[Dims], place: int) -> Dims:
     try:
         if node.op_type == "Split":
             dims = _part(node, given, place)
+        elif node.op_type == "DynamicQuantizeLinear" and place:
+            dims = ()
         else:
             dims = _RULES.get(node.op_type, _broadcast)(node, given)
         return tuple(max(size, 0) for size in dims)
@@ -97,7 +99,7 @@ def _windows(node: ir.Node, given: Sequence[Dims]) -> Dims:
     strides, dilations = _ints(node, "strides") or [1] * count, _ints(node, "dilations") or [1] * count
     pads = _ints(node, "pads") or [0] * 2 * count
     same = node.attributes.get_string("auto_pad", "NOTSET").startswith("SAME")
-    channels = given[1][0] if node.op_type.startswith("Conv") else x[1]
+    channels = given[1][0] if "Conv" in node.op_type else x[1]
     places = range(count)
     if node.op_type == "ConvTranspose":
         channels = given[1][1] * node.attributes.get_int("group", 1)
@@ -203,11 +205,13 @@ def _flat(node: ir.Node, given: Sequence[Dims]) -> Dims:
 
 
 _RULES: Mapping[str, Callable[[ir.Node, Sequence[Dims]], Dims]] = {
-    **dict.fromkeys(("Conv", "ConvTranspose", "MaxPool", "AveragePool"), _windows),
+    **dict.fromkeys(("Conv", "ConvInteger", "ConvTranspose", "MaxPool", "AveragePool"), _windows),
     **dict.fromkeys(
         ("GlobalAveragePool", "GlobalMaxPool"), lambda _, given: (*given[0][:2], *(1 for _ in given[0][2:]))
     ),
-    **dict.fromkeys(("MatMul", "Gemm"), _product),
+    **dict.fromkeys(("MatMul", "MatMulInteger", "Gemm"), _product),
+    "QLinearConv": lambda node, given: _windows(node, (given[0], given[3])),
+    "QLinearMatMul": lambda node, given: _product(node, (given[0], given[3])),
     **dict.fromkeys(("Resize", "Upsample"), _resized),
     **dict.fromkeys(
         ("ReduceMax", "ReduceMean", "ReduceMin", "ReduceSum", "ReduceL2", "ReduceSumSquare"), _reduced
