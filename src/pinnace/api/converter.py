@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from enum import Enum
 from typing import TYPE_CHECKING, NoReturn
 
@@ -13,6 +13,7 @@ from pinnace.errors import (
     ModelFormatError,
 )
 from pinnace.options.arguments import check_type, path
+from pinnace.options.setting import setting
 from pinnace.types import DataType, Format, ModelType
 from pinnace.weights.encryption import MODES, key_of
 
@@ -38,6 +39,35 @@ _CHIPS = ("default", "910b")
 _DTYPES = (DataType.FLOAT32, DataType.INT8, DataType.UINT8, DataType.UNKNOWN)
 
 
+def _of(kind: type) -> Callable[[str, object], object]:
+    return lambda name, value: check_type(name, value, kind)
+
+
+def _quantised_type(name: str, value: object) -> DataType:
+    if check_type(name, value, DataType) not in _DTYPES:
+        allowed = ", ".join(f"DataType.{t.name}" for t in _DTYPES)
+        raise ArgumentValueError(f"{name} must be in [{allowed}].")
+    return check_type(name, value, DataType)
+
+
+def _mode(name: str, value: object) -> str:
+    if check_type(name, value, str) not in MODES:
+        raise ArgumentValueError(f"{name} must be in [{', '.join(MODES)}], but got {value}.")
+    return str(value)
+
+
+def _shapes(name: str, value: object) -> dict[str, list[int]]:
+    for key, dims in check_type(name, value, dict).items():
+        check_type(f"{name} key", key, str)
+        if not isinstance(dims, list):
+            raise ArgumentTypeError(f"{name} value must be list, but got {type(dims)} at key {key}.")
+        for index, element in enumerate(dims):
+            if not isinstance(element, int):
+                what = f"{name} value's element must be int, but got {type(element)}"
+                raise ArgumentTypeError(f"{what} at index {index}.")
+    return dict(check_type(name, value, dict))
+
+
 class Converter:
     """Converts a model to a `.mindir` that MindSpore, MindSpore Lite and Pinnace open.
 
@@ -46,16 +76,48 @@ class Converter:
     their weights, and TorchScripts and ExportedPrograms of PyTorch.
     """
 
+    input_data_type: DataType = setting(
+        "input_data_type", _quantised_type, DataType.FLOAT32,
+        "The element type of quantised inputs; others keep theirs.",
+    )  # fmt: skip
+    output_data_type: DataType = setting(
+        "output_data_type", _quantised_type, DataType.FLOAT32,
+        "The element type of quantised outputs; others keep theirs.",
+    )  # fmt: skip
+    save_type: ModelType = setting(
+        "save_type", _of(ModelType), ModelType.MINDIR,
+        "The format of the result: ModelType.MINDIR, or ModelType.MINDIR_LITE for a `.ms`.",
+    )  # fmt: skip
+    weight_fp16: bool = setting(
+        "weight_fp16", _of(bool), False,
+        "True to store float32 weights in float16, which halves the file; the model computes in float32.",
+    )  # fmt: skip
+    device_id: int = setting(
+        "device_id", _of(int), 0,
+        "The number of the device, which changes nothing in the file.",
+    )  # fmt: skip
+    rank_id: int = setting(
+        "rank_id", _of(int), 0,
+        "The number of the rank, which changes nothing in the file.",
+    )  # fmt: skip
+    infer: bool = setting(
+        "infer", _of(bool), False,
+        "True to compare the result with the model on random inputs after conversion (`summary.error`).",
+    )  # fmt: skip
+    decrypt_mode: str = setting(
+        "decrypt_mode", _mode, "AES-GCM",
+        'The mode of an encrypted `.mindir`: "AES-GCM" or "AES-CBC".',
+    )  # fmt: skip
+    enable_encryption: bool = setting(
+        "enable_encryption", _of(bool), False,
+        "True to encrypt the result with `encrypt_key` by AES-GCM.",
+    )  # fmt: skip
+
     def __init__(self) -> None:
         self._input_shape: dict[str, list[int]] = {}
         self._input_format: Format | None = None
-        self._input_data_type = self._output_data_type = DataType.FLOAT32
-        self._save_type = ModelType.MINDIR
-        self._weight_fp16 = self._enable_encryption = self._infer = False
         self._optimize, self._device = "general", ""
-        self._device_id = self._rank_id = 0
         self._decrypt_key = self._encrypt_key = ""
-        self._decrypt_mode = "AES-GCM"
         self._config: dict[str, dict[str, str]] = {}
         self.summary: Summary | None = None
         """The result of the last conversion; mindspore_lite has no such attribute."""
@@ -75,17 +137,7 @@ class Converter:
 
     @input_shape.setter
     def input_shape(self, input_shape: Mapping[str, list[int]]) -> None:
-        for key, value in check_type("input_shape", input_shape, dict).items():
-            check_type("input_shape key", key, str)
-            if not isinstance(value, list):
-                raise ArgumentTypeError(
-                    f"input_shape value must be list, but got {type(value)} at key {key}."
-                )
-            for index, element in enumerate(value):
-                if not isinstance(element, int):
-                    what = f"input_shape value's element must be int, but got {type(element)}"
-                    raise ArgumentTypeError(f"{what} at index {index}.")
-        self._input_shape = dict(input_shape)
+        self._input_shape = _shapes("input_shape", input_shape)
 
     @property
     def input_format(self) -> Format:
@@ -101,42 +153,6 @@ class Converter:
         if check_type("input_format", input_format, Format) not in (Format.NCHW, Format.NHWC):
             raise ArgumentValueError("input_format must be in [Format.NCHW, Format.NHWC].")
         self._input_format = input_format
-
-    @property
-    def input_data_type(self) -> DataType:
-        """The element type of quantised inputs; others keep theirs."""
-        return self._input_data_type
-
-    @input_data_type.setter
-    def input_data_type(self, input_data_type: DataType) -> None:
-        self._input_data_type = _quantised_type("input_data_type", input_data_type)
-
-    @property
-    def output_data_type(self) -> DataType:
-        """The element type of quantised outputs; others keep theirs."""
-        return self._output_data_type
-
-    @output_data_type.setter
-    def output_data_type(self, output_data_type: DataType) -> None:
-        self._output_data_type = _quantised_type("output_data_type", output_data_type)
-
-    @property
-    def save_type(self) -> ModelType:
-        """The format of the result, of which this version writes ModelType.MINDIR."""
-        return self._save_type
-
-    @save_type.setter
-    def save_type(self, save_type: ModelType) -> None:
-        self._save_type = check_type("save_type", save_type, ModelType)
-
-    @property
-    def weight_fp16(self) -> bool:
-        """True to store float32 weights in float16, which halves the file; the model computes in float32."""
-        return self._weight_fp16
-
-    @weight_fp16.setter
-    def weight_fp16(self, weight_fp16: bool) -> None:
-        self._weight_fp16 = check_type("weight_fp16", weight_fp16, bool)
 
     @property
     def optimize(self) -> str:
@@ -172,33 +188,6 @@ class Converter:
         self._device = device
 
     @property
-    def device_id(self) -> int:
-        """The number of the device, which changes nothing in the file."""
-        return self._device_id
-
-    @device_id.setter
-    def device_id(self, device_id: int) -> None:
-        self._device_id = check_type("device_id", device_id, int)
-
-    @property
-    def rank_id(self) -> int:
-        """The number of the rank, which changes nothing in the file."""
-        return self._rank_id
-
-    @rank_id.setter
-    def rank_id(self, rank_id: int) -> None:
-        self._rank_id = check_type("rank_id", rank_id, int)
-
-    @property
-    def infer(self) -> bool:
-        """True to compare the result with the model on random inputs after conversion (`summary.error`)."""
-        return self._infer
-
-    @infer.setter
-    def infer(self, infer: bool) -> None:
-        self._infer = check_type("infer", infer, bool)
-
-    @property
     def decrypt_key(self) -> NoReturn:
         """The key of an encrypted `.mindir`, in hexadecimal digits. It can only be set."""
         raise ArgumentTypeError("decrypt_key is write-only.")
@@ -206,26 +195,6 @@ class Converter:
     @decrypt_key.setter
     def decrypt_key(self, decrypt_key: str) -> None:
         self._decrypt_key = check_type("decrypt_key", decrypt_key, str)
-
-    @property
-    def decrypt_mode(self) -> str:
-        """The mode of an encrypted `.mindir`: "AES-GCM" or "AES-CBC"."""
-        return self._decrypt_mode
-
-    @decrypt_mode.setter
-    def decrypt_mode(self, decrypt_mode: str) -> None:
-        if check_type("decrypt_mode", decrypt_mode, str) not in MODES:
-            raise ArgumentValueError(f"decrypt_mode must be in [{', '.join(MODES)}], but got {decrypt_mode}.")
-        self._decrypt_mode = decrypt_mode
-
-    @property
-    def enable_encryption(self) -> bool:
-        """True to encrypt the result with `encrypt_key` by AES-GCM."""
-        return self._enable_encryption
-
-    @enable_encryption.setter
-    def enable_encryption(self, enable_encryption: bool) -> None:
-        self._enable_encryption = check_type("enable_encryption", enable_encryption, bool)
 
     @property
     def encrypt_key(self) -> NoReturn:
@@ -291,29 +260,22 @@ class Converter:
         from pinnace.options.settings import sections_of
 
         options = Conversion(
-            save_type=self._save_type,
-            input_shape=";".join(f"{k}:{','.join(map(str, v))}" for k, v in self._input_shape.items()),
+            save_type=self.save_type,
+            input_shape=";".join(f"{k}:{','.join(map(str, v))}" for k, v in self.input_shape.items()),
             optimize=self._optimize,  # type: ignore[arg-type]
             turn=turned(framework, self._input_format.name if self._input_format else ""),
-            half=self._weight_fp16,
-            check=self._infer,
-            decrypt=self._secret("decrypt_key", self._decrypt_key, self._decrypt_mode),
+            half=self.weight_fp16,
+            check=self.infer,
+            decrypt=self._secret("decrypt_key", self._decrypt_key, self.decrypt_mode),
             encrypt=self._secret("encrypt_key", self._encrypt_key, MODES[0])
-            if self._enable_encryption
+            if self.enable_encryption
             else None,
             quantise=quantisation({**(sections_of(config_file) if config_file else {}), **self._config}),
         )
-        if self._enable_encryption and options.encrypt is None:
+        if self.enable_encryption and options.encrypt is None:
             raise ArgumentValueError("enable_encryption needs encrypt_key.")
         self.summary = convert_from(framework, model_file, weight_file, output_file, options)
 
     @staticmethod
     def _secret(name: str, key: str, mode: str) -> tuple[bytes, str] | None:
         return (key_of(key, name), mode) if key else None
-
-
-def _quantised_type(name: str, value: DataType) -> DataType:
-    if check_type(name, value, DataType) not in _DTYPES:
-        allowed = ", ".join(f"DataType.{t.name}" for t in _DTYPES)
-        raise ArgumentValueError(f"{name} must be in [{allowed}].")
-    return value
