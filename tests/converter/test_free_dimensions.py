@@ -223,6 +223,22 @@ def test_a_scan_over_a_free_dimension(kind, tmp_path):
 
 
 @KINDS
+def test_a_scan_of_batches(kind, tmp_path):
+    """As operator set 8 has it."""
+    text = """<ir_version: 3, opset_import: ["" : 8]>
+    g (float[2, 2] x, float[2, 3, 2] parts) => (float[2, 2] y, float[2, 3, 2] all) {
+        y, all = Scan <num_scan_inputs=1, directions=[1],
+                body = rounds (float[2] a, float[2] b) => (float[2] c, float[2] d) {
+            c = Add(a, b)
+            d = Neg(c)
+        }> (, x, parts)
+    }"""
+    random = np.random.default_rng(0)
+    inputs = [random.random(s).astype(np.float32) for s in ((2, 2), (2, 3, 2))]
+    same(onnx.parser.parse_model(text).SerializeToString(), tmp_path, inputs, kind=kind)
+
+
+@KINDS
 @pytest.mark.parametrize("direction", ["forward", "bidirectional"])
 @pytest.mark.parametrize(("op_type", "gates"), [("LSTM", 4), ("GRU", 3)])
 def test_recurrent_layers_of_free_steps(op_type, gates, direction, kind, tmp_path):

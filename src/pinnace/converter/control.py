@@ -8,6 +8,7 @@ Scan are written one after the other where they are counted and few, else as `lo
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import onnx_ir as ir
@@ -101,13 +102,42 @@ def _round(
     return outputs
 
 
+def _scan_batches(raiser: Raiser, node: ir.Node, opset: int, depth: int) -> None:
+    """Write a Scan of batches, as before operator set 9, as one for each."""
+    lengths, *inputs = node.inputs
+    size = inputs[0].shape[0] if inputs[0] is not None and inputs[0].shape is not None else None
+    if lengths is not None or not isinstance(size, int):
+        raise Unsupported("has lengths, or a free number of batches: write it in operator set 9 or newer")
+    body = node.attributes["body"].as_graph()
+    for inner in body.all_nodes():
+        inner.version = inner.version or opset
+    count = node.attributes["num_scan_inputs"].as_int()
+    how: dict[str, Any] = {
+        "num_scan_inputs": count,
+        "scan_input_directions": _ints(node, "directions", count),
+    }
+    b = Builder()
+    rows = []
+    for i in range(size):
+        given = [b.op("Gather", b.tensor(x), b.constant(i), axis=0) for x in inputs]
+        copy = body.clone(allow_outer_scope_values=True)
+        results = b.ops("Scan", len(node.outputs), *given, body=copy, **how)
+        loops.built(raiser, b, depth)
+        rows.append([b.op("Unsqueeze", y, [0]) for y in results])
+    whole = [b.op("Concat", *parts, axis=0) for parts in zip(*rows, strict=True)]
+    loops.built(raiser, b, depth)
+    for output, result in zip(node.outputs, whole, strict=True):
+        raiser.same(output, result)
+
+
 def _scan(raiser: Raiser, node: ir.Node, opset: int, depth: int) -> None:
+    if opset < 9:
+        _scan_batches(raiser, node, opset, depth)
+        return
     count = node.attributes["num_scan_inputs"].as_int()
     body = node.attributes["body"].as_graph().clone(allow_outer_scope_values=True)
     inputs = [x for x in node.inputs if x is not None]
     states, sequences = inputs[: len(inputs) - count], inputs[len(inputs) - count :]
-    if opset < 9:
-        raise Unsupported("has batches, as Scan had before operator set 9: write it in a newer one")
     axes = _ints(node, "scan_input_axes", count)
     backwards = _ints(node, "scan_input_directions", count)
     ports, outputs, nodes = list(body.inputs), list(body.outputs), list(body)
