@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from functools import cache
 from importlib.util import find_spec
-from pathlib import Path
 
 from pinnace.engines.protocol import Engine
 from pinnace.engines.rule import by_rule
@@ -92,8 +92,9 @@ def _version(package: str) -> str:
     """
     spec = find_spec(package)
     for place in (spec and spec.submodule_search_locations) or ():
-        for folder in Path(place).parent.glob(f"{package}-*.dist-info"):
-            return folder.stem.removeprefix(f"{package}-")
+        for name in os.listdir(os.path.dirname(place)):  # a glob would compile its pattern
+            if name.startswith(f"{package}-") and name.endswith(".dist-info"):
+                return name.removeprefix(f"{package}-").removesuffix(".dist-info")
     from importlib import metadata
 
     try:

@@ -60,6 +60,7 @@ Items = tuple[Value, ...]
 Dtype = ir.DataType
 
 Lowering = Callable[..., Value]
+_BY_NAME, _ALL_OTHERS = inspect.Parameter.KEYWORD_ONLY, inspect.Parameter.VAR_POSITIONAL
 _L = TypeVar("_L", bound=Lowering)
 
 _CONVERT: dict[Any, Callable[[Builder, Value], Value]] = {
@@ -147,10 +148,6 @@ class _Parameter:
     record: type[Arguments] | None = None
     fields: tuple[_Parameter, ...] = ()
 
-    @property
-    def by_name(self) -> bool:
-        return self.kind is inspect.Parameter.KEYWORD_ONLY
-
 
 @dataclass(frozen=True)
 class Primitive:
@@ -196,7 +193,7 @@ class Primitive:
 
     @cached_property
     def _by_name(self) -> frozenset[str]:
-        return frozenset(name for p in self._parameters if p.by_name for name in p.names)
+        return frozenset(name for p in self._parameters if p.kind is _BY_NAME for name in p.names)
 
     def lower(self, b: Builder, inputs: Sequence[Value], attributes: Mapping[str, Value]) -> Value:
         """Emit the ONNX nodes of one application and return its value.
@@ -215,10 +212,10 @@ class Primitive:
             return _convert(b, p, rest.pop(0)) if rest else _attribute(b, p, by_name)
 
         for p in self._parameters:
-            if p.kind is inspect.Parameter.VAR_POSITIONAL:
+            if p.kind is _ALL_OTHERS:
                 bound += [_convert(b, p, value) for value in rest]
                 rest = []
-            elif p.by_name:
+            elif p.kind is _BY_NAME:
                 if rest:
                     self._check_surplus(b, inputs, len(inputs) - len(rest))
                     by_name, rest = {**attributes, **self._named(inputs, len(inputs) - len(rest))}, []
