@@ -44,8 +44,8 @@ def fold(node: ir.Node, opset: int) -> bool:
     if any(o.shape is None or not _fits(o.shape) for o in node.outputs):
         return False
     try:
-        constants = {x.name or "": x.const_value for x in node.inputs if x is not None}
-        values = evaluated(node, opset, {n: x.numpy() for n, x in constants.items() if x is not None})
+        constants = [None if x is None else x.const_value for x in node.inputs]
+        values = evaluated(node, opset, [None if x is None else x.numpy() for x in constants])
     except Exception:  # the reference implementation refuses what it does not know in many ways
         return False
     for output, value in zip(node.outputs, values, strict=True):

@@ -63,15 +63,16 @@ def _followed(node: ir.Node, opset: int) -> Partly | None:
         return partly(first)
     if node.op_type not in _OF_ONE | _OF_ALL:
         return None
-    given: dict[str, Any] = {}
+    given: list[Any] = []
     for place, x in enumerate(node.inputs):
         if x is None:
+            given.append(None)
             continue
         followed = place == 0 or node.op_type in _OF_ALL
         value = partly(x) if followed else None if x.const_value is None else x.const_value.numpy()
         if value is None:
             return None
-        given[x.name or ""] = value
+        given.append(value)
     try:
         (made,) = evaluated(node, opset, given)
     except Exception:  # the reference implementation refuses what it does not know in many ways

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -11,17 +11,19 @@ import onnx_ir as ir
 from onnx.reference import ReferenceEvaluator
 
 
-def evaluated(node: ir.Node, opset: int, given: Mapping[str, Any]) -> list[Any]:
-    """Return the results of a node for the values of its inputs by their names.
+def evaluated(node: ir.Node, opset: int, given: Sequence[Any]) -> list[Any]:
+    """Return the results of a node for the values of its inputs in order, None where it has none.
 
     Raises what the reference implementation raises where it does not know an operator or its inputs.
     """
     proto = ir.serde.serialize_node(node)
-    names = list(dict.fromkeys(name for name in proto.input if name))
-    ports = [onnx.ValueInfoProto(name=name) for name in names]
+    # By names of their own: those of values that different builders made can be the same.
+    values = {f"input{i}": value for i, value in enumerate(given) if value is not None}
+    proto.input[:] = [f"input{i}" if f"input{i}" in values else "" for i in range(len(given))]
+    ports = [onnx.ValueInfoProto(name=name) for name in values]
     results = [onnx.ValueInfoProto(name=name) for name in proto.output]
     graph = onnx.helper.make_graph([proto], "folded", ports, results)
     imports = [onnx.helper.make_opsetid(node.domain, opset)]
     model = onnx.helper.make_model(graph, opset_imports=imports)
     with np.errstate(all="ignore"):
-        return list(ReferenceEvaluator(model).run(None, dict(given)))
+        return list(ReferenceEvaluator(model).run(None, values))
