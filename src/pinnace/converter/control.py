@@ -16,7 +16,6 @@ import onnx_ir as ir
 from pinnace.converter import inferring, loops
 from pinnace.converter.loops import Raiser
 from pinnace.converter.primitives import Primitives
-from pinnace.ops.builder import Builder
 from pinnace.ops.values import Unsupported
 
 OPERATORS = ("If", "Loop", "Scan")
@@ -116,7 +115,7 @@ def _scan_batches(raiser: Raiser, node: ir.Node, opset: int, depth: int) -> None
         "num_scan_inputs": count,
         "scan_input_directions": _ints(node, "directions", count),
     }
-    b = Builder()
+    b = raiser.builder()
     rows = []
     for i in range(size):
         given = [b.op("Gather", b.tensor(x), b.constant(i), axis=0) for x in inputs]
@@ -145,7 +144,7 @@ def _scan(raiser: Raiser, node: ir.Node, opset: int, depth: int) -> None:
     body.outputs.clear()
     body.remove(nodes)
     number, flag = (loops.port(raiser.writer, t, []) for t in (ir.DataType.INT64, ir.DataType.BOOL))
-    b = Builder()
+    b = raiser.builder()
     length = b.tensor(b.dim(sequences[0], axes[0]))
     loops.built(raiser, b, depth)
     for port, x, axis, back in zip(ports[len(states) :], sequences, axes, backwards, strict=True):
@@ -156,7 +155,7 @@ def _scan(raiser: Raiser, node: ir.Node, opset: int, depth: int) -> None:
     whole = ir.Graph([number, flag, *ports[: len(states)]], [flag, *outputs], nodes=[*b.nodes, *nodes])
     rounds = loops.Loop(whole, length, None, states)
     rest = len(node.outputs) - len(states)
-    b = Builder()
+    b = raiser.builder()
     rows = [ir.Value(name=raiser.writer.fresh()) for _ in range(rest)]
     _repeat(raiser, rounds, [*node.outputs[: len(states)], *rows], opset, depth)
     directions, at = _ints(node, "scan_output_directions", rest), _ints(node, "scan_output_axes", rest)
@@ -202,7 +201,7 @@ def _unrolled(raiser: Raiser, loop: loops.Loop, opset: int, depth: int) -> list[
     count = int(np.asarray(trips).reshape(-1)[0])
     if count * sum(1 for _ in loop.body.all_nodes()) > _MOST:
         return None
-    b = Builder()
+    b = raiser.builder()
     carried, results = list(loop.states), list[list[ir.Value]]()
     flag = b.constant(np.asarray(goes_on).reshape(()), np.bool_)
     for i in range(count):

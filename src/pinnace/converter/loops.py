@@ -32,6 +32,9 @@ class Raiser(Protocol):
     def raise_all(self, nodes: Sequence[ir.Node], opset: int, depth: int) -> None:
         """Raise nodes in order."""
 
+    def builder(self) -> Builder:
+        """Return a builder of parts of the model; no other one gives values the same names."""
+
     def same(self, output: ir.Value, result: ir.Value) -> None:
         """Let a value of the model be what was written for it."""
 
@@ -112,7 +115,7 @@ def write(raiser: Raiser, loop: Loop, outputs: Sequence[ir.Value], opset: int, d
     outer, count = raiser.writer, len(loop.states)
     kind = ir.DataType.INT32 if outer.dialect is Dialect.LITE else ir.DataType.INT64  # Lite adds no others
     rows = [_Rows(outer, x) for x in loop.body.outputs[1 + count :]]
-    b = Builder()
+    b = raiser.builder()
     most = None if loop.most is None else b.cast(b.op("Reshape", loop.most, []), kind)
     goes_on = b.constant(True) if loop.goes_on is None else b.op("Reshape", loop.goes_on, [])
     begin = [b.constant(0, kind.numpy()), goes_on, *loop.states, *(x for row in rows for x in row.begun(b))]
@@ -150,7 +153,7 @@ def _head(
         assert inner.outer is not None
         if number.dtype is ir.DataType.INT32:  # casts there and back are what onnxruntime takes apart wrongly
             inner.narrow[inner.names[number]] = number
-        b = Builder()
+        b = raiser.builder()
         wide = b.op("Cast", number, to=ir.DataType.INT64.value)
         built(raiser, b, depth)
         raiser.same(loop.body.inputs[0], wide)
@@ -166,7 +169,7 @@ def _head(
         return inner.results({inner.names[x] for x in carried}, carried)
 
     def of_head(head: Primitives) -> Sequence[str]:
-        b = Builder()
+        b = raiser.builder()
         within = flag if most is None else b.op("And", flag, b.op("Less", number, most))
         built(raiser, b, depth)
         partial = "Partial" if head.mindir else "PartialFusion"

@@ -29,13 +29,16 @@ class Replacement(NamedTuple):
     opset: int
 
 
-def of(node: ir.Node, opset: int, dialect: Dialect) -> Replacement | None:
-    """Return the parts of a node, None if it has none. Raises Unsupported with the reason of a rule."""
+def of(node: ir.Node, opset: int, dialect: Dialect, b: Builder) -> Replacement | None:
+    """Return the parts of a node, which a new builder `b` writes; None if it has none.
+
+    Raises Unsupported with the reason of a rule.
+    """
     rule = rules.parts_of(dialect, node.op_type, node.domain)
     reason = None
     if rule is not None:
         try:
-            return _by_rule(rule, node)
+            return _by_rule(rule, node, b)
         except Unsupported as error:
             reason = error
     defined = _by_definition(node, opset, opset) or _by_definition(node, opset, max(opset, OPSET))
@@ -44,8 +47,7 @@ def of(node: ir.Node, opset: int, dialect: Dialect) -> Replacement | None:
     return defined
 
 
-def _by_rule(rule: rules.Rule, node: ir.Node) -> Replacement:
-    b = Builder()
+def _by_rule(rule: rules.Rule, node: ir.Node, b: Builder) -> Replacement:
     b.declared = [type_of(o) if o.dtype else None for o in node.outputs if o.name]
     value = rule.lower(b, node.inputs, rules.attributes(rule, node))
     results = value if isinstance(value, tuple) else (value,)

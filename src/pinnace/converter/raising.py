@@ -18,6 +18,7 @@ from pinnace.converter import control, folding, inferring, parts, rules
 from pinnace.converter.primitives import Primitives, number_of, type_of
 from pinnace.converter.rules import narrow
 from pinnace.errors import UnsupportedModelError, UnsupportedPrimitive
+from pinnace.ops.builder import Builder
 from pinnace.ops.inference import infer, opset_of
 from pinnace.ops.table import Primitive
 from pinnace.ops.values import Unsupported
@@ -47,6 +48,12 @@ class _Raiser:
         self.writer = Primitives(dialect, layout, _MAIN, self.opset)
         self.functions: dict[str, Function] = {}
         self.failed: list[tuple[str, str, str]] = []
+        self._builders = 0
+
+    def builder(self) -> Builder:
+        """Return a builder of parts of the model; no other one gives values the same names."""
+        self._builders += 1
+        return Builder(prefix=f"%{self._builders}.")
 
     def program(self) -> Program:
         """Return the whole model."""
@@ -116,7 +123,7 @@ class _Raiser:
             reason = error
         if depth == _DEEPEST:
             raise reason
-        whole = parts.of(node, opset, self.dialect)
+        whole = parts.of(node, opset, self.dialect, self.builder())
         if whole is None:
             raise reason
         self.raise_all(whole.nodes, whole.opset, depth + 1)

@@ -17,7 +17,7 @@ def evaluated(node: ir.Node, opset: int, given: Sequence[Any]) -> list[Any]:
     Raises what the reference implementation raises where it does not know an operator or its inputs.
     """
     proto = ir.serde.serialize_node(node)
-    # By names of their own: those of values that different builders made can be the same.
+    # By names of their own: a node may read one value twice.
     values = {f"input{i}": value for i, value in enumerate(given) if value is not None}
     proto.input[:] = [f"input{i}" if f"input{i}" in values else "" for i in range(len(given))]
     ports = [onnx.ValueInfoProto(name=name) for name in values]

@@ -33,9 +33,13 @@ class Builder(Nodes, Types):
     """Writes the operators of one ONNX graph, and answers what is known of its tensors."""
 
     def __init__(
-        self, layout: Layout = Layout.NCHW, changing: Container[int] = (), opset: int = OPSET
+        self,
+        layout: Layout = Layout.NCHW,
+        changing: Container[int] = (),
+        opset: int = OPSET,
+        prefix: str = "%",
     ) -> None:
-        Nodes.__init__(self, changing)
+        Nodes.__init__(self, changing, prefix)
         Types.__init__(self, opset)
         self.layout = layout
         """Order of the dimensions of image activations in the model that is lowered."""

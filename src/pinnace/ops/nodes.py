@@ -38,8 +38,11 @@ def origins(node: ir.Node) -> tuple[str, ...]:
 class Nodes:
     """Collects the nodes of one ONNX graph; nested graphs open a scope of their own."""
 
-    def __init__(self, changing: Container[int] = ()) -> None:
-        """`changing` are the ids of weights that will hold other values: these may decide nothing."""
+    def __init__(self, changing: Container[int] = (), prefix: str = "%") -> None:
+        """`changing` are the ids of weights that will hold other values: these may decide nothing.
+
+        New values have names of `prefix` and a number; where builders' values meet, prefixes must differ.
+        """
         self.initializers: dict[str, ir.Value] = {}
         self.taken: set[str] = set()
         """The names of the graph's inputs."""
@@ -54,7 +57,7 @@ class Nodes:
         self._constants: dict[tuple[str, tuple[int, ...], bytes], ir.Value] = {}
         self._made = self._read = 0  # bytes of constants, and of weights
         self._weights: dict[int, ir.Value] = {}
-        self._names = 0
+        self._prefix, self._names = prefix, 0
 
     @property
     def nodes(self) -> list[ir.Node]:
@@ -95,7 +98,7 @@ class Nodes:
     def fresh(self) -> str:
         """A name that nothing else has: of weights none begins so, and those of inputs are left out."""
         self._names += 1
-        name = f"%{self._names}"
+        name = f"{self._prefix}{self._names}"
         return self.fresh() if name in self.taken else name
 
     def constant(self, array: npt.ArrayLike, dtype: npt.DTypeLike | None = None) -> ir.Value:
