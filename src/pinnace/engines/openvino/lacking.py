@@ -106,8 +106,10 @@ def _reason(node: ir.Node, opset: int, model: ir.Model) -> str:
 
 
 def _incomplete(node: ir.Node, opset: int) -> str:
-    """Return an error if a node lacks inputs or outputs that ONNX requires; else ""."""
+    """Return an error if ONNX has no such operator, or it lacks inputs or outputs; else ""."""
     known = node.domain in ("", "ai.onnx")
+    if known and not onnx.defs.has(node.op_type, opset):
+        return "ONNX has no such operator"
     places, inputs, outputs = _required(node.op_type, opset) if known else ((), 0, 0)
     given = [place for place, value in enumerate(node.inputs) if value is not None]
     if set(places) <= set(given) and len(node.inputs) >= inputs and len(node.outputs) >= outputs:
