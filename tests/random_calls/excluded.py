@@ -103,7 +103,9 @@ def undefined(
         return "the places of equal elements are open (docs/limits.md)"
     if re.search("cov|corr", plain) and not all(leaf["finite"] for leaf in leaves(result)):
         return "MindSpore's NaN / 0 is -inf (docs/limits.md)"
-    if re.search(r"addcdiv|scatter.*div|\.inv$|reciprocal", name) and any("int" in g["dtype"] and g["zero"] for g in given):
+    if re.search(r"addcdiv|scatter.*div|\.inv$|reciprocal", name) and any(
+        "int" in g["dtype"] and g["zero"] for g in given
+    ):
         return "C++ does not define integers over 0"
     if re.search("pool", plain) and any(g["dtype"].startswith("uint") for g in given):
         return "the least unsigned number of MindSpore's pools is 1 (docs/limits.md)"
