@@ -64,6 +64,24 @@ def test_sizes_of_integers(nodes):
     assert sizes.of(graph.outputs[0]) == (1, 4, 7, 7)
 
 
+def test_sizes_that_are_computed_from_shapes():
+    """As PyTorch exports `x.reshape(x.shape[0], 3, -1)` of a free batch, and its way back."""
+    model = onnx.parser.parse_model("""
+        <ir_version: 10, opset_import: ["": 21]> g (float[N,8,6] x) => (y, z) {
+            three = Constant<value = int64[1] {3}> () rest = Constant<value = int64[1] {-1}> ()
+            zero = Constant<value = int64[1] {0}> () one = Constant<value = int64[1] {1}> ()
+            whole = Shape(x) batch = Gather(whole, zero) middle = Slice(whole, one, three)
+            wanted = Concat<axis = 0>(batch, three, rest)
+            y = Reshape(x, wanted) back = Concat<axis = 0>(batch, middle) z = Reshape(y, back)
+        }""")
+    graph, sizes = ir.from_proto(model).graph, Sizes()
+    for output in graph.outputs:
+        output.shape = None
+    for node in graph:
+        sizes.results(node, [sizes.of(value) for value in node.inputs if value is not None])
+    assert [sizes.of(output) for output in graph.outputs] == [(1, 3, 16), (1, 8, 6)]
+
+
 def test_work_is_counted_in_multiplications():
     graph = ir.from_proto(_two_products()).graph
     assert [(work.kind, work.amount) for work in works(graph)] == [

@@ -24,6 +24,7 @@ class Sizes:
 
     def __init__(self) -> None:
         self._dims: dict[ir.Value, Dims] = {}
+        self._elements: dict[ir.Value, Dims] = {}
 
     def of(self, value: ir.Value) -> Dims:
         """Return the shape of a value; () if nothing is known."""
@@ -36,20 +37,60 @@ class Sizes:
 
     def results(self, node: ir.Node, given: Sequence[Dims]) -> list[Dims]:
         """Return the shapes of the outputs of a node with inputs of shapes `given`, and remember them."""
+        wanted = self._wanted(node)
         found = [
-            _result(node, given, place) if value.shape is None else _fixed(value.shape)
+            (_result(node, given, place, wanted) if value.shape is None else _fixed(value.shape))
             for place, value in enumerate(node.outputs)
         ]
         self._dims.update(zip(node.outputs, found, strict=True))
         return found
+
+    def _wanted(self, node: ir.Node) -> Dims | None:
+        """Return the shape that a Reshape asks for, and follow the elements of shapes up to it."""
+        if node.op_type == "Reshape":
+            given = self._known(node.inputs[1]) if node.inputs[1:] else _ints(node, "shape")
+            return None if given is None else tuple(given)
+        found = self._followed(node)
+        if found is not None and len(found) <= _MOST_KNOWN:
+            self._elements[node.outputs[0]] = found
+        return None
+
+    def _followed(self, node: ir.Node) -> Dims | None:
+        """Return the elements of a vector that is made of shapes; None if they are not known."""
+        if node.op_type == "Shape" and node.inputs[0] is not None:
+            start, end = node.attributes.get_int("start", 0), node.attributes.get_int("end", 1 << 30)
+            return self.of(node.inputs[0])[start:end]
+        if node.op_type not in ("Cast", "Concat", "Gather", "Identity", "Slice", "Squeeze", "Unsqueeze"):
+            return None
+        first, *rest = [self._known(value) for value in node.inputs]
+        if first is None or (None in rest and node.op_type in ("Concat", "Gather", "Slice")):
+            return None
+        if node.op_type == "Concat":
+            return sum((one for one in rest if one), first)
+        if node.op_type == "Gather":
+            return tuple(first[p] for p in rest[0] or () if -len(first) <= p < len(first))
+        if node.op_type == "Slice":
+            return first[slice(*(one[0] for one in rest[:2] if one))] if rest[3:] in ([], [(1,)]) else None
+        return first
+
+    def _known(self, value: ir.Value | None) -> Dims | None:
+        """Return the elements of a small constant, or of what is made of shapes."""
+        if value is None:
+            return None
+        constant = _constant_of(value)
+        if constant is None or not constant.dtype.is_integer():
+            return self._elements.get(value)
+        return tuple(map(int, constant.numpy().reshape(-1)))
 
 
 def _fixed(shape: Iterable[object]) -> Dims:
     return tuple(d if isinstance(d, int) else _FREE if place else 1 for place, d in enumerate(shape))
 
 
-def _result(node: ir.Node, given: Sequence[Dims], place: int) -> Dims:
+def _result(node: ir.Node, given: Sequence[Dims], place: int, wanted: Dims | None) -> Dims:
     try:
+        if wanted is not None:
+            return _reshaped(given[0], wanted)
         if node.op_type == "Split":
             dims = _part(node, given, place)
         elif node.op_type == "DynamicQuantizeLinear" and place:
@@ -83,8 +124,10 @@ def _ints(node: ir.Node, name: str, place: int = -1) -> list[int] | None:
 def _constant(node: ir.Node, place: int) -> ir.TensorProtocol | None:
     """Return a small constant input; None if it is no constant, or large."""
     value = node.inputs[place] if 0 <= place < len(node.inputs) else None
-    if value is None:
-        return None
+    return None if value is None else _constant_of(value)
+
+
+def _constant_of(value: ir.Value) -> ir.TensorProtocol | None:
     maker, known = value.producer(), value.const_value
     if maker is not None and maker.op_type == "Constant" and "value" in maker.attributes:
         known = maker.attributes["value"].value  # onnx-ir's functions for it take 30 us and more
@@ -126,13 +169,10 @@ def _product(node: ir.Node, given: Sequence[Dims]) -> Dims:
     return *max(left[:-2], right[:-2], key=len), left[-2], right[-1]
 
 
-def _reshaped(node: ir.Node, given: Sequence[Dims]) -> Dims:
-    wanted = _ints(node, "shape", 1)
-    if wanted is None:
-        return given[0]
-    dims = [given[0][i] if d == 0 else d for i, d in enumerate(wanted)]
+def _reshaped(given: Dims, wanted: Dims) -> Dims:
+    dims = [given[i] if d == 0 else d for i, d in enumerate(wanted)]
     rest = math.prod(d for d in dims if d > 0)
-    return tuple(math.prod(given[0]) // max(rest, 1) if d < 0 else d for d in dims)
+    return tuple(math.prod(given) // max(rest, 1) if d < 0 else d for d in dims)
 
 
 def _gathered(node: ir.Node, given: Sequence[Dims]) -> Dims:
@@ -220,7 +260,6 @@ _RULES: Mapping[str, Callable[[ir.Node, Sequence[Dims]], Dims]] = {
     "Expand": _expanded,
     "Flatten": _flat,
     "Gather": _gathered,
-    "Reshape": _reshaped,
     "Shape": lambda _, given: (len(given[0]),),
     "Slice": _sliced,
     "Squeeze": _squeezed,
