@@ -180,6 +180,20 @@ def judge(case: Case, columns: list[Column], folder: Path, how: Quantisation | N
     return found
 
 
+def columns_of(options: argparse.Namespace, folder: Path) -> list[Column]:
+    """Return the columns of Pinnace, and of the interpreters `mindspore` and `lite` if they are given."""
+    mindir, ms = ModelType.MINDIR, ModelType.MINDIR_LITE
+    columns = [Column(".mindir in Pinnace", mindir, by_pinnace), Column(".ms in Pinnace", ms, by_pinnace)]
+    if options.mindspore:
+        server = Server(options.mindspore, "run_in_mindspore.py", folder)
+        columns.append(Column(".mindir in MindSpore", mindir, server))
+    if options.lite:
+        server = Server(options.lite, "run_in_lite.py", folder)
+        columns.append(Column(".mindir in MindSpore Lite", mindir, server))
+        columns.append(Column(".ms in MindSpore Lite", ms, server))
+    return columns
+
+
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--mindspore", metavar="INTERPRETER", help="python that has mindspore")
@@ -196,15 +210,7 @@ def main() -> None:
     counts, crashes = Counter[str](), Counter[str]()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        mindir, ms = ModelType.MINDIR, ModelType.MINDIR_LITE
-        columns = [Column(".mindir in Pinnace", mindir, by_pinnace), Column(".ms in Pinnace", ms, by_pinnace)]
-        if options.mindspore:
-            server = Server(options.mindspore, "run_in_mindspore.py", folder)
-            columns.append(Column(".mindir in MindSpore", mindir, server))
-        if options.lite:
-            server = Server(options.lite, "run_in_lite.py", folder)
-            columns.append(Column(".mindir in MindSpore Lite", mindir, server))
-            columns.append(Column(".ms in MindSpore Lite", ms, server))
+        columns = columns_of(options, folder)
         if options.format:
             columns = [c for c in columns if c.name.split()[0] == f".{options.format}"]
         only, how = options.only, Quantisation("dynamic8") if options.dynamic else None

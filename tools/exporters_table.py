@@ -21,10 +21,9 @@ from pathlib import Path
 
 import numpy as np
 import onnx
-from converter_table import TOOLS, Case, Column, Server, by_pinnace, judge
+from converter_table import TOOLS, Case, Column, columns_of, judge
 from onnx_backend import by_onnxruntime
 
-from pinnace.types import ModelType
 from pinnace.weights.source import Source
 
 EXPORTERS = ("torch", "tensorflow", "paddle")
@@ -43,21 +42,6 @@ def case_of(file: Path, fixed: bool) -> Case:
     expected = by_onnxruntime(content, inputs)
     far = BOUND * max(np.abs(y).max(initial=0) for y in expected)
     return Case(file.stem, Source.of_buffer(content), inputs, expected, 0, float(far))
-
-
-def columns_of(options: argparse.Namespace, folder: Path) -> list[Column]:
-    mindir, ms = ModelType.MINDIR, ModelType.MINDIR_LITE
-    columns = [Column("`.mindir`", mindir, by_pinnace), Column("`.ms`", ms, by_pinnace)]
-    if options.mindspore:
-        server = Server(options.mindspore, "run_in_mindspore.py", folder)
-        columns.append(Column("`.mindir` by MindSpore", mindir, server))
-    if options.lite:
-        server = Server(options.lite, "run_in_lite.py", folder)
-        columns += [
-            Column(f"`{suffix}` by MindSpore Lite", kind, server)
-            for suffix, kind in ((".mindir", mindir), (".ms", ms))
-        ]
-    return columns
 
 
 def row(exporter: str, files: list[Path], columns: list[Column], folder: Path) -> list[str]:
