@@ -16,6 +16,9 @@ from pinnace.ops.values import Value
 
 # -- shape -----------------------------------------------------------------------------------------
 
+END = int(np.iinfo(np.int64).max)
+"""The end of a Slice along a dimension of any size."""
+
 
 @primitive("Shape", "shape_")
 def shape(b: Builder, x: Value) -> Value:
@@ -193,8 +196,7 @@ def _rolled(b: Builder, x: Tensor, step: int, axis: int) -> Tensor:
         step %= max(size, 1)
     if step == 0:
         return x
-    end = int(np.iinfo(np.int64).max)
-    tail = b.op("Slice", x, [-step], [end], [axis])
+    tail = b.op("Slice", x, [-step], [END], [axis])
     return b.op("Concat", tail, b.op("Slice", x, [0], [-step], [axis]), axis=axis)
 
 

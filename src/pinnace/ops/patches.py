@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import onnx_ir as ir
 
+from pinnace.ops.array import END
 from pinnace.ops.builder import Builder
 from pinnace.ops.conv import edges, is_last, is_same, is_valid, spatial
 from pinnace.ops.padding import padded
@@ -15,7 +16,6 @@ from pinnace.ops.table import Arguments, Ints, Tensor, primitive, primitives
 from pinnace.ops.values import Unsupported, Value
 
 _INT64 = ir.DataType.INT64
-_END = int(np.iinfo(np.int64).max)
 _MOST_PLACES = 1 << 14
 """Places of a window, each of which is a node: 128 x 128."""
 
@@ -29,7 +29,7 @@ def _windows(
     for place in np.ndindex(*kernel):
         starts = [int(p) * hole for p, hole in zip(place, holes, strict=True)]
         # Counted from the end of the image, which may be free.
-        ends = [start - (k - 1) * hole or _END for start, k, hole in zip(starts, kernel, holes, strict=True)]
+        ends = [start - (k - 1) * hole or END for start, k, hole in zip(starts, kernel, holes, strict=True)]
         yield place, b.op("Slice", x, starts, ends, [-2, -1], list(steps))
 
 

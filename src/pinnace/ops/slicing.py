@@ -6,13 +6,13 @@ import numpy as np
 import onnx_ir as ir
 
 from pinnace.ops import binding
+from pinnace.ops.array import END
 from pinnace.ops.builder import Builder
 from pinnace.ops.formulas import formulas, function
 from pinnace.ops.index import places
 from pinnace.ops.table import Arguments, Dims, Tensor, primitive
 from pinnace.ops.values import Value
 
-_END = int(np.iinfo(np.int64).max)
 _BEGIN = int(np.iinfo(np.int64).min)
 
 
@@ -30,7 +30,7 @@ formulas(
 @function
 def _plus(b: Builder, start: int | Tensor, length: int | Tensor) -> int | Tensor:
     if isinstance(length, int) and length == -1:
-        return _END
+        return END
     if isinstance(start, int) and isinstance(length, int):
         return start + length
     if isinstance(start, int) and start == 0:
@@ -115,9 +115,9 @@ def _cut(
     """One dimension's part of Slice; None where all of it stays."""
     backwards = isinstance(step, int) and step < 0
     if from_edge:
-        begin = _END if backwards else 0
+        begin = END if backwards else 0
     if to_edge:
-        end = _BEGIN if backwards else _END
-    if all(isinstance(v, int) for v in (begin, end, step)) and (begin, end, step) == (0, _END, 1):
+        end = _BEGIN if backwards else END
+    if all(isinstance(v, int) for v in (begin, end, step)) and (begin, end, step) == (0, END, 1):
         return None
     return axis, begin, end, step

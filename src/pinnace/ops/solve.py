@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from pinnace.ops.array import counting
+from pinnace.ops.array import END, counting
 from pinnace.ops.builder import Builder
 from pinnace.ops.formulas import formulas, function
 from pinnace.ops.linalg import flipped
@@ -31,7 +31,7 @@ def solved(b: Builder, matrix: Tensor, right: Tensor) -> Tensor:
         return [b.op("Sub", m, b.op("Mul", b.op("Sub", column, own), pivot))]
 
     (done,) = repeated(b, size, [joined], turn)
-    end = b.constant([int(np.iinfo(np.int64).max)], np.int64)
+    end = b.constant([END], np.int64)
     return b.op("Slice", done, b.op("Unsqueeze", size, [0]), end, [-1])
 
 

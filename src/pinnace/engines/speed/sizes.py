@@ -37,23 +37,20 @@ class Sizes:
 
     def results(self, node: ir.Node, given: Sequence[Dims]) -> list[Dims]:
         """Return the shapes of the outputs of a node with inputs of shapes `given`, and remember them."""
-        wanted = self._wanted(node)
+        wanted = self._wanted(node) if node.op_type == "Reshape" else None
         found = [
-            (_result(node, given, place, wanted) if value.shape is None else _fixed(value.shape))
+            _result(node, given, place, wanted) if value.shape is None else _fixed(value.shape)
             for place, value in enumerate(node.outputs)
         ]
         self._dims.update(zip(node.outputs, found, strict=True))
+        elements = self._followed(node)
+        if elements is not None and len(elements) <= _MOST_KNOWN:
+            self._elements[node.outputs[0]] = elements
         return found
 
-    def _wanted(self, node: ir.Node) -> Dims | None:
-        """Return the shape that a Reshape asks for, and follow the elements of shapes up to it."""
-        if node.op_type == "Reshape":
-            given = self._known(node.inputs[1]) if node.inputs[1:] else _ints(node, "shape")
-            return None if given is None else tuple(given)
-        found = self._followed(node)
-        if found is not None and len(found) <= _MOST_KNOWN:
-            self._elements[node.outputs[0]] = found
-        return None
+    def _wanted(self, node: ir.Node) -> Sequence[int] | None:
+        """Return the shape that a Reshape asks for; None if it is not known."""
+        return self._known(node.inputs[1]) if node.inputs[1:] else _ints(node, "shape")
 
     def _followed(self, node: ir.Node) -> Dims | None:
         """Return the elements of a vector that is made of shapes; None if they are not known."""
@@ -87,7 +84,7 @@ def _fixed(shape: Iterable[object]) -> Dims:
     return tuple(d if isinstance(d, int) else _FREE if place else 1 for place, d in enumerate(shape))
 
 
-def _result(node: ir.Node, given: Sequence[Dims], place: int, wanted: Dims | None) -> Dims:
+def _result(node: ir.Node, given: Sequence[Dims], place: int, wanted: Sequence[int] | None) -> Dims:
     try:
         if wanted is not None:
             return _reshaped(given[0], wanted)
@@ -169,7 +166,7 @@ def _product(node: ir.Node, given: Sequence[Dims]) -> Dims:
     return *max(left[:-2], right[:-2], key=len), left[-2], right[-1]
 
 
-def _reshaped(given: Dims, wanted: Dims) -> Dims:
+def _reshaped(given: Dims, wanted: Sequence[int]) -> Dims:
     dims = [given[i] if d == 0 else d for i, d in enumerate(wanted)]
     rest = math.prod(d for d in dims if d > 0)
     return tuple(math.prod(given) // max(rest, 1) if d < 0 else d for d in dims)
