@@ -413,6 +413,8 @@ case(
     "f32[1,2,1]",
     op="nn.AvgPool1d(6, pad_mode='same', ceil_mode=True, count_include_pad=False)",
 )
+case("random_pool_of_no_integers", "i64[1,0,5,4]", call="ops.max_pool2d(x0, 3)")
+case("random_one_hot_of_several_values", "i32[3]>0<2", "f32[2]", call="ops.one_hot(x0, 2, x1, x1 + 1)")
 case("random_unfold_of_infinities", "f32[2,1,4,5]!", call="ops.unfold(x0, (3, 2), padding=1, stride=(1, 2))")
 case("random_written_after_full_slice", "f32[3,4]", body="y0 = x0 * 2\ny1 = y0[:]\ny0.add_(1.0)\nreturn y1")
 case(

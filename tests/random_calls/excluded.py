@@ -93,9 +93,8 @@ def undefined(
     if "zeta" in name and any(g["dtype"] == "float32" and not g["largest"] < 9 for g in given):
         return "below -9 MindSpore's series ends too early in float32 (docs/limits.md)"
     near = any(0.998 < leaf["largest"] <= 1 for leaf in leaves(result))
-    if ("tanh" in plain and near) or (
-        re.search("rnn|lstm|gru", plain) and any(g["largest"] > 3 for g in floats)
-    ):
+    gates = bool(re.search("rnn|lstm|gru", plain))
+    if (near and (gates or "tanh" in plain)) or (gates and any(g["largest"] > 3 for g in floats)):
         return "MindSpore's Tanh is off by up to 1e-4 near 1 (docs/limits.md)"
     if re.search("scatter|gather|index|take", name) and _beyond(given):
         return "MindSpore does what it likes with places beyond a tensor"

@@ -33,7 +33,8 @@ class Verdict(NamedTuple):
     """What came of a case, and what is to be said of it.
 
     "same"; "different", "refused", "crashed" or "hung"; "uncounted" where the oracle refuses it; "documented"
-    where it is the numbers that OpenVINO takes otherwise, or a window that it refuses, as docs/engines.md says.
+    where the manual names it: NaN in pools (limits.md), numbers that OpenVINO takes otherwise, or a window that it
+    refuses (engines.md).
     """
 
     kind: str
@@ -64,12 +65,22 @@ def judge(case: Case, engine: str, rules: bool, cached: bool, stage: Callable[[s
 
 
 def _unless_documented(case: Case, engine: str, verdict: Verdict) -> Verdict:
-    if engine != "openvino" or verdict.kind == "same":
+    if verdict.kind == "same":
         return verdict
-    if verdict.kind == "refused" and _BEYOND in verdict.text:
-        return verdict._replace(kind="documented")
+    documented = verdict._replace(kind="documented")
     numbers = (*case.feed.values(), *oracle.between(case.model, case.feed).values())
-    return verdict if all(map(_is_usual, numbers)) else verdict._replace(kind="documented")
+    if engine == "onnxruntime":
+        pools = any(n.op_type == "MaxPool" for g in oracle.graphs(case.model.graph) for n in g.node)
+        return (
+            documented if pools and verdict.kind == "different" and any(map(_has_nan, numbers)) else verdict
+        )
+    if verdict.kind == "refused" and _BEYOND in verdict.text:
+        return documented
+    return verdict if all(map(_is_usual, numbers)) else documented
+
+
+def _has_nan(array: np.ndarray) -> bool:
+    return array.dtype.kind == "f" and bool(np.isnan(array).any())
 
 
 def _is_usual(array: np.ndarray) -> bool:

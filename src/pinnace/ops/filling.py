@@ -52,7 +52,7 @@ formulas(
         # ConstantOfShape of {number}.
         filled(number, size, dtype or dtype(x))
     OneHot OneHotExt: indices, depth: Value, on_value: Value = 1, off_value: Value = 0, axis: int = -1 ->
-        # Equal with Range, and Where.
+        # Equal with Range, and Where; of several values the first counts.
         axis = axis % (rank(indices) + 1)
         number = cast(scalar(tensor(depth)), INT64)
         count = known(number)
@@ -61,7 +61,7 @@ formulas(
         place = Unsqueeze(cast(indices, INT64), [axis])
         on = tensor(on_value)
         off = cast(tensor(off_value), dtype(on))
-        Where(place == classes, scalar(on), scalar(off))
+        Where(place == classes, Gather(reshape(on, [-1]), [0]), Gather(reshape(off, [-1]), [0]))
     Zeros(0) Empty(0) Ones(1); device pin_memory: number, size: Dims, dtype: Dtype | None = None ->
         # ConstantOfShape of {number}.
         filled(number, size, dtype or FLOAT)

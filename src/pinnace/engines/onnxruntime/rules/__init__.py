@@ -19,7 +19,7 @@ from pinnace.compiler.plan import PLANNED
 from pinnace.engines.onnxruntime.rules.attention import attention
 from pinnace.engines.onnxruntime.rules.gelu import gelu
 from pinnace.engines.onnxruntime.rules.integers import activation_of_integers, bias_of_integers
-from pinnace.engines.onnxruntime.rules.match import Rewriter
+from pinnace.engines.onnxruntime.rules.match import Rewriter, is_read
 from pinnace.engines.onnxruntime.rules.norm import (
     batch_norm_of_merged,
     group_norm,
@@ -204,7 +204,7 @@ def _drop(node: ir.Node) -> None:
     pending = [node]
     while pending:
         dead = pending.pop()
-        if dead.graph is None or any(o.uses() or o.is_graph_output() for o in dead.outputs):
+        if dead.graph is None or any(map(is_read, dead.outputs)):
             continue
         before = [i.producer() for i in dead.inputs if i is not None]
         dead.graph.remove(dead, safe=True)

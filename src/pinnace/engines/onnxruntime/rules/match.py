@@ -34,6 +34,11 @@ def private(value: ir.Value | None) -> bool:
     return value is not None and len(value.uses()) == 1 and not value.is_graph_output()
 
 
+def is_read(value: ir.Value) -> bool:
+    """Return True if a node reads a value, or the graph returns it."""
+    return bool(value.uses()) or value.is_graph_output()
+
+
 def constant(value: ir.Value | None) -> ir.TensorProtocol | None:
     """Return the tensor of a constant; None for an initializer that callers may override."""
     return None if value is None or value.is_graph_input() else value.const_value

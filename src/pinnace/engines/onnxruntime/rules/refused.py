@@ -7,7 +7,7 @@ import platform
 import numpy as np
 import onnx_ir as ir
 
-from pinnace.engines.onnxruntime.rules.match import attributes, constant, ints, made_by, pads_of
+from pinnace.engines.onnxruntime.rules.match import attributes, constant, ints, is_read, made_by, pads_of
 from pinnace.engines.onnxruntime.rules.softplus import softplus
 from pinnace.ops.builder import Builder
 
@@ -102,7 +102,9 @@ def reduction_of_nothing(b: Builder, node: ir.Node) -> ir.Value | None:
 def pool_of_nothing(b: Builder, node: ir.Node) -> ir.Value | None:
     """Pool of images without channels, which is refused -> pool of no images."""
     x = node.inputs[0]
-    if x is None or x.shape is None or x.shape[1] != 0 or len(node.outputs) > 1:  # not worth an inference
+    if x is None or x.shape is None or x.shape[1] != 0:  # not worth an inference
+        return None
+    if any(map(is_read, node.outputs[1:])):
         return None
     y = b.op(node.op_type, b.reshape(x, [0, 1, *b.dims(x)[2:]]), **attributes(node))
     return b.reshape(y, [b.dim(x, 0), 0, *b.dims(y)[2:]])
