@@ -432,6 +432,14 @@ case(
     "f32[3,4]",
     body="y0 = x0 * 2\ny1 = y0.contiguous()\ny0.add_(1.0)\nreturn y1",
 )
+case("random_copysign_free_over_fixed", "f32[3*,1*,1,1,1*]", "f32[3,1,1,2,1]", call="ops.copysign(x0, x1)")
+for clip in (-0.0, -0.5):
+    case(
+        f"random_box_without_clip_{-clip:g}",
+        "f32[7,4]",
+        "f32[7,4]",
+        call=f"ops.bounding_box_decode(x0, x1, (4, 2), wh_ratio_clip={clip})",
+    )
 case("random_heaviside_near_0", "f64[9]>-8<8", call="ops.heaviside(x0 * 1e-16, x0)")
 
 if __name__ == "__main__":

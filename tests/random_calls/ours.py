@@ -37,6 +37,7 @@ LIMITS = (
     "has integers of more than 32 bits",
     "leaves results of empty tensors undefined",
     "gives tuples of different structure in the two branches",
+    "the rank of",
     "has a negative dimension: [-2]",
     "running Squeeze node",
     "Squeeze node with name",

@@ -144,12 +144,13 @@ def squeeze(b: Builder, x: Tensor, axis: Ints = ()) -> Value:
 
 @primitive("TileSize")
 def tile_size(b: Builder, shape: Dims, out_shape: Dims, ndim: int) -> Value:
-    """The number of repetitions of each dimension: Div where it is known only at run time."""
+    """The number of repetitions of each dimension: Where, if it is known only at run time."""
 
     def times(have: int | Tensor, want: int | Tensor) -> int | Tensor:
-        if isinstance(have, int):
+        if isinstance(have, int) and isinstance(want, int):
             return 1 if have == want else want
-        return b.op("Div", b.tensor(want), b.op("Max", have, 1))
+        have, want = b.tensor(have), b.tensor(want)
+        return b.op("Where", b.op("Equal", have, want), b.constant(1, np.int64), want)
 
     known = tuple(times(have, want) for have, want in zip(shape, out_shape, strict=False))
     return (*known, *[1] * (ndim - len(known)))

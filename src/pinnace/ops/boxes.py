@@ -125,7 +125,7 @@ formulas(
         center, size = center_and_size(anchor_box)
         deltas = deltas * row(deltas, stds) + row(deltas, means)
         moved, grown = ops("Split", 2, deltas, axis=1, num_outputs=2)
-        limit = abs(log(wh_ratio_clip))
+        limit = abs(log(wh_ratio_clip)) if wh_ratio_clip > 0 else inf
         grown = Clip(grown, -limit, limit)
         center = center + size * moved
         half = (size * Exp(grown) - 1.0) * 0.5
