@@ -433,9 +433,9 @@ case(
     body="y0 = x0 * 2\ny1 = y0.contiguous()\ny0.add_(1.0)\nreturn y1",
 )
 case("random_copysign_free_over_fixed", "f32[3*,1*,1,1,1*]", "f32[3,1,1,2,1]", call="ops.copysign(x0, x1)")
-for clip in (-0.0, -0.5):
+for clip, name in ((-0.0, "zero"), (-0.5, "negative")):
     case(
-        f"random_box_without_clip_{-clip:g}",
+        f"random_box_clip_{name}",
         "f32[7,4]",
         "f32[7,4]",
         call=f"ops.bounding_box_decode(x0, x1, (4, 2), wh_ratio_clip={clip})",

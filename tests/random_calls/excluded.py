@@ -123,7 +123,7 @@ def undefined(
     if re.search("floordiv|//|remainder|mod|%", plain) and any(g["largest"] > 2**53 for g in given):
         return "MindSpore divides int64 as float64 (docs/limits.md)"
     large = [g for g in given if "int" in g["dtype"] and g["largest"] > 2**31 - 5]
-    if large and re.search("hardsigmoid|hsigmoid|hardswish|hswish|var|std", plain):
+    if large and re.search("hardsigmoid|hsigmoid|hardswish|hswish|mean|var|std", plain):
         return "C++ does not define integers beyond their range"
     halves = [g for g in given if g["dtype"] == "float16"]
     overflown = any(not leaf["finite"] for leaf in leaves(result)) and not found["not finite"]
@@ -190,7 +190,10 @@ _TYPES = {"bool", "float16", "float32", "float64"} | {
 def _beyond(name: str, given: list[Any], arguments: Sequence[str]) -> bool:
     """Whether a place is no place of the first tensor along the axis, or any dimension if no axis is known."""
     axes = [int(a.rpartition("=")[2]) for a in arguments if re.fullmatch(r"((axis|dim)=)?-?\d+", a)]
-    axis, shape = (axes or [0 if "scatter_elements" in name else len(given[0]["shape"])])[0], given[0]["shape"]
+    axis, shape = (
+        (axes or [0 if "scatter_elements" in name else len(given[0]["shape"])])[0],
+        given[0]["shape"],
+    )
     longest = shape[axis] if -len(shape) <= axis < len(shape) else max(shape, default=1)
     return any(g["dtype"] in ("int32", "int64") and g["largest"] >= longest for g in given[1:])
 
