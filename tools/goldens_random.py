@@ -440,6 +440,20 @@ for clip, name in ((-0.0, "zero"), (-0.5, "negative")):
         "f32[7,4]",
         call=f"ops.bounding_box_decode(x0, x1, (4, 2), wh_ratio_clip={clip})",
     )
+case(
+    "random_scalar_or_row",
+    "f32[2]",
+    "i32[]>-1<0",
+    body="y0 = ops.reduce_min(x0)\nif x1 > 0:\n    y0 = y0[None]\nreturn y0",
+)
+case("random_cross_of_free", "i32[7*,3*,3]>-3<3", "i32[7*,3*,3]>-3<3", call="x0.cross(x1)")
+case(
+    "random_volume_with_holes",
+    "f32[1,1,8,3,2]",
+    setup="self.l0 = nn.Conv3d(1, 1, 4, 1, dilation=(3, 1, 1))",
+    body="return self.l0(x0)",
+)
+case("random_decoded_zero", "f64[1,2,3]>0<0", "i32[2]>0<1", call="1 / ops.ctc_greedy_decoder(x0, x1)[3]")
 case("random_heaviside_near_0", "f64[9]>-8<8", call="ops.heaviside(x0 * 1e-16, x0)")
 
 if __name__ == "__main__":

@@ -142,6 +142,10 @@ def undefined(
         return "MindSpore's Xlogy of 0 is NaN beside a negative number; docs/limits.md"
     if re.search("svd", name) and isinstance(result, list):
         return "the signs of singular vectors are open"
+    if free and nothing and "kron" in name:
+        return "the file does not say the free dimensions of nothing"
+    if "lppool" in plain and halves:
+        return "MindSpore rounds powers to float16 (docs/limits.md)"
     if nothing and "unique_consecutive" in name:
         return "MindSpore gives one dimension for nothing"
     if "cumprod" in name and any(g["dtype"] == "bool" for g in given):

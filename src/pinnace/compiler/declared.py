@@ -51,5 +51,6 @@ class Declarations:
             infer(leaf, self._b.opset)
         # MindSpore Lite's converter writes no dimensions where it does not know them.
         unknown = declared.shape == () and self._dialect is Dialect.LITE
+        unknown = unknown or leaf in self._b.forms  # MindSpore declares the shape of one branch
         if leaf.shape is None and declared.shape is not None and not unknown:
             leaf.shape = ir.Shape(declared.shape if self._trusts else [None] * len(declared.shape))

@@ -43,6 +43,18 @@ functions(
         rows = counting(count)
         pairs = NonZero(Unsqueeze(rows, [1]) < rows)
         [Squeeze(part, [0]) for part in ops("Split", 2, pairs, [1, 1], axis=0)]
+    cross: factors, place ->
+        # The cross product along a dimension.
+        a, c = [ops("Split", 3, v, axis=place, num_outputs=3) for v in factors]
+        Concat(*[a[i] * c[j] - a[j] * c[i] for i, j in ((1, 2), (2, 0), (0, 1))], axis=place)
+    cross_of_free: factors ->
+        # The same along the first dimension of size 3 in the run, the middle one of three by Reshape.
+        size = Shape(factors[0])
+        place = ArgMax(cast(size == 3, INT64), axis=0)
+        before = ReduceProd(Concat([1], Slice(size, [0], place), axis=0))
+        after = ReduceProd(Concat([1], Slice(size, place + 1, [rank(factors[0])]), axis=0))
+        middle = Concat(before, [3], after, axis=0)
+        Reshape(cross([Reshape(v, middle) for v in factors], 1), size)
     """,
 )
 
@@ -73,9 +85,14 @@ formulas(
     Cross: x, y, dim: int = -65530 ->
         # Split, and Mul and Sub of the parts.
         longer = x if rank(x) >= rank(y) else y
-        place = (_of_three(shape(longer)) if dim == -65530 else axis(dim, longer)) - rank(longer)
-        a, c = [ops("Split", 3, v, axis=place, num_outputs=3) for v in promoted(x, y)]
-        Concat(*[a[i] * c[j] - a[j] * c[i] for i, j in ((1, 2), (2, 0), (0, 1))], axis=place)
+        if dim != -65530:
+            return cross(promoted(x, y), axis(dim, longer) - rank(longer))
+        places = [i for i, size in enumerate(shape(longer)) if size in (3, None)]
+        if len(places) > 1 and shape(longer)[places[0]] is None:
+            return cross_of_free(promoted(x, y))
+        if not places:
+            raise Unsupported("has no dimension of size 3")
+        cross(promoted(x, y), places[0] - rank(longer))
     Dense: x, weight, bias = None ->
         # Gemm for a matrix, else Transpose, MatMul and Add.
         if rank(x) == 2 and rank(weight) == 2 and is_float(x):
@@ -142,15 +159,6 @@ def _times(b: Builder, x: Tensor, factor: Value) -> Tensor:
     if b.known(factor) is not None and binding.float_(b, factor) == 1.0:
         return x
     return b.op("Mul", x, beside(b, factor, x))
-
-
-def _of_three(shape: tuple[int | None, ...]) -> int:
-    """The first dimension of 3; a free one where no other can be."""
-    if 3 not in shape and shape.count(None) == 1:
-        return shape.index(None)
-    if 3 not in shape:
-        raise Unsupported("needs its axis known before the run: the dimension of size 3")
-    return shape.index(3)
 
 
 @primitive("Correlate")

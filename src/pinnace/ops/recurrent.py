@@ -36,7 +36,7 @@ formulas(
         size = Concat(Shape(x, start=1, end=2), longest, axis=0)
         peaks = transpose(ReduceMax(x, [2], keepdims=0), (1, 0))
         likely = ReduceSum(Where(within, peaks, 0.0), [1], keepdims=1)
-        indices, GatherND(best, places), size, -likely
+        indices, GatherND(best, places), size, 0.0 - likely
     DynamicGRUV2; placeholder_index is_training: x, weight_input, weight_hidden, bias_input: Tensor | None,
         bias_hidden: Tensor | None, seq_length: Value, init_h, *,
         direction: Literal["UNIDIRECTIONAL", "FORWARD"] = "UNIDIRECTIONAL",

@@ -42,10 +42,13 @@ _CONDITIONS: tuple[tuple[str, _Condition, str], ...] = (
      "OpenVINO removes it, and does not write an output that is an input"),
     ("Transpose", lambda n, opset: _transposes_attention(n, opset),
      "OpenVINO transposes dimensions of equal size in place after an attention"),
+    ("Conv", lambda n, _: _has_holes_in_one_volume(n),
+     "OpenVINO computes dilated windows of volumes of one channel wrongly on CPUs with AVX2"),
     ("ConvTranspose", lambda n, _: n.attributes.get_string("auto_pad", "").startswith("SAME"),
      "OpenVINO returns images of another size"),
     ("HardSigmoid Selu", lambda n, _: not all(a.value for a in n.attributes.values()),
      "OpenVINO ignores attributes of 0"),
+    ("If", lambda n, _: _ranks_of_branches_differ(n), "OpenVINO returns one number with one dimension"),
     ("MaxPool", lambda n, _: {"auto_pad", "dilations"} <= _set_attributes(n) and _pads_automatically(n),
      "OpenVINO returns images of another size"),
     ("Resize", lambda n, _: {"antialias", "exclude_outside"} & _set_attributes(n)
@@ -116,6 +119,22 @@ def wrong_condition(node: ir.Node, opset: int) -> str:
 @cache
 def _conditions(op_type: str) -> list[tuple[_Condition, str]]:
     return [(is_wrong, reason) for names, is_wrong, reason in _CONDITIONS if op_type in names.split()]
+
+
+def _has_holes_in_one_volume(node: ir.Node) -> bool:
+    weight = node.inputs[1]
+    shape = () if weight is None or weight.shape is None else tuple(weight.shape)
+    return (
+        len(shape) == 5
+        and shape[:2] == (1, 1)
+        and any(d > 1 for d in node.attributes.get_ints("dilations", ()))
+    )
+
+
+def _ranks_of_branches_differ(node: ir.Node) -> bool:
+    branches = [node.attributes[name].as_graph().outputs for name in ("then_branch", "else_branch")]
+    pairs = [(x.shape, y.shape) for x, y in zip(*branches, strict=True)]
+    return any(x is not None and y is not None and len(x) != len(y) for x, y in pairs)
 
 
 def _set_attributes(node: ir.Node) -> set[str]:
