@@ -9,7 +9,7 @@ import pytest
 from pinnace import Converter, DataType, FmkType, Format, Model, ModelType
 from pinnace.cli.converter_lite import main
 from pinnace.converter.convert import Conversion, convert
-from pinnace.errors import ModelFormatError, NotSupportedError
+from pinnace.errors import ModelFormatError, NotSupportedError, PinnaceWarning
 from pinnace.weights.encryption import MODES, decrypted, encrypt
 from pinnace.weights.source import Source
 
@@ -95,6 +95,32 @@ def test_models_that_mindspore_encrypted_are_opened(mode):
     with pytest.raises(ModelFormatError, match="key does not fit") as raised:
         Model().build_from_file(path, ModelType.MINDIR, dec_key=b"secret0123456789", dec_mode=mode)
     assert "secret" not in str(raised.value)
+
+
+def test_options_of_the_compile_cache_have_no_effect_on_an_encrypted_model(tmp_path):
+    pytest.importorskip("cryptography")
+    path, model, kept = str(DATA / "encrypted" / "relu_AES-GCM.mindir"), Model(), tmp_path / "kept"
+    options = {"MS_CACHE": {"serialize_path": str(kept), "keep": "before"}}
+    with pytest.warns(PinnaceWarning, match=r"no effect: \[ms_cache\] serialize_path, keep \("):
+        model.build_from_file(path, ModelType.MINDIR, config_dict=options, dec_key=KEY)
+    assert model.get_model_info("cache") == "off"
+    assert not kept.exists()
+    with pytest.raises(TypeError, match="config_dict must be dict, but got <class 'list'>"):
+        Model().build_from_file(path, ModelType.MINDIR, config_dict=["x"], dec_key=KEY)
+
+
+@pytest.mark.parametrize(
+    ("info", "text"),
+    [
+        ({"a": 1}, "config_info val must be str, but got <class 'int'> at key a."),
+        ({2: "b"}, "config_info key must be str, but got <class 'int'> at key 2."),
+    ],
+)
+def test_config_info_of_another_type(info, text):
+    """The texts are those of mindspore_lite 2.0.0."""
+    with pytest.raises(TypeError) as caught:
+        Converter().set_config_info("s", info)
+    assert str(caught.value) == text
 
 
 def test_a_ms_that_mindspore_lite_encrypted_is_opened():

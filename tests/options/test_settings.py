@@ -170,3 +170,64 @@ def test_execution_plan(ini) -> None:
         ini('[execution_plan]\nDefault/net-Net/Conv2D-op0=data_type:float16\nb="data_Type: float32"\n')
     )
     assert settings.precision_plan == {"Default/net-Net/Conv2D-op0": "float16", "b": "float32"}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[ascend_context]\ndevice_id=0\nDevice_ID=1\n",
+        "[ascend_context]\ndevice_id=0\n[ASCEND_CONTEXT]\ndevice_id=1\n",
+    ],
+)
+def test_a_key_in_two_spellings_is_given_twice(ini, text: str) -> None:
+    with pytest.raises(
+        ConfigError, match=r"config.ini: key 'device_id' is given twice in \[ascend_context\]"
+    ):
+        Settings.load(ini(text))
+
+
+def test_sections_in_two_spellings_are_one(ini) -> None:
+    settings = silent(ini("[ascend_context]\ndevice_id=0\n[ASCEND_CONTEXT]\nprovider=ge\n"))
+    assert settings.sections == {"ascend_context": {"device_id": "0", "provider": "ge"}}
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"a": {"x": "1"}, "ascend_context": {"device_id": "0", "DEVICE_ID": "1"}}, "is given twice in"),
+        ({"pids": "1", "ascend_context": {"shareable_weight_pid_list": "2"}}, "given twice, once without"),
+        ({"ascend_context": {"shareable_weight_pid_list": "2"}, "pids": "1"}, "given twice, once without"),
+    ],
+)
+@pytest.mark.filterwarnings("ignore:config. unknown section")
+def test_a_key_that_a_dict_gives_twice(options: dict, message: str) -> None:
+    with pytest.raises(ConfigError, match=f"config: key .*{message}"):
+        Settings.load(options=options)
+
+
+def test_a_section_that_is_no_dict_beside_a_key_without_one() -> None:
+    with pytest.raises(TypeError, match="config_value must be dict, but got <class 'str'>"):
+        Settings.load(options={"ascend_context": "x", "pids": "1"})
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (
+            {"ascend_context": {"variable_weights_file": "f", "variable_weights_list": "a,b"}},
+            r"\[ascend_context\] variable_weights_file and \[ascend_context\] variable_weights_list name",
+        ),
+        (
+            {
+                "common_context": {"variable_weights_file": "f"},
+                "ascend_context": {"variable_weights_file": "g"},
+            },
+            r"\[ascend_context\] variable_weights_file and \[common_context\] variable_weights_file name",
+        ),
+        ({"ascend_context": {"variable_weights_list": " , "}}, "variable_weights_list names no weights"),
+    ],
+)
+def test_weights_to_exchange_are_named_in_one_place(options: dict, message: str) -> None:
+    settings = silent(options=options)
+    with pytest.raises(ConfigError, match=message):
+        _ = settings.variable_weights

@@ -181,6 +181,21 @@ def test_a_build_says_it_in_one_line() -> None:
     assert len(caught) == 1
 
 
+def test_device_ids_are_for_a_runner(monkeypatch) -> None:
+    monkeypatch.setenv("PINNACE_SIMULATE", "ascend:2")
+    context = on("ascend")
+    context.parallel.device_ids = [0, 1]
+    with pytest.warns(PinnaceWarning, match=r"parallel.device_ids \(for ModelParallelRunner only\)"):
+        pinnace.Model(MODEL, context)
+
+
+def test_a_delay_for_requests_that_do_not_join() -> None:
+    context = on("cpu")
+    context.parallel.config_info = {"runner": {"max_queue_delay_us": "5"}}
+    with pytest.warns(PinnaceWarning, match="max_queue_delay_us has no effect without max_batch_size"):
+        pinnace.ModelParallelRunner().build_from_file(MODEL, context)
+
+
 def test_device_ids_go_before_a_device_id(monkeypatch) -> None:
     monkeypatch.setenv("PINNACE_SIMULATE", "ascend:2")
     context = on("ascend")
@@ -385,9 +400,12 @@ def test_sizes_of_several_inputs_are_those_of_their_names() -> None:
 
 def test_a_model_without_collectives_is_no_rank(model: str) -> None:
     context = on("cpu")
-    context.ascend.rank_id = 1
+    context.ascend.rank_id, context.ascend.group_size = 1, 2
     options = {"ascend_context": {"rank_table_file": "ranks.json"}}
-    wanted = r"no effect: \[ascend_context\] rank_table_file, context.ascend.rank_id \(.*has no collectives"
+    wanted = (
+        r"no effect: \[ascend_context\] rank_table_file, context.ascend.rank_id, context.ascend.group_size "
+        r"\(.*has no collectives"
+    )
     for _ in range(2):
         with pytest.warns(PinnaceWarning, match=wanted) as caught:
             built(model, context, options)

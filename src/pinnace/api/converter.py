@@ -215,8 +215,10 @@ class Converter:
         if config_info is None:
             return
         for key, value in check_type("config_info", config_info, dict).items():
-            check_type("config_info key", key, str)
-            check_type("config_info val", value, str)
+            for what, word in (("key", key), ("val", value)):
+                if not isinstance(word, str):
+                    what = f"config_info {what} must be str, but got {type(word)}"
+                    raise ArgumentTypeError(f"{what} at key {key}.")
         if section:
             self._config[section] = dict(config_info)
 

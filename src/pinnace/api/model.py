@@ -23,7 +23,7 @@ from pinnace.options.arguments import check_type, path
 from pinnace.options.context import Context, file_of_rank
 from pinnace.options.effects import with_settings
 from pinnace.options.settings import Settings
-from pinnace.options.table import BEFORE, BUFFER
+from pinnace.options.table import BEFORE, BUFFER, SECRET
 from pinnace.options.target import Target
 from pinnace.types import Buffer, ModelGroupFlag, ModelType
 
@@ -136,8 +136,8 @@ class Model(BaseModel):
         from pinnace.weights.encryption import decrypted
 
         model_type, context, config_path, config_dict = rest
-        options = {**(config_dict or {}), "ms_cache": {"serialize_path": "off"}}
-        self._build(decrypted(data, key, mode, name), model_type, context, config_path, options)
+        plain = decrypted(data, key, mode, name)
+        self._build(plain, model_type, context, config_path, config_dict, secret=True)
 
     def _check_build(self, model_type: object, context: object, config_path: object) -> str:
         check_type("model_type", model_type, ModelType)
@@ -168,12 +168,14 @@ class Model(BaseModel):
         context: Context | None,
         config_path: str,
         config_dict: Mapping[str, object] | None,
+        secret: bool = False,
     ) -> None:
         if config_path and not os.path.exists(config_path):
             raise ConfigError(f"build_from_file failed, config_path does not exist! ({config_path})")
         settings = Settings.load(config_path, config_dict, "config_dict")
-        facts = () if isinstance(model, str) else (BUFFER,)
+        facts = [*(() if isinstance(model, str) else (BUFFER,)), *((SECRET,) if secret else ())]
         wanted = with_settings(context or Context(), settings, *facts)
+        settings = settings.uncached() if secret else settings
         shares = self._shares_workspace or (isinstance(model, str) and _real(model) in _sharing_workspace)
 
         def target_of(tuning: Tuning | None) -> Target:

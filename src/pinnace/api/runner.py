@@ -162,6 +162,8 @@ class ModelParallelRunner(BaseModel):
         limit, rows = settings.number("runner", "max_queue"), settings.number("runner", "max_batch_size")
         delay = settings.number("runner", "max_queue_delay_us") * 1000
         batching = Batching(rows, delay) if rows > 1 else None
+        if delay and not batching:
+            warn("[runner] max_queue_delay_us has no effect without max_batch_size, which lets requests join")
         if parallel.cluster:
             from pinnace.serving import ray as cluster
 

@@ -39,6 +39,7 @@ def warn_of_ranks(recipe: Recipe, settings: Settings) -> None:
         "[distributed] timeout": get("distributed", "timeout"),
         "context.group_info_file": target.groups,
         "context.ascend.rank_id": target.rank and not on_gpu,
+        "context.ascend.group_size": (target.ranks or 1) > 1 and not on_gpu,
     }
     names = [name for name, given in asked.items() if given]
     if names and not recipe.shapes:

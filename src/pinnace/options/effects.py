@@ -10,7 +10,7 @@ from pinnace.machine.simulation import counts
 from pinnace.options.context import Context, main_device
 from pinnace.options.setting import given
 from pinnace.options.settings import Settings
-from pinnace.options.table import CONTEXT, SECTIONS, Option
+from pinnace.options.table import CONTEXT, EVERYWHERE, SECTIONS, Option
 
 _NAMES = {"cpu": "the CPU", "gpu": "a GPU", "ascend": "an Ascend device"}
 
@@ -63,7 +63,8 @@ def _why(option: Option, belongs: str, kind: str, place: str, facts: tuple[str, 
         return option.but
     if place in option.on:
         met = not option.needs or any(need in facts for need in option.needs)
-        return "" if met else option.why or f"for {' and '.join(option.needs)} only"
+        lacking = option.why if option.on == EVERYWHERE else ""  # elsewhere `why` is about the place
+        return "" if met else lacking or f"for {' and '.join(option.needs)} only"
     return f"the target is {_NAMES[kind]}" if belongs not in ("", kind) else option.why
 
 

@@ -56,12 +56,9 @@ class Settings:
             sources.append((name, _nested(options, name)))
         merged: dict[str, dict[str, str]] = {}
         for origin, sections in sources:
-            for name, values in sections.items():
-                section = _known(name, SECTIONS)
-                keys = SECTIONS[section].keys if section in SECTIONS else ()
-                clean = {_known(key, keys): _unquote(value) for key, value in values.items()}
-                _check(origin, section, clean)
-                merged.setdefault(section, {}).update(clean)
+            for section, values in _in_one_spelling(origin, sections).items():
+                _check(origin, section, values)
+                merged.setdefault(section, {}).update(values)
         return cls(merged, os.path.dirname(path))
 
     def get(self, section: str, key: str, default: str = "") -> str:
@@ -73,6 +70,10 @@ class Settings:
         """`[ms_cache] keep`, else PINNACE_CACHE_KEEP, else "after". Raises ConfigError for another value."""
         kept = self.get("ms_cache", "keep") or os.environ.get("PINNACE_CACHE_KEEP") or AFTER
         return Words(KEEPS).read("PINNACE_CACHE_KEEP", kept)
+
+    def uncached(self) -> Settings:
+        """Return these options with the compile cache off."""
+        return Settings({**self.sections, "ms_cache": {"serialize_path": "off"}}, self.folder)
 
     def number(self, section: str, key: str) -> int:
         """Return the value of a numeric option, 0 if it is not given."""
@@ -95,14 +96,27 @@ class Settings:
 
         The option belongs to `[ascend_context]`, as in MindSpore Lite, or to `[common_context]`. A relative
         path that does not exist in the working directory is tried in the folder of the .ini file. Without a
-        file, `variable_weights_list` has the names, separated by commas. Raises ConfigError.
+        file, `variable_weights_list` has the names, separated by commas. Raises ConfigError, also if two of
+        these options are given and differ.
         """
-        given = [self.get(section, _VARIABLE_WEIGHTS) for section in _VARIABLE_SECTIONS]
-        path = next(filter(None, given), "")
-        if not path:
-            listed = (self.get(section, "variable_weights_list") for section in _VARIABLE_SECTIONS)
-            names = next(filter(None, listed), "").split(",")
-            return tuple(dict.fromkeys(filter(None, map(str.strip, names))))
+        given = {
+            f"[{section}] {key}": value
+            for key in (_VARIABLE_WEIGHTS, _VARIABLE_LIST)
+            for section in _VARIABLE_SECTIONS
+            if (value := self.get(section, key))
+        }
+        if len(set(given.values())) > 1:
+            raise ConfigError(f"{' and '.join(given)} name weights to exchange: leave one of them out")
+        option, value = next(iter(given.items()), ("", ""))
+        if option.endswith(_VARIABLE_WEIGHTS):
+            return self._named_in(value)
+        names = tuple(dict.fromkeys(filter(None, map(str.strip, value.split(",")))))
+        if option and not names:
+            raise ConfigError(f"{option} names no weights: separate names by commas")
+        return names
+
+    def _named_in(self, path: str) -> tuple[str, ...]:
+        """Return the lines of a file of names."""
         beside = os.path.join(self.folder, path)
         path = path if os.path.exists(path) or not os.path.exists(beside) else beside
         lines: dict[str, int] = {}
@@ -117,7 +131,7 @@ class Settings:
         return tuple(lines)
 
 
-_VARIABLE_WEIGHTS = "variable_weights_file"
+_VARIABLE_WEIGHTS, _VARIABLE_LIST = "variable_weights_file", "variable_weights_list"
 _VARIABLE_SECTIONS = ("ascend_context", "acl_option_cfg_param", "common_context")
 
 
@@ -165,6 +179,24 @@ def _place(path: str, error: configparser.Error) -> str:
             return f"{path}: {error}"
 
 
+def _in_one_spelling(origin: str, sections: Mapping[str, Mapping[str, str]]) -> dict[str, dict[str, str]]:
+    """Return sections with the table's spelling of names, and values without quotes.
+
+    Raises `ConfigError` for a key that is given twice in spellings that differ in case.
+    """
+    merged: dict[str, dict[str, str]] = {}
+    for name, values in sections.items():
+        section = _known(name, [*SECTIONS, *merged])
+        keys = SECTIONS[section].keys if section in SECTIONS else ()
+        clean = merged.setdefault(section, {})
+        for spelt, value in values.items():
+            key = _known(spelt, keys)
+            if key in clean:
+                raise ConfigError(f"{origin}: key {key!r} is given twice in [{section}], but for its case")
+            clean[key] = _unquote(value)
+    return merged
+
+
 def _nested(options: Mapping[str, object], name: str) -> dict[str, dict[str, str]]:
     """Move keys without a section to theirs, and check all types."""
     check_type(name, options, dict)
@@ -172,15 +204,24 @@ def _nested(options: Mapping[str, object], name: str) -> dict[str, dict[str, str
     for key, value in options.items():
         if key in _FLAT and isinstance(value, str | int):
             section, option = _FLAT[key]
-            nested.setdefault(section, {})[option] = str(value)
+            _put(nested, section, {option: str(value)}, name)
         elif key in _FLAT and not isinstance(value, dict):
             raise ArgumentTypeError(f"{name}[{key!r}] must be str or int, but got {type(value)}.")
-        elif isinstance(value, dict) and isinstance(nested.get(key), dict):
-            nested[key].update(value)
+        elif isinstance(value, dict):
+            _put(nested, key, value, name)
         else:
-            nested[key] = dict(value) if isinstance(value, dict) else value
+            nested[key] = value
     check_sections(name, nested)
     return nested
+
+
+def _put(nested: dict[str, Any], section: str, values: Mapping[str, Any], name: str) -> None:
+    """Add values to a section. Raises `ConfigError` for a key that it has."""
+    there = check_type(f"{name}_value", nested.setdefault(section, {}), dict)
+    twice = [key for key in values if key in there]
+    if twice:
+        raise ConfigError(f"{name}: key {twice[0]!r} of [{section}] is given twice, once without the section")
+    there.update(values)
 
 
 def _check(origin: str, section: str, values: Mapping[str, str]) -> None:

@@ -33,6 +33,7 @@ RUNNER, PARALLEL, BUFFER = "ModelParallelRunner", "DataParallel", "a model in me
 
 CHOSEN = "the devices are those of device_ids, or of the cluster"
 SPLIT = "DataParallel gives devices parts of a batch"
+SECRET = "a compiled model would tell what the model's file hides"
 """Conditions that override options."""
 
 
@@ -205,6 +206,7 @@ SECTIONS: Mapping[str, Section] = {
                 "folder of the compile cache; with TensorRT that of its engines",
                 EVERYWHERE - _CUDA - _CANN,
                 "this provider of onnxruntime keeps nothing",
+                but=SECRET,
             ),
             "keep": Option(
                 "`after`: in the background, when the model is given out; `before`: before that; `never`: "
@@ -212,6 +214,7 @@ SECTIONS: Mapping[str, Section] = {
                 _CPU,
                 "compiled models of devices are not kept",
                 Words(KEEPS),
+                but=SECRET,
             ),
             **_nothing("cache_model_path", _NO_PARTS),
             **_nothing("vocab_size device_cache_size", _NO_PARTS, Number()),
