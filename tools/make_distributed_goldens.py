@@ -185,6 +185,34 @@ class Written(nn.Cell):
         return x, whole, part
 
 
+class Lists(nn.Cell):
+    """As Written, of the functions that take lists, and of all_to_all_single."""
+
+    def __init__(self):
+        super().__init__()
+        self.sizes = (16 // SIZE,) * SIZE
+
+    def construct(self, x):
+        x = x * 2
+        each = [x * (3 + i) for i in range(SIZE)]
+        G.dist_comm_all_gather_op(each, x, SIZE, WORLD, False)
+        part, dealt = x * 8, x * 9
+        G.dist_comm_reduce_scatter_op(part, [x * (1 + i) for i in range(SIZE)], SIZE, "max", WORLD, False)
+        G.dist_comm_all_to_all_v_single_op(dealt, x, WORLD, self.sizes, self.sizes, SIZE, True, False)
+        return *each, part, dealt
+
+
+class Alone(nn.Cell):
+    """A collective of the input that is the output."""
+
+    def __init__(self):
+        super().__init__()
+        self.reduce = P.AllReduce()
+
+    def construct(self, x):
+        return self.reduce(x)
+
+
 class Posted(nn.Cell):
     """Send and receive as the functions of `mint.distributed` and `comm_func` do: as in Ring."""
 
@@ -340,6 +368,13 @@ def written(xs):
     return total, np.concatenate(each), np.split(np.sum(each, 0), SIZE)[RANK]
 
 
+def lists(xs):
+    """The formula of Lists."""
+    xs = [2 * x for x in xs]
+    largest = np.max([x * np.float32(1 + RANK) for x in xs], 0)
+    return *xs, largest, np.concatenate([np.split(x, SIZE)[RANK] for x in xs])
+
+
 def save_uneven():
     """Collectives of parts that are not equally long."""
     sizes = [2 + rank for rank in range(SIZE)]
@@ -420,6 +455,8 @@ def main():
     save("barrier", Waits(), (4, 4), one(lambda xs: xs[RANK]))
     save("functions", Functions(), (4, 4), functions)
     save("written", Written(), (4, 4), written)
+    save("lists", Lists(), (4, 4), lists)
+    save("alone", Alone(), (4, 4))
     save("posted", Posted(), (4, 4), one(lambda xs: xs[before]))
     save("batch", Batch(), (4, 4), one(lambda xs: xs[RANK ^ 1]))
     save("group_broadcast", One(P.Broadcast(1, PAIR), True), (4, 4), one(lambda xs: xs[RANK | 1]))

@@ -26,6 +26,7 @@ COLLECTIVES = [
     "all_to_all_v_blocks",
     "all_to_all_v_c",
     "all_to_all_v_c_t",
+    "alone",
     "barrier",
     "batch",
     "borders",
@@ -36,6 +37,7 @@ COLLECTIVES = [
     "group",
     "group_broadcast",
     "kinds",
+    "lists",
     "narrow",
     "neighbors",
     "posted",
@@ -49,8 +51,8 @@ COLLECTIVES = [
 ]
 IN_FOUR = [
     *("all_gather", "all_gather_v", "all_reduce", "all_to_all", "all_to_all_v", "all_to_all_v_c", "batch"),
-    *("borders", "broadcasts", "corners", "functions", "gather", "group_broadcast", "kinds", "neighbors"),
-    *("reduce", "reduce_scatter", "reduce_scatter_v", "ring", "scatter", "written"),
+    *("borders", "broadcasts", "corners", "functions", "gather", "group_broadcast", "kinds", "lists"),
+    *("neighbors", "reduce", "reduce_scatter", "reduce_scatter_v", "ring", "scatter", "written"),
 ]
 
 

@@ -13,7 +13,7 @@ Rules:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 
@@ -80,34 +80,39 @@ def merge(
 ) -> tuple[Value, Effects]:
     """Merge two sides; returns the value and the memory afterwards. `effects` is the memory before."""
     for side in (then, other):
-        side.value, side.effects = seen_from_outside(tracer.b, side.nodes, side.value, side.effects)
-    then.value, other.value = _aligned(tracer, then.value, other.value, len(tracer.open_loops) - 1)
-    value, after = _join(tracer.b, condition, then, other, effects)
+        with tracer.b.scope() as more:  # of views of what a side has changed
+            side.value, side.effects = seen_from_outside(tracer.b, side.nodes, side.value, side.effects)
+        side.nodes = [*side.nodes, *more]
+    own = {output for side in (then, other) for node in side.nodes for output in node.outputs}
+    then.value, other.value = _aligned(tracer, then.value, other.value, own, len(tracer.open_loops) - 1)
+    value, after = _join(tracer.b, condition, then, other, effects, own)
     return (replace(value, effects=after) if isinstance(value, TailCall) else value), after
 
 
-def _aligned(tracer: Evaluator, x: Value, y: Value, depth: int) -> tuple[Value, Value]:
+def _aligned(
+    tracer: Evaluator, x: Value, y: Value, own: Collection[ir.Value], depth: int
+) -> tuple[Value, Value]:
     """If one value ends an iteration of a loop, turn the other into a value that leaves that loop.
 
-    `depth` counts the open loops from the outermost; a value that leaves one may end
-    an iteration of the next.
+    `own` are the tensors that the sides compute; `depth` counts the open loops from the outermost; a value
+    that leaves one may end an iteration of the next.
     """
     if depth < 0:
         return x, y
     head, arguments = tracer.open_loops[depth]
     ends = [isinstance(v, TailCall) and v.function is head for v in (x, y)]
     if not any(ends):
-        return _aligned(tracer, x, y, depth - 1)
+        return _aligned(tracer, x, y, own, depth - 1)
     first, second = (
         v if end else TailCall(head, arguments, Effects(), stop=True, result=v)
         for v, end in zip((x, y), ends, strict=True)
     )
     if first.result is NOTHING:
-        results = placeholder(tracer.b, second.result), second.result
+        results = placeholder(tracer.b, second.result, own), second.result
     elif second.result is NOTHING:
-        results = first.result, placeholder(tracer.b, first.result)
+        results = first.result, placeholder(tracer.b, first.result, own)
     else:
-        results = _aligned(tracer, first.result, second.result, depth - 1)
+        results = _aligned(tracer, first.result, second.result, own, depth - 1)
     return replace(first, result=results[0]), replace(second, result=results[1])
 
 
@@ -129,33 +134,63 @@ def seen_from_outside(
     return rebuild(value, iter(with_memory(leaves, outside))), outside
 
 
-def placeholder(b: Builder, value: Value) -> Value:
-    """Return a value of the same structure and types, to be ignored."""
-    leaves = [_zero(b, leaf) if isinstance(leaf, ir.Value) else leaf for leaf in flatten(value)]
+def placeholder(b: Builder, value: Value, own: Collection[ir.Value]) -> Value:
+    """Return a value of the same structure and types, to be ignored, without the tensors `own`."""
+    leaves = [zero(b, v) if isinstance(v, ir.Value) and v in own else v for v in flatten(value)]
     return rebuild(value, iter(leaves))
 
 
-def _zero(b: Builder, x: ir.Value) -> ir.Value:
+def zero(b: Builder, x: ir.Value) -> ir.Value:
+    """Return a small tensor of the same type and rank."""
     return b.constant(np.zeros([1] * b.rank(x), b.dtype(x).numpy()))
 
 
-def _join(b: Builder, condition: ir.Value, then: Side, other: Side, before: Effects) -> tuple[Value, Effects]:
+def _join(
+    b: Builder, condition: ir.Value, then: Side, other: Side, before: Effects, own: Collection[ir.Value]
+) -> tuple[Value, Effects]:
     if not _same_structure(then.value, other.value):
         raise Unsupported("gives tuples of different structure in the two branches of a condition")
     leaves = list(zip(flatten(then.value), flatten(other.value), strict=True))
     targets = [t for t in {**then.effects.memory, **other.effects.memory} if _changed(t, then, other, before)]
     pairs = [(i, x, y) for i, (x, y) in enumerate(leaves) if differs(x, y)]
-    first = [x for _, x, _ in pairs] + [then.effects.read(t) for t in targets]
-    second = [y for _, _, y in pairs] + [other.effects.read(t) for t in targets]
+    first = [then.effects.read(x) for x in (*(x for _, x, _ in pairs), *targets)]
+    second = [other.effects.read(y) for y in (*(y for _, _, y in pairs), *targets)]
     results = _emit_if(b, condition, then.nodes, first, other.nodes, second)
     joined: list[Value] = [x for x, _ in leaves]
-    for (i, _, _), result in zip(pairs, results, strict=False):
+    for (i, x, y), result, *held in zip(pairs, results, first, second, strict=False):
         joined[i] = result
+        outside = {
+            v: h for v, h in zip((x, y), held, strict=True) if isinstance(v, ir.Value) and v not in own
+        }
+        if outside:
+            _keep_choice(b, condition, result, (x, y), outside)
     effects = then.effects.join(other.effects)
     b.memory.effects = effects
     for target, result in zip(targets, results[len(pairs) :], strict=True):
         b.memory.assign(target, result)
     return rebuild(then.value, iter(with_memory(joined, b.memory.effects))), b.memory.effects
+
+
+def _keep_choice(
+    b: Builder,
+    condition: ir.Value,
+    result: ir.Value,
+    sides: tuple[Value, Value],
+    held: Mapping[ir.Value, ir.Value],
+) -> None:
+    """Let the result of an `If` follow what is assigned to tensors of `held` that it may be."""
+
+    def chosen(x: ir.Value, y: ir.Value) -> ir.Value:
+        return _emit_if(b, condition, [], [x], [], [y])[0]
+
+    def again(*now: ir.Value) -> ir.Value:
+        current = dict(zip(held, now, strict=True))
+        return chosen(*(current.get(side, result) for side in sides))
+
+    def write(base: ir.Value) -> Callable[[ir.Value, ir.Value], ir.Value]:
+        return lambda old, new: chosen(new, old) if base is sides[0] else chosen(old, new)
+
+    b.memory.choice(result, held, again, [write(base) for base in held])
 
 
 def with_memory(leaves: Sequence[Value], effects: Effects) -> list[Value]:

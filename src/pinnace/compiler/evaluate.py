@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import cached_property
 
 import onnx_ir as ir
 
@@ -25,13 +26,23 @@ _SMALL = 256
 
 
 class Frame:
-    """The values of names in one call of a function; `outer` is the frame of the definition."""
+    """The values of names in one call of a function.
 
-    def __init__(self, function: Function, outer: Frame | None) -> None:
+    `outer` is the frame of the definition, and `entry` the memory before the call. `late` are the nodes, by
+    id, that read weights after the monads of these names.
+    """
+
+    def __init__(self, function: Function, outer: Frame | None, entry: Effects) -> None:
         self.function = function
         self.outer = outer
+        self.entry = entry
+        self.late: Mapping[int, tuple[str, ...]] = {}
         self.values: dict[str, Value] = {}
         self.effects: dict[str, Effects] = {}
+
+
+def _is_weight(value: Value) -> bool:
+    return isinstance(value, ir.Value) and value.const_value is not None
 
 
 class Evaluator(ABC):
@@ -56,10 +67,10 @@ class Evaluator(ABC):
     ) -> tuple[Value, Effects]:
         """Lower a primitive; returns its result and the memory afterwards. `before` is the memory before."""
 
-    def enter(self, callee: Closure, arguments: Sequence[Value]) -> Frame:
-        """Return a frame of a function with its inputs bound."""
+    def enter(self, callee: Closure, arguments: Sequence[Value], effects: Effects) -> Frame:
+        """Return a frame of a function with its inputs bound; `effects` is the memory before the call."""
         function = callee.function
-        frame = Frame(function, callee.frame)
+        frame = Frame(function, callee.frame, effects)
         if len(arguments) != len(function.inputs):
             raise Unsupported(
                 f"gives {len(arguments)} arguments to function {function.name!r}, "
@@ -69,9 +80,26 @@ class Evaluator(ABC):
             frame.values[declared.name] = value
         return frame
 
+    def nodes(self, frame: Frame) -> list[Node]:
+        """Return the nodes of a frame in the order of their evaluation."""
+        values = frame.values.items()
+        monads = frozenset(name for name, value in values if isinstance(value, Effects))
+        weights: set[str] = set()
+        if self.writes:
+            weights.update(frame.function.parameters, (name for name, value in values if _is_weight(value)))
+        order = self.schedule.order(frame.function, frozenset(weights), monads)
+        frame.late = order.late
+        return order.nodes
+
+    @cached_property
+    def writes(self) -> bool:
+        """True if a primitive of the program changes a tensor in place."""
+        names = {n.primitive for f in self.program.functions.values() for n in f.nodes if n.primitive}
+        return any(row.family == "state" for name in names if (row := find(self.program.dialect, name)))
+
     def leave(self, frame: Frame) -> tuple[Value, Effects]:
         """Evaluate a frame; returns its outputs, several as a tuple, and the memory afterwards."""
-        for node in self.schedule.nodes(frame.function):
+        for node in self.nodes(frame):
             self.evaluate(frame, node)
         outputs: list[Value] = []
         effects = Effects()
@@ -104,6 +132,11 @@ class Evaluator(ABC):
             value, effects = self.look_up(frame, name)
             inputs.append(value)
             before = before.join(effects)
+        if id(node) in frame.late:
+            before = before.join(frame.entry)
+            for name in frame.late[id(node)]:
+                before = before.join(self.look_up(frame, name)[1])
+            inputs = [before.read(value) if _is_weight(value) else value for value in inputs]
         try:
             value, after = self._apply(node, inputs, before)
             self._work.count_leaves(value)

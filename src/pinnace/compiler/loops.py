@@ -23,9 +23,9 @@ from pinnace.compiler.branches import (
     differs,
     merge,
     own_copy,
-    placeholder,
     seen_from_outside,
     with_memory,
+    zero,
 )
 from pinnace.compiler.evaluate import Evaluator, Frame
 from pinnace.ops.values import (
@@ -70,9 +70,9 @@ def lower_loop(
 
 
 def _head(tracer: Evaluator, callee: Closure, arguments: Sequence[Value], effects: Effects) -> _Head:
-    frame = tracer.enter(callee, arguments)
+    frame = tracer.enter(callee, arguments, effects)
     tail = _tail(frame)
-    for node in tracer.schedule.nodes(callee.function):
+    for node in tracer.nodes(frame):
         if node is tail:
             break
         tracer.evaluate(frame, node)
@@ -114,12 +114,15 @@ class _Loop:
         self.carried: dict[int, ir.Shape | None] = {}  # index of a leaf -> its shape in all iterations
         self.targets: dict[ir.Value, ir.Shape | None] = {}  # assigned tensors
         self.result: Value = NOTHING  # the loop's result if an iteration leaves it
+        self.computed: list[bool] = []  # for each of its leaves, whether iterations compute it
 
     def is_settled(self) -> bool:
         """Trace an iteration. Returns True if only carried values changed, and carried shapes did not."""
         with self.b.scope() as nodes:
             variables, new, _ = self._iteration(nodes)
+        own = {*variables, *(output for node in nodes for output in node.outputs)}
         self.result = new.result
+        self.computed = [isinstance(leaf, ir.Value) and leaf in own for leaf in flatten(new.result)]
         before = len(self.carried), len(self.targets)
         leaves = list(flatten(new.arguments))
         if len(leaves) != len(self.leaves):
@@ -159,7 +162,7 @@ class _Loop:
         b = self.b
         # If iterations may leave the loop, it carries a flag and their result.
         leaving = self.result is not NOTHING
-        extra = [b.tensor(v) for v in flatten((False, placeholder(b, self.result)))] if leaving else []
+        extra = [b.tensor(False), *(zero(b, v) for v in self._computed(self.result))] if leaving else []
         finals = self._loop(extra)
         own = finals[: len(finals) - len(extra)]
         effects = self._memory(own)
@@ -173,7 +176,9 @@ class _Loop:
             b.nodes.extend(after)
             return value, effects_after
         stopped, *results = finals[len(own) :]
-        left = Side([], rebuild(self.result, iter(results)), effects)
+        found = iter(results)
+        leaves = [next(found) if c else v for v, c in zip(flatten(self.result), self.computed, strict=True)]
+        left = Side([], rebuild(self.result, iter(with_memory(leaves, effects))), effects)
         return merge(self.tracer, stopped, left, Side(after, value, effects_after), effects)
 
     def _loop(self, extra: Sequence[ir.Value]) -> tuple[ir.Value, ...]:
@@ -186,7 +191,7 @@ class _Loop:
             variables += [self._variable(v, ir.Shape([None] * b.rank(v))) for v in extra]
             results = self._carried(list(flatten(new.arguments)), new.effects)
             if extra:
-                results += [b.tensor(v) for v in flatten((new.stop, new.result))]
+                results += [b.tensor(new.stop), *self._computed(new.result)]
                 condition = b.op("And", b.op("Not", b.tensor(new.stop)), b.scalar(b.tensor(condition)))
             outputs = [own_copy(b, b.scalar(b.tensor(condition)))]
             outputs += [own_copy(b, b.cast(r, b.dtype(v))) for r, v in zip(results, variables, strict=True)]
@@ -201,6 +206,10 @@ class _Loop:
         for final, variable in zip(finals, variables, strict=True):
             final.type, final.shape = variable.type, variable.shape
         return finals
+
+    def _computed(self, result: Value) -> list[ir.Value]:
+        """Return the leaves of a result that iterations compute; the others are the same in all."""
+        return [leaf for leaf, own in zip(flatten(result), self.computed, strict=True) if own]
 
     def _carried(self, leaves: Sequence[Value], effects: Effects) -> list[ir.Value]:
         """Return the carried values among leaves and memory."""

@@ -19,7 +19,7 @@ from pinnace.ops.builder import Builder
 from pinnace.ops.families import find
 from pinnace.ops.inference import OPSET, infer
 from pinnace.ops.nodes import DOMAIN
-from pinnace.ops.values import AlwaysRaises, Closure, Effects, Unsupported, Value, flatten
+from pinnace.ops.values import AlwaysRaises, Closure, Effects, Unsupported, Value, flatten, rebuild
 from pinnace.program import Program
 from pinnace.shapes import Shape
 
@@ -87,7 +87,11 @@ def _check_inputs(source: str, inputs: Iterable[ir.Value]) -> None:
 def _run_main(tracer: Tracer, inputs: list[Value]) -> tuple[Value, Effects]:
     main = tracer.program.main
     numbers = [tracer.dequantised(main, i.name, x) for i, x in zip(main.inputs, inputs, strict=True)]
-    value, effects = tracer.leave(tracer.enter(Closure(main, None), numbers))
+    value, effects = tracer.leave(tracer.enter(Closure(main, None), numbers, Effects()))
+    # MindSpore returns the memory of a tensor, which holds what was assigned to it last.
+    memory = tracer.b.memory
+    memory.effects = effects
+    value = rebuild(value, (memory.read(v) if isinstance(v, ir.Value) else v for v in flatten(value)))
     if main.quantised.keys().isdisjoint(main.outputs):
         return value, effects
     values = value if isinstance(value, tuple) else (value,)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
-from functools import cached_property, partial
+from functools import partial
 
 import onnx_ir as ir
 
@@ -19,7 +19,6 @@ from pinnace.compiler.evaluate import Evaluator
 from pinnace.compiler.loops import lower_loop
 from pinnace.compiler.work import Work
 from pinnace.ops.builder import Builder
-from pinnace.ops.families import find
 from pinnace.ops.inference import infer
 from pinnace.ops.table import Primitive
 from pinnace.ops.values import (
@@ -62,7 +61,7 @@ class Tracer(Evaluator):
             raise Unsupported(f"is nested in more than {bounds.CALLS} calls")
         self._calls += 1
         try:
-            return self.leave(self.enter(callee, values))
+            return self.leave(self.enter(callee, values, effects))
         finally:
             self._calls -= 1
 
@@ -93,18 +92,24 @@ class Tracer(Evaluator):
         return by_rank(self, forms[free].condition, tuple(inputs), lower, before)
 
     def _lowered(self, row: Primitive, node: Node, inputs: Sequence[Value]) -> Value:
+        if row.family != "structure" and any(isinstance(x, Effects) for x in inputs):
+            inputs = self._held(inputs)
         value = self.declared.cast(row.lower(self.b, inputs, node.attributes))
-        if not self._writes or row.family in _SHARING:
+        if not self.writes or row.family in _SHARING:
             return value
         # A later write to an input must not change the result.
         given = {id(x) for x in flatten(tuple(inputs)) if isinstance(x, ir.Value)}
         return rebuild(value, (self.b.op("Identity", v) if id(v) in given else v for v in flatten(value)))
 
-    @cached_property
-    def _writes(self) -> bool:
-        """True if a primitive of the program changes a tensor in place."""
-        names = {n.primitive for f in self.program.functions.values() for n in f.nodes if n.primitive}
-        return any(row.family == "state" for name in names if (row := find(self.program.dialect, name)))
+    def _held(self, inputs: Sequence[Value]) -> list[Value]:
+        """Return the inputs of a node with effects as the memory holds them then.
+
+        The first stays, because it may be what is written to.
+        """
+        read = self.b.memory.read
+        first, *rest = inputs
+        leaves = (read(v) if isinstance(v, ir.Value) else v for v in flatten(tuple(rest)))
+        return [first, *rebuild(tuple(rest), leaves)]
 
     def _has_form(self, leaf: Value) -> bool:
         """Return True if the possible ranks of a result are known."""

@@ -185,7 +185,8 @@ class DistributedExecutable:
         self._pool: ThreadPoolExecutor | None = None
         if any(isinstance(s, Collective) and not _ends(plan.steps, i) for i, s in enumerate(plan.steps)):
             self._pool = ThreadPoolExecutor(1, "pinnace-collectives")
-        engine = next((dict(e.info) for e in segments.values()), {})
+        none = {"engine": "none", "precision": "float32"}  # of a part with nothing between its collectives
+        engine = next((dict(e.info) for e in segments.values()), none)
         self.info = {
             **engine,
             **interface.info,

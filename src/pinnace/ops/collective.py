@@ -145,6 +145,16 @@ def dist_comm_all_gather(b: Builder, out: Tensor, x: Tensor, *, rank_size: int, 
     return written(b, out, group.gathered(b, x, rank_size))
 
 
+@primitive("DistCommAllGather", unused="async_op")
+def dist_comm_all_gather_list(
+    b: Builder, tensor_list: Tensors, x: Tensor, *, rank_size: int, group: Group
+) -> Value:
+    """`AllGather` between segments, and each tensor of the list stands for one rank's from here on."""
+    whole = group.gathered(b, b.op("Unsqueeze", x, [0]), rank_size)
+    parts = [b.op("Squeeze", row, [0]) for row in rows_of(b, whole, [1] * rank_size)]
+    return tuple(written(b, out, part) for out, part in zip(tensor_list, parts, strict=True))
+
+
 @primitive("CollectiveGather", unused="dest_rank")
 def collective_gather(b: Builder, x: Tensor, *, rank_size: int, group: Member) -> Value:
     """`AllGather` between segments; a zero in ranks for which MindSpore declares another shape."""
@@ -182,6 +192,15 @@ def dist_comm_reduce_scatter(
 ) -> Value:
     """`ReduceScatter` between segments, and the first tensor stands for the result from here on."""
     return written(b, out, group.scattered(b, x, op, rank_size))
+
+
+@primitive("DistCommReduceScatter", unused="async_op")
+def dist_comm_reduce_scatter_list(
+    b: Builder, out: Tensor, input_list: Tensors, *, rank_size: int, op: str, group: Group
+) -> Value:
+    """`ReduceScatter` between segments of a list, and the first tensor stands for the result from here on."""
+    whole = joined(b, [b.op("Unsqueeze", x, [0]) for x in input_list])
+    return written(b, out, b.op("Squeeze", group.scattered(b, whole, op, rank_size), [0]))
 
 
 @primitive("ReduceScatterV", unused="rank_size")

@@ -41,6 +41,15 @@ def all_to_all_v(
     return _uneven(b, group, x, sends, receives)
 
 
+@primitive("DistCommAllToAllVSingle", unused="rank_size split_sizes_empty async_op")
+def dist_comm_all_to_all_single(
+    b: Builder, out: Tensor, x: Tensor, *, send_numel_list: Ints, recv_numel_list: Ints, group: Group
+) -> Value:
+    """`Exchange` between segments of Slices, and the first tensor stands for the result from here on."""
+    y = _uneven(b, group, b.reshape(x, [-1]), send_numel_list, recv_numel_list)
+    return written(b, out, b.reshape(y, b.static_shape(out)))
+
+
 @primitive("AlltoAllVC")
 def all_to_all_v_c(
     b: Builder,

@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import operator
+from collections.abc import Callable, Mapping, Sequence
 
 import onnx_ir as ir
 
 from pinnace.ops.values import Effects
 from pinnace.records import dataclass
 
+_Write = Callable[[ir.Value, ir.Value], ir.Value]
+
 
 @dataclass(frozen=True)
 class _View:
-    """A tensor that shares the memory of another, which held `held` when the view was made."""
+    """A tensor that shares the memory of others, which held `held` when the view was made."""
 
-    base: ir.Value
-    held: ir.Value
-    again: Callable[[ir.Value], ir.Value]
-    write: Callable[[ir.Value, ir.Value], ir.Value]
+    bases: tuple[ir.Value, ...]
+    held: tuple[ir.Value, ...]
+    again: Callable[..., ir.Value]
+    writes: tuple[_Write, ...]
 
 
 class Assignments:
@@ -39,7 +42,8 @@ class Assignments:
         if view is None:
             self.effects = self.effects.wrote(root, self._assignments, value)
         else:
-            self.assign(view.base, view.write(self.read(view.base), value))
+            for base, write in zip(view.bases, view.writes, strict=True):
+                self.assign(base, write(self.read(base), value))
         self._roots[value] = root
         return value
 
@@ -52,8 +56,8 @@ class Assignments:
         root = self.root(target)
         view = self._views.get(root)
         if view is not None:
-            held = self.read(view.base)
-            return root if held is view.held else view.again(held)
+            held = tuple(map(self.read, view.bases))
+            return root if all(map(operator.is_, held, view.held)) else view.again(*held)
         return self.effects.read(root) if root in self.effects.memory else target
 
     def view(
@@ -61,7 +65,7 @@ class Assignments:
         result: ir.Value,
         base: ir.Value,
         again: Callable[[ir.Value], ir.Value],
-        write: Callable[[ir.Value, ir.Value], ir.Value],
+        write: _Write,
     ) -> None:
         """Let `result` share the memory of `base`: `again` makes it of what `base` holds at another time.
 
@@ -70,7 +74,17 @@ class Assignments:
         """
         root = self._roots.get(base, base)
         if root.const_value is None and self._roots.get(result, result) is not root:
-            self._views[result] = _View(base, self.read(base), again, write)
+            self._views[result] = _View((base,), (self.read(base),), again, (write,))
+
+    def choice(
+        self,
+        result: ir.Value,
+        held: Mapping[ir.Value, ir.Value],
+        again: Callable[..., ir.Value],
+        writes: Sequence[_Write],
+    ) -> None:
+        """Let `result` be one of several tensors, chosen in the run: as `view`, but a weight may be one."""
+        self._views[result] = _View(tuple(held), tuple(held.values()), again, tuple(writes))
 
     def changed(self, x: ir.Value) -> ir.Value:
         """The value of a computed tensor here; a weight is read by `Load` alone, at a time of its own."""

@@ -12,6 +12,8 @@ from pinnace.ops.values import AlwaysRaises, Branches, Closure, Unsupported, Val
 
 TUPLE, ITEM, ORDERED = "MakeTuple", "TupleGetItem", "Depend"
 """The primitives through which results of a model get their names."""
+UPDATED = "UpdateState"
+"""The primitive of which a monad comes."""
 
 
 @primitive(TUPLE, "make_list", "MakeList", "make_tuple")
@@ -30,7 +32,7 @@ def tuple_get_item(b: Builder, items: Value, index: Value) -> Value:
     return b.op("Gather", stacked, b.cast(b.tensor(index), b.dtype(b.tensor(index))), axis=0)
 
 
-@primitive("UpdateState", unused="after")
+@primitive(UPDATED, unused="after")
 def update_state(b: Builder, *after: Value) -> Value:
     """Nothing: the order of effects is the order of nodes."""
     return b.memory.effects
