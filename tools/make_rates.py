@@ -40,15 +40,16 @@ on an EPYC (docs/engines.md) are explained best. `python -m benchmarks predictio
 what to multiply them: its factors of onnxruntime over those of bench/factors.json."""
 
 CONVOLUTIONS = """
-| 32 | 2.58 / 2.57 | 1.64 / 1.64 | 1.25 / 1.49 | 1.09 / 1.39 | 1.02 / 1.38 | 1.00 / 1.39 |
-| 48 | 1.69 / 1.72 | 1.08 / 1.12 | 0.79 / 1.03 | 0.75 / 1.01 | 0.71 / 0.97 | 0.72 / 1.01 |
-| 64 | 1.65 / 1.68 | 0.99 / 1.02 | 0.74 / 0.94 | 0.71 / 0.93 | 0.69 / 0.94 | 0.66 / 0.99 |
-| 128 | 1.89 / 1.30 | 0.95 / 0.85 | 0.68 / 0.78 | 0.58 / 0.75 | 0.57 / 0.84 | 0.59 / 0.87 |
-| 256 | 1.91 / 1.26 | 0.92 / 0.82 | 0.72 / 0.80 | 0.58 / 0.73 |
-| 512 | 2.62 / 1.50 | 1.04 / 0.85 |
+| 16 | 3.89 / 3.95 | 2.06 / 2.34 | 2.14 / 3.14 | 1.80 / 2.38 | 1.86 / 2.55 | 1.60 / 1.99 | 1.57 / 2.16 |
+| 32 | 2.88 / 4.22 | 2.10 / 1.96 | 1.47 / 1.32 | 0.97 / 1.31 | 1.15 / 1.39 | 1.05 / 1.44 | 1.22 / 1.73 |
+| 48 | 1.64 / 1.85 | 1.44 / 1.29 | 0.75 / 0.98 | 0.74 / 1.01 | 0.87 / 1.22 | 0.77 / 1.27 | 0.93 / 1.40 |
+| 64 | 1.36 / 1.26 | 1.28 / 1.40 | 0.95 / 1.13 | 0.82 / 1.26 | 0.81 / 1.00 | 0.73 / 1.23 | 0.90 / 1.31 |
+| 128 | 2.14 / 1.49 | 1.18 / 1.02 | 0.70 / 0.90 | 0.61 / 0.91 | 0.61 / 0.98 | 0.66 / 0.98 |
+| 256 | 1.78 / 1.25 | 0.87 / 0.77 | 0.75 / 0.83 | 0.55 / 0.76 |
+| 512 | 2.60 / 1.82 | 1.02 / 0.89 |
 """
-"""Results of `python -m benchmarks convolutions` on an EPYC: for channels, and images of 7, 14, 20, 28, 40 and 56
-pixels, times with tiles of 4 and of 2 over those without."""
+"""Results of `python -m benchmarks convolutions` on an EPYC: for channels, and images of 7, 14, 20, 28, 40, 56 and
+80 pixels, times with tiles of 4 and of 2 over those without."""
 
 
 def _of_tiles(side: int) -> list:
@@ -56,7 +57,7 @@ def _of_tiles(side: int) -> list:
     found = []
     for line in CONVOLUTIONS.split("\n")[1:-1]:
         channels, *cells = line.strip("| ").split(" | ")
-        for size, cell in zip((7, 14, 20, 28, 40, 56), cells, strict=False):
+        for size, cell in zip((7, 14, 20, 28, 40, 56, 80), cells, strict=False):
             ratios = dict(zip((4, 2), map(float, cell.split(" / ")), strict=True))
             found.append([[int(channels), (-(-size // side)) ** 2], ratios[side]])
     return found
@@ -65,16 +66,17 @@ def _of_tiles(side: int) -> list:
 ON_EPYC = {
     "winograd:4": _of_tiles(4),
     "winograd:2": _of_tiles(2),
-    "sum_of_rows": [[[4, 256], 1.0], [[4, 1024], 0.25], [[196, 512], 0.16]],
-    "attention": [[[64], 0.95], [[256], 0.95], [[1500], 0.6]],
-    "activation_of_integers": [[[], 0.5]], "apart_from_layer_norm": [[[], 0.2]], "average_pool": [[[], 0.15]],
-    "batch_norm_of_merged": [[[], 0.9]], "bias_of_integers": [[[], 0.19]], "faster_mish": [[[], 0.07]],
-    "faster_softplus": [[[], 0.25]], "gelu": [[[], 0.8]], "group_norm": [[[], 0.5]], "layer_norm": [[[], 0.8]],
-    "product_of_three": [[[], 0.3]], "root_mean_square": [[[], 0.5]], "scale_of_channels": [[[], 0.9]],
-    "scaled_layer_norm": [[[], 0.8]], "transposed_parts": [[[], 0.95]],
+    "sum_of_rows": [[[4, 1024], 0.51], [[49, 64], 0.83], [[196, 512], 0.26], [[3136, 96], 0.32]],
+    "attention": [[[64], 0.93], [[256], 0.93], [[1024], 0.93]],
+    "activation_of_integers": [[[], 0.63]], "apart_from_layer_norm": [[[], 0.46]], "average_pool": [[[], 0.57]],
+    "batch_norm_of_merged": [[[], 0.73]], "bias_of_integers": [[[], 0.46]], "faster_mish": [[[], 0.16]],
+    "faster_softplus": [[[], 0.4]], "gelu": [[[], 0.62]], "group_norm": [[[], 0.48]], "layer_norm": [[[], 0.45]],
+    "product_of_three": [[[], 0.08]], "root_mean_square": [[[512], 0.72], [[8192], 0.91], [[98304], 0.92]],
+    "scale_of_channels": [[[], 0.76]], "scaled_layer_norm": [[[], 0.39]], "transposed_parts": [[[], 0.87]],
 }  # fmt: skip
-"""Times with the rules over those without, measured on an EPYC with AVX2 (docs/performance.md); those of fusions are
-estimates from what whole networks gained."""
+"""Times with the rules over those without, measured on an EPYC with AVX2 and onnxruntime 1.32: Winograd's algorithm
+by the benchmark above, whose rounds are many, the rest medians of three `--rules measured`, which differ by up to
+two times for single convolutions on a machine with other guests."""
 
 PRODUCTS = ("attention", "conv", "grouped", "pointwise", "product", "vector", "volume")
 
