@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import programs as p
 import pytest
 
+from pinnace import Context, Model, ModelType
 from pinnace.compiler.lower import lower
 from pinnace.errors import UnsupportedModelError
 
@@ -208,3 +211,10 @@ def test_recursion_that_is_no_loop_is_refused():
     end = p.function("end", {"v": p.VECTOR}, "v")
     with pytest.raises(UnsupportedModelError, match="calls itself"):
         lower(p.program(main, f, again, end))
+
+
+def test_a_loop_that_exchanges_parameters_is_refused():
+    """MindSpore 2.10 wrote `while n > 0: ops.assign_add(a, x); a, b = b, a` over two Parameters."""
+    path = Path(__file__).parents[1] / "data" / "refused" / "exchanged_parameters.mindir"
+    with pytest.raises(UnsupportedModelError, match="exchanges Parameters that it assigns"):
+        Model().build_from_file(str(path), ModelType.MINDIR, Context())

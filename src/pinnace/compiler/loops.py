@@ -136,6 +136,10 @@ class _Loop:
         for target in new.effects.memory:
             if target not in self.targets and new.effects.read(target) is not self.effects.read(target):
                 self.targets[target] = self.effects.read(target).shape
+        assigned = [target for target in self.targets if target.const_value is not None]
+        pairs = zip(self.leaves, leaves, strict=True)
+        if any(value is not old and any(value is a for a in assigned) for old, value in pairs):
+            raise Unsupported("exchanges Parameters that it assigns between its variables")
         if (len(self.carried), len(self.targets)) != before:
             return False
         return self._widen(leaves, new.effects)
