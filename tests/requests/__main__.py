@@ -1,4 +1,4 @@
-"""`python -m tests.requests`: send fuzzed requests, and print what came of them; status 1 where one is in trouble."""
+"""`python -m tests.requests`: send fuzzed requests, print what came of them; 1 where some is in trouble."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def main() -> int:
     parser.add_argument("--one", type=int, help="only this case, in this process")
     arguments = parser.parse_args()
     if arguments.one is not None:
-        print(_one(arguments, arguments.one, lambda name, request: print(name, described(request), flush=True)))
+        print(_one(arguments, arguments.one, lambda *sent: print(sent[0], described(sent[1]), flush=True)))
         return 0
     prepare()
     return _run(arguments)

@@ -14,6 +14,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import IO
 
+import numpy as np
 from tests.requests.mutate import Feed
 from tests.requests.trial import Progress, Tally
 
@@ -70,6 +71,7 @@ def _child(numbers: range, trial: Trial, out: IO[str], log: IO[str], at: mmap.mm
     size = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
     resource.setrlimit(resource.RLIMIT_AS, (size + _MEMORY, resource.RLIM_INFINITY))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    np.seterr(all="ignore")
     for number in numbers:
         signal.setitimer(signal.ITIMER_PROF, SECONDS)  # its default action ends the process
         try:

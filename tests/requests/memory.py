@@ -21,7 +21,7 @@ def mark(number: int) -> None:
 
 
 class Fences:
-    """Memory for the arrays of a request, one place for each, between pages that end a process that reads them."""
+    """A place in memory for each array of a request, between pages that end a process that reads them."""
 
     def __init__(self) -> None:
         self._rooms: dict[int, mmap.mmap] = {}

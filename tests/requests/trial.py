@@ -120,10 +120,9 @@ def difference(first: list[np.ndarray], second: list[np.ndarray]) -> str:
     for place, (a, b) in enumerate(zip(first, second, strict=True)):
         if a.shape != b.shape or a.dtype != b.dtype:
             return f"output {place}: {a.dtype}{list(a.shape)} and then {b.dtype}{list(b.shape)}"
+        different = np.asarray(a != b)
         if a.dtype.kind in "fcV":
-            different = ~((a == b) | ((a != a) & (b != b)))
-        else:
-            different = np.asarray(a != b)
+            different &= (a == a) | (b == b)  # no NaN in both
         if different.any():
             at = tuple(np.argwhere(different)[0])
             return f"output {place}: {int(different.sum())} of {a.size}, {a[at]} and then {b[at]} at {at}"
