@@ -8,6 +8,7 @@ outputs = model.predict([mslite.Tensor(image)])
 """
 
 import importlib
+import os
 from typing import TYPE_CHECKING
 
 from pinnace.building.garbage import forget_imported, rare_garbage_collection
@@ -53,6 +54,11 @@ def _place(kind: str, number: int) -> memory.DeviceMemory:
 memory.opened_by(_place)
 
 __version__ = "0.1.0"
+
+if os.environ.get("PINNACE_LOG"):
+    from pinnace.options import log_format
+
+    log_format.start()
 
 if TYPE_CHECKING:
     from pinnace.api.converter import Converter, FmkType

@@ -1,28 +1,54 @@
-"""Loggers whose messages nobody sees by default, so that most processes need not import `logging` (3 ms)."""
+"""Loggers of events, whose messages nobody sees by default, so that most processes need not import `logging`
+(3 ms).
+"""
 
 from __future__ import annotations
 
 import sys
-from typing import Any
+
+DEBUG, INFO, WARNING, ERROR = 10, 20, 30, 40
+"""Levels, as in `logging`."""
 
 
 class Log:
-    """The logger of a name, once somebody has imported `logging`: handlers and levels come from there."""
+    """The logger of a name, once somebody has imported `logging`: handlers and levels come from there.
+
+    An event has a name, a message for people, and fields. All but the message are attributes of the
+    `LogRecord`.
+    """
 
     def __init__(self, name: str) -> None:
         self._name = name
 
-    def __getattr__(self, method: str) -> Any:
-        """Return a method of the logger, before that a function that does nothing."""
+    def seen(self, level: int) -> bool:
+        """Return True if somebody wants events of this level."""
         if "logging" not in sys.modules:
-            return _unseen
+            return False
         import logging
 
         logger = logging.getLogger(self._name)
         if not logger.handlers:
             logger.addHandler(logging.NullHandler())  # otherwise Python prints warnings
-        return getattr(logger, method)
+        return logger.isEnabledFor(level)
 
+    def event(self, level: int, event: str, message: str, /, **fields: object) -> None:
+        """Log an event."""
+        self._log(level, event, message, fields)
 
-def _unseen(*_: object) -> None:
-    pass
+    def exception(self, event: str, message: str, error: BaseException, /, **fields: object) -> None:
+        """Log an error with its traceback."""
+        self._log(ERROR, event, message, fields, error)
+
+    def _log(
+        self,
+        level: int,
+        event: str,
+        message: str,
+        fields: dict[str, object],
+        error: BaseException | None = None,
+    ) -> None:
+        if self.seen(level):
+            import logging
+
+            said = {"event": event, **fields}
+            logging.getLogger(self._name).log(level, message, extra=said, exc_info=error, stacklevel=3)

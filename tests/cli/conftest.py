@@ -2,6 +2,8 @@
 
 import json
 import logging
+import sys
+import warnings
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,6 +12,11 @@ import pytest
 from onnx import TensorProto, helper
 
 from pinnace.cli import main
+
+_OF_THE_LOG = (
+    (sys, "stderr"), (sys, "excepthook"), (warnings, "showwarning"), (logging, "lastResort"),
+)  # fmt: skip
+"""What --log json replaces."""
 
 
 @dataclass
@@ -31,6 +38,9 @@ def pinnace(monkeypatch, capsys, tmp_path_factory):
 
     logger = logging.getLogger("pinnace")
     handlers, level = list(logger.handlers), logger.level
+    monkeypatch.setenv("PINNACE_LOG", "")
+    for place, name in _OF_THE_LOG:
+        monkeypatch.setattr(place, name, getattr(place, name))
 
     def call(*arguments):
         monkeypatch.setattr("sys.argv", ["pinnace", *map(str, arguments)])

@@ -1,7 +1,6 @@
 """The command itself: it starts at once, and says what it can do."""
 
 import fcntl
-import json
 import os
 import pty
 import re
@@ -50,21 +49,6 @@ def test_help_names_every_command(pinnace):
 @pytest.mark.parametrize("command", [(), ("run",), ("cache", "clear")])
 def test_h_is_help(pinnace, command):
     assert pinnace(*command, "-h").out == pinnace(*command, "--help").out
-
-
-@pytest.mark.parametrize("form", ["text", "json"])
-def test_the_log_goes_to_stderr(onnx_file, form):
-    path = onnx_file(["Neg x -> y"], ["x float 2"], ["y float 2"])
-    command = [sys.executable, "-m", "pinnace", "--log", form, "run", str(path)]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
-    (line,) = [line for line in done.stderr.splitlines() if "pinnace.build" in line]
-    if form == "json":
-        record = json.loads(line)
-        assert (record["level"], record["logger"]) == ("INFO", "pinnace.build")
-        line = record["message"]
-    assert f"{path}: engine onnxruntime" in line
-    assert "pinnace.cli" in done.stderr
-    assert "Opening model.onnx" in done.stderr
 
 
 @pytest.mark.parametrize("command", [("--help",), ("cache", "--help")])

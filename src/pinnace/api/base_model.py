@@ -325,7 +325,7 @@ class BaseModel(EngineOwner):
             WorkerGroup(other.build(), other.target.parallel_requests, other.target.cores) for other in others
         ]
         workers = Workers(executable, count, origin.target.cores, limit, batching, posts)
-        devices = ", ".join(map(_device, (origin, *others)))
+        devices = ", ".join(one.target.place for one in (origin, *others))
         inputs = limited(executable.inputs, origin.target.input_shape, origin.target.dynamic_dims)
         exchange = Exchange(origin, others)
         self._run_on(workers, devices, exchange, origin.offer, inputs, origin.facts)
@@ -373,11 +373,6 @@ def _keep(exchange: Exchange, workers: Workers, updating: threading.RLock) -> No
             workers.exchange(*executables)
 
     exchange.keep_later(install)
-
-
-def _device(origin: Origin) -> str:
-    target = origin.target
-    return target.simulates or f"{target.device}:{target.device_id}"
 
 
 def _check_timeout(timeout: object) -> None:

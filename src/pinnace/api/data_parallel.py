@@ -252,7 +252,7 @@ def _targets(context: Context, device_ids: list[int] | None) -> list[Target]:
 
 
 def _job(path: str, target: Target, settings: Settings) -> Job:
-    device = target.simulates or f"{target.device}:{target.device_id}"
+    device = target.place
     told: Message = {
         "model": path,
         "target": asdict(target),

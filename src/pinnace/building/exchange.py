@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NoReturn
 import numpy as np
 
 from pinnace.errors import ArgumentValueError, DataMismatchError, ModelStateError, NotSupportedError
-from pinnace.log import Log
+from pinnace.log import INFO, Log
 from pinnace.records import dataclass
 from pinnace.shapes import Shape
 from pinnace.tensors.tensor import Tensor
@@ -159,7 +159,8 @@ class Exchange:
         weights = self._weights({name: self._value(name, new, adapters) for name in changed}, self._known)
         install(*(refitter.refit(weights) for refitter in self._refitters))
         name = self._origins[0].source.name
-        _log.info("%s: %d weights updated, %d adapters applied", name, len(new), len(adapters))
+        message = f"{name}: {len(new)} weights updated, {len(adapters)} adapters applied"
+        _log.event(INFO, "updated", message, model=name, weights=len(new), adapters=len(adapters))
         self._set, self._adapters = new, adapters
 
     @staticmethod

@@ -21,8 +21,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pinnace.errors import PinnaceError
-from pinnace.log import Log
+from pinnace.log import INFO, Log
 from pinnace.machine.cgroup import usable_memory
+from pinnace.options.log_format import OFF
 from pinnace.records import dataclass
 
 if TYPE_CHECKING:
@@ -114,9 +115,11 @@ class _Line:
                 self._run(job)
                 with self.adopting:
                     job.adopt()
-                _log.info("%s is kept in the compile cache, and runs from there", name)
+                message = f"{name} is kept in the compile cache, and runs from there"
+                _log.event(INFO, "kept", message, model=name)
             except (PinnaceError, OSError, MemoryError) as error:
-                _log.info("%s is not kept in the compile cache: %s", name, error)
+                message = f"{name} is not kept in the compile cache: {error}"
+                _log.event(INFO, "not kept", message, model=name)
             del job
 
     def _run(self, job: Unkept) -> None:
@@ -139,6 +142,7 @@ class _Line:
                     stdin=subprocess.DEVNULL,
                     stdout=subprocess.DEVNULL,
                     stderr=subprocess.PIPE,
+                    env=os.environ | OFF,
                     pass_fds=descriptors,
                     start_new_session=True,  # signals of the terminal are for this process
                 )

@@ -18,7 +18,7 @@ from pinnace.building.ranks import is_whole, joined, warn_of_ranks
 from pinnace.building.recipe import Recipe
 from pinnace.deferred import import_onnx_ir
 from pinnace.errors import EngineError, LackingKernelsError, collected_warnings, warn
-from pinnace.log import Log
+from pinnace.log import INFO, Log
 from pinnace.machine.cores import usable_core_count
 from pinnace.options.settings import Settings
 from pinnace.options.table import AFTER, BEFORE, LATENCY, MEMORY
@@ -252,12 +252,16 @@ class Origin:
             "build": f"{stages}; {seconds * 1e3:.3g} ms in all",
         }
         said = {name: executable.info[name] for name in ("engine", "precision")} | self.facts
-        self.facts["file"] = self.source.name
+        self.facts["file"] = executable.info["file"] = self.source.name
         if self.target.form:
             from pinnace.quantising.form import Form
 
             self.facts["form"] = str(Form.of(self.target.form))
-        _log.info("%s: %s", self.source.name, ", ".join(f"{name} {value}" for name, value in said.items()))
+        name, message = self.source.name, ", ".join(f"{name} {value}" for name, value in said.items())
+        _log.event(
+            INFO, "built", f"{name}: {message}", model=name, device=self.target.place, seconds=seconds,
+            shapes={port.name: port.shape for port in executable.inputs}, **said,
+        )  # fmt: skip
 
     def _build_somewhere(self) -> Executable:
         if self._open:
@@ -376,5 +380,6 @@ def _with_provider(target: Target, tuning: Tuning | None) -> Target:
     best = tuning.best("", target.precision, target.threads, target.parallel_requests)
     if best is None:
         return target
-    _log.info("%s was tuned: the fastest is %s, at %.3f ms", tuning.model, best, best.latency)
+    message = f"{tuning.model} was tuned: the fastest is {best}, at {best.latency:.3f} ms"
+    _log.event(INFO, "tuned", message, model=tuning.model, engine=best.provider, milliseconds=best.latency)
     return replace(target, provider=best.provider)

@@ -12,7 +12,7 @@ from pinnace.building.garbage import forget_imported
 from pinnace.building.stages import Stages
 from pinnace.deferred import import_onnx_ir
 from pinnace.errors import NotSupportedError, warn
-from pinnace.log import Log
+from pinnace.log import INFO, Log
 from pinnace.options.target import Target
 from pinnace.records import dataclass
 from pinnace.shapes import Shape
@@ -150,7 +150,8 @@ class Recipe:
         """Time a stage, and announce it if the model is large."""
         size = self.source.size
         if size >= _LARGE:
-            _log.info("%s, %.1f GB: %s", self.source.name, size / 1e9, stage)
+            message = f"{self.source.name}, {size / 1e9:.1f} GB: {stage}"
+            _log.event(INFO, "stage", message, model=self.source.name, bytes=size, stage=stage)
         with self.stages.timed(stage):
             yield
 

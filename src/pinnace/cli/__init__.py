@@ -10,12 +10,12 @@ import sys
 import warnings
 from io import TextIOWrapper
 from shutil import get_terminal_size
-from typing import Annotated, TextIO
+from typing import Annotated, Literal
 
 import typer
 
 from pinnace import __version__
-from pinnace.cli import cache, logs
+from pinnace.cli import cache
 from pinnace.cli.bench import bench
 from pinnace.cli.compile import compile_models
 from pinnace.cli.convert import convert
@@ -29,6 +29,8 @@ from pinnace.cli.run import run
 from pinnace.cli.shard import shard
 from pinnace.cli.tune import tune
 from pinnace.errors import PinnaceError
+from pinnace.log import ERROR, WARNING
+from pinnace.options import log_format
 
 __all__ = ["app", "main"]
 
@@ -53,6 +55,13 @@ def _print_version(wanted: bool) -> None:
         raise typer.Exit
 
 
+def _log(form: str | None) -> None:
+    """Log from here on, also what is wrong with the rest of the command line."""
+    if form is not None:
+        os.environ[log_format.VARIABLE] = form
+        log_format.start()
+
+
 @app.callback()
 def pinnace(
     command: typer.Context,
@@ -61,13 +70,13 @@ def pinnace(
         typer.Option("--version", callback=_print_version, is_eager=True, help="Show the version and exit."),
     ] = False,
     log: Annotated[
-        logs.LogFormat | None,
-        typer.Option(help="Log builds, failures and restarts to stderr, as text or as lines of JSON."),
+        Literal["text", "json"] | None,
+        typer.Option(
+            callback=_log, help="Log builds, failures and restarts to stderr; as json, all that goes there."
+        ),
     ] = None,
 ) -> None:
     """Run MindSpore, MindSpore Lite and ONNX models."""
-    if log is not None:
-        logs.start(log)
     if command.invoked_subcommand in _KEEPING:
         os.environ.setdefault("PINNACE_CACHE_KEEP", "before")
 
@@ -101,7 +110,8 @@ def main() -> None:
 
     PINNACE_TRACEBACK=1 in the environment raises the error with its traceback.
     """
-    warnings.showwarning = _show_warning
+    if not log_format.is_json():
+        warnings.showwarning = _show_warning
     # Print characters that the terminal's encoding lacks as escapes, as stderr does.
     if isinstance(sys.stdout, TextIOWrapper) and sys.stdout.errors == "strict":
         sys.stdout.reconfigure(errors="backslashreplace")
@@ -110,23 +120,16 @@ def main() -> None:
     except (PinnaceError, OSError) as error:
         if os.environ.get("PINNACE_TRACEBACK") == "1":
             raise
-        _note(f"pinnace: {error}")
+        _note(str(error), "error", ERROR, kind=type(error).__name__)
         sys.exit(1)
 
 
-def _show_warning(
-    message: Warning | str,
-    category: type[Warning],
-    filename: str,
-    lineno: int,
-    file: TextIO | None = None,
-    line: str | None = None,
-) -> None:
+def _show_warning(message: Warning | str, *_: object, **__: object) -> None:
     """Print a warning without the source line that caused it."""
-    _note(f"pinnace: {message}")
+    _note(str(message), "warning", WARNING)
 
 
-def _note(text: str) -> None:
+def _note(text: str, event: str, level: int, **fields: object) -> None:
     from pinnace.cli.console import note  # with rich, which takes its time
 
-    note(text)
+    note(text, event, level, "pinnace: ", **fields)

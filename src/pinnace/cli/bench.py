@@ -132,7 +132,7 @@ def _time(setup: Setup, settings: Sequence[Setting], measured: BenchReport) -> N
     for number, setting in enumerate(settings, 1):
         before = resident()
         doing = f"{setting} ({number} of {len(settings)})"
-        with _opened(setup, setting) as opened, progress(doing), collector_off():
+        with _opened(setup, setting) as opened, progress(doing, model=measured.model), collector_off():
             row = _row(setup, setting, opened)
             row.memory = max(0, resident() - before)
         if setting.rate:
@@ -163,9 +163,10 @@ def _row(setup: Setup, setting: Setting, opened: Opened) -> Row:
 def _judge(measured: BenchReport, reference: Path | None) -> None:
     """Exit with status 1 if the outputs are too far from the reference."""
     from pinnace.cli.console import note
+    from pinnace.log import ERROR
 
     if measured.accuracy and not measured.accuracy.passed:
-        note(f"{measured.model}: its outputs are too far from {reference}")
+        note(f"{measured.model}: its outputs are too far from {reference}", "inaccurate", ERROR)
         raise typer.Exit(1)
 
 
@@ -184,10 +185,10 @@ def _present(
         show(measured)
     if trace and measured.profiled:
         trace.write_text(chrome_trace(measured.profiled.runs, setup.path.name), encoding="utf-8")
-        note(f"wrote {trace}")
+        note(f"wrote {trace}", "wrote", path=str(trace))
     if plot:
         plotting.draw(plot, drawing(measured))
-        note(f"wrote {plot}")
+        note(f"wrote {plot}", "wrote", path=str(plot))
 
 
 def _looked_at(setup: Setup, settings: Sequence[Setting]) -> BenchReport:
@@ -238,7 +239,7 @@ def _compare(
 def _profile(setup: Setup, setting: Setting) -> Profile:
     from pinnace.cli.console import progress
 
-    with _opened(setup, setting) as opened, progress(f"Profiling {setup.path.name}"):
+    with _opened(setup, setting) as opened, progress(f"Profiling {setup.path.name}", model=str(setup.path)):
         return opened.model.profile(opened.tensors, setup.runs or PROFILED, setup.warm_up)
 
 
@@ -248,7 +249,7 @@ def _opened(setup: Setup, setting: Setting) -> Iterator[Opened]:
     from pinnace.cli.opening import fill, open_model
 
     context = _context(setup, setting)
-    with progress(f"Opening {setup.path.name}"):
+    with progress(f"Opening {setup.path.name}", model=str(setup.path)):
         started = time.perf_counter_ns()
         model = open_model(setup.path, context)
         taken = (time.perf_counter_ns() - started) / 1e6

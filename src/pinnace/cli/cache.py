@@ -62,6 +62,7 @@ def verify(folder: _Folder = None, as_json: AsJson = False) -> None:
     The exit status is 1 if there were any.
     """
     from pinnace.cache.entry import Damaged
+    from pinnace.cli.console import note
 
     store = _store(folder)
     whole, damaged = 0, 0
@@ -72,7 +73,7 @@ def verify(folder: _Folder = None, as_json: AsJson = False) -> None:
         except FileNotFoundError:
             pass  # removed by another process meanwhile
         except Damaged as damage:
-            print(f"{damage}; removed", file=sys.stderr)
+            note(f"{damage}; removed", "removed", entry=key)
             store.remove(key)
             damaged += 1
     print(

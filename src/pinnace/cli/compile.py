@@ -35,7 +35,8 @@ def compile_models(
     rows = []
     for path in models:
         start = time.perf_counter()
-        note(f"{path}: {path.stat().st_size / 1e6:.0f} MB" if path.exists() else str(path))
+        said = f"{path}: {path.stat().st_size / 1e6:.0f} MB" if path.exists() else str(path)
+        note(said, "progress", model=str(path))
         model = open_model(path, context)
         facts = {key: model.get_model_info(key) for key in ("cache", "engine", "precision")}
         rows.append({"model": str(path), **facts, "seconds": round(time.perf_counter() - start, 3)})

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import re
 import sys
@@ -14,7 +13,10 @@ from rich.cells import cell_len, set_cell_size
 from rich.console import Console
 from rich.text import Text
 
-_log = logging.getLogger("pinnace.cli")
+from pinnace.log import INFO, Log
+from pinnace.options import log_format
+
+_log = Log("pinnace.cli")
 _FIGURE = re.compile(r"-?[\d.,]+(e[-+]\d+)?( ?%| [kMG]i?B)?|inf|nan|")
 """A cell that is aligned to the right."""
 _GAP = 2
@@ -42,18 +44,27 @@ def fold(text: str, width: int = 0) -> str:
     return "\n".join(lines)
 
 
-def note(text: str) -> None:
-    """Print a note, a warning or an error on stderr."""
+def note(text: str, event: str = "note", level: int = INFO, before: str = "", **fields: object) -> None:
+    """Print a note, a warning or an error on stderr, with `before` before it; in a log of JSON it is an event
+    with fields.
+    """
+    if log_format.is_json():
+        _log.event(level, event, text, **fields)
+        return
     width = Console(stderr=True).width if sys.stderr.isatty() else sys.maxsize
-    print(fold(plain(text), width), file=sys.stderr)
+    print(fold(plain(before + text), width), file=sys.stderr)
 
 
 @contextmanager
-def progress(doing: str) -> Iterator[None]:
-    """Show a progress message on stderr while the block runs; log it if stderr is no terminal."""
+def progress(doing: str, **fields: object) -> Iterator[None]:
+    """Show a progress message on stderr while the block runs; log it, with fields, if stderr is no
+    terminal.
+    """
     console = Console(stderr=True)
-    if not console.is_terminal:
-        _log.info("%s", doing)
+    if log_format.is_json() or not console.is_terminal:
+        _log.event(INFO, "progress", doing, **fields)
+        yield
+        return
     with console.status(Text(plain(doing))):
         yield
 

@@ -75,7 +75,7 @@ def convert(
         encrypt=_secret(encrypt_key, "--encrypt-key", mode),
         quantise=None if config is None else quantisation(sections_of(str(config))),
     )
-    with progress(f"converting {model.name}"):
+    with progress(f"converting {model.name}", model=str(model)):
         summary = convert_from(origin, str(model), str(weights or ""), output, options, _Stages())
     if as_json:
         print(json.dumps(asdict(summary), indent=2, default=str))
@@ -89,7 +89,7 @@ class _Stages:
     def __call__(self, name: str) -> None:
         from pinnace.cli.console import note
 
-        note(f"{name} ...")
+        note(f"{name} ...", "stage", stage=name)
 
 
 def _secret(file: Path | None, name: str, mode: str) -> tuple[bytes, str] | None:

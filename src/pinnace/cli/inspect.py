@@ -48,14 +48,14 @@ def inspect(
 
     if onnx:
         check_writable(onnx)
-    with progress(f"Reading {model.name}"):
+    with progress(f"Reading {model.name}", model=str(model)):
         report = inspect_model(model, onnx)
     if as_json:
         print(json.dumps(_as_json(model, report, nodes), indent=2))
     else:
         _show(model, report, nodes, everything)
     if onnx and report.outputs:  # it could be lowered
-        note(f"wrote {onnx}")
+        note(f"wrote {onnx}", "wrote", path=str(onnx))
     if report.unsupported:
         raise UnsupportedModelError(str(model), report.unsupported)
 

@@ -37,9 +37,13 @@ def launch(
     """
     from pinnace.cli.exec import provide_mindspore_lite
     from pinnace.distributed.launch import launch as start
+    from pinnace.options import log_format
 
     def show(rank: int | None, is_error: bool, line: str) -> None:
         whose = "pinnace: " if rank is None else f"[{rank}] "
+        if is_error and log_format.is_json():
+            own = {} if rank is None else {"rank": rank}
+            whose, line = "", log_format.as_event(line, "launch" if rank is None else "stderr", **own) + "\n"
         try:
             # One write per line, because ranks print concurrently.
             print(whose + line, end="", flush=True, file=out[is_error])

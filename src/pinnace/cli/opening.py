@@ -110,5 +110,8 @@ def note_inputs(tensors: Sequence[Tensor], fed: Sequence[InputData]) -> list[dic
     from pinnace.cli.outputs import facts
 
     for tensor, one in zip(tensors, fed, strict=True):
-        note(f"input {tensor.name} {list(tensor.shape)} {tensor.dtype.name}: {one.source}")
+        note(
+            f"input {tensor.name} {list(tensor.shape)} {tensor.dtype.name}: {one.source}",
+            "input", input=tensor.name, shape=list(tensor.shape), dtype=tensor.dtype.name, source=one.source,
+        )  # fmt: skip
     return [facts(tensor) | {"source": one.source} for tensor, one in zip(tensors, fed, strict=True)]

@@ -49,11 +49,11 @@ def run(
 
     pictures = _pictures(size, crop, scale, mean, std, layout)
     names = labelling.read(labels) if labels else []
-    with progress(f"Opening {model.name}"):
+    with progress(f"Opening {model.name}", model=str(model)):
         build, opened = _timed(lambda: open_model(model, context_for(threads, config)))
     tensors, fed = fill(opened, inputs or [], shapes or [], pictures)
     taken = note_inputs(tensors, fed)
-    with progress(f"Running {model.name}"), guesses_named(tensors, fed):
+    with progress(f"Running {model.name}", model=str(model)), guesses_named(tensors, fed):
         predict, outputs = _timed(lambda: opened.predict(tensors))
     best = labelling.best(outputs, names) if labels else {}
     if as_json:
@@ -63,7 +63,7 @@ def run(
         show(outputs)
         labelling.show(best)
     for path in save(folder, outputs) if folder else []:
-        note(f"wrote {path}")
+        note(f"wrote {path}", "wrote", path=str(path))
 
 
 def _timed(call: Callable[[], T]) -> tuple[float, T]:

@@ -33,6 +33,7 @@ from pinnace.api.base_model import BaseModel
 from pinnace.api.owner import owners
 from pinnace.formats import kind_of
 from pinnace.options.devices import GPU
+from pinnace.options.log_format import is_json
 from pinnace.options.settings import Settings
 from pinnace.types import Array
 
@@ -65,7 +66,8 @@ _NO_DEVICE = 0x30000002
 
 def enter() -> None:
     """Begin a process of C++: warnings have one line."""
-    warnings.showwarning = lambda message, *_: print(f"pinnace: {message}", file=sys.stderr)
+    if not is_json():
+        warnings.showwarning = lambda message, *_: print(f"pinnace: {message}", file=sys.stderr)
 
 
 def leave() -> None:

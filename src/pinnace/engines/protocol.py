@@ -53,7 +53,7 @@ class Executable(Protocol):
         """The results of `Execution.run`, in order."""
 
     @property
-    def info(self) -> Mapping[str, str]:
+    def info(self) -> dict[str, str]:
         """Facts for `Model.get_model_info`: user info of the file, engine, precision in use."""
 
     @property

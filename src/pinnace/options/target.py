@@ -54,6 +54,11 @@ class Target:
     rules: str = ""
     fewer_threads: bool = False
 
+    @property
+    def place(self) -> str:
+        """Its device for people."""
+        return self.simulates or f"{self.device}:{self.device_id}"
+
     @classmethod
     def of_message(cls, told: Mapping[str, Any]) -> Target:
         """Return the target whose `asdict` became JSON on the way."""

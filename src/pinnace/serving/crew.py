@@ -6,12 +6,11 @@ computed once more by another place, or by itself after its restart.
 
 from __future__ import annotations
 
-import logging
 import os
 import threading
 import weakref
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from time import monotonic
 from typing import TypeVar
 
@@ -20,6 +19,7 @@ import numpy as np
 from pinnace.engines.protocol import State
 from pinnace.engines.steps import Step
 from pinnace.errors import DeviceUnavailableError, ModelStateError, PinnaceError
+from pinnace.log import INFO, WARNING, Log
 from pinnace.serving.batching import Batching
 from pinnace.serving.control import Message, ports_of
 from pinnace.serving.pool import Workers
@@ -28,8 +28,8 @@ from pinnace.serving.worker import Worker
 from pinnace.types import Array
 
 T = TypeVar("T")
-_log = logging.getLogger("pinnace.serving")
-_builds = logging.getLogger("pinnace.build")
+_log = Log("pinnace.serving")
+_builds = Log("pinnace.build")
 _FACTS = ("engine", "precision", "model_type", "threads", "tuned", "why", "cache", "build")
 Take = Callable[[Sequence[Array]], T]
 """A function of results, which are valid only during the call."""
@@ -122,10 +122,12 @@ class Crew:
             self.close()
             raise
         self.inputs, self.outputs = ports_of(self._said["inputs"]), ports_of(self._said["outputs"])
-        self.info: Mapping[str, str] = self._said["info"]
+        self.info: dict[str, str] = self._said["info"]
         self.keeps: int = self._said.get("keeps", 0)
-        facts = ", ".join(f"{name} {self.info[name]}" for name in _FACTS)
-        _builds.info("%s: %s, devices %s", self.info["file"], facts, ", ".join(self.devices))
+        facts = {name: self.info[name] for name in _FACTS} | {"devices": ", ".join(self.devices)}
+        message = ", ".join(f"{name} {value}" for name, value in facts.items())
+        file, shapes = self.info["file"], {port.name: port.shape for port in self.inputs}
+        _builds.event(INFO, "built", f"{file}: {message}", model=file, shapes=shapes, **facts)
 
     def __len__(self) -> int:
         return len(self._places)
@@ -253,7 +255,8 @@ class Crew:
                 place.up = True
                 self.restarts += place.was_up
                 if place.was_up:
-                    _log.warning("the process of %s ended unexpectedly and was restarted", place.device)
+                    message = f"the process of {place.device} ended unexpectedly and was restarted"
+                    _log.event(WARNING, "restarted", message, device=place.device)
             self._changed.notify_all()
 
 

@@ -6,20 +6,19 @@ They have a module of their own because `concurrent.futures` takes 4 ms to impor
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, InvalidStateError
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from pinnace.log import Log
 from pinnace.serving.request import Request
 
 if TYPE_CHECKING:
     from pinnace.types import Array
 
 T = TypeVar("T")
-_log = logging.getLogger("pinnace.serving")
-_RAISED = "a callback of a prediction's future raised an exception"
+_log = Log("pinnace.serving")
 
 
 class GuardedFuture(Future[T]):
@@ -35,8 +34,8 @@ class GuardedFuture(Future[T]):
             super().set_result(result)
         except InvalidStateError:
             raise
-        except BaseException:
-            _log.exception(_RAISED)
+        except BaseException as error:
+            _log_callback(error)
 
     def set_exception(self, exception: BaseException | None) -> None:
         """See `Future`."""
@@ -44,8 +43,13 @@ class GuardedFuture(Future[T]):
             super().set_exception(exception)
         except InvalidStateError:
             raise
-        except BaseException:
-            _log.exception(_RAISED)
+        except BaseException as error:
+            _log_callback(error)
+
+
+def _log_callback(error: BaseException) -> None:
+    message = "a callback of a prediction's future raised an exception"
+    _log.exception("callback failed", message, error)
 
 
 class Submitted(GuardedFuture[Any]):

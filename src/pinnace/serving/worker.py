@@ -9,7 +9,7 @@ from time import perf_counter_ns
 from typing import TYPE_CHECKING
 
 from pinnace.errors import DataMismatchError, EngineError
-from pinnace.log import Log
+from pinnace.log import DEBUG, WARNING, Log
 from pinnace.serving.request import Request
 from pinnace.serving.tally import Tally
 from pinnace.shapes import takes
@@ -20,13 +20,13 @@ if TYPE_CHECKING:
 
 
 _log = Log("pinnace.predictions")  # a caller gets the error too
-_DEBUG = 10  # logging.DEBUG
 
 
-def log_failure(arrays: Sequence[Array], error: BaseException) -> None:
+def log_failure(arrays: Sequence[Array], error: BaseException, model: str = "") -> None:
     """Log a failed prediction."""
     shapes = [array.shape for array in arrays]
-    _log.warning("a prediction failed, inputs of shapes %s: %s", shapes, error)
+    message = f"a prediction failed, inputs of shapes {shapes}: {error}"
+    _log.event(WARNING, "prediction failed", message, model=model, shapes=shapes, kind=type(error).__name__)
 
 
 class Worker:
@@ -47,7 +47,7 @@ class Worker:
         self.within = 0  # nested requests of callbacks since the last queued request
         self.executable = executable
         self._execution = executable.execution()
-        self._logs = bool(_log.isEnabledFor(_DEBUG))
+        self._logs, self._model = _log.seen(DEBUG), executable.info.get("file", "")
 
     @property
     def idle(self) -> bool:
@@ -74,7 +74,7 @@ class Worker:
             results = self._execution.run(arrays, outputs)
         except BaseException as error:
             tally.failed += 1
-            log_failure(arrays, error)
+            log_failure(arrays, error, self._model)
             if isinstance(error, EngineError):
                 self._check_shapes(arrays)
             raise
@@ -82,7 +82,8 @@ class Worker:
         tally.count(taken)
         if self._logs:
             shapes = [array.shape for array in arrays]
-            _log.debug("a prediction took %.3f ms, inputs of shapes %s", taken / 1e6, shapes)
+            message = f"a prediction took {taken / 1e6:.3f} ms, inputs of shapes {shapes}"
+            _log.event(DEBUG, "prediction", message, model=self._model, seconds=taken / 1e9, shapes=shapes)
         return results
 
     def _check_shapes(self, arrays: Sequence[Array]) -> None:

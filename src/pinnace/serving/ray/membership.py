@@ -11,8 +11,9 @@ from contextlib import suppress
 import ray
 
 from pinnace.errors import ConfigError, DeviceUnavailableError
+from pinnace.log import WARNING, Log
 
-_log = logging.getLogger("pinnace.serving")
+_log = Log("pinnace.serving")
 _SECONDS = 5.0  # timeout for a cluster to answer
 _QUIET = {"logging_level": logging.WARNING}
 
@@ -66,7 +67,8 @@ def _enter(address: str) -> None:
         with suppress(ConnectionError):
             ray.init(address="auto", **_QUIET)
             return
-    _log.warning("no Ray cluster runs on this machine, and RAY_ADDRESS names none: one is started here")
+    message = "no Ray cluster runs on this machine, and RAY_ADDRESS names none: one is started here"
+    _log.event(WARNING, "cluster started", message)
     # Only this machine can reach it, and it sends no usage statistics.
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     _init("local", include_dashboard=False, _node_ip_address="127.0.0.1")

@@ -1,0 +1,138 @@
+"""The log on stderr that `PINNACE_LOG` and `pinnace --log` ask for: as text, or as a line of JSON per event.
+
+Processes that this one starts inherit the variable, and log likewise.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import sys
+from typing import TYPE_CHECKING, Any, TextIO
+
+from pinnace.errors import warn
+from pinnace.log import INFO, WARNING, Log
+from pinnace.options.launcher import launched
+
+if TYPE_CHECKING:
+    from logging import Formatter, LogRecord
+    from types import TracebackType
+
+VARIABLE = "PINNACE_LOG"
+OFF = {VARIABLE: ""}
+"""Environment of a process whose stderr is read here, so that it is as it is without a log."""
+FORMATS = TEXT, JSON = ("text", "json")
+_log = Log("pinnace.process")
+
+
+def is_json() -> bool:
+    """Return True if stderr has events as JSON, and nothing else."""
+    return os.environ.get(VARIABLE) == JSON
+
+
+def start() -> None:
+    """Write what Pinnace logs at INFO and above to stderr, if the variable says so.
+
+    With JSON, warnings, uncaught exceptions, and all else that Python writes to stderr become events too.
+    """
+    chosen = os.environ.get(VARIABLE)
+    if not chosen or sys.stderr is None or isinstance(sys.stderr, _Lines):
+        return
+    if chosen not in FORMATS:
+        warn(f"{VARIABLE}={chosen} has no effect: choose from {', '.join(FORMATS)}")
+        return
+    import logging
+
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(_formatter(chosen))
+    logger = logging.getLogger("pinnace")
+    logger.addHandler(handler)
+    logger.setLevel(logging.INFO)
+    if chosen == JSON:
+        import warnings
+
+        logging.lastResort = handler  # warnings of loggers that nobody configured
+        sys.excepthook, warnings.showwarning = _uncaught, _warned
+        sys.stderr = _Lines(sys.stderr)
+
+
+def as_event(line: str, event: str, **fields: object) -> str:
+    """Return a line of another process's stderr as an event: as it is if it is one, else as its message."""
+    try:
+        said = json.loads(line)
+    except ValueError:
+        said = None
+    if not isinstance(said, dict) or "event" not in said:
+        import logging
+
+        given = {"name": "pinnace.process", "levelno": INFO, "levelname": "INFO", "event": event, **fields}
+        said = _fields(logging.makeLogRecord({"msg": line.rstrip("\n"), **given}))
+    return json.dumps({**said, **fields}, default=str)
+
+
+class _Lines(io.TextIOBase):
+    """A stderr whose lines become events."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream, self._rest = stream, ""
+
+    def write(self, text: str) -> int:
+        """Log the lines that are complete; those that are events already pass."""
+        *lines, self._rest = (self._rest + text).split("\n")
+        for line in filter(str.strip, lines):
+            print(as_event(line, "stderr"), file=self._stream, flush=True)
+        return len(text)
+
+    def flush(self) -> None:
+        """Log a line that was not ended, as at the end of the process."""
+        if self._rest:
+            self.write("\n")
+
+    def fileno(self) -> int:
+        """Return the file descriptor, for processes that inherit it."""
+        return self._stream.fileno()
+
+
+def _formatter(chosen: str) -> Formatter:
+    import logging
+
+    class JsonLines(logging.Formatter):
+        def format(self, record: LogRecord) -> str:
+            said = _fields(record)
+            if record.exc_info:
+                said["traceback"] = self.formatException(record.exc_info)
+            return json.dumps(said, default=str)
+
+    text = logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s")
+    return JsonLines() if chosen == JSON else text
+
+
+def _fields(record: LogRecord) -> dict[str, Any]:
+    """Return what an event says: time, rank of a process that has one, and the record's own fields."""
+    import logging
+    from datetime import datetime
+
+    rank = launched("rank", -1)
+    known = {*vars(logging.makeLogRecord({})), "message", "asctime"}
+    return {
+        "time": datetime.fromtimestamp(record.created).astimezone().isoformat(timespec="milliseconds"),
+        "level": record.levelname,
+        "logger": record.name,
+        "event": "log",
+        **({"rank": rank} if rank >= 0 else {}),
+        **{name: value for name, value in vars(record).items() if name not in known},
+        "message": record.getMessage(),
+    }
+
+
+def _warned(
+    message: Warning | str, category: type[Warning], filename: str, lineno: int, *_: object, **__: object
+) -> None:
+    """Log a warning, in the place of `warnings.showwarning`."""
+    _log.event(WARNING, "warning", str(message), category=category.__name__, file=filename, line=lineno)
+
+
+def _uncaught(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+    """Log the exception that ends the process, in the place of `sys.excepthook`."""
+    _log.exception("error", str(error), error, kind=kind.__name__)
