@@ -73,6 +73,10 @@ class ConfigError(PinnaceError, RuntimeError):
     """A configuration (file, dict or context) cannot be used; the message names file and line, or the key."""
 
 
+class FileWriteError(PinnaceError, OSError):
+    """A file cannot be written; the message names it and the reason. What was there before is unchanged."""
+
+
 class NotSupportedError(PinnaceError, NotImplementedError):
     """A feature of mindspore_lite that Pinnace does not have yet; the message names an alternative."""
 

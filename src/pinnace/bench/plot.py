@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from pinnace.errors import ArgumentValueError
 from pinnace.records import dataclass
+from pinnace.writing import replacing
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -76,7 +77,8 @@ def draw(path: Path, drawing: Drawing) -> None:
         part(ax, drawing)
         ax.spines[["top", "right"]].set_visible(False)
         ax.legend(fontsize="small", frameon=False, loc="upper center", bbox_to_anchor=(0.5, -0.14))
-    figure.savefig(path)
+    with replacing(path) as place:
+        figure.savefig(place)
 
 
 def _draw_latencies(ax: Axes, drawing: Drawing) -> None:

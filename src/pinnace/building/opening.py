@@ -34,7 +34,7 @@ def source_of(model: str | os.PathLike[str] | Buffer, settings: Settings) -> Sou
 def inspect_model(path: str | os.PathLike[str], onnx: Path | None = None) -> ModelReport:
     """Describe a model file, with its unsupported primitives, and write it to `onnx` as Pinnace lowers it.
 
-    A model that cannot be lowered is not written. Raises ModelFormatError, and OSError for `onnx`.
+    A model that cannot be lowered is not written. Raises ModelFormatError, and FileWriteError for `onnx`.
     """
     import_onnx_ir()
     from pinnace import formats

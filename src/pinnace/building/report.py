@@ -16,6 +16,7 @@ from pinnace.program import Program
 from pinnace.records import dataclass
 from pinnace.types import ModelType, Port
 from pinnace.weights.source import Source
+from pinnace.writing import replacing
 
 _INLINE = 1 << 30
 _DIALECTS = {
@@ -65,14 +66,15 @@ def report(source: Source, graph: Program | ir.Model, onnx: Path | None = None) 
     )
 
 
-def _write(lowered: ir.Model, path: Path) -> None:
-    """Write a model; over 1 GiB, weights go to `path`.data. Raises OSError."""
+def _write(lowered: ir.Model, path: Path, inputs: Iterable[Path]) -> None:
+    """Write a model; over 1 GiB, weights go to `path`.data. Raises FileWriteError."""
     size = sum(weight.nbytes for weight in _weights(lowered))
     inline = 0 if size > _INLINE else size
-    beside = path.with_name(f"{path.name}.data")
-    ir.save(lowered, path, external_data=beside.name, size_threshold_bytes=inline)
-    if not beside.stat().st_size:
-        beside.unlink()
+    with replacing(path, inputs) as place:
+        beside = place.with_name(f"{place.name}.data")
+        ir.save(lowered, place, external_data=beside.name, size_threshold_bytes=inline)
+        if not beside.stat().st_size:
+            beside.unlink()
 
 
 def _origin(graph: Program | ir.Model) -> tuple[str, str, Mapping[str, str]]:
@@ -91,7 +93,7 @@ def _ports(
         # The file declares the inputs; the outputs are only known after lowering.
         return error.primitives, declared_inputs(graph) if isinstance(graph, Program) else (), ()
     if onnx is not None:
-        _write(compiled.model, onnx)
+        _write(compiled.model, onnx, source.seen)
     return tuple(lacking(compiled.model)), compiled.interface.inputs, compiled.interface.outputs
 
 

@@ -115,12 +115,12 @@ def bench(
 def _check_files(plot: Path | None, trace: Path | None) -> None:
     """Raise before the measurement if a file cannot be written."""
     from pinnace.bench import plot as plotting
-    from pinnace.cli.outputs import check_writable
+    from pinnace.writing import check_output
 
     if plot:
         plotting.check(plot)
     for path in filter(None, (plot, trace)):
-        check_writable(path)
+        check_output(path)
 
 
 def _time(setup: Setup, settings: Sequence[Setting], measured: BenchReport) -> None:
@@ -178,13 +178,15 @@ def _present(
     from pinnace.bench.profile import trace as chrome_trace
     from pinnace.cli.console import note
     from pinnace.cli.measured import drawing, show
+    from pinnace.writing import replacing
 
     if as_json:
         print(json.dumps(measured.as_json(), indent=2))
     else:
         show(measured)
     if trace and measured.profiled:
-        trace.write_text(chrome_trace(measured.profiled.runs, setup.path.name), encoding="utf-8")
+        with replacing(trace) as place:
+            place.write_text(chrome_trace(measured.profiled.runs, setup.path.name), encoding="utf-8")
         note(f"wrote {trace}", "wrote", path=str(trace))
     if plot:
         plotting.draw(plot, drawing(measured))

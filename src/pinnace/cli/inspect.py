@@ -43,11 +43,11 @@ def inspect(
     """
     from pinnace.building.opening import inspect_model
     from pinnace.cli.console import note, progress
-    from pinnace.cli.outputs import check_writable
     from pinnace.errors import UnsupportedModelError
+    from pinnace.writing import check_output
 
     if onnx:
-        check_writable(onnx)
+        check_output(onnx, [model])
     with progress(f"Reading {model.name}", model=str(model)):
         report = inspect_model(model, onnx)
     if as_json:

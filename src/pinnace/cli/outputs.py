@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import math
-import os
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +14,7 @@ import numpy.typing as npt
 from pinnace.cli.console import fold, plain
 from pinnace.errors import ArgumentValueError
 from pinnace.types import DataType
+from pinnace.writing import replacing
 
 if TYPE_CHECKING:
     from pinnace import Tensor
@@ -55,24 +55,18 @@ def first_values(output: Tensor) -> list[Any]:
     ]
 
 
-def check_writable(path: Path) -> None:
-    """Raise ArgumentValueError if a file cannot be written."""
-    if not path.parent.is_dir():
-        raise ArgumentValueError(f"{path} cannot be written: there is no folder {path.parent}")
-    if path.is_dir() or not os.access(path if path.exists() else path.parent, os.W_OK):
-        raise ArgumentValueError(
-            f"{path} cannot be written: {'it is a folder' if path.is_dir() else 'permission denied'}"
-        )
+def save(folder: Path, outputs: Sequence[Tensor], inputs: Iterable[Path]) -> list[Path]:
+    """Write every output as NAME.npy, but over none of `inputs`.
 
-
-def save(folder: Path, outputs: Sequence[Tensor]) -> list[Path]:
-    """Write every output as NAME.npy; characters that file names must not have become _."""
+    Characters that file names must not have become _.
+    """
     paths = [folder / (re.sub(r"[^\w.-]", "_", output.name) + ".npy") for output in outputs]
     if len(set(paths)) < len(paths):
         raise ArgumentValueError(f"--save: two outputs would both be written to the same file of {folder}")
     folder.mkdir(parents=True, exist_ok=True)
-    for path, output in zip(paths, outputs, strict=True):
-        np.save(path, _storable(output))
+    with replacing(paths[0], inputs) as first:
+        for path, output in zip(paths, outputs, strict=True):
+            np.save(first.with_name(path.name), _storable(output))
     return paths
 
 

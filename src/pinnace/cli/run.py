@@ -62,7 +62,7 @@ def run(
     else:
         show(outputs)
         labelling.show(best)
-    for path in save(folder, outputs) if folder else []:
+    for path in save(folder, outputs, [Path(one.source) for one in fed]) if folder else []:
         note(f"wrote {path}", "wrote", path=str(path))
 
 

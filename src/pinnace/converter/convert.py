@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Sequence
 from importlib import import_module
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 from pinnace.converter import intermediate
 from pinnace.converter.checking import difference, likeness
@@ -22,6 +20,7 @@ from pinnace.records import dataclass
 from pinnace.types import Array, ModelType
 from pinnace.weights.encryption import decrypted, encrypt
 from pinnace.weights.source import Source
+from pinnace.writing import check_output, followed, replacing
 
 _OUTPUTS = {
     ModelType.MINDIR: (Dialect.MINDSPORE, Layout.NCHW, ".mindir", "pinnace.formats.mindir.writer"),
@@ -78,16 +77,23 @@ def convert(
     output: str | os.PathLike[str],
     options: Conversion,
     stage: Callable[[str], None] = lambda name: None,
+    inputs: Iterable[Path] = (),
 ) -> Summary:
     """Convert a model; `output` may lack the suffix, and `stage` is told what begins.
 
+    The files of the model and `inputs` are not written to.
+
     Raises ModelFormatError, UnsupportedModelError with all nodes that have no way into the format,
-    ConfigError for inputs that are unknown or must be fixed, NotSupportedError, and OSError.
+    ConfigError for inputs that are unknown or must be fixed, NotSupportedError, FileWriteError, and OSError.
     """
     if options.save_type not in _OUTPUTS:
         known = " or ".join(kind.name for kind in _OUTPUTS)
         raise NotSupportedError(f"save_type {options.save_type.name}: choose {known}")
     dialect, layout, suffix, writer = _OUTPUTS[options.save_type]
+    path = Path(output)
+    path = followed(path if path.suffix == suffix else Path(f"{path}{suffix}"))
+    own = source.seen
+    check_output(path, (*own, *inputs))
     stage("reading")
     if options.decrypt is not None:
         source = Source.of_buffer(decrypted(source.data, *options.decrypt, source.name))
@@ -109,10 +115,8 @@ def convert(
         take_pictures(model, options.turn)
     stage("converting")
     program = raised(model, dialect, layout, source.name, options.half)
-    path = Path(output)
-    path = path if path.suffix == suffix else Path(f"{path}{suffix}")
-    files, error, like = [path], None, None
-    with _place(path, options) as place:
+    error, like = None, None
+    with replacing(path, (*own, *inputs)) as place:
         stage("writing")
         written = import_module(writer).write(program, place)
         if options.check:
@@ -121,28 +125,17 @@ def convert(
         if samples:
             stage("comparing")
             like = likeness(source, kind, written[0], options.input_shape, options.turn, samples)
-        if options.encrypt is None:
-            files = written
-        else:
+        if options.encrypt is not None:
             stage("encrypting")
-            _encrypt(written, path, *options.encrypt)
+            _encrypt(written, *options.encrypt)
+    files = [path.parent / file.relative_to(place.parent) for file in written]
     nodes = sum(len(function.nodes) for function in program.functions.values())
     size = sum(file.stat().st_size for file in files)
     return Summary(tuple(files), before, nodes, source.size, size, precision, error, like)
 
 
-@contextmanager
-def _place(path: Path, options: Conversion) -> Iterator[Path]:
-    """Return the path to write to: in a private folder if the file will be encrypted."""
-    if options.encrypt is None:
-        yield path
-        return
-    with TemporaryDirectory(prefix=".pinnace-", dir=path.parent) as private:
-        yield Path(private) / path.name
-
-
-def _encrypt(files: Sequence[Path], path: Path, key: bytes, mode: str) -> None:
-    """Write the encrypted form of a file to `path`."""
+def _encrypt(files: Sequence[Path], key: bytes, mode: str) -> None:
+    """Replace a file by its encrypted form."""
     if len(files) > 1:
         raise NotSupportedError(
             "encryption is of one file, and more than 1 GiB of weights are in a file of their own: "
@@ -151,4 +144,4 @@ def _encrypt(files: Sequence[Path], path: Path, key: bytes, mode: str) -> None:
     beside = files[0].with_name("encrypted")
     with files[0].open("rb") as plain, beside.open("wb") as target:
         encrypt(plain, target, key, mode)
-    beside.replace(path)
+    beside.replace(files[0])

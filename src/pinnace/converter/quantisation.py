@@ -23,6 +23,7 @@ from pinnace.quantising.ranges import Ranges, Samples, corrections, ranges
 from pinnace.records import dataclass
 from pinnace.types import Array
 from pinnace.weights.source import Source
+from pinnace.writing import replacing
 
 _MIXED = range(2, 9)
 """The bits of weights if their errors decide."""
@@ -116,7 +117,7 @@ def _error(operator: Operator, rounding: Rounding) -> float:
 def _note(folder: Path, chosen: Sequence[Operator], form: Form, roundings: Mapping[str, Rounding]) -> None:
     """Write `quantised.csv`: operators with the bits and error of their weights, and ranges of results."""
     folder.mkdir(parents=True, exist_ok=True)
-    with (folder / "quantised.csv").open("w", newline="") as file:
+    with replacing(folder / "quantised.csv") as place, place.open("w", newline="") as file:
         table = csv.writer(file)
         table.writerow(["operator", "type", "bits", "error", "low", "high"])
         for one in chosen:

@@ -8,7 +8,6 @@ import shutil
 import subprocess
 import sys
 import sysconfig
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -18,6 +17,7 @@ from filelock import FileLock
 from pinnace import __version__
 from pinnace.errors import PinnaceError
 from pinnace.records import dataclass
+from pinnace.writing import replacing
 
 _HERE = Path(__file__).parent
 _SOURCES = sorted((_HERE / "source").iterdir())
@@ -68,10 +68,12 @@ def build(folder: Path, environment: Mapping[str, str] = os.environ) -> Built:
     folder.mkdir(parents=True, exist_ok=True)
     with FileLock(folder / ".lock"):
         if _read(folder / "stamp") != stamp:
-            (folder / "stamp").unlink(missing_ok=True)
-            _compile(command, folder)
-            _lay_out(built)
-            (folder / "stamp").write_text(stamp)
+            with replacing(folder / "stamp") as place:
+                _compile(command, place.parent / "lib")
+                _lay_out(Built(place.parent), folder)
+                place.write_text(stamp)
+            if not (folder / "runtime").exists():  # of MindSpore Lite's package, for cmake -DLITE_HOME=
+                (folder / "runtime").symlink_to(".")
     return built
 
 
@@ -123,27 +125,23 @@ def _read(path: Path) -> str:
 
 
 def _compile(command: list[str], folder: Path) -> None:
-    (folder / "lib").mkdir(exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=folder) as beside:
-        made = Path(beside) / _LIBRARY
-        done = subprocess.run([*command, "-o", str(made)], capture_output=True, text=True, check=False)
-        if done.returncode:
-            raise BuildError(f"{shlex.join(command)} failed:\n{done.stderr[-4000:]}")
-        made.replace(folder / "lib" / _LIBRARY)
+    folder.mkdir()
+    done = subprocess.run(
+        [*command, "-o", str(folder / _LIBRARY)], capture_output=True, text=True, check=False
+    )
+    if done.returncode:
+        raise BuildError(f"{shlex.join(command)} failed:\n{done.stderr[-4000:]}")
 
 
-def _lay_out(built: Built) -> None:
-    """Copy the headers, and write the files of CMake and pkg-config."""
-    folder = built.folder
-    shutil.copytree(_HERE / "include", folder / "include", dirs_exist_ok=True)
-    if not (folder / "runtime").exists():  # of MindSpore Lite's package, for cmake -DLITE_HOME=
-        (folder / "runtime").symlink_to(".")
-    written = {"PREFIX": str(folder), "VERSION": __version__}
+def _lay_out(built: Built, prefix: Path) -> None:
+    """Copy the headers, and write the files of CMake and pkg-config, which name the folder `prefix`."""
+    shutil.copytree(_HERE / "include", built.folder / "include")
+    written = {"PREFIX": str(prefix), "VERSION": __version__}
     for source, target in (
         ("pinnaceConfig.cmake", built.cmakedir),
         ("pinnaceConfigVersion.cmake", built.cmakedir),
-        ("pinnace.pc", folder / "lib" / "pkgconfig"),
-        ("libmindspore_glog.so", folder / "lib"),
+        ("pinnace.pc", built.folder / "lib" / "pkgconfig"),
+        ("libmindspore_glog.so", built.folder / "lib"),
     ):
         target.mkdir(parents=True, exist_ok=True)
         text = (_HERE / "templates" / source).read_text()

@@ -86,7 +86,7 @@ def convert_from(
         made = Path(folder) / "model.onnx"
         files = _import(framework, model, weights, made, options.input_shape)
         source = replace(Source.of_file(made), name=model)
-        summary = convert(source, ModelType.ONNX, output, options, stage)
+        summary = convert(source, ModelType.ONNX, output, options, stage, files)
     return replace(summary, bytes_before=sum(file.stat().st_size for file in files))
 
 

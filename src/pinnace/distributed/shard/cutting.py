@@ -42,6 +42,7 @@ from pinnace.ops.nodes import DOMAIN
 from pinnace.records import dataclass
 from pinnace.weights.digest import digest
 from pinnace.weights.source import SMALL, Source
+from pinnace.writing import replacing
 
 _SPARE = 0.15
 """Share of the weights that a rank may hold beyond its part before a pipeline is the better choice."""
@@ -96,9 +97,10 @@ def shard(
         made.producer_name = "pinnace"
         shares.append(_share(made, f"{model.stem}_{rank}.onnx", whole, ranks, why))
     folder.mkdir(parents=True, exist_ok=True)
-    for made, share in zip(parts, shares, strict=True):
-        path = folder / share.file
-        ir.save(made, path, external_data=f"{path.stem}.data", size_threshold_bytes=SMALL)
+    with replacing(folder / shares[0].file, source.seen) as first:
+        for made, share in zip(parts, shares, strict=True):
+            path = first.with_name(share.file)
+            ir.save(made, path, external_data=f"{path.stem}.data", size_threshold_bytes=SMALL)
     return shares
 
 
