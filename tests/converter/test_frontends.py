@@ -1,6 +1,7 @@
 """The ways in for TFLite, TensorFlow and PyTorch."""
 
 import sys
+import zipfile
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -8,8 +9,10 @@ import numpy as np
 import pytest
 
 from pinnace import Converter, FmkType, Format, ModelType
+from pinnace.cli import main as pinnace
+from pinnace.cli.converter_lite import main as converter_lite
 from pinnace.converter import frontends
-from pinnace.errors import ModelFormatError, NotSupportedError, UnsupportedModelError
+from pinnace.errors import ArgumentValueError, ModelFormatError, NotSupportedError, UnsupportedModelError
 
 DATA = Path(__file__).parent.parent / "data"
 FACES = DATA / "frontends" / "face_detection_short_range.tflite"
@@ -21,8 +24,8 @@ needs_torch = pytest.mark.skipif(
 )
 
 
-def convert(framework, model, folder, save_type=ModelType.MINDIR, **properties):
-    converter = Converter()
+def convert(framework, model, folder, save_type=ModelType.MINDIR, trust=True, **properties):
+    converter = Converter(trust=trust)
     converter.save_type = save_type
     for name, value in properties.items():
         setattr(converter, name, value)
@@ -56,6 +59,55 @@ def test_a_missing_package_is_named(framework, monkeypatch, tmp_path):
 def test_files_of_other_frameworks(framework, model, message, tmp_path):
     with pytest.raises(ModelFormatError, match=message):
         convert(framework, model, tmp_path)
+
+
+@pytest.fixture
+def programs(tmp_path):
+    """Files of the outer form of programs; no library has to read them."""
+    for name, member in (("exported.pt2", "archive/models/model.json"), ("scripted.pt", "x/constants.pkl")):
+        with zipfile.ZipFile(tmp_path / name, "w") as archive:
+            archive.writestr(member, "{}")
+    (tmp_path / "saved").mkdir()
+    for name in ("frozen.pb", "saved/saved_model.pb"):
+        (tmp_path / name).write_bytes(b"x")
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("framework", "name", "safe"),
+    [
+        ("PYTORCH", "exported.pt2", "torch.onnx.export"),
+        ("PYTORCH", "scripted.pt", "torch.onnx.export"),
+        ("TF", "frozen.pb", "tf2onnx.convert"),
+        ("TF", "saved", "tf2onnx.convert"),
+    ],
+)
+def test_programs_are_run_only_if_they_are_trusted(programs, framework, name, safe, monkeypatch, capsys):
+    ran = []
+    monkeypatch.setattr(frontends, "_run", lambda *given: ran.append(given))
+    with pytest.raises(ArgumentValueError, match=rf"{name}: is a program, .* trust=True .* {safe} writes"):
+        convert(framework, programs / name, programs, trust=False)
+    for main, *arguments in (
+        (
+            converter_lite,
+            f"--fmk={framework}",
+            f"--modelFile={programs / name}",
+            f"--outputFile={programs}/a",
+        ),
+        (pinnace, "convert", str(programs / name), str(programs / "a")),
+    ):
+        monkeypatch.setattr("sys.argv", ["command", *arguments])
+        with pytest.raises(SystemExit) as ended:
+            main()
+        assert ended.value.code not in (0, 2)
+        assert "is a program" in capsys.readouterr().err
+        assert not ran
+        monkeypatch.setattr(
+            "sys.argv", ["command", *arguments, "--trust=true" if main is converter_lite else "--trust"]
+        )
+        with pytest.raises(SystemExit):
+            main()
+        assert ran.pop()[0] == framework
 
 
 @pytest.mark.parametrize(

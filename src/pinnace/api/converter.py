@@ -73,7 +73,8 @@ class Converter:
 
     The properties are the choices. `convert` reads `.onnx` files, the `.mindir` and `.ms` files of MindSpore
     and MindSpore Lite, `.tflite` files, frozen graphs and SavedModels of TensorFlow, Caffe's networks with
-    their weights, and TorchScripts and ExportedPrograms of PyTorch.
+    their weights, and TorchScripts and ExportedPrograms of PyTorch. Files of PyTorch and TensorFlow are
+    programs, which may read and write files while they are converted: they need `trust`.
     """
 
     input_data_type: DataType = setting(
@@ -113,7 +114,13 @@ class Converter:
         "True to encrypt the result with `encrypt_key` by AES-GCM.",
     )  # fmt: skip
 
-    def __init__(self) -> None:
+    trust: bool = setting(
+        "trust", _of(bool), False,
+        "True to convert files that are programs, as those of PyTorch and TensorFlow are.",
+    )  # fmt: skip
+
+    def __init__(self, *, trust: bool = False) -> None:
+        self.trust = trust
         self._input_shape: dict[str, list[int]] = {}
         self._input_format: Format | None = None
         self._optimize, self._device = "general", ""
@@ -234,9 +241,10 @@ class Converter:
 
         `weight_file` has the weights of a Caffe model, `config_file` sections that ask for quantisation.
         Raises `ArgumentTypeError` for arguments of other types, `ModelFormatError` for a missing or damaged
-        file, `UnsupportedModelError` for operators that no primitive expresses, `ConfigError` for wrong
-        options, `NotSupportedError` for formats and options that this version does not have, and if the
-        package that reads the framework's files is missing.
+        file, `ArgumentValueError` for a program without `trust`, `UnsupportedModelError` for operators that
+        no primitive expresses, `ConfigError` for wrong options, `FileWriteError`, `NotSupportedError` for
+        formats and options that this version does not have, and if the package that reads the framework's
+        files is missing.
         """
         check_type("fmk_type", fmk_type, FmkType)
         model_file, output_file = path("model_file", model_file), path("output_file", output_file)
@@ -272,6 +280,7 @@ class Converter:
             encrypt=self._secret("encrypt_key", self._encrypt_key, MODES[0])
             if self.enable_encryption
             else None,
+            trust=self.trust,
             quantise=quantisation({**(sections_of(config_file) if config_file else {}), **self._config}),
         )
         if self.enable_encryption and options.encrypt is None:

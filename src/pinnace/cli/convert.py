@@ -45,6 +45,9 @@ def convert(
     encrypt_key: KeyFile = None,
     decrypt_key: KeyFile = None,
     mode: Annotated[Literal["AES-GCM", "AES-CBC"], typer.Option(help="How keys encrypt.")] = "AES-GCM",
+    trust: Annotated[
+        bool, typer.Option("--trust", help="Run a model of PyTorch or TensorFlow, a program, to convert it.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Convert a model to .mindir or .ms.
@@ -73,6 +76,7 @@ def convert(
         check=check,
         decrypt=_secret(decrypt_key, "--decrypt-key", mode),
         encrypt=_secret(encrypt_key, "--encrypt-key", mode),
+        trust=trust,
         quantise=None if config is None else quantisation(sections_of(str(config))),
     )
     with progress(f"converting {model.name}", model=str(model)):

@@ -33,6 +33,7 @@ _FLAGS: tuple[tuple[str, str, tuple[str, ...], str], ...] = (
     ("infer", "false", ("true", "false"), "compare the result with the model"),
     ("device", "", (), "device that the result is for: Ascend"),
     ("saveType", "MINDIR", ("MINDIR", "MINDIR_LITE"), "format of the result"),
+    ("trust", "false", ("true", "false"), "run a PYTORCH or TF model, which is a program, to convert it"),
     ("optimize", "general", (), "none | general | gpu_oriented | ascend_oriented"),
 )
 """Name, default, choices ("" stands for any) and meaning of each flag."""
@@ -72,7 +73,7 @@ def _convert(given: argparse.Namespace) -> None:
     from pinnace import Converter, DataType, FmkType, Format, ModelType
     from pinnace.shapes import named_shapes
 
-    converter = Converter()
+    converter = Converter(trust=_SWITCH[given.trust])
     try:
         converter.input_shape = {name: list(shape) for name, shape in named_shapes(given.inputShape).items()}
     except ValueError as error:

@@ -39,7 +39,7 @@ class Conversion:
     `input_shape` fixes dimensions: "x:1,3,224,224;y:1". `turn` makes the inputs of four dimensions NHWC
     that are NCHW, or the reverse. `half` stores the float32 weights in float16; `check` compares the results
     with those of the original. `decrypt` and `encrypt` are a key and a mode. `quantise` stores or
-    computes with fewer bits.
+    computes with fewer bits. `trust` allows files that are programs.
     """
 
     save_type: ModelType = ModelType.MINDIR
@@ -51,6 +51,7 @@ class Conversion:
     decrypt: tuple[bytes, str] | None = None
     encrypt: tuple[bytes, str] | None = None
     quantise: Quantisation | None = None
+    trust: bool = False
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ from typing import cast
 
 from pinnace.converter.convert import Conversion, Summary, convert
 from pinnace.converter.optimising import Turn
-from pinnace.errors import ModelFormatError, NotSupportedError
+from pinnace.errors import ArgumentValueError, ModelFormatError, NotSupportedError
 from pinnace.machine.cgroup import usable_memory
 from pinnace.shapes import named_shapes
 from pinnace.types import ModelType
@@ -34,6 +34,11 @@ _SCRIPTS = {
     "PYTORCH": ("with_torch.py", {"torch": "torch", "onnxscript": "onnxscript"}),
 }
 """The script of a framework, and the modules that it imports with the packages that have them."""
+_PROGRAMS = {
+    "PYTORCH": "torch.onnx.export writes",
+    "TF": "python -m tf2onnx.convert writes",
+}
+"""Frameworks whose files run when their library reads them, and what makes the file that does not."""
 _CHILD = """\
 import resource, runpy, sys
 resource.setrlimit(resource.RLIMIT_DATA, (int(sys.argv.pop(1)),) * 2)
@@ -76,7 +81,8 @@ def convert_from(
 ) -> Summary:
     """Convert a file of a framework, named as in FmkType; `weights` has those of a Caffe model.
 
-    Raises what `convert` raises, and NotSupportedError if the package that reads the file is missing.
+    Raises what `convert` raises, ArgumentValueError for a program that `options` do not trust, and
+    NotSupportedError if the package that reads the file is missing.
     """
     if framework in ("ONNX", "MINDIR"):
         kind = ModelType.ONNX if framework == "ONNX" else None
@@ -84,13 +90,13 @@ def convert_from(
     with TemporaryDirectory(prefix="pinnace-") as folder:
         stage("importing")
         made = Path(folder) / "model.onnx"
-        files = _import(framework, model, weights, made, options.input_shape)
+        files = _import(framework, model, weights, made, options)
         source = replace(Source.of_file(made), name=model)
         summary = convert(source, ModelType.ONNX, output, options, stage, files)
     return replace(summary, bytes_before=sum(file.stat().st_size for file in files))
 
 
-def _import(framework: str, model: str, weights: str, made: Path, shape: str) -> list[Path]:
+def _import(framework: str, model: str, weights: str, made: Path, options: Conversion) -> list[Path]:
     """Write a model as ONNX; return its own files."""
     if framework == "CAFFE":
         from pinnace.converter import caffe
@@ -99,9 +105,15 @@ def _import(framework: str, model: str, weights: str, made: Path, shape: str) ->
             raise ModelFormatError(
                 f"{model}: a Caffe model needs its weights: give weight_file, the .caffemodel"
             )
-        caffe.write(Source.of_file(model), Source.of_file(weights), made, named_shapes(shape))
+        caffe.write(Source.of_file(model), Source.of_file(weights), made, named_shapes(options.input_shape))
         return [Path(model), Path(weights)]
     path = _checked(framework, Path(model))
+    if framework in _PROGRAMS and not options.trust:
+        raise ArgumentValueError(
+            f"{model}: is a program, which may read and write all your files while it is converted. If you "
+            "trust who made it, convert it with trust=True (--trust). Safe is an ONNX file of the model, "
+            f"which {_PROGRAMS[framework]} where the model is made"
+        )
     files = [path] if path.is_file() else [file for file in path.rglob("*") if file.is_file()]
     size = sum(file.stat().st_size for file in files)
     if framework == "TF" and size > _LARGEST:
@@ -109,7 +121,7 @@ def _import(framework: str, model: str, weights: str, made: Path, shape: str) ->
             f"{model}: is of {size / 1e9:.1f} GB, and tf2onnx reads at most 2.1 GB with the weights: "
             "store them in float16, or try `python -m tf2onnx.convert --large_model` and convert its file"
         )
-    _run(framework, path, made, shape)
+    _run(framework, path, made, options.input_shape)
     return files
 
 
