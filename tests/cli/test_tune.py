@@ -370,7 +370,7 @@ def form_of(path, **options):
 def test_fewer_bits_within_an_error_are_used_until_they_are_forgotten(pinnace, fakes, product):
     fakes["openvino"].seconds = SLOW
     fakes["onnxruntime"].of_forms = FAST
-    found = pinnace("tune", product, "--max-error", 0.03, *ONE, "--json").json
+    found = pinnace("tune", product, "--max-error", 0.03, "--made-up", *ONE, "--json").json
     forms = {row["form"]: row for row in found["forms"]}
     assert forms
     assert not any("4 bits" in form for form in forms)  # whose error is about 0.1
@@ -378,6 +378,11 @@ def test_fewer_bits_within_an_error_are_used_until_they_are_forgotten(pinnace, f
     assert all(0 <= row["same_top"] <= 1 for row in forms.values())
     (wins,) = [row["form"] for row in found["ways"] if row["wins"] and row["form"]]
     assert form_of(product) == wins
+    precision = f"{wins}, float32"
+    with mslite.Model() as opened:
+        opened.build_from_file(str(product), mslite.ModelType.ONNX)
+        assert opened.get_model_info("precision") == precision
+        assert f"onnxruntime 1.0, {precision}: 'x'" in repr(opened)
     assert form_of(product, precision_mode=FP16) == wins
     assert form_of(product, precision_mode=FP32) == ""  # who sets it gets it
     assert "1 tuning(s) forgotten" in pinnace("tune", "--forget", product).out
@@ -406,7 +411,7 @@ def test_operators_that_err_too_much_in_8_bits_get_16(pinnace, fakes, tmp_path):
     graph = helper.make_graph(nodes, "g", ports[:1], ports[1:], held)
     opsets = [helper.make_opsetid("", 17)]
     onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=8), tmp_path / "six.onnx")
-    found = pinnace("tune", tmp_path / "six.onnx", "--max-error", 0.01, *ONE, "--json").json
+    found = pinnace("tune", tmp_path / "six.onnx", "--max-error", 0.01, "--made-up", *ONE, "--json").json
     (wins,) = [row["form"] for row in found["ways"] if row["wins"] and row["form"]]
     assert re.fullmatch(r"weights of 8 bits, \d+% of the operators, else weights of 16 bits", wins)
 
@@ -434,6 +439,53 @@ def test_inputs_of_a_folder_calibrate_and_are_compared(pinnace, fakes, product, 
     (tmp_path / "none").mkdir()
     answer = pinnace("tune", product, "--max-error", 0.03, "--data", tmp_path / "none", *ONE)
     assert (answer.code, "there are no files" in answer.err) == (1, True)
+
+
+def test_made_up_inputs_store_no_form_with_fewer_bits(pinnace, fakes, product, array_file):
+    fakes["openvino"].seconds = SLOW
+    fakes["onnxruntime"].of_forms = FAST
+    answer = pinnace("tune", product, "--max-error", 0.03, *ONE)
+    assert answer.code == 0, answer.err
+    first, *_, last = [
+        line for line in answer.err.splitlines() if "no form with fewer bits is stored" in line
+    ]
+    assert first.startswith("pinnace: ")
+    assert last == answer.err.splitlines()[-1]
+    assert "inputs are made up" in answer.out  # beside the forms, which are measured
+    assert "; stored for builds" in last
+    assert form_of(product) == ""
+    x = array_file("x.npy", np.random.default_rng(1).normal(size=(2, 64)).astype(np.float32))
+    answer = pinnace("tune", product, "--input", x, "--max-error", 0.03, *ONE)
+    assert "made up" not in answer.out + answer.err
+    assert "8 bits" in form_of(product)
+
+
+def test_the_last_line_says_what_was_chosen_what_it_gains_and_that_it_is_stored(pinnace, fakes, model):
+    last = pinnace("tune", model, "--seconds", 0).err.splitlines()[-1]
+    assert last == (
+        "chosen for latency: openvino, enforce_fp32, 1 x 1 (workers x threads), 1 ms, "
+        "where onnxruntime in fp32 takes 20; "
+        "for throughput: openvino, enforce_fp32, 2 x 1 (workers x threads), 3000/s, "
+        "where onnxruntime in fp32 has 200; "
+        f"stored for builds that leave this open, until pinnace tune --forget {model}"
+    )
+
+
+def test_ctrl_c_shows_what_was_measured_and_stores_nothing(pinnace, fakes, model, monkeypatch):
+    def served(calls, limit):
+        if len(calls) > 1:  # several workers come last
+            raise KeyboardInterrupt
+        return CLOCK.served(calls, limit)
+
+    monkeypatch.setattr(tuning, "served", served)
+    answer = pinnace("tune", model, "--seconds", 0)
+    assert answer.code == 130
+    assert "1 x 1" in answer.out
+    assert "2 x 1" not in answer.out
+    last = answer.err.splitlines()[-1]
+    assert last.startswith("chosen for latency: openvino")
+    assert last.endswith("; nothing is stored: interrupted")
+    assert engine(model) == "onnxruntime"
 
 
 def test_data_is_for_an_error(pinnace, product, tmp_path):

@@ -79,10 +79,15 @@ class BaseModel(EngineOwner):
         live = self._live
         if live is None:
             return Shown(type(self).__name__, ["closed" if self._closed else "not built"])
-        info, workers = live.workers.executable.info, live.workers.stats().workers
+        workers = live.workers.stats().workers
         device = "" if live.devices == "cpu:0" else live.devices
         several = f"{workers} workers" if workers > 1 else ""
-        facts = [os.path.basename(self._model_path), device, info["engine"], info["precision"], several]
+        facts = [
+            os.path.basename(self._model_path),
+            device,
+            *map(live.fact, ("engine", "precision")),
+            several,
+        ]
         ports = zip(live.inputs.ports, live.inputs.shapes, strict=True)
         inputs = [replace(port, shape=shape) for port, shape in ports]
         return Shown(type(self).__name__, facts, inputs, live.outputs.ports)

@@ -58,7 +58,7 @@ class BuiltModel:
         """Return a fact about the build, the engine or the file, "" if it is unknown."""
         if key == "workers":
             return str(self.workers.stats().workers)
-        return self.workers.executable.info.get(key) or self._facts.get(key, "")
+        return self._facts.get(key) or self.workers.executable.info.get(key, "")
 
     def close(self) -> None:
         """Stop sharing the weights, and close the workers."""

@@ -256,7 +256,8 @@ class Origin:
         if self.target.form:
             from pinnace.quantising.form import Form
 
-            self.facts["form"] = str(Form.of(self.target.form))
+            self.facts["form"] = form = str(Form.of(self.target.form))
+            self.facts["precision"] = said["precision"] = f"{form}, {executable.info['precision']}"
         name, message = self.source.name, ", ".join(f"{name} {value}" for name, value in said.items())
         _log.event(
             INFO, "built", f"{name}: {message}", model=name, device=self.target.place, seconds=seconds,

@@ -61,11 +61,14 @@ class Pictures:
 
 @dataclass(frozen=True)
 class InputData:
-    """The array for one input, and a description of its source; `guessed` if its free dimensions became 1."""
+    """The array for one input, and a description of its source; `made_up` if no file has it, `guessed` if its
+    free dimensions became 1.
+    """
 
     array: Array
     source: str
     guessed: bool = False
+    made_up: bool = False
 
 
 def assign(given: Sequence[str], names: Sequence[str]) -> dict[str, Path]:
@@ -153,8 +156,8 @@ def _made_up(slot: InputSpec, shape: Shape) -> InputData:
     free = f"; free dimensions of {named(shape, slot.dim_names)} set to 1" if guessed else ""
     if slot.dtype in (DataType.FLOAT16, DataType.FLOAT32, DataType.FLOAT64, DataType.BFLOAT16):
         array = np.random.default_rng(0).random(fixed).astype(dtype)
-        return InputData(array, f"no file, so random numbers in 0..1 from seed 0{free}", guessed)
-    return InputData(np.zeros(fixed, dtype), f"no file, so zeros{free}", guessed)
+        return InputData(array, f"no file, so random numbers in 0..1 from seed 0{free}", guessed, True)
+    return InputData(np.zeros(fixed, dtype), f"no file, so zeros{free}", guessed, True)
 
 
 def _read(file: Path, slot: InputSpec, shape: Shape, pictures: Pictures) -> Array:

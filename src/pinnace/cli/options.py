@@ -147,6 +147,10 @@ MaxLatency = Annotated[
         "workers open take the one with the highest throughput.",
     ),
 ]
+MadeUp = Annotated[
+    bool,
+    typer.Option("--made-up", help="With --max-error: store forms with fewer bits for made-up inputs too."),
+]
 ErrorBound = Annotated[
     float | None,
     typer.Option(

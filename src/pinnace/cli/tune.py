@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict, field, replace
 from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from pinnace.cli import options
+from pinnace.errors import warn
+from pinnace.records import dataclass
 
 if TYPE_CHECKING:
     from pinnace.bench.rounding import Tried
@@ -37,6 +39,7 @@ def tune(
     error: options.ErrorBound = None,
     max_error: options.MaxError = None,
     data: options.DataFolder = None,
+    made_up: options.MadeUp = False,
     config: options.ConfigFile = None,
     forget: options.Forget = False,
     as_json: options.AsJson = False,
@@ -46,66 +49,97 @@ def tune(
     Engines, rules that rewrite the model, threads, workers and precisions are measured, for all shapes, and
     the result is stored. Later builds of the model on this machine use the fastest engine, rules and numbers,
     where they set none. With --max-error, forms with fewer bits compete too; builds use them unless they set
-    fp32.
+    fp32. These are stored only if they were measured with typical inputs (--data, --input). Ctrl-C shows what
+    was measured so far, and stores nothing.
     """
-    from pinnace.cli.fewer import show_forms
+    from pinnace.bench.tuning import Subject
+    from pinnace.cli import gain
     from pinnace.cli.speed import fill_in
 
     if forget:
         _forget(model, config, as_json)
         return
-    if data and max_error is None:
-        raise typer.BadParameter("--data is for --max-error")
-    fill_in()
+    if (data or made_up) and max_error is None:
+        raise typer.BadParameter(f"{'--data' if data else '--made-up'} is for --max-error")
     bounds = {name: BOUNDS[name] if error is None else error for name in _precisions(precision)}
     numbers = _numbers(threads, workers)
     seconds = (120.0 if max_error else 30.0) if seconds is None else seconds
-    subject, samples = _subject(model, inputs or [], shapes or [], config, data)
-    forms, outcomes = _compared(subject, samples, bounds, numbers, seconds, max_error, max_latency)
-    tuning = _tuning(subject, outcomes, max_latency)
-    kept = bool(tuning.measured) and _kept(tuning, _origin(model, config))
+    found, is_whole = _Found(Subject(str(model), ())), False
+    try:
+        fill_in()
+        found.subject, samples, is_typical = _subject(model, inputs or [], shapes or [], config, data)
+        found.may_round = is_typical or made_up
+        if max_error is not None and not found.may_round:
+            warn(gain.NOT_STORED)
+        _compare(found, samples, bounds, numbers, seconds, max_error, max_latency)
+        is_whole = True
+    except KeyboardInterrupt:
+        pass
+    tuning = _tuning(found.subject, found.outcomes, max_latency)
+    not_stored = _not_stored(tuning, _origin(model, config)) if is_whole else "interrupted"
+    _tell(found, tuning, next(iter(bounds)), max_error, not_stored, as_json)
+    if not is_whole:
+        raise typer.Exit(130)
+
+
+@dataclass()
+class _Found:
+    """What is measured so far: the forms within the error, and the outcomes of all ways to run the model.
+
+    Forms must be chosen only if they `may_round`.
+    """
+
+    subject: Subject
+    may_round: bool = True
+    forms: list[Tried] = field(default_factory=list)
+    outcomes: list[Outcome] = field(default_factory=list)
+
+
+def _tell(
+    found: _Found, tuning: Tuning, precision: str, max_error: float | None, not_stored: str, as_json: bool
+) -> None:
+    from pinnace.cli import gain
+    from pinnace.cli.console import note
+    from pinnace.cli.fewer import show_forms
+
     if as_json:
-        print(json.dumps(_as_json(tuning, outcomes, forms, kept), indent=2))
-    else:
-        _show(tuning, outcomes)
-        show_forms(forms, max_error)
-    _note_kept(tuning, kept, model)
+        print(json.dumps(_as_json(tuning, found.outcomes, found.forms, not not_stored), indent=2))
+    elif found.outcomes:
+        _show(tuning, found.outcomes)
+        show_forms(found.forms, max_error)
+    note(gain.said(tuning, found.outcomes, precision, not_stored), "tuned", model=tuning.model)
 
 
-def _compared(
-    subject: Subject, samples: list[list[Array]], bounds: dict[str, float],
+def _compare(
+    found: _Found, samples: list[list[Array]], bounds: dict[str, float],
     numbers: tuple[list[int], list[int]], seconds: float, max_error: float | None, max_latency: float | None,
-) -> tuple[list[Tried], list[Outcome]]:  # fmt: skip
-    """Return the forms within `max_error`, and the outcomes of all ways to run the model."""
+) -> None:  # fmt: skip
+    """Find the forms within `max_error`, and measure all ways to run the model."""
     from pinnace.bench.rule_sets import rule_sets
     from pinnace.bench.tuning import FEWER, REFERENCE, compete
     from pinnace.cli.console import note
     from pinnace.cli.fewer import forms_within
+    from pinnace.cli.gain import MADE_UP
 
-    precisions, forms = list(bounds), []
+    subject, precisions = found.subject, list(bounds)
     if max_error is not None:
         seconds /= 2
-        forms = forms_within(subject, samples, max_error, max(numbers[0]), seconds)
+        found.forms += forms_within(subject, samples, max_error, max(numbers[0]), seconds)
         bounds = {**bounds, FEWER: max_error}
     note("looking for rules that rewrite the model")
     others = [replace(REFERENCE, rules=rules) for rules in rule_sets(subject.path, subject.config)]
-    contestants = _contestants(precisions, *numbers, [*others, *(one.way for one in forms)])
-    return forms, list(compete(subject, contestants, seconds, bounds, note, max_latency))
+    contestants = _contestants(precisions, *numbers, [*others, *(one.way for one in found.forms)])
+    for one in compete(subject, contestants, seconds, bounds, note, max_latency):
+        is_fit = found.may_round or not one.way.form
+        found.outcomes.append(one if is_fit else replace(one, reason=MADE_UP))
 
 
-def _kept(tuning: Tuning, origin: Origin) -> bool:
-    """Store a tuning. Returns False if the compile cache is off."""
+def _not_stored(tuning: Tuning, origin: Origin) -> str:
+    """Store a tuning. Returns why not, or ""."""
+    if not tuning.measured:
+        return "nothing fits"
     origin.lowered()  # which files belong to the model
-    return origin.tunings.keep(tuning)
-
-
-def _note_kept(tuning: Tuning, kept: bool, model: Path) -> None:
-    from pinnace.cli.console import note
-
-    if kept:
-        note(f"stored for builds that leave this open; pinnace tune --forget {model} deletes it")
-    else:
-        note("nothing is stored: " + ("the compile cache is off" if tuning.measured else "nothing fits"))
+    return "" if origin.tunings.keep(tuning) else "the compile cache is off"
 
 
 def _forget(model: Path, config: Path | None, as_json: bool) -> None:
@@ -146,14 +180,16 @@ def _precisions(text: str) -> list[str]:
 
 def _subject(
     path: Path, inputs: Sequence[str], shapes: Sequence[str], config: Path | None, data: Path | None
-) -> tuple[Subject, list[list[Array]]]:
-    """Return the model and its inputs, filled as `pinnace run` fills them, and those of all samples."""
+) -> tuple[Subject, list[list[Array]], bool]:
+    """Return the model and its inputs, filled as `pinnace run` fills them, those of all samples, and False if
+    some are made up.
+    """
     from pinnace.bench.tuning import REFERENCE, Subject
     from pinnace.cli.fewer import samples_of
     from pinnace.cli.opening import context_for, fill, guesses_named, note_inputs, open_model
     from pinnace.cli.sweep import in_turn
 
-    cases = []
+    cases, is_typical = [], True
     with open_model(path, context_for(1, config, provider=REFERENCE.provider)) as model:
         samples = samples_of(model, data, shapes) if data else []
         for one_shapes in in_turn(shapes):
@@ -162,7 +198,9 @@ def _subject(
             with guesses_named(tensors, fed):
                 model.predict(tensors)
             cases.append([one.array for one in fed])
-    return Subject(str(path), samples[:1] or cases, str(config or "")), samples or cases
+            is_typical = is_typical and not any(one.made_up for one in fed)
+    is_typical = is_typical or bool(samples)
+    return Subject(str(path), samples[:1] or cases, str(config or "")), samples or cases, is_typical
 
 
 def _origin(path: Path, config: Path | None) -> Origin:
