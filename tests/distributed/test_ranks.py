@@ -1,4 +1,4 @@
-"""Rank files that real MindSpore exported, run by ranks that talk through MPI, gloo or sockets.
+"""Rank files that real MindSpore exported, run by ranks that talk through MPI or sockets.
 
 Expected values: `tools/make_distributed_goldens.py`; `Matmul` is the pair of the project's first goldens.
 """
@@ -91,7 +91,7 @@ def test_every_collective_over_nccl(ranks):
     torch = pytest.importorskip("torch")
     if torch.cuda.device_count() < 2:
         pytest.skip("needs two GPUs: NCCL takes one for each rank")
-    answers, _ = ranks("torch", stems(2), 2, "--groups", str(DATA / "groups_2.pb"), "--gpu")
+    answers, _ = ranks("nccl", stems(2), 2, "--groups", str(DATA / "groups_2.pb"), "--gpu")
     check(answers, 2)
     assert answers[0]["info"]["communicator"] == "torch.distributed: NCCL"
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import socket
+import struct
 import subprocess
 import sys
 import threading
@@ -16,9 +17,9 @@ import pytest
 from tests.ports import free_port
 
 from pinnace.distributed import roster, sockets
-from pinnace.distributed.listener import SECRET, sealed
+from pinnace.distributed.listener import SECRET, Listener, sealed
 from pinnace.distributed.sockets import Sockets
-from pinnace.distributed.start import chosen
+from pinnace.distributed.start import by_nccl
 from pinnace.distributed.tables import Rendezvous
 from pinnace.errors import ConfigError, DistributedError
 
@@ -119,7 +120,7 @@ def test_all_are_told_who_is_missing():
 
 
 def test_nobody_else_takes_part():
-    """Noise, silence and ranks of another start do not keep the ranks from meeting."""
+    """Noise, silence and ranks of another start do not keep the ranks from meeting; then nobody listens."""
     port = free_port()
     with ThreadPoolExecutor(3) as pool:
         first = pool.submit(Sockets, meeting(0, 2, port), 300)
@@ -131,33 +132,47 @@ def test_nobody_else_takes_part():
         second = pool.submit(Sockets, meeting(1, 2, port), 300)
         told = pool.submit(first.result().gather, "a"), pool.submit(second.result().gather, "b")
         assert [one.result() for one in told] == [["a", "b"]] * 2
-        forged = connected(port)
-        forged.sendall(sealed(sockets._JOIN.pack(sockets._MAGIC, bytes(16), 1, 1)))
-        links = pool.submit(first.result().link, []), pool.submit(second.result().link, [])
-        for done in [pool.submit(link.result().barrier, (0, 1)) for link in links]:
-            done.result()
-        for connection in (noise, silent, forged):
+        for connection in (noise, silent):
             connection.close()
+        with pytest.raises(ConnectionRefusedError):
+            socket.create_connection(("127.0.0.1", port))
 
 
-def test_strangers_hold_nobody_up():
-    """Many that are silent, and one that says a byte now and then: a start and the next link go on."""
-    port = free_port()
-    with ThreadPoolExecutor(3) as pool, contextlib.ExitStack() as strangers:
-        first = pool.submit(Sockets, meeting(0, 2, port), 60)
-        silent = [strangers.enter_context(connected(port)) for _ in range(40)]
-        over = threading.Event()
-        pool.submit(dribble, silent[0], over)
-        second = pool.submit(Sockets, meeting(1, 2, port), 60)
-        try:
-            ranks = [first.result(), second.result()]
-            for _ in range(10):
-                strangers.enter_context(connected(port))
-            links = [pool.submit(one.link, []) for one in ranks]
-            for done in [pool.submit(link.result().barrier, (0, 1)) for link in links]:
-                done.result()
-        finally:
-            over.set()
+class Besieged(Listener):
+    """A port at which strangers wait before any rank: some gone, some silent, some with a forged greeting."""
+
+    def __init__(self, host, port):
+        super().__init__(host, port)
+        self._strangers = [socket.create_connection((self.host, self.port)) for _ in range(120)]
+        for gone in self._strangers[:40]:
+            gone.close()
+        for forger in self._strangers[40:80]:
+            forger.sendall(sealed(sockets._JOIN.pack(sockets._MAGIC, bytes(16), 1)))
+
+    def close(self):
+        super().close()
+        for stranger in self._strangers:
+            stranger.close()
+
+
+def test_strangers_hold_nobody_up(monkeypatch):
+    monkeypatch.setattr(sockets, "Listener", Besieged)
+
+    def link(ranks, rank):
+        ranks.link([]).barrier((0, 1, 2))
+        return ranks.gather(str(rank))
+
+    assert in_ranks(3, link) == [["0", "1", "2"]] * 3
+
+
+def test_a_greeting_is_read_at_once_behind_strangers():
+    form = struct.Struct("!I")
+    listener = Besieged("127.0.0.1", 0)
+    with contextlib.closing(listener), socket.create_connection(("127.0.0.1", listener.port)) as rank:
+        rank.sendall(sealed(form.pack(7)))
+        ((connection, said),) = listener.greeted(form, 0)
+        connection.close()
+    assert said == (7,)
 
 
 def dribble(connection, over):
@@ -213,39 +228,40 @@ def test_a_refusal_is_told_when_rank_0_has_gone_meanwhile():
 @pytest.fixture
 def shared_memory(tmp_path, monkeypatch):
     monkeypatch.setattr(roster, "_FOLDER", tmp_path)
-    return tmp_path / f"pinnace-{os.getuid()}"
+    return tmp_path
 
 
 def test_a_start_leaves_no_table(shared_memory):
     in_ranks(2, lambda ranks, rank: None)
     assert not list(shared_memory.iterdir())
-    with pytest.raises(DistributedError), roster.Roster("job", 0, 2) as table:
+    with pytest.raises(DistributedError), roster.Roster(roster.table_of("job"), 0, 2) as table:
         table.await_all([1], 0.01, "a test")
     assert not list(shared_memory.iterdir())
 
 
 def test_a_table_that_was_left_is_removed_by_a_later_start(shared_memory):
-    left = roster.Roster("left", 0, 2)._path
+    left = roster.table_of("left")
+    roster.Roster(left, 0, 2)
     os.utime(left, (0, 0))
-    roster.Roster("new", 0, 2)
-    assert [path.name for path in shared_memory.iterdir()] == ["new"]
+    new = roster.table_of("new")
+    roster.Roster(new, 0, 2)
+    assert list(shared_memory.iterdir()) == [new]
 
 
-@pytest.mark.parametrize("how", ["mode", "link", "owner"])
-def test_a_folder_that_others_can_write_to_is_refused(shared_memory, tmp_path, how):
-    if how == "link":
-        (tmp_path / "theirs").mkdir(mode=0o700)
-        shared_memory.symlink_to(tmp_path / "theirs")
-    else:
-        shared_memory.mkdir(mode=0o700)
-    if how == "mode":
-        shared_memory.chmod(0o777)
-    if how == "owner":
-        if os.getuid():
-            pytest.skip("only root can give a folder away")
-        os.chown(shared_memory, 12345, -1)
-    with pytest.raises(DistributedError, match="other users made it or can open it"):
-        roster.Roster("job", 0, 2)
+def test_names_that_others_made_first_keep_no_rank_from_starting(shared_memory):
+    """Each start has a name that nobody can know before."""
+    for name in (f"pinnace-{os.getuid()}", f"pinnace-{os.getuid()}-job"):
+        (shared_memory / name).mkdir(mode=0)
+    assert in_ranks(2, lambda ranks, rank: ranks.gather(str(rank))) == [["0", "1"]] * 2
+
+
+def test_a_table_is_for_its_user_only_and_not_behind_a_link(shared_memory):
+    table = roster.table_of("job")
+    with roster.Roster(table, 0, 2):
+        assert table.stat().st_mode & 0o777 == 0o600
+    table.symlink_to(shared_memory / "theirs")
+    with pytest.raises(DistributedError, match="cannot meet in"):
+        roster.Roster(table, 0, 2)
 
 
 def connected(port):
@@ -276,24 +292,21 @@ def test_a_port_that_is_taken():
 
 
 @pytest.mark.parametrize(
-    ("wanted", "device", "torch", "nccl", "way"),
+    ("wanted", "device", "nccl", "way"),
     [
-        ("", "cpu", False, False, "sockets"),
-        ("", "gpu", False, False, "sockets"),
-        ("", "cpu", True, True, "gloo"),
-        ("", "gpu", True, False, "gloo"),
-        ("", "gpu", True, True, "nccl"),
-        ("torch", "gpu", True, True, "nccl"),
-        ("torch", "ascend", True, True, "gloo"),
-        ("sockets", "gpu", True, True, "sockets"),
+        ("", "cpu", True, False),
+        ("", "gpu", False, False),
+        ("", "gpu", True, True),
+        ("nccl", "gpu", True, True),
+        ("sockets", "gpu", True, False),
     ],
 )
-def test_how_ranks_talk(wanted, device, torch, nccl, way):
-    assert chosen(wanted, device, torch, lambda: nccl) == way
+def test_how_ranks_talk(wanted, device, nccl, way):
+    assert by_nccl(wanted, device, lambda: nccl) == way
 
 
 def test_what_cannot_be_had():
     with pytest.raises(ConfigError, match="pip install torch"):
-        chosen("torch", "cpu", False, lambda: False)
-    with pytest.raises(ConfigError, match="must be torch or sockets"):
-        chosen("pigeons", "cpu", True, lambda: False)
+        by_nccl("nccl", "gpu", lambda: False)
+    with pytest.raises(ConfigError, match="'gloo': it must be nccl or sockets"):
+        by_nccl("gloo", "cpu", lambda: True)

@@ -75,8 +75,8 @@ def test_a_core_that_the_awaited_rank_works_on(machine):
         assert wait(machine, waiting, 0.00305) == (4, [])
 
 
-def test_ranks_note_their_cores(monkeypatch):
-    tables = [roster.Roster("cores", rank, 3) for rank in range(3)]
+def test_ranks_note_their_cores(monkeypatch, tmp_path):
+    tables = [roster.Roster(tmp_path / "cores", rank, 3) for rank in range(3)]
     tables[0].remove()
     for table, core in zip(tables, (5, 5, 6), strict=True):
         monkeypatch.setattr(roster, "_core", lambda core=core: core)

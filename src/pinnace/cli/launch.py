@@ -24,7 +24,7 @@ def launch(
     ] = "",
     agent: Annotated[str, typer.Option(help="Program that runs a command on a host, like ssh.")] = "ssh",
     way: Annotated[
-        Literal["mpi", "torch", "sockets"] | None,
+        Literal["mpi", "nccl", "sockets"] | None,
         typer.Option("--with", help="How ranks communicate; MPI if it is installed."),
     ] = None,
 ) -> None:

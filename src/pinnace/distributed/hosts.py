@@ -14,7 +14,7 @@ from pinnace.errors import ConfigError
 
 AGENT = "ssh"
 """The command that runs a command on a host: AGENT HOST COMMAND."""
-_TRAVELS = ("PINNACE_", "PYTHON", "OMP_", "HCCL_", "NCCL_", "GLOO_")
+_TRAVELS = ("PINNACE_", "PYTHON", "OMP_", "HCCL_", "NCCL_")
 """Prefixes of the variables that are passed to ranks on other hosts."""
 
 

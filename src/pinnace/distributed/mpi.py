@@ -9,13 +9,15 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from types import FrameType
 from typing import Any
+from uuid import uuid4
 
 import numpy as np
 
 from pinnace.distributed.communicator import Link, Message, Ranks, as_bytes, gathered
-from pinnace.distributed.roster import Roster
+from pinnace.distributed.roster import Roster, table_of
 from pinnace.distributed.watch import Watch
 from pinnace.errors import ConfigError, DistributedError
 from pinnace.options.launcher import number
@@ -37,13 +39,13 @@ class Mpi:
     def __init__(self, seconds: float) -> None:
         self.rank = number("OMPI_COMM_WORLD_RANK", "PMI_RANK")
         self.size = number("OMPI_COMM_WORLD_SIZE", "PMI_SIZE", default=1)
-        with Roster(_job(), self.rank, self.size) as roster:
+        if self.size < 4:
+            os.environ.setdefault(*_RING)
+        with Roster(_table(), self.rank, self.size) as roster:
             self.watch = Watch(roster, self.rank, self.size, seconds)
             # MPI_Init would wait for a missing rank for ever.
-            local = self.size if number("OMPI_COMM_WORLD_LOCAL_SIZE", default=self.size) == self.size else 0
+            local = self.size if number("OMPI_COMM_WORLD_LOCAL_SIZE") == self.size else 0
             roster.await_all(range(local), seconds, "ranks of mpirun")
-            if self.size < 4:
-                os.environ.setdefault(*_RING)
             mpi = _mpi4py()
             self._mpi: Mpi4py = mpi
             self.name = " ".join(("MPI:", mpi.Get_library_version().split(",")[0]))
@@ -144,10 +146,13 @@ def wait(start: Callable[[], Mpi4py], mpi: Mpi4py, watch: Watch, ranks: Sequence
         raise watch.lost(error) from None
 
 
-def _job() -> str:
-    """Return a name that only the ranks of this start share on this machine."""
-    names = ("PMIX_NAMESPACE", "PMI_JOBID", "SLURM_JOB_ID")
-    return next((os.environ[n] for n in names if os.environ.get(n)), f"parent-{os.getppid()}")
+def _table() -> Path:
+    """Return the path of the ranks' table: in the folder of Open MPI's mpirun, which the user alone can open,
+    or one that rank 0 names when MPI has begun.
+    """
+    if folder := os.environ.get("PMIX_SERVER_TMPDIR"):
+        return Path(folder, "pinnace")
+    return table_of(_mpi4py().COMM_WORLD.bcast(uuid4().hex))
 
 
 def _mpi4py() -> Mpi4py:

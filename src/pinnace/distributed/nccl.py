@@ -1,4 +1,4 @@
-"""Communication on GPUs, for ranks not started by mpirun: NCCL for collectives, gloo for the rest.
+"""Communication on GPUs, for ranks not started by mpirun: collectives by torch's NCCL, the rest by sockets.
 
 Segments return results in host memory; collectives copy them to the GPU and back.
 """
@@ -6,38 +6,52 @@ Segments return results in host memory; collectives copy them to the GPU and bac
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from importlib.util import find_spec
+from typing import Any
 
 from pinnace.distributed.communicator import Link, Ranks, as_bytes
-from pinnace.distributed.gloo import Gloo, Torch, reductions
+from pinnace.distributed.sockets import Sockets
 from pinnace.distributed.tables import Rendezvous
 from pinnace.distributed.watch import Watch
 from pinnace.types import Array
 
+Torch = Any
+"""A module or object of torch, which has no types here."""
+
 
 def has_nccl() -> bool:
     """Return True if torch has CUDA, a GPU, and NCCL."""
+    if not find_spec("torch"):
+        return False
     import torch
 
     return bool(torch.cuda.is_available() and torch.distributed.is_nccl_available())
 
 
-class Nccl(Gloo):
-    """See `Communicator`. Ranks meet and compare models through gloo."""
+class Nccl(Sockets):
+    """See `Communicator`. Ranks meet and compare models through sockets."""
 
     name = "torch.distributed: NCCL"
 
     def __init__(self, meeting: Rendezvous, device_id: int, seconds: float) -> None:
+        import torch.distributed as dist
+
         super().__init__(meeting, seconds)
-        self._device_id = device_id
+        self._device_id, self._dist, self._links = device_id, dist, 0
+        # The store in which members of a group find each other; it has no secret.
+        is_first, host = self.rank == 0, self._hosts[0]
+        store = dist.TCPStore(host, 0, self.size, True, wait_for_workers=False) if is_first else None
+        port = int(self.gather(str(store.port) if store else "")[0])
+        self._store = store or dist.TCPStore(host, port, self.size, False)
 
     def link(self, groups: Sequence[Ranks]) -> Link:
         """Create an NCCL group for each group."""
-        host, name = super().link(groups), f"nccl{self._links}"
-        made = {}
+        host, made = super().link(groups), {}
+        self._links += 1
         for group in groups:
             if self.rank in group:
-                store = self.store(f"{name}/{'-'.join(map(str, group))}")
-                place = group.index(self.rank)
+                name = f"{self._links}/{'-'.join(map(str, group))}"
+                store, place = self._dist.PrefixStore(name, self._store), group.index(self.rank)
                 made[group] = self._dist.ProcessGroupNCCL(store, place, len(group))
         return _NcclLink(host, made, _GpuBuffers(self._device_id), self._dist, self.watch)
 
@@ -72,7 +86,8 @@ class _NcclLink:
         self._host, self._groups, self._device = host, groups, device
         self._dist, self._watch = dist, watch
         self.exchange, self.barrier = host.exchange, host.barrier
-        self._ops = reductions(dist)
+        kinds = dist.ReduceOp
+        self._ops = {"sum": kinds.SUM, "max": kinds.MAX, "min": kinds.MIN, "prod": kinds.PRODUCT}
 
     def all_reduce(self, group: Ranks, x: Array, out: Array, op: str) -> None:
         options, there = self._dist.AllreduceOptions(), self._device.given(x)

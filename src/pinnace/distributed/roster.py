@@ -9,7 +9,6 @@ from __future__ import annotations
 import ctypes
 import mmap
 import os
-import stat
 import time
 from collections.abc import Iterable
 from contextlib import suppress
@@ -27,13 +26,16 @@ _LEFT = 3600.0
 
 
 class Roster:
-    """The rows of `size` ranks under a name that all ranks know; creating it writes this rank's row."""
+    """The rows of `size` ranks in a file whose path only they know, or only their user can make; creating
+    it writes this rank's row.
+    """
 
-    def __init__(self, name: str, rank: int, size: int) -> None:
-        safe = "".join(c if c.isalnum() else "-" for c in name)
-        self._path = _own_folder() / safe
-        self._rank = rank
-        file = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
+    def __init__(self, path: Path, rank: int, size: int) -> None:
+        self._path, self._rank = path, rank
+        try:
+            file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
+        except OSError as error:
+            raise DistributedError(f"ranks of this machine cannot meet in {path}: {error.strerror}") from None
         try:
             os.ftruncate(file, size * _WIDTH * 8)
             self._rows = memoryview(mmap.mmap(file, size * _WIDTH * 8)).cast("q", (size, _WIDTH))
@@ -111,25 +113,16 @@ class Roster:
         return bool(process) and _started(process) == self._rows[rank, _STARTED]
 
 
-def _own_folder() -> Path:
-    """Return this user's private folder of tables: truncating a table would crash its readers.
-
-    Removes leftovers of killed ranks. Raises DistributedError if the folder belongs to another user.
+def table_of(job: str) -> Path:
+    """Return the path of the table of a job, a random name that rank 0 gave it: other users cannot make it
+    first. Removes leftovers of killed ranks.
     """
-    folder = _FOLDER / f"pinnace-{os.getuid()}"
-    with suppress(FileExistsError):
-        folder.mkdir(mode=0o700)
-    status = folder.lstat()
-    if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid() or status.st_mode & 0o077:
-        raise DistributedError(
-            f"ranks meet in {folder}, but other users made it or can open it (uid {status.st_uid}, mode "
-            f"{stat.S_IMODE(status.st_mode):o}): remove it"
-        )
-    for path in folder.iterdir():
-        with suppress(FileNotFoundError):
-            if time.time() - path.stat().st_mtime > _LEFT:
+    own = f"pinnace-{os.getuid()}-"
+    for path in _FOLDER.glob(f"{own}*"):
+        with suppress(OSError):  # another rank removes it too, or another user has made it
+            if time.time() - path.lstat().st_mtime > _LEFT:
                 path.unlink()
-    return folder
+    return _FOLDER / f"{own}{job}"
 
 
 def _started(process: int) -> int | None:

@@ -5,7 +5,7 @@ two steps for any number of ranks, and one step for little data.
 
 Received data is bytes of a known size, or JSON while ranks meet. A process that knows the secret of the job
 (`pinnace.distributed.listener`) is accepted as a rank; without a secret, any process that connects to rank 0
-first: then use it in trusted networks only.
+first: then use it in trusted networks only. Ranks listen only while they connect, each time on another port.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ import numpy as np
 from pinnace.distributed.communicator import Link, Message, Ranks, gathered
 from pinnace.distributed.listener import PATIENCE, SECRET, Listener, sealed, unsealed
 from pinnace.distributed.peers import Peer, move
-from pinnace.distributed.roster import Roster
+from pinnace.distributed.roster import Roster, table_of
 from pinnace.distributed.tables import Rendezvous
 from pinnace.distributed.watch import Watch
 from pinnace.errors import DistributedError
@@ -34,8 +34,8 @@ from pinnace.types import Array
 
 _COME = struct.Struct("!4sIII")
 """Greeting of a rank to rank 0: `_MAGIC`, its number, the number of ranks, its listening port."""
-_JOIN = struct.Struct("!4s16sII")
-"""Greeting of a rank to a lower one: `_MAGIC`, the token, the number of the link, its own number."""
+_JOIN = struct.Struct("!4s16sI")
+"""Greeting of a rank to a lower one: `_MAGIC`, the token, its own number."""
 _MAGIC = b"PNR1"
 _SMALL = 65536
 """Maximum bytes that every rank sends to all others in one step, instead of parts in two steps."""
@@ -52,6 +52,8 @@ _OPERATIONS: dict[str, np.ufunc] = {
 
 Answer = dict[str, Any]
 """Rank 0's answer to a rank: the job, the addresses of all ranks, and those that are missing."""
+Place = tuple[str, int]
+"""The address and port of a rank."""
 
 
 class Sockets:
@@ -62,15 +64,13 @@ class Sockets:
     def __init__(self, meeting: Rendezvous, seconds: float) -> None:
         self.rank, self.size = meeting.rank, len(meeting.hosts)
         self._deadline, self._seconds = time.monotonic() + seconds, seconds
-        told = self._listen(meeting) if self.rank == 0 else self._register(meeting)
+        told, listener = self._listen(meeting) if self.rank == 0 else self._register(meeting)
         self._token = bytes.fromhex(told["job"])
-        self._places = [(host, port) for host, port in told["places"]]
-        self._links = 0
-        self._early: dict[tuple[int, int], socket.socket] = {}
-        with Roster(told["job"], self.rank, self.size) as roster:
+        self._host, self._hosts = listener.host, [host for host, _ in told["places"]]
+        with Roster(table_of(told["job"]), self.rank, self.size) as roster:
             self.watch = Watch(roster, self.rank, self.size, seconds)
             weakref.finalize(self, roster.leave)  # a killed process does not leave
-            self._all = self.link([])
+            self._all = self._connected(listener, [port for _, port in told["places"]])
             self._all.barrier(tuple(range(self.size)))
 
     def gather(self, text: str) -> list[str]:
@@ -80,42 +80,49 @@ class Sockets:
 
     def link(self, groups: Sequence[Ranks]) -> Link:
         """Open new connections to all ranks, so that links do not interfere."""
-        number, self._links = self._links, self._links + 1
-        join = sealed(_JOIN.pack(_MAGIC, self._token, number, self.rank))
+        try:
+            listener = Listener(self._host, 0)
+        except OSError as error:
+            raise self.watch.lost(error) from None
+        return self._connected(listener, list(map(int, self.gather(str(listener.port)))))
+
+    def _connected(self, listener: Listener, ports: Sequence[int]) -> Link:
+        """Connect all ranks by their ports, this one's being `listener`, which is closed."""
+        join = sealed(_JOIN.pack(_MAGIC, self._token, self.rank))
         peers: dict[int, Peer] = {}
         try:
             for rank in range(self.rank):
-                connection = socket.create_connection(self._places[rank], self.watch.seconds)
+                connection = socket.create_connection((self._hosts[rank], ports[rank]), self.watch.seconds)
                 connection.sendall(join)
                 peers[rank] = Peer(rank, connection)
             for rank in range(self.rank + 1, self.size):
-                self.watch.wait(lambda rank=rank: self._accepts(number, rank), (rank,))  # type: ignore[misc]
-                peers[rank] = Peer(rank, self._early.pop((number, rank)))
+                self.watch.wait(lambda rank=rank: self._accepts(listener, peers, rank), (rank,))  # type: ignore[misc]
         except OSError as error:
             raise self.watch.lost(error) from None
+        finally:
+            listener.close()
         return _SocketLink(peers, self.watch)
 
-    def _accepts(self, link: int, rank: int) -> bool:
-        """Return True if a rank has connected for a link; connections for other links are kept."""
-        if (link, rank) not in self._early:
-            for connection, (magic, token, its_link, its_rank) in self._listener.greeted(_JOIN, 0):
-                known = self.rank < its_rank < self.size and (its_link, its_rank) not in self._early
-                if (magic, token) == (_MAGIC, self._token) and known and its_link >= link:
-                    self._early[its_link, its_rank] = connection
-                else:
-                    connection.close()
-        return (link, rank) in self._early
+    def _accepts(self, listener: Listener, peers: dict[int, Peer], rank: int) -> bool:
+        """Return True if a rank has connected; those that come before it are kept."""
+        for connection, (magic, token, who) in listener.greeted(_JOIN, 0) if rank not in peers else ():
+            known = self.rank < who < self.size and who not in peers
+            if (magic, token) == (_MAGIC, self._token) and known:
+                peers[who] = Peer(who, connection)
+            else:
+                connection.close()
+        return rank in peers
 
-    def _listen(self, meeting: Rendezvous) -> Answer:
+    def _listen(self, meeting: Rendezvous) -> tuple[Answer, Listener]:
         """Wait as rank 0 for all ranks, and tell them the addresses."""
         try:
-            self._listener = Listener(meeting.hosts[0], meeting.port)
+            listener = Listener(meeting.hosts[0], meeting.port)
         except OSError as error:
             reason = error.strerror or str(error)
             raise DistributedError(f"rank 0 cannot listen on {meeting}: {reason}") from None
-        come: dict[int, tuple[socket.socket, tuple[str, int]]] = {}
+        come: dict[int, tuple[socket.socket, Place]] = {}
         while len(come) < self.size - 1 and time.monotonic() < self._deadline:
-            for connection, (magic, rank, size, port) in self._listener.greeted(_COME, 0.05):
+            for connection, (magic, rank, size, port) in listener.greeted(_COME, 0.05):
                 if magic != _MAGIC or not port < 1 << 16:
                     connection.close()
                 elif size != self.size or not 0 < rank < size or rank in come:
@@ -130,23 +137,24 @@ class Sockets:
         told = {"job": uuid4().hex, "places": places, "missing": missing}
         for connection, _ in come.values():
             _reply(connection, told)
-        return self._checked(told, meeting)
+        return self._checked(told, meeting), listener
 
-    def _register(self, meeting: Rendezvous) -> Answer:
+    def _register(self, meeting: Rendezvous) -> tuple[Answer, Listener]:
         """Connect to rank 0, which may not be there yet."""
-        reason = answer = ""
+        reason = said = ""
         while time.monotonic() < self._deadline:
             try:
                 with socket.create_connection((meeting.hosts[0], meeting.port), PATIENCE) as connection:
-                    self._listener = Listener(connection.getsockname()[0], 0)
-                    greeting = _COME.pack(_MAGIC, self.rank, self.size, self._listener.port)
+                    listener = Listener(connection.getsockname()[0], 0)
+                    greeting = _COME.pack(_MAGIC, self.rank, self.size, listener.port)
                     connection.sendall(sealed(greeting))
-                    return self._checked(_receive_answer(connection, self._deadline + PATIENCE), meeting)
+                    answer = _receive_answer(connection, self._deadline + PATIENCE)
+                    return self._checked(answer, meeting), listener
             except OSError as error:
-                reason = answer or str(error)
+                reason = said or str(error)
                 time.sleep(0.02)
             except (ValueError, TypeError) as error:
-                reason = answer = str(error)  # says more than that nobody listens any more
+                reason = said = str(error)  # says more than that nobody listens any more
                 time.sleep(0.02)
         raise DistributedError(
             f"rank {self.rank}: rank 0 did not connect within {self._seconds:g} s "

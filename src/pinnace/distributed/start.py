@@ -1,4 +1,4 @@
-"""Choice of the communicator: MPI under mpirun, others by a rank table or environment variables."""
+"""Choice of the communicator: MPI under mpirun; sockets or NCCL by a rank table or environment variables."""
 
 from __future__ import annotations
 
@@ -6,11 +6,9 @@ import os
 import socket
 import threading
 from collections.abc import Callable
-from importlib.util import find_spec
 from pathlib import Path
 
 from pinnace.distributed.communicator import Communicator
-from pinnace.distributed.gloo import Gloo
 from pinnace.distributed.mpi import Mpi
 from pinnace.distributed.nccl import Nccl, has_nccl
 from pinnace.distributed.sockets import Sockets
@@ -54,9 +52,9 @@ def communicator(target: Target, settings: Settings) -> Communicator:
         return _made[where]
 
     def by_hand(meeting: Rendezvous) -> Communicator:
-        wanted = os.environ.get(COMMUNICATOR, "")
-        way = chosen(wanted, target.device, bool(find_spec("torch")), has_nccl)
-        return once(meeting, lambda: _by_hand(meeting, way, target.device_id, seconds))
+        if by_nccl(os.environ.get(COMMUNICATOR, ""), target.device, has_nccl):
+            return once(meeting, lambda: Nccl(meeting, target.device_id, seconds))
+        return once(meeting, lambda: Sockets(meeting, seconds))
 
     own = {"context.ascend.rank_id": target.rank, **_said("RANK_ID")}
     sizes = {"context.ascend.group_size": target.ranks, **_said("RANK_SIZE")}
@@ -104,25 +102,17 @@ def _rank_table(settings: Settings) -> Path | None:
     return named or other
 
 
-def _by_hand(meeting: Rendezvous, way: str, device_id: int, seconds: float) -> Communicator:
-    if way == "sockets":
-        return Sockets(meeting, seconds)
-    return Gloo(meeting, seconds) if way == "gloo" else Nccl(meeting, device_id, seconds)
+def by_nccl(wanted: str, device: str, has_nccl: Callable[[], bool]) -> bool:
+    """Return True for NCCL, False for sockets alone.
 
-
-def chosen(wanted: str, device: str, has_torch: bool, has_nccl: Callable[[], bool]) -> str:
-    """Choose the communicator: "nccl" for GPUs, "gloo", or "sockets" without torch.
-
-    `wanted` is "torch", "sockets", or "" for any; `device` is the kind of device. `has_nccl` is called only
-    if it matters. Raises `ConfigError`.
+    `wanted` is "nccl", "sockets", or "": NCCL on GPUs where torch has it. `device` is the kind of device.
+    `has_nccl`, which imports torch, is called only if it matters. Raises `ConfigError`.
     """
-    if wanted not in ("", "torch", "sockets"):
-        raise ConfigError(f"{COMMUNICATOR} is {wanted!r}: it must be torch or sockets")
-    if wanted == "torch" and not has_torch:
-        raise ConfigError("the ranks need torch for torch.distributed: pip install torch")
-    if wanted == "sockets" or not has_torch:
-        return "sockets"
-    return "nccl" if device == "gpu" and has_nccl() else "gloo"
+    if wanted not in ("", "nccl", "sockets"):
+        raise ConfigError(f"{COMMUNICATOR} is {wanted!r}: it must be nccl or sockets")
+    if wanted == "nccl" and not has_nccl():
+        raise ConfigError(f"{COMMUNICATOR} is nccl, which needs a GPU and torch with CUDA: pip install torch")
+    return wanted == "nccl" or (not wanted and device == "gpu" and has_nccl())
 
 
 def _beside(path: str, settings: Settings) -> Path:
