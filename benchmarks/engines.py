@@ -185,13 +185,12 @@ class _Open:
 
 def _inputs(path: Path, model: Any) -> list[np.ndarray]:
     from pinnace.cli.inputs import Pictures, feed
-    from pinnace.cli.picture import Preparation
 
     beside = path.with_suffix(".npz")
     if beside.exists():
         goldens = np.load(beside)
         return [goldens[f"run0_x{i}"] for i in range(len(model.get_inputs()))]
-    return [one.array for one in feed(model.get_inputs(), {}, {}, Pictures(Preparation()))]
+    return [one.array for one in feed(model.get_inputs(), {}, {}, Pictures())]
 
 
 def memory(path: Path, engine: str) -> dict[str, float]:

@@ -16,10 +16,9 @@ from onnx import helper
 from PIL import Image, features
 from tests.fuzz import amplify
 
-from pinnace import Context, DataType, Model, ModelType, Tensor
+from pinnace import Context, DataType, Model, ModelType, Tensor, images
 from pinnace.building.opening import inspect_model
 from pinnace.cli import console, inputs
-from pinnace.cli.picture import Preparation, read_picture
 from pinnace.distributed.shard.cutting import shard
 from pinnace.engines import folding
 from pinnace.errors import ConfigError, ModelStateError, PinnaceError
@@ -210,7 +209,7 @@ def test_inputs_that_are_no_inputs_are_one_error(name, content, said, tmp_path):
     path.write_bytes(content)
     slot = Tensor(shape=[1, 3, 8, 8], dtype=DataType.FLOAT32)
     with pytest.raises(PinnaceError, match=re.escape(said)):
-        inputs.feed([slot], {"": path}, {}, inputs.Pictures(Preparation()))
+        inputs.feed([slot], {"": path}, {}, inputs.Pictures())
 
 
 @pytest.mark.skipif(not features.check("avif"), reason="this Pillow reads no AVIF")
@@ -221,4 +220,4 @@ def test_half_an_avif_is_one_error(kept, tmp_path):
     whole = path.read_bytes()
     path.write_bytes(whole[: int(kept * len(whole))])
     with pytest.raises(PinnaceError, match=r"cannot be read|not a picture"):
-        read_picture(path, (8, 8), 3, "NCHW", Preparation())
+        images.load(path, (8, 8))

@@ -62,12 +62,14 @@ if os.environ.get("PINNACE_LOG"):
     log_format.start()
 
 if TYPE_CHECKING:
+    from pinnace import images
     from pinnace.api.converter import Converter, FmkType
     from pinnace.api.data_parallel import DataParallel
     from pinnace.api.group import ModelGroup
     from pinnace.api.infer import LiteInfer
     from pinnace.api.runner import ModelParallelRunner, RunnerConfig
     from pinnace.engines.steps import OperatorTime, Profile
+    from pinnace.ranking import Ranked, labels
     from pinnace.serving.stats import Stats
 
 _LATER = {
@@ -77,6 +79,7 @@ _LATER = {
     "api.infer": ("LiteInfer",),
     "api.runner": ("ModelParallelRunner", "RunnerConfig"),
     "engines.steps": ("OperatorTime", "Profile"),
+    "ranking": ("Ranked", "labels"),
     "serving.stats": ("Stats",),
 }
 """Modules that a process which runs one model does not need, and the names in them."""
@@ -87,6 +90,8 @@ def __getattr__(name: str) -> object:
     for module, names in _LATER.items():
         if name in names:
             return getattr(importlib.import_module(f"pinnace.{module}"), name)
+    if name == "images":
+        return importlib.import_module("pinnace.images")
     if name.startswith("LLM"):
         raise NotSupportedError(
             f"{name} is part of mindspore_lite's LLMEngine, which serves language models and runs on Ascend "
@@ -136,10 +141,13 @@ __all__ = [
     "PredictTimeoutError",
     "Profile",
     "QueueFullError",
+    "Ranked",
     "RunnerConfig",
     "Stats",
     "Tensor",
     "TensorMeta",
     "UnsupportedModelError",
     "__version__",
+    "images",
+    "labels",
 ]

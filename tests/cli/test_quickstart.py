@@ -6,8 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pinnace.cli.picture import read_picture
-from pinnace.cli.quickstart import MODEL, data, preparation
+from pinnace.cli.quickstart import MODEL, data, prepared
 
 EXPECTED = np.load(Path(__file__).parent.parent / "data" / "efficientnet_lite0_expected.npz")
 FIRST = {"chelsea.png": "tiger cat (282)", "coffee.png": "espresso (967)"}
@@ -17,8 +16,7 @@ TASK = re.compile(r"parallel id: (\d+) \| task index: (\d+) \| run once time: [\
 
 @pytest.mark.parametrize("picture", FIRST)
 def test_pictures_are_prepared_as_they_were_for_mindspore(picture):
-    prepared = read_picture(data(picture), (224, 224), 3, "NCHW", preparation())
-    np.testing.assert_array_equal(prepared, EXPECTED[f"{Path(picture).stem}_input"])
+    np.testing.assert_array_equal(prepared(picture), EXPECTED[f"{Path(picture).stem}_input"])
 
 
 def test_every_task_of_every_client_is_shown_with_mindspores_answer(pinnace):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import re
 import sys
-import warnings
 from collections.abc import Mapping, Sequence
 from io import BytesIO
 from pathlib import Path
@@ -13,10 +12,9 @@ from typing import BinaryIO, Protocol
 from zipfile import ZipFile, is_zipfile
 
 import numpy as np
-from PIL import Image, UnidentifiedImageError
 
-from pinnace.cli.picture import Layout, Preparation, read_picture
 from pinnace.errors import ArgumentValueError
+from pinnace.images import Layout, PerChannel, is_picture, load
 from pinnace.machine.cgroup import usable_memory
 from pinnace.records import dataclass
 from pinnace.shapes import Shape, is_free, named, takes
@@ -52,11 +50,16 @@ class InputSpec(Protocol):
 
 @dataclass(frozen=True)
 class Pictures:
-    """Conversion of picture files; None takes size (height, width) and layout from the model."""
+    """Arguments of `images.load` for picture files; None takes size (height, width) and layout from the
+    model.
+    """
 
-    preparation: Preparation
     size: tuple[int, int] | None = None
     layout: Layout | None = None
+    crop: float | None = None
+    scale: float = 1 / 255
+    mean: PerChannel = 0.0
+    std: PerChannel = 1.0
 
 
 @dataclass(frozen=True)
@@ -180,7 +183,7 @@ def _read(file: Path, slot: InputSpec, shape: Shape, pictures: Pictures) -> Arra
             return _fit(_typed(_loaded(stream), slot), shape)
         if file.suffix == ".npz":
             return _fit(_typed(_loaded(stream, slot.name), slot), shape)
-    if _is_picture(file):
+    if is_picture(file):
         return _picture(file, slot, shape, pictures)
     raise ArgumentValueError("is no .npy or .npz file, picture or number; raw values need the suffix .bin")
 
@@ -236,20 +239,6 @@ def _fit(array: Array, shape: Shape) -> Array:
         ) from None
 
 
-def _is_picture(file: Path) -> bool:
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", Image.DecompressionBombWarning)
-            with Image.open(file):
-                return True
-    except UnidentifiedImageError:
-        return False
-    except OSError:
-        raise
-    except Exception as error:  # errors of decoders, or a size that Pillow refuses
-        raise ArgumentValueError(f"cannot be read: {error or type(error).__name__}") from None
-
-
 def _picture(file: Path, slot: InputSpec, shape: Shape, pictures: Pictures) -> Array:
     if len(shape) != 4 or shape[0] not in (-1, 1):
         raise ArgumentValueError(f"a picture needs 4 dimensions, the first of them 1, not {list(shape)}")
@@ -258,7 +247,8 @@ def _picture(file: Path, slot: InputSpec, shape: Shape, pictures: Pictures) -> A
     size = pictures.size or (height, width)
     if -1 in size:
         raise ArgumentValueError("the model leaves height and width free: give --size, as in --size 224,224")
-    return read_picture(file, size, channels, layout, pictures.preparation).astype(slot.dtype.to_numpy())
+    how = {name: getattr(pictures, name) for name in ("crop", "scale", "mean", "std")}
+    return load(file, size, layout=layout, channels=channels, **how).astype(slot.dtype.to_numpy())
 
 
 def _layout(slot: InputSpec, shape: Shape) -> Layout:

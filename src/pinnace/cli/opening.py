@@ -60,9 +60,8 @@ def fill(
     Pixels are 0 to 1 by default. `batch` above 0 is the first dimension of inputs that leave it free.
     """
     from pinnace.cli.inputs import Pictures, assign, feed, parse_shapes
-    from pinnace.cli.picture import Preparation
 
-    pictures = pictures or Pictures(Preparation(scale=1 / 255))
+    pictures = pictures or Pictures()
     tensors = model.get_inputs()
     names = [tensor.name for tensor in tensors]
     wanted = parse_shapes(shapes, names)

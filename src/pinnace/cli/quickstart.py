@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from pinnace import ModelParallelRunner
-    from pinnace.cli.picture import Preparation
 
 MODEL = "efficientnet_lite0.mindir"
 PICTURES = ("chelsea.png", "coffee.png")
@@ -68,7 +67,7 @@ def quickstart(
 
     fill_in()
     settings = LoadSettings(workers, clients, tasks, threads)
-    pictures = {name: _prepared(name) for name in PICTURES}
+    pictures = {name: prepared(name) for name in PICTURES}
     note(f"{MODEL}; workers x threads: {workers} x {threads}; clients: {clients}; tasks: {tasks} each")
     with progress(f"Opening {MODEL}"):
         total, done = _demonstrate(settings, pictures)
@@ -93,21 +92,15 @@ def data(name: str) -> Path:
     return Path(str(files("pinnace") / "data" / name))
 
 
-def preparation() -> Preparation:
-    """Return the preprocessing of EfficientNet-Lite: the central 7/8 of the picture, (pixel - 127) / 128.
+def prepared(name: str) -> npt.NDArray[np.float32]:
+    """Return a picture after the preprocessing of EfficientNet-Lite: its central 7/8, (pixel - 127) / 128.
 
     Source: the preprocessing of EfficientNet-Lite's authors, which keeps 224 / (224 + 32) of the shorter side
     and resizes that with a bicubic filter.
     """
-    from pinnace.cli.picture import Preparation
+    from pinnace.images import load
 
-    return Preparation(scale=1.0, mean=(127.0,), std=(128.0,), crop=224 / 256)
-
-
-def _prepared(name: str) -> npt.NDArray[np.float32]:
-    from pinnace.cli.picture import read_picture
-
-    return read_picture(data(name), SIZE, 3, "NCHW", preparation())
+    return load(data(name), SIZE, crop=224 / 256, scale=1.0, mean=127.0, std=128.0)
 
 
 def _demonstrate(
@@ -159,7 +152,7 @@ def _predict(runner: ModelParallelRunner, picture: npt.NDArray[np.float32]) -> n
 
 def _labels() -> list[str]:
     """Return the first name of each of the 1000 classes, by index."""
-    from pinnace.cli.labels import read
+    from pinnace.ranking import read
 
     return [name.partition(",")[0] for name in read(data("imagenet_labels.json"))]
 
@@ -175,6 +168,6 @@ def _show(done: FinishedTask, labels: Sequence[str]) -> None:
 
 def _best(done: FinishedTask, labels: Sequence[str]) -> list[dict[str, Any]]:
     """Return the classes with the highest probabilities."""
-    from pinnace.cli.labels import ranked
+    from pinnace.ranking import labels as ranked
 
-    return [asdict(one) for one in ranked(done.probabilities, labels)]
+    return [asdict(one) for one in ranked(done.probabilities, labels)[0]]

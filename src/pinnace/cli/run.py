@@ -18,7 +18,7 @@ T = TypeVar("T")
 if TYPE_CHECKING:
     from pinnace import Tensor
     from pinnace.cli.inputs import Pictures
-    from pinnace.cli.picture import Layout
+    from pinnace.images import Layout
 
 
 def run(
@@ -46,9 +46,10 @@ def run(
     from pinnace.cli.console import note, progress
     from pinnace.cli.opening import context_for, fill, guesses_named, note_inputs, open_model
     from pinnace.cli.outputs import save, show
+    from pinnace.ranking import read
 
     pictures = _pictures(size, crop, scale, mean, std, layout)
-    names = labelling.read(labels) if labels else []
+    names = read(labels) if labels else []
     with progress(f"Opening {model.name}", model=str(model)):
         build, opened = _timed(lambda: open_model(model, context_for(threads, config)))
     tensors, fed = fill(opened, inputs or [], shapes or [], pictures)
@@ -86,13 +87,11 @@ def _pictures(
     size: str | None, crop: float | None, scale: str, mean: str, std: str, layout: Layout | None
 ) -> Pictures:
     from pinnace.cli.inputs import Pictures
-    from pinnace.cli.picture import Preparation
 
     (factor,) = _numbers("--scale", scale, 1)
-    how = Preparation(factor, _numbers("--mean", mean), _numbers("--std", std), crop)
     height_width = _numbers("--size", size, 2) if size else None
     pixels = (int(height_width[0]), int(height_width[1])) if height_width else None
-    return Pictures(how, pixels, layout)
+    return Pictures(pixels, layout, crop, factor, _numbers("--mean", mean), _numbers("--std", std))
 
 
 def _numbers(flag: str, text: str, count: int | None = None) -> tuple[float, ...]:

@@ -65,7 +65,7 @@ class Calibration:
 
     def _picture(self, file: Path) -> Array:
         """Return a picture with its channels last."""
-        from pinnace.converter.pictures import opened, resized
+        from pinnace.images import opened, resized
 
         pixels: Array = np.atleast_3d(np.asarray(opened(file, "L" if self.colours == "GRAY" else "RGB")))
         pixels = pixels[:, :, ::-1] if self.colours == "BGR" else pixels

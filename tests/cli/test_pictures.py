@@ -1,0 +1,80 @@
+"""Pictures and labels of Python: the values of the command line, by another name."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from PIL import Image
+
+import pinnace as mslite
+from pinnace.errors import ArgumentValueError
+
+
+@pytest.fixture
+def photo(tmp_path):
+    path = tmp_path / "photo.png"
+    Image.fromarray(np.random.default_rng(4).integers(0, 256, (11, 17, 3), np.uint8)).save(path)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("shape", "flags", "arguments"),
+    [
+        ("1,3,6,8", (), {}),
+        ("1,6,8,3", ("--crop", "0.8"), {"layout": "NHWC", "crop": 0.8}),
+        ("1,1,6,8", ("--mean", "1", "--std", "0.5"), {"channels": 1, "mean": 1, "std": 0.5}),
+        (
+            "1,3,6,8",
+            ("--scale", "1/128", "--mean", "120,110,100", "--std", "50,60,70"),
+            {"scale": 1 / 128, "mean": (120, 110, 100), "std": [50, 60, 70]},
+        ),
+    ],
+)
+def test_pictures_are_those_of_the_command_line(pinnace, onnx_file, tmp_path, photo, shape, flags, arguments):
+    model = onnx_file(["Identity x -> y"], [f"x float {shape}"], [f"y float {shape}"])
+    assert pinnace("run", model, "--input", photo, *flags, "--save", tmp_path).code == 0
+    values = mslite.images.load(photo, (6, 8), **arguments)
+    assert values.dtype == np.float32
+    np.testing.assert_array_equal(values, np.load(tmp_path / "y.npy"))
+
+
+def test_a_picture_keeps_its_size_and_its_pixels(photo):
+    values = mslite.images.load(photo, scale=1, layout="NHWC")
+    np.testing.assert_array_equal(values[0], np.asarray(Image.open(photo), np.float32))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ({"mean": (1, 2)}, "mean has 2 numbers"),
+        ({"std": (1, 0, 1)}, "std must not be 0"),
+        ({"crop": 1.5}, "crop must be"),
+        ({"layout": "CHW"}, "layout must be NCHW or NHWC, but got 'CHW'"),
+        ({"channels": 4}, "1 or 3 channels, not 4"),
+        ({"size": (0, 4)}, "size must be two numbers of at least 1"),
+        ({"size": 224}, "size must be two numbers of at least 1"),
+    ],
+)
+def test_arguments_that_do_not_fit(photo, arguments, said):
+    with pytest.raises(ArgumentValueError, match=said):
+        mslite.images.load(photo, **arguments)
+
+
+def test_labels_name_the_highest_of_each_row(tmp_path):
+    names = ["cat", "dog", "owl"]
+    (tmp_path / "names.txt").write_text("\n".join(names))
+    values = np.array([[0.25, 2, -1], [3, 1, 2]], np.float32)
+    first, second = mslite.labels(mslite.Tensor(values), tmp_path / "names.txt", top=2)
+    assert first == [mslite.Ranked("dog", 1, 2.0), mslite.Ranked("cat", 0, 0.25)]
+    assert [one.label for one in second] == ["cat", "owl"]
+    ((best, *others),) = mslite.labels(values[1], names)
+    assert (best.label, len(others)) == ("cat", 2)
+    for unfit in values[:, :2], np.array(1.0), np.array(["a", "b", "c"]):
+        with pytest.raises(ArgumentValueError, match="3 names need as many numbers"):
+            mslite.labels(unfit, names)
+
+
+def test_import_takes_no_picture_library():
+    code = "import sys, pinnace; assert 'PIL' not in sys.modules; pinnace.images; assert 'PIL' in sys.modules"
+    subprocess.run([sys.executable, "-c", code], check=True)
