@@ -2,15 +2,20 @@
 
     python -m benchmarks starts [MODEL[=MODEL.onnx] ...] [--matrices 1,100,450,3200] [--rounds 5]
     python -m benchmarks starts --memory [MODEL ...] [--matrices 100]
+    python -m benchmarks starts --clients 5 [--workers 2] [--seconds 5] [MODEL ...] [--matrices 100]
 
 Every start is a process of its own, and they take turns: it imports its library, builds the model with one
 thread and predicts once, from zeros. Times begin when the interpreter runs. "first" finds an empty compile
-cache, "again" one that has the model. Behind "=" is the ONNX file of the same network for onnxruntime.
+cache, "again" one that has the model, which is there "kept after" the end of the first process. Behind "=" is
+the ONNX file of the same network for onnxruntime.
 `--matrices` adds ONNX files of square matrices with as many MB of weights, beside the file from 2 GB on.
 Files are in the page cache.
 
 `--memory` has MB of anonymous memory of a process that opens a kept model, after a request: those that other
 processes with the same model do not share.
+
+`--clients` has the first seconds of a service, from the end of its build: requests a second, and their 99th
+percentile. "none" keeps no model, "kept" finds it in the cache, and beside "being kept" the helper works.
 """
 
 from __future__ import annotations
@@ -22,13 +27,16 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 
-_KEEP = {"first": "after", "again": "never", "kept": "before"}
-_CHILD = str(Path(__file__).with_name("child.py"))
+_KEEP = {"first": "after", "again": "never", "none": "never", "kept": "before"}
+_CHILD, _SERVING = (str(Path(__file__).with_name(name)) for name in ("child.py", "serving.py"))
+_PATIENCE = 60.0  # seconds for which a helper outlives its process
 _INSIDE = 1900  # MB that a protobuf message can hold
 
 
@@ -38,10 +46,15 @@ def main(arguments: list[str]) -> None:
     parser.add_argument("--matrices", default="")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--memory", action="store_true")
+    parser.add_argument("--clients", type=int, default=0)
+    parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--seconds", type=int, default=5)
     options = parser.parse_args(arguments)
+    service = [str(number) for number in (options.clients, options.workers, options.seconds)]
     with tempfile.TemporaryDirectory() as folder:
         made = [str(matrices(Path(folder), int(size))) for size in options.matrices.split(",") if size]
-        for line in (memory if options.memory else starts)([*options.models, *made], folder, options.rounds):
+        way = memory if options.memory else partial(serving, service) if options.clients else starts
+        for line in way([*options.models, *made], folder, options.rounds):
             print(line, flush=True)
 
 
@@ -79,8 +92,8 @@ def matrices(folder: Path, megabytes: int) -> Path:
 def starts(models: Sequence[str], folder: str, rounds: int) -> Iterator[str]:
     """Yield the rows of the table of times."""
     head = ("file", "MB", "onnxruntime, s", "first, s", "again, s", "build, first", "build, again", "peak MB")
-    yield f"| {' | '.join(head)} |"
-    yield "| --- | ---: | ---: | --- | --- | ---: | ---: | --- |"
+    yield f"| {' | '.join(head)} | kept after, s |"
+    yield "| --- | ---: | ---: | --- | --- | ---: | ---: | --- | ---: |"
     for model in models:
         path, _, onnx = model.partition("=")
         start("kept", path, folder)
@@ -99,11 +112,28 @@ def starts(models: Sequence[str], folder: str, rounds: int) -> Iterator[str]:
 
         size = sum(file.stat().st_size for file in Path(path).parent.glob(f"{Path(path).name}*")) / 1e6
         times = [f"{median(name, 'total'):.2f} (**{over(name, 'total')}**)" for name in ("first", "again")]
-        peaks = f"{median('first', 'peak'):.0f} ({over('first', 'peak')})"
+        peaks, kept = f"{median('first', 'peak'):.0f} ({over('first', 'peak')})", median("first", "kept")
         yield (
             f"| {Path(path).name} | {size:.0f} | {median('onnxruntime', 'total'):.2f} | {' | '.join(times)} "
-            f"| {over('first', 'build')} | {over('again', 'build')} | {peaks} |"
+            f"| {over('first', 'build')} | {over('again', 'build')} | {peaks} | {kept:.1f} |"
         )
+
+
+def serving(service: Sequence[str], models: Sequence[str], folder: str, rounds: int) -> Iterator[str]:
+    """Yield the rows of the table of first seconds."""
+    ways = {"none": "none", "being kept": "first", "kept": "kept"}
+    yield "| file | " + " | ".join(f"{way}, a second | p99, ms" for way in ways) + " |"
+    yield "| --- |" + " ---: | ---: |" * len(ways)
+    for path in models:
+        start("kept", path, folder)
+        command = [_SERVING, path, *service]
+        runs = [{way: run(name, command, folder) for way, name in ways.items()} for _ in range(rounds)]
+        cells = (
+            f"{statistics.median(one[way]['a second'] for one in runs):.0f} "
+            f"| {statistics.median(one[way]['p99'] for one in runs):.1f}"
+            for way in ways
+        )
+        yield f"| {Path(path).name} | {' | '.join(cells)} |"
 
 
 def memory(models: Sequence[str], folder: str, _: int) -> Iterator[str]:
@@ -120,11 +150,22 @@ def memory(models: Sequence[str], folder: str, _: int) -> Iterator[str]:
 
 
 def start(name: str, path: str, folder: str, *way: str) -> dict[str, float]:
-    """Return the figures of one process."""
+    """Return the figures of one process that starts."""
+    return run(name, [_CHILD, name, path, *way], folder)
+
+
+def run(name: str, command: Sequence[str], folder: str) -> dict[str, float]:
+    """Return the figures of one process; after a first one wait until its model is kept."""
     with tempfile.TemporaryDirectory(dir=folder, ignore_cleanup_errors=True) as empty:
-        cache = empty if name == "first" else f"{folder}/cache"
+        cache = empty if name in ("first", "none") else f"{folder}/cache"
         environment = {**os.environ, "PINNACE_CACHE_DIR": cache, "PINNACE_CACHE_KEEP": _KEEP.get(name, "")}
-        return figures_of([sys.executable, _CHILD, name, path, *way], environment)
+        figures = figures_of([sys.executable, *command], environment)
+        end = time.perf_counter()
+        while name == "first" and not any(Path(cache).glob("entries/*")):
+            if time.perf_counter() > end + _PATIENCE:
+                raise SystemExit(f"{command}: its model was not kept")
+            time.sleep(0.01)
+        return {**figures, "kept": time.perf_counter() - end}
 
 
 def figures_of(command: Sequence[str], environment: dict[str, str]) -> dict[str, float]:

@@ -6,14 +6,14 @@ from onnx import TensorProto, helper, numpy_helper
 import pinnace
 
 
-def make_model(path, seed=0, name="w", external="", outputs=512):
-    """x (?, 128) times a random weight (128, outputs), and the weight itself."""
+def make_model(path, seed=0, name="w", external="", outputs=512, rows="n"):
+    """x (rows, 128) times a random weight (128, outputs), and the weight itself."""
     weight = np.random.default_rng(seed).normal(size=(128, outputs)).astype(np.float32)
     graph = helper.make_graph(
         [helper.make_node("MatMul", ["x", name], ["y"])],
         "product",
-        [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", 128])],
-        [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["n", outputs])],
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [rows, 128])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [rows, outputs])],
         [numpy_helper.from_array(weight, name)],
     )
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=10)

@@ -1,11 +1,15 @@
 """Models that are kept after they are given out."""
 
+import json
 import math
 import os
 import subprocess
 import sys
 import textwrap
 import threading
+import weakref
+from contextlib import ExitStack
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -23,18 +27,42 @@ def after(monkeypatch):
     monkeypatch.setenv("PINNACE_CACHE_KEEP", "after")
 
 
+class Helper:
+    """The helper as a function, which begins when `opened` is set."""
+
+    opened = threading.Event()
+
+    def __init__(self, jobs):
+        with ExitStack() as stack:
+            messages = [job.message(stack) for job in jobs]
+        self.told, self.stdout = iter(messages), self
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        pass
+
+    def readline(self):
+        assert self.opened.wait(60)
+        try:
+            keeper.keep(next(self.told))
+        except Exception as error:
+            return json.dumps(str(error)).encode()
+        return b'""\n'
+
+
 @pytest.fixture
 def gate(monkeypatch):
     """Opens the way for the helper, which is a function here."""
-    opened = threading.Event()
+    monkeypatch.setattr(Helper, "opened", threading.Event())
+    monkeypatch.setattr(keeping, "_started", Helper)
+    yield Helper.opened
+    Helper.opened.set()
 
-    def run(self, job):
-        assert opened.wait(60)
-        keeper.keep(job.told())
 
-    monkeypatch.setattr(keeping._Line, "_run", run)
-    yield opened
-    opened.set()
+# At idle priority it would hardly run beside other tests.
+BUSY = "import os; os.nice = os.sched_setscheduler = lambda *_: None; "
 
 
 def entries(cache):
@@ -54,9 +82,7 @@ def test_the_helper_keeps_a_model_that_runs_and_the_kept_one_replaces_it(
     cache, product, from_buffer, monkeypatch
 ):
     path, weight = product
-    # At idle priority it would hardly run beside other tests.
-    busy = "import os; os.nice = os.sched_setscheduler = lambda *_: None; "
-    monkeypatch.setattr(keeping, "_HELPER", busy + keeping._HELPER)
+    monkeypatch.setattr(keeping, "_HELPER", BUSY + keeping._HELPER)
     with pinnace.Model(path.read_bytes() if from_buffer else path) as model:
         assert model.get_model_info("cache") == "to be written"
         first, before = model.predict([X])[0].get_data_to_numpy(), running(model)
@@ -133,6 +159,58 @@ def test_a_model_behind_links_is_kept(cache, gate, tmp_path):
         assert model.predict([X])[0].get_data_to_numpy() == close_to(weight)
 
 
+def test_a_model_that_was_resized_runs_the_kept_one(cache, gate, tmp_path):
+    weight = make_model(tmp_path / "fixed.onnx", rows=1)
+    with pinnace.Model(tmp_path / "fixed.onnx") as model:
+        model.resize(model.get_inputs(), [[3, 128]])
+        before = running(model)
+        gate.set()
+        until(is_done)
+        assert len(entries(cache)) == 2
+        assert running(model) is not before
+        assert model.predict([X])[0].get_data_to_numpy() == close_to(weight)
+
+
+def opened(folder):
+    """Files in a folder that this process has open or mapped."""
+    descriptors = map(os.path.realpath, Path("/proc/self/fd").iterdir())
+    mapped = Path("/proc/self/maps").read_text().split()
+    return {path for path in (*descriptors, *mapped) if path.startswith(str(folder))}
+
+
+@pytest.mark.parametrize("way", ["close", "del", "with"])
+def test_a_model_that_was_closed_is_freed_although_it_waits_to_be_kept(cache, gate, tmp_path, way):
+    make_model(tmp_path / "file.onnx", external="weights")
+    make_model(tmp_path / "buffer.onnx")
+    buffer, freed = bytearray((tmp_path / "buffer.onnx").read_bytes()), []
+    for model in (tmp_path / "file.onnx", buffer, tmp_path / "file.onnx", buffer):
+        built = pinnace.Model(model)
+        built.predict([X])
+        freed.append(weakref.ref(running(built)))
+        if way == "with":
+            with built:
+                pass
+        elif way == "close":
+            built.close()
+        del built
+    assert [executable() for executable in freed] == [None] * 4
+    assert opened(tmp_path) == set()
+    buffer.clear()  # BufferError while something refers to it
+    gate.set()
+    until(is_done)
+    assert len(entries(cache)) == 1  # of the file
+
+
+def test_a_helper_that_is_killed_leaves_the_model_as_it_runs(cache, product, gate, monkeypatch, caplog):
+    caplog.set_level("INFO", "pinnace.build")
+    monkeypatch.setattr(Helper, "readline", lambda _: b"")
+    with pinnace.Model(product[0]) as model:
+        before = running(model)
+        until(is_done)
+        assert running(model) is before
+    assert "its helper was killed" in caplog.text
+
+
 def test_a_failure_is_logged_and_the_model_runs_on(cache, product, gate, caplog):
     path, weight = product
     caplog.set_level("INFO", "pinnace.build")
@@ -166,8 +244,32 @@ def test_a_process_that_ends_or_forks_meanwhile_leaves_nothing_behind(cache, pro
     assert predict(product[0]) == close_to(product[1])  # whatever the helper has left
 
 
-def test_the_helper_ends_with_its_parent():
-    script = "from pinnace.building.keeper import _end_with; _end_with(1 << 30)"
+def test_models_of_a_process_that_has_ended_are_kept(cache, tmp_path):
+    """Its working folder is gone, and one model is a buffer."""
+    for seed, name in enumerate(("first.onnx", "second.onnx", "third.onnx")):
+        make_model(tmp_path / name, seed)
+    script = f"""
+        import os, shutil, sys, pinnace
+        from pinnace.building import keeping
+        keeping._HELPER = {BUSY!r} + keeping._HELPER
+        third = open("third.onnx", "rb").read()
+        models = [pinnace.Model("first.onnx"), pinnace.Model("second.onnx"), pinnace.Model(third)]
+        os.mkdir("gone")
+        os.chdir("gone")
+        os.rmdir("../gone")
+    """
+    subprocess.run([sys.executable, "-c", textwrap.dedent(script)], check=True, timeout=120, cwd=tmp_path)
+    until(lambda: len(entries(cache)) == 3)
+
+
+def test_the_helper_is_in_the_session_of_its_parent_but_not_in_its_group():
+    with keeping._started([]) as helper:
+        assert os.getsid(helper.pid) == os.getsid(0)
+        assert os.getpgid(helper.pid) == helper.pid
+
+
+def test_the_helper_ends_after_its_parent():
+    script = "from pinnace.building import keeper; keeper._ALONE = 0; keeper._end_after(1 << 30)"
     assert subprocess.run([sys.executable, "-c", script], timeout=60).returncode == 1
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import sys
 import sysconfig
@@ -15,6 +16,8 @@ from onnx import TensorProto, helper
 from tests.cpp.conftest import ROOT, need, run
 from tests.cpp.models import write
 from tests.docs.page import blocks
+
+from pinnace.cache.folder import Folder
 
 CAT = ROOT / "examples" / "input.bin"
 NET = ROOT / "src" / "pinnace" / "data" / "efficientnet_lite0.mindir"
@@ -101,3 +104,14 @@ def test_a_program_that_embeds_python(compiled):
     folder = sysconfig.get_config_var("LIBDIR")
     flags = f"-I{sysconfig.get_path('include')}", f"-L{folder}", f"-Wl,-rpath,{folder}", f"-l{name}"
     assert "0 failures" in run(compiled("embeds", *flags), ADD, sys.executable)
+
+
+def test_deleted_runners_are_freed_although_they_wait_to_be_kept(compiled, tmp_path):
+    cache = tmp_path / "cache"
+    with Folder(cache).lock("keeper", 10):
+        said = run(compiled("leaks"), ADD, 30, PINNACE_CACHE_DIR=str(cache), PINNACE_CACHE_KEEP="after")
+    left = json.loads(said)
+    # The helper takes a pipe and a thread. A session would take 50 kB, the file of every second runner
+    # a descriptor and a mapping.
+    assert max(left["files"], left["mappings"], left["threads"]) < 0.25
+    assert left["memory"] < 20_000

@@ -315,6 +315,7 @@ class BaseModel(EngineOwner):
                 live.exchange.reshape(built, install)
             except (UnsupportedModelError, EngineError) as error:
                 raise DataMismatchError(refusal(live, shapes, error)) from None
+            live.exchange.keep_later(self._run_kept)
 
     def _start(
         self,
@@ -334,7 +335,14 @@ class BaseModel(EngineOwner):
         inputs = limited(executable.inputs, origin.target.input_shape, origin.target.dynamic_dims)
         exchange = Exchange(origin, others)
         self._run_on(workers, devices, exchange, origin.offer, inputs, origin.facts)
-        _keep(exchange, workers, self._updating)
+        exchange.keep_later(self._run_kept)
+
+    def _run_kept(self) -> None:
+        """Run the model from the compile cache from now on, if it is there."""
+        with self._updating:
+            live = self._live
+            if live is not None:
+                live.exchange.adopt_kept(live.workers.exchange)
 
     def _run_on(
         self,
@@ -368,16 +376,6 @@ class BaseModel(EngineOwner):
             unbuilt = "the model is not built: Session is null, please build model first!"
             raise ModelStateError(failed + ("the model is closed" if self._closed else unbuilt))
         return live
-
-
-def _keep(exchange: Exchange, workers: Workers, updating: threading.RLock) -> None:
-    """Keep the model in the background, unless it is kept, and run the kept one from then on."""
-
-    def install(*executables: Executable) -> None:
-        with updating:
-            workers.exchange(*executables)
-
-    exchange.keep_later(install)
 
 
 def _check_timeout(timeout: object) -> None:

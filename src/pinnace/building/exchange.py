@@ -18,7 +18,7 @@ from pinnace.types import Array, DataType
 if TYPE_CHECKING:
     from pinnace.building.origin import Origin
     from pinnace.compiler.variable import Variable
-    from pinnace.engines.protocol import Executable, Refitter
+    from pinnace.engines.protocol import Refitter
     from pinnace.engines.steps import Profile
     from pinnace.weights.lora import Pair
 
@@ -57,6 +57,8 @@ class NoExchange:
     def keep_later(self, *_: object) -> None:
         """Do nothing: the processes of a cluster keep their models."""
 
+    adopt_kept = keep_later
+
     def profile(self, *_: object) -> NoReturn:
         """Raise `NotSupportedError`."""
         raise NotSupportedError("profile: not supported on a cluster; profile the model on this machine")
@@ -78,15 +80,17 @@ class Exchange:
         self._set: dict[str, Array] = {}
         self._adapters: tuple[_Adapter, ...] = ()
 
-    def keep_later(self, install: Install) -> None:
-        """Keep the model in the background if it was built without the cache, and install the kept one."""
-        origins = self._origins
+    def keep_later(self, adopt: Callable[[], None]) -> None:
+        """Keep the model in the background if it was built without the cache; see `Origin.keep_later`."""
+        self._origins[0].keep_later(adopt)
 
-        def adopt(executable: Executable) -> None:
-            if self._origins is origins and not self._set and not self._adapters:
-                install(executable)
-
-        origins[0].keep_later(adopt)
+    def adopt_kept(self, install: Install) -> None:
+        """Install the model from the cache if it was built without, unless its weights have changed."""
+        if self._set or self._adapters:
+            return
+        kept = self._origins[0].kept()
+        if kept is not None:
+            install(kept)
 
     def update(self, tensors: Sequence[Tensor], install: Install) -> None:
         """Set weights; see `BaseModel.update_weights`."""
@@ -132,8 +136,6 @@ class Exchange:
             executables = [refitter.refit(self._weights(values, known)) for refitter in refitters]
         install(*executables)
         self._origins, self._refitters, self._known = origins, refitters, known
-        if not changed:
-            self.keep_later(install)
 
     def profile(self, arrays: Sequence[Array], runs: int, warm_up: int) -> Profile:
         """Profile `runs` predictions with the weights of the file, after `warm_up` others."""

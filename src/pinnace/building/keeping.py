@@ -1,8 +1,8 @@
 """Keeping of models in the compile cache after they are given out.
 
-A helper process (`keeper`) builds the model once more, into the cache; then the kept model, whose weights all
-processes share, replaces the one that runs. There is one helper at a time, and none is left behind by a
-process that ends. Forks wait while a model is replaced, so that no child inherits half of it.
+A helper process (`keeper`) builds the models once more, into the cache, also beyond the end of this process;
+then the kept models, whose weights all processes share, replace those that run. This process has one helper
+at a time. Forks wait while a model is replaced, so that no child inherits half of it.
 """
 
 from __future__ import annotations
@@ -12,18 +12,15 @@ import json
 import os
 import sys
 import threading
-import time
-from collections import deque
 from collections.abc import Callable
-from contextlib import suppress
-from dataclasses import asdict
+from contextlib import ExitStack, suppress
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from weakref import WeakMethod, ref
 
 from pinnace.errors import PinnaceError
 from pinnace.log import INFO, Log
-from pinnace.machine.cgroup import usable_memory
-from pinnace.options.log_format import OFF
 from pinnace.records import dataclass
 
 if TYPE_CHECKING:
@@ -31,16 +28,16 @@ if TYPE_CHECKING:
 
     from pinnace.building.recipe import Recipe
     from pinnace.cache.store import Store
+    from pinnace.weights.source import Source
 
 _log = Log("pinnace.build")
 
-_COPIES = 3  # of the weights: one here, two in the helper, where onnxruntime optimises and packs them
-_PAUSE = 0.5  # seconds from a build to the helper's start: the first requests come first
 _MOST = 64  # models that wait to be kept; further ones are not
 _ROOT = Path(__file__).parents[2]
 _HELPER = (
-    "import json, sys; "
-    "told = json.loads(sys.argv[1]); "
+    "import json, os, sys; "
+    "os.nice(19); "
+    "told = json.load(sys.stdin); "
     "sys.path += [path for path in told['path'] if path not in sys.path]; "
     "from pinnace.building.keeper import main; "
     "main(told)"
@@ -49,42 +46,57 @@ _HELPER = (
 
 @dataclass(frozen=True)
 class Unkept:
-    """A recipe to keep in a store; `adopt` replaces the model that runs by the kept one."""
+    """A model to keep: what the helper is told of it.
 
-    recipe: Recipe
-    store: Store
-    adopt: Callable[[], None]
+    It refers weakly to the model's bytes and to the method that runs the kept one, so that closing a model
+    frees it at once. A closed one is kept all the same if it has a file.
+    """
 
-    def told(self) -> dict[str, Any]:
-        """Return the recipe as a message for the helper, without the model's bytes."""
-        recipe, source = self.recipe, self.recipe.source
-        return {
-            "path": [entry for entry in (*sys.path, str(_ROOT)) if entry],
-            "parent": os.getpid(),
+    name: str
+    told: dict[str, Any]
+    source: ref[Source]
+    adopt: WeakMethod[Callable[[], None]]
+
+    @classmethod
+    def of(cls, recipe: Recipe, store: Store, adopt: Callable[[], None]) -> Unkept:
+        """Describe a recipe and a store; `adopt` is the method of an object."""
+        source = recipe.source
+        told = {
             "model": source.given,
             "folder": None if source.folder is None else str(source.folder),
             "kind": recipe.kind.name,
             "engine": recipe.engine.name.partition(" ")[0],
-            "target": asdict(recipe.target),
+            "target": asdict(replace(recipe.target, threads=1, parallel_requests=1, cores=())),
             "plan": dict(recipe.plan),
             "variable": list(recipe.variable),
             "shapes": recipe.shapes,
-            "store": [str(self.store.root), self.store.limit],
+            "store": [str(store.root), store.limit],
         }
+        return cls(source.name, told, ref(source), WeakMethod(adopt))
+
+    def message(self, opened: ExitStack) -> dict[str, Any]:
+        """Return what the helper is told; the bytes of a model without a file are in a descriptor."""
+        source = self.source()
+        if source is None or source.path is not None:
+            return {**self.told, "buffer": None}
+        return {**self.told, "buffer": _in_memory(source.data, opened)}
+
+    def log(self, event: str, what: str) -> None:
+        """Log what became of the model."""
+        _log.event(INFO, event, f"{self.name} {what}", model=self.name)
 
 
 class _Line:
-    """Jobs in order, and the thread that waits for the helper while there are any."""
+    """Models in order, and the thread that waits for the helper while there is one."""
 
     def __init__(self) -> None:
-        self._jobs: deque[Unkept] = deque()
+        self._jobs: list[Unkept] = []
         self._lock = threading.Lock()
         self._works = self._over = False
-        self._helper: subprocess.Popen[bytes] | None = None
         self.adopting = threading.Lock()
 
     def put(self, job: Unkept) -> None:
-        """Queue a job; leave it out if too many wait."""
+        """Queue a model; leave it out if too many wait."""
         with self._lock:
             if self._over or len(self._jobs) >= _MOST:
                 return
@@ -94,71 +106,80 @@ class _Line:
             threading.Thread(target=self._work, name="pinnace-keep", daemon=True).start()
 
     def end(self) -> None:
-        """Give up, before the process ends: kill the helper, and wait for a replacement that has begun."""
+        """Leave the rest to a helper, before the process ends, and wait for a replacement that has begun."""
         with self._lock:
             self._over = True
-            self._jobs.clear()
-            if self._helper is not None:
-                self._helper.kill()
+            self._hand_over()
         self.adopting.acquire()  # for ever
 
     def _work(self) -> None:
-        time.sleep(_PAUSE)
         while True:
             with self._lock:
-                self._works = bool(self._jobs)
-                if not self._works:
-                    return
-                job = self._jobs.popleft()
-            name = job.recipe.source.name
-            try:
-                self._run(job)
-                with self.adopting:
-                    job.adopt()
-                message = f"{name} is kept in the compile cache, and runs from there"
-                _log.event(INFO, "kept", message, model=name)
-            except (PinnaceError, OSError, MemoryError) as error:
-                message = f"{name} is not kept in the compile cache: {error}"
-                _log.event(INFO, "not kept", message, model=name)
-            del job
+                jobs, helper = self._hand_over()
+                self._works = helper is not None
+            if helper is None:
+                return
+            assert helper.stdout is not None
+            with helper:
+                for job in jobs:
+                    self._finish(job, helper.stdout.readline())
 
-    def _run(self, job: Unkept) -> None:
-        """Run the helper. Raises OSError with its reason if it fails."""
-        import subprocess
-
-        told, descriptors = job.told(), []
-        size, most = job.recipe.source.size, usable_memory()
-        if _COPIES * size > most:
-            raise OSError(f"it takes {_COPIES} x {size / 1e9:.1f} GB, and {most / 1e9:.1f} GB are usable")
-        if told["model"] is None:
-            told["buffer"] = _in_memory(job.recipe.source.data)
-            descriptors = [told["buffer"]]
+    def _hand_over(self) -> tuple[list[Unkept], subprocess.Popen[bytes] | None]:
+        """Give all models to a new helper, and return both; the caller holds the lock."""
+        jobs, self._jobs = self._jobs, []
         try:
-            with self._lock:
-                if self._over:
-                    raise OSError("this process ends")
-                self._helper = subprocess.Popen(
-                    [sys.executable, "-P", "-c", _HELPER, json.dumps(told)],
-                    stdin=subprocess.DEVNULL,
-                    stdout=subprocess.DEVNULL,
-                    stderr=subprocess.PIPE,
-                    env=os.environ | OFF,
-                    pass_fds=descriptors,
-                    start_new_session=True,  # signals of the terminal are for this process
-                )
-        finally:
-            for descriptor in descriptors:
-                os.close(descriptor)
-        said = self._helper.communicate()[1].decode(errors="replace").strip()
-        if self._helper.returncode:
-            raise OSError(said[-2000:] or f"its helper ended with {self._helper.returncode}")
+            return jobs, _started(jobs) if jobs else None
+        except OSError as error:
+            for job in jobs:
+                job.log("not kept", f"is not kept in the compile cache: {error}")
+            return [], None
+
+    def _finish(self, job: Unkept, answer: bytes) -> None:
+        """Run the kept model if its user still has it; `answer` is the helper's."""
+        failed = json.loads(answer) if answer else "its helper was killed"
+        if failed:
+            job.log("not kept", f"is not kept in the compile cache: {failed}")
+            return
+        with self.adopting:
+            adopt = job.adopt()
+            try:
+                if adopt is not None:
+                    adopt()
+                job.log("kept", "is kept in the compile cache, and runs from there")
+            except (PinnaceError, OSError, MemoryError) as error:
+                job.log("kept", f"is kept in the compile cache, and runs as it was built: {error}")
 
 
-def _in_memory(data: memoryview) -> int:
-    """Return a file descriptor of a copy of the bytes."""
+def _started(jobs: list[Unkept]) -> subprocess.Popen[bytes]:
+    """Start a helper, which answers each job by a line: "", or why it failed. Raises OSError.
+
+    It has a group of its own, as signals of the terminal are for this process, but no session: where the
+    kernel shares cores between sessions (autogroup), another one gets half of a core whatever its priority.
+    """
+    import subprocess
+
+    with ExitStack() as opened:
+        told = [job.message(opened) for job in jobs]
+        path = [os.path.abspath(entry) for entry in (*sys.path, str(_ROOT)) if entry]
+        text = json.dumps({"path": path, "parent": os.getpid(), "jobs": told})
+        return subprocess.Popen(
+            [sys.executable, "-P", "-c", _HELPER],
+            stdin=_in_memory(text.encode(), opened),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            pass_fds=[job["buffer"] for job in told if job["buffer"] is not None],
+            cwd="/",
+            process_group=0,
+        )
+
+
+def _in_memory(data: bytes | memoryview, opened: ExitStack) -> int:
+    """Return a file descriptor of a copy of the bytes, which `opened` closes."""
     descriptor = os.memfd_create("pinnace-model")
+    opened.callback(os.close, descriptor)
     with os.fdopen(os.dup(descriptor), "wb") as file:
         file.write(data)
+    os.lseek(descriptor, 0, os.SEEK_SET)
     return descriptor
 
 

@@ -187,25 +187,30 @@ class Origin:
             )
         return executable
 
-    def keep_later(self, adopt: Callable[[Executable], None]) -> None:
-        """Keep a model that was built without the cache, in the background; `adopt` gets the kept one if its
-        weights are shared.
+    def keep_later(self, adopt: Callable[[], None]) -> None:
+        """Keep a model that was built without the cache, in the background; then `adopt`, a method, is
+        called if its object still exists.
         """
-        if not self._is_unkept or self._store is None:
-            return
-        from pinnace.building.keeping import Unkept, keep_later
+        if self._is_unkept and self._store is not None:
+            from pinnace.building.keeping import Unkept, keep_later
 
-        def load() -> None:
-            self._is_unkept = False
-            entry = self._found()
-            # OpenVINO would pack the same weights once more.
-            if entry is not None and _is_onnxruntime(self._recipe.engine):
-                with collected_warnings():  # the build has issued them
-                    loaded = self._recipe.loaded(entry)
-                if is_whole(loaded):
-                    adopt(loaded)
+            keep_later(Unkept.of(self._recipe, self._store, adopt))
 
-        keep_later(Unkept(self._recipe, self._store, load))
+    def kept(self) -> Executable | None:
+        """Load a model that was built without the cache and is there now; None if its weights are not shared.
+
+        OpenVINO would pack the same weights once more.
+        """
+        entry = self._found() if self._is_unkept and _is_onnxruntime(self._recipe.engine) else None
+        if entry is None:
+            return None
+        self._is_unkept = False
+        with collected_warnings():  # the build has issued them
+            loaded = self._recipe.loaded(entry)
+        if not is_whole(loaded):
+            return None
+        loaded.info["file"] = self.source.name
+        return loaded
 
     def refitter(self, names: Collection[str]) -> tuple[Refitter, Mapping[str, Variable]]:
         """Return a factory of executables with other values of the weights `names`, and descriptions of
