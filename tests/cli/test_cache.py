@@ -25,6 +25,17 @@ def test_list_shows_what_is_kept(cache, pinnace):
     assert "onnxruntime" in answer.out
 
 
+@pytest.mark.parametrize("exists", [True, False])
+def test_an_empty_cache_has_nothing(tmp_path, pinnace, exists):
+    folder = tmp_path / "cache"
+    if exists:
+        folder.mkdir()
+    answers = [pinnace("cache", command, "--folder", folder) for command in ("list", "verify", "clear")]
+    assert [answer.code for answer in answers] == [0, 0, 0]
+    assert answers[0].out.splitlines()[1:] == ["  none"]
+    assert pinnace("cache", "list", "--folder", folder, "--json").json["entries"] == []
+
+
 def test_verify_finds_and_removes_what_is_damaged(cache, pinnace):
     assert pinnace("cache", "verify").out == "1 intact, 0 damaged\n"
     (graph,) = cache.glob("entries/*/graph.onnx")

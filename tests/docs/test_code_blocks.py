@@ -64,10 +64,11 @@ def test_files_that_blocks_write_are_used(page):
 
 @pytest.mark.parametrize("page", [p for p in PAGES if any(b.runs for b in blocks(p))], ids=name)
 def test_code_blocks(page, folder):
+    """Each page begins with an empty compile cache, as that of a reader who tries it first."""
     answer = subprocess.run(
         [sys.executable, str(RUNNER), str(page)],
         cwd=folder,
-        env=os.environ | {"PYTHONDONTWRITEBYTECODE": "1"},
+        env=os.environ | {"PYTHONDONTWRITEBYTECODE": "1", "PINNACE_CACHE_DIR": str(folder / "cache")},
         capture_output=True,
         text=True,
         timeout=300,

@@ -76,7 +76,9 @@ def table(title: str, rows: Sequence[Sequence[str]], head: Sequence[str] = ()) -
     is folded, or goes into lines of its own; if the others do not fit, rows stand beside each other.
     """
     Console(highlight=False, markup=False).print(plain(title), style="bold", soft_wrap=True)
-    grid = [[plain(cell).replace("\n", "\\n") for cell in row] for row in (head, *rows) if row] or [["none"]]
+    if not rows:
+        head, rows = (), [["none"]]
+    grid = [[plain(cell).replace("\n", "\\n") for cell in row] for row in (head, *rows) if row]
     columns = zip(*grid[bool(head) :], strict=True)
     figures = [all(map(_FIGURE.fullmatch, column)) for column in columns]
     room = _columns() - _GAP
