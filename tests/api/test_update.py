@@ -195,6 +195,27 @@ def test_a_weight_of_which_more_was_computed_ahead_is_replaced_everywhere(tmp_pa
     np.testing.assert_array_equal(first(model, [X]), by_onnxruntime(tmp_path / "b.onnx"))
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.int32])
+def test_square_zeros_that_onnxruntime_transposes_are_replaced(
+    tmp_path: Path, dtype: type, cache: str
+) -> None:
+    """It transposes a weight under its name, and zeros look the same then."""
+    nodes = [
+        helper.make_node("Transpose", ["x"], ["a"], perm=[1, 0]),
+        helper.make_node("Add", ["a", "w"], ["b"]),
+        helper.make_node("Transpose", ["b"], ["y"], perm=[1, 0]),
+    ]
+    kind = helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
+    x, y = (helper.make_tensor_value_info(name, kind, [64, 64]) for name in "xy")
+    zeros = numpy_helper.from_array(np.zeros((64, 64), dtype), "w")
+    graph = helper.make_graph(nodes, "g", [x], [y], [zeros])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]), tmp_path / "a.onnx")
+    model = opened(tmp_path / "a.onnx", ["w"])
+    new = np.arange(4096, dtype=dtype).reshape(64, 64)
+    model.update_weights([tensors({"w": new})])
+    np.testing.assert_array_equal(first(model, [np.ones_like(new)]), 1 + new.T)
+
+
 def test_the_cache_may_be_cleared_between_updates(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PINNACE_CACHE_DIR", str(tmp_path / "cache"))
     names = list(two_products(tmp_path / "a.onnx"))

@@ -168,3 +168,39 @@ def test_it_is_compiled_once_and_its_results_stay(cache, tmp_path, monkeypatch, 
                 # kernels with packed weights sum in another order
                 np.testing.assert_allclose(model.predict([x])[0].get_data_to_numpy(), y, rtol=1e-4, atol=1e-4)
     assert len(compiled) == 1
+
+
+WEIGHTS_THAT_LOOK_THE_SAME_TRANSPOSED = {
+    "a vector": np.random.default_rng(4).normal(size=(1, 1, 512)),
+    "zeros": np.zeros((1, 5, 512)),
+    "square zeros": np.zeros((1, 512, 512)),
+}
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.int32])
+@pytest.mark.parametrize(
+    "token", WEIGHTS_THAT_LOOK_THE_SAME_TRANSPOSED.values(), ids=WEIGHTS_THAT_LOOK_THE_SAME_TRANSPOSED
+)
+def test_a_weight_that_onnxruntime_transposes_under_its_name(cache, tmp_path, token, dtype):
+    """Its bytes are those of the file, and its shape is not."""
+    nodes = [
+        helper.make_node("Transpose", ["x"], ["rows"], perm=[0, 2, 1]),
+        helper.make_node("Concat", ["token", "rows"], ["all"], axis=1),
+        helper.make_node("Transpose", ["all"], ["y"], perm=[0, 2, 1]),
+    ]
+    kind = helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
+    graph = helper.make_graph(
+        nodes,
+        "tokens",
+        [helper.make_tensor_value_info("x", kind, [1, 512, 4])],
+        [helper.make_tensor_value_info("y", kind, [1, 512, 4 + token.shape[1]])],
+        [numpy_helper.from_array(token.astype(dtype), "token")],
+    )
+    path = tmp_path / "model.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=_SETS[:1], ir_version=10), path)
+    x = np.arange(2048, dtype=dtype).reshape(1, 512, 4)
+    for _ in range(2):
+        with pinnace.Model() as model:
+            model.build_from_file(str(path), pinnace.ModelType.ONNX)
+            y = model.predict([x])[0].get_data_to_numpy()
+        np.testing.assert_array_equal(y, np.concatenate([token.astype(dtype).transpose(0, 2, 1), x], 2))

@@ -6,13 +6,15 @@ same session without the time of optimising.
 
 A weight is unchanged if the optimised graph has it under its name with the bytes of the file, and as many
 inputs of nodes read it as before, so that nothing was folded from it. Small weights are excluded: optimisers
-look at the values of numbers, not of matrices.
+look at the values of numbers, not of matrices. So are weights that equal one of their transpositions, as
+square zeros do: optimisers transpose weights under their names.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
+from itertools import permutations
 from pathlib import Path
 
 import numpy as np
@@ -32,6 +34,9 @@ from pinnace.records import dataclass
 from pinnace.types import Array
 from pinnace.weights.source import SMALL, Source
 
+_MOST_COMPARED = 5
+"""Dimensions of the weights whose transpositions are compared."""
+
 
 class OnnxruntimeRefitter:
     """Implements `pinnace.engines.protocol.Refitter`."""
@@ -41,8 +46,12 @@ class OnnxruntimeRefitter:
     ) -> None:
         self._graph, self._source, self._target = graph, source, target
         self._first_state = [np.array(value.numpy()) for value in graph.first_state]
-        variable = {name: source.data_of(v.first) for v in graph.variable.values() for name in v.names}
-        self._types = {name: v.first.dtype.value for v in graph.variable.values() for name in v.names}
+        variable = {
+            name: (source.data_of(v.first), v.first.dtype.value)
+            for v in graph.variable.values()
+            for name in v.names
+        }
+        self._types = {name: kind for name, (_, kind) in variable.items()}
         self._encoded = encoded(graph, target, source, chain(target))
         before = _readers(onnx.load_model_from_string(self._encoded.model).graph)
         self._optimised = None if kept is None else _Optimised.of(*kept, variable, before)
@@ -81,7 +90,7 @@ class _Optimised:
 
     @classmethod
     def of(
-        cls, compiled: Compiled, folder: Path, variable: Mapping[str, Array], before: Mapping[str, int]
+        cls, compiled: Compiled, folder: Path, variable: session.Weights, before: Mapping[str, int]
     ) -> _Optimised | None:
         """Compare an optimised graph with the weights of the file and their numbers of readers `before`."""
         try:
@@ -93,7 +102,7 @@ class _Optimised:
                 for t in model.graph.initializer
                 if t.name in variable
                 and before[t.name] == after[t.name]
-                and _is_unchanged(t, variable[t.name], folder, kept)
+                and _is_unchanged(t, *variable[t.name], folder, kept)
             )
         except OSError:
             return None
@@ -126,13 +135,25 @@ def _read_names(graph: onnx.GraphProto) -> Iterator[str]:
             yield from _read_names(inner)
 
 
+def _is_symmetric(array: Array) -> bool:
+    """Return True if a weight equals one of its transpositions; also if it has too many to compare."""
+    array = np.ascontiguousarray(array).view(f"V{array.itemsize}").squeeze()  # bits: no NaN equals another
+    if array.ndim > _MOST_COMPARED:
+        return True
+    _, *others = permutations(range(array.ndim))
+    corner = array[(slice(8),) * array.ndim]  # is compared first, as few weights are symmetric
+    return all(
+        any(np.array_equal(part, part.transpose(order)) for order in others) for part in (corner, array)
+    )
+
+
 def _is_unchanged(
-    tensor: onnx.TensorProto, first: Array, folder: Path, kept: Mapping[str, FileWeight]
+    tensor: onnx.TensorProto, first: Array, dtype: int, folder: Path, kept: Mapping[str, FileWeight]
 ) -> bool:
-    """Return True if an initializer has the bytes and dimensions of a weight of the file."""
+    """Return True if an initializer is a weight of the file, not transposed: type, dimensions and bytes."""
     if tensor.data_location != onnx.TensorProto.EXTERNAL or first.nbytes <= SMALL:
         return False
-    if tuple(tensor.dims) != first.shape:
+    if (tensor.data_type, tuple(tensor.dims)) != (dtype, first.shape) or _is_symmetric(first):
         return False
     if tensor.name in kept:
         return True

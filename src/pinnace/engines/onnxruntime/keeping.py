@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -65,11 +66,12 @@ def compile_into(folder: Path, graph: Compilable, source: Source, target: Target
 
 @dataclass(frozen=True)
 class _WeightLocation:
-    """The location of a weight in the model's files."""
+    """The location of a weight in the model's files, with ONNX's number of its type."""
 
     file: str
     offset: int
     length: int
+    dtype: int
     shape: tuple[int, ...]
 
 
@@ -84,7 +86,8 @@ def _locations(model: ir.Model, source: Source) -> dict[str, _WeightLocation]:
             continue
         start = _start(tensor, source)
         if start is not None:
-            locations[name] = _WeightLocation(*start, tensor.nbytes, tuple(tensor.shape.numpy()))
+            shape = tuple(tensor.shape.numpy())
+            locations[name] = _WeightLocation(*start, tensor.nbytes, tensor.dtype.value, shape)
     return locations
 
 
@@ -114,9 +117,8 @@ def _store(folder: Path, locations: Mapping[str, _WeightLocation], source: Sourc
             raw = data[int(fields["offset"]) :][: int(fields["length"])]
             packed = [key for key in fields if key.startswith("prepacked")]
             there = locations.get(tensor.name) if outer and not packed else None
-            if there is not None and _same(raw, there, source):
-                where = there.file, there.offset, there.length
-                kept.append(FileWeight(tensor.name, *where, tensor.data_type, there.shape, digest(raw.data)))
+            if there is not None and _same(tensor, raw, there, source):
+                kept.append(FileWeight(tensor.name, **asdict(there), digest=digest(raw.data)))
                 fields |= {"location": GRAPH, "offset": "0"}  # never read, but it must exist
             elif len(raw) < _SEPARATE and not packed:
                 fields |= {"location": _TOGETHER, "offset": str(together.tell())}
@@ -150,7 +152,13 @@ def _external(graph: onnx.GraphProto, outer: bool = True) -> Iterator[tuple[onnx
             yield from _external(inner, False)
 
 
-def _same(raw: _Bytes, place: _WeightLocation, source: Source) -> bool:
+def _same(tensor: onnx.TensorProto, raw: _Bytes, place: _WeightLocation, source: Source) -> bool:
+    """Return True if a weight has the type, shape and bytes that it has in the model's files.
+
+    Optimizers transpose weights under their names, which moves no byte of a vector or of zeros.
+    """
+    if (tensor.data_type, tuple(tensor.dims)) != (place.dtype, place.shape):
+        return False
     there = source.bytes_of(place.file)[place.offset : place.offset + place.length]
     return np.array_equal(raw, np.frombuffer(there, np.uint8))
 
