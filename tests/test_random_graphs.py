@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import os
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pytest
 from tests.random_graphs import files, oracle, runner
 from tests.random_graphs.generate import case
-from tests.random_graphs.judge import by_pinnace, compared, judge
+from tests.random_graphs.judge import Turn, by_pinnace, compared
 from tests.random_graphs.shrink import shrunk
+
+from pinnace.cache.store import OFF
 
 GOLDENS = sorted((Path(__file__).parent / "data" / "random_graphs").glob("*.onnx"))
 
@@ -18,23 +21,21 @@ GOLDENS = sorted((Path(__file__).parent / "data" / "random_graphs").glob("*.onnx
 @pytest.mark.parametrize("cached", [False, True], ids=["uncached", "cached"])
 @pytest.mark.parametrize("engine", ["onnxruntime", "openvino"])
 @pytest.mark.parametrize("path", GOLDENS, ids=lambda path: path.stem)
-def test_what_random_graphs_found_out(path, engine, cached):
+def test_what_random_graphs_found_out(path, engine, cached, tmp_path):
     """Goldens are what onnxruntime gives without optimisation; some made the engine end the process."""
     if engine == "openvino":
         pytest.importorskip("openvino")
     golden, outputs = files.read(path)
     expected = list(outputs.values())
-    given, _ = by_pinnace(golden, engine, rules=True, cached=cached)
+    given, _, _ = by_pinnace(golden, Turn(engine, cache=str(tmp_path) if cached else OFF))
     slack = oracle.slack(golden.model, golden.feed, expected)
     assert compared(given, expected, slack) == ("same", "")
 
 
-def test_a_few_random_graphs():
+def test_a_few_random_graphs(tmp_path):
     """Other processors round otherwise, which the slack allows for; seeds are those that were looked at."""
-    found = runner.run(
-        range(60), lambda number, stage: judge(case(1, number), "onnxruntime", True, False, stage)
-    )
-    bad = [(number, verdict) for number, verdict in found if verdict.kind not in ("same", "uncounted")]
+    found = runner.both_turns(range(60), partial(case, 1), Turn("onnxruntime", cache=str(tmp_path)))
+    bad = [one for one in found if one[-1].kind not in ("same", "uncounted")]
     assert bad == []
 
 

@@ -2,16 +2,19 @@
 
     python tools/transformers_table.py export FOLDER [NAME ...]
     python tools/transformers_table.py count FOLDER [NAME ...]
+    python tools/transformers_table.py keep FOLDER [NAME ...]
 
 `export` needs torch 2.13 and transformers 5.23: it writes NAME_script.onnx and NAME_dynamo.onnx of small models
 with random weights, with fixed shapes and with free batch and length (`..._free`), and NAME.npz with the inputs
 and what PyTorch computes. `count` needs Pinnace only: a line has the collectives in each rank of two and of
-four, and the greatest error relative to the largest value.
+four, and the greatest error relative to the largest value. `keep` prints that error without a compile cache, for
+the process that writes one, and for another process that loads from it.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -75,6 +78,8 @@ MODELS = {
     "vit": ("ViT", "Model", IMAGE),
     "dinov2": ("Dinov2", "Model", IMAGE | {"mlp_ratio": 2}),
     "clip_vision": ("CLIPVision", "Model", IMAGE),
+    "deit": ("DeiT", "Model", IMAGE),
+    "yolos": ("Yolos", "Model", IMAGE | {"image_size": [16, 16], "num_detection_tokens": 5}),
     "clip_text": ("CLIPText", "Model", TEXT),
 }
 """A name -> the library's class, its kind, and its configuration."""
@@ -84,7 +89,7 @@ def _inputs(name: str) -> dict:
     import torch
 
     words = torch.randint(3, WORDS, (1, 6))
-    if name in ("vit", "dinov2", "clip_vision"):
+    if "patch_size" in MODELS[name][2]:
         return {"pixel_values": torch.randn(1, 3, 16, 16)}
     if name == "whisper":
         return {"input_features": torch.randn(1, 8, 32), "decoder_input_ids": words[:, :4]}
@@ -196,8 +201,31 @@ def _error(path: Path, ranks: int, parts: str) -> str:
     return f"{max(one['error'] for one in told):.0e}"
 
 
+def opened(path: Path) -> str:
+    """What became of the compile cache, and the error of the output."""
+    import pinnace
+
+    with np.load(path.with_suffix(".npz")) as golden, pinnace.Model() as model:
+        model.build_from_file(str(path), pinnace.ModelType.ONNX)
+        wanted = golden["run0_y0"]
+        given = model.predict([golden[f"run0_x{i}"] for i in range(len(golden) - 1)])[0]
+        error = np.abs(given.get_data_to_numpy() - wanted).max() / np.abs(wanted).max()
+        return f"{model.get_model_info('cache')} | error {error:.0e}"
+
+
+def keep(*arguments: str) -> None:
+    with tempfile.TemporaryDirectory() as cache:
+        for used in ("off", cache, cache):
+            settings = {"PINNACE_CACHE_DIR": used, "PINNACE_CACHE_KEEP": "before"}
+            command = [sys.executable, __file__, "open", *arguments]
+            subprocess.run(command, env=os.environ | settings, check=True)
+
+
 def main(way: str, folder: str, *names: str) -> None:
     warnings.simplefilter("ignore")
+    if way == "keep":
+        keep(folder, *names)
+        return
     for name in names or MODELS:
         if way == "export":
             export(Path(folder), name)
@@ -205,7 +233,7 @@ def main(way: str, folder: str, *names: str) -> None:
         for path in sorted(Path(folder).glob(f"{name}_*.onnx")):
             if path.stem.removeprefix(f"{name}_") in ("script", "dynamo", "script_free", "dynamo_free"):
                 try:
-                    print(f"{path.stem} | {count(path)}", flush=True)
+                    print(f"{path.stem} | {opened(path) if way == 'open' else count(path)}", flush=True)
                 except Exception as error:  # a model that is refused is a line of the table
                     print(f"{path.stem} | {type(error).__name__}: {error}", flush=True)
 

@@ -38,13 +38,16 @@ class Run:
         command = [options.oracle, "-m", "tests.random_calls.oracle", str(folder)]
         self._oracle = stack.enter_context(Worker(command, folder / "oracle.log", requests=8000))
         self._engines = {
-            name: stack.enter_context(
-                Worker(
-                    [sys.executable, "-m", "tests.random_calls.ours", str(folder), name],
-                    folder / f"{name}.log",
-                    requests=2000,
+            name: [
+                stack.enter_context(
+                    Worker(
+                        [sys.executable, "-m", "tests.random_calls.ours", str(folder), name],
+                        folder / f"{name}.log",
+                        requests=2000,
+                    )
                 )
-            )
+                for _ in ("compiles", "loads what was compiled")
+            ]
             for name in options.engines.split(",")
         }
         found = self._oracle.ask({"do": "catalogue"})["functions"]
@@ -96,7 +99,11 @@ class Run:
 
     def _wrong(self, engine: str, name: str) -> str:
         try:
-            return self._engines[engine].ask({"name": name})["wrong"]
+            for kept, worker in enumerate(self._engines[engine]):
+                wrong = worker.ask({"name": name, "kept": bool(kept)})["wrong"]
+                if wrong:
+                    return f"{wrong}{', from the compile cache' * kept}"
+            return ""
         except Ended as error:
             return f"crashed: {error}"
 

@@ -2,7 +2,8 @@
 
     python -m tests.random_calls.ours FOLDER ENGINE
 
-A request has the "name" of a case; the answer's "wrong" is "" where Pinnace gives what MindSpore does.
+A request has the "name" of a case, and whether it is to be loaded from the compile cache in FOLDER ("kept"), into
+which another process has compiled it; the answer's "wrong" is "" where Pinnace gives what MindSpore does.
 """
 
 from __future__ import annotations
@@ -12,13 +13,15 @@ import os
 import re
 import sys
 import warnings
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
 import onnx_ir as ir
 from tests.random_calls.compare import difference
 
-from pinnace.building.origin import build
+from pinnace.building.origin import Origin
+from pinnace.cache.store import OFF
 from pinnace.compiler.graph import compilable
 from pinnace.errors import PinnaceError
 from pinnace.formats import read
@@ -57,12 +60,26 @@ def _is_limit(message: str) -> bool:
     return named or any(limit in message for limit in LIMITS)
 
 
-def verdict(path: Path, target: Target) -> str:
-    """What is wrong with the results of a case, in a line."""
+def compile_into(cache: Path, path: Path, target: Target) -> None:
+    """Keep a case in a compile cache, if it can be built."""
+    with suppress(PinnaceError):
+        _origin(path, target, str(cache)).build().close()
+
+
+def _origin(path: Path, target: Target, cache: str) -> Origin:
+    settings = Settings.load(options={"ms_cache": {"serialize_path": cache}})
+    return Origin(str(path.with_name(path.name + ".mindir")), None, lambda _: target, settings)
+
+
+def verdict(path: Path, target: Target, cache: str = OFF) -> str:
+    """What is wrong with the results of a case, in a line; with a `cache`, of what is loaded from there."""
     with np.load(path.with_name(path.name + ".npz")) as golden:
         inputs, expected = (_arrays(golden, letter) for letter in "xy")
     try:
-        executable = build(path.with_name(path.name + ".mindir"), None, target, Settings.load(options=None))
+        origin = _origin(path, target, cache)
+        executable = origin.build()
+        if cache != OFF and origin.facts["cache"] != "loaded":
+            return f"unkept: {origin.facts['cache']}"
         try:
             results = executable.execution().run([np.asarray(x, order="C") for x in inputs])
         finally:
@@ -117,7 +134,12 @@ def main(folder: Path, engine: str) -> None:
     with os.fdopen(os.dup(1), "w", buffering=1) as out:
         os.dup2(2, 1)
         for line in sys.stdin:
-            print(json.dumps({"wrong": verdict(folder / json.loads(line)["name"], target)}), file=out)
+            asked = json.loads(line)
+            path, cache = folder / asked["name"], folder / "cache"
+            wrong = verdict(path, target, str(cache) if asked["kept"] else OFF)
+            if not asked["kept"]:
+                compile_into(cache, path, target)
+            print(json.dumps({"wrong": wrong}), file=out)
     os._exit(0)
 
 

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import argparse
 import sys
+import tempfile
 import time
 from collections import Counter
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 from tests.random_graphs import files, runner
 from tests.random_graphs.dress import Case
 from tests.random_graphs.generate import case
-from tests.random_graphs.judge import Verdict, judge
+from tests.random_graphs.judge import Turn, Verdict, judge
 from tests.random_graphs.oracle import run
 from tests.random_graphs.shrink import shrunk
 
@@ -39,19 +41,19 @@ def _run(arguments: argparse.Namespace, rules: bool) -> int:
     counts: Counter[str] = Counter()
     began = time.monotonic()
 
-    def one(number: int, stage) -> Verdict:
-        return judge(_case(arguments, number), arguments.engine, rules, number % 2 == 1, stage)
-
     numbers = range(arguments.first, arguments.first + arguments.count)
-    for number, verdict in runner.run(numbers, one):
-        counts[verdict.kind] += 1
-        counts[f"ran on {verdict.engine}"] += bool(verdict.engine)
-        if verdict.kind == "uncounted" and arguments.verbose:
-            print(f"--- case {number}: {verdict.text[:300]}", flush=True)
-        if verdict.kind in BAD:
-            print(f"--- case {number}: {verdict.kind}: {verdict.text}", flush=True)
-            if arguments.keep is not None:
-                _keep(arguments, number, rules, verdict)
+    with tempfile.TemporaryDirectory() as cache:
+        first = Turn(arguments.engine, rules, cache)
+        for turn, number, verdict in runner.both_turns(numbers, partial(_case, arguments), first):
+            counts[verdict.kind] += 1
+            counts[f"ran on {verdict.engine}"] += bool(verdict.engine)
+            where = f"case {number}{', from the cache' * turn.loads}"
+            if verdict.kind == "uncounted" and arguments.verbose:
+                print(f"--- {where}: {verdict.text[:300]}", flush=True)
+            if verdict.kind in BAD:
+                print(f"--- {where}: {verdict.kind}: {verdict.text}", flush=True)
+                if arguments.keep is not None:
+                    _keep(arguments, number, turn, verdict)
     print(f"seed {arguments.seed}, {arguments.engine}, rules {'on' if rules else 'off'}:")
     for name, count in sorted(counts.items()):
         print(f"{count:8} {name}")
@@ -68,12 +70,14 @@ def _case(arguments: argparse.Namespace, number: int) -> Case:
     return case(arguments.seed, number, tame=arguments.engine == "openvino")
 
 
-def _keep(arguments: argparse.Namespace, number: int, rules: bool, verdict: Verdict) -> None:
+def _keep(arguments: argparse.Namespace, number: int, turn: Turn, verdict: Verdict) -> None:
     whole = _case(arguments, number)
-    cached = number % 2 == 1
 
-    def trial(smaller, rules: bool = rules) -> Verdict:
-        return runner.alone(lambda stage: judge(smaller, arguments.engine, rules, cached, stage))
+    def trial(smaller: Case, rules: bool = turn.rules) -> Verdict:
+        with tempfile.TemporaryDirectory() as cache:
+            asked = Turn(turn.engine, rules, cache)
+            found = runner.alone(partial(judge, smaller, asked))
+            return runner.alone(partial(judge, smaller, asked._replace(loads=True))) if turn.loads else found
 
     small, verdict = shrunk(whole, verdict, trial)
     without = trial(small, rules=False)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import tempfile
 import warnings
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
@@ -15,7 +14,8 @@ from tests.random_graphs import oracle
 from tests.random_graphs.dress import Case
 
 from pinnace import Context, Model, ModelType, errors
-from pinnace.engines.onnxruntime import compiling
+from pinnace.cache.store import OFF
+from pinnace.engines.onnxruntime import compiling, keeping
 
 _RELATIVE = {"float16": 4e-3, "float32": 2e-5, "float64": 1e-11}
 _ABSOLUTE = {"float16": 1e-3, "float32": 1e-6, "float64": 1e-13}
@@ -24,6 +24,10 @@ _ABSOLUTE = {"float16": 1e-3, "float32": 1e-6, "float64": 1e-13}
 _TIMES = 8
 """How much further than by noise of some ulps a result may move: libraries add in other orders."""
 
+
+_SMALL = 96
+"""Bytes of the weights that an entry of the compile cache has in its graph; further ones, which random graphs have,
+too, go into files or stay in the model's. onnxruntime infers no shape from a tensor that is in a file."""
 
 _BEYOND = "larger than the data shape after padding"
 """What OpenVINO says where the window of a pool does not fit, and onnxruntime takes a part of it."""
@@ -42,7 +46,18 @@ class Verdict(NamedTuple):
     engine: str = ""
 
 
-def judge(case: Case, engine: str, rules: bool, cached: bool, stage: Callable[[str], None]) -> Verdict:
+class Turn(NamedTuple):
+    """How a case is built: by an engine, with Pinnace's rules or without; into the compile cache `cache`, or with
+    `loads` from there, by a process that did not compile it.
+    """
+
+    engine: str
+    rules: bool = True
+    cache: str = OFF
+    loads: bool = False
+
+
+def judge(case: Case, turn: Turn, stage: Callable[[str], None]) -> Verdict:
     """Run a case here; `stage` is told whose turn it is, in case that is the end of the process."""
     stage("oracle")
     try:
@@ -51,9 +66,13 @@ def judge(case: Case, engine: str, rules: bool, cached: bool, stage: Callable[[s
         return Verdict("uncounted", f"oracle: {_line(error)}")
     stage("pinnace")
     try:
-        given, name = by_pinnace(case, engine, rules, cached)
+        given, name, kept = by_pinnace(case, turn if turn.loads else turn._replace(cache=OFF))
+        if not turn.loads and turn.cache != OFF:
+            by_pinnace(case, turn)
+        elif turn.loads and kept != "loaded":
+            return Verdict("different", f"the compile cache does not have it: {kept}", name)
     except errors.PinnaceError as error:
-        return _unless_documented(case, engine, Verdict("refused", _line(error)))
+        return _unless_documented(case, turn.engine, Verdict("refused", _line(error)))
     kind, text = compared(given, expected, [np.zeros(np.shape(y)) for y in expected])
     if kind == "different":
         stage("slack")
@@ -61,7 +80,7 @@ def judge(case: Case, engine: str, rules: bool, cached: bool, stage: Callable[[s
             kind, text = compared(given, expected, oracle.slack(case.model, case.feed, expected))
         except Exception as error:  # what noise cannot be put into is compared as it is
             text += f" (without noise: {_line(error)[:100]})"
-    return _unless_documented(case, engine, Verdict(kind, text, name))
+    return _unless_documented(case, turn.engine, Verdict(kind, text, name))
 
 
 def _unless_documented(case: Case, engine: str, verdict: Verdict) -> Verdict:
@@ -97,22 +116,23 @@ def _line(error: Exception) -> str:
     return f"{type(error).__name__}: {' '.join(str(error).split())[:600]}"
 
 
-def by_pinnace(case: Case, engine: str, rules: bool, cached: bool) -> tuple[list[np.ndarray], str]:
-    """The outputs, and the engine that computed them."""
+def by_pinnace(case: Case, turn: Turn) -> tuple[list[np.ndarray], str, str]:
+    """The outputs, the engine that computed them, and what became of the compile cache."""
     context = Context()
     context.target = ["cpu"]
     context.cpu.thread_num = 1
-    context.cpu.provider = engine
+    context.cpu.provider = turn.engine
     model = Model()
-    off = nullcontext() if rules else patch.object(compiling, "rewrite", lambda *_: None)
-    with tempfile.TemporaryDirectory() as folder, off, warnings.catch_warnings():
+    off = nullcontext() if turn.rules else patch.object(compiling, "rewrite", lambda *_: None)
+    kept = patch.dict(os.environ, PINNACE_CACHE_DIR=turn.cache, PINNACE_CACHE_KEEP="before")
+    small = patch.object(keeping, "SMALL", _SMALL)
+    with kept, small, off, warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        os.environ["PINNACE_CACHE_DIR"] = folder if cached else "off"
         model.build_from_buffer(case.model.SerializeToString(), ModelType.ONNX, context)
         arrays = [case.feed[tensor.name] for tensor in model.get_inputs()]
         outputs = model.predict(arrays)
         found = [tensor.get_data_to_numpy() for tensor in outputs]
-        return found, model.get_model_info("engine")
+        return found, model.get_model_info("engine"), model.get_model_info("cache")
 
 
 def compared(

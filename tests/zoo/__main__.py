@@ -8,12 +8,15 @@ import json
 import os
 import statistics
 import sys
+import tempfile
 from contextlib import ExitStack
 from pathlib import Path
 
 from tests.zoo import environment, page
 from tests.zoo.catalogue import ENTRIES, Entry
 from tests.zoo.talk import Answer, Failed, Side
+
+from pinnace.cache.store import OFF
 
 ROOT = Path(__file__).parents[2]
 CACHE = Path(os.environ.get("XDG_CACHE_HOME", "~/.cache")).expanduser() / "pinnace-zoo"
@@ -72,16 +75,21 @@ def run(entry: Entry, work: Path, python: str, options: argparse.Namespace) -> A
         if "failed" in result["oracle"]:
             return result
         sides = {"oracle": oracle}
-        for name, path in (("ours", file), ("onnx", file.with_suffix(".onnx"))):
+        cache = stack.enter_context(tempfile.TemporaryDirectory())
+        onnx = file.with_suffix(".onnx")
+        # The third is another process, which loads from the compile cache what the second has written.
+        ways = ("ours", file, OFF), ("written", file, cache), ("loaded", file, cache), ("onnx", onnx, OFF)
+        for name, path, used in ways:
             if not path.exists():
                 continue
             mine = [sys.executable, "-m", "tests.zoo.ours", str(path), str(goldens)]
-            sides[name] = stack.enter_context(_side(mine, models / f"{entry.name}.{name}.log"))
+            log = models / f"{entry.name}.{name}.log"
+            sides[name] = stack.enter_context(_side(mine, log, used))
             try:
                 result[name] = sides[name].next(options.seconds)
             except Failed as failure:
                 result[name] = {"failed": f"{failure}: {_last_line(models / f'{entry.name}.{name}.log')}"}
-            if "error" not in result[name]:
+            if "error" not in result[name] or used != OFF:
                 del sides[name]
         result["seconds"] = in_turn(sides, options.rounds, options.seconds)
         return result
@@ -98,11 +106,12 @@ def in_turn(sides: dict[str, Side], rounds: int, seconds: float) -> dict[str, fl
     return {name: statistics.median(taken) for name, taken in times.items()}
 
 
-def _side(command: list[str], log: Path) -> Side:
+def _side(command: list[str], log: Path, cache: str = OFF) -> Side:
     """A side on one core, the same for all sides, with one thread."""
     core = str(max(os.sched_getaffinity(0)))
     path = os.pathsep.join([str(ROOT), str(ROOT / "src"), os.environ.get("PYTHONPATH", "")])
     settings = {"PYTHONPATH": path, "OMP_NUM_THREADS": "1", "GLOG_v": "3"}
+    settings |= {"PINNACE_CACHE_DIR": cache, "PINNACE_CACHE_KEEP": "before"}
     return Side(["taskset", "--cpu-list", core, *command], log, os.environ | settings)
 
 

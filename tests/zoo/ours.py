@@ -54,7 +54,8 @@ class Ours:
             return counts | {"unsupported": [str(error)], "stop": True}
         opened = time.perf_counter() - start
         errors = [self._error(inputs, expected) for inputs, expected in self._runs]
-        return counts | {"open": opened, "error": max(errors), "reordered": self._reordered}
+        said = {"cache": self._model.get_model_info("cache"), "reordered": self._reordered}
+        return counts | {"open": opened, "error": max(errors)} | said
 
     def further(self) -> Answer:
         """Seconds of a prediction."""

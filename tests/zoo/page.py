@@ -24,7 +24,8 @@ def verdict(result: Answer) -> str:
         return "unsupported"
     if "error" not in ours:
         return "failed"
-    return "right" if ours["error"] <= RIGHT else "wrong"
+    ways = [ours, *(result[name] for name in ("written", "loaded") if name in result)]
+    return "right" if all(way.get("error", float("inf")) <= RIGHT for way in ways) else "wrong"
 
 
 def row(entry: Entry, result: Answer) -> str:
