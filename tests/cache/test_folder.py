@@ -1,7 +1,9 @@
 """The folder of the cache: whose it is, what it may hold, and that nothing else in it is touched."""
 
 import fcntl
+import grp
 import os
+import pwd
 import signal
 import stat
 import subprocess
@@ -115,8 +117,76 @@ def test_a_folder_above_that_everyone_can_write_to(cache, product, mode, used):
         predict(product[0])
         assert (cache / "CACHEDIR.TAG").exists()
     else:
-        refused(product, "everyone can write to")
+        refused(product, "other users can write to")
         assert not cache.exists()
+
+
+@_AS_ROOT
+def test_a_folder_above_of_another_user(cache, product):
+    """It can be renamed by its owner, and the cache replaced."""
+    os.chown(cache.parent, 12345, -1)
+    refused(product, f"{cache.parent} belongs to another user")
+    assert not cache.exists()
+
+
+@_AS_ROOT
+def test_a_link_of_another_user_on_the_way(cache, product, monkeypatch, tmp_path):
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "mine")
+    monkeypatch.setenv("PINNACE_CACHE_DIR", str(tmp_path / "link" / "cache"))
+    predict(product[0])
+    os.chown(tmp_path / "link", 12345, -1, follow_symlinks=False)
+    refused(product, f"{tmp_path / 'link'} belongs to another user")
+
+
+def test_a_link_into_a_folder_that_others_can_write_to(cache, product, monkeypatch, tmp_path):
+    (tmp_path / "open" / "cache").mkdir(parents=True)
+    (tmp_path / "link").symlink_to("open/cache")
+    (tmp_path / "open").chmod(0o777)
+    monkeypatch.setenv("PINNACE_CACHE_DIR", str(tmp_path / "link"))
+    refused(product, f"other users can write to {tmp_path / 'open'}")
+
+
+@pytest.mark.parametrize(("members", "used"), [([], True), (["somebody"], False)])
+def test_a_folder_above_that_a_group_can_write_to(cache, product, monkeypatch, members, used):
+    """Many systems give each user a group of the same name, and let it write to new folders."""
+    name = pwd.getpwuid(os.geteuid()).pw_name
+    group = grp.struct_group((name, "x", os.getegid(), members))
+    monkeypatch.setattr(grp, "getgrgid", lambda number: group)
+    cache.parent.chmod(0o775)
+    if used:
+        predict(product[0])
+        assert (cache / "entries").is_dir()
+    else:
+        refused(product, "other users can write to")
+
+
+def test_folders_above_are_made_for_the_owner_alone(product, monkeypatch, tmp_path):
+    monkeypatch.setenv("PINNACE_CACHE_DIR", str(tmp_path / "a" / "b" / "cache"))
+    before = os.umask(0)
+    try:
+        predict(product[0])
+    finally:
+        os.umask(before)
+    made = (tmp_path / "a", tmp_path / "a" / "b", tmp_path / "a" / "b" / "cache")
+    assert [stat.S_IMODE(folder.stat().st_mode) for folder in made] == [0o700] * 3
+
+
+def test_notes_and_locks_are_bounded(cache, tmp_path, monkeypatch):
+    """One that is held stays."""
+    monkeypatch.setattr(folders, "_MOST", 2)
+    rooms = [cache / name for name in ("known", "locks")]
+    make_model(tmp_path / "0.onnx", outputs=8)
+    predict(tmp_path / "0.onnx")
+    [first] = (path for path in (cache / "locks").iterdir() if path.name != "new")
+    with first.open() as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        for number in range(1, 6):
+            make_model(tmp_path / f"{number}.onnx", outputs=8 + number)
+            predict(tmp_path / f"{number}.onnx")
+    made = {room.name: [path for path in room.iterdir() if path.name != "new"] for room in rooms}
+    assert first in made["locks"]
+    assert {name: len(found) <= 4 for name, found in made.items()} == {"known": True, "locks": True}
 
 
 @pytest.mark.parametrize("place", [".", "meta.json", "graph.onnx"])

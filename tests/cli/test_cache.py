@@ -91,3 +91,23 @@ def test_json(cache, pinnace):
     assert pinnace("cache", "verify", "--json").json == {"whole": 1, "damaged": 0}
     cleared = pinnace("cache", "clear", "--json").json
     assert (cleared["folder"], cleared["entries"]) == (str(cache), 1)
+
+
+def test_all_folders_are_shown_and_the_first_is_changed(cache, pinnace, tmp_path_factory, monkeypatch):
+    own = tmp_path_factory.mktemp("own")
+    monkeypatch.setenv("PINNACE_CACHE_DIR", f"{own}{os.pathsep}{cache}")
+    titles = [line.split(",")[0] for line in pinnace("cache", "list").out.splitlines() if line[0] == "/"]
+    assert titles == [str(own), str(cache)]
+    (below,) = pinnace("cache", "list", "--json").json["below"]
+    assert [entry["model"] for entry in below["entries"]] == [str(data(MODEL))]
+    (graph,) = cache.glob("entries/*/graph.onnx")
+    graph.write_bytes(b"")
+    verified = pinnace("cache", "verify")
+    assert (verified.code, verified.out) == (1, "0 intact, 1 damaged\n")
+    assert "it stays, as this cache is only read" in verified.err
+    assert pinnace("cache", "clear").code == 0
+    assert graph.exists()
+    monkeypatch.setenv("PINNACE_CACHE_DIR", f"off{os.pathsep}{cache}")
+    refused = pinnace("cache", "clear")
+    assert (refused.code, graph.exists()) == (1, True)
+    assert f"{cache} is only read" in refused.err

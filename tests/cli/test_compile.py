@@ -1,6 +1,8 @@
 """`pinnace compile`."""
 
 import json
+import os
+import stat
 
 from pinnace.cli.quickstart import MODEL, data
 
@@ -18,3 +20,22 @@ def test_without_a_cache_it_fails(monkeypatch, pinnace):
     answer = pinnace("compile", data(MODEL))
     assert answer.code == 1
     assert "off" in answer.out
+
+
+def test_a_cache_for_readers(tmp_path, pinnace):
+    """Modes do not depend on the umask, and folders of people are left alone."""
+    papers = tmp_path / "papers"
+    before = os.umask(0o077)
+    try:
+        assert pinnace("compile", data(MODEL), "--to", tmp_path / "a" / "image").code == 0
+        papers.mkdir()
+        (papers / "mine").touch()
+        refused = pinnace("compile", data(MODEL), "--to", papers)
+    finally:
+        os.umask(before)
+    places = [tmp_path / "a", *(tmp_path / "a").rglob("*")]
+    assert {stat.S_IMODE(path.stat().st_mode) for path in places if path.is_dir()} == {0o755}
+    assert {stat.S_IMODE(path.stat().st_mode) for path in places if path.is_file()} == {0o644}
+    assert len(list((tmp_path / "a" / "image" / "entries").iterdir())) == 1
+    assert (refused.code, stat.S_IMODE((papers / "mine").stat().st_mode)) == (1, 0o600)
+    assert "papers is neither empty nor a cache of Pinnace" in refused.err

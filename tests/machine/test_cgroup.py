@@ -83,17 +83,20 @@ def test_this_process() -> None:
     assert 0 < cgroup.usable_memory() <= MACHINE
 
 
-def test_folders_in_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_folders_in_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """/dev/shm is a tmpfs on every Linux (shm_overview(7))."""
+    (tmp_path / "link").symlink_to("/dev/shm")
+    assert cgroup.lies_in_memory(tmp_path / "link" / "missing" / "cache")
+    assert not cgroup.is_memory(os.makedev(8, 1))
+    monkeypatch.setattr(cgroup, "_MOUNTS", tmp_path / "none")
+    assert not cgroup.lies_in_memory(Path("/dev/shm"))
+
+
+def test_devices_in_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     mounts = tmp_path / "mounts"
     mounts.write_text(
-        f"/dev/vda / ext4 rw 0 0\ntmpfs {tmp_path}/a tmpfs rw 0 0\n/dev/vdb {tmp_path}/a/disk xfs rw 0 0\n"
+        "21 1 0:34 / /a rw,relatime shared:7 - tmpfs tmpfs rw\n22 1 0:35 / /tmpfs rw - overlay tmpfs rw\n"
     )
     monkeypatch.setattr(cgroup, "_MOUNTS", mounts)
-    (tmp_path / "link").symlink_to(tmp_path / "a")
-    found = {
-        name: cgroup.lies_in_memory(tmp_path / name)
-        for name in ("a/cache", "a/disk/cache", "ab", "link/cache")
-    }
-    assert found == {"a/cache": True, "a/disk/cache": False, "ab": False, "link/cache": True}
-    monkeypatch.setattr(cgroup, "_MOUNTS", tmp_path / "none")
-    assert not cgroup.lies_in_memory(tmp_path / "a")
+    found = [cgroup.is_memory(os.makedev(0, minor)) for minor in (34, 35, 36)]
+    assert found == [True, False, False]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -61,11 +62,12 @@ class Chooser:
         return replace(recipe, engine=engine, target=target), choice["why"]
 
     def remember(self) -> None:
-        """Store a new choice; to be called when the model is in the cache. Raises OSError."""
+        """Store a new choice, if the cache can be written; to be called when the model is in it."""
         from pinnace.cache import profiles
 
         if self._new is not None and self._store is not None:
-            profiles.remember(self._store, self._contents.file, *self._new)
+            with suppress(OSError):
+                profiles.remember(self._store, self._contents.file, *self._new)
             self._new = None
 
     def _remembered(self, made_for: tuple[str, ...]) -> dict[str, Any] | None:

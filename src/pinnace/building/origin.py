@@ -325,7 +325,7 @@ class Origin:
         except (OSError, EngineError) as error:
             self._entry, reason = None, str(error)
         else:
-            self._is_unkept, reason = self._keep == AFTER, ""
+            self._is_unkept, reason = self._keep == AFTER and not self._store.installed, ""
         made = self._unkept()
         if reason:
             warn(f"compile cache: {self.source.name} is built without it: {reason}")

@@ -143,12 +143,12 @@ def environment_of(store: Store, whole: str, engines: Iterable[str], cores: int)
 
 def find(store: Store, content: str, environment: str) -> Tuning | None:
     """Return the stored tuning of a model; None if there is none or it is damaged."""
-    return _tuning(notes.find(store.folder, _FOLDER, f"{content}-{environment}"))
+    return _tuning(store.noted(_FOLDER, f"{content}-{environment}"))
 
 
 def has_any(store: Store, content: str) -> bool:
     """Return True if a model was tuned, in whatever environment."""
-    return any((store.root / _FOLDER).glob(f"{content}-*"))
+    return any(path for place in store.places(_FOLDER) for path in place.glob(f"{content}-*"))
 
 
 def remember(store: Store, content: str, environment: str, tuning: Tuning) -> None:
@@ -166,9 +166,9 @@ def forget(store: Store, content: str) -> int:
 
 
 def all_kept(store: Store) -> Iterator[Tuning]:
-    """Return all tunings that are not damaged."""
+    """Return all tunings of a folder that are not damaged."""
     for path in sorted((store.root / _FOLDER).glob("*")):
-        tuning = _tuning(notes.find(store.folder, _FOLDER, path.name))
+        tuning = _tuning(notes.find(path))
         if tuning is not None:
             yield tuning
 

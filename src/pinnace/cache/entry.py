@@ -5,7 +5,8 @@ which describes them with the size and digest of every file. The first line of `
 
 Files are trusted as long as their size, modification time and inode match `stamp.json`, recorded in the same
 boot of the machine (this detects data that was lost in a power failure, and copies). Otherwise they are read
-once and compared with their digests.
+once and compared with their digests; on a tmpfs always, where a mapping changes a file without its times.
+Installed files of root are trusted as those of a package are.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ import numpy as np
 from pinnace.cache.folder import check_owner
 from pinnace.cache.notes import Record, sealed, unsealed
 from pinnace.engines.protocol import TENSORS, Compiled, FileWeight
+from pinnace.machine.cgroup import lies_in_memory
 from pinnace.records import dataclass
 from pinnace.types import Array, DataType, Format, Interface, Port
 from pinnace.weights.digest import digest_of_file
@@ -74,12 +76,19 @@ def write(folder: Path, compiled: Compiled, model: str, engine: str, warnings: S
     (folder / _META).write_text(sealed(json.dumps(meta, indent=1)), encoding="utf-8")
 
 
-def read(folder: Path) -> Entry:
-    """Read an entry. Raises `Damaged`, and FileNotFoundError if there is none."""
+def read(folder: Path, installed: bool = False) -> Entry:
+    """Read an entry; one that is `installed` may be root's, and nothing is written there.
+
+    Raises `Damaged`, and FileNotFoundError if there is none.
+    """
     meta = _meta(folder)
-    if _stamp(folder, meta["files"]) != _recorded(folder):
+    state = _stamp(folder, meta["files"], installed)
+    if installed and folder.stat().st_uid == 0:
+        verify(folder, content=False)
+    elif state != _recorded(folder) or lies_in_memory(folder):
         verify(folder)
-        stamp(folder)
+        if not installed:
+            stamp(folder)
     return described(folder)
 
 
@@ -104,11 +113,15 @@ def description(folder: Path) -> bytes:
     return (folder / _META).read_bytes()
 
 
-def verify(folder: Path) -> None:
-    """Read every file of an entry. Raises `Damaged` if one differs from what was written."""
+def verify(folder: Path, content: bool = True) -> None:
+    """Read every file of an entry, or without `content` its size.
+
+    Raises `Damaged` if one differs from what was written.
+    """
     for name, (size, expected) in _meta(folder)["files"].items():
         path = folder / name
-        if not path.is_file() or path.stat().st_size != size or digest_of_file(path) != expected:
+        same = path.is_file() and path.stat().st_size == size
+        if not same or (content and digest_of_file(path) != expected):
             raise Damaged(f"{path} has changed since it was written")
 
 
@@ -158,12 +171,12 @@ def _files(folder: Path) -> Iterator[tuple[str, Path]]:
             yield path.relative_to(folder).as_posix(), path
 
 
-def _stamp(folder: Path, files: Mapping[str, Any]) -> Record:
+def _stamp(folder: Path, files: Mapping[str, Any], installed: bool = False) -> Record:
     """Return the boot and the state of each file. Raises `Damaged` if one is missing or not private."""
     facts: Record = {"boot": boot()}
     for name in (".", _META, *files):
         try:
-            status = check_owner(folder / name, follow=False)
+            status = check_owner(folder / name, installed, follow=False)
         except PermissionError as error:
             raise Damaged(str(error)) from None
         except OSError:

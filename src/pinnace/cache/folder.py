@@ -1,12 +1,13 @@
-"""The folder of a cache, private to its owner and marked as a cache.
+"""The folder of a cache, private to its owner or installed by root, and marked as a cache.
 
-Compiled models are loaded as they are, so anyone who can write to the folder decides what is computed, and
-anyone who can read it has the weights. Only names of the cache's own form are touched. The mark, which makes
-backups skip the folder, is that of https://bford.info/cachedir/.
+Compiled models are loaded as they are, so anyone who can write to the folder, or replace a folder above,
+decides what is computed, and anyone who can read it has the weights. Only names of the cache's own form are
+touched. The mark, which makes backups skip the folder, is that of https://bford.info/cachedir/.
 """
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import re
@@ -28,6 +29,8 @@ _NEW = "build-"
 _LEFT = f"{_NEW}[a-z0-9_]{{8}}"  # as tempfile names it
 _UNFINISHED = f"{_TAG}."
 _PATIENCE = 10.0  # seconds; locks of the folder are held for milliseconds
+_BOUNDED = ("known", "refers", "chosen", "locks")
+_MOST = 1000  # files in each of these; the oldest go, and are written again when they are needed
 
 
 class Folder:
@@ -36,20 +39,24 @@ class Folder:
     Methods raise OSError if it cannot be read or written.
     """
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, installed: bool = False) -> None:
         """Use the folder `root`, which need not exist.
 
-        Raises PermissionError if others own it or can write to it, and FileExistsError if it is not empty and
-        not marked as a cache.
+        One that is `installed` must exist, may belong to root, and is only read. Raises PermissionError if
+        others own it, can write to it or can replace it, and FileExistsError if it is not empty and not
+        marked as a cache.
         """
-        self.root = root
-        _check(root)
+        self.root, self.installed = root, installed
+        self._check()
 
     def subfolder(self, name: str) -> Path:
         """Return a subfolder, and create it if needed."""
+        if self.installed:
+            raise OSError(errno.EROFS, "this compile cache is only read", str(self.root))
         folder = self.root / name
         if not folder.is_dir():
-            self.root.mkdir(mode=0o700, parents=True, exist_ok=True)
+            make_folder(self.root)
+            self._check()  # others may have made what was missing
             if not (self.root / _TAG).exists():
                 self._mark()
             folder.mkdir(mode=0o700, exist_ok=True)
@@ -94,6 +101,13 @@ class Folder:
             return True
         return False
 
+    def let_read(self) -> None:
+        """Let every user read the cache, and none but the owner write."""
+        own = [self.root / name for name in (_TAG, *_SUBFOLDERS)]
+        below = [path for place in own for path in place.rglob("*")]
+        for path in (self.root, *filter(Path.exists, own), *below):
+            path.chmod(0o755 if path.is_dir() else 0o644)
+
     def _mark(self) -> None:
         """Make it a cache; the mark appears whole, since others look for it at any time."""
         import tempfile
@@ -104,11 +118,38 @@ class Folder:
         os.replace(name, self.root / _TAG)
 
     def _sweep(self) -> None:
-        """Remove the folders of killed processes; the caller holds the lock "new"."""
+        """Remove the folders of killed processes, and what is oldest; the caller holds the lock "new"."""
         for path in self.subfolder("new").iterdir():
             if re.fullmatch(_LEFT, path.name):
                 with suppress(OSError):  # its writer is alive, or it was removed meanwhile
                     remove_abandoned(path)
+        for room in _BOUNDED:
+            things = self.things(room)
+            if len(things) > _MOST:
+                for path in sorted(things, key=_age)[:-_MOST]:
+                    with suppress(OSError):  # a lock that is held, or it was removed meanwhile
+                        _remove_unlocked(path)
+
+    def _check(self) -> None:
+        """Raise PermissionError or FileExistsError if the folder, as far as it exists, cannot be trusted."""
+        root = self.root
+        check_way(root)
+        if not self.installed:
+            _check_writable(root)
+        try:
+            inside = [name for name in os.listdir(root) if not name.startswith(_UNFINISHED)]
+        except FileNotFoundError:
+            if self.installed:
+                raise
+            return
+        if (inside or self.installed) and not _is_marked(root):
+            what = "not" if self.installed else "neither empty nor"
+            raise FileExistsError(
+                f"{root} is {what} a cache of Pinnace (it has no {_TAG}): name another folder"
+            )
+        check_owner(root, self.installed)
+        for name in {_TAG, *_SUBFOLDERS}.intersection(inside):
+            check_owner(root / name, self.installed, follow=False)
 
 
 def make_locked(prefix: str, parent: Path | None = None) -> tuple[Path, int]:
@@ -133,6 +174,15 @@ def remove_abandoned(folder: Path) -> None:
         os.close(lock)
 
 
+def make_folder(folder: Path, mode: int = 0o700) -> None:
+    """Create a folder and the missing ones above, all with this mode."""
+    if not folder.is_dir():
+        make_folder(folder.parent, mode)
+        with suppress(FileExistsError):
+            folder.mkdir(mode)
+            folder.chmod(mode)  # whatever the umask
+
+
 def make_private(folder: Path) -> None:
     """Remove all permissions of group and others below a folder."""
     for path in folder.rglob("*"):
@@ -151,27 +201,59 @@ def size_of(*folders: Path) -> int:
     return sum(sizes.values())
 
 
-def _check(root: Path) -> None:
-    _check_above(root)
+def check_way(path: Path) -> None:
+    """Raise PermissionError if others can replace a folder, or a link on the way to it."""
+    with suppress(FileNotFoundError):
+        path.stat()  # a loop of links is an error here
+    for place in (*reversed(path.parents), path):
+        try:
+            status = place.lstat()
+        except FileNotFoundError:
+            return
+        if status.st_uid not in (0, os.geteuid()):
+            raise PermissionError(f"{place} belongs to another user (uid {status.st_uid})")
+        if stat.S_ISLNK(status.st_mode):
+            check_way(place.parent / os.readlink(place))
+        elif _others_write(status) and not status.st_mode & stat.S_ISVTX:
+            raise PermissionError(f"other users can write to {place}, and could replace {path}: chmod go-w")
+
+
+def _check_writable(folder: Path) -> None:
+    """Raise PermissionError if a folder, or the one in which it would be created, cannot be written."""
+    there = next(place for place in (folder, *folder.parents) if place.exists())
+    if not os.access(there, os.W_OK | os.X_OK, effective_ids=True):
+        raise PermissionError(f"{there} cannot be written")
+
+
+def _others_write(status: os.stat_result) -> bool:
+    """Return True if anyone but the owner, and a group that has no other user, can write."""
+    of_group = status.st_mode & stat.S_IWGRP and not _is_own_group(status.st_gid)
+    return bool(of_group or status.st_mode & stat.S_IWOTH)
+
+
+def _is_own_group(group: int) -> bool:
+    """Return True for the group that has the user's name, and no other members."""
+    import grp
+    import pwd
+
+    with suppress(KeyError):
+        user, found = pwd.getpwuid(os.geteuid()).pw_name, grp.getgrgid(group)
+        return found.gr_name == user and {user}.issuperset(found.gr_mem)
+    return False
+
+
+def _age(path: Path) -> float:
     try:
-        inside = [name for name in os.listdir(root) if not name.startswith(_UNFINISHED)]
+        return path.stat().st_mtime
     except FileNotFoundError:
-        return
-    if inside and not _is_marked(root):
-        raise FileExistsError(
-            f"{root} is neither empty nor a cache of Pinnace (it has no {_TAG}): name another folder"
-        )
-    check_owner(root)
-    for name in {_TAG, *_SUBFOLDERS}.intersection(inside):
-        check_owner(root / name, follow=False)
+        return 0.0
 
 
-def _check_above(root: Path) -> None:
-    """Raise PermissionError if everyone can write to a folder above `root`, and so replace it."""
-    for folder in root.resolve().parents:
-        mode = folder.stat().st_mode if folder.exists() else 0
-        if mode & stat.S_IWOTH and not mode & stat.S_ISVTX:
-            raise PermissionError(f"everyone can write to {folder}, and could replace {root}: chmod o-w")
+def _remove_unlocked(path: Path) -> None:
+    """Remove a file. Raises OSError if a process holds it as a lock."""
+    with path.open("rb") as file:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        path.unlink()
 
 
 def _is_marked(root: Path) -> bool:
@@ -179,12 +261,15 @@ def _is_marked(root: Path) -> bool:
     return tag.is_file() and tag.read_bytes()[: len(_TAG_TEXT)] == _TAG_TEXT.encode()
 
 
-def check_owner(path: Path, follow: bool = True) -> os.stat_result:
-    """Return the state of a file or folder. Raises PermissionError if others own it or can write to it."""
+def check_owner(path: Path, installed: bool = False, follow: bool = True) -> os.stat_result:
+    """Return the state of a file or folder; root may own what is `installed`.
+
+    Raises PermissionError if others own it or can write to it.
+    """
     status = path.stat(follow_symlinks=follow)
     if stat.S_ISLNK(status.st_mode):
         raise PermissionError(f"{path} is a symbolic link")
-    if status.st_uid != os.geteuid():
+    if status.st_uid != os.geteuid() and not (installed and status.st_uid == 0):
         raise PermissionError(f"{path} belongs to another user (uid {status.st_uid})")
     if status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
         raise PermissionError(f"other users can write to {path}: chmod go-w")

@@ -292,7 +292,7 @@ def _unsealed(descriptors: list[int]) -> bytes:
 
 def _entry(folder: Path, description: bytes, model: str) -> Entry:
     try:
-        found = entries.read(folder)
+        found = entries.read(folder, installed=True)
         same = entries.description(folder) == description
     except (OSError, Damaged) as error:
         raise ModelStateError(

@@ -2,7 +2,8 @@
 
 A note for each size of a file has the states of files of this size and their digests. A file in the same
 state, in the same boot of the machine, has the same content: no program can set the time of the last change
-of an inode. As clocks of file systems are coarse, a file that changed within the last seconds is not noted.
+of an inode. As clocks of file systems are coarse, a file that changed within the last seconds is not noted;
+nor is one on a tmpfs, where a mapping changes a file without its times.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from contextlib import suppress
 from pinnace.cache import notes
 from pinnace.cache.entry import boot
 from pinnace.cache.store import Store
+from pinnace.machine.cgroup import is_memory
 from pinnace.weights.digest import digest
 
 _FOLDER = "known"
@@ -24,7 +26,7 @@ State = tuple[int, ...]
 
 def has_size(store: Store, size: int) -> bool:
     """Return True if a model of this size may be known."""
-    return (store.root / _FOLDER / _name(size)).exists()
+    return any(path.exists() for path in store.places(_FOLDER, _name(size)))
 
 
 def find(store: Store, state: State) -> str | None:
@@ -35,7 +37,7 @@ def find(store: Store, state: State) -> str | None:
 
 def keep(store: Store, state: State, content: str) -> None:
     """Note the digest of a file that was in this state before and after it was read."""
-    if time.time_ns() - max(state[3:]) < _SETTLED:
+    if time.time_ns() - max(state[3:]) < _SETTLED or is_memory(state[0]):
         return
     known = {**_noted(store, state[2]), _key(state): content}
     with suppress(OSError):
@@ -50,7 +52,7 @@ def keep_size(store: Store, size: int) -> None:
 
 
 def _noted(store: Store, size: int) -> dict[str, str]:
-    return notes.find(store.folder, _FOLDER, _name(size)) or {}
+    return store.noted(_FOLDER, _name(size)) or {}
 
 
 def _name(size: int) -> str:

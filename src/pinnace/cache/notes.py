@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from pathlib import Path
 from typing import Any
 
 from pinnace.cache.folder import Folder, make_private
@@ -24,9 +25,8 @@ def unsealed(text: str) -> str | None:
     return body if digest(body.encode()) == seal else None
 
 
-def find(cache: Folder, subfolder: str, name: str) -> Any:
-    """Return the JSON value stored under this name; None if there is none or it is damaged."""
-    path = cache.root / subfolder / name
+def find(path: Path) -> Any:
+    """Return the JSON value stored in a file; None if there is none or it is damaged."""
     try:
         if not path.is_file():
             return None

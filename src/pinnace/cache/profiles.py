@@ -39,9 +39,9 @@ def gains(store: Store | None) -> str:
 
 def _measured(store: Store | None) -> Any:
     """Return the record of the profile that was measured on this machine; None if there is none."""
-    if store is None or not os.path.isdir(store.root / _FOLDER):
+    if store is None or not any(map(os.path.isdir, store.places(_FOLDER))):
         return None
-    return notes.find(store.folder, _FOLDER, _place())
+    return store.noted(_FOLDER, _place())
 
 
 def keep(store: Store, measured: MachineProfile) -> None:
@@ -55,7 +55,7 @@ def keep(store: Store, measured: MachineProfile) -> None:
 
 def chosen(store: Store, content: str, made_for: tuple[str, ...]) -> dict[str, Any] | None:
     """Return what was chosen for a model file (`content`, its digest) and a target; None if nothing was."""
-    found = notes.find(store.folder, _CHOSEN, _name(store, content, made_for))
+    found = store.noted(_CHOSEN, _name(store, content, made_for))
     return found if isinstance(found, dict) else None
 
 

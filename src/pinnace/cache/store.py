@@ -13,6 +13,8 @@
 
 An entry appears whole, by a rename. A killed process leaves a folder in `new`, which the next writer removes,
 as the kernel has freed its lock. `pinnace.cache.folder` checks the owner of the folder.
+
+Below the folder that is written there may be others that are only read, such as that of a container's image.
 """
 
 from __future__ import annotations
@@ -21,6 +23,7 @@ import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 from pinnace.cache import entry as entries
 from pinnace.cache import notes
@@ -40,14 +43,19 @@ _PATIENCE = 30.0  # seconds that a build waits for another build of the same mod
 
 
 class Store:
-    """A cache folder. Methods raise OSError if it cannot be read or written."""
+    """A cache folder, and the stores `below` it, which are only read.
 
-    def __init__(self, root: Path, limit: int, patience: float = _PATIENCE) -> None:
-        """Use the folder `root`, which need not exist; `limit` is in bytes, and `patience` is the time in
-        seconds for which `writing` waits. Raises as `Folder` does.
+    Methods raise OSError if the folder cannot be read or written.
+    """
+
+    def __init__(self, root: Path, limit: int, patience: float = _PATIENCE, installed: bool = False) -> None:
+        """Use the folder `root`, as `Folder` does.
+
+        `limit` is in bytes, and `patience` is the time in seconds for which `writing` waits.
         """
-        self.root, self._limit, self._patience = root, limit, patience
-        self.folder = Folder(root)
+        self.root, self._limit, self._patience, self.installed = root, limit, patience, installed
+        self.folder = Folder(root, installed)
+        self.below: Sequence[Store] = ()
 
     @classmethod
     def of(cls, settings: Settings) -> Store | None:
@@ -62,11 +70,31 @@ class Store:
     def chosen(cls, settings: Settings) -> Store | None:
         """Return the store of `[ms_cache] serialize_path`, else of PINNACE_CACHE_DIR, else the user's own.
 
-        Returns None for "off". PINNACE_CACHE_LIMIT is in GB. Raises ConfigError if that is no number, OSError
-        or ValueError if the folder cannot be used.
+        PINNACE_CACHE_DIR may name several folders: the first is written, unless it belongs to root or cannot
+        be written. Warns of folders that are not used so. Returns None for "off". PINNACE_CACHE_LIMIT is in
+        GB. Raises ConfigError if that is no number, OSError if no folder can be used.
         """
-        name = settings.get("ms_cache", "serialize_path") or os.environ.get("PINNACE_CACHE_DIR", "")
-        return None if name == OFF else cls(_root(name), _limit())
+        name, limit = settings.get("ms_cache", "serialize_path"), _limit()
+        names = [name] if name else os.environ.get("PINNACE_CACHE_DIR", "").split(os.pathsep)
+        found: list[Store] = []
+        problems: dict[str, str] = {}
+        for place, name in enumerate(names):
+            for installed in () if name == OFF else (False, True)[place > 0 :]:
+                try:
+                    found.append(cls(_root(name), limit, installed=installed))
+                    break
+                except (OSError, ValueError) as error:
+                    problems.setdefault(name, str(error))
+        said = "; ".join(problems.values())
+        if not found:
+            if said:
+                raise OSError(said)
+            return None
+        if said:
+            used = (f"{store.root}{' (only read)' * store.installed}" for store in found)
+            warn(f"compile cache: {said}; used is {', '.join(used)}")
+        found[0].below = found[1:]
+        return found[0]
 
     @property
     def limit(self) -> int:
@@ -78,20 +106,38 @@ class Store:
     @property
     def has_choices(self) -> bool:
         """True if tunings are stored: otherwise no model has to be hashed to look for its own."""
-        return os.path.isdir(self.root / "choices")  # False too for a folder without permission
+        return any(map(os.path.isdir, self.places("choices")))  # False too for a folder without permission
+
+    def places(self, *names: str) -> Iterator[Path]:
+        """Yield the path of these names in this folder and in those below."""
+        for store in (self, *self.below):
+            yield store.root.joinpath(*names)
+
+    def noted(self, subfolder: str, name: str) -> Any:
+        """Return the JSON value stored under this name, here or else below; None if there is none."""
+        found = (notes.find(path) for path in self.places(subfolder, name))
+        return next((value for value in found if value is not None), None)
 
     def find(self, key: str) -> Entry | None:
-        """Return the entry of this key, or None. A damaged entry is removed with a warning."""
-        folder = self._path(key)
+        """Return the entry of this key, here or else below; None if there is none.
+
+        A damaged entry is removed with a warning.
+        """
+        found = (store._found(key) for store in (self, *self.below))
+        return next((entry for entry in found if entry is not None), None)
+
+    def _found(self, key: str) -> Entry | None:
         try:
-            found = entries.read(folder)
+            found = self.entry(key)
         except FileNotFoundError:
             return None
         except Damaged as damage:
             warn(f"compile cache: {damage}; the model is compiled again")
-            self.remove(key)
+            if not self.installed:
+                self.remove(key)
             return None
-        entries.touch(folder)
+        if not self.installed:
+            entries.touch(found.folder)
         return found
 
     @contextmanager
@@ -130,7 +176,7 @@ class Store:
 
     def refers(self, content: str) -> list[str]:
         """Return the files that a model file with this content refers to, as far as known."""
-        return notes.find(self.folder, "refers", content) or []
+        return self.noted("refers", content) or []
 
     def set_refers(self, content: str, files: list[str]) -> None:
         """Store the names of the files that a model file refers to."""
@@ -142,7 +188,7 @@ class Store:
 
     def entry(self, key: str) -> Entry:
         """Return an entry. Raises `Damaged` or FileNotFoundError."""
-        return entries.read(self._path(key))
+        return entries.read(self._path(key), self.installed)
 
     def used(self, key: str) -> float:
         """Return the time of an entry's last use in seconds since 1970."""
@@ -154,8 +200,7 @@ class Store:
 
     def verify(self, key: str) -> None:
         """Check the owner of an entry and read every byte of it. Raises `Damaged`."""
-        entries.read(self._path(key))
-        entries.verify(self._path(key))
+        entries.verify(self.entry(key).folder)
 
     def remove(self, key: str) -> bool:
         """Remove an entry. Returns False if it does not exist. Mappings of its files stay valid."""

@@ -26,55 +26,50 @@ _Folder = Annotated[
 
 @app.command("list")
 def list_entries(folder: _Folder = None, as_json: AsJson = False) -> None:
-    """Show the entries and the tuned models."""
+    """Show the entries and the tuned models of each folder."""
     from pinnace.cache.choices import all_kept
-    from pinnace.cache.entry import Damaged
     from pinnace.cli.console import table
 
     store = _store(folder)
-    rows: list[dict[str, Any]] = []
-    for key in store.entry_keys():
-        try:
-            entry = store.entry(key)
-            what = {"engine": entry.engine, "model": entry.model}
-        except (Damaged, FileNotFoundError):
-            what = {"engine": "damaged", "model": ""}
-        rows.append({"key": key, "bytes": store.size(key), "used": store.used(key), **what})
-    tunings = list(all_kept(store))
     if as_json:
-        facts = {"folder": str(store.root), "bytes": store.size(), "limit": store.limit}
-        print(json.dumps(facts | {"entries": rows, "tuned": [asdict(one) for one in tunings]}, indent=2))
+        print(json.dumps(_facts(store) | {"below": [_facts(one) for one in store.below]}, indent=2))
         return
-    table(
-        f"{store.root}, {_megabytes(store.size())} of at most {_megabytes(store.limit)}",
-        [(_megabytes(row["bytes"]), _when(row["used"]), row["engine"], row["model"]) for row in rows],
-        ("size", "last used", "engine", "model"),
-    )
-    if tunings:
-        tuned = [(_when(one.when), str(len(one.measured)), one.model) for one in tunings]
-        table("tuned", tuned, ("when", "settings", "model"))
+    for one in (store, *store.below):
+        most = ", only read" if one.installed else f" of at most {_megabytes(one.limit)}"
+        table(
+            f"{one.root}, {_megabytes(one.size())}{most}",
+            [
+                (_megabytes(row["bytes"]), _when(row["used"]), row["engine"], row["model"])
+                for row in _rows(one)
+            ],
+            ("size", "last used", "engine", "model"),
+        )
+        tuned = [(_when(t.when), str(len(t.measured)), t.model) for t in all_kept(one)]
+        if tuned:
+            table("tuned", tuned, ("when", "settings", "model"))
 
 
 @app.command()
 def verify(folder: _Folder = None, as_json: AsJson = False) -> None:
-    """Check every byte and remove damaged entries.
+    """Check every byte and remove damaged entries; folders that are only read keep theirs.
 
     The exit status is 1 if there were any.
     """
     from pinnace.cache.entry import Damaged
     from pinnace.cli.console import note
 
-    store = _store(folder)
+    first = _store(folder)
     whole, damaged = 0, 0
-    for key in store.entry_keys():
+    for store, key in [(one, key) for one in (first, *first.below) for key in one.entry_keys()]:
         try:
             store.verify(key)
             whole += 1
         except FileNotFoundError:
             pass  # removed by another process meanwhile
         except Damaged as damage:
-            note(f"{damage}; removed", "removed", entry=key)
-            store.remove(key)
+            removed = not store.installed and store.remove(key)
+            became = "removed" if removed else "it stays, as this cache is only read"
+            note(f"{damage}; {became}", "damaged", entry=key)
             damaged += 1
     print(
         json.dumps({"whole": whole, "damaged": damaged}) if as_json else f"{whole} intact, {damaged} damaged"
@@ -89,13 +84,16 @@ def clear(
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Remove everything in the cache.
+    """Remove everything in the cache, of several folders in the first.
 
     In a terminal it asks first. Running models keep working.
     """
     from pinnace.cli.console import fold
+    from pinnace.errors import ConfigError
 
     store = _store(folder)
+    if store.installed:
+        raise ConfigError(f"{store.root} is only read, as root owns it or it cannot be written")
     if sys.stdin.isatty() and not yes:
         typer.confirm(
             f"Remove everything in {store.root} ({_megabytes(store.size())})?", abort=True, err=True
@@ -107,6 +105,28 @@ def clear(
     counts = f"{removed['entries']} compiled models, {removed['models']} received models"
     counts += f", {removed['choices']} tunings, {_megabytes(removed['bytes'])}"
     print(fold(f"removed from {store.root}: {counts}"))
+
+
+def _facts(store: Store) -> dict[str, Any]:
+    """Return all that is known of one folder, for `--json`."""
+    from pinnace.cache.choices import all_kept
+
+    facts = {"folder": str(store.root), "bytes": store.size(), "limit": store.limit}
+    return facts | {"entries": _rows(store), "tuned": [asdict(one) for one in all_kept(store)]}
+
+
+def _rows(store: Store) -> list[dict[str, Any]]:
+    from pinnace.cache.entry import Damaged
+
+    rows: list[dict[str, Any]] = []
+    for key in store.entry_keys():
+        try:
+            entry = store.entry(key)
+            what = {"engine": entry.engine, "model": entry.model}
+        except (Damaged, FileNotFoundError):
+            what = {"engine": "damaged", "model": ""}
+        rows.append({"key": key, "bytes": store.size(key), "used": store.used(key), **what})
+    return rows
 
 
 def _store(folder: Path | None) -> Store:

@@ -5,11 +5,15 @@ from __future__ import annotations
 import json
 import time
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from pinnace.cli.options import AsJson, ConfigFile, Precision, Provider
+from pinnace.errors import ConfigError
+
+if TYPE_CHECKING:
+    from pinnace.cache.folder import Folder
 
 
 def compile_models(
@@ -17,6 +21,13 @@ def compile_models(
     config: ConfigFile = None,
     provider: Provider = "automatic",
     precision: Precision = "enforce_fp32",
+    to: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FOLDER",
+            help="Make a cache there that every user may read; services name it in PINNACE_CACHE_DIR.",
+        ),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Fill the compile cache ahead of time.
@@ -32,6 +43,9 @@ def compile_models(
     context = context_for(
         0, config, provider="" if provider == "automatic" else provider, precision=precision
     )
+    shared = None if to is None else _folder(to.absolute())
+    if shared is not None:
+        context.parallel.config_info = {"ms_cache": {"serialize_path": str(shared.root)}}
     rows = []
     for path in models:
         start = time.perf_counter()
@@ -41,6 +55,8 @@ def compile_models(
         facts = {key: model.get_model_info(key) for key in ("cache", "engine", "precision")}
         rows.append({"model": str(path), **facts, "seconds": round(time.perf_counter() - start, 3)})
         model.close()
+    if shared is not None:
+        shared.let_read()
     if as_json:
         print(json.dumps(rows, indent=2))
     else:
@@ -48,3 +64,14 @@ def compile_models(
         table("compile cache", [[str(row[name]) for name in head] for row in rows], head)
     if any(row["cache"] not in ("written", "loaded") for row in rows):
         raise typer.Exit(1)
+
+
+def _folder(root: Path) -> Folder:
+    """Return the folder of a cache that others may read, and create it if needed."""
+    from pinnace.cache.folder import Folder, make_folder
+
+    try:
+        make_folder(root, 0o755)
+        return Folder(root)
+    except OSError as error:
+        raise ConfigError(f"--to: {error}") from None

@@ -14,7 +14,7 @@ from pathlib import Path
 
 _ROOT = Path("/sys/fs/cgroup")
 _OWN = Path("/proc/self/cgroup")
-_MOUNTS = Path("/proc/self/mounts")
+_MOUNTS = Path("/proc/self/mountinfo")
 
 
 def cpu_quota() -> float:
@@ -46,11 +46,22 @@ def usable_memory() -> int:
 
 def lies_in_memory(path: Path) -> bool:
     """Return True for a path on a tmpfs, whose files count as memory of the groups that write them."""
+    while not path.exists():
+        path = path.parent
+    return is_memory(path.stat().st_dev)
+
+
+def is_memory(device: int) -> bool:
+    """Return True for the number of a device (`st_dev`) that is a tmpfs.
+
+    A line of mountinfo (proc_pid_mountinfo(5)) has the device third, and the type after a dash.
+    """
+    if os.major(device):  # a disk
+        return False
     with suppress(OSError):
-        mounts = [line.split(" ")[1:3] for line in _MOUNTS.read_text().splitlines()]
-        real = f"{path.resolve()}/"
-        at = {place: kind for place, kind in mounts if real.startswith(f"{place.rstrip('/')}/")}
-        return at[max(at, key=len)] == "tmpfs"
+        mounts = [line.partition(" - ") for line in _MOUNTS.read_text().splitlines()]
+        kinds = {mount.split()[2]: kind.split()[0] for mount, _, kind in mounts}
+        return kinds.get(f"0:{os.minor(device)}") in ("tmpfs", "ramfs")
     return False
 
 
