@@ -2,8 +2,9 @@
 
 A note for each size of a file has the states of files of this size and their digests. A file in the same
 state, in the same boot of the machine, has the same content: no program can set the time of the last change
-of an inode. As clocks of file systems are coarse, a file that changed within the last seconds is not noted;
-nor is one on a tmpfs, where a mapping changes a file without its times.
+of an inode. But writing through a mapping sets the times only if the page is not dirty yet. So a file that
+changed within the last minute, in which the kernel writes its pages to the disk, is not noted; nor is one on
+a tmpfs, whose pages stay dirty.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from pinnace.weights.digest import digest
 
 _FOLDER = "known"
 _MOST = 32  # files of one size
-_SETTLED = 2_000_000_000  # nanoseconds
+_SETTLED = 60_000_000_000  # nanoseconds; twice the kernel's dirty_expire_centisecs
 
 State = tuple[int, ...]
 
