@@ -9,10 +9,14 @@ from __future__ import annotations
 import ctypes
 import gc
 import os
+import subprocess
+import sys
+import textwrap
 import threading
 from pathlib import Path
 
 import numpy as np
+from tests.cache.conftest import make_model
 from tests.waiting import until
 
 from pinnace import Context, ModelParallelRunner
@@ -69,3 +73,20 @@ def test_a_thousand_times():
     allowed = before | {"memory": before["memory"] + 2_000_000, "mappings": before["mappings"] + 8}
     # Threads of runners that nobody has end in their own time.
     until(lambda: all(now <= allowed[what] for what, now in left().items()))
+
+
+def test_memory_of_a_closed_model_is_given_back(tmp_path):
+    """malloc holds what was freed, if nobody asks it to return that."""
+    make_model(tmp_path / "model.onnx", outputs=1 << 15)  # 17 MB
+    script = """
+        import re, sys, numpy, pinnace
+        for _ in range(4):
+            with pinnace.Model(sys.argv[1]) as model:
+                model.predict([numpy.zeros((1, 128), numpy.float32)])
+            print(re.search("Anonymous: +([0-9]+) kB", open("/proc/self/smaps_rollup").read())[1])
+    """
+    command = [sys.executable, "-c", textwrap.dedent(script), str(tmp_path / "model.onnx")]
+    environment = {**os.environ, "PINNACE_CACHE_DIR": "off"}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    first, *later = map(int, done.stdout.split())
+    assert max(later) - first < 5000  # kB

@@ -23,6 +23,7 @@ from pinnace.errors import (
     ModelStateError,
     UnsupportedModelError,
 )
+from pinnace.machine.memory import give_back
 from pinnace.options import arguments
 from pinnace.options.arguments import check_type
 from pinnace.serving.pool import Workers
@@ -102,6 +103,8 @@ class BaseModel(EngineOwner):
             live, self._live = self._live, None
         if live:
             live.close()
+            del live  # the last reference to the engine's memory
+            give_back()
 
     @property
     def is_built(self) -> bool:

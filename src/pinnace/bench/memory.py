@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import ctypes
 import gc
 import os
-from contextlib import suppress
+
+from pinnace.machine.memory import give_back
 
 
 def resident() -> int:
@@ -14,7 +14,6 @@ def resident() -> int:
     What was freed is given back to the system before, where the C library can do that.
     """
     gc.collect()
-    with suppress(AttributeError):  # only glibc has it
-        ctypes.CDLL(None).malloc_trim(0)
+    give_back()
     with open("/proc/self/statm", encoding="ascii") as file:
         return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")

@@ -12,6 +12,7 @@ import json
 import os
 import sys
 import threading
+import time
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from dataclasses import asdict, replace
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 
 _log = Log("pinnace.build")
 
+_PAUSE = 0.3  # seconds from a build to the helper's start, which takes 5 ms: the first answer comes first
 _MOST = 64  # models that wait to be kept; further ones are not
 _ROOT = Path(__file__).parents[2]
 _HELPER = (
@@ -113,6 +115,7 @@ class _Line:
         self.adopting.acquire()  # for ever
 
     def _work(self) -> None:
+        time.sleep(_PAUSE)
         while True:
             with self._lock:
                 jobs, helper = self._hand_over()

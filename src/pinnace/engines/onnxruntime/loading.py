@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import ctypes
-from contextlib import suppress
 from pathlib import Path
 
 from pinnace.engines.onnxruntime import session
 from pinnace.engines.onnxruntime.executable import OnnxruntimeExecutable
 from pinnace.engines.protocol import Compiled, Executable
 from pinnace.errors import EngineError
+from pinnace.machine.memory import give_back
 from pinnace.options.target import Target
 from pinnace.weights.source import Source
 
@@ -40,13 +39,5 @@ def loaded(
         started = session.start((folder / GRAPH).read_bytes() if model is None else model, chosen)
     except session.FAILURES as error:
         raise EngineError(f"{source.name}: onnxruntime cannot load what it compiled: {error}") from None
-    _give_back()
+    give_back()  # onnxruntime has packed each weight again to compare it with the file
     return OnnxruntimeExecutable(started, compiled.interface, compiled.first_state, held, target)
-
-
-def _give_back() -> None:
-    """Return freed memory to the system: onnxruntime packs each weight again to compare it with the file, and
-    malloc holds up to 60 MB of that; it takes 3 ms for weights of 100 MB.
-    """
-    with suppress(AttributeError):  # not in every C library
-        ctypes.CDLL(None).malloc_trim(0)
