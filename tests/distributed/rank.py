@@ -1,8 +1,8 @@
 """One rank of a test: `rank.py STEM[,STEM] SIZE [options]`.
 
-Runs each `STEM_SIZE_RANK.mindir` and compares with the `.npz` beside it, or NAME_{rank}.onnx and compares
-with NAME.npz of the folder --golden; writes RANK.json to the folder --answers, because what ranks print may
-be lost or mixed where a launcher ends them.
+Runs each `STEM_SIZE_RANK.mindir` and compares with the `.npz` beside it, or NAME_{rank}.onnx or .mindir and
+compares with NAME.npz of the folder --golden; writes RANK.json to the folder --answers, because what ranks
+print may be lost or mixed where a launcher ends them.
 """
 
 import argparse
@@ -79,7 +79,7 @@ def scale(expected):
 
 
 def run(stem, timeout):
-    if stem.endswith(".onnx"):
+    if "{rank}" in stem:
         path = Path(stem.replace("{rank}", str(rank)))
         golden = np.load(Path(options.golden, path.stem.rpartition("_")[0] + ".npz"))
         inputs, expected = ([golden[k] for k in golden if k.startswith(f"run0_{c}")] for c in "xy")

@@ -32,21 +32,28 @@ def shard(
     folder: Annotated[
         Path, typer.Option("--output", metavar="DIR", help="Folder for the files.", file_okay=False)
     ] = Path(),
+    form: Annotated[
+        Literal["mindir", "onnx"] | None,
+        typer.Option("--format", help="Format of the files; mindir for a .mindir, otherwise onnx."),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Cut a model into one file for each rank.
 
     It shows what each rank holds, computes and sends, and why the model is cut this way. Run one file
-    per rank: pinnace launch -n 2 main.py 'NAME_{rank}.onnx', where main.py builds a Model of the file and
+    per rank: pinnace launch -n 2 main.py 'NAME_{rank}.mindir', where main.py builds a Model of the file and
     predicts, with the same inputs in all ranks.
     """
     from pinnace.deferred import import_onnx_ir
 
     import_onnx_ir()
+    from pinnace.converter.shards import save_mindir
+    from pinnace.distributed.shard.cutting import save_onnx
     from pinnace.distributed.shard.cutting import shard as cut
 
     fixed = dict(map(_shape, shapes or []))
-    shares = cut(model, ranks, folder, strategy or "", fixed)
+    is_mindir = (form or model.suffix.removeprefix(".")) == "mindir"
+    shares = cut(model, ranks, folder, strategy or "", fixed, save_mindir if is_mindir else save_onnx)
     if as_json:
         print(json.dumps([asdict(share) for share in shares], indent=2))
     else:

@@ -15,6 +15,7 @@ import onnx_ir as ir
 
 from pinnace.converter import partly
 from pinnace.converter.reference import evaluated
+from pinnace.ops.nodes import DOMAIN
 
 _MOST = 1 << 16
 """Elements of inputs and results that are computed."""
@@ -24,8 +25,10 @@ _RANDOM = ("Random", "Bernoulli", "Multinomial", "Dropout")
 def fold(node: ir.Node, opset: int) -> bool:
     """Give the results of a node their values, if they are known; return whether they are.
 
-    Weights of integers stay integers.
+    Weights of integers stay integers. A node at which ranks meet is done whatever its results are.
     """
+    if node.domain == DOMAIN:
+        return False
     if all(_is_empty(output) or output.const_value is not None for output in node.outputs):
         return True
     if node.op_type == "DequantizeLinear":

@@ -18,6 +18,7 @@ from onnx_ir.passes.common import (
     RemoveUnusedNodesPass,
 )
 
+from pinnace.compiler.graph import has_collectives
 from pinnace.converter.fusing import fuse
 from pinnace.errors import ConfigError
 
@@ -28,7 +29,7 @@ def optimised(model: ir.Model, optimize: Optimize, name: str) -> None:
     """Change a model as an option says. Raises ConfigError if it wants dimensions that are free."""
     if optimize == "ascend_oriented":
         _check_fixed(model, name)
-    if optimize != "none":
+    if optimize != "none" and not has_collectives(model):  # the others of a rank have no results, or an order
         _without_identities(model)
         fuse(model)
         if not any(node.graph is not model.graph for node in model.graph.all_nodes()):

@@ -44,6 +44,10 @@ class Primitives(Builder):
         self.names: dict[ir.Value, str] = {}
         self.written: dict[str, Node] = {}
         """The nodes, by the name of their first result."""
+        self.ranks = 0
+        """The ranks among which the model is cut."""
+        self.met: ir.Value | None = None
+        """The result of the last Send, Receive or Broadcast, whose order nothing else keeps."""
         self.origin = ""
         """The name of the ONNX node that is raised."""
         self.node: ir.Node | None = None
@@ -270,6 +274,8 @@ class Primitives(Builder):
     def results(self, taken: set[str], outputs: Sequence[ir.Value]) -> Sequence[str]:
         """The names of the results of the function, whose inputs have the names `taken`."""
         names = [self.name(x) for x in outputs]
+        if self.met is not None:
+            names[0] = self.named(structure.ORDERED, names[0], self.name(self.met))
         if self.dialect is Dialect.LITE:
             ports = [x for x, name in self.names.items() if name in taken]
             names = self._own(ports, names, outputs)

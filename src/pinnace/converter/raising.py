@@ -17,6 +17,7 @@ import onnx_ir as ir
 from pinnace.converter import control, folding, inferring, parts, rules
 from pinnace.converter.primitives import Primitives, number_of, type_of
 from pinnace.converter.rules import narrow
+from pinnace.distributed.plan import partition
 from pinnace.errors import UnsupportedModelError, UnsupportedPrimitive
 from pinnace.ops.builder import Builder
 from pinnace.ops.inference import infer, opset_of
@@ -38,6 +39,7 @@ def raised(model: ir.Model, dialect: Dialect, layout: Layout, source: str, half:
     """
     raiser = _Raiser(model, dialect, layout, source)
     raiser.writer.half = half
+    raiser.writer.ranks = partition(model.metadata_props).size
     return raiser.program()
 
 
@@ -83,6 +85,7 @@ class _Raiser:
             producer="MindSpore",  # what reads the file looks for it
             version="2.10.0",
             source=self.source,
+            user_info=dict(self.model.metadata_props),
             input_names=[i.name or "" for i in inputs],
             output_names=[o.name or "" for o in graph.outputs],
             tuple_results=writer.mindir,

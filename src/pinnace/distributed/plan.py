@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 import onnx_ir as ir
@@ -21,6 +21,11 @@ REDUCTIONS = ("sum", "max", "min", "prod")
 
 PART = "pinnace.part"
 """Metadata key of files from `pinnace shard`: `Partition` as JSON."""
+
+
+def partition(metadata: Mapping[str, str]) -> Partition:
+    """Return what the metadata of a file say of its part."""
+    return Partition(**json.loads(metadata.get(PART, "{}")))
 
 
 def cut(graph: Compilable) -> tuple[Plan, tuple[Compilable, ...]]:
@@ -79,7 +84,7 @@ class _SegmentCutter:
                 self._readers.setdefault(value, []).append(node)
 
     def plan(self) -> tuple[Plan, tuple[Compilable, ...]]:
-        part = Partition(**json.loads(self._graph.model.metadata_props.get(PART, "{}")))
+        part = partition(self._graph.interface.info)
         order = self._scheduled()
         kept = {
             value.name or "": value.const_value.numpy()

@@ -27,6 +27,7 @@ import onnx_ir as ir
 
 from pinnace.ops import math
 from pinnace.ops.formulas import Formula, names_of, rows_of
+from pinnace.ops.nodes import DOMAIN
 from pinnace.ops.table import Primitive
 from pinnace.program import Dialect
 
@@ -53,6 +54,8 @@ def rules(module: str, text: str) -> Rules:
 
 def find(dialect: Dialect, op_type: str, domain: str = "") -> Rule | None:
     """Return the rule that writes an operator with primitives of a dialect."""
+    if domain == DOMAIN and dialect is Dialect.MINDSPORE:
+        return _table("ranks").get(op_type)
     return _table(_MODULES[dialect]).get(op_type) if domain in ("", "ai.onnx") else None
 
 

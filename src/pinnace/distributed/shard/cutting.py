@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import numpy as np
@@ -69,14 +69,29 @@ class RankShare:
     why: list[str]
 
 
+def save_onnx(parts: Sequence[ir.Model], stems: Sequence[Path], inputs: Iterable[Path]) -> list[Path]:
+    """Write STEM.onnx and STEM.data for each part, none of which may be one of `inputs`."""
+    paths = [stem.with_name(f"{stem.name}.onnx") for stem in stems]
+    with replacing(paths[0], inputs) as first:
+        for made, path in zip(parts, paths, strict=True):
+            data = f"{path.stem}.data"
+            ir.save(made, first.with_name(path.name), external_data=data, size_threshold_bytes=SMALL)
+    return paths
+
+
+Save = Callable[[Sequence[ir.Model], Sequence[Path], Iterable[Path]], list[Path]]
+"""Writes the parts, as `save_onnx` does."""
+
+
 def shard(
     model: Path,
     ranks: int,
     folder: Path,
     strategy: str = "",
     shapes: Mapping[str, Sequence[int]] | None = None,
+    save: Save = save_onnx,
 ) -> list[RankShare]:
-    """Write `folder`/NAME_RANK.onnx and .data for each rank. `strategy` is "tensor", "pipeline" or "".
+    """Write the files of each rank to `folder`, by `save`. `strategy` is "tensor", "pipeline" or "".
 
     "" is tensor if that divides most of the weights, else pipeline. `shapes` fixes free dimensions of inputs.
     Raises `ModelFormatError`, `UnsupportedModelError`, `ConfigError`, `OSError`.
@@ -95,13 +110,10 @@ def shard(
         why = _cut(made, rank, ranks, choice, model)
         made.metadata_props[PART] = json.dumps(asdict(Partition(name, rank, ranks)))
         made.producer_name = "pinnace"
-        shares.append(_share(made, f"{model.stem}_{rank}.onnx", whole, ranks, why))
+        shares.append(_share(made, "", whole, ranks, why))
     folder.mkdir(parents=True, exist_ok=True)
-    with replacing(folder / shares[0].file, source.seen) as first:
-        for made, share in zip(parts, shares, strict=True):
-            path = first.with_name(share.file)
-            ir.save(made, path, external_data=f"{path.stem}.data", size_threshold_bytes=SMALL)
-    return shares
+    files = save(parts, [folder / f"{model.stem}_{rank}" for rank in range(ranks)], source.seen)
+    return [replace(share, file=file.name) for share, file in zip(shares, files, strict=True)]
 
 
 def _cut(made: ir.Model, rank: int, ranks: int, choice: Choice | None, model: Path) -> list[str]:

@@ -163,17 +163,20 @@ class _Messages:
         return graph
 
     def _shown(self) -> dict[str, dict[int, str]]:
-        """Return the names of the model's results, by the node that gives them and the place in its own."""
+        """Return the names of the model's results, by the nodes that give them and the place in their own."""
         main, found = self.program.main, dict[str, dict[int, str]]()
         made = {node.outputs[0]: node for node in main.nodes}
         whole = made.get(main.outputs[0])
         values = whole.inputs if whole is not None and whole.primitive == structure.TUPLE else main.outputs
         for value, name in zip(values, self.program.output_names, strict=False):
-            item, place = made.get(value), 0
+            item = made.get(value)
+            while item is not None and item.primitive == structure.ORDERED:
+                value = item.inputs[0]
+                item = made.get(value)
+            found.setdefault(value, {})[0] = name
             if item is not None and item.primitive == structure.ITEM:
                 value, index = item.inputs
-                place = int(str(main.constants[index]))
-            found.setdefault(value, {})[place] = name
+                found.setdefault(value, {})[int(str(main.constants[index]))] = name
         return found
 
     def _output(self, port: Proto, types: list[TypeInfo | None], shown: Any) -> None:
