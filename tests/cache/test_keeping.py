@@ -18,6 +18,7 @@ from tests.waiting import until
 import pinnace
 from pinnace.building import keeper, keeping
 from pinnace.cache import known
+from pinnace.cache.folder import Folder
 
 from .conftest import X, close_to, make_model, predict
 
@@ -262,10 +263,38 @@ def test_models_of_a_process_that_has_ended_are_kept(cache, tmp_path):
     until(lambda: len(entries(cache)) == 3)
 
 
-def test_the_helper_is_in_the_session_of_its_parent_but_not_in_its_group():
-    with keeping._started([]) as helper:
-        assert os.getsid(helper.pid) == os.getsid(0)
-        assert os.getpgid(helper.pid) == helper.pid
+def test_the_helper_yields_cores_and_memory_to_its_parent(cache, product, monkeypatch):
+    """In another session the kernel would give it as much of a core as the parent, whatever its priority."""
+    started, helpers = keeping._started, []
+    monkeypatch.setattr(keeping, "_started", lambda jobs: helpers.append(started(jobs)) or helpers[0])
+    with Folder(cache).lock("keeper", 10), pinnace.Model(product[0]):
+        until(lambda: helpers)
+        pid = helpers[0].pid
+        assert os.getsid(pid) == os.getsid(0)
+        assert os.getpgid(pid) == pid  # a signal of the terminal is for the parent
+        until(lambda: os.sched_getscheduler(pid) == os.SCHED_IDLE)
+        until(lambda: Path(f"/proc/{pid}/oom_score_adj").read_text() == "1000\n")
+        helpers[0].kill()
+    until(is_done)
+    assert not entries(cache)
+
+
+def test_one_helper_for_a_cache_works_at_a_time(cache, product, gate, monkeypatch):
+    monkeypatch.setattr(keeper, "_PATIENCE", 0)
+    with pinnace.Model(product[0]), Folder(cache).lock("keeper", 10):
+        gate.set()
+        until(is_done)
+        assert not entries(cache)
+
+
+def test_a_model_for_which_memory_does_not_suffice_is_not_kept(cache, product, gate, monkeypatch, caplog):
+    caplog.set_level("INFO", "pinnace.build")
+    with pinnace.Model(product[0]) as model:
+        monkeypatch.setattr("pinnace.machine.cgroup.usable_memory", lambda: 2 * product[1].nbytes)
+        gate.set()
+        until(is_done)
+        assert model.predict([X])[0].get_data_to_numpy() == close_to(product[1])
+    assert "is not kept in the compile cache: it takes 3 x 0.0 GB" in caplog.text
 
 
 def test_the_helper_ends_after_its_parent():
