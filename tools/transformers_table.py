@@ -138,7 +138,10 @@ def export(folder: Path, name: str) -> None:
     with torch.no_grad():
         result = module(*values)
         for free in (False, True):
-            axes = [{0: "batch"} | ({1: "length"} if x.dtype == torch.int64 else {}) for x in values]
+            axes = [
+                {0: "batch"} | ({1: f"{name}_length"} if x.dtype == torch.int64 else {})
+                for name, x in inputs.items()
+            ]
             script = {"dynamic_axes": dict(zip(inputs, axes, strict=True))} if free else {}
             dynamic = tuple(dict.fromkeys(found, torch.export.Dim.DYNAMIC) for found in axes)
             dynamo = {"dynamic_shapes": (dynamic,)} if free else {}

@@ -182,6 +182,16 @@ def test_integers_that_float32_has_not_are_divided_by_the_other_engine(operator,
     np.testing.assert_array_equal(result, expected)
 
 
+def test_what_the_other_engine_runs_is_loaded_from_the_cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("PINNACE_CACHE_DIR", str(tmp_path))
+    proto = of_integers("Mod", TensorProto.INT32)
+    origins = [Origin(proto, None, lambda _: ON_OPENVINO, Settings()) for _ in range(2)]
+    for origin in origins:
+        with pytest.warns(PinnaceWarning, match="onnxruntime .* runs the model"):
+            origin.build()
+    assert [origin.facts["cache"] for origin in origins] == ["written", "loaded"]
+
+
 @pytest.mark.parametrize(
     ("operator", "expected"),
     [

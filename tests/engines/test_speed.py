@@ -90,6 +90,15 @@ def test_work_is_counted_in_multiplications():
     ]
 
 
+def test_products_without_elements_have_sizes_like_others():
+    model = onnx.parser.parse_model("""
+        <ir_version: 10, opset_import: ["": 21]> g (float[8,3] x) => (y, z)
+        { y = MatMul(x, none) z = MatMul(x, some) }""")
+    for name, columns in (("none", 0), ("some", 2)):
+        model.graph.initializer.append(numpy_helper.from_array(np.ones((3, columns), np.float32), name))
+    assert [len(work.size) for work in works(ir.from_proto(model).graph)] == [3, 3]
+
+
 def _two_products():
     """32 rows times 64 x 48, their first row times 48 x 16; a bias and an activation, which are fused."""
     value = helper.make_tensor_value_info

@@ -280,6 +280,7 @@ class Origin:
             from pinnace import engines
 
             recipe = self._recipe
+            recipe.stages.pop("compiling", None)  # wrote nothing
             if recipe.target.form:
                 self._recipe = replace(recipe, target=replace(recipe.target, form=""))
                 warn(f"{self.source.name} runs as it is, without fewer bits: {error}")

@@ -203,7 +203,8 @@ SECTIONS: Mapping[str, Section] = {
     "ms_cache": Section(
         {
             "serialize_path": Option(
-                "folder of the compile cache; with TensorRT that of its engines",
+                "folder of the compile cache (`PINNACE_CACHE_DIR` may name several); "
+                "with TensorRT that of its engines",
                 EVERYWHERE - _CUDA - _CANN,
                 "this provider of onnxruntime keeps nothing",
                 but=SECRET,

@@ -14,6 +14,8 @@ from pinnace.engines.speed.sizes import Dims, Sizes
 
 CONVOLUTIONS = frozenset(("conv", "pointwise", "depthwise", "grouped", "unblocked", "volume"))
 """Kinds of work that are convolutions."""
+_READS_WEIGHTS = ("product", "vector")
+"""Kinds of work whose speed depends on the weights of all products."""
 _FEW_ROWS = 4
 """Rows up to which a product is limited by reading its weights."""
 
@@ -40,7 +42,9 @@ def works(graph: ir.Graph) -> list[NodeWork]:
     """
     found = list(_works(graph, Sizes()))
     weights = float(sum(work.weights for work in found))  # do they stay in the processor's caches?
-    return [work._replace(size=(*work.size, weights)) if work.weights else work for work in found]
+    return [
+        work._replace(size=(*work.size, weights)) if work.kind in _READS_WEIGHTS else work for work in found
+    ]
 
 
 def _works(graph: ir.Graph, sizes: Sizes) -> Iterator[NodeWork]:
