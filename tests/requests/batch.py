@@ -16,7 +16,7 @@ from typing import IO
 
 import numpy as np
 from tests.requests.mutate import Feed
-from tests.requests.trial import Progress, Tally
+from tests.requests.trial import LOOPS, Progress, Tally
 
 SECONDS = 20  # of computing, before a case counts as one that never ends
 _MEMORY = 3 << 30
@@ -57,6 +57,8 @@ def _batch(numbers: range, trial: Trial) -> Iterator[tuple[int, Tally]]:
 
 def _ended(code: int, at: mmap.mmap, said: str) -> Tally:
     name, how = at.readline().decode().strip(), signal.Signals(-code).name if code < 0 else f"status {code}"
+    if -code == signal.SIGPROF and name.startswith(LOOPS):
+        return Tally("too many rounds of a loop")
     kind = "hung" if -code == signal.SIGPROF else "ended the process"
     return Tally("ended", findings=[f"{name}: {kind}: {how} {said}"])
 

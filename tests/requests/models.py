@@ -15,6 +15,7 @@ from tests.random_graphs.generate import case as random_case
 from tests.requests.mutate import Feed
 
 from pinnace import ModelType
+from pinnace.formats.protos import every_node
 
 _DATA = Path(__file__).parents[1] / "data"
 _RANDOM = {"Bernoulli", "Dropout", "Multinomial"}
@@ -29,6 +30,8 @@ class Subject:
     model: bytes
     kind: ModelType
     feed: Feed
+    loops: bool = False
+    """The model has loops, whose rounds a request may choose: it may compute for ever."""
 
 
 def subject(seed: int, number: int) -> Subject:
@@ -63,6 +66,14 @@ def _of_network(seed: int, number: int) -> Subject:
     return Subject(path.name, path.read_bytes(), ModelType.MINDIR, feed)
 
 
+def _of_call(seed: int, number: int) -> Subject:
+    """A call of an operator outside of ONNX's own domain."""
+    from tests.requests.calls import CALLS, subject_of  # which needs this module
+
+    rng = np.random.default_rng([seed, number])
+    return subject_of(CALLS[int(rng.integers(len(CALLS)))], rng, number)
+
+
 def _of_proto(name: str, model: ModelProto, feed: Feed, number: int) -> Subject:
     """The model with all dimensions of its inputs free; one in eight keeps them."""
     copy = ModelProto()
@@ -70,7 +81,8 @@ def _of_proto(name: str, model: ModelProto, feed: Feed, number: int) -> Subject:
     if number % 8:
         free(copy)
     feed = {n: np.asarray(array) for n, array in feed.items()}
-    return Subject(name, copy.SerializeToString(), ModelType.ONNX, feed)
+    loops = any(n.op_type in ("Loop", "Scan") for n in every_node(copy))
+    return Subject(name, copy.SerializeToString(), ModelType.ONNX, feed, loops)
 
 
 def free(model: ModelProto) -> None:
@@ -114,7 +126,7 @@ def _found_networks() -> list[tuple[Path, Path]]:
 _NETWORKS = _found_networks()
 _SOURCES: tuple[Callable[[int, int], Subject], ...] = (
     *(_of_random_graph, _of_operator, _of_operator, _of_random_graph, _of_operator),
-    *(_of_random_graph, _of_operator, _of_network, _of_operator, _of_random_graph),
+    *(_of_random_graph, _of_operator, _of_network, _of_operator, _of_call),
 )
 
 

@@ -13,13 +13,18 @@ _ROOM = 1 << 16
 """Elements of an input at the most."""
 
 
-def mutated(rng: Generator, feed: Feed) -> Feed:
-    """A request with one to three changes; some changes keep inputs consistent, so that it may be right."""
-    found = dict(feed)
-    for _ in range(int(rng.choice([1, 1, 1, 2, 3]))):
-        change = _CHANGES[int(rng.integers(len(_CHANGES)))]
-        change(rng, found)
-    return found
+def mutated(rng: Generator, feed: Feed, empty: bool = True) -> Feed:
+    """A request with one to three changes; some changes keep inputs consistent, so that it may be right.
+
+    `empty`: also with inputs that have no elements.
+    """
+    while True:
+        found = dict(feed)
+        for _ in range(int(rng.choice([1, 1, 1, 2, 3]))):
+            change = _CHANGES[int(rng.integers(len(_CHANGES)))]
+            change(rng, found)
+        if empty or all(array.size for array in found.values()):
+            return found
 
 
 def _one_size(rng: Generator, feed: Feed) -> None:
@@ -38,6 +43,17 @@ def _equal_sizes(rng: Generator, feed: Feed) -> None:
         new = _other(rng, old)
         for other, array in feed.items():
             feed[other] = _resized(array, {a: new for a, size in enumerate(array.shape) if size == old})
+
+
+def _some_equal_sizes(rng: Generator, feed: Feed) -> None:
+    """Another size for some of the dimensions that have the same one."""
+    name, axis = _dimension(rng, feed)
+    if name:
+        old = feed[name].shape[axis]
+        new = _other(rng, old)
+        for other, array in feed.items():
+            places = [a for a, size in enumerate(array.shape) if size == old and rng.random() < 0.5]
+            feed[other] = _resized(array, dict.fromkeys(places, new))
 
 
 def _swapped(rng: Generator, feed: Feed) -> None:
@@ -82,7 +98,8 @@ def _some_number_more(rng: Generator, feed: Feed) -> None:
 
 
 _CHANGES = (
-    *(_one_size, _one_size, _one_size, _equal_sizes, _equal_sizes, _swapped, _rank),
+    *(_one_size, _one_size, _one_size, _equal_sizes, _equal_sizes, _some_equal_sizes, _some_equal_sizes),
+    *(_swapped, _rank),
     *(_one_number, _all_numbers, _some_number_more),
 )
 

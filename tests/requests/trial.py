@@ -31,13 +31,19 @@ class Tally:
     findings: list[str] = field(default_factory=list)
 
 
+LOOPS = "with loops: "
+"""Begins the names of requests for models that may compute for ever."""
+
 Progress = Callable[[str, Feed], None]
 """Gets the name of each request, and the request, before it is sent."""
 
 
-def tried(subject: Subject, engine: str, count: int, seed: list[int], progress: Progress) -> Tally:
+def tried(
+    subject: Subject, engine: str, count: int, seed: list[int], progress: Progress, empty: bool = True
+) -> Tally:
     """Build a model and send it requests."""
     rng, tally = np.random.default_rng(seed), Tally()
+    label = LOOPS if subject.loops else ""
     progress(f"{subject.name}: build", {})
     try:
         model = _built(subject, engine, arena=bool(rng.random() < 0.5))
@@ -45,9 +51,12 @@ def tried(subject: Subject, engine: str, count: int, seed: list[int], progress: 
         tally.engine = f"refused: {type(error).__name__}"
         return tally
     tally.engine = model.get_model_info("engine").split()[0]
+    if tally.engine != engine:
+        return tally
     asking = Asking(model, subject.feed)
     for number in range(count):
-        request, name = mutated(rng, subject.feed), f"{subject.name}: request {number}"
+        request = mutated(rng, subject.feed, empty) if number else subject.feed
+        name = f"{label}{subject.name}: request {number}"
         progress(name, request)
         _judge(tally, asking, request, name, bool(rng.random() < 0.7))
     return tally
@@ -75,19 +84,17 @@ class Asking:
 
     def __init__(self, model: Model, usual: Feed) -> None:
         self.usual, self._model, self._fences = usual, model, Fences()
-        self._dtypes = [tensor.dtype for tensor in model.get_inputs()]
 
     def answer(self, request: Feed, number: int, at_end: bool) -> Answer:
         """The results for a request, with fresh memory full of one of two numbers."""
         arrays = [self._fences.put(i, array, at_end) for i, array in enumerate(request.values())]
         mark(number)
         try:
-            outputs = self._model.predict(arrays)
+            return [np.array(output.get_data_to_numpy()) for output in self._model.predict(arrays)]
         except errors.PinnaceError as error:
             return type(error).__name__
         except MemoryError:  # results that are larger than what a case may have
             return "MemoryError"
-        return [np.array(output.get_data_to_numpy()) for output in outputs]
 
 
 def _built(subject: Subject, engine: str, arena: bool) -> Model:

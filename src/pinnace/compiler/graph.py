@@ -58,6 +58,10 @@ def compilable(
     exchanged = chosen(graph, name, variable)
     ids = frozenset(id(tensor) for tensors in exchanged.values() for tensor in tensors)
     model = _lowered(graph, ids, shapes) if isinstance(graph, Program) else graph
+    if model.functions:  # engines check nodes, and OpenVINO's reader ends the process for some functions
+        from onnx_ir.passes.common import InlinePass  # few models need it, and it takes a while to import
+
+        InlinePass()(model)
     if plan:
         from pinnace.compiler.plan import apply  # few models have one
 

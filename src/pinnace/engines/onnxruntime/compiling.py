@@ -13,6 +13,7 @@ from google.protobuf.message import EncodeError
 from pinnace.compiler.graph import Compilable
 from pinnace.engines.folding import allowance
 from pinnace.engines.onnxruntime.guards import check_divisors, guard
+from pinnace.engines.onnxruntime.kernels import check_foreign
 from pinnace.engines.onnxruntime.legal import legalise
 from pinnace.engines.onnxruntime.providers import ON_CPU, Chain
 from pinnace.engines.onnxruntime.quantised_weights import separate_weights
@@ -75,14 +76,14 @@ def encoded(
     With the model's `source` no weight stays in files: all are passed in memory, mapped by the source.
     """
     check_divisors(graph.model, graph.name)
+    check_foreign(graph.model, graph.name)
     variable = {name for v in graph.variable.values() for name in v.names}
     with _hidden([graph.model.graph.initializers[name] for name in variable]):
         gains = Gains.of(target.gains, target.rules) if chain == ON_CPU else ALWAYS
         applied = rewrite(graph.model, gains, chain == ON_CPU)
     if applied:
         graph.interface.info["rules"] = f"{described(applied)} ({gains.origin})"
-    if chain == ON_CPU:
-        guard(graph.model)
+    guard(graph.model, chain == ON_CPU)
     legalise(graph.model, chain)  # also the nodes of rules and guards
     separate_weights(graph.model, variable)
     allowed = allowance(graph.model)

@@ -6,6 +6,7 @@
   the divisor is -1, the negative is divided by 1.
 * Pools in blocks of channels (NchwcTransformer) divide by zero if an image is one smaller than the window. A
   Reshape to the same shape before such a pool keeps it out of the blocks; the convolutions keep theirs.
+* STFT with a step or a length of 0 or less.
 * Recurrent operators without rows, and a GRU without steps. A Reshape that copies nothing raises an error
   first: with -1 for one dimension, the others must not be 0.
 """
@@ -14,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import numpy as np
 import onnx_ir as ir
 
 from pinnace.compiler.nodes import nodes
@@ -30,21 +32,21 @@ _MAX_SIZE = 1 << 31
 
 def check_divisors(model: ir.Model, name: str) -> None:
     """Raise EngineError if an attribute that must be at least 1 is not, or overflows when it is squared."""
-    for graph in (model.graph, *(f.graph for f in model.functions.values())):
-        for node in nodes(graph):
-            for key in _DIVISORS.intersection(node.attributes):
-                value = node.attributes[key].value
-                numbers = [value] if isinstance(value, int) else value
-                if isinstance(numbers, list | tuple) and not all(0 < n < _MAX_SIZE for n in numbers):
-                    what = f"node {origins(node)[0]!r} ({node.op_type}) has {key} {value}, which is no size"
-                    raise EngineError(f"{name}: {what}")
+    for node in nodes(model.graph):
+        for key in _DIVISORS.intersection(node.attributes):
+            value = node.attributes[key].value
+            numbers = [value] if isinstance(value, int) else value
+            if isinstance(numbers, list | tuple) and not all(0 < n < _MAX_SIZE for n in numbers):
+                what = f"node {origins(node)[0]!r} ({node.op_type}) has {key} {value}, which is no size"
+                raise EngineError(f"{name}: {what}")
 
 
-def guard(model: ir.Model) -> None:
+def guard(model: ir.Model, on_cpu: bool = True) -> None:
     """Insert the guards before the nodes of a model and of its nested graphs that may need them."""
     b = Builder(opset=opset_of(model))
+    own = _GUARDS if on_cpu else {}
     for node in list(nodes(model.graph)):
-        guarded = None if node.domain else _GUARDS.get(node.op_type)
+        guarded = (_OF_FOREIGN if node.domain else own).get(node.op_type)
         if guarded is None or not node.inputs or node.inputs[0] is None:
             continue
         b.nodes.clear()
@@ -138,6 +140,121 @@ def _recurrence(b: Builder, node: ir.Node) -> _Inputs:
     return {0: x}
 
 
+def _required(b: Builder, x: ir.Value, condition: ir.Value) -> ir.Value:
+    """Return `x`, which has at least one dimension, by a Reshape that fails unless the condition is true."""
+    grown = b.op("Cast", b.op("Not", condition), to=ir.DataType.INT64.value)
+    return b.op("Reshape", x, b.op("Add", b.op("Shape", x), grown))
+
+
+def _size(b: Builder, x: ir.Value, *axes: int) -> ir.Value:
+    """Return sizes of `x` as a vector."""
+    return b.op("Gather", b.op("Shape", x), list(axes))
+
+
+def _positive(b: Builder, x: ir.Value) -> ir.Value:
+    """Return a true scalar if all integers are at least 1."""
+    least = b.op("ReduceMin", b.op("Cast", x, to=ir.DataType.INT64.value), keepdims=0)
+    return b.op("Greater", least, b.constant(0, np.int64))
+
+
+def _frames(b: Builder, node: ir.Node) -> _Inputs:
+    """The kernel divides by the step between frames, and computes none of no length."""
+    signal, *counts = (node.inputs[place] for place in (0, 1, 3) if place < len(node.inputs))
+    free = [x for x in counts if x is not None and not _is_positive(x)]
+    if signal is None or not free:
+        return {}
+    for x in free:
+        signal = _required(b, signal, _positive(b, x))
+    return {0: signal}
+
+
+def _is_positive(x: ir.Value) -> bool:
+    known = ir.convenience.get_const_tensor(x)
+    return known is not None and bool((known.numpy() > 0).all())
+
+
+def _attention(b: Builder, node: ir.Node) -> _Inputs:
+    """The kernel takes a past value for as wide as the value."""
+    inputs = (*node.inputs, *[None] * 8)
+    value, past_key, past_value = inputs[2], inputs[6], inputs[7]
+    if value is None or past_key is None or past_value is None:
+        return {}
+    flat = b.op("Reshape", value, [0, 0, -1])
+    width = b.op("Div", _size(b, flat, 2), [node.attributes.get_int("num_heads", 1)])
+    shape = b.op("Concat", _size(b, past_key, 0, 1, 2), width, axis=0)
+    return {2: flat, 7: b.op("Reshape", past_value, shape)}
+
+
+def _grouped_attention(b: Builder, node: ir.Node) -> _Inputs:
+    """The kernel takes a bias for as long as `seqlens_k` says."""
+    given, total = node.inputs[5:7]
+    if given is None or total is None:
+        return {}
+    lengths, total = (b.op("Cast", x, to=ir.DataType.INT64.value) for x in (given, total))
+    most = b.op("Greater", b.op("ReduceMax", total, keepdims=0), b.op("ReduceMax", lengths, keepdims=0))
+    least = b.op("Greater", b.op("ReduceMin", lengths, keepdims=0), b.constant(-1, np.int64))
+    return {5: _required(b, given, b.op("And", least, most))}
+
+
+def _rotary(b: Builder, node: ir.Node) -> _Inputs:
+    """The kernel leaves what is beyond the last whole head as the memory was."""
+    x, cosine = node.inputs[0], node.inputs[2]
+    if x is None or cosine is None or node.attributes.get_int("rotary_embedding_dim", 0) > 0:
+        return {}
+    rest = b.op("Mod", _size(b, x, -1), b.op("Mul", _size(b, cosine, 1), [2]))
+    return {0: _required(b, x, b.op("Equal", rest, [0]))}
+
+
+def _square(b: Builder, node: ir.Node) -> _Inputs:
+    x = node.inputs[0]
+    return {} if x is None else {0: _required(b, x, b.op("Equal", _size(b, x, -2), _size(b, x, -1)))}
+
+
+def _window(b: Builder, node: ir.Node) -> _Inputs:
+    """The kernels divide by zero if a window is larger than the image."""
+    x, kernel = node.inputs[0], node.attributes.get_ints("kernel_shape", ())
+    rule = node.attributes.get_string("auto_pad", "NOTSET")
+    if x is None or rule.startswith("SAME"):
+        return {}
+    count, first = len(kernel), 1 if node.attributes.get_int("channels_last", 0) else 2
+    none = [0] * 2 * count
+    pads = node.attributes.get_ints("pads", none) if rule == "NOTSET" else none
+    dilations = node.attributes.get_ints("dilations", [1] * count)
+    ends = zip(kernel, dilations, pads, pads[count:], strict=False)
+    room = b.op(
+        "Sub", _size(b, x, *range(first, first + count)), [(k - 1) * d - p - q for k, d, p, q in ends]
+    )
+    return {0: _required(b, x, b.op("Greater", b.op("ReduceMin", room, keepdims=1), [0]))}
+
+
+def _scales(b: Builder, node: ir.Node) -> _Inputs:
+    """The kernels multiply results in place by scales, of which there may be more than results."""
+    place = 2 if node.op_type == "DynamicQuantizeMatMul" else 3
+    matrix, scale = node.inputs[1], node.inputs[place]
+    if matrix is None or scale is None:
+        return {}
+    last = b.op("Gather", b.op("Concat", [1], b.op("Shape", scale), axis=0), [-1])
+    size, columns = b.op("Size", scale), _size(b, matrix, -1)
+    each = b.op("Mul", size, _size(b, matrix, -2))
+    whole = b.op("Or", b.op("Equal", size, columns), b.op("Equal", each, b.op("Size", matrix)))
+    fits = b.op("Or", b.op("Equal", size, [1]), b.op("And", b.op("Equal", last, columns), whole))
+    one = {} if place == 2 else {2: b.op("Reshape", node.inputs[2], b.constant([], np.int64))}
+    return {**one, place: _required(b, scale, fits)}
+
+
+_OF_FOREIGN = {
+    "AveragePool": _window,
+    "DynamicQuantizeMatMul": _scales,
+    "GroupQueryAttention": _grouped_attention,
+    "Inverse": _square,
+    "MatMulIntegerToFloat": _scales,
+    "MaxPool": _window,
+    "MultiHeadAttention": _attention,
+    "QLinearAveragePool": _window,
+    "RotaryEmbedding": _rotary,
+}
+"""Operators outside of ONNX's own domain, whose kernels believe what a request says."""
+
 _GUARDS = {
     "AveragePool": _pool,
     "Div": _division,
@@ -145,4 +262,5 @@ _GUARDS = {
     "LSTM": _recurrence,
     "MaxPool": _pool,
     "Mod": _division,
+    "STFT": _frames,
 }

@@ -9,8 +9,17 @@ import onnx_ir as ir
 from onnxruntime.capi import onnxruntime_pybind11_state as _state
 
 from pinnace.compiler.nodes import nodes
-from pinnace.errors import UnsupportedPrimitive
+from pinnace.engines.onnxruntime.foreign import unproven
+from pinnace.errors import LackingKernelsError, UnsupportedPrimitive
 from pinnace.ops.nodes import DOMAIN, origins
+
+
+def check_foreign(model: ir.Model, name: str) -> None:
+    """Raise LackingKernelsError if a model names an operator outside of ONNX's domain that is not proven."""
+    reasons = ((node, unproven(node)) for node in nodes(model.graph) if node.domain)
+    found = [(node.op_type, reason, origins(node)[0]) for node, reason in reasons if reason]
+    if found:
+        raise LackingKernelsError(name, UnsupportedPrimitive.counted(found))
 
 
 def lacking(model: ir.Model) -> list[UnsupportedPrimitive]:

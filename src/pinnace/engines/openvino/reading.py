@@ -113,10 +113,6 @@ def encoded(graph: Compilable, source: Source | None = None) -> OpenvinoModel:
 
     The graph cannot be used afterwards. With the model's `source`, its mappings of weights are used.
     """
-    if graph.model.functions:  # OpenVINO's reader ends the process for some with unused results
-        from onnx_ir.passes.common import InlinePass  # few models need it, and it takes a while to import
-
-        InlinePass()(graph.model)
     refused = unsupported(graph.model)
     if refused:
         raise LackingKernelsError(graph.name, refused)
