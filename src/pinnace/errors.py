@@ -23,6 +23,8 @@ class PinnaceWarning(UserWarning):
     """Something works, but maybe not as the caller expects."""
 
 
+_NOT_CALLERS = ("pinnace", "contextlib", "functools", "importlib")
+"""Packages that a warning does not point at: Pinnace, and what stands between its functions."""
 _withheld: ContextVar[list[str] | None] = ContextVar("withheld", default=None)
 
 
@@ -43,10 +45,13 @@ def warn(message: str) -> None:
     if messages is not None:
         messages.append(message)
         return
-    level, frame = 1, sys._getframe()
-    while frame.f_back and frame.f_globals.get("__name__", "").partition(".")[0] == "pinnace":
-        level, frame = level + 1, frame.f_back
-    warnings.warn(message, PinnaceWarning, stacklevel=level)
+    frame = sys._getframe()
+    while frame.f_back and frame.f_globals.get("__name__", "").partition(".")[0] in _NOT_CALLERS:
+        frame = frame.f_back
+    module, known = frame.f_globals.get("__name__"), frame.f_globals.setdefault("__warningregistry__", {})
+    warnings.warn_explicit(
+        message, PinnaceWarning, frame.f_code.co_filename, frame.f_lineno, module, registry=known
+    )
 
 
 class ArgumentTypeError(PinnaceError, TypeError):

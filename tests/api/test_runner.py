@@ -345,3 +345,19 @@ def test_models_of_several_inputs_and_free_dimensions_in_many_threads() -> None:
         for thread, outcome in threads:
             thread.join(300)
             assert outcome == [True]
+
+
+def test_more_workers_than_there_can_be_threads_are_an_error():
+    runner = ModelParallelRunner()
+    with pytest.raises(
+        ConfigError, match=r"workers_num 10000000: a worker is a thread, and at most \d+ fit: \w+"
+    ):
+        runner.build_from_file(ADD, context(10_000_000))
+
+
+def test_a_warning_of_a_build_points_at_the_line_that_builds():
+    """Although functions of contextlib stand between Pinnace's."""
+    made = context(1, threads=100_000)
+    with pytest.warns(PinnaceWarning, match="thread_num 100000 is more than") as caught:
+        ModelParallelRunner().build_from_file(ADD, made)
+    assert {warning.filename for warning in caught} == {__file__}

@@ -8,6 +8,7 @@ import signal
 import stat
 import subprocess
 import sys
+import types
 import warnings
 
 import pytest
@@ -15,7 +16,7 @@ import pytest
 from pinnace.cache import folder as folders
 from pinnace.cache import store as stores
 from pinnace.cache.store import Store
-from pinnace.errors import PinnaceWarning
+from pinnace.errors import EngineError, PinnaceWarning
 
 from .conftest import close_to, make_model, predict
 
@@ -289,3 +290,12 @@ with Store(Path({str(cache)!r}), 10**9).writing("0" * 64):
                 assert predict(path) == close_to(weight)
         finally:
             builder.kill()
+
+
+def test_a_full_disk_is_named_whatever_fails_of_it(tmp_path, monkeypatch):
+    store = Store(tmp_path / "cache", 1 << 30)
+    with pytest.raises(EngineError, match="cannot write"), store.folder.new():
+        raise EngineError("cannot write")
+    monkeypatch.setattr("shutil.disk_usage", lambda _: types.SimpleNamespace(free=0))
+    with pytest.raises(OSError, match=f"no space left on device: '{store.root}'"), store.folder.new():
+        raise EngineError("cannot write")

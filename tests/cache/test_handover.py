@@ -19,9 +19,11 @@ import pytest
 from onnx import helper, numpy_helper
 
 import pinnace
+from pinnace import engines
 from pinnace.building.origin import build
 from pinnace.cache import handover
-from pinnace.errors import ConfigError, ModelStateError
+from pinnace.engines.onnxruntime.engine import Onnxruntime
+from pinnace.errors import ConfigError, DeviceUnavailableError, ModelStateError
 from pinnace.options.settings import Settings
 from pinnace.options.target import Target
 
@@ -376,10 +378,16 @@ def test_without_cache_and_room_nothing_is_shared(product, monkeypatch):
 
 @pytest.mark.parametrize("key", ["shareable_weight_pid_list", "shareable_weight_mem_handle"])
 @pytest.mark.parametrize("device", ["gpu", "ascend"])
-def test_weights_in_the_memory_of_a_device_are_not_shared(cache, product, device, key):
-    settings = Settings.load(options={"ascend_context": {key: "12"}})
-    with pytest.raises(ConfigError, match=f"{key}: no engine shares the memory of {device}:1"):
-        build(str(product[0]), None, Target(device=device, device_id=1), settings)
+def test_weights_in_the_memory_of_a_device_are_not_shared(cache, product, device, key, monkeypatch):
+    settings, target = (
+        Settings.load(options={"ascend_context": {key: "12"}}),
+        Target(device=device, device_id=9),
+    )
+    with pytest.raises(DeviceUnavailableError, match=f"{device}:9 is not available"):
+        build(str(product[0]), None, target, settings)
+    monkeypatch.setattr(engines, "choose", lambda target, name: Onnxruntime())
+    with pytest.raises(ConfigError, match=f"{key}: no engine shares the memory of {device}:9"):
+        build(str(product[0]), None, target, settings)
 
 
 def test_master_and_slave_are_on_the_same_kind_of_device(cache, product, tmp_path, monkeypatch):

@@ -11,6 +11,7 @@ from PIL import Image
 
 from pinnace.cli.inputs import parse_shapes
 from pinnace.errors import ArgumentValueError
+from pinnace.formats import FRAMEWORKS
 
 A = np.arange(6, dtype=np.float32).reshape(2, 3)
 B = np.full((2, 3), 0.5, np.float32)
@@ -430,3 +431,28 @@ def test_labels_that_do_not_fit(pinnace, identity, tmp_path, text, said):
     answer = pinnace("run", identity("2,3"), "--labels", tmp_path / "labels.json")
     assert answer.code == 1
     assert said in answer.err
+
+
+@pytest.mark.parametrize(
+    ("name", "head", "said"),
+    [
+        *((f"m{suffix}", b"PK\x03\x04", f"pinnace convert m{suffix} m.mindir") for suffix in FRAMEWORKS),
+        ("M.PB", b"\x0a\x05\x0a\x01x\x12\x00", "pinnace convert M.PB M.mindir"),  # begins like MindIR
+        (
+            "m.h5",
+            b"\x89HDF\r\n\x1a\n",
+            "model.export(FOLDER) writes a SavedModel, which pinnace convert takes",
+        ),
+        ("m.caffemodel", b"\x0a\x01x", "pinnace convert takes the .prototxt"),
+    ],
+)
+def test_models_of_other_frameworks_are_for_convert(pinnace, tmp_path, monkeypatch, name, head, said):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / name).write_bytes(head + bytes(100))
+    answer = pinnace("run", name)
+    assert (answer.code, said in answer.err) == (1, True), answer.err
+
+
+def test_a_saved_model_is_for_convert(pinnace, tmp_path):
+    (tmp_path / "saved_model.pb").touch()
+    assert "pinnace convert takes SavedModels" in pinnace("run", tmp_path).err

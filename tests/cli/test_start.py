@@ -14,7 +14,8 @@ import pytest
 from rich.markup import render
 from typer.main import get_command
 
-import pinnace.cli
+import pinnace.cli as pinnace_cli
+from pinnace.formats import FRAMEWORKS
 
 COMMANDS = ("run", "inspect", "quickstart", "exec")
 
@@ -28,7 +29,7 @@ installed = pytest.mark.skipif(VERSION is None, reason="Pinnace runs from its so
 @installed
 def test_the_package_installs_the_command():
     (script,) = entry_points(group="console_scripts", name="pinnace")
-    assert script.load() is pinnace.cli.main
+    assert script.load() is pinnace_cli.main
 
 
 def test_help_waits_for_no_engine_and_no_picture_library():
@@ -61,7 +62,7 @@ def test_every_command_is_told_in_one_line_of_60_columns(pinnace, command, monke
 
 def test_no_word_of_the_help_is_taken_for_markup():
     """In terminals it is shown by rich, for which [name] is a style."""
-    commands = [get_command(pinnace.cli.app)]
+    commands = [get_command(pinnace_cli.app)]
     for command in commands:
         commands += getattr(command, "commands", {}).values()
         for text in (command.help, *(getattr(param, "help", "") for param in command.params)):
@@ -107,3 +108,44 @@ def test_a_closed_stdout_is_no_error(tmp_path):
     answer = subprocess.run(command, shell=True, stderr=subprocess.PIPE, text=True, check=False)
     assert answer.returncode == 1
     assert answer.stderr.startswith("pinnace: ")
+
+
+def test_help_has_no_types_of_python(pinnace):
+    """Arguments and options have names that say what to write."""
+    group = get_command(pinnace_cli.app)
+    names = [[name] for name in group.commands if name != "cache"]
+    for name in [*names, *(["cache", name] for name in group.commands["cache"].commands)]:
+        told = pinnace(*name, "--help").out
+        assert told.startswith("Usage: pinnace")
+        assert not re.search(r"<(path|str|int|float|file|directory|list\[.*)>|\{(?!rank)", told), told
+
+
+def test_convert_names_every_format(pinnace):
+    told = pinnace("convert", "--help").out
+    assert all(
+        suffix in told for suffix in (*FRAMEWORKS, ".mindir", ".ms", ".onnx", ".caffemodel", "SavedModel")
+    )
+
+
+@pytest.mark.parametrize("arguments", [("devices",), ("devices", "--json")])
+def test_a_full_disk_is_told(arguments):
+    with open("/dev/full", "w") as full:
+        command = [sys.executable, "-m", "pinnace", *arguments]
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert (done.returncode, done.stderr) == (
+        1,
+        "pinnace: stdout cannot be written: no space left on device\n",
+    )
+
+
+def test_a_build_shows_progress_on_a_terminal(onnx_file, tmp_path):
+    path = onnx_file(["Neg x -> y"], ["x float 2"], ["y float 2"])
+    command = [sys.executable, "-m", "pinnace", "compile", str(path)]
+    master, slave = pty.openpty()
+    known = os.environ | {"TERM": "xterm-256color", "PINNACE_CACHE_DIR": str(tmp_path / "cache")}
+    done = subprocess.run(command, stderr=slave, stdout=subprocess.PIPE, env=known, check=True)
+    os.close(slave)
+    shown = os.read(master, 1 << 16).decode()
+    os.close(master)
+    assert "Compiling model.onnx" in shown
+    assert b"Compiling" not in done.stdout

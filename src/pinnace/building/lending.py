@@ -37,7 +37,7 @@ class Sharing:
     def check(self, target: Target) -> None:
         """Raise ConfigError if weights in the memory of an accelerator should be shared."""
         for key, given in ((_PIDS, self._pids), (_HANDLE, self._handle)):
-            if given:
+            if given and target.device != "cpu":
                 raise ConfigError(
                     f"{key}: no engine shares the memory of {target.device}:{target.device_id} between "
                     f"processes; leave it out, and each process has its own copy of the weights"

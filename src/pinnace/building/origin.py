@@ -94,13 +94,13 @@ class Origin:
         self.tunings = Tunings(self._store, self._contents)
         target, tuning = self._planned(plan)
         if target.device != "cpu":
-            self._sharing.check(target)
             target = replace(target, options=settings.flat)
         # Accelerator builds are kept by the provider, if at all; a loaded model lacks the node names that
         # profiles show.
         if target.device != "cpu" or target.profile:
             self._store = None
         engine = engines.choose(target, source.name)
+        self._sharing.check(target)
         forget_imported()
         self._recipe = Recipe(
             source, kind, engine, target, settings.precision_plan, settings.variable_weights

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from pinnace.errors import ArgumentValueError, ConfigError, warn
 from pinnace.machine.cores import allowed_cores, cores_by_speed, spread, usable_core_count
 from pinnace.machine.simulation import Simulated, simulated
+from pinnace.machine.threads import most_threads
 from pinnace.options.context import Context, main_device
 from pinnace.options.devices import CPU, FP16, FP32, DeviceOptions
 from pinnace.options.setting import given
@@ -131,6 +132,10 @@ def _simulating(device: Simulated, options: DeviceOptions, cpu: CPU, requests: i
 def _numbers(cpu: CPU, requests: int, cores: int) -> tuple[int, int]:
     """Return threads per request and number of requests; if left open, as many as the cores allow."""
     threads = _sensible("thread_num", cpu.thread_num, cores)
+    if requests > cores:
+        most, why = most_threads()
+        if requests > most:
+            raise ConfigError(f"workers_num {requests}: a worker is a thread, and at most {most} fit: {why}")
     requests = requests or max(1, cores // (threads or 1))
     return threads or max(1, _operators(cpu, cores), cores // requests), requests
 

@@ -30,6 +30,7 @@ _LEFT = f"{_NEW}[a-z0-9_]{{8}}"  # as tempfile names it
 _UNFINISHED = f"{_TAG}."
 _PATIENCE = 10.0  # seconds; locks of the folder are held for milliseconds
 _BOUNDED = ("known", "refers", "chosen", "locks")
+_FULL = 1 << 16  # free bytes; engines do not say that they failed because the disk is full
 _MOST = 1000  # files in each of these; the oldest go, and are written again when they are needed
 
 
@@ -75,7 +76,10 @@ class Folder:
         from filelock import FileLock, Timeout
 
         try:
-            with FileLock(self.subfolder("locks") / name, timeout=patience, mode=0o600):
+            with (
+                self._naming_full_disks(),
+                FileLock(self.subfolder("locks") / name, timeout=patience, mode=0o600),
+            ):
                 yield
         except Timeout:
             raise TimeoutError(f"another process has held its lock {name} for {patience:g} s") from None
@@ -89,10 +93,24 @@ class Folder:
             self._sweep()
             folder, lock = make_locked(_NEW, self.subfolder("new"))
         try:
-            yield folder
+            with self._naming_full_disks():
+                yield folder
         finally:
             os.close(lock)
             shutil.rmtree(folder, ignore_errors=True)
+
+    @contextmanager
+    def _naming_full_disks(self) -> Iterator[None]:
+        """Turn what fails in the block when the disk is full into an OSError that says so."""
+        import shutil
+
+        try:
+            yield
+        except Exception as error:
+            full = getattr(error, "errno", 0) == errno.ENOSPC
+            if not full and (not self.root.exists() or shutil.disk_usage(self.root).free >= _FULL):
+                raise
+            raise OSError(errno.ENOSPC, "no space left on device", str(self.root)) from error
 
     def remove(self, thing: Path) -> bool:
         """Remove an item atomically. Returns False if it does not exist. Mappings of its files stay valid."""

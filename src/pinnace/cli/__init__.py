@@ -5,9 +5,11 @@ A command module imports its dependencies inside the function, so that `pinnace 
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 import warnings
+from functools import partial
 from io import TextIOWrapper
 from shutil import get_terminal_size
 from typing import Annotated, Literal
@@ -17,6 +19,7 @@ import typer
 from pinnace import __version__
 from pinnace.cli import cache
 from pinnace.cli.bench import bench
+from pinnace.cli.command import Command
 from pinnace.cli.compile import compile_models
 from pinnace.cli.convert import convert
 from pinnace.cli.cpp import cpp
@@ -64,7 +67,7 @@ def _log(form: str | None) -> None:
 
 @app.callback()
 def pinnace(
-    command: typer.Context,
+    context: typer.Context,
     show_version: Annotated[
         bool,
         typer.Option("--version", callback=_print_version, is_eager=True, help="Show the version and exit."),
@@ -77,27 +80,28 @@ def pinnace(
     ] = None,
 ) -> None:
     """Run MindSpore, MindSpore Lite and ONNX models."""
-    if command.invoked_subcommand in _KEEPING:
+    if context.invoked_subcommand in _KEEPING:
         os.environ.setdefault("PINNACE_CACHE_KEEP", "before")
 
 
-app.command()(run)
-app.command()(inspect)
-app.command()(bench)
-app.command()(tune)
-app.command()(devices)
-app.command()(quickstart)
-app.command()(shard)
-app.command()(convert)
-app.command()(cpp)
-app.command(
+command = partial(app.command, cls=Command)
+command()(run)
+command()(inspect)
+command()(bench)
+command()(tune)
+command()(devices)
+command()(quickstart)
+command()(shard)
+command()(convert)
+command()(cpp)
+command(
     no_args_is_help=True,
     # Options after the script belong to the script.
     context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False},
 )(launch)
 app.add_typer(cache.app, name="cache")
-app.command("compile", no_args_is_help=True)(compile_models)
-app.command(
+command("compile", no_args_is_help=True)(compile_models)
+command(
     "exec",
     no_args_is_help=True,
     # Options after `exec` belong to python and the script.
@@ -116,12 +120,33 @@ def main() -> None:
     if isinstance(sys.stdout, TextIOWrapper) and sys.stdout.errors == "strict":
         sys.stdout.reconfigure(errors="backslashreplace")
     try:
-        app()
+        try:
+            app()
+        finally:
+            _flush()
     except (PinnaceError, OSError) as error:
         if os.environ.get("PINNACE_TRACEBACK") == "1":
             raise
-        _note(str(error), "error", ERROR, kind=type(error).__name__)
+        if not isinstance(error, BrokenPipeError):  # the reader has enough, as after `| head`
+            _note(_said(error), "error", ERROR, kind=type(error).__name__)
         sys.exit(1)
+
+
+def _flush() -> None:
+    """Write what is left for stdout. Raises OSError, which Python at its end would not raise."""
+    try:
+        if sys.stdout:
+            sys.stdout.flush()
+    except OSError:
+        sys.stdout = None
+        raise
+
+
+def _said(error: PinnaceError | OSError) -> str:
+    """Return the message of an error, which for a full disk has no file if that is stdout."""
+    if isinstance(error, OSError) and error.errno == errno.ENOSPC:
+        return f"{error.filename or 'stdout'} cannot be written: no space left on device"
+    return str(error)
 
 
 def _show_warning(message: Warning | str, *_: object, **__: object) -> None:

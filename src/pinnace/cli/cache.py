@@ -20,7 +20,11 @@ app = typer.Typer(no_args_is_help=True, help="Show, check or clear compiled mode
 
 _Folder = Annotated[
     Path | None,
-    typer.Option("--folder", help="The cache; the default is PINNACE_CACHE_DIR, or the user's cache folder."),
+    typer.Option(
+        "--folder",
+        metavar="DIR",
+        help="The cache; the default is PINNACE_CACHE_DIR, or the user's cache folder.",
+    ),
 ]
 
 
@@ -56,21 +60,22 @@ def verify(folder: _Folder = None, as_json: AsJson = False) -> None:
     The exit status is 1 if there were any.
     """
     from pinnace.cache.entry import Damaged
-    from pinnace.cli.console import note
+    from pinnace.cli.console import note, progress
 
     first = _store(folder)
     whole, damaged = 0, 0
-    for store, key in [(one, key) for one in (first, *first.below) for key in one.entry_keys()]:
-        try:
-            store.verify(key)
-            whole += 1
-        except FileNotFoundError:
-            pass  # removed by another process meanwhile
-        except Damaged as damage:
-            removed = not store.installed and store.remove(key)
-            became = "removed" if removed else "it stays, as this cache is only read"
-            note(f"{damage}; {became}", "damaged", entry=key)
-            damaged += 1
+    with progress("Reading the entries"):
+        for store, key in [(one, key) for one in (first, *first.below) for key in one.entry_keys()]:
+            try:
+                store.verify(key)
+                whole += 1
+            except FileNotFoundError:
+                pass  # removed by another process meanwhile
+            except Damaged as damage:
+                removed = not store.installed and store.remove(key)
+                became = "removed" if removed else "it stays, as this cache is only read"
+                note(f"{damage}; {became}", "damaged", entry=key)
+                damaged += 1
     print(
         json.dumps({"whole": whole, "damaged": damaged}) if as_json else f"{whole} intact, {damaged} damaged"
     )

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def compile_models(
-    models: Annotated[list[Path], typer.Argument(metavar="MODEL", help=".mindir, .ms or .onnx files.")],
+    models: Annotated[list[Path], typer.Argument(metavar="MODEL...", help=".mindir, .ms or .onnx files.")],
     config: ConfigFile = None,
     provider: Provider = "automatic",
     precision: Precision = "enforce_fp32",
@@ -37,7 +37,7 @@ def compile_models(
     provider, a model is kept for the engine that suits the default threads. The exit status is 1 if a model
     is not kept.
     """
-    from pinnace.cli.console import note, table
+    from pinnace.cli.console import note, progress, table
     from pinnace.cli.opening import context_for, open_model
 
     context = context_for(
@@ -50,8 +50,9 @@ def compile_models(
     for path in models:
         start = time.perf_counter()
         said = f"{path}: {path.stat().st_size / 1e6:.0f} MB" if path.exists() else str(path)
-        note(said, "progress", model=str(path))
-        model = open_model(path, context)
+        note(said, "model", model=str(path))
+        with progress(f"Compiling {path.name}", model=str(path)):
+            model = open_model(path, context)
         facts = {key: model.get_model_info(key) for key in ("cache", "engine", "precision")}
         rows.append({"model": str(path), **facts, "seconds": round(time.perf_counter() - start, 3)})
         model.close()

@@ -9,20 +9,28 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from pinnace.cli.options import AsJson, ModelFile
+from pinnace.cli.options import AsJson
 
 if TYPE_CHECKING:
     from pinnace.converter.convert import Summary
 
-KeyFile = Annotated[
-    Path | None, typer.Option(metavar="FILE", help="File of a key in hexadecimal digits.", dir_okay=False)
-]
-
 
 def convert(
-    model: ModelFile,
-    output: Annotated[Path, typer.Argument(help="The file to write, .mindir or .ms; .mindir is appended.")],
-    weights: Annotated[Path | None, typer.Option(metavar="FILE", help="Weights of a Caffe model.")] = None,
+    model: Annotated[
+        Path,
+        typer.Argument(
+            metavar="MODEL",
+            help="A .mindir, .ms or .onnx file; a .tflite or .pb file or a SavedModel (its folder) of "
+            "TensorFlow; a .pt, .pth or .pt2 file of PyTorch; a .prototxt of Caffe, with --weights.",
+        ),
+    ],
+    output: Annotated[
+        Path,
+        typer.Argument(metavar="OUTPUT", help="The file to write, .mindir or .ms; .mindir is appended."),
+    ],
+    weights: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="The .caffemodel of a Caffe model.")
+    ] = None,
     framework: Annotated[
         Literal["ONNX", "MINDIR", "TFLITE", "TF", "CAFFE", "PYTORCH"] | None,
         typer.Option("--from", help="Framework of the model; without it the suffix tells it."),
@@ -42,9 +50,19 @@ def convert(
         Path | None,
         typer.Option(metavar="FILE", help="Configuration that asks for quantisation.", dir_okay=False),
     ] = None,
-    encrypt_key: KeyFile = None,
-    decrypt_key: KeyFile = None,
-    mode: Annotated[Literal["AES-GCM", "AES-CBC"], typer.Option(help="How keys encrypt.")] = "AES-GCM",
+    encrypt_key: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Encrypt the result, by the key in this file, in hexadecimal.",
+            dir_okay=False,
+        ),
+    ] = None,
+    decrypt_key: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Key of an encrypted .mindir, in hexadecimal.", dir_okay=False),
+    ] = None,
+    mode: Annotated[Literal["AES-GCM", "AES-CBC"], typer.Option(help="Encryption of both keys.")] = "AES-GCM",
     trust: Annotated[
         bool, typer.Option("--trust", help="Run a model of PyTorch or TensorFlow, a program, to convert it.")
     ] = False,
@@ -52,9 +70,8 @@ def convert(
 ) -> None:
     """Convert a model to .mindir or .ms.
 
-    MindSpore runs .mindir (mindspore.load, nn.GraphCell), MindSpore Lite .ms, and Pinnace both. It takes
-    .onnx, .mindir and .ms files, .tflite, .pb and SavedModels of TensorFlow, .prototxt with .caffemodel, and
-    .pt and .pt2 of PyTorch, and shows what became of the model.
+    MindSpore runs .mindir (mindspore.load, nn.GraphCell), MindSpore Lite .ms, and Pinnace both. It shows what
+    became of the model.
     """
     from pinnace.deferred import import_onnx_ir
 

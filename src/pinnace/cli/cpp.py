@@ -14,7 +14,10 @@ def cpp(
     ldflags: Annotated[bool, typer.Option("--ldflags", help="Print the linker's options.")] = False,
     cmakedir: Annotated[bool, typer.Option("--cmakedir", help="Print the folder for pinnace_DIR.")] = False,
     folder: Annotated[
-        Path | None, typer.Option(help="Where the library is built; a folder of this environment by default.")
+        Path | None,
+        typer.Option(
+            metavar="DIR", help="Where the library is built; a folder of this environment by default."
+        ),
     ] = None,
 ) -> None:
     """Build the library for C++ programs.

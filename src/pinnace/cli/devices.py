@@ -28,9 +28,9 @@ def devices(
 ) -> None:
     """Show the CPU and the other devices.
 
-    Devices have number, name, memory and provider, or why they cannot be used; the CPU its instruction sets
-    and caches. PINNACE_SIMULATE="ascend:2,gpu:2" in the environment simulates devices with the machine's
-    cores.
+    Devices have number, name, memory and provider, or why they cannot be used; the CPU its cores, the quota
+    of its control group (a container's limit, in cores), instruction sets and caches.
+    PINNACE_SIMULATE="ascend:2,gpu:2" in the environment simulates devices with the machine's cores.
     """
     from pinnace.bench.bandwidth import memory_bandwidth
     from pinnace.cli import speed
@@ -59,9 +59,11 @@ def _as_json(
     from pinnace.engines.speed.profile import as_record
     from pinnace.machine import processor
     from pinnace.machine.caches import caches
+    from pinnace.machine.cgroup import cpu_quota
 
     cpu = {
         "name": processor.name(),
+        "quota": cpu_quota() or None,
         "instruction_sets": processor.instruction_sets(),
         "caches": [asdict(cache) for cache in caches()],
         "memory_bandwidth": bandwidth,

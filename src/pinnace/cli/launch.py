@@ -22,7 +22,9 @@ def launch(
     hosts: Annotated[
         str, typer.Option(metavar="HOST[:RANKS],...", help="Hosts, with 1 rank each, or RANKS.")
     ] = "",
-    agent: Annotated[str, typer.Option(help="Program that runs a command on a host, like ssh.")] = "ssh",
+    agent: Annotated[
+        str, typer.Option(metavar="PROGRAM", help="Program that runs a command on a host, like ssh.")
+    ] = "ssh",
     way: Annotated[
         Literal["mpi", "nccl", "sockets"] | None,
         typer.Option("--with", help="How ranks communicate; MPI if it is installed."),

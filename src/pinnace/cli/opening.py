@@ -59,6 +59,7 @@ def fill(
 
     Pixels are 0 to 1 by default. `batch` above 0 is the first dimension of inputs that leave it free.
     """
+    from pinnace.cli.console import progress
     from pinnace.cli.inputs import Pictures, assign, feed, parse_shapes
 
     pictures = pictures or Pictures()
@@ -69,7 +70,7 @@ def fill(
         wanted |= _batched(tensors, wanted, batch)
     fed = feed(tensors, assign(given, names), wanted, pictures)
     if [list(one.array.shape) for one in fed] != [list(tensor.shape) for tensor in tensors]:
-        with guesses_named(tensors, fed):
+        with progress("Resizing the model"), guesses_named(tensors, fed):
             model.resize(tensors, [list(one.array.shape) for one in fed])
         tensors = model.get_inputs()
     for tensor, one in zip(tensors, fed, strict=True):

@@ -47,13 +47,15 @@ def shard(
     from pinnace.deferred import import_onnx_ir
 
     import_onnx_ir()
+    from pinnace.cli.console import progress
     from pinnace.converter.shards import save_mindir
     from pinnace.distributed.shard.cutting import save_onnx
     from pinnace.distributed.shard.cutting import shard as cut
 
     fixed = dict(map(_shape, shapes or []))
     is_mindir = (form or model.suffix.removeprefix(".")) == "mindir"
-    shares = cut(model, ranks, folder, strategy or "", fixed, save_mindir if is_mindir else save_onnx)
+    with progress(f"Cutting {model.name}", model=str(model)):
+        shares = cut(model, ranks, folder, strategy or "", fixed, save_mindir if is_mindir else save_onnx)
     if as_json:
         print(json.dumps([asdict(share) for share in shares], indent=2))
     else:

@@ -138,8 +138,11 @@ def _not_stored(tuning: Tuning, origin: Origin) -> str:
     """Store a tuning. Returns why not, or ""."""
     if not tuning.measured:
         return "nothing fits"
-    origin.lowered()  # which files belong to the model
-    return "" if origin.tunings.keep(tuning) else "the compile cache is off"
+    try:
+        origin.lowered()  # which files belong to the model
+        return "" if origin.tunings.keep(tuning) else "the compile cache is off"
+    except OSError as error:
+        return f"{error.filename}: {error.strerror}"
 
 
 def _forget(model: Path, config: Path | None, as_json: bool) -> None:
@@ -185,12 +188,15 @@ def _subject(
     some are made up.
     """
     from pinnace.bench.tuning import REFERENCE, Subject
+    from pinnace.cli.console import progress
     from pinnace.cli.fewer import samples_of
     from pinnace.cli.opening import context_for, fill, guesses_named, note_inputs, open_model
     from pinnace.cli.sweep import in_turn
 
     cases, is_typical = [], True
-    with open_model(path, context_for(1, config, provider=REFERENCE.provider)) as model:
+    with progress(f"Opening {path.name}", model=str(path)):
+        model = open_model(path, context_for(1, config, provider=REFERENCE.provider))
+    with model:
         samples = samples_of(model, data, shapes) if data else []
         for one_shapes in in_turn(shapes):
             tensors, fed = fill(model, inputs, one_shapes)

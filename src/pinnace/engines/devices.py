@@ -6,7 +6,7 @@ from dataclasses import asdict
 
 from pinnace.engines import memory, missing
 from pinnace.machine.accelerators import cards
-from pinnace.machine.cgroup import usable_memory
+from pinnace.machine.cgroup import cpu_quota, usable_memory
 from pinnace.machine.cores import allowed_cores
 from pinnace.machine.simulation import KINDS, counts, simulated
 from pinnace.options.target import Target
@@ -78,8 +78,9 @@ def place(kind: str, number: int) -> DeviceMemory:
 
 
 def _cpu() -> Device:
-    cores = len(allowed_cores())
-    return Device("cpu", 0, f"{cores} core{'s' * (cores > 1)}", usable_memory(), "onnxruntime CPU")
+    cores, quota = len(allowed_cores()), cpu_quota()
+    limit = f", quota of {quota:.3g}" if quota else ""
+    return Device("cpu", 0, f"{cores} core{'s' * (cores > 1)}{limit}", usable_memory(), "onnxruntime CPU")
 
 
 def _simulated_device(kind: str, number: int) -> Device:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from importlib import import_module
+from pathlib import PurePath
 from typing import TYPE_CHECKING, cast
 
 from pinnace.errors import ModelFormatError
@@ -22,6 +23,14 @@ _KINDS = {
     ModelType.ONNX: ("an ONNX model", "pinnace.formats.onnx"),
 }
 """Names of formats, and the modules that read them."""
+FRAMEWORKS = {
+    ".tflite": "TFLITE",
+    ".pb": "TF",
+    ".prototxt": "CAFFE",
+    **dict.fromkeys((".pt", ".pt2", ".pth"), "PYTORCH"),
+}
+"""Frameworks whose files the converter takes, by the suffixes that they give them."""
+_KERAS = (".h5", ".hdf5", ".keras")
 
 
 def read(source: Source, model_type: ModelType | None = None) -> Program | ir.Model:
@@ -30,7 +39,13 @@ def read(source: Source, model_type: ModelType | None = None) -> Program | ir.Mo
     Raises ModelFormatError.
     """
     reader = import_module(_KINDS[kind(source, model_type)][1])
-    return cast("Program | ir.Model", reader.read(source))
+    try:
+        return cast("Program | ir.Model", reader.read(source))
+    except ModelFormatError as error:
+        hint = other_framework(source.name)
+        if not hint:
+            raise
+        raise ModelFormatError(f"{error}{hint}") from None
 
 
 def kind(source: Source, model_type: ModelType | None = None) -> ModelType:
@@ -44,8 +59,23 @@ def kind(source: Source, model_type: ModelType | None = None) -> ModelType:
     if found is None and is_encrypted(source.data):
         raise ModelFormatError(f"{source.name}: is encrypted; give build_from_file dec_key and dec_mode")
     if found is None and model_type is None:
-        raise ModelFormatError(f"{source.name}: is not a model that Pinnace reads (.mindir, .ms or .onnx)")
+        raise ModelFormatError(
+            f"{source.name}: is not a model that Pinnace reads (.mindir, .ms or .onnx)"
+            f"{other_framework(source.name)}"
+        )
     return found or cast(ModelType, model_type)
+
+
+def other_framework(name: str) -> str:
+    """Return what to do with a file that is another framework's by its name, "" for other files."""
+    path = PurePath(name)
+    if path.suffix.lower() in _KERAS:
+        return "; Keras' model.export(FOLDER) writes a SavedModel, which pinnace convert takes"
+    if path.suffix.lower() == ".caffemodel":
+        return f"; pinnace convert takes the .prototxt that belongs to it, with --weights {path}"
+    if path.suffix.lower() in FRAMEWORKS:
+        return f"; of a model of another framework, pinnace convert {path} {path.stem}.mindir makes one"
+    return ""
 
 
 def kind_of(data: memoryview) -> ModelType | None:

@@ -292,7 +292,8 @@ def _map(path: Path) -> memoryview:
     except FileNotFoundError:
         raise ModelFormatError(f"{path}: there is no such file") from None
     except IsADirectoryError:
-        raise ModelFormatError(f"{path}: is a directory, not a model file") from None
+        hint = "; pinnace convert takes SavedModels" if (path / "saved_model.pb").exists() else ""
+        raise ModelFormatError(f"{path}: is a directory, not a model file{hint}") from None
     except (OSError, ValueError) as error:
         raise ModelFormatError(f"{path}: cannot be read: {error}") from None
 

@@ -23,6 +23,7 @@ from typing import cast
 from pinnace.converter.convert import Conversion, Summary, convert
 from pinnace.converter.optimising import Turn
 from pinnace.errors import ArgumentValueError, ModelFormatError, NotSupportedError
+from pinnace.formats import FRAMEWORKS
 from pinnace.machine.cgroup import usable_memory
 from pinnace.shapes import named_shapes
 from pinnace.types import ModelType
@@ -50,19 +51,13 @@ _LARGEST = (1 << 31) - 1
 """Bytes of a message of protobuf."""
 _SAID = 4000
 """Bytes of what it says that an error looks at."""
-_SUFFIXES = {
-    ".tflite": "TFLITE",
-    ".pb": "TF",
-    ".prototxt": "CAFFE",
-    **dict.fromkeys((".pt", ".pt2", ".pth"), "PYTORCH"),
-}
 _CHANNELS_LAST = ("TFLITE", "TF")
 """Frameworks whose pictures have their channels last."""
 
 
 def framework_of(model: Path) -> str:
     """Return the framework of a file by its suffix; MINDIR, which is told from the content, if unknown."""
-    return "TF" if model.is_dir() else _SUFFIXES.get(model.suffix, "MINDIR")
+    return "TF" if model.is_dir() else FRAMEWORKS.get(model.suffix, "MINDIR")
 
 
 def turned(framework: str, layout: str) -> Turn:
