@@ -9,6 +9,7 @@ import textwrap
 import threading
 import weakref
 from contextlib import ExitStack
+from itertools import accumulate, chain, repeat
 from pathlib import Path
 
 import numpy as np
@@ -295,6 +296,21 @@ def test_a_model_for_which_memory_does_not_suffice_is_not_kept(cache, product, g
         until(is_done)
         assert model.predict([X])[0].get_data_to_numpy() == close_to(product[1])
     assert "is not kept in the compile cache: it takes 3 x 0.0 GB" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("quota", "used", "waits"),
+    [(0, [], 0), (1.5, [0.7], 1), (1.5, [1.5, 1.2, 0.75], 3), (2.5, [1.6, 1.5], 2), (8, [], 0)],
+)
+def test_the_helper_starts_when_a_quota_leaves_it_a_core(monkeypatch, quota, used, waits):
+    """Otherwise it would take from the quota what requests need, whatever its priority."""
+    slept, total = [], accumulate(chain(*zip(repeat(0), used, strict=False)))
+    monkeypatch.setattr(keeping, "allowed_cores", lambda: range(4))
+    monkeypatch.setattr(keeping.time, "sleep", slept.append)
+    monkeypatch.setattr(keeping, "cpu_quota", lambda: quota)
+    monkeypatch.setattr(keeping, "cpu_seconds", lambda: next(total))
+    keeping._wait_for_quota()
+    assert len(slept) == waits
 
 
 def test_the_helper_ends_after_its_parent():

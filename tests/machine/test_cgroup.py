@@ -63,6 +63,20 @@ def test_quota(laid_out, own: str, files: dict[str, str], quota: float) -> None:
 
 
 @pytest.mark.parametrize(
+    ("own", "files", "seconds"),
+    [
+        (V2, {"system.slice/model.service/cpu.stat": "usage_usec 2500000\nuser_usec 2000000\n"}, 2.5),
+        (V1, {"cpu,cpuacct/docker/abc/cpu.stat": "nr_periods 0\n"}, 0.0),
+        (V1, {"cpu,cpuacct/docker/abc/cpuacct.usage": "1500000000\n"}, 1.5),
+        ("", {}, 0.0),
+    ],
+)
+def test_cpu_time_of_a_group(laid_out, own: str, files: dict[str, str], seconds: float) -> None:
+    laid_out(own, files)
+    assert cgroup.cpu_seconds() == seconds
+
+
+@pytest.mark.parametrize(
     ("own", "files", "limit"),
     [
         ("", {}, MACHINE),

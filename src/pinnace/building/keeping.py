@@ -22,6 +22,8 @@ from weakref import WeakMethod, ref
 
 from pinnace.errors import PinnaceError
 from pinnace.log import INFO, Log
+from pinnace.machine.cgroup import cpu_quota, cpu_seconds
+from pinnace.machine.cores import allowed_cores
 from pinnace.records import dataclass
 
 if TYPE_CHECKING:
@@ -117,6 +119,7 @@ class _Line:
     def _work(self) -> None:
         time.sleep(_PAUSE)
         while True:
+            _wait_for_quota()
             with self._lock:
                 jobs, helper = self._hand_over()
                 self._works = helper is not None
@@ -151,6 +154,16 @@ class _Line:
                 job.log("kept", "is kept in the compile cache, and runs from there")
             except (PinnaceError, OSError, MemoryError) as error:
                 job.log("kept", f"is kept in the compile cache, and runs as it was built: {error}")
+
+
+def _wait_for_quota() -> None:
+    """Wait until a CPU quota, from which idle time is taken too, leaves a core or its half for a second."""
+    quota = cpu_quota()
+    while 0 < quota < len(allowed_cores()):
+        before = cpu_seconds()
+        time.sleep(1)
+        if cpu_seconds() - before <= max(quota - 1, quota / 2):
+            return
 
 
 def _started(jobs: list[Unkept]) -> subprocess.Popen[bytes]:

@@ -35,6 +35,17 @@ def cpu_quota() -> float:
     return min((quota for quota in quotas if quota > 0), default=0.0)
 
 
+def cpu_seconds() -> float:
+    """Return the CPU time that all processes of this process's group have used; 0 if it is unknown."""
+    for text in _texts("cpu", "cpu.stat"):
+        for line in text.splitlines():
+            if line.startswith("usage_usec "):
+                return int(line.split()[1]) / 1e6
+    for text in _texts("cpuacct", "cpuacct.usage"):
+        return int(text) / 1e9
+    return 0.0
+
+
 def usable_memory() -> int:
     """Return the bytes of memory that this process may use: those of the machine, or the lowest limit."""
     limits = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")]
