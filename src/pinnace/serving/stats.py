@@ -61,8 +61,9 @@ class Latency:
 class Stats:
     """Counts of requests in the `seconds` since the model was built.
 
-    `busy` of `workers` run a request, `queued` requests wait; `served` got results, `failed` got an error of
-    the engine; `refused` found the queue full; `withdrawn` were cancelled or timed out while they waited.
+    `busy` of `workers` run a request; `queued` requests wait, in OpenVINO's own queue too; `served` got
+    results, `failed` got an error of the engine; `refused` found the queue full; `withdrawn` were cancelled
+    or timed out while they waited.
     `batches` is the number of runs that computed several requests together.
     """
 
