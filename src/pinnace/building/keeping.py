@@ -107,7 +107,8 @@ class _Line:
             self._jobs.append(job)
             starts, self._works = not self._works, True
         if starts:
-            threading.Thread(target=self._work, name="pinnace-keep", daemon=True).start()
+            with suppress(RuntimeError):  # no thread can start: `end` hands it over
+                threading.Thread(target=self._work, name="pinnace-keep", daemon=True).start()
 
     def end(self) -> None:
         """Leave the rest to a helper, before the process ends, and wait for a replacement that has begun."""
