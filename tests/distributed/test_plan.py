@@ -234,7 +234,7 @@ def test_what_says_which_rank_this_is(tmp_path, monkeypatch, variables, said, wa
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
     monkeypatch.setattr(start, "_made", {})
-    monkeypatch.setattr(start, "_by_hand", lambda meeting, *_: _Stand(meeting))
+    monkeypatch.setattr(start, "Sockets", lambda meeting, _: _Stand(meeting))
     settings = Settings({"ascend_context": {"rank_table_file": str(table(tmp_path))}})
     if isinstance(wanted, int):
         assert start.communicator(Target(**said), settings).meeting.rank == wanted
@@ -248,7 +248,7 @@ def test_what_says_which_rank_this_is(tmp_path, monkeypatch, variables, said, wa
 def test_two_builds_at_once_are_of_the_same_ranks(tmp_path, monkeypatch):
     made, both = [], threading.Barrier(2)
 
-    def by_hand(meeting, *_):
+    def by_hand(meeting, _):
         made.append(meeting)
         time.sleep(0.1)  # where the other one would make its own
         return _Stand(meeting)
@@ -260,7 +260,7 @@ def test_two_builds_at_once_are_of_the_same_ranks(tmp_path, monkeypatch):
     for name in _LAUNCHERS:
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr(start, "_made", {})
-    monkeypatch.setattr(start, "_by_hand", by_hand)
+    monkeypatch.setattr(start, "Sockets", by_hand)
     settings, found = Settings({"ascend_context": {"rank_table_file": str(table(tmp_path))}}), []
     threads = [threading.Thread(target=ask) for _ in range(2)]
     for thread in threads:

@@ -35,6 +35,7 @@ def _exchanged(
     """Sends or Receives in order, each after what this rank exchanged before."""
     assert b.node is not None
     assert b.node.graph is not None
+    first = b.node.graph.inputs[:1]
     if to and source:
         raise Unsupported("sends and receives at once, and Send and Receive do one of them")
     for rank, x in zip(to, inputs, strict=True):
@@ -42,7 +43,7 @@ def _exchanged(
     received = []
     for rank, y in zip(source, b.node.outputs, strict=True):
         more: dict[str, Any] = {"shape": b.static_shape(y), "dtype": number_of(b.dtype(y)), "group": group}
-        b.met = b.op("Receive", _after(b, b.node.graph.inputs[0]), sr_tag=tag, src_rank=rank, **more)
+        b.met = b.op("Receive", *(_after(b, x) for x in first), sr_tag=tag, src_rank=rank, **more)
         received.append(b.met)
     return tuple(received)
 
