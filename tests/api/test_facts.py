@@ -61,6 +61,11 @@ def test_a_build_is_one_line_of_the_log(built, caplog):
         "in all",
     ):
         assert said in line
+    (record,) = [record for record in caplog.records if record.name == "pinnace.build"]
+    assert (record.event, record.model, record.precision) == ("built", str(ADD), "float32")
+    assert record.engine.startswith("onnxruntime")
+    assert record.seconds > 0
+    assert [*map(list, record.shapes.values())] == [[3, 4, 5]] * 2
 
 
 def test_predictions_are_logged_and_failures_with_their_shapes(built, tmp_path, caplog):
@@ -87,6 +92,11 @@ def test_predictions_are_logged_and_failures_with_their_shapes(built, tmp_path, 
     assert good.getMessage().endswith("ms, inputs of shapes [(3,), (1,)]")
     assert bad.levelno == logging.WARNING
     assert bad.getMessage().startswith("a prediction failed, inputs of shapes [(3,), (1,)]: ")
+    assert (good.event, bad.event) == ("prediction", "prediction failed")
+    assert good.model == bad.model == str(path)
+    assert good.shapes == bad.shapes == [(3,), (1,)]
+    assert good.seconds > 0
+    assert bad.kind == "EngineError"
 
 
 def test_nothing_is_printed_by_default(built, capfd):

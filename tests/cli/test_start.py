@@ -8,7 +8,9 @@ import struct
 import subprocess
 import sys
 import termios
+from contextlib import contextmanager
 from importlib.metadata import PackageNotFoundError, entry_points, version
+from types import SimpleNamespace
 
 import pytest
 from rich.markup import render
@@ -136,6 +138,19 @@ def test_a_full_disk_is_told(arguments):
         1,
         "pinnace: stdout cannot be written: no space left on device\n",
     )
+
+
+def test_the_library_of_cpp_programs_is_built_with_progress(pinnace, monkeypatch):
+    shown = []
+
+    @contextmanager
+    def progress(doing):
+        shown.append(doing)
+        yield
+
+    monkeypatch.setattr("pinnace.cli.console.progress", progress)
+    monkeypatch.setattr("pinnace.cpp.build.build", lambda folder: SimpleNamespace(folder=folder))
+    assert (pinnace("cpp", "--folder", "here").out, shown) == ("here\n", ["Building the library"])
 
 
 def test_a_build_shows_progress_on_a_terminal(onnx_file, tmp_path):

@@ -469,6 +469,20 @@ def test_the_last_line_says_what_was_chosen_what_it_gains_and_that_it_is_stored(
     )
 
 
+def test_ctrl_c_shows_the_turns_until_then(pinnace, fakes, model, monkeypatch):
+    turns = iter(range(10))
+
+    def served(calls, limit):
+        if next(turns, None) is None:
+            raise KeyboardInterrupt
+        return CLOCK.served(calls, limit)
+
+    monkeypatch.setattr(tuning, "served", served)
+    answer = pinnace("tune", model, "--seconds", 0)
+    assert re.findall(r"\d x \d .* (onnxruntime|openvino) ", answer.out) == ["onnxruntime", "openvino"]
+    assert answer.err.splitlines()[-1].startswith("chosen for latency: openvino, enforce_fp32, 1 x 1")
+
+
 def test_ctrl_c_shows_what_was_measured_and_stores_nothing(pinnace, fakes, model, monkeypatch):
     def served(calls, limit):
         if len(calls) > 1:  # several workers come last
@@ -484,6 +498,16 @@ def test_ctrl_c_shows_what_was_measured_and_stores_nothing(pinnace, fakes, model
     assert last.startswith("chosen for latency: openvino")
     assert last.endswith("; nothing is stored: interrupted")
     assert engine(model) == "onnxruntime"
+
+
+def test_a_full_disk_costs_no_figures(pinnace, fakes, model, monkeypatch):
+    def keep(self, tuning):
+        raise OSError(28, "no space left on device", "/cache")
+
+    monkeypatch.setattr("pinnace.building.cached.Tunings.keep", keep)
+    answer = pinnace("tune", model, "--seconds", 0)
+    assert "for latency, for throughput" in answer.out
+    assert answer.err.endswith("; nothing is stored: /cache: no space left on device\n")
 
 
 def test_data_is_for_an_error(pinnace, product, tmp_path):

@@ -96,7 +96,8 @@ def compete(
 
     Of several cases, latencies and throughputs are geometric means, other figures the largest. `bounds` are
     the largest deviations by precision and of `FEWER`, `max_latency` is the largest p99 in ms. `watch`
-    receives progress messages. Raises the errors of the reference.
+    receives progress messages. Raises the errors of the reference, and KeyboardInterrupt after what was
+    measured until then.
     """
     deadline = time.monotonic() + seconds
     watch(f"Opening {subject.path}")
@@ -109,12 +110,18 @@ def compete(
         threads, workers = group[0].threads, group[0].workers
         watch(f"workers x threads: {workers} x {threads} ({index + 1} of {len(groups)})")
         share = (deadline - time.monotonic()) / (len(groups) - index) / len(wanted)
-        found = [
-            list(_compete(subject, group, share, arrays, outputs, bounds))
-            for arrays, outputs in zip(subject.cases, wanted, strict=True)
-        ]
-        for outcomes in zip(*found, strict=True):
-            yield _limited(_together(outcomes), max_latency)
+        found: list[list[Outcome]] = [[] for _ in wanted]
+        stopped: KeyboardInterrupt | None = None
+        try:
+            for outcomes, arrays, outputs in zip(found, subject.cases, wanted, strict=True):
+                for one in _compete(subject, group, share, arrays, outputs, bounds):
+                    outcomes.append(one)
+        except KeyboardInterrupt as error:
+            stopped = error
+        for of_one in zip(*found, strict=stopped is None):
+            yield _limited(_together(of_one), max_latency)
+        if stopped is not None:
+            raise stopped
 
 
 def _together(outcomes: Sequence[Outcome]) -> Outcome:
@@ -161,6 +168,11 @@ class _Contestant:
         self._latencies.append(figures.p50)
         self._throughputs.append(figures.per_second)
 
+    @property
+    def has_figures(self) -> bool:
+        """True after the first turn."""
+        return bool(self._throughputs)
+
     def measured(self, deviation: float, memory: int) -> Measurement:
         return Measurement(
             **asdict(self.way),
@@ -191,6 +203,7 @@ def _compete(
     deviations: dict[Configuration, float] = {}
     memory: dict[Configuration, int] = {}
     running: list[_Contestant] = []
+    stopped: KeyboardInterrupt | None = None
     with ExitStack() as stack:
         for way in group:
             before = resident()
@@ -201,7 +214,12 @@ def _compete(
                 running.append(contestant)
             except PinnaceError as error:
                 failed[way] = str(error).removeprefix(f"{subject.path}: ")
-        _take_turns(running, deadline)
+        try:
+            _take_turns(running, deadline)
+        except KeyboardInterrupt as error:
+            if not all(contestant.has_figures for contestant in running):
+                raise
+            stopped = error
     ran = {contestant.way: contestant for contestant in running}
     for way in group:
         if way in failed:
@@ -210,6 +228,8 @@ def _compete(
         bound = bounds[FEWER if way.form else way.precision]
         reason = f"deviates by more than {bound:g}" if deviations[way] > bound else ""
         yield Outcome(way, ran[way].measured(deviations[way], memory[way]), ran[way].computes_in, reason)
+    if stopped is not None:
+        raise stopped
 
 
 def _limited(outcome: Outcome, max_latency: float | None) -> Outcome:

@@ -93,6 +93,15 @@ class _Lines(io.TextIOBase):
         """Return the file descriptor, for processes that inherit it."""
         return self._stream.fileno()
 
+    @property
+    def encoding(self) -> str:  # type: ignore[override]
+        """The encoding of the stream."""
+        return self._stream.encoding
+
+    def __getattr__(self, name: str) -> Any:
+        """Return what a stream has besides, such as its buffer."""
+        return getattr(self._stream, name)
+
 
 def _formatter(chosen: str) -> Formatter:
     import logging
