@@ -41,7 +41,7 @@ def main() -> int:
     parser.add_argument("--check", action="store_true", help="write nothing; fail where one listed is wrong")
     arguments = parser.parse_args()
     calls = [c for c in CALLS if not arguments.only or c.op_type in arguments.only.split(",")]
-    with patch.object(kernels, "unproven", lambda node: ""):
+    with patch.object(kernels, "refusal", lambda node: ""):
         wrong = _wrong(calls, arguments.models, arguments.requests, arguments.seed)
     listed = json.loads(_TABLE.read_text()) if _TABLE.exists() else {}
     if arguments.check:

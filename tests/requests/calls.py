@@ -88,7 +88,8 @@ class Call:
         outputs: list[ValueInfoProto],
         changed: dict[str, object],
     ) -> ModelProto:
-        names = [f"x{place}" if text != "-" else "" for place, text in enumerate(self.inputs.split())]
+        places = range(len(self.inputs.split()))
+        names = [f"x{place}" if f"x{place}" in feed else "" for place in places]
         attributes = {**self.attributes, **changed}
         node = helper.make_node(
             self.op_type, names, [y.name for y in outputs], self.op_type, domain=self.domain, **attributes
@@ -107,12 +108,15 @@ class Call:
 
 
 def subject_of(call: Call, rng: np.random.Generator, number: int) -> Subject:
-    """A model of a call: with free inputs, with all of them free, or with something in the file changed."""
+    """A model of a call: as files are, with all inputs free, or with a change, or an input less."""
     feed, constants = call.arrays(rng)
     changed: dict[str, object] = {}
     if number % 3 == 1:
         constants = set()
-    if number % 3 == 2 and rng.random() < 0.5 and call.attributes:
+    if number % 3 == 2 and rng.random() < 0.2:
+        feed.pop(str(rng.choice(list(feed))))
+        constants &= feed.keys()
+    elif number % 3 == 2 and rng.random() < 0.5 and call.attributes:
         changed = _changed(rng, call.attributes)
     elif number % 3 == 2 and constants:
         feed |= mutated(rng, {n: feed[n] for n in constants}, empty=False)

@@ -21,7 +21,7 @@ _OWN = ("", DOMAIN)
 _INSTEAD = "write it with ONNX's own operators"
 
 
-def unproven(node: ir.Node) -> str:
+def refusal(node: ir.Node) -> str:
     """Return the reason why a file may not name an operator; "" if it may."""
     if node.domain in _OWN:
         return ""

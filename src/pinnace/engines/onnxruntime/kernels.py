@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from functools import cache
 
 import onnx
@@ -9,31 +10,38 @@ import onnx_ir as ir
 from onnxruntime.capi import onnxruntime_pybind11_state as _state
 
 from pinnace.compiler.nodes import nodes
-from pinnace.engines.onnxruntime.foreign import unproven
+from pinnace.engines.onnxruntime.foreign import refusal
 from pinnace.errors import LackingKernelsError, UnsupportedPrimitive
 from pinnace.ops.nodes import DOMAIN, origins
 
 
 def check_foreign(model: ir.Model, name: str) -> None:
-    """Raise LackingKernelsError if a model names an operator outside of ONNX's domain that is not proven."""
-    reasons = ((node, unproven(node)) for node in nodes(model.graph) if node.domain)
-    found = [(node.op_type, reason, origins(node)[0]) for node, reason in reasons if reason]
+    """Raise LackingKernelsError if a model names operators of other domains that no test has shown right."""
+    found = UnsupportedPrimitive.counted(_rows(model, refusal))
     if found:
-        raise LackingKernelsError(name, UnsupportedPrimitive.counted(found))
+        raise LackingKernelsError(name, found)
 
 
 def lacking(model: ir.Model) -> list[UnsupportedPrimitive]:
-    """Return the operators of a model that onnxruntime has no kernel for, most used first.
+    """Return the operators of a model that onnxruntime does not run, most used first.
 
     Collectives are not among them: they run between sessions.
     """
-    own = {(f.domain, f.name) for f in model.functions.values()}
-    every = ((node, (node.domain, node.op_type)) for node in nodes(model.graph) if node.domain != DOMAIN)
-    return UnsupportedPrimitive.counted(
-        (node.op_type, f"onnxruntime has no {node.domain or 'ONNX'} kernel for it", origins(node)[0])
-        for node, operator in every
-        if operator not in own and operator not in _kernels() and not _is_function(*operator)
-    )
+    return UnsupportedPrimitive.counted(_rows(model, lambda node: refusal(node) or _without_kernel(node)))
+
+
+def _rows(model: ir.Model, reason: Callable[[ir.Node], str]) -> Iterator[tuple[str, str, str]]:
+    """Yield names, reasons and nodes, where there is a reason."""
+    for node in nodes(model.graph):
+        if why := reason(node):
+            yield node.op_type, why, origins(node)[0]
+
+
+def _without_kernel(node: ir.Node) -> str:
+    operator = node.domain, node.op_type
+    if node.domain == DOMAIN or operator in _kernels() or _is_function(*operator):
+        return ""
+    return f"onnxruntime has no {node.domain or 'ONNX'} kernel for it"
 
 
 @cache
