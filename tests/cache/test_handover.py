@@ -27,7 +27,7 @@ from pinnace.errors import ConfigError, DeviceUnavailableError, ModelStateError
 from pinnace.options.settings import Settings
 from pinnace.options.target import Target
 
-from .conftest import X, close_to, make_model
+from .conftest import X, close_to, make_model, predict
 
 SLAVE = """
     import sys
@@ -348,6 +348,21 @@ def test_without_the_cache_the_files_are_the_masters(uncached, product, slave):
     model.close()
     del model
     assert not list(uncached.iterdir())
+
+
+@pytest.mark.parametrize("kept", [True, False])
+def test_with_a_cache_that_is_only_read(uncached, product, slave, tmp_path, monkeypatch, kept):
+    """What is kept there is lent from there, and the rest from temporary files."""
+    path, weight = product
+    other = tmp_path / "other.onnx"
+    make_model(other, 2)
+    monkeypatch.setenv("PINNACE_CACHE_DIR", str(tmp_path / "image"))
+    predict(path if kept else other)
+    monkeypatch.setenv("PINNACE_CACHE_DIR", f"off{os.pathsep}{tmp_path / 'image'}")
+    model, handle = master(path, str(slave.pid))
+    assert bool(list(uncached.glob("*/entries/*"))) != kept
+    assert slave.predict(path, {"shared_mem_handle": handle}) == close_to(weight)
+    model.close()
 
 
 def test_what_a_killed_master_has_left_goes_with_the_next(uncached, product, slave):

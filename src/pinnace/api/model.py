@@ -191,16 +191,17 @@ class Model(BaseModel):
 
 
 def _spare(settings: Settings) -> Store | None:
-    """Return a store for shared weights; None if the compile cache shares them or there is no room
-    on disk.
+    """Return a store for shared weights; None if the compile cache, which can be written, shares them, or
+    there is no room on disk.
     """
     from pinnace.cache.private import private_store
     from pinnace.cache.store import Store
 
-    if Store.of(settings) is not None:
+    store = Store.of(settings)
+    if store is not None and not store.installed:
         return None
     try:
-        return private_store()
+        return private_store(store)
     except OSError as error:
         warn(
             f"ModelGroup: models share weights through the compile cache or, if it is off, through temporary "

@@ -69,7 +69,7 @@ class Sharing:
 
         processes = admitted(self._pids)
         try:
-            holder = store or private_store()
+            holder = private_store(store) if store is None or store.installed else store
             entry = entry_of(recipe, contents, holder)
         except OSError as error:
             raise ConfigError(

@@ -79,7 +79,7 @@ class Origin:
     ) -> None:
         """Map a model without reading it, and choose an engine for the target that `plan` returns.
 
-        `spare` stores compiled models if there is no compile cache. `keep` is when the cache is written
+        `spare` stores compiled models if no compile cache can be written. `keep` is when the cache is written
         (`Settings.keep`).
         """
         from pinnace import engines, formats
@@ -89,7 +89,7 @@ class Origin:
         self._settings, self._keep = settings, keep
         kind = formats.kind(source, model_type)
         self._sharing = Sharing.of(settings)
-        self._store = Store.of(settings) or spare
+        self._store = spare or Store.of(settings)
         self._contents = Contents(source, self._store)
         self.tunings = Tunings(self._store, self._contents)
         target, tuning = self._planned(plan)

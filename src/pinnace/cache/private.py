@@ -1,4 +1,4 @@
-"""A temporary compile cache of this process, for sharing weights when there is no other cache.
+"""A temporary compile cache of this process, for sharing weights when no other cache can be written.
 
 It is in the folder for temporary files (TMPDIR), in memory if that is a tmpfs, and is removed with its last
 user. The folder of a killed process is removed by the next process that makes one.
@@ -23,8 +23,8 @@ _BRIEFLY = 60.0  # seconds until a new folder is locked
 _stores: WeakValueDictionary[int, Store] = WeakValueDictionary()
 
 
-def private_store() -> Store:
-    """Return the store of this process, and create it if needed. Raises OSError."""
+def private_store(below: Store | None = None) -> Store:
+    """Return the store of this process, above one that is only read; create it if needed. Raises OSError."""
     store = _stores.get(os.getpid())  # a forked child has its parent's store in this dict, too
     if store is None:
         prefix = f"pinnace-{os.getuid()}-"
@@ -32,6 +32,7 @@ def private_store() -> Store:
         root, lock = make_locked(prefix)
         store = _stores[os.getpid()] = Store(root, _LIMIT)
         finalize(store, _remove, root, lock, os.getpid())
+    store.below = () if below is None else (below, *below.below)
     return store
 
 
