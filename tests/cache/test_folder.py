@@ -131,6 +131,22 @@ def test_a_folder_above_of_another_user(cache, product):
 
 
 @_AS_ROOT
+@pytest.mark.parametrize("rooms", [[], ["entries", "known", "new", "locks"]])
+def test_a_folder_that_another_user_makes_after_the_check(cache, rooms):
+    store = Store(cache, 10**9)
+    for folder in (cache, *(cache / room for room in rooms)):
+        folder.mkdir()
+        os.chown(folder, 12345, -1)
+    for use in (
+        lambda: store.find("0" * 64),
+        lambda: store.set_refers("0" * 64, []),
+        lambda: store.has_choices,
+    ):
+        with pytest.raises(PermissionError, match="belongs to another user"):
+            use()
+
+
+@_AS_ROOT
 def test_a_link_of_another_user_on_the_way(cache, product, monkeypatch, tmp_path):
     (tmp_path / "mine").mkdir()
     (tmp_path / "link").symlink_to(tmp_path / "mine")

@@ -47,8 +47,15 @@ class Folder:
         others own it, can write to it or can replace it, and FileExistsError if it is not empty and not
         marked as a cache.
         """
-        self.root, self.installed = root, installed
+        self._root, self.installed, self._is_checked = root, installed, False
         self._check()
+
+    @property
+    def root(self) -> Path:
+        """The path, which is checked until the folder is there: others may make it first."""
+        if not self._is_checked:
+            self._check()
+        return self._root
 
     def subfolder(self, name: str) -> Path:
         """Return a subfolder, and create it if needed."""
@@ -56,8 +63,7 @@ class Folder:
             raise OSError(errno.EROFS, "this compile cache is only read", str(self.root))
         folder = self.root / name
         if not folder.is_dir():
-            make_folder(self.root)
-            self._check()  # others may have made what was missing
+            make_folder(self._root)
             if not (self.root / _TAG).exists():
                 self._mark()
             folder.mkdir(mode=0o700, exist_ok=True)
@@ -150,7 +156,7 @@ class Folder:
 
     def _check(self) -> None:
         """Raise PermissionError or FileExistsError if the folder, as far as it exists, cannot be trusted."""
-        root = self.root
+        root = self._root
         check_way(root)
         if not self.installed:
             _check_writable(root)
@@ -168,6 +174,7 @@ class Folder:
         check_owner(root, self.installed)
         for name in {_TAG, *_SUBFOLDERS}.intersection(inside):
             check_owner(root / name, self.installed, follow=False)
+        self._is_checked = True
 
 
 def make_locked(prefix: str, parent: Path | None = None) -> tuple[Path, int]:
@@ -229,7 +236,8 @@ def check_way(path: Path) -> None:
         except FileNotFoundError:
             return
         if status.st_uid not in (0, os.geteuid()):
-            raise PermissionError(f"{place} belongs to another user (uid {status.st_uid})")
+            whose = f"belongs to another user (uid {status.st_uid})"
+            raise PermissionError(f"{place} {whose}, who could replace {path}")
         if stat.S_ISLNK(status.st_mode):
             check_way(place.parent / os.readlink(place))
         elif _others_write(status) and not status.st_mode & stat.S_ISVTX:

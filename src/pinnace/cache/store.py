@@ -53,9 +53,14 @@ class Store:
 
         `limit` is in bytes, and `patience` is the time in seconds for which `writing` waits.
         """
-        self.root, self._limit, self._patience, self.installed = root, limit, patience, installed
+        self._limit, self._patience, self.installed = limit, patience, installed
         self.folder = Folder(root, installed)
         self.below: Sequence[Store] = ()
+
+    @property
+    def root(self) -> Path:
+        """The path of the folder."""
+        return self.folder.root
 
     @classmethod
     def of(cls, settings: Settings) -> Store | None:
