@@ -334,6 +334,17 @@ def test_a_module_that_may_be_several(tmp_path: Path) -> None:
         model.apply_lora(path)
 
 
+def test_file_with_two_adapters_is_refused(model: Model, tmp_path: Path) -> None:
+    module, (down, up) = next(iter(pairs().items()))
+    sides = {"lora_A": down, "lora_B": up}
+    tensors = {
+        f"base_model.model.{module}.{s}.{n}.weight": x for n in ("one", "two") for s, x in sides.items()
+    }
+    safetensors.save_file(tensors, tmp_path / "two.safetensors")
+    with pytest.raises(ArgumentValueError, match=f"repeats '.*{module}': the file has two adapters"):
+        model.apply_lora(tmp_path / "two.safetensors")
+
+
 def test_files_that_are_none(model: Model, tmp_path: Path) -> None:
     with pytest.raises(ModelFormatError, match="No such file"):
         model.apply_lora(tmp_path / "none.safetensors")

@@ -9,8 +9,8 @@ import pytest
 from pinnace import Converter, DataType, FmkType, Format, Model, ModelType
 from pinnace.cli.converter_lite import main
 from pinnace.converter.convert import Conversion, convert
-from pinnace.errors import ModelFormatError, NotSupportedError, PinnaceWarning
-from pinnace.weights.encryption import MODES, decrypted, encrypt
+from pinnace.errors import ArgumentValueError, ModelFormatError, NotSupportedError, PinnaceWarning
+from pinnace.weights.encryption import MODES, decrypted, encrypt, key_of
 from pinnace.weights.source import Source
 
 DATA = Path(__file__).parent.parent / "data"
@@ -95,6 +95,19 @@ def test_models_that_mindspore_encrypted_are_opened(mode):
     with pytest.raises(ModelFormatError, match="key does not fit") as raised:
         Model().build_from_file(path, ModelType.MINDIR, dec_key=b"secret0123456789", dec_mode=mode)
     assert "secret" not in str(raised.value)
+
+
+@pytest.mark.parametrize("digits", [32, 48, 64])
+def test_key_in_hexadecimal_digits_is_its_bytes(digits):
+    text = "0123456789abcdefABCDEF9876543210"[:digits] + "5a" * ((digits - 32) // 2)
+    assert key_of(text, "key").hex() == text.lower()
+
+
+@pytest.mark.parametrize("text", ["", "5a" * 15, "5a" * 17, "5a" * 33, "5a" * 15 + "zz", "5a" * 16 + "5"])
+def test_key_of_other_digits_is_refused_without_showing_it(text):
+    with pytest.raises(ArgumentValueError, match="the key must") as raised:
+        key_of(text, "the key")
+    assert not text or text not in str(raised.value)
 
 
 def test_options_of_the_compile_cache_have_no_effect_on_an_encrypted_model(tmp_path):

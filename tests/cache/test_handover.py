@@ -1,6 +1,7 @@
 """Weights that one process lends to others, through real processes."""
 
 import gc
+import json
 import os
 import secrets
 import shutil
@@ -191,6 +192,21 @@ def test_a_wrong_handle_is_refused(cache, product, slave):
         answer = slave.predict(path, {"shared_mem_handle": nonsense})
         assert answer.startswith("ConfigError: shareable_weight_mem_handle must be the number")
     model.close()
+
+
+@pytest.mark.parametrize(
+    ("field", "refusal"),
+    [
+        ("handle", "the handle is wrong"),
+        ("content", "it offers another model"),
+        ("device", "it built this model for cpu, and this process for other"),
+        ("made_for", "it built this model for another target"),
+    ],
+)
+def test_request_that_differs_in_one_field_is_refused(field, refusal):
+    offer = {"handle": "12", "content": "c", "device": "cpu", "made_for": "k"}
+    assert handover._difference(json.dumps(offer).encode(), offer) == ""
+    assert handover._difference(json.dumps(offer | {field: "other"}).encode(), offer).startswith(refusal)
 
 
 def test_another_model_is_refused(cache, product, slave, tmp_path):

@@ -8,7 +8,7 @@ import numpy as np
 import onnx_ir as ir
 import pytest
 
-from pinnace.errors import ModelFormatError
+from pinnace.errors import ModelFormatError, UnsupportedModelError
 from pinnace.formats import read
 from pinnace.formats.mindir.schema import model_class
 from pinnace.program import Dialect
@@ -134,3 +134,25 @@ def test_every_truncation_is_one_clear_error(split, tmp_path):
             continue
         # A cut between two fields of the outermost message leaves a smaller message that is whole.
         assert model_class().FromString(whole[:end]).HasField("graph")
+
+
+def changed(data, change) -> bytes:
+    """The bytes of a small model after a change of its message."""
+    model = model_class()()
+    model.ParseFromString((data / "mindspore_ops" / "abs.mindir").read_bytes())
+    change(model)
+    return model.SerializeToString()
+
+
+def test_input_of_unknown_rank_is_refused_by_name(data, run_model):
+    content = changed(data, lambda model: model.graph.input[0].tensor[0].ClearField("dims"))
+    (y,) = run_model(content, [np.float32(-2)])
+    assert y == 2, "no dimensions are a scalar, not an unknown rank"
+    unknown = changed(data, lambda model: model.graph.input[0].tensor[0].dims.__setitem__(slice(None), [-2]))
+    with pytest.raises(UnsupportedModelError, match=r"input '.+' has a free rank: export the model"):
+        run_model(unknown, [])
+
+
+def test_what_users_store_in_a_file_is_kept(data):
+    content = changed(data, lambda model: model.user_info.add(key="labels", value="cat, dog"))
+    assert read(Source.of_buffer(content)).user_info == {"labels": "cat, dog"}

@@ -1,0 +1,83 @@
+"""ONNX's own operator tests, converted to each format and run from there, give what ONNX expects."""
+
+from __future__ import annotations
+
+import warnings
+from collections import defaultdict
+from functools import cache
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, numpy_helper
+from onnx.backend.test.case.test_case import TestCase
+from onnx.backend.test.loader import load_model_tests
+from tests.converted import run
+
+from pinnace.converter.convert import Conversion, convert
+from pinnace.errors import EngineError, UnsupportedModelError
+from pinnace.types import ModelType
+from pinnace.weights.source import Source
+
+_MOST = 12
+"""Cases of an operator; `tools/converter_table.py` runs all of them."""
+
+OPERATORS = sorted(
+    {schema.name for schema in onnx.defs.get_all_schemas() if schema.domain in ("", "ai.onnx.ml")}
+)
+"""Those of preview domains have no rules."""
+
+
+@cache
+def _cases() -> dict[str, list[TestCase]]:
+    """Return the cases of tensors by operator, as many as are run, from all over its list."""
+    every: dict[str, list[TestCase]] = defaultdict(list)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the tests overflow and divide by zero on purpose
+        for case in load_model_tests(kind="node"):
+            nodes = case.model.graph.node
+            if len(nodes) == 1 and "_expanded" not in case.name and _of_tensors(case):
+                every[nodes[0].op_type].append(case)
+    return {operator: cases[:: -(-len(cases) // _MOST)] for operator, cases in every.items()}
+
+
+def _of_tensors(case: TestCase) -> bool:
+    return all(
+        isinstance(x, np.ndarray | np.generic | TensorProto) for part in case.data_sets[0] for x in part
+    )
+
+
+def _arrays(values) -> list[np.ndarray]:
+    return [numpy_helper.to_array(x) if isinstance(x, TensorProto) else np.asarray(x) for x in values]
+
+
+@pytest.mark.filterwarnings("ignore")  # of types that the engine has no kernels for
+@pytest.mark.parametrize("kind", [ModelType.MINDIR, ModelType.MINDIR_LITE], ids=["mindir", "ms"])
+@pytest.mark.parametrize("operator", OPERATORS)
+def test_converted_operator_gives_what_onnx_expects(operator, kind, tmp_path):
+    ran = 0
+    for case in _cases().get(operator, ()):
+        given, expected = map(_arrays, case.data_sets[0])
+        model = case.model.SerializeToString()
+        try:
+            _check(run(model, *given), expected, case)
+        except (AssertionError, EngineError, UnsupportedModelError):
+            continue  # the engine has no kernel for it, or its own opinion
+        try:
+            file = convert(
+                Source.of_buffer(model), None, tmp_path / case.name, Conversion(save_type=kind)
+            ).files[0]
+        except UnsupportedModelError:
+            continue
+        _check(run(file, *given), expected, case)
+        ran += 1
+    print(operator, kind.name, ran)
+
+
+def _check(given, expected, case: TestCase) -> None:
+    assert [(x.dtype, x.shape) for x in given] == [(y.dtype, y.shape) for y in expected], case.name
+    for x, y in zip(given, expected, strict=True):
+        if y.dtype == object:
+            assert x.tolist() == y.tolist(), case.name
+        else:
+            np.testing.assert_allclose(x, y, rtol=case.rtol, atol=case.atol, err_msg=case.name)

@@ -1,0 +1,1 @@
+"""Small changes of the code that a test should notice."""
