@@ -50,7 +50,10 @@ lite_formulas(
     OneHot: x, depth, values, off = None, *, axis: int = -1 ->
         # OneHot; values holds off and on, or on where off follows.
         values = Concat(*[Reshape(v, [1]) for v in (off, values)], axis=0) if off is not None else values
-        OneHot(cast(x, INT64), scalar(depth), values, axis=axis)
+        if dtype(values) == FLOAT:
+            return OneHot(cast(x, INT64), scalar(depth), values, axis=axis)
+        # Engines lack OneHot of integers.
+        Gather(values, OneHot(cast(x, INT64), scalar(depth), constant([0, 1], np.int64), axis=axis), axis=0)
     Rank: x -> constant(rank(x), "int32")
     Reshape: x, shape = None ->
         # Reshape; 0 keeps a dimension.
