@@ -22,10 +22,26 @@ from pinnace.weights.source import Source
 _MOST = 6
 """Cases of an operator; `tools/converter_table.py` runs all of them."""
 
+_OTHER = """
+    CastMap CategoryMapper DictVectorizer FeatureVectorizer Imputer LabelEncoder LinearClassifier LinearRegressor
+    Normalizer OneHotEncoder SVMClassifier SVMRegressor Scaler TreeEnsembleClassifier TreeEnsembleRegressor ZipMap
+"""
+"""Those of which ONNX has no tests, or of which the only ones are of text."""
+_RANDOM = "Bernoulli Multinomial RandomNormal RandomNormalLike RandomUniform RandomUniformLike"
+_NOT_OF_TENSORS = """
+    ConcatFromSequence Optional OptionalGetElement SequenceAt SequenceConstruct SequenceEmpty SequenceErase
+    SequenceInsert SequenceLength SequenceMap SplitToSequence
+"""
+_NOT_WRITTEN = """
+    Col2Im DFT GlobalLpPool ImageDecoder MaxRoiPool MelWeightMatrix STFT StringConcat StringNormalizer StringSplit
+    TfIdfVectorizer TreeEnsemble
+"""
+_NOT_IN_MS = "DeformConv Det RegexFullMatch RoiAlign Unique".split()
+
+_LEFT_OUT = " ".join((_OTHER, _RANDOM, _NOT_OF_TENSORS, _NOT_WRITTEN)).split()
 OPERATORS = sorted(
-    {schema.name for schema in onnx.defs.get_all_schemas() if schema.domain in ("", "ai.onnx.ml")}
+    {s.name for s in onnx.defs.get_all_schemas() if s.domain in ("", "ai.onnx.ml")} - {*_LEFT_OUT}
 )
-"""Those of preview domains have no rules."""
 
 
 @cache
@@ -70,7 +86,7 @@ def test_converted_operator_gives_what_onnx_expects(operator, kind, tmp_path):
         except (AssertionError, EngineError):
             if _is_right(model, given, expected, case):
                 raise
-    print("RAN", operator, kind.name, right)
+    assert right or (kind is ModelType.MINDIR_LITE and operator in _NOT_IN_MS)
 
 
 def _is_right(model: bytes, given, expected, case: TestCase) -> bool:

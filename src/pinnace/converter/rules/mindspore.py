@@ -162,6 +162,8 @@ _ELEMENTWISE: Rules = rules(
     Abs("Abs") Acos("ACos") Acosh("Acosh") Asin("Asin") Asinh("Asinh") Atan("Atan") Atanh("Atanh") Ceil("Ceil") Cos("Cos") Cosh("Cosh") Erf("Erf") Exp("Exp") Floor("Floor") HardSwish("HSwish") IsNaN("IsNan") Log("Log") Mish("Mish") Neg("Neg") Not("LogicalNot") Reciprocal("Reciprocal") Relu("ReLU") Round("Round") Sigmoid("Sigmoid") Sign("Sign") Sin("Sin") Sinh("Sinh") Softplus("Softplus") Softsign("Softsign") Sqrt("Sqrt") Tan("Tan") Tanh("Tanh") BitwiseNot("Invert"): primitive, X ->
         op(primitive, X)
     Add("Add") Sub("Sub") Mul("Mul") And("LogicalAnd") Or("LogicalOr") Xor("LogicalXor") Equal("Equal") Greater("Greater") GreaterOrEqual("GreaterEqual") Less("Less") LessOrEqual("LessEqual") BitwiseAnd("BitwiseAnd") BitwiseOr("BitwiseOr") BitwiseXor("BitwiseXor"): primitive, A, B ->
+        if dtype(A) == STRING:
+            raise Unsupported("computes with text")
         op(primitive, A, B)
     Pow: X, Y -> Pow(X, cast(Y, dtype(X)))
     Div: A, B -> Div(A, B) if is_float(A) else TruncateDiv(A, B)

@@ -48,7 +48,7 @@ def unit_pads(b: Builder, x: ir.Value) -> tuple[int, ...]:
 @function
 def least(b: Builder, dtype: ir.DataType) -> float:
     """The least number of an element type of integers."""
-    if dtype.bitwidth < 8:
+    if dtype.bitwidth < 8 or not dtype.is_integer():
         raise Unsupported(f"is of element type {dtype.name}, and integers of 8 bits and more can be written")
     return float(np.iinfo(dtype.numpy()).min)
 
