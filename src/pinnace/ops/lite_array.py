@@ -53,7 +53,8 @@ lite_formulas(
         if dtype(values) == FLOAT:
             return OneHot(cast(x, INT64), scalar(depth), values, axis=axis)
         # Engines lack OneHot of integers.
-        Gather(values, OneHot(cast(x, INT64), cast(scalar(depth), INT64), constant([0, 1], np.int64), axis=axis), axis=0)
+        hot = OneHot(cast(x, INT64), cast(scalar(depth), INT64), constant([0, 1], np.int64), axis=axis)
+        Gather(values, hot, axis=0)
     Rank: x -> constant(rank(x), "int32")
     Reshape: x, shape = None ->
         # Reshape; 0 keeps a dimension.
