@@ -26,13 +26,13 @@ _LEFT_OUT = {
     "without tests of tensors": """
         CastMap CategoryMapper DictVectorizer FeatureVectorizer Imputer LabelEncoder LinearClassifier
         LinearRegressor Normalizer OneHotEncoder SVMClassifier SVMRegressor Scaler TreeEnsembleClassifier
-        TreeEnsembleRegressor ZipMap ConcatFromSequence Optional OptionalGetElement SequenceAt SequenceConstruct
-        SequenceEmpty SequenceErase SequenceInsert SequenceLength SequenceMap SplitToSequence
+        TreeEnsembleRegressor ZipMap ConcatFromSequence Optional OptionalGetElement SequenceAt
+        SequenceConstruct SequenceEmpty SequenceErase SequenceInsert SequenceLength SequenceMap SplitToSequence
     """,
     "random": "Bernoulli Multinomial RandomNormal RandomNormalLike RandomUniform RandomUniformLike",
     "without a rule": """
-        Col2Im GlobalLpPool ImageDecoder MaxRoiPool MelWeightMatrix StringConcat StringNormalizer StringSplit
-        TfIdfVectorizer TreeEnsemble
+        Col2Im DFT GlobalLpPool ImageDecoder MaxRoiPool MelWeightMatrix STFT StringConcat StringNormalizer
+        StringSplit TfIdfVectorizer TreeEnsemble
     """,
 }
 _NOT_IN_MS = {"DeformConv", "Det", "RegexFullMatch", "RoiAlign", "Unique"}

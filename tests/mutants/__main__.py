@@ -1,8 +1,8 @@
 """`python -m tests.mutants --count 100 --seed N`: change the code in one place, and see whether a test fails.
 
-Each change runs the tests that execute its statement: a first run of the whole suite with coverage finds these.
-Statements that run on import, such as tables, have all tests of their module. What no test notices is printed:
-a test is missing, or the change makes no difference.
+Each change runs the tests that execute its statement: a run of the whole suite with coverage finds these.
+Statements that run on import, such as tables, have all tests of their module. What no test notices is
+printed: a test is missing, or the change makes no difference.
 """
 
 from __future__ import annotations
