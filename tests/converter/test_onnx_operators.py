@@ -27,7 +27,8 @@ _LEFT_OUT = {
         CastMap CategoryMapper DictVectorizer FeatureVectorizer Imputer LabelEncoder LinearClassifier
         LinearRegressor Normalizer OneHotEncoder SVMClassifier SVMRegressor Scaler TreeEnsembleClassifier
         TreeEnsembleRegressor ZipMap ConcatFromSequence Optional OptionalGetElement SequenceAt
-        SequenceConstruct SequenceEmpty SequenceErase SequenceInsert SequenceLength SequenceMap SplitToSequence
+        SequenceConstruct SequenceEmpty SequenceErase SequenceInsert SequenceLength SequenceMap
+        SplitToSequence
     """,
     "random": "Bernoulli Multinomial RandomNormal RandomNormalLike RandomUniform RandomUniformLike",
     "without a rule": """
