@@ -33,14 +33,9 @@ class Roster:
     def __init__(self, path: Path, rank: int, size: int) -> None:
         self._path, self._rank = path, rank
         try:
-            file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
+            self._rows = _mapped(path, size)
         except OSError as error:
             raise DistributedError(f"ranks of this machine cannot meet in {path}: {error.strerror}") from None
-        try:
-            os.ftruncate(file, size * _WIDTH * 8)
-            self._rows = memoryview(mmap.mmap(file, size * _WIDTH * 8)).cast("q", (size, _WIDTH))
-        finally:
-            os.close(file)
         for place, value in enumerate((0, _started(os.getpid()) or 0, 0, 0, _core())):
             self._rows[rank, place] = value
         self._rows[rank, _PROCESS] = os.getpid()
@@ -111,6 +106,15 @@ class Roster:
     def _lives(self, rank: int) -> bool:
         process = self._rows[rank, _PROCESS]
         return bool(process) and _started(process) == self._rows[rank, _STARTED]
+
+
+def _mapped(path: Path, size: int) -> memoryview:
+    file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
+    try:
+        os.posix_fallocate(file, 0, size * _WIDTH * 8)  # in a full folder, writing later would be a SIGBUS
+        return memoryview(mmap.mmap(file, size * _WIDTH * 8)).cast("q", (size, _WIDTH))
+    finally:
+        os.close(file)
 
 
 def table_of(job: str) -> Path:
