@@ -118,6 +118,12 @@ def test_a_script_logs_what_it_says_and_how_it_ends(script, model):
     assert f'File "{script}", line 14' in error["traceback"]
 
 
+def test_what_a_script_writes_before_it_imports_pinnace_is_an_event_too():
+    status, _, events = logged("exec", "-c", "import os; os.write(2, b'native'); os.kill(os.getpid(), 15)")
+    assert status == 128 + 15
+    assert [(event["event"], event["message"]) for event in events] == [("stderr", "native")]
+
+
 def test_ranks_log_their_numbers(tmp_path):
     plain = tmp_path / "plain.py"
     plain.write_text("import sys; print('out'); print('err', file=sys.stderr)")

@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
+from collections.abc import Sequence
 from typing import Annotated, NoReturn
 
 import typer
 
 from pinnace import compat
+from pinnace.options import log_format
+
+_GRACE = 3.0
+"""Seconds that a process of a script may write to stderr after the script has ended."""
 
 
 def exec_command(
@@ -27,7 +33,26 @@ def exec_command(
     with python: arguments, exit code, tracebacks, and options such as -m, -c or -X.
     """
     provide_mindspore_lite()
-    os.execv(sys.executable, [sys.executable, *arguments])
+    command = [sys.executable, *arguments]
+    if log_format.is_json():
+        raise typer.Exit(_logged(command))
+    os.execv(sys.executable, command)
+
+
+def _logged(command: Sequence[str]) -> int:
+    """Run a process, whose stderr becomes events of the log. Returns its exit status."""
+    import subprocess
+    import threading
+
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, errors="replace")
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal sends it to the process too
+    signal.signal(signal.SIGTERM, lambda *_: process.terminate())
+    reader = threading.Thread(target=sys.stderr.writelines, args=(process.stderr,), daemon=True)
+    reader.start()
+    status = process.wait()
+    reader.join(_GRACE)
+    sys.stderr.flush()
+    return status if status >= 0 else 128 - status
 
 
 def provide_mindspore_lite() -> None:

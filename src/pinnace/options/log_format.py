@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from types import TracebackType
 
 VARIABLE = "PINNACE_LOG"
-OFF = {VARIABLE: ""}
-"""Environment of a process whose stderr is read here, so that it is as it is without a log."""
 FORMATS = TEXT, JSON = ("text", "json")
 _log = Log("pinnace.process")
 
