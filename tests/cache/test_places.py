@@ -170,6 +170,31 @@ def test_it_is_compiled_once_and_its_results_stay(cache, tmp_path, monkeypatch, 
     assert len(compiled) == 1
 
 
+def test_branches_with_casts_that_onnxruntime_calls_alike(cache, tmp_path):
+    """It computes float16 in float32, and casts x once outside and once in each branch, under one name."""
+    model = onnx.parser.parse_model("""
+        <ir_version: 10, opset_import: ["": 16]> g (float16[3,4] x, bool c) => (float16[3,4] y) {
+            a = LpNormalization<p = 1>(x) b = Abs(a)
+            y = If(c) <then_branch = t () => (float16[3,4] u) { v = If(c) <
+                    then_branch = p () => (float16[3,4] q) { q = Tanh(b) },
+                    else_branch = r () => (float16[3,4] s) { s = Abs(b) }> u = Tanh(v) },
+                else_branch = e () => (float16[3,4] w) { w = Sigmoid(b) }>
+        }""")
+    onnx.save(model, tmp_path / "model.onnx")
+    x = np.random.default_rng(5).normal(size=(3, 4)).astype(np.float16)
+    plain = onnxruntime.InferenceSession(tmp_path / "model.onnx")
+    for kept in ("written", "loaded"):
+        with warnings.catch_warnings(), pinnace.Model() as built:
+            warnings.simplefilter("error")
+            built.build_from_file(str(tmp_path / "model.onnx"), pinnace.ModelType.ONNX)
+            assert built.get_model_info("cache") == kept
+            for c in (True, False):
+                [y] = built.predict([x, np.array(c)])
+                [expected] = plain.run(None, {"x": x, "c": np.array(c)})
+                # steps of float16 near 1
+                np.testing.assert_allclose(y.get_data_to_numpy(), expected, rtol=0, atol=2e-3)
+
+
 WEIGHTS_THAT_LOOK_THE_SAME_TRANSPOSED = {
     "a vector": np.random.default_rng(4).normal(size=(1, 1, 512)),
     "zeros": np.zeros((1, 5, 512)),

@@ -107,6 +107,7 @@ def _start(tensor: ir.TensorProtocol, source: Source) -> tuple[str, int] | None:
 def _store(folder: Path, locations: Mapping[str, _WeightLocation], source: Source) -> tuple[FileWeight, ...]:
     """Turn the files of onnxruntime into those of the entry; returns the weights in the model's files."""
     model = onnx.load(str(folder / _GRAPH), load_external_data=False)
+    _unshadow(model.graph, frozenset(), {})
     data = np.memmap(folder / _DATA, np.uint8, "r") if (folder / _DATA).exists() else np.zeros(0, np.uint8)
     for name in (TENSORS, _UNSHARED):
         (folder / name).mkdir()
@@ -150,6 +151,24 @@ def _external(graph: onnx.GraphProto, outer: bool = True) -> Iterator[tuple[onnx
     for node in graph.node:
         for inner in inner_graphs(node):
             yield from _external(inner, False)
+
+
+def _unshadow(graph: onnx.GraphProto, around: frozenset[str], renamed: Mapping[str, str]) -> None:
+    """Rename results of nested graphs that are called like results of the graphs `around`.
+
+    onnxruntime (1.32) makes such casts for float16, and refuses them in a file. `renamed` are those of the
+    graphs around.
+    """
+    made = frozenset(name for node in graph.node for name in node.output)
+    names = {**renamed, **{name: f"{name}/{len(around)}" for name in made & around if name}}
+    for node in graph.node:
+        if names:
+            node.input[:] = [names.get(name, name) for name in node.input]
+            node.output[:] = [names.get(name, name) for name in node.output]
+        for inner in inner_graphs(node):
+            _unshadow(inner, around | made, names)
+    for value in (*graph.output, *graph.value_info):
+        value.name = names.get(value.name, value.name)
 
 
 def _same(tensor: onnx.TensorProto, raw: _Bytes, place: _WeightLocation, source: Source) -> bool:
