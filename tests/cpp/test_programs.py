@@ -109,9 +109,9 @@ def test_a_program_that_embeds_python(compiled):
 def test_deleted_runners_are_freed_although_they_wait_to_be_kept(compiled, tmp_path):
     cache = tmp_path / "cache"
     with Folder(cache).lock("keeper", 10):
-        said = run(compiled("leaks"), ADD, 30, PINNACE_CACHE_DIR=str(cache), PINNACE_CACHE_KEEP="after")
+        said = run(compiled("leaks"), ADD, 70, PINNACE_CACHE_DIR=str(cache), PINNACE_CACHE_KEEP="after")
     left = json.loads(said)
-    # The helper takes a pipe and a thread. A session would take 50 kB, the file of every second runner
-    # a descriptor and a mapping.
-    assert max(left["files"], left["mappings"], left["threads"]) < 0.25
+    # The helper takes a pipe, a thread and mappings of modules. A session would take 50 kB, the file of every
+    # second runner a descriptor and a mapping.
+    assert max(left["files"], left["mappings"], left["threads"]) < 0.3
     assert left["memory"] < 20_000
